@@ -1,0 +1,2 @@
+// The headwise program: one table of commands.
+int main() { return 0; }

@@ -1,0 +1,15 @@
+# What we build on; the Debian package of each is named in ./headwise.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+find_path(NLOHMANN_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
+find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+
+if(HEADWISE_BUILD_TESTS)
+  enable_testing()
+  find_package(GTest REQUIRED)
+endif()
+if(HEADWISE_BUILD_BENCHMARKS)
+  find_package(benchmark QUIET)
+endif()

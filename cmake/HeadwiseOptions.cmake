@@ -1,0 +1,38 @@
+# Every switch of the build, and the language settings all targets share.
+option(HEADWISE_BUILD_TESTS "Build the tests" ON)
+option(HEADWISE_BUILD_BENCHMARKS "Build the micro-benchmarks" ON)
+option(HEADWISE_BUILD_EXAMPLES "Build the examples" ON)
+option(HEADWISE_STATIC "Build libheadwise.a instead of libheadwise.so" OFF)
+option(HEADWISE_WERROR "Treat warnings as errors" OFF)
+option(HEADWISE_CUDA "Build the CUDA operators" OFF)
+set(HEADWISE_SANITIZE "" CACHE STRING
+    "Sanitizers: empty, address,undefined or thread")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+
+add_library(headwise_flags INTERFACE)
+# Contraction is fixed so that one source gives one result on every compiler.
+target_compile_options(headwise_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wno-unused-parameter -ffp-contract=on
+  $<$<BOOL:${HEADWISE_WERROR}>:-Werror>)
+if(HEADWISE_SANITIZE)
+  target_compile_options(headwise_flags INTERFACE
+    -fsanitize=${HEADWISE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(headwise_flags INTERFACE
+    -fsanitize=${HEADWISE_SANITIZE})
+endif()

@@ -1,0 +1,36 @@
+# headwise_layer(NAME DEPENDS layers… LIBRARIES libs…): one folder of
+#   src/headwise as the static target headwise_NAME. Its folders add files with
+#   headwise_sources(NAME files…) and tests with headwise_test(NAME files…).
+# Tests of a layer are one program, NAME_test, beside their sources.
+
+set(HEADWISE_LAYERS "" CACHE INTERNAL "")
+
+function(headwise_layer name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  add_library(headwise_${name} STATIC)
+  target_include_directories(headwise_${name} PUBLIC
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+  target_compile_definitions(headwise_${name} PRIVATE HEADWISE_BUILDING)
+  list(TRANSFORM ARG_DEPENDS PREPEND headwise_)
+  target_link_libraries(headwise_${name}
+    PUBLIC ${ARG_DEPENDS} PRIVATE headwise_flags ${ARG_LIBRARIES})
+  set(HEADWISE_LAYERS ${HEADWISE_LAYERS} headwise_${name} CACHE INTERNAL "")
+endfunction()
+
+function(headwise_sources layer)
+  target_sources(headwise_${layer} PRIVATE ${ARGN})
+endfunction()
+
+function(headwise_test layer)
+  if(NOT HEADWISE_BUILD_TESTS)
+    return()
+  endif()
+  if(NOT TARGET ${layer}_test)
+    add_executable(${layer}_test)
+    target_link_libraries(${layer}_test PRIVATE
+      headwise_${layer} headwise_flags fmt::fmt GTest::gmock GTest::gtest_main)
+    add_test(NAME ${layer} COMMAND ${layer}_test)
+    set_tests_properties(${layer} PROPERTIES LABELS unit)
+  endif()
+  target_sources(${layer}_test PRIVATE ${ARGN})
+endfunction()

@@ -1,0 +1,20 @@
+// Which vector instructions this process may use: what the machine has, capped
+// by $HEADWISE_MAX_ISA so that one machine can test every path.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace headwise {
+
+// Applies $HEADWISE_MAX_ISA (scalar, sse4, avx2, avx512; scalar, neon) to the
+// run-time dispatch, once a process. Throws on an unknown name.
+void ApplyIsaCap();
+
+// The best level that run-time dispatch will take now: "neon", "avx2", …
+std::string ActiveIsa();
+
+// Names that HEADWISE_MAX_ISA takes on this architecture, lowest first.
+std::vector<std::string> IsaNames();
+
+}  // namespace headwise

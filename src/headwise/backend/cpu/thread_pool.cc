@@ -1,0 +1,75 @@
+// ThreadPool. Door: thread_pool.h.
+#include "headwise/backend/cpu/thread_pool.h"
+
+namespace headwise {
+
+ThreadPool::ThreadPool(int threads) {
+  workers_.reserve(threads > 1 ? threads - 1 : 0);
+  for (int worker = 1; worker < threads; ++worker) {
+    workers_.emplace_back([this, worker] { Work(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::ParallelFor(int64_t tasks, const Task& run) {
+  if (tasks <= 0) return;
+  if (workers_.empty() || tasks == 1) {
+    for (int64_t t = 0; t < tasks; ++t) run(t, 0);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    run_ = &run;
+    tasks_ = tasks;
+    next_.store(0, std::memory_order_relaxed);
+    busy_ = static_cast<int>(workers_.size());
+    error_ = nullptr;
+    ++generation_;
+  }
+  start_.notify_all();
+  TakeTasks(0);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return busy_ == 0; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void ThreadPool::TakeTasks(int worker) {
+  for (;;) {
+    const int64_t task = next_.fetch_add(1, std::memory_order_relaxed);
+    if (task >= tasks_) return;
+    try {
+      (*run_)(task, worker);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      next_.store(tasks_, std::memory_order_relaxed);
+    }
+  }
+}
+
+void ThreadPool::Work(int worker) {
+  uint64_t seen = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      start_.wait(lock, [&] { return stop_ || generation_ != seen; });
+      if (stop_) return;
+      seen = generation_;
+    }
+    TakeTasks(worker);
+    {
+      std::lock_guard lock(mutex_);
+      if (--busy_ == 0) done_.notify_one();
+    }
+  }
+}
+
+}  // namespace headwise

@@ -1,0 +1,42 @@
+#include "headwise/backend/cpu/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace headwise {
+namespace {
+
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  for (int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 50; ++round) {
+      std::vector<int> hits(97, 0);
+      pool.ParallelFor(97, [&](int64_t t, int worker) {
+        ASSERT_LT(worker, threads);
+        ++hits[t];
+      });
+      for (int h : hits) ASSERT_EQ(h, 1);
+    }
+  }
+}
+
+TEST(ThreadPool, ThrowsTheFirstErrorAndStaysUsable) {
+  ThreadPool pool(3);
+  EXPECT_THROW(pool.ParallelFor(20,
+                                [](int64_t t, int) {
+                                  if (t == 7) throw std::runtime_error("7");
+                                }),
+               std::runtime_error);
+  std::atomic<int> count{0};
+  pool.ParallelFor(20, [&](int64_t, int) { ++count; });
+  EXPECT_EQ(count, 20);
+}
+
+TEST(ThreadPool, NoTasksIsFine) {
+  ThreadPool pool(2);
+  pool.ParallelFor(0, [](int64_t, int) { FAIL(); });
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,2 @@
+// Multi-head attention as a module. Door:
+// include/headwise/multi_head_attention.h.
