@@ -1,8 +1,7 @@
 # What we build on; the Debian package of each is named in ./headwise.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+find_package(hwy REQUIRED)
 find_path(NLOHMANN_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
 find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 
