@@ -1,0 +1,47 @@
+// Files that appear whole or not at all: a temporary file beside the target,
+// written, flushed to the disk, then renamed over it.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace headwise {
+
+// Not thread-safe; two writers of one path do not disturb each other, the last
+// Commit wins. Every failure throws Error(kIo) naming the path.
+class AtomicFile {
+ public:
+  // Opens the temporary file in the folder of `path`, so that the rename stays
+  // within one file system. A target that exists and is not a regular file (a
+  // folder, a device) is refused with Error(kInvalidArgument).
+  explicit AtomicFile(std::filesystem::path path);
+  // Removes the temporary file unless Commit succeeded.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void Write(const void* data, size_t size);
+  void Write(std::string_view bytes) { Write(bytes.data(), bytes.size()); }
+
+  // Flushes, then puts the file in place. Nothing may be written afterwards.
+  void Commit();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  [[noreturn]] void Fail(const char* action) const;
+  void Flush();
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  std::string buffer_;
+  int descriptor_ = -1;
+};
+
+// Writes `bytes` as the whole content of `path`.
+void WriteFileAtomically(const std::filesystem::path& path,
+                         std::string_view bytes);
+
+}  // namespace headwise
