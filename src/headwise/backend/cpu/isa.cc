@@ -19,9 +19,8 @@ struct Level {
 #if HWY_ARCH_X86
 constexpr Level kLevels[] = {
     {"scalar", HWY_SCALAR | HWY_EMU128},
-    {"sse4", HWY_SSSE3 | HWY_SSE4},
     {"avx2", HWY_AVX2},
-    {"avx512", HWY_AVX3 | HWY_AVX3_DL},
+    {"avx512", HWY_AVX3},
 };
 #else
 constexpr Level kLevels[] = {

@@ -7,7 +7,7 @@
 
 namespace headwise {
 
-// Applies $HEADWISE_MAX_ISA (scalar, sse4, avx2, avx512; scalar, neon) to the
+// Applies $HEADWISE_MAX_ISA (scalar, avx2, avx512; scalar, neon) to the
 // run-time dispatch, once a process. Throws on an unknown name.
 void ApplyIsaCap();
 
