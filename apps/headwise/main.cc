@@ -1,2 +1,167 @@
-// The headwise program: one table of commands.
-int main() { return 0; }
+// The headwise program: one table of commands, and what all of them share:
+// help, exit codes, errors on stderr, the nearest known word for a mistyped
+// one. A command's door is command.h.
+#include <fmt/core.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "headwise/base/nearest.h"
+#include "headwise/error.h"
+#include "headwise/version.h"
+
+namespace headwise {
+namespace {
+
+// In the order of `headwise --help`; commands of one group stand together.
+const std::vector<const Command*>& Commands() {
+  static const std::vector<const Command*> commands = {};
+  return commands;
+}
+
+const char* Title(Group group) {
+  switch (group) {
+    case Group::kUnderstand:
+      return "Understand";
+    case Group::kTrain:
+      return "Train";
+    case Group::kAnalyse:
+      return "Analyse";
+    case Group::kPrune:
+      return "Prune";
+    case Group::kTools:
+      return "Tools";
+  }
+  return "";
+}
+
+struct Declared {
+  const Command* command;
+  CLI::App* app;
+  std::function<int()> run;
+};
+
+std::vector<Declared> Declare(CLI::App& app) {
+  std::vector<Declared> all;
+  for (const Command* command : Commands()) {
+    CLI::App* sub = app.add_subcommand(command->name, command->summary);
+    sub->group(Title(command->group));
+    sub->footer(std::string("Examples:\n") + command->examples);
+    // Left over rather than refused, so that Unknown() can name the nearest.
+    sub->allow_extras();
+    all.push_back({command, sub, command->setup(*sub)});
+  }
+  return all;
+}
+
+std::vector<std::string> FlagsOf(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      flags.push_back("--" + name);
+    }
+  }
+  return flags;
+}
+
+// "" when every word was understood, else what was not and the nearest known.
+std::string Unknown(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining(false);
+  if (extras.empty()) return "";
+  const std::string word = extras.front().substr(0, extras.front().find('='));
+  if (word.size() > 1 && word[0] == '-') {
+    return fmt::format("unknown flag {}; did you mean {}?", word,
+                       Nearest(word, FlagsOf(app)));
+  }
+  if (app.get_parent() != nullptr) {
+    return fmt::format("unexpected argument \"{}\"", word);
+  }
+  std::vector<std::string> names;
+  for (const Command* command : Commands()) names.push_back(command->name);
+  return fmt::format("unknown command \"{}\"; did you mean {}?", word,
+                     Nearest(word, names));
+}
+
+int Usage(const std::string& message, const CLI::App& app) {
+  const std::string name =
+      app.get_parent() == nullptr ? "" : app.get_name() + " ";
+  fmt::print(stderr, "error: {}\nSee headwise {}--help.\n", message, name);
+  return kUsage;
+}
+
+// stdout is buffered: what a full disk or a closed pipe swallowed shows here.
+int FlushStdout(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  fmt::print(stderr, "error: [stdout] {}\n", std::strerror(errno));
+  return code == kSucceeded ? kFailed : code;
+}
+
+int Run(const Declared& chosen) {
+  try {
+    return FlushStdout(chosen.run());
+  } catch (const UsageError& error) {
+    return Usage(error.what(), *chosen.app);
+  } catch (const Error& error) {
+    FlushStdout(kFailed);
+    fmt::print(stderr, "error: {}\n", error.what());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "error: out of memory\n");
+  } catch (const std::exception& error) {
+    FlushStdout(kFailed);
+    fmt::print(stderr, "error: internal: {}\n", error.what());
+  }
+  return kFailed;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Multi-head attention: build it, see what each head does.\n");
+  app.name("headwise");
+  app.get_formatter()->column_width(18);
+  app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
+  app.footer("headwise COMMAND --help tells more, with examples.");
+  app.allow_extras();
+  const std::vector<Declared> all = Declare(app);
+  const Declared* chosen = nullptr;
+  auto choose = [&] {
+    for (const Declared& one : all) {
+      if (one.app->parsed()) chosen = &one;
+    }
+  };
+  try {
+    app.parse(argc, argv);
+    choose();
+  } catch (const CLI::Success& success) {  // --help, --version
+    app.exit(success);
+    return FlushStdout(kSucceeded);
+  } catch (const CLI::ParseError& error) {
+    choose();
+    const CLI::App& where = chosen != nullptr ? *chosen->app : app;
+    const std::string unknown = Unknown(where);
+    return Usage(unknown.empty() ? error.what() : unknown, where);
+  }
+  const CLI::App& where = chosen != nullptr ? *chosen->app : app;
+  if (std::string unknown = Unknown(where); !unknown.empty()) {
+    return Usage(unknown, where);
+  }
+  if (chosen == nullptr) {
+    fmt::print("{}", app.help());
+    return FlushStdout(kSucceeded);
+  }
+  return Run(*chosen);
+}
+
+}  // namespace
+}  // namespace headwise
+
+int main(int argc, char** argv) {
+  // `headwise … | head` and Ctrl-C end the program at once, as everywhere;
+  // files are renamed into place, so neither leaves a broken one.
+  std::signal(SIGPIPE, SIG_DFL);
+  return headwise::Main(argc, argv);
+}
