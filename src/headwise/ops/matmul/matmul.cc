@@ -1,0 +1,135 @@
+// Validation and dispatch of matrix products. Door: matmul.h.
+#include "headwise/ops/matmul/matmul.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+[[noreturn]] void Refuse(std::string expected, std::string found) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {"matmul", std::move(expected), std::move(found), ""});
+}
+
+void CheckMatrix(const char* name, const ConstTensorView& view, int64_t rows,
+                 int64_t columns) {
+  const bool empty = rows == 0 || columns == 0;
+  if (!empty && view.data == nullptr) {
+    Refuse(fmt::format("{} as f32 [{}, {}]", name, rows, columns), "null");
+  }
+  if (view.data == nullptr) return;
+  if (view.type != DType::kF32 || view.rank != 2 || view.shape[0] != rows ||
+      view.shape[1] != columns) {
+    Refuse(fmt::format("{} as f32 [{}, {}]", name, rows, columns),
+           ToString(view));
+  }
+  if (!empty && view.stride[0] != 1 && view.stride[1] != 1) {
+    Refuse(fmt::format("a stride of 1 in {}", name),
+           fmt::format("{} and {}", view.stride[0], view.stride[1]));
+  }
+}
+
+// The bytes that a rank-2 view spans.
+struct Extent {
+  const char* begin;
+  const char* end;
+};
+Extent ExtentOf(const ConstTensorView& view) {
+  int64_t low = 0;
+  int64_t high = 1;
+  for (int axis = 0; axis < view.rank; ++axis) {
+    const int64_t reach = view.stride[axis] * (view.shape[axis] - 1);
+    (reach < 0 ? low : high) += reach;
+  }
+  const char* data = static_cast<const char*>(view.data);
+  const int64_t size = static_cast<int64_t>(SizeOf(view.type));
+  return {data + low * size, data + high * size};
+}
+
+void CheckApart(const char* name, const ConstTensorView& operand,
+                const ConstTensorView& c) {
+  if (operand.data == nullptr) return;
+  const Extent x = ExtentOf(operand);
+  const Extent y = ExtentOf(c);
+  if (x.begin < y.end && y.begin < x.end) {
+    Refuse(fmt::format("C apart from {}", name), "overlapping memory");
+  }
+}
+
+void Check(const MatmulProblem& problem, const MatmulArgs& args) {
+  const auto [m, n, k, a, b, store] = problem;
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  if (m < 0 || n < 0 || k < 0 || m > kMax || n > kMax || k > kMax) {
+    Refuse("sizes between 0 and 2^31 − 1",
+           fmt::format("m = {}, n = {}, k = {}", m, n, k));
+  }
+  const bool at = a == Operand::kTransposed;
+  CheckMatrix("A", args.a, at ? k : m, at ? m : k);
+  if (args.packed_b != nullptr) {
+    if (args.packed_b->n() != n || args.packed_b->k() != k) {
+      Refuse(fmt::format("packed B of {} × {}", k, n),
+             fmt::format("{} × {}", args.packed_b->k(), args.packed_b->n()));
+    }
+  } else {
+    const bool bt = b == Operand::kTransposed;
+    CheckMatrix("B", args.b, bt ? n : k, bt ? k : n);
+  }
+  CheckMatrix("C", args.c, m, n);
+  if (m == 0 || n == 0) return;
+  if (args.c.stride[1] != 1) {
+    Refuse("C with a last stride of 1", fmt::format("{}", args.c.stride[1]));
+  }
+  if (m > 1 && args.c.stride[0] < n) {
+    Refuse(fmt::format("C with rows at least {} apart", n),
+           fmt::format("{}", args.c.stride[0]));
+  }
+  if (args.bias && (args.bias.type != DType::kF32 || args.bias.rank != 1 ||
+                    args.bias.shape[0] != n || args.bias.stride[0] != 1)) {
+    Refuse(fmt::format("a dense bias f32 [{}]", n), ToString(args.bias));
+  }
+  CheckApart("A", args.a, args.c);
+  CheckApart("B", args.b, args.c);
+  CheckApart("bias", args.bias, args.c);
+}
+
+}  // namespace
+
+std::string ToString(const MatmulProblem& problem) {
+  return fmt::format("{} × {} × {}{}{}{}", problem.m, problem.n, problem.k,
+                     problem.a == Operand::kTransposed ? ", A transposed" : "",
+                     problem.b == Operand::kTransposed ? ", B transposed" : "",
+                     problem.store == Store::kAccumulate ? ", added" : "");
+}
+
+std::span<const MatmulImplementation> MatmulImplementations() {
+  static const std::array<MatmulImplementation, 2> kList = {kMatmulCpuF32,
+                                                            kMatmulReference};
+  return kList;
+}
+
+void Matmul(Context& context, const MatmulProblem& problem,
+            const MatmulArgs& args) {
+  Check(problem, args);
+  if (problem.m == 0 || problem.n == 0) return;
+  const std::string_view wanted = context.PreferredImplementation("matmul");
+  std::string refusals;
+  for (const MatmulImplementation& entry : MatmulImplementations()) {
+    if (!wanted.empty() && wanted != entry.name) continue;
+    const std::string objection = entry.why_not(problem);
+    if (objection.empty()) return entry.run(context, problem, args);
+    refusals += fmt::format("{}{}: {}", refusals.empty() ? "" : "; ",
+                            entry.name, objection);
+  }
+  throw Error(
+      ErrorCode::kUnsupported,
+      {"matmul", "an implementation of " + ToString(problem),
+       refusals.empty() ? fmt::format("none named {}", wanted) : refusals,
+       "the implementations are cpu.f32 and reference"});
+}
+
+}  // namespace headwise

@@ -1,0 +1,95 @@
+// Matrix products in f32: C = A·B, of plain or transposed operands, with an
+// optional bias and the choice of adding to C. Weights that are used again are
+// packed once (PackedMatrix). Results do not depend on the number of threads.
+//
+// One list of implementations, best first: cpu.f32 (cpu/f32.cc), reference
+// (reference.cc). The register tiles are in cpu/tile-inl.h and also carry the
+// attention operator.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "headwise/context.h"
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+// How an operand of a product lies in memory.
+enum class Operand : uint8_t {
+  kPlain,       // A as [m, k], B as [k, n]
+  kTransposed,  // A as [k, m], B as [n, k] (a linear layer's weight)
+};
+
+enum class Store : uint8_t {
+  kOverwrite,   // C = A·B + bias
+  kAccumulate,  // C += A·B + bias
+};
+
+// Sizes and options: printable, comparable, no pointers.
+struct MatmulProblem {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  Operand a = Operand::kPlain;
+  Operand b = Operand::kPlain;
+  Store store = Store::kOverwrite;
+
+  friend bool operator==(const MatmulProblem&, const MatmulProblem&) = default;
+};
+
+// "128 × 384 × 384, B transposed"
+std::string ToString(const MatmulProblem& problem);
+
+// B in the order in which the register tiles read it. Immutable; may be shared
+// by threads and contexts.
+class PackedMatrix {
+ public:
+  PackedMatrix() = default;
+  // b: [k, n] (kPlain) or [n, k] (kTransposed), f32, any strides of which one
+  // is 1.
+  PackedMatrix(Context& context, const ConstTensorView& b, Operand operand);
+
+  int64_t n() const { return n_; }
+  int64_t k() const { return k_; }
+  size_t bytes() const { return packed_.bytes(); }
+  // [⌈n / width⌉, k, width], zero past n.
+  const float* data() const { return packed_.As<float>(); }
+
+ private:
+  int64_t n_ = 0;
+  int64_t k_ = 0;
+  Tensor packed_;
+};
+
+// The tensors of one product. Matrices are f32 views of rank 2 of whose strides
+// one is 1; C's last stride is 1. C overlaps no operand.
+struct MatmulArgs {
+  ConstTensorView a;
+  ConstTensorView b;                       // null where `packed_b` is given
+  const PackedMatrix* packed_b = nullptr;  // instead of b; problem.b is ignored
+  ConstTensorView bias;                    // [n] f32 or null
+  TensorView c;                            // [m, n]
+};
+
+// Throws Error(kInvalidArgument) naming the numbers.
+void Matmul(Context& context, const MatmulProblem& problem,
+            const MatmulArgs& args);
+
+struct MatmulImplementation {
+  const char* name = "";
+  // Empty, or the reason why this problem cannot be run here and now.
+  std::string (*why_not)(const MatmulProblem& problem) = nullptr;
+  // Arguments have been validated.
+  void (*run)(Context&, const MatmulProblem&, const MatmulArgs&) = nullptr;
+};
+
+std::span<const MatmulImplementation> MatmulImplementations();
+
+// The entries, one per file that makes them.
+extern const MatmulImplementation kMatmulReference;  // reference.cc
+extern const MatmulImplementation kMatmulCpuF32;     // cpu/f32.cc
+
+}  // namespace headwise

@@ -1,0 +1,161 @@
+#include "headwise/ops/matmul/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "headwise/base/rng.h"
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+std::vector<float> Random(int64_t count, uint64_t stream) {
+  Rng rng(7, stream);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(rng.Normal());
+  return values;
+}
+
+// One product with its memory; rows of A and C have `gap` unused numbers.
+struct Case {
+  MatmulProblem problem;
+  int64_t gap = 0;
+  bool bias = false;
+  bool packed = false;
+
+  int64_t ARows() const {
+    return problem.a == Operand::kPlain ? problem.m : problem.k;
+  }
+  int64_t AColumns() const {
+    return problem.a == Operand::kPlain ? problem.k : problem.m;
+  }
+
+  std::vector<float> Run(Context& context,
+                         const MatmulImplementation* entry) const {
+    const auto& p = problem;
+    auto a = Random(ARows() * (AColumns() + gap), 1);
+    const float unit = 1.0f / std::sqrt(std::max<float>(1, p.k));
+    for (float& value : a) value *= unit;
+    const auto b = Random(p.k * p.n, 2);
+    const auto offsets = Random(p.n, 3);
+    auto c = Random(p.m * (p.n + gap), 4);
+    MatmulArgs args;
+    args.a = View(a.data(), {ARows(), AColumns()});
+    args.a.stride[0] = AColumns() + gap;
+    args.b = p.b == Operand::kPlain ? View(b.data(), {p.k, p.n})
+                                    : View(b.data(), {p.n, p.k});
+    args.c = View(c.data(), {p.m, p.n});
+    args.c.stride[0] = p.n + gap;
+    if (bias) args.bias = View(offsets.data(), {p.n});
+    PackedMatrix weights;
+    if (packed) {
+      weights = PackedMatrix(context, args.b, p.b);
+      args.b = {};
+      args.packed_b = &weights;
+    }
+    entry != nullptr ? entry->run(context, p, args) : Matmul(context, p, args);
+    return c;
+  }
+};
+
+const MatmulImplementation& Reference() {
+  return MatmulImplementations().back();
+}
+
+TEST(Matmul, EveryImplementationAgreesWithTheReference) {
+  Rng rng(11);
+  Context context({2, ""});
+  for (int round = 0; round < 200; ++round) {
+    Case x;
+    x.problem.m = rng.Between(1, round % 4 == 0 ? 150 : 20);
+    x.problem.n = rng.Between(1, round % 5 == 0 ? 420 : 60);
+    x.problem.k = rng.Between(round % 7 == 0 ? 0 : 1, 60);
+    if (round % 20 == 0) x.problem.k = rng.Between(600, 1500);
+    x.problem.a = rng.Below(2) ? Operand::kPlain : Operand::kTransposed;
+    x.problem.b = rng.Below(2) ? Operand::kPlain : Operand::kTransposed;
+    x.problem.store = rng.Below(2) ? Store::kOverwrite : Store::kAccumulate;
+    x.gap = rng.Below(3);
+    x.bias = rng.Below(2);
+    x.packed = rng.Below(2) && x.problem.k > 0;
+    const auto truth = x.Run(context, &Reference());
+    for (const auto& entry : MatmulImplementations()) {
+      const auto c = x.Run(context, &entry);
+      for (size_t i = 0; i < c.size(); ++i) {
+        ASSERT_NEAR(c[i], truth[i], 2e-5 * std::max(1.0f, std::abs(truth[i])))
+            << entry.name << " " << ToString(x.problem) << " at " << i;
+      }
+    }
+  }
+}
+
+TEST(Matmul, ResultsDoNotDependOnTheNumberOfThreads) {
+  Case x;
+  x.problem = {150, 400, 900, Operand::kPlain, Operand::kTransposed};
+  Context one({1, ""});
+  Context three({3, ""});
+  const auto a = x.Run(one, nullptr);
+  const auto b = x.Run(three, nullptr);
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
+}
+
+TEST(Matmul, NothingToMultiplyGivesTheBias) {
+  Context context({1, ""});
+  Case x;
+  x.problem = {3, 5, 0};
+  x.bias = true;
+  const auto c = x.Run(context, nullptr);
+  const auto bias = Random(5, 3);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(c[i], bias[i % 5]);
+}
+
+TEST(Matmul, RefusesImpossibleArguments) {
+  Context context({1, ""});
+  std::vector<float> data(100);
+  const auto refused = [&](const MatmulProblem& p, const MatmulArgs& args) {
+    EXPECT_THROW(Matmul(context, p, args), Error);
+  };
+  MatmulArgs good;
+  good.a = View(data.data(), {2, 3});
+  good.b = View(data.data() + 10, {3, 4});
+  good.c = View(data.data() + 30, {2, 4});
+  const MatmulProblem p = {2, 4, 3};
+  EXPECT_NO_THROW(Matmul(context, p, good));
+
+  refused({-1, 4, 3}, good);
+  refused({2, 4, 4}, good);
+  MatmulArgs bad = good;
+  bad.c = View(data.data() + 12, {2, 4});  // inside B
+  refused(p, bad);
+  bad = good;
+  bad.a.type = DType::kF64;
+  refused(p, bad);
+  bad = good;
+  bad.b = {};
+  refused(p, bad);
+  bad = good;
+  bad.a.stride = {6, 2};
+  refused(p, bad);
+  bad = good;
+  bad.bias = View(data.data() + 50, {3});
+  refused(p, bad);
+  const PackedMatrix other(context, View(data.data(), {5, 4}), Operand::kPlain);
+  bad = good;
+  bad.packed_b = &other;
+  refused(p, bad);
+  EXPECT_THROW(PackedMatrix(context, {}, Operand::kPlain), Error);
+}
+
+TEST(Matmul, HonoursThePreferredImplementation) {
+  Case x;
+  x.problem = {4, 4, 4};
+  Context reference({1, "matmul:reference"});
+  EXPECT_EQ(x.Run(reference, nullptr), x.Run(reference, &Reference()));
+  Context unknown({1, "matmul:nosuch"});
+  EXPECT_THROW(x.Run(unknown, nullptr), Error);
+}
+
+}  // namespace
+}  // namespace headwise
