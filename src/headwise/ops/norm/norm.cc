@@ -1,0 +1,165 @@
+// Normalisation, vectorised along the row. Door: norm.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "headwise/ops/norm/norm.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// foreach_target.h must come first.
+#include "headwise/ops/norm/norm.h"
+#include "hwy/highway.h"
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/backend/cpu/workspace.h"
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+
+// Σ f(i) over a row: vectors first, the tail one by one.
+template <typename VectorTerm, typename ScalarTerm>
+float RowSum(int64_t width, const VectorTerm& vector_term,
+             const ScalarTerm& scalar_term) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 2 * lanes <= width; i += 2 * lanes) {
+    sum0 = hn::Add(sum0, vector_term(d, i));
+    sum1 = hn::Add(sum1, vector_term(d, i + lanes));
+  }
+  for (; i + lanes <= width; i += lanes) {
+    sum0 = hn::Add(sum0, vector_term(d, i));
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  for (; i < width; ++i) sum += scalar_term(i);
+  return sum;
+}
+
+void NormRow(const NormProblem& p, const NormArgs& a, int64_t row) {
+  const float* HWY_RESTRICT x = a.x + row * p.width;
+  float* y = a.y + row * p.width;
+  const float n = static_cast<float>(p.width);
+  const bool layer = p.kind == NormKind::kLayer;
+  float mean = 0;
+  if (layer) {
+    mean = RowSum(
+               p.width, [&](D d, int64_t i) { return hn::LoadU(d, x + i); },
+               [&](int64_t i) { return x[i]; }) /
+           n;
+  }
+  const float squares = RowSum(
+      p.width,
+      [&](D d, int64_t i) {
+        const auto c = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean));
+        return hn::Mul(c, c);
+      },
+      [&](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+  const float scale = 1.0f / std::sqrt(squares / n + p.epsilon);
+  for (int64_t i = 0; i < p.width; ++i) {
+    float value = (x[i] - mean) * scale;
+    if (a.weight != nullptr) value *= a.weight[i];
+    if (a.bias != nullptr) value += a.bias[i];
+    y[i] = value;
+  }
+  if (layer && a.mean != nullptr) a.mean[row] = mean;
+  if (a.scale != nullptr) a.scale[row] = scale;
+}
+
+// dx = r · (dŷ − mean(dŷ) − x̂ · mean(dŷ · x̂)), dŷ = dy · w; the mean(dŷ)
+// term belongs to kLayer only. Parameter gradients go to dweight, dbias.
+void NormRowBackward(const NormProblem& p, const NormArgs& a,
+                     const NormGrads& g, int64_t row, float* dweight,
+                     float* dbias) {
+  const float* x = a.x + row * p.width;
+  const float* dy = g.dy + row * p.width;
+  float* dx = g.dx + row * p.width;
+  const bool layer = p.kind == NormKind::kLayer;
+  const float mean = layer ? a.mean[row] : 0.0f;
+  const float scale = a.scale[row];
+  double sum = 0, dot = 0;
+  for (int64_t i = 0; i < p.width; ++i) {
+    const float normal = (x[i] - mean) * scale;
+    const float inner = a.weight != nullptr ? dy[i] * a.weight[i] : dy[i];
+    sum += inner;
+    dot += static_cast<double>(inner) * normal;
+    if (dweight != nullptr) dweight[i] += dy[i] * normal;
+    if (dbias != nullptr) dbias[i] += dy[i];
+  }
+  const float n = static_cast<float>(p.width);
+  const float mean_inner = layer ? static_cast<float>(sum) / n : 0.0f;
+  const float mean_dot = static_cast<float>(dot) / n;
+  for (int64_t i = 0; i < p.width; ++i) {
+    const float normal = (x[i] - mean) * scale;
+    const float inner = a.weight != nullptr ? dy[i] * a.weight[i] : dy[i];
+    dx[i] = scale * (inner - mean_inner - normal * mean_dot);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace headwise {
+namespace {
+
+// Rows of one task: the unit of work and of partial parameter gradients.
+constexpr int64_t kRowsPerTask = 32;
+
+HWY_EXPORT(NormRow);
+HWY_EXPORT(NormRowBackward);
+
+template <typename Run>
+void ForRowBlocks(Context& context, int64_t rows, const Run& run) {
+  const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
+  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
+    run(task, task * kRowsPerTask, std::min(rows, (task + 1) * kRowsPerTask));
+  });
+}
+
+}  // namespace
+
+void NormForward(Context& context, const NormProblem& problem,
+                 const NormArgs& args) {
+  ForRowBlocks(context, problem.rows, [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      HWY_DYNAMIC_DISPATCH(NormRow)(problem, args, row);
+    }
+  });
+}
+
+void NormBackward(Context& context, const NormProblem& problem,
+                  const NormArgs& args, const NormGrads& grads) {
+  const int64_t width = problem.width;
+  const int64_t tasks = (problem.rows + kRowsPerTask - 1) / kRowsPerTask;
+  // One partial sum a task, added in order: the same at any thread count.
+  Scratch partial = context.workspace().TakeArray<float>(tasks * 2 * width);
+  float* sums = partial.As<float>();
+  std::fill_n(sums, tasks * 2 * width, 0.0f);
+  ForRowBlocks(context, problem.rows,
+               [&](int64_t task, int64_t begin, int64_t end) {
+                 float* dweight = sums + task * 2 * width;
+                 for (int64_t row = begin; row < end; ++row) {
+                   HWY_DYNAMIC_DISPATCH(NormRowBackward)
+                   (problem, args, grads, row,
+                    grads.dweight != nullptr ? dweight : nullptr,
+                    grads.dbias != nullptr ? dweight + width : nullptr);
+                 }
+               });
+  for (int64_t task = 0; task < tasks; ++task) {
+    const float* dweight = sums + task * 2 * width;
+    for (int64_t i = 0; i < width; ++i) {
+      if (grads.dweight != nullptr) grads.dweight[i] += dweight[i];
+      if (grads.dbias != nullptr) grads.dbias[i] += dweight[width + i];
+    }
+  }
+}
+
+}  // namespace headwise
+#endif
