@@ -29,6 +29,8 @@ function(headwise_test layer)
     add_executable(${layer}_test)
     target_link_libraries(${layer}_test PRIVATE
       headwise_${layer} headwise_flags fmt::fmt GTest::gmock GTest::gtest_main)
+    set_target_properties(${layer}_test PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
     add_test(NAME ${layer} COMMAND ${layer}_test)
     set_tests_properties(${layer} PROPERTIES LABELS unit)
   endif()
