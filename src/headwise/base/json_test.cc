@@ -1,0 +1,92 @@
+#include "headwise/base/json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+
+// What parsing says, or "" where it succeeds.
+std::string Complaint(std::string_view text, JsonOptions options = {}) {
+  try {
+    ParseJson(text, "f.json", options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Json, ParsesWhatIsValid) {
+  const Json value = ParseJson(R"({"a": [1, "ü", null]})", "f.json");
+  EXPECT_EQ(value["a"][1], "ü");
+}
+
+TEST(Json, NamesTheFileAndTheByteOfBadSyntax) {
+  EXPECT_THAT(Complaint(R"({"a": })"), HasSubstr("[f.json: byte 6]"));
+  EXPECT_THAT(Complaint(""), HasSubstr("[f.json: byte 0]"));
+  EXPECT_THAT(Complaint("{} {}"), HasSubstr("[f.json: byte 3]"));
+  EXPECT_THAT(Complaint("{\"a\": \"\xff\"}"), HasSubstr("UTF-8"));
+  EXPECT_THAT(Complaint("[1e999]"), HasSubstr("f.json"));
+}
+
+TEST(Json, AllowsDepth128AndNoMore) {
+  const auto nested = [](int depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_EQ(Complaint(nested(kMaxJsonDepth)), "");
+  EXPECT_THAT(Complaint(nested(kMaxJsonDepth + 1)),
+              HasSubstr("nesting deeper than 128"));
+  EXPECT_THAT(Complaint(nested(1'000'000)), HasSubstr("[f.json: byte 129]"));
+}
+
+TEST(Json, RefusesRepeatedKeysOnlyWhereAsked) {
+  const std::string_view text = R"({"a": 1, "b": {"a": 2}, "a": 3})";
+  EXPECT_EQ(Complaint(text), "");
+  EXPECT_THAT(Complaint(text, {.unique_keys = true}),
+              HasSubstr(R"(the key "a" twice)"));
+  EXPECT_EQ(Complaint(R"({"a": 1, "b": [{"a": 2}, {"a": 3}]})",
+                      {.unique_keys = true}),
+            "");
+}
+
+TEST(JsonCursor, NamesThePlaceOfAWrongType) {
+  const Json value = ParseJson(R"({"model": {"merges": ["a", 7]}})", "f");
+  const JsonCursor root(value, "f");
+  try {
+    root["model"]["merges"].Items()[1].String();
+    FAIL() << "took a number for a string";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "[f: model: merges: 1] expected a string; found 7");
+  }
+  EXPECT_THROW(root["missing"], Error);
+  EXPECT_THROW(root["model"].Bool(), Error);
+}
+
+TEST(JsonCursor, ReadsNumbersWithinBoundsOnly) {
+  const Json value =
+      ParseJson(R"({"n": 5, "big": 18446744073709551615, "x": 1.5})", "f");
+  const JsonCursor root(value, "f");
+  EXPECT_EQ(root["n"].Int(0, 5), 5);
+  EXPECT_THROW(root["n"].Int(6, 9), Error);
+  EXPECT_THROW(root["big"].Int(0, INT64_MAX), Error);
+  EXPECT_THROW(root["x"].Int(0, 5), Error);
+  EXPECT_EQ(root["x"].Number(), 1.5);
+}
+
+TEST(JsonCursor, GivesTheDefaultForAbsentAndNullMembers) {
+  const Json value = ParseJson(R"({"a": null, "b": true})", "f");
+  const JsonCursor root(value, "f");
+  EXPECT_TRUE(root.Bool("a", true));
+  EXPECT_TRUE(root.Bool("b", false));
+  EXPECT_EQ(root.String("c", "x"), "x");
+  EXPECT_EQ(root.Int("c", 0, 9, 4), 4);
+}
+
+}  // namespace
+}  // namespace headwise
