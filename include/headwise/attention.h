@@ -92,7 +92,8 @@ struct AttentionArgs {
   // Queries past the end get zeros and count 0; keys past the end are unseen.
   ConstTensorView query_lengths;
   ConstTensorView key_lengths;
-  // Packed: sequence b is rows starts[b] … starts[b + 1] − 1, [B + 1] i32.
+  // Packed: sequence b is rows starts[b] … starts[b + 1] − 1, [B + 1] i32, from
+  // 0 to the total.
   ConstTensorView query_starts;
   ConstTensorView key_starts;
   // Position of each sequence's first query, [B] i32; default
@@ -124,7 +125,8 @@ struct AttentionArgs {
 // Computes out (and lse, ungated, observation where given). Throws
 // Error(kInvalidArgument) naming the numbers for an impossible problem. NaN or
 // ∞ in q stays in its own rows; in k or v it reaches only rows that see it.
-// A row that sees no key gets out = (1 − g)·μ, LSE −∞, zero statistics.
+// A row that sees no key gets out = (1 − g)·μ, LSE −∞, zero statistics; so does
+// one whose scores are all −∞.
 HEADWISE_API void AttentionForward(Context& context,
                                    const AttentionProblem& problem,
                                    const AttentionArgs& args);
@@ -141,7 +143,8 @@ struct AttentionGrads {
   // ∂L/∂g = ⟨dout, O − μ⟩ per query and head, [B, M, H] f32.
   TensorView dgates;
   TensorView drelative_table;  // [H, 2R + 1] f32, accumulated
-  // Column sums of A over queries (received attention), [B, H, N] f32.
+  // Column sums of A over queries (received attention), [B, H, N] f32; rows
+  // that are not finite add nothing.
   TensorView received;
 };
 

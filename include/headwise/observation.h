@@ -28,7 +28,8 @@ enum class Statistics : uint8_t {
 inline constexpr int kMaxLabelChannels = 4;
 
 // Per-query results, [B, H, M]; each view may be null. Rows that see nothing
-// get 0 (argmax −1).
+// get 0 (argmax −1); rows with a NaN or +∞ score get NaN (argmax undefined).
+// Keys are numbered within their sequence.
 struct RowStatistics {
   TensorView entropy;          // f32, nats
   TensorView max_probability;  // f32
@@ -54,13 +55,15 @@ enum SumColumn : int {
   kSumVarentropy,
   kSumSquares,
   kSumKeptMax,
-  kSumVisible,    // Σ w · visible keys
-  kSumNonFinite,  // rows whose statistics are not finite; they add nothing else
+  kSumVisible,  // Σ w · visible keys
+  // Rows whose statistics are not finite, unweighted; they add nothing else.
+  kSumNonFinite,
   kSumColumns,
 };
 
 // Sums per head and sequence, in double, in an order that does not depend on
-// threads. Overwritten. Each view may be null.
+// threads. Overwritten. Each view may be null. Columns of kFull are 0 under
+// kCore.
 struct SummedStatistics {
   TensorView sums;          // f64 [B, H, kSumColumns]
   TensorView histogram;     // f64 [B, H, kHistogramBuckets]
@@ -84,7 +87,8 @@ struct Observation {
 };
 
 // ---- Second passes: args need q, k, masks and biases, and lse of a forward
-// ---- call; v and out are not read.
+// ---- call; v and out are not read. Rows without a finite LSE count as zero in
+// ---- sums over queries.
 
 struct RowRef {
   int64_t sequence = 0;
@@ -100,7 +104,8 @@ HEADWISE_API void AttentionRows(Context& context,
                                 TensorView probabilities);
 
 // The k largest keys of chosen rows, largest first, equal keys by index:
-// keys i32 [rows, H, k] (−1 past the end), probabilities f32 [rows, H, k].
+// keys i32 [rows, H, k] (−1 past the visible ones), probabilities f32
+// [rows, H, k].
 HEADWISE_API void AttentionTopK(Context& context,
                                 const AttentionProblem& problem,
                                 const AttentionArgs& args,
@@ -132,7 +137,7 @@ HEADWISE_API void ReceivedAttention(Context& context,
 // A rectangle of one sequence and head as a small picture: queries
 // [query_begin, query_end) × keys [key_begin, key_end) pooled to
 // maximum and mean, each f32 [rows, columns] and possibly null. Cell (r, c)
-// covers queries query_begin + ⌊r·span/rows⌋ …, keys alike.
+// covers queries query_begin + ⌊r·span/rows⌋ … (at least one), keys alike.
 struct WindowRequest {
   int64_t sequence = 0;
   int64_t head = 0;

@@ -1,0 +1,72 @@
+// Single elements of strided views as double, whatever their type: slow and
+// plain, for the reference and for tests. Host views only.
+#pragma once
+
+#include <cstdint>
+
+#include "headwise/tensor.h"
+#include "headwise/tensor/half.h"
+
+namespace headwise {
+
+template <typename Void, typename... Index>
+int64_t OffsetOf(const BasicView<Void>& view, Index... index) {
+  int64_t offset = 0;
+  int axis = 0;
+  ((offset += static_cast<int64_t>(index) * view.stride[axis++]), ...);
+  return offset;
+}
+
+template <typename... Index>
+double Read(const ConstTensorView& view, Index... index) {
+  const int64_t at = OffsetOf(view, index...);
+  switch (view.type) {
+    case DType::kF32:
+      return view.As<float>()[at];
+    case DType::kF64:
+      return view.As<double>()[at];
+    case DType::kBF16:
+      return FromBf16(view.As<uint16_t>()[at]);
+    case DType::kF16:
+      return FromF16(view.As<uint16_t>()[at]);
+    case DType::kI32:
+      return view.As<int32_t>()[at];
+    case DType::kI64:
+      return static_cast<double>(view.As<int64_t>()[at]);
+    case DType::kU8:
+      return view.As<uint8_t>()[at];
+  }
+  return 0;
+}
+
+// A null view takes nothing.
+template <typename... Index>
+void Write(const TensorView& view, double value, Index... index) {
+  if (!view) return;
+  const int64_t at = OffsetOf(view, index...);
+  switch (view.type) {
+    case DType::kF32:
+      view.As<float>()[at] = static_cast<float>(value);
+      break;
+    case DType::kF64:
+      view.As<double>()[at] = value;
+      break;
+    case DType::kBF16:
+      view.As<uint16_t>()[at] = ToBf16(static_cast<float>(value));
+      break;
+    case DType::kF16:
+      view.As<uint16_t>()[at] = ToF16(static_cast<float>(value));
+      break;
+    case DType::kI32:
+      view.As<int32_t>()[at] = static_cast<int32_t>(value);
+      break;
+    case DType::kI64:
+      view.As<int64_t>()[at] = static_cast<int64_t>(value);
+      break;
+    case DType::kU8:
+      view.As<uint8_t>()[at] = static_cast<uint8_t>(value);
+      break;
+  }
+}
+
+}  // namespace headwise

@@ -1,0 +1,73 @@
+// The second passes' entry points and the distance buckets. Door:
+// include/headwise/observation.h.
+#include "headwise/observation.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "headwise/ops/attention/dispatch.h"
+#include "headwise/ops/attention/validate.h"
+
+namespace headwise {
+
+int HistogramBucket(int64_t distance) {
+  const uint64_t size = distance < 0 ? 0 - static_cast<uint64_t>(distance)
+                                     : static_cast<uint64_t>(distance);
+  const int bucket =
+      std::min(static_cast<int>(std::bit_width(size)), kHistogramCenter);
+  return kHistogramCenter + (distance < 0 ? -bucket : bucket);
+}
+
+void AttentionRows(Context& context, const AttentionProblem& problem,
+                   const AttentionArgs& args, std::span<const RowRef> rows,
+                   TensorView probabilities) {
+  ValidateRows(problem, args, rows, probabilities);
+  Dispatch(context, {&problem, 1}, "rows", &AttentionImplementation::rows)(
+      context, problem, args, rows, probabilities);
+}
+
+void AttentionTopK(Context& context, const AttentionProblem& problem,
+                   const AttentionArgs& args, std::span<const RowRef> rows,
+                   TensorView keys, TensorView probabilities) {
+  ValidateTopK(problem, args, rows, keys, probabilities);
+  Dispatch(context, {&problem, 1}, "top-k", &AttentionImplementation::top_k)(
+      context, problem, args, rows, keys, probabilities);
+}
+
+void AttentionPairs(Context& context, const AttentionProblem& problem,
+                    const AttentionArgs& args, const PairList& pairs,
+                    ConstTensorView argmax, TensorView mass,
+                    TensorView is_argmax) {
+  ValidatePairs(problem, args, pairs, argmax, mass, is_argmax);
+  Dispatch(context, {&problem, 1}, "pairs", &AttentionImplementation::pairs)(
+      context, problem, args, pairs, argmax, mass, is_argmax);
+}
+
+void ReceivedAttention(Context& context, const AttentionProblem& problem,
+                       const AttentionArgs& args, ConstTensorView query_weights,
+                       TensorView received) {
+  ValidateReceived(problem, args, query_weights, received);
+  Dispatch(context, {&problem, 1}, "received attention",
+           &AttentionImplementation::received)(context, problem, args,
+                                               query_weights, received);
+}
+
+void AttentionWindow(Context& context, const AttentionProblem& problem,
+                     const AttentionArgs& args, const WindowRequest& window,
+                     TensorView maximum, TensorView mean) {
+  ValidateWindow(problem, args, window, maximum, mean);
+  Dispatch(context, {&problem, 1}, "window", &AttentionImplementation::window)(
+      context, problem, args, window, maximum, mean);
+}
+
+void HeadGram(Context& context, std::span<const HeadSource> sources,
+              ConstTensorView query_weights, TensorView gram) {
+  ValidateGram(sources, query_weights, gram);
+  std::vector<AttentionProblem> problems;
+  for (const HeadSource& source : sources) problems.push_back(source.problem);
+  Dispatch(context, problems, "head Gram", &AttentionImplementation::gram)(
+      context, sources, query_weights, gram);
+}
+
+}  // namespace headwise

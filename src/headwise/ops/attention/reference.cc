@@ -1,0 +1,82 @@
+// The reference: the formulas of attention.h read off dense rows, accumulated
+// in double. Slow, obvious, and the truth that every implementation is held to.
+// Door: implementation.h.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "headwise/ops/attention/element.h"
+#include "headwise/ops/attention/implementation.h"
+#include "headwise/ops/attention/reference_passes.h"
+#include "headwise/ops/attention/reference_row.h"
+
+namespace headwise {
+namespace {
+
+std::string WhyNot(const AttentionProblem& problem) {
+  return problem.device == Device::kCpu ? "" : "reads host memory only";
+}
+
+// out and ungated of one row: O = Σ A v, out = g·O + (1 − g)·μ.
+void WriteOutput(const AttentionProblem& problem, const AttentionArgs& args,
+                 const ReferenceHead& head, int64_t i,
+                 const ReferenceRow& row) {
+  const Sequence& s = head.sequence();
+  const int64_t at = s.query_begin + i;
+  const int64_t h = head.head();
+  std::vector<double> o(ValueDim(problem));
+  for (int64_t j = 0; j < s.keys; ++j) {
+    if (!head.SeesKey(row, j)) continue;
+    for (size_t e = 0; e < o.size(); ++e) {
+      o[e] += row.probability[j] *
+              Read(args.v, s.batch, s.key_begin + j, head.kv_head(), e);
+    }
+  }
+  const bool counts = i < s.queries;
+  const double gate = args.gates ? Read(args.gates, s.batch, at, h) : 1.0;
+  for (size_t e = 0; e < o.size(); ++e) {
+    double out = gate * o[e];
+    if (args.replacement && counts) {
+      out += (1 - gate) * Read(args.replacement, s.batch, at, h, e);
+    }
+    Write(args.out, counts ? out : 0, s.batch, at, h, e);
+    Write(args.ungated, o[e], s.batch, at, h, e);
+  }
+}
+
+void Forward(Context&, const AttentionProblem& problem,
+             const AttentionArgs& args) {
+  for (int64_t b = 0; b < problem.batch; ++b) {
+    for (const int64_t h : HeadsOf(problem, args)) {
+      const ReferenceHead head(problem, args, b, h);
+      const Sequence& s = head.sequence();
+      const Observation nothing;
+      ReferenceObserver observer(
+          args.observation != nullptr ? *args.observation : nothing, head, b);
+      for (int64_t i = 0; i < s.query_rows; ++i) {
+        const ReferenceRow row = head.Row(i);
+        WriteOutput(problem, args, head, i, row);
+        Write(args.lse, row.lse, s.batch, h, s.query_begin + i);
+        if (args.observation != nullptr) observer.AddRow(i, row);
+      }
+      observer.WriteSums();
+    }
+  }
+}
+
+}  // namespace
+
+const AttentionImplementation kAttentionReference = {
+    .name = "reference",
+    .why_not = WhyNot,
+    .forward = Forward,
+    .backward = ReferenceBackward,
+    .rows = ReferenceRows,
+    .top_k = ReferenceTopK,
+    .pairs = ReferencePairs,
+    .received = ReferenceReceived,
+    .window = ReferenceWindow,
+    .gram = ReferenceGram,
+};
+
+}  // namespace headwise

@@ -1,0 +1,167 @@
+// Checks of single views. Door: validate.h.
+#include "headwise/ops/attention/view_checks.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+namespace headwise {
+namespace {
+
+struct Dim {
+  int64_t stride = 0;  // bytes, > 0
+  int64_t size = 0;
+};
+
+// Bytes [begin, end) that a view touches, and its sizes above 1, smallest
+// stride first. Negative strides are turned round.
+struct Footprint {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool empty = false;
+  std::vector<Dim> dims;
+};
+
+Footprint FootprintOf(const ConstTensorView& view) {
+  Footprint result;
+  const int64_t item = static_cast<int64_t>(SizeOf(view.type));
+  result.begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(view.data));
+  result.end = result.begin + item;
+  for (int axis = 0; axis < view.rank; ++axis) {
+    const int64_t size = view.shape[axis];
+    if (size == 0) result.empty = true;
+    const int64_t stride = view.stride[axis] * item;
+    if (size <= 1) continue;
+    const int64_t reach = stride * (size - 1);
+    (reach < 0 ? result.begin : result.end) += reach;
+    if (stride != 0) result.dims.push_back({std::abs(stride), size});
+  }
+  std::sort(result.dims.begin(), result.dims.end(),
+            [](Dim a, Dim b) { return a.stride < b.stride; });
+  return result;
+}
+
+// Every element of the view is a different place.
+bool OverlapsItself(const ConstTensorView& view) {
+  int64_t extent = static_cast<int64_t>(SizeOf(view.type));
+  for (int axis = 0; axis < view.rank; ++axis) {
+    if (view.shape[axis] > 1 && view.stride[axis] == 0) return true;
+  }
+  for (const Dim& dim : FootprintOf(view).dims) {
+    if (dim.stride < extent) return true;
+    extent = dim.stride * (dim.size - 1) + extent;
+  }
+  return false;
+}
+
+// Bytes that the dimensions with strides below `period` reach, when all others
+// step by multiples of it; 0 when they do not.
+int64_t ExtentWithin(const Footprint& f, int64_t item, int64_t period) {
+  int64_t extent = item;
+  for (const Dim& dim : f.dims) {
+    if (dim.stride >= period) {
+      if (dim.stride % period != 0) return 0;
+    } else {
+      extent += dim.stride * (dim.size - 1);
+    }
+  }
+  return extent;
+}
+
+void CheckShape(const char* name, const ConstTensorView& view, DType type,
+                std::initializer_list<int64_t> shape, Need need) {
+  const ConstTensorView wanted(nullptr, type, shape);
+  const bool holds_nothing =
+      std::any_of(shape.begin(), shape.end(), [](int64_t s) { return s == 0; });
+  const std::string what = std::string(name) + " " + ToString(wanted);
+  if (!view) {
+    if (need == Need::kOptional || holds_nothing) return;
+    ThrowInvalid(what, std::string("no ") + name);
+  }
+  if (view.type != type || view.rank != wanted.rank ||
+      !std::equal(shape.begin(), shape.end(), view.shape.begin())) {
+    ThrowInvalid(what, ToString(view));
+  }
+  for (int axis = 0; axis < view.rank; ++axis) {
+    // Byte offsets of any two elements then differ by less than 2^62.
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(view.stride[axis], view.shape[axis], &reach) ||
+        std::abs(reach) > (int64_t{1} << 55)) {
+      ThrowInvalid(what + " whose strides fit memory",
+                   "stride " + std::to_string(view.stride[axis]));
+    }
+  }
+  const int last = view.rank - 1;
+  if (view.shape[last] > 1 && view.stride[last] != 1) {
+    ThrowInvalid(what + " with last stride 1",
+                 "stride " + std::to_string(view.stride[last]));
+  }
+}
+
+}  // namespace
+
+void ThrowInvalid(std::string expected, std::string found, std::string hint) {
+  throw Error(ErrorCode::kInvalidArgument, {"attention", std::move(expected),
+                                            std::move(found), std::move(hint)});
+}
+
+bool MayOverlap(const ConstTensorView& a, const ConstTensorView& b) {
+  const Footprint x = FootprintOf(a);
+  const Footprint y = FootprintOf(b);
+  if (x.empty || y.empty || x.end <= y.begin || y.end <= x.begin) return false;
+  // Interleaved views: look at one period of a stride that both have.
+  for (const Dim& dim : x.dims) {
+    const int64_t period = dim.stride;
+    const bool shared = std::any_of(y.dims.begin(), y.dims.end(),
+                                    [&](Dim d) { return d.stride == period; });
+    if (!shared) continue;
+    const int64_t in_x =
+        ExtentWithin(x, static_cast<int64_t>(SizeOf(a.type)), period);
+    const int64_t in_y =
+        ExtentWithin(y, static_cast<int64_t>(SizeOf(b.type)), period);
+    if (in_x == 0 || in_y == 0) continue;
+    const int64_t shift = ((y.begin - x.begin) % period + period) % period;
+    if (shift >= in_x && period - shift >= in_y) return false;
+  }
+  return true;
+}
+
+void ViewChecker::Input(const char* name, const ConstTensorView& view,
+                        DType type, std::initializer_list<int64_t> shape,
+                        Need need) {
+  CheckShape(name, view, type, shape, need);
+  if (view) entries_.push_back({name, view, false});
+}
+
+void ViewChecker::Output(const char* name, const ConstTensorView& view,
+                         DType type, std::initializer_list<int64_t> shape,
+                         Need need) {
+  CheckShape(name, view, type, shape, need);
+  if (!view) return;
+  if (OverlapsItself(view)) {
+    std::string strides;
+    for (int axis = 0; axis < view.rank; ++axis) {
+      strides += (axis == 0 ? "" : ", ") + std::to_string(view.stride[axis]);
+    }
+    ThrowInvalid(std::string(name) + " " + ToString(view) +
+                     " whose elements do not overlap",
+                 "strides [" + strides + "]");
+  }
+  entries_.push_back({name, view, true});
+}
+
+void ViewChecker::CheckOverlap() const {
+  for (const Entry& out : entries_) {
+    if (!out.written) continue;
+    for (const Entry& other : entries_) {
+      if (&other == &out || !MayOverlap(out.view, other.view)) continue;
+      ThrowInvalid(std::string(out.name) + " apart from " + other.name,
+                   std::string(out.name) + " " + ToString(out.view) +
+                       " overlapping " + other.name + " " +
+                       ToString(other.view));
+    }
+  }
+}
+
+}  // namespace headwise

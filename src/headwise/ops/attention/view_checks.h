@@ -1,0 +1,46 @@
+// Checks of single views, for validate.cc: type, shape, strides, overlap.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "headwise/error.h"
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+[[noreturn]] void ThrowInvalid(std::string expected, std::string found,
+                               std::string hint = "");
+
+enum class Need { kOptional, kRequired };
+
+// The views of one call. Each is checked when it is added; CheckOverlap then
+// makes sure that no output shares memory with any other view.
+class ViewChecker {
+ public:
+  // `shape` is what the view must have; its last stride must be 1. A required
+  // view may be null only where it would hold nothing.
+  void Input(const char* name, const ConstTensorView& view, DType type,
+             std::initializer_list<int64_t> shape, Need need = Need::kOptional);
+  // Outputs moreover may not overlap themselves (strides of 0, say).
+  void Output(const char* name, const ConstTensorView& view, DType type,
+              std::initializer_list<int64_t> shape,
+              Need need = Need::kOptional);
+  void CheckOverlap() const;
+
+ private:
+  struct Entry {
+    const char* name;
+    ConstTensorView view;
+    bool written;
+  };
+  std::vector<Entry> entries_;
+};
+
+// Whether two views may share an element. Exact for dense views, for views
+// that interleave with one common row stride (q, k, v of one fused
+// projection), and otherwise on the safe side.
+bool MayOverlap(const ConstTensorView& a, const ConstTensorView& b);
+
+}  // namespace headwise
