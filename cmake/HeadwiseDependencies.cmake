@@ -1,4 +1,5 @@
-# What we build on; the Debian package of each is named in ./headwise.
+# What we build on; the Debian package of each is named in
+# tools/packages.sh.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)

@@ -1,9 +1,13 @@
 # headwise_layer(NAME DEPENDS layers… LIBRARIES libs…): one folder of
 #   src/headwise as the static target headwise_NAME. Its folders add files with
 #   headwise_sources(NAME files…) and tests with headwise_test(NAME files…).
-# Tests of a layer are one program, NAME_test, beside their sources.
+# Tests of a layer are one program, NAME_test, beside their sources; the target
+# unit_tests builds all of them. headwise_threaded_tests(NAME filter) names the
+# tests of a layer that the thread sanitizer is to see (target threaded_tests).
 
 set(HEADWISE_LAYERS "" CACHE INTERNAL "")
+add_custom_target(unit_tests)
+add_custom_target(threaded_tests)
 
 function(headwise_layer name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
@@ -33,6 +37,17 @@ function(headwise_test layer)
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
     add_test(NAME ${layer} COMMAND ${layer}_test)
     set_tests_properties(${layer} PROPERTIES LABELS unit)
+    add_dependencies(unit_tests ${layer}_test)
   endif()
   target_sources(${layer}_test PRIVATE ${ARGN})
+endfunction()
+
+function(headwise_threaded_tests layer filter)
+  if(NOT TARGET ${layer}_test)
+    return()
+  endif()
+  add_test(NAME ${layer}_threaded
+           COMMAND ${layer}_test --gtest_filter=${filter})
+  set_tests_properties(${layer}_threaded PROPERTIES LABELS threaded)
+  add_dependencies(threaded_tests ${layer}_test)
 endfunction()

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Fails when a folder includes sideways or upward.
+
+The order of the layers is LAYERS and HEADS below; public headers belong to the
+layer that PUBLIC gives them. Also: public headers include only each other and
+the standard library, examples include only public headers, and neither files
+nor folders include in a circle. Usage: tools/check_layers.py [ROOT]
+"""
+import pathlib
+import posixpath
+import re
+import sys
+
+# Bottom to top; folders of one row may not include each other.
+LAYERS = [
+    ["base"],
+    ["backend"],
+    ["tensor"],
+    ["dist"],
+    ["ops"],
+    ["format", "tokenizer"],
+    ["nn"],
+    ["model"],
+    ["runtime", "train"],
+    ["heads"],
+    ["study"],
+    ["report"],
+    ["server"],
+    ["library"],  # src/headwise/library.cc: all layers as one object
+    ["apps", "python", "bench"],
+]
+HEADS = [
+    ["profile"],
+    ["similarity", "composition"],
+    ["importance"],
+    ["roles"],
+    ["pruning"],
+]
+# The layer that implements each public header.
+PUBLIC = {
+    "attention.h": "ops",
+    "context.h": "backend",
+    "error.h": "base",
+    "export.h": "base",
+    "model.h": "model",
+    "multi_head_attention.h": "nn",
+    "observation.h": "ops",
+    "profile.h": "heads",
+    "tensor.h": "tensor",
+    "tokenizer.h": "tokenizer",
+    "version.h": "base",
+}
+MAX_PUBLIC = 12
+
+SOURCES = {".h", ".cc", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+# Types of libraries that a public header must not show.
+FOREIGN = re.compile(r"\b(hwy::|cuda\w+_t\b|__nv_\w+|nlohmann::|httplib::)")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+
+
+def row_of(name, rows):
+    for i, row in enumerate(rows):
+        if name in row:
+            return i
+    return None
+
+
+class Tree:
+    """The files of a checkout, what they include and where they stand."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.problems = []
+        self.files = {}  # path relative to the root -> text
+        for top in ("include/headwise", "src/headwise", "apps", "bench",
+                    "examples", "python"):
+            for path in sorted((self.root / top).rglob("*")):
+                if path.suffix in SOURCES and path.is_file():
+                    name = path.relative_to(self.root).as_posix()
+                    self.files[name] = path.read_text(encoding="utf-8")
+
+    def find(self, includer, kind, target):
+        """The file of ours that an include names, or None."""
+        if kind == '"':
+            beside = posixpath.normpath(
+                posixpath.join(posixpath.dirname(includer), target))
+            if beside in self.files:
+                return beside
+        for top in ("include/", "src/"):
+            if top + target in self.files:
+                return top + target
+        return None
+
+    def layer(self, name):
+        """(layer, folder under it or '') of a file, or None if it has none."""
+        parts = name.split("/")
+        if parts[0] == "include":
+            layer = PUBLIC.get(parts[-1])
+            return (layer, "") if layer else None
+        if parts[0] in ("apps", "python", "bench"):
+            return (parts[0], "")
+        if parts[0] == "src" and len(parts) == 3:
+            return ("library", "")
+        if parts[0] == "src" and row_of(parts[2], LAYERS) is not None:
+            return (parts[2], parts[3] if len(parts) > 4 else "")
+        return None
+
+    def edges(self):
+        for name, text in self.files.items():
+            for match in INCLUDE.finditer(text):
+                target = self.find(name, match[1], match[2])
+                if target is None and match[2].startswith("headwise/"):
+                    self.problem(name, f"includes {match[2]}, which is not there")
+                yield name, match[2], target
+
+    def problem(self, name, words):
+        self.problems.append(f"{name}: {words}")
+
+
+def check_order(tree, name, target):
+    source, goal = tree.layer(name), tree.layer(target)
+    if source is None or goal is None:
+        return  # already told by check_places
+    rows = [row_of(place[0], LAYERS) for place in (source, goal)]
+    if source[0] != goal[0]:
+        if rows[1] >= rows[0]:
+            way = "upward" if rows[1] > rows[0] else "sideways"
+            tree.problem(name, f"{source[0]} includes {way}: {target} "
+                               f"({goal[0]})")
+    elif source[0] == "heads" and source[1] != goal[1]:
+        # A file in heads/ itself is the ground that its folders stand on.
+        below = -1 if not goal[1] else row_of(goal[1], HEADS)
+        above = -1 if not source[1] else row_of(source[1], HEADS)
+        if below is not None and above is not None and below >= above:
+            tree.problem(name, f"heads/{source[1]} includes {target}, which "
+                               "is not below it")
+
+
+def check_places(tree):
+    public = [n for n in tree.files if n.startswith("include/")]
+    if len(public) > MAX_PUBLIC:
+        tree.problem("include/headwise", f"{len(public)} headers; at most "
+                                         f"{MAX_PUBLIC} are public")
+    for name in tree.files:
+        if name.startswith("examples/"):
+            continue
+        place = tree.layer(name)
+        if place is None:
+            tree.problem(name, "belongs to no layer; LAYERS or PUBLIC in "
+                               "tools/check_layers.py must name it")
+        elif place[0] == "heads" and place[1] and \
+                row_of(place[1], HEADS) is None:
+            tree.problem(name, f"heads/{place[1]} is not in HEADS of "
+                               "tools/check_layers.py")
+
+
+def check_public(tree, name, written, target):
+    if target is None:
+        if "/" in written or "." in written:
+            tree.problem(name, f"a public header includes {written}; only "
+                               "public headers and the standard library may be")
+    elif not target.startswith("include/"):
+        tree.problem(name, f"a public header includes the private {target}")
+
+
+def find_circle(graph):
+    """One circle of a graph {node: {node}}, as a list of nodes, or None."""
+    state = {}
+    for start in sorted(graph):
+        stack = [(start, iter(sorted(graph.get(start, ()))))]
+        if start in state:
+            continue
+        state[start] = "open"
+        while stack:
+            node, targets = stack[-1]
+            for target in targets:
+                if state.get(target) == "open":
+                    path = [n for n, _ in stack]
+                    return path[path.index(target):] + [target]
+                if target not in state:
+                    state[target] = "open"
+                    stack.append((target,
+                                  iter(sorted(graph.get(target, ())))))
+                    break
+            else:
+                state[node] = "done"
+                stack.pop()
+    return None
+
+
+def check(root):
+    """Every fault of the tree under root, as text."""
+    tree = Tree(root)
+    check_places(tree)
+    files, folders = {}, {}
+    for name, written, target in list(tree.edges()):
+        if name.startswith("include/"):
+            check_public(tree, name, written, target)
+        if name.startswith("examples/"):
+            if target and not target.startswith(("include/", "examples/")):
+                tree.problem(name, f"an example includes the private {target}")
+            continue
+        if target is None or target == name:
+            continue
+        check_order(tree, name, target)
+        files.setdefault(name, set()).add(target)
+        places = tree.layer(name), tree.layer(target)
+        # Operators and parts of heads are folders of their own; a folder
+        # inside one of them (cpu/, cuda/) belongs to it.
+        if all(places) and "include" not in (name[:7], target[:7]):
+            ends = ["/".join(p).rstrip("/") if p[0] in ("ops", "heads")
+                    else p[0] for p in places]
+            if ends[0] != ends[1]:
+                folders.setdefault(ends[0], set()).add(ends[1])
+    for kind, graph in (("files", files), ("folders", folders)):
+        circle = find_circle(graph)
+        if circle:
+            tree.problem(circle[0], f"{kind} include in a circle: " +
+                         " -> ".join(circle))
+    for name, text in tree.files.items():
+        if name.startswith("include/"):
+            found = FOREIGN.search(COMMENT.sub("", text))
+            if found:
+                tree.problem(name, f"a public header names {found[0]}")
+    return sorted(set(tree.problems))
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parent.parent
+    problems = check(sys.argv[1] if len(sys.argv) > 1 else default)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

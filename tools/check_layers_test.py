@@ -1,0 +1,118 @@
+"""Tests of check_layers.py on small made-up trees."""
+import pathlib
+import tempfile
+import unittest
+
+import check_layers
+
+
+def problems(files):
+    """What the check says of a tree {path: text}."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return check_layers.check(folder)
+
+
+def include(*names):
+    return "".join(f'#include "headwise/{name}"\n' for name in names)
+
+
+class CheckLayersTest(unittest.TestCase):
+    def assert_one(self, found, *words):
+        self.assertEqual(len(found), 1, found)
+        for word in words:
+            self.assertIn(word, found[0])
+
+    def test_downward_passes(self):
+        self.assertEqual(problems({
+            "src/headwise/base/rng.h": "",
+            "src/headwise/ops/loss/loss.cc": include("base/rng.h"),
+            "apps/headwise/main.cc": include("base/rng.h"),
+        }), [])
+
+    def test_upward_fails(self):
+        self.assert_one(problems({
+            "src/headwise/base/rng.cc": include("nn/linear.h"),
+            "src/headwise/nn/linear.h": "",
+        }), "base/rng.cc", "upward", "nn/linear.h")
+
+    def test_sideways_fails(self):
+        self.assert_one(problems({
+            "src/headwise/format/gguf.cc": include("tokenizer/bpe.h"),
+            "src/headwise/tokenizer/bpe.h": "",
+        }), "sideways")
+
+    def test_relative_include_is_followed(self):
+        self.assert_one(problems({
+            "src/headwise/base/rng.cc": '#include "../nn/linear.h"\n',
+            "src/headwise/nn/linear.h": "",
+        }), "upward")
+        self.assertEqual(problems({
+            "src/headwise/nn/a.cc": '#include "b.h"\n',
+            "src/headwise/nn/b.h": "",
+        }), [])
+
+    def test_order_inside_heads(self):
+        self.assertEqual(problems({
+            "src/headwise/heads/profile/p.h": "",
+            "src/headwise/heads/roles/r.cc": include("heads/profile/p.h"),
+        }), [])
+        self.assert_one(problems({
+            "src/headwise/heads/profile/p.cc": include("heads/roles/r.h"),
+            "src/headwise/heads/roles/r.h": "",
+        }), "not below")
+        self.assert_one(problems({
+            "src/headwise/heads/similarity/s.cc":
+                include("heads/composition/c.h"),
+            "src/headwise/heads/composition/c.h": "",
+        }), "not below")
+
+    def test_public_header_counts_as_its_layer(self):
+        self.assert_one(problems({
+            "include/headwise/attention.h": "",
+            "src/headwise/tensor/tensor.cc": include("attention.h"),
+        }), "tensor includes upward", "(ops)")
+
+    def test_public_header_stays_clean(self):
+        header = "include/headwise/tensor.h"
+        for text, word in [("#include <hwy/highway.h>\n", "hwy/highway.h"),
+                           (include("tensor/half.h"), "private"),
+                           ("nlohmann::json Load();\n", "nlohmann::")]:
+            self.assert_one(problems({
+                header: text, "src/headwise/tensor/half.h": ""}), word)
+        self.assertEqual(problems({header: "#include <vector>\n// hwy::\n"}),
+                         [])
+
+    def test_unknown_places_are_told(self):
+        self.assert_one(problems({"src/headwise/util/x.h": ""}), "no layer")
+        self.assert_one(problems({"include/headwise/new.h": ""}), "no layer")
+        self.assert_one(problems({"src/headwise/heads/misc/x.h": ""}), "HEADS")
+
+    def test_missing_header_is_told(self):
+        self.assert_one(problems({
+            "src/headwise/nn/a.cc": include("nn/gone.h")}), "not there")
+
+    def test_circles(self):
+        self.assert_one(problems({
+            "src/headwise/nn/a.h": include("nn/b.h"),
+            "src/headwise/nn/b.h": include("nn/a.h"),
+        }), "files include in a circle")
+        self.assert_one(problems({
+            "src/headwise/ops/matmul/m.cc": include("ops/loss/l.h"),
+            "src/headwise/ops/matmul/m.h": "",
+            "src/headwise/ops/loss/l.h": "",
+            "src/headwise/ops/loss/l.cc": include("ops/matmul/m.h"),
+        }), "folders include in a circle")
+
+    def test_examples_use_public_headers(self):
+        self.assert_one(problems({
+            "examples/e.cc": include("base/rng.h"),
+            "src/headwise/base/rng.h": "",
+        }), "private")
+
+
+if __name__ == "__main__":
+    unittest.main()

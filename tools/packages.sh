@@ -1,0 +1,52 @@
+# The Debian packages that Headwise stands on, and the one way to get them.
+# Sourced by ./headwise (what it takes to build and run) and ./check (what it
+# takes to test as well).
+
+build_packages=(
+  g++ cmake ninja-build # the compiler and the build
+  libhwy-dev            # Highway: SIMD with run-time dispatch
+  libfmt-dev            # fmt: text
+  nlohmann-json3-dev    # JSON
+  libcli11-dev          # CLI11: the command line
+)
+
+check_packages=(
+  libgtest-dev libgmock-dev # unit tests
+  clang-format clang-tidy   # format, slips
+  python3 git               # the checks themselves
+  ccache                    # one source compiled twice is compiled once
+)
+
+# need_packages NAME…: installs what is missing; without root says how, and
+# returns 1.
+need_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    echo "headwise: no Debian packages here. Needed: g++ 12 or clang 14 or" \
+      "newer, CMake 3.25, Ninja, and the libraries Highway, fmt," \
+      "nlohmann-json, CLI11 (tests: GoogleTest, clang-format, clang-tidy," \
+      "Python 3)" >&2
+    return 0
+  fi
+  local missing=() name
+  for name in "$@"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == \
+    installed ]] || missing+=("$name")
+  done
+  ((${#missing[@]})) || return 0
+  if ((EUID != 0)); then
+    echo "headwise: packages are missing. As root:" >&2
+    echo "  apt-get update && apt-get install -y ${missing[*]}" >&2
+    return 1
+  fi
+  echo "headwise: installing ${missing[*]}" >&2
+  local log
+  log=$(mktemp)
+  if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y \
+    --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+    cat "$log" >&2
+    echo "headwise: the packages could not be installed" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
