@@ -14,7 +14,18 @@
 
 namespace headwise {
 
-enum class DType : uint8_t { kF32, kF64, kBF16, kF16, kI32, kI64, kU8 };
+enum class DType : uint8_t {
+  kF32,
+  kF64,
+  kBF16,
+  kF16,
+  kI32,
+  kI64,
+  kU8,
+  kI16,
+  kI8,
+  kBool,  // one byte, 0 or 1
+};
 
 // Where a tensor's memory lives.
 enum class Device : uint8_t { kCpu, kCuda };

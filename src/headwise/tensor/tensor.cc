@@ -33,8 +33,11 @@ size_t SizeOf(DType type) {
       return 4;
     case DType::kBF16:
     case DType::kF16:
+    case DType::kI16:
       return 2;
     case DType::kU8:
+    case DType::kI8:
+    case DType::kBool:
       return 1;
   }
   return 0;
@@ -56,6 +59,12 @@ const char* Name(DType type) {
       return "i64";
     case DType::kU8:
       return "u8";
+    case DType::kI16:
+      return "i16";
+    case DType::kI8:
+      return "i8";
+    case DType::kBool:
+      return "bool";
   }
   return "?";
 }
