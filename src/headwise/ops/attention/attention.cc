@@ -29,6 +29,7 @@ double SumOfClamped(int64_t count, double shift, double high) {
 
 std::span<const AttentionImplementation> AttentionImplementations() {
   static const AttentionImplementation kList[] = {
+      kAttentionCpuF32,
       kAttentionReference,
   };
   return kList;

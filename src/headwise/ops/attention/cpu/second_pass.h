@@ -1,0 +1,36 @@
+// Second passes of cpu.f32: what is computed again from (q, k, LSE) after a
+// forward call, without an N × N buffer. Shapes:
+// include/headwise/observation.h.
+#pragma once
+
+#include <span>
+
+#include "headwise/context.h"
+#include "headwise/observation.h"
+
+namespace headwise {
+
+// second_pass_rows.cc: one query at a time, O(D) an entry.
+void RowsF32(Context& context, const AttentionProblem& problem,
+             const AttentionArgs& args, std::span<const RowRef> rows,
+             TensorView probabilities);
+void TopKF32(Context& context, const AttentionProblem& problem,
+             const AttentionArgs& args, std::span<const RowRef> rows,
+             TensorView keys, TensorView probabilities);
+void PairsF32(Context& context, const AttentionProblem& problem,
+              const AttentionArgs& args, const PairList& pairs,
+              ConstTensorView argmax, TensorView mass, TensorView is_argmax);
+
+// second_pass_tiles.cc: register tiles over a rectangle of scores.
+void ReceivedF32(Context& context, const AttentionProblem& problem,
+                 const AttentionArgs& args, ConstTensorView query_weights,
+                 TensorView received);
+void WindowF32(Context& context, const AttentionProblem& problem,
+               const AttentionArgs& args, const WindowRequest& window,
+               TensorView maximum, TensorView mean);
+
+// second_pass_gram.cc
+void HeadGramF32(Context& context, std::span<const HeadSource> sources,
+                 ConstTensorView query_weights, TensorView gram);
+
+}  // namespace headwise
