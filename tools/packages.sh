@@ -39,14 +39,16 @@ need_packages() {
     return 1
   fi
   echo "headwise: installing ${missing[*]}" >&2
-  local log
-  log=$(mktemp)
-  if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y \
-    --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
-    cat "$log" >&2
-    echo "headwise: the packages could not be installed" >&2
-    rm -f "$log"
-    return 1
+  export DEBIAN_FRONTEND=noninteractive
+  local command="apt-get update && apt-get install -y --no-install-recommends"
+  command+=" ${missing[*]}"
+  if [[ -t 2 ]]; then
+    bash -c "$command" >&2 </dev/null && return 0
+  else
+    local output
+    output=$(bash -c "$command" 2>&1 </dev/null) && return 0
+    echo "$output" >&2
   fi
-  rm -f "$log"
+  echo "headwise: the packages could not be installed" >&2
+  return 1
 }
