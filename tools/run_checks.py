@@ -160,7 +160,7 @@ def stage_tidy(stage):
             for key, code, output in pool.map(tidy, sorted(
                     todo.items(), key=lambda item: item[1])):
                 if code:
-                    failures.append(output)
+                    failures.append(re.sub(r"\d+ warnings.*\n", "", output))
                 else:
                     cache.write(key + "\n")
     if failures:
