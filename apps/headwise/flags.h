@@ -19,7 +19,7 @@ void AddFlags(CLI::App& app, Config& config) {
     std::replace(flag.begin(), flag.end(), '_', '-');
     if constexpr (std::is_same_v<Value, bool>) {
       app.add_flag(flag + ",!--no-" + flag.substr(2), value, help);
-    } else if constexpr (CLI::is_mutable_container<Value>::value) {
+    } else if constexpr (CLI::detail::is_mutable_container<Value>::value) {
       app.add_option(flag, value, help)->delimiter(',')->capture_default_str();
     } else {
       app.add_option(flag, value, help)->capture_default_str();

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
+#include "commands.h"
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
 #include "headwise/version.h"
@@ -21,7 +21,8 @@ namespace {
 
 // In the order of `headwise --help`; commands of one group stand together.
 const std::vector<const Command*>& Commands() {
-  static const std::vector<const Command*> commands = {};
+  static const std::vector<const Command*> commands = {&kBenchCommand,
+                                                       &kExplainCommand};
   return commands;
 }
 

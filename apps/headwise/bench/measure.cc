@@ -1,0 +1,111 @@
+// Door: measure.h.
+#include "bench/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "bench/statistics.h"
+
+namespace headwise::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct State {
+  int calls = 1;  // in one sample
+  bool slow = false;
+  std::vector<double> samples;
+};
+
+// First calls: page faults, lazy set-up, and how many calls make a sample.
+State WarmUp(const MeasureOptions& options, Candidate& candidate) {
+  State state;
+  double seconds = candidate.time(1);
+  state.slow = 3 * seconds > options.budget_seconds;
+  if (state.slow) {
+    state.samples = {seconds};
+    return state;
+  }
+  seconds = candidate.time(1);
+  const double wanted = options.sample_seconds / std::max(seconds, 1e-9);
+  state.calls = static_cast<int>(std::clamp(wanted, 1.0, 1e6));
+  return state;
+}
+
+double Sample(const MeasureOptions& options, Candidate& candidate, int calls) {
+  if (options.settle_seconds > 0) {
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(options.settle_seconds));
+  }
+  // Another candidate has just had the caches: short calls get them back first.
+  if (calls > 1) candidate.time(1);
+  return candidate.time(calls) / calls;
+}
+
+// A "Name:   123 kB" line of /proc/self/status, in bytes.
+std::optional<int64_t> StatusBytes(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kib = 0;
+    if (word == name && status >> kib) return kib * 1024;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::function<double(int)> Timed(std::function<void()> call) {
+  return [call = std::move(call)](int calls) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+}
+
+void Measure(const MeasureOptions& options,
+             std::vector<Candidate>& candidates) {
+  std::vector<State> states;
+  std::vector<size_t> order;
+  for (Candidate& candidate : candidates) {
+    states.push_back(WarmUp(options, candidate));
+    if (!states.back().slow) order.push_back(states.size() - 1);
+  }
+  const auto begin = Clock::now();
+  for (int round = 0; !order.empty() && round < options.max_rounds; ++round) {
+    const std::chrono::duration<double> spent = Clock::now() - begin;
+    if (round >= options.min_rounds && spent.count() > options.budget_seconds) {
+      break;
+    }
+    for (size_t c : order) {
+      states[c].samples.push_back(
+          Sample(options, candidates[c], states[c].calls));
+    }
+    // Nobody always runs in the wake of the same neighbour.
+    std::rotate(order.begin(), order.begin() + 1, order.end());
+    if (round % 2 == 1) std::reverse(order.begin(), order.end());
+  }
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Summary summary = Summarize(states[i].samples);
+    Row& row = candidates[i].row;
+    row.ms = summary.median * 1e3;
+    row.spread = summary.spread;
+    row.gflops =
+        summary.median > 0 ? candidates[i].flops / summary.median * 1e-9 : 0;
+  }
+}
+
+std::optional<int64_t> ResidentGrowth(const std::function<void()>& call) {
+  // "5" resets the peak (VmHWM) to what is resident now.
+  const bool reset = static_cast<bool>(std::ofstream("/proc/self/clear_refs")
+                                       << "5" << std::flush);
+  const std::optional<int64_t> before = StatusBytes("VmRSS:");
+  call();
+  const std::optional<int64_t> peak = StatusBytes("VmHWM:");
+  if (!reset || !before || !peak) return std::nullopt;
+  return std::max<int64_t>(0, *peak - *before);
+}
+
+}  // namespace headwise::bench

@@ -1,0 +1,154 @@
+// Door: report.h.
+#include "bench/report.h"
+
+#include <fmt/core.h>
+#include <sys/utsname.h>
+
+#include <fstream>
+#include <thread>
+
+#include "headwise/backend/cpu/isa.h"
+#include "headwise/version.h"
+
+namespace headwise::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+// The processor's name: /proc/cpuinfo says it on x86; on Arm it gives the
+// maker's numbers only, which is still enough to tell two machines apart.
+std::string CpuName() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string implementer, part;
+  for (std::string line; std::getline(info, line);) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    const std::string value = line.substr(colon + 2);
+    if (line.rfind("model name", 0) == 0) return value;
+    if (line.rfind("CPU implementer", 0) == 0) implementer = value;
+    if (line.rfind("CPU part", 0) == 0) part = value;
+  }
+  if (implementer == "0x41" && part == "0xd40") return "Arm Neoverse-V1";
+  if (implementer == "0x41" && part == "0xd4f") return "Arm Neoverse-V2";
+  if (implementer == "0x41" && part == "0xd0c") return "Arm Neoverse-N1";
+  return implementer.empty() ? "unknown"
+                             : "Arm " + implementer + " part " + part;
+}
+
+// The least ms of rows that `take` takes; 0: there is none.
+template <typename Take>
+double Fastest(const std::vector<Row>& rows, Take take) {
+  double best = 0;
+  for (const Row& row : rows) {
+    if (take(row) && (best == 0 || row.ms < best)) best = row.ms;
+  }
+  return best;
+}
+
+std::string Ratio(double numerator, double denominator) {
+  if (numerator <= 0 || denominator <= 0) return "";
+  return fmt::format("{:.2f}×", numerator / denominator);
+}
+
+std::string Memory(const Row& row) {
+  if (!row.extra_bytes) return "?";
+  return fmt::format("{:.1f} MiB", 1.0 * *row.extra_bytes / (1 << 20));
+}
+
+// "+5.1 %" over the same implementation without statistics.
+std::string Cost(const std::vector<Row>& rows, const Row& row) {
+  if (row.observe == "none") return "";
+  // The features and labels of "cpu.f32 +16 features" belong to the cost.
+  const std::string impl = row.impl.substr(0, row.impl.find(" +"));
+  const double plain = Fastest(rows, [&](const Row& other) {
+    return other.impl == impl && other.threads == row.threads &&
+           other.observe == "none";
+  });
+  if (plain == 0) return "";
+  return fmt::format("{:+.1f} %", (row.ms / plain - 1) * 100);
+}
+
+std::string Gain(const std::vector<Row>& rows, const Row& row) {
+  if (row.threads == 1) return "";
+  const double single = Fastest(rows, [&](const Row& other) {
+    return other.impl == row.impl && other.observe == row.observe &&
+           other.threads == 1;
+  });
+  return Ratio(single, row.ms);
+}
+
+// Columns by what is seen: "×" is two bytes and one column.
+std::string Pad(const std::string& text, size_t width) {
+  size_t columns = 0;
+  for (unsigned char byte : text) columns += (byte & 0xc0) != 0x80;
+  return std::string(columns < width ? width - columns : 0, ' ') + text;
+}
+
+}  // namespace
+
+ordered_json DescribeMachine(const std::vector<std::string>& peer_versions) {
+  utsname system{};
+  uname(&system);
+  ordered_json machine;
+  machine["cpu"] = CpuName();
+  machine["cores"] = std::thread::hardware_concurrency();
+  machine["arch"] = system.machine;
+  machine["isa"] = ActiveIsa();
+  machine["os"] = fmt::format("{} {}", system.sysname, system.release);
+  machine["compiler"] = __VERSION__;
+  machine["headwise"] = HEADWISE_VERSION;
+  machine["peers"] = peer_versions;
+  return machine;
+}
+
+ordered_json ToJson(const Row& row) {
+  ordered_json json;
+  json["op"] = row.op;
+  json["impl"] = row.impl;
+  json["peer"] = row.peer;
+  json["pass"] = row.pass;
+  json["type"] = row.type;
+  json["mask"] = row.mask;
+  json["batch"] = row.batch;
+  json["heads"] = row.heads;
+  json["kv_heads"] = row.kv_heads;
+  json["query_len"] = row.query_len;
+  json["key_len"] = row.key_len;
+  json["head_dim"] = row.head_dim;
+  json["threads"] = row.threads;
+  json["observe"] = row.observe;
+  json["ms"] = row.ms;
+  json["spread"] = row.spread;
+  json["gflops"] = row.gflops;
+  json["extra_bytes"] =
+      row.extra_bytes ? ordered_json(*row.extra_bytes) : ordered_json();
+  return json;
+}
+
+std::string Table(const std::vector<Row>& rows) {
+  size_t name_width = 4;
+  for (const Row& row : rows) {
+    name_width = std::max(name_width, row.impl.size());
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text = fmt::format("  {:<{}}", cells[0], name_width);
+    constexpr size_t kWidths[] = {0, 8, 8, 11, 8, 9, 12, 9, 9, 9};
+    for (size_t i = 1; i < cells.size(); ++i) text += Pad(cells[i], kWidths[i]);
+    return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  };
+  std::string text = line({"impl", "threads", "observe", "ms", "spread",
+                           "GFLOP/s", "extra", "vs peer", "cost", "scaling"});
+  for (const Row& row : rows) {
+    const double peer = Fastest(rows, [&](const Row& other) {
+      return other.peer && other.threads == row.threads;
+    });
+    text += line({row.impl, std::to_string(row.threads), row.observe,
+                  fmt::format("{:.3f}", row.ms),
+                  fmt::format("{:.1f} %", row.spread * 100),
+                  fmt::format("{:.1f}", row.gflops), Memory(row),
+                  Ratio(peer, row.ms), Cost(rows, row), Gain(rows, row)});
+  }
+  return text;
+}
+
+}  // namespace headwise::bench

@@ -1,0 +1,120 @@
+// `headwise explain`: every implementation of an operator, best first, with
+// "runs" or the reason why it does not take the problem.
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "commands.h"
+#include "headwise/backend/cpu/isa.h"
+#include "headwise/ops/attention/implementation.h"
+#include "headwise/ops/matmul/matmul.h"
+#include "problem_flags.h"
+
+namespace headwise {
+namespace {
+
+struct Entry {
+  std::string name;
+  std::string why_not;
+  std::string passes;
+};
+
+struct Explained {
+  std::string problem;
+  std::vector<Entry> entries;
+};
+
+std::string Passes(const AttentionImplementation& one) {
+  std::string text;
+  const auto add = [&](bool has, const char* name) {
+    if (has) text += (text.empty() ? "" : ", ") + std::string(name);
+  };
+  add(one.forward, "forward");
+  add(one.backward, "backward");
+  add(one.rows, "rows");
+  add(one.top_k, "top-k");
+  add(one.pairs, "pairs");
+  add(one.received, "received");
+  add(one.window, "window");
+  add(one.gram, "gram");
+  return text;
+}
+
+std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
+  std::vector<Explained> all;
+  for (const bench::Config& config : flags.Problems()) {
+    if (flags.op == "matmul") {
+      for (const MatmulProblem& problem : bench::MatmulShapes(config)) {
+        Explained explained{ToString(problem), {}};
+        for (const MatmulImplementation& one : MatmulImplementations()) {
+          explained.entries.push_back({one.name, one.why_not(problem), ""});
+        }
+        all.push_back(std::move(explained));
+      }
+      continue;
+    }
+    for (const std::string& mask : config.mask) {
+      const AttentionProblem problem = bench::MakeProblem(config, mask);
+      Explained explained{ToString(problem), {}};
+      for (const AttentionImplementation& one : AttentionImplementations()) {
+        explained.entries.push_back(
+            {one.name, one.why_not(problem), Passes(one)});
+      }
+      all.push_back(std::move(explained));
+    }
+  }
+  return all;
+}
+
+void Print(const ProblemFlags& flags, const std::vector<Explained>& all) {
+  fmt::print("instruction set: {} (HEADWISE_MAX_ISA caps it)\n", ActiveIsa());
+  for (const Explained& explained : all) {
+    fmt::print("\n{}: {}\n", flags.op, explained.problem);
+    for (const Entry& entry : explained.entries) {
+      fmt::print("  {:<16}{}\n", entry.name,
+                 entry.why_not.empty() ? "runs" : entry.why_not);
+      if (!entry.passes.empty()) fmt::print("  {:<16}  {}\n", "", entry.passes);
+    }
+  }
+}
+
+void PrintJson(const ProblemFlags& flags, const std::vector<Explained>& all) {
+  nlohmann::ordered_json document;
+  document["isa"] = ActiveIsa();
+  document["problems"] = nlohmann::ordered_json::array();
+  for (const Explained& explained : all) {
+    nlohmann::ordered_json problem;
+    problem["op"] = flags.op;
+    problem["problem"] = explained.problem;
+    problem["implementations"] = nlohmann::ordered_json::array();
+    for (const Entry& entry : explained.entries) {
+      problem["implementations"].push_back(
+          {{"name", entry.name}, {"why_not", entry.why_not}});
+    }
+    document["problems"].push_back(std::move(problem));
+  }
+  fmt::print("{}\n", document.dump(1));
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto flags = std::make_shared<ProblemFlags>();
+  auto json = std::make_shared<bool>(false);
+  flags->Declare(app);
+  app.add_flag("--json", *json, "for machines");
+  return [flags, json] {
+    const std::vector<Explained> all = ExplainAll(*flags);
+    *json ? PrintJson(*flags, all) : Print(*flags, all);
+    return kSucceeded;
+  };
+}
+
+}  // namespace
+
+const Command kExplainCommand = {
+    "explain", Group::kTools, "which implementations run a problem, or why not",
+    "  headwise explain attention\n"
+    "  headwise explain attention --type bf16 --head-dim 128 --mask causal\n"
+    "  headwise explain matmul --m 128 --n 384 --k 384",
+    Setup};
+
+}  // namespace headwise

@@ -1,0 +1,11 @@
+// The commands of the program, one per cmd_*.cc.
+#pragma once
+
+#include "command.h"
+
+namespace headwise {
+
+extern const Command kBenchCommand;    // cmd_bench.cc
+extern const Command kExplainCommand;  // cmd_explain.cc
+
+}  // namespace headwise

@@ -1,0 +1,62 @@
+// Door: problem_flags.h.
+#include "problem_flags.h"
+
+#include <algorithm>
+
+#include "command.h"
+#include "flags.h"
+#include "headwise/base/fields.h"
+
+namespace headwise {
+namespace {
+
+std::string FlagName(std::string field) {
+  std::replace(field.begin(), field.end(), '_', '-');
+  return "--" + field;
+}
+
+}  // namespace
+
+void ProblemFlags::Declare(CLI::App& command) {
+  app = &command;
+  command.add_option("op", op, "attention or matmul")
+      ->required()
+      ->check(CLI::IsMember({"attention", "matmul"}));
+  AddFlags(command, config);
+  command.add_option("--problems", file,
+                     "a file of problems, such as those in bench/problems");
+}
+
+bool ProblemFlags::Given(const std::string& field) const {
+  return app->get_option(FlagName(field))->count() > 0;
+}
+
+std::vector<bench::Config> ProblemFlags::Problems() const {
+  nlohmann::ordered_json given = FieldsToJson(config);
+  for (const std::string& field : FieldNames<bench::Config>()) {
+    if (!Given(field)) {
+      given.erase(field);
+    } else if (!bench::FieldBelongs(field, op)) {
+      throw UsageError(FlagName(field) + " says nothing about " + op);
+    }
+  }
+  std::vector<nlohmann::ordered_json> problems(1);
+  problems[0] = nlohmann::ordered_json::object();
+  if (!file.empty()) problems = bench::ReadProblems(file, op);
+  std::vector<bench::Config> configs;
+  for (nlohmann::ordered_json& problem : problems) {
+    bench::Config one;
+    FieldsFromJson(problem, one, file);
+    FieldsFromJson(given, one, "flags");
+    try {
+      bench::Validate(one, op);
+    } catch (const Error& error) {
+      if (file.empty()) throw UsageError(error.what());
+      throw;
+    }
+    configs.push_back(std::move(one));
+  }
+  return configs;
+}
+
+}  // namespace headwise
