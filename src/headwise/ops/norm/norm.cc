@@ -21,6 +21,12 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 
+// Where segment `row` (of rows · segments) begins.
+int64_t Begin(const NormProblem& p, int64_t row) {
+  const int64_t stride = p.row_stride > 0 ? p.row_stride : p.segments * p.width;
+  return row / p.segments * stride + row % p.segments * p.width;
+}
+
 // Σ f(i) over a row: vectors first, the tail one by one.
 template <typename VectorTerm, typename ScalarTerm>
 float RowSum(int64_t width, const VectorTerm& vector_term,
@@ -42,8 +48,8 @@ float RowSum(int64_t width, const VectorTerm& vector_term,
 }
 
 void NormRow(const NormProblem& p, const NormArgs& a, int64_t row) {
-  const float* HWY_RESTRICT x = a.x + row * p.width;
-  float* y = a.y + row * p.width;
+  const float* HWY_RESTRICT x = a.x + Begin(p, row);
+  float* y = a.y + Begin(p, row);
   const float n = static_cast<float>(p.width);
   const bool layer = p.kind == NormKind::kLayer;
   float mean = 0;
@@ -76,9 +82,9 @@ void NormRow(const NormProblem& p, const NormArgs& a, int64_t row) {
 void NormRowBackward(const NormProblem& p, const NormArgs& a,
                      const NormGrads& g, int64_t row, float* dweight,
                      float* dbias) {
-  const float* x = a.x + row * p.width;
-  const float* dy = g.dy + row * p.width;
-  float* dx = g.dx + row * p.width;
+  const float* x = a.x + Begin(p, row);
+  const float* dy = g.dy + Begin(p, row);
+  float* dx = g.dx + Begin(p, row);
   const bool layer = p.kind == NormKind::kLayer;
   const float mean = layer ? a.mean[row] : 0.0f;
   const float scale = a.scale[row];
@@ -127,7 +133,8 @@ void ForRowBlocks(Context& context, int64_t rows, const Run& run) {
 
 void NormForward(Context& context, const NormProblem& problem,
                  const NormArgs& args) {
-  ForRowBlocks(context, problem.rows, [&](int64_t, int64_t begin, int64_t end) {
+  const int64_t rows = problem.rows * problem.segments;
+  ForRowBlocks(context, rows, [&](int64_t, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       HWY_DYNAMIC_DISPATCH(NormRow)(problem, args, row);
     }
@@ -137,21 +144,20 @@ void NormForward(Context& context, const NormProblem& problem,
 void NormBackward(Context& context, const NormProblem& problem,
                   const NormArgs& args, const NormGrads& grads) {
   const int64_t width = problem.width;
-  const int64_t tasks = (problem.rows + kRowsPerTask - 1) / kRowsPerTask;
+  const int64_t rows = problem.rows * problem.segments;
+  const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
   // One partial sum a task, added in order: the same at any thread count.
   Scratch partial = context.workspace().TakeArray<float>(tasks * 2 * width);
   float* sums = partial.As<float>();
   std::fill_n(sums, tasks * 2 * width, 0.0f);
-  ForRowBlocks(context, problem.rows,
-               [&](int64_t task, int64_t begin, int64_t end) {
-                 float* dweight = sums + task * 2 * width;
-                 for (int64_t row = begin; row < end; ++row) {
-                   HWY_DYNAMIC_DISPATCH(NormRowBackward)
-                   (problem, args, grads, row,
-                    grads.dweight != nullptr ? dweight : nullptr,
-                    grads.dbias != nullptr ? dweight + width : nullptr);
-                 }
-               });
+  ForRowBlocks(context, rows, [&](int64_t task, int64_t begin, int64_t end) {
+    float* dweight = sums + task * 2 * width;
+    for (int64_t row = begin; row < end; ++row) {
+      HWY_DYNAMIC_DISPATCH(NormRowBackward)
+      (problem, args, grads, row, grads.dweight != nullptr ? dweight : nullptr,
+       grads.dbias != nullptr ? dweight + width : nullptr);
+    }
+  });
   for (int64_t task = 0; task < tasks; ++task) {
     const float* dweight = sums + task * 2 * width;
     for (int64_t i = 0; i < width; ++i) {

@@ -43,9 +43,9 @@ struct Case {
   int64_t rows, width;
 };
 
-class Norm : public testing::TestWithParam<Case> {};
+class NormShapes : public testing::TestWithParam<Case> {};
 
-TEST_P(Norm, ForwardAndBackwardFollowTheFormula) {
+TEST_P(NormShapes, ForwardAndBackwardFollowTheFormula) {
   const auto [kind, rows, width] = GetParam();
   const NormProblem p{kind, rows, width, 1e-5f};
   Rng rng(11);
@@ -94,7 +94,29 @@ TEST_P(Norm, ForwardAndBackwardFollowTheFormula) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Norm,
+TEST(Norm, SegmentsOfAStridedRowAreNormalisedEachOnItsOwn) {
+  Rng rng(4);
+  const int64_t rows = 5, segments = 3, width = 8, stride = 40;
+  const auto x = Random(rows * stride, rng), w = Random(width, rng);
+  std::vector<float> y = x;
+  Context context({2, ""});
+  const NormProblem p{NormKind::kRms, rows, width, 1e-6f, segments, stride};
+  NormForward(context, p, {.x = x.data(), .weight = w.data(), .y = y.data()});
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t s = 0; s < segments; ++s) {
+      std::vector<float> one(width);
+      const int64_t at = row * stride + s * width;
+      NormForward(context, {NormKind::kRms, 1, width, 1e-6f},
+                  {.x = x.data() + at, .weight = w.data(), .y = one.data()});
+      for (int64_t i = 0; i < width; ++i) EXPECT_EQ(y[at + i], one[i]);
+    }
+    for (int64_t i = segments * width; i < stride; ++i) {
+      EXPECT_EQ(y[row * stride + i], x[row * stride + i]);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NormShapes,
                          testing::Values(Case{NormKind::kLayer, 1, 1},
                                          Case{NormKind::kLayer, 3, 5},
                                          Case{NormKind::kLayer, 70, 48},

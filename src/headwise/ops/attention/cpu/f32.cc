@@ -2,7 +2,6 @@
 // dispatch. Door: ../implementation.h.
 #include <string>
 
-#include "headwise/ops/attention/cpu/backward.h"
 #include "headwise/ops/attention/cpu/second_pass.h"
 #include "headwise/ops/attention/implementation.h"
 
@@ -22,7 +21,6 @@ std::string WhyNotF32(const AttentionProblem& problem) {
 const AttentionImplementation kAttentionCpuF32 = {
     .name = "cpu.f32",
     .why_not = WhyNotF32,
-    .backward = BackwardF32,
     .rows = RowsF32,
     .top_k = TopKF32,
     .pairs = PairsF32,

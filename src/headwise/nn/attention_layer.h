@@ -1,0 +1,110 @@
+// Attention with its projections, as transformers use it: self- or
+// cross-attention over packed sequences or a key/value cache, with rotary
+// positions, query/key norms, gates and observation through RunHooks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "headwise/attention.h"
+#include "headwise/context.h"
+#include "headwise/nn/hooks.h"
+#include "headwise/nn/linear.h"
+#include "headwise/nn/norm.h"
+
+namespace headwise {
+
+// Sequences end to end: sequence b is rows starts[b] … starts[b + 1] − 1.
+struct SequenceBatch {
+  std::vector<int32_t> starts;     // sequences + 1
+  std::vector<int32_t> positions;  // one a row: the place in its sequence
+
+  int64_t sequences() const { return static_cast<int64_t>(starts.size()) - 1; }
+  int64_t total() const { return starts.back(); }
+  int64_t longest() const;
+};
+
+// Positions count from 0 in each sequence of the given lengths.
+SequenceBatch MakeBatch(std::span<const int64_t> lengths);
+
+// Keys and values of earlier calls, one slot a sequence. The caller owns the
+// memory and advances `lengths` once all layers have run.
+struct CacheView {
+  TensorView k;                // [B, capacity, G, D] f32
+  TensorView v;                // [B, capacity, G, E] f32
+  std::span<int32_t> lengths;  // [B] rows held before this call
+};
+
+struct AttentionLayerConfig {
+  int64_t heads = 1;
+  int64_t kv_heads = 1;
+  int64_t head_dim = 0;
+  int64_t value_dim = 0;  // 0: head_dim
+  AttentionMask mask;     // query_offset is set by the call
+  float scale = 0;        // 0: 1/√head_dim
+  float soft_cap = 0;
+};
+
+struct AttentionWeights {
+  Linear qkv;  // self: queries, keys, values side by side
+  Linear q;    // cross: queries of x
+  Linear kv;   // cross: keys, values of the memory
+  Linear output;
+  Norm query_norm;  // over each head; may be absent
+  Norm key_norm;
+  // Rotary frequencies; null: none. Shared by the layers of a model.
+  std::shared_ptr<const std::vector<float>> rope;
+};
+
+struct AttentionInput {
+  ConstTensorView x;  // [T, d]
+  const SequenceBatch* batch = nullptr;
+  // Cross-attention: what is attended to, [S, d], and its sequences.
+  ConstTensorView memory;
+  const SequenceBatch* memory_batch = nullptr;
+  // With a cache every sequence has the same number of new rows. A cross cache
+  // holds all keys and values already (FillCache); `memory` is not read then.
+  const CacheView* cache = nullptr;
+  RunHooks* hooks = nullptr;
+};
+
+class AttentionLayer {
+ public:
+  AttentionLayer() = default;
+  AttentionLayer(AttentionLayerConfig config, AttentionWeights weights,
+                 AttentionSite site);
+
+  const AttentionLayerConfig& config() const { return config_; }
+  const AttentionWeights& weights() const { return weights_; }
+  const AttentionSite& site() const { return site_; }
+  bool cross() const { return static_cast<bool>(weights_.q); }
+  int64_t value_dim() const {
+    return config_.value_dim > 0 ? config_.value_dim : config_.head_dim;
+  }
+
+  // y [T, d] = or += Concat(heads) · W_O.
+  void Forward(Context& context, const AttentionInput& input, TensorView y,
+               Store store) const;
+
+  // Cross-attention: keys and values of memory [B·S, d] into the cache.
+  void FillCache(Context& context, ConstTensorView memory,
+                 const CacheView& cache) const;
+
+ private:
+  struct Projections;
+  void ProjectMemory(Context& context, ConstTensorView memory,
+                     Projections& p) const;
+  Projections Project(Context& context, const AttentionInput& input) const;
+  void Rotate(Context& context, const AttentionInput& input,
+              Projections& p) const;
+  void Attend(Context& context, const AttentionInput& input, Projections& p,
+              TensorView heads) const;
+
+  AttentionLayerConfig config_;
+  AttentionWeights weights_;
+  AttentionSite site_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,50 @@
+// Where a caller reaches into a running model: it may set gates, replacements
+// and observations of every attention call, read what the call left, and take
+// named activations. Weights are never edited.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "headwise/attention.h"
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+enum class AttentionKind : uint8_t {
+  kSelf,     // of an encoder, or of a decoder-only model
+  kDecoder,  // self-attention of an encoder–decoder's decoder
+  kCross,
+};
+
+struct AttentionSite {
+  AttentionKind kind = AttentionKind::kSelf;
+  int64_t layer = 0;
+  // Prefix of this site's activations: "layer.3.attention",
+  // "decoder.layer.3.cross".
+  std::string name;
+};
+
+// Every method does nothing until overridden. Calls come from the thread that
+// runs the model, in order of execution.
+class RunHooks {
+ public:
+  virtual ~RunHooks() = default;
+
+  // args as they will be run: gates, replacement, active_heads and observation
+  // are the caller's to set; what they point to must live until AfterAttention.
+  virtual void BeforeAttention(const AttentionSite& site,
+                               const AttentionProblem& problem,
+                               AttentionArgs& args) {}
+  // args as they were run, with lse, so that second passes can follow.
+  virtual void AfterAttention(const AttentionSite& site,
+                              const AttentionProblem& problem,
+                              const AttentionArgs& args) {}
+
+  virtual bool Wants(std::string_view activation) const { return false; }
+  // The view is valid during the call.
+  virtual void Take(std::string_view activation, ConstTensorView value) {}
+};
+
+}  // namespace headwise

@@ -1,0 +1,58 @@
+// y = x · Wᵀ + b. Several weights that read the same x may stand in one layer,
+// their outputs side by side (query, key, value): one product serves all.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/nn/parameter.h"
+#include "headwise/ops/matmul/matmul.h"
+
+namespace headwise {
+
+enum class WeightLayout : uint8_t {
+  kOutIn,  // [out, in], as PyTorch's Linear
+  kInOut,  // [in, out], as GPT-2's Conv1D
+};
+
+// Weights are packed at the first Forward, so that opening a model is cheap.
+// Forward may be called from several threads, each with its own Context.
+class Linear {
+ public:
+  struct Part {
+    Parameter weight;
+    Parameter bias;  // may be absent
+  };
+
+  Linear() = default;
+  Linear(std::vector<Part> parts, WeightLayout layout);
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+  const std::vector<Part>& parts() const { return parts_; }
+  WeightLayout layout() const { return layout_; }
+  explicit operator bool() const { return !parts_.empty(); }
+
+  // x [rows, in], y [rows, out]; y overwritten or added to.
+  void Forward(Context& context, ConstTensorView x, TensorView y,
+               Store store = Store::kOverwrite) const;
+
+ private:
+  struct Packed {
+    std::once_flag once;
+    PackedMatrix weight;
+    Tensor bias;
+  };
+  void Pack(Context& context) const;
+
+  std::vector<Part> parts_;
+  WeightLayout layout_ = WeightLayout::kOutIn;
+  int64_t in_ = 0;
+  int64_t out_ = 0;
+  std::shared_ptr<Packed> packed_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,21 @@
+// A named weight, as the checkpoint holds it: mapped from a file or owned
+// elsewhere. Layers read it through what they make of it (packed products).
+#pragma once
+
+#include <string>
+
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+struct Parameter {
+  std::string name;       // the checkpoint's
+  ConstTensorView value;  // f32, bf16 or f16; null: absent
+
+  explicit operator bool() const { return static_cast<bool>(value); }
+};
+
+// The values as f32, dense. Throws Error(kUnsupported) for other types.
+Tensor ToF32(const Parameter& parameter);
+
+}  // namespace headwise
