@@ -1,0 +1,150 @@
+// Reading config.json. Door: config.h.
+#include "headwise/model/config.h"
+
+#include <utility>
+
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kMostSize = int64_t{1} << 40;
+constexpr int64_t kMostLayers = 1 << 16;
+
+}  // namespace
+
+ConfigReader::ConfigReader(const nlohmann::json& json, std::string file)
+    : json_(json), file_(std::move(file)) {
+  if (!json_.is_object()) Fail("", "an object");
+}
+
+const nlohmann::json* ConfigReader::Find(const char* key) const {
+  const auto found = json_.find(key);
+  return found == json_.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool ConfigReader::Has(const char* key) const { return Find(key) != nullptr; }
+
+void ConfigReader::Fail(const std::string& key, const std::string& expected,
+                        const std::string& hint) const {
+  const auto found = json_.is_object() ? json_.find(key) : json_.end();
+  throw Error(ErrorCode::kCorrupt,
+              {file_, "\"" + key + "\" to be " + expected,
+               found == json_.end() ? "nothing" : found->dump(), hint});
+}
+
+int64_t ConfigReader::Size(std::initializer_list<const char*> keys) const {
+  const int64_t size = Size(keys, 0);
+  if (size == 0) Fail(*keys.begin(), "a size of at least 1");
+  return size;
+}
+
+int64_t ConfigReader::Size(std::initializer_list<const char*> keys,
+                           int64_t other) const {
+  for (const char* key : keys) {
+    const nlohmann::json* value = Find(key);
+    if (value == nullptr) continue;
+    if (!value->is_number_integer() || *value < 1 || *value >= kMostSize) {
+      Fail(key, "a size of at least 1");
+    }
+    return value->get<int64_t>();
+  }
+  return other;
+}
+
+double ConfigReader::Number(const char* key, double other) const {
+  const nlohmann::json* value = Find(key);
+  if (value == nullptr) return other;
+  if (!value->is_number()) Fail(key, "a number");
+  return value->get<double>();
+}
+
+bool ConfigReader::Flag(const char* key, bool other) const {
+  const nlohmann::json* value = Find(key);
+  if (value == nullptr) return other;
+  if (!value->is_boolean()) Fail(key, "true or false");
+  return value->get<bool>();
+}
+
+std::string ConfigReader::Text(const char* key,
+                               const std::string& other) const {
+  const nlohmann::json* value = Find(key);
+  if (value == nullptr) return other;
+  if (!value->is_string()) Fail(key, "a string");
+  return value->get<std::string>();
+}
+
+std::vector<int64_t> ConfigReader::Ids(const char* key) const {
+  const nlohmann::json* value = Find(key);
+  if (value == nullptr) return {};
+  std::vector<int64_t> ids;
+  for (const nlohmann::json& id :
+       value->is_array() ? *value : nlohmann::json::array({*value})) {
+    if (!id.is_number_integer()) Fail(key, "a token id or a list of them");
+    ids.push_back(id.get<int64_t>());
+  }
+  return ids;
+}
+
+Activation ReadActivation(const ConfigReader& config, const char* key,
+                          const char* other) {
+  const std::string name = config.Text(key, other);
+  if (name == "relu") return Activation::kRelu;
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" ||
+      name == "gelu_fast") {
+    return Activation::kGeluTanh;
+  }
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "tanh") return Activation::kTanh;
+  config.Fail(key, "one of relu, gelu, gelu_new, silu, swish, tanh");
+}
+
+std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
+                                   int64_t heads, int64_t kv_heads) {
+  if (layers > kMostLayers) {
+    throw Error(ErrorCode::kCorrupt, {config.file(), "at most 65536 layers",
+                                      std::to_string(layers), ""});
+  }
+  std::vector<LayerShape> shapes(layers, {heads, kv_heads, 0, 0});
+  auto list = [&](const char* key, int64_t LayerShape::*member) {
+    if (!config.Has(key)) return;
+    const std::vector<int64_t> counts = config.Ids(key);
+    if (counts.size() != shapes.size()) config.Fail(key, "one count a layer");
+    for (size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] < 0 || counts[i] > kMostSize) {
+        config.Fail(key, "counts of heads");
+      }
+      shapes[i].*member = counts[i];
+    }
+  };
+  list("heads_per_layer", &LayerShape::heads);
+  list("kv_heads_per_layer", &LayerShape::kv_heads);
+  if (config.Has("heads_per_layer") && !config.Has("kv_heads_per_layer") &&
+      heads == kv_heads) {
+    for (LayerShape& shape : shapes) shape.kv_heads = shape.heads;
+  }
+  if (config.Has("pruned_heads")) {
+    const nlohmann::json& pruned = config.json()["pruned_heads"];
+    if (!pruned.is_object()) config.Fail("pruned_heads", "layer: [heads, …]");
+    for (const auto& [key, removed] : pruned.items()) {
+      size_t used = 0;
+      int64_t layer = -1;
+      try {
+        layer = std::stoll(key, &used);
+      } catch (const std::exception&) {
+        layer = -1;
+      }
+      if (layer < 0 || layer >= layers || used != key.size() ||
+          !removed.is_array() ||
+          static_cast<int64_t>(removed.size()) > shapes[layer].heads) {
+        config.Fail("pruned_heads", "layer: [heads, …] within the model");
+      }
+      shapes[layer].heads -= static_cast<int64_t>(removed.size());
+      shapes[layer].kv_heads -= static_cast<int64_t>(removed.size());
+    }
+  }
+  return shapes;
+}
+
+}  // namespace headwise

@@ -1,0 +1,93 @@
+// What a model is, in one vocabulary for all families. Family files read it
+// from a checkpoint's config.json.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "headwise/nn/block.h"
+#include "headwise/ops/activation/activation.h"
+#include "headwise/ops/norm/norm.h"
+#include "headwise/ops/rope/rope.h"
+
+namespace headwise {
+
+// Layers may differ in every number: pruning leaves them so.
+struct LayerShape {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t cross_heads = 0;  // decoders of encoder–decoders
+  int64_t window = 0;       // keys a query sees; 0: all
+};
+
+enum class Positions : uint8_t { kNone, kLearned, kSinusoid, kRotary };
+
+struct ModelConfig {
+  std::string family;      // "llama"
+  std::string model_type;  // "qwen2"
+  int64_t width = 0;       // d_model
+  int64_t head_dim = 0;
+  int64_t hidden = 0;  // of the feed-forward half
+  int64_t vocabulary = 0;
+  int64_t context = 0;              // positions the model knows
+  std::vector<LayerShape> layers;   // of the encoder, where there are two
+  std::vector<LayerShape> decoder;  // of an encoder–decoder's decoder
+  int64_t decoder_hidden = 0;
+  bool causal = false;
+  NormPlace norm_place = NormPlace::kPre;
+  NormKind norm = NormKind::kLayer;
+  float norm_epsilon = 1e-5f;
+  Activation activation = Activation::kGelu;
+  bool gated = false;
+  Positions positions = Positions::kNone;
+  int64_t position_offset = 0;  // first row of the position table that is used
+  RopeConfig rope;
+  bool scale_embedding = false;  // token embeddings · √width
+  bool tied_embeddings = false;
+  int64_t bos = -1;
+  std::vector<int64_t> eos;
+  int64_t pad = -1;
+  int64_t decoder_start = -1;
+
+  bool encoder_decoder() const { return !decoder.empty(); }
+};
+
+// Reads keys of one config.json; every error names file and key.
+class ConfigReader {
+ public:
+  ConfigReader(const nlohmann::json& json, std::string file);
+
+  bool Has(const char* key) const;
+  // The first of `keys` that is there and not null. Without one: throws
+  // Error(kCorrupt) naming them. Integers are in [1, 2^40).
+  int64_t Size(std::initializer_list<const char*> keys) const;
+  int64_t Size(std::initializer_list<const char*> keys, int64_t other) const;
+  double Number(const char* key, double other) const;
+  bool Flag(const char* key, bool other) const;
+  std::string Text(const char* key, const std::string& other) const;
+  // One id or a list of them; absent: empty.
+  std::vector<int64_t> Ids(const char* key) const;
+  const nlohmann::json& json() const { return json_; }
+  const std::string& file() const { return file_; }
+  [[noreturn]] void Fail(const std::string& key, const std::string& expected,
+                         const std::string& hint = "") const;
+
+ private:
+  const nlohmann::json* Find(const char* key) const;
+
+  const nlohmann::json& json_;
+  std::string file_;
+};
+
+// gelu, gelu_new, relu, silu, swish, … as Hugging Face names them.
+Activation ReadActivation(const ConfigReader& config, const char* key,
+                          const char* other);
+
+// `layers` equal shapes, then what "heads_per_layer" and "kv_heads_per_layer"
+// (lists) or "pruned_heads" (layer → removed heads) change.
+std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
+                                   int64_t heads, int64_t kv_heads);
+
+}  // namespace headwise

@@ -1,0 +1,39 @@
+// The families of models: how each names its configuration and weights. One
+// file each under family/, all of them in one list.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/model/config.h"
+#include "headwise/model/model.h"
+#include "headwise/model/weights.h"
+
+namespace headwise {
+
+struct Family {
+  const char* name = "";
+  std::vector<std::string> model_types;  // of config.json
+  ModelConfig (*read_config)(const ConfigReader& reader) = nullptr;
+  Model::Parts (*build)(const ModelConfig& config,
+                        const WeightSource& weights) = nullptr;
+};
+
+extern const Family kGpt2Family;            // family/gpt2.cc
+extern const Family kBertFamily;            // family/bert.cc
+extern const Family kLlamaFamily;           // family/llama.cc
+extern const Family kEncoderDecoderFamily;  // family/encoder_decoder.cc
+
+// Throws Error(kUnsupported) listing the known types.
+const Family& FindFamily(const std::string& model_type);
+
+// Sets model_type and family besides what the family reads.
+ModelConfig ReadConfig(const nlohmann::json& json, const std::string& file);
+
+// `weights` is kept alive by the model.
+std::unique_ptr<Model> BuildModel(const ModelConfig& config,
+                                  std::shared_ptr<const WeightSource> weights);
+
+}  // namespace headwise

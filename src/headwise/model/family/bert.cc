@@ -1,0 +1,195 @@
+// BERT (Devlin et al. 2019) and its siblings: post-norm encoder with learned
+// positions. RoBERTa counts positions from the padding id + 1; DistilBERT has
+// no token types and other names. The masked-LM head is read where the
+// checkpoint has one. Door: ../family.h.
+#include <cmath>
+
+#include "headwise/error.h"
+#include "headwise/model/family.h"
+
+namespace headwise {
+namespace {
+
+bool IsDistil(const ModelConfig& config) {
+  return config.model_type == "distilbert";
+}
+
+ModelConfig Read(const ConfigReader& reader) {
+  ModelConfig config;
+  const std::string type = reader.Text("model_type", "");
+  config.width = reader.Size({"hidden_size", "dim"});
+  const int64_t heads = reader.Size({"num_attention_heads", "n_heads"});
+  if (config.width % heads != 0 && !reader.Has("head_dim")) {
+    reader.Fail("num_attention_heads", "a divisor of hidden_size");
+  }
+  config.head_dim = reader.Size({"head_dim"}, config.width / heads);
+  config.hidden = reader.Size({"intermediate_size", "hidden_dim"});
+  config.vocabulary = reader.Size({"vocab_size"});
+  config.context = reader.Size({"max_position_embeddings"});
+  config.layers = ReadLayers(
+      reader, reader.Size({"num_hidden_layers", "n_layers"}), heads, heads);
+  config.norm_place = NormPlace::kPost;
+  config.norm_epsilon =
+      static_cast<float>(reader.Number("layer_norm_eps", 1e-12));
+  config.activation = ReadActivation(
+      reader, type == "distilbert" ? "activation" : "hidden_act", "gelu");
+  config.positions = Positions::kLearned;
+  config.pad =
+      reader.Ids("pad_token_id").empty() ? 0 : reader.Ids("pad_token_id")[0];
+  if (type == "roberta") {
+    config.position_offset = config.pad + 1;
+    config.context -= config.position_offset;
+  }
+  config.tied_embeddings = reader.Flag("tie_word_embeddings", true);
+  return config;
+}
+
+// What a sibling calls the parts of a layer.
+struct Names {
+  const char* layer;  // before the layer's number
+  const char *query, *key, *value, *output, *attention_norm;
+  const char *up, *down, *mlp_norm;
+};
+
+constexpr Names kBertNames = {
+    "encoder.layer.",         "attention.self.query",
+    "attention.self.key",     "attention.self.value",
+    "attention.output.dense", "attention.output.LayerNorm",
+    "intermediate.dense",     "output.dense",
+    "output.LayerNorm"};
+constexpr Names kDistilNames = {
+    "transformer.layer.", "attention.q_lin",   "attention.k_lin",
+    "attention.v_lin",    "attention.out_lin", "sa_layer_norm",
+    "ffn.lin1",           "ffn.lin2",          "output_layer_norm"};
+
+class Builder {
+ public:
+  Builder(const ModelConfig& config, const WeightSource& weights)
+      : config_(config),
+        weights_(weights),
+        names_(IsDistil(config) ? kDistilNames : kBertNames) {
+    if (!weights_.Find("embeddings.word_embeddings.weight")) {
+      root_ = config_.model_type + ".";
+    }
+  }
+
+  Model::Parts Build() const {
+    Model::Parts parts;
+    parts.config = config_;
+    Embeddings& e = parts.stack.embeddings;
+    const std::string name = root_ + "embeddings.";
+    e.tokens = weights_.Get(name + "word_embeddings.weight",
+                            {config_.vocabulary, config_.width});
+    e.positions = weights_.Get(
+        name + "position_embeddings.weight",
+        {config_.context + config_.position_offset, config_.width});
+    e.position_offset = config_.position_offset;
+    e.types = weights_.Maybe(name + "token_type_embeddings.weight",
+                             {WeightSource::kAny, config_.width});
+    e.norm = LayerNorm(name + "LayerNorm");
+    for (size_t i = 0; i < config_.layers.size(); ++i) {
+      parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
+    }
+    ReadHead(parts);
+    return parts;
+  }
+
+ private:
+  Block Layer(int64_t layer) const {
+    const std::string name = root_ + names_.layer + std::to_string(layer) + ".";
+    const int64_t d = config_.width;
+    const int64_t inner = config_.layers[layer].heads * config_.head_dim;
+    AttentionLayerConfig attention;
+    attention.heads = attention.kv_heads = config_.layers[layer].heads;
+    attention.head_dim = config_.head_dim;
+    AttentionWeights weights;
+    weights.qkv = Linear(
+        {Part(name + names_.query, d, inner), Part(name + names_.key, d, inner),
+         Part(name + names_.value, d, inner)},
+        WeightLayout::kOutIn);
+    weights.output =
+        Linear({Part(name + names_.output, inner, d)}, WeightLayout::kOutIn);
+    const std::string site = "layer." + std::to_string(layer);
+    BlockParts parts;
+    parts.name = site;
+    parts.place = NormPlace::kPost;
+    parts.attention =
+        AttentionLayer(attention, std::move(weights),
+                       {AttentionKind::kSelf, layer, site + ".attention"});
+    parts.attention_norm = LayerNorm(name + names_.attention_norm);
+    parts.mlp = Mlp(config_.activation, Linear(),
+                    Dense(name + names_.up, d, config_.hidden),
+                    Dense(name + names_.down, config_.hidden, d));
+    parts.mlp_norm = LayerNorm(name + names_.mlp_norm);
+    return Block(std::move(parts));
+  }
+
+  // transform → activation → norm → vocabulary, under three sets of names.
+  void ReadHead(Model::Parts& parts) const {
+    const char *transform, *norm, *vocabulary, *bias;
+    if (weights_.Find("cls.predictions.transform.dense.weight")) {
+      transform = "cls.predictions.transform.dense";
+      norm = "cls.predictions.transform.LayerNorm";
+      vocabulary = "cls.predictions.decoder.weight";
+      bias = "cls.predictions.bias";
+    } else if (weights_.Find("lm_head.dense.weight")) {
+      transform = "lm_head.dense";
+      norm = "lm_head.layer_norm";
+      vocabulary = "lm_head.decoder.weight";
+      bias = "lm_head.bias";
+    } else if (weights_.Find("vocab_transform.weight")) {
+      transform = "vocab_transform";
+      norm = "vocab_layer_norm";
+      vocabulary = "vocab_projector.weight";
+      bias = "vocab_projector.bias";
+    } else {
+      return;
+    }
+    const int64_t d = config_.width;
+    parts.head.transform = Dense(transform, d, d);
+    // RoBERTa's head has gelu whatever the layers have.
+    parts.head.activation = config_.model_type == "roberta"
+                                ? Activation::kGelu
+                                : config_.activation;
+    parts.head.norm = LayerNorm(norm);
+    const Parameter own = weights_.Maybe(vocabulary, {config_.vocabulary, d});
+    parts.head.vocabulary =
+        Linear({{own ? own : parts.stack.embeddings.tokens, {}}},
+               WeightLayout::kOutIn);
+    parts.head.bias = weights_.Maybe(bias, {config_.vocabulary});
+  }
+
+  Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {
+    return {weights_.Get(name + ".weight", {out, in}),
+            weights_.Maybe(name + ".bias", {out})};
+  }
+
+  Linear Dense(const std::string& name, int64_t in, int64_t out) const {
+    return Linear({Part(name, in, out)}, WeightLayout::kOutIn);
+  }
+
+  // Checkpoints converted from TensorFlow say gamma and beta.
+  Norm LayerNorm(const std::string& name) const {
+    Parameter weight = weights_.Maybe(name + ".gamma", {config_.width});
+    if (!weight) weight = weights_.Get(name + ".weight", {config_.width});
+    Parameter bias = weights_.Maybe(name + ".beta", {config_.width});
+    if (!bias) bias = weights_.Maybe(name + ".bias", {config_.width});
+    return Norm(NormKind::kLayer, config_.norm_epsilon, weight, bias);
+  }
+
+  const ModelConfig& config_;
+  const WeightSource& weights_;
+  const Names& names_;
+  std::string root_;
+};
+
+Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {
+  return Builder(config, weights).Build();
+}
+
+}  // namespace
+
+const Family kBertFamily = {
+    "bert", {"bert", "roberta", "distilbert"}, Read, Build};
+
+}  // namespace headwise

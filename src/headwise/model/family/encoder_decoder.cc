@@ -1,0 +1,175 @@
+// Marian's encoder–decoder (Junczys-Dowmunt et al. 2018; Vaswani et al. 2017):
+// post-norm layers, sinusoid positions, shared scaled embeddings, a bias on
+// the logits. Door: ../family.h.
+#include <cmath>
+
+#include "headwise/error.h"
+#include "headwise/model/family.h"
+
+namespace headwise {
+namespace {
+
+ModelConfig Read(const ConfigReader& reader) {
+  ModelConfig config;
+  config.width = reader.Size({"d_model"});
+  const int64_t encoder_heads = reader.Size({"encoder_attention_heads"});
+  const int64_t decoder_heads = reader.Size({"decoder_attention_heads"});
+  if (encoder_heads != decoder_heads || config.width % encoder_heads != 0) {
+    reader.Fail("encoder_attention_heads",
+                "a divisor of d_model, equal to decoder_attention_heads");
+  }
+  config.head_dim = config.width / encoder_heads;
+  config.hidden = reader.Size({"encoder_ffn_dim"});
+  config.decoder_hidden = reader.Size({"decoder_ffn_dim"});
+  config.vocabulary = reader.Size({"vocab_size"});
+  config.context = reader.Size({"max_position_embeddings"});
+  config.layers = ReadLayers(reader, reader.Size({"encoder_layers"}),
+                             encoder_heads, encoder_heads);
+  config.decoder.assign(reader.Size({"decoder_layers"}),
+                        {decoder_heads, decoder_heads, decoder_heads, 0});
+  config.norm_place = NormPlace::kPost;
+  config.activation = ReadActivation(reader, "activation_function", "gelu");
+  config.positions = Positions::kSinusoid;
+  config.scale_embedding = reader.Flag("scale_embedding", false);
+  config.tied_embeddings =
+      reader.Flag("share_encoder_decoder_embeddings", true);
+  config.eos = reader.Ids("eos_token_id");
+  const auto pad = reader.Ids("pad_token_id");
+  const auto start = reader.Ids("decoder_start_token_id");
+  config.pad = pad.empty() ? -1 : pad[0];
+  config.decoder_start = start.empty() ? config.pad : start[0];
+  return config;
+}
+
+class Builder {
+ public:
+  Builder(const ModelConfig& config, const WeightSource& weights)
+      : config_(config), weights_(weights) {}
+
+  Model::Parts Build() const {
+    Model::Parts parts;
+    parts.config = config_;
+    parts.stack = BuildStack("encoder", config_.layers, config_.hidden);
+    parts.decoder =
+        BuildStack("decoder", config_.decoder, config_.decoder_hidden);
+    Parameter head =
+        weights_.Maybe("lm_head.weight", {config_.vocabulary, config_.width});
+    parts.head.vocabulary =
+        Linear({{head ? head : parts.decoder->embeddings.tokens, {}}},
+               WeightLayout::kOutIn);
+    parts.head.bias =
+        weights_.Maybe("final_logits_bias", {1, config_.vocabulary});
+    return parts;
+  }
+
+ private:
+  Stack BuildStack(const std::string& which,
+                   const std::vector<LayerShape>& layers,
+                   int64_t hidden) const {
+    Stack stack;
+    stack.prefix = which + ".";
+    const std::string root = "model." + which + ".";
+    Parameter tokens = weights_.Maybe(root + "embed_tokens.weight",
+                                      {config_.vocabulary, config_.width});
+    stack.embeddings.tokens =
+        tokens ? tokens
+               : weights_.Get("model.shared.weight",
+                              {config_.vocabulary, config_.width});
+    stack.embeddings.sinusoids = Sinusoids(config_.context, config_.width, 0);
+    if (config_.scale_embedding) {
+      stack.embeddings.scale = std::sqrt(static_cast<float>(config_.width));
+    }
+    for (size_t i = 0; i < layers.size(); ++i) {
+      stack.blocks.push_back(
+          Layer(which, static_cast<int64_t>(i), layers[i], hidden));
+    }
+    return stack;
+  }
+
+  Block Layer(const std::string& which, int64_t layer, const LayerShape& shape,
+              int64_t hidden) const {
+    const bool decoder = which == "decoder";
+    const std::string number = std::to_string(layer);
+    const std::string name = "model." + which + ".layers." + number + ".";
+    const std::string site = which + ".layer." + number;
+    BlockParts parts;
+    parts.name = site;
+    parts.place = NormPlace::kPost;
+    AttentionLayerConfig self = Heads(shape.heads);
+    if (decoder) self.mask = AttentionMask::Causal();
+    parts.attention = AttentionLayer(
+        self, SelfWeights(name + "self_attn.", shape.heads),
+        {decoder ? AttentionKind::kDecoder : AttentionKind::kSelf, layer,
+         site + ".attention"});
+    parts.attention_norm = LayerNorm(name + "self_attn_layer_norm");
+    if (decoder) {
+      parts.has_cross = true;
+      parts.cross = AttentionLayer(
+          Heads(shape.cross_heads),
+          CrossWeights(name + "encoder_attn.", shape.cross_heads),
+          {AttentionKind::kCross, layer, site + ".cross"});
+      parts.cross_norm = LayerNorm(name + "encoder_attn_layer_norm");
+    }
+    parts.mlp = Mlp(config_.activation, Linear(),
+                    Dense({Part(name + "fc1", config_.width, hidden)}),
+                    Dense({Part(name + "fc2", hidden, config_.width)}));
+    parts.mlp_norm = LayerNorm(name + "final_layer_norm");
+    return Block(std::move(parts));
+  }
+
+  AttentionLayerConfig Heads(int64_t heads) const {
+    AttentionLayerConfig attention;
+    attention.heads = attention.kv_heads = heads;
+    attention.head_dim = config_.head_dim;
+    return attention;
+  }
+
+  AttentionWeights SelfWeights(const std::string& name, int64_t heads) const {
+    const int64_t d = config_.width, inner = heads * config_.head_dim;
+    AttentionWeights weights;
+    weights.qkv =
+        Dense({Part(name + "q_proj", d, inner), Part(name + "k_proj", d, inner),
+               Part(name + "v_proj", d, inner)});
+    weights.output = Dense({Part(name + "out_proj", inner, d)});
+    return weights;
+  }
+
+  AttentionWeights CrossWeights(const std::string& name, int64_t heads) const {
+    const int64_t d = config_.width, inner = heads * config_.head_dim;
+    AttentionWeights weights;
+    weights.q = Dense({Part(name + "q_proj", d, inner)});
+    weights.kv = Dense(
+        {Part(name + "k_proj", d, inner), Part(name + "v_proj", d, inner)});
+    weights.output = Dense({Part(name + "out_proj", inner, d)});
+    return weights;
+  }
+
+  Linear Dense(std::vector<Linear::Part> parts) const {
+    return Linear(std::move(parts), WeightLayout::kOutIn);
+  }
+
+  Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {
+    return {weights_.Get(name + ".weight", {out, in}),
+            weights_.Maybe(name + ".bias", {out})};
+  }
+
+  Norm LayerNorm(const std::string& name) const {
+    return Norm(NormKind::kLayer, config_.norm_epsilon,
+                weights_.Get(name + ".weight", {config_.width}),
+                weights_.Maybe(name + ".bias", {config_.width}));
+  }
+
+  const ModelConfig& config_;
+  const WeightSource& weights_;
+};
+
+Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {
+  return Builder(config, weights).Build();
+}
+
+}  // namespace
+
+const Family kEncoderDecoderFamily = {
+    "encoder_decoder", {"marian"}, Read, Build};
+
+}  // namespace headwise

@@ -1,0 +1,127 @@
+// GPT-2 (Radford et al. 2019): pre-norm decoder, learned positions, one fused
+// query/key/value matrix stored [in, out]. Also minGPT's gpt-nano, which is
+// the same with matrices stored [out, in]. Door: ../family.h.
+#include "headwise/error.h"
+#include "headwise/model/family.h"
+
+namespace headwise {
+namespace {
+
+ModelConfig Read(const ConfigReader& reader) {
+  ModelConfig config;
+  config.width = reader.Size({"n_embd", "hidden_size"});
+  const int64_t heads = reader.Size({"n_head", "num_attention_heads"});
+  if (config.width % heads != 0 && !reader.Has("head_dim")) {
+    reader.Fail("n_head", "a divisor of n_embd");
+  }
+  config.head_dim = reader.Size({"head_dim"}, config.width / heads);
+  config.hidden = reader.Size({"n_inner"}, 4 * config.width);
+  config.vocabulary = reader.Size({"vocab_size"});
+  config.context = reader.Size({"n_positions", "n_ctx", "block_size"});
+  config.layers = ReadLayers(
+      reader, reader.Size({"n_layer", "num_hidden_layers"}), heads, heads);
+  config.causal = true;
+  config.norm_epsilon =
+      static_cast<float>(reader.Number("layer_norm_epsilon", 1e-5));
+  config.activation = ReadActivation(reader, "activation_function", "gelu_new");
+  config.positions = Positions::kLearned;
+  config.tied_embeddings = reader.Flag("tie_word_embeddings", true);
+  const std::vector<int64_t> bos = reader.Ids("bos_token_id");
+  config.bos = bos.empty() ? -1 : bos[0];
+  config.eos = reader.Ids("eos_token_id");
+  if (reader.Flag("scale_attn_by_inverse_layer_idx", false)) {
+    reader.Fail("scale_attn_by_inverse_layer_idx", "false");
+  }
+  return config;
+}
+
+// Names and shapes of one checkpoint.
+class Builder {
+ public:
+  Builder(const ModelConfig& config, const WeightSource& weights)
+      : config_(config), weights_(weights) {
+    if (!weights_.Find("wte.weight")) root_ = "transformer.";
+    // Only the fused matrix tells the two layouts apart: it is not square.
+    const ConstTensorView fused =
+        weights_.Find(root_ + "h.0.attn.c_attn.weight");
+    if (fused && fused.rank == 2 && fused.shape[1] == config_.width &&
+        fused.shape[0] != config_.width) {
+      layout_ = WeightLayout::kOutIn;
+    }
+  }
+
+  Model::Parts Build() const {
+    Model::Parts parts;
+    parts.config = config_;
+    Embeddings& e = parts.stack.embeddings;
+    e.tokens =
+        weights_.Get(root_ + "wte.weight", {config_.vocabulary, config_.width});
+    e.positions =
+        weights_.Get(root_ + "wpe.weight", {config_.context, config_.width});
+    for (size_t i = 0; i < config_.layers.size(); ++i) {
+      parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
+    }
+    parts.stack.final_norm = LayerNorm(root_ + "ln_f");
+    Parameter head =
+        weights_.Maybe("lm_head.weight", {config_.vocabulary, config_.width});
+    parts.head.vocabulary =
+        Linear({{head ? head : e.tokens, {}}}, WeightLayout::kOutIn);
+    return parts;
+  }
+
+ private:
+  Block Layer(int64_t layer) const {
+    const LayerShape& shape = config_.layers[layer];
+    const std::string name = root_ + "h." + std::to_string(layer) + ".";
+    const int64_t inner = shape.heads * config_.head_dim;
+    AttentionLayerConfig attention;
+    attention.heads = attention.kv_heads = shape.heads;
+    attention.head_dim = config_.head_dim;
+    attention.mask = AttentionMask::Causal();
+    AttentionWeights weights;
+    weights.qkv = Dense(name + "attn.c_attn", config_.width, 3 * inner);
+    weights.output = Dense(name + "attn.c_proj", inner, config_.width);
+    const std::string site = "layer." + std::to_string(layer);
+    BlockParts parts;
+    parts.name = site;
+    parts.place = NormPlace::kPre;
+    parts.attention =
+        AttentionLayer(attention, std::move(weights),
+                       {AttentionKind::kSelf, layer, site + ".attention"});
+    parts.attention_norm = LayerNorm(name + "ln_1");
+    parts.mlp = Mlp(config_.activation, Linear(),
+                    Dense(name + "mlp.c_fc", config_.width, config_.hidden),
+                    Dense(name + "mlp.c_proj", config_.hidden, config_.width));
+    parts.mlp_norm = LayerNorm(name + "ln_2");
+    return Block(std::move(parts));
+  }
+
+  Linear Dense(const std::string& name, int64_t in, int64_t out) const {
+    const bool in_out = layout_ == WeightLayout::kInOut;
+    return Linear({{in_out ? weights_.Get(name + ".weight", {in, out})
+                           : weights_.Get(name + ".weight", {out, in}),
+                    weights_.Maybe(name + ".bias", {out})}},
+                  layout_);
+  }
+
+  Norm LayerNorm(const std::string& name) const {
+    return Norm(NormKind::kLayer, config_.norm_epsilon,
+                weights_.Get(name + ".weight", {config_.width}),
+                weights_.Maybe(name + ".bias", {config_.width}));
+  }
+
+  const ModelConfig& config_;
+  const WeightSource& weights_;
+  std::string root_;
+  WeightLayout layout_ = WeightLayout::kInOut;
+};
+
+Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {
+  return Builder(config, weights).Build();
+}
+
+}  // namespace
+
+const Family kGpt2Family = {"gpt2", {"gpt2", "gpt-nano"}, Read, Build};
+
+}  // namespace headwise

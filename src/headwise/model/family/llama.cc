@@ -1,0 +1,199 @@
+// Llama (Touvron et al. 2023) and its siblings: pre-norm decoder with root-
+// mean-square norms, rotary positions, grouped queries and a gated
+// feed-forward half. Mistral adds a sliding window, Qwen2 biases on q, k, v,
+// Qwen3 norms on every query and key head. Door: ../family.h.
+#include "headwise/error.h"
+#include "headwise/model/family.h"
+
+namespace headwise {
+namespace {
+
+// rope_scaling of transformers 4, or rope_parameters of transformers 5.
+RopeConfig ReadRope(const ConfigReader& reader, int64_t head_dim) {
+  RopeConfig rope;
+  rope.head_dim = head_dim;
+  rope.base = reader.Number("rope_theta", 10000);
+  const char* key =
+      reader.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!reader.Has(key)) return rope;
+  const ConfigReader scaling(reader.json()[key], reader.file() + ": " + key);
+  rope.base = scaling.Number("rope_theta", rope.base);
+  const std::string type =
+      scaling.Text("rope_type", scaling.Text("type", "default"));
+  rope.factor = scaling.Number("factor", 1);
+  if (type == "default") {
+    rope.scaling = RopeScaling::kNone;
+  } else if (type == "linear") {
+    rope.scaling = RopeScaling::kLinear;
+  } else if (type == "llama3") {
+    rope.scaling = RopeScaling::kLlama3;
+    rope.low_frequency_factor = scaling.Number("low_freq_factor", 1);
+    rope.high_frequency_factor = scaling.Number("high_freq_factor", 4);
+    rope.original_context =
+        scaling.Size({"original_max_position_embeddings"}, 8192);
+  } else {
+    scaling.Fail("rope_type", "default, linear or llama3");
+  }
+  if (rope.factor <= 0 || rope.base <= 0) {
+    scaling.Fail("factor", "a positive number");
+  }
+  return rope;
+}
+
+// Mistral: every layer; Qwen: by layer_types, or the layers from
+// max_window_layers on where use_sliding_window says so.
+void ReadWindows(const ConfigReader& reader, ModelConfig& config) {
+  if (!reader.Has("sliding_window")) return;
+  const int64_t window = reader.Size({"sliding_window"});
+  if (reader.Has("layer_types")) {
+    const nlohmann::json& types = reader.json()["layer_types"];
+    if (!types.is_array() || types.size() != config.layers.size()) {
+      reader.Fail("layer_types", "one type a layer");
+    }
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (types[i] == "sliding_attention") config.layers[i].window = window;
+    }
+    return;
+  }
+  const bool qwen = reader.Has("use_sliding_window");
+  if (qwen && !reader.Flag("use_sliding_window", false)) return;
+  const size_t first =
+      qwen ? static_cast<size_t>(reader.Size({"max_window_layers"}, 1)) : 0;
+  for (size_t i = first; i < config.layers.size(); ++i) {
+    config.layers[i].window = window;
+  }
+}
+
+ModelConfig Read(const ConfigReader& reader) {
+  ModelConfig config;
+  config.width = reader.Size({"hidden_size"});
+  const int64_t heads = reader.Size({"num_attention_heads"});
+  const int64_t kv_heads = reader.Size({"num_key_value_heads"}, heads);
+  if (heads % kv_heads != 0) {
+    reader.Fail("num_key_value_heads", "a divisor of num_attention_heads");
+  }
+  if (config.width % heads != 0 && !reader.Has("head_dim")) {
+    reader.Fail("num_attention_heads", "a divisor of hidden_size",
+                "an explicit head_dim lifts this");
+  }
+  config.head_dim = reader.Size({"head_dim"}, config.width / heads);
+  config.hidden = reader.Size({"intermediate_size"});
+  config.vocabulary = reader.Size({"vocab_size"});
+  config.context = reader.Size({"max_position_embeddings"}, 2048);
+  config.layers =
+      ReadLayers(reader, reader.Size({"num_hidden_layers"}), heads, kv_heads);
+  ReadWindows(reader, config);
+  config.causal = true;
+  config.norm = NormKind::kRms;
+  config.norm_epsilon = static_cast<float>(reader.Number("rms_norm_eps", 1e-6));
+  config.activation = ReadActivation(reader, "hidden_act", "silu");
+  config.gated = true;
+  config.positions = Positions::kRotary;
+  config.rope = ReadRope(reader, config.head_dim);
+  config.tied_embeddings = reader.Flag("tie_word_embeddings", false);
+  const std::vector<int64_t> bos = reader.Ids("bos_token_id");
+  config.bos = bos.empty() ? -1 : bos[0];
+  config.eos = reader.Ids("eos_token_id");
+  return config;
+}
+
+class Builder {
+ public:
+  Builder(const ModelConfig& config, const WeightSource& weights)
+      : config_(config),
+        weights_(weights),
+        rope_(std::make_shared<std::vector<float>>(
+            RopeFrequencies(config.rope))) {}
+
+  Model::Parts Build() const {
+    Model::Parts parts;
+    parts.config = config_;
+    parts.stack.embeddings.tokens = weights_.Get(
+        "model.embed_tokens.weight", {config_.vocabulary, config_.width});
+    for (size_t i = 0; i < config_.layers.size(); ++i) {
+      parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
+    }
+    parts.stack.final_norm = RmsNorm("model.norm", config_.width);
+    Parameter head =
+        weights_.Maybe("lm_head.weight", {config_.vocabulary, config_.width});
+    if (!head && !config_.tied_embeddings) {
+      head =
+          weights_.Get("lm_head.weight", {config_.vocabulary, config_.width});
+    }
+    parts.head.vocabulary =
+        Linear({{head ? head : parts.stack.embeddings.tokens, {}}},
+               WeightLayout::kOutIn);
+    return parts;
+  }
+
+ private:
+  Block Layer(int64_t layer) const {
+    const LayerShape& shape = config_.layers[layer];
+    const std::string name = "model.layers." + std::to_string(layer) + ".";
+    const std::string attn = name + "self_attn.";
+    const int64_t queries = shape.heads * config_.head_dim;
+    const int64_t keys = shape.kv_heads * config_.head_dim;
+    AttentionLayerConfig attention;
+    attention.heads = shape.heads;
+    attention.kv_heads = shape.kv_heads;
+    attention.head_dim = config_.head_dim;
+    attention.mask = shape.window > 0
+                         ? AttentionMask::SlidingWindow(shape.window)
+                         : AttentionMask::Causal();
+    AttentionWeights weights;
+    weights.qkv = Linear({Part(attn + "q_proj", config_.width, queries),
+                          Part(attn + "k_proj", config_.width, keys),
+                          Part(attn + "v_proj", config_.width, keys)},
+                         WeightLayout::kOutIn);
+    weights.output = Linear({Part(attn + "o_proj", queries, config_.width)},
+                            WeightLayout::kOutIn);
+    if (weights_.Find(attn + "q_norm.weight")) {
+      weights.query_norm = RmsNorm(attn + "q_norm", config_.head_dim);
+      weights.key_norm = RmsNorm(attn + "k_norm", config_.head_dim);
+    }
+    weights.rope = rope_;
+    const std::string site = "layer." + std::to_string(layer);
+    BlockParts parts;
+    parts.name = site;
+    parts.place = NormPlace::kPre;
+    parts.attention =
+        AttentionLayer(attention, std::move(weights),
+                       {AttentionKind::kSelf, layer, site + ".attention"});
+    parts.attention_norm = RmsNorm(name + "input_layernorm", config_.width);
+    auto dense = [&](const char* which, int64_t in, int64_t out) {
+      return Linear({Part(name + "mlp." + which, in, out)},
+                    WeightLayout::kOutIn);
+    };
+    parts.mlp = Mlp(config_.activation,
+                    dense("gate_proj", config_.width, config_.hidden),
+                    dense("up_proj", config_.width, config_.hidden),
+                    dense("down_proj", config_.hidden, config_.width));
+    parts.mlp_norm = RmsNorm(name + "post_attention_layernorm", config_.width);
+    return Block(std::move(parts));
+  }
+
+  Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {
+    return {weights_.Get(name + ".weight", {out, in}),
+            weights_.Maybe(name + ".bias", {out})};
+  }
+
+  Norm RmsNorm(const std::string& name, int64_t width) const {
+    return Norm(NormKind::kRms, config_.norm_epsilon,
+                weights_.Get(name + ".weight", {width}), {});
+  }
+
+  const ModelConfig& config_;
+  const WeightSource& weights_;
+  std::shared_ptr<const std::vector<float>> rope_;
+};
+
+Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {
+  return Builder(config, weights).Build();
+}
+
+}  // namespace
+
+const Family kLlamaFamily = {
+    "llama", {"llama", "mistral", "qwen2", "qwen3"}, Read, Build};
+
+}  // namespace headwise

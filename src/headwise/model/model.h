@@ -1,0 +1,112 @@
+// A transformer as its parts: embeddings, blocks, final norm, vocabulary head.
+// One class runs every family; family/*.cc say how each is put together.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/model/config.h"
+#include "headwise/nn/block.h"
+#include "headwise/nn/linear.h"
+#include "headwise/nn/norm.h"
+
+namespace headwise {
+
+// From ids to the residual stream: tokens (· scale) + positions + types, then
+// a norm where the family has one.
+struct Embeddings {
+  Parameter tokens;     // [vocabulary, d]
+  Parameter positions;  // [context, d]; may be absent
+  Tensor sinusoids;     // [context, d]; instead of positions
+  int64_t position_offset = 0;
+  Parameter types;  // [types, d]; every token is of type 0
+  float scale = 1;
+  Norm norm;
+};
+
+// Embeddings and blocks that share one residual stream.
+struct Stack {
+  std::string prefix;  // of its activations: "", "encoder.", "decoder."
+  Embeddings embeddings;
+  std::vector<Block> blocks;
+  Norm final_norm;  // may be absent
+};
+
+// From the residual stream to logits.
+struct VocabularyHead {
+  Linear transform;  // masked-LM heads: dense, activation, norm
+  Activation activation = Activation::kGelu;
+  Norm norm;
+  Linear vocabulary;  // absent: the model has no head
+  Parameter bias;     // [vocabulary] or [1, vocabulary]; may be absent
+};
+
+// Caches of one run, one a layer; null where there is none.
+struct StackCaches {
+  std::span<const CacheView> self;   // one a layer
+  std::span<const CacheView> cross;  // decoders
+};
+
+struct StackInput {
+  std::span<const int32_t> ids;  // one a row of the batch
+  const SequenceBatch* batch = nullptr;
+  ConstTensorView memory;  // decoders: the encoder's output
+  const SequenceBatch* memory_batch = nullptr;
+  StackCaches caches;
+  RunHooks* hooks = nullptr;
+};
+
+// Immutable once built; runs may come from several threads, each with its own
+// Context.
+class Model {
+ public:
+  struct Parts {
+    ModelConfig config;
+    Stack stack;                   // the encoder, where there are two
+    std::optional<Stack> decoder;  // of an encoder–decoder
+    VocabularyHead head;
+    std::shared_ptr<const void> weights;  // keeps mapped files open
+  };
+  explicit Model(Parts parts);
+
+  const ModelConfig& config() const { return parts_.config; }
+  const Stack& stack() const { return parts_.stack; }
+  const Stack* decoder() const {
+    return parts_.decoder ? &*parts_.decoder : nullptr;
+  }
+  // The stack that predicts: the decoder, or the only one.
+  const Stack& predictor() const {
+    return parts_.decoder ? *parts_.decoder : parts_.stack;
+  }
+  bool has_head() const { return static_cast<bool>(parts_.head.vocabulary); }
+
+  // ids → x [T, d], through all layers and the final norm.
+  void Run(Context& context, const Stack& stack, const StackInput& input,
+           TensorView x) const;
+  // The same in steps, for callers that stop between layers.
+  void Embed(Context& context, const Stack& stack, const StackInput& input,
+             TensorView x) const;
+  void RunLayer(Context& context, const Stack& stack, int64_t layer,
+                const StackInput& input, TensorView x) const;
+  void Finish(Context& context, const Stack& stack, RunHooks* hooks,
+              TensorView x) const;
+
+  // logits [rows, vocabulary] of x [rows, d] as Run left it. Throws
+  // Error(kUnsupported) for a model without a head.
+  void Logits(Context& context, ConstTensorView x, TensorView logits) const;
+
+ private:
+  Parts parts_;
+  Tensor head_bias_;
+};
+
+// [count, width]: sines in the first half of each row, cosines in the second,
+// of position first + row.
+Tensor Sinusoids(int64_t count, int64_t width, int64_t first);
+
+}  // namespace headwise

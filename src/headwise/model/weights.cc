@@ -1,0 +1,50 @@
+// WeightSource. Door: weights.h.
+#include "headwise/model/weights.h"
+
+#include "headwise/base/nearest.h"
+#include "headwise/error.h"
+
+namespace headwise {
+
+Parameter WeightSource::Maybe(const std::string& name,
+                              std::initializer_list<int64_t> shape) const {
+  const ConstTensorView view = Find(name);
+  if (!view) return {name, {}};
+  bool fits = view.rank == static_cast<int>(shape.size());
+  std::string wanted;
+  int axis = 0;
+  for (const int64_t size : shape) {
+    if (axis < view.rank && size != kAny && view.shape[axis] != size) {
+      fits = false;
+    }
+    wanted += (axis > 0 ? ", " : "") +
+              (size == kAny ? std::string("any") : std::to_string(size));
+    ++axis;
+  }
+  if (!fits) {
+    throw Error(ErrorCode::kCorrupt,
+                {Describe(), "\"" + name + "\" to be [" + wanted + "]",
+                 ToString(view), "config.json and the weights disagree"});
+  }
+  if (view.type != DType::kF32 && view.type != DType::kBF16 &&
+      view.type != DType::kF16) {
+    throw Error(ErrorCode::kUnsupported,
+                {Describe(), "\"" + name + "\" to be f32, bf16 or f16",
+                 ToString(view), ""});
+  }
+  return {name, view};
+}
+
+Parameter WeightSource::Get(const std::string& name,
+                            std::initializer_list<int64_t> shape) const {
+  Parameter parameter = Maybe(name, shape);
+  if (parameter) return parameter;
+  const std::vector<std::string> names = Names();
+  throw Error(
+      ErrorCode::kNotFound,
+      {Describe(), "the tensor \"" + name + "\"", "none of that name",
+       names.empty() ? "the file holds no tensors"
+                     : "the nearest is \"" + Nearest(name, names) + "\""});
+}
+
+}  // namespace headwise

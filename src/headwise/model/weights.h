@@ -1,0 +1,33 @@
+// Where a model's weights come from: a checkpoint's tensors by name, with
+// errors that name what was expected and what was found.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "headwise/nn/parameter.h"
+
+namespace headwise {
+
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  // "model.safetensors", for errors.
+  virtual std::string Describe() const = 0;
+  // A null view where there is no such tensor.
+  virtual ConstTensorView Find(const std::string& name) const = 0;
+  virtual std::vector<std::string> Names() const = 0;
+
+  // The tensor, of exactly this shape; kAny matches every size. Throws
+  // Error(kNotFound) with the nearest name, Error(kCorrupt) with both shapes.
+  static constexpr int64_t kAny = -1;
+  Parameter Get(const std::string& name,
+                std::initializer_list<int64_t> shape) const;
+  // Absent: an empty Parameter.
+  Parameter Maybe(const std::string& name,
+                  std::initializer_list<int64_t> shape) const;
+};
+
+}  // namespace headwise

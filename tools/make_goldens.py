@@ -1,0 +1,172 @@
+"""Makes the conformance checkpoints: for every model family a tiny random
+checkpoint and what Hugging Face transformers computes with it.
+
+    python3 tools/make_goldens.py tests/conformance/goldens
+
+Needs torch and transformers 5. Each folder holds config.json,
+model.safetensors and expected.safetensors: for the inputs 0 and 1 the token
+ids, logits, hidden states (after the embeddings and after every layer) and
+every layer's attention [heads, queries, keys].
+"""
+
+import json
+import pathlib
+import sys
+
+import torch
+import transformers as hf
+from safetensors.torch import save_file
+
+VOCAB, WIDTH, HIDDEN, LAYERS, HEADS = 64, 32, 48, 2, 4
+LENGTHS = (7, 19)
+
+BERT = dict(vocab_size=VOCAB, hidden_size=WIDTH, num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS, intermediate_size=HIDDEN,
+            max_position_embeddings=40)
+LLAMA = dict(vocab_size=VOCAB, hidden_size=WIDTH, num_hidden_layers=LAYERS,
+             num_attention_heads=HEADS, num_key_value_heads=2,
+             intermediate_size=HIDDEN, max_position_embeddings=40,
+             bos_token_id=1, eos_token_id=2)
+
+
+def rope(kind, **more):
+    return dict(rope_parameters=dict(rope_type=kind, rope_theta=500.0, **more))
+
+
+FAMILIES = {
+    "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config(
+        vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
+        n_positions=40, n_inner=HIDDEN, bos_token_id=1, eos_token_id=2)),
+    "bert": (hf.BertForMaskedLM, hf.BertConfig(**BERT)),
+    "bert-headless": (hf.BertModel, hf.BertConfig(**BERT)),
+    "roberta": (hf.RobertaForMaskedLM, hf.RobertaConfig(**BERT)),
+    "distilbert": (hf.DistilBertForMaskedLM, hf.DistilBertConfig(
+        vocab_size=VOCAB, dim=WIDTH, n_layers=LAYERS, n_heads=HEADS,
+        hidden_dim=HIDDEN, max_position_embeddings=40)),
+    "llama": (hf.LlamaForCausalLM,
+              hf.LlamaConfig(**LLAMA, **rope("default"))),
+    "llama-linear": (hf.LlamaForCausalLM, hf.LlamaConfig(
+        **LLAMA, **rope("linear", factor=2.0), tie_word_embeddings=True)),
+    "llama-3": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, **rope(
+        "llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+        original_max_position_embeddings=16))),
+    "mistral": (hf.MistralForCausalLM, hf.MistralConfig(
+        **LLAMA, **rope("default"), sliding_window=5)),
+    "qwen2": (hf.Qwen2ForCausalLM,
+              hf.Qwen2Config(**LLAMA, **rope("default"))),
+    "qwen3": (hf.Qwen3ForCausalLM,
+              hf.Qwen3Config(**LLAMA, **rope("default"), head_dim=16)),
+    "marian": (hf.MarianMTModel, hf.MarianConfig(
+        vocab_size=VOCAB, d_model=WIDTH, encoder_layers=LAYERS,
+        decoder_layers=LAYERS, encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS, encoder_ffn_dim=HIDDEN,
+        decoder_ffn_dim=HIDDEN, max_position_embeddings=40,
+        scale_embedding=True, activation_function="swish", pad_token_id=0,
+        eos_token_id=2, decoder_start_token_id=0,
+        forced_eos_token_id=None)),
+}
+
+
+def is_query_or_key(name):
+    keys = ("q_proj", "k_proj", "q_lin", "k_lin", "query", "key", "c_attn")
+    return any(key in name for key in keys)
+
+
+def randomise(model):
+    """Normal weights; queries and keys wide enough for logits of std >= 1."""
+    for name, tensor in model.named_parameters():
+        if "embed_positions" in name:
+            continue  # Marian's sinusoids
+        if tensor.dim() == 1:
+            base = 1.0 if "norm" in name.lower() or "ln_" in name else 0.0
+            base = 0.0 if name.endswith("bias") else base
+            tensor.data = base + 0.1 * torch.randn_like(tensor)
+        elif "embed" in name or "wte" in name or "wpe" in name:
+            tensor.data = 0.05 * torch.randn_like(tensor)
+        else:
+            std = 0.3 if is_query_or_key(name) else 0.12
+            tensor.data = std * torch.randn_like(tensor)
+    if hasattr(model, "final_logits_bias"):
+        model.final_logits_bias = 0.1 * torch.randn_like(
+            model.final_logits_bias)
+    model.tie_weights()
+
+
+def logit_std(attention):
+    """Of the logits behind a probability row: its log, centred."""
+    stds = []
+    for row in attention.reshape(-1, attention.shape[-1]):
+        seen = row[row > 0]
+        if len(seen) > 2:
+            stds.append(torch.log(seen).std())
+    return float(torch.stack(stds).mean())
+
+
+def record(expected, index, prefix, states, attentions):
+    for layer, state in enumerate(states):
+        expected[f"{index}.{prefix}hidden.{layer}"] = state[0]
+    for layer, attention in enumerate(attentions):
+        expected[f"{index}.{prefix}attention.{layer}"] = attention[0]
+
+
+def run(model, name, index, length, generator):
+    ids = torch.randint(3, VOCAB, (1, length), generator=generator)
+    wanted = dict(output_hidden_states=True, output_attentions=True)
+    expected = {f"{index}.input_ids": ids[0].to(torch.int32)}
+    with torch.no_grad():
+        if name == "marian":
+            target = torch.randint(3, VOCAB, (1, length - 2),
+                                   generator=generator)
+            target[0, 0] = 0
+            expected[f"{index}.decoder_input_ids"] = target[0].to(torch.int32)
+            out = model(input_ids=ids, decoder_input_ids=target, **wanted)
+            record(expected, index, "encoder.", out.encoder_hidden_states,
+                   out.encoder_attentions)
+            record(expected, index, "decoder.", out.decoder_hidden_states,
+                   out.decoder_attentions)
+            for layer, attention in enumerate(out.cross_attentions):
+                expected[f"{index}.cross.attention.{layer}"] = attention[0]
+            attentions = out.encoder_attentions + out.decoder_attentions
+        else:
+            out = model(input_ids=ids, **wanted)
+            record(expected, index, "", out.hidden_states, out.attentions)
+            attentions = out.attentions
+    if hasattr(out, "logits"):
+        expected[f"{index}.logits"] = out.logits[0]
+    return expected, [logit_std(attention) for attention in attentions]
+
+
+def make(name, folder):
+    kind, config = FAMILIES[name]
+    torch.manual_seed(sum(map(ord, name)))
+    config._attn_implementation = "eager"
+    model = kind(config).eval()
+    randomise(model)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
+    generator = torch.Generator().manual_seed(5)
+    expected, spread = {}, []
+    for index, length in enumerate(LENGTHS):
+        tensors, stds = run(model, name, index, length, generator)
+        expected |= tensors
+        spread += stds
+    save_file({k: v.contiguous().float() if v.is_floating_point() else v
+               for k, v in expected.items()}, folder / "expected.safetensors")
+    size = (folder / "model.safetensors").stat().st_size
+    print(f"{name:14} {size:7} bytes, std of attention logits "
+          f"{min(spread):.2f} to {max(spread):.2f}")
+    assert min(spread) >= 1, name
+    assert size <= 200_000, name
+
+
+def main():
+    target = pathlib.Path(sys.argv[1])
+    for name in FAMILIES:
+        make(name, target / name)
+
+
+if __name__ == "__main__":
+    main()
