@@ -1,0 +1,193 @@
+// Recording named activations. Door: activations.h.
+#include "headwise/runtime/activations.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "headwise/base/nearest.h"
+#include "headwise/error.h"
+#include "headwise/observation.h"
+
+namespace headwise {
+namespace {
+
+void AddStackNames(const Stack& stack, std::vector<std::string>& names) {
+  names.push_back(stack.prefix + "embedding");
+  for (const Block& block : stack.blocks) {
+    const std::string& name = block.parts().name;
+    names.push_back(name + ".input");
+    std::vector<const AttentionLayer*> layers = {&block.parts().attention};
+    if (block.parts().has_cross) layers.push_back(&block.parts().cross);
+    for (const AttentionLayer* layer : layers) {
+      for (const char* part :
+           {".query", ".key", ".value", ".probs", ".head_output", ".output"}) {
+        names.push_back(layer->site().name + part);
+      }
+    }
+    names.push_back(name + ".mlp.output");
+    names.push_back(name + ".output");
+  }
+  names.push_back(stack.prefix + "final");
+}
+
+// [T, …] rows of sequences end to end as [B, longest, …], zero past the end.
+Tensor Padded(ConstTensorView rows, const SequenceBatch& batch) {
+  const int64_t sequences = batch.sequences(), longest = batch.longest();
+  Tensor padded = rows.rank == 2
+                      ? Tensor(DType::kF32, {sequences, longest, rows.shape[1]})
+                      : Tensor(DType::kF32, {sequences, longest, rows.shape[1],
+                                             rows.shape[2]});
+  const int64_t heads = rows.rank == 2 ? 1 : rows.shape[1];
+  const int64_t width = rows.shape[rows.rank - 1];
+  const int64_t head_stride = rows.rank == 2 ? 0 : rows.stride[1];
+  for (int64_t b = 0; b < sequences; ++b) {
+    for (int64_t t = batch.starts[b]; t < batch.starts[b + 1]; ++t) {
+      float* to = padded.As<float>() +
+                  (b * longest + t - batch.starts[b]) * heads * width;
+      for (int64_t h = 0; h < heads; ++h) {
+        std::memcpy(to + h * width,
+                    rows.As<float>() + t * rows.stride[0] + h * head_stride,
+                    width * sizeof(float));
+      }
+    }
+  }
+  return padded;
+}
+
+class Recorder : public RunHooks {
+ public:
+  Recorder(Context& context, const std::vector<std::string>& patterns,
+           SequenceBatch batch, SequenceBatch target)
+      : context_(context),
+        patterns_(patterns),
+        batch_(std::move(batch)),
+        target_(std::move(target)) {}
+
+  bool Wants(std::string_view name) const override {
+    return std::any_of(
+        patterns_.begin(), patterns_.end(),
+        [&](const std::string& p) { return MatchesPattern(p, name); });
+  }
+
+  void Take(std::string_view name, ConstTensorView value) override {
+    const bool decoder = name.starts_with("decoder.");
+    const bool memory = decoder && name.find(".cross.") != name.npos &&
+                        (name.ends_with(".key") || name.ends_with(".value"));
+    taken_[std::string(name)] =
+        Padded(value, decoder && !memory ? target_ : batch_);
+  }
+
+  void AfterAttention(const AttentionSite& site,
+                      const AttentionProblem& problem,
+                      const AttentionArgs& args) override {
+    const std::string name = site.name + ".probs";
+    if (!Wants(name)) return;
+    if (problem.query_len > kMostDenseTokens ||
+        problem.key_len > kMostDenseTokens) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {name, "at most 4096 tokens for dense probabilities",
+                   std::to_string(problem.key_len),
+                   "profile the text instead, or shorten it"});
+    }
+    const SequenceBatch& queries =
+        site.kind == AttentionKind::kSelf ? batch_ : target_;
+    taken_[name] = Probabilities(problem, args, queries);
+  }
+
+  std::map<std::string, Tensor>& taken() { return taken_; }
+  const SequenceBatch& batch() const { return batch_; }
+  const SequenceBatch& target() const { return target_; }
+
+ private:
+  // [B, heads, queries, keys], one sequence's rows at a time.
+  Tensor Probabilities(const AttentionProblem& problem,
+                       const AttentionArgs& args,
+                       const SequenceBatch& queries) {
+    const int64_t heads = problem.heads, keys = problem.key_len;
+    const int64_t longest = queries.longest();
+    Tensor all(DType::kF32, {queries.sequences(), heads, longest, keys});
+    for (int64_t b = 0; b < queries.sequences(); ++b) {
+      const int64_t count = queries.starts[b + 1] - queries.starts[b];
+      std::vector<RowRef> rows;
+      for (int64_t i = 0; i < count; ++i) rows.push_back({b, i});
+      Tensor dense(DType::kF32, {count, heads, keys});
+      AttentionRows(context_, problem, args, rows, dense.view());
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t h = 0; h < heads; ++h) {
+          std::memcpy(all.As<float>() + ((b * heads + h) * longest + i) * keys,
+                      dense.As<float>() + (i * heads + h) * keys,
+                      keys * sizeof(float));
+        }
+      }
+    }
+    return all;
+  }
+
+  Context& context_;
+  const std::vector<std::string>& patterns_;
+  SequenceBatch batch_;
+  SequenceBatch target_;
+  std::map<std::string, Tensor> taken_;
+};
+
+}  // namespace
+
+bool MatchesPattern(std::string_view pattern, std::string_view name) {
+  // Greedy matching with one point to return to: the last star.
+  size_t p = 0, n = 0, star = std::string_view::npos, from = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p, ++n;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      from = n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++from;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::vector<std::string> ActivationNames(const Model& model) {
+  std::vector<std::string> names;
+  AddStackNames(model.stack(), names);
+  if (model.decoder() != nullptr) AddStackNames(*model.decoder(), names);
+  if (model.has_head()) names.push_back("logits");
+  return names;
+}
+
+std::map<std::string, Tensor> RecordActivations(
+    Context& context, const Model& model, const ForwardInput& input,
+    const std::vector<std::string>& patterns) {
+  const std::vector<std::string> names = ActivationNames(model);
+  for (const std::string& pattern : patterns) {
+    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+          return MatchesPattern(pattern, name);
+        })) {
+      continue;
+    }
+    throw Error(ErrorCode::kNotFound,
+                {"activations", "names that this model has", pattern,
+                 "did you mean " + Nearest(pattern, names) + "?"});
+  }
+  Recorder recorder(context, patterns, MakeBatch(input.lengths),
+                    MakeBatch(input.decoder_lengths));
+  ForwardInput run = input;
+  run.hooks = &recorder;
+  const Tensor x = Forward(context, model, run);
+  if (recorder.Wants("logits") && model.has_head()) {
+    Tensor logits(DType::kF32, {x.shape(0), model.config().vocabulary});
+    model.Logits(context, x.view(), logits.view());
+    recorder.taken()["logits"] = Padded(
+        std::as_const(logits).view(),
+        model.decoder() != nullptr ? recorder.target() : recorder.batch());
+  }
+  return std::move(recorder.taken());
+}
+
+}  // namespace headwise

@@ -1,0 +1,39 @@
+// Named activations of a run, as tensors a person can open with NumPy.
+//
+//   embedding · layer.3.input · layer.3.attention.{query,key,value,probs,
+//   head_output,output} · layer.3.mlp.output · layer.3.output · final · logits
+//
+// Encoder–decoders put "encoder." or "decoder." before, and have
+// decoder.layer.3.cross.*. Names are matched with * and ?.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/model/model.h"
+#include "headwise/nn/hooks.h"
+#include "headwise/runtime/session.h"
+
+namespace headwise {
+
+// Longer sequences have no dense probabilities: they are observed instead.
+inline constexpr int64_t kMostDenseTokens = 4096;
+
+bool MatchesPattern(std::string_view pattern, std::string_view name);
+
+// Every name that a run of this model can give.
+std::vector<std::string> ActivationNames(const Model& model);
+
+// Runs the model and returns the activations that match a pattern, by name.
+// Rows of a ragged batch are padded with zeros: [B, longest, …]; probs are
+// [B, heads, queries, keys]. Throws Error(kNotFound) with the nearest name for
+// a pattern that matches nothing.
+std::map<std::string, Tensor> RecordActivations(
+    Context& context, const Model& model, const ForwardInput& input,
+    const std::vector<std::string>& patterns);
+
+}  // namespace headwise

@@ -1,0 +1,167 @@
+// Generation. Door: generate.h.
+#include "headwise/runtime/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "headwise/error.h"
+#include "headwise/runtime/session.h"
+
+namespace headwise {
+namespace {
+
+bool IsEnd(const ModelConfig& config, int32_t id) {
+  return std::find(config.eos.begin(), config.eos.end(), id) !=
+         config.eos.end();
+}
+
+std::vector<int32_t> Start(const Model& model,
+                           std::span<const int32_t> prompt) {
+  if (model.config().encoder_decoder()) {
+    return {static_cast<int32_t>(model.config().decoder_start)};
+  }
+  return {prompt.begin(), prompt.end()};
+}
+
+std::vector<int32_t> Sample(Context& context, const Model& model,
+                            std::span<const int32_t> prompt,
+                            const GenerateOptions& options) {
+  Session session(context, model, {1, options.capacity, options.hooks});
+  if (model.config().encoder_decoder()) session.Encode(prompt);
+  Sampler sampler(options.sampler);
+  std::vector<int32_t> feed = Start(model, prompt);
+  std::vector<int32_t> tokens;
+  while (static_cast<int64_t>(tokens.size()) < options.max_tokens &&
+         !options.stop.stop_requested() &&
+         (tokens.empty() || session.position() < session.capacity())) {
+    const Tensor& logits = session.Feed(feed);
+    const int32_t next =
+        sampler.Next({logits.As<float>(), static_cast<size_t>(logits.size())});
+    if (IsEnd(model.config(), next)) break;
+    tokens.push_back(next);
+    if (options.on_token) options.on_token(next);
+    feed = {next};
+  }
+  return tokens;
+}
+
+struct Candidate {
+  double score;  // Σ log p
+  int32_t parent;
+  int32_t token;
+};
+
+// The `count` best continuations of all beams.
+std::vector<Candidate> Best(const Tensor& logits,
+                            const std::vector<double>& scores, size_t count) {
+  const int64_t classes = logits.shape(1);
+  std::vector<Candidate> all;
+  for (size_t b = 0; b < scores.size(); ++b) {
+    if (scores[b] == -std::numeric_limits<double>::infinity()) continue;
+    const float* z = logits.As<float>() + static_cast<int64_t>(b) * classes;
+    const float top = *std::max_element(z, z + classes);
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += std::exp(z[c] - top);
+    const double lse = top + std::log(sum);
+    for (int64_t c = 0; c < classes; ++c) {
+      all.push_back({scores[b] + z[c] - lse, static_cast<int32_t>(b),
+                     static_cast<int32_t>(c)});
+    }
+  }
+  const size_t kept = std::min(count, all.size());
+  std::partial_sort(
+      all.begin(), all.begin() + kept, all.end(),
+      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  all.resize(kept);
+  return all;
+}
+
+std::vector<int32_t> Beam(Context& context, const Model& model,
+                          std::span<const int32_t> prompt,
+                          const GenerateOptions& options) {
+  const size_t width = static_cast<size_t>(options.beam);
+  Session session(context, model,
+                  {options.beam, options.capacity, options.hooks});
+  session.Encode(prompt);
+  std::vector<int32_t> feed(width, Start(model, prompt)[0]);
+  std::vector<std::vector<int32_t>> texts(width);
+  // Beams are equal at first: only one of them counts.
+  std::vector<double> scores(width, -std::numeric_limits<double>::infinity());
+  scores[0] = 0;
+  std::vector<int32_t> best;
+  double best_score = -std::numeric_limits<double>::infinity();
+  auto finish = [&](const std::vector<int32_t>& text, double score) {
+    const double length = static_cast<double>(text.size() + 1);
+    const double value = score / std::pow(length, options.length_penalty);
+    if (value <= best_score) return;
+    best_score = value;
+    best = text;
+  };
+  const int64_t steps = std::min(options.max_tokens, session.capacity());
+  for (int64_t step = 0; step < steps; ++step) {
+    if (options.stop.stop_requested()) break;
+    const Tensor& logits = session.Feed(feed);
+    std::vector<std::vector<int32_t>> grown;
+    std::vector<double> grown_scores;
+    std::vector<int32_t> order;
+    feed.clear();
+    for (const Candidate& c : Best(logits, scores, 2 * width)) {
+      if (IsEnd(model.config(), c.token)) {
+        finish(texts[c.parent], c.score);
+      } else if (grown.size() < width) {
+        grown.push_back(texts[c.parent]);
+        grown.back().push_back(c.token);
+        grown_scores.push_back(c.score);
+        order.push_back(c.parent);
+        feed.push_back(c.token);
+      }
+    }
+    // A longer text can at best keep its log p: stop once none can win.
+    const double length = static_cast<double>(options.max_tokens);
+    if (grown.empty() ||
+        grown_scores[0] / std::pow(length, options.length_penalty) <
+            best_score) {
+      break;
+    }
+    while (grown.size() < width) {  // fewer continuations than beams
+      grown.push_back(grown[0]);
+      grown_scores.push_back(-std::numeric_limits<double>::infinity());
+      order.push_back(order[0]);
+      feed.push_back(feed[0]);
+    }
+    texts = std::move(grown);
+    scores = std::move(grown_scores);
+    session.Reorder(order);
+  }
+  if (best_score == -std::numeric_limits<double>::infinity()) best = texts[0];
+  return best;
+}
+
+}  // namespace
+
+std::vector<int32_t> Generate(Context& context, const Model& model,
+                              std::span<const int32_t> prompt,
+                              const GenerateOptions& options) {
+  if (prompt.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"generate", "a prompt of at least one token", "none",
+                 "models with a <bos> token may start from it alone"});
+  }
+  if (options.beam < 1 || options.max_tokens < 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"generate", "beam ≥ 1 and max-tokens ≥ 0",
+                 std::to_string(options.beam) + " and " +
+                     std::to_string(options.max_tokens),
+                 ""});
+  }
+  if (options.beam > 1 && !model.config().encoder_decoder()) {
+    throw Error(ErrorCode::kUnsupported,
+                {"generate", "an encoder–decoder for beam search",
+                 model.config().model_type, "use temperature, top-k or top-p"});
+  }
+  return options.beam > 1 ? Beam(context, model, prompt, options)
+                          : Sample(context, model, prompt, options);
+}
+
+}  // namespace headwise

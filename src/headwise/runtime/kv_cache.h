@@ -1,0 +1,44 @@
+// Keys and values of the sequences of a session, layer by layer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "headwise/model/model.h"
+
+namespace headwise {
+
+// What a cache keeps of each layer.
+enum class CacheSide : uint8_t { kSelf, kCross };
+
+class KvCache {
+ public:
+  KvCache() = default;
+  // Room for `capacity` rows of each of `sequences`, in every layer of `stack`.
+  KvCache(const Stack& stack, CacheSide side, int64_t sequences,
+          int64_t capacity);
+
+  int64_t capacity() const { return capacity_; }
+  int64_t length(int64_t sequence) const { return lengths_[sequence]; }
+  size_t bytes() const;
+
+  // One view a layer; they share the lengths.
+  std::span<const CacheView> views() const { return views_; }
+  // After all layers have run with `rows` new rows a sequence.
+  void Advance(int64_t rows);
+  void Clear();
+  // Sequence i becomes a copy of the old sequence order[i] (beam search).
+  void Reorder(std::span<const int32_t> order);
+
+ private:
+  struct Layer {
+    Tensor k, v;
+  };
+  std::vector<Layer> layers_;
+  std::vector<int32_t> lengths_;
+  std::vector<CacheView> views_;
+  int64_t capacity_ = 0;
+};
+
+}  // namespace headwise

@@ -1,0 +1,63 @@
+// Sampler. Door: sampler.h.
+#include "headwise/runtime/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "headwise/error.h"
+
+namespace headwise {
+
+Sampler::Sampler(const SamplerOptions& options)
+    : options_(options), rng_(options.seed) {
+  auto require = [](bool fine, const char* expected, double found) {
+    if (fine) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                {"sampler", expected, std::to_string(found), ""});
+  };
+  require(options.temperature >= 0 && std::isfinite(options.temperature),
+          "temperature ≥ 0", options.temperature);
+  require(options.top_k >= 0, "top-k ≥ 0", static_cast<double>(options.top_k));
+  require(options.top_p > 0 && options.top_p <= 1, "0 < top-p ≤ 1",
+          options.top_p);
+}
+
+int32_t Sampler::Next(std::span<const float> logits) {
+  const auto best = std::max_element(logits.begin(), logits.end());
+  if (options_.temperature == 0) {
+    return static_cast<int32_t>(best - logits.begin());
+  }
+  order_.resize(logits.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  // Likeliest first, equal ones by id: one order on every machine.
+  auto likelier = [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  };
+  const size_t all = order_.size();
+  const size_t most =
+      options_.top_k > 0 ? std::min<size_t>(options_.top_k, all) : all;
+  std::partial_sort(order_.begin(), order_.begin() + most, order_.end(),
+                    likelier);
+  order_.resize(most);
+  weights_.clear();
+  double total = 0;
+  for (const int32_t id : order_) {
+    weights_.push_back(std::exp((logits[id] - *best) / options_.temperature));
+    total += weights_.back();
+  }
+  double held = 0;
+  size_t count = 0;
+  while (count < weights_.size() && held < options_.top_p * total) {
+    held += weights_[count++];
+  }
+  double at = rng_.Uniform() * held;
+  for (size_t i = 0; i < count; ++i) {
+    at -= weights_[i];
+    if (at < 0) return order_[i];
+  }
+  return order_[count - 1];
+}
+
+}  // namespace headwise

@@ -1,0 +1,159 @@
+// Session and whole-sequence runs. Door: session.h.
+#include "headwise/runtime/session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "headwise/backend/cpu/workspace.h"
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+// Rows of a prompt that pass through the layers together.
+constexpr int64_t kChunk = 512;
+
+int64_t Capacity(const Model& model, int64_t asked) {
+  return asked > 0 ? asked : model.config().context;
+}
+
+}  // namespace
+
+Session::Session(Context& context, const Model& model, SessionOptions options)
+    : context_(context), model_(model), options_(options) {
+  const int64_t capacity = Capacity(model, options.capacity);
+  if (!model.config().causal && !model.config().encoder_decoder()) {
+    throw Error(ErrorCode::kUnsupported,
+                {"session", "a model that predicts what follows",
+                 "the encoder " + model.config().model_type, ""});
+  }
+  cache_ =
+      KvCache(model.predictor(), CacheSide::kSelf, options.sequences, capacity);
+  last_ = Tensor(DType::kF32, {options.sequences, model.config().width});
+  logits_ = Tensor(DType::kF32, {options.sequences, model.config().vocabulary});
+}
+
+void Session::Encode(std::span<const int32_t> source) {
+  if (!model_.config().encoder_decoder()) {
+    throw Error(ErrorCode::kUnsupported, {"session", "an encoder–decoder",
+                                          model_.config().model_type, ""});
+  }
+  const int64_t rows = static_cast<int64_t>(source.size());
+  const int64_t width = model_.config().width;
+  const int64_t lengths[] = {rows};
+  const SequenceBatch batch = MakeBatch(lengths);
+  Tensor memory(DType::kF32, {rows, width});
+  StackInput input;
+  input.ids = source;
+  input.batch = &batch;
+  input.hooks = options_.hooks;
+  model_.Run(context_, model_.stack(), input, memory.view());
+
+  // Every sequence attends to its own copy, as after a reordering.
+  cross_cache_ =
+      KvCache(*model_.decoder(), CacheSide::kCross, options_.sequences, rows);
+  Tensor copies(DType::kF32, {options_.sequences * rows, width});
+  for (int64_t s = 0; s < options_.sequences; ++s) {
+    std::memcpy(copies.As<float>() + s * rows * width, memory.As<float>(),
+                memory.bytes());
+  }
+  for (size_t i = 0; i < model_.decoder()->blocks.size(); ++i) {
+    model_.decoder()->blocks[i].parts().cross.FillCache(
+        context_, std::as_const(copies).view(), cross_cache_.views()[i]);
+  }
+  cross_cache_.Advance(rows);
+  cache_.Clear();
+}
+
+const Tensor& Session::Feed(std::span<const int32_t> ids) {
+  const int64_t rows = static_cast<int64_t>(ids.size()) / options_.sequences;
+  if (rows == 0 ||
+      rows * options_.sequences != static_cast<int64_t>(ids.size())) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"session",
+                 "the same number of tokens, at least 1, for each of " +
+                     std::to_string(options_.sequences) + " sequences",
+                 std::to_string(ids.size()), ""});
+  }
+  if (position() + rows > cache_.capacity()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"session",
+         "at most " + std::to_string(cache_.capacity()) + " tokens of context",
+         std::to_string(position() + rows),
+         "shorten the prompt or cut it with --truncate"});
+  }
+  std::vector<int32_t> chunk;
+  for (int64_t begin = 0; begin < rows; begin += kChunk) {
+    const int64_t count = std::min(kChunk, rows - begin);
+    chunk.clear();
+    for (int64_t s = 0; s < options_.sequences; ++s) {
+      const auto from = ids.begin() + s * rows + begin;
+      chunk.insert(chunk.end(), from, from + count);
+    }
+    FeedChunk(chunk, count);
+  }
+  model_.Logits(context_, std::as_const(last_).view(), logits_.view());
+  return logits_;
+}
+
+void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows) {
+  const int64_t width = model_.config().width;
+  const std::vector<int64_t> lengths(options_.sequences, rows);
+  SequenceBatch batch = MakeBatch(lengths);
+  for (int32_t& p : batch.positions) p += static_cast<int32_t>(position());
+  const int64_t total = rows * options_.sequences;
+  Scratch memory = context_.workspace().TakeArray<float>(total * width);
+  StackInput input;
+  input.ids = ids;
+  input.batch = &batch;
+  input.caches.self = cache_.views();
+  if (model_.config().encoder_decoder()) {
+    if (cross_cache_.capacity() == 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"session", "Encode before Feed", "no source", ""});
+    }
+    input.caches.cross = cross_cache_.views();
+  }
+  input.hooks = options_.hooks;
+  model_.Run(context_, model_.predictor(), input,
+             View(memory.As<float>(), {total, width}));
+  cache_.Advance(rows);
+  for (int64_t s = 0; s < options_.sequences; ++s) {
+    std::memcpy(last_.As<float>() + s * width,
+                memory.As<float>() + ((s + 1) * rows - 1) * width,
+                width * sizeof(float));
+  }
+}
+
+void Session::Reorder(std::span<const int32_t> order) {
+  // All sequences attend to the same source: the cross cache stays.
+  cache_.Reorder(order);
+}
+
+Tensor Forward(Context& context, const Model& model,
+               const ForwardInput& input) {
+  const int64_t width = model.config().width;
+  const SequenceBatch batch = MakeBatch(input.lengths);
+  StackInput stack;
+  stack.ids = input.ids;
+  stack.batch = &batch;
+  stack.hooks = input.hooks;
+  Tensor x(DType::kF32, {batch.total(), width});
+  model.Run(context, model.stack(), stack, x.view());
+  if (!model.config().encoder_decoder()) return x;
+  const SequenceBatch target = MakeBatch(input.decoder_lengths);
+  StackInput decoder;
+  decoder.ids = input.decoder_ids;
+  decoder.batch = &target;
+  decoder.memory = std::as_const(x).view();
+  decoder.memory_batch = &batch;
+  decoder.hooks = input.hooks;
+  Tensor y(DType::kF32, {target.total(), width});
+  model.Run(context, *model.decoder(), decoder, y.view());
+  return y;
+}
+
+}  // namespace headwise
