@@ -17,26 +17,41 @@ std::string WhyNot(const AttentionProblem& problem) {
   return problem.device == Device::kCpu ? "" : "reads host memory only";
 }
 
+// [keys, E] of one key/value head, as double.
+std::vector<double> LoadValues(const AttentionProblem& problem,
+                               const AttentionArgs& args,
+                               const ReferenceHead& head) {
+  const Sequence& s = head.sequence();
+  const int64_t width = ValueDim(problem);
+  std::vector<double> values(s.keys * width);
+  for (int64_t j = 0; j < s.keys; ++j) {
+    for (int64_t e = 0; e < width; ++e) {
+      values[j * width + e] =
+          Read(args.v, s.batch, s.key_begin + j, head.kv_head(), e);
+    }
+  }
+  return values;
+}
+
 // out and ungated of one row: O = Σ A v, out = g·O + (1 − g)·μ.
-void WriteOutput(const AttentionProblem& problem, const AttentionArgs& args,
-                 const ReferenceHead& head, int64_t i,
-                 const ReferenceRow& row) {
+void WriteOutput(const AttentionArgs& args, const ReferenceHead& head,
+                 int64_t i, const ReferenceRow& row,
+                 const std::vector<double>& values) {
   const Sequence& s = head.sequence();
   const int64_t at = s.query_begin + i;
   const int64_t h = head.head();
-  std::vector<double> o(ValueDim(problem));
+  const int64_t width = args.out.shape[3];
+  std::vector<double> o(width);
   for (int64_t j = 0; j < s.keys; ++j) {
     if (!head.SeesKey(row, j)) continue;
-    for (size_t e = 0; e < o.size(); ++e) {
-      o[e] += row.probability[j] *
-              Read(args.v, s.batch, s.key_begin + j, head.kv_head(), e);
-    }
+    const double p = row.probability[j];
+    for (int64_t e = 0; e < width; ++e) o[e] += p * values[j * width + e];
   }
   const bool counts = i < s.queries;
   const double gate = args.gates ? Read(args.gates, s.batch, at, h) : 1.0;
-  for (size_t e = 0; e < o.size(); ++e) {
+  for (int64_t e = 0; e < width; ++e) {
     double out = gate * o[e];
-    if (args.replacement && counts) {
+    if (args.replacement) {
       out += (1 - gate) * Read(args.replacement, s.batch, at, h, e);
     }
     Write(args.out, counts ? out : 0, s.batch, at, h, e);
@@ -50,12 +65,13 @@ void Forward(Context&, const AttentionProblem& problem,
     for (const int64_t h : HeadsOf(problem, args)) {
       const ReferenceHead head(problem, args, b, h);
       const Sequence& s = head.sequence();
+      const std::vector<double> values = LoadValues(problem, args, head);
       const Observation nothing;
       ReferenceObserver observer(
           args.observation != nullptr ? *args.observation : nothing, head, b);
       for (int64_t i = 0; i < s.query_rows; ++i) {
         const ReferenceRow row = head.Row(i);
-        WriteOutput(problem, args, head, i, row);
+        WriteOutput(args, head, i, row, values);
         Write(args.lse, row.lse, s.batch, h, s.query_begin + i);
         if (args.observation != nullptr) observer.AddRow(i, row);
       }

@@ -42,13 +42,15 @@ Footprint FootprintOf(const ConstTensorView& view) {
   return result;
 }
 
-// Every element of the view is a different place.
+// Whether two elements of the view may be one place.
 bool OverlapsItself(const ConstTensorView& view) {
+  const Footprint footprint = FootprintOf(view);
+  if (footprint.empty) return false;
   int64_t extent = static_cast<int64_t>(SizeOf(view.type));
   for (int axis = 0; axis < view.rank; ++axis) {
     if (view.shape[axis] > 1 && view.stride[axis] == 0) return true;
   }
-  for (const Dim& dim : FootprintOf(view).dims) {
+  for (const Dim& dim : footprint.dims) {
     if (dim.stride < extent) return true;
     extent = dim.stride * (dim.size - 1) + extent;
   }
