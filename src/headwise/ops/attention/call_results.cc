@@ -103,11 +103,10 @@ void CallResults::RunForward(const AttentionImplementation& passes) {
   const ViewSizes n = SizesOf(p, r_.args);
   args_.out = Add("out", p.type, {n.batch, n.queries, p.heads, ValueDim(p)},
                   Measure::kOutput, 2);
-  const bool need_lse =
-      passes.backward != nullptr || passes.rows != nullptr ||
-      passes.top_k != nullptr || passes.pairs != nullptr ||
-      passes.received != nullptr || passes.window != nullptr ||
-      passes.gram != nullptr;
+  const bool need_lse = passes.backward != nullptr || passes.rows != nullptr ||
+                        passes.top_k != nullptr || passes.pairs != nullptr ||
+                        passes.received != nullptr ||
+                        passes.window != nullptr || passes.gram != nullptr;
   const std::vector<int64_t> rows = {n.batch, p.heads, n.queries};
   if (need_lse || rng_.Uniform() < 0.5) {
     args_.lse = Add("lse", DType::kF32, rows, Measure::kStatistic, 1);

@@ -33,7 +33,12 @@ double Read(const ConstTensorView& view, Index... index) {
       return view.As<int32_t>()[at];
     case DType::kI64:
       return static_cast<double>(view.As<int64_t>()[at]);
+    case DType::kI16:
+      return view.As<int16_t>()[at];
+    case DType::kI8:
+      return view.As<int8_t>()[at];
     case DType::kU8:
+    case DType::kBool:
       return view.As<uint8_t>()[at];
   }
   return 0;
@@ -63,7 +68,14 @@ void Write(const TensorView& view, double value, Index... index) {
     case DType::kI64:
       view.As<int64_t>()[at] = static_cast<int64_t>(value);
       break;
+    case DType::kI16:
+      view.As<int16_t>()[at] = static_cast<int16_t>(value);
+      break;
+    case DType::kI8:
+      view.As<int8_t>()[at] = static_cast<int8_t>(value);
+      break;
     case DType::kU8:
+    case DType::kBool:
       view.As<uint8_t>()[at] = static_cast<uint8_t>(value);
       break;
   }

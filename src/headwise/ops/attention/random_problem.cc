@@ -325,7 +325,9 @@ class Maker {
       w.key_begin = static_cast<int64_t>(rng_.Below(s.key_rows));
       w.key_end = rng_.Between(w.key_begin + 1, s.key_rows);
     }
-    r_.window.head = static_cast<int64_t>(rng_.Below(p.heads));
+    r_.window.head = r_.active_heads.empty()
+                         ? static_cast<int64_t>(rng_.Below(p.heads))
+                         : r_.active_heads[rng_.Below(r_.active_heads.size())];
     r_.picture_rows = rng_.Between(1, 12);
     r_.picture_columns = rng_.Between(1, 12);
   }

@@ -1,6 +1,8 @@
 // Validation of the second passes. Door: validate.h.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/validate.h"
 #include "headwise/ops/attention/view_checks.h"
@@ -186,6 +188,11 @@ void ValidateWindow(const AttentionProblem& problem, const AttentionArgs& args,
   if (window.head < 0 || window.head >= problem.heads) {
     ThrowInvalid(fmt::format("a head below {}", problem.heads),
                  fmt::to_string(window.head));
+  }
+  const auto& active = args.active_heads;
+  if (!active.empty() &&
+      std::find(active.begin(), active.end(), window.head) == active.end()) {
+    ThrowInvalid("a window of an active head", fmt::to_string(window.head));
   }
   CheckSpan("queries", window.query_begin, window.query_end,
             QueryRows(problem, args, window.sequence));
