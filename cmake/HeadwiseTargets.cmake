@@ -25,18 +25,6 @@ function(headwise_sources layer)
   target_sources(headwise_${layer} PRIVATE ${ARGN})
 endfunction()
 
-# A test program in two parts, so that a long one uses two cores, each with a
-# report that ./check counts.
-function(headwise_add_test name label)
-  foreach(part 0 1)
-    add_test(NAME ${name}.${part} COMMAND ${ARGN})
-    set(report "${PROJECT_BINARY_DIR}/reports/${label}/${name}.${part}.json")
-    set_tests_properties(${name}.${part} PROPERTIES
-      LABELS ${label}
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${part};GTEST_OUTPUT=json:${report}")
-  endforeach()
-endfunction()
-
 function(headwise_test layer)
   if(NOT HEADWISE_BUILD_TESTS)
     return()
@@ -47,7 +35,8 @@ function(headwise_test layer)
       headwise_${layer} headwise_flags fmt::fmt GTest::gmock GTest::gtest_main)
     set_target_properties(${layer}_test PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-    headwise_add_test(${layer} unit ${layer}_test)
+    add_test(NAME ${layer} COMMAND ${layer}_test)
+    set_tests_properties(${layer} PROPERTIES LABELS unit)
     add_dependencies(unit_tests ${layer}_test)
   endif()
   target_sources(${layer}_test PRIVATE ${ARGN})
@@ -57,7 +46,8 @@ function(headwise_threaded_tests layer filter)
   if(NOT TARGET ${layer}_test)
     return()
   endif()
-  headwise_add_test(${layer}_threaded threaded
-                    ${layer}_test --gtest_filter=${filter})
+  add_test(NAME ${layer}_threaded
+           COMMAND ${layer}_test --gtest_filter=${filter})
+  set_tests_properties(${layer}_threaded PROPERTIES LABELS threaded)
   add_dependencies(threaded_tests ${layer}_test)
 endfunction()

@@ -80,6 +80,7 @@ def randomise(model):
         if tensor.dim() == 1:
             base = 1.0 if "norm" in name.lower() or "ln_" in name else 0.0
             base = 0.0 if name.endswith("bias") else base
+            base = 1.6 if "q_norm" in name or "k_norm" in name else base
             tensor.data = base + 0.1 * torch.randn_like(tensor)
         elif "embed" in name or "wte" in name or "wpe" in name:
             tensor.data = 0.05 * torch.randn_like(tensor)

@@ -88,12 +88,13 @@ def build(stage, preset, *targets):
 
 def ctest(stage, folder, label, env=None):
     """Runs the ctest programs of a label and counts the tests inside them."""
-    reports = folder / "reports" / label
+    reports = CHECK / f"{stage.name}.reports"
     shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
     code, output = stage.run(
         "ctest", "--test-dir", folder, "-L", label, "-j", JOBS,
         "--output-on-failure", "--no-tests=error", "--timeout", 1200,
-        env=env, may_fail=True)
+        env={"GTEST_OUTPUT": f"json:{reports}/", **(env or {})}, may_fail=True)
     count = Count()
     for path in reports.glob("*.json"):
         for suite in json.loads(path.read_text())["testsuites"]:
