@@ -48,8 +48,8 @@ ModelConfig OpenConfig(const std::filesystem::path& folder) {
 
 std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder) {
   const ModelConfig config = OpenConfig(folder);
-  return BuildModel(config, std::make_shared<SafetensorsWeights>(
-                                Safetensors::Open(folder)));
+  return BuildModel(
+      config, std::make_shared<SafetensorsWeights>(Safetensors::Open(folder)));
 }
 
 }  // namespace headwise
