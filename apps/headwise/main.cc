@@ -21,8 +21,8 @@ namespace {
 
 // In the order of `headwise --help`; commands of one group stand together.
 const std::vector<const Command*>& Commands() {
-  static const std::vector<const Command*> commands = {&kBenchCommand,
-                                                       &kExplainCommand};
+  static const std::vector<const Command*> commands = {
+      &kStudyCommand, &kBenchCommand, &kExplainCommand};
   return commands;
 }
 
@@ -53,7 +53,7 @@ std::vector<Declared> Declare(CLI::App& app) {
   for (const Command* command : Commands()) {
     CLI::App* sub = app.add_subcommand(command->name, command->summary);
     sub->group(Title(command->group));
-    sub->footer(std::string("Examples:\n") + command->examples);
+    sub->footer(std::string("Examples:\n") + command->examples + "\n");
     // Left over rather than refused, so that Unknown() can name the nearest.
     sub->allow_extras();
     all.push_back({command, sub, command->setup(*sub)});
@@ -125,7 +125,7 @@ int Main(int argc, char** argv) {
   app.name("headwise");
   app.get_formatter()->column_width(18);
   app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
-  app.footer("headwise COMMAND --help tells more, with examples.");
+  app.footer("headwise COMMAND --help tells more, with examples.\n");
   app.allow_extras();
   const std::vector<Declared> all = Declare(app);
   const Declared* chosen = nullptr;

@@ -1,0 +1,83 @@
+// headwise study: one runnable claim about multi-head attention.
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+
+#include "command.h"
+#include "commands.h"
+#include "console.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/context.h"
+#include "headwise/report/study_report.h"
+#include "headwise/study/study.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string name;
+  bool list = false;
+  bool json = false;
+  std::string svg;
+  int threads = 0;
+};
+
+int RunOne(const Options& options) {
+  const Study& study = FindStudy(options.name);
+  Context context({.threads = options.threads, .implementations = ""});
+  const StudyResult result = RunStudy(study, context);
+  if (!options.svg.empty()) {
+    WriteFileAtomically(options.svg, StudySvg(study, result));
+  }
+  if (options.json) {
+    fmt::print("{}\n", StudyJson(study, result).dump(2));
+  } else {
+    fmt::print("{}", StudyText(study, result, StdoutConsole()));
+  }
+  // A hypothesis may fail; mathematics may not.
+  const bool broken = study.kind == StudyKind::kLaw && !result.held();
+  return broken ? kFailed : kSucceeded;
+}
+
+int Run(const Options& options) {
+  if (options.list) {
+    if (options.json) {
+      fmt::print("{}\n", StudyListJson().dump(2));
+    } else {
+      fmt::print("{}", StudyListText(StdoutConsole()));
+    }
+    return kSucceeded;
+  }
+  if (options.name.empty()) {
+    throw UsageError("expected the name of a study, or --list");
+  }
+  return RunOne(options);
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("NAME", options->name, "The study to run");
+  app.add_flag("--list", options->list, "Name every study with its claim");
+  app.add_flag("--json", options->json, "Print JSON");
+  app.add_option("--svg", options->svg, "Also write the figure to this file");
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kStudyCommand = {
+    .name = "study",
+    .group = Group::kUnderstand,
+    .summary = "One runnable claim about multi-head attention",
+    .examples =
+        "  headwise study --list\n"
+        "  headwise study averaging\n"
+        "  headwise study rank --svg rank.svg\n"
+        "  headwise study operator --json\n"
+        "A law that does not hold gives exit code 1.",
+    .setup = Setup};
+
+}  // namespace headwise

@@ -1,0 +1,119 @@
+// Text of every width, escaping, and what programs read of a study.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "headwise/report/study_report.h"
+#include "headwise/report/svg.h"
+#include "headwise/report/terminal.h"
+#include "headwise/report/text.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(TextTest, CountsColumnsNotBytes) {
+  EXPECT_EQ(DisplayWidth("cat"), 3);
+  EXPECT_EQ(DisplayWidth("α ≤ 1"), 5);
+  EXPECT_EQ(DisplayWidth("猫"), 2);
+  EXPECT_EQ(DisplayWidth("e\xcc\x81"), 1);  // e and a combining accent
+  EXPECT_EQ(DisplayWidth("\xff\xc3"), 2);
+}
+
+TEST(TextTest, ShortensAndPads) {
+  EXPECT_EQ(Shorten("sentence", 5), "sent…");
+  EXPECT_EQ(Shorten("cat", 3), "cat");
+  EXPECT_EQ(Shorten("cat", 0), "");
+  EXPECT_EQ(PadRight("αβ", 4), "αβ  ");
+  EXPECT_EQ(PadLeft("猫", 4), "  猫");
+  EXPECT_EQ(Wrap("one two three", 8), "one two\nthree\n");
+}
+
+TEST(TextTest, SharesTakeThreeColumns) {
+  EXPECT_EQ(Share(0.244), ".24");
+  EXPECT_EQ(Share(1), "1.0");
+  EXPECT_EQ(Share(0.999), "1.0");
+  EXPECT_EQ(Share(0), "0");
+}
+
+StudyResult SampleResult() {
+  StudyResult result;
+  result.AtMost("an error with a rather long name, to fill lines", 1e-6, 1e-5);
+  result.seeds = {1};
+  result.pictures.push_back(HeatMap{
+      "A map", {"one", "two"}, {"The", "cat", "sat"}, {0, .5, .5, 1, 0, 0}});
+  result.pictures.push_back(LinePlot{
+      "A plot", "x", "y", false, true, {{"line", {1, 2, 3}, {1, 0, 1e-3}}}});
+  return result;
+}
+
+const Study kSample = {"sample", "A claim.", "an expectation", StudyKind::kLaw,
+                       nullptr};
+
+TEST(TerminalTest, NothingIsWiderThanTheConsole) {
+  for (int width : {20, 40, 80, 200}) {
+    std::istringstream lines(
+        StudyText(kSample, SampleResult(), {.width = width, .color = false}));
+    for (std::string line; std::getline(lines, line);) {
+      // Words themselves are never broken.
+      EXPECT_LE(DisplayWidth(line), std::max(width, 24)) << line;
+    }
+  }
+}
+
+TEST(TerminalTest, ColoursOnlyWhereTheyAreTaken) {
+  const StudyResult result = SampleResult();
+  EXPECT_THAT(StudyText(kSample, result, {.width = 80, .color = false}),
+              Not(HasSubstr("\033")));
+  EXPECT_THAT(StudyText(kSample, result, {.width = 80, .color = true}),
+              HasSubstr("\033"));
+}
+
+TEST(TerminalTest, CellsThatDoNotFitAreCounted) {
+  const CellRows narrow({.width = 20, .color = false}, 10, 30, 1);
+  EXPECT_EQ(narrow.left_out(), 20);
+  const CellRows wide({.width = 80, .color = false}, 10, 6, 1);
+  EXPECT_EQ(wide.left_out(), 0);
+  EXPECT_THAT(wide.Row("cat", std::vector<double>{1, 0, .25, 0, 0, 0}),
+              HasSubstr("█1.0"));
+}
+
+TEST(StudyReportTest, SaysWhetherItHeld) {
+  StudyResult result = SampleResult();
+  EXPECT_THAT(StudyText(kSample, result, {}), HasSubstr("\nHELD: 1 of 1"));
+  result.AtMost("too large", 2, 1);
+  EXPECT_THAT(StudyText(kSample, result, {}),
+              HasSubstr("DID NOT HOLD: 1 of 2"));
+}
+
+TEST(StudyReportTest, JsonHasItsKeys) {
+  const nlohmann::ordered_json json = StudyJson(kSample, SampleResult());
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  EXPECT_THAT(keys, testing::ElementsAre("study", "claim", "kind", "held",
+                                         "figures", "seeds", "seconds"));
+  EXPECT_EQ(json["kind"], "law");
+  EXPECT_TRUE(json["held"]);
+  EXPECT_EQ(json["figures"][0]["value"], 1e-6);
+}
+
+TEST(SvgTest, EscapesText) {
+  EXPECT_EQ(Escape("<a & \"b\">"), "&lt;a &amp; &quot;b&quot;&gt;");
+  EXPECT_EQ(Escape("a\x01 é \xff"), "a  é \uFFFD");
+}
+
+TEST(SvgTest, DrawsEveryPictureFinite) {
+  const std::string svg = StudySvg(kSample, SampleResult());
+  EXPECT_THAT(svg, HasSubstr("<svg xmlns"));
+  EXPECT_THAT(svg, HasSubstr("A map"));
+  EXPECT_THAT(svg, HasSubstr("polyline"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,108 @@
+// Text, JSON and SVG of a study. Door: study_report.h.
+#include "headwise/report/study_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "headwise/report/svg.h"
+#include "headwise/report/terminal.h"
+
+namespace headwise {
+namespace {
+
+StudyTable FigureTable(const StudyResult& result) {
+  StudyTable table{"Figures", {"figure", "measured", "expected", ""}, {}};
+  for (const Figure& figure : result.figures) {
+    table.rows.push_back({figure.name, fmt::format("{:.4g}", figure.value),
+                          figure.expected, figure.held ? "held" : "NOT HELD"});
+  }
+  return table;
+}
+
+const char* Verdict(const StudyResult& result) {
+  return result.held() ? "HELD" : "DID NOT HOLD";
+}
+
+}  // namespace
+
+std::string StudyText(const Study& study, const StudyResult& result,
+                      const Console& console) {
+  std::string out = Bold(console, study.name) + '\n';
+  out += Wrap(fmt::format("Claim: {}", study.claim), console.width);
+  out += Wrap(
+      fmt::format("Expectation ({}): {}.", Name(study.kind), study.expectation),
+      console.width);
+  for (const StudyTable& table : result.tables) {
+    out += '\n' + Bold(console, Wrap(table.title, console.width)) +
+           DrawTable(table, console);
+  }
+  for (const Picture& picture : result.pictures) {
+    out += '\n' + DrawPicture(picture, console);
+  }
+  out += '\n' + Bold(console, "Figures") + '\n' +
+         DrawTable(FigureTable(result), console);
+  if (!result.remark.empty()) out += '\n' + Wrap(result.remark, console.width);
+  const auto held =
+      std::count_if(result.figures.begin(), result.figures.end(),
+                    [](const Figure& figure) { return figure.held; });
+  const std::string verdict = Verdict(result);
+  const std::string last =
+      Wrap(fmt::format("{}: {} of {} figures as expected, {:.2f} s", verdict,
+                       held, result.figures.size(), result.seconds),
+           console.width);
+  out += '\n' +
+         (result.held() ? Green(console, verdict) : Red(console, verdict)) +
+         last.substr(verdict.size());
+  return out;
+}
+
+nlohmann::ordered_json StudyJson(const Study& study,
+                                 const StudyResult& result) {
+  nlohmann::ordered_json figures = nlohmann::ordered_json::array();
+  for (const Figure& figure : result.figures) {
+    figures.push_back({{"name", figure.name},
+                       {"value", figure.value},
+                       {"expected", figure.expected},
+                       {"held", figure.held}});
+  }
+  return {{"study", study.name},      {"claim", study.claim},
+          {"kind", Name(study.kind)}, {"held", result.held()},
+          {"figures", figures},       {"seeds", result.seeds},
+          {"seconds", result.seconds}};
+}
+
+std::string StudySvg(const Study& study, const StudyResult& result) {
+  std::vector<Drawing> drawings;
+  for (const Picture& picture : result.pictures) {
+    drawings.push_back(DrawSvg(picture));
+  }
+  return SvgDocument(
+      Stack(drawings), fmt::format("Study: {}", study.name),
+      fmt::format("{} Expectation ({}): {}. {}.", study.claim, Name(study.kind),
+                  study.expectation, Verdict(result)));
+}
+
+std::string StudyListText(const Console& console) {
+  std::string out;
+  for (const Study* study : Studies()) {
+    out += fmt::format("{}  {}\n", Bold(console, PadRight(study->name, 16)),
+                       Dim(console, Name(study->kind)));
+    out += Wrap(study->claim, console.width, 2);
+  }
+  return out;
+}
+
+nlohmann::ordered_json StudyListJson() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Study* study : Studies()) {
+    list.push_back({{"study", study->name},
+                    {"claim", study->claim},
+                    {"expectation", study->expectation},
+                    {"kind", Name(study->kind)}});
+  }
+  return list;
+}
+
+}  // namespace headwise

@@ -1,0 +1,28 @@
+// A study's result for people and for programs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "headwise/report/text.h"
+#include "headwise/study/study.h"
+
+namespace headwise {
+
+// Claim, expectation, kind; tables and pictures; every figure with what was
+// expected of it; HELD or DID NOT HOLD.
+std::string StudyText(const Study& study, const StudyResult& result,
+                      const Console& console);
+
+// {"study", "claim", "kind", "held", "figures": [{"name", "value", "expected",
+// "held"}], "seeds", "seconds"}
+nlohmann::ordered_json StudyJson(const Study& study, const StudyResult& result);
+
+// Its pictures below each other.
+std::string StudySvg(const Study& study, const StudyResult& result);
+
+// Name, kind and claim of every study.
+std::string StudyListText(const Console& console);
+nlohmann::ordered_json StudyListJson();
+
+}  // namespace headwise

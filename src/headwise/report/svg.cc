@@ -1,0 +1,198 @@
+// Heat maps, and the document around every drawing. Line plots: svg_plot.cc.
+// Door: svg.h.
+#include "headwise/report/svg.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "headwise/report/svg_plot.h"
+#include "headwise/report/text.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kMargin = 20;
+constexpr double kTitleHeight = 44;
+
+// Roughly what a character of 12 px sans-serif text takes.
+constexpr double kCharacter = 6.6;
+
+constexpr std::string_view kStyle = R"(
+.hw{font-family:system-ui,-apple-system,"Segoe UI","Liberation Sans",sans-serif;
+--paper:#ffffff;--ink:#1f2937;--soft:#4b5563;--rule:#d1d5db;--cell:#f1f3f6;
+--heat:#1d4ed8;--on:#ffffff;--s0:#1d4ed8;--s1:#c2410c;--s2:#047857;--s3:#7e22ce}
+@media (prefers-color-scheme:dark){.hw{
+--paper:#0f1720;--ink:#e5e7eb;--soft:#a8b3c2;--rule:#3b4654;--cell:#1b2531;
+--heat:#6ea8fe;--on:#0b1118;--s0:#6ea8fe;--s1:#fb923c;--s2:#34d399;--s3:#d8b4fe}}
+.hw text{fill:var(--ink);font-size:12px}
+.hw .title{font-size:15px;font-weight:600}
+.hw text.soft{fill:var(--soft)}
+.hw .paper{fill:var(--paper)}
+.hw .cell{fill:var(--cell)}
+.hw .heat{fill:var(--heat)}
+.hw .num{font-size:11px;text-anchor:middle;font-variant-numeric:tabular-nums}
+.hw text.on{fill:var(--on)}
+.hw .rule{stroke:var(--rule);stroke-width:1;fill:none}
+.hw .axis{stroke:var(--soft);stroke-width:1;fill:none}
+.hw .s0{stroke:var(--s0);fill:var(--s0)}.hw .s1{stroke:var(--s1);fill:var(--s1)}
+.hw .s2{stroke:var(--s2);fill:var(--s2)}.hw .s3{stroke:var(--s3);fill:var(--s3)}
+.hw polyline{fill:none!important;stroke-width:2}
+.hw .hollow{fill:none!important;stroke-width:1.5}
+)";
+
+double LabelWidth(const std::vector<std::string>& labels) {
+  int widest = 0;
+  for (const std::string& label : labels) {
+    widest = std::max(widest, DisplayWidth(label));
+  }
+  return std::min(kCharacter * widest + 10, 190.0);
+}
+
+Drawing DrawHeatMap(const HeatMap& map) {
+  MapLayout layout;
+  layout.label_width = LabelWidth(map.rows);
+  layout.cell = map.columns.size() <= 4 ? 72 : 56;
+  const Drawing cells = DrawMapSvg(map, layout);
+  std::string body =
+      SvgText(kMargin, kMargin + 6, map.title, "class=\"title\"");
+  body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", kMargin,
+                      kTitleHeight, cells.body);
+  const double title = 9.2 * DisplayWidth(map.title) + 2 * kMargin;
+  return {std::move(body), std::max(title, cells.width + 2 * kMargin),
+          cells.height + kTitleHeight + kMargin};
+}
+
+// The number of bytes of the UTF-8 character at the start, 0 where there is
+// none.
+size_t CharacterLength(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0x80   ? 1
+                        : lead < 0xc2 ? 0
+                        : lead < 0xe0 ? 2
+                        : lead < 0xf0 ? 3
+                        : lead < 0xf5 ? 4
+                                      : 0;
+  if (length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string Escape(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    const char c = text[0];
+    if (length == 0) {
+      out += "\uFFFD";
+    } else if (length > 1) {
+      out += text.substr(0, length);
+    } else if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else {
+      out += c < 0x20 || c == 0x7f ? ' ' : c;
+    }
+    text.remove_prefix(std::max<size_t>(1, length));
+  }
+  return out;
+}
+
+std::string_view SvgStyle() { return kStyle; }
+
+std::string SvgText(double x, double y, std::string_view text,
+                    std::string_view attributes) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}{}>{}</text>\n", x, y,
+                     attributes.empty() ? "" : " ", attributes, Escape(text));
+}
+
+Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout) {
+  const double left = layout.labels ? layout.label_width : 0;
+  const double top = layout.labels ? 22 : 0;
+  const double cell = layout.cell, row_height = std::min(cell, 40.0);
+  const size_t columns = map.columns.size();
+  std::string body;
+  for (size_t c = 0; layout.labels && c < columns; ++c) {
+    body +=
+        SvgText(left + (static_cast<double>(c) + 0.5) * cell, top - 7,
+                Shorten(map.columns[c], static_cast<int>(cell / kCharacter)),
+                "class=\"soft\" text-anchor=\"middle\"");
+  }
+  for (size_t r = 0; r < map.rows.size(); ++r) {
+    const double y = top + static_cast<double>(r) * row_height;
+    if (layout.labels) {
+      body += SvgText(left - 8, y + row_height / 2 + 4,
+                      Shorten(map.rows[r], static_cast<int>(left / kCharacter)),
+                      "text-anchor=\"end\"");
+    }
+    for (size_t c = 0; c < columns; ++c) {
+      const double value = map.values[r * columns + c];
+      const double strength = std::clamp(value / layout.full_scale, 0.0, 1.0);
+      const double x = left + static_cast<double>(c) * cell;
+      const double gap = cell > 12 ? 0.75 : 0.25;
+      const std::string box = fmt::format(
+          "x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
+          "rx=\"{}\"",
+          x + gap, y + gap, cell - 2 * gap, row_height - 2 * gap,
+          cell > 12 ? 2 : 0);
+      body += fmt::format(
+          "<rect class=\"cell\" {0}/><rect class=\"heat\" "
+          "fill-opacity=\"{1:.3f}\" {0}>",
+          box, strength);
+      if (layout.hints) {
+        body += fmt::format("<title>{} → {} {}</title>", Escape(map.rows[r]),
+                            Escape(map.columns[c]), Share(value));
+      }
+      body += "</rect>\n";
+      if (layout.numbers) {
+        body += SvgText(x + cell / 2, y + row_height / 2 + 4, Share(value),
+                        strength > 0.5 ? "class=\"num on\"" : "class=\"num\"");
+      }
+    }
+  }
+  return {std::move(body), left + static_cast<double>(columns) * cell,
+          top + static_cast<double>(map.rows.size()) * row_height};
+}
+
+Drawing DrawSvg(const Picture& picture) {
+  if (const auto* map = std::get_if<HeatMap>(&picture)) {
+    return DrawHeatMap(*map);
+  }
+  return DrawPlotSvg(std::get<LinePlot>(picture));
+}
+
+Drawing Stack(std::span<const Drawing> drawings) {
+  Drawing all;
+  for (const Drawing& one : drawings) {
+    all.body += fmt::format("<g transform=\"translate(0 {:.1f})\">\n{}</g>\n",
+                            all.height, one.body);
+    all.width = std::max(all.width, one.width);
+    all.height += one.height;
+  }
+  return all;
+}
+
+std::string SvgDocument(const Drawing& drawing, std::string_view title,
+                        std::string_view description) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hw\" role=\"img\" "
+      "aria-labelledby=\"t d\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "viewBox=\"0 0 {0:.0f} {1:.0f}\">\n<title id=\"t\">{2}</title>\n"
+      "<desc id=\"d\">{3}</desc>\n<style>{4}</style>\n"
+      "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{5}</svg>\n",
+      drawing.width, drawing.height, Escape(title), Escape(description), kStyle,
+      drawing.body);
+}
+
+}  // namespace headwise

@@ -1,0 +1,10 @@
+// Line plots as SVG; part of svg.h's work.
+#pragma once
+
+#include "headwise/report/svg.h"
+
+namespace headwise {
+
+Drawing DrawPlotSvg(const LinePlot& plot);
+
+}  // namespace headwise

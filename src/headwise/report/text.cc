@@ -1,0 +1,139 @@
+// Text in terminal columns. Door: text.h.
+#include "headwise/report/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace headwise {
+namespace {
+
+struct Glyph {
+  std::string_view bytes;
+  int width;
+};
+
+int WidthOf(uint32_t c) {
+  const bool combining = (c >= 0x300 && c <= 0x36f) || c == 0x200d ||
+                         (c >= 0x20d0 && c <= 0x20ff) ||
+                         (c >= 0xfe00 && c <= 0xfe0f);
+  if (combining) return 0;
+  const bool wide =
+      (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) ||
+      (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xf900 && c <= 0xfaff) ||
+      (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) ||
+      (c >= 0x1f300 && c <= 0x1faff) || c >= 0x20000;
+  return wide ? 2 : 1;
+}
+
+// The first character of non-empty `text`; a byte that begins none stands
+// for itself.
+Glyph First(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0x80   ? 1
+                        : lead < 0xc0 ? 0
+                        : lead < 0xe0 ? 2
+                        : lead < 0xf0 ? 3
+                        : lead < 0xf8 ? 4
+                                      : 0;
+  if (length == 0 || length > text.size()) return {text.substr(0, 1), 1};
+  uint32_t code = length == 1 ? lead : lead & (0xff >> (length + 1));
+  for (size_t i = 1; i < length; ++i) {
+    const auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xc0) != 0x80) return {text.substr(0, 1), 1};
+    code = code << 6 | (next & 0x3f);
+  }
+  return {text.substr(0, length), WidthOf(code)};
+}
+
+std::string Ansi(const Console& console, const char* code,
+                 std::string_view text) {
+  if (!console.color) return std::string(text);
+  return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+std::string Spaces(int count) {
+  return std::string(static_cast<size_t>(std::max(0, count)), ' ');
+}
+
+}  // namespace
+
+int DisplayWidth(std::string_view text) {
+  int width = 0;
+  while (!text.empty()) {
+    const Glyph glyph = First(text);
+    width += glyph.width;
+    text.remove_prefix(glyph.bytes.size());
+  }
+  return width;
+}
+
+std::string Shorten(std::string_view text, int width) {
+  if (DisplayWidth(text) <= width) return std::string(text);
+  std::string cut;
+  int used = 0;
+  while (!text.empty()) {
+    const Glyph glyph = First(text);
+    if (used + glyph.width > width - 1) break;
+    used += glyph.width;
+    cut += glyph.bytes;
+    text.remove_prefix(glyph.bytes.size());
+  }
+  return width > 0 ? cut + "…" : "";
+}
+
+std::string PadRight(std::string_view text, int width) {
+  const std::string cut = Shorten(text, width);
+  return cut + Spaces(width - DisplayWidth(cut));
+}
+
+std::string PadLeft(std::string_view text, int width) {
+  const std::string cut = Shorten(text, width);
+  return Spaces(width - DisplayWidth(cut)) + cut;
+}
+
+std::string Wrap(std::string_view text, int width, int indent) {
+  const std::string margin = Spaces(indent);
+  std::string out = margin;
+  int used = indent;
+  while (!text.empty()) {
+    const size_t space = text.find(' ');
+    const std::string_view word = text.substr(0, space);
+    const int length = DisplayWidth(word);
+    if (used > indent && used + 1 + length > width) {
+      out += '\n' + margin;
+      used = indent;
+    }
+    if (used > indent) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += length;
+    if (space == std::string_view::npos) break;
+    text.remove_prefix(space + 1);
+  }
+  return out + '\n';
+}
+
+std::string Share(double value) {
+  if (value == 0) return "0";
+  if (value >= 0.995) return fmt::format("{:.1f}", value);
+  return fmt::format("{:.2f}", value).substr(1);
+}
+
+std::string Bold(const Console& console, std::string_view text) {
+  return Ansi(console, "1", text);
+}
+std::string Dim(const Console& console, std::string_view text) {
+  return Ansi(console, "2", text);
+}
+std::string Green(const Console& console, std::string_view text) {
+  return Ansi(console, "32", text);
+}
+std::string Red(const Console& console, std::string_view text) {
+  return Ansi(console, "31", text);
+}
+
+}  // namespace headwise

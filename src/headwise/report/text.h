@@ -1,0 +1,38 @@
+// Text in terminal columns: UTF-8, counted as a terminal shows it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace headwise {
+
+// What text is printed on.
+struct Console {
+  int width = 80;      // columns
+  bool color = false;  // ANSI colours
+};
+
+// Columns that `text` takes: two for East Asian wide characters and emoji,
+// none for combining marks; bytes that are no UTF-8 count one each.
+int DisplayWidth(std::string_view text);
+
+// The beginning of `text` in at most `width` columns, "…" where it was cut.
+std::string Shorten(std::string_view text, int width);
+
+// Shortened or filled with spaces to exactly `width` columns.
+std::string PadRight(std::string_view text, int width);
+std::string PadLeft(std::string_view text, int width);
+
+// Words on lines of at most `width` columns, each after `indent` spaces.
+std::string Wrap(std::string_view text, int width, int indent = 0);
+
+// ".24", "1.0"; "0" for exactly 0: a share in three columns.
+std::string Share(double value);
+
+// ANSI codes where the console takes them.
+std::string Bold(const Console& console, std::string_view text);
+std::string Dim(const Console& console, std::string_view text);
+std::string Green(const Console& console, std::string_view text);
+std::string Red(const Console& console, std::string_view text);
+
+}  // namespace headwise

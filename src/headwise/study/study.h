@@ -1,0 +1,81 @@
+// Studies: every claim about multi-head attention as something that runs and
+// says whether it held. One file each, with claim, expectation and kind at its
+// top; Studies() lists them, RunStudy() runs one. Drawing is report/'s work.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/study/picture.h"
+
+namespace headwise {
+
+// What an expectation rests on.
+enum class StudyKind {
+  kLaw,         // mathematics: must hold
+  kLiterature,  // others measured it
+  kHypothesis,  // open
+};
+const char* Name(StudyKind kind);
+
+// One number that was measured, and what was expected of it.
+struct Figure {
+  std::string name;
+  double value = 0;
+  std::string expected;
+  bool held = false;
+};
+
+struct StudyTable {
+  std::string title;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+
+struct StudyResult {
+  std::vector<Figure> figures;
+  std::vector<StudyTable> tables;
+  std::vector<Picture> pictures;
+  std::vector<uint64_t> seeds;
+  std::string remark;  // what a reader should take along, or ""
+  double seconds = 0;
+
+  // value ≤ limit, value ≥ limit, |value − want| ≤ tolerance. NaN never holds.
+  void AtMost(std::string name, double value, double limit);
+  void AtLeast(std::string name, double value, double limit);
+  void Near(std::string name, double value, double want, double tolerance);
+
+  bool held() const;
+};
+
+struct Study {
+  const char* name;
+  const char* claim;
+  const char* expectation;
+  StudyKind kind;
+  StudyResult (*run)(Context& context);
+};
+
+// In the order of `headwise study --list`.
+std::span<const Study* const> Studies();
+
+// Throws Error(kNotFound) with the nearest known name.
+const Study& FindStudy(std::string_view name);
+
+// Runs it and takes the time.
+StudyResult RunStudy(const Study& study, Context& context);
+
+// One per file of the same name.
+extern const Study kAveragingStudy;
+extern const Study kContentStudy;
+extern const Study kConvolutionStudy;
+extern const Study kCostStudy;
+extern const Study kNormaliseOrderStudy;
+extern const Study kOperatorStudy;
+extern const Study kRankStudy;
+
+}  // namespace headwise
