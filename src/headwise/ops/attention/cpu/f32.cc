@@ -2,6 +2,7 @@
 // dispatch. Door: ../implementation.h.
 #include <string>
 
+#include "headwise/ops/attention/cpu/forward.h"
 #include "headwise/ops/attention/cpu/second_pass.h"
 #include "headwise/ops/attention/implementation.h"
 
@@ -21,6 +22,7 @@ std::string WhyNotF32(const AttentionProblem& problem) {
 const AttentionImplementation kAttentionCpuF32 = {
     .name = "cpu.f32",
     .why_not = WhyNotF32,
+    .forward = ForwardF32,
     .rows = RowsF32,
     .top_k = TopKF32,
     .pairs = PairsF32,

@@ -1,0 +1,105 @@
+// Cutting a forward call into work. Door: forward_plan.h.
+#include "headwise/ops/attention/cpu/forward_plan.h"
+
+#include <algorithm>
+
+#include "headwise/ops/attention/cpu/score_rule.h"
+#include "headwise/ops/attention/cpu/views.h"
+
+namespace headwise {
+namespace {
+
+// Packed keys and values held at one time, unless one head alone needs more.
+constexpr int64_t kGroupBytes = 64 << 20;
+// Whole panels at every vector width. Long blocks read keys and values less
+// often, short ones leave more tasks to share where there are few queries.
+constexpr int64_t kLongBlock = 192;
+constexpr int64_t kShortBlock = 96;
+constexpr int64_t kManyQueries = 1024;
+
+void AddBlocks(const ForwardCall& call, int64_t packed, int64_t head,
+               ForwardGroup& group, int64_t& partials) {
+  const int64_t index = group.heads[packed].sequence;
+  const Sequence& sequence = call.sequences[index];
+  const ScoreRule rule = RuleOf(call.problem, call.args, sequence, head);
+  const int64_t step =
+      sequence.queries > kManyQueries ? kLongBlock : kShortBlock;
+  group.sums.push_back({index, head, partials, partials});
+  // A head without queries still has rows to clear.
+  for (int64_t begin = 0; begin == 0 || begin < sequence.queries;
+       begin += step) {
+    BlockTask task;
+    task.packed = packed;
+    task.head = head;
+    task.begin = begin;
+    task.count = std::min(step, sequence.queries - begin);
+    task.last = begin + step >= sequence.queries;
+    task.partial = partials++;
+    if (task.count > 0) {
+      const KeyRange range = rule.Visible(begin + task.count / 2);
+      task.work = static_cast<double>(task.count) *
+                  static_cast<double>(range.sinks + range.end - range.begin);
+    }
+    group.tasks.push_back(task);
+  }
+  group.sums.back().end = partials;
+}
+
+}  // namespace
+
+ForwardCall::ForwardCall(const AttentionProblem& call_problem,
+                         const AttentionArgs& call_args)
+    : problem(call_problem),
+      args(call_args),
+      observation(args.observation),
+      head_dim(problem.head_dim),
+      value_dim(ValueDim(problem)) {
+  if (observation != nullptr) {
+    statistics = observation->statistics;
+    const Observation& o = *observation;
+    if (o.rows.feature_mass || o.summed.feature_mass) {
+      features = o.key_features.shape[2];
+    }
+    if (o.rows.label_mass || o.summed.label_mass) {
+      labels = o.key_labels.shape[0];
+    }
+  }
+  for (int64_t b = 0; b < problem.batch; ++b) {
+    sequences.push_back(SequenceOf(problem, args, b));
+  }
+}
+
+std::vector<ForwardGroup> PlanForward(const ForwardCall& call,
+                                      int64_t tile_bytes) {
+  const int64_t share = call.problem.heads / call.problem.kv_heads;
+  const std::vector<int32_t> active = ActiveHeads(call.problem, call.args);
+  std::vector<ForwardGroup> groups;
+  int64_t partials = 0;
+  for (size_t b = 0; b < call.sequences.size(); ++b) {
+    const int64_t tiles = (call.sequences[b].keys + kTileKeys - 1) / kTileKeys;
+    for (size_t a = 0; a < active.size();) {
+      const int64_t kv_head = active[a] / share;
+      if (groups.empty() ||
+          (groups.back().tiles + tiles) * tile_bytes > kGroupBytes) {
+        groups.emplace_back();
+        partials = 0;
+      }
+      ForwardGroup& group = groups.back();
+      const int64_t packed = static_cast<int64_t>(group.heads.size());
+      group.heads.push_back(
+          {static_cast<int64_t>(b), kv_head, group.tiles, tiles});
+      group.tiles += tiles;
+      for (; a < active.size() && active[a] / share == kv_head; ++a) {
+        AddBlocks(call, packed, active[a], group, partials);
+      }
+    }
+  }
+  for (ForwardGroup& group : groups) {
+    std::stable_sort(
+        group.tasks.begin(), group.tasks.end(),
+        [](const BlockTask& x, const BlockTask& y) { return x.work > y.work; });
+  }
+  return groups;
+}
+
+}  // namespace headwise

@@ -1,0 +1,188 @@
+// Writing the forward's results. Door: results.h.
+#include "headwise/ops/attention/cpu/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "headwise/ops/attention/cpu/views.h"
+
+namespace headwise {
+namespace {
+
+template <typename T>
+void Put(const TensorView& view, int64_t a, int64_t b, int64_t c, double x) {
+  if (!view) return;
+  view.As<T>()[a * view.stride[0] + b * view.stride[1] + c * view.stride[2]] =
+      static_cast<T>(x);
+}
+
+// [a, b, c, :] of a view, or null.
+float* Line(const TensorView& view, int64_t a, int64_t b, int64_t c) {
+  return view ? At(view, a, b, c) : nullptr;
+}
+
+}  // namespace
+
+void RowResult::SetNonFinite() {
+  entropy = varentropy = max_probability = kept_max = NAN;
+  distance = sum_squares = inverse = NAN;
+  argmax = kept_argmax = -1;
+}
+
+ResultWriter::ResultWriter(const ForwardCall& call, const Sequence& sequence,
+                           int64_t head, std::span<double> partial)
+    : call_(call),
+      sequence_(sequence),
+      head_(head),
+      partial_(partial),
+      wants_histogram_(call.statistics == Statistics::kFull &&
+                       (call.observation->rows.histogram ||
+                        call.observation->summed.histogram)) {
+  std::fill(partial_.begin(), partial_.end(), 0.0);
+}
+
+void ResultWriter::Write(const RowResult& row) {
+  WriteOutput(row);
+  Put<float>(call_.args.lse, sequence_.batch, head_,
+             sequence_.query_begin + row.query, row.lse);
+  if (call_.observation == nullptr) return;
+  WriteRow(row);
+  if (!partial_.empty()) AddToSums(row);
+}
+
+// out = g·O + (1 − g)·μ
+void ResultWriter::WriteOutput(const RowResult& row) {
+  const AttentionArgs& args = call_.args;
+  const int64_t b = sequence_.batch;
+  const int64_t at = sequence_.query_begin + row.query;
+  float* out = At(args.out, b, at, head_);
+  float* ungated = Line(args.ungated, b, at, head_);
+  const float inverse = static_cast<float>(row.inverse);
+  const float gate = args.gates ? *At(args.gates, b, at, head_) : 1.0f;
+  const float* mu =
+      args.replacement ? At(args.replacement, b, at, head_) : nullptr;
+  for (int64_t e = 0; e < call_.value_dim; ++e) {
+    const float o = row.empty ? 0.0f : row.values[e] * inverse;
+    if (ungated != nullptr) ungated[e] = o;
+    out[e] = gate * o;
+    if (mu != nullptr) out[e] += (1.0f - gate) * mu[e];
+  }
+}
+
+void ResultWriter::WriteRow(const RowResult& row) {
+  const RowStatistics& rows = call_.observation->rows;
+  const int64_t b = sequence_.batch;
+  const int64_t at = sequence_.query_begin + row.query;
+  Put<float>(rows.entropy, b, head_, at, row.entropy);
+  Put<float>(rows.max_probability, b, head_, at, row.max_probability);
+  Put<int32_t>(rows.argmax, b, head_, at, static_cast<double>(row.argmax));
+  Put<float>(rows.distance, b, head_, at, row.distance);
+  Put<float>(rows.varentropy, b, head_, at, row.varentropy);
+  Put<float>(rows.sum_squares, b, head_, at, row.sum_squares);
+  Put<float>(rows.kept_max, b, head_, at, row.kept_max);
+  Put<int32_t>(rows.kept_argmax, b, head_, at,
+               static_cast<double>(row.kept_argmax));
+  const float inverse = static_cast<float>(row.inverse);
+  if (float* line = Line(rows.histogram, b, head_, at)) {
+    for (int c = 0; c < kHistogramBuckets; ++c) {
+      line[c] =
+          row.empty ? 0.0f : row.histogram[c * row.histogram_stride] * inverse;
+    }
+  }
+  if (float* line = Line(rows.feature_mass, b, head_, at)) {
+    for (int64_t c = 0; c < call_.features; ++c) {
+      line[c] = row.empty ? 0.0f : row.features[c] * inverse;
+    }
+  }
+  if (float* line = Line(rows.label_mass, b, head_, at)) {
+    for (int64_t c = 0; c < call_.labels; ++c) {
+      line[c] = row.empty ? 0.0f : row.label_mass[c] * inverse;
+    }
+  }
+}
+
+void ResultWriter::AddToSums(const RowResult& row) {
+  double* sums = partial_.data();
+  if (!row.finite) sums[kSumNonFinite] += 1;
+  if (!row.finite || row.empty) return;
+  const ConstTensorView& weights = call_.observation->query_weights;
+  const int64_t at = sequence_.query_begin + row.query;
+  const double w =
+      weights ? weights.As<float>()[sequence_.batch * weights.stride[0] +
+                                    at * weights.stride[1]]
+              : 1.0;
+  const double visible = static_cast<double>(row.visible);
+  sums[kSumCount] += w;
+  sums[kSumEntropy] += w * row.entropy;
+  if (row.visible > 1) {
+    sums[kSumNormalizedEntropy] += w * row.entropy / std::log(visible);
+  }
+  sums[kSumMaxProbability] += w * row.max_probability;
+  sums[kSumDistance] += w * row.distance;
+  sums[kSumArgmaxDistance] +=
+      w * static_cast<double>(std::abs(row.position - row.argmax));
+  sums[kSumVarentropy] += w * row.varentropy;
+  sums[kSumSquares] += w * row.sum_squares;
+  sums[kSumKeptMax] += w * row.kept_max;
+  sums[kSumVisible] += w * visible;
+  const double factor = w * row.inverse;
+  double* histogram = sums + kSumColumns;
+  if (row.histogram != nullptr) {
+    for (int c = 0; c < kHistogramBuckets; ++c) {
+      histogram[c] += factor * row.histogram[c * row.histogram_stride];
+    }
+  }
+  double* features = histogram + kHistogramBuckets;
+  for (int64_t c = 0; c < call_.features; ++c) {
+    features[c] += factor * row.features[c];
+  }
+  double* labels = features + call_.features;
+  for (int64_t c = 0; c < call_.labels; ++c) {
+    labels[c] += factor * row.label_mass[c];
+  }
+}
+
+void ResultWriter::ClearPadding() {
+  RowResult row;
+  for (row.query = sequence_.queries; row.query < sequence_.query_rows;
+       ++row.query) {
+    // No query stands here: nothing of μ either.
+    const int64_t at = sequence_.query_begin + row.query;
+    std::fill_n(At(call_.args.out, sequence_.batch, at, head_), call_.value_dim,
+                0.0f);
+    if (float* line = Line(call_.args.ungated, sequence_.batch, at, head_)) {
+      std::fill_n(line, call_.value_dim, 0.0f);
+    }
+    Put<float>(call_.args.lse, sequence_.batch, head_, at, -INFINITY);
+    if (call_.observation != nullptr) WriteRow(row);
+  }
+}
+
+bool WantsSums(const ForwardCall& call) {
+  if (call.observation == nullptr) return false;
+  const SummedStatistics& summed = call.observation->summed;
+  return summed.sums || summed.histogram || summed.feature_mass ||
+         summed.label_mass;
+}
+
+void WriteSums(const ForwardCall& call, const HeadSum& head,
+               std::span<const double> partials) {
+  const int64_t size = PartialSize(call);
+  std::vector<double> sums(size);
+  for (size_t i = 0; i < partials.size(); ++i) sums[i % size] += partials[i];
+  const double* from = sums.data();
+  const auto write = [&](const TensorView& view, int64_t count) {
+    for (int64_t c = 0; view && c < count; ++c) {
+      Put<double>(view, head.sequence, head.head, c, from[c]);
+    }
+    from += count;
+  };
+  const SummedStatistics& summed = call.observation->summed;
+  write(summed.sums, kSumColumns);
+  write(summed.histogram, kHistogramBuckets);
+  write(summed.feature_mass, call.features);
+  write(summed.label_mass, call.labels);
+}
+
+}  // namespace headwise

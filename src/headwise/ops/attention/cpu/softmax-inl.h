@@ -1,0 +1,370 @@
+// The streaming softmax of a panel over one tile of keys, and the statistics
+// that ride along. Included once per target; used by the forward.
+//
+// attention.md's mathematics: x = s − m, e = 2^x; when the maximum moves by δ,
+// sums over earlier keys are brought to the new one before the tile is added.
+
+// clang-format off
+#if defined(HEADWISE_OPS_ATTENTION_CPU_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_OPS_ATTENTION_CPU_SOFTMAX_INL_H_
+#undef HEADWISE_OPS_ATTENTION_CPU_SOFTMAX_INL_H_
+#else
+#define HEADWISE_OPS_ATTENTION_CPU_SOFTMAX_INL_H_
+#endif
+// clang-format on
+
+#include <cstddef>
+#include <cstdint>
+
+#include "headwise/ops/attention/cpu/panel-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The larger one, and NaN where x is.
+HWY_INLINE VF AtLeast(VF low, VF x) {
+#if HWY_TARGET == HWY_NEON
+  return VF(vmaxq_f32(low.raw, x.raw));
+#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
+  return hn::Max(low, x);  // MAXPS gives its second operand then
+#else
+  return hn::IfThenElse(hn::Lt(x, low), low, x);
+#endif
+}
+
+// Below this, e is taken as 2^-126: the exponent's end, and nothing beside 1.
+inline constexpr float kLowest = -126.0f;
+
+// Coefficients of 2^f on [−½, ½], relative error 1.04e-7, each over a whole
+// vector.
+struct alignas(64) Exp2Coefficients {
+  float c[5][kLanes];
+  constexpr Exp2Coefficients() : c() {
+    constexpr float kValues[5] = {9.6716979e-3f, 5.5508930e-2f, 0.24022238f,
+                                  0.69314686f, 1.0f};
+    for (int i = 0; i < 5; ++i) {
+      for (size_t lane = 0; lane < kLanes; ++lane) c[i][lane] = kValues[i];
+    }
+  }
+};
+inline constexpr Exp2Coefficients kExp2Coefficients;
+
+// 2^x for kLowest ≤ x ≤ 127. The coefficients are read from memory at each use:
+// an FMA overwrites its addend, so that one kept in a register would first be
+// copied, at the price of an arithmetic slot; loads have slots to spare.
+HWY_INLINE VF Exp2Bounded(VF x) {
+  const F32 d;
+  const hn::RebindToUnsigned<F32> du;
+  const Exp2Coefficients* p = &kExp2Coefficients;
+  asm("" : "+r"(p));  // hides from the compiler that it is always the same
+  // Adding 1.5 · 2^23 + 127 rounds to an integer and leaves the biased exponent
+  // in the lowest bits.
+  const VF magic = hn::Set(d, 12582912.0f + 127.0f);
+  const VF rounded = hn::Add(x, magic);
+  const VF f = hn::Sub(x, hn::Sub(rounded, magic));
+  VF y = hn::MulAdd(hn::Set(d, 1.32186725e-3f), f, hn::Load(d, p->c[0]));
+  y = hn::MulAdd(y, f, hn::Load(d, p->c[1]));
+  y = hn::MulAdd(y, f, hn::Load(d, p->c[2]));
+  y = hn::MulAdd(y, f, hn::Load(d, p->c[3]));
+  y = hn::MulAdd(y, f, hn::Load(d, p->c[4]));
+  return hn::Mul(y,
+                 hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, rounded))));
+}
+
+// Largest score of each query in a tile, and its key as an offset from the
+// first (the first of equal ones).
+struct TileMaximum {
+  Row value, key;
+};
+
+// s: [keys, kTileColumns]. kKeys: also find the key. Keys whose `skip` is not 0
+// are left out.
+template <bool kKeys>
+HWY_INLINE TileMaximum FindMaximum(const float* HWY_RESTRICT s, size_t keys,
+                                   const uint8_t* HWY_RESTRICT skip) {
+  const F32 d;
+  const VF lowest = hn::Set(d, kMinusInfinity);
+  VF x = lowest, y = lowest, z = lowest;
+  VF key_x = hn::Zero(d), key_y = key_x, key_z = key_x;
+  VF key = hn::Zero(d);
+  const VF one = hn::Set(d, 1.0f);
+  for (size_t r = 0; r < keys; ++r, s += kTileColumns) {
+    if (skip == nullptr || skip[r] == 0) {
+      const Row row = LoadRow(s);
+      if constexpr (kKeys) {
+        key_x = hn::IfThenElse(hn::Gt(row.x, x), key, key_x);
+        key_y = hn::IfThenElse(hn::Gt(row.y, y), key, key_y);
+        key_z = hn::IfThenElse(hn::Gt(row.z, z), key, key_z);
+      }
+      x = hn::Max(x, row.x);
+      y = hn::Max(y, row.y);
+      z = hn::Max(z, row.z);
+    }
+    if constexpr (kKeys) key = hn::Add(key, one);
+  }
+  return {{x, y, z}, {key_x, key_y, key_z}};
+}
+
+// A larger maximum replaces the one before, with its key (j + offset).
+HWY_INLINE void RaiseMaximum(VF value, VF offset, int64_t j, float* m,
+                             int32_t* argmax) {
+  const F32 d;
+  const I32 di;
+  const VF old = hn::LoadU(d, m);
+  const auto higher = hn::RebindMask(di, hn::Gt(value, old));
+  const auto key =
+      hn::Add(hn::ConvertTo(di, offset), hn::Set(di, static_cast<int32_t>(j)));
+  hn::StoreU(hn::IfThenElse(higher, key, hn::LoadU(di, argmax)), di, argmax);
+  hn::StoreU(hn::Max(old, value), d, m);
+}
+
+// Sums over the keys of one tile for one vector of queries. d: Σ of the partial
+// sums of e = Σ e·(keys − r), which costs one addition.
+struct ColumnSums {
+  VF l, t, d, u, r;
+};
+
+// One key: adds its e and x.
+template <Statistics kLevel>
+HWY_INLINE void AddScore(VF e, VF x, ColumnSums& sums) {
+  sums.l = hn::Add(sums.l, e);
+  if constexpr (kLevel != Statistics::kNone) sums.d = hn::Add(sums.d, sums.l);
+  if constexpr (kLevel == Statistics::kCore) {
+    sums.t = hn::MulAdd(e, x, sums.t);
+  } else if constexpr (kLevel == Statistics::kFull) {
+    const VF ex = hn::Mul(e, x);
+    sums.t = hn::Add(sums.t, ex);
+    sums.u = hn::MulAdd(ex, x, sums.u);
+    sums.r = hn::MulAdd(e, e, sums.r);
+  }
+}
+
+// Scores become e, in place. s: [keys, kTileColumns], of which kLanes columns;
+// keys a multiple of four, worked on side by side. kMasked: some may be −∞.
+// kPartial: partial[r] gets Σ e over keys ≤ r.
+template <Statistics kLevel, bool kMasked, bool kPartial>
+HWY_INLINE ColumnSums SoftmaxColumn(float* HWY_RESTRICT s, size_t keys, VF m,
+                                    float* HWY_RESTRICT partial) {
+  const F32 d;
+  const VF low = hn::Set(d, kLowest);
+  const VF zero = hn::Zero(d);
+  ColumnSums sums = {zero, zero, zero, zero, zero};
+  const auto e_of = [&](VF score, VF x) HWY_ATTR {
+    const VF e = Exp2Bounded(x);
+    if constexpr (!kMasked) return e;
+    return hn::IfThenZeroElse(hn::Eq(score, hn::Set(d, kMinusInfinity)), e);
+  };
+  for (size_t r = 0; r < keys; r += 4) {
+    float* at = s + r * kTileColumns;
+    const VF s0 = hn::LoadU(d, at);
+    const VF s1 = hn::LoadU(d, at + kTileColumns);
+    const VF s2 = hn::LoadU(d, at + 2 * kTileColumns);
+    const VF s3 = hn::LoadU(d, at + 3 * kTileColumns);
+    const VF x0 = AtLeast(low, hn::Sub(s0, m));
+    const VF x1 = AtLeast(low, hn::Sub(s1, m));
+    const VF x2 = AtLeast(low, hn::Sub(s2, m));
+    const VF x3 = AtLeast(low, hn::Sub(s3, m));
+    const VF e0 = e_of(s0, x0);
+    const VF e1 = e_of(s1, x1);
+    const VF e2 = e_of(s2, x2);
+    const VF e3 = e_of(s3, x3);
+    hn::StoreU(e0, d, at);
+    hn::StoreU(e1, d, at + kTileColumns);
+    hn::StoreU(e2, d, at + 2 * kTileColumns);
+    hn::StoreU(e3, d, at + 3 * kTileColumns);
+    if constexpr (kLevel == Statistics::kNone) {
+      sums.l = hn::Add(sums.l, hn::Add(hn::Add(e0, e1), hn::Add(e2, e3)));
+    } else {
+      float* to = partial + r * kTileColumns;
+      AddScore<kLevel>(e0, x0, sums);
+      if constexpr (kPartial) hn::StoreU(sums.l, d, to);
+      AddScore<kLevel>(e1, x1, sums);
+      if constexpr (kPartial) hn::StoreU(sums.l, d, to + kTileColumns);
+      AddScore<kLevel>(e2, x2, sums);
+      if constexpr (kPartial) hn::StoreU(sums.l, d, to + 2 * kTileColumns);
+      AddScore<kLevel>(e3, x3, sums);
+      if constexpr (kPartial) hn::StoreU(sums.l, d, to + 3 * kTileColumns);
+    }
+  }
+  return sums;
+}
+
+// Σ e·|p − j| of one vector of queries where some keys come before and some
+// after. e: [keys, kTileColumns]; before: p − j of the first key.
+HWY_INLINE VF DistanceAcross(const float* HWY_RESTRICT e, size_t keys,
+                             VF before) {
+  const F32 d;
+  VF sum = hn::Zero(d);
+  for (size_t r = 0; r < keys; ++r) {
+    const VF distance =
+        hn::Abs(hn::Sub(before, hn::Set(d, static_cast<float>(r))));
+    sum = hn::MulAdd(hn::LoadU(d, e + r * kTileColumns), distance, sum);
+  }
+  return sum;
+}
+
+// What of a tile the statistics need to know.
+struct TileWalk {
+  int64_t j = 0;  // its first key
+  size_t keys = 0;
+  bool none_after = false;  // no query sees a key after itself
+};
+
+// Σ e·|p − j| over the tile for lanes from `lane` on.
+HWY_INLINE VF TileDistance(const Panel& panel, const TileWalk& walk,
+                           size_t lane, const float* e,
+                           const ColumnSums& sums) {
+  const F32 d;
+  // Of the key after the last one: p − j − keys.
+  const int64_t past =
+      panel.position - walk.j - static_cast<int64_t>(walk.keys);
+  const VF from_end =
+      hn::Iota(d, static_cast<float>(past) + static_cast<float>(lane));
+  if (walk.none_after || past >= -1) {
+    return hn::MulAdd(from_end, sums.l, sums.d);
+  }
+  if (panel.position + static_cast<int64_t>(kTileColumns) <= walk.j + 1) {
+    return hn::Neg(hn::MulAdd(from_end, sums.l, sums.d));
+  }
+  const VF before = hn::Iota(d, static_cast<float>(panel.position - walk.j) +
+                                    static_cast<float>(lane));
+  return DistanceAcross(e, walk.keys, before);
+}
+
+// Brings a query's sums to the new maximum (δ = old − new ≤ 0, α = 2^δ) and
+// adds the tile's. Before the first visible key l = 0 and δ is held at kLowest.
+template <Statistics kLevel>
+HWY_INLINE void AddTile(Panel& panel, size_t lane, VF delta, VF alpha,
+                        const ColumnSums& sums, VF distance) {
+  const F32 d;
+  const VF l = hn::LoadU(d, panel.l + lane);
+  const VF t = hn::LoadU(d, panel.t + lane);
+  if constexpr (kLevel == Statistics::kFull) {
+    const VF u = hn::LoadU(d, panel.u + lane);
+    const VF moved = hn::MulAdd(delta, hn::MulAdd(delta, l, hn::Add(t, t)), u);
+    hn::StoreU(hn::MulAdd(alpha, moved, sums.u), d, panel.u + lane);
+    const VF r = hn::LoadU(d, panel.r + lane);
+    hn::StoreU(hn::MulAdd(hn::Mul(alpha, alpha), r, sums.r), d, panel.r + lane);
+  }
+  if constexpr (kLevel != Statistics::kNone) {
+    hn::StoreU(hn::MulAdd(alpha, hn::MulAdd(delta, l, t), sums.t), d,
+               panel.t + lane);
+    hn::StoreU(hn::MulAdd(alpha, hn::LoadU(d, panel.d + lane), distance), d,
+               panel.d + lane);
+  }
+  hn::StoreU(hn::MulAdd(alpha, l, sums.l), d, panel.l + lane);
+}
+
+// One vector of queries: from scores to e and into the sums. Returns α.
+template <Statistics kLevel, bool kMasked, bool kPartial>
+HWY_INLINE VF UpdateColumn(Panel& panel, const TileWalk& walk, size_t lane,
+                           VF old_m, float* s, float* partial) {
+  const F32 d;
+  const VF zero = hn::Zero(d);
+  VF m = hn::LoadU(d, panel.m + lane);
+  // A query that has seen nothing yet: any reference will do for its zeros.
+  m = hn::IfThenElse(hn::Eq(m, hn::Set(d, kMinusInfinity)), zero, m);
+  const VF delta = AtLeast(hn::Set(d, kLowest), hn::Sub(old_m, m));
+  const VF alpha = Exp2Bounded(delta);
+  const ColumnSums sums = SoftmaxColumn<kLevel, kMasked, kPartial>(
+      s + lane, walk.keys, m, partial + lane);
+  VF distance = zero;
+  if constexpr (kLevel != Statistics::kNone) {
+    distance = TileDistance(panel, walk, lane, s + lane, sums);
+  }
+  AddTile<kLevel>(panel, lane, delta, alpha, sums, distance);
+  return alpha;
+}
+
+// All three vectors. Returns the factors α of the sums over earlier keys.
+template <Statistics kLevel, bool kMasked, bool kPartial>
+HWY_NOINLINE Row UpdatePanel(Panel& panel, const TileWalk& walk,
+                             const Row& old_m, float* s, float* partial) {
+  return {UpdateColumn<kLevel, kMasked, kPartial>(panel, walk, 0, old_m.x, s,
+                                                  partial),
+          UpdateColumn<kLevel, kMasked, kPartial>(panel, walk, kLanes, old_m.y,
+                                                  s, partial),
+          UpdateColumn<kLevel, kMasked, kPartial>(panel, walk, 2 * kLanes,
+                                                  old_m.z, s, partial)};
+}
+
+template <Statistics kLevel>
+HWY_INLINE Row UpdatePanel(Panel& panel, const TileWalk& walk, const Row& old_m,
+                           bool masked, bool wants_partial, float* s,
+                           float* partial) {
+  if constexpr (kLevel == Statistics::kFull) {
+    if (wants_partial) {
+      return masked ? UpdatePanel<kLevel, true, true>(panel, walk, old_m, s,
+                                                      partial)
+                    : UpdatePanel<kLevel, false, true>(panel, walk, old_m, s,
+                                                       partial);
+    }
+  }
+  return masked
+             ? UpdatePanel<kLevel, true, false>(panel, walk, old_m, s, partial)
+             : UpdatePanel<kLevel, false, false>(panel, walk, old_m, s,
+                                                 partial);
+}
+
+// Notes l and m wherever the walk has crossed an edge between buckets.
+// earlier_l: l before this tile, at the new maximum; partial: [keys,
+// kTileColumns].
+HWY_INLINE void CrossEdges(Panel& panel, const TileWalk& walk,
+                           const float* earlier_l, const float* partial) {
+  const int64_t stop = walk.j + static_cast<int64_t>(walk.keys);
+  int64_t next = INT64_MAX;
+  for (int64_t lane = 0; lane < panel.count; ++lane) {
+    const int64_t p = panel.position + lane;
+    int e = panel.edges_crossed[lane];
+    for (; e < kEdges && p + EdgeOffset(e) <= stop; ++e) {
+      const int64_t r = p + EdgeOffset(e) - walk.j;  // keys of the tile before
+      const float here =
+          r > 0 ? partial[(r - 1) * static_cast<int64_t>(kTileColumns) + lane]
+                : 0.0f;
+      panel.edge_l[e][lane] = earlier_l[lane] + here;
+      panel.edge_m[e][lane] = panel.m[lane];
+    }
+    panel.edges_crossed[lane] = e;
+    if (e < kEdges) next = std::min(next, p + EdgeOffset(e));
+  }
+  panel.next_edge = next;
+}
+
+// Adds the mass on keys whose label equals the query's. e: [keys,
+// kTileColumns]; labels: of the tile's keys, `stride` apart.
+HWY_INLINE void AddLabelMass(const float* HWY_RESTRICT e, size_t keys,
+                             const int32_t* labels, int64_t stride,
+                             const PerLane<int32_t>& own, const Row& alpha,
+                             PerLane<float>& mass) {
+  const F32 d;
+  const I32 di;
+  Row sum = ZeroRow();
+  const auto wanted_x = hn::LoadU(di, own);
+  const auto wanted_y = hn::LoadU(di, own + kLanes);
+  const auto wanted_z = hn::LoadU(di, own + 2 * kLanes);
+  for (size_t r = 0; r < keys; ++r) {
+    const int32_t label = labels[static_cast<int64_t>(r) * stride];
+    if (label == -1) continue;
+    const auto key = hn::Set(di, label);
+    const Row row = LoadRow(e + r * kTileColumns);
+    const auto part = [&](VF value, auto wanted) HWY_ATTR {
+      return hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(key, wanted)), value);
+    };
+    sum.x = hn::Add(sum.x, part(row.x, wanted_x));
+    sum.y = hn::Add(sum.y, part(row.y, wanted_y));
+    sum.z = hn::Add(sum.z, part(row.z, wanted_z));
+  }
+  const Row old = Scaled(LoadRow(mass), alpha);
+  StoreRow(
+      {hn::Add(old.x, sum.x), hn::Add(old.y, sum.y), hn::Add(old.z, sum.z)},
+      mass);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#endif  // HEADWISE_OPS_ATTENTION_CPU_SOFTMAX_INL_H_
