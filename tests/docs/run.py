@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Keeps the documents true: every command of README.md runs, its C++ compiles
-and runs, and every relative link of every document leads somewhere.
+and runs, its table of studies says what they say, and every relative link of
+every document leads somewhere.
 
 Commands are the lines of ```sh blocks. They run in a scratch folder that holds
 links to the checkout's entries, so that what they write stays out of it.
@@ -69,6 +70,13 @@ def try_program(source, folder):
     return tell(done.returncode == 0, "the README's C++", done.stdout)
 
 
+def try_study(name, outcome, folder):
+    done = subprocess.run(["./headwise", "study", name], cwd=folder, text=True,
+                          capture_output=True, timeout=TIMEOUT, check=False)
+    return tell(re.search(rf"^{outcome}:", done.stdout, re.M) is not None,
+                f"study {name}: {outcome}", done.stdout + done.stderr)
+
+
 def try_links(path):
     text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
     lost = [target for target in re.findall(
@@ -89,6 +97,10 @@ def main():
                 os.symlink(entry, pathlib.Path(folder, entry.name))
         for line in commands(readme):
             passed &= try_command(line, folder)
+        for name, outcome in re.findall(
+                r"^\| `([\w-]+)` \|.*\| (HELD|DID NOT HOLD) \|$", readme,
+                re.M):
+            passed &= try_study(name, outcome, folder)
         for source in blocks(readme, "cpp"):
             passed &= try_program(source, folder)
     documents = subprocess.run(

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 fs::path PeersFolder() {
   if (const char* folder = std::getenv("HEADWISE_PEERS")) return folder;
   std::error_code error;
-  for (fs::path start :
+  for (const fs::path& start :
        {fs::current_path(error), fs::read_symlink("/proc/self/exe", error)}) {
     for (fs::path at = start; !at.empty(); at = at.parent_path()) {
       const fs::path folder = at / "bench" / "peers";
