@@ -1,0 +1,150 @@
+// Dispatch, counting and words of the attention operator.
+#include "headwise/attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "headwise/error.h"
+#include "headwise/observation.h"
+#include "headwise/ops/attention/geometry.h"
+#include "headwise/ops/attention/implementation.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+
+AttentionProblem Plain(int64_t queries, int64_t keys) {
+  AttentionProblem problem;
+  problem.query_len = queries;
+  problem.key_len = keys;
+  problem.head_dim = 4;
+  return problem;
+}
+
+TEST(AttentionImplementations, EndWithTheReferenceWhichHasEveryPass) {
+  const AttentionImplementation& last = AttentionImplementations().back();
+  EXPECT_STREQ(last.name, "reference");
+  EXPECT_NE(last.forward, nullptr);
+  EXPECT_NE(last.backward, nullptr);
+  EXPECT_NE(last.rows, nullptr);
+  EXPECT_NE(last.top_k, nullptr);
+  EXPECT_NE(last.pairs, nullptr);
+  EXPECT_NE(last.received, nullptr);
+  EXPECT_NE(last.window, nullptr);
+  EXPECT_NE(last.gram, nullptr);
+}
+
+TEST(AttentionImplementations, AreExplainedWithTheirReasons) {
+  const auto list = ExplainAttention(Plain(2, 2));
+  ASSERT_EQ(list.size(), AttentionImplementations().size());
+  EXPECT_EQ(list.back().name, "reference");
+  EXPECT_EQ(list.back().why_not, "");
+  AttentionProblem on_device = Plain(2, 2);
+  on_device.device = Device::kCuda;
+  EXPECT_NE(ExplainAttention(on_device).back().why_not, "");
+}
+
+// Forward of 2 queries and keys with an implementation asked for by name.
+void RunWith(const std::string& name, Device device = Device::kCpu) {
+  Context context({.threads = 1, .implementations = "attention:" + name});
+  AttentionProblem problem = Plain(2, 2);
+  problem.device = device;
+  Tensor q(DType::kF32, {1, 2, 1, 4});
+  Tensor out(DType::kF32, {1, 2, 1, 4});
+  AttentionArgs args;
+  args.q = args.k = args.v = q.view();
+  args.out = out.view();
+  AttentionForward(context, problem, args);
+}
+
+std::string MessageOf(ErrorCode code, const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+TEST(AttentionDispatch, TakesTheImplementationAskedFor) {
+  EXPECT_NO_THROW(RunWith("reference"));
+}
+
+TEST(AttentionDispatch, UnknownNamesAreAnsweredWithTheList) {
+  const std::string message =
+      MessageOf(ErrorCode::kInvalidArgument, [] { RunWith("cpu.f23"); });
+  for (const AttentionImplementation& entry : AttentionImplementations()) {
+    EXPECT_THAT(message, HasSubstr(entry.name));
+  }
+  EXPECT_THAT(message, HasSubstr("cpu.f23"));
+}
+
+TEST(AttentionDispatch, ARefusalSaysWhy) {
+  EXPECT_THAT(MessageOf(ErrorCode::kUnsupported,
+                        [] { RunWith("reference", Device::kCuda); }),
+              HasSubstr("host memory"));
+}
+
+TEST(AttentionFlops, CountVisiblePairsOnly) {
+  for (const int64_t before : {int64_t{0}, int64_t{2}, kUnlimited}) {
+    for (const int64_t after : {int64_t{0}, int64_t{3}, kUnlimited}) {
+      for (const int64_t offset : {-4, 0, 3, 40}) {
+        for (const int64_t sinks : {0, 2, 30}) {
+          AttentionProblem problem = Plain(9, 13);
+          problem.batch = 2;
+          problem.heads = 3;
+          problem.value_dim = 5;
+          problem.mask = {before, after, offset, sinks};
+          double pairs = 0;
+          for (int64_t i = 0; i < 9; ++i) {
+            for (int64_t j = 0; j < 13; ++j) {
+              pairs += Sees(problem.mask, i + offset, j) ? 1 : 0;
+            }
+          }
+          EXPECT_EQ(AttentionFlops(problem), 2 * (4 + 5) * pairs * 2 * 3)
+              << ToString(problem);
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionProblem, DescribesItself) {
+  AttentionProblem problem = Plain(2048, 2048);
+  problem.heads = problem.kv_heads = 8;
+  problem.head_dim = 64;
+  problem.mask = AttentionMask::Causal();
+  EXPECT_EQ(ToString(problem), "8 heads × 64, 2048 × 2048, causal, f32");
+  problem.batch = 2;
+  problem.kv_heads = 2;
+  problem.value_dim = 32;
+  problem.type = DType::kBF16;
+  problem.mask = AttentionMask::SlidingWindow(128, 5, 4);
+  problem.bias = AttentionBias::kAlibi;
+  problem.soft_cap = 30;
+  EXPECT_EQ(ToString(problem),
+            "2 sequences, 8 heads on 2 × 64 → 32, 2048 × 2048, window 128, "
+            "offset 5, 4 sinks, ALiBi, soft-cap 30, bf16");
+}
+
+TEST(HistogramBucket, DoublesWithDistanceOnBothSides) {
+  EXPECT_EQ(HistogramBucket(0), kHistogramCenter);
+  EXPECT_EQ(HistogramBucket(1), kHistogramCenter + 1);
+  EXPECT_EQ(HistogramBucket(2), kHistogramCenter + 2);
+  EXPECT_EQ(HistogramBucket(3), kHistogramCenter + 2);
+  EXPECT_EQ(HistogramBucket(4), kHistogramCenter + 3);
+  EXPECT_EQ(HistogramBucket(-1), kHistogramCenter - 1);
+  EXPECT_EQ(HistogramBucket(-7), kHistogramCenter - 3);
+  EXPECT_EQ(HistogramBucket(int64_t{1} << 40), kHistogramBuckets - 1);
+  EXPECT_EQ(HistogramBucket(-(int64_t{1} << 40)), 0);
+  EXPECT_EQ(HistogramBucket(std::numeric_limits<int64_t>::min()), 0);
+}
+
+}  // namespace
+}  // namespace headwise
