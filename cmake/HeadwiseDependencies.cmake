@@ -5,6 +5,13 @@ find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
 find_path(NLOHMANN_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
 find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+# The tokenizers' rules.
+find_path(PCRE2_INCLUDE pcre2.h REQUIRED)
+find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+find_path(UTF8PROC_INCLUDE utf8proc.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+find_path(SENTENCEPIECE_INCLUDE sentencepiece_processor.h REQUIRED)
+find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
 
 if(HEADWISE_BUILD_TESTS)
   enable_testing()

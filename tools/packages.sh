@@ -8,6 +8,9 @@ build_packages=(
   libfmt-dev            # fmt: text
   nlohmann-json3-dev    # JSON
   libcli11-dev          # CLI11: the command line
+  libpcre2-dev          # PCRE2: the rules that tokenizers cut text by
+  libutf8proc-dev       # utf8proc: Unicode tables
+  libsentencepiece-dev  # SentencePiece: .model files
 )
 
 check_packages=(
@@ -23,8 +26,8 @@ need_packages() {
   if ! command -v dpkg-query >/dev/null; then
     echo "headwise: no Debian packages here. Needed: g++ 12 or clang 14 or" \
       "newer, CMake 3.25, Ninja, and the libraries Highway, fmt," \
-      "nlohmann-json, CLI11 (tests: GoogleTest, clang-format, clang-tidy," \
-      "Python 3)" >&2
+      "nlohmann-json, CLI11, PCRE2, utf8proc, SentencePiece (tests:" \
+      "GoogleTest, clang-format, clang-tidy, Python 3)" >&2
     return 0
   fi
   local missing=() name

@@ -1,0 +1,36 @@
+// SentencePiece's precompiled normaliser: a map from character sequences to
+// replacements, stored as a double-array trie and a pool of strings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/tokenizer/aligned_text.h"
+
+namespace headwise {
+
+class PrecompiledMap {
+ public:
+  // `blob`: 4 bytes little-endian trie size, the trie, the strings. Throws
+  // Error(kCorrupt) naming `where` when the parts do not fit.
+  PrecompiledMap(std::string_view blob, const std::string& where);
+
+  AlignedText Normalize(const AlignedText& text) const;
+
+ private:
+  // The replacement of the shortest entry that `text` begins with. (Taking the
+  // shortest and putting it for all of the text is what the format's readers
+  // do; vocabularies were trained on it.)
+  std::optional<std::string_view> Find(std::string_view text) const;
+
+  std::vector<uint32_t> trie_;
+  std::string strings_;
+};
+
+// Base64 with padding. Throws Error(kCorrupt) naming `where`.
+std::string DecodeBase64(std::string_view text, const std::string& where);
+
+}  // namespace headwise

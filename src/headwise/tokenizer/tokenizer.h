@@ -1,0 +1,84 @@
+// Text to token ids and back. The door of the folder: Tokenizer::Load reads
+// every kind of vocabulary that a checkpoint folder may hold.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headwise {
+
+using TokenId = int32_t;
+
+// Bytes [begin, end) of the text that was encoded.
+struct TextSpan {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  bool operator==(const TextSpan&) const = default;
+};
+
+// What a text became: arrays of one length, one entry per token.
+struct Encoding {
+  std::vector<TokenId> ids;
+  // Where the token stands in the original text, through every normalisation.
+  // Always whole characters; {0, 0} for tokens that the template added.
+  std::vector<TextSpan> spans;
+  // 0 or 1: which of two texts, as BERT's segment embedding wants it.
+  std::vector<int32_t> segments;
+  // 1 for tokens that the template added ([CLS], <s>, …).
+  std::vector<uint8_t> added;
+
+  size_t size() const { return ids.size(); }
+};
+
+struct EncodeOptions {
+  // Surround the text as the model expects it ([CLS] … [SEP], <s> …).
+  bool add_special_tokens = true;
+};
+
+struct DecodeOptions {
+  // Leave out [CLS], <s>, <|endoftext|> and their like.
+  bool skip_special_tokens = true;
+};
+
+// Immutable after Load: any number of threads may use one tokenizer.
+class Tokenizer {
+ public:
+  // `path` is a checkpoint folder or one file: tokenizer.json, vocab.json
+  // (merges.txt or vocab.bpe beside it), vocab.txt, *.model or *.spm
+  // (SentencePiece), tok*.bin (llama2.c). In a folder the first of these, in
+  // this order, is taken. Throws Error: kNotFound, kIo, kCorrupt (naming file
+  // and key), kUnsupported for parts no reader knows.
+  static std::unique_ptr<Tokenizer> Load(const std::filesystem::path& path);
+
+  virtual ~Tokenizer() = default;
+
+  // Throws Error(kInvalidArgument) for text that is not UTF-8 or is longer
+  // than 4 GiB.
+  virtual Encoding Encode(std::string_view text,
+                          EncodeOptions options = {}) const = 0;
+  // Two texts in one sequence, by the template's rule for pairs. Spans of the
+  // second text count from its own start.
+  virtual Encoding EncodePair(std::string_view first, std::string_view second,
+                              EncodeOptions options = {}) const = 0;
+
+  // Ids that stand for nothing are passed over. Bytes that make no character
+  // become U+FFFD.
+  virtual std::string Decode(std::span<const TokenId> ids,
+                             DecodeOptions options = {}) const = 0;
+
+  // The largest id plus one: the rows an embedding must have.
+  virtual TokenId vocab_size() const = 0;
+  // The token as the vocabulary writes it ("Ġthe", "##ing", "<0x0A>").
+  virtual std::optional<std::string> Token(TokenId id) const = 0;
+  virtual std::optional<TokenId> Id(std::string_view token) const = 0;
+  // Whether Decode leaves it out when asked to skip special tokens.
+  virtual bool IsSpecial(TokenId id) const = 0;
+};
+
+}  // namespace headwise
