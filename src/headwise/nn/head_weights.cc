@@ -1,0 +1,134 @@
+// Slices of projections. Door: head_weights.h.
+#include "headwise/nn/head_weights.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "headwise/error.h"
+#include "headwise/ops/matmul/matmul.h"
+
+namespace headwise {
+namespace {
+
+// Outputs [begin, begin + count) of a linear layer as [in, count]; its parts'
+// outputs lie side by side.
+Tensor Columns(const Linear& linear, int64_t begin, int64_t count) {
+  Tensor slice(DType::kF32, {linear.in(), count});
+  const bool out_in = linear.layout() == WeightLayout::kOutIn;
+  int64_t first = 0;
+  for (const Linear::Part& part : linear.parts()) {
+    const ConstTensorView& view = part.weight.value;
+    const int64_t outs = view.shape[out_in ? 0 : 1];
+    if (begin < first || begin + count > first + outs) {
+      first += outs;
+      continue;
+    }
+    const Tensor values = ToF32(part.weight);
+    const int64_t in = linear.in();
+    for (int64_t c = 0; c < count; ++c) {
+      const int64_t out = begin - first + c;
+      for (int64_t r = 0; r < in; ++r) {
+        slice.As<float>()[r * count + c] =
+            values.As<float>()[out_in ? out * in + r : r * outs + out];
+      }
+    }
+    return slice;
+  }
+  throw Error(ErrorCode::kInternal,
+              {"head weights", "outputs of one part",
+               std::to_string(begin) + " + " + std::to_string(count), ""});
+}
+
+// Inputs [begin, begin + count) of a linear layer as [count, out].
+Tensor InputRows(const Linear& linear, int64_t begin, int64_t count) {
+  const Tensor values = ToF32(linear.parts()[0].weight);
+  const int64_t in = linear.in(), out = linear.out();
+  const bool out_in = linear.layout() == WeightLayout::kOutIn;
+  Tensor slice(DType::kF32, {count, out});
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t c = 0; c < out; ++c) {
+      slice.As<float>()[r * out + c] =
+          values
+              .As<float>()[out_in ? c * in + begin + r : (begin + r) * out + c];
+    }
+  }
+  return slice;
+}
+
+Tensor Product(Context& context, const Tensor& a, Operand a_kind,
+               const Tensor& b, Operand b_kind) {
+  MatmulProblem problem;
+  const bool a_plain = a_kind == Operand::kPlain;
+  const bool b_plain = b_kind == Operand::kPlain;
+  problem.m = a.shape(a_plain ? 0 : 1);
+  problem.k = a.shape(a_plain ? 1 : 0);
+  problem.n = b.shape(b_plain ? 1 : 0);
+  problem.a = a_kind;
+  problem.b = b_kind;
+  Tensor c(DType::kF32, {problem.m, problem.n});
+  MatmulArgs args;
+  args.a = a.view();
+  args.b = b.view();
+  args.c = c.view();
+  Matmul(context, problem, args);
+  return c;
+}
+
+// √Σ a_ij b_ij of two symmetric matrices: the trace of their product.
+double RootTrace(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    sum += static_cast<double>(a.As<float>()[i]) * b.As<float>()[i];
+  }
+  return std::sqrt(std::max(0.0, sum));
+}
+
+}  // namespace
+
+HeadWeights WeightsOfHead(const AttentionLayer& layer, int64_t head) {
+  const AttentionLayerConfig& config = layer.config();
+  if (head < 0 || head >= config.heads) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {layer.site().name,
+                 "a head from 0 to " + std::to_string(config.heads - 1),
+                 std::to_string(head), ""});
+  }
+  const int64_t dim = config.head_dim, value = layer.value_dim();
+  const int64_t group = head / (config.heads / config.kv_heads);
+  const AttentionWeights& w = layer.weights();
+  const Linear& queries = layer.cross() ? w.q : w.qkv;
+  const Linear& keys = layer.cross() ? w.kv : w.qkv;
+  const int64_t first_key = layer.cross() ? 0 : config.heads * dim;
+  const int64_t first_value = first_key + config.kv_heads * dim;
+  HeadWeights weights;
+  weights.q = Columns(queries, head * dim, dim);
+  weights.k = Columns(keys, first_key + group * dim, dim);
+  weights.v = Columns(keys, first_value + group * value, value);
+  weights.o = InputRows(w.output, head * value, value);
+  return weights;
+}
+
+Tensor QkProduct(Context& context, const HeadWeights& weights) {
+  return Product(context, weights.q, Operand::kPlain, weights.k,
+                 Operand::kTransposed);
+}
+
+Tensor OvProduct(Context& context, const HeadWeights& weights) {
+  return Product(context, weights.v, Operand::kPlain, weights.o,
+                 Operand::kPlain);
+}
+
+double QkNorm(Context& context, const HeadWeights& w) {
+  return RootTrace(
+      Product(context, w.q, Operand::kTransposed, w.q, Operand::kPlain),
+      Product(context, w.k, Operand::kTransposed, w.k, Operand::kPlain));
+}
+
+double OvNorm(Context& context, const HeadWeights& w) {
+  return RootTrace(
+      Product(context, w.v, Operand::kTransposed, w.v, Operand::kPlain),
+      Product(context, w.o, Operand::kPlain, w.o, Operand::kTransposed));
+}
+
+}  // namespace headwise

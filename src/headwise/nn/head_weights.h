@@ -1,0 +1,33 @@
+// The weights of one head, in the mathematician's orientation (x is a row):
+// q = x·W_Q, k = x·W_K, v = x·W_V, and what it writes is v·W_O. Heads of one
+// group share W_K and W_V.
+#pragma once
+
+#include <cstdint>
+
+#include "headwise/context.h"
+#include "headwise/nn/attention_layer.h"
+
+namespace headwise {
+
+struct HeadWeights {
+  Tensor q;  // [d, D]
+  Tensor k;  // [d, D]
+  Tensor v;  // [d, E]
+  Tensor o;  // [E, d]
+};
+
+// Throws Error(kInvalidArgument) for a head that the layer does not have.
+HeadWeights WeightsOfHead(const AttentionLayer& layer, int64_t head);
+
+// W_Q·W_Kᵀ [d, d]: how the head matches, at equal rotary positions.
+Tensor QkProduct(Context& context, const HeadWeights& weights);
+// W_V·W_O [d, d]: what the head writes of what it reads.
+Tensor OvProduct(Context& context, const HeadWeights& weights);
+
+// Frobenius norms of these products, without forming them: ‖AB‖² is the trace
+// of (AᵀA)(BBᵀ), of head_dim × head_dim matrices.
+double QkNorm(Context& context, const HeadWeights& weights);
+double OvNorm(Context& context, const HeadWeights& weights);
+
+}  // namespace headwise

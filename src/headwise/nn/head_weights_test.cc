@@ -1,0 +1,78 @@
+#include "headwise/nn/head_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "headwise/base/rng.h"
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kWidth = 6, kHeads = 4, kGroups = 2, kDim = 3;
+
+// A grouped layer over matrices of random values, stored [out, in].
+class HeadWeightsTest : public testing::Test {
+ protected:
+  HeadWeightsTest() {
+    Rng rng(1);
+    for (Tensor* t : {&q_, &k_, &v_, &o_}) {
+      for (int64_t i = 0; i < t->size(); ++i) {
+        t->As<float>()[i] = static_cast<float>(rng.Normal());
+      }
+    }
+    AttentionLayerConfig config;
+    config.heads = kHeads;
+    config.kv_heads = kGroups;
+    config.head_dim = kDim;
+    AttentionWeights weights;
+    auto part = [](const Tensor& t) {
+      return Linear::Part{{"w", t.view()}, {}};
+    };
+    weights.qkv = Linear({part(q_), part(k_), part(v_)}, WeightLayout::kOutIn);
+    weights.output = Linear({part(o_)}, WeightLayout::kOutIn);
+    layer_ = AttentionLayer(config, std::move(weights),
+                            {AttentionKind::kSelf, 0, "layer.0.attention"});
+  }
+
+  Tensor q_{DType::kF32, {kHeads * kDim, kWidth}};
+  Tensor k_{DType::kF32, {kGroups * kDim, kWidth}};
+  Tensor v_{DType::kF32, {kGroups * kDim, kWidth}};
+  Tensor o_{DType::kF32, {kWidth, kHeads* kDim}};
+  AttentionLayer layer_;
+};
+
+TEST_F(HeadWeightsTest, SlicesFollowHeadsAndGroups) {
+  const HeadWeights w = WeightsOfHead(layer_, 3);  // of group 1
+  for (int64_t r = 0; r < kWidth; ++r) {
+    for (int64_t c = 0; c < kDim; ++c) {
+      EXPECT_EQ(w.q.As<float>()[r * kDim + c],
+                q_.As<float>()[(3 * kDim + c) * kWidth + r]);
+      EXPECT_EQ(w.k.As<float>()[r * kDim + c],
+                k_.As<float>()[(1 * kDim + c) * kWidth + r]);
+      EXPECT_EQ(w.v.As<float>()[r * kDim + c],
+                v_.As<float>()[(1 * kDim + c) * kWidth + r]);
+      EXPECT_EQ(w.o.As<float>()[c * kWidth + r],
+                o_.As<float>()[r * kHeads * kDim + 3 * kDim + c]);
+    }
+  }
+  EXPECT_THROW(WeightsOfHead(layer_, kHeads), Error);
+}
+
+TEST_F(HeadWeightsTest, NormsAreThoseOfTheProducts) {
+  Context context({1, ""});
+  const HeadWeights w = WeightsOfHead(layer_, 1);
+  auto frobenius = [](const Tensor& t) {
+    double sum = 0;
+    for (int64_t i = 0; i < t.size(); ++i) {
+      sum += std::pow(t.As<float>()[i], 2);
+    }
+    return std::sqrt(sum);
+  };
+  EXPECT_NEAR(QkNorm(context, w), frobenius(QkProduct(context, w)), 1e-4);
+  EXPECT_NEAR(OvNorm(context, w), frobenius(OvProduct(context, w)), 1e-4);
+}
+
+}  // namespace
+}  // namespace headwise
