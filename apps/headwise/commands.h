@@ -7,6 +7,7 @@ namespace headwise {
 
 extern const Command kBenchCommand;    // cmd_bench.cc
 extern const Command kExplainCommand;  // cmd_explain.cc
+extern const Command kInfoCommand;     // cmd_info.cc
 extern const Command kStudyCommand;    // cmd_study.cc
 
 }  // namespace headwise

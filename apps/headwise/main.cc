@@ -22,7 +22,7 @@ namespace {
 // In the order of `headwise --help`; commands of one group stand together.
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kStudyCommand, &kBenchCommand, &kExplainCommand};
+      &kStudyCommand, &kInfoCommand, &kBenchCommand, &kExplainCommand};
   return commands;
 }
 

@@ -1,0 +1,79 @@
+// Summaries of checkpoints. Door: summary.h.
+#include "headwise/model/summary.h"
+
+#include <algorithm>
+
+#include "headwise/attention.h"
+#include "headwise/format/safetensors.h"
+#include "headwise/model/checkpoint.h"
+
+namespace headwise {
+namespace {
+
+bool IsEmbedding(const std::string& name) {
+  for (const char* part : {"embed", "wte.", "wpe.", "shared."}) {
+    if (name.find(part) != name.npos && name.find("norm") == name.npos &&
+        name.find("Norm") == name.npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+ModelSummary Summarise(const std::filesystem::path& folder) {
+  ModelSummary summary;
+  summary.config = OpenConfig(folder);
+  const Safetensors file = Safetensors::Open(folder);
+  for (const auto& [name, view] : file.tensors()) {
+    int64_t count = 1;
+    for (int axis = 0; axis < view.rank; ++axis) count *= view.shape[axis];
+    ++summary.tensors;
+    summary.parameters += count;
+    if (IsEmbedding(name)) summary.embedding_parameters += count;
+    summary.file_bytes += count * static_cast<int64_t>(SizeOf(view.type));
+    summary.types[Name(view.type)] += count;
+  }
+  return summary;
+}
+
+RunCost CostOf(const ModelConfig& config, int64_t tokens) {
+  RunCost cost;
+  cost.tokens = tokens;
+  const double n = static_cast<double>(tokens);
+  const double d = static_cast<double>(config.width);
+  const double dim = static_cast<double>(config.head_dim);
+  const bool decoder = config.encoder_decoder();
+  const auto& layers = decoder ? config.decoder : config.layers;
+  double widest = 0;
+  for (const LayerShape& layer : layers) {
+    const double heads = static_cast<double>(layer.heads);
+    const double groups = static_cast<double>(layer.kv_heads);
+    const double cross = static_cast<double>(layer.cross_heads);
+    cost.projection_flops +=
+        4 * n * d * dim * (heads + groups) + 8 * n * d * dim * cross;
+    AttentionProblem problem;
+    problem.heads = problem.kv_heads = std::max<int64_t>(1, layer.heads);
+    problem.query_len = problem.key_len = tokens;
+    problem.head_dim = config.head_dim;
+    if (config.causal || decoder) problem.mask = AttentionMask::Causal();
+    if (layer.window > 0) {
+      problem.mask = AttentionMask::SlidingWindow(layer.window);
+    }
+    if (layer.heads > 0) cost.attention_flops += AttentionFlops(problem);
+    cost.attention_flops += 4 * n * n * dim * cross;
+    cost.cache_bytes += 2 * 4 * n * groups * dim;
+    cost.maps_bytes += 4 * n * n * (heads + cross);
+    widest = std::max(widest, (2 * heads + 2 * groups) * dim);
+  }
+  const double hidden =
+      static_cast<double>(decoder ? config.decoder_hidden : config.hidden);
+  cost.mlp_flops = 2 * n * d * hidden * (config.gated ? 3 : 2) *
+                   static_cast<double>(layers.size());
+  cost.head_flops = 2 * n * d * static_cast<double>(config.vocabulary);
+  cost.stream_bytes = 4 * n * (2 * d + widest);
+  return cost;
+}
+
+}  // namespace headwise
