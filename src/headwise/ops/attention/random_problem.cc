@@ -391,7 +391,7 @@ int64_t TestProblems(int64_t plain) {
   if (const char* text = std::getenv("HEADWISE_TEST_PROBLEMS")) {
     return std::max(1L, std::atol(text));
   }
-  return UnderSanitizer() ? std::max<int64_t>(1, plain / 20) : plain;
+  return UnderSanitizer() ? std::max<int64_t>(1, plain / 10) : plain;
 }
 
 uint64_t TestSeed() {
