@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "command.h"
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
@@ -71,7 +70,7 @@ std::function<int()> Setup(CLI::App& app) {
 const Command kStudyCommand = {
     .name = "study",
     .group = Group::kUnderstand,
-    .summary = "One runnable claim about multi-head attention",
+    .summary = "one runnable claim about multi-head attention",
     .examples =
         "  headwise study --list\n"
         "  headwise study averaging\n"

@@ -6,6 +6,7 @@
 namespace headwise {
 
 extern const Command kBenchCommand;    // cmd_bench.cc
+extern const Command kCompareCommand;  // cmd_compare.cc
 extern const Command kExplainCommand;  // cmd_explain.cc
 extern const Command kInfoCommand;     // cmd_info.cc
 extern const Command kStudyCommand;    // cmd_study.cc

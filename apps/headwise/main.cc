@@ -22,7 +22,14 @@ namespace {
 // In the order of `headwise --help`; commands of one group stand together.
 const std::vector<const Command*>& Commands() {
   static const std::vector<const Command*> commands = {
-      &kStudyCommand, &kInfoCommand, &kBenchCommand, &kExplainCommand};
+      // Understand
+      &kCompareCommand,
+      &kStudyCommand,
+      // Tools
+      &kInfoCommand,
+      &kBenchCommand,
+      &kExplainCommand,
+  };
   return commands;
 }
 

@@ -23,10 +23,10 @@ constexpr double kCharacter = 6.6;
 constexpr std::string_view kStyle = R"(
 .hw{font-family:system-ui,-apple-system,"Segoe UI","Liberation Sans",sans-serif;
 --paper:#ffffff;--ink:#1f2937;--soft:#4b5563;--rule:#d1d5db;--cell:#f1f3f6;
---heat:#1d4ed8;--on:#ffffff;--s0:#1d4ed8;--s1:#c2410c;--s2:#047857;--s3:#7e22ce}
+--heat:#1d4ed8;--on:#ffffff;--mid:#111827;--s0:#1d4ed8;--s1:#c2410c;--s2:#047857;--s3:#7e22ce}
 @media (prefers-color-scheme:dark){.hw{
 --paper:#0f1720;--ink:#e5e7eb;--soft:#a8b3c2;--rule:#3b4654;--cell:#1b2531;
---heat:#6ea8fe;--on:#0b1118;--s0:#6ea8fe;--s1:#fb923c;--s2:#34d399;--s3:#d8b4fe}}
+--heat:#6ea8fe;--on:#0b1118;--mid:#0b1118;--s0:#6ea8fe;--s1:#fb923c;--s2:#34d399;--s3:#d8b4fe}}
 .hw text{fill:var(--ink);font-size:12px}
 .hw .title{font-size:15px;font-weight:600}
 .hw text.soft{fill:var(--soft)}
@@ -34,7 +34,7 @@ constexpr std::string_view kStyle = R"(
 .hw .cell{fill:var(--cell)}
 .hw .heat{fill:var(--heat)}
 .hw .num{font-size:11px;text-anchor:middle;font-variant-numeric:tabular-nums}
-.hw text.on{fill:var(--on)}
+.hw text.on{fill:var(--on)}.hw text.mid{fill:var(--mid)}
 .hw .rule{stroke:var(--rule);stroke-width:1;fill:none}
 .hw .axis{stroke:var(--soft);stroke-width:1;fill:none}
 .hw .s0{stroke:var(--s0);fill:var(--s0)}.hw .s1{stroke:var(--s1);fill:var(--s1)}
@@ -117,6 +117,11 @@ std::string SvgText(double x, double y, std::string_view text,
                      attributes.empty() ? "" : " ", attributes, Escape(text));
 }
 
+const char* OnHeat(double strength) {
+  // Where black gives way to white differs between light and dark pages.
+  return strength > 0.7 ? "on" : strength > 0.5 ? "mid" : "";
+}
+
 Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout) {
   const double left = layout.labels ? layout.label_width : 0;
   const double top = layout.labels ? 22 : 0;
@@ -157,7 +162,7 @@ Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout) {
       body += "</rect>\n";
       if (layout.numbers) {
         body += SvgText(x + cell / 2, y + row_height / 2 + 4, Share(value),
-                        strength > 0.5 ? "class=\"num on\"" : "class=\"num\"");
+                        fmt::format("class=\"num {}\"", OnHeat(strength)));
       }
     }
   }

@@ -38,6 +38,9 @@ std::string SvgDocument(const Drawing& drawing, std::string_view title,
 // inside an element of class "hw".
 std::string_view SvgStyle();
 
+// The class of text that stays readable on a cell of this strength.
+const char* OnHeat(double strength);
+
 // How the cells of a heat map are laid out.
 struct MapLayout {
   double cell = 40;         // width of a cell; its height is at most 40

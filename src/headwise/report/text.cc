@@ -117,6 +117,11 @@ std::string Wrap(std::string_view text, int width, int indent) {
   return out + '\n';
 }
 
+std::string Capital(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] -= 'a' - 'A';
+  return text;
+}
+
 std::string Share(double value) {
   if (value == 0) return "0";
   if (value >= 0.995) return fmt::format("{:.1f}", value);

@@ -26,6 +26,9 @@ std::string PadLeft(std::string_view text, int width);
 // Words on lines of at most `width` columns, each after `indent` spaces.
 std::string Wrap(std::string_view text, int width, int indent = 0);
 
+// With its first letter, where it is an ASCII one, in upper case.
+std::string Capital(std::string text);
+
 // ".24", "1.0"; "0" for exactly 0: a share in three columns.
 std::string Share(double value);
 

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The program's conventions: exit codes, where messages go, the nearest known
+# word, files whole or not at all. Usage: cli_test.sh PROGRAM
+set -u
+program=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failures=0
+
+# expect CODE PATTERN ARGS…: runs the program; stdout and stderr together must
+# match the pattern.
+expect() {
+  local code=$1 pattern=$2
+  shift 2
+  "$program" "$@" >"$folder/out" 2>"$folder/err"
+  local got=$?
+  if [[ $got -ne $code ]] || ! cat "$folder/out" "$folder/err" |
+    grep -qE -- "$pattern"; then
+    echo "FAILED: headwise $* (exit $got, expected $code, /$pattern/)"
+    cat "$folder/out" "$folder/err"
+    failures=$((failures + 1))
+  fi
+}
+
+# expect_quiet WHAT: nothing on stdout (or stderr) of the last call.
+expect_quiet() {
+  if [[ -s $folder/$1 ]]; then
+    echo "FAILED: expected nothing on std$1, found:"
+    cat "$folder/$1"
+    failures=$((failures + 1))
+  fi
+}
+
+fail() {
+  echo "FAILED: $1"
+  failures=$((failures + 1))
+}
+
+cat_sat="The cat sat on the mat"
+
+expect 0 '^headwise [0-9]+\.[0-9]+\.[0-9]+$' --version
+expect 0 'Understand:'
+expect 0 'Understand:' --help
+for command in $("$program" --help | sed -n '/^Understand/,$s/^  \([a-z]*\) .*/\1/p'); do
+  expect 0 '^Examples:' "$command" --help
+done
+
+expect 2 'did you mean study' stduy
+expect_quiet out
+expect 2 'did you mean --help' --hlp
+expect 2 'did you mean --json' study --jsn
+expect 2 'did you mean --heads' compare "$cat_sat" --haeds 1,8
+expect 2 'expected the name of a study' study
+expect 2 'SENTENCE is required' compare
+expect 2 'unexpected argument "extra"' study cost extra
+expect 1 'did you mean rank' study rnak
+expect_quiet out
+
+expect 0 '^HELD: ' study averaging
+expect_quiet err
+expect 0 '"held": true' study averaging --json
+expect 0 'normalise-order' study --list
+expect 0 'Kept by 8 heads' compare "$cat_sat"
+expect 0 '"trained": false' compare "$cat_sat" --json
+expect 1 'at least one word' compare ''
+expect 1 'head counts from 1' compare "$cat_sat" --heads 0
+expect 1 '64 / 7 leaves 1' compare "$cat_sat" --heads 7
+expect 2 'heads' compare "$cat_sat" --heads many
+expect_quiet out
+
+expect 1 'error: ' compare "$cat_sat" --out "$folder/none/page.html"
+expect 1 'error: ' compare "$cat_sat" --out "$folder"
+mkdir "$folder/pages"
+expect 0 '.' compare "$cat_sat" --out "$folder/pages/page.html"
+[[ $(ls "$folder/pages") == page.html ]] || fail "only the page is left behind"
+tail -c 8 "$folder/pages/page.html" | grep -q '</html>' || fail "whole page"
+
+# A pipe that closes early ends the program without a message.
+"$program" compare "$cat_sat" 2>"$folder/err" | head -1 >/dev/null
+expect_quiet err
+if [[ -e /dev/full ]]; then
+  "$program" study --list >/dev/full 2>"$folder/err"
+  [[ $? -eq 1 ]] && grep -q 'No space left' "$folder/err" || fail "full disk"
+fi
+"$program" compare "$cat_sat" | grep -q $'\033' && fail "colour in a pipe"
+
+[[ $failures -eq 0 ]] && echo "all as expected"
+exit $((failures > 0))

@@ -1,0 +1,13 @@
+// A comparison as one self-contained HTML page: no network, no script, light
+// and dark.
+#pragma once
+
+#include <string>
+
+#include "headwise/study/comparison.h"
+
+namespace headwise {
+
+std::string ComparePage(const Comparison& comparison);
+
+}  // namespace headwise

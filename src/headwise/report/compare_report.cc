@@ -1,0 +1,205 @@
+// Text and JSON of a comparison. Door: compare_report.h. The figure:
+// compare_svg.cc.
+#include "headwise/report/compare_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "headwise/base/fields.h"
+#include "headwise/report/terminal.h"
+
+namespace headwise {
+namespace {
+
+std::span<const double> RowOf(const Matrix& a, int64_t row) {
+  return {&a.values[static_cast<size_t>(row * a.columns)],
+          static_cast<size_t>(a.columns)};
+}
+
+// The strongest weight of any head that the average does not share, as
+// (head, word, key); nothing where every favourite is the average's.
+struct Link {
+  int64_t head = -1, word = 0, key = 0;
+  double weight = 0, average = 0;
+};
+
+Link LargestLoss(const HeadSet& set) {
+  Link link;
+  for (int64_t w = 0; w < set.average.rows; ++w) {
+    for (int64_t h = 0; h < set.heads; ++h) {
+      const int64_t key = set.words[w].favourites[h];
+      const double weight = set.maps[h].weights(w, key);
+      const double average = set.average(w, key);
+      if (weight - average > link.weight - link.average) {
+        link = {h, w, key, weight, average};
+      }
+    }
+  }
+  return link;
+}
+
+StudyTable SummaryTable(const Comparison& comparison) {
+  StudyTable table{
+      "", {"", "per word", "worth", "entropy", "lost", "weights"}, {}};
+  for (const HeadSet& set : comparison.sets) {
+    table.rows.push_back(
+        {fmt::format("{} × {}", set.heads, set.head_dim),
+         fmt::format("{}", set.heads), fmt::format("{:.2f}", set.distinct),
+         fmt::format("{:.2f}", set.entropy), fmt::format("{:.3f}", set.lost),
+         fmt::format("{}", set.parameters)});
+  }
+  return table;
+}
+
+std::string DrawWord(const Comparison& comparison, int64_t word,
+                     const CellRows& cells, const Console& console) {
+  std::string out =
+      Bold(console, "\"" + comparison.words[word] + "\"") + " looks at\n";
+  out += cells.Labels(comparison.words);
+  for (const HeadSet& set : comparison.sets) {
+    for (int64_t h = 0; h < set.heads; ++h) {
+      const std::string name = set.heads == 1
+                                   ? "  one head"
+                                   : fmt::format("  {}/{}", h + 1, set.heads);
+      out += cells.Row(name, RowOf(set.maps[h].weights, word));
+    }
+    if (set.heads > 1) {
+      out += cells.Row("  average", RowOf(set.average, word));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string HeadsName(int64_t heads) {
+  return heads == 1 ? "one head" : fmt::format("{} heads", heads);
+}
+
+std::string LayerName(const HeadSet& set) {
+  return fmt::format("{} of width {}", HeadsName(set.heads), set.head_dim);
+}
+
+HeatMap WordMap(const Comparison& comparison, const Matrix& weights) {
+  return {"", comparison.words, comparison.words, weights.values};
+}
+
+std::vector<std::string> KeptAndLost(const Comparison& comparison,
+                                     const HeadSet& set) {
+  const std::string name = HeadsName(set.heads);
+  if (set.heads == 1) {
+    return {fmt::format(
+        "Kept by {}: one distribution per word; whatever relations matter "
+        "share one row that sums to 1.",
+        name)};
+  }
+  const auto words = static_cast<int64_t>(comparison.words.size());
+  int64_t kept = 0, different = 0;
+  for (const WordMixture& word : set.words) {
+    kept += word.kept;
+    different += static_cast<int64_t>(
+        std::set<int64_t>(word.favourites.begin(), word.favourites.end())
+            .size());
+  }
+  std::vector<std::string> lines = {
+      fmt::format(
+          "Kept by {}: {} distributions per word, worth {:.2f} distinct "
+          "ones; they favour {:.1f} different words on average.",
+          name, set.heads, set.distinct,
+          static_cast<double>(different) / static_cast<double>(words)),
+      fmt::format("Lost by averaging them into one: {:.3f} nats per word; of "
+                  "{} favourites, {} are no longer the favourite.",
+                  set.lost, words * set.heads, words * set.heads - kept)};
+  const Link link = LargestLoss(set);
+  if (link.head >= 0) {
+    lines.push_back(fmt::format(
+        "Largest loss: head {} has \"{}\" look at \"{}\" with {}; the average "
+        "leaves {}.",
+        link.head + 1, comparison.words[link.word], comparison.words[link.key],
+        Share(link.weight), Share(link.average)));
+  }
+  return lines;
+}
+
+std::string CompareText(const Comparison& comparison, const Console& console) {
+  const int label = console.width >= 60 ? 14 : 11;
+  const CellRows cells(console, label, comparison.words.size(),
+                       comparison.largest);
+  std::string out = Wrap(comparison.sentence, console.width);
+  out += Dim(console, Wrap(kUntrained, console.width));
+  out += Dim(console,
+             Wrap(fmt::format("A full bar is {}.", Share(comparison.largest)),
+                  console.width));
+  if (cells.left_out() > 0) {
+    out += Dim(console,
+               Wrap(fmt::format("{} more words do not fit; widen the terminal "
+                                "or use --out.",
+                                cells.left_out()),
+                    console.width));
+  }
+  for (int64_t w = 0; w < static_cast<int64_t>(comparison.words.size()); ++w) {
+    out += '\n' + DrawWord(comparison, w, cells, console);
+  }
+  out += '\n' + Bold(console, "What is kept, what is lost") + '\n';
+  out += DrawTable(SummaryTable(comparison), console);
+  out += Dim(console,
+             Wrap("per word: distributions each word gets; worth: how many "
+                  "distinct ones, exp(lost); entropy: mean of a row, nats; "
+                  "lost: nats per word when the heads are averaged; weights: "
+                  "parameters, the same for any number of heads.",
+                  console.width, 2));
+  for (const HeadSet& set : comparison.sets) {
+    for (const std::string& line : KeptAndLost(comparison, set)) {
+      out += Wrap(line, console.width);
+    }
+  }
+  return out;
+}
+
+nlohmann::ordered_json CompareJson(const Comparison& comparison) {
+  nlohmann::ordered_json sets = nlohmann::ordered_json::array();
+  auto rows = [](const Matrix& a) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (int64_t r = 0; r < a.rows; ++r) {
+      const std::span<const double> row = RowOf(a, r);
+      list.push_back(std::vector<double>(row.begin(), row.end()));
+    }
+    return list;
+  };
+  for (const HeadSet& set : comparison.sets) {
+    nlohmann::ordered_json maps = nlohmann::ordered_json::array();
+    for (const HeadMap& map : set.maps) {
+      maps.push_back({{"weights", rows(map.weights)},
+                      {"entropy", map.entropy},
+                      {"lost", map.lost}});
+    }
+    nlohmann::ordered_json words = nlohmann::ordered_json::array();
+    for (const WordMixture& word : set.words) {
+      words.push_back({{"lost", word.lost},
+                       {"distinct", word.distinct},
+                       {"favourites", word.favourites},
+                       {"average_favourite", word.average_favourite},
+                       {"kept", word.kept}});
+    }
+    sets.push_back({{"heads", set.heads},
+                    {"head_dim", set.head_dim},
+                    {"parameters", set.parameters},
+                    {"entropy", set.entropy},
+                    {"average_entropy", set.average_entropy},
+                    {"lost", set.lost},
+                    {"distinct", set.distinct},
+                    {"maps", maps},
+                    {"average", rows(set.average)},
+                    {"words", words}});
+  }
+  return {{"sentence", comparison.sentence},
+          {"words", comparison.words},
+          {"trained", false},
+          {"options", FieldsToJson(comparison.options)},
+          {"sets", sets}};
+}
+
+}  // namespace headwise

@@ -1,0 +1,38 @@
+// One head beside many, drawn: terminal, JSON, SVG. The page: compare_page.h.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "headwise/report/svg.h"
+#include "headwise/report/text.h"
+#include "headwise/study/comparison.h"
+
+namespace headwise {
+
+// Said wherever such weights are shown.
+inline constexpr char kUntrained[] =
+    "Weights are untrained (seeded at random): this shows what one head or "
+    "many "
+    "can hold, not what a trained model has learned.";
+
+// "one head", "8 heads".
+std::string HeadsName(int64_t heads);
+// "one head of width 64", "8 heads of width 8".
+std::string LayerName(const HeadSet& set);
+
+// `map` with the words as labels of rows and columns.
+HeatMap WordMap(const Comparison& comparison, const Matrix& weights);
+
+// What is kept and what is lost, in sentences of plain words.
+std::vector<std::string> KeptAndLost(const Comparison& comparison,
+                                     const HeadSet& set);
+
+std::string CompareText(const Comparison& comparison, const Console& console);
+
+nlohmann::ordered_json CompareJson(const Comparison& comparison);
+
+// The figure: the first set's average map beside every map of the last set.
+std::string CompareSvg(const Comparison& comparison);
+
+}  // namespace headwise

@@ -1,0 +1,82 @@
+// The forms of a comparison: nothing too wide, nothing unescaped, no network.
+#include "headwise/report/compare_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "headwise/report/compare_page.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Comparison Compare(const std::string& sentence,
+                   std::vector<int64_t> heads = {1, 8}) {
+  Context context({.threads = 1, .implementations = ""});
+  ComparisonOptions options;
+  options.heads = std::move(heads);
+  return CompareHeads(context, sentence, options);
+}
+
+constexpr char kSentence[] = "The cat sat on the mat";
+
+TEST(CompareTextTest, FitsEveryWidth) {
+  std::string long_sentence;
+  for (int i = 0; i < 60; ++i)
+    long_sentence += "word" + std::to_string(i) + " ";
+  for (const std::string& sentence : {std::string(kSentence), long_sentence}) {
+    const Comparison comparison = Compare(sentence);
+    for (int width : {30, 40, 80, 200}) {
+      std::istringstream lines(
+          CompareText(comparison, {.width = width, .color = false}));
+      for (std::string line; std::getline(lines, line);) {
+        EXPECT_LE(DisplayWidth(line), width) << line;
+      }
+    }
+  }
+}
+
+TEST(CompareTextTest, SaysThatWeightsAreUntrainedAndWhatIsLost) {
+  const std::string text =
+      CompareText(Compare(kSentence), {.width = 200, .color = false});
+  EXPECT_THAT(text, HasSubstr("untrained"));
+  EXPECT_THAT(text, HasSubstr("Lost by averaging"));
+  EXPECT_THAT(text, HasSubstr("\"sat\" looks at"));
+}
+
+TEST(CompareJsonTest, HoldsTheMaps) {
+  const nlohmann::ordered_json json = CompareJson(Compare(kSentence));
+  EXPECT_EQ(json["trained"], false);
+  EXPECT_EQ(json["sets"][1]["maps"].size(), 8u);
+  double sum = 0;
+  for (const auto& value : json["sets"][1]["maps"][3]["weights"][2]) {
+    sum += value.get<double>();
+  }
+  EXPECT_NEAR(sum, 1, 1e-5);
+}
+
+TEST(ComparePageTest, StandsAloneAndEscapes) {
+  const std::string page =
+      ComparePage(Compare("a <script>alert(1)</script> & \"b\""));
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, HasSubstr("&lt;"));
+  EXPECT_THAT(page, Not(HasSubstr("http:")));
+  EXPECT_THAT(page, Not(HasSubstr("https:")));
+  EXPECT_THAT(page, HasSubstr("prefers-color-scheme:dark"));
+  EXPECT_THAT(page, HasSubstr("untrained"));
+}
+
+TEST(ComparePageTest, WorksForOneWordAndManySets) {
+  EXPECT_THAT(ComparePage(Compare("cat", {1})), HasSubstr("</html>"));
+  EXPECT_THAT(ComparePage(Compare(kSentence, {1, 2, 64})),
+              HasSubstr("Head 64"));
+  EXPECT_THAT(CompareSvg(Compare("cat", {1})), Not(HasSubstr("nan")));
+}
+
+}  // namespace
+}  // namespace headwise
