@@ -3,13 +3,13 @@
 #define HWY_TARGET_INCLUDE "headwise/ops/activation/activation.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // foreach_target.h must come first.
+#include <algorithm>
+
 #include "headwise/ops/activation/activation.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 #if HWY_ONCE
-#include <algorithm>
-
 #include "headwise/backend/cpu/thread_pool.h"
 #endif
 

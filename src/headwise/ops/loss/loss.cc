@@ -3,13 +3,14 @@
 #define HWY_TARGET_INCLUDE "headwise/ops/loss/loss.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // foreach_target.h must come first.
+#include <algorithm>
+#include <cmath>
+
 #include "headwise/ops/loss/loss.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 #if HWY_ONCE
-#include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "headwise/backend/cpu/thread_pool.h"

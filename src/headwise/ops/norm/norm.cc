@@ -3,13 +3,13 @@
 #define HWY_TARGET_INCLUDE "headwise/ops/norm/norm.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // foreach_target.h must come first.
+#include <algorithm>
+#include <cmath>
+
 #include "headwise/ops/norm/norm.h"
 #include "hwy/highway.h"
 
 #if HWY_ONCE
-#include <algorithm>
-#include <cmath>
-
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
 #endif
