@@ -51,3 +51,18 @@ function(headwise_threaded_tests layer filter)
   set_tests_properties(${layer}_threaded PROPERTIES LABELS threaded)
   add_dependencies(threaded_tests ${layer}_test)
 endfunction()
+
+# Micro-benchmarks of a layer are one program, NAME_bench; not built by default.
+function(headwise_bench layer)
+  if(NOT HEADWISE_BUILD_BENCHMARKS OR NOT benchmark_FOUND)
+    return()
+  endif()
+  if(NOT TARGET ${layer}_bench)
+    add_executable(${layer}_bench EXCLUDE_FROM_ALL)
+    target_link_libraries(${layer}_bench PRIVATE
+      headwise_${layer} headwise_flags fmt::fmt benchmark::benchmark_main)
+    set_target_properties(${layer}_bench PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+  endif()
+  target_sources(${layer}_bench PRIVATE ${ARGN})
+endfunction()

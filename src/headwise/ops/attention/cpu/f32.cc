@@ -2,6 +2,7 @@
 // dispatch. Door: ../implementation.h.
 #include <string>
 
+#include "headwise/ops/attention/cpu/backward.h"
 #include "headwise/ops/attention/cpu/forward.h"
 #include "headwise/ops/attention/cpu/second_pass.h"
 #include "headwise/ops/attention/implementation.h"
@@ -23,6 +24,7 @@ const AttentionImplementation kAttentionCpuF32 = {
     .name = "cpu.f32",
     .why_not = WhyNotF32,
     .forward = ForwardF32,
+    .backward = BackwardF32,
     .rows = RowsF32,
     .top_k = TopKF32,
     .pairs = PairsF32,
