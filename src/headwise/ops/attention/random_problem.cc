@@ -53,6 +53,13 @@ class Maker {
     return std::clamp(static_cast<int64_t>(value), low, high);
   }
 
+  // Log-uniform, or beside a power of two, where tiles end.
+  int64_t RandomSize() {
+    if (Chance(0.8)) return LogUniform(1, options_.max_len);
+    const int64_t edge = int64_t{1} << rng_.Between(3, 12);
+    return std::min(edge + rng_.Between(-1, 1), options_.max_len);
+  }
+
   TestTensor& Add(DType type, const std::vector<int64_t>& shape) {
     const Layout layout = Chance(0.5) ? Layout::kDense : Layout::kRandom;
     return r_.tensors.emplace_back(type, shape, layout, rng_);
@@ -64,10 +71,10 @@ class Maker {
     p.head_dim = Pick<int64_t>({1, 4, 8, 48, 64, 80, 96, 128, 256});
     if (Chance(0.25)) p.value_dim = Pick<int64_t>({1, 5, 16, 64, 72, 128, 256});
     p.batch = Pick<int64_t>({1, 1, 2, 3});
-    const int64_t group = Pick<int64_t>({1, 1, 2, 8});
+    int64_t group = Pick<int64_t>({1, 1, 2, 8});
     p.kv_heads = Pick<int64_t>({1, 2, 3});
-    p.key_len = LogUniform(1, options_.max_len);
-    p.query_len = Chance(0.6) ? p.key_len : LogUniform(1, options_.max_len);
+    p.key_len = RandomSize();
+    p.query_len = Chance(0.6) ? p.key_len : RandomSize();
     const double limit =
         options_.work * (Chance(0.02) ? kLargeFactor : rng_.Uniform());
     auto cost = [&] {
@@ -75,8 +82,9 @@ class Maker {
              static_cast<double>(p.query_len * p.key_len) *
              static_cast<double>(p.head_dim + ValueDim(p));
     };
-    if (cost() > limit) p.batch = 1;
+    if (cost() > limit && Chance(0.7)) p.batch = 1;
     if (cost() > limit) p.kv_heads = 1;
+    if (cost() > limit && Chance(0.6)) group = 1;
     if (cost() > limit && Chance(0.3)) p.head_dim = Pick<int64_t>({1, 4, 8});
     if (cost() > limit && Chance(0.5)) p.value_dim = 0;
     p.heads = group * p.kv_heads;
@@ -96,7 +104,7 @@ class Maker {
       p.scale = static_cast<float>((0.5 + rng_.Uniform()) * Scale(p));
     }
     if (Chance(0.2)) p.soft_cap = Pick<float>({5.0f, 15.0f, 40.0f});
-    p.packed = p.batch > 1 && Chance(0.4);
+    p.packed = p.batch > 1 && Chance(0.5);
   }
 
   void ChooseMask() {
