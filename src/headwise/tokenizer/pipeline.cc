@@ -72,6 +72,7 @@ EncodedPart PipelineTokenizer::EncodeText(std::string_view text,
   for (const AddedSegment& plain : parts_.added.Cut(text, false)) {
     const auto base = static_cast<uint32_t>(plain.range.begin);
     if (plain.id != kNoToken) {
+      part.found.push_back(part.encoding.size());
       AddToken(part.encoding, plain.id,
                {base, static_cast<uint32_t>(plain.range.end)});
       continue;
@@ -80,6 +81,7 @@ EncodedPart PipelineTokenizer::EncodeText(std::string_view text,
         AlignedText(text.substr(base, plain.range.size()), base));
     for (const AddedSegment& found : parts_.added.Cut(normal.text(), true)) {
       if (found.id != kNoToken) {
+        part.found.push_back(part.encoding.size());
         AddToken(part.encoding, found.id, normal.SourceOf(found.range));
       } else {
         EncodeSegment(normal.Slice(found.range), part.encoding);

@@ -37,16 +37,24 @@ Spaces CountSpaces(std::string_view token) {
   return spaces;
 }
 
-// Takes the spaces that byte-level tokens carry out of their spans. A space
+// Takes the spaces that byte-level tokens carry out of their spans. One space
 // that was put before the text (`add_prefix_space`) is not in the text.
 void TrimSpans(EncodedPart& part, const TokenNames& names,
                bool add_prefix_space) {
+  auto found = part.found.begin();
   for (size_t i = 0; i < part.encoding.size(); ++i) {
-    const std::string* token = names(part.encoding.ids[i]);
-    if (token == nullptr) continue;
-    Spaces spaces = CountSpaces(*token);
     TextSpan& span = part.encoding.spans[i];
-    if ((i == 0 || span.begin == 0) && add_prefix_space) spaces.leading = 0;
+    const std::string* name = names(part.encoding.ids[i]);
+    std::string_view token;
+    if (name != nullptr) token = *name;
+    // An added token may have taken spaces along that are not in its name.
+    if (found != part.found.end() && *found == i) {
+      token = part.text.substr(span.begin, span.end - span.begin);
+      ++found;
+    }
+    Spaces spaces = CountSpaces(token);
+    const bool is_first = i == 0 || span.begin == 0;
+    if (is_first && add_prefix_space && spaces.leading == 1) spaces.leading = 0;
     for (; spaces.leading > 0 && span.begin < span.end; --spaces.leading) {
       span.begin +=
           static_cast<uint32_t>(CharacterAt(part.text, span.begin).bytes);

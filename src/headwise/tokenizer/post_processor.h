@@ -17,6 +17,8 @@ namespace headwise {
 struct EncodedPart {
   Encoding encoding;
   std::string_view text;
+  // Which tokens are added ones, found in the text; ascending.
+  std::vector<size_t> found;
 };
 
 // The token of an id, or null.

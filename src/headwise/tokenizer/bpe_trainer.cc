@@ -1,0 +1,291 @@
+// Training byte-level BPE: count words once, then join the most frequent pair
+// again and again, updating only the words that contain it.
+// Door: bpe_trainer.h.
+#include "headwise/tokenizer/bpe_trainer.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+#include "headwise/base/json.h"
+#include "headwise/base/mapped_file.h"
+#include "headwise/error.h"
+#include "headwise/tokenizer/pattern.h"
+#include "headwise/tokenizer/pre_tokenizer.h"
+#include "headwise/tokenizer/tokenizer.h"
+#include "headwise/tokenizer/unicode.h"
+
+namespace headwise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Pair = std::pair<TokenId, TokenId>;
+
+// Text is cut into words by stretches of about this, so that memory holds one
+// stretch's worth of matches.
+constexpr size_t kStretchBytes = size_t{1} << 20;
+
+struct Word {
+  std::vector<TokenId> symbols;
+  int64_t count;
+};
+
+struct PairHash {
+  size_t operator()(const Pair& pair) const {
+    const uint64_t both = static_cast<uint64_t>(pair.first) << 32 |
+                          static_cast<uint32_t>(pair.second);
+    return both * 0x9E3779B97F4A7C15 >> 16;
+  }
+};
+
+// A pair, how often it was seen when it was queued, the most frequent on top.
+struct Queued {
+  int64_t count;
+  Pair pair;
+  bool operator<(const Queued& other) const {
+    return count != other.count ? count < other.count : pair > other.pair;
+  }
+};
+
+struct PairUse {
+  int64_t count = 0;
+  std::vector<size_t> words;  // that contain it, perhaps no longer
+};
+
+// Where the stretch that begins at `begin` may end without cutting a word:
+// after a single line break between two visible characters.
+size_t StretchEnd(std::string_view text, size_t begin) {
+  size_t at = begin + kStretchBytes;
+  for (; at + 1 < text.size(); ++at) {
+    const auto visible = [&](size_t i) {
+      return static_cast<unsigned char>(text[i]) > ' ' &&
+             static_cast<unsigned char>(text[i]) < 0x7F;
+    };
+    if (text[at] == '\n' && visible(at - 1) && visible(at + 1)) return at + 1;
+  }
+  return text.size();
+}
+
+using WordCounts = std::unordered_map<std::string, int64_t>;
+
+void CountWords(const std::filesystem::path& path, const Pattern& rule,
+                WordCounts& counts) {
+  const MappedFile file(path);
+  const std::string_view text = file.text();
+  const size_t invalid = FindInvalidUtf8(text);
+  if (invalid != std::string_view::npos) {
+    throw Error(ErrorCode::kCorrupt,
+                {path.string() + ": byte " + std::to_string(invalid),
+                 "text in UTF-8", "another byte", ""});
+  }
+  std::string word;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = StretchEnd(text, begin);
+    const std::string_view stretch = text.substr(begin, end - begin);
+    for (const Match& match : rule.Cut(stretch)) {
+      word = stretch.substr(match.range.begin, match.range.size());
+      ++counts[word];
+    }
+    begin = end;
+  }
+}
+
+class Trainer {
+ public:
+  Trainer(const BpeTraining& options, const WordCounts& counts);
+  void Learn();
+  Json Vocabulary() const;
+  const std::vector<std::string>& merges() const { return merges_; }
+
+ private:
+  TokenId Add(const std::string& token);
+  void CountPair(Pair pair, int64_t count, size_t word);
+  void Join(Pair pair, TokenId joined);
+  void JoinInWord(Pair pair, TokenId joined, size_t index);
+
+  BpeTraining options_;
+  std::vector<std::string> tokens_;
+  std::unordered_map<std::string, TokenId> ids_;
+  std::vector<std::string> merges_;
+  std::vector<Word> words_;
+  std::unordered_map<Pair, PairUse, PairHash> uses_;
+  std::priority_queue<Queued> queue_;
+};
+
+Trainer::Trainer(const BpeTraining& options, const WordCounts& counts)
+    : options_(options) {
+  if (!options.bos.empty()) Add(options.bos);
+  for (const std::string& token : options.special_tokens) Add(token);
+  const size_t specials = tokens_.size();
+  const size_t given = options.special_tokens.size() + !options.bos.empty();
+  std::vector<TokenId> bytes(256);
+  for (int byte = 0; byte < 256; ++byte) {
+    bytes[byte] = Add(Utf8(ByteToCharacter(static_cast<unsigned char>(byte))));
+  }
+  if (specials != given || tokens_.size() != specials + 256 ||
+      options.size < static_cast<int64_t>(tokens_.size())) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"train vocabulary",
+                 "different special tokens and at least " +
+                     std::to_string(given + 256) + " entries",
+                 std::to_string(options.size), ""});
+  }
+  // In a fixed order, so that nothing depends on how the map was filled.
+  std::vector<std::pair<std::string_view, int64_t>> sorted(counts.begin(),
+                                                           counts.end());
+  std::sort(sorted.begin(), sorted.end());
+  for (const auto& [text, count] : sorted) {
+    Word word{{}, count};
+    for (char byte : text) {
+      word.symbols.push_back(bytes[static_cast<unsigned char>(byte)]);
+    }
+    words_.push_back(std::move(word));
+  }
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const std::vector<TokenId>& symbols = words_[i].symbols;
+    for (size_t j = 0; j + 1 < symbols.size(); ++j) {
+      CountPair({symbols[j], symbols[j + 1]}, words_[i].count, i);
+    }
+  }
+  for (const auto& [pair, use] : uses_) queue_.push({use.count, pair});
+}
+
+TokenId Trainer::Add(const std::string& token) {
+  const auto [entry, added] =
+      ids_.emplace(token, static_cast<TokenId>(tokens_.size()));
+  if (added) tokens_.push_back(token);
+  return entry->second;
+}
+
+void Trainer::CountPair(Pair pair, int64_t count, size_t word) {
+  PairUse& use = uses_[pair];
+  use.count += count;
+  if (count > 0 && (use.words.empty() || use.words.back() != word)) {
+    use.words.push_back(word);
+  }
+}
+
+void Trainer::JoinInWord(Pair pair, TokenId joined, size_t index) {
+  Word& word = words_[index];
+  std::vector<TokenId>& symbols = word.symbols;
+  for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+    if (symbols[i] != pair.first || symbols[i + 1] != pair.second) continue;
+    const auto change = [&](Pair changed, int64_t count) {
+      CountPair(changed, count, index);
+      if (count > 0) queue_.push({uses_[changed].count, changed});
+    };
+    if (i > 0) {
+      change({symbols[i - 1], pair.first}, -word.count);
+      change({symbols[i - 1], joined}, word.count);
+    }
+    if (i + 2 < symbols.size()) {
+      change({pair.second, symbols[i + 2]}, -word.count);
+      change({joined, symbols[i + 2]}, word.count);
+    }
+    symbols[i] = joined;
+    symbols.erase(symbols.begin() + static_cast<ptrdiff_t>(i) + 1);
+  }
+}
+
+void Trainer::Join(Pair pair, TokenId joined) {
+  const std::vector<size_t> words = std::move(uses_[pair].words);
+  for (size_t index : words) JoinInWord(pair, joined, index);
+  uses_.erase(pair);
+}
+
+void Trainer::Learn() {
+  while (static_cast<int64_t>(tokens_.size()) < options_.size &&
+         !queue_.empty()) {
+    const Queued top = queue_.top();
+    queue_.pop();
+    const auto use = uses_.find(top.pair);
+    if (use == uses_.end()) continue;
+    // Counts fall without notice: queue again with what is true now.
+    if (use->second.count != top.count) {
+      if (use->second.count < top.count) {
+        queue_.push({use->second.count, top.pair});
+      }
+      continue;
+    }
+    if (top.count < std::max<int64_t>(options_.min_count, 1)) break;
+    const std::string& left = tokens_[static_cast<size_t>(top.pair.first)];
+    const std::string& right = tokens_[static_cast<size_t>(top.pair.second)];
+    merges_.push_back(left + " " + right);
+    // Two pairs may make the same token; it has one id.
+    Join(top.pair, Add(left + right));
+  }
+}
+
+Json Trainer::Vocabulary() const {
+  Json vocabulary = Json::object();
+  auto& members = vocabulary.get_ref<Json::object_t&>();
+  for (size_t id = 0; id < tokens_.size(); ++id) {
+    members.emplace_back(tokens_[id], id);
+  }
+  return vocabulary;
+}
+
+// The template that puts `bos` before one text and two.
+Json BosTemplate(const std::string& bos) {
+  const Json token = {{"SpecialToken", {{"id", bos}, {"type_id", 0}}}};
+  const auto text = [](const char* id) {
+    return Json{{"Sequence", {{"id", id}, {"type_id", 0}}}};
+  };
+  return {{"type", "TemplateProcessing"},
+          {"single", {token, text("A")}},
+          {"pair", {token, text("A"), token, text("B")}},
+          {"special_tokens",
+           {{bos, {{"id", bos}, {"ids", {0}}, {"tokens", {bos}}}}}}};
+}
+
+std::string TokenizerJson(const BpeTraining& options, const Trainer& trainer) {
+  std::vector<std::string> specials = options.special_tokens;
+  if (!options.bos.empty()) specials.insert(specials.begin(), options.bos);
+  Json added = Json::array();
+  for (size_t id = 0; id < specials.size(); ++id) {
+    added.push_back({{"id", id},
+                     {"content", specials[id]},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  const Json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", true}};
+  Json model = {{"type", "BPE"},
+                {"dropout", nullptr},
+                {"unk_token", nullptr},
+                {"continuing_subword_prefix", nullptr},
+                {"end_of_word_suffix", nullptr},
+                {"fuse_unk", false},
+                {"byte_fallback", false},
+                {"ignore_merges", false}};
+  model["vocab"] = trainer.Vocabulary();
+  model["merges"] = trainer.merges();
+  Json file = {{"version", "1.0"},         {"truncation", nullptr},
+               {"padding", nullptr},       {"added_tokens", std::move(added)},
+               {"normalizer", nullptr},    {"pre_tokenizer", byte_level},
+               {"post_processor", nullptr}};
+  if (!options.bos.empty()) file["post_processor"] = BosTemplate(options.bos);
+  file["decoder"] = byte_level;
+  file["model"] = std::move(model);
+  return file.dump(1) + "\n";
+}
+
+}  // namespace
+
+std::string TrainByteLevelBpe(std::span<const std::filesystem::path> files,
+                              const BpeTraining& options) {
+  const Pattern rule = Pattern::Regex(kGpt2Expression, "byte-level rule");
+  WordCounts counts;
+  for (const auto& file : files) CountWords(file, rule, counts);
+  Trainer trainer(options, counts);
+  trainer.Learn();
+  return TokenizerJson(options, trainer);
+}
+
+}  // namespace headwise

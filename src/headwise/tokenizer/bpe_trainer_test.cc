@@ -1,0 +1,152 @@
+#include "headwise/tokenizer/bpe_trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "headwise/base/atomic_file.h"
+#include "headwise/base/json.h"
+#include "headwise/error.h"
+#include "headwise/tokenizer/tokenizer_json.h"
+
+namespace headwise {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+
+class BpeTrainerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "headwise.XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Train(const std::string& text, const BpeTraining& options) {
+    const std::vector<fs::path> files = {folder_ / "text"};
+    WriteFileAtomically(files[0], text);
+    return TrainByteLevelBpe(files, options);
+  }
+
+  fs::path folder_;
+};
+
+std::vector<std::string> MergesOf(const std::string& file) {
+  return ParseJson(file, "t")["model"]["merges"];
+}
+
+TEST_F(BpeTrainerTest, JoinsTheMostFrequentPairFirst) {
+  // Ten "aab", five "ab": a b 15 times, then a ab 10.
+  std::string text;
+  for (int i = 0; i < 10; ++i) text += "aab\n";
+  for (int i = 0; i < 5; ++i) text += "ab\n";
+  EXPECT_THAT(MergesOf(Train(text, {.size = 259})), ElementsAre("a b", "a ab"));
+}
+
+TEST_F(BpeTrainerTest, EqualCountsGoByTheLowerIds) {
+  EXPECT_THAT(MergesOf(Train("yz\nyz\nab\nab\n", {.size = 258})),
+              ElementsAre("a b"));
+}
+
+TEST_F(BpeTrainerTest, StopsWhereNothingRepeats) {
+  EXPECT_TRUE(MergesOf(Train("abcd", {.size = 500})).empty());
+  EXPECT_EQ(MergesOf(Train("abcd", {.size = 500, .min_count = 1})).size(), 3u);
+}
+
+// Counts every pair anew before each step, as the definition says.
+std::vector<std::string> SlowMerges(const std::vector<std::string>& words,
+                                    size_t count) {
+  std::vector<std::vector<std::string>> symbols;
+  for (const std::string& word : words) {
+    symbols.emplace_back();
+    for (char c : word) symbols.back().push_back(std::string(1, c));
+  }
+  std::vector<std::string> merges;
+  while (merges.size() < count) {
+    std::map<std::string, int> pairs;
+    for (const auto& word : symbols) {
+      for (size_t i = 0; i + 1 < word.size(); ++i) {
+        ++pairs[word[i] + " " + word[i + 1]];
+      }
+    }
+    int most = 1;
+    for (const auto& [pair, n] : pairs) most = std::max(most, n);
+    std::vector<std::string> best;
+    for (const auto& [pair, n] : pairs) {
+      if (n == most) best.push_back(pair);
+    }
+    if (most < 2 || best.size() != 1) break;  // ties are another test's
+    merges.push_back(best[0]);
+    const size_t space = best[0].find(' ');
+    const std::string left = best[0].substr(0, space);
+    const std::string right = best[0].substr(space + 1);
+    for (auto& word : symbols) {
+      for (size_t i = 0; i + 1 < word.size(); ++i) {
+        if (word[i] != left || word[i + 1] != right) continue;
+        word[i] += right;
+        word.erase(word.begin() + static_cast<ptrdiff_t>(i) + 1);
+      }
+    }
+  }
+  return merges;
+}
+
+TEST_F(BpeTrainerTest, AgreesWithCountingEverythingAnew) {
+  std::vector<std::string> words;
+  std::string text;
+  unsigned state = 7;
+  for (int i = 0; i < 400; ++i) {
+    std::string word;
+    for (int j = 0; j < 9; ++j) {
+      state = state * 1664525 + 1013904223;
+      // Letters of falling frequency, so that ties come late.
+      word += static_cast<char>('a' + __builtin_ctz(state >> 8 | 0x80));
+    }
+    words.push_back(word);
+    text += word + "\n";
+  }
+  const std::vector<std::string> slow = SlowMerges(words, 40);
+  ASSERT_GE(slow.size(), 10u);
+  const auto size = static_cast<int64_t>(257 + slow.size());
+  EXPECT_EQ(MergesOf(Train(text, {.size = size})), slow);
+}
+
+TEST_F(BpeTrainerTest, TheFileItWritesEncodesAndDecodesAnything) {
+  const std::string file = Train("the cat and the hat and the bat\n",
+                                 {.size = 300, .special_tokens = {"<eos>"}});
+  const auto tokenizer = ParseTokenizerJson(file, "t");
+  EXPECT_EQ(tokenizer->Id("<bos>"), 0);
+  EXPECT_EQ(tokenizer->Id("<eos>"), 1);
+  const std::string text = "the cat \xF0\x9F\x98\x80\n\tä<eos>";
+  const Encoding found = tokenizer->Encode(text);
+  EXPECT_EQ(found.ids.front(), 0);
+  EXPECT_EQ(found.ids.back(), 1);
+  EXPECT_EQ(tokenizer->Decode(found.ids, {.skip_special_tokens = false}),
+            "<bos>" + text);
+  EXPECT_LT(tokenizer->Encode(" the").size(), 3u);
+}
+
+TEST_F(BpeTrainerTest, LongTextsGiveTheSameWordsAsShortOnes) {
+  // Longer than one stretch; every line the same, so counts are exact.
+  std::string text;
+  while (text.size() < (size_t{5} << 19)) text += "one two  three\n\n four\n";
+  const std::string once = Train(
+      "one two  three\n\n four\n"
+      "one two  three\n\n four\n",
+      {.size = 280});
+  EXPECT_EQ(MergesOf(Train(text, {.size = 280})), MergesOf(once));
+}
+
+TEST_F(BpeTrainerTest, RefusesImpossibleRequests) {
+  EXPECT_THROW(Train("a", {.size = 256}), Error);
+  EXPECT_THROW(Train("a", {.special_tokens = {"<bos>"}}), Error);
+  EXPECT_THROW(Train("a", {.special_tokens = {"a"}}), Error);
+  EXPECT_THROW(Train("a\xff", {}), Error);
+}
+
+}  // namespace
+}  // namespace headwise
