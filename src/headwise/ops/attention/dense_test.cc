@@ -13,19 +13,26 @@
 namespace headwise {
 namespace {
 
-// Results are rounded to f32 once; everything else is double.
-constexpr double kRounding = 2e-7;
+// Everything is double, and results are rounded once: half a unit in the last
+// place, twice for safety.
+constexpr double Rounding(DType type) {
+  return type == DType::kBF16 ? 0x1p-8 : type == DType::kF16 ? 0x1p-11 : 2e-7;
+}
 
-void ExpectClose(double expected, double found, const std::string& what) {
+void ExpectClose(double expected, double found, const std::string& what,
+                 DType type = DType::kF32) {
   EXPECT_LE(std::abs(expected - found),
-            kRounding * std::max(1.0, std::abs(expected)))
+            Rounding(type) * std::max(1.0, std::abs(expected)))
       << what << ": expected " << expected << ", found " << found;
 }
 
 class DenseComparison {
  public:
   explicit DenseComparison(uint64_t seed)
-      : r_(MakeRandomProblem(seed, {.work = 2e4, .max_len = 24})),
+      : r_(MakeRandomProblem(seed,
+                             {.types = {DType::kF32, DType::kBF16, DType::kF16},
+                              .work = 2e4,
+                              .max_len = 24})),
         found_(r_, "reference", 1, kAttentionReference),
         heads_(DenseAttention(r_.problem, r_.args)) {}
 
@@ -83,11 +90,11 @@ class DenseComparison {
                                          : 0.0;
       ExpectClose(g * head.o[i][e] + (1 - g) * mu,
                   Read(Output("out")->view(), head.batch, at, head.head, e),
-                  "out");
+                  "out", r_.problem.type);
       if (const TestTensor* ungated = Output("ungated")) {
         ExpectClose(head.o[i][e],
                     Read(ungated->view(), head.batch, at, head.head, e),
-                    "ungated");
+                    "ungated", r_.problem.type);
       }
     }
     for (const char* name :
