@@ -6,6 +6,7 @@
 #include "command.h"
 #include "flags.h"
 #include "headwise/base/fields.h"
+#include "headwise/base/nearest.h"
 
 namespace headwise {
 namespace {
@@ -19,9 +20,7 @@ std::string FlagName(std::string field) {
 
 void ProblemFlags::Declare(CLI::App& command) {
   app = &command;
-  command.add_option("op", op, "attention or matmul")
-      ->required()
-      ->check(CLI::IsMember({"attention", "matmul"}));
+  command.add_option("op", op, "attention or matmul")->required();
   AddFlags(command, config);
   command.add_option("--problems", file,
                      "a file of problems, such as those in bench/problems");
@@ -32,6 +31,11 @@ bool ProblemFlags::Given(const std::string& field) const {
 }
 
 std::vector<bench::Config> ProblemFlags::Problems() const {
+  const std::vector<std::string> ops = {"attention", "matmul"};
+  if (std::find(ops.begin(), ops.end(), op) == ops.end()) {
+    throw UsageError("unknown operator \"" + op + "\"; did you mean " +
+                     Nearest(op, ops) + "?");
+  }
   nlohmann::ordered_json given = FieldsToJson(config);
   for (const std::string& field : FieldNames<bench::Config>()) {
     if (!Given(field)) {
