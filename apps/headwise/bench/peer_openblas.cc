@@ -58,7 +58,7 @@ bool LoadOrNote(OpenBlas& blas, Peers& peers) {
 
 // Scores of this many queries at a time: [rows, key_len] floats stay in L2 at
 // 2048 keys, and a causal block skips the keys after its last query.
-constexpr int64_t kQueryRows = 64;
+constexpr int64_t kQueryRows = 128;
 
 struct Composed {
   OpenBlas blas;

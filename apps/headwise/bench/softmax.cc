@@ -31,23 +31,39 @@ void Softmax(float* row, int64_t visible, int64_t length) {
     maximum = row[j] > maximum ? row[j] : maximum;
   }
   const auto shift = hn::Set(d, maximum);
-  auto sums = hn::Zero(d);
-  for (int64_t j = 0; j < vectors; j += lanes) {
+  // Four at a time: one exponential is a long chain of dependent steps.
+  auto sums = hn::Zero(d), more = sums;
+  int64_t j = 0;
+  for (; j + 4 * lanes <= vectors; j += 4 * lanes) {
+    float* at = row + j;
+    const auto a = hn::Exp(d, hn::Sub(hn::LoadU(d, at), shift));
+    const auto b = hn::Exp(d, hn::Sub(hn::LoadU(d, at + lanes), shift));
+    const auto c = hn::Exp(d, hn::Sub(hn::LoadU(d, at + 2 * lanes), shift));
+    const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, at + 3 * lanes), shift));
+    hn::StoreU(a, d, at);
+    hn::StoreU(b, d, at + lanes);
+    hn::StoreU(c, d, at + 2 * lanes);
+    hn::StoreU(e, d, at + 3 * lanes);
+    sums = hn::Add(sums, hn::Add(a, b));
+    more = hn::Add(more, hn::Add(c, e));
+  }
+  for (; j < vectors; j += lanes) {
     const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, row + j), shift));
     hn::StoreU(e, d, row + j);
     sums = hn::Add(sums, e);
   }
+  sums = hn::Add(sums, more);
   float sum = hn::GetLane(hn::SumOfLanes(d, sums));
-  for (int64_t j = vectors; j < end; ++j) {
+  for (; j < end; ++j) {
     row[j] = hn::GetLane(hn::Exp(d, hn::Set(d, row[j] - maximum)));
     sum += row[j];
   }
   const auto inverse = hn::Set(d, 1 / sum);
-  for (int64_t j = 0; j < vectors; j += lanes) {
+  for (j = 0; j < vectors; j += lanes) {
     hn::StoreU(hn::Mul(hn::LoadU(d, row + j), inverse), d, row + j);
   }
-  for (int64_t j = vectors; j < end; ++j) row[j] /= sum;
-  for (int64_t j = end; j < length; ++j) row[j] = 0;
+  for (; j < end; ++j) row[j] /= sum;
+  for (; j < length; ++j) row[j] = 0;
 }
 
 }  // namespace HWY_NAMESPACE
