@@ -127,6 +127,12 @@ HWY_INLINE void FinishPanel(const ForwardCall& call, ResultWriter& results,
   if (wants_histogram) HistogramOf(panel, histogram);
   for (int64_t lane = 0; lane < panel.count; ++lane) {
     RowResult row = ResultOf(call, panel, lane);
+    if (call.statistics == Statistics::kFull && row.kept_argmax < 0 &&
+        row.finite && !row.empty) {  // kept keys with scores of −∞, if any
+      row.kept_argmax =
+          results.FirstKept({panel.lane_sinks[lane], panel.lane_begin[lane],
+                             panel.lane_end[lane]});
+    }
     row.values = rows + static_cast<size_t>(lane) * columns;
     row.features = row.values + first_feature;
     for (int64_t c = 0; c < call.labels; ++c) {

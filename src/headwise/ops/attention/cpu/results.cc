@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "headwise/ops/attention/cpu/views.h"
@@ -40,6 +41,21 @@ ResultWriter::ResultWriter(const ForwardCall& call, const Sequence& sequence,
                        (call.observation->rows.histogram ||
                         call.observation->summed.histogram)) {
   std::fill(partial_.begin(), partial_.end(), 0.0);
+}
+
+int64_t ResultWriter::FirstKept(const KeyRange& range) const {
+  const ConstTensorView& excluded = call_.observation->excluded_keys;
+  if (!excluded) return range.sinks > 0 ? 0 : range.begin;
+  const uint8_t* keys = excluded.As<uint8_t>() +
+                        sequence_.batch * excluded.stride[0] +
+                        sequence_.key_begin;
+  const auto find = [&](int64_t begin, int64_t end) -> int64_t {
+    const void* at =
+        begin < end ? std::memchr(keys + begin, 0, end - begin) : nullptr;
+    return at == nullptr ? -1 : static_cast<const uint8_t*>(at) - keys;
+  };
+  const int64_t sink = find(0, range.sinks);
+  return sink >= 0 ? sink : find(range.begin, range.end);
 }
 
 void ResultWriter::Write(const RowResult& row) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "headwise/ops/attention/cpu/forward_plan.h"
+#include "headwise/ops/attention/cpu/score_rule.h"
 
 namespace headwise {
 
@@ -51,6 +52,8 @@ class ResultWriter {
                std::span<double> partial);
 
   bool wants_histogram() const { return wants_histogram_; }
+  // The first key of a query's range that is not excluded, or −1.
+  int64_t FirstKept(const KeyRange& range) const;
   void Write(const RowResult& row);
   // Rows of the views past the sequence's last query.
   void ClearPadding();
