@@ -34,6 +34,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using I32 = hn::RebindToSigned<F32>;
 
+// Keys are worked on in steps of this: whole tiles, and what the softmax takes
+// at one time.
+inline constexpr size_t kKeyStep = 8;
+static_assert(kKeyStep % kTileRows == 0);
+
 // Edges between the histogram's buckets, in the order of keys: the mass before
 // edge e is that of keys j < p + EdgeOffset(e).
 inline constexpr int kEdges = kHistogramBuckets - 1;
@@ -74,7 +79,7 @@ struct alignas(64) Panel {
     int64_t keys = std::min(sinks - j, kTileKeys);
     if (begin < j + kTileKeys) keys = std::max(keys, end - j);
     keys = std::clamp<int64_t>(keys, 0, kTileKeys);
-    return (static_cast<size_t>(keys) + kTileRows - 1) / kTileRows * kTileRows;
+    return (static_cast<size_t>(keys) + kKeyStep - 1) / kKeyStep * kKeyStep;
   }
   bool AllSeeAll(int64_t j, size_t keys) const {
     const int64_t stop = j + static_cast<int64_t>(keys);

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "headwise/ops/attention/cpu/exp2-inl.h"
 #include "headwise/ops/attention/cpu/score_rule.h"
 #include "headwise/ops/matmul/cpu/tile-inl.h"
 #include "hwy/highway.h"
@@ -29,62 +30,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-// The larger one, and NaN where x is.
-HWY_INLINE VF AtLeast(VF low, VF x) {
-#if HWY_TARGET == HWY_NEON
-  return VF(vmaxq_f32(low.raw, x.raw));
-#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
-  return hn::Max(low, x);  // MAXPS gives its second operand then
-#else
-  return hn::IfThenElse(hn::Lt(x, low), low, x);
-#endif
-}
-
-// Below this, e is taken as 2^-126: the exponent's end, and nothing beside 1.
-inline constexpr float kLowest = -126.0f;
-
-// Coefficients of 2^f on [−½, ½], relative error 1.04e-7, each over a whole
-// vector.
-struct alignas(64) Exp2Coefficients {
-  float c[5][kLanes];
-  constexpr Exp2Coefficients() : c() {
-    constexpr float kValues[5] = {9.6716979e-3f, 5.5508930e-2f, 0.24022238f,
-                                  0.69314686f, 1.0f};
-    for (int i = 0; i < 5; ++i) {
-      for (size_t lane = 0; lane < kLanes; ++lane) c[i][lane] = kValues[i];
-    }
-  }
-};
-inline constexpr Exp2Coefficients kExp2Coefficients;
-
-// 2^x for kLowest ≤ x ≤ 127. The coefficients are read from memory at each use:
-// an FMA overwrites its addend, so that one kept in a register would first be
-// copied, at the price of an arithmetic slot; loads have slots to spare.
-HWY_INLINE VF Exp2Bounded(VF x) {
-  const F32 d;
-  const hn::RebindToUnsigned<F32> du;
-  const Exp2Coefficients* p = &kExp2Coefficients;
-  asm("" : "+r"(p));  // hides from the compiler that it is always the same
-  // Adding 1.5 · 2^23 + 127 rounds to an integer and leaves the biased exponent
-  // in the lowest bits.
-  const VF magic = hn::Set(d, 12582912.0f + 127.0f);
-  const VF rounded = hn::Add(x, magic);
-  const VF f = hn::Sub(x, hn::Sub(rounded, magic));
-  VF y = hn::MulAdd(hn::Set(d, 1.32186725e-3f), f, hn::Load(d, p->c[0]));
-  y = hn::MulAdd(y, f, hn::Load(d, p->c[1]));
-  y = hn::MulAdd(y, f, hn::Load(d, p->c[2]));
-  y = hn::MulAdd(y, f, hn::Load(d, p->c[3]));
-  y = hn::MulAdd(y, f, hn::Load(d, p->c[4]));
-  return hn::Mul(y,
-                 hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, rounded))));
-}
-
-// 2^x for any x ≤ 127, relative error 2e-7; 0 below 2^-126; NaN stays NaN.
-HWY_INLINE VF Exp2(VF x) {
-  const VF low = hn::Set(F32(), kLowest);
-  return hn::IfThenZeroElse(hn::Lt(x, low), Exp2Bounded(AtLeast(low, x)));
-}
 
 // tanh of the argument y where s = 2·log2e·y. Absolute error 1.5e-7.
 HWY_INLINE VF TanhOfDoubled(VF s) {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "headwise/ops/attention/cpu/exp2-inl.h"
 #include "headwise/ops/attention/cpu/panel-inl.h"
 #include "hwy/highway.h"
 
@@ -92,9 +93,8 @@ HWY_INLINE void AddScore(VF e, VF x, ColumnSums& sums) {
   }
 }
 
-// Scores become e, in place. s: [keys, kTileColumns], of which kLanes columns;
-// keys a multiple of four, worked on side by side. kMasked: some may be −∞.
-// kPartial: partial[r] gets Σ e over keys ≤ r.
+// Scores become e, in place. s: [keys, kTileColumns], of which kLanes columns.
+// kMasked: some may be −∞. kPartial: partial[r] gets Σ e over keys ≤ r.
 template <Statistics kLevel, bool kMasked, bool kPartial>
 HWY_INLINE ColumnSums SoftmaxColumn(float* HWY_RESTRICT s, size_t keys, VF m,
                                     float* HWY_RESTRICT partial) {
@@ -102,42 +102,36 @@ HWY_INLINE ColumnSums SoftmaxColumn(float* HWY_RESTRICT s, size_t keys, VF m,
   const VF low = hn::Set(d, kLowest);
   const VF zero = hn::Zero(d);
   ColumnSums sums = {zero, zero, zero, zero, zero};
-  const auto e_of = [&](VF score, VF x) HWY_ATTR {
-    const VF e = Exp2Bounded(x);
-    if constexpr (!kMasked) return e;
-    return hn::IfThenZeroElse(hn::Eq(score, hn::Set(d, kMinusInfinity)), e);
-  };
-  for (size_t r = 0; r < keys; r += 4) {
+  for (size_t r = 0; r < keys; r += kKeyStep) {
     float* at = s + r * kTileColumns;
-    const VF s0 = hn::LoadU(d, at);
-    const VF s1 = hn::LoadU(d, at + kTileColumns);
-    const VF s2 = hn::LoadU(d, at + 2 * kTileColumns);
-    const VF s3 = hn::LoadU(d, at + 3 * kTileColumns);
-    const VF x0 = AtLeast(low, hn::Sub(s0, m));
-    const VF x1 = AtLeast(low, hn::Sub(s1, m));
-    const VF x2 = AtLeast(low, hn::Sub(s2, m));
-    const VF x3 = AtLeast(low, hn::Sub(s3, m));
-    const VF e0 = e_of(s0, x0);
-    const VF e1 = e_of(s1, x1);
-    const VF e2 = e_of(s2, x2);
-    const VF e3 = e_of(s3, x3);
-    hn::StoreU(e0, d, at);
-    hn::StoreU(e1, d, at + kTileColumns);
-    hn::StoreU(e2, d, at + 2 * kTileColumns);
-    hn::StoreU(e3, d, at + 3 * kTileColumns);
-    if constexpr (kLevel == Statistics::kNone) {
-      sums.l = hn::Add(sums.l, hn::Add(hn::Add(e0, e1), hn::Add(e2, e3)));
-    } else {
-      float* to = partial + r * kTileColumns;
-      AddScore<kLevel>(e0, x0, sums);
-      if constexpr (kPartial) hn::StoreU(sums.l, d, to);
-      AddScore<kLevel>(e1, x1, sums);
-      if constexpr (kPartial) hn::StoreU(sums.l, d, to + kTileColumns);
-      AddScore<kLevel>(e2, x2, sums);
-      if constexpr (kPartial) hn::StoreU(sums.l, d, to + 2 * kTileColumns);
-      AddScore<kLevel>(e3, x3, sums);
-      if constexpr (kPartial) hn::StoreU(sums.l, d, to + 3 * kTileColumns);
+    const auto load = [&](size_t i) HWY_ATTR {
+      return hn::LoadU(d, at + i * kTileColumns);
+    };
+    const Eight score = {load(0), load(1), load(2), load(3),
+                         load(4), load(5), load(6), load(7)};
+    const Eight x =
+        Map(score, [&](VF v) HWY_ATTR { return AtLeast(low, hn::Sub(v, m)); });
+    Eight e = Exp2Bounded(x);
+    if constexpr (kMasked) {
+      e = Map(score, e, [&](VF v, VF w) HWY_ATTR {
+        return hn::IfThenZeroElse(hn::Eq(v, hn::Set(d, kMinusInfinity)), w);
+      });
     }
+    const auto add = [&](size_t i, VF ei, VF xi) HWY_ATTR {
+      hn::StoreU(ei, d, at + i * kTileColumns);
+      AddScore<kLevel>(ei, xi, sums);
+      if constexpr (kPartial) {
+        hn::StoreU(sums.l, d, partial + (r + i) * kTileColumns);
+      }
+    };
+    add(0, e.v0, x.v0);
+    add(1, e.v1, x.v1);
+    add(2, e.v2, x.v2);
+    add(3, e.v3, x.v3);
+    add(4, e.v4, x.v4);
+    add(5, e.v5, x.v5);
+    add(6, e.v6, x.v6);
+    add(7, e.v7, x.v7);
   }
   return sums;
 }
