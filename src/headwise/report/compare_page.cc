@@ -140,8 +140,8 @@ std::string SetMaps(const Comparison& comparison, const HeadSet& set,
                     const std::string& beside) {
   std::string out = "<section class=\"set pair\"><div class=\"stack\">\n" +
                     beside + LargeMap(comparison, set) + "</div><div>\n";
-  out +=
-      fmt::format("<h3>{}</h3><div class=\"maps\">\n", Capital(LayerName(set)));
+  out += fmt::format("<h3>{}</h3><div class=\"maps{}\">\n",
+                     Capital(LayerName(set)), set.heads > 12 ? " many" : "");
   for (int64_t h = 0; h < set.heads; ++h) {
     const HeadMap& map = set.maps[h];
     out += MapFigure(

@@ -124,15 +124,26 @@ const char* OnHeat(double strength) {
 
 Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout) {
   const double left = layout.labels ? layout.label_width : 0;
-  const double top = layout.labels ? 22 : 0;
+  // Narrow columns have their labels upright, read from below.
+  const bool upright = layout.cell < 30;
+  const double label_height =
+      upright ? std::min(LabelWidth(map.columns), layout.label_width) : 22;
+  const double top = layout.labels ? label_height : 0;
   const double cell = layout.cell, row_height = std::min(cell, 40.0);
   const size_t columns = map.columns.size();
   std::string body;
   for (size_t c = 0; layout.labels && c < columns; ++c) {
-    body +=
-        SvgText(left + (static_cast<double>(c) + 0.5) * cell, top - 7,
-                Shorten(map.columns[c], static_cast<int>(cell / kCharacter)),
-                "class=\"soft\" text-anchor=\"middle\"");
+    const double x = left + (static_cast<double>(c) + 0.5) * cell;
+    const double room = upright ? top : cell;
+    const std::string label =
+        Shorten(map.columns[c], static_cast<int>(room / kCharacter));
+    body += upright
+                ? SvgText(0, 0, label,
+                          fmt::format("class=\"soft\" transform=\"translate("
+                                      "{:.1f} {:.1f}) rotate(-90)\"",
+                                      x + 4, top - 5))
+                : SvgText(x, top - 7, label,
+                          "class=\"soft\" text-anchor=\"middle\"");
   }
   for (size_t r = 0; r < map.rows.size(); ++r) {
     const double y = top + static_cast<double>(r) * row_height;
