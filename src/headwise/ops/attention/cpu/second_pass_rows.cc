@@ -23,11 +23,12 @@ void ForEachRow(Context& context, const AttentionProblem& problem,
   const int64_t width = problem.head_dim;
   Scratch scratch =
       context.workspace().TakeArray<float>(context.threads() * width);
-  const int64_t count = static_cast<int64_t>(heads.size());
-  const int64_t tasks = static_cast<int64_t>(rows.size()) * count;
+  const int64_t count = static_cast<int64_t>(rows.size());
+  const int64_t tasks = static_cast<int64_t>(heads.size()) * count;
+  // Heads outside: a head's keys then stay in L2 from row to row.
   context.pool().ParallelFor(tasks, [&](int64_t task, int worker) {
-    const int64_t r = task / count;
-    const int32_t head = heads[task % count];
+    const int64_t r = task % count;
+    const int32_t head = heads[task / count];
     float* q = scratch.As<float>() + worker * width;
     run(r, head, MakeQueryRow(problem, args, rows[r], head, q), worker);
   });
