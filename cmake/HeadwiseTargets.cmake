@@ -1,12 +1,11 @@
 # headwise_layer(NAME DEPENDS layers… LIBRARIES libs…): one folder of
 #   src/headwise as the static target headwise_NAME. Its folders add files with
 #   headwise_sources(NAME files…) and tests with headwise_test(NAME files…).
-# Tests of a layer are one program, NAME_test, beside their sources; the target
-# unit_tests builds all of them. headwise_threaded_tests(NAME filter) names the
-# tests of a layer that the thread sanitizer is to see (target threaded_tests).
+# Tests of a layer are one program, NAME_test, beside their sources.
+# headwise_threaded_tests(NAME filter) names the tests of a layer that the
+# thread sanitizer is to see; the target threaded_tests builds them.
 
 set(HEADWISE_LAYERS "" CACHE INTERNAL "")
-add_custom_target(unit_tests)
 add_custom_target(threaded_tests)
 
 function(headwise_layer name)
@@ -25,6 +24,18 @@ function(headwise_sources layer)
   target_sources(headwise_${layer} PRIVATE ${ARGN})
 endfunction()
 
+# A test program in two parts, so that a long one uses two cores, each with a
+# report that ./check counts.
+function(headwise_add_test name label)
+  foreach(part 0 1)
+    add_test(NAME ${name}.${part} COMMAND ${ARGN})
+    set(report "${PROJECT_BINARY_DIR}/reports/${label}/${name}.${part}.json")
+    set_tests_properties(${name}.${part} PROPERTIES
+      LABELS ${label}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${part};GTEST_OUTPUT=json:${report}")
+  endforeach()
+endfunction()
+
 function(headwise_test layer)
   if(NOT HEADWISE_BUILD_TESTS)
     return()
@@ -35,9 +46,7 @@ function(headwise_test layer)
       headwise_${layer} headwise_flags fmt::fmt GTest::gmock GTest::gtest_main)
     set_target_properties(${layer}_test PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-    add_test(NAME ${layer} COMMAND ${layer}_test)
-    set_tests_properties(${layer} PROPERTIES LABELS unit)
-    add_dependencies(unit_tests ${layer}_test)
+    headwise_add_test(${layer} unit ${layer}_test)
   endif()
   target_sources(${layer}_test PRIVATE ${ARGN})
 endfunction()
@@ -46,9 +55,8 @@ function(headwise_threaded_tests layer filter)
   if(NOT TARGET ${layer}_test)
     return()
   endif()
-  add_test(NAME ${layer}_threaded
-           COMMAND ${layer}_test --gtest_filter=${filter})
-  set_tests_properties(${layer}_threaded PROPERTIES LABELS threaded)
+  headwise_add_test(${layer}_threaded threaded
+                    ${layer}_test --gtest_filter=${filter})
   add_dependencies(threaded_tests ${layer}_test)
 endfunction()
 

@@ -39,12 +39,12 @@ def toolchain():
 
 
 def tidy_keys(root, build):
-    """(source, key) of each C++ source that a build compiled; the key changes
-    with the source, the headers of ours that it includes, and its flags."""
+    """(source, key) of each C++ source that ships; the key changes with the
+    source, the headers of ours that it includes, and its flags."""
     commands = {
         re.search(r" -o (\S+)", entry["command"])[1]: entry
         for entry in json.loads((build / "compile_commands.json").read_text())
-        if entry["file"].endswith(".cc")}
+        if re.search(r"(?<!_test)\.cc$", entry["file"])}
     rules = hash_file(str(root / ".clang-tidy"))
     # "object: #deps N, …" and then one indented path a line.
     for block in run("ninja", "-C", str(build), "-t", "deps").split("\n\n"):
