@@ -202,15 +202,33 @@ HWY_NOINLINE void AddToTable(const ScoreRule& rule, int64_t first, int64_t j,
   }
 }
 
+// c += a row, a half or a whole tile.
+HWY_INLINE void AddTo(const Row& r, float* HWY_RESTRICT c) {
+  const Row sum = LoadRow(c);
+  StoreRow({hn::Add(sum.x, r.x), hn::Add(sum.y, r.y), hn::Add(sum.z, r.z)}, c);
+}
+HWY_INLINE void AddTo(const HalfTile& t, float* HWY_RESTRICT c) {
+  AddTo(t.r0, c);
+  AddTo(t.r1, c + kTileColumns);
+  AddTo(t.r2, c + 2 * kTileColumns);
+  AddTo(t.r3, c + 3 * kTileColumns);
+}
+HWY_INLINE void AddTo(const Tile& t, float* HWY_RESTRICT c) {
+  AddTo(t.upper, c);
+  if constexpr (kTileRows == 8) AddTo(t.lower, c + 4 * kTileColumns);
+}
+
 // c: [lines, kTileColumns] += AᵀB over `depth`. a: [lines / kTileRows, a_depth,
-// kTileRows] from its row `a_begin` on, b: [depth, kTileColumns].
+// kTileRows] from its row `a_begin` on, b: [depth, kTileColumns]. Each block's
+// product is summed on its own first: over thousands of queries, terms added
+// one by one to a large sum lose the digits that cancel later.
 HWY_NOINLINE void AddProducts(const float* HWY_RESTRICT a, size_t a_depth,
                               const float* HWY_RESTRICT b, size_t depth,
                               size_t lines, float* HWY_RESTRICT c) {
   for (size_t e = 0; e < lines; e += kTileRows) {
-    Tile t = LoadTile(c + e * kTileColumns, kTileColumns);
+    Tile t = ZeroTile();
     AddProduct(t, a + e * a_depth, b, depth);
-    StoreTile(t, c + e * kTileColumns, kTileColumns);
+    AddTo(t, c + e * kTileColumns);
   }
 }
 
