@@ -5,10 +5,12 @@
 
 namespace headwise {
 
-extern const Command kBenchCommand;    // cmd_bench.cc
-extern const Command kCompareCommand;  // cmd_compare.cc
-extern const Command kExplainCommand;  // cmd_explain.cc
-extern const Command kInfoCommand;     // cmd_info.cc
-extern const Command kStudyCommand;    // cmd_study.cc
+extern const Command kBenchCommand;     // cmd_bench.cc
+extern const Command kCompareCommand;   // cmd_compare.cc
+extern const Command kDumpCommand;      // cmd_dump.cc
+extern const Command kExplainCommand;   // cmd_explain.cc
+extern const Command kGenerateCommand;  // cmd_generate.cc
+extern const Command kInfoCommand;      // cmd_info.cc
+extern const Command kStudyCommand;     // cmd_study.cc
 
 }  // namespace headwise

@@ -25,6 +25,10 @@ const std::vector<const Command*>& Commands() {
       // Understand
       &kCompareCommand,
       &kStudyCommand,
+      // Train
+      &kGenerateCommand,
+      // Analyse
+      &kDumpCommand,
       // Tools
       &kInfoCommand,
       &kBenchCommand,

@@ -163,8 +163,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Conformance,
                                          "roberta", "distilbert", "llama",
                                          "llama-linear", "llama-3", "mistral",
                                          "qwen2", "qwen3", "marian"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& one) {
+                           std::string name = one.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
@@ -238,7 +238,7 @@ TEST_P(Mutations, AreCaught) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planted, Mutations, testing::ValuesIn(kMutations),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& one) { return one.param.name; });
 
 }  // namespace
 }  // namespace headwise

@@ -56,11 +56,11 @@ class Session {
 // Final hidden states x [Σ lengths, d] of whole sequences at once, without a
 // cache: what analysis runs. ids are the sequences end to end.
 struct ForwardInput {
-  std::span<const int32_t> ids;
-  std::span<const int64_t> lengths;
+  std::span<const int32_t> ids = {};
+  std::span<const int64_t> lengths = {};
   // Encoder–decoders: the target side, likewise; x is then the decoder's.
-  std::span<const int32_t> decoder_ids;
-  std::span<const int64_t> decoder_lengths;
+  std::span<const int32_t> decoder_ids = {};
+  std::span<const int64_t> decoder_lengths = {};
   RunHooks* hooks = nullptr;
 };
 Tensor Forward(Context& context, const Model& model, const ForwardInput& input);

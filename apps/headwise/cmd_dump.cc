@@ -1,0 +1,178 @@
+// headwise dump: named activations of a run as a safetensors file: the door to
+// NumPy.
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+
+#include "command.h"
+#include "commands.h"
+#include "headwise/error.h"
+#include "headwise/format/safetensors.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/runtime/activations.h"
+#include "headwise/tokenizer/tokenizer.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string text;
+  std::string decoder_text;
+  std::string input;
+  std::vector<std::string> names = {"logits"};
+  std::string out;
+  bool list = false;
+  int threads = 0;
+};
+
+// The sequences of a run, end to end.
+struct Sequences {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> lengths;
+};
+
+int64_t IntegerAt(const ConstTensorView& view, int64_t index) {
+  switch (view.type) {
+    case DType::kI32:
+      return view.As<int32_t>()[index];
+    case DType::kI64:
+      return view.As<int64_t>()[index];
+    case DType::kBool:
+    case DType::kU8:
+      return view.As<uint8_t>()[index];
+    default:
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"dump", "ids and masks of integers", ToString(view), ""});
+  }
+}
+
+// ids [B, N] without what the mask [B, N] leaves out; no mask: all.
+Sequences ReadSequences(const Safetensors& file, const char* name,
+                        const char* mask_name) {
+  const ConstTensorView ids = file.At(name);
+  const ConstTensorView mask = file.Find(mask_name);
+  if (ids.rank != 2 || (mask && (mask.rank != 2 || mask.shape != ids.shape))) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {file.where(),
+                 fmt::format("\"{}\" to be [sequences, tokens] and \"{}\" "
+                             "likewise",
+                             name, mask_name),
+                 ToString(ids), ""});
+  }
+  Sequences sequences;
+  for (int64_t b = 0; b < ids.shape[0]; ++b) {
+    int64_t length = 0;
+    for (int64_t i = 0; i < ids.shape[1]; ++i) {
+      const int64_t at = b * ids.shape[1] + i;
+      if (mask && IntegerAt(mask, at) == 0) continue;
+      if (length < i) {
+        throw Error(
+            ErrorCode::kInvalidArgument,
+            {file.where(), "padding at the end of each sequence",
+             fmt::format("token {} of sequence {} behind it", i, b), ""});
+      }
+      sequences.ids.push_back(static_cast<int32_t>(IntegerAt(ids, at)));
+      ++length;
+    }
+    if (length == 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {file.where(), "at least one token in each sequence",
+                   fmt::format("none in sequence {}", b), ""});
+    }
+    sequences.lengths.push_back(length);
+  }
+  return sequences;
+}
+
+Sequences FromText(const std::string& model, const std::string& text) {
+  Sequences sequences;
+  sequences.ids = Tokenizer::Load(model)->Encode(text).ids;
+  if (sequences.ids.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"dump", "a text of at least one token", "none", ""});
+  }
+  sequences.lengths = {static_cast<int64_t>(sequences.ids.size())};
+  return sequences;
+}
+
+int Run(const Options& options) {
+  const auto model = OpenModel(options.model);
+  if (options.list) {
+    for (const std::string& name : ActivationNames(*model)) {
+      fmt::print("{}\n", name);
+    }
+    return kSucceeded;
+  }
+  if (options.out.empty()) throw UsageError("expected --out FILE");
+  if (options.input.empty() == options.text.empty()) {
+    throw UsageError("expected either --text or --input");
+  }
+  Sequences source, target;
+  if (options.input.empty()) {
+    source = FromText(options.model, options.text);
+    if (model->decoder() != nullptr) {
+      target = FromText(options.model, options.decoder_text);
+    }
+  } else {
+    const Safetensors file = Safetensors::Open(options.input);
+    source = ReadSequences(file, "input_ids", "attention_mask");
+    if (model->decoder() != nullptr) {
+      target =
+          ReadSequences(file, "decoder_input_ids", "decoder_attention_mask");
+    }
+  }
+  Context context({.threads = options.threads, .implementations = ""});
+  ForwardInput input{.ids = source.ids,
+                     .lengths = source.lengths,
+                     .decoder_ids = target.ids,
+                     .decoder_lengths = target.lengths};
+  const auto taken = RecordActivations(context, *model, input, options.names);
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : taken) {
+    tensors.push_back({name, tensor.view()});
+  }
+  WriteSafetensors(options.out, tensors, {{"format", "headwise.dump/1"}});
+  for (const NamedTensor& tensor : tensors) {
+    fmt::print("{:40} {}\n", tensor.name, ToString(tensor.view));
+  }
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A model's folder")->required();
+  app.add_option("--text", options->text, "Text to run");
+  app.add_option("--decoder-text", options->decoder_text,
+                 "Encoder–decoders: the target side");
+  app.add_option("--input", options->input,
+                 "Safetensors with input_ids [B, N], and attention_mask, "
+                 "decoder_input_ids where needed");
+  app.add_option("--names", options->names,
+                 "Activations to write; * and ? match")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--out", options->out, "The safetensors file to write");
+  app.add_flag("--list", options->list,
+               "Name every activation that the model has");
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kDumpCommand = {
+    .name = "dump",
+    .group = Group::kAnalyse,
+    .summary = "Named activations of a run as safetensors, for NumPy",
+    .examples =
+        "  headwise dump models/minilm-l6 --list\n"
+        "  headwise dump models/minilm-l6 --text \"The cat sat\" \\\n"
+        "      --names 'layer.*.attention.probs,final' --out cat.safetensors\n"
+        "  headwise dump models/gpt2 --input ids.safetensors --names logits "
+        "--out logits.safetensors",
+    .setup = Setup};
+
+}  // namespace headwise
