@@ -17,7 +17,7 @@ check_packages=(
   libgtest-dev libgmock-dev # unit tests
   clang-format clang-tidy   # format, slips
   python3 git               # the checks themselves
-  ccache                    # one source compiled twice is compiled once
+  ccache                    # the next clean clone compiles less
 )
 
 # need_packages NAME…: installs what is missing; without root says how, and
