@@ -241,7 +241,7 @@ HWY_INLINE void VisitTile(const ForwardCall& call, const Layout& layout,
   const Row old_m = LoadRow(panel.m);
   const Row old_l = LoadRow(panel.l);
   RaisePanel<kLevel>(panel, tile, keys, s);
-  const TileWalk walk = {tile.j, keys, rule.mask.after == 0};
+  const TileWalk walk = {tile.j, keys};
   const bool crosses =
       wants_histogram && panel.next_edge <= tile.j + static_cast<int64_t>(keys);
   const Row alpha =

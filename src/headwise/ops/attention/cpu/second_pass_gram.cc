@@ -192,6 +192,9 @@ void PackPairs(const Sizes& sizes, const Block& block, const Buffers& buffers) {
   }
 }
 
+// Pairs that are summed in f32 before they go into the double sums.
+constexpr size_t kShortSum = 16 * kTileColumns;
+
 // sums: [rows, columns] += AᵀB, in double so that long texts lose nothing.
 HWY_NOINLINE void AddGram(const Sizes& sizes, const Buffers& buffers,
                           double* HWY_RESTRICT sums) {
@@ -200,13 +203,17 @@ HWY_NOINLINE void AddGram(const Sizes& sizes, const Buffers& buffers,
     const float* b = buffers.b + c * sizes.pairs;
     for (size_t r = 0; r < sizes.rows; r += kTileRows) {
       if (r + kTileRows <= c) continue;
-      Tile t = ZeroTile();
-      AddProduct(t, buffers.a + r * sizes.pairs, b, sizes.pairs);
-      StoreTile(t, tile, kTileColumns);
-      for (size_t i = 0; i < kTileRows; ++i) {
-        double* to = sums + (r + i) * sizes.columns + c;
-        for (size_t n = 0; n < kTileColumns; ++n) {
-          to[n] += tile[i * kTileColumns + n];
+      const float* a = buffers.a + r * sizes.pairs;
+      for (size_t pair = 0; pair < sizes.pairs; pair += kShortSum) {
+        Tile t = ZeroTile();
+        AddProduct(t, a + pair * kTileRows, b + pair * kTileColumns,
+                   std::min(kShortSum, sizes.pairs - pair));
+        StoreTile(t, tile, kTileColumns);
+        for (size_t i = 0; i < kTileRows; ++i) {
+          double* to = sums + (r + i) * sizes.columns + c;
+          for (size_t n = 0; n < kTileColumns; ++n) {
+            to[n] += tile[i * kTileColumns + n];
+          }
         }
       }
     }

@@ -154,7 +154,6 @@ HWY_INLINE VF DistanceAcross(const float* HWY_RESTRICT e, size_t keys,
 struct TileWalk {
   int64_t j = 0;  // its first key
   size_t keys = 0;
-  bool none_after = false;  // no query sees a key after itself
 };
 
 // Σ e·|p − j| over the tile for lanes from `lane` on.
@@ -167,7 +166,9 @@ HWY_INLINE VF TileDistance(const Panel& panel, const TileWalk& walk,
       panel.position - walk.j - static_cast<int64_t>(walk.keys);
   const VF from_end =
       hn::Iota(d, static_cast<float>(past) + static_cast<float>(lane));
-  if (walk.none_after || past >= -1) {
+  // Only for tiles that the queries have passed: near the diagonal the two
+  // terms nearly cancel, and wide tiles would lose digits.
+  if (past >= -1) {
     return hn::MulAdd(from_end, sums.l, sums.d);
   }
   if (panel.position + static_cast<int64_t>(kTileColumns) <= walk.j + 1) {
