@@ -20,3 +20,13 @@ endif()
 if(HEADWISE_BUILD_BENCHMARKS)
   find_package(benchmark QUIET)
 endif()
+
+if(HEADWISE_CUDA)
+  enable_language(CUDA)
+  # CMake 3.25 does not know CUDA 13's flag for the language.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
+  find_package(CUDAToolkit REQUIRED)
+endif()

@@ -27,8 +27,8 @@ endif()
 add_library(headwise_flags INTERFACE)
 # Contraction is fixed so that one source gives one result on every compiler.
 target_compile_options(headwise_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wno-unused-parameter -ffp-contract=on
-  $<$<BOOL:${HEADWISE_WERROR}>:-Werror>)
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wno-unused-parameter;-ffp-contract=on>"
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${HEADWISE_WERROR}>>:-Werror>)
 if(HEADWISE_SANITIZE)
   target_compile_options(headwise_flags INTERFACE
     -fsanitize=${HEADWISE_SANITIZE} -fno-omit-frame-pointer

@@ -44,11 +44,14 @@ class HEADWISE_API Context {
   // For operators.
   ThreadPool& pool() { return *pool_; }
   Workspace& workspace() { return *workspace_; }
+  // What an accelerator's backend keeps between calls, made at its first use.
+  std::shared_ptr<void>& accelerator() { return accelerator_; }
 
  private:
   ContextOptions options_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Workspace> workspace_;
+  std::shared_ptr<void> accelerator_;
 };
 
 }  // namespace headwise

@@ -29,6 +29,8 @@ double SumOfClamped(int64_t count, double shift, double high) {
 
 std::span<const AttentionImplementation> AttentionImplementations() {
   static const AttentionImplementation kList[] = {
+      kAttentionCudaSm90,
+      kAttentionCudaSm80,
       kAttentionCpuF32,
       kAttentionReference,
   };

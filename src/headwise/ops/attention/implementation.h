@@ -42,7 +42,10 @@ struct AttentionImplementation {
 
 std::span<const AttentionImplementation> AttentionImplementations();
 
-// The entries, one per file that makes them.
+// The entries, one per file that makes them. Those of CUDA come from cuda/ or,
+// where the build has none, from no_cuda/.
+extern const AttentionImplementation kAttentionCudaSm90;
+extern const AttentionImplementation kAttentionCudaSm80;
 extern const AttentionImplementation kAttentionReference;  // reference.cc
 extern const AttentionImplementation kAttentionCpuF32;     // cpu/f32.cc
 

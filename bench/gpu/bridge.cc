@@ -1,0 +1,180 @@
+// The CUDA attention operators behind a C interface, for tools/bench_gpu: the
+// GPU machine has nvcc and Python, not the library's other dependencies, so
+// only the files that the operators need are built there.
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <string>
+
+#include "headwise/attention.h"
+#include "headwise/backend/cpu/isa.h"
+#include "headwise/error.h"
+#include "headwise/observation.h"
+#include "headwise/ops/attention/implementation.h"
+
+namespace headwise {
+// The CPU's instruction sets are not used here; their file needs Highway.
+void ApplyIsaCap() {}
+}  // namespace headwise
+
+namespace {
+
+using namespace headwise;  // NOLINT: one small file
+
+// Mirrored by bench/gpu/calls.py.
+struct BridgeView {
+  void* data;
+  int32_t type;  // DType
+  int32_t rank;
+  int64_t shape[4];
+  int64_t stride[4];
+};
+enum ViewName {
+  kQ,
+  kK,
+  kV,
+  kOut,
+  kQueryLengths,
+  kKeyLengths,
+  kQueryStarts,
+  kKeyStarts,
+  kQueryOffsets,
+  kGates,
+  kReplacement,
+  kLse,
+  kUngated,
+  kEntropy,
+  kMax,
+  kArgmax,
+  kDistance,
+  kDout,
+  kDq,
+  kDk,
+  kDv,
+  kDgates,
+  kReceived,
+  kViewCount
+};
+struct BridgeCall {
+  int64_t batch, heads, kv_heads, query_len, key_len, head_dim;
+  int32_t type;  // DType
+  int32_t packed;
+  int64_t before, after, query_offset, sinks;
+  const int32_t* active_heads;  // on the host
+  int64_t active_count;
+  BridgeView views[kViewCount];
+};
+
+TensorView ViewOf(const BridgeCall& call, ViewName name) {
+  const BridgeView& from = call.views[name];
+  TensorView view;
+  view.data = from.data;
+  view.type = static_cast<DType>(from.type);
+  view.rank = from.rank;
+  for (int i = 0; i < from.rank; ++i) {
+    view.shape[i] = from.shape[i];
+    view.stride[i] = from.stride[i];
+  }
+  return view;
+}
+
+AttentionProblem ProblemOf(const BridgeCall& call) {
+  AttentionProblem p;
+  p.batch = call.batch;
+  p.heads = call.heads;
+  p.kv_heads = call.kv_heads;
+  p.query_len = call.query_len;
+  p.key_len = call.key_len;
+  p.head_dim = call.head_dim;
+  p.type = static_cast<DType>(call.type);
+  p.device = Device::kCuda;
+  p.packed = call.packed != 0;
+  p.mask = {call.before, call.after, call.query_offset, call.sinks};
+  return p;
+}
+
+AttentionArgs ArgsOf(const BridgeCall& call, Observation& observation) {
+  AttentionArgs a;
+  a.q = ViewOf(call, kQ);
+  a.k = ViewOf(call, kK);
+  a.v = ViewOf(call, kV);
+  a.out = ViewOf(call, kOut);
+  a.query_lengths = ViewOf(call, kQueryLengths);
+  a.key_lengths = ViewOf(call, kKeyLengths);
+  a.query_starts = ViewOf(call, kQueryStarts);
+  a.key_starts = ViewOf(call, kKeyStarts);
+  a.query_offsets = ViewOf(call, kQueryOffsets);
+  a.gates = ViewOf(call, kGates);
+  a.replacement = ViewOf(call, kReplacement);
+  a.lse = ViewOf(call, kLse);
+  a.ungated = ViewOf(call, kUngated);
+  a.active_heads = {call.active_heads, static_cast<size_t>(call.active_count)};
+  observation.rows.entropy = ViewOf(call, kEntropy);
+  observation.rows.max_probability = ViewOf(call, kMax);
+  observation.rows.argmax = ViewOf(call, kArgmax);
+  observation.rows.distance = ViewOf(call, kDistance);
+  if (observation.rows.entropy) a.observation = &observation;
+  return a;
+}
+
+Context& TheContext() {
+  static Context context({.threads = 1, .implementations = ""});
+  return context;
+}
+
+const AttentionImplementation& Find(const char* name) {
+  return std::strcmp(name, "cuda.sm90") == 0 ? kAttentionCudaSm90
+                                             : kAttentionCudaSm80;
+}
+
+// Runs `run`; null, or what went wrong, valid until the next call.
+template <class Run>
+const char* Caught(Run run) {
+  static std::string text;
+  try {
+    run();
+    return nullptr;
+  } catch (const std::exception& error) {
+    text = error.what();
+    return text.c_str();
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+// Empty, or why the implementation does not take the problem.
+__attribute__((visibility("default"))) const char* BridgeWhyNot(
+    const char* name, const BridgeCall* call) {
+  static std::string reason;
+  reason = Find(name).why_not(ProblemOf(*call));
+  return reason.c_str();
+}
+
+__attribute__((visibility("default"))) const char* BridgeForward(
+    const char* name, const BridgeCall* call) {
+  return Caught([&] {
+    Observation observation;
+    const AttentionArgs args = ArgsOf(*call, observation);
+    Find(name).forward(TheContext(), ProblemOf(*call), args);
+  });
+}
+
+__attribute__((visibility("default"))) const char* BridgeBackward(
+    const char* name, const BridgeCall* call) {
+  return Caught([&] {
+    Observation observation;
+    const AttentionArgs args = ArgsOf(*call, observation);
+    AttentionGrads grads;
+    grads.dout = ViewOf(*call, kDout);
+    grads.dq = ViewOf(*call, kDq);
+    grads.dk = ViewOf(*call, kDk);
+    grads.dv = ViewOf(*call, kDv);
+    grads.dgates = ViewOf(*call, kDgates);
+    grads.received = ViewOf(*call, kReceived);
+    Find(name).backward(TheContext(), ProblemOf(*call), args, grads);
+  });
+}
+
+}  // extern "C"

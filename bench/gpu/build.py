@@ -1,0 +1,55 @@
+"""Builds the CUDA operators and bridge.cc into one shared library with nvcc."""
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CUDA = ROOT / "src/headwise/ops/attention/cuda"
+SM90 = ["-gencode=arch=compute_90a,code=sm_90a"]
+SM80 = ["-gencode=arch=compute_80,code=[sm_80,sm_90]"]
+INSTANCES = [("sm90", "__nv_bfloat16", 64), ("sm90", "__nv_bfloat16", 128),
+             ("sm90", "__half", 64), ("sm90", "__half", 128),
+             ("sm80", "__nv_bfloat16", 64), ("sm80", "__nv_bfloat16", 128),
+             ("sm80", "__nv_bfloat16", 256), ("sm80", "__half", 64),
+             ("sm80", "__half", 128)]
+HOST = ["src/headwise/base/error.cc", "src/headwise/tensor/tensor.cc",
+        "src/headwise/backend/context.cc",
+        "src/headwise/backend/cpu/thread_pool.cc",
+        "src/headwise/backend/cpu/workspace.cc",
+        "src/headwise/backend/cuda/device.cc",
+        "src/headwise/ops/attention/cuda/arguments.cc",
+        "src/headwise/ops/attention/cuda/sm80.cc",
+        "src/headwise/ops/attention/cuda/sm90.cc", "bench/gpu/bridge.cc"]
+
+
+def build(folder):
+    """The library's path; raises with the compiler's words."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    common = ["nvcc", "-std=c++20", "-O3", "-Xcompiler=-fPIC", "-lineinfo",
+              "-DHEADWISE_BUILDING", f"-I{ROOT / 'include'}",
+              f"-I{ROOT / 'src'}", "-c"]
+    jobs, objects = [], []
+    for path, element, dim in INSTANCES:
+        text = (CUDA / path / "instance.cu.in").read_text(encoding="utf-8")
+        text = text.replace("@HEADWISE_TYPE@", element)
+        text = text.replace("@HEADWISE_DIM@", str(dim))
+        source = folder / f"{path}_{element.strip('_')}_{dim}.cu"
+        source.write_text(text, encoding="utf-8")
+        jobs.append((source, SM90 if path == "sm90" else SM80))
+    jobs += [(ROOT / source, []) for source in HOST]
+
+    def compile_one(job):
+        source, flags = job
+        target = folder / (source.stem + ".o")
+        subprocess.run(common + flags + ["-o", str(target), str(source)],
+                       check=True, capture_output=True, text=True)
+        return str(target)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(compile_one, jobs))
+    library = folder / "libheadwise_gpu.so"
+    subprocess.run(["nvcc", "-shared", "-o", str(library), *objects],
+                   check=True, capture_output=True, text=True)
+    return library

@@ -1,0 +1,81 @@
+"""Calls of the CUDA operators on PyTorch tensors, through bridge.cc."""
+import ctypes as c
+
+import torch
+
+FAR = 2**63 - 1
+TYPES = {torch.float32: 0, torch.bfloat16: 2, torch.float16: 3,
+         torch.int32: 4}
+NAMES = ["q", "k", "v", "out", "query_lengths", "key_lengths", "query_starts",
+         "key_starts", "query_offsets", "gates", "replacement", "lse",
+         "ungated", "entropy", "max", "argmax", "distance", "dout", "dq", "dk",
+         "dv", "dgates", "received"]
+
+
+class View(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("type", c.c_int32),
+                ("rank", c.c_int32), ("shape", c.c_int64 * 4),
+                ("stride", c.c_int64 * 4)]
+
+    def __init__(self, tensor=None):
+        super().__init__()
+        if tensor is not None:
+            self.data = tensor.data_ptr()
+            self.type = TYPES[tensor.dtype]
+            self.rank = tensor.dim()
+            self.shape[:tensor.dim()] = tensor.shape
+            self.stride[:tensor.dim()] = tensor.stride()
+
+
+class Call(c.Structure):
+    _fields_ = [(n, c.c_int64) for n in
+                ("batch", "heads", "kv_heads", "query_len", "key_len",
+                 "head_dim")] + [
+        ("type", c.c_int32), ("packed", c.c_int32)] + [
+        (n, c.c_int64) for n in ("before", "after", "query_offset", "sinks")
+    ] + [("active_heads", c.POINTER(c.c_int32)), ("active_count", c.c_int64),
+         ("views", View * len(NAMES))]
+
+
+class Operators:
+    """The built library."""
+
+    def __init__(self, path):
+        self._library = c.CDLL(str(path))
+        for name in ("BridgeWhyNot", "BridgeForward", "BridgeBackward"):
+            getattr(self._library, name).restype = c.c_char_p
+
+    def make(self, tensors, mask=(FAR, FAR, 0, 0), active=None, lengths=None):
+        """A call; mask: before, after, offset, sinks. lengths: of packed
+        sequences, (count, longest query, longest key)."""
+        q, k = tensors["q"], tensors["k"]
+        call = Call()
+        call.batch, call.query_len, call.heads, call.head_dim = q.shape
+        call.key_len, call.kv_heads = k.shape[1], k.shape[2]
+        if lengths is not None:
+            call.packed = 1
+            call.batch, call.query_len, call.key_len = lengths
+        call.type = TYPES[q.dtype]
+        call.before, call.after, call.query_offset, call.sinks = mask
+        if active is not None:
+            call.active_heads = (c.c_int32 * len(active))(*active)
+            call.active_count = len(active)
+        for i, name in enumerate(NAMES):
+            call.views[i] = View(tensors.get(name))
+        call.keep = tensors
+        return call
+
+    def why_not(self, name, call):
+        return self._library.BridgeWhyNot(name.encode(),
+                                          c.byref(call)).decode()
+
+    def _run(self, function, name, call):
+        problem = function(name, c.byref(call))
+        if problem:
+            raise RuntimeError(problem.decode())
+
+    def forward(self, name, call):
+        self._run(self._library.BridgeForward, name.encode(), call)
+
+    def backward(self, name, call):
+        self._run(self._library.BridgeBackward, name.encode(), call)

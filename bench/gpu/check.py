@@ -1,0 +1,171 @@
+"""Holds the CUDA operators to the float64 reference on random problems.
+
+Outputs are poisoned before each run, inputs are fresh; tolerances are those of
+ops/attention: values 1e-2 of the largest |v|, statistics 1e-2 of max(1, |ref|),
+gradients 2e-2 of the largest |reference|.
+"""
+import random
+
+import torch
+
+from calls import FAR
+from reference import attention
+
+ROWS = ("lse", "entropy", "max", "distance")
+
+
+def random_problem(seed, head_dims, types):
+    rng = random.Random(seed)
+    kv_heads = rng.choice([1, 2, 3])
+    heads = kv_heads * rng.choice([1, 1, 2, 4])
+    batch = rng.choice([1, 2, 3])
+    m = rng.choice([1, 17, 64, 100, 128, 200, 320, 513])
+    n = rng.choice([1, 5, 64, 128, 129, 200, 384, 700])
+    d = rng.choice(head_dims)
+    offset = rng.choice([0, 0, n - m, 37, -20])
+    mask = rng.choice([(FAR, FAR, 0, 0), (FAR, 0, offset, 0),
+                       (rng.choice([0, 10, 130, 300]), 0, offset, 0),
+                       (rng.choice([10, 130]), 0, offset,
+                        rng.choice([1, 4, 150])),
+                       (rng.choice([3, 150]), rng.choice([2, 140]), offset, 0)])
+    gen = torch.Generator(device="cuda").manual_seed(seed)
+    element = rng.choice(types)
+
+    def normal(*shape, dtype=element, scale=1.0):
+        x = torch.randn(*shape, device="cuda", generator=gen) * scale
+        return x.to(dtype)
+
+    # Large scales make scores jump far beyond what came before them.
+    scale = rng.choice([0.3, 1, 1, 4, 40])
+    r = {"mask": mask, "q": normal(batch, m, heads, d, scale=scale),
+         "k": normal(batch, n, kv_heads, d), "v": normal(batch, n, kv_heads, d),
+         "dout": normal(batch, m, heads, d), "scale": scale}
+
+    def lengths(most):
+        return torch.randint(0, most + 1, (batch,), device="cuda",
+                             dtype=torch.int32, generator=gen)
+
+    if rng.random() < 0.3:
+        r["query_lengths"] = lengths(m)
+    if rng.random() < 0.3:
+        r["key_lengths"] = lengths(n)
+    if rng.random() < 0.2:
+        r["query_offsets"] = lengths(n)
+    if rng.random() < 0.4:
+        r["gates"] = torch.rand(batch, m, heads, device="cuda", generator=gen)
+        if rng.random() < 0.5:
+            r["replacement"] = normal(batch, m, heads, d, dtype=torch.float32)
+    if heads > 1 and rng.random() < 0.3:
+        r["active"] = sorted(rng.sample(range(heads), heads - 1))
+    return r
+
+
+def poisoned(r, statistics):
+    batch, m, heads, d = r["q"].shape
+    n = r["k"].shape[1]
+    nan = float("nan")
+    t = {name: r[name] for name in r if name not in ("mask", "active", "scale")}
+    t["out"] = torch.full_like(r["q"], nan)
+    t["lse"] = torch.full((batch, heads, m), nan, device="cuda")
+    if "gates" in r:
+        t["ungated"] = torch.full_like(r["q"], nan)
+    if statistics:
+        for name in ROWS[1:]:
+            t[name] = torch.full_like(t["lse"], nan)
+        t["argmax"] = torch.full((batch, heads, m), -7, device="cuda",
+                                 dtype=torch.int32)
+    for name, like in (("dq", "q"), ("dk", "k"), ("dv", "v")):
+        t[name] = torch.full_like(r[like], nan)
+    t["dgates"] = torch.full((batch, m, heads), nan, device="cuda")
+    t["received"] = torch.full((batch, heads, n), nan, device="cuda")
+    return t
+
+
+class Verdict:
+    def __init__(self):
+        self.worst, self.wrong = {}, []
+
+    def hold(self, name, found, truth, tolerance):
+        error = (found.double() - truth).abs() / tolerance
+        error = torch.where(torch.isnan(error), float("inf"), error)
+        worst = error.max().item() if error.numel() else 0.0
+        self.worst[name] = max(self.worst.get(name, 0.0), worst)
+        if not worst <= 1:
+            self.wrong.append(f"{name} {worst:.3g}x")
+
+
+def judge(verdict, r, t, ref, statistics, backward):
+    heads = r.get("active", list(range(r["q"].shape[2])))
+    sized = max(1.0, *(r[n].abs().max().item() for n in ("v", "replacement")
+                       if n in r))
+    for name in ("out", "ungated"):
+        if name in t:
+            verdict.hold(name, t[name][:, :, heads], ref[name][:, :, heads],
+                         1e-2 * sized)
+    truth = ref["lse"][:, heads]
+    dead = torch.isinf(truth)
+    found = t["lse"][:, heads]
+    if not torch.equal(torch.isinf(found) & (found < 0), dead):
+        verdict.wrong.append("lse of unseen rows")
+    verdict.hold("lse", torch.where(dead, 0, found),
+                 torch.where(dead, 0, truth),
+                 1e-2 * truth.abs().nan_to_num(posinf=1).clamp_min(1))
+    if statistics:
+        for name in ROWS[1:]:
+            truth = ref[name][:, heads]
+            verdict.hold(name, t[name][:, heads], truth,
+                         1e-2 * truth.abs().clamp_min(1))
+        key = t["argmax"][:, heads].long()
+        seen = ref["seen"][:, heads]
+        if not torch.equal(key >= 0, seen):
+            verdict.wrong.append("argmax of unseen rows")
+        mass = torch.gather(ref["a"][:, heads], -1,
+                            key.clamp_min(0)[..., None])[..., 0]
+        verdict.hold("argmax", torch.where(seen, mass, 0.0),
+                     torch.where(seen, ref["max"][:, heads], 0.0), 1e-3)
+    if "active" in r:
+        rest = [h for h in range(r["q"].shape[2]) if h not in heads]
+        if not torch.isnan(t["out"][:, :, rest].float()).all():
+            verdict.wrong.append("an inactive head's output was touched")
+    if backward:
+        for name in ("dq", "dgates"):
+            truth = ref[name][:, :, heads]
+            size = max(1e-2, truth.abs().max().item()) if truth.numel() else 1
+            verdict.hold(name, t[name][:, :, heads], truth, 2e-2 * size)
+        for name in ("dk", "dv"):
+            size = max(1e-2, ref[name].abs().max().item())
+            verdict.hold(name, t[name], ref[name], 2e-2 * size)
+        truth = ref["received"][:, heads]
+        verdict.hold("received", t["received"][:, heads], truth,
+                     1e-2 * truth.abs().clamp_min(1))
+
+
+def check(operators, name, count, head_dims, types, first_seed=0):
+    """Whether all problems agree; prints the worst error of each result as a
+    part of its tolerance."""
+    verdict, failed, backwards = Verdict(), 0, 0
+    for seed in range(first_seed, first_seed + count):
+        r = random_problem(seed, head_dims, types)
+        statistics = seed % 3 != 0
+        t = poisoned(r, statistics)
+        call = operators.make(t, r["mask"], r.get("active"))
+        operators.forward(name, call)
+        # Gradients through scores of hundreds are rounding: not compared.
+        backward = name == "cuda.sm80" and r["scale"] <= 4
+        if backward:
+            operators.backward(name, call)
+            backwards += 1
+        torch.cuda.synchronize()
+        verdict.wrong = []
+        judge(verdict, r, t, attention(r), statistics, backward)
+        if verdict.wrong:
+            failed += 1
+            if failed <= 8:
+                what = {n: list(x.shape) if torch.is_tensor(x) else x
+                        for n, x in r.items()}
+                print(f"FAILED {name} seed {seed}: {verdict.wrong} {what}",
+                      flush=True)
+    worst = " ".join(f"{n} {w:.2f}" for n, w in verdict.worst.items())
+    print(f"{name}: {count - failed} of {count} problems agree "
+          f"({backwards} with gradients); worst: {worst}", flush=True)
+    return failed == 0

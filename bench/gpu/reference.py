@@ -1,0 +1,74 @@
+"""Attention, its statistics and gradients in float64, by the definition."""
+import math
+
+import torch
+
+
+def visible(r):
+    """[B, M, N]: who sees whom; and positions [B, M, 1]."""
+    q, k = r["q"], r["k"]
+    before, after, offset, sinks = r["mask"]
+    i = torch.arange(q.shape[1], device="cuda")
+    j = torch.arange(k.shape[1], device="cuda")[None, None]
+    offsets = r.get("query_offsets")
+    if offsets is None:
+        offsets = torch.full((q.shape[0],), offset, device="cuda")
+    p = (i[None] + offsets[:, None])[:, :, None]
+    seen = (j - p <= after) & ((p - j <= before) | (j < sinks))
+    if r.get("key_lengths") is not None:
+        seen = seen & (j < r["key_lengths"][:, None, None])
+    if r.get("query_lengths") is not None:
+        seen = seen & (i[None, :, None] < r["query_lengths"][:, None, None])
+    return seen, p
+
+
+def attention(r):
+    """Everything the operators return, as a dict of float64 tensors."""
+    q, k, v = (r[n].double().permute(0, 2, 1, 3) for n in "qkv")
+    group = q.shape[1] // k.shape[1]
+    q.requires_grad_()
+    k.requires_grad_()
+    v.requires_grad_()
+    scale = 1 / math.sqrt(q.shape[-1])
+    z = q @ k.repeat_interleave(group, 1).transpose(-1, -2) * scale
+    seen, p = visible(r)
+    seen = seen[:, None].expand_as(z)
+    z = z.masked_fill(~seen, -math.inf)
+    lse = torch.logsumexp(z, -1)
+    a = torch.where(seen, torch.exp(z - lse.detach()[..., None]), 0.0)
+    norm = a.sum(-1, keepdim=True)
+    a = a / torch.where(norm > 0, norm, 1.0)
+    o = (a @ v.repeat_interleave(group, 1)).permute(0, 2, 1, 3)
+    gates = r.get("gates")
+    gates = (torch.ones(o.shape[:3], device="cuda") if gates is None
+             else gates).double().requires_grad_()
+    mu = r.get("replacement")
+    counts = torch.ones_like(gates)
+    if r.get("query_lengths") is not None:
+        i = torch.arange(o.shape[1], device="cuda")
+        counts = (i[None] < r["query_lengths"][:, None]).double()[
+            ..., None].expand_as(gates)
+    out = gates[..., None] * o
+    if mu is not None:
+        out = out + (1 - gates[..., None]) * mu.double()
+    out = out * counts[..., None]
+    found = {"out": out, "ungated": o, "lse": lse,
+             "seen": seen.any(-1), "a": a}
+    with torch.no_grad():
+        logs = torch.where(a > 0, a.clamp_min(1e-300).log(), 0.0)
+        found["entropy"] = -(a * logs).sum(-1)
+        found["max"] = a.amax(-1)
+        j = torch.arange(a.shape[-1], device="cuda")
+        found["distance"] = (a * (p - j).abs()[:, None]).sum(-1)
+        found["received"] = a.sum(-2)
+    if r.get("dout") is not None:
+        active = r.get("active")
+        dout = r["dout"].double()
+        if active is not None:
+            keep = torch.zeros(out.shape[2], device="cuda")
+            keep[active] = 1
+            dout = dout * keep[None, None, :, None]
+        dq, dk, dv, dg = torch.autograd.grad(out, (q, k, v, gates), dout)
+        found.update(dq=dq.permute(0, 2, 1, 3), dk=dk.permute(0, 2, 1, 3),
+                     dv=dv.permute(0, 2, 1, 3), dgates=dg)
+    return {n: t.detach() for n, t in found.items()}

@@ -1,0 +1,113 @@
+"""Times the CUDA operators beside PyTorch's attention."""
+import statistics
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from calls import FAR
+
+TOKENS, WIDTH = 16384, 2048
+PEERS = {"flash": SDPBackend.FLASH_ATTENTION,
+         "cudnn": SDPBackend.CUDNN_ATTENTION,
+         "efficient": SDPBackend.EFFICIENT_ATTENTION}
+
+
+def median_ms(run, repeats):
+    for _ in range(3):
+        run()
+    marks = [(torch.cuda.Event(enable_timing=True),
+              torch.cuda.Event(enable_timing=True)) for _ in range(repeats)]
+    for begin, end in marks:
+        begin.record()
+        run()
+        end.record()
+    torch.cuda.synchronize()
+    return statistics.median(b.elapsed_time(e) for b, e in marks)
+
+
+def tensors(d, n):
+    batch, heads = max(1, TOKENS // n), WIDTH // d
+    t = {name: torch.randn(batch, n, heads, d, device="cuda",
+                           dtype=torch.bfloat16)
+         for name in ("q", "k", "v", "dout")}
+    for name in ("out", "dq", "dk", "dv"):
+        t[name] = torch.empty_like(t["q"])
+    for name in ("lse", "entropy", "max", "distance"):
+        t[name] = torch.empty(batch, heads, n, device="cuda")
+    t["argmax"] = torch.empty(batch, heads, n, device="cuda",
+                              dtype=torch.int32)
+    t["dgates"] = torch.empty(batch, n, heads, device="cuda")
+    return t
+
+
+def plain(t):
+    return {n: x for n, x in t.items()
+            if n not in ("entropy", "max", "distance", "argmax")}
+
+
+def ours(operators, t, causal, backward):
+    """Name → function to time."""
+    mask = (FAR, 0, 0, 0) if causal else (FAR, FAR, 0, 0)
+    core, bare = operators.make(t, mask), operators.make(plain(t), mask)
+    if backward:
+        operators.forward("cuda.sm90", core)
+        return {"sm80 backward":
+                lambda: operators.backward("cuda.sm80", core)}
+    return {"sm90 core": lambda: operators.forward("cuda.sm90", core),
+            "sm90": lambda: operators.forward("cuda.sm90", bare),
+            "sm80 core": lambda: operators.forward("cuda.sm80", core)}
+
+
+def peers(t, causal, backward):
+    q, k, v, dout = (t[n].transpose(1, 2).contiguous()
+                     for n in ("q", "k", "v", "dout"))
+
+    def call():
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    runs = {}
+    for name, backend in PEERS.items():
+        if not backward:
+            def forward(backend=backend):
+                with sdpa_kernel(backend):
+                    call()
+            runs[name] = forward
+            continue
+        for x in (q, k, v):
+            x.requires_grad_()
+        with sdpa_kernel(backend):
+            out = call()
+        runs[name + " backward"] = lambda out=out: torch.autograd.grad(
+            out, (q, k, v), dout, retain_graph=True)
+    return runs
+
+
+def measure(operators, sizes, repeats, backward=False):
+    """Rows of results; prints a table in TFLOP/s."""
+    rows = []
+    for d in (64, 128):
+        head = None
+        for n in sizes:
+            t = tensors(d, n)
+            for causal in (False, True):
+                runs = {**peers(t, causal, backward),
+                        **ours(operators, t, causal, backward)}
+                if head is None:
+                    head = list(runs)
+                    print(f"d {d}, bf16, {TOKENS} tokens, TFLOP/s: "
+                          + " | ".join(head), flush=True)
+                flops = (4 * TOKENS * WIDTH * n * (2.5 if backward else 1)
+                         * (0.5 if causal else 1))
+                if n > TOKENS:
+                    flops *= n / TOKENS
+                line = []
+                for name, run in runs.items():
+                    ms = median_ms(run, repeats)
+                    line.append(flops / ms / 1e9)
+                    rows.append({"implementation": name, "head_dim": d,
+                                 "length": n, "causal": causal, "ms": ms,
+                                 "tflops": line[-1]})
+                print(f"  n {n:6d} {'causal' if causal else 'full  '} "
+                      + " ".join(f"{x:8.0f}" for x in line), flush=True)
+    return rows

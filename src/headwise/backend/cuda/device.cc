@@ -1,0 +1,74 @@
+// Errors, memory and properties of the CUDA device. Door: device.h.
+#include "headwise/backend/cuda/device.h"
+
+#include <string>
+#include <utility>
+
+#include "headwise/error.h"
+
+namespace headwise {
+
+void CheckCuda(cudaError_t status, const char* where) {
+  if (status == cudaSuccess) return;
+  const ErrorCode code = status == cudaErrorMemoryAllocation
+                             ? ErrorCode::kOutOfMemory
+                             : ErrorCode::kInternal;
+  throw Error(code, {where, "a CUDA call to succeed",
+                     std::string(cudaGetErrorName(status)) + ", " +
+                         cudaGetErrorString(status),
+                     ""});
+}
+
+std::optional<CudaChip> CurrentChip() {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return std::nullopt;
+  const auto read = [&](cudaDeviceAttr attribute) {
+    int value = 0;
+    return cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess
+               ? value
+               : 0;
+  };
+  CudaChip chip;
+  chip.major = read(cudaDevAttrComputeCapabilityMajor);
+  chip.minor = read(cudaDevAttrComputeCapabilityMinor);
+  chip.processors = read(cudaDevAttrMultiProcessorCount);
+  chip.cache_bytes = read(cudaDevAttrL2CacheSize);
+  if (chip.major == 0) return std::nullopt;
+  return chip;
+}
+
+DeviceBuffer::DeviceBuffer(size_t bytes, cudaStream_t stream)
+    : stream_(stream) {
+  CheckCuda(cudaMallocAsync(&data_, bytes, stream), "cudaMallocAsync");
+}
+
+DeviceBuffer::DeviceBuffer(const void* host, size_t bytes, cudaStream_t stream)
+    : DeviceBuffer(bytes, stream) {
+  CheckCuda(cudaMemcpyAsync(data_, host, bytes, cudaMemcpyHostToDevice, stream),
+            "cudaMemcpyAsync");
+}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), stream_(other.stream_) {}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(stream_, other.stream_);
+  return *this;
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ != nullptr) cudaFreeAsync(data_, stream_);
+}
+
+CudaState& StateOf(Context& context) {
+  if (!context.accelerator()) {
+    auto state = std::make_shared<CudaState>();
+    const int zeros[2] = {0, 0};
+    state->counters = DeviceBuffer(zeros, sizeof(zeros), StreamOf(context));
+    context.accelerator() = std::move(state);
+  }
+  return *static_cast<CudaState*>(context.accelerator().get());
+}
+
+}  // namespace headwise

@@ -1,0 +1,220 @@
+// Fills the kernels' parameters. Door: arguments.h.
+#include "headwise/ops/attention/cuda/arguments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "headwise/error.h"
+#include "headwise/ops/attention/geometry.h"
+
+namespace headwise::attention_cuda {
+namespace {
+
+[[noreturn]] void ThrowUnsupported(const char* expected, std::string found,
+                                   const char* hint) {
+  throw Error(ErrorCode::kUnsupported,
+              {"attention cuda", expected, std::move(found), hint});
+}
+
+int Clamped(int64_t reach) {
+  return static_cast<int>(std::clamp<int64_t>(reach, -kFar, kFar));
+}
+
+// Copies and stores move 16 bytes at a time.
+template <typename View>
+Strided RowsView(const char* name, const View& view) {
+  if (!view) return {};
+  Strided result;
+  result.data = const_cast<void*>(static_cast<const void*>(view.data));
+  result.batch = view.stride[0];
+  result.row = view.stride[1];
+  result.head = view.stride[2];
+  const bool aligned = reinterpret_cast<uintptr_t>(view.data) % 16 == 0 &&
+                       (result.batch | result.row | result.head) % 8 == 0;
+  if (!aligned) {
+    ThrowUnsupported("16-byte aligned rows", name,
+                     "strides must be multiples of 8 elements");
+  }
+  return result;
+}
+
+template <typename View>
+RowResult ResultView(const char* name, const View& view) {
+  if (!view) return {};
+  if (view.stride[2] != 1 && view.shape[2] > 1) {
+    ThrowUnsupported("dense rows", name, "the last stride must be 1");
+  }
+  return {const_cast<void*>(static_cast<const void*>(view.data)),
+          view.stride[0], view.stride[1]};
+}
+
+const int32_t* Indices(const char* name, const ConstTensorView& view) {
+  if (view && view.stride[0] != 1 && view.shape[0] > 1) {
+    ThrowUnsupported("dense indices", name, "the stride must be 1");
+  }
+  return static_cast<const int32_t*>(view.data);
+}
+
+bool Any(const SummedStatistics& s) {
+  return s.sums || s.histogram || s.feature_mass || s.label_mass;
+}
+
+void FillStatistics(const Observation* observation, ForwardParams& p) {
+  if (observation == nullptr) return;
+  const RowStatistics& rows = observation->rows;
+  const bool more = rows.varentropy || rows.sum_squares || rows.kept_max ||
+                    rows.kept_argmax || rows.histogram || rows.feature_mass ||
+                    rows.label_mass || Any(observation->summed);
+  if (more || observation->statistics == Statistics::kFull) {
+    ThrowUnsupported("core row statistics", "an observation beyond them",
+                     "ask for entropy, maximum, argmax and distance per row");
+  }
+  p.entropy = ResultView("entropy", rows.entropy);
+  p.max_probability = ResultView("max_probability", rows.max_probability);
+  p.argmax = ResultView("argmax", rows.argmax);
+  p.distance = ResultView("distance", rows.distance);
+}
+
+void FillGates(const AttentionArgs& args, ForwardParams& p) {
+  if (!args.gates) return;
+  p.gates = args.gates.As<float>();
+  p.gate_batch = args.gates.stride[0];
+  p.gate_row = args.gates.stride[1];
+  p.gate_head = args.gates.stride[2];
+  if (!args.replacement) return;
+  if (args.replacement.stride[3] != 1) {
+    ThrowUnsupported("dense replacement rows", "another last stride", "");
+  }
+  p.replacement = args.replacement.As<float>();
+  p.replacement_batch = args.replacement.stride[0];
+  p.replacement_row = args.replacement.stride[1];
+  p.replacement_head = args.replacement.stride[2];
+}
+
+// Everything but outputs.
+ForwardParams Inputs(const AttentionProblem& problem, const AttentionArgs& args,
+                     int block, size_t cache_bytes) {
+  ForwardParams p;
+  p.query_len = static_cast<int>(problem.query_len);
+  p.key_len = static_cast<int>(problem.key_len);
+  p.head_dim = static_cast<int>(problem.head_dim);
+  p.value_dim = static_cast<int>(ValueDim(problem));
+  p.queries_per_kv = static_cast<int>(problem.heads / problem.kv_heads);
+  p.query_offset = Clamped(problem.mask.query_offset);
+  p.packed = problem.packed;
+  p.scale_log2 = static_cast<float>(Scale(problem) * std::numbers::log2e);
+  p.band = {Clamped(problem.mask.before), Clamped(problem.mask.after),
+            Clamped(problem.mask.sinks)};
+  const int64_t kv_bytes =
+      problem.key_len * (problem.head_dim + ValueDim(problem)) * 2;
+  p.order.blocks = CeilDiv(p.query_len, block);
+  p.order.heads = static_cast<int>(
+      args.active_heads.empty() ? problem.heads : args.active_heads.size());
+  p.order.sequences = static_cast<int>(problem.batch);
+  // Half of the cache: queries and outputs pass through it too.
+  p.order.section = SectionPairs(kv_bytes, p.queries_per_kv, cache_bytes / 2);
+  p.q = RowsView("q", args.q);
+  p.k = RowsView("k", args.k);
+  p.v = RowsView("v", args.v);
+  p.query_lengths = Indices("query_lengths", args.query_lengths);
+  p.key_lengths = Indices("key_lengths", args.key_lengths);
+  p.query_starts = Indices("query_starts", args.query_starts);
+  p.key_starts = Indices("key_starts", args.key_starts);
+  p.query_offsets = Indices("query_offsets", args.query_offsets);
+  p.lse = ResultView("lse", args.lse);
+  FillGates(args, p);
+  return p;
+}
+
+DeviceBuffer ActiveHeads(const AttentionArgs& args, cudaStream_t stream,
+                         ForwardParams& p) {
+  if (args.active_heads.empty()) return {};
+  DeviceBuffer heads(args.active_heads.data(), args.active_heads.size_bytes(),
+                     stream);
+  p.active_heads = heads.As<int32_t>();
+  return heads;
+}
+
+}  // namespace
+
+std::string WhyNotAny(const AttentionProblem& problem) {
+  if (problem.device != Device::kCuda) return "runs on CUDA devices only";
+  if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
+    return "takes bf16 and f16 only";
+  }
+  if (problem.bias != AttentionBias::kNone) return "has no biases";
+  if (problem.soft_cap != 0) return "has no soft cap";
+  if (Scale(problem) <= 0) return "needs a positive scale";
+  if (ValueDim(problem) != problem.head_dim) {
+    return "needs value_dim equal to head_dim";
+  }
+  if (std::max(problem.query_len, problem.key_len) >= kFar) {
+    return "takes fewer than 2^29 positions";
+  }
+  if (!CurrentChip()) return "finds no CUDA device";
+  return "";
+}
+
+ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
+                        const AttentionArgs& args, int block) {
+  ForwardCall call;
+  call.params = Inputs(problem, args, block, CurrentChip()->cache_bytes);
+  ForwardParams& p = call.params;
+  p.out = RowsView("out", args.out);
+  p.ungated = RowsView("ungated", args.ungated);
+  FillStatistics(args.observation, p);
+  call.statistics = p.entropy.data != nullptr ||
+                    p.max_probability.data != nullptr ||
+                    p.argmax.data != nullptr || p.distance.data != nullptr;
+  call.active_heads = ActiveHeads(args, StreamOf(context), p);
+  p.counters = StateOf(context).counters.As<int>();
+  return call;
+}
+
+BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
+                          const AttentionArgs& args,
+                          const AttentionGrads& grads, int block) {
+  if (grads.dentropy) {
+    ThrowUnsupported("no entropy gradient", "dentropy", "");
+  }
+  const cudaStream_t stream = StreamOf(context);
+  BackwardCall call;
+  BackwardParams& p = call.params;
+  p.forward = Inputs(problem, args, block, CurrentChip()->cache_bytes);
+  call.active_heads = ActiveHeads(args, stream, p.forward);
+  if (!args.active_heads.empty()) {
+    std::vector<uint8_t> is_active(problem.heads, 0);
+    for (const int32_t head : args.active_heads) is_active[head] = 1;
+    call.is_active = DeviceBuffer(is_active.data(), is_active.size(), stream);
+    p.is_active = call.is_active.As<uint8_t>();
+  }
+  p.o = args.ungated ? RowsView("ungated", args.ungated)
+                     : RowsView("out", args.out);
+  p.dout = RowsView("dout", grads.dout);
+  p.dq = RowsView("dq", grads.dq);
+  p.dk = RowsView("dk", grads.dk);
+  p.dv = RowsView("dv", grads.dv);
+  p.received = ResultView("received", grads.received);
+  if (grads.dgates) {
+    p.dgates = grads.dgates.As<float>();
+    p.dgate_batch = grads.dgates.stride[0];
+    p.dgate_row = grads.dgates.stride[1];
+    p.dgate_head = grads.dgates.stride[2];
+  }
+  const ViewSizes sizes = SizesOf(problem, args);
+  p.delta_head = sizes.queries;
+  p.delta_batch = sizes.queries * problem.heads;
+  call.delta = DeviceBuffer(
+      std::max<int64_t>(1, p.delta_batch * sizes.batch) * sizeof(float),
+      stream);
+  p.delta = call.delta.As<float>();
+  p.kv_heads = static_cast<int>(problem.kv_heads);
+  p.sequences = static_cast<int>(problem.batch);
+  p.scale = static_cast<float>(Scale(problem));
+  p.is_half = problem.type == DType::kF16;
+  return call;
+}
+
+}  // namespace headwise::attention_cuda

@@ -1,0 +1,43 @@
+// One block of queries of one head: what a kernel's block works on.
+#pragma once
+
+#include "headwise/ops/attention/cuda/params.h"
+
+namespace headwise::attention_cuda {
+
+struct Task {
+  int count;  // key tiles to visit; −1: no task
+  int sequence, head, first_query;
+  Extent extent;
+  KeyWalk walk;
+};
+
+// The index-th task, its blocks of block_m queries and tiles of tile_n keys.
+__device__ inline Task MakeTask(const ForwardParams& p, int index, int block_m,
+                                int tile_n) {
+  Task t;
+  t.count = -1;
+  if (index >= p.order.count()) return t;
+  const WorkItem item = p.order.At(index);
+  t.sequence = item.sequence;
+  t.extent = ExtentOf(p, item.sequence);
+  t.head = p.active_heads != nullptr ? p.active_heads[item.head] : item.head;
+  t.first_query = item.block * block_m;
+  const int last = Min(t.extent.query_len, t.first_query + block_m) - 1;
+  if (last >= t.first_query) {
+    t.walk = WalkKeys(p.band, t.first_query + t.extent.offset,
+                      last + t.extent.offset, t.extent.key_len, tile_n);
+  }
+  t.count = t.walk.count();
+  return t;
+}
+
+// Row 0 of a sequence and head in a [B, position, head, dim] view.
+template <class T>
+__device__ inline T* RowsOf(const Strided& view, bool packed, int sequence,
+                            int start, int head) {
+  return static_cast<T*>(view.data) + (packed ? 0 : sequence * view.batch) +
+         start * view.row + head * view.head;
+}
+
+}  // namespace headwise::attention_cuda

@@ -1,0 +1,107 @@
+// What the CUDA attention kernels are told, as plain data: pointers, strides
+// in elements, sizes. Filled by launch.cc from AttentionProblem and
+// AttentionArgs.
+#pragma once
+
+#include <cstdint>
+
+#include "headwise/ops/attention/cuda/schedule.h"
+
+namespace headwise::attention_cuda {
+
+// [B, position, head, dim], the last dense.
+struct Strided {
+  void* data = nullptr;
+  int64_t batch = 0;
+  int64_t row = 0;
+  int64_t head = 0;
+};
+
+// [B, H, M], the last dense.
+struct RowResult {
+  void* data = nullptr;
+  int64_t batch = 0;
+  int64_t head = 0;
+};
+
+struct ForwardParams {
+  int query_len = 0;  // packed: the longest sequence's
+  int key_len = 0;
+  int head_dim = 0;
+  int value_dim = 0;
+  int queries_per_kv = 1;
+  int query_offset = 0;
+  bool packed = false;
+  float scale_log2 = 0;  // scale · log2 e
+  Band band;
+  WorkOrder order;
+
+  Strided q, k, v;
+  Strided out;      // [B, M, H, E]
+  Strided ungated;  // [B, M, H, E], may be null
+
+  // Per sequence, each may be null.
+  const int32_t* query_lengths = nullptr;  // [B]
+  const int32_t* key_lengths = nullptr;    // [B]
+  const int32_t* query_starts = nullptr;   // [B + 1]
+  const int32_t* key_starts = nullptr;     // [B + 1]
+  const int32_t* query_offsets = nullptr;  // [B]
+  const int32_t* active_heads = nullptr;   // [order.heads]
+
+  // Gates [B, M, H] and replacement [B, M, H, E], f32, strides may be 0.
+  const float* gates = nullptr;
+  int64_t gate_batch = 0, gate_row = 0, gate_head = 0;
+  const float* replacement = nullptr;
+  int64_t replacement_batch = 0, replacement_row = 0, replacement_head = 0;
+
+  // f32 (argmax: i32), each may be null.
+  RowResult lse, entropy, max_probability, argmax, distance;
+
+  // Two zeros in device memory: the next work item, and the blocks that have
+  // finished. The last block zeroes them again.
+  int* counters = nullptr;
+};
+
+// The backward pass reads what the forward pass was given and left.
+struct BackwardParams {
+  ForwardParams forward;   // order: of query blocks; lse is read
+  Strided o;               // [B, M, H, E] before the gate
+  Strided dout;            // [B, M, H, E]
+  Strided dq, dk, dv;      // as q, k, v; each may be null
+  float* delta = nullptr;  // [B, H, M] scratch: g · ⟨dout, O⟩
+  int64_t delta_batch = 0, delta_head = 0;
+  // ∂L/∂g [B, M, H] f32, may be null.
+  float* dgates = nullptr;
+  int64_t dgate_batch = 0, dgate_row = 0, dgate_head = 0;
+  RowResult received;                  // [B, H, N] f32, may be null
+  const uint8_t* is_active = nullptr;  // [H]; null: all
+  int kv_heads = 1;
+  int sequences = 1;
+  float scale = 0;
+  bool is_half = false;  // f16, else bf16
+};
+
+// The part of a problem that one block of queries sees.
+struct Extent {
+  int query_start = 0;  // row of the sequence's first query
+  int key_start = 0;
+  int query_len = 0;
+  int key_len = 0;
+  int offset = 0;  // position of the first query
+};
+
+HEADWISE_HD Extent ExtentOf(const ForwardParams& p, int sequence) {
+  Extent e{0, 0, p.query_len, p.key_len, p.query_offset};
+  if (p.packed) {
+    e.query_start = p.query_starts[sequence];
+    e.key_start = p.key_starts[sequence];
+    e.query_len = p.query_starts[sequence + 1] - e.query_start;
+    e.key_len = p.key_starts[sequence + 1] - e.key_start;
+  }
+  if (p.query_lengths != nullptr) e.query_len = p.query_lengths[sequence];
+  if (p.key_lengths != nullptr) e.key_len = p.key_lengths[sequence];
+  if (p.query_offsets != nullptr) e.offset = p.query_offsets[sequence];
+  return e;
+}
+
+}  // namespace headwise::attention_cuda

@@ -1,0 +1,128 @@
+// Tile and schedule choices of the CUDA attention kernels: pure functions of
+// the problem, used by host and device alike and tested without a GPU
+// (schedule_test.cc).
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define HEADWISE_HD __host__ __device__ inline
+#else
+#define HEADWISE_HD inline
+#endif
+
+namespace headwise::attention_cuda {
+
+// Reaches of a mask are clamped to this, so that positions fit in 32 bits.
+inline constexpr int kFar = 1 << 29;
+
+// Query at position p sees keys p − before … p + after, and keys below `sinks`
+// that are not after p + after (AttentionMask, in 32 bits).
+struct Band {
+  int before = kFar;
+  int after = kFar;
+  int sinks = 0;
+};
+
+// Key tiles that a block of queries visits, in order of the walk: the band
+// from right to left, then the sinks left of it, from right to left.
+struct KeyWalk {
+  int band_end = 0;    // one past the rightmost tile
+  int band_count = 0;  // tiles of the band
+  int sink_end = 0;    // one past the rightmost tile of the sinks' part
+  HEADWISE_HD int count() const { return band_count + sink_end; }
+  HEADWISE_HD int Tile(int step) const {
+    return step < band_count ? band_end - 1 - step
+                             : sink_end - 1 - (step - band_count);
+  }
+};
+
+HEADWISE_HD int Min(int a, int b) { return a < b ? a : b; }
+HEADWISE_HD int Max(int a, int b) { return a > b ? a : b; }
+HEADWISE_HD int CeilDiv(int a, int b) { return (a + b - 1) / b; }
+
+// Tiles that queries at positions first … last see of keys 0 … key_len − 1.
+HEADWISE_HD KeyWalk WalkKeys(const Band& band, int first, int last, int key_len,
+                             int tile) {
+  KeyWalk walk;
+  const int end = Min(key_len, last + band.after + 1);
+  const int begin = Max(0, first - band.before);
+  walk.band_end = end > begin ? CeilDiv(end, tile) : 0;
+  walk.band_count = end > begin ? walk.band_end - begin / tile : 0;
+  const int sink_keys = Min(band.sinks, Min(end, begin));
+  if (sink_keys > 0) {
+    const int sink_tiles = CeilDiv(sink_keys, tile);
+    walk.sink_end =
+        walk.band_count > 0 ? Min(sink_tiles, begin / tile) : sink_tiles;
+  }
+  return walk;
+}
+
+// Whether every query at first … last sees every key of the tile.
+HEADWISE_HD bool TileIsFull(const Band& band, int first, int last, int key_len,
+                            int tile_begin, int tile) {
+  const int tile_last = tile_begin + tile - 1;
+  return tile_last < key_len && tile_last <= first + band.after &&
+         (tile_begin >= last - band.before || tile_last < band.sinks);
+}
+
+HEADWISE_HD bool Sees(const Band& band, int position, int key, int key_len) {
+  return key < key_len && key <= position + band.after &&
+         (key >= position - band.before || key < band.sinks);
+}
+
+// Warpgroups that compute in a block of the Hopper kernel, 64 queries each.
+HEADWISE_HD constexpr int ComputeGroups(int head_dim) {
+  return head_dim == 64 ? 3 : 2;
+}
+
+// Columns to which the portable kernels pad a head.
+HEADWISE_HD constexpr int PaddedDim(int head_dim) {
+  return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
+}
+
+// One block of queries of one head of one sequence.
+struct WorkItem {
+  int block = 0;
+  int head = 0;  // index into the active heads
+  int sequence = 0;
+};
+
+// The order of the work: sections of neighbouring heads whose keys and values
+// fit in the L2 cache together; inside a section the blocks from last to first
+// (under a causal mask: longest first), heads innermost.
+struct WorkOrder {
+  int blocks = 0;
+  int heads = 0;
+  int sequences = 0;
+  int section = 1;  // (head, sequence) pairs per section
+
+  HEADWISE_HD int count() const { return blocks * heads * sequences; }
+  HEADWISE_HD WorkItem At(int index) const {
+    const int pairs = heads * sequences;
+    const int per_section = section * blocks;
+    const int s = index / per_section;
+    const int in_section = index - s * per_section;
+    const int first_pair = s * section;
+    const int width = Min(section, pairs - first_pair);
+    const int row = in_section / width;
+    const int pair = first_pair + in_section - row * width;
+    WorkItem item;
+    item.block = blocks - 1 - row;
+    item.sequence = pair / heads;
+    item.head = pair - item.sequence * heads;
+    return item;
+  }
+};
+
+// Pairs per section: as many heads as keep K and V within `cache_bytes`,
+// times the query heads that share them.
+HEADWISE_HD int SectionPairs(int64_t kv_bytes_per_head, int queries_per_kv,
+                             int64_t cache_bytes) {
+  const int64_t kv_heads =
+      cache_bytes / (kv_bytes_per_head > 0 ? kv_bytes_per_head : 1);
+  const int64_t pairs = (kv_heads > 0 ? kv_heads : 1) * queries_per_kv;
+  return pairs > (1 << 20) ? (1 << 20) : static_cast<int>(pairs);
+}
+
+}  // namespace headwise::attention_cuda

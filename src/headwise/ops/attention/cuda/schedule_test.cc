@@ -1,0 +1,119 @@
+// The schedule of the CUDA kernels, without a GPU: every visible key is in a
+// tile that is walked, once; tiles called full are; every block is handed out.
+#include "headwise/ops/attention/cuda/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace headwise::attention_cuda {
+namespace {
+
+struct WalkCase {
+  Band band;
+  int first, last, key_len, tile;
+};
+
+std::vector<WalkCase> WalkCases() {
+  std::vector<WalkCase> cases;
+  const Band bands[] = {{},          {kFar, 0, 0}, {10, 0, 0},  {130, 0, 4},
+                        {3, 140, 0}, {64, 0, 150}, {0, 0, 300}, {kFar, 5, 2}};
+  for (const Band& band : bands) {
+    for (const int tile : {64, 128}) {
+      for (const int key_len : {0, 1, 64, 129, 700}) {
+        for (const int first : {-70, 0, 37, 512, 900}) {
+          cases.push_back({band, first, first + 63, key_len, tile});
+          cases.push_back({band, first, first, key_len, tile});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+TEST(CudaScheduleTest, WalkVisitsEveryVisibleKeyOnce) {
+  for (const WalkCase& c : WalkCases()) {
+    const KeyWalk walk = WalkKeys(c.band, c.first, c.last, c.key_len, c.tile);
+    std::set<int> tiles;
+    for (int step = 0; step < walk.count(); ++step) {
+      const int tile = walk.Tile(step);
+      EXPECT_GE(tile, 0);
+      EXPECT_LT(tile * c.tile, c.key_len);
+      EXPECT_TRUE(tiles.insert(tile).second) << "tile " << tile << " twice";
+    }
+    for (int p = c.first; p <= c.last; ++p) {
+      for (int j = 0; j < c.key_len; ++j) {
+        if (Sees(c.band, p, j, c.key_len)) {
+          ASSERT_EQ(tiles.count(j / c.tile), 1u)
+              << "query at " << p << ", key " << j << " of " << c.key_len;
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaScheduleTest, WalkGoesFromRightToLeft) {
+  const KeyWalk walk = WalkKeys({130, 0, 4}, 512, 575, 700, 64);
+  ASSERT_EQ(walk.count(), 5);
+  const int expected[] = {8, 7, 6, 5, 0};
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(walk.Tile(i), expected[i]);
+}
+
+TEST(CudaScheduleTest, FullTilesHoldNothingMasked) {
+  int full = 0;
+  for (const WalkCase& c : WalkCases()) {
+    for (int begin = 0; begin < c.key_len; begin += c.tile) {
+      bool all = true;
+      for (int p = c.first; p <= c.last; ++p) {
+        for (int j = begin; j < begin + c.tile; ++j) {
+          all = all && Sees(c.band, p, j, c.key_len);
+        }
+      }
+      const bool said =
+          TileIsFull(c.band, c.first, c.last, c.key_len, begin, c.tile);
+      EXPECT_TRUE(all || !said) << "tile at " << begin;
+      full += said;
+    }
+  }
+  EXPECT_GT(full, 100);
+}
+
+TEST(CudaScheduleTest, EveryBlockIsHandedOutOnce) {
+  for (const int section : {1, 3, 5, 100}) {
+    const WorkOrder order{4, 5, 3, section};
+    std::set<std::tuple<int, int, int>> seen;
+    for (int i = 0; i < order.count(); ++i) {
+      const WorkItem item = order.At(i);
+      EXPECT_TRUE(item.block >= 0 && item.block < 4);
+      EXPECT_TRUE(item.head >= 0 && item.head < 5);
+      EXPECT_TRUE(item.sequence >= 0 && item.sequence < 3);
+      seen.insert({item.block, item.head, item.sequence});
+    }
+    EXPECT_EQ(static_cast<int>(seen.size()), order.count());
+  }
+}
+
+TEST(CudaScheduleTest, LongestBlocksOfASectionComeFirst) {
+  const WorkOrder order{4, 2, 1, 2};
+  for (int i = 1; i < order.count(); ++i) {
+    EXPECT_LE(order.At(i).block, order.At(i - 1).block);
+  }
+}
+
+TEST(CudaScheduleTest, SectionsFillTheCache) {
+  EXPECT_EQ(SectionPairs(1 << 20, 4, 32 << 20), 128);
+  EXPECT_EQ(SectionPairs(1 << 30, 4, 32 << 20), 4);
+  EXPECT_EQ(SectionPairs(0, 1, 32 << 20), 1 << 20);
+}
+
+TEST(CudaScheduleTest, HeadsArePaddedUpwards) {
+  EXPECT_EQ(PaddedDim(32), 64);
+  EXPECT_EQ(PaddedDim(64), 64);
+  EXPECT_EQ(PaddedDim(80), 128);
+  EXPECT_EQ(PaddedDim(256), 256);
+}
+
+}  // namespace
+}  // namespace headwise::attention_cuda

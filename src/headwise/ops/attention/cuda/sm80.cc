@@ -1,0 +1,69 @@
+// cuda.sm80: the portable kernels, forward and backward.
+#include "headwise/ops/attention/cuda/arguments.h"
+#include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/implementation.h"
+
+namespace headwise {
+namespace {
+
+using namespace attention_cuda;  // NOLINT: the folder's own namespace
+
+constexpr int kBlock = 64;  // queries
+
+std::string WhyNot(const AttentionProblem& problem) {
+  std::string reason = WhyNotAny(problem);
+  if (!reason.empty()) return reason;
+  if (problem.head_dim % 8 != 0) return "needs a head_dim divisible by 8";
+  const int most = problem.type == DType::kBF16 ? 256 : 128;
+  if (problem.head_dim > most) {
+    return "takes heads up to 256 (bf16) or 128 (f16)";
+  }
+  return CurrentChip()->major >= 8 ? "" : "needs sm_80 or later";
+}
+
+// run(columns) with the padded head size as a constant.
+template <class T, class Run>
+void WithColumns(int head_dim, Run run) {
+  switch (PaddedDim(head_dim)) {
+    case 64:
+      return run(std::integral_constant<int, 64>());
+    case 128:
+      return run(std::integral_constant<int, 128>());
+    default:
+      if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        return run(std::integral_constant<int, 256>());
+      }
+  }
+}
+
+void Forward(Context& context, const AttentionProblem& problem,
+             const AttentionArgs& args) {
+  const ForwardCall call = MakeForward(context, problem, args, kBlock);
+  if (call.params.order.count() == 0) return;
+  const auto run = [&]<class T>(T) {
+    WithColumns<T>(call.params.head_dim, [&](auto columns) {
+      LaunchForwardSm80<T, columns()>(call.params, StreamOf(context));
+    });
+  };
+  problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
+}
+
+void Backward(Context& context, const AttentionProblem& problem,
+              const AttentionArgs& args, const AttentionGrads& grads) {
+  const BackwardCall call = MakeBackward(context, problem, args, grads, kBlock);
+  const auto run = [&]<class T>(T) {
+    WithColumns<T>(call.params.forward.head_dim, [&](auto columns) {
+      LaunchBackwardSm80<T, columns()>(call.params, StreamOf(context));
+    });
+  };
+  problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
+}
+
+}  // namespace
+
+const AttentionImplementation kAttentionCudaSm80 = {.name = "cuda.sm80",
+                                                    .why_not = WhyNot,
+                                                    .forward = Forward,
+                                                    .backward = Backward};
+
+}  // namespace headwise

@@ -1,0 +1,54 @@
+// Launches the portable kernels; included by the generated files.
+#pragma once
+
+#include "headwise/backend/cuda/device.h"
+#include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/sm80/backward.cuh"
+#include "headwise/ops/attention/cuda/sm80/forward.cuh"
+
+namespace headwise::attention_cuda {
+
+template <class Params>
+void Launch(void (*kernel)(Params), const Params& params, dim3 grid,
+            size_t shared_bytes, cudaStream_t stream) {
+  CheckCuda(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(shared_bytes)),
+      "attention cuda.sm80");
+  kernel<<<grid, sm80::kThreads, shared_bytes, stream>>>(params);
+  CheckCuda(cudaGetLastError(), "attention cuda.sm80");
+}
+
+template <class T, int kDim>
+void LaunchForwardSm80(const ForwardParams& params, cudaStream_t stream) {
+  Launch<ForwardParams>(sm80::ForwardKernel<T, kDim>, params,
+                        dim3(params.order.count()),
+                        sizeof(sm80::ForwardShared<T, kDim>), stream);
+}
+
+template <class T, int kDim>
+void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream) {
+  const ForwardParams& f = params.forward;
+  constexpr size_t kBytes = sizeof(sm80::BackwardShared<T, kDim>);
+  constexpr int kParts = kDim / sm80::kOutColumns<kDim>;
+  if (f.query_len > 0) {
+    Launch<BackwardParams>(
+        sm80::PrepareKernel, params,
+        dim3(CeilDiv(f.query_len, 4), f.order.heads, params.sequences), 0,
+        stream);
+  }
+  const bool of_keys = params.dk.data != nullptr || params.dv.data != nullptr ||
+                       params.received.data != nullptr;
+  if (of_keys && f.key_len > 0) {
+    Launch<BackwardParams>(sm80::KeyGradientsKernel<T, kDim>, params,
+                           dim3(CeilDiv(f.key_len, sm80::kRows),
+                                params.kv_heads, params.sequences * kParts),
+                           kBytes, stream);
+  }
+  if (params.dq.data != nullptr && f.order.count() > 0) {
+    Launch<BackwardParams>(sm80::QueryGradientsKernel<T, kDim>, params,
+                           dim3(f.order.count(), kParts), kBytes, stream);
+  }
+}
+
+}  // namespace headwise::attention_cuda

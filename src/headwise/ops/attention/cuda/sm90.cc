@@ -1,0 +1,99 @@
+// cuda.sm90: the Hopper forward kernel. Backward: see sm80.cc.
+#include <cudaTypedefs.h>
+
+#include <algorithm>
+
+#include "headwise/error.h"
+#include "headwise/ops/attention/cuda/arguments.h"
+#include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/implementation.h"
+
+namespace headwise {
+namespace {
+
+using namespace attention_cuda;  // NOLINT: the folder's own namespace
+
+std::string WhyNot(const AttentionProblem& problem) {
+  std::string reason = WhyNotAny(problem);
+  if (!reason.empty()) return reason;
+  if (problem.head_dim != 64 && problem.head_dim != 128) {
+    return "takes heads of 64 and 128 only";
+  }
+  return CurrentChip()->major == 9 ? "" : "needs a Hopper chip (sm_90)";
+}
+
+// The driver's encoder, found at run time so that nothing links to the driver.
+PFN_cuTensorMapEncodeTiled_v12000 Encoder() {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  CheckCuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
+                                             12000, cudaEnableDefault, &result),
+            "cuTensorMapEncodeTiled");
+  return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found);
+}
+
+// A view [B, P, H, D] to be read in boxes of `rows` × 64 columns.
+CUtensorMap MapOf(const ConstTensorView& view, DType type, int rows) {
+  static const PFN_cuTensorMapEncodeTiled_v12000 encode = Encoder();
+  const auto size = [&](int axis) {
+    return static_cast<cuuint64_t>(std::max<int64_t>(1, view.shape[axis]));
+  };
+  // Of an axis of length 1 the stride is never used, but must be legal.
+  const auto stride = [&](int axis) {
+    return static_cast<cuuint64_t>(
+        2 * (view.shape[axis] > 1 ? view.stride[axis] : view.shape[3]));
+  };
+  const cuuint64_t sizes[4] = {size(3), size(2), size(1), size(0)};
+  const cuuint64_t strides[3] = {stride(2), stride(1), stride(0)};
+  const cuuint32_t box[4] = {64, 1, static_cast<cuuint32_t>(rows), 1};
+  const cuuint32_t steps[4] = {1, 1, 1, 1};
+  CUtensorMap map;
+  const CUresult result = encode(
+      &map,
+      type == DType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                           : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+      4, const_cast<void*>(view.data), sizes, strides, box, steps,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw Error(ErrorCode::kUnsupported,
+                {"attention cuda.sm90", "a view that the copy engine can read",
+                 ToString(view), "attention:cuda.sm80 reads others"});
+  }
+  return map;
+}
+
+template <class T>
+void Run(const AttentionProblem& problem, const ForwardCall& call,
+         const TensorMaps& maps, cudaStream_t stream) {
+  const int processors = CurrentChip()->processors;
+  if (problem.head_dim == 64) {
+    LaunchForwardSm90<T, 64>(call.params, maps, call.statistics, processors,
+                             stream);
+  } else {
+    LaunchForwardSm90<T, 128>(call.params, maps, call.statistics, processors,
+                              stream);
+  }
+}
+
+void Forward(Context& context, const AttentionProblem& problem,
+             const AttentionArgs& args) {
+  const int block = 64 * ComputeGroups(static_cast<int>(problem.head_dim));
+  const ForwardCall call = MakeForward(context, problem, args, block);
+  if (call.params.order.count() == 0) return;
+  const TensorMaps maps = {MapOf(args.q, problem.type, block),
+                           MapOf(args.k, problem.type, kSm90KeyTile),
+                           MapOf(args.v, problem.type, kSm90KeyTile)};
+  if (problem.type == DType::kBF16) {
+    Run<__nv_bfloat16>(problem, call, maps, StreamOf(context));
+  } else {
+    Run<__half>(problem, call, maps, StreamOf(context));
+  }
+}
+
+}  // namespace
+
+const AttentionImplementation kAttentionCudaSm90 = {
+    .name = "cuda.sm90", .why_not = WhyNot, .forward = Forward};
+
+}  // namespace headwise

@@ -1,0 +1,104 @@
+// The Hopper forward kernel: one warpgroup copies tiles in, the others compute,
+// each 64 queries of the block. Blocks stay and take work items in order of
+// WorkOrder until none is left.
+#pragma once
+
+#include "headwise/ops/attention/cuda/device/epilogue.cuh"
+#include "headwise/ops/attention/cuda/sm90/copy.cuh"
+#include "headwise/ops/attention/cuda/sm90/main_loop.cuh"
+
+namespace headwise::attention_cuda::sm90 {
+
+// Writes what a warpgroup has found for its rows.
+template <class C>
+__device__ inline void Finish(const ForwardParams& p, const Task& t, int group,
+                              const float (&o)[C::kDim / 2],
+                              const Rows<C::kStatistics>& rows) {
+  RowPlace place;
+  place.sequence = p.packed ? 0 : t.sequence;
+  place.head = t.head;
+  place.query = t.first_query + 64 * group + RowInGroup();
+  place.row = t.extent.query_start + place.query;
+  place.inside = place.counts = true;
+  const int rows_len = p.packed ? t.extent.query_len : p.query_len;
+  FinishRows<typename C::T, C::kDim, C::kStatistics>(
+      p, rows, o, place, t.extent.query_len, rows_len);
+}
+
+// One lane's reading, so that the compiler knows it for the same in all: what
+// follows from it then takes no vector registers.
+__device__ inline int Uniform(int value) { return __shfl_sync(~0u, value, 0); }
+
+template <class C>
+__device__ void Compute(const ForwardParams& p, Shared<C>& shared, int group) {
+  Rings<C> rings;
+  Ring<2> slot;
+  if (group == C::kGroups - 1) NamedArrive(1, 256);  // the first turn
+  for (;;) {
+    BarrierWait(&shared.task_full[slot.index], slot.parity);
+    const Task& t = shared.task[slot.index];
+    const int count = Uniform(t.count);
+    if (count < 0) break;
+    float o[C::kDim / 2];
+#pragma unroll
+    for (int i = 0; i < C::kDim / 2; ++i) o[i] = 0;
+    Rows<C::kStatistics> rows;
+    if (count > 0) {
+      KeyWalk walk;
+      walk.band_end = Uniform(t.walk.band_end);
+      walk.band_count = Uniform(t.walk.band_count);
+      walk.sink_end = Uniform(t.walk.sink_end);
+      TileContext at;
+      at.first = Uniform(t.first_query + 64 * group + t.extent.offset);
+      at.key_len = Uniform(t.extent.key_len);
+      at.full_from = at.first + 63 - p.band.before;
+      at.full_upto = Min(at.key_len, at.first + p.band.after + 1) - C::kN;
+      MainLoop<C>(p, shared, t, walk, group, at, slot, rings, o, rows);
+    }
+    Finish<C>(p, t, group, o, rows);
+    __syncwarp();
+    WarpArrive(&shared.task_empty[slot.index]);
+    slot.Next();
+  }
+}
+
+template <class C>
+__global__ __launch_bounds__(C::kThreads, 1) void ForwardKernel(
+    const __grid_constant__ CUtensorMap q_map,
+    const __grid_constant__ CUtensorMap k_map,
+    const __grid_constant__ CUtensorMap v_map,
+    const __grid_constant__ ForwardParams p) {
+  extern __shared__ uint8_t raw[];
+  Shared<C>& shared = *reinterpret_cast<Shared<C>*>(
+      raw + (1024 - SharedAddress(raw) % 1024) % 1024);
+  if (threadIdx.x == 0) {
+    const int warps = 4 * C::kGroups;
+    for (int s = 0; s < C::kStages; ++s) {
+      BarrierInit(&shared.k_full[s], 1);
+      BarrierInit(&shared.k_empty[s], warps);
+      BarrierInit(&shared.v_full[s], 1);
+      BarrierInit(&shared.v_empty[s], warps);
+    }
+    for (int s = 0; s < 2; ++s) {
+      BarrierInit(&shared.q_full[s], 1);
+      BarrierInit(&shared.task_full[s], 1);
+      BarrierInit(&shared.task_empty[s], warps);
+    }
+    FenceBarrierInit();
+    shared.tag_mask = kTagMask;
+    PrefetchMap(q_map);
+    PrefetchMap(k_map);
+    PrefetchMap(v_map);
+  }
+  __syncthreads();
+  const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);
+  if (group == 0) {
+    ReleaseRegisters<C::kCopyRegisters>();
+    if (threadIdx.x == 0) Copy<C>(q_map, k_map, v_map, p, shared);
+  } else {
+    TakeRegisters<C::kComputeRegisters>();
+    Compute<C>(p, shared, group - 1);
+  }
+}
+
+}  // namespace headwise::attention_cuda::sm90

@@ -1,0 +1,129 @@
+// What a warpgroup of the Hopper forward kernel does with one tile of keys:
+// scores, softmax, values.
+#pragma once
+
+#include "headwise/ops/attention/cuda/device/mask.cuh"
+#include "headwise/ops/attention/cuda/device/mma.cuh"
+#include "headwise/ops/attention/cuda/device/softmax.cuh"
+#include "headwise/ops/attention/cuda/sm90/layout.cuh"
+#include "headwise/ops/attention/cuda/sm90/rescore.cuh"
+#include "headwise/ops/attention/cuda/sm90/wgmma.cuh"
+
+namespace headwise::attention_cuda::sm90 {
+
+// S = Q · Kᵀ of one warpgroup: issued, not awaited.
+template <class C>
+__device__ inline void IssueScores(const Shared<C>& shared, int group, int slot,
+                                   int s, float (&scores)[C::kN / 2]) {
+#pragma unroll
+  for (int c = 0; c < C::kBlocks; ++c) {
+    const uint32_t a = SharedAddress(shared.q[slot][c][64 * group]);
+    const uint32_t b = SharedAddress(shared.k[s][c]);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      ProductFromShared<typename C::T>(scores, Descriptor(a, 16, 32 * k),
+                                       Descriptor(b, 16, 32 * k), c + k > 0);
+    }
+  }
+}
+
+// O += P · V of one warpgroup: issued, not awaited.
+template <class C>
+__device__ inline void IssueValues(const Shared<C>& shared, int s,
+                                   const uint32_t (&p)[C::kN / 16][4],
+                                   float (&o)[C::kDim / 2]) {
+  const uint32_t b = SharedAddress(shared.v[s]);
+#pragma unroll
+  for (int k = 0; k < C::kN / 16; ++k) {
+    ProductFromRegisters<typename C::T>(o, p[k],
+                                        Descriptor(b, C::kN * 128, 2048 * k));
+  }
+}
+
+__device__ inline void WarpArrive(uint64_t* barrier) {
+  if (threadIdx.x % 32 == 0) BarrierArrive(barrier);
+}
+
+// What a warpgroup needs to know about its rows to treat a tile. Few registers:
+// they live through the main loop beside the accumulators.
+struct TileContext {
+  int first;                 // position of the warpgroup's first row
+  int full_from, full_upto;  // tiles that begin within need no mask
+  int key_len;
+};
+
+__device__ inline int RowInGroup() {
+  return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+}
+
+// +1: all keys of the tile at or before every row's position; −1: all after.
+__device__ inline int SideOf(const ForwardParams& p, const TileContext& at,
+                             int begin, int width) {
+  if (p.band.after == 0 || begin + width - 1 <= at.first) return 1;
+  return begin > at.first + 63 ? -1 : 0;
+}
+
+// The tile's scores again, where they left the range of their reference.
+template <class C>
+__device__ inline void ScoresAgain(const ForwardParams& p, const Task& t,
+                                   int group, int begin,
+                                   float (&s)[C::kN / 2]) {
+  using T = typename C::T;
+  const int last = t.extent.query_len - 1;
+  const int row = t.first_query + 64 * group + RowInGroup();
+  TileSource<T> tile;
+  tile.query =
+      RowsOf<T>(p.q, p.packed, t.sequence, t.extent.query_start, t.head) +
+      Min(row, last) * p.q.row;
+  tile.second = (Min(row + 8, last) - Min(row, last)) * p.q.row;
+  tile.keys = RowsOf<T>(p.k, p.packed, t.sequence, t.extent.key_start,
+                        t.head / p.queries_per_kv) +
+              begin * p.k.row;
+  tile.key_row = p.k.row;
+  tile.begin = begin;
+  tile.key_len = t.extent.key_len;
+  tile.position = row + t.extent.offset;
+  Rescore<T, C::kDim>(tile, p.band, s);
+}
+
+// Turns the tile's scores into exponentials and adds them to the rows. Returns
+// whether the output must be scaled by alphas.
+template <class C>
+__device__ inline bool TreatTile(const ForwardParams& p, const Task& t,
+                                 int group, float (&s)[C::kN / 2],
+                                 Rows<C::kStatistics>& rows,
+                                 const TileContext& at, int tile,
+                                 uint32_t tag_mask, bool& settled,
+                                 float (&alphas)[2]) {
+  const int begin = tile * C::kN;
+  const int column = begin + 2 * (threadIdx.x % 4);
+  const bool full = begin >= at.full_from && begin <= at.full_upto;
+  if (!full) MaskTile(s, p.band, at.first + RowInGroup(), column, at.key_len);
+  alphas[0] = alphas[1] = 1;
+  const bool unsettled = !settled;
+  if (unsettled) settled = MoveReference(s, rows, p.scale_log2, alphas);
+  TileSums<C::kStatistics> sums =
+      Exponentials<C::kStatistics>(s, rows, p.scale_log2, tag_mask);
+  constexpr float kLimit = kSumLimit<typename C::T>;
+  const bool in_range = sums.sum[0] < kLimit && sums.sum[1] < kLimit;
+  const bool overrun = !__all_sync(~0u, in_range);
+  if (overrun) {
+    ScoresAgain<C>(p, t, group, begin, s);
+    MoveReference(s, rows, p.scale_log2, alphas);
+    sums = Exponentials<C::kStatistics>(s, rows, p.scale_log2, tag_mask);
+  }
+  AddTile(rows, sums, s, column, at.first + RowInGroup() - column,
+          SideOf(p, at, begin, C::kN));
+  return unsettled || overrun;
+}
+
+template <class C>
+__device__ inline void Probabilities(const float (&e)[C::kN / 2],
+                                     uint32_t (&p)[C::kN / 16][4]) {
+#pragma unroll
+  for (int i = 0; i < C::kN / 4; ++i) {
+    p[i / 4][i % 4] = Pack<typename C::T>(e[2 * i], e[2 * i + 1]);
+  }
+}
+
+}  // namespace headwise::attention_cuda::sm90
