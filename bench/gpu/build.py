@@ -8,11 +8,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CUDA = ROOT / "src/headwise/ops/attention/cuda"
 SM90 = ["-gencode=arch=compute_90a,code=sm_90a"]
 SM80 = ["-gencode=arch=compute_80,code=[sm_80,sm_90]"]
-INSTANCES = [("sm90", "__nv_bfloat16", 64), ("sm90", "__nv_bfloat16", 128),
-             ("sm90", "__half", 64), ("sm90", "__half", 128),
-             ("sm80", "__nv_bfloat16", 64), ("sm80", "__nv_bfloat16", 128),
-             ("sm80", "__nv_bfloat16", 256), ("sm80", "__half", 64),
-             ("sm80", "__half", 128)]
+# As in the CMakeLists.txt of CUDA: template, element type, columns, flags.
+INSTANCES = [("sm90/instance", "__nv_bfloat16", 64, SM90),
+             ("sm90/instance", "__nv_bfloat16", 128, SM90),
+             ("sm90/instance", "__half", 64, SM90),
+             ("sm90/instance", "__half", 128, SM90),
+             ("sm90/backward_instance", "__nv_bfloat16", 64, SM90),
+             ("sm90/backward_instance", "__nv_bfloat16", 128, SM90),
+             ("sm80/instance", "__nv_bfloat16", 64, SM80),
+             ("sm80/instance", "__nv_bfloat16", 128, SM80),
+             ("sm80/instance", "__nv_bfloat16", 256, SM80),
+             ("sm80/instance", "__half", 128, SM80)]
 HOST = ["src/headwise/base/error.cc", "src/headwise/tensor/tensor.cc",
         "src/headwise/backend/context.cc",
         "src/headwise/backend/cpu/thread_pool.cc",
@@ -31,13 +37,15 @@ def build(folder):
               "-DHEADWISE_BUILDING", f"-I{ROOT / 'include'}",
               f"-I{ROOT / 'src'}", "-c"]
     jobs, objects = [], []
-    for path, element, dim in INSTANCES:
-        text = (CUDA / path / "instance.cu.in").read_text(encoding="utf-8")
+    for template, element, dim, flags in INSTANCES:
+        text = (CUDA / f"{template}.cu.in").read_text(encoding="utf-8")
         text = text.replace("@HEADWISE_TYPE@", element)
         text = text.replace("@HEADWISE_DIM@", str(dim))
-        source = folder / f"{path}_{element.strip('_')}_{dim}.cu"
+        name = template.replace("/", "_") + f"_{element.strip('_')}_{dim}"
+        source = folder / f"{name}.cu"
         source.write_text(text, encoding="utf-8")
-        jobs.append((source, SM90 if path == "sm90" else SM80))
+        jobs.append((source, flags))
+    jobs.append((CUDA / "prepare.cu", SM80))
     jobs += [(ROOT / source, []) for source in HOST]
 
     def compile_one(job):

@@ -24,7 +24,8 @@ def visible(r):
 
 def attention(r):
     """Everything the operators return, as a dict of float64 tensors."""
-    q, k, v = (r[n].double().permute(0, 2, 1, 3) for n in "qkv")
+    # Rows past the end of a sequence count for nothing, whatever they hold.
+    q, k, v = (r[n].double().nan_to_num().permute(0, 2, 1, 3) for n in "qkv")
     group = q.shape[1] // k.shape[1]
     q.requires_grad_()
     k.requires_grad_()
@@ -63,7 +64,7 @@ def attention(r):
         found["received"] = a.sum(-2)
     if r.get("dout") is not None:
         active = r.get("active")
-        dout = r["dout"].double()
+        dout = r["dout"].double().nan_to_num()
         if active is not None:
             keep = torch.zeros(out.shape[2], device="cuda")
             keep[active] = 1

@@ -52,8 +52,9 @@ def ours(operators, t, causal, backward):
     core, bare = operators.make(t, mask), operators.make(plain(t), mask)
     if backward:
         operators.forward("cuda.sm90", core)
-        return {"sm80 backward":
-                lambda: operators.backward("cuda.sm80", core)}
+        return {f"{name} backward":
+                lambda name=name: operators.backward(f"cuda.{name}", core)
+                for name in ("sm90", "sm80")}
     return {"sm90 core": lambda: operators.forward("cuda.sm90", core),
             "sm90": lambda: operators.forward("cuda.sm90", bare),
             "sm80 core": lambda: operators.forward("cuda.sm80", core)}

@@ -175,14 +175,15 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
 
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
-                          const AttentionGrads& grads, int block) {
+                          const AttentionGrads& grads, int query_block,
+                          int key_block) {
   if (grads.dentropy) {
     ThrowUnsupported("no entropy gradient", "dentropy", "");
   }
   const cudaStream_t stream = StreamOf(context);
   BackwardCall call;
   BackwardParams& p = call.params;
-  p.forward = Inputs(problem, args, block, CurrentChip()->cache_bytes);
+  p.forward = Inputs(problem, args, query_block, CurrentChip()->cache_bytes);
   call.active_heads = ActiveHeads(args, stream, p.forward);
   if (!args.active_heads.empty()) {
     std::vector<uint8_t> is_active(problem.heads, 0);
@@ -203,14 +204,33 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
     p.dgate_row = grads.dgates.stride[1];
     p.dgate_head = grads.dgates.stride[2];
   }
-  const ViewSizes sizes = SizesOf(problem, args);
-  p.delta_head = sizes.queries;
-  p.delta_batch = sizes.queries * problem.heads;
-  call.delta = DeviceBuffer(
-      std::max<int64_t>(1, p.delta_batch * sizes.batch) * sizeof(float),
-      stream);
+  p.heads = static_cast<int>(problem.heads);
+  p.padded_len = CeilDiv(p.forward.query_len, kRowPadding) * kRowPadding;
+  const size_t row_bytes = std::max<size_t>(
+      1, sizeof(float) * p.padded_len * problem.heads * problem.batch);
+  call.lse_log2 = DeviceBuffer(row_bytes, stream);
+  call.delta = DeviceBuffer(row_bytes, stream);
+  p.lse_log2 = call.lse_log2.As<float>();
   p.delta = call.delta.As<float>();
+  p.d_o = p.dout;
+  call.d_o_view = grads.dout;
+  if (args.gates) {
+    const ViewSizes sizes = SizesOf(problem, args);
+    const int64_t row = problem.heads * ValueDim(problem);
+    call.d_o = DeviceBuffer(
+        std::max<int64_t>(1, sizes.batch * sizes.queries * row) * 2, stream);
+    p.d_o = {call.d_o.As<void>(), sizes.queries * row, row, ValueDim(problem)};
+    call.d_o_view = ConstTensorView(
+        p.d_o.data, problem.type,
+        {sizes.batch, sizes.queries, problem.heads, ValueDim(problem)});
+  }
   p.kv_heads = static_cast<int>(problem.kv_heads);
+  const int64_t q_bytes = problem.query_len * p.forward.queries_per_kv *
+                          (problem.head_dim + ValueDim(problem)) * 2;
+  p.key_order = {CeilDiv(p.forward.key_len, key_block), p.kv_heads,
+                 static_cast<int>(problem.batch),
+                 SectionPairs(q_bytes, 1, CurrentChip()->cache_bytes / 2)};
+  p.forward.counters = StateOf(context).counters.As<int>();
   p.sequences = static_cast<int>(problem.batch);
   p.scale = static_cast<float>(Scale(problem));
   p.is_half = problem.type == DType::kF16;

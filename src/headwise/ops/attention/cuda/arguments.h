@@ -16,7 +16,8 @@ struct ForwardCall {
 };
 struct BackwardCall {
   BackwardParams params;
-  DeviceBuffer active_heads, is_active, delta;
+  DeviceBuffer active_heads, is_active, lse_log2, delta, d_o;
+  ConstTensorView d_o_view;  // [B, M, H, E]: g·dout
 };
 
 // Empty, or why no kernel of this folder takes the problem.
@@ -29,6 +30,7 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
                         const AttentionArgs& args, int block);
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
-                          const AttentionGrads& grads, int block);
+                          const AttentionGrads& grads, int query_block,
+                          int key_block);
 
 }  // namespace headwise::attention_cuda

@@ -18,17 +18,33 @@ struct TensorMaps {
   CUtensorMap q, k, v;
 };
 
-// Keys a tile of the Hopper kernel.
+// Keys a tile of the Hopper forward kernel.
 inline constexpr int kSm90KeyTile = 128;
+
+// The backward kernel's rows and columns (sm90/gradient.cuh), read in boxes of
+// 64 · GradientGroups rows and kSm90GradientColumns.
+struct GradientMaps {
+  CUtensorMap r1, r2, c1, c2;
+};
+inline constexpr int kSm90GradientColumns = 64;
 
 // kDim: 64 or 128, the head's own size.
 template <class T, int kDim>
 void LaunchForwardSm90(const ForwardParams& params, const TensorMaps& maps,
                        bool statistics, int processors, cudaStream_t stream);
 
+// After LaunchPrepare; maps: for dQ, and for dK and dV.
+template <class T, int kDim>
+void LaunchBackwardSm90(const BackwardParams& params,
+                        const GradientMaps& of_queries,
+                        const GradientMaps& of_keys, int processors,
+                        cudaStream_t stream);
+
 // kDim: 64, 128 or 256, the head's size or more.
 template <class T, int kDim>
 void LaunchForwardSm80(const ForwardParams& params, cudaStream_t stream);
+// The backward pass's scratch, before either path's kernels.
+void LaunchPrepare(const BackwardParams& params, cudaStream_t stream);
 template <class T, int kDim>
 void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream);
 

@@ -64,22 +64,34 @@ struct ForwardParams {
 
 // The backward pass reads what the forward pass was given and left.
 struct BackwardParams {
-  ForwardParams forward;   // order: of query blocks; lse is read
-  Strided o;               // [B, M, H, E] before the gate
-  Strided dout;            // [B, M, H, E]
-  Strided dq, dk, dv;      // as q, k, v; each may be null
-  float* delta = nullptr;  // [B, H, M] scratch: g · ⟨dout, O⟩
-  int64_t delta_batch = 0, delta_head = 0;
+  ForwardParams forward;  // order: of query blocks; lse is read
+  Strided o;              // [B, M, H, E] before the gate
+  Strided dout;           // [B, M, H, E] as given
+  Strided dq, dk, dv;     // as q, k, v; each may be null
   // ∂L/∂g [B, M, H] f32, may be null.
   float* dgates = nullptr;
   int64_t dgate_batch = 0, dgate_row = 0, dgate_head = 0;
-  RowResult received;                  // [B, H, N] f32, may be null
+  RowResult received;  // [B, H, N] f32, may be null
+
+  // Scratch, made by the first kernel: of each row, LSE in base 2 (+∞ for rows
+  // that see nothing and past the end, so that their probabilities vanish) and
+  // δ = g·⟨dout, O⟩, [sequences, H, padded_len]; and dO = g·dout [B, M, H, E],
+  // which is dout itself where there are no gates.
+  float* lse_log2 = nullptr;
+  float* delta = nullptr;
+  int padded_len = 0;  // query_len up to a multiple of kRowPadding
+  Strided d_o;
+
   const uint8_t* is_active = nullptr;  // [H]; null: all
+  WorkOrder key_order;                 // blocks of keys, kv heads, sequences
+  int heads = 1;
   int kv_heads = 1;
   int sequences = 1;
   float scale = 0;
   bool is_half = false;  // f16, else bf16
 };
+// A multiple of every kernel's block of queries.
+inline constexpr int kRowPadding = 384;
 
 // The part of a problem that one block of queries sees.
 struct Extent {

@@ -76,6 +76,12 @@ HEADWISE_HD constexpr int ComputeGroups(int head_dim) {
   return head_dim == 64 ? 3 : 2;
 }
 
+// The same of its backward kernels, of queries (dQ) or of keys (dK and dV),
+// whose two results leave registers for fewer.
+HEADWISE_HD constexpr int GradientGroups(int head_dim, bool of_keys) {
+  return head_dim == 64 && !of_keys ? 3 : 2;
+}
+
 // Columns to which the portable kernels pad a head.
 HEADWISE_HD constexpr int PaddedDim(int head_dim) {
   return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "headwise/ops/attention/cuda/params.h"
+
 namespace headwise::attention_cuda {
 namespace {
 
@@ -106,6 +108,14 @@ TEST(CudaScheduleTest, SectionsFillTheCache) {
   EXPECT_EQ(SectionPairs(1 << 20, 4, 32 << 20), 128);
   EXPECT_EQ(SectionPairs(1 << 30, 4, 32 << 20), 4);
   EXPECT_EQ(SectionPairs(0, 1, 32 << 20), 1 << 20);
+}
+
+TEST(CudaScheduleTest, RowScratchHoldsEveryKernelsLastBlock) {
+  for (const int head_dim : {64, 128}) {
+    for (const bool of_keys : {false, true}) {
+      EXPECT_EQ(kRowPadding % (64 * GradientGroups(head_dim, of_keys)), 0);
+    }
+  }
 }
 
 TEST(CudaScheduleTest, HeadsArePaddedUpwards) {

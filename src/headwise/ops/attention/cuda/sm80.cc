@@ -1,4 +1,6 @@
 // cuda.sm80: the portable kernels, forward and backward.
+#include <type_traits>
+
 #include "headwise/ops/attention/cuda/arguments.h"
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/implementation.h"
@@ -21,18 +23,21 @@ std::string WhyNot(const AttentionProblem& problem) {
   return CurrentChip()->major >= 8 ? "" : "needs sm_80 or later";
 }
 
-// run(columns) with the padded head size as a constant.
+// run(columns) with the padded head size as a constant. f16 has one size only:
+// every instance is three kernels.
 template <class T, class Run>
 void WithColumns(int head_dim, Run run) {
-  switch (PaddedDim(head_dim)) {
-    case 64:
-      return run(std::integral_constant<int, 64>());
-    case 128:
-      return run(std::integral_constant<int, 128>());
-    default:
-      if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return run(std::integral_constant<int, 128>());
+  } else {
+    switch (PaddedDim(head_dim)) {
+      case 64:
+        return run(std::integral_constant<int, 64>());
+      case 128:
+        return run(std::integral_constant<int, 128>());
+      default:
         return run(std::integral_constant<int, 256>());
-      }
+    }
   }
 }
 
@@ -50,7 +55,8 @@ void Forward(Context& context, const AttentionProblem& problem,
 
 void Backward(Context& context, const AttentionProblem& problem,
               const AttentionArgs& args, const AttentionGrads& grads) {
-  const BackwardCall call = MakeBackward(context, problem, args, grads, kBlock);
+  const BackwardCall call =
+      MakeBackward(context, problem, args, grads, kBlock, kBlock);
   const auto run = [&]<class T>(T) {
     WithColumns<T>(call.params.forward.head_dim, [&](auto columns) {
       LaunchBackwardSm80<T, columns()>(call.params, StreamOf(context));

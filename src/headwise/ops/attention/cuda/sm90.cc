@@ -1,4 +1,4 @@
-// cuda.sm90: the Hopper forward kernel. Backward: see sm80.cc.
+// cuda.sm90: the Hopper kernels, forward and, for bf16, backward.
 #include <cudaTypedefs.h>
 
 #include <algorithm>
@@ -91,9 +91,43 @@ void Forward(Context& context, const AttentionProblem& problem,
   }
 }
 
+void Backward(Context& context, const AttentionProblem& problem,
+              const AttentionArgs& args, const AttentionGrads& grads) {
+  if (problem.type != DType::kBF16) {
+    return kAttentionCudaSm80.backward(context, problem, args, grads);
+  }
+  const cudaStream_t stream = StreamOf(context);
+  const int head_dim = static_cast<int>(problem.head_dim);
+  const int queries = 64 * GradientGroups(head_dim, false);
+  const int keys = 64 * GradientGroups(head_dim, true);
+  const BackwardCall call =
+      MakeBackward(context, problem, args, grads, queries, keys);
+  const auto map = [&](const ConstTensorView& view, int rows) {
+    return MapOf(view, problem.type, rows);
+  };
+  constexpr int kColumns = kSm90GradientColumns;
+  const GradientMaps of_queries = {
+      map(args.q, queries), map(call.d_o_view, queries), map(args.k, kColumns),
+      map(args.v, kColumns)};
+  const GradientMaps of_keys = {map(args.k, keys), map(args.v, keys),
+                                map(args.q, kColumns),
+                                map(call.d_o_view, kColumns)};
+  const int processors = CurrentChip()->processors;
+  LaunchPrepare(call.params, stream);
+  if (head_dim == 64) {
+    LaunchBackwardSm90<__nv_bfloat16, 64>(call.params, of_queries, of_keys,
+                                          processors, stream);
+  } else {
+    LaunchBackwardSm90<__nv_bfloat16, 128>(call.params, of_queries, of_keys,
+                                           processors, stream);
+  }
+}
+
 }  // namespace
 
-const AttentionImplementation kAttentionCudaSm90 = {
-    .name = "cuda.sm90", .why_not = WhyNot, .forward = Forward};
+const AttentionImplementation kAttentionCudaSm90 = {.name = "cuda.sm90",
+                                                    .why_not = WhyNot,
+                                                    .forward = Forward,
+                                                    .backward = Backward};
 
 }  // namespace headwise

@@ -40,4 +40,17 @@ __device__ inline T* RowsOf(const Strided& view, bool packed, int sequence,
          start * view.row + head * view.head;
 }
 
+// First and one past the last block of `rows` queries that see keys
+// begin … last.
+__device__ inline int2 QueryBlocks(const Band& band, const Extent& extent,
+                                   int begin, int last, int rows) {
+  const int from = Max(0, begin - band.after - extent.offset);
+  const int upto =
+      begin < band.sinks
+          ? extent.query_len
+          : Min(extent.query_len, last + band.before - extent.offset + 1);
+  if (last < begin || upto <= from) return make_int2(0, 0);
+  return make_int2(from / rows, CeilDiv(upto, rows));
+}
+
 }  // namespace headwise::attention_cuda

@@ -1,26 +1,25 @@
 // The backward pass in three kernels, without atomics, so that results repeat:
-//   Prepare         δ = g·⟨dout, O⟩ and ∂L/∂g = ⟨dout, O − μ⟩, a warp a row
+//   Prepare         what follows from each row alone (prepare.cu)
 //   KeyGradients    dK, dV and column sums: a block of 64 keys walks queries
 //   QueryGradients  dQ: a block of 64 queries walks keys
-// with P = 2^(s·scale − LSE), dP = g·dout·Vᵀ, dS = P·(dP − δ). The scores are
+// with P = 2^(s·scale − LSE), dP = dO·Vᵀ, dS = P·(dP − δ). The scores are
 // computed twice: 7 products where 5 would do with atomic sums.
 #pragma once
 
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
+#include "headwise/ops/attention/cuda/device/softmax.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/sm80/tile.cuh"
 
 namespace headwise::attention_cuda::sm80 {
 
-inline constexpr float kLog2E = 1.4426950408889634f;
-
 // Columns of the results that one block holds; larger heads take two blocks.
 template <int kDim>
 inline constexpr int kOutColumns = kDim <= 128 ? kDim : 128;
 
-// What the rows of a query tile bring: LSE (base 2), δ and gate.
+// What the rows of a query tile bring.
 struct RowInputs {
-  float lse[kRows], delta[kRows], gate[kRows];
+  float lse[kRows], delta[kRows];
 };
 
 template <class T, int kDim>
@@ -29,81 +28,14 @@ struct BackwardShared {
   RowInputs rows;
 };
 
-// Rows first … first + 63 of one head; rows past `query_len` get P = 0.
+// Rows first … first + 63 of one head.
 __device__ inline void LoadRowInputs(const BackwardParams& p, RowInputs& rows,
-                                     const Extent& extent, int sequence,
-                                     int head, int first) {
-  const ForwardParams& f = p.forward;
-  const int64_t batch = f.packed ? 0 : sequence;
-  const int i = threadIdx.x, query = first + i;
-  if (i >= kRows) return;
-  const int64_t row = extent.query_start + query;
-  const bool inside = query < extent.query_len;
-  const float* lse = static_cast<const float*>(f.lse.data);
-  const float value =
-      inside ? lse[batch * f.lse.batch + head * f.lse.head + row] : -INFINITY;
-  rows.lse[i] = value * kLog2E;
-  rows.delta[i] =
-      inside ? p.delta[batch * p.delta_batch + head * p.delta_head + row] : 0;
-  rows.gate[i] = 1;
-  if (f.gates != nullptr && inside) {
-    rows.gate[i] =
-        f.gates[batch * f.gate_batch + row * f.gate_row + head * f.gate_head];
-  }
-}
-
-__device__ inline float WarpSum(float v) {
-#pragma unroll
-  for (int lane = 16; lane > 0; lane /= 2) {
-    v += __shfl_xor_sync(~0u, v, lane);
-  }
-  return v;
-}
-
-// One kernel for both element types: it is bound by memory.
-__device__ inline float ReadElement(const void* row, int i, bool is_half) {
-  return is_half
-             ? static_cast<float>(static_cast<const __half*>(row)[i])
-             : static_cast<float>(static_cast<const __nv_bfloat16*>(row)[i]);
-}
-
-// grid: (⌈query_len / 4⌉, active heads, sequences), a warp a row.
-__global__ __launch_bounds__(kThreads) inline void PrepareKernel(
-    const __grid_constant__ BackwardParams p) {
-  const ForwardParams& f = p.forward;
-  const int query = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int head =
-      f.active_heads != nullptr ? f.active_heads[blockIdx.y] : blockIdx.y;
-  const Extent extent = ExtentOf(f, blockIdx.z);
-  if (query >= (f.packed ? extent.query_len : f.query_len)) return;
-  const int64_t batch = f.packed ? 0 : blockIdx.z;
-  const int64_t row = extent.query_start + query;
-  // Both types are 2 bytes wide.
-  const void* o = RowsOf<__half>(p.o, false, batch, row, head);
-  const void* dout = RowsOf<__half>(p.dout, false, batch, row, head);
-  const bool gated = f.gates != nullptr;
-  const float* mu = !gated || f.replacement == nullptr
-                        ? nullptr
-                        : f.replacement + batch * f.replacement_batch +
-                              row * f.replacement_row +
-                              head * f.replacement_head;
-  float with_o = 0, with_mu = 0;
-  const bool counts = query < extent.query_len;
-  for (int i = lane; counts && i < f.value_dim; i += 32) {
-    const float d = ReadElement(dout, i, p.is_half);
-    with_o += d * ReadElement(o, i, p.is_half);
-    if (mu != nullptr) with_mu += d * mu[i];
-  }
-  with_o = WarpSum(with_o);
-  with_mu = WarpSum(with_mu);
-  if (lane != 0) return;
-  const float gate = gated ? f.gates[batch * f.gate_batch + row * f.gate_row +
-                                     head * f.gate_head]
-                           : 1;
-  p.delta[batch * p.delta_batch + head * p.delta_head + row] = gate * with_o;
-  if (p.dgates != nullptr) {
-    p.dgates[batch * p.dgate_batch + row * p.dgate_row + head * p.dgate_head] =
-        with_o - with_mu;
+                                     int sequence, int head, int first) {
+  const int64_t from =
+      (static_cast<int64_t>(sequence) * p.heads + head) * p.padded_len + first;
+  for (int i = threadIdx.x; i < kRows; i += kThreads) {
+    rows.lse[i] = p.lse_log2[from + i];
+    rows.delta[i] = p.delta[from + i];
   }
 }
 
@@ -131,29 +63,14 @@ __device__ inline void TransposedGradients(
   for (int i = 0; i < 32; ++i) {
     const int r = (i / 2) % 2;
     const int in_tile = 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
-    const int query = first + in_tile;
-    const bool seen =
-        query < extent.query_len &&
-        Sees(p.forward.band, query + extent.offset, j0 + 8 * r, extent.key_len);
+    const bool seen = Sees(p.forward.band, first + in_tile + extent.offset,
+                           j0 + 8 * r, extent.key_len);
     const float probability =
         seen ? Exp2(fmaf(s[i], p.forward.scale_log2, -rows.lse[in_tile])) : 0;
-    const float gate = rows.gate[in_tile];
     received[r] += probability;
-    s[i] = probability * gate;
-    dp[i] = probability * fmaf(gate, dp[i], -rows.delta[in_tile]);
+    s[i] = probability;
+    dp[i] = probability * (dp[i] - rows.delta[in_tile]);
   }
-}
-
-// First and one past the last block of queries that see keys begin … last.
-__device__ inline int2 QueryBlocks(const Band& band, const Extent& extent,
-                                   int begin, int last) {
-  const int from = Max(0, begin - band.after - extent.offset);
-  const int upto = begin < band.sinks
-                       ? extent.query_len
-                       : Min(extent.query_len,
-                             last + Min(band.before, kFar) - extent.offset + 1);
-  if (upto <= from) return make_int2(0, 0);
-  return make_int2(from / kRows, CeilDiv(upto, kRows));
 }
 
 // grid: (⌈key_len / 64⌉, kv_heads, sequences · ⌈kDim / kOutColumns⌉).
@@ -178,8 +95,7 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
   LoadTile(shared.v, v, f.v.row, extent.key_len - begin, f.value_dim);
   float dk[kOut / 2] = {}, dv[kOut / 2] = {};
   const int last = Min(extent.key_len, begin + kRows) - 1;
-  const int2 blocks =
-      last < begin ? make_int2(0, 0) : QueryBlocks(f.band, extent, begin, last);
+  const int2 blocks = QueryBlocks(f.band, extent, begin, last, kRows);
   for (int g = 0; g < f.queries_per_kv; ++g) {
     const int head = kv_head * f.queries_per_kv + g;
     if (p.is_active != nullptr && !p.is_active[head]) continue;
@@ -190,10 +106,10 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
       __syncthreads();
       LoadTile(shared.q, RowsOf<T>(f.q, false, batch, q_row, head), f.q.row,
                extent.query_len - first, f.head_dim);
-      LoadTile(shared.dout, RowsOf<T>(p.dout, false, batch, q_row, head),
-               p.dout.row, extent.query_len - first, f.value_dim);
+      LoadTile(shared.dout, RowsOf<T>(p.d_o, false, batch, q_row, head),
+               p.d_o.row, extent.query_len - first, f.value_dim);
       CopyCommit();
-      LoadRowInputs(p, shared.rows, extent, sequence, head, first);
+      LoadRowInputs(p, shared.rows, sequence, head, first);
       CopyWait<0>();
       __syncthreads();
       float s[32] = {}, dp[32] = {};
@@ -244,9 +160,9 @@ __global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
   const int left = t.extent.query_len - t.first_query;
   LoadTile(shared.q, RowsOf<T>(f.q, false, batch, q_row, t.head), f.q.row, left,
            f.head_dim);
-  LoadTile(shared.dout, RowsOf<T>(p.dout, false, batch, q_row, t.head),
-           p.dout.row, left, f.value_dim);
-  LoadRowInputs(p, shared.rows, t.extent, t.sequence, t.head, t.first_query);
+  LoadTile(shared.dout, RowsOf<T>(p.d_o, false, batch, q_row, t.head),
+           p.d_o.row, left, f.value_dim);
+  LoadRowInputs(p, shared.rows, t.sequence, t.head, t.first_query);
   const int row = threadIdx.x / 32 * 16;
   const int in_tile = row + threadIdx.x % 32 / 4;
   float dq[kOut / 2] = {};
@@ -268,14 +184,11 @@ __global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
     for (int i = 0; i < 32; ++i) {
       const int m = in_tile + 8 * ((i / 2) % 2);
       const int key = begin + 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
-      const int query = t.first_query + m;
-      const bool seen =
-          query < t.extent.query_len &&
-          Sees(f.band, query + t.extent.offset, key, t.extent.key_len);
+      const bool seen = Sees(f.band, t.first_query + m + t.extent.offset, key,
+                             t.extent.key_len);
       const float probability =
           seen ? Exp2(fmaf(s[i], f.scale_log2, -shared.rows.lse[m])) : 0;
-      dp[i] =
-          probability * fmaf(shared.rows.gate[m], dp[i], -shared.rows.delta[m]);
+      dp[i] = probability * (dp[i] - shared.rows.delta[m]);
     }
     uint32_t a[4][4];
     AsOperand<T>(dp, a);

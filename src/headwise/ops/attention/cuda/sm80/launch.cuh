@@ -31,12 +31,7 @@ void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
   constexpr size_t kBytes = sizeof(sm80::BackwardShared<T, kDim>);
   constexpr int kParts = kDim / sm80::kOutColumns<kDim>;
-  if (f.query_len > 0) {
-    Launch<BackwardParams>(
-        sm80::PrepareKernel, params,
-        dim3(CeilDiv(f.query_len, 4), f.order.heads, params.sequences), 0,
-        stream);
-  }
+  LaunchPrepare(params, stream);
   const bool of_keys = params.dk.data != nullptr || params.dv.data != nullptr ||
                        params.received.data != nullptr;
   if (of_keys && f.key_len > 0) {

@@ -25,10 +25,6 @@ __device__ inline void Finish(const ForwardParams& p, const Task& t, int group,
       p, rows, o, place, t.extent.query_len, rows_len);
 }
 
-// One lane's reading, so that the compiler knows it for the same in all: what
-// follows from it then takes no vector registers.
-__device__ inline int Uniform(int value) { return __shfl_sync(~0u, value, 0); }
-
 template <class C>
 __device__ void Compute(const ForwardParams& p, Shared<C>& shared, int group) {
   Rings<C> rings;

@@ -3,6 +3,7 @@
 
 #include "headwise/backend/cuda/device.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/sm90/backward.cuh"
 #include "headwise/ops/attention/cuda/sm90/forward.cuh"
 
 namespace headwise::attention_cuda {
@@ -30,6 +31,36 @@ void LaunchForwardSm90(const ForwardParams& params, const TensorMaps& maps,
     Launch<sm90::Config<T, kDim, true>>(params, maps, processors, stream);
   } else {
     Launch<sm90::Config<T, kDim, false>>(params, maps, processors, stream);
+  }
+}
+
+template <class C>
+void LaunchGradients(const BackwardParams& params, const GradientMaps& maps,
+                     int work, int processors, cudaStream_t stream) {
+  static_assert(C::kN == kSm90GradientColumns);
+  if (work == 0) return;
+  constexpr int kBytes = sizeof(sm90::GradientShared<C>) + 1024;
+  const auto kernel = sm90::GradientKernel<C>;
+  CheckCuda(cudaFuncSetAttribute(
+                kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+            "attention cuda.sm90");
+  kernel<<<Min(processors, work), C::kThreads, kBytes, stream>>>(maps, params);
+  CheckCuda(cudaGetLastError(), "attention cuda.sm90");
+}
+
+template <class T, int kDim>
+void LaunchBackwardSm90(const BackwardParams& params,
+                        const GradientMaps& of_queries,
+                        const GradientMaps& of_keys, int processors,
+                        cudaStream_t stream) {
+  if (params.dk.data != nullptr || params.dv.data != nullptr ||
+      params.received.data != nullptr) {
+    LaunchGradients<sm90::GradientConfig<T, kDim, true>>(
+        params, of_keys, params.key_order.count(), processors, stream);
+  }
+  if (params.dq.data != nullptr) {
+    LaunchGradients<sm90::GradientConfig<T, kDim, false>>(
+        params, of_queries, params.forward.order.count(), processors, stream);
   }
 }
 

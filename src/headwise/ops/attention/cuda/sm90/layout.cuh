@@ -51,4 +51,35 @@ struct Shared {
   uint32_t tag_mask;
 };
 
+// One lane's reading, so that the compiler knows it for the same in all: what
+// follows from it then takes no vector registers.
+__device__ inline int Uniform(int value) { return __shfl_sync(~0u, value, 0); }
+
+// This thread's first row of its warpgroup's 64; the second is 8 below.
+__device__ inline int RowInGroup() {
+  return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+}
+
+__device__ inline void WarpArrive(uint64_t* barrier) {
+  if (threadIdx.x % 32 == 0) BarrierArrive(barrier);
+}
+
+// Zeros the rows of a tile from `from` on, which lie past the end of a sequence
+// and may hold anything: even a probability of 0 would let a NaN through. Every
+// warpgroup does it for itself before its products read the tile.
+template <class T, int kColumnBlocks, int kRows>
+__device__ inline void ZeroTail(T (&tile)[kColumnBlocks][kRows][64], int from,
+                                int group) {
+#pragma unroll
+  for (int b = 0; b < kColumnBlocks; ++b) {
+    uint4* pieces = reinterpret_cast<uint4*>(tile[b]);
+    for (int i = 8 * Max(from, 0) + threadIdx.x % 128; i < 8 * kRows;
+         i += 128) {
+      pieces[i] = make_uint4(0, 0, 0, 0);
+    }
+  }
+  FenceForProducts();
+  NamedSync(8 + group, 128);
+}
+
 }  // namespace headwise::attention_cuda::sm90

@@ -48,12 +48,19 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
     PassTurn<C>(group);
     advance();
   }
+  // Keys of the tile whose values come next that are keys of the sequence.
+  int values = at.key_len - tile * C::kN;
+  const auto clear_tail = [&] {
+    if (values < C::kN) ZeroTail(shared.v[rings.v.index], values, group);
+  };
   float s[C::kN / 2];
   uint32_t p[C::kN / 16][4];
   float alphas[2];
   bool settled = false;
   const uint32_t tag_mask = shared.tag_mask;
   BarrierWait(&shared.q_full[slot.index], slot.parity);
+  const int queries = Uniform(t.extent.query_len - t.first_query);
+  if (queries < C::kM) ZeroTail(shared.q[slot.index], queries, group);
   BarrierWait(&shared.k_full[rings.k.index], rings.k.parity);
   ProductFence();
   IssueScores<C>(shared, group, slot.index, rings.k.index, s);
@@ -72,6 +79,7 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
     IssueScores<C>(shared, group, slot.index, rings.k.index, s);
     ProductCommit();
     BarrierWait(&shared.v_full[rings.v.index], rings.v.parity);
+    clear_tail();
     ProductFence();
     IssueValues<C>(shared, rings.v.index, p, o);
     ProductCommit();
@@ -91,9 +99,11 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
       for (int i = 0; i < C::kDim / 2; ++i) o[i] *= alphas[(i / 2) % 2];
     }
     Probabilities<C>(s, p);
+    values = at.key_len - tile * C::kN;
     advance();
   }
   BarrierWait(&shared.v_full[rings.v.index], rings.v.parity);
+  clear_tail();
   ProductFence();
   IssueValues<C>(shared, rings.v.index, p, o);
   ProductCommit();

@@ -50,6 +50,11 @@ __device__ inline void FenceBarrierInit() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Orders ordinary writes to shared memory before the matrix unit's reads.
+__device__ inline void FenceForProducts() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // A named barrier among `threads` threads; Arrive does not wait.
 __device__ inline void NamedSync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -78,6 +83,16 @@ __device__ inline void LoadBox(const CUtensorMap& map, void* to,
           SharedAddress(to)),
       "l"(&map), "r"(SharedAddress(barrier)), "r"(dim), "r"(head), "r"(row),
       "r"(batch)
+      : "memory");
+}
+
+// Copies bytes, a multiple of 16 and aligned so.
+__device__ inline void LoadBytes(void* to, const void* from, int bytes,
+                                 uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1], %2, [%3];" ::"r"(SharedAddress(to)),
+      "l"(from), "r"(bytes), "r"(SharedAddress(barrier))
       : "memory");
 }
 

@@ -40,10 +40,6 @@ __device__ inline void IssueValues(const Shared<C>& shared, int s,
   }
 }
 
-__device__ inline void WarpArrive(uint64_t* barrier) {
-  if (threadIdx.x % 32 == 0) BarrierArrive(barrier);
-}
-
 // What a warpgroup needs to know about its rows to treat a tile. Few registers:
 // they live through the main loop beside the accumulators.
 struct TileContext {
@@ -51,10 +47,6 @@ struct TileContext {
   int full_from, full_upto;  // tiles that begin within need no mask
   int key_len;
 };
-
-__device__ inline int RowInGroup() {
-  return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-}
 
 // +1: all keys of the tile at or before every row's position; −1: all after.
 __device__ inline int SideOf(const ForwardParams& p, const TileContext& at,

@@ -52,12 +52,12 @@ __device__ inline uint64_t Descriptor(uint32_t address, int lead, int skip) {
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, " \
   "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, " \
   "%26, %27, %28, %29, %30, %31"
-#define HEADWISE_NAMES_64                                            \
-  HEADWISE_NAMES_32                                                  \
-      ", "                                                           \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
-      "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, " \
-      "%56, %57, %58, %59, %60, %61, %62, %63"
+#define HEADWISE_NAMES_64                                        \
+  HEADWISE_NAMES_32                                              \
+  ", "                                                           \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
+  "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, " \
+  "%56, %57, %58, %59, %60, %61, %62, %63"
 #define HEADWISE_4(d, i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define HEADWISE_16(d, i)                                       \
@@ -66,21 +66,34 @@ __device__ inline uint64_t Descriptor(uint32_t address, int lead, int skip) {
 #define HEADWISE_32(d) HEADWISE_16(d, 0), HEADWISE_16(d, 16)
 #define HEADWISE_64(d) HEADWISE_32(d), HEADWISE_16(d, 32), HEADWISE_16(d, 48)
 
-// D[64 × 128] = A[64 × 16] · B[128 × 16]ᵀ (+ D), both rows of shared memory.
-#define HEADWISE_FROM_SHARED(type)                                 \
-  asm volatile(                                                    \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                 \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type \
-      " {" HEADWISE_NAMES_64 "}, %64, %65, p, 1, 1, 0, 0;\n}\n"    \
-      : HEADWISE_64(d)                                             \
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)))
+// D[64 × N] = A[64 × 16] · B[N × 16]ᵀ (+ D), both rows of shared memory.
+#define HEADWISE_FROM_SHARED(n, names, values, a_b, last, type)               \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " last                       \
+               ", 0;\n"                                                       \
+               "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type \
+               " {" names "}, " a_b ", p, 1, 1, 0, 0;\n}\n"                   \
+               : values                                                       \
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)))
+template <class T>
+__device__ inline void ProductFromShared(float (&d)[32], uint64_t a, uint64_t b,
+                                         bool add) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    HEADWISE_FROM_SHARED("64", HEADWISE_NAMES_32, HEADWISE_32(d), "%32, %33",
+                         "%34", "bf16");
+  } else {
+    HEADWISE_FROM_SHARED("64", HEADWISE_NAMES_32, HEADWISE_32(d), "%32, %33",
+                         "%34", "f16");
+  }
+}
 template <class T>
 __device__ inline void ProductFromShared(float (&d)[64], uint64_t a, uint64_t b,
                                          bool add) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    HEADWISE_FROM_SHARED("bf16");
+    HEADWISE_FROM_SHARED("128", HEADWISE_NAMES_64, HEADWISE_64(d), "%64, %65",
+                         "%66", "bf16");
   } else {
-    HEADWISE_FROM_SHARED("f16");
+    HEADWISE_FROM_SHARED("128", HEADWISE_NAMES_64, HEADWISE_64(d), "%64, %65",
+                         "%66", "f16");
   }
 }
 
