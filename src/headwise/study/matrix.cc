@@ -24,10 +24,11 @@ Matrix Transpose(const Matrix& a) {
 Matrix operator*(const Matrix& a, const Matrix& b) {
   Matrix product(a.rows, b.columns);
   for (int64_t r = 0; r < a.rows; ++r) {
+    double* out = product.values.data() + r * b.columns;
     for (int64_t i = 0; i < a.columns; ++i) {
-      for (int64_t c = 0; c < b.columns; ++c) {
-        product(r, c) += a(r, i) * b(i, c);
-      }
+      const double factor = a(r, i);
+      const double* row = b.values.data() + i * b.columns;
+      for (int64_t c = 0; c < b.columns; ++c) out[c] += factor * row[c];
     }
   }
   return product;

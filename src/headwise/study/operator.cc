@@ -21,7 +21,7 @@ namespace headwise {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr int64_t kWords = 8;
+constexpr int64_t kWords = 5;
 
 // Σ_h A_h X (W_V^h W_O^{σ(h)}) in double from what each head shows of itself.
 // `shift` pairs head h's distribution with the content of head h + shift.
