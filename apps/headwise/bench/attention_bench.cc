@@ -231,6 +231,7 @@ Result BenchOne(const Config& config, const Options& options,
     std::move(peers.candidates.begin(), peers.candidates.end(),
               std::back_inserter(candidates));
   }
+  const LoadWatch watch;
   Measure({.budget_seconds = options.seconds,
            .settle_seconds = SettleSeconds(config)},
           candidates);
@@ -244,6 +245,9 @@ Result BenchOne(const Config& config, const Options& options,
   peers.notes.erase(std::unique(peers.notes.begin(), peers.notes.end()),
                     peers.notes.end());
   result.notes = std::move(peers.notes);
+  if (std::string note = LoadNote(watch); !note.empty()) {
+    result.notes.push_back(std::move(note));
+  }
   result.peer_versions = std::move(peers.versions);
   return result;
 }

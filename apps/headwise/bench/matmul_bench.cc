@@ -103,6 +103,7 @@ Result BenchOne(const Config& config, const Options& options,
   }
   std::move(peers.candidates.begin(), peers.candidates.end(),
             std::back_inserter(candidates));
+  const LoadWatch watch;
   Measure({.budget_seconds = options.seconds,
            .settle_seconds = SettleSeconds(config)},
           candidates);
@@ -112,6 +113,9 @@ Result BenchOne(const Config& config, const Options& options,
     result.rows.push_back(candidate.row);
   }
   result.notes = std::move(peers.notes);
+  if (std::string note = LoadNote(watch); !note.empty()) {
+    result.notes.push_back(std::move(note));
+  }
   result.peer_versions = std::move(peers.versions);
   return result;
 }

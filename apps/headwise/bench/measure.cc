@@ -1,6 +1,10 @@
 // Door: measure.h.
 #include "bench/measure.h"
 
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -55,7 +59,53 @@ std::optional<int64_t> StatusBytes(const std::string& name) {
   return std::nullopt;
 }
 
+double Now() {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+// Seconds that all processors worked, from the first line of /proc/stat:
+// user, nice, system, idle, iowait, irq, softirq. Negative: unknown.
+double SystemSeconds() {
+  std::ifstream stat("/proc/stat");
+  std::string name;
+  double user = 0, nice = 0, system = 0;
+  if (!(stat >> name >> user >> nice >> system)) return -1;
+  return (user + nice + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double OwnSeconds() {
+  double sum = 0;
+  for (int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+      sum += static_cast<double>(time.tv_sec) + 1e-6 * time.tv_usec;
+    }
+  }
+  return sum;
+}
+
 }  // namespace
+
+LoadWatch::LoadWatch()
+    : wall_(Now()), system_(SystemSeconds()), own_(OwnSeconds()) {}
+
+std::optional<double> LoadWatch::OthersCores() const {
+  const double wall = Now() - wall_;
+  if (system_ < 0 || wall <= 0) return std::nullopt;
+  const double others =
+      (SystemSeconds() - system_ - (OwnSeconds() - own_)) / wall;
+  return std::max(others, 0.0);
+}
+
+std::string LoadNote(const LoadWatch& watch) {
+  constexpr double kTolerated = 0.1;  // of a core
+  const std::optional<double> others = watch.OthersCores();
+  if (!others || *others < kTolerated) return "";
+  return fmt::format(
+      "other processes kept {:.1f} cores busy meanwhile: measure again",
+      *others);
+}
 
 std::function<double(int)> Timed(std::function<void()> call) {
   return [call = std::move(call)](int calls) {

@@ -56,6 +56,23 @@ struct MeasureOptions {
 // beyond the budget keeps the time of its only run.
 void Measure(const MeasureOptions& options, std::vector<Candidate>& candidates);
 
+// How many cores other processes kept busy since the watch was made: figures
+// taken beside a busy neighbour are not worth keeping.
+class LoadWatch {
+ public:
+  LoadWatch();
+  // Nothing where the system does not tell.
+  std::optional<double> OthersCores() const;
+
+ private:
+  double wall_ = 0;    // seconds, as all here
+  double system_ = 0;  // work of all processes
+  double own_ = 0;     // of this one and its children
+};
+
+// The note for a result that was measured under `watch`, or "".
+std::string LoadNote(const LoadWatch& watch);
+
 // Runs `call` and returns by how much it raised the peak of resident memory,
 // where the system tells: /proc/self.
 std::optional<int64_t> ResidentGrowth(const std::function<void()>& call);

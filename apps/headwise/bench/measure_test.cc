@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <ctime>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace headwise::bench {
@@ -63,6 +66,23 @@ TEST(Measure, TimedCallsAsOftenAsAsked) {
   const auto time = Timed([&] { ++calls; });
   EXPECT_GE(time(3), 0);
   EXPECT_EQ(calls, 3);
+}
+
+TEST(LoadWatch, OwnWorkIsNotOthers) {
+  const LoadWatch watch;
+  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t own_begin = std::clock();
+  std::chrono::duration<double> wall{};
+  while (wall < std::chrono::milliseconds(400)) {
+    wall = std::chrono::steady_clock::now() - begin;
+  }
+  const double own =
+      1.0 * (std::clock() - own_begin) / CLOCKS_PER_SEC / wall.count();
+  const std::optional<double> others = watch.OthersCores();
+  if (!others) GTEST_SKIP() << "the system does not tell";
+  // However busy the machine is, our part of it is not others'. The system
+  // counts in hundredths of a second.
+  EXPECT_LE(*others, std::thread::hardware_concurrency() - own + 0.15);
 }
 
 TEST(Measure, ResidentGrowthSeesTouchedMemory) {
