@@ -145,6 +145,63 @@ def judge(verdict, r, t, ref, statistics, backward):
                      1e-2 * truth.abs().clamp_min(1))
 
 
+def check_packed(operators, name, count, head_dims, types):
+    """Packed sequences against the same sequences one by one."""
+    verdict, failed = Verdict(), 0
+    for seed in range(count):
+        rng = random.Random(seed)
+        d, element = rng.choice(head_dims), rng.choice(types)
+        heads, kv_heads = rng.choice([(4, 4), (4, 2), (3, 1)])
+        spans = [(rng.choice([0, 1, 70, 200, 333]), rng.choice([1, 64, 257]))
+                 for _ in range(rng.choice([1, 3, 5]))]
+        mask = rng.choice([(FAR, FAR, 0, 0), (FAR, 0, 0, 0), (40, 3, 5, 2)])
+        gen = torch.Generator(device="cuda").manual_seed(seed)
+
+        def normal(length, width):
+            return torch.randn(1, max(1, length), width, d, device="cuda",
+                               generator=gen).to(element)
+
+        m, n = (sum(x) for x in zip(*spans))
+        r = {"q": normal(m, heads), "k": normal(n, kv_heads),
+             "v": normal(n, kv_heads), "dout": normal(m, heads)}
+        t = poisoned(r, True)
+        starts = [[0], [0]]
+        for span in spans:
+            for axis in (0, 1):
+                starts[axis].append(starts[axis][-1] + span[axis])
+        t["query_starts"], t["key_starts"] = (
+            torch.tensor(x, device="cuda", dtype=torch.int32) for x in starts)
+        call = operators.make(t, mask, lengths=(
+            len(spans), max(x[0] for x in spans), max(x[1] for x in spans)))
+        operators.forward(name, call)
+        operators.backward(name, call)
+        torch.cuda.synchronize()
+        verdict.wrong = []
+        for i, span in enumerate(spans):
+            if span[0] == 0:
+                continue
+            at = [slice(starts[a][i], starts[a][i] + span[a]) for a in (0, 1)]
+            of_keys = ("k", "v", "dk", "dv")
+            alone = {name: x[:, at[name in of_keys]] for name, x in r.items()}
+            ref = attention({**alone, "mask": mask})
+            part = {}
+            for name_, x in t.items():
+                if name_ == "received":
+                    part[name_] = x[:, :, at[1]]
+                elif name_ in ROWS or name_ == "argmax":
+                    part[name_] = x[:, :, at[0]]
+                elif not name_.endswith("starts"):
+                    part[name_] = x[:, at[name_ in of_keys]]
+            judge(verdict, {**alone, "mask": mask}, part, ref, True, True)
+        if verdict.wrong:
+            failed += 1
+            print(f"FAILED {name} packed seed {seed}: {verdict.wrong} {spans}",
+                  flush=True)
+    print(f"{name}: {count - failed} of {count} packed problems agree",
+          flush=True)
+    return failed == 0
+
+
 def check(operators, name, count, head_dims, types, first_seed=0):
     """Whether all problems agree; prints the worst error of each result as a
     part of its tolerance."""
