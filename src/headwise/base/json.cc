@@ -193,7 +193,7 @@ int64_t JsonCursor::Int(const std::string& key, int64_t least, int64_t most,
 }
 
 std::string JsonCursor::String(const std::string& key,
-                               std::string otherwise) const {
+                               const std::string& otherwise) const {
   const auto member = Find(key);
   return member ? member->String() : otherwise;
 }

@@ -59,7 +59,8 @@ class JsonCursor {
   bool Bool(const std::string& key, bool otherwise) const;
   int64_t Int(const std::string& key, int64_t least, int64_t most,
               int64_t otherwise) const;
-  std::string String(const std::string& key, std::string otherwise) const;
+  std::string String(const std::string& key,
+                     const std::string& otherwise) const;
 
   // Throws Error(kCorrupt): "[where] expected …; found <this value>".
   [[noreturn]] void Fail(const std::string& expected) const;

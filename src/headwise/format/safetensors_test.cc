@@ -33,7 +33,7 @@ class SafetensorsTest : public testing::Test {
   fs::path folder_;
 };
 
-std::string WithLength(std::string header) {
+std::string WithLength(const std::string& header) {
   std::string length(8, '\0');
   for (int i = 0; i < 8; ++i) {
     length[i] = static_cast<char>(header.size() >> (8 * i));
