@@ -1,7 +1,25 @@
 // ThreadPool. Door: thread_pool.h.
 #include "headwise/backend/cpu/thread_pool.h"
 
+#include <chrono>
+
 namespace headwise {
+namespace {
+
+// How long a thread looks for work (or for its end) before it sleeps. A woken
+// thread starts on the core of the one that woke it and moves away only after
+// milliseconds, so two threads would share one core through every short call.
+constexpr std::chrono::microseconds kSpin(200);
+
+template <typename Ready>
+void SpinUntil(const Ready& ready) {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  while (!ready() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();  // others may need the core more
+  }
+}
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   workers_.reserve(threads > 1 ? threads - 1 : 0);
@@ -36,6 +54,7 @@ void ThreadPool::ParallelFor(int64_t tasks, const Task& run) {
   }
   start_.notify_all();
   TakeTasks(0);
+  SpinUntil([this] { return busy_ == 0; });
   std::unique_lock lock(mutex_);
   done_.wait(lock, [this] { return busy_ == 0; });
   if (error_) std::rethrow_exception(error_);
@@ -58,16 +77,19 @@ void ThreadPool::TakeTasks(int worker) {
 void ThreadPool::Work(int worker) {
   uint64_t seen = 0;
   for (;;) {
-    {
+    SpinUntil([&] { return HasWork(seen); });
+    if (!HasWork(seen)) {
       std::unique_lock lock(mutex_);
-      start_.wait(lock, [&] { return stop_ || generation_ != seen; });
-      if (stop_) return;
-      seen = generation_;
+      start_.wait(lock, [&] { return HasWork(seen); });
     }
+    if (stop_) return;
+    seen = generation_;
     TakeTasks(worker);
-    {
+    if (--busy_ == 0) {
+      // Under the lock, so that it falls not between the caller's look at
+      // busy_ and its sleep.
       std::lock_guard lock(mutex_);
-      if (--busy_ == 0) done_.notify_one();
+      done_.notify_one();
     }
   }
 }

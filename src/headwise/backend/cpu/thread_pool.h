@@ -33,14 +33,17 @@ class ThreadPool {
  private:
   void Work(int worker);
   void TakeTasks(int worker);
+  bool HasWork(uint64_t seen) const { return stop_ || generation_ != seen; }
 
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable start_;
   std::condition_variable done_;
-  uint64_t generation_ = 0;   // guarded by mutex_
-  int busy_ = 0;              // guarded by mutex_
-  bool stop_ = false;         // guarded by mutex_
+  // Written under mutex_ (busy_ but for its countdown), read without while a
+  // thread still spins. generation_ is written last: it publishes the rest.
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<int> busy_{0};
+  std::atomic<bool> stop_{false};
   std::exception_ptr error_;  // guarded by mutex_
   const Task* run_ = nullptr;
   int64_t tasks_ = 0;
