@@ -66,6 +66,24 @@ void Forward(benchmark::State& state) {
   Report(state, call, 2);
 }
 
+// With the statistics of range(3), summed per head.
+void Observed(benchmark::State& state) {
+  Call call(state);
+  Tensor sums(DType::kF64, {1, kHeads, kSumColumns});
+  Tensor histogram(DType::kF64, {1, kHeads, kHistogramBuckets});
+  Observation observation;
+  observation.statistics = static_cast<Statistics>(state.range(3));
+  observation.summed.sums = sums.view();
+  if (observation.statistics == Statistics::kFull) {
+    observation.summed.histogram = histogram.view();
+  }
+  call.args.observation = &observation;
+  for (auto _ : state) {
+    AttentionForward(call.context, call.problem, call.args);
+  }
+  Report(state, call, 2);
+}
+
 void Backward(benchmark::State& state) {
   Call call(state);
   AttentionGrads grads;
@@ -118,6 +136,13 @@ void Shapes(benchmark::internal::Benchmark* bench) {
 }
 
 BENCHMARK(Forward)->Apply(Shapes);
+BENCHMARK(Observed)
+    ->ArgNames({"n", "d", "causal", "level"})
+    ->Unit(benchmark::kMillisecond)
+    ->Args({2048, 64, 0, static_cast<int64_t>(Statistics::kCore)})
+    ->Args({2048, 64, 0, static_cast<int64_t>(Statistics::kFull)})
+    ->Args({2048, 64, 1, static_cast<int64_t>(Statistics::kCore)})
+    ->Args({2048, 64, 1, static_cast<int64_t>(Statistics::kFull)});
 BENCHMARK(Backward)->Apply(Shapes);
 BENCHMARK(Received)->Apply(Shapes);
 BENCHMARK(Gram)->Apply(Shapes);
