@@ -27,7 +27,8 @@ struct State {
 // First calls: page faults, lazy set-up, and how many calls make a sample.
 State WarmUp(const MeasureOptions& options, Candidate& candidate) {
   State state;
-  double seconds = candidate.time(1);
+  double seconds =
+      candidate.first_seconds > 0 ? candidate.first_seconds : candidate.time(1);
   state.slow = 3 * seconds > options.budget_seconds;
   if (state.slow) {
     state.samples = {seconds};

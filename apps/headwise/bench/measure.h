@@ -38,6 +38,9 @@ struct Candidate {
   double flops = 0;  // of one call
   // Makes `calls` calls and returns the seconds that they took.
   std::function<double(int calls)> time;
+  // Of a call made before, if one was (to look at its result); else 0. Where it
+  // is long, no further call is made.
+  double first_seconds = 0;
 };
 
 // A candidate's `time` for a plain function.

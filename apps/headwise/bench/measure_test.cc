@@ -61,6 +61,15 @@ TEST(Measure, SlowCandidatesRunOnce) {
   EXPECT_DOUBLE_EQ(candidates[0].row.ms, 100e3);
 }
 
+TEST(Measure, AKnownLongCallIsNotMadeAgain) {
+  std::string log;
+  std::vector<Candidate> candidates = {Pretend("s", 100, &log)};
+  candidates[0].first_seconds = 50;
+  Measure({.budget_seconds = 1}, candidates);
+  EXPECT_EQ(log, "");
+  EXPECT_DOUBLE_EQ(candidates[0].row.ms, 50e3);
+}
+
 TEST(Measure, TimedCallsAsOftenAsAsked) {
   int calls = 0;
   const auto time = Timed([&] { ++calls; });
