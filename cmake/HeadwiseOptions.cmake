@@ -2,6 +2,7 @@
 option(HEADWISE_BUILD_TESTS "Build the tests" ON)
 option(HEADWISE_BUILD_BENCHMARKS "Build the micro-benchmarks" ON)
 option(HEADWISE_BUILD_EXAMPLES "Build the examples" ON)
+option(HEADWISE_BUILD_FUZZERS "Build the fuzzers (clang only)" OFF)
 option(HEADWISE_STATIC "Build libheadwise.a instead of libheadwise.so" OFF)
 option(HEADWISE_WERROR "Treat warnings as errors" OFF)
 option(HEADWISE_CUDA "Build the CUDA operators" OFF)

@@ -20,6 +20,10 @@ check_packages=(
   ccache                    # the next clean clone compiles less
 )
 
+fuzz_packages=(
+  clang libclang-rt-dev # libFuzzer
+)
+
 # need_packages NAME…: installs what is missing; without root says how, and
 # returns 1.
 need_packages() {

@@ -220,6 +220,29 @@ def stage_cuda(stage):
     return Count(1)
 
 
+def fuzz(seconds):
+    """Each fuzzer for that long; new inputs are kept in build/fuzz/corpus."""
+    stage = Stage("fuzz")
+    folder = build(stage, "fuzz", "fuzz")
+    for program in sorted((folder / "tests").glob("fuzz_*")):
+        name = program.name.removeprefix("fuzz_")
+        seeds = [seeds for seeds in (f"tests/fuzz/corpus/{name}",
+                                     f"tests/conformance/{name}")
+                 if (ROOT / seeds).exists()]
+        code, output = stage.run(
+            str(program), f"-max_total_time={seconds}", "-timeout=20",
+            "-rss_limit_mb=4096", "-max_len=65536",
+            f"-artifact_prefix={folder}/", str(folder / "corpus" / name),
+            *seeds, may_fail=True)
+        if code:
+            print("\n".join(output.splitlines()[-60:]))
+        print(f"{name}: {'FOUND SOMETHING' if code else 'ok'}, {seconds} s",
+              flush=True)
+        if code:
+            return 1
+    return 0
+
+
 SOURCES = ("src/", "include/", "cmake/", "CMake", "apps/", "bench/",
            "examples/", "assets/", "tests/CMake", "tests/conformance/",
            "tests/integration/")
@@ -301,6 +324,9 @@ def main():
                         help="stages to run (default: all)")
     parser.add_argument("--again", action="store_true",
                         help="run stages that passed on these files before")
+    parser.add_argument("--fuzz", nargs="?", type=int, const=600,
+                        metavar="SECONDS",
+                        help="only the fuzzers, each that long (default 600)")
     options = parser.parse_args()
     unknown = [name for name in options.stages if name not in STAGES]
     if unknown:
@@ -308,6 +334,8 @@ def main():
                      f"{', '.join(unknown)}")
 
     CHECK.mkdir(parents=True, exist_ok=True)
+    if options.fuzz:
+        return fuzz(options.fuzz)
     hashes = house_files.hashes(ROOT)
     total, start = Count(), time.monotonic()
     for name in options.stages or STAGES:

@@ -26,6 +26,7 @@ const std::vector<const Command*>& Commands() {
       &kCompareCommand,
       &kStudyCommand,
       // Train
+      &kVocabCommand,
       &kGenerateCommand,
       // Analyse
       &kDumpCommand,

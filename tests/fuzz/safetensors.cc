@@ -1,0 +1,46 @@
+// Any bytes as a safetensors file: either an Error, or tensors whose every
+// byte lies within the file.
+#include "headwise/format/safetensors.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+
+#include "headwise/error.h"
+
+namespace {
+
+// A file in memory, so that a run costs no disk.
+class MemoryFile {
+ public:
+  MemoryFile(const uint8_t* data, size_t size)
+      : descriptor_(memfd_create("fuzz", 0)) {
+    if (write(descriptor_, data, size) != static_cast<ssize_t>(size)) abort();
+  }
+  ~MemoryFile() { close(descriptor_); }
+  std::string path() const {
+    return "/proc/self/fd/" + std::to_string(descriptor_);
+  }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const MemoryFile file(data, size);
+  volatile uint8_t last = 0;
+  try {
+    const auto tensors = headwise::Safetensors::Open(file.path());
+    for (const auto& [name, view] : tensors.tensors()) {
+      size_t bytes = headwise::SizeOf(view.type);
+      for (int i = 0; i < view.rank; ++i) bytes *= view.shape[i];
+      for (size_t i = 0; i < bytes; ++i) last = view.As<uint8_t>()[i];
+    }
+  } catch (const headwise::Error&) {
+  }
+  return last & 0;
+}
