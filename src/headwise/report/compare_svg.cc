@@ -29,8 +29,8 @@ Drawing DrawGrid(const Comparison& comparison, const HeadSet& set,
   Drawing grid;
   for (int64_t h = 0; h < set.heads; ++h) {
     const double x = static_cast<double>(h % columns) * (side + kGap);
-    const double y =
-        static_cast<double>(h / columns) * (side + kGap + kCaption);
+    const int64_t row = h / columns;
+    const double y = static_cast<double>(row) * (side + kGap + kCaption);
     grid.body +=
         SvgText(x, y + 13, fmt::format("head {}", h + 1), "class=\"soft\"");
     const Drawing map =

@@ -43,7 +43,7 @@ Tensor Embed(const std::vector<std::string>& words,
     Rng rng(static_cast<uint64_t>(options.seed), WordHash(words[r]));
     for (int64_t c = 0; c < width; ++c) {
       const double angle = static_cast<double>(r) *
-                           std::pow(10000.0, -static_cast<double>(c / 2 * 2) /
+                           std::pow(10000.0, -static_cast<double>(c - c % 2) /
                                                  static_cast<double>(width));
       x(r, c) = rng.Normal() + (c % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }

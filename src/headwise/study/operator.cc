@@ -131,7 +131,7 @@ void CheckPermutation(Context& context, StudyResult& result) {
       for (int64_t c = 0; c < m.columns; ++c) {
         const double angle =
             static_cast<double>(r) /
-            std::pow(10000.0, static_cast<double>(c / 2 * 2) / 64);
+            std::pow(10000.0, static_cast<double>(c - c % 2) / 64);
         m(r, c) += c % 2 == 0 ? std::sin(angle) : std::cos(angle);
       }
     }
