@@ -233,8 +233,8 @@ class SequenceDecoder : public TokenDecoder {
 
 // A member that is text to look for, so must not be empty.
 std::string ReadNonEmpty(const JsonCursor& json, const std::string& key,
-                         std::string otherwise) {
-  std::string text = json.String(key, std::move(otherwise));
+                         const std::string& otherwise) {
+  std::string text = json.String(key, otherwise);
   if (text.empty()) json[key].Fail("a text that is not empty");
   return text;
 }
