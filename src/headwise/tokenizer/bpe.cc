@@ -50,7 +50,10 @@ void BpeModel::AddMerge(int rank, std::string_view left, std::string_view right,
     }
     return id;
   };
-  merges_[Pair(find(left), find(right))] = {rank, find(joined)};
+  // One after the other: the error names the first that is missing.
+  const TokenId first = find(left);
+  const TokenId second = find(right);
+  merges_[Pair(first, second)] = {rank, find(joined)};
 }
 
 std::unique_ptr<BpeModel> BpeModel::FromJson(const JsonCursor& json) {
