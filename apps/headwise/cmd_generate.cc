@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stop_token>
@@ -38,14 +37,19 @@ struct Options {
 volatile std::sig_atomic_t interrupted = 0;
 extern "C" void OnInterrupt(int) { interrupted = 1; }
 
+// Null for a model without one, where the prompt is ids: ids in, ids out.
+std::unique_ptr<Tokenizer> LoadTokenizer(const Options& options) {
+  try {
+    return Tokenizer::Load(options.model);
+  } catch (const Error&) {
+    if (options.ids.empty() || !options.prompt.empty()) throw;
+    return nullptr;
+  }
+}
+
 std::vector<int32_t> PromptIds(const Options& options, const Model& model,
                                const Tokenizer* tokenizer) {
   if (!options.ids.empty()) return options.ids;
-  if (tokenizer == nullptr) {
-    throw Error(ErrorCode::kNotFound,
-                {options.model, "a tokenizer", "none",
-                 "give the prompt as token ids: --ids 1,403,407"});
-  }
   std::vector<int32_t> ids = tokenizer->Encode(options.prompt).ids;
   const int64_t bos = model.config().bos;
   if (ids.empty() && bos >= 0) ids.push_back(static_cast<int32_t>(bos));
@@ -106,16 +110,7 @@ void PrintJson(const Tokenizer* tokenizer, const std::vector<int32_t>& prompt,
 
 int Run(Options& options) {
   const auto model = OpenModel(options.model);
-  std::unique_ptr<Tokenizer> tokenizer;
-  if (options.ids.empty() || !options.prompt.empty()) {
-    tokenizer = Tokenizer::Load(options.model);
-  } else {
-    try {
-      tokenizer = Tokenizer::Load(options.model);
-    } catch (const Error&) {
-      tokenizer = nullptr;  // ids in, ids out
-    }
-  }
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options);
   std::vector<int32_t> prompt = PromptIds(options, *model, tokenizer.get());
   Truncate(options, *model, prompt);
   ClosedHeads closed(*model, ParseHeads(options.drop, *model));
