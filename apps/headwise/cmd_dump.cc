@@ -152,6 +152,7 @@ std::function<int()> Setup(CLI::App& app) {
   app.add_option("--names", options->names,
                  "Activations to write; * and ? match")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   app.add_option("--out", options->out, "The safetensors file to write");
   app.add_flag("--list", options->list,

@@ -149,7 +149,8 @@ std::function<int()> Setup(CLI::App& app) {
   app.add_option("PROMPT", options->prompt,
                  "Text to continue, or to translate (encoder–decoders)");
   app.add_option("--ids", options->ids, "The prompt as token ids")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--drop", options->drop,
                  "Heads to switch off: 5.1,6.0 (layer.head, from 0); "
                  "cross:5.1 and decoder:5.1 in encoder–decoders");
