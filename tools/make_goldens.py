@@ -2,20 +2,27 @@
 checkpoint and what Hugging Face transformers computes with it.
 
     python3 tools/make_goldens.py tests/conformance/goldens
+    python3 tools/make_goldens.py tests/conformance/goldens --gradients
 
 Needs torch and transformers 5. Each folder holds config.json,
 model.safetensors and expected.safetensors: for the inputs 0 and 1 the token
 ids, logits, hidden states (after the embeddings and after every layer) and
 every layer's attention [heads, queries, keys].
+
+--gradients leaves these as they are and adds gradients.safetensors: the
+targets of both inputs, the loss (a mean over all targets; encoder-decoders
+with a smoothing of 0.1; for a model without a head, the given dfinal times the
+last hidden states) and its gradient by every tensor of the checkpoint, in f16
+as a multiple of the tensor's largest gradient, which NAME.scale holds.
 """
 
+import argparse
 import json
 import pathlib
-import sys
 
 import torch
 import transformers as hf
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 VOCAB, WIDTH, HIDDEN, LAYERS, HEADS = 64, 32, 48, 2, 4
 LENGTHS = (7, 19)
@@ -163,10 +170,73 @@ def make(name, folder):
     assert size <= 200_000, name
 
 
+def targets_of(name, ids):
+    """What each position is to predict; -100: nothing."""
+    if name == "marian":
+        return (ids * 7 + 3) % VOCAB
+    if "bert" in name:
+        masked = torch.arange(len(ids)) % 3 == 1
+        return torch.where(masked, (ids * 7 + 3) % VOCAB, -100)
+    return torch.cat([ids[1:], torch.tensor([-100])])
+
+
+def losses(model, name, kept, recorded):
+    """The sum of the losses of one input, given as index -> tensor."""
+    ids = kept["input_ids"].long()[None]
+    if name == "bert-headless":
+        final = model(input_ids=ids).last_hidden_state[0]
+        dfinal = torch.sin(0.37 * torch.arange(final.numel()))
+        recorded["dfinal"] = dfinal.reshape(final.shape)
+        return (final * recorded["dfinal"]).sum(), len(final)
+    predicted, more, smoothing = ids[0], {}, 0.0
+    if name == "marian":
+        predicted, smoothing = kept["decoder_input_ids"].long(), 0.1
+        more = dict(decoder_input_ids=predicted[None])
+    targets = targets_of(name, predicted)
+    recorded["targets"] = targets.to(torch.int32)
+    loss = torch.nn.functional.cross_entropy(
+        model(input_ids=ids, **more).logits[0], targets, reduction="sum",
+        label_smoothing=smoothing)
+    return loss, int((targets >= 0).sum())
+
+
+def make_gradients(name, folder):
+    kind, _ = FAMILIES[name]
+    model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+    expected = load_file(folder / "expected.safetensors")
+    out, total, count = {}, 0.0, 0
+    for index in "01":
+        kept = {key[2:]: value for key, value in expected.items()
+                if key.startswith(index)}
+        recorded = {}
+        loss, rows = losses(model, name, kept, recorded)
+        total, count = total + loss, count + rows
+        out |= {f"{index}.{key}": value for key, value in recorded.items()}
+    loss = total / count
+    loss.backward()
+    out["loss"] = loss.detach().reshape(1)
+    named = dict(model.named_parameters(remove_duplicate=False))
+    absent = []
+    for key in load_file(folder / "model.safetensors"):
+        if key not in named or named[key].grad is None:
+            absent.append(key)
+            continue
+        scale = named[key].grad.abs().max()
+        out[key] = (named[key].grad / scale).to(torch.float16)
+        out[key + ".scale"] = scale.reshape(1)
+    save_file({key: value.contiguous() for key, value in out.items()},
+              folder / "gradients.safetensors")
+    print(f"{name:14} loss {float(loss):.4f}, no gradient: {absent}")
+
+
 def main():
-    target = pathlib.Path(sys.argv[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--gradients", action="store_true")
+    options = parser.parse_args()
     for name in FAMILIES:
-        make(name, target / name)
+        (make_gradients if options.gradients else make)(
+            name, options.folder / name)
 
 
 if __name__ == "__main__":
