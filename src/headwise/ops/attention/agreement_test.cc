@@ -313,6 +313,15 @@ TEST_P(AttentionAgreement, NonFiniteValuesReachOnlyRowsThatSeeThem) {
               TestProblems(400), ForwardOnly());
 }
 
+// Decoding: one or a few new rows against all keys that a cache holds.
+TEST_P(AttentionAgreement, OnFewQueries) {
+  RunProblems({.work = 1e6, .max_query_len = 6}, TestProblems(500),
+              Implementation());
+  RunProblems(
+      {.work = 2e5, .max_len = 300, .max_query_len = 4, .non_finite = true},
+      TestProblems(200), ForwardOnly());
+}
+
 std::vector<std::string> NamesBesideTheReference() {
   std::vector<std::string> names;
   for (const AttentionImplementation& entry : AttentionImplementations()) {

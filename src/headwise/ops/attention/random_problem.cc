@@ -75,6 +75,9 @@ class Maker {
     p.kv_heads = Pick<int64_t>({1, 2, 3});
     p.key_len = RandomSize();
     p.query_len = Chance(0.6) ? p.key_len : RandomSize();
+    if (options_.max_query_len > 0) {
+      p.query_len = rng_.Between(1, options_.max_query_len);
+    }
     const double limit =
         options_.work * (Chance(0.02) ? kLargeFactor : rng_.Uniform());
     auto cost = [&] {

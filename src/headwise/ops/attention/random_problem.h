@@ -20,6 +20,7 @@ struct RandomProblemOptions {
   // is what the reference pays for; a few problems are several times larger.
   double work = 6e6;
   int64_t max_len = 4097;
+  int64_t max_query_len = 0;  // 0: as many as keys
   // NaN and ∞ somewhere in q, k or v.
   bool non_finite = false;
 };

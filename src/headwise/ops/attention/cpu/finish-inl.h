@@ -85,8 +85,8 @@ HWY_INLINE void HistogramOf(const Panel& panel, float* HWY_RESTRICT histogram) {
 HWY_INLINE RowResult ResultOf(const ForwardCall& call, const Panel& panel,
                               int64_t lane) {
   RowResult row;
-  row.query = panel.first + lane;
-  row.position = panel.position + lane;
+  row.query = panel.first + panel.QueryOf(lane);
+  row.position = panel.position + panel.QueryOf(lane);
   row.visible = panel.lane_sinks[lane] + panel.lane_end[lane] -
                 int64_t{panel.lane_begin[lane]};
   const double l = panel.l[lane];
@@ -115,17 +115,22 @@ HWY_INLINE RowResult ResultOf(const ForwardCall& call, const Panel& panel,
   return row;
 }
 
-// o: [columns, kTileColumns], values first, then features, each padded to whole
-// tiles. rows, histogram: memory for [kTileColumns, columns] and for
+// Outputs of a panel, one lane a row: values first, then features from column
+// `first_feature` on.
+struct LaneOutputs {
+  const float* rows = nullptr;  // [kTileColumns, columns]
+  size_t columns = 0;
+  size_t first_feature = 0;
+};
+
+// Lanes [begin, end), which are one head's. histogram: memory for
 // [kHistogramBuckets, kTileColumns].
-HWY_INLINE void FinishPanel(const ForwardCall& call, ResultWriter& results,
-                            const Panel& panel, const float* o, size_t columns,
-                            size_t first_feature, float* rows,
-                            float* histogram) {
-  TransposePanel(o, columns, rows);
+HWY_INLINE void FinishLanes(const ForwardCall& call, ResultWriter& results,
+                            const Panel& panel, int64_t begin, int64_t end,
+                            const LaneOutputs& outputs, float* histogram) {
   const bool wants_histogram = results.wants_histogram();
   if (wants_histogram) HistogramOf(panel, histogram);
-  for (int64_t lane = 0; lane < panel.count; ++lane) {
+  for (int64_t lane = begin; lane < end; ++lane) {
     RowResult row = ResultOf(call, panel, lane);
     if (call.statistics == Statistics::kFull && row.kept_argmax < 0 &&
         row.finite && !row.empty) {  // kept keys with scores of −∞, if any
@@ -133,8 +138,8 @@ HWY_INLINE void FinishPanel(const ForwardCall& call, ResultWriter& results,
           results.FirstKept({panel.lane_sinks[lane], panel.lane_begin[lane],
                              panel.lane_end[lane]});
     }
-    row.values = rows + static_cast<size_t>(lane) * columns;
-    row.features = row.values + first_feature;
+    row.values = outputs.rows + static_cast<size_t>(lane) * outputs.columns;
+    row.features = row.values + outputs.first_feature;
     for (int64_t c = 0; c < call.labels; ++c) {
       row.label_mass[c] = panel.label_mass[c][lane];
     }

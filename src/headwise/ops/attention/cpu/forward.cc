@@ -15,6 +15,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
+#include "headwise/ops/attention/cpu/decode.h"
 #include "headwise/ops/attention/cpu/forward_plan.h"
 #include "headwise/ops/attention/cpu/results.h"
 #include "headwise/ops/attention/cpu/score_rule.h"
@@ -26,7 +27,7 @@
 // After foreach_target.
 #include "headwise/ops/attention/cpu/finish-inl.h"
 #include "headwise/ops/attention/cpu/panel-inl.h"
-#include "headwise/ops/attention/cpu/softmax-inl.h"
+#include "headwise/ops/attention/cpu/visit-inl.h"
 #include "headwise/ops/matmul/cpu/pack-inl.h"
 #include "headwise/ops/matmul/cpu/tile-inl.h"
 #include "hwy/highway.h"
@@ -108,10 +109,9 @@ void PackTile(const ForwardCall& call, const Layout& layout,
 
 // Memory of one worker.
 struct Work {
-  float* q;          // [panels, head_dim, kTileColumns]
-  float* o;          // [panels, columns, kTileColumns]
-  float* s;          // [kTileKeys, kTileColumns]: scores, then e
-  float* partial;    // [kTileKeys, kTileColumns]
+  float* q;  // [panels, head_dim, kTileColumns]
+  float* o;  // [panels, columns, kTileColumns]
+  TileMemory tile;
   float* rows;       // [kTileColumns, columns]
   float* histogram;  // [kHistogramBuckets, kTileColumns]
   Panel* panels;
@@ -131,8 +131,8 @@ struct Work {
     panels = static_cast<Panel*>(take(count * sizeof(Panel)));
     q = floats(count * layout.head_dim * kTileColumns);
     o = floats(count * layout.columns * kTileColumns);
-    s = floats(kTileKeys * kTileColumns);
-    partial = floats(kTileKeys * kTileColumns);
+    tile.s = floats(kTileKeys * kTileColumns);
+    tile.partial = floats(kTileKeys * kTileColumns);
     rows = floats(kTileColumns * layout.columns);
     histogram = floats(kHistogramBuckets * kTileColumns);
   }
@@ -172,35 +172,13 @@ void AddSeenValues(const Layout& layout, const Panel& panel, int64_t j,
   }
 }
 
-// One tile of keys, as a block sees it.
-struct TileView {
-  int64_t j = 0;
+// A tile with its packed keys and values.
+struct PackedTile {
+  KeyTile key_tile;
   const float* keys = nullptr;
   const float* values = nullptr;
   bool finite = true;
-  const uint8_t* excluded = nullptr;  // null: none of its keys is
 };
-
-// Maxima of the tile into the panel.
-template <Statistics kLevel>
-HWY_INLINE void RaisePanel(Panel& panel, const TileView& tile, size_t keys,
-                           const float* s) {
-  constexpr bool kKeys = kLevel != Statistics::kNone;
-  const TileMaximum top = FindMaximum<kKeys>(s, keys, nullptr);
-  const auto raise = [&](const TileMaximum& t, float* m,
-                         int32_t* argmax) HWY_ATTR {
-    RaiseMaximum(t.value.x, t.key.x, tile.j, m, argmax);
-    RaiseMaximum(t.value.y, t.key.y, tile.j, m + kLanes, argmax + kLanes);
-    RaiseMaximum(t.value.z, t.key.z, tile.j, m + 2 * kLanes,
-                 argmax + 2 * kLanes);
-  };
-  raise(top, panel.m, panel.argmax);
-  if constexpr (kLevel == Statistics::kFull) {
-    raise(tile.excluded == nullptr ? top
-                                   : FindMaximum<kKeys>(s, keys, tile.excluded),
-          panel.kept_m, panel.kept_argmax);
-  }
-}
 
 // Scores of `keys` keys of the tile: s [keys, kTileColumns].
 HWY_NOINLINE void ScorePanel(const float* HWY_RESTRICT k,
@@ -213,47 +191,21 @@ HWY_NOINLINE void ScorePanel(const float* HWY_RESTRICT k,
   }
 }
 
-void AddLabels(const ForwardCall& call, const ScoreRule& rule, Panel& panel,
-               int64_t j, size_t keys, const float* e, const Row& alpha) {
-  const ConstTensorView& labels = call.observation->key_labels;
-  const size_t real = std::min<int64_t>(keys, rule.sequence.keys - j);
-  for (int64_t c = 0; c < call.labels; ++c) {
-    AddLabelMass(e, real,
-                 labels.As<int32_t>() + c * labels.stride[0] +
-                     rule.sequence.batch * labels.stride[1] +
-                     (rule.sequence.key_begin + j) * labels.stride[2],
-                 labels.stride[2], panel.labels[c], alpha, panel.label_mass[c]);
-  }
-}
-
 // One panel takes one tile.
 template <Statistics kLevel>
 HWY_INLINE void VisitTile(const ForwardCall& call, const Layout& layout,
-                          const ScoreRule& rule, const TileView& tile,
+                          const ScoreRule& rule, const PackedTile& tile,
                           bool wants_histogram, size_t keys, Panel& panel,
                           const Work& work, const float* q, float* o) {
-  float* s = work.s;
+  float* s = work.tile.s;
+  const int64_t j = tile.key_tile.j;
   ScorePanel(tile.keys, q, layout.head_dim, keys, s);
-  const bool masked = !panel.AllSeeAll(tile.j, keys);
-  if (masked || !rule.plain()) {
-    AdjustScores(rule, panel, tile.j, keys, masked, s);
-  }
-  const Row old_m = LoadRow(panel.m);
-  const Row old_l = LoadRow(panel.l);
-  RaisePanel<kLevel>(panel, tile, keys, s);
-  const TileWalk walk = {tile.j, keys};
-  const bool crosses =
-      wants_histogram && panel.next_edge <= tile.j + static_cast<int64_t>(keys);
+  const bool masked = !panel.AllSeeAll(j, keys);
   const Row alpha =
-      UpdatePanel<kLevel>(panel, walk, old_m, masked, crosses, s, work.partial);
-  if (crosses) {
-    HWY_ALIGN float earlier_l[kTileColumns];
-    StoreRow(Scaled(old_l, alpha), earlier_l);
-    CrossEdges(panel, walk, earlier_l, work.partial);
-  }
-  if (call.labels > 0) AddLabels(call, rule, panel, tile.j, keys, s, alpha);
+      SoftmaxTile<kLevel>(call, rule, tile.key_tile, wants_histogram, keys,
+                          masked, panel, work.tile);
   if (masked && !tile.finite) {
-    AddSeenValues(layout, panel, tile.j, tile.values, s, keys, alpha, o);
+    AddSeenValues(layout, panel, j, tile.values, s, keys, alpha, o);
   } else {
     AddValues(layout, tile.values, s, keys, alpha, o);
   }
@@ -270,51 +222,13 @@ size_t StartBlock(const ForwardCall& call, const Layout& layout,
   for (int64_t i = 0; i < task.count; i += width, ++panels) {
     const int64_t count = std::min<int64_t>(width, task.count - i);
     const int64_t first = task.begin + i;
-    ClearPanel(call, rule, first, count, work.panels[panels]);
+    ClearPanel(call, rule, {first, count, 1}, work.panels[panels]);
     const float* q = At(call.args.q, s.batch, s.query_begin + first, task.head);
     PackPanel({q, stride, 1}, count, layout.head_dim, width, rule.factor,
               work.q + panels * layout.head_dim * width);
   }
   std::fill_n(work.o, panels * layout.columns * width, 0.0f);
   return panels;
-}
-
-// Tiles of keys [begin, end).
-template <Statistics kLevel>
-void WalkTiles(const ForwardCall& call, const Layout& layout,
-               const ScoreRule& rule, const PackedHead& head,
-               const PackedTiles& packed, int64_t begin, int64_t end,
-               size_t panels, bool wants_histogram, const Work& work) {
-  const ConstTensorView excluded = kLevel == Statistics::kFull
-                                       ? call.observation->excluded_keys
-                                       : ConstTensorView();
-  for (int64_t t = begin; t < end; ++t) {
-    const int64_t index = head.first_tile + t;
-    TileView tile;
-    tile.j = t * kTileKeys;
-    tile.keys = packed.data + index * layout.tile_floats();
-    tile.values = tile.keys + layout.key_floats;
-    tile.finite = packed.finite[index] != 0;
-    HWY_ALIGN uint8_t skip[kTileKeys] = {};
-    if (excluded) {
-      const uint8_t* from = excluded.As<uint8_t>() +
-                            rule.sequence.batch * excluded.stride[0] +
-                            rule.sequence.key_begin + tile.j;
-      const int64_t real = std::min(kTileKeys, rule.sequence.keys - tile.j);
-      std::copy_n(from, real, skip);
-      if (std::any_of(skip, skip + real, [](uint8_t x) { return x != 0; })) {
-        tile.excluded = skip;
-      }
-    }
-    for (size_t p = 0; p < panels; ++p) {
-      const size_t keys = work.panels[p].KeysOfTile(tile.j);
-      if (keys == 0) continue;
-      VisitTile<kLevel>(call, layout, rule, tile, wants_histogram, keys,
-                        work.panels[p], work,
-                        work.q + p * layout.head_dim * kTileColumns,
-                        work.o + p * layout.columns * kTileColumns);
-    }
-  }
 }
 
 template <Statistics kLevel>
@@ -326,24 +240,28 @@ void RunBlock(const ForwardCall& call, const Layout& layout,
   const ScoreRule rule = RuleOf(call.problem, call.args, sequence, task.head);
   const size_t panels = StartBlock(call, layout, rule, task, work);
   ResultWriter results(call, sequence, task.head, partial);
-  int64_t sinks = 0, begin = sequence.keys, end = 0;
+  HWY_ALIGN uint8_t skip[kTileKeys];
+  ForTilesSeen({work.panels, panels}, sequence.keys, [&](int64_t t) HWY_ATTR {
+    const int64_t index = head.first_tile + t;
+    const float* data = packed.data + index * layout.tile_floats();
+    const PackedTile tile = {KeyTile(call, sequence, t, skip), data,
+                             data + layout.key_floats,
+                             packed.finite[index] != 0};
+    for (size_t p = 0; p < panels; ++p) {
+      const size_t keys = work.panels[p].KeysOfTile(tile.key_tile.j);
+      if (keys == 0) continue;
+      VisitTile<kLevel>(call, layout, rule, tile, results.wants_histogram(),
+                        keys, work.panels[p], work,
+                        work.q + p * layout.head_dim * kTileColumns,
+                        work.o + p * layout.columns * kTileColumns);
+    }
+  });
   for (size_t p = 0; p < panels; ++p) {
-    sinks = std::max(sinks, work.panels[p].sinks);
-    begin = std::min(begin, work.panels[p].begin);
-    end = std::max(end, work.panels[p].end);
-  }
-  const int64_t sink_tiles = (sinks + kTileKeys - 1) / kTileKeys;
-  const int64_t end_tile = (end + kTileKeys - 1) / kTileKeys;
-  const int64_t begin_tile = std::max(sink_tiles, begin / kTileKeys);
-  for (const auto& [from, to] :
-       {std::pair{int64_t{0}, sink_tiles}, std::pair{begin_tile, end_tile}}) {
-    WalkTiles<kLevel>(call, layout, rule, head, packed, from, to, panels,
-                      results.wants_histogram(), work);
-  }
-  for (size_t p = 0; p < panels; ++p) {
-    FinishPanel(call, results, work.panels[p],
-                work.o + p * layout.columns * kTileColumns, layout.columns,
-                layout.first_feature, work.rows, work.histogram);
+    TransposePanel(work.o + p * layout.columns * kTileColumns, layout.columns,
+                   work.rows);
+    FinishLanes(call, results, work.panels[p], 0, work.panels[p].count,
+                {work.rows, layout.columns, layout.first_feature},
+                work.histogram);
   }
   if (task.last) results.ClearPadding();
 }
@@ -445,6 +363,7 @@ HWY_EXPORT(RunForward);
 void ForwardF32(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args) {
   const ForwardCall call(problem, args);
+  if (problem.query_len <= kFewQueries) return DecodeF32(context, call);
   HWY_DYNAMIC_DISPATCH(RunForward)(context, call);
 }
 

@@ -1,6 +1,7 @@
-// A panel: kTileColumns neighbouring queries of one head, one in each lane of
-// three vectors, and the state of their streaming softmax. Included once per
-// target; used by the forward.
+// A panel: kTileColumns neighbouring queries of one head, or a few queries of
+// several heads that read the same keys, one in each lane of three vectors, and
+// the state of their streaming softmax. Included once per target; used by the
+// forward and by the one for few queries.
 //
 // With queries in lanes, what belongs to a query (its maximum, its sums) is a
 // lane of a register: no step of the softmax or of its statistics goes across
@@ -51,8 +52,17 @@ constexpr int64_t EdgeOffset(int e) {
 template <typename T>
 using PerLane = T[kTileColumns];
 
+// Which queries a panel holds: lane h · count + i is query first + i of its
+// head h. Several heads only without a bias: that differs between heads.
+struct PanelQueries {
+  int64_t first = 0;  // from the sequence's first
+  int64_t count = 0;
+  int64_t heads = 1;
+};
+
 struct alignas(64) Panel {
   int64_t first = 0;     // query of lane 0, from the sequence's first
+  int64_t queries = 0;   // of each head
   int64_t count = 0;     // lanes in use
   int64_t position = 0;  // of lane 0
   // The keys that some query sees lie in [0, sinks) and [begin, end); every
@@ -62,6 +72,7 @@ struct alignas(64) Panel {
   int64_t next_edge = 0;  // the first key position at which a bucket ends
 
   alignas(64) PerLane<int32_t> lane_sinks, lane_begin, lane_end;
+  PerLane<float> lane_query;  // counted from `first`
   // Sums over the keys so far, relative to the maximum m (attention.md's
   // letters): e, e·x, e·|p − j|, e·x², e².
   alignas(64) PerLane<float> m, l, t, d, u, r;
@@ -74,6 +85,10 @@ struct alignas(64) Panel {
   PerLane<float> edge_l[kEdges], edge_m[kEdges];
   PerLane<int32_t> edges_crossed;
 
+  // The query of a lane, counted from `first`.
+  int64_t QueryOf(int64_t lane) const {
+    return static_cast<int64_t>(lane_query[lane]);
+  }
   // Keys of the tile at j that must be worked on; 0: the panel sees none.
   size_t KeysOfTile(int64_t j) const {
     int64_t keys = std::min(sinks - j, kTileKeys);
@@ -98,7 +113,8 @@ HWY_INLINE void SetVisible(const ScoreRule& rule, Panel& panel) {
   for (size_t lane = 0; lane < kTileColumns; ++lane) {
     const bool used = static_cast<int64_t>(lane) < panel.count;
     const KeyRange range =
-        used ? rule.Visible(panel.first + static_cast<int64_t>(lane))
+        used ? rule.Visible(panel.first +
+                            panel.QueryOf(static_cast<int64_t>(lane)))
              : KeyRange();
     panel.lane_sinks[lane] = static_cast<int32_t>(range.sinks);
     panel.lane_begin[lane] = static_cast<int32_t>(range.begin);
@@ -114,10 +130,16 @@ HWY_INLINE void SetVisible(const ScoreRule& rule, Panel& panel) {
 }
 
 HWY_INLINE void ClearPanel(const ForwardCall& call, const ScoreRule& rule,
-                           int64_t first, int64_t count, Panel& panel) {
-  panel.first = first;
-  panel.count = count;
-  panel.position = first + rule.sequence.offset;
+                           const PanelQueries& queries, Panel& panel) {
+  panel.first = queries.first;
+  panel.queries = queries.count;
+  panel.count = queries.count * queries.heads;
+  panel.position = queries.first + rule.sequence.offset;
+  for (size_t lane = 0; lane < kTileColumns; ++lane) {
+    const int64_t index = static_cast<int64_t>(lane);
+    panel.lane_query[lane] =
+        static_cast<float>(queries.heads == 1 ? index : index % queries.count);
+  }
   SetVisible(rule, panel);
   FillLanes(panel.m, kMinusInfinity);
   FillLanes(panel.kept_m, kMinusInfinity);
@@ -133,12 +155,12 @@ HWY_INLINE void ClearPanel(const ForwardCall& call, const ScoreRule& rule,
     FillLanes(panel.label_mass[c], 0.0f);
     FillLanes(panel.labels[c], -1);
     const ConstTensorView& labels = call.observation->query_labels;
-    for (int64_t lane = 0; lane < count; ++lane) {
-      panel.labels[c][lane] =
-          labels.As<int32_t>()[c * labels.stride[0] +
-                               rule.sequence.batch * labels.stride[1] +
-                               (rule.sequence.query_begin + first + lane) *
-                                   labels.stride[2]];
+    const int32_t* first =
+        labels.As<int32_t>() + c * labels.stride[0] +
+        rule.sequence.batch * labels.stride[1] +
+        (rule.sequence.query_begin + panel.first) * labels.stride[2];
+    for (int64_t lane = 0; lane < panel.count; ++lane) {
+      panel.labels[c][lane] = first[panel.QueryOf(lane) * labels.stride[2]];
     }
   }
 }

@@ -164,8 +164,8 @@ HWY_INLINE VF TileDistance(const Panel& panel, const TileWalk& walk,
   // Of the key after the last one: p − j − keys.
   const int64_t past =
       panel.position - walk.j - static_cast<int64_t>(walk.keys);
-  const VF from_end =
-      hn::Iota(d, static_cast<float>(past) + static_cast<float>(lane));
+  const VF query = hn::LoadU(d, panel.lane_query + lane);
+  const VF from_end = hn::Add(hn::Set(d, static_cast<float>(past)), query);
   // Only for tiles that the queries have passed: near the diagonal the two
   // terms nearly cancel, and wide tiles would lose digits.
   if (past >= -1) {
@@ -174,8 +174,8 @@ HWY_INLINE VF TileDistance(const Panel& panel, const TileWalk& walk,
   if (panel.position + static_cast<int64_t>(kTileColumns) <= walk.j + 1) {
     return hn::Neg(hn::MulAdd(from_end, sums.l, sums.d));
   }
-  const VF before = hn::Iota(d, static_cast<float>(panel.position - walk.j) +
-                                    static_cast<float>(lane));
+  const VF before =
+      hn::Add(hn::Set(d, static_cast<float>(panel.position - walk.j)), query);
   return DistanceAcross(e, walk.keys, before);
 }
 
@@ -262,7 +262,7 @@ HWY_INLINE void CrossEdges(Panel& panel, const TileWalk& walk,
   const int64_t stop = walk.j + static_cast<int64_t>(walk.keys);
   int64_t next = INT64_MAX;
   for (int64_t lane = 0; lane < panel.count; ++lane) {
-    const int64_t p = panel.position + lane;
+    const int64_t p = panel.position + panel.QueryOf(lane);
     int e = panel.edges_crossed[lane];
     for (; e < kEdges && p + EdgeOffset(e) <= stop; ++e) {
       const int64_t r = p + EdgeOffset(e) - walk.j;  // keys of the tile before

@@ -1,0 +1,485 @@
+// Few queries a head. Door: decode.h.
+//
+// A task is one sequence's key/value head. Its panels hold the queries of all
+// heads that share it, side by side in lanes; for each tile of keys the
+// products are made straight from the caller's memory, the softmax and every
+// statistic are the forward's (visit-inl.h), and the values are added up to
+// [lane, column] sums. Nothing depends on the number of threads.
+#include "headwise/ops/attention/cpu/decode.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/backend/cpu/workspace.h"
+#include "headwise/ops/attention/cpu/results.h"
+#include "headwise/ops/attention/cpu/score_rule.h"
+#include "headwise/ops/attention/cpu/views.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "headwise/ops/attention/cpu/decode.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// After foreach_target.
+#include "headwise/ops/attention/cpu/finish-inl.h"
+#include "headwise/ops/attention/cpu/panel-inl.h"
+#include "headwise/ops/attention/cpu/visit-inl.h"
+#include "headwise/ops/matmul/cpu/tile-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Rows of the caller's keys, values or features, `stride` apart.
+struct Rows {
+  const float* data = nullptr;
+  int64_t stride = 0;
+
+  const float* at(int64_t row) const { return data + row * stride; }
+};
+
+// Four partial sums side by side.
+struct Four {
+  VF v0, v1, v2, v3;
+};
+HWY_INLINE Four ZeroFour() {
+  const VF zero = hn::Zero(F32());
+  return {zero, zero, zero, zero};
+}
+HWY_INLINE void AddFour(const Four& k, VF q, Four& sum) {
+  sum.v0 = hn::MulAdd(k.v0, q, sum.v0);
+  sum.v1 = hn::MulAdd(k.v1, q, sum.v1);
+  sum.v2 = hn::MulAdd(k.v2, q, sum.v2);
+  sum.v3 = hn::MulAdd(k.v3, q, sum.v3);
+}
+
+// Products of one query with four keys, into a column of s.
+HWY_INLINE void StoreFour(const Four& sum, float* HWY_RESTRICT s) {
+  const F32 d;
+  s[0] = hn::GetLane(hn::SumOfLanes(d, sum.v0));
+  s[kTileColumns] = hn::GetLane(hn::SumOfLanes(d, sum.v1));
+  s[2 * kTileColumns] = hn::GetLane(hn::SumOfLanes(d, sum.v2));
+  s[3 * kTileColumns] = hn::GetLane(hn::SumOfLanes(d, sum.v3));
+}
+
+// kQueries (1 or 4) queries q [kQueries, dim] with four keys: each key is read
+// once for all of them. s: [4, kTileColumns], columns 0 … kQueries − 1.
+template <int kQueries>
+HWY_INLINE void ScoreFourKeys(const Rows& k, int64_t key,
+                              const float* HWY_RESTRICT q, size_t dim,
+                              float* HWY_RESTRICT s) {
+  const F32 d;
+  const float* HWY_RESTRICT k0 = k.at(key);
+  const float* HWY_RESTRICT k1 = k.at(key + 1);
+  const float* HWY_RESTRICT k2 = k.at(key + 2);
+  const float* HWY_RESTRICT k3 = k.at(key + 3);
+  Four a = ZeroFour(), b = a, c = a, e = a;
+  size_t i = 0;
+  for (; i + kLanes <= dim; i += kLanes) {
+    const Four keys = {hn::LoadU(d, k0 + i), hn::LoadU(d, k1 + i),
+                       hn::LoadU(d, k2 + i), hn::LoadU(d, k3 + i)};
+    AddFour(keys, hn::LoadU(d, q + i), a);
+    if constexpr (kQueries == 4) {
+      AddFour(keys, hn::LoadU(d, q + dim + i), b);
+      AddFour(keys, hn::LoadU(d, q + 2 * dim + i), c);
+      AddFour(keys, hn::LoadU(d, q + 3 * dim + i), e);
+    }
+  }
+  StoreFour(a, s);
+  if constexpr (kQueries == 4) {
+    StoreFour(b, s + 1);
+    StoreFour(c, s + 2);
+    StoreFour(e, s + 3);
+  }
+  for (; i < dim; ++i) {
+    for (size_t lane = 0; lane < kQueries; ++lane) {
+      const float x = q[lane * dim + i];
+      s[lane] += x * k0[i];
+      s[kTileColumns + lane] += x * k1[i];
+      s[2 * kTileColumns + lane] += x * k2[i];
+      s[3 * kTileColumns + lane] += x * k3[i];
+    }
+  }
+}
+
+// Products of `lanes` queries q [lanes, dim] with `real` keys from `key` on.
+// s: [≥ real, kTileColumns]; other lanes are left as they are.
+HWY_NOINLINE void ScoreLanes(const Rows& k, int64_t key, int64_t real,
+                             const float* HWY_RESTRICT q, size_t dim,
+                             size_t lanes, float* HWY_RESTRICT s) {
+  int64_t r = 0;
+  for (; r + 4 <= real; r += 4) {
+    float* to = s + r * static_cast<int64_t>(kTileColumns);
+    size_t lane = 0;
+    for (; lane + 4 <= lanes; lane += 4) {
+      ScoreFourKeys<4>(k, key + r, q + lane * dim, dim, to + lane);
+    }
+    for (; lane < lanes; ++lane) {
+      ScoreFourKeys<1>(k, key + r, q + lane * dim, dim, to + lane);
+    }
+  }
+  for (; r < real; ++r) {
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      s[r * static_cast<int64_t>(kTileColumns) + lane] =
+          Dot(q + lane * dim, k.at(key + r), dim);
+    }
+  }
+}
+
+// o [4, columns ≥ width] = α·o + Σ e·v over `keys` rows of v, for four lanes.
+// e: [keys, kTileColumns], of which the first four columns.
+HWY_INLINE void AddFourLanes(const Rows& v, int64_t key, size_t keys,
+                             size_t width, const float* HWY_RESTRICT e,
+                             const float* alpha, float* HWY_RESTRICT o,
+                             size_t columns) {
+  const F32 d;
+  size_t c = 0;
+  for (; c + kTileColumns <= width; c += kTileColumns) {
+    HalfTile t = LoadHalf(o + c, columns);
+    const auto factor = [&](int lane) HWY_ATTR {
+      const VF x = hn::Set(d, alpha[lane]);
+      return Row{x, x, x};
+    };
+    t = {Scaled(t.r0, factor(0)), Scaled(t.r1, factor(1)),
+         Scaled(t.r2, factor(2)), Scaled(t.r3, factor(3))};
+    for (size_t r = 0; r < keys; ++r) {
+      AddOuter(t, e + r * kTileColumns,
+               LoadRow(v.at(key + static_cast<int64_t>(r)) + c));
+    }
+    StoreHalf(t, o + c, columns);
+  }
+  for (; c + kLanes <= width; c += kLanes) {
+    Four t = {hn::Mul(hn::Set(d, alpha[0]), hn::LoadU(d, o + c)),
+              hn::Mul(hn::Set(d, alpha[1]), hn::LoadU(d, o + columns + c)),
+              hn::Mul(hn::Set(d, alpha[2]), hn::LoadU(d, o + 2 * columns + c)),
+              hn::Mul(hn::Set(d, alpha[3]), hn::LoadU(d, o + 3 * columns + c))};
+    for (size_t r = 0; r < keys; ++r) {
+      const float* p = e + r * kTileColumns;
+      AddFour({hn::Set(d, p[0]), hn::Set(d, p[1]), hn::Set(d, p[2]),
+               hn::Set(d, p[3])},
+              hn::LoadU(d, v.at(key + static_cast<int64_t>(r)) + c), t);
+    }
+    hn::StoreU(t.v0, d, o + c);
+    hn::StoreU(t.v1, d, o + columns + c);
+    hn::StoreU(t.v2, d, o + 2 * columns + c);
+    hn::StoreU(t.v3, d, o + 3 * columns + c);
+  }
+  for (; c < width; ++c) {
+    for (size_t lane = 0; lane < 4; ++lane) {
+      float sum = alpha[lane] * o[lane * columns + c];
+      for (size_t r = 0; r < keys; ++r) {
+        sum +=
+            e[r * kTileColumns + lane] * v.at(key + static_cast<int64_t>(r))[c];
+      }
+      o[lane * columns + c] = sum;
+    }
+  }
+}
+
+// o [width] += Σ e·v over rows [begin, end) of a tile whose first row is
+// `key`, for one lane. e: that lane's column.
+HWY_INLINE void AddOneLane(const Rows& v, int64_t key, int64_t begin,
+                           int64_t end, size_t width,
+                           const float* HWY_RESTRICT e, float* HWY_RESTRICT o) {
+  const F32 d;
+  const auto weight = [&](int64_t r) {
+    return e[r * static_cast<int64_t>(kTileColumns)];
+  };
+  size_t c = 0;
+  for (; c + 4 * kLanes <= width; c += 4 * kLanes) {
+    const auto load = [&](const float* from) HWY_ATTR {
+      return Four{hn::LoadU(d, from), hn::LoadU(d, from + kLanes),
+                  hn::LoadU(d, from + 2 * kLanes),
+                  hn::LoadU(d, from + 3 * kLanes)};
+    };
+    Four t = load(o + c);
+    for (int64_t r = begin; r < end; ++r) {
+      AddFour(load(v.at(key + r) + c), hn::Set(d, weight(r)), t);
+    }
+    hn::StoreU(t.v0, d, o + c);
+    hn::StoreU(t.v1, d, o + c + kLanes);
+    hn::StoreU(t.v2, d, o + c + 2 * kLanes);
+    hn::StoreU(t.v3, d, o + c + 3 * kLanes);
+  }
+  for (; c < width; ++c) {
+    float sum = o[c];
+    for (int64_t r = begin; r < end; ++r) sum += weight(r) * v.at(key + r)[c];
+    o[c] = sum;
+  }
+}
+
+// A lane of a tile that not all lanes see whole: only what it sees is touched,
+// since an unseen value may be NaN.
+HWY_INLINE void AddSeen(const Rows& v, const Panel& panel, size_t lane,
+                        int64_t j, int64_t key, int64_t real, size_t width,
+                        const float* e, float* o) {
+  const auto within = [&](int64_t x) {
+    return std::clamp<int64_t>(x - j, 0, real);
+  };
+  AddOneLane(v, key, 0, within(panel.lane_sinks[lane]), width, e + lane, o);
+  AddOneLane(v, key, within(panel.lane_begin[lane]),
+             within(panel.lane_end[lane]), width, e + lane, o);
+}
+
+// Panel's outputs o [kTileColumns, columns] = α·o + e·v, `width` columns of
+// them, over the tile's `real` keys.
+HWY_NOINLINE void AddLanes(const Rows& v, const Panel& panel, int64_t j,
+                           int64_t key, int64_t real, bool masked, size_t width,
+                           const float* e, const float* alpha, float* o,
+                           size_t columns) {
+  const size_t lanes = panel.count;
+  size_t lane = 0;
+  for (; !masked && lane + 4 <= lanes; lane += 4) {
+    AddFourLanes(v, key, real, width, e + lane, alpha + lane,
+                 o + lane * columns, columns);
+  }
+  for (; lane < lanes; ++lane) {
+    float* sums = o + lane * columns;
+    for (size_t c = 0; c < width; ++c) sums[c] *= alpha[lane];
+    AddSeen(v, panel, lane, j, key, real, width, e, sums);
+  }
+}
+
+// The heads of one task and how their queries lie in panels.
+struct DecodeTask {
+  int64_t sequence = 0;
+  int64_t kv_head = 0;
+  std::span<const int32_t> heads;
+  int64_t partial = 0;  // of its first head
+};
+
+// Queries of heads [begin, end) of a task.
+struct PanelPlan {
+  PanelQueries queries;
+  size_t begin = 0;
+};
+
+std::vector<PanelPlan> PlanPanels(const ForwardCall& call,
+                                  const Sequence& sequence, size_t heads) {
+  std::vector<PanelPlan> plans;
+  if (sequence.queries == 0) return plans;
+  constexpr int64_t kColumns = kTileColumns;
+  const int64_t count = std::min(sequence.queries, kColumns);
+  const bool alike = call.problem.bias == AttentionBias::kNone;
+  const size_t together = alike ? kColumns / count : 1;
+  for (int64_t first = 0; first < sequence.queries; first += count) {
+    const int64_t some = std::min(count, sequence.queries - first);
+    for (size_t h = 0; h < heads; h += together) {
+      const size_t here = std::min(together, heads - h);
+      plans.push_back({{first, some, static_cast<int64_t>(here)}, h});
+    }
+  }
+  return plans;
+}
+
+// Sizes and memory of one worker.
+struct Work {
+  size_t dim, columns;  // columns: values, then features
+  Panel* panels;        // [count]
+  float* q;             // [count, kTileColumns, dim]
+  float* o;             // [count, kTileColumns, columns]
+  TileMemory tile;
+  float* histogram;  // [kHistogramBuckets, kTileColumns]
+  size_t bytes = 0;
+
+  // memory: `bytes` bytes, or null to learn how many.
+  Work(const ForwardCall& call, size_t count, char* memory)
+      : dim(call.head_dim), columns(call.value_dim + call.features) {
+    const auto take = [&](size_t wanted) -> void* {
+      char* at = memory == nullptr ? nullptr : memory + bytes;
+      bytes += (wanted + 63) / 64 * 64;
+      return at;
+    };
+    const auto floats = [&](size_t n) {
+      return static_cast<float*>(take(n * sizeof(float)));
+    };
+    panels = static_cast<Panel*>(take(count * sizeof(Panel)));
+    q = floats(count * kTileColumns * dim);
+    o = floats(count * kTileColumns * columns);
+    tile.s = floats(kTileKeys * kTileColumns);
+    tile.partial = floats(kTileKeys * kTileColumns);
+    histogram = floats(kHistogramBuckets * kTileColumns);
+  }
+};
+
+// A panel's queries, scaled, and its empty state.
+void StartPanel(const ForwardCall& call, const ScoreRule& rule,
+                const DecodeTask& task, const PanelPlan& plan, Panel& panel,
+                float* q) {
+  const Sequence& s = rule.sequence;
+  ClearPanel(call, rule, plan.queries, panel);
+  for (int64_t h = 0; h < plan.queries.heads; ++h) {
+    const int32_t head = task.heads[plan.begin + h];
+    for (int64_t i = 0; i < plan.queries.count; ++i, q += call.head_dim) {
+      const float* from = At(call.args.q, s.batch,
+                             s.query_begin + plan.queries.first + i, head);
+      for (int64_t c = 0; c < call.head_dim; ++c) q[c] = from[c] * rule.factor;
+    }
+  }
+}
+
+// What a task reads: rows of its sequence from its first key on.
+struct Sources {
+  Rows keys, values, features;
+};
+Sources SourcesOf(const ForwardCall& call, const DecodeTask& task) {
+  const Sequence& s = call.sequences[task.sequence];
+  const AttentionArgs& args = call.args;
+  Sources from;
+  from.keys = {At(args.k, s.batch, s.key_begin, task.kv_head),
+               args.k.stride[1]};
+  from.values = {At(args.v, s.batch, s.key_begin, task.kv_head),
+                 args.v.stride[1]};
+  if (call.features > 0) {
+    const ConstTensorView& f = call.observation->key_features;
+    from.features = {
+        f.As<float>() + s.batch * f.stride[0] + s.key_begin * f.stride[1],
+        f.stride[1]};
+  }
+  return from;
+}
+
+// One panel takes one tile.
+template <Statistics kLevel>
+void VisitTile(const ForwardCall& call, const ScoreRule& rule,
+               const Sources& from, const KeyTile& tile, bool wants_histogram,
+               Panel& panel, const float* q, float* o, const Work& work) {
+  const size_t keys = panel.KeysOfTile(tile.j);
+  if (keys == 0) return;
+  const int64_t real = std::min<int64_t>(keys, rule.sequence.keys - tile.j);
+  float* s = work.tile.s;
+  // Unused lanes and keys past the end only have to be numbers.
+  std::fill_n(s, keys * kTileColumns, 0.0f);
+  ScoreLanes(from.keys, tile.j, real, q, work.dim, panel.count, s);
+  const bool masked = !panel.AllSeeAll(tile.j, keys);
+  HWY_ALIGN float alpha[kTileColumns];
+  StoreRow(SoftmaxTile<kLevel>(call, rule, tile, wants_histogram, keys, masked,
+                               panel, work.tile),
+           alpha);
+  AddLanes(from.values, panel, tile.j, tile.j, real, masked, call.value_dim, s,
+           alpha, o, work.columns);
+  if (call.features > 0) {
+    AddLanes(from.features, panel, tile.j, tile.j, real, masked, call.features,
+             s, alpha, o + call.value_dim, work.columns);
+  }
+}
+
+template <Statistics kLevel>
+void RunTask(const ForwardCall& call, const DecodeTask& task,
+             std::span<const PanelPlan> plans, std::span<double> partials,
+             const Work& work) {
+  const Sequence& sequence = call.sequences[task.sequence];
+  const size_t partial_size = partials.size() / task.heads.size();
+  std::vector<ResultWriter> results;
+  std::vector<ScoreRule> rules;
+  for (size_t h = 0; h < task.heads.size(); ++h) {
+    results.emplace_back(call, sequence, task.heads[h],
+                         partials.subspan(h * partial_size, partial_size));
+    rules.push_back(RuleOf(call.problem, call.args, sequence, task.heads[h]));
+  }
+  const size_t q_floats = kTileColumns * work.dim;
+  const size_t o_floats = kTileColumns * work.columns;
+  for (size_t p = 0; p < plans.size(); ++p) {
+    StartPanel(call, rules[plans[p].begin], task, plans[p], work.panels[p],
+               work.q + p * q_floats);
+  }
+  std::fill_n(work.o, plans.size() * o_floats, 0.0f);
+  const Sources from = SourcesOf(call, task);
+  HWY_ALIGN uint8_t skip[kTileKeys];
+  ForTilesSeen({work.panels, plans.size()}, sequence.keys, [&](int64_t t) {
+    const KeyTile tile(call, sequence, t, skip);
+    for (size_t p = 0; p < plans.size(); ++p) {
+      VisitTile<kLevel>(call, rules[plans[p].begin], from, tile,
+                        results[0].wants_histogram(), work.panels[p],
+                        work.q + p * q_floats, work.o + p * o_floats, work);
+    }
+  });
+  for (size_t p = 0; p < plans.size(); ++p) {
+    const PanelQueries& queries = plans[p].queries;
+    const LaneOutputs outputs = {work.o + p * o_floats, work.columns,
+                                 static_cast<size_t>(call.value_dim)};
+    for (int64_t h = 0; h < queries.heads; ++h) {
+      FinishLanes(call, results[plans[p].begin + h], work.panels[p],
+                  h * queries.count, (h + 1) * queries.count, outputs,
+                  work.histogram);
+    }
+  }
+  for (ResultWriter& writer : results) writer.ClearPadding();
+}
+
+void RunTask(const ForwardCall& call, const DecodeTask& task,
+             std::span<const PanelPlan> plans, std::span<double> partials,
+             const Work& work) {
+  switch (call.statistics) {
+    case Statistics::kNone:
+      return RunTask<Statistics::kNone>(call, task, plans, partials, work);
+    case Statistics::kCore:
+      return RunTask<Statistics::kCore>(call, task, plans, partials, work);
+    case Statistics::kFull:
+      return RunTask<Statistics::kFull>(call, task, plans, partials, work);
+  }
+}
+
+}  // namespace
+
+void RunDecode(Context& context, const ForwardCall& call) {
+  const std::vector<int32_t> active = ActiveHeads(call.problem, call.args);
+  const int64_t share = call.problem.heads / call.problem.kv_heads;
+  std::vector<DecodeTask> tasks;
+  std::vector<std::vector<PanelPlan>> plans;
+  size_t panels = 0;
+  int64_t heads = 0;
+  for (size_t b = 0; b < call.sequences.size(); ++b) {
+    for (size_t a = 0; a < active.size();) {
+      const int64_t kv_head = active[a] / share;
+      size_t end = a;
+      while (end < active.size() && active[end] / share == kv_head) ++end;
+      tasks.push_back({static_cast<int64_t>(b), kv_head,
+                       std::span(active).subspan(a, end - a), heads});
+      plans.push_back(PlanPanels(call, call.sequences[b], end - a));
+      panels = std::max(panels, plans.back().size());
+      heads += static_cast<int64_t>(end - a);
+      a = end;
+    }
+  }
+  const size_t work_bytes = Work(call, panels, nullptr).bytes;
+  Workspace& workspace = context.workspace();
+  Scratch work_memory = workspace.Take(context.threads() * work_bytes);
+  const size_t partial_size = WantsSums(call) ? PartialSize(call) : 0;
+  Scratch partial_memory = workspace.TakeArray<double>(heads * partial_size);
+  double* sums = partial_memory.As<double>();
+  context.pool().ParallelFor(tasks.size(), [&](int64_t index, int worker) {
+    const DecodeTask& task = tasks[index];
+    const Work work(call, panels, work_memory.As<char>() + worker * work_bytes);
+    RunTask(
+        call, task, plans[index],
+        {sums + task.partial * partial_size, task.heads.size() * partial_size},
+        work);
+  });
+  for (const DecodeTask& task : tasks) {
+    if (partial_size == 0) break;
+    for (size_t h = 0; h < task.heads.size(); ++h) {
+      const int64_t at = task.partial + static_cast<int64_t>(h);
+      WriteSums(call, {task.sequence, task.heads[h], at, at + 1},
+                {sums + at * partial_size, partial_size});
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace headwise {
+
+HWY_EXPORT(RunDecode);
+
+void DecodeF32(Context& context, const ForwardCall& call) {
+  HWY_DYNAMIC_DISPATCH(RunDecode)(context, call);
+}
+
+}  // namespace headwise
+#endif  // HWY_ONCE
