@@ -11,6 +11,10 @@ build_packages=(
   libpcre2-dev          # PCRE2: the rules that tokenizers cut text by
   libutf8proc-dev       # utf8proc: Unicode tables
   libsentencepiece-dev  # SentencePiece: .model files
+  libxxhash-dev         # xxHash: what tells models apart
+  zlib1g-dev            # gzip, and the two below: compressed text
+  liblzma-dev           # xz
+  libzstd-dev           # zstd
 )
 
 check_packages=(
@@ -30,7 +34,8 @@ need_packages() {
   if ! command -v dpkg-query >/dev/null; then
     echo "headwise: no Debian packages here. Needed: g++ 12 or clang 14 or" \
       "newer, CMake 3.25, Ninja, and the libraries Highway, fmt," \
-      "nlohmann-json, CLI11, PCRE2, utf8proc, SentencePiece (tests:" \
+      "nlohmann-json, CLI11, PCRE2, utf8proc, SentencePiece, xxHash, zlib," \
+      "liblzma, zstd (tests:" \
       "GoogleTest, clang-format, clang-tidy, Python 3)" >&2
     return 0
   fi

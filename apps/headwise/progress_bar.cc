@@ -1,0 +1,94 @@
+// Drawing progress. Door: progress_bar.h.
+#include "progress_bar.h"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "headwise/report/text.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kRedrawSeconds = 0.1;
+constexpr double kLineSeconds = 10;
+
+// 12.3k, 4.5M
+std::string Short(double value) {
+  if (value >= 1e6) return fmt::format("{:.1f}M", value / 1e6);
+  if (value >= 1e4) return fmt::format("{:.1f}k", value / 1e3);
+  return fmt::format("{:.0f}", value);
+}
+
+std::string Bar(double share, int cells) {
+  const int full = std::clamp(static_cast<int>(share * cells + .5), 0, cells);
+  std::string bar;
+  for (int i = 0; i < cells; ++i) bar += i < full ? "━" : "─";
+  return bar;
+}
+
+}  // namespace
+
+std::string Duration(double seconds) {
+  if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
+  const int minutes = static_cast<int>(std::ceil(seconds / 60));
+  if (minutes < 60) return fmt::format("{} min", minutes);
+  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
+ProgressBar::ProgressBar() : terminal_(::isatty(STDERR_FILENO) != 0) {
+  winsize size{};
+  if (terminal_ && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 &&
+      size.ws_col > 0) {
+    width_ = size.ws_col;
+  }
+}
+
+ProgressBar::~ProgressBar() {
+  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+}
+
+void ProgressBar::Show(const Progress& progress) {
+  const Clock::time_point now = Clock::now();
+  if (progress.stage != stage_) {
+    stage_ = progress.stage;
+    begun_ = shown_ = now;
+    begun_at_ = progress.done;
+    if (!terminal_) return;
+  } else if (std::chrono::duration<double>(now - shown_).count() <
+             (terminal_ ? kRedrawSeconds : kLineSeconds)) {
+    return;
+  }
+  shown_ = now;
+  const double spent = std::chrono::duration<double>(now - begun_).count();
+  const double speed = (progress.done - begun_at_) / std::max(spent, 1e-9);
+  std::string numbers = Short(progress.done);
+  std::string left;
+  if (progress.total > 0) {
+    numbers += "/" + Short(progress.total);
+    if (speed > 0) {
+      const double seconds = (progress.total - progress.done) / speed;
+      left = fmt::format(", {} left", Duration(seconds));
+    }
+  }
+  numbers += fmt::format(" {}, {}/s{}", progress.unit, Short(speed), left);
+  if (!terminal_) {
+    fmt::print(stderr, "{}: {}\n", stage_, numbers);
+    return;
+  }
+  const std::string text = stage_ + " " + numbers;
+  const int cells = std::min(30, width_ - DisplayWidth(text) - 2);
+  const std::string bar = progress.total > 0 && cells >= 5
+                              ? Bar(progress.done / progress.total, cells) + " "
+                              : "";
+  fmt::print(stderr, "\r\x1b[K{}", Shorten(bar + text, width_ - 1));
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+}  // namespace headwise

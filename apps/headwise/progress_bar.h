@@ -1,0 +1,40 @@
+// Progress on standard error: a bar with the time left on a terminal, a line
+// now and then otherwise.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "headwise/base/progress.h"
+
+namespace headwise {
+
+class ProgressBar {
+ public:
+  ProgressBar();
+  // Wipes the bar, so that what follows stands on a clean line.
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // Must not outlive the bar.
+  ProgressCallback callback() {
+    return [this](const Progress& progress) { Show(progress); };
+  }
+  void Show(const Progress& progress);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool terminal_ = false;
+  int width_ = 80;
+  bool drawn_ = false;
+  std::string stage_;
+  double begun_at_ = 0;  // Progress::done when the stage was first seen
+  Clock::time_point begun_;
+  Clock::time_point shown_;
+};
+
+// "3 s", "4 min", "2 h 10 min"
+std::string Duration(double seconds);
+
+}  // namespace headwise

@@ -1,0 +1,112 @@
+// A head profile: what was added up for every head of a model over a corpus.
+// Profiles of parts of a corpus merge to the profile of the whole, in any
+// order. On disk a safetensors file with JSON metadata.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/heads/profile/tally.h"
+#include "headwise/model/head_ref.h"
+
+namespace headwise {
+
+// What decides which rows count; profiles merge only where it is equal.
+struct ProfileSettings {
+  int64_t context = 0;      // tokens of a window
+  int64_t min_visible = 8;  // rows that see fewer keys are left out
+  // What runs of the model alone: sequences of the random-repeat test.
+  int64_t repeats = 32;
+
+  friend bool operator==(const ProfileSettings&,
+                         const ProfileSettings&) = default;
+};
+
+struct ProfileCounts {
+  int64_t documents = 0;
+  int64_t windows = 0;
+  int64_t tokens = 0;
+  // The sum of the windows' keys: which text it was, in any order.
+  uint64_t text_key = 0;
+
+  friend bool operator==(const ProfileCounts&, const ProfileCounts&) = default;
+};
+
+// One query of one head, with what it read.
+struct Example {
+  struct Key {
+    int64_t position = 0;
+    std::string token;
+    double mass = 0;
+  };
+
+  // "sample": a row drawn at random (the smallest hashes). "strongest": the
+  // largest mass on one key outside the sinks. "induction", "duplicate": the
+  // largest mass of that kind.
+  std::string kind;
+  double score = 0;                 // what it was chosen by; 0 for samples
+  uint64_t hash = 0;                // of the window and the query
+  int64_t query = 0;                // position in its sequence
+  int64_t first = 0;                // position of tokens[0]
+  std::vector<std::string> tokens;  // around the query
+  std::vector<Key> keys;            // largest mass first
+};
+inline constexpr size_t kExamplesPerKind = 4;
+// Orders examples by kind and rank, and drops what is past kExamplesPerKind.
+void TrimExamples(std::vector<Example>& examples);
+
+struct Profile {
+  static constexpr const char* kFormat = "headwise.profile/1";
+
+  std::string model;       // the name of its folder
+  std::string model_hash;  // model/model_hash.h
+  ProfileSettings settings;
+  ProfileCounts counts;
+  std::vector<HeadRef> heads;  // AllHeads(model)
+  // By metric name, one tally a head. A metric that nobody counted is absent;
+  // one that does not apply to a head (previous, of cross-attention) is empty.
+  std::map<std::string, std::vector<Tally>> metrics;
+  // Mass by signed log2 distance (observation.h), kHistogramBuckets a head;
+  // divided by its sum it is the mean over the rows of `entropy`.
+  std::vector<std::vector<double>> histograms;
+  // Per head: tokens that were sinks besides the first and special ones, as
+  // the vocabulary writes them, and in how many windows.
+  std::vector<std::map<std::string, int64_t>> sinks;
+  std::vector<std::vector<Example>> examples;  // per head
+
+  Profile() = default;
+  explicit Profile(std::vector<HeadRef> heads);
+
+  // The tallies of a metric, made where absent.
+  std::vector<Tally>& Tallies(std::string_view metric);
+  // A metric of a head (an index of `heads`), or null where nothing was
+  // counted.
+  const Tally* Find(std::string_view metric, size_t head) const;
+  // Its estimate; count 0 and mean NaN where nothing was counted.
+  Estimate Get(std::string_view metric, size_t head) const;
+  // The index of a head, or −1.
+  int64_t IndexOf(const HeadRef& head) const;
+
+  // Adds `other`. Throws Error(kInvalidArgument) for another model or other
+  // settings. What depends on the model alone (IsOfModel) is not added twice.
+  void Merge(const Profile& other);
+
+  // Writes the file whole or not at all.
+  void Save(const std::filesystem::path& path) const;
+  // Throws Error: kNotFound; kCorrupt for a truncated or foreign file.
+  static Profile Load(const std::filesystem::path& path);
+};
+
+// Whether a metric comes from the model alone, not from a corpus: copying,
+// retrieval and everything on random repeats.
+bool IsOfModel(std::string_view metric);
+
+// "previous", "self", "next" for −1, 0, 1; else "offset.-2", "offset.3".
+std::string OffsetMetric(int offset);
+inline constexpr int kMostOffset = 8;
+
+}  // namespace headwise

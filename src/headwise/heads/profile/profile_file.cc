@@ -1,0 +1,213 @@
+// Profiles as files: numbers as tensors "metric/NAME" f64 [heads, 6] and
+// "histogram" f64 [heads, buckets], everything else as JSON in the metadata.
+// Door: profile.h.
+#include <cmath>
+
+#include "headwise/base/json.h"
+#include "headwise/error.h"
+#include "headwise/format/safetensors.h"
+#include "headwise/heads/profile/profile.h"
+#include "headwise/observation.h"
+
+namespace headwise {
+namespace {
+
+constexpr const char* kMetricPrefix = "metric/";
+constexpr int64_t kMostCount = int64_t{1} << 62;
+
+Json ExampleJson(const Example& example) {
+  Json keys = Json::array();
+  for (const Example::Key& key : example.keys) {
+    keys.push_back({key.position, key.token, key.mass});
+  }
+  return {{"kind", example.kind},
+          {"score", example.score},
+          {"hash", example.hash},
+          {"query", example.query},
+          {"first", example.first},
+          {"tokens", example.tokens},
+          {"keys", keys}};
+}
+
+uint64_t ReadHash(const JsonCursor& json) {
+  if (!json.value().is_number_unsigned()) json.Fail("an unsigned number");
+  return json.value().get<uint64_t>();
+}
+
+Example ReadExample(const JsonCursor& json) {
+  Example example;
+  example.kind = json["kind"].String();
+  example.score = json["score"].Number();
+  example.hash = ReadHash(json["hash"]);
+  example.query = json["query"].Int(0, kMostCount);
+  example.first = json["first"].Int(0, kMostCount);
+  for (const JsonCursor& token : json["tokens"].Items()) {
+    example.tokens.push_back(token.String());
+  }
+  for (const JsonCursor& key : json["keys"].Items()) {
+    const std::vector<JsonCursor> parts = key.Items();
+    if (parts.size() != 3) key.Fail("[position, token, mass]");
+    example.keys.push_back(
+        {parts[0].Int(0, kMostCount), parts[1].String(), parts[2].Number()});
+  }
+  return example;
+}
+
+Json HeadsJson(const Profile& profile) {
+  Json heads = Json::array();
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    const HeadRef& head = profile.heads[h];
+    Json sinks = Json::object();
+    for (const auto& [token, count] : profile.sinks[h]) sinks[token] = count;
+    Json examples = Json::array();
+    for (const Example& example : profile.examples[h]) {
+      examples.push_back(ExampleJson(example));
+    }
+    heads.push_back({{"kind", Name(head.kind)},
+                     {"layer", head.layer},
+                     {"head", head.head},
+                     {"sinks", sinks},
+                     {"examples", examples}});
+  }
+  return heads;
+}
+
+AttentionKind ReadKind(const JsonCursor& json) {
+  for (const AttentionKind kind :
+       {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
+    if (json.String() == Name(kind)) return kind;
+  }
+  json.Fail("self, decoder or cross");
+}
+
+void ReadHeads(const JsonCursor& json, Profile& profile) {
+  const std::vector<JsonCursor> items = json.Items();
+  std::vector<HeadRef> heads;
+  for (const JsonCursor& head : items) {
+    heads.push_back({ReadKind(head["kind"]), head["layer"].Int(0, kMostCount),
+                     head["head"].Int(0, kMostCount)});
+  }
+  profile = Profile(std::move(heads));
+  for (size_t h = 0; h < items.size(); ++h) {
+    const JsonCursor sinks = items[h]["sinks"];
+    if (!sinks.value().is_object()) sinks.Fail("an object");
+    for (const auto& [token, count] : sinks.value().items()) {
+      profile.sinks[h][token] =
+          JsonCursor(count, sinks.where()).Int(0, kMostCount);
+    }
+    for (const JsonCursor& example : items[h]["examples"].Items()) {
+      profile.examples[h].push_back(ReadExample(example));
+    }
+  }
+}
+
+// The numbers of a tensor f64 [rows, columns]; throws Error(kCorrupt).
+const double* Numbers(const Safetensors& file, const std::string& name,
+                      int64_t rows, int64_t columns) {
+  const ConstTensorView view = file.At(name);
+  if (view.type != DType::kF64 || view.rank != 2 || view.shape[0] != rows ||
+      view.shape[1] != columns) {
+    throw Error(ErrorCode::kCorrupt, {file.where() + ": " + name,
+                                      "f64 [" + std::to_string(rows) + ", " +
+                                          std::to_string(columns) + "]",
+                                      ToString(view), ""});
+  }
+  const double* numbers = view.As<double>();
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    if (std::isfinite(numbers[i])) continue;
+    throw Error(ErrorCode::kCorrupt,
+                {file.where() + ": " + name, "finite numbers",
+                 std::to_string(numbers[i]), ""});
+  }
+  return numbers;
+}
+
+}  // namespace
+
+void Profile::Save(const std::filesystem::path& path) const {
+  const int64_t count = static_cast<int64_t>(heads.size());
+  std::vector<NamedTensor> tensors;
+  std::vector<Tensor> memory;
+  const auto add = [&](std::string name, int64_t columns) {
+    memory.emplace_back(DType::kF64, std::initializer_list{count, columns});
+    tensors.push_back({std::move(name), std::as_const(memory.back()).view()});
+    return memory.back().As<double>();
+  };
+  for (const auto& [name, tallies] : metrics) {
+    double* to = add(kMetricPrefix + name, Tally::kNumbers);
+    for (const Tally& t : tallies) {
+      for (const double value : {t.n, t.w, t.x, t.ww, t.wx, t.xx}) {
+        *to++ = value;
+      }
+    }
+  }
+  double* to = add("histogram", kHistogramBuckets);
+  for (const auto& histogram : histograms) {
+    to = std::copy(histogram.begin(), histogram.end(), to);
+  }
+  const Json json = {{"model", {{"name", model}, {"hash", model_hash}}},
+                     {"settings",
+                      {{"context", settings.context},
+                       {"min_visible", settings.min_visible},
+                       {"repeats", settings.repeats}}},
+                     {"counts",
+                      {{"documents", counts.documents},
+                       {"windows", counts.windows},
+                       {"tokens", counts.tokens},
+                       {"text_key", counts.text_key}}},
+                     {"heads", HeadsJson(*this)}};
+  // Token texts may hold half a character, cut by a byte-level vocabulary.
+  WriteSafetensors(
+      path, std::move(tensors),
+      {{"format", kFormat},
+       {"profile", json.dump(-1, ' ', false, Json::error_handler_t::replace)}});
+}
+
+Profile Profile::Load(const std::filesystem::path& path) {
+  const Safetensors file = Safetensors::Open(path);
+  const auto format = file.metadata().find("format");
+  const auto text = file.metadata().find("profile");
+  if (format == file.metadata().end() || format->second != kFormat ||
+      text == file.metadata().end()) {
+    throw Error(ErrorCode::kCorrupt,
+                {path.string(), std::string("a file of ") + kFormat,
+                 format == file.metadata().end() ? "a file without a format"
+                                                 : format->second,
+                 "headwise profile writes one"});
+  }
+  const std::string where = path.string() + ": profile";
+  const Json json = ParseJson(text->second, where);
+  const JsonCursor root(json, where);
+  Profile profile;
+  ReadHeads(root["heads"], profile);
+  profile.model = root["model"]["name"].String();
+  profile.model_hash = root["model"]["hash"].String();
+  const JsonCursor settings = root["settings"];
+  profile.settings.context = settings["context"].Int(0, kMostCount);
+  profile.settings.min_visible = settings["min_visible"].Int(0, kMostCount);
+  profile.settings.repeats = settings["repeats"].Int(0, kMostCount);
+  const JsonCursor counts = root["counts"];
+  profile.counts.documents = counts["documents"].Int(0, kMostCount);
+  profile.counts.windows = counts["windows"].Int(0, kMostCount);
+  profile.counts.tokens = counts["tokens"].Int(0, kMostCount);
+  profile.counts.text_key = ReadHash(counts["text_key"]);
+
+  const int64_t heads = static_cast<int64_t>(profile.heads.size());
+  const std::string prefix = kMetricPrefix;
+  for (const auto& [name, view] : file.tensors()) {
+    if (!name.starts_with(prefix)) continue;
+    const double* from = Numbers(file, name, heads, Tally::kNumbers);
+    for (Tally& t : profile.Tallies(name.substr(prefix.size()))) {
+      t = {from[0], from[1], from[2], from[3], from[4], from[5]};
+      from += Tally::kNumbers;
+    }
+  }
+  const double* from = Numbers(file, "histogram", heads, kHistogramBuckets);
+  for (auto& histogram : profile.histograms) {
+    histogram.assign(from, from + kHistogramBuckets);
+    from += kHistogramBuckets;
+  }
+  return profile;
+}
+
+}  // namespace headwise

@@ -1,0 +1,129 @@
+#include "headwise/heads/profile/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "headwise/error.h"
+#include "headwise/format/safetensors.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+
+std::filesystem::path TestFile(const char* name) {
+  return std::filesystem::path(testing::TempDir()) / name;
+}
+
+Profile Small(double seed) {
+  Profile profile({{AttentionKind::kSelf, 0, 0}, {AttentionKind::kSelf, 0, 1}});
+  profile.model = "small";
+  profile.model_hash = "0123";
+  profile.settings.context = 64;
+  profile.counts = {1, 2, 128, 77};
+  profile.Tallies("previous")[0].Add(seed, 10);
+  profile.Tallies("previous")[1].Add(2 * seed, 10);
+  profile.Tallies("repeats.induction")[0].Add(5, 10);
+  profile.histograms[1][20] = seed;
+  profile.sinks[0]["."] = 3;
+  Example example;
+  example.kind = "sample";
+  example.hash = ~uint64_t{0} - static_cast<uint64_t>(seed);
+  example.tokens = {"The", " cat\xc3"};
+  example.keys = {{0, "The", .5}};
+  profile.examples[1].push_back(example);
+  return profile;
+}
+
+template <typename Call>
+std::string MessageOf(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ProfileTest, FileKeepsEverything) {
+  const auto path = TestFile("kept.heads");
+  const Profile profile = Small(3);
+  profile.Save(path);
+  const Profile loaded = Profile::Load(path);
+  EXPECT_EQ(loaded.model, "small");
+  EXPECT_EQ(loaded.model_hash, "0123");
+  EXPECT_EQ(loaded.settings, profile.settings);
+  EXPECT_EQ(loaded.counts, profile.counts);
+  EXPECT_EQ(loaded.heads, profile.heads);
+  EXPECT_EQ(loaded.metrics, profile.metrics);
+  EXPECT_EQ(loaded.histograms, profile.histograms);
+  EXPECT_EQ(loaded.sinks, profile.sinks);
+  ASSERT_EQ(loaded.examples[1].size(), 1);
+  EXPECT_EQ(loaded.examples[1][0].hash, profile.examples[1][0].hash);
+  EXPECT_EQ(loaded.examples[1][0].keys[0].mass, .5);
+}
+
+TEST(ProfileTest, MergeAddsTextAndKeepsTheModel) {
+  Profile a = Small(1), b = Small(2);
+  a.Merge(b);
+  EXPECT_EQ(a.counts.tokens, 256);
+  EXPECT_DOUBLE_EQ(a.Get("previous", 0).mean, 3.0 / 20);
+  EXPECT_EQ(a.Get("repeats.induction", 0).sequences, 1)
+      << "what the model alone gives is not counted twice";
+  EXPECT_EQ(a.sinks[0]["."], 6);
+  EXPECT_EQ(a.examples[1].size(), 2);
+}
+
+TEST(ProfileTest, MergeRefusesOtherModelsAndSettings) {
+  Profile a = Small(1), b = Small(2);
+  b.model_hash = "4567";
+  EXPECT_THAT(MessageOf([&] { a.Merge(b); }), HasSubstr("4567"));
+  b = Small(2);
+  b.settings.min_visible = 2;
+  EXPECT_THAT(MessageOf([&] { a.Merge(b); }), HasSubstr("--min-visible"));
+}
+
+TEST(ProfileTest, TruncatedAndForeignFilesAreNamed) {
+  const auto path = TestFile("whole.heads");
+  Small(1).Save(path);
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  for (const size_t size :
+       {size_t{0}, size_t{5}, bytes.size() / 2, bytes.size() - 1}) {
+    const auto cut = TestFile("cut.heads");
+    std::ofstream(cut, std::ios::binary) << bytes.substr(0, size);
+    EXPECT_THAT(MessageOf([&] { Profile::Load(cut); }), HasSubstr("cut.heads"));
+  }
+  const auto foreign = TestFile("foreign.safetensors");
+  const Tensor tensor(DType::kF32, {2});
+  WriteSafetensors(foreign, {{"x", tensor.view()}});
+  EXPECT_THAT(MessageOf([&] { Profile::Load(foreign); }),
+              HasSubstr("headwise.profile/1"));
+}
+
+TEST(ProfileTest, ExamplesKeepTheBestOfEachKind) {
+  std::vector<Example> examples;
+  for (uint64_t i = 0; i < 10; ++i) {
+    Example example;
+    example.kind = i % 2 == 0 ? "sample" : "strongest";
+    example.score = i % 2 == 0 ? 0 : static_cast<double>(i);
+    example.hash = 100 - i;
+    examples.push_back(example);
+  }
+  TrimExamples(examples);
+  ASSERT_EQ(examples.size(), 2 * kExamplesPerKind);
+  EXPECT_EQ(examples[0].hash, 92) << "samples: the smallest hash first";
+  EXPECT_EQ(examples[kExamplesPerKind].score, 9);
+}
+
+TEST(ProfileTest, AbsentMetricsReadAsNothing) {
+  const Profile profile = Small(1);
+  EXPECT_EQ(profile.Find("syntactic.nsubj.up", 0), nullptr);
+  EXPECT_EQ(profile.Get("syntactic.nsubj.up", 0).count, 0);
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,70 @@
+// Text from files, folders and standard input, one document after another, in
+// memory that does not grow with the text.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headwise/runtime/byte_stream.h"
+
+namespace headwise {
+
+struct Document {
+  std::string name;     // "novel.txt", "news.jsonl:17"
+  size_t argument = 0;  // which of the paths given it came from
+  uint64_t offset = 0;  // bytes of the same text before this piece
+  std::string text;     // valid UTF-8, not empty
+};
+
+// Each path is a file (plain, gzip, xz or zstd), a folder (every file below
+// it, hidden ones left out, by name) or "-" for standard input. Files called
+// *.jsonl or *.ndjson (compressed or not), and standard input that starts with
+// an object, hold one JSON object a line, of which "text" is a document;
+// everything else is one document. Documents longer than kMostDocumentBytes
+// come in pieces, cut where a line ends if one does.
+//
+// Throws Error: kNotFound; kIo; kCorrupt for a damaged compressed file or
+// JSON; kInvalidArgument for binary files and bytes that are not UTF-8 (with
+// the offset), and, from the last Next, when all paths held no text at all.
+class TextSource {
+ public:
+  static constexpr size_t kMostDocumentBytes = size_t{1} << 20;
+
+  explicit TextSource(std::vector<std::string> paths);
+
+  // The next document; none at the end.
+  std::optional<Document> Next();
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    size_t argument = 0;
+  };
+  void OpenNext();
+  void Fill();
+  std::optional<Document> NextPiece();
+  std::optional<Document> NextLine();
+  Document Checked(std::string text, std::string name) const;
+  bool JsonLines(const std::filesystem::path& path);
+
+  std::vector<std::string> paths_;
+  std::vector<File> files_;
+  size_t next_file_ = 0;
+  bool any_ = false;  // some document was given
+
+  // The open file.
+  std::unique_ptr<ByteStream> stream_;
+  std::string name_;
+  size_t argument_ = 0;
+  bool json_ = false;
+  bool ended_ = false;
+  uint64_t taken_ = 0;  // bytes before buffer_
+  uint64_t line_ = 0;
+  std::string buffer_;
+};
+
+}  // namespace headwise

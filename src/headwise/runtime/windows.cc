@@ -1,0 +1,180 @@
+// Cutting token windows. Door: windows.h.
+#include "headwise/runtime/windows.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+// A window of fewer tokens of text has no attention to speak of.
+constexpr size_t kLeastTokens = 2;
+
+// What the tokenizer adds before and after any text.
+TokenFrame TemplateOf(const Tokenizer& tokenizer) {
+  const Encoding encoding = tokenizer.Encode("a");
+  TokenFrame frame;
+  size_t begin = 0, end = encoding.size();
+  while (begin < end && encoding.added[begin] != 0) {
+    frame.before.push_back(encoding.ids[begin++]);
+  }
+  while (end > begin && encoding.added[end - 1] != 0) --end;
+  frame.after.assign(encoding.ids.begin() + static_cast<int64_t>(end),
+                     encoding.ids.end());
+  return frame;
+}
+
+}  // namespace
+
+TokenFrame FrameOf(const Tokenizer& tokenizer, const ModelConfig& config) {
+  TokenFrame frame = TemplateOf(tokenizer);
+  if (!config.causal) return frame;
+  frame.after.clear();
+  if (frame.before.empty() && config.bos >= 0) {
+    frame.before.push_back(static_cast<int32_t>(config.bos));
+  }
+  return frame;
+}
+
+int64_t ContextOf(const ModelConfig& config, int64_t asked) {
+  const int64_t most = config.context > 0 ? config.context : kUnlimited;
+  if (asked == 0) return std::min(most, kDefaultContext);
+  // Rotary positions go on for ever; tables end.
+  const bool open = config.positions == Positions::kRotary ||
+                    config.positions == Positions::kNone;
+  if (asked < 0 || (asked > most && !open)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"context",
+                 "at most " + std::to_string(most) + " tokens, which is what " +
+                     "the model has positions for",
+                 std::to_string(asked), ""});
+  }
+  return asked;
+}
+
+WindowCutter::WindowCutter(const Tokenizer& tokenizer,
+                           const ModelConfig& config, WindowOptions options)
+    : tokenizer_(tokenizer),
+      pairs_(config.encoder_decoder()),
+      context_(ContextOf(config, options.context)),
+      frame_(FrameOf(tokenizer, config)) {
+  if (config.decoder_start >= 0) {
+    target_frame_.before.push_back(static_cast<int32_t>(config.decoder_start));
+  }
+  const int64_t least = static_cast<int64_t>(kLeastTokens) + frame_.size();
+  if (context_ < least) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"context",
+         "at least " + std::to_string(least) + " tokens: two of text and " +
+             std::to_string(frame_.size()) + " around them",
+         std::to_string(context_), ""});
+  }
+}
+
+TokenRow WindowCutter::Frame(const Encoding& encoding, size_t begin, size_t end,
+                             const TokenFrame& frame) const {
+  TokenRow row;
+  row.ids = frame.before;
+  row.ids.insert(row.ids.end(), encoding.ids.begin() + begin,
+                 encoding.ids.begin() + end);
+  row.ids.insert(row.ids.end(), frame.after.begin(), frame.after.end());
+  row.spans.assign(frame.before.size(), TextSpan{});
+  row.spans.insert(row.spans.end(), encoding.spans.begin() + begin,
+                   encoding.spans.begin() + end);
+  row.spans.resize(row.ids.size());
+  row.added.assign(row.ids.size(), 0);
+  std::fill_n(row.added.begin(), frame.before.size(), 1);
+  std::fill_n(row.added.rbegin(), frame.after.size(), 1);
+  return row;
+}
+
+std::vector<TokenWindow> WindowCutter::Cut(const Document& document) const {
+  if (pairs_) return CutPairs(document);
+  const auto text = std::make_shared<const std::string>(document.text);
+  const Encoding encoding =
+      tokenizer_.Encode(*text, {.add_special_tokens = false});
+  const size_t room = static_cast<size_t>(context_ - frame_.size());
+  std::vector<TokenWindow> windows;
+  for (size_t begin = 0; begin < encoding.size(); begin += room) {
+    const size_t end = std::min(encoding.size(), begin + room);
+    if (end - begin < kLeastTokens) break;
+    TokenWindow window;
+    window.source = Frame(encoding, begin, end, frame_);
+    window.source.text = text;
+    window.name = document.name;
+    window.argument = document.argument;
+    SetKey(window);
+    windows.push_back(std::move(window));
+  }
+  return windows;
+}
+
+std::vector<TokenWindow> WindowCutter::CutPairs(
+    const Document& document) const {
+  std::vector<TokenWindow> windows;
+  size_t number = 0;
+  for (size_t at = 0; at < document.text.size(); ++number) {
+    const size_t end =
+        std::min(document.text.find('\n', at), document.text.size());
+    const std::string line = document.text.substr(at, end - at);
+    at = end + 1;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    const size_t tab = line.find('\t');
+    if (tab == line.npos) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {document.name, "lines \"source<TAB>target\"",
+                   "line " + std::to_string(number + 1) +
+                       " of a piece without "
+                       "a tab",
+                   "an encoder–decoder reads both sides"});
+    }
+    TokenWindow window;
+    for (const bool target : {false, true}) {
+      const std::string text =
+          target ? line.substr(tab + 1) : line.substr(0, tab);
+      const TokenFrame& frame = target ? target_frame_ : frame_;
+      const Encoding encoding =
+          tokenizer_.Encode(text, {.add_special_tokens = false});
+      const size_t room = static_cast<size_t>(context_ - frame.size());
+      TokenRow row = Frame(encoding, 0, std::min(encoding.size(), room), frame);
+      row.text = std::make_shared<const std::string>(text);
+      (target ? window.target : window.source) = std::move(row);
+    }
+    if (window.source.ids.empty() || window.target.ids.empty()) continue;
+    window.name = document.name;
+    window.argument = document.argument;
+    SetKey(window);
+    windows.push_back(std::move(window));
+  }
+  return windows;
+}
+
+TokenWindow WindowOfIds(std::vector<int32_t> ids, int64_t added_before,
+                        int64_t added_after) {
+  TokenWindow window;
+  TokenRow& row = window.source;
+  row.ids = std::move(ids);
+  row.spans.resize(row.ids.size());
+  row.added.assign(row.ids.size(), 0);
+  std::fill_n(row.added.begin(), added_before, 1);
+  std::fill_n(row.added.rbegin(), added_after, 1);
+  SetKey(window);
+  return window;
+}
+
+void SetKey(TokenWindow& window) {
+  const auto& source = window.source.ids;
+  const auto& target = window.target.ids;
+  window.key = XXH3_64bits(source.data(), source.size() * sizeof(int32_t));
+  if (!target.empty()) {
+    window.key = XXH3_64bits_withSeed(
+        target.data(), target.size() * sizeof(int32_t), window.key);
+  }
+}
+
+}  // namespace headwise
