@@ -10,10 +10,10 @@
 #include <cmath>
 #include <vector>
 
+#include "headwise/base/distribution.h"
 #include "headwise/multi_head_attention.h"
-#include "headwise/study/distribution.h"
-#include "headwise/study/matrix.h"
 #include "headwise/study/study.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {

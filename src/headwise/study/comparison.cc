@@ -8,9 +8,9 @@
 #include <cmath>
 #include <span>
 
+#include "headwise/base/distribution.h"
 #include "headwise/error.h"
 #include "headwise/multi_head_attention.h"
-#include "headwise/study/distribution.h"
 
 namespace headwise {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "headwise/context.h"
-#include "headwise/study/matrix.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 

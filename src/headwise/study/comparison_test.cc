@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "headwise/base/distribution.h"
 #include "headwise/error.h"
-#include "headwise/study/distribution.h"
 
 namespace headwise {
 namespace {

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "headwise/base/distribution.h"
 #include "headwise/multi_head_attention.h"
-#include "headwise/study/distribution.h"
-#include "headwise/study/matrix.h"
 #include "headwise/study/study.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {

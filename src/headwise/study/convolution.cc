@@ -16,8 +16,8 @@
 #include <cmath>
 
 #include "headwise/multi_head_attention.h"
-#include "headwise/study/matrix.h"
 #include "headwise/study/study.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "headwise/attention.h"
-#include "headwise/study/distribution.h"
-#include "headwise/study/matrix.h"
+#include "headwise/base/distribution.h"
 #include "headwise/study/study.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "headwise/error.h"
 #include "headwise/multi_head_attention.h"
-#include "headwise/study/matrix.h"
 #include "headwise/study/study.h"
+#include "headwise/tensor/matrix.h"
 
 namespace headwise {
 namespace {

@@ -1,4 +1,4 @@
-#include "headwise/study/matrix.h"
+#include "headwise/tensor/matrix.h"
 
 #include <gtest/gtest.h>
 

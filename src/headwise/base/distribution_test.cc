@@ -1,4 +1,4 @@
-#include "headwise/study/distribution.h"
+#include "headwise/base/distribution.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

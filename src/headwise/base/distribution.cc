@@ -1,5 +1,5 @@
 // Measures of probability rows. Door: distribution.h.
-#include "headwise/study/distribution.h"
+#include "headwise/base/distribution.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Small dense matrices in double, for studies: what is measured in f32 through
-// the operator is checked here by plain arithmetic.
+// Small dense matrices in double: what is measured in f32 through the
+// operators is checked, or summed up, here by plain arithmetic.
 #pragma once
 
 #include <cstdint>

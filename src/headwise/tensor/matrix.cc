@@ -1,5 +1,5 @@
 // Small dense matrices. Door: matrix.h.
-#include "headwise/study/matrix.h"
+#include "headwise/tensor/matrix.h"
 
 #include <algorithm>
 #include <cmath>
