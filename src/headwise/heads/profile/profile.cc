@@ -99,6 +99,9 @@ void Profile::Merge(const Profile& other) {
       }
     }
   }
+  for (const auto& [name, tally] : other.baselines) {
+    baselines[name].Merge(tally);
+  }
   for (size_t h = 0; h < heads.size(); ++h) {
     for (size_t b = 0; b < histograms[h].size(); ++b) {
       histograms[h][b] += other.histograms[h][b];

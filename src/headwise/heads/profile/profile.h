@@ -70,6 +70,9 @@ struct Profile {
   // By metric name, one tally a head. A metric that nobody counted is absent;
   // one that does not apply to a head (previous, of cross-attention) is empty.
   std::map<std::string, std::vector<Tally>> metrics;
+  // What the annotated material gives without any head ("coreference.nearest",
+  // "syntactic.nsubj.up.a.offset.-1"), by name.
+  std::map<std::string, Tally> baselines;
   // Mass by signed log2 distance (observation.h), kHistogramBuckets a head;
   // divided by its sum it is the mean over the rows of `entropy`.
   std::vector<std::vector<double>> histograms;

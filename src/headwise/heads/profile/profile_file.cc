@@ -1,5 +1,6 @@
-// Profiles as files: numbers as tensors "metric/NAME" f64 [heads, 6] and
-// "histogram" f64 [heads, buckets], everything else as JSON in the metadata.
+// Profiles as files: numbers as tensors "metric/NAME" f64 [heads, 6],
+// "histogram" f64 [heads, buckets] and "baselines" f64 [names, 6], everything
+// else as JSON in the metadata.
 // Door: profile.h.
 #include <cmath>
 
@@ -13,7 +14,17 @@ namespace headwise {
 namespace {
 
 constexpr const char* kMetricPrefix = "metric/";
+constexpr const char* kBaselines = "baselines";
 constexpr int64_t kMostCount = int64_t{1} << 62;
+
+double* WriteTally(const Tally& t, double* to) {
+  for (const double value : {t.n, t.w, t.x, t.ww, t.wx, t.xx}) *to++ = value;
+  return to;
+}
+
+Tally ReadTally(const double* from) {
+  return {from[0], from[1], from[2], from[3], from[4], from[5]};
+}
 
 Json ExampleJson(const Example& example) {
   Json keys = Json::array();
@@ -128,20 +139,25 @@ void Profile::Save(const std::filesystem::path& path) const {
   const int64_t count = static_cast<int64_t>(heads.size());
   std::vector<NamedTensor> tensors;
   std::vector<Tensor> memory;
-  const auto add = [&](std::string name, int64_t columns) {
-    memory.emplace_back(DType::kF64, std::initializer_list{count, columns});
+  const auto add = [&](std::string name, int64_t rows, int64_t columns) {
+    memory.emplace_back(DType::kF64, std::initializer_list{rows, columns});
     tensors.push_back({std::move(name), std::as_const(memory.back()).view()});
     return memory.back().As<double>();
   };
   for (const auto& [name, tallies] : metrics) {
-    double* to = add(kMetricPrefix + name, Tally::kNumbers);
-    for (const Tally& t : tallies) {
-      for (const double value : {t.n, t.w, t.x, t.ww, t.wx, t.xx}) {
-        *to++ = value;
-      }
+    double* to = add(kMetricPrefix + name, count, Tally::kNumbers);
+    for (const Tally& tally : tallies) to = WriteTally(tally, to);
+  }
+  Json baseline_names = Json::array();
+  if (!baselines.empty()) {
+    double* to = add(kBaselines, static_cast<int64_t>(baselines.size()),
+                     Tally::kNumbers);
+    for (const auto& [name, tally] : baselines) {
+      baseline_names.push_back(name);
+      to = WriteTally(tally, to);
     }
   }
-  double* to = add("histogram", kHistogramBuckets);
+  double* to = add("histogram", count, kHistogramBuckets);
   for (const auto& histogram : histograms) {
     to = std::copy(histogram.begin(), histogram.end(), to);
   }
@@ -155,6 +171,7 @@ void Profile::Save(const std::filesystem::path& path) const {
                        {"windows", counts.windows},
                        {"tokens", counts.tokens},
                        {"text_key", counts.text_key}}},
+                     {"baselines", baseline_names},
                      {"heads", HeadsJson(*this)}};
   // Token texts may hold half a character, cut by a byte-level vocabulary.
   WriteSafetensors(
@@ -198,8 +215,17 @@ Profile Profile::Load(const std::filesystem::path& path) {
     if (!name.starts_with(prefix)) continue;
     const double* from = Numbers(file, name, heads, Tally::kNumbers);
     for (Tally& t : profile.Tallies(name.substr(prefix.size()))) {
-      t = {from[0], from[1], from[2], from[3], from[4], from[5]};
+      t = ReadTally(from);
       from += Tally::kNumbers;
+    }
+  }
+  const std::vector<JsonCursor> names = root["baselines"].Items();
+  if (!names.empty()) {
+    const double* tallies = Numbers(
+        file, kBaselines, static_cast<int64_t>(names.size()), Tally::kNumbers);
+    for (const JsonCursor& name : names) {
+      profile.baselines[name.String()] = ReadTally(tallies);
+      tallies += Tally::kNumbers;
     }
   }
   const double* from = Numbers(file, "histogram", heads, kHistogramBuckets);

@@ -27,6 +27,7 @@ Profile Small(double seed) {
   profile.Tallies("previous")[0].Add(seed, 10);
   profile.Tallies("previous")[1].Add(2 * seed, 10);
   profile.Tallies("repeats.induction")[0].Add(5, 10);
+  profile.baselines["coreference.nearest"].Add(seed, 4);
   profile.histograms[1][20] = seed;
   profile.sinks[0]["."] = 3;
   Example example;
@@ -59,6 +60,7 @@ TEST(ProfileTest, FileKeepsEverything) {
   EXPECT_EQ(loaded.counts, profile.counts);
   EXPECT_EQ(loaded.heads, profile.heads);
   EXPECT_EQ(loaded.metrics, profile.metrics);
+  EXPECT_EQ(loaded.baselines, profile.baselines);
   EXPECT_EQ(loaded.histograms, profile.histograms);
   EXPECT_EQ(loaded.sinks, profile.sinks);
   ASSERT_EQ(loaded.examples[1].size(), 1);
@@ -74,6 +76,7 @@ TEST(ProfileTest, MergeAddsTextAndKeepsTheModel) {
   EXPECT_EQ(a.Get("repeats.induction", 0).sequences, 1)
       << "what the model alone gives is not counted twice";
   EXPECT_EQ(a.sinks[0]["."], 6);
+  EXPECT_EQ(a.baselines["coreference.nearest"].w, 8);
   EXPECT_EQ(a.examples[1].size(), 2);
 }
 

@@ -1,0 +1,260 @@
+// Assigning roles by the table. Door: roles.h.
+#include "headwise/heads/roles/roles.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <tuple>
+
+#include "headwise/heads/roles/syntactic.h"
+
+namespace headwise {
+namespace {
+
+// Scores are sums of float probabilities: what is exactly at a threshold may
+// come out a rounding below it.
+constexpr double kRounding = 1e-5;
+// An offset that fewer of the rows have is not judged.
+constexpr double kLeastOffsetRows = 0.5;
+
+std::string Points(double share) {
+  return fmt::format("{:.2f}", share).substr(std::abs(share) < 0.995 ? 1 : 0);
+}
+
+// A rule applied to a head.
+struct Judgement {
+  Role role;
+  bool passes = false;
+  double threshold = 0;
+  size_t rule = 0;  // place in the table
+};
+
+class Judge {
+ public:
+  Judge(const Profile& profile, const RoleThresholds& thresholds)
+      : profile_(profile),
+        thresholds_(thresholds),
+        relations_(ReadRelations(profile)) {}
+
+  HeadRoles Head(size_t head) const {
+    HeadRoles result;
+    result.head = profile_.heads[head];
+    const bool cross = result.head.kind == AttentionKind::kCross;
+    bool offset_passes = false, content_offset_passes = false;
+    std::vector<Judgement> all;
+    const auto rules = RoleRules();
+    for (size_t r = 0; r < rules.size(); ++r) {
+      const RoleRule& rule = rules[r];
+      if (rule.scope == RuleScope::kSelf && cross) continue;
+      if (rule.scope == RuleScope::kCross && !cross) continue;
+      std::vector<Judgement> found = Apply(rule, head);
+      for (Judgement& judgement : found) {
+        const bool excluded = judgement.role.sink_excluded;
+        if (rule.argmax && judgement.passes) {
+          (excluded ? content_offset_passes : offset_passes) = true;
+        }
+        if (rule.no_offset &&
+            (excluded ? content_offset_passes : offset_passes)) {
+          continue;
+        }
+        judgement.rule = r;
+        all.push_back(std::move(judgement));
+      }
+    }
+    Sort(all);
+    for (Judgement& judgement : all) {
+      if (judgement.passes) result.roles.push_back(std::move(judgement.role));
+    }
+    if (result.roles.empty()) result.closest = Closest(all);
+    return result;
+  }
+
+ private:
+  std::vector<Judgement> Apply(const RoleRule& rule, size_t head) const {
+    const std::string role = rule.role;
+    if (role == "syntactic") return Syntactic(rule, head);
+    if (rule.baseline != nullptr) return AboveBaseline(rule, head);
+    std::vector<Judgement> all;
+    if (role == "offset") {
+      for (int offset = -kMostOffset; offset <= kMostOffset; ++offset) {
+        if (std::abs(offset) < 2) continue;
+        Share(rule, OffsetMetric(offset), fmt::format("offset {}", offset),
+              head, all);
+      }
+    } else {
+      Share(rule, rule.metric, role, head, all);
+    }
+    return all;
+  }
+
+  // A role that is a share of mass, or a mean: with the sinks, and where that
+  // fails without them.
+  void Share(const RoleRule& rule, const std::string& metric,
+             const std::string& name, size_t head,
+             std::vector<Judgement>& all) const {
+    const Estimate score = profile_.Get(metric, head);
+    if (!(score.count > 0)) return;
+    if (rule.argmax != nullptr &&
+        score.count < kLeastOffsetRows * profile_.Get("self", head).count) {
+      return;
+    }
+    all.push_back(OneShare(rule, metric, name, head));
+    if (all.back().passes || !rule.content) return;
+    const Estimate content = profile_.Get("content", head);
+    if (!(content.mean >= thresholds_.content_mass())) return;
+    if (!(profile_.Get(metric + ".content", head).count > 0)) return;
+    Judgement excluded = OneShare(rule, metric + ".content", name, head);
+    excluded.role.sink_excluded = true;
+    excluded.role.content_mass = content.mean;
+    all.push_back(std::move(excluded));
+  }
+
+  Judgement OneShare(const RoleRule& rule, const std::string& metric,
+                     const std::string& name, size_t head) const {
+    const Estimate score = profile_.Get(metric, head);
+    const Estimate chance = profile_.Get(metric + ".chance", head);
+    const Estimate argmax = profile_.Get(metric + ".argmax", head);
+    Judgement result = Start(rule, name, score);
+    const bool chance_known = chance.count > 0;
+    result.passes = score.mean >= result.threshold - kRounding;
+    if (rule.argmax != nullptr && argmax.count > 0) {
+      result.passes |= argmax.mean >= thresholds_.argmax() - kRounding;
+      result.role.evidence =
+          fmt::format("largest key in {:.0f} % of rows", 100 * argmax.mean);
+    }
+    if (chance_known) {
+      if (!result.role.evidence.empty()) result.role.evidence += ", ";
+      result.role.evidence += "chance " + Points(chance.mean);
+      result.passes &=
+          score.mean - chance.mean >= rule.above_chance - kRounding &&
+          score.mean >= rule.times_chance * chance.mean - kRounding;
+    }
+    result.passes &= score.mean < rule.below;
+    return result;
+  }
+
+  std::vector<Judgement> AboveBaseline(const RoleRule& rule,
+                                       size_t head) const {
+    const Estimate score = profile_.Get(rule.metric, head);
+    if (!(score.count > 0)) return {};
+    double best = 0;
+    std::string text;
+    for (const char* name : {rule.baseline, rule.second_baseline}) {
+      if (name == nullptr) continue;
+      const double value = BaselineShare(profile_, name);
+      best = std::max(best, value);
+      const std::string what = name + std::string(rule.metric).size() + 1;
+      text +=
+          fmt::format("{}{} {}", text.empty() ? "" : ", ", what, Points(value));
+    }
+    Judgement result = Start(rule, rule.role, score);
+    RaiseTo(result, best);
+    result.passes = score.count >= rule.least_cases &&
+                    score.mean >= result.threshold - kRounding;
+    result.role.evidence = text;
+    return {result};
+  }
+
+  std::vector<Judgement> Syntactic(const RoleRule& rule, size_t head) const {
+    std::vector<Judgement> all;
+    for (const Relation& relation : relations_) {
+      Judgement best;
+      bool any = false;
+      for (const RelationWay& way : relation.ways) {
+        const Estimate chosen = profile_.Get(way.metric + ".a", head);
+        const Estimate shown = profile_.Get(way.metric + ".b", head);
+        if (!(chosen.count > 0) || shown.count < rule.least_cases) continue;
+        Judgement one =
+            Start(rule, fmt::format("syntactic({})", relation.name), shown);
+        const double needed = thresholds_.Of(rule) - kRounding;
+        one.passes = chosen.mean - way.first.share >= needed &&
+                     shown.mean - way.second.share >= needed;
+        RaiseTo(one, way.second.share);
+        one.role.evidence = fmt::format(
+            "{}, best offset {:+} {}", way.up ? "to governor" : "to dependent",
+            way.second.offset, Points(way.second.share));
+        if (!any || one.role.strength > best.role.strength) best = one;
+        any = true;
+      }
+      if (any) all.push_back(std::move(best));
+    }
+    return all;
+  }
+
+  Judgement Start(const RoleRule& rule, const std::string& name,
+                  const Estimate& score) const {
+    Judgement result;
+    result.threshold = thresholds_.Of(rule);
+    result.role.name = name;
+    result.role.score = score.mean;
+    result.role.low = score.low;
+    result.role.high = score.high;
+    result.role.count = score.count;
+    result.role.material = rule.material;
+    SetStrength(result);
+    return result;
+  }
+
+  // A threshold in points above a baseline.
+  static void RaiseTo(Judgement& judgement, double baseline) {
+    judgement.threshold += baseline;
+    SetStrength(judgement);
+  }
+  static void SetStrength(Judgement& judgement) {
+    const double room = std::max(1 - judgement.threshold, 1e-3);
+    judgement.role.strength =
+        (judgement.role.score - judgement.threshold) / room;
+  }
+
+  // Strongest first. Self stands behind every other offset: both pass only
+  // where they share the mass evenly, and edge rows would decide otherwise.
+  static void Sort(std::vector<Judgement>& all) {
+    const auto key = [](const Judgement& j) {
+      double strength = j.role.strength;
+      if (j.role.name == "self" && j.passes) strength = std::min(strength, 0.0);
+      return std::tuple(j.role.sink_excluded, -strength, j.rule);
+    };
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const Judgement& a, const Judgement& b) {
+                       return key(a) < key(b);
+                     });
+  }
+
+  static std::string Closest(const std::vector<Judgement>& all) {
+    for (const Judgement& judgement : all) {
+      if (judgement.role.sink_excluded || std::isnan(judgement.role.score)) {
+        continue;
+      }
+      return fmt::format("{} {} of {}", judgement.role.name,
+                         Points(judgement.role.score),
+                         Points(judgement.threshold));
+    }
+    return "";
+  }
+
+  const Profile& profile_;
+  const RoleThresholds& thresholds_;
+  std::vector<Relation> relations_;
+};
+
+}  // namespace
+
+std::vector<HeadRoles> AssignRoles(const Profile& profile,
+                                   const RoleThresholds& thresholds) {
+  const Judge judge(profile, thresholds);
+  std::vector<HeadRoles> all;
+  for (size_t head = 0; head < profile.heads.size(); ++head) {
+    all.push_back(judge.Head(head));
+  }
+  return all;
+}
+
+std::string ToString(const Role& role) {
+  if (!role.sink_excluded) return role.name;
+  return fmt::format("{} (when not at the sink, c = {})", role.name,
+                     Points(role.content_mass));
+}
+
+}  // namespace headwise

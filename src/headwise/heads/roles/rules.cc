@@ -1,0 +1,209 @@
+// The table of roles. Door: rules.h.
+#include "headwise/heads/roles/rules.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include "headwise/base/nearest.h"
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+constexpr std::array kRules = {
+    RoleRule{.role = "induction",
+             .metric = "repeats.induction",
+             .threshold = 0.4,
+             .material = "random repeats",
+             .means = "on random tokens repeated four times, mass on the "
+                      "tokens that followed earlier copies of the current one",
+             .trap = "a fixed look-back equal to the period would score too: "
+                     "the period is never within reach of an offset role"},
+    RoleRule{.role = "duplicate",
+             .metric = "repeats.duplicate",
+             .threshold = 0.4,
+             .material = "random repeats",
+             .means = "on random repeats, mass on earlier copies of the "
+                      "current token",
+             .trap = "in text, punctuation and articles repeat so often that "
+                     "broad heads look like duplicate heads"},
+    RoleRule{.role = "previous-token",
+             .metric = "previous",
+             .threshold = 0.5,
+             .argmax = "previous.argmax",
+             .content = true,
+             .means = "mass on the token before, or the largest key there in "
+                      "most rows",
+             .trap = "in short texts uniform causal attention already gives "
+                     "much of it: rows that see few keys are left out"},
+    RoleRule{.role = "next-token",
+             .metric = "next",
+             .threshold = 0.5,
+             .argmax = "next.argmax",
+             .content = true,
+             .means = "mass on the token after, or the largest key there in "
+                      "most rows",
+             .trap = "cannot be under a causal mask; the last token has none"},
+    RoleRule{.role = "offset",
+             .metric = "offset",
+             .threshold = 0.5,
+             .argmax = "offset.argmax",
+             .content = true,
+             .means = "mass on the token k places away, 2 ≤ |k| ≤ 8, or the "
+                      "largest key there in most rows",
+             .trap = "rows near the edges do not have the offset: one that "
+                     "less than half of the rows have is not judged"},
+    RoleRule{.role = "self",
+             .metric = "self",
+             .threshold = 0.5,
+             .argmax = "self.argmax",
+             .content = true,
+             .means = "mass on the token itself",
+             .trap = "a head that shares its mass between itself and a "
+                     "neighbour is named after the neighbour first"},
+    RoleRule{.role = "first-token",
+             .metric = "first",
+             .threshold = 0.6,
+             .means = "mass on the first token of the sequence: a sink",
+             .trap = "a head at rest reads the sink; what it does elsewhere "
+                     "is judged with the sinks left out"},
+    RoleRule{.role = "last-token",
+             .metric = "last",
+             .threshold = 0.6,
+             .means = "mass on the last token of the sequence",
+             .trap = "only without a causal mask; in encoders the last token "
+                     "is often [SEP], which also counts as delimiter"},
+    RoleRule{.role = "delimiter",
+             .metric = "delimiter",
+             .threshold = 0.6,
+             .means = "mass on punctuation and special tokens",
+             .trap = "the first token of a causal model is first-token, never "
+                     "a delimiter; [CLS], [SEP] and punctuation are different "
+                     "things and are counted apart too"},
+    RoleRule{.role = "local",
+             .metric = "local",
+             .threshold = 0.7,
+             .above_chance = 0.3,
+             .no_offset = true,
+             .content = true,
+             .means = "mass within four places, well above what uniform "
+                      "attention gives there, and no single offset passes",
+             .trap = "every head is local in a text of five words"},
+    RoleRule{.role = "rare-token",
+             .metric = "rare.argmax",
+             .threshold = 0.5,
+             .times_chance = 3,
+             .means = "share of rows whose largest key is the rarest token of "
+                      "the sentence, three times as often as by chance",
+             .trap = "frequency is counted in the profiled text; in short "
+                     "sentences chance is high"},
+    RoleRule{.role = "semantic",
+             .metric = "semantic",
+             .threshold = 0.25,
+             .above_chance = 0.1,
+             .means = "rank correlation between attention and the cosine of "
+                      "input embeddings, above that of permuted embeddings",
+             .trap = "pieces of one word and repeated tokens are alike without "
+                     "meaning: they are left out"},
+    RoleRule{.role = "retrieval",
+             .metric = "retrieval",
+             .threshold = 0.1,
+             .material = "needles",
+             .means = "share of needle tokens for which the largest key is the "
+                      "same token inside the needle",
+             .trap = "a duplicate head scores too where nothing else repeats"},
+    RoleRule{.role = "syntactic",
+             .metric = "syntactic",
+             .threshold = 0.1,
+             .least_cases = 100,
+             .material = "treebank",
+             .means = "words whose most attended other word is their governor "
+                      "(or dependent) by relation r, in points above the best "
+                      "fixed offset; chosen on one half of the sentences, "
+                      "reported on the other",
+             .trap = "a positional head does well on relations of fixed "
+                     "distance: compare with the offset, not with 0"},
+    RoleRule{.role = "coreference",
+             .metric = "coreference",
+             .threshold = 0.1,
+             .baseline = "coreference.nearest",
+             .second_baseline = "coreference.same-word",
+             .least_cases = 100,
+             .material = "coreference",
+             .means = "mentions whose head word attends most, among earlier "
+                      "mention heads, to an antecedent, in points above the "
+                      "better of two baselines: the nearest mention and the "
+                      "same head word",
+             .trap = "most pronouns repeat themselves: a duplicate head comes "
+                     "close to the second baseline without any coreference"},
+    RoleRule{.role = "monotone",
+             .metric = "monotone",
+             .threshold = 0.5,
+             .scope = RuleScope::kCross,
+             .above_chance = 0.3,
+             .means = "cross-attention within two places of the diagonal",
+             .trap = "sources of five tokens or fewer are all diagonal"},
+    RoleRule{.role = "translation",
+             .metric = "translation",
+             .threshold = 0.1,
+             .scope = RuleScope::kCross,
+             .baseline = "translation.diagonal",
+             .least_cases = 100,
+             .material = "sentence pairs",
+             .means = "target words whose most attended source word is their "
+                      "IBM Model 1 link, in points above the diagonal",
+             .trap = "between languages of equal word order the diagonal is "
+                     "hard to beat"},
+    RoleRule{.role = "source-end",
+             .metric = "source-end",
+             .threshold = 0.6,
+             .scope = RuleScope::kCross,
+             .means = "cross-attention to the last source token: a sink",
+             .trap = "it is where heads rest when nothing is to be read"},
+    RoleRule{.role = "broad",
+             .metric = "entropy.normalised",
+             .threshold = 0.8,
+             .scope = RuleScope::kAll,
+             .below = 0.99,
+             .means = "entropy near that of uniform attention, yet not equal "
+                      "to it",
+             .trap = "entropy does not see which keys: shuffled keys are as "
+                     "broad. Attention within .01 of uniform reads everything "
+                     "alike and gets no role"},
+};
+
+}  // namespace
+
+std::span<const RoleRule> RoleRules() { return kRules; }
+
+void RoleThresholds::Set(std::string_view assignment) {
+  std::vector<std::string> names = {"argmax", "content-mass"};
+  for (const RoleRule& rule : kRules) names.emplace_back(rule.role);
+  const size_t equals = assignment.find('=');
+  const std::string name(assignment.substr(0, equals));
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"threshold", "a role, argmax or content-mass",
+                 fmt::format("\"{}\"", name),
+                 fmt::format("did you mean {}?", Nearest(name, names))});
+  }
+  double value = -1;
+  if (equals != assignment.npos) {
+    const std::string_view digits = assignment.substr(equals + 1);
+    const char* end = digits.data() + digits.size();
+    const auto parsed = std::from_chars(digits.data(), end, value);
+    if (parsed.ec != std::errc() || parsed.ptr != end) value = -1;
+  }
+  if (!(value >= 0 && value <= 1)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"threshold", name + "=NUMBER between 0 and 1",
+                 fmt::format("\"{}\"", assignment), ""});
+  }
+  set_[name] = value;
+}
+
+}  // namespace headwise

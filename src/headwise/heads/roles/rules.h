@@ -1,0 +1,72 @@
+// The rules by which a head gets a role, as one table: which metric, how much
+// of it, and what else must hold. Door of the folder: roles.h.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace headwise {
+
+// Which heads a rule is for.
+enum class RuleScope : uint8_t { kSelf, kCross, kAll };
+
+struct RoleRule {
+  const char* role;    // "previous-token"
+  const char* metric;  // of the profile: its mean is the score
+  double threshold;    // score ≥ threshold
+  RuleScope scope = RuleScope::kSelf;
+
+  // Or, for positional roles: the share of rows whose largest key is there.
+  const char* argmax = nullptr;
+  // And these far above, or so many times, what METRIC.chance says.
+  double above_chance = 0;
+  double times_chance = 0;
+  // And below this.
+  double below = std::numeric_limits<double>::infinity();
+  // And no single offset passes.
+  bool no_offset = false;
+  // Also judged outside the sinks, from METRIC.content.
+  bool content = false;
+  // Names of what would be got otherwise; score − the best of them ≥ threshold.
+  const char* baseline = nullptr;
+  const char* second_baseline = nullptr;
+  double least_cases = 0;
+
+  const char* material = "text";
+  const char* means = "";  // one sentence for --explain
+  const char* trap = "";   // how it misleads
+};
+
+// In the order in which equally strong roles are named.
+std::span<const RoleRule> RoleRules();
+
+// What may be set by --threshold besides a role's own: "argmax" and
+// "content-mass".
+inline constexpr double kArgmaxShare = 0.9;
+inline constexpr double kContentMass = 0.1;
+
+class RoleThresholds {
+ public:
+  // "induction=0.5": a role of the table, argmax or content-mass, and a number
+  // between 0 and 1. Throws Error(kInvalidArgument) with the nearest name.
+  void Set(std::string_view assignment);
+
+  double Of(const RoleRule& rule) const {
+    return Of(rule.role, rule.threshold);
+  }
+  double argmax() const { return Of("argmax", kArgmaxShare); }
+  double content_mass() const { return Of("content-mass", kContentMass); }
+  const std::map<std::string, double>& set() const { return set_; }
+
+ private:
+  double Of(const std::string& name, double otherwise) const {
+    const auto found = set_.find(name);
+    return found == set_.end() ? otherwise : found->second;
+  }
+  std::map<std::string, double> set_;
+};
+
+}  // namespace headwise
