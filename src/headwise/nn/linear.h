@@ -18,7 +18,8 @@ enum class WeightLayout : uint8_t {
   kInOut,  // [in, out], as GPT-2's Conv1D
 };
 
-// Weights are packed at the first Forward, so that opening a model is cheap.
+// Weights are packed at the first Forward of more than kFewRows rows, so that
+// opening a model is cheap; fewer rows read them as the checkpoint holds them.
 // Forward may be called from several threads, each with its own Context.
 class Linear {
  public:
@@ -43,10 +44,14 @@ class Linear {
  private:
   struct Packed {
     std::once_flag once;
+    std::once_flag bias_once;
     PackedMatrix weight;
     Tensor bias;
   };
   void Pack(Context& context) const;
+  void PackBias() const;
+  void ForwardFew(Context& context, ConstTensorView x, TensorView y,
+                  Store store) const;
 
   std::vector<Part> parts_;
   WeightLayout layout_ = WeightLayout::kOutIn;

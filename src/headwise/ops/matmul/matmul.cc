@@ -34,6 +34,18 @@ void CheckMatrix(const char* name, const ConstTensorView& view, int64_t rows,
   }
 }
 
+// B: f32, or half as stored.
+void CheckWeights(ConstTensorView b, int64_t rows, int64_t columns) {
+  if (b.data != nullptr && (b.type == DType::kBF16 || b.type == DType::kF16)) {
+    if (b.rank == 2 && columns > 0 && b.stride[1] != 1) {
+      Refuse("B in half precision with a last stride of 1",
+             fmt::format("{}", b.stride[1]));
+    }
+    b.type = DType::kF32;
+  }
+  CheckMatrix("B", b, rows, columns);
+}
+
 // The bytes that a rank-2 view spans.
 struct Extent {
   const char* begin;
@@ -77,7 +89,7 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
     }
   } else {
     const bool bt = b == Operand::kTransposed;
-    CheckMatrix("B", args.b, bt ? n : k, bt ? k : n);
+    CheckWeights(args.b, bt ? n : k, bt ? k : n);
   }
   CheckMatrix("C", args.c, m, n);
   if (m == 0 || n == 0) return;

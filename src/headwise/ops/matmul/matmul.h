@@ -1,6 +1,7 @@
 // Matrix products in f32: C = A·B, of plain or transposed operands, with an
-// optional bias and the choice of adding to C. Weights that are used again are
-// packed once (PackedMatrix). Results do not depend on the number of threads.
+// optional bias and the choice of adding to C. Weights that are used again with
+// many rows are packed once (PackedMatrix); with few they are read as stored.
+// Results do not depend on the number of threads.
 //
 // One list of implementations, best first: cpu.f32 (cpu/f32.cc), reference
 // (reference.cc). The register tiles are in cpu/tile-inl.h and also carry the
@@ -48,8 +49,8 @@ std::string ToString(const MatmulProblem& problem);
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  // b: [k, n] (kPlain) or [n, k] (kTransposed), f32, any strides of which one
-  // is 1.
+  // b: [k, n] (kPlain) or [n, k] (kTransposed), f32 with strides of which one
+  // is 1, or bf16, f16 with a last stride of 1.
   PackedMatrix(Context& context, const ConstTensorView& b, Operand operand);
 
   int64_t n() const { return n_; }
@@ -64,11 +65,17 @@ class PackedMatrix {
   Tensor packed_;
 };
 
+// Up to this many rows of A an unpacked B is read where it lies, once: packing
+// it, or reading it as f32 where it is stored in half, would take longer.
+inline constexpr int64_t kFewRows = 8;
+
 // The tensors of one product. Matrices are f32 views of rank 2 of whose strides
 // one is 1; C's last stride is 1. C overlaps no operand.
 struct MatmulArgs {
   ConstTensorView a;
-  ConstTensorView b;                       // null where `packed_b` is given
+  // f32, or weights as stored: bf16, f16 with a last stride of 1. Null where
+  // `packed_b` is given.
+  ConstTensorView b;
   const PackedMatrix* packed_b = nullptr;  // instead of b; problem.b is ignored
   ConstTensorView bias;                    // [n] f32 or null
   TensorView c;                            // [m, n]

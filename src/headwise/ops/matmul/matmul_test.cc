@@ -8,6 +8,7 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
+#include "headwise/tensor/half.h"
 
 namespace headwise {
 namespace {
@@ -25,6 +26,7 @@ struct Case {
   int64_t gap = 0;
   bool bias = false;
   bool packed = false;
+  DType b_type = DType::kF32;
 
   int64_t ARows() const {
     return problem.a == Operand::kPlain ? problem.m : problem.k;
@@ -40,6 +42,10 @@ struct Case {
     const float unit = 1.0f / std::sqrt(std::max<float>(1, p.k));
     for (float& value : a) value *= unit;
     const auto b = Random(p.k * p.n, 2);
+    std::vector<uint16_t> half(b.size());
+    for (size_t i = 0; i < b.size(); ++i) {
+      half[i] = b_type == DType::kF16 ? ToF16(b[i]) : ToBf16(b[i]);
+    }
     const auto offsets = Random(p.n, 3);
     auto c = Random(p.m * (p.n + gap), 4);
     MatmulArgs args;
@@ -47,6 +53,10 @@ struct Case {
     args.a.stride[0] = AColumns() + gap;
     args.b = p.b == Operand::kPlain ? View(b.data(), {p.k, p.n})
                                     : View(b.data(), {p.n, p.k});
+    if (b_type != DType::kF32) {
+      args.b.data = half.data();
+      args.b.type = b_type;
+    }
     args.c = View(c.data(), {p.m, p.n});
     args.c.stride[0] = p.n + gap;
     if (bias) args.bias = View(offsets.data(), {p.n});
@@ -68,7 +78,7 @@ const MatmulImplementation& Reference() {
 TEST(Matmul, EveryImplementationAgreesWithTheReference) {
   Rng rng(11);
   Context context({2, ""});
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 400; ++round) {
     Case x;
     x.problem.m = rng.Between(1, round % 4 == 0 ? 150 : 20);
     x.problem.n = rng.Between(1, round % 5 == 0 ? 420 : 60);
@@ -80,6 +90,8 @@ TEST(Matmul, EveryImplementationAgreesWithTheReference) {
     x.gap = rng.Below(3);
     x.bias = rng.Below(2);
     x.packed = rng.Below(2) && x.problem.k > 0;
+    const DType types[] = {DType::kF32, DType::kBF16, DType::kF16};
+    x.b_type = types[rng.Below(3)];
     const auto truth = x.Run(context, &Reference());
     for (const auto& entry : MatmulImplementations()) {
       const auto c = x.Run(context, &entry);
@@ -99,6 +111,11 @@ TEST(Matmul, ResultsDoNotDependOnTheNumberOfThreads) {
   const auto a = x.Run(one, nullptr);
   const auto b = x.Run(three, nullptr);
   EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
+  for (const Operand operand : {Operand::kPlain, Operand::kTransposed}) {
+    x.problem = {3, 700, 300, Operand::kPlain, operand};
+    x.b_type = DType::kF16;
+    EXPECT_EQ(x.Run(one, nullptr), x.Run(three, nullptr));
+  }
 }
 
 TEST(Matmul, NothingToMultiplyGivesTheBias) {

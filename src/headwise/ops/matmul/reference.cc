@@ -2,6 +2,7 @@
 // Door: matmul.h.
 #include "headwise/ops/matmul/cpu/f32.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/tensor/half.h"
 
 namespace headwise {
 namespace {
@@ -9,7 +10,15 @@ namespace {
 // x[i, j] of a matrix that may be given transposed.
 float At(const ConstTensorView& x, Operand operand, int64_t i, int64_t j) {
   if (operand == Operand::kTransposed) std::swap(i, j);
-  return x.As<float>()[i * x.stride[0] + j * x.stride[1]];
+  const int64_t at = i * x.stride[0] + j * x.stride[1];
+  switch (x.type) {
+    case DType::kBF16:
+      return FromBf16(x.As<uint16_t>()[at]);
+    case DType::kF16:
+      return FromF16(x.As<uint16_t>()[at]);
+    default:
+      return x.As<float>()[at];
+  }
 }
 
 float PackedAt(const PackedMatrix& b, int64_t p, int64_t j) {

@@ -40,30 +40,6 @@ struct Rows {
   const float* at(int64_t row) const { return data + row * stride; }
 };
 
-// Four partial sums side by side.
-struct Four {
-  VF v0, v1, v2, v3;
-};
-HWY_INLINE Four ZeroFour() {
-  const VF zero = hn::Zero(F32());
-  return {zero, zero, zero, zero};
-}
-HWY_INLINE void AddFour(const Four& k, VF q, Four& sum) {
-  sum.v0 = hn::MulAdd(k.v0, q, sum.v0);
-  sum.v1 = hn::MulAdd(k.v1, q, sum.v1);
-  sum.v2 = hn::MulAdd(k.v2, q, sum.v2);
-  sum.v3 = hn::MulAdd(k.v3, q, sum.v3);
-}
-
-// Products of one query with four keys, into a column of s.
-HWY_INLINE void StoreFour(const Four& sum, float* HWY_RESTRICT s) {
-  const F32 d;
-  s[0] = hn::GetLane(hn::SumOfLanes(d, sum.v0));
-  s[kTileColumns] = hn::GetLane(hn::SumOfLanes(d, sum.v1));
-  s[2 * kTileColumns] = hn::GetLane(hn::SumOfLanes(d, sum.v2));
-  s[3 * kTileColumns] = hn::GetLane(hn::SumOfLanes(d, sum.v3));
-}
-
 // kQueries (1 or 4) queries q [kQueries, dim] with four keys: each key is read
 // once for all of them. s: [4, kTileColumns], columns 0 … kQueries − 1.
 template <int kQueries>
@@ -87,11 +63,11 @@ HWY_INLINE void ScoreFourKeys(const Rows& k, int64_t key,
       AddFour(keys, hn::LoadU(d, q + 3 * dim + i), e);
     }
   }
-  StoreFour(a, s);
+  StoreSums(a, s, kTileColumns);
   if constexpr (kQueries == 4) {
-    StoreFour(b, s + 1);
-    StoreFour(c, s + 2);
-    StoreFour(e, s + 3);
+    StoreSums(b, s + 1, kTileColumns);
+    StoreSums(c, s + 2, kTileColumns);
+    StoreSums(e, s + 3, kTileColumns);
   }
   for (; i < dim; ++i) {
     for (size_t lane = 0; lane < kQueries; ++lane) {

@@ -11,6 +11,7 @@
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
 #include "headwise/ops/matmul/cpu/f32.h"
+#include "headwise/ops/matmul/cpu/few_rows.h"
 #include "headwise/ops/matmul/matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -206,33 +207,55 @@ int64_t PackedPanels(int64_t n) {
   return (n + PackedColumns() - 1) / PackedColumns();
 }
 
+// b as f32 or half; to: [PackedPanels(n), k, PackedColumns].
+void PackAny(Context& context, const ConstTensorView& b, Operand operand,
+             float* to) {
+  if (b.type == DType::kF32) {
+    return HWY_DYNAMIC_DISPATCH(PackB)(context, b, operand, to);
+  }
+  Scratch dense = context.workspace().TakeArray<float>(b.shape[0] * b.shape[1]);
+  ConvertToF32(context, b, dense.As<float>());
+  HWY_DYNAMIC_DISPATCH(PackB)
+  (context, View(dense.As<const float>(), {b.shape[0], b.shape[1]}), operand,
+   to);
+}
+
 void Run(Context& context, const MatmulProblem& problem,
          const MatmulArgs& args) {
   if (args.packed_b != nullptr) {
     return HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args,
                                           args.packed_b->data());
   }
+  if (problem.m <= kFewRows) return MultiplyFewRows(context, problem, args);
   Scratch packed = context.workspace().TakeArray<float>(
       PackedPanels(problem.n) * problem.k * PackedColumns());
-  HWY_DYNAMIC_DISPATCH(PackB)(context, args.b, problem.b, packed.As<float>());
+  PackAny(context, args.b, problem.b, packed.As<float>());
   HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args, packed.As<float>());
 }
+
+bool IsHalf(DType type) { return type == DType::kBF16 || type == DType::kF16; }
 
 }  // namespace
 
 PackedMatrix::PackedMatrix(Context& context, const ConstTensorView& b,
                            Operand operand) {
-  if (b.data == nullptr || b.type != DType::kF32 || b.rank != 2 ||
-      (b.stride[0] != 1 && b.stride[1] != 1)) {
+  const bool known =
+      b.data != nullptr && b.rank == 2 &&
+      (IsHalf(b.type)
+           ? b.stride[1] == 1
+           : b.type == DType::kF32 && (b.stride[0] == 1 || b.stride[1] == 1));
+  if (!known) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"matmul", "B as an f32 matrix with a stride of 1",
+                {"matmul",
+                 "B as an f32 matrix with a stride of 1, or in half precision "
+                 "with a last stride of 1",
                  b.data == nullptr ? "null" : ToString(b), ""});
   }
   const bool transposed = operand == Operand::kTransposed;
   n_ = b.shape[transposed ? 0 : 1];
   k_ = b.shape[transposed ? 1 : 0];
   packed_ = Tensor(DType::kF32, {PackedPanels(n_), k_, PackedColumns()});
-  HWY_DYNAMIC_DISPATCH(PackB)(context, b, operand, packed_.As<float>());
+  PackAny(context, b, operand, packed_.As<float>());
 }
 
 const MatmulImplementation kMatmulCpuF32 = {

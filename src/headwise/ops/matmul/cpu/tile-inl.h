@@ -59,6 +59,30 @@ struct Tile {
   HalfTile upper, lower;
 };
 
+// Four sums side by side, of dot products with few rows.
+struct Four {
+  VF v0, v1, v2, v3;
+};
+HWY_INLINE Four ZeroFour() {
+  const VF zero = hn::Zero(F32());
+  return {zero, zero, zero, zero};
+}
+HWY_INLINE void AddFour(const Four& a, VF b, Four& sum) {
+  sum.v0 = hn::MulAdd(a.v0, b, sum.v0);
+  sum.v1 = hn::MulAdd(a.v1, b, sum.v1);
+  sum.v2 = hn::MulAdd(a.v2, b, sum.v2);
+  sum.v3 = hn::MulAdd(a.v3, b, sum.v3);
+}
+// Each vector's lanes added up, `step` apart.
+HWY_INLINE void StoreSums(const Four& sum, float* HWY_RESTRICT to,
+                          size_t step) {
+  const F32 d;
+  to[0] = hn::GetLane(hn::SumOfLanes(d, sum.v0));
+  to[step] = hn::GetLane(hn::SumOfLanes(d, sum.v1));
+  to[2 * step] = hn::GetLane(hn::SumOfLanes(d, sum.v2));
+  to[3 * step] = hn::GetLane(hn::SumOfLanes(d, sum.v3));
+}
+
 HWY_INLINE Row ZeroRow() {
   const F32 d;
   return {hn::Zero(d), hn::Zero(d), hn::Zero(d)};

@@ -1,0 +1,321 @@
+// Few rows of A. Door: few_rows.h.
+//
+// Where B's columns are contiguous (a linear layer's weight [n, k]) a task
+// takes some of them, four at a time, as dot products with all rows of A. Where
+// its rows are ([k, n]) a task takes a strip of columns and adds up rows, four
+// at a time. The order of sums depends on (m, n, k) alone.
+#include "headwise/ops/matmul/cpu/few_rows.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/backend/cpu/workspace.h"
+#include "headwise/tensor/half.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "headwise/ops/matmul/cpu/few_rows.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// After foreach_target.
+#include "headwise/ops/matmul/cpu/tile-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise {
+namespace HWY_NAMESPACE {
+namespace {
+
+using F16 = hwy::float16_t;
+using BF16 = hwy::bfloat16_t;
+
+// kLanes numbers as f32, and one of them.
+HWY_INLINE VF LoadF32(const float* p) { return hn::LoadU(F32(), p); }
+template <typename Half>
+HWY_INLINE VF LoadF32(const Half* p) {
+  const hn::Rebind<Half, F32> d;
+  return hn::PromoteTo(F32(), hn::LoadU(d, p));
+}
+HWY_INLINE float OneF32(const float* p) { return *p; }
+HWY_INLINE float OneF32(const F16* p) {
+  return FromF16(std::bit_cast<uint16_t>(*p));
+}
+HWY_INLINE float OneF32(const BF16* p) {
+  return FromBf16(std::bit_cast<uint16_t>(*p));
+}
+
+// Lines of B: columns or rows, whichever are contiguous, `stride` apart.
+template <typename T>
+struct LinesOf {
+  const T* data = nullptr;
+  int64_t stride = 0;
+  const T* at(size_t line) const {
+    return data + static_cast<int64_t>(line) * stride;
+  }
+};
+
+// Dot products of kRows (1, 2 or 4) rows a [kRows, k] with four lines of b.
+// sums: [kRows, 4].
+template <int kRows, typename T>
+HWY_INLINE void DotFourLines(const LinesOf<T>& b, size_t line,
+                             const float* HWY_RESTRICT a, size_t k,
+                             float* HWY_RESTRICT sums) {
+  const T* HWY_RESTRICT b0 = b.at(line);
+  const T* HWY_RESTRICT b1 = b.at(line + 1);
+  const T* HWY_RESTRICT b2 = b.at(line + 2);
+  const T* HWY_RESTRICT b3 = b.at(line + 3);
+  const auto load = [&](size_t i) HWY_ATTR {
+    return Four{LoadF32(b0 + i), LoadF32(b1 + i), LoadF32(b2 + i),
+                LoadF32(b3 + i)};
+  };
+  Four s0 = ZeroFour(), s1 = s0, s2 = s0, s3 = s0;
+  size_t i = 0;
+  if constexpr (kRows == 1) {
+    // Two sets of sums: four alone would wait for each other.
+    for (; i + 2 * kLanes <= k; i += 2 * kLanes) {
+      AddFour(load(i), LoadF32(a + i), s0);
+      AddFour(load(i + kLanes), LoadF32(a + i + kLanes), s1);
+    }
+    s0 = {hn::Add(s0.v0, s1.v0), hn::Add(s0.v1, s1.v1), hn::Add(s0.v2, s1.v2),
+          hn::Add(s0.v3, s1.v3)};
+  }
+  for (; i + kLanes <= k; i += kLanes) {
+    const Four lines = load(i);
+    AddFour(lines, LoadF32(a + i), s0);
+    if constexpr (kRows > 1) AddFour(lines, LoadF32(a + k + i), s1);
+    if constexpr (kRows > 2) {
+      AddFour(lines, LoadF32(a + 2 * k + i), s2);
+      AddFour(lines, LoadF32(a + 3 * k + i), s3);
+    }
+  }
+  StoreSums(s0, sums, 1);
+  if constexpr (kRows > 1) StoreSums(s1, sums + 4, 1);
+  if constexpr (kRows > 2) {
+    StoreSums(s2, sums + 8, 1);
+    StoreSums(s3, sums + 12, 1);
+  }
+  for (; i < k; ++i) {
+    for (size_t row = 0; row < kRows; ++row) {
+      const float x = a[row * k + i];
+      sums[row * 4] += x * OneF32(b0 + i);
+      sums[row * 4 + 1] += x * OneF32(b1 + i);
+      sums[row * 4 + 2] += x * OneF32(b2 + i);
+      sums[row * 4 + 3] += x * OneF32(b3 + i);
+    }
+  }
+}
+
+// One line with one row.
+template <typename T>
+HWY_INLINE float DotLine(const T* HWY_RESTRICT b, const float* HWY_RESTRICT a,
+                         size_t k) {
+  VF sum = hn::Zero(F32());
+  size_t i = 0;
+  for (; i + kLanes <= k; i += kLanes) {
+    sum = hn::MulAdd(LoadF32(b + i), LoadF32(a + i), sum);
+  }
+  float total = hn::GetLane(hn::SumOfLanes(F32(), sum));
+  for (; i < k; ++i) total += a[i] * OneF32(b + i);
+  return total;
+}
+
+// sums [m, 4]: all rows of a with four lines; rows in fours, then two, one.
+template <typename T>
+HWY_INLINE void DotRows(const LinesOf<T>& b, size_t line, const float* a,
+                        size_t m, size_t k, float* sums) {
+  size_t row = 0;
+  for (; row + 4 <= m; row += 4) {
+    DotFourLines<4>(b, line, a + row * k, k, sums + row * 4);
+  }
+  if (row + 2 <= m) {
+    DotFourLines<2>(b, line, a + row * k, k, sums + row * 4);
+    row += 2;
+  }
+  if (row < m) DotFourLines<1>(b, line, a + row * k, k, sums + row * 4);
+}
+
+// Where C is and what else is added to it.
+struct Target {
+  const MatmulProblem& problem;
+  const MatmulArgs& args;
+
+  HWY_INLINE void Put(size_t i, size_t j, float value) const {
+    if (args.bias) value += args.bias.As<float>()[j];
+    float& c = args.c.As<float>()[static_cast<int64_t>(i) * args.c.stride[0] +
+                                  static_cast<int64_t>(j)];
+    c = problem.store == Store::kAccumulate ? c + value : value;
+  }
+};
+
+// Lines [begin, end) are columns of C.
+template <typename T>
+HWY_NOINLINE void DotTask(const LinesOf<T>& b, const float* a, size_t begin,
+                          size_t end, const Target& to) {
+  const size_t m = to.problem.m, k = to.problem.k;
+  HWY_ALIGN float sums[kFewRows * 4];
+  size_t j = begin;
+  for (; j + 4 <= end; j += 4) {
+    DotRows(b, j, a, m, k, sums);
+    for (size_t i = 0; i < m; ++i) {
+      for (size_t x = 0; x < 4; ++x) to.Put(i, j + x, sums[i * 4 + x]);
+    }
+  }
+  for (; j < end; ++j) {
+    for (size_t i = 0; i < m; ++i) to.Put(i, j, DotLine(b.at(j), a + i * k, k));
+  }
+}
+
+// sums [width] += Σ a[p]·b[p] over `lines` (≤ 4) lines from `line` on.
+template <typename T>
+HWY_INLINE void AddLines(const LinesOf<T>& b, size_t line, size_t lines,
+                         size_t begin, size_t width,
+                         const float* HWY_RESTRICT a,
+                         float* HWY_RESTRICT sums) {
+  const F32 d;
+  size_t j = 0;
+  if (lines == 4) {
+    const T* HWY_RESTRICT b0 = b.at(line) + begin;
+    const T* HWY_RESTRICT b1 = b.at(line + 1) + begin;
+    const T* HWY_RESTRICT b2 = b.at(line + 2) + begin;
+    const T* HWY_RESTRICT b3 = b.at(line + 3) + begin;
+    for (; j + kLanes <= width; j += kLanes) {
+      VF sum = hn::LoadU(d, sums + j);
+      sum = hn::MulAdd(LoadF32(b0 + j), hn::Set(d, a[0]), sum);
+      sum = hn::MulAdd(LoadF32(b1 + j), hn::Set(d, a[1]), sum);
+      sum = hn::MulAdd(LoadF32(b2 + j), hn::Set(d, a[2]), sum);
+      sum = hn::MulAdd(LoadF32(b3 + j), hn::Set(d, a[3]), sum);
+      hn::StoreU(sum, d, sums + j);
+    }
+  }
+  for (; j < width; ++j) {
+    for (size_t p = 0; p < lines; ++p) {
+      sums[j] += a[p] * OneF32(b.at(line + p) + begin + j);
+    }
+  }
+}
+
+// Columns of C that a task adds up, in L1 with four lines of B.
+constexpr size_t kStrip = 128;
+
+// Lines are rows of B; columns [begin, end) of C.
+template <typename T>
+HWY_NOINLINE void AddTask(const LinesOf<T>& b, const float* a, size_t begin,
+                          size_t end, const Target& to) {
+  const size_t m = to.problem.m, k = to.problem.k;
+  HWY_ALIGN float sums[kFewRows * kStrip] = {};
+  for (size_t p = 0; p < k; p += 4) {
+    for (size_t i = 0; i < m; ++i) {
+      AddLines(b, p, std::min<size_t>(4, k - p), begin, end - begin,
+               a + i * k + p, sums + i * kStrip);
+    }
+  }
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t j = begin; j < end; ++j) {
+      to.Put(i, j, sums[i * kStrip + j - begin]);
+    }
+  }
+}
+
+// Bytes of B in one task: several tasks a thread, each far longer than the
+// taking of it.
+constexpr size_t kTaskBytes = 32 << 10;
+
+template <typename T>
+void MultiplyTyped(Context& context, const MatmulProblem& problem,
+                   const MatmulArgs& args, const float* a) {
+  const bool transposed = problem.b == Operand::kTransposed;
+  const int64_t along_n = args.b.stride[transposed ? 0 : 1];
+  const int64_t along_k = args.b.stride[transposed ? 1 : 0];
+  const size_t n = problem.n, k = problem.k;
+  const Target to = {problem, args};
+  const bool dots = along_k == 1;
+  const LinesOf<T> b = {static_cast<const T*>(args.b.data),
+                        dots ? along_n : along_k};
+  const size_t step =
+      dots ? std::max<size_t>(4, kTaskBytes / (k * sizeof(T) + 1) / 4 * 4)
+           : kStrip;
+  context.pool().ParallelFor((n + step - 1) / step, [&](int64_t task, int) {
+    const size_t begin = task * step;
+    const size_t end = std::min(n, begin + step);
+    dots ? DotTask(b, a, begin, end, to) : AddTask(b, a, begin, end, to);
+  });
+}
+
+template <typename T>
+void ConvertLine(const T* HWY_RESTRICT from, size_t count,
+                 float* HWY_RESTRICT to) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    hn::StoreU(LoadF32(from + i), F32(), to + i);
+  }
+  for (; i < count; ++i) to[i] = OneF32(from + i);
+}
+
+}  // namespace
+
+// a: [m, k], dense.
+void MultiplyAny(Context& context, const MatmulProblem& problem,
+                 const MatmulArgs& args, const float* a) {
+  switch (args.b.type) {
+    case DType::kF16:
+      return MultiplyTyped<F16>(context, problem, args, a);
+    case DType::kBF16:
+      return MultiplyTyped<BF16>(context, problem, args, a);
+    default:
+      return MultiplyTyped<float>(context, problem, args, a);
+  }
+}
+
+// Row r of a matrix.
+void ConvertRow(const ConstTensorView& from, int64_t r, float* to) {
+  const int64_t at = r * from.stride[0];
+  const size_t count = from.shape[1];
+  switch (from.type) {
+    case DType::kF16:
+      return ConvertLine(static_cast<const F16*>(from.data) + at, count, to);
+    case DType::kBF16:
+      return ConvertLine(static_cast<const BF16*>(from.data) + at, count, to);
+    default:
+      return ConvertLine(from.As<float>() + at, count, to);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace headwise {
+
+HWY_EXPORT(MultiplyAny);
+HWY_EXPORT(ConvertRow);
+
+void MultiplyFewRows(Context& context, const MatmulProblem& problem,
+                     const MatmulArgs& args) {
+  const int64_t m = problem.m, k = problem.k;
+  const bool plain = problem.a == Operand::kPlain;
+  const int64_t along_m = args.a.stride[plain ? 0 : 1];
+  const int64_t along_k = args.a.stride[plain ? 1 : 0];
+  Scratch scratch = context.workspace().TakeArray<float>(m * k);
+  float* a = scratch.As<float>();
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t p = 0; p < k; ++p) {
+      a[i * k + p] = args.a.As<float>()[i * along_m + p * along_k];
+    }
+  }
+  HWY_DYNAMIC_DISPATCH(MultiplyAny)(context, problem, args, a);
+}
+
+void ConvertToF32(Context& context, const ConstTensorView& from, float* to) {
+  constexpr int64_t kRowsOfTask = 64;
+  const int64_t rows = from.shape[0], columns = from.shape[1];
+  context.pool().ParallelFor(
+      (rows + kRowsOfTask - 1) / kRowsOfTask, [&](int64_t task, int) {
+        const int64_t end = std::min(rows, (task + 1) * kRowsOfTask);
+        for (int64_t r = task * kRowsOfTask; r < end; ++r) {
+          HWY_DYNAMIC_DISPATCH(ConvertRow)(from, r, to + r * columns);
+        }
+      });
+}
+
+}  // namespace headwise
+#endif  // HWY_ONCE
