@@ -53,12 +53,33 @@ enum ViewName {
   kDv,
   kDgates,
   kReceived,
+  kAlibiSlopes,
+  kRelativeTable,
+  kVarentropy,
+  kSumSquares,
+  kKeptMax,
+  kKeptArgmax,
+  kHistogram,
+  kFeatureMass,
+  kLabelMass,
+  kKeyFeatures,
+  kQueryLabels,
+  kKeyLabels,
+  kExcludedKeys,
+  kQueryWeights,
+  kSums,
+  kSummedHistogram,
+  kSummedFeatures,
+  kSummedLabels,
   kViewCount
 };
 struct BridgeCall {
-  int64_t batch, heads, kv_heads, query_len, key_len, head_dim;
+  int64_t batch, heads, kv_heads, query_len, key_len, head_dim, value_dim;
+  int64_t relative_reach;
   int32_t type;  // DType
   int32_t packed;
+  int32_t full;  // statistics: all, not only the core
+  float soft_cap;
   int64_t before, after, query_offset, sinks;
   const int32_t* active_heads;  // on the host
   int64_t active_count;
@@ -86,11 +107,44 @@ AttentionProblem ProblemOf(const BridgeCall& call) {
   p.query_len = call.query_len;
   p.key_len = call.key_len;
   p.head_dim = call.head_dim;
+  p.value_dim = call.value_dim;
+  p.soft_cap = call.soft_cap;
+  if (call.views[kAlibiSlopes].data != nullptr) {
+    p.bias = AttentionBias::kAlibi;
+  }
+  if (call.views[kRelativeTable].data != nullptr) {
+    p.bias = AttentionBias::kRelative;
+    p.relative_reach = call.relative_reach;
+  }
   p.type = static_cast<DType>(call.type);
   p.device = Device::kCuda;
   p.packed = call.packed != 0;
   p.mask = {call.before, call.after, call.query_offset, call.sinks};
   return p;
+}
+
+void FillObservation(const BridgeCall& call, Observation& o) {
+  o.statistics = call.full != 0 ? Statistics::kFull : Statistics::kCore;
+  o.rows.entropy = ViewOf(call, kEntropy);
+  o.rows.max_probability = ViewOf(call, kMax);
+  o.rows.argmax = ViewOf(call, kArgmax);
+  o.rows.distance = ViewOf(call, kDistance);
+  o.rows.varentropy = ViewOf(call, kVarentropy);
+  o.rows.sum_squares = ViewOf(call, kSumSquares);
+  o.rows.kept_max = ViewOf(call, kKeptMax);
+  o.rows.kept_argmax = ViewOf(call, kKeptArgmax);
+  o.rows.histogram = ViewOf(call, kHistogram);
+  o.rows.feature_mass = ViewOf(call, kFeatureMass);
+  o.rows.label_mass = ViewOf(call, kLabelMass);
+  o.key_features = ViewOf(call, kKeyFeatures);
+  o.query_labels = ViewOf(call, kQueryLabels);
+  o.key_labels = ViewOf(call, kKeyLabels);
+  o.excluded_keys = ViewOf(call, kExcludedKeys);
+  o.query_weights = ViewOf(call, kQueryWeights);
+  o.summed.sums = ViewOf(call, kSums);
+  o.summed.histogram = ViewOf(call, kSummedHistogram);
+  o.summed.feature_mass = ViewOf(call, kSummedFeatures);
+  o.summed.label_mass = ViewOf(call, kSummedLabels);
 }
 
 AttentionArgs ArgsOf(const BridgeCall& call, Observation& observation) {
@@ -104,16 +158,15 @@ AttentionArgs ArgsOf(const BridgeCall& call, Observation& observation) {
   a.query_starts = ViewOf(call, kQueryStarts);
   a.key_starts = ViewOf(call, kKeyStarts);
   a.query_offsets = ViewOf(call, kQueryOffsets);
+  a.alibi_slopes = ViewOf(call, kAlibiSlopes);
+  a.relative_table = ViewOf(call, kRelativeTable);
   a.gates = ViewOf(call, kGates);
   a.replacement = ViewOf(call, kReplacement);
   a.lse = ViewOf(call, kLse);
   a.ungated = ViewOf(call, kUngated);
   a.active_heads = {call.active_heads, static_cast<size_t>(call.active_count)};
-  observation.rows.entropy = ViewOf(call, kEntropy);
-  observation.rows.max_probability = ViewOf(call, kMax);
-  observation.rows.argmax = ViewOf(call, kArgmax);
-  observation.rows.distance = ViewOf(call, kDistance);
-  if (observation.rows.entropy) a.observation = &observation;
+  FillObservation(call, observation);
+  a.observation = &observation;
   return a;
 }
 

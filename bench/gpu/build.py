@@ -25,6 +25,8 @@ HOST = ["src/headwise/base/error.cc", "src/headwise/tensor/tensor.cc",
         "src/headwise/backend/cpu/workspace.cc",
         "src/headwise/backend/cuda/device.cc",
         "src/headwise/ops/attention/cuda/arguments.cc",
+        "src/headwise/ops/attention/cuda/decode.cc",
+        "src/headwise/ops/attention/cuda/observation.cc",
         "src/headwise/ops/attention/cuda/sm80.cc",
         "src/headwise/ops/attention/cuda/sm90.cc", "bench/gpu/bridge.cc"]
 
@@ -45,12 +47,13 @@ def build(folder):
         source = folder / f"{name}.cu"
         source.write_text(text, encoding="utf-8")
         jobs.append((source, flags))
-    jobs.append((CUDA / "prepare.cu", SM80))
+    jobs += [(CUDA / f"{name}.cu", SM80)
+             for name in ("prepare", "decode", "observe", "sums")]
     jobs += [(ROOT / source, []) for source in HOST]
 
     def compile_one(job):
         source, flags = job
-        target = folder / (source.stem + ".o")
+        target = folder / (source.name + ".o")
         subprocess.run(common + flags + ["-o", str(target), str(source)],
                        check=True, capture_output=True, text=True)
         return str(target)

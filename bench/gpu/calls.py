@@ -4,12 +4,16 @@ import ctypes as c
 import torch
 
 FAR = 2**63 - 1
-TYPES = {torch.float32: 0, torch.bfloat16: 2, torch.float16: 3,
-         torch.int32: 4}
+TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2,
+         torch.float16: 3, torch.int32: 4, torch.uint8: 6}
 NAMES = ["q", "k", "v", "out", "query_lengths", "key_lengths", "query_starts",
          "key_starts", "query_offsets", "gates", "replacement", "lse",
          "ungated", "entropy", "max", "argmax", "distance", "dout", "dq", "dk",
-         "dv", "dgates", "received"]
+         "dv", "dgates", "received", "alibi_slopes", "relative_table",
+         "varentropy", "sum_squares", "kept_max", "kept_argmax", "histogram",
+         "feature_mass", "label_mass", "key_features", "query_labels",
+         "key_labels", "excluded_keys", "query_weights", "sums",
+         "summed_histogram", "summed_features", "summed_labels"]
 
 
 class View(c.Structure):
@@ -30,8 +34,9 @@ class View(c.Structure):
 class Call(c.Structure):
     _fields_ = [(n, c.c_int64) for n in
                 ("batch", "heads", "kv_heads", "query_len", "key_len",
-                 "head_dim")] + [
-        ("type", c.c_int32), ("packed", c.c_int32)] + [
+                 "head_dim", "value_dim", "relative_reach")] + [
+        ("type", c.c_int32), ("packed", c.c_int32), ("full", c.c_int32),
+        ("soft_cap", c.c_float)] + [
         (n, c.c_int64) for n in ("before", "after", "query_offset", "sinks")
     ] + [("active_heads", c.POINTER(c.c_int32)), ("active_count", c.c_int64),
          ("views", View * len(NAMES))]
@@ -45,13 +50,19 @@ class Operators:
         for name in ("BridgeWhyNot", "BridgeForward", "BridgeBackward"):
             getattr(self._library, name).restype = c.c_char_p
 
-    def make(self, tensors, mask=(FAR, FAR, 0, 0), active=None, lengths=None):
+    def make(self, tensors, mask=(FAR, FAR, 0, 0), active=None, lengths=None,
+             soft_cap=0.0):
         """A call; mask: before, after, offset, sinks. lengths: of packed
         sequences, (count, longest query, longest key)."""
         q, k = tensors["q"], tensors["k"]
         call = Call()
         call.batch, call.query_len, call.heads, call.head_dim = q.shape
         call.key_len, call.kv_heads = k.shape[1], k.shape[2]
+        call.value_dim = tensors["v"].shape[3]
+        call.soft_cap = soft_cap
+        call.full = "varentropy" in tensors
+        if "relative_table" in tensors:
+            call.relative_reach = tensors["relative_table"].shape[1] // 2
         if lengths is not None:
             call.packed = 1
             call.batch, call.query_len, call.key_len = lengths

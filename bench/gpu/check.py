@@ -12,15 +12,19 @@ from calls import FAR
 from reference import attention
 
 ROWS = ("lse", "entropy", "max", "distance")
+MORE = ("varentropy", "sum_squares", "kept_max")
+SETTINGS = ("mask", "active", "scale", "soft_cap")
 
 
-def random_problem(seed, head_dims, types):
+def random_problem(seed, head_dims, types, decoding=False):
     rng = random.Random(seed)
     kv_heads = rng.choice([1, 2, 3])
     heads = kv_heads * rng.choice([1, 1, 2, 4])
     batch = rng.choice([1, 2, 3])
     m = rng.choice([1, 17, 64, 100, 128, 200, 320, 513])
     n = rng.choice([1, 5, 64, 128, 129, 200, 384, 700])
+    if decoding:
+        m, n = rng.choice([1, 1, 2, 5, 8]), rng.choice([1, 70, 700, 3000, 9001])
     d = rng.choice(head_dims)
     offset = rng.choice([0, 0, n - m, 37, -20])
     mask = rng.choice([(FAR, FAR, 0, 0), (FAR, 0, offset, 0),
@@ -69,11 +73,13 @@ def poisoned(r, statistics):
     batch, m, heads, d = r["q"].shape
     n = r["k"].shape[1]
     nan = float("nan")
-    t = {name: r[name] for name in r if name not in ("mask", "active", "scale")}
-    t["out"] = torch.full_like(r["q"], nan)
+    t = {name: r[name] for name in r if name not in SETTINGS}
+    t["out"] = torch.full_like(r["dout"], nan)
     t["lse"] = torch.full((batch, heads, m), nan, device="cuda")
     if "gates" in r:
-        t["ungated"] = torch.full_like(r["q"], nan)
+        t["ungated"] = torch.full_like(r["dout"], nan)
+    if statistics == "full":
+        poison_full(r, t)
     if statistics:
         for name in ROWS[1:]:
             t[name] = torch.full_like(t["lse"], nan)
@@ -84,6 +90,73 @@ def poisoned(r, statistics):
     t["dgates"] = torch.full((batch, m, heads), nan, device="cuda")
     t["received"] = torch.full((batch, heads, n), nan, device="cuda")
     return t
+
+
+def poison_full(r, t):
+    batch, m, heads, _ = r["q"].shape
+
+    def of(*shape, dtype=torch.float32):
+        return torch.full(shape, float("nan"), device="cuda", dtype=dtype)
+
+    for name in MORE:
+        t[name] = of(batch, heads, m)
+    t["kept_argmax"] = torch.full((batch, heads, m), -7, device="cuda",
+                                  dtype=torch.int32)
+    t["histogram"] = of(batch, heads, m, 43)
+    t["sums"] = of(batch, heads, 11, dtype=torch.float64)
+    t["summed_histogram"] = of(batch, heads, 43, dtype=torch.float64)
+    for name, source, axis in (("feature", "key_features", 2),
+                               ("label", "query_labels", 0)):
+        if source in r:
+            count = r[source].shape[axis]
+            t[name + "_mass"] = of(batch, heads, m, count)
+            t[f"summed_{name}s"] = of(batch, heads, count,
+                                      dtype=torch.float64)
+
+
+def add_observed(r, seed):
+    """What the full statistics look at."""
+    rng = random.Random(seed + 77)
+    batch, m = r["q"].shape[:2]
+    n = r["k"].shape[1]
+    gen = torch.Generator(device="cuda").manual_seed(seed + 77)
+
+    def whole(low, high, *shape, dtype=torch.int32):
+        return torch.randint(low, high, shape, device="cuda", dtype=dtype,
+                             generator=gen)
+
+    if rng.random() < 0.6:
+        r["key_features"] = torch.randn(batch, n, rng.choice([1, 5, 40]),
+                                        device="cuda", generator=gen)
+    if rng.random() < 0.6:
+        count = rng.choice([1, 2, 4])
+        r["query_labels"] = whole(-1, 6, count, batch, m)
+        r["key_labels"] = whole(-1, 6, count, batch, n)
+    if rng.random() < 0.5:
+        r["excluded_keys"] = whole(0, 2, batch, n, dtype=torch.uint8)
+    if rng.random() < 0.5:
+        r["query_weights"] = torch.rand(batch, m, device="cuda", generator=gen)
+
+
+def add_shape(r, seed):
+    """Soft caps, biases and values of another size than keys."""
+    rng = random.Random(seed + 99)
+    heads, d = r["q"].shape[2:]
+    gen = torch.Generator(device="cuda").manual_seed(seed + 99)
+    if rng.random() < 0.4:
+        r["soft_cap"] = rng.choice([5.0, 30.0])
+    kind = rng.choice(["none", "alibi", "relative"])
+    if kind == "alibi":
+        r["alibi_slopes"] = torch.rand(heads, device="cuda", generator=gen) / 8
+    elif kind == "relative":
+        reach = rng.choice([0, 3, 60])
+        r["relative_table"] = torch.randn(heads, 2 * reach + 1, device="cuda",
+                                          generator=gen)
+    if rng.random() < 0.4:
+        e = rng.choice([8, 40, d // 2 // 8 * 8])
+        for name in ("v", "dout", "replacement"):
+            if name in r:
+                r[name] = r[name][..., :e].contiguous()
 
 
 class Verdict:
@@ -97,6 +170,46 @@ class Verdict:
         self.worst[name] = max(self.worst.get(name, 0.0), worst)
         if not worst <= 1:
             self.wrong.append(f"{name} {worst:.3g}x")
+
+
+def judge_full(verdict, r, t, ref, heads):
+    names = [*MORE, "histogram",
+             *(n for n in ("feature_mass", "label_mass") if n in t)]
+    for name in names:
+        truth = ref[name][:, heads]
+        verdict.hold(name, t[name][:, heads], truth,
+                     1e-2 * truth.abs().clamp_min(1))
+    key = t["kept_argmax"][:, heads].long()
+    kept = ref["kept"][:, heads]
+    mass = torch.gather(kept, -1, key.clamp_min(0)[..., None])[..., 0]
+    verdict.hold("kept_argmax", torch.where(key >= 0, mass, 0.0),
+                 ref["kept_max"][:, heads], 1e-3)
+    seen = ref["seen"][:, heads]
+    w = seen.double()
+    if "query_weights" in r:
+        w = w * r["query_weights"].double()[:, None]
+    visible = ref["visible"][:, heads]
+    entropy = ref["entropy"][:, heads]
+    far = (ref["position"][:, heads]
+           - t["argmax"][:, heads]).abs().double()
+    columns = [torch.ones_like(w), entropy,
+               torch.where(visible > 1, entropy / visible.clamp_min(2).log(),
+                           0.0),
+               ref["max"][:, heads], ref["distance"][:, heads],
+               torch.where(seen, far, 0.0), ref["varentropy"][:, heads],
+               ref["sum_squares"][:, heads], ref["kept_max"][:, heads],
+               visible, torch.zeros_like(w)]
+    truth = torch.stack([(w * c).sum(-1) for c in columns], -1)
+    tolerance = 1e-2 * truth.abs().clamp_min(1)
+    verdict.hold("sums", t["sums"][:, heads], truth, tolerance)
+    for name, summed in (("histogram", "summed_histogram"),
+                         ("feature_mass", "summed_features"),
+                         ("label_mass", "summed_labels")):
+        if summed in t:
+            truth = (w[..., None] * ref[name][:, heads]).sum(-2)
+            size = (w[..., None] * ref[name][:, heads].abs()).sum(-2)
+            verdict.hold(summed, t[summed][:, heads], truth,
+                         1e-2 * size.clamp_min(1))
 
 
 def judge(verdict, r, t, ref, statistics, backward):
@@ -128,6 +241,8 @@ def judge(verdict, r, t, ref, statistics, backward):
                             key.clamp_min(0)[..., None])[..., 0]
         verdict.hold("argmax", torch.where(seen, mass, 0.0),
                      torch.where(seen, ref["max"][:, heads], 0.0), 1e-3)
+    if statistics == "full":
+        judge_full(verdict, r, t, ref, heads)
     if "active" in r:
         rest = [h for h in range(r["q"].shape[2]) if h not in heads]
         if not torch.isnan(t["out"][:, :, rest].float()).all():
@@ -164,7 +279,9 @@ def check_packed(operators, name, count, head_dims, types):
         m, n = (sum(x) for x in zip(*spans))
         r = {"q": normal(m, heads), "k": normal(n, kv_heads),
              "v": normal(n, kv_heads), "dout": normal(m, heads)}
-        t = poisoned(r, True)
+        t = poisoned(r, "full")
+        for sums in ("sums", "summed_histogram"):
+            t[sums] = t[sums].repeat(len(spans), 1, 1)
         starts = [[0], [0]]
         for span in spans:
             for axis in (0, 1):
@@ -188,11 +305,14 @@ def check_packed(operators, name, count, head_dims, types):
             for name_, x in t.items():
                 if name_ == "received":
                     part[name_] = x[:, :, at[1]]
-                elif name_ in ROWS or name_ == "argmax":
+                elif name_.startswith("sum") and name_ != "sum_squares":
+                    part[name_] = x[i:i + 1]
+                elif name_ in ROWS + MORE or name_ in (
+                        "argmax", "kept_argmax", "histogram"):
                     part[name_] = x[:, :, at[0]]
                 elif not name_.endswith("starts"):
                     part[name_] = x[:, at[name_ in of_keys]]
-            judge(verdict, {**alone, "mask": mask}, part, ref, True, True)
+            judge(verdict, {**alone, "mask": mask}, part, ref, "full", True)
         if verdict.wrong:
             failed += 1
             print(f"FAILED {name} packed seed {seed}: {verdict.wrong} {spans}",
@@ -202,15 +322,22 @@ def check_packed(operators, name, count, head_dims, types):
     return failed == 0
 
 
-def check(operators, name, count, head_dims, types, first_seed=0):
+def check(operators, name, count, head_dims, types, first_seed=0,
+          shaped=False, decoding=False):
     """Whether all problems agree; prints the worst error of each result as a
-    part of its tolerance."""
+    part of its tolerance. shaped: with biases, soft caps and other values'
+    sizes; decoding: few queries, many keys."""
     verdict, failed, backwards = Verdict(), 0, 0
     for seed in range(first_seed, first_seed + count):
-        r = random_problem(seed, head_dims, types)
-        statistics = seed % 3 != 0
+        r = random_problem(seed, head_dims, types, decoding)
+        statistics = (None, "core", "full")[seed % 3]
+        if statistics == "full":
+            add_observed(r, seed)
+        if shaped:
+            add_shape(r, seed)
         t = poisoned(r, statistics)
-        call = operators.make(t, r["mask"], r.get("active"))
+        call = operators.make(t, r["mask"], r.get("active"),
+                              soft_cap=r.get("soft_cap", 0.0))
         operators.forward(name, call)
         # Gradients through scores of hundreds are rounding: not compared.
         backward = r["scale"] <= 4
@@ -228,6 +355,7 @@ def check(operators, name, count, head_dims, types, first_seed=0):
                 print(f"FAILED {name} seed {seed}: {verdict.wrong} {what}",
                       flush=True)
     worst = " ".join(f"{n} {w:.2f}" for n, w in verdict.worst.items())
-    print(f"{name}: {count - failed} of {count} problems agree "
+    kind = " decoding" if decoding else " shaped" if shaped else ""
+    print(f"{name}: {count - failed} of {count}{kind} problems agree "
           f"({backwards} with gradients); worst: {worst}", flush=True)
     return failed == 0

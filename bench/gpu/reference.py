@@ -22,6 +22,50 @@ def visible(r):
     return seen, p
 
 
+def shaped(r, z, p):
+    """Scores through the soft cap and the bias; p: positions [B, M, 1]."""
+    if r.get("soft_cap"):
+        z = r["soft_cap"] * torch.tanh(z / r["soft_cap"])
+    away = torch.arange(z.shape[-1], device="cuda") - p  # [B, M, N]
+    if r.get("alibi_slopes") is not None:
+        z = z - (r["alibi_slopes"].double()[None, :, None, None]
+                 * away.abs()[:, None])
+    if r.get("relative_table") is not None:
+        table = r["relative_table"].double()
+        reach = table.shape[1] // 2
+        z = z + table[:, away.clamp(-reach, reach) + reach].transpose(0, 1)
+    return z
+
+
+def observe(r, a, p, logs):
+    """Statistics beyond the core, of the rows of a [B, H, M, N]."""
+    entropy = -(a * logs).sum(-1)
+    found = {"varentropy": (a * (logs + entropy[..., None])**2).sum(-1),
+             "sum_squares": (a * a).sum(-1)}
+    j = torch.arange(a.shape[-1], device="cuda")
+    away = (p - j)[:, None].expand(a.shape)
+    size = (away.abs().double() + 0.5).log2().floor().add(1).clamp(0, 21)
+    bucket = 21 + torch.where(away < 0, -size, size).long()
+    found["histogram"] = torch.zeros(
+        *a.shape[:3], 43, device="cuda", dtype=torch.float64).scatter_add_(
+            -1, bucket, a)
+    kept = a
+    if r.get("excluded_keys") is not None:
+        kept = torch.where(r["excluded_keys"][:, None, None] != 0, 0.0, a)
+    found["kept"] = kept
+    found["kept_max"] = kept.amax(-1)
+    if r.get("key_features") is not None:
+        found["feature_mass"] = torch.einsum("bhmn,bnc->bhmc", a,
+                                             r["key_features"].double())
+    if r.get("query_labels") is not None:
+        ours, theirs = r["query_labels"], r["key_labels"]
+        match = ((ours[..., None] == theirs[:, :, None])
+                 & (ours[..., None] != -1))  # [L, B, M, N]
+        found["label_mass"] = torch.einsum("bhmn,lbmn->bhml", a,
+                                           match.double())
+    return found
+
+
 def attention(r):
     """Everything the operators return, as a dict of float64 tensors."""
     # Rows past the end of a sequence count for nothing, whatever they hold.
@@ -33,6 +77,7 @@ def attention(r):
     scale = 1 / math.sqrt(q.shape[-1])
     z = q @ k.repeat_interleave(group, 1).transpose(-1, -2) * scale
     seen, p = visible(r)
+    z = shaped(r, z, p)
     seen = seen[:, None].expand_as(z)
     z = z.masked_fill(~seen, -math.inf)
     lse = torch.logsumexp(z, -1)
@@ -62,6 +107,9 @@ def attention(r):
         j = torch.arange(a.shape[-1], device="cuda")
         found["distance"] = (a * (p - j).abs()[:, None]).sum(-1)
         found["received"] = a.sum(-2)
+        found["visible"] = seen.sum(-1).double()
+        found["position"] = p[:, None, :, 0].expand(a.shape[:3])
+        found.update(observe(r, a, p, logs))
     if r.get("dout") is not None:
         active = r.get("active")
         dout = r["dout"].double().nan_to_num()

@@ -41,6 +41,15 @@ def tensors(d, n):
     return t
 
 
+def full_results(t):
+    """Row results of the full statistics."""
+    found = {name: torch.empty_like(t["lse"])
+             for name in ("varentropy", "sum_squares", "kept_max")}
+    found["kept_argmax"] = torch.empty_like(t["argmax"])
+    found["histogram"] = torch.empty(*t["lse"].shape, 43, device="cuda")
+    return found
+
+
 def plain(t):
     return {n: x for n, x in t.items()
             if n not in ("entropy", "max", "distance", "argmax")}
@@ -55,8 +64,10 @@ def ours(operators, t, causal, backward):
         return {f"{name} backward":
                 lambda name=name: operators.backward(f"cuda.{name}", core)
                 for name in ("sm90", "sm80")}
+    full = operators.make({**t, **full_results(t)}, mask)
     return {"sm90 core": lambda: operators.forward("cuda.sm90", core),
             "sm90": lambda: operators.forward("cuda.sm90", bare),
+            "sm90 full": lambda: operators.forward("cuda.sm90", full),
             "sm80 core": lambda: operators.forward("cuda.sm80", core)}
 
 
@@ -112,3 +123,71 @@ def measure(operators, sizes, repeats, backward=False):
                 print(f"  n {n:6d} {'causal' if causal else 'full  '} "
                       + " ".join(f"{x:8.0f}" for x in line), flush=True)
     return rows
+
+
+def copy_bandwidth(repeats):
+    """Bytes read and written a second by a large copy on the device."""
+    source = torch.randn(1 << 29, device="cuda")
+    target = torch.empty_like(source)
+    ms = median_ms(lambda: target.copy_(source), repeats)
+    return 2 * source.numel() * 4 / ms * 1e3
+
+
+def decoding(operators, repeats, length=32768, heads=32, kv_heads=8, d=128):
+    """Decoding steps with core statistics beside PyTorch's; prints the part of
+    the copy's bandwidth at which keys and values are read."""
+    peak = copy_bandwidth(repeats)
+    print(f"copy {peak / 1e9:.0f} GB/s; decoding, {length} keys, {heads} heads "
+          f"/ {kv_heads} x {d}", flush=True)
+    rows = [{"implementation": "copy", "gigabytes_per_second": peak / 1e9}]
+    for batch in (1, 4, 16):
+        for m in (1, 8):
+            # More data than the cache holds, so that none of it is found there.
+            sets = [decoding_set(batch, m, length, heads, kv_heads, d)
+                    for _ in range(4 if batch == 1 else 1)]
+            gigabytes = 2 * batch * length * kv_heads * d * 2 / 1e9
+            calls = [operators.make(t, (FAR, 0, length - m, 0)) for t in sets]
+            runs = {"decode core": lambda i: operators.forward(
+                "cuda.sm90", calls[i % len(calls)])}
+            for name in ("flash", "cudnn"):
+                runs[name] = lambda i, name=name: peer_step(
+                    sets[i % len(sets)], PEERS[name])
+            line = []
+            for name, run in runs.items():
+                turn = iter(range(1 << 30))
+                try:
+                    ms = median_ms(lambda: run(next(turn)), 2 * repeats)
+                except RuntimeError:
+                    continue  # the peer does not take the problem
+                rate = gigabytes / ms * 1e3
+                rows.append({"implementation": name, "batch": batch,
+                             "queries": m, "length": length, "ms": ms,
+                             "gigabytes_per_second": rate,
+                             "of_copy": rate * 1e9 / peak})
+                line.append(f"{name} {ms * 1e3:.1f} us {rate:.0f} GB/s "
+                            f"{100 * rate * 1e9 / peak:.0f} %")
+            print(f"  batch {batch:2d} queries {m}: " + ", ".join(line),
+                  flush=True)
+    return rows
+
+
+def decoding_set(batch, m, length, heads, kv_heads, d):
+    def normal(rows, width):
+        return torch.randn(batch, rows, width, d, device="cuda",
+                           dtype=torch.bfloat16)
+
+    t = {"q": normal(m, heads), "k": normal(length, kv_heads),
+         "v": normal(length, kv_heads)}
+    t["out"] = torch.empty_like(t["q"])
+    for name in ("lse", "entropy", "max", "distance"):
+        t[name] = torch.empty(batch, heads, m, device="cuda")
+    t["argmax"] = torch.empty(batch, heads, m, device="cuda",
+                              dtype=torch.int32)
+    return t
+
+
+def peer_step(t, backend):
+    """Without a mask: all but the last query see a few keys too many."""
+    q, k, v = (t[n].transpose(1, 2) for n in "qkv")
+    with sdpa_kernel(backend):
+        F.scaled_dot_product_attention(q, k, v, enable_gqa=True)

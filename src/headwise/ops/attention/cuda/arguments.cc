@@ -6,48 +6,15 @@
 #include <numbers>
 #include <vector>
 
-#include "headwise/error.h"
+#include "headwise/ops/attention/cuda/decode.h"
+#include "headwise/ops/attention/cuda/views.h"
 #include "headwise/ops/attention/geometry.h"
 
 namespace headwise::attention_cuda {
 namespace {
 
-[[noreturn]] void ThrowUnsupported(const char* expected, std::string found,
-                                   const char* hint) {
-  throw Error(ErrorCode::kUnsupported,
-              {"attention cuda", expected, std::move(found), hint});
-}
-
 int Clamped(int64_t reach) {
   return static_cast<int>(std::clamp<int64_t>(reach, -kFar, kFar));
-}
-
-// Copies and stores move 16 bytes at a time.
-template <typename View>
-Strided RowsView(const char* name, const View& view) {
-  if (!view) return {};
-  Strided result;
-  result.data = const_cast<void*>(static_cast<const void*>(view.data));
-  result.batch = view.stride[0];
-  result.row = view.stride[1];
-  result.head = view.stride[2];
-  const bool aligned = reinterpret_cast<uintptr_t>(view.data) % 16 == 0 &&
-                       (result.batch | result.row | result.head) % 8 == 0;
-  if (!aligned) {
-    ThrowUnsupported("16-byte aligned rows", name,
-                     "strides must be multiples of 8 elements");
-  }
-  return result;
-}
-
-template <typename View>
-RowResult ResultView(const char* name, const View& view) {
-  if (!view) return {};
-  if (view.stride[2] != 1 && view.shape[2] > 1) {
-    ThrowUnsupported("dense rows", name, "the last stride must be 1");
-  }
-  return {const_cast<void*>(static_cast<const void*>(view.data)),
-          view.stride[0], view.stride[1]};
 }
 
 const int32_t* Indices(const char* name, const ConstTensorView& view) {
@@ -55,26 +22,6 @@ const int32_t* Indices(const char* name, const ConstTensorView& view) {
     ThrowUnsupported("dense indices", name, "the stride must be 1");
   }
   return static_cast<const int32_t*>(view.data);
-}
-
-bool Any(const SummedStatistics& s) {
-  return s.sums || s.histogram || s.feature_mass || s.label_mass;
-}
-
-void FillStatistics(const Observation* observation, ForwardParams& p) {
-  if (observation == nullptr) return;
-  const RowStatistics& rows = observation->rows;
-  const bool more = rows.varentropy || rows.sum_squares || rows.kept_max ||
-                    rows.kept_argmax || rows.histogram || rows.feature_mass ||
-                    rows.label_mass || Any(observation->summed);
-  if (more || observation->statistics == Statistics::kFull) {
-    ThrowUnsupported("core row statistics", "an observation beyond them",
-                     "ask for entropy, maximum, argmax and distance per row");
-  }
-  p.entropy = ResultView("entropy", rows.entropy);
-  p.max_probability = ResultView("max_probability", rows.max_probability);
-  p.argmax = ResultView("argmax", rows.argmax);
-  p.distance = ResultView("distance", rows.distance);
 }
 
 void FillGates(const AttentionArgs& args, ForwardParams& p) {
@@ -93,6 +40,23 @@ void FillGates(const AttentionArgs& args, ForwardParams& p) {
   p.replacement_head = args.replacement.stride[2];
 }
 
+void FillShape(const AttentionProblem& problem, const AttentionArgs& args,
+               ScoreShape& shape) {
+  shape.soft_cap = problem.soft_cap;
+  if (problem.bias == AttentionBias::kAlibi) {
+    shape.alibi = args.alibi_slopes.As<float>();
+    shape.alibi_head = args.alibi_slopes.stride[0];
+  }
+  if (problem.bias == AttentionBias::kRelative) {
+    if (args.relative_table.stride[1] != 1) {
+      ThrowUnsupported("a dense relative table", "another last stride", "");
+    }
+    shape.table = args.relative_table.As<float>();
+    shape.table_head = args.relative_table.stride[0];
+    shape.reach = static_cast<int>(problem.relative_reach);
+  }
+}
+
 // Everything but outputs.
 ForwardParams Inputs(const AttentionProblem& problem, const AttentionArgs& args,
                      int block, size_t cache_bytes) {
@@ -104,7 +68,9 @@ ForwardParams Inputs(const AttentionProblem& problem, const AttentionArgs& args,
   p.queries_per_kv = static_cast<int>(problem.heads / problem.kv_heads);
   p.query_offset = Clamped(problem.mask.query_offset);
   p.packed = problem.packed;
+  p.scale = static_cast<float>(Scale(problem));
   p.scale_log2 = static_cast<float>(Scale(problem) * std::numbers::log2e);
+  FillShape(problem, args, p.shape);
   p.band = {Clamped(problem.mask.before), Clamped(problem.mask.after),
             Clamped(problem.mask.sinks)};
   const int64_t kv_bytes =
@@ -139,23 +105,28 @@ DeviceBuffer ActiveHeads(const AttentionArgs& args, cudaStream_t stream,
 
 }  // namespace
 
+DeviceBuffer ActiveFlags(const AttentionProblem& problem,
+                         const AttentionArgs& args, cudaStream_t stream) {
+  if (args.active_heads.empty()) return {};
+  std::vector<uint8_t> flags(problem.heads, 0);
+  for (const int32_t head : args.active_heads) flags[head] = 1;
+  return DeviceBuffer(flags.data(), flags.size(), stream);
+}
+
 std::string WhyNotAny(const AttentionProblem& problem) {
   if (problem.device != Device::kCuda) return "runs on CUDA devices only";
   if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
     return "takes bf16 and f16 only";
   }
-  if (problem.bias != AttentionBias::kNone) return "has no biases";
-  if (problem.soft_cap != 0) return "has no soft cap";
   if (Scale(problem) <= 0) return "needs a positive scale";
-  if (ValueDim(problem) != problem.head_dim) {
-    return "needs value_dim equal to head_dim";
-  }
   if (std::max(problem.query_len, problem.key_len) >= kFar) {
     return "takes fewer than 2^29 positions";
   }
   if (!CurrentChip()) return "finds no CUDA device";
   return "";
 }
+
+namespace {
 
 ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
                         const AttentionArgs& args, int block) {
@@ -164,13 +135,29 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
   ForwardParams& p = call.params;
   p.out = RowsView("out", args.out);
   p.ungated = RowsView("ungated", args.ungated);
-  FillStatistics(args.observation, p);
+  call.active_heads = ActiveHeads(args, StreamOf(context), p);
+  call.observation = MakeObservation(context, problem, args, p);
   call.statistics = p.entropy.data != nullptr ||
                     p.max_probability.data != nullptr ||
                     p.argmax.data != nullptr || p.distance.data != nullptr;
-  call.active_heads = ActiveHeads(args, StreamOf(context), p);
   p.counters = StateOf(context).counters.As<int>();
   return call;
+}
+
+}  // namespace
+
+void RunForward(Context& context, const AttentionProblem& problem,
+                const AttentionArgs& args, int block,
+                const std::function<void(const ForwardCall&)>& launch) {
+  const ForwardCall call = MakeForward(context, problem, args, block);
+  if (call.params.order.count() > 0) {
+    if (IsDecoding(problem)) {
+      RunDecode(context, problem, args, call);
+    } else {
+      launch(call);
+    }
+  }
+  RunObservation(context, call.observation);
 }
 
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
@@ -180,17 +167,16 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
   if (grads.dentropy) {
     ThrowUnsupported("no entropy gradient", "dentropy", "");
   }
+  if (grads.drelative_table) {
+    ThrowUnsupported("no gradient of a relative table", "drelative_table", "");
+  }
   const cudaStream_t stream = StreamOf(context);
   BackwardCall call;
   BackwardParams& p = call.params;
   p.forward = Inputs(problem, args, query_block, CurrentChip()->cache_bytes);
   call.active_heads = ActiveHeads(args, stream, p.forward);
-  if (!args.active_heads.empty()) {
-    std::vector<uint8_t> is_active(problem.heads, 0);
-    for (const int32_t head : args.active_heads) is_active[head] = 1;
-    call.is_active = DeviceBuffer(is_active.data(), is_active.size(), stream);
-    p.is_active = call.is_active.As<uint8_t>();
-  }
+  call.is_active = ActiveFlags(problem, args, stream);
+  p.is_active = call.is_active.As<uint8_t>();
   p.o = args.ungated ? RowsView("ungated", args.ungated)
                      : RowsView("out", args.out);
   p.dout = RowsView("dout", grads.dout);

@@ -1,9 +1,12 @@
 // AttentionProblem and AttentionArgs as the kernels' plain parameters.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "headwise/attention.h"
 #include "headwise/backend/cuda/device.h"
-#include "headwise/observation.h"
+#include "headwise/ops/attention/cuda/observation.h"
 #include "headwise/ops/attention/cuda/params.h"
 
 namespace headwise::attention_cuda {
@@ -12,7 +15,8 @@ namespace headwise::attention_cuda {
 struct ForwardCall {
   ForwardParams params;
   DeviceBuffer active_heads;
-  bool statistics = false;
+  bool statistics = false;  // of the core
+  ObservationCall observation;
 };
 struct BackwardCall {
   BackwardParams params;
@@ -23,11 +27,19 @@ struct BackwardCall {
 // Empty, or why no kernel of this folder takes the problem.
 std::string WhyNotAny(const AttentionProblem& problem);
 
-// `block`: queries a block. Throws Error(kUnsupported) for what the kernels
-// cannot do with these arguments: observations beyond the core statistics,
+// One byte a head, 1 where active; empty where all are.
+DeviceBuffer ActiveFlags(const AttentionProblem& problem,
+                         const AttentionArgs& args, cudaStream_t stream);
+
+// A forward pass in blocks of `block` queries by `launch`, or by decoding where
+// queries are few; then what is observed beyond the core. Throws
+// Error(kUnsupported) for views that the kernels cannot read or write, such as
 // rows that are not 16-byte aligned.
-ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
-                        const AttentionArgs& args, int block);
+void RunForward(Context& context, const AttentionProblem& problem,
+                const AttentionArgs& args, int block,
+                const std::function<void(const ForwardCall&)>& launch);
+
+// Throws likewise, and for an entropy gradient or a relative table's.
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
                           const AttentionGrads& grads, int query_block,

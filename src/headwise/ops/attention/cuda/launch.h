@@ -45,6 +45,13 @@ template <class T, int kDim>
 void LaunchForwardSm80(const ForwardParams& params, cudaStream_t stream);
 // The backward pass's scratch, before either path's kernels.
 void LaunchPrepare(const BackwardParams& params, cudaStream_t stream);
+
+// A few queries against a long cache; either path.
+void LaunchDecode(const DecodeParams& params, cudaStream_t stream);
+// Statistics beyond the core, and sums over rows, after a forward pass.
+void LaunchObserve(const ObserveParams& params, cudaStream_t stream);
+void LaunchSums(const SumParams& params, cudaStream_t stream);
+
 template <class T, int kDim>
 void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream);
 

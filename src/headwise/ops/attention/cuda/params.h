@@ -1,6 +1,6 @@
 // What the CUDA attention kernels are told, as plain data: pointers, strides
-// in elements, sizes. Filled by launch.cc from AttentionProblem and
-// AttentionArgs.
+// in elements, sizes. Filled by arguments.cc and observation.cc
+// from AttentionProblem and AttentionArgs.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,19 @@ struct RowResult {
   int64_t head = 0;
 };
 
+// What scores go through besides the scale.
+struct ScoreShape {
+  float soft_cap = 0;            // 0: none
+  const float* alibi = nullptr;  // [H] slopes
+  int64_t alibi_head = 0;
+  const float* table = nullptr;  // [H, 2·reach + 1], the last dense
+  int64_t table_head = 0;
+  int reach = 0;
+  HEADWISE_HD bool any() const {
+    return soft_cap != 0 || alibi != nullptr || table != nullptr;
+  }
+};
+
 struct ForwardParams {
   int query_len = 0;  // packed: the longest sequence's
   int key_len = 0;
@@ -32,7 +45,9 @@ struct ForwardParams {
   int queries_per_kv = 1;
   int query_offset = 0;
   bool packed = false;
+  float scale = 0;
   float scale_log2 = 0;  // scale · log2 e
+  ScoreShape shape;
   Band band;
   WorkOrder order;
 
@@ -60,6 +75,73 @@ struct ForwardParams {
   // Two zeros in device memory: the next work item, and the blocks that have
   // finished. The last block zeroes them again.
   int* counters = nullptr;
+};
+
+// The part of a row that one run of keys gives, in units of 2^reference.
+struct RowPartial {
+  float reference, sum, entropy, distance, best;
+  int place;
+};
+
+// A decoding step: forward, cut into runs of keys.
+struct DecodeParams {
+  ForwardParams forward;
+  SplitPlan plan;
+  int kv_heads = 1;
+  int row_blocks = 1;                  // of kDecodeRows, each key/value head
+  const uint8_t* is_active = nullptr;  // [H]; null: all
+  bool is_half = false;                // f16, else bf16
+  // Scratch: [sequences, kv_heads, row_blocks, splits, kDecodeRows] of parts,
+  // and kDecodeColumns outputs each.
+  RowPartial* parts = nullptr;
+  float* outputs = nullptr;
+};
+
+// Any strides, in elements.
+template <class T>
+struct View3 {
+  T* data = nullptr;
+  int64_t stride[3] = {};
+  HEADWISE_HD T* At(int64_t a, int64_t b, int64_t c) const {
+    return data + a * stride[0] + b * stride[1] + c * stride[2];
+  }
+};
+
+// Statistics beyond the core, by a pass over (q, k, LSE) after the forward.
+struct ObserveParams {
+  ForwardParams forward;  // order: blocks of kObserveRows queries; lse is read
+  bool is_half = false;
+  RowResult varentropy, sum_squares, kept_max, kept_argmax;  // may be null
+  // Rows of several numbers, [B, H, M, …], the last dense, may be null.
+  View3<float> histogram, feature_mass, label_mass;
+  View3<const float> features;  // [B, N, C]
+  int feature_count = 0;
+  View3<const int32_t> query_labels, key_labels;  // [L, B, M], [L, B, N]
+  int label_count = 0;
+  View3<const uint8_t> excluded;  // [B, N], the last stride unused
+  View3<const float> weights;     // [B, M], alike
+  // Weighted sums of each block's rows, [sequences, heads of the order, blocks,
+  // width]: histogram, features, labels. Null: not wanted.
+  double* partials = nullptr;
+  int width = 0;
+};
+inline constexpr int kObserveRows = 64;
+// Features that one block takes; further ones take further blocks.
+inline constexpr int kObserveFeatures = 32;
+inline constexpr int kMostLabels = 4;
+inline constexpr int kBuckets = 43;  // of the histogram
+inline constexpr int kMiddleBucket = 21;
+
+// Sums over rows, per sequence and head.
+struct SumParams {
+  ForwardParams forward;  // with core row results
+  RowResult varentropy, sum_squares, kept_max;
+  bool full = false;
+  View3<const float> weights;
+  View3<double> sums, histogram, feature_mass, label_mass;  // [S, H, columns]
+  int feature_count = 0, label_count = 0;
+  const double* partials = nullptr;  // ObserveParams'
+  int width = 0, blocks = 0;
 };
 
 // The backward pass reads what the forward pass was given and left.

@@ -71,6 +71,13 @@ HEADWISE_HD bool Sees(const Band& band, int position, int key, int key_len) {
          (key >= position - band.before || key < band.sinks);
 }
 
+// Keys that a query at `position` sees of 0 … key_len − 1.
+HEADWISE_HD int VisibleKeys(const Band& band, int position, int key_len) {
+  const int end = Max(0, Min(key_len, position + band.after + 1));
+  const int begin = Min(end, Max(0, position - band.before));
+  return end - begin + Min(band.sinks, begin);
+}
+
 // Warpgroups that compute in a block of the Hopper kernel, 64 queries each.
 HEADWISE_HD constexpr int ComputeGroups(int head_dim) {
   return head_dim == 64 ? 3 : 2;
@@ -129,6 +136,60 @@ HEADWISE_HD int SectionPairs(int64_t kv_bytes_per_head, int queries_per_kv,
       cache_bytes / (kv_bytes_per_head > 0 ? kv_bytes_per_head : 1);
   const int64_t pairs = (kv_heads > 0 ? kv_heads : 1) * queries_per_kv;
   return pairs > (1 << 20) ? (1 << 20) : static_cast<int>(pairs);
+}
+
+// Decoding: a few queries of each head against a long cache. A block holds up
+// to kDecodeRows rows (queries of the heads that share keys) and walks a run of
+// key tiles; another kernel adds the runs up.
+inline constexpr int kDecodeRows = 16;
+inline constexpr int kDecodeKeys = 64;      // a tile
+inline constexpr int kDecodeColumns = 128;  // most of a head
+inline constexpr int kDecodeQueries = 8;    // most of a sequence
+inline constexpr int kDecodeBlocks = 2;     // on a multiprocessor
+
+HEADWISE_HD bool Decodes(int query_len, int head_dim, int value_dim) {
+  return query_len <= kDecodeQueries && head_dim <= kDecodeColumns &&
+         value_dim <= kDecodeColumns;
+}
+
+// The most key tiles that `query_len` neighbouring queries see.
+HEADWISE_HD int MostTiles(const Band& band, int query_len, int key_len,
+                          int tile) {
+  const int all = CeilDiv(key_len, tile);
+  if (band.before >= key_len || band.after >= key_len) return all;
+  const int band_tiles =
+      CeilDiv(band.before + band.after + query_len + 1, tile) + 1;
+  return Min(all, band_tiles + CeilDiv(Min(band.sinks, key_len), tile));
+}
+
+// How a walk of `tiles` steps is cut: run r is steps r·steps … (r + 1)·steps
+// − 1.
+struct SplitPlan {
+  int splits = 1;
+  int steps = 0;
+};
+
+// For `units` walks of equal length on `slots` places that run at once: the
+// fewest steps one after another, counting each block's beginning and end as
+// two; of equals the fewest splits.
+HEADWISE_HD SplitPlan PlanSplits(int units, int tiles, int slots) {
+  constexpr int kEnds = 2, kMostWaves = 8;
+  SplitPlan best{1, tiles};
+  int64_t least = INT64_MAX;
+  for (int waves = 1; waves <= kMostWaves; ++waves) {
+    const int64_t room = static_cast<int64_t>(slots) * waves;
+    const int64_t wanted =
+        (static_cast<int64_t>(units) * tiles + room - 1) / room;
+    const int steps = Max(1, static_cast<int>(wanted));
+    const int splits = Max(1, CeilDiv(tiles, steps));
+    const int64_t blocks = static_cast<int64_t>(units) * splits;
+    const int64_t cost = (blocks + slots - 1) / slots * (steps + kEnds);
+    if (cost < least || (cost == least && splits < best.splits)) {
+      least = cost;
+      best = {splits, steps};
+    }
+  }
+  return best;
 }
 
 }  // namespace headwise::attention_cuda

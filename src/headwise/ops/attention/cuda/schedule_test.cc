@@ -125,5 +125,47 @@ TEST(CudaScheduleTest, HeadsArePaddedUpwards) {
   EXPECT_EQ(PaddedDim(256), 256);
 }
 
+TEST(CudaScheduleTest, CountsVisibleKeysAsSeen) {
+  for (const WalkCase& c : WalkCases()) {
+    int seen = 0;
+    for (int j = 0; j < c.key_len; ++j) {
+      seen += Sees(c.band, c.first, j, c.key_len);
+    }
+    EXPECT_EQ(VisibleKeys(c.band, c.first, c.key_len), seen)
+        << c.first << " of " << c.key_len;
+  }
+}
+
+TEST(CudaScheduleTest, MostTilesBoundsEveryWalk) {
+  for (const WalkCase& c : WalkCases()) {
+    const int queries = c.last - c.first + 1;
+    const KeyWalk walk = WalkKeys(c.band, c.first, c.last, c.key_len, c.tile);
+    EXPECT_LE(walk.count(), MostTiles(c.band, queries, c.key_len, c.tile));
+  }
+}
+
+TEST(CudaScheduleTest, SplitsCoverTheWalkAndFillTheChip) {
+  for (const int units : {1, 8, 32, 128, 3000}) {
+    for (const int tiles : {0, 1, 7, 64, 512}) {
+      const SplitPlan plan = PlanSplits(units, tiles, 264);
+      EXPECT_GE(plan.splits, 1);
+      EXPECT_GE(plan.splits * plan.steps, tiles);
+      EXPECT_TRUE(tiles == 0 || (plan.splits - 1) * plan.steps < tiles);
+      if (units * tiles < 264 * 8 || units > 264) continue;
+      // No more than a fifth of the chip's time is lost to waiting.
+      const int waves = CeilDiv(units * plan.splits, 264);
+      EXPECT_LE(waves * plan.steps * 264, units * tiles * 5 / 4)
+          << units << " walks of " << tiles;
+    }
+  }
+}
+
+TEST(CudaScheduleTest, DecodesFewQueriesOfHeadsThatFit) {
+  EXPECT_TRUE(Decodes(1, 128, 128));
+  EXPECT_TRUE(Decodes(8, 64, 32));
+  EXPECT_FALSE(Decodes(9, 64, 64));
+  EXPECT_FALSE(Decodes(1, 256, 64));
+}
+
 }  // namespace
 }  // namespace headwise::attention_cuda

@@ -1,8 +1,10 @@
 // cuda.sm80: the portable kernels, forward and backward.
+#include <algorithm>
 #include <type_traits>
 
 #include "headwise/ops/attention/cuda/arguments.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 
 namespace headwise {
@@ -15,9 +17,11 @@ constexpr int kBlock = 64;  // queries
 std::string WhyNot(const AttentionProblem& problem) {
   std::string reason = WhyNotAny(problem);
   if (!reason.empty()) return reason;
-  if (problem.head_dim % 8 != 0) return "needs a head_dim divisible by 8";
+  if (problem.head_dim % 8 != 0 || ValueDim(problem) % 8 != 0) {
+    return "needs a head_dim and value_dim divisible by 8";
+  }
   const int most = problem.type == DType::kBF16 ? 256 : 128;
-  if (problem.head_dim > most) {
+  if (std::max(problem.head_dim, ValueDim(problem)) > most) {
     return "takes heads up to 256 (bf16) or 128 (f16)";
   }
   return CurrentChip()->major >= 8 ? "" : "needs sm_80 or later";
@@ -43,14 +47,15 @@ void WithColumns(int head_dim, Run run) {
 
 void Forward(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args) {
-  const ForwardCall call = MakeForward(context, problem, args, kBlock);
-  if (call.params.order.count() == 0) return;
-  const auto run = [&]<class T>(T) {
-    WithColumns<T>(call.params.head_dim, [&](auto columns) {
-      LaunchForwardSm80<T, columns()>(call.params, StreamOf(context));
-    });
-  };
-  problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
+  RunForward(context, problem, args, kBlock, [&](const ForwardCall& call) {
+    const ForwardParams& p = call.params;
+    const auto run = [&]<class T>(T) {
+      WithColumns<T>(Max(p.head_dim, p.value_dim), [&](auto columns) {
+        LaunchForwardSm80<T, columns()>(p, StreamOf(context));
+      });
+    };
+    problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
+  });
 }
 
 void Backward(Context& context, const AttentionProblem& problem,
@@ -58,7 +63,8 @@ void Backward(Context& context, const AttentionProblem& problem,
   const BackwardCall call =
       MakeBackward(context, problem, args, grads, kBlock, kBlock);
   const auto run = [&]<class T>(T) {
-    WithColumns<T>(call.params.forward.head_dim, [&](auto columns) {
+    const ForwardParams& f = call.params.forward;
+    WithColumns<T>(Max(f.head_dim, f.value_dim), [&](auto columns) {
       LaunchBackwardSm80<T, columns()>(call.params, StreamOf(context));
     });
   };

@@ -6,6 +6,7 @@
 #include "headwise/error.h"
 #include "headwise/ops/attention/cuda/arguments.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 
 namespace headwise {
@@ -16,8 +17,13 @@ using namespace attention_cuda;  // NOLINT: the folder's own namespace
 std::string WhyNot(const AttentionProblem& problem) {
   std::string reason = WhyNotAny(problem);
   if (!reason.empty()) return reason;
+  if (problem.bias != AttentionBias::kNone) return "has no biases";
+  if (problem.soft_cap != 0) return "has no soft cap";
   if (problem.head_dim != 64 && problem.head_dim != 128) {
     return "takes heads of 64 and 128 only";
+  }
+  if (ValueDim(problem) != problem.head_dim) {
+    return "needs value_dim equal to head_dim";
   }
   return CurrentChip()->major == 9 ? "" : "needs a Hopper chip (sm_90)";
 }
@@ -79,16 +85,16 @@ void Run(const AttentionProblem& problem, const ForwardCall& call,
 void Forward(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args) {
   const int block = 64 * ComputeGroups(static_cast<int>(problem.head_dim));
-  const ForwardCall call = MakeForward(context, problem, args, block);
-  if (call.params.order.count() == 0) return;
-  const TensorMaps maps = {MapOf(args.q, problem.type, block),
-                           MapOf(args.k, problem.type, kSm90KeyTile),
-                           MapOf(args.v, problem.type, kSm90KeyTile)};
-  if (problem.type == DType::kBF16) {
-    Run<__nv_bfloat16>(problem, call, maps, StreamOf(context));
-  } else {
-    Run<__half>(problem, call, maps, StreamOf(context));
-  }
+  RunForward(context, problem, args, block, [&](const ForwardCall& call) {
+    const TensorMaps maps = {MapOf(args.q, problem.type, block),
+                             MapOf(args.k, problem.type, kSm90KeyTile),
+                             MapOf(args.v, problem.type, kSm90KeyTile)};
+    if (problem.type == DType::kBF16) {
+      Run<__nv_bfloat16>(problem, call, maps, StreamOf(context));
+    } else {
+      Run<__half>(problem, call, maps, StreamOf(context));
+    }
+  });
 }
 
 void Backward(Context& context, const AttentionProblem& problem,

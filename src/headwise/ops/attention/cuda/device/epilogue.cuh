@@ -8,8 +8,6 @@
 
 namespace headwise::attention_cuda {
 
-inline constexpr float kLn2 = 0.6931471805599453f;
-
 __device__ inline float QuadSum(float v) {
   v += __shfl_xor_sync(~0u, v, 1);
   return v + __shfl_xor_sync(~0u, v, 2);
@@ -30,46 +28,62 @@ __device__ inline void Put(const RowResult& result, const RowPlace& at,
                                    at.head * result.head + at.row] = value;
 }
 
-// Row r's sums over its four lanes; writes its statistics from lane 0 of them.
-// Returns 1 / Σ e, 0 for a row that sees nothing.
+// Writes a whole row's statistics; a NaN among its scores makes all NaN.
+template <bool kStatistics>
+__device__ inline void WriteStatistics(const ForwardParams& p,
+                                       const RowPartial& row,
+                                       const RowPlace& at) {
+  const bool seen = row.sum != 0;
+  const float inverse = seen ? 1 / row.sum : 0;
+  const float log_sum = __log2f(row.sum);
+  Put(p.lse, at, seen ? kLn2 * (row.reference + log_sum) : -INFINITY);
+  if (!kStatistics) return;
+  const float entropy = kLn2 * (log_sum - row.entropy * inverse);
+  const float best = row.best * inverse;
+  Put(p.entropy, at, !seen ? 0 : entropy < 0 ? 0 : entropy);
+  Put(p.max_probability, at, !seen ? 0 : best > 1 ? 1 : best);
+  Put(p.distance, at, seen ? row.distance * inverse : 0);
+  if (p.argmax.data != nullptr) {
+    static_cast<int*>(p.argmax.data)[at.sequence * p.argmax.batch +
+                                     at.head * p.argmax.head + at.row] =
+        seen ? row.place : -1;
+  }
+}
+
+// Row r's sums over its four lanes.
+template <bool kStatistics>
+__device__ inline RowPartial GatherRow(const Rows<kStatistics>& rows, int r) {
+  RowPartial row{rows.reference[r], QuadSum(rows.sum[r]), 0, 0, 0, -1};
+  if (kStatistics) {
+    row.entropy = QuadSum(rows.entropy[r]);
+    row.distance = QuadSum(rows.distance[r]);
+    row.best = rows.best[r];
+    row.place = rows.place[r];
+#pragma unroll
+    for (int lane = 1; lane < 4; lane *= 2) {
+      const float other = __shfl_xor_sync(~0u, row.best, lane);
+      const int key = __shfl_xor_sync(~0u, row.place, lane);
+      const bool take =
+          other > row.best || (other == row.best && key < row.place);
+      row.place = take ? key : row.place;
+      row.best = take ? other : row.best;
+    }
+  }
+  return row;
+}
+
+// Writes row r's statistics from lane 0 of its four. Returns 1 / Σ e, 0 for a
+// row that sees nothing.
 template <bool kStatistics>
 __device__ inline float FinishRow(const ForwardParams& p,
                                   const Rows<kStatistics>& rows, int r,
                                   const RowPlace& at) {
-  const float sum = QuadSum(at.counts ? rows.sum[r] : 0);
-  const bool seen = sum > 0;
-  const float inverse = seen ? 1 / sum : 0;
-  float entropy = 0, distance = 0, best = 0;
-  int argmax = -1;
-  if (kStatistics) {
-    entropy = QuadSum(rows.entropy[r]);
-    distance = QuadSum(rows.distance[r]);
-    best = rows.best[r];
-    argmax = rows.place[r];
-#pragma unroll
-    for (int lane = 1; lane < 4; lane *= 2) {
-      const float other = __shfl_xor_sync(~0u, best, lane);
-      const int key = __shfl_xor_sync(~0u, argmax, lane);
-      const bool take = other > best || (other == best && key < argmax);
-      argmax = take ? key : argmax;
-      best = take ? other : best;
-    }
+  RowPartial row = GatherRow(rows, r);
+  if (!at.counts) row.sum = 0;
+  if (at.inside && threadIdx.x % 4 == 0) {
+    WriteStatistics<kStatistics>(p, row, at);
   }
-  if (!at.inside || threadIdx.x % 4 != 0) return inverse;
-  const float log_sum = __log2f(sum);
-  Put(p.lse, at, seen ? kLn2 * (rows.reference[r] + log_sum) : -INFINITY);
-  if (kStatistics) {
-    Put(p.entropy, at,
-        seen ? fmaxf(0, kLn2 * (log_sum - entropy * inverse)) : 0);
-    Put(p.max_probability, at, seen ? fminf(1, best * inverse) : 0);
-    Put(p.distance, at, seen ? distance * inverse : 0);
-    if (p.argmax.data != nullptr) {
-      static_cast<int*>(p.argmax.data)[at.sequence * p.argmax.batch +
-                                       at.head * p.argmax.head + at.row] =
-          seen ? argmax : -1;
-    }
-  }
-  return inverse;
+  return row.sum != 0 ? 1 / row.sum : 0;
 }
 
 // Lane t of four holds columns 8k + 2t of words w[k], k = 0 … 3, and gets all

@@ -19,6 +19,8 @@
 
 namespace headwise::attention_cuda {
 
+inline constexpr float kLn2 = 0.6931471805599453f;
+
 __device__ inline float Exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -142,18 +144,19 @@ __device__ inline TileSums<kStatistics> Exponentials(
 // Adds a tile's sums. `column` is the thread's first key of the tile, `ahead`
 // the position of its row 0 minus that. `side` is +1 where the tile's keys are
 // all at or before the rows' positions, −1 where all after, 0 where mixed:
-// distances are then added one by one from e.
+// distances are then added one by one from e. Row 1 stands `below` positions
+// after row 0.
 template <bool kStatistics, int kCount>
 __device__ inline void AddTile(Rows<kStatistics>& rows,
                                const TileSums<kStatistics>& t,
                                const float (&e)[kCount], int column, int ahead,
-                               int side) {
+                               int side, int below = 8) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     rows.sum[r] += t.sum[r];
     if (kStatistics) {
       rows.entropy[r] += t.entropy[r];
-      const float from = static_cast<float>(ahead + 8 * r);
+      const float from = static_cast<float>(ahead + below * r);
       rows.distance[r] += side * fmaf(from, t.sum[r], -t.column[r]);
       const int place = column + 127 - (__float_as_int(t.best[r]) & 127);
       rows.place[r] = t.best[r] >= rows.best[r] ? place : rows.place[r];
@@ -164,7 +167,7 @@ __device__ inline void AddTile(Rows<kStatistics>& rows,
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int k = i / 4, r = (i / 2) % 2, b = i % 2;
-      const float d = static_cast<float>(ahead + 8 * r) - (8 * k + b);
+      const float d = static_cast<float>(ahead + below * r) - (8 * k + b);
       rows.distance[r] = fmaf(e[i], fabsf(d), rows.distance[r]);
     }
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
+#include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/softmax.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/sm80/tile.cuh"
@@ -56,20 +57,23 @@ __device__ inline void StoreGradient(const float (&d)[kOut / 2], float scale,
 
 // scores → P, dP → dS of a transposed tile: the thread's rows are keys j0 and
 // j0 + 8, its columns queries from `first` on. Adds P to the keys' sums.
-__device__ inline void TransposedGradients(
-    const BackwardParams& p, const RowInputs& rows, const Extent& extent,
-    int j0, int first, float (&s)[32], float (&dp)[32], float (&received)[2]) {
+__device__ inline void TransposedGradients(const BackwardParams& p,
+                                           const RowInputs& rows,
+                                           const Extent& extent, int head,
+                                           int j0, int first, float (&s)[32],
+                                           float (&dp)[32],
+                                           float (&received)[2]) {
 #pragma unroll
   for (int i = 0; i < 32; ++i) {
     const int r = (i / 2) % 2;
     const int in_tile = 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
-    const bool seen = Sees(p.forward.band, first + in_tile + extent.offset,
-                           j0 + 8 * r, extent.key_len);
-    const float probability =
-        seen ? Exp2(fmaf(s[i], p.forward.scale_log2, -rows.lse[in_tile])) : 0;
-    received[r] += probability;
-    s[i] = probability;
-    dp[i] = probability * (dp[i] - rows.delta[in_tile]);
+    const int position = first + in_tile + extent.offset, key = j0 + 8 * r;
+    const bool seen = Sees(p.forward.band, position, key, extent.key_len);
+    const Shaped a =
+        ProbabilityOf(p.forward, head, s[i], position - key, rows.lse[in_tile]);
+    s[i] = seen ? a.z : 0;
+    received[r] += s[i];
+    dp[i] = s[i] * (dp[i] - rows.delta[in_tile]) * a.slope;
   }
 }
 
@@ -115,7 +119,8 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
       float s[32] = {}, dp[32] = {};
       RowProduct<T, kDim>(s, shared.k, row, shared.q);
       RowProduct<T, kDim>(dp, shared.v, row, shared.dout);
-      TransposedGradients(p, shared.rows, extent, j0, first, s, dp, received);
+      TransposedGradients(p, shared.rows, extent, head, j0, first, s, dp,
+                          received);
       uint32_t a[4][4];
       AsOperand<T>(s, a);
       ColumnProduct<T, kDim, kOut>(dv, a, shared.dout, part * kOut);
@@ -184,11 +189,11 @@ __global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
     for (int i = 0; i < 32; ++i) {
       const int m = in_tile + 8 * ((i / 2) % 2);
       const int key = begin + 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
-      const bool seen = Sees(f.band, t.first_query + m + t.extent.offset, key,
-                             t.extent.key_len);
-      const float probability =
-          seen ? Exp2(fmaf(s[i], f.scale_log2, -shared.rows.lse[m])) : 0;
-      dp[i] = probability * (dp[i] - shared.rows.delta[m]);
+      const int position = t.first_query + m + t.extent.offset;
+      const bool seen = Sees(f.band, position, key, t.extent.key_len);
+      const Shaped a =
+          ProbabilityOf(f, t.head, s[i], position - key, shared.rows.lse[m]);
+      dp[i] = seen ? a.z * (dp[i] - shared.rows.delta[m]) * a.slope : 0;
     }
     uint32_t a[4][4];
     AsOperand<T>(dp, a);

@@ -5,6 +5,7 @@
 
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
+#include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/softmax.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/sm80/tile.cuh"
@@ -29,6 +30,10 @@ __device__ inline void TreatTile(const ForwardParams& p, const Task& t,
                                  int begin, float (&alphas)[2]) {
   const int lane = threadIdx.x % 32;
   const int position = first + lane / 4, column = begin + 2 * (lane % 4);
+  if (p.shape.any()) {
+    ShapeRow(p, t.head, s, 0, position - column);
+    ShapeRow(p, t.head, s, 1, position + 8 - column);
+  }
   if (!TileIsFull(p.band, first, first + 15, t.extent.key_len, begin, kRows)) {
     MaskTile(s, p.band, position, column, t.extent.key_len);
   }

@@ -35,13 +35,14 @@ __device__ inline void LoadTile(Tile<T, kDim>& tile, const T* from,
   }
 }
 
-// d[16 × 64] += A[16 rows of a][kDim] · B[64][kDim]ᵀ.
+// d[16 × 64] += A[16 rows of a][16 · steps] · B[64][16 · steps]ᵀ.
 template <class T, int kDim>
 __device__ inline void RowProduct(float (&d)[32], const Tile<T, kDim>& a,
-                                  int first_row, const Tile<T, kDim>& b) {
+                                  int first_row, const Tile<T, kDim>& b,
+                                  int steps = kDim / 16) {
   const int lane = threadIdx.x % 32, in = lane % 8, block = lane / 8;
 #pragma unroll 4
-  for (int k = 0; k < kDim / 16; ++k) {
+  for (int k = 0; k < steps; ++k) {
     uint32_t x[4];
     LoadBlocks(x, PieceAddress(a, first_row + in + 8 * (block & 1),
                                2 * k + (block >> 1)));

@@ -1,0 +1,415 @@
+// Decoding: a few queries against a long cache of keys and values. Bound by
+// memory, so that every byte is read once for all heads that share it: a block
+// holds 16 rows (queries × heads of one key/value head) and streams a run of
+// keys, each warp its own 16 of every tile, copies two tiles ahead and no
+// barrier between warps. A second kernel adds the runs up. Door: launch.h.
+#include "headwise/backend/cuda/device.h"
+#include "headwise/ops/attention/cuda/device/epilogue.cuh"
+#include "headwise/ops/attention/cuda/device/mask.cuh"
+#include "headwise/ops/attention/cuda/device/score.cuh"
+#include "headwise/ops/attention/cuda/device/task.cuh"
+#include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/sm80/tile.cuh"
+
+namespace headwise::attention_cuda {
+namespace {
+
+using sm80::PieceAddress;
+
+constexpr int kStages = 3;
+constexpr int kColumns = kDecodeColumns;
+constexpr int kWarpKeys = 16;
+
+template <class T>
+struct DecodeShared {
+  sm80::Tile<T, kColumns> k[kStages], v[kStages];
+};
+// What the warps leave for each other when they are done, in the same memory.
+struct DecodeResults {
+  RowPartial rows[4][kDecodeRows];
+  float o[4][kDecodeRows][kColumns];
+};
+constexpr int kSharedBytes = sizeof(DecodeShared<__half>);
+static_assert(sizeof(DecodeResults) <= kSharedBytes);
+
+__device__ inline void Raise(RowPartial& row, float reference) {
+  const float delta = reference - row.reference;
+  const float alpha = Exp2(-delta);
+  row.entropy = alpha * (row.entropy - delta * row.sum);
+  row.sum *= alpha;
+  row.distance *= alpha;
+  row.best *= alpha;
+  row.reference = reference;
+}
+
+__device__ inline RowPartial Merged(RowPartial a, RowPartial b) {
+  const float reference = fmaxf(a.reference, b.reference);
+  Raise(a, reference);
+  Raise(b, reference);
+  const bool take = b.best > a.best || (b.best == a.best && b.place < a.place);
+  return {reference,
+          a.sum + b.sum,
+          a.entropy + b.entropy,
+          a.distance + b.distance,
+          take ? b.best : a.best,
+          take ? b.place : a.place};
+}
+
+// The block's work: rows of one key/value head of one sequence.
+struct DecodeTask {
+  int sequence, kv_head, first_row, rows;  // rows that the block has
+  int step_begin, step_end;
+  Extent extent;
+  KeyWalk walk;
+  int first, last;  // positions of the block's first and last row
+
+  __device__ int Head(const ForwardParams& f, int row) const {
+    return kv_head * f.queries_per_kv + (first_row + row) % f.queries_per_kv;
+  }
+  __device__ int Query(const ForwardParams& f, int row) const {
+    return (first_row + row) / f.queries_per_kv;
+  }
+};
+
+// grid: (splits, row blocks · kv_heads, sequences).
+__device__ inline DecodeTask MakeDecodeTask(const DecodeParams& p) {
+  const ForwardParams& f = p.forward;
+  DecodeTask t;
+  t.sequence = blockIdx.z;
+  t.kv_head = blockIdx.y / p.row_blocks;
+  t.first_row = blockIdx.y % p.row_blocks * kDecodeRows;
+  t.extent = ExtentOf(f, t.sequence);
+  const int all = t.extent.query_len * f.queries_per_kv;
+  t.rows = Max(0, Min(kDecodeRows, all - t.first_row));
+  t.first = t.Query(f, 0) + t.extent.offset;
+  t.last = t.Query(f, Max(0, t.rows - 1)) + t.extent.offset;
+  if (t.rows > 0) {
+    t.walk = WalkKeys(f.band, t.first, t.last, t.extent.key_len, kDecodeKeys);
+  }
+  t.step_begin = blockIdx.x * p.plan.steps;
+  t.step_end = Min(t.walk.count(), t.step_begin + p.plan.steps);
+  return t;
+}
+
+// The thread's part of the rows' queries as the products' operand, [16 × 128],
+// zeros past the end.
+template <class T>
+__device__ inline void LoadQueries(const DecodeParams& p, const DecodeTask& t,
+                                   uint32_t (&q)[kColumns / 16][4]) {
+  const ForwardParams& f = p.forward;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = threadIdx.x % 32 / 4 + 8 * r;
+    const T* from = nullptr;
+    if (row < t.rows) {
+      from = RowsOf<T>(f.q, f.packed, t.sequence,
+                       t.extent.query_start + t.Query(f, row), t.Head(f, row));
+    }
+#pragma unroll
+    for (int i = 0; i < kColumns / 8; ++i) {
+      const int column = 8 * i + 2 * (threadIdx.x % 4);
+      const bool valid = from != nullptr && column < f.head_dim;
+      q[i / 2][r + 2 * (i % 2)] =
+          valid ? *reinterpret_cast<const uint32_t*>(from + column) : 0;
+    }
+  }
+}
+
+// The warp's 16 rows of a tile, zeros past the end; in the background.
+template <class T>
+__device__ inline void LoadWarpRows(sm80::Tile<T, kColumns>& tile,
+                                    const T* from, int64_t stride, int rows,
+                                    int dim) {
+  const int first = threadIdx.x / 32 * kWarpKeys;
+  const int pieces = 2 * CeilDiv(dim, 16);
+#pragma unroll
+  for (int i = 0; i < kWarpKeys * kColumns / 8 / 32; ++i) {
+    const int at = 32 * i + threadIdx.x % 32;
+    const int row = first + at / (kColumns / 8), piece = at % (kColumns / 8);
+    const bool valid = row < rows && 8 * piece < dim;
+    if (piece < pieces) {
+      CopyAsync(PieceAddress(tile, row, piece),
+                valid ? from + row * stride + 8 * piece : from, valid);
+    }
+  }
+}
+
+// s[16 × 16] of the warp's keys.
+template <class T>
+__device__ inline void Scores(const uint32_t (&q)[kColumns / 16][4],
+                              const sm80::Tile<T, kColumns>& k, int dim,
+                              float (&s)[8]) {
+  const int lane = threadIdx.x % 32, in = lane % 8, block = lane / 8;
+  const int row = threadIdx.x / 32 * kWarpKeys + in + 8 * (block >> 1);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) s[i] = 0;
+#pragma unroll
+  for (int i = 0; i < kColumns / 16; ++i) {
+    if (16 * i >= dim) break;
+    uint32_t y[4];
+    LoadBlocks(y, PieceAddress(k, row, 2 * i + (block & 1)));
+    SmallProduct<T>(s, q[i][0], q[i][1], q[i][2], q[i][3], y[0], y[1]);
+    SmallProduct<T>(s + 4, q[i][0], q[i][1], q[i][2], q[i][3], y[2], y[3]);
+  }
+}
+
+template <class T>
+__device__ inline void AddValues(const float (&e)[8],
+                                 const sm80::Tile<T, kColumns>& v, int dim,
+                                 float (&o)[kColumns / 2]) {
+  const int lane = threadIdx.x % 32, in = lane % 8, block = lane / 8;
+  const int row = threadIdx.x / 32 * kWarpKeys + in + 8 * (block & 1);
+  uint32_t a[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) a[i] = Pack<T>(e[2 * i], e[2 * i + 1]);
+#pragma unroll
+  for (int n = 0; n < kColumns / 16; ++n) {
+    if (16 * n >= dim) break;
+    uint32_t y[4];
+    LoadBlocksTransposed(y, PieceAddress(v, row, 2 * n + (block >> 1)));
+    SmallProduct<T>(o + 8 * n, a[0], a[1], a[2], a[3], y[0], y[1]);
+    SmallProduct<T>(o + 8 * n + 4, a[0], a[1], a[2], a[3], y[2], y[3]);
+  }
+}
+
+// Scores of keys from `begin` on become exponentials and are added to the rows.
+__device__ inline void TreatKeys(const ForwardParams& f, const DecodeTask& t,
+                                 float (&s)[8], int begin, Rows<true>& rows,
+                                 float (&o)[kColumns / 2]) {
+  const int row = threadIdx.x % 32 / 4;
+  const int column = begin + 2 * (threadIdx.x % 4);
+  const int at[2] = {t.Query(f, row) + t.extent.offset,
+                     t.Query(f, row + 8) + t.extent.offset};
+  const bool full =
+      TileIsFull(f.band, t.first, t.last, t.extent.key_len, begin, kWarpKeys);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (f.shape.any()) {
+      ShapeRow(f, t.Head(f, row + 8 * r), s, r, at[r] - column);
+    }
+    if (!full) MaskRow(s, r, f.band, at[r], column, t.extent.key_len);
+  }
+  float alphas[2] = {1, 1};
+  MoveReference(s, rows, f.scale_log2, alphas);
+  const TileSums<true> sums =
+      Exponentials<true>(s, rows, f.scale_log2, kTagMask);
+  int side = 0;
+  if (f.band.after == 0 || begin + kWarpKeys - 1 <= t.first) side = 1;
+  if (begin > t.last) side = -1;
+  AddTile(rows, sums, s, column, at[0] - column, side, at[1] - at[0]);
+  if (__any_sync(~0u, alphas[0] != 1 || alphas[1] != 1)) {
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) o[i] *= alphas[(i / 2) % 2];
+  }
+}
+
+// Adds the warps' parts up and leaves the block's in p.parts and p.outputs.
+__device__ inline void StoreRun(const DecodeParams& p, const DecodeTask& t,
+                                const Rows<true>& rows,
+                                const float (&o)[kColumns / 2],
+                                DecodeResults& shared) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  __syncthreads();
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = lane / 4 + 8 * r;
+    const RowPartial part = GatherRow(rows, r);
+    if (lane % 4 == 0) shared.rows[warp][row] = part;
+#pragma unroll
+    for (int k = 0; k < kColumns / 8; ++k) {
+      *reinterpret_cast<float2*>(&shared.o[warp][row][8 * k + 2 * (lane % 4)]) =
+          make_float2(o[4 * k + 2 * r], o[4 * k + 2 * r + 1]);
+    }
+  }
+  __syncthreads();
+  const int64_t unit =
+      static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y;
+  const int64_t first = (unit * p.plan.splits + blockIdx.x) * kDecodeRows;
+  for (int row = 0; row < t.rows; ++row) {
+    RowPartial sum = shared.rows[0][row];
+    for (int w = 1; w < 4; ++w) sum = Merged(sum, shared.rows[w][row]);
+    float value = 0;
+    for (int w = 0; w < 4; ++w) {
+      const RowPartial& part = shared.rows[w][row];
+      if (part.sum == 0) continue;
+      value = fmaf(Exp2(part.reference - sum.reference),
+                   shared.o[w][row][threadIdx.x], value);
+    }
+    p.outputs[(first + row) * kColumns + threadIdx.x] = value;
+    if (threadIdx.x == 0) p.parts[first + row] = sum;
+  }
+}
+
+template <class T>
+__device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
+  auto& shared = *reinterpret_cast<DecodeShared<T>*>(raw);
+  const ForwardParams& f = p.forward;
+  const DecodeTask t = MakeDecodeTask(p);
+  const T* k =
+      RowsOf<T>(f.k, f.packed, t.sequence, t.extent.key_start, t.kv_head);
+  const T* v =
+      RowsOf<T>(f.v, f.packed, t.sequence, t.extent.key_start, t.kv_head);
+  const auto load = [&](int step) {
+    if (step < t.step_end) {
+      const int64_t begin = t.walk.Tile(step) * kDecodeKeys;
+      const int rows = t.extent.key_len - static_cast<int>(begin);
+      const int stage = step % kStages;
+      LoadWarpRows(shared.k[stage], k + begin * f.k.row, f.k.row, rows,
+                   f.head_dim);
+      LoadWarpRows(shared.v[stage], v + begin * f.v.row, f.v.row, rows,
+                   f.value_dim);
+    }
+    CopyCommit();  // empty past the end: the count of copies stays in step
+  };
+#pragma unroll
+  for (int i = 0; i < kStages - 1; ++i) load(t.step_begin + i);
+  uint32_t q[kColumns / 16][4];
+  LoadQueries<T>(p, t, q);
+  float o[kColumns / 2] = {};
+  Rows<true> rows;
+  for (int step = t.step_begin; step < t.step_end; ++step) {
+    CopyWait<kStages - 2>();
+    __syncwarp();
+    load(step + kStages - 1);
+    const int stage = step % kStages;
+    float s[8];
+    Scores<T>(q, shared.k[stage], f.head_dim, s);
+    TreatKeys(f, t, s,
+              t.walk.Tile(step) * kDecodeKeys + threadIdx.x / 32 * kWarpKeys,
+              rows, o);
+    AddValues<T>(s, shared.v[stage], f.value_dim, o);
+  }
+  CopyWait<0>();
+  StoreRun(p, t, rows, o, *reinterpret_cast<DecodeResults*>(raw));
+}
+
+__global__ __launch_bounds__(128, kDecodeBlocks) void DecodeKernel(
+    const __grid_constant__ DecodeParams p) {
+  extern __shared__ __align__(128) uint8_t raw[];
+  const int heads = p.forward.queries_per_kv;
+  const int first = blockIdx.y / p.row_blocks * heads;
+  bool any = p.is_active == nullptr;
+  for (int h = 0; !any && h < heads; ++h) any = p.is_active[first + h] != 0;
+  if (!any) return;
+  p.is_half ? DecodeRun<__half>(p, raw) : DecodeRun<__nv_bfloat16>(p, raw);
+}
+
+__device__ inline RowPartial Shuffled(const RowPartial& row, int lane) {
+  RowPartial other;
+  other.reference = __shfl_xor_sync(~0u, row.reference, lane);
+  other.sum = __shfl_xor_sync(~0u, row.sum, lane);
+  other.entropy = __shfl_xor_sync(~0u, row.entropy, lane);
+  other.distance = __shfl_xor_sync(~0u, row.distance, lane);
+  other.best = __shfl_xor_sync(~0u, row.best, lane);
+  other.place = __shfl_xor_sync(~0u, row.place, lane);
+  return other;
+}
+
+template <class T>
+__device__ inline void StoreColumns(const Strided& view, const RowPlace& at,
+                                    int column, float4 v) {
+  T* to = RowsOf<T>(view, false, at.sequence, at.row, at.head) + column;
+  *reinterpret_cast<uint2*>(to) =
+      make_uint2(Pack<T>(v.x, v.y), Pack<T>(v.z, v.w));
+}
+
+// A lane's four columns through the gate.
+template <class T>
+__device__ inline void StoreDecoded(const ForwardParams& f, const RowPlace& at,
+                                    float4 o, float inverse) {
+  const int column = 4 * (threadIdx.x % 32);
+  if (column >= f.value_dim) return;
+  const bool dead = inverse == 0;  // a row that sees nothing has no output
+  o = dead ? make_float4(0, 0, 0, 0)
+           : make_float4(o.x * inverse, o.y * inverse, o.z * inverse,
+                         o.w * inverse);
+  if (f.ungated.data != nullptr) StoreColumns<T>(f.ungated, at, column, o);
+  if (f.gates != nullptr && at.counts) {
+    const int64_t s = at.sequence, m = at.row, h = at.head;
+    const float gate =
+        f.gates[s * f.gate_batch + m * f.gate_row + h * f.gate_head];
+    float4 mu = make_float4(0, 0, 0, 0);
+    if (f.replacement != nullptr) {
+      const float* from = f.replacement + s * f.replacement_batch +
+                          m * f.replacement_row + h * f.replacement_head +
+                          column;
+      mu = make_float4(from[0], from[1], from[2], from[3]);
+    }
+    const auto mix = [&](float x, float y) {
+      return (gate != 0 ? gate * x : 0) + (1 - gate) * y;
+    };
+    o = make_float4(mix(o.x, mu.x), mix(o.y, mu.y), mix(o.z, mu.z),
+                    mix(o.w, mu.w));
+  }
+  StoreColumns<T>(f.out, at, column, o);
+}
+
+// A warp a row: grid (⌈rows of a head / 4⌉, heads, sequences), rows being
+// queries of the views.
+__global__ __launch_bounds__(128) void CombineKernel(
+    const __grid_constant__ DecodeParams p) {
+  const ForwardParams& f = p.forward;
+  const int query = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int head = blockIdx.y;
+  const Extent extent = ExtentOf(f, blockIdx.z);
+  const int rows_len = f.packed ? extent.query_len : f.query_len;
+  if (query >= rows_len) return;
+  if (p.is_active != nullptr && !p.is_active[head]) return;
+  const RowPlace at{f.packed ? 0 : static_cast<int>(blockIdx.z),
+                    head,
+                    query,
+                    extent.query_start + query,
+                    true,
+                    query < extent.query_len};
+  RowPartial row{kNoReference, 0, 0, 0, 0, 0};
+  float4 o = make_float4(0, 0, 0, 0);
+  if (at.counts) {
+    const int kv_head = head / f.queries_per_kv;
+    const int index = query * f.queries_per_kv + head % f.queries_per_kv;
+    const int64_t unit =
+        (static_cast<int64_t>(blockIdx.z) * p.kv_heads + kv_head) *
+            p.row_blocks +
+        index / kDecodeRows;
+    const int64_t first =
+        unit * p.plan.splits * kDecodeRows + index % kDecodeRows;
+    for (int s = lane; s < p.plan.splits; s += 32) {
+      row = Merged(row, p.parts[first + s * kDecodeRows]);
+    }
+    for (int step = 1; step < 32; step *= 2) {
+      row = Merged(row, Shuffled(row, step));
+    }
+#pragma unroll 4
+    for (int s = 0; s < p.plan.splits; ++s) {
+      const int64_t part = first + s * kDecodeRows;
+      if (p.parts[part].sum == 0) continue;
+      const float alpha = Exp2(p.parts[part].reference - row.reference);
+      const float4 v =
+          reinterpret_cast<const float4*>(p.outputs + part * kColumns)[lane];
+      o.x = fmaf(alpha, v.x, o.x), o.y = fmaf(alpha, v.y, o.y);
+      o.z = fmaf(alpha, v.z, o.z), o.w = fmaf(alpha, v.w, o.w);
+    }
+  }
+  if (lane == 0) WriteStatistics<true>(f, row, at);
+  const float inverse = row.sum != 0 ? 1 / row.sum : 0;
+  p.is_half ? StoreDecoded<__half>(f, at, o, inverse)
+            : StoreDecoded<__nv_bfloat16>(f, at, o, inverse);
+}
+
+}  // namespace
+
+void LaunchDecode(const DecodeParams& params, cudaStream_t stream) {
+  const ForwardParams& f = params.forward;
+  const int heads = params.kv_heads * f.queries_per_kv;
+  CheckCuda(cudaFuncSetAttribute(DecodeKernel,
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 kSharedBytes),
+            "attention cuda decode");
+  const dim3 grid(params.plan.splits, params.row_blocks * params.kv_heads,
+                  f.order.sequences);
+  DecodeKernel<<<grid, 128, kSharedBytes, stream>>>(params);
+  CombineKernel<<<dim3(CeilDiv(f.query_len, 4), heads, f.order.sequences), 128,
+                  0, stream>>>(params);
+  CheckCuda(cudaGetLastError(), "attention cuda decode");
+}
+
+}  // namespace headwise::attention_cuda

@@ -1,0 +1,33 @@
+// What a forward call is asked to observe, as parameters: row results for the
+// forward kernels, and the passes after them.
+#pragma once
+
+#include <vector>
+
+#include "headwise/attention.h"
+#include "headwise/backend/cuda/device.h"
+#include "headwise/observation.h"
+#include "headwise/ops/attention/cuda/params.h"
+
+namespace headwise::attention_cuda {
+
+// The passes that follow a forward pass, and the memory they share with it:
+// O(rows), a few floats each.
+struct ObservationCall {
+  bool observes = false;  // beyond the core
+  bool sums = false;
+  ObserveParams observe;
+  SumParams sum;
+  std::vector<DeviceBuffer> scratch;
+};
+
+// Fills the row results of `forward`, whose inputs are set, and what follows.
+ObservationCall MakeObservation(Context& context,
+                                const AttentionProblem& problem,
+                                const AttentionArgs& args,
+                                ForwardParams& forward);
+
+// After the forward pass.
+void RunObservation(Context& context, const ObservationCall& call);
+
+}  // namespace headwise::attention_cuda

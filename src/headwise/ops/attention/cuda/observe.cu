@@ -1,0 +1,445 @@
+// Statistics beyond the core: varentropy, Σp², kept maximum, histogram,
+// features, labels. A pass over (q, k, LSE) after the forward: with the LSE
+// known a probability is one exponential and every statistic a plain sum. A
+// block takes 64 queries of one head, 16 a warp, and walks their keys 64 at a
+// time. Features are value columns: a product with P. Door: launch.h.
+#include "headwise/backend/cuda/device.h"
+#include "headwise/ops/attention/cuda/device/epilogue.cuh"
+#include "headwise/ops/attention/cuda/device/mask.cuh"
+#include "headwise/ops/attention/cuda/device/score.cuh"
+#include "headwise/ops/attention/cuda/device/task.cuh"
+#include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/sm80/tile.cuh"
+
+namespace headwise::attention_cuda {
+namespace {
+
+using sm80::kRows;
+using sm80::kThreads;
+static_assert(kRows == kObserveRows);
+constexpr int kFeatures = kObserveFeatures;
+
+// Key-side inputs of a tile, and the rows' numbers that have several columns.
+struct SideShared {
+  // Column c: a feature's value in bf16, 32 + c: what that leaves.
+  sm80::Tile<__nv_bfloat16, 2 * kFeatures> features;
+  float histogram[kRows][kBuckets];
+  int labels[kMostLabels][kRows];
+  uint8_t excluded[kRows];
+  float weight[kRows];
+  float mass[kRows][kFeatures + kMostLabels];  // after the walk
+};
+template <class T, int kDim>
+struct ObserveShared {
+  sm80::Tile<T, kDim> q, k[2];
+  SideShared side;
+};
+
+__device__ inline int BucketOf(int ahead) {
+  const int size = Min(32 - __clz(abs(ahead)), kMiddleBucket);
+  return kMiddleBucket + (ahead < 0 ? -size : size);
+}
+
+// A thread's part of its two rows.
+struct Observed {
+  float log[2] = {};         // Σ p·log2 p
+  float square_log[2] = {};  // Σ p·(log2 p)²
+  float squares[2] = {};
+  float kept[2] = {kLeast, kLeast};
+  int kept_place[2] = {-1, -1};
+  float labels[kMostLabels][2] = {};
+  float features[kFeatures] = {};          // 16 × 64 of the warp
+  static constexpr float kLeast = 1e-37f;  // no probability is taken below it
+};
+
+// What a thread knows of its rows.
+struct ObservedRows {
+  int head, in_block;  // in_block: of row 0
+  int position;        // of row 0
+  float lse[2];        // in base 2; +∞: adds nothing
+  int labels[kMostLabels][2];
+};
+
+__device__ inline void LoadSide(const ObserveParams& p, const Extent& extent,
+                                int batch, int begin, int first_feature,
+                                SideShared& side) {
+  const int row = threadIdx.x / 2, half = threadIdx.x % 2;
+  const int key = begin + row;
+  const bool valid = key < extent.key_len;
+  const int64_t at = extent.key_start + key;
+  if (half == 0) {
+    for (int l = 0; l < p.label_count; ++l) {
+      side.labels[l][row] = valid ? *p.key_labels.At(l, batch, at) : -1;
+    }
+    side.excluded[row] =
+        p.excluded.data != nullptr && valid && *p.excluded.At(batch, at, 0);
+  }
+  if (first_feature >= p.feature_count) return;
+  auto* tile = reinterpret_cast<__nv_bfloat16*>(&side.features);
+  for (int c = half; c < kFeatures; c += 2) {
+    const int feature = first_feature + c;
+    const bool used = valid && feature < p.feature_count;
+    const float x = used ? *p.features.At(batch, at, feature) : 0;
+    const __nv_bfloat16 high = __float2bfloat16_rn(x);
+    const auto put = [&](int column, __nv_bfloat16 value) {
+      const int piece = (column / 8) ^ (row & 7);
+      tile[row * 2 * kFeatures + 8 * piece + column % 8] = value;
+    };
+    put(c, high);
+    put(kFeatures + c, __float2bfloat16_rn(x - __bfloat162float(high)));
+  }
+}
+
+// Scores become probabilities, summed.
+__device__ inline void AddProbabilities(float (&s)[32],
+                                        const ObservedRows& rows, float scale,
+                                        Observed& sums) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    const int r = (i / 2) % 2;
+    // Held where 2^x is 0 already: 0 · (−∞) would be NaN.
+    const float x = fmaxf(fmaf(s[i], scale, -rows.lse[r]), -1000.0f);
+    s[i] = Exp2(x);
+    const float product = s[i] * x;
+    sums.log[r] += product;
+    sums.square_log[r] = fmaf(product, x, sums.square_log[r]);
+    sums.squares[r] = fmaf(s[i], s[i], sums.squares[r]);
+  }
+}
+
+// Keys come from right to left, so that of equals the first key is kept.
+__device__ inline void AddKept(const float (&e)[32], const SideShared& side,
+                               int column, Observed& sums) {
+  const int in_tile = 2 * (threadIdx.x % 4);
+#pragma unroll
+  for (int i = 31; i >= 0; --i) {
+    const int k = i / 4, r = (i / 2) % 2, b = i % 2;
+    const bool take =
+        e[i] >= sums.kept[r] && !side.excluded[in_tile + 8 * k + b];
+    sums.kept[r] = take ? e[i] : sums.kept[r];
+    sums.kept_place[r] = take ? column + 8 * k + b : sums.kept_place[r];
+  }
+}
+
+__device__ inline void AddLabels(const float (&e)[32], const SideShared& side,
+                                 const ObservedRows& rows, int count,
+                                 Observed& sums) {
+#pragma unroll
+  for (int l = 0; l < kMostLabels; ++l) {
+    if (l >= count) break;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const int k = i / 4, r = (i / 2) % 2, b = i % 2;
+      const int label = rows.labels[l][r];
+      const bool match =
+          label != -1 &&
+          label == side.labels[l][8 * k + 2 * (threadIdx.x % 4) + b];
+      sums.labels[l][r] += match ? e[i] : 0;
+    }
+  }
+}
+
+// Far from the diagonal a row's tile lies in one bucket.
+__device__ inline void AddHistogram(const float (&e)[32],
+                                    const ObservedRows& rows, int begin,
+                                    SideShared& side) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = rows.in_block + 8 * r;
+    const int ahead = rows.position + 8 * r - begin;  // of the tile's first key
+    const int high = BucketOf(ahead), low = BucketOf(ahead - (kRows - 1));
+    // All rows of the warp go through the buckets together: the sums of four
+    // lanes need them all.
+    const int from = __reduce_min_sync(~0u, low);
+    const int upto = __reduce_max_sync(~0u, high);
+    const bool single = __all_sync(~0u, low == high);
+    for (int bucket = from; bucket <= upto; ++bucket) {
+      float sum = 0;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+#pragma unroll
+        for (int b = 0; b < 2; ++b) {
+          const int j = 8 * k + 2 * (threadIdx.x % 4) + b;
+          const bool in = single || BucketOf(ahead - j) == bucket;
+          sum += in ? e[4 * k + 2 * r + b] : 0;
+        }
+      }
+      sum = QuadSum(sum);
+      const int to = single ? low : bucket;
+      if (threadIdx.x % 4 == 0) side.histogram[row][to] += sum;
+      if (single) break;
+    }
+  }
+}
+
+// Row r's several numbers into shared memory, its single ones to their places.
+__device__ inline void FinishObserved(const ObserveParams& p,
+                                      const Observed& sums, int r,
+                                      const RowPlace& at, float lse, int row,
+                                      bool first_part, SideShared& side) {
+  const float log = QuadSum(sums.log[r]);
+  const float square_log = QuadSum(sums.square_log[r]);
+  const float squares = QuadSum(sums.squares[r]);
+  float kept = sums.kept[r];
+  int place = sums.kept_place[r];
+#pragma unroll
+  for (int lane = 1; lane < 4; lane *= 2) {
+    const float other = __shfl_xor_sync(~0u, kept, lane);
+    const int key = __shfl_xor_sync(~0u, place, lane);
+    const bool take = other > kept ||
+                      (other == kept && key >= 0 && (place < 0 || key < place));
+    kept = take ? other : kept;
+    place = take ? key : place;
+  }
+  const bool lead = threadIdx.x % 4 == 0;
+  const bool empty = !at.counts || lse == -INFINITY;
+  const bool finite = isfinite(lse);
+  const auto shown = [&](float value) {
+    return empty ? 0 : finite ? value : NAN;
+  };
+#pragma unroll
+  for (int l = 0; l < kMostLabels; ++l) {
+    const float mass = QuadSum(sums.labels[l][r]);
+    if (lead) side.mass[row][kFeatures + l] = shown(mass);
+  }
+#pragma unroll
+  for (int k = 0; k < kFeatures / 8; ++k) {
+#pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      const int i = 4 * k + 2 * r + b;
+      side.mass[row][8 * k + 2 * (threadIdx.x % 4) + b] =
+          shown(sums.features[i] + sums.features[i + kFeatures / 2]);
+    }
+  }
+  if (!lead) return;
+  for (int c = 0; c < kBuckets; ++c) {
+    side.histogram[row][c] = shown(side.histogram[row][c]);
+  }
+  const int64_t m = at.row;
+  const bool counted = at.inside && !empty && finite;
+  side.weight[row] = !counted ? 0
+                     : p.weights.data != nullptr
+                         ? *p.weights.At(at.sequence, m, 0)
+                         : 1;
+  if (!at.inside || !first_part) return;
+  Put(p.varentropy, at,
+      shown(fmaxf(0, kLn2 * kLn2 * (square_log - log * log))));
+  Put(p.sum_squares, at, shown(squares));
+  Put(p.kept_max, at, shown(place >= 0 ? kept : 0));
+  if (p.kept_argmax.data != nullptr) {
+    static_cast<int*>(p.kept_argmax.data)[at.sequence * p.kept_argmax.batch +
+                                          at.head * p.kept_argmax.head + m] =
+        empty ? -1 : place;
+  }
+}
+
+// The block's rows of several numbers, and their weighted sums.
+__device__ inline void StoreColumns(const ObserveParams& p,
+                                    const SideShared& side, int64_t partial,
+                                    RowPlace at, int rows_left,
+                                    int first_feature) {
+  const int features = Min(kFeatures, p.feature_count - first_feature);
+  const bool first_part = first_feature == 0;
+  const auto store = [&](const View3<float>& view, int count, int offset,
+                         auto value, int column) {
+    for (int i = threadIdx.x; i < count * kRows; i += kThreads) {
+      const int row = i / count, c = i % count;
+      if (view.data != nullptr && row < rows_left) {
+        view.At(at.sequence, at.head, at.row + row)[offset + c] = value(row, c);
+      }
+    }
+    if (p.partials == nullptr) return;
+    for (int c = threadIdx.x; c < count; c += kThreads) {
+      double sum = 0;
+      for (int row = 0; row < kRows; ++row) {
+        const float w = side.weight[row];
+        if (w != 0) sum += static_cast<double>(w) * value(row, c);
+      }
+      p.partials[partial * p.width + column + c] = sum;
+    }
+  };
+  if (features > 0) {
+    store(
+        p.feature_mass, features, first_feature,
+        [&](int row, int c) { return side.mass[row][c]; },
+        kBuckets + first_feature);
+  }
+  if (!first_part) return;
+  store(
+      p.histogram, kBuckets, 0,
+      [&](int row, int c) { return side.histogram[row][c]; }, 0);
+  if (p.label_count > 0) {
+    store(
+        p.label_mass, p.label_count, 0,
+        [&](int row, int c) { return side.mass[row][kFeatures + c]; },
+        kBuckets + p.feature_count);
+  }
+}
+
+__device__ inline ObservedRows RowsOfThread(const ObserveParams& p,
+                                            const Task& t, int batch) {
+  const ForwardParams& f = p.forward;
+  ObservedRows rows;
+  rows.head = t.head;
+  rows.in_block = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+  rows.position = t.first_query + rows.in_block + t.extent.offset;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int query = t.first_query + rows.in_block + 8 * r;
+    const int64_t row = t.extent.query_start + query;
+    const bool counts = query < t.extent.query_len;
+    rows.lse[r] = -INFINITY;
+    if (counts) {
+      rows.lse[r] = static_cast<const float*>(
+          f.lse.data)[batch * f.lse.batch + t.head * f.lse.head + row];
+    }
+#pragma unroll
+    for (int l = 0; l < kMostLabels; ++l) {
+      rows.labels[l][r] =
+          l < p.label_count && counts ? *p.query_labels.At(l, batch, row) : -1;
+    }
+  }
+  return rows;
+}
+
+template <class T, int kDim>
+__device__ inline void ObserveTile(const ObserveParams& p, const Task& t,
+                                   const ObserveShared<T, kDim>& shared,
+                                   int stage, int begin, int first_feature,
+                                   const ObservedRows& rows, Observed& sums,
+                                   SideShared& side) {
+  const ForwardParams& f = p.forward;
+  const int lane = threadIdx.x % 32;
+  const int first_row = threadIdx.x / 32 * 16;
+  const int column = begin + 2 * (lane % 4);
+  float s[32] = {};
+  sm80::RowProduct<T, kDim>(s, shared.q, first_row, shared.k[stage],
+                            CeilDiv(f.head_dim, 16));
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (!f.shape.any()) break;
+    ShapeRow(f, t.head, s, r, rows.position + 8 * r - column);
+  }
+  const int first = t.first_query + first_row + t.extent.offset;
+  if (!TileIsFull(f.band, first, first + 15, t.extent.key_len, begin, kRows)) {
+    MaskTile(s, f.band, rows.position, column, t.extent.key_len);
+  }
+  AddProbabilities(s, rows, f.scale_log2, sums);
+  if (first_feature < p.feature_count) {
+    uint32_t a[4][4];
+    sm80::AsOperand<__nv_bfloat16>(s, a);
+    sm80::ColumnProduct<__nv_bfloat16, 2 * kFeatures, 2 * kFeatures>(
+        sums.features, a, side.features, 0);
+  }
+  if (first_feature > 0) return;
+  if (p.kept_max.data != nullptr || p.kept_argmax.data != nullptr) {
+    AddKept(s, side, column, sums);
+  }
+  if (p.label_count > 0) AddLabels(s, side, rows, p.label_count, sums);
+  if (p.histogram.data != nullptr || p.partials != nullptr) {
+    AddHistogram(s, rows, begin, side);
+  }
+}
+
+template <class T, int kDim>
+__device__ inline void ObserveRun(const ObserveParams& p, uint8_t* raw) {
+  auto& shared = *reinterpret_cast<ObserveShared<T, kDim>*>(raw);
+  SideShared& side = shared.side;
+  const ForwardParams& f = p.forward;
+  const Task t = MakeTask(f, blockIdx.x, kRows, kRows);
+  const int first_feature = blockIdx.y * kFeatures;
+  const int batch = f.packed ? 0 : t.sequence;
+  const T* q =
+      RowsOf<T>(f.q, f.packed, t.sequence, t.extent.query_start, t.head);
+  const T* k = RowsOf<T>(f.k, f.packed, t.sequence, t.extent.key_start,
+                         t.head / f.queries_per_kv);
+  const auto load = [&](int step) {
+    const int64_t begin = t.walk.Tile(step) * kRows;
+    sm80::LoadTile(shared.k[step % 2], k + begin * f.k.row, f.k.row,
+                   t.extent.key_len - static_cast<int>(begin), f.head_dim);
+    CopyCommit();
+  };
+  if (t.count > 0) {
+    sm80::LoadTile(shared.q, q + t.first_query * f.q.row, f.q.row,
+                   t.extent.query_len - t.first_query, f.head_dim);
+    load(0);
+  }
+  for (int i = threadIdx.x; i < kRows * kBuckets; i += kThreads) {
+    (&side.histogram[0][0])[i] = 0;
+  }
+  const ObservedRows rows = RowsOfThread(p, t, batch);
+  ObservedRows used = rows;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    used.lse[r] = isfinite(rows.lse[r]) ? rows.lse[r] / kLn2 : INFINITY;
+  }
+  Observed sums;
+  for (int step = 0; step < t.count; ++step) {
+    CopyWait<0>();
+    __syncthreads();
+    if (step + 1 < t.count) load(step + 1);
+    const int begin = t.walk.Tile(step) * kRows;
+    LoadSide(p, t.extent, batch, begin, first_feature, side);
+    __syncthreads();
+    ObserveTile<T, kDim>(p, t, shared, step % 2, begin, first_feature, used,
+                         sums, side);
+  }
+  __syncthreads();
+  const int rows_len = f.packed ? t.extent.query_len : f.query_len;
+  RowPlace at{batch, t.head, 0, 0, true, true};
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = rows.in_block + 8 * r;
+    at.query = t.first_query + row;
+    at.row = t.extent.query_start + at.query;
+    at.inside = at.query < rows_len;
+    at.counts = at.query < t.extent.query_len;
+    FinishObserved(p, sums, r, at, rows.lse[r], row, first_feature == 0, side);
+  }
+  __syncthreads();
+  const WorkItem item = f.order.At(blockIdx.x);
+  const int64_t partial =
+      (static_cast<int64_t>(item.sequence) * f.order.heads + item.head) *
+          f.order.blocks +
+      item.block;
+  at.row = t.extent.query_start + t.first_query;
+  StoreColumns(p, side, partial, at, rows_len - t.first_query, first_feature);
+}
+
+// grid: (work items, parts of the features).
+template <int kDim>
+__global__ __launch_bounds__(kThreads, kDim <= 128 ? 3 : 1) void ObserveKernel(
+    const __grid_constant__ ObserveParams p) {
+  extern __shared__ __align__(128) uint8_t raw[];
+  p.is_half ? ObserveRun<__half, kDim>(p, raw)
+            : ObserveRun<__nv_bfloat16, kDim>(p, raw);
+}
+
+template <int kDim>
+void Launch(const ObserveParams& params, cudaStream_t stream) {
+  constexpr int kBytes = sizeof(ObserveShared<__half, kDim>);
+  CheckCuda(
+      cudaFuncSetAttribute(ObserveKernel<kDim>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+      "attention cuda observe");
+  const int parts = Max(1, CeilDiv(params.feature_count, kFeatures));
+  ObserveKernel<kDim>
+      <<<dim3(params.forward.order.count(), parts), kThreads, kBytes, stream>>>(
+          params);
+  CheckCuda(cudaGetLastError(), "attention cuda observe");
+}
+
+}  // namespace
+
+void LaunchObserve(const ObserveParams& params, cudaStream_t stream) {
+  if (params.forward.order.count() == 0) return;
+  if (params.forward.head_dim <= 64) {
+    Launch<64>(params, stream);
+  } else if (params.forward.head_dim <= 128) {
+    Launch<128>(params, stream);
+  } else {
+    Launch<256>(params, stream);
+  }
+}
+
+}  // namespace headwise::attention_cuda
