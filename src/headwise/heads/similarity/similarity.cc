@@ -1,0 +1,269 @@
+// Runs the windows and puts the comparisons together. Door: similarity.h.
+#include "headwise/heads/similarity/similarity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/error.h"
+#include "headwise/heads/similarity/content.h"
+#include "headwise/heads/similarity/output.h"
+#include "headwise/heads/similarity/pattern.h"
+#include "headwise/heads/similarity/record.h"
+#include "headwise/runtime/session.h"
+
+namespace headwise {
+namespace {
+
+constexpr size_t kMostClosest = 50;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// `count` of `from`, evenly spread; all where there are no more.
+std::vector<int64_t> Spread(const std::vector<int64_t>& from, int64_t count) {
+  const auto size = static_cast<int64_t>(from.size());
+  if (size <= count) return from;
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; i < count; ++i) {
+    chosen.push_back(from[(2 * i + 1) * size / (2 * count)]);
+  }
+  return chosen;
+}
+
+// Rows of the side that asks: of the text, and seeing enough keys in every
+// layer. `sampled` and `outputs` of them at most.
+CountedRows CountRows(const TokenRow& queries, const TokenRow& keys,
+                      std::span<const AttentionLayer* const> layers,
+                      const SimilarityOptions& options, int64_t sampled,
+                      int64_t outputs) {
+  CountedRows rows;
+  std::vector<int64_t> counted;
+  for (int64_t i = 0; i < queries.size(); ++i) {
+    bool counts = queries.added[i] == 0;
+    for (const AttentionLayer* layer : layers) {
+      const AttentionMask& mask = layer->config().mask;
+      int64_t last = keys.size() - 1, first = 0;
+      if (mask.after != kUnlimited) last = std::min(last, i + mask.after);
+      if (mask.before != kUnlimited) first = std::max(first, i - mask.before);
+      counts &= last - first + 1 >= options.min_visible;
+    }
+    rows.weights.push_back(counts ? 1.0f : 0.0f);
+    if (counts) counted.push_back(i);
+  }
+  rows.sampled = Spread(counted, sampled);
+  rows.outputs = Spread(counted, outputs);
+  return rows;
+}
+
+// Outputs of each head over all windows, appended window by window.
+class OutputSamples {
+ public:
+  explicit OutputSamples(const std::vector<HeadRef>& heads)
+      : heads_(heads), values_(heads.size()), dims_(heads.size()) {}
+
+  void Add(const WindowRecord& record) {
+    for (size_t i = 0; i < heads_.size(); ++i) {
+      const Tensor& z = record.outputs(heads_[i].kind, heads_[i].layer);
+      const int64_t heads = z.shape(1), dim = z.shape(2);
+      dims_[i] = dim;
+      for (int64_t row = 0; row < z.shape(0); ++row) {
+        const float* from =
+            z.As<float>() + (row * heads + heads_[i].head) * dim;
+        values_[i].insert(values_[i].end(), from, from + dim);
+      }
+    }
+  }
+
+  // [samples, E] of head i.
+  Tensor Of(size_t i) const {
+    const auto size = static_cast<int64_t>(values_[i].size());
+    Tensor z(DType::kF32, {dims_[i] > 0 ? size / dims_[i] : 0, dims_[i]});
+    std::copy(values_[i].begin(), values_[i].end(), z.As<float>());
+    return z;
+  }
+
+ private:
+  const std::vector<HeadRef>& heads_;
+  std::vector<std::vector<float>> values_;
+  std::vector<int64_t> dims_;
+};
+
+// Indices of heads by kind: those of one kind read and write one stream.
+std::map<AttentionKind, std::vector<size_t>> ByKind(
+    const std::vector<HeadRef>& heads) {
+  std::map<AttentionKind, std::vector<size_t>> kinds;
+  for (size_t i = 0; i < heads.size(); ++i) kinds[heads[i].kind].push_back(i);
+  return kinds;
+}
+
+Matrix AllNan(size_t n) {
+  Matrix a(static_cast<int64_t>(n), static_cast<int64_t>(n));
+  std::fill(a.values.begin(), a.values.end(), kNan);
+  return a;
+}
+
+void Put(const Matrix& part, const std::vector<size_t>& at, Matrix& whole) {
+  for (size_t a = 0; a < at.size(); ++a) {
+    for (size_t b = 0; b < at.size(); ++b) {
+      whole(static_cast<int64_t>(at[a]), static_cast<int64_t>(at[b])) =
+          part(static_cast<int64_t>(a), static_cast<int64_t>(b));
+    }
+  }
+}
+
+void CompareContent(Context& context, const Model& model, Similarity& result) {
+  std::vector<ContentSpaces> spaces(result.heads.size());
+  context.pool().ParallelFor(
+      static_cast<int64_t>(spaces.size()), [&](int64_t i, int) {
+        const HeadRef& head = result.heads[i];
+        spaces[i] = SpacesOf(WeightsOfHead(
+            *AttentionLayers(model, head.kind)[head.layer], head.head));
+      });
+  for (const auto& [kind, heads] : ByKind(result.heads)) {
+    std::vector<Matrix> read, write;
+    for (const size_t i : heads) {
+      read.push_back(std::move(spaces[i].read));
+      write.push_back(std::move(spaces[i].write));
+    }
+    Put(MeanSquaredCosines(context, read), heads, result.ov_read);
+    Put(MeanSquaredCosines(context, write), heads, result.ov_write);
+  }
+}
+
+// √(1 − Bhattacharyya); heads that cannot be compared are as far as can be.
+Matrix Hellinger(const Matrix& bhattacharyya) {
+  Matrix distance(bhattacharyya.rows, bhattacharyya.columns);
+  for (size_t i = 0; i < distance.values.size(); ++i) {
+    const double value = bhattacharyya.values[i];
+    distance.values[i] =
+        std::isnan(value) ? 1 : std::sqrt(std::clamp(1 - value, 0.0, 1.0));
+  }
+  for (int64_t i = 0; i < distance.rows; ++i) distance(i, i) = 0;
+  return distance;
+}
+
+void FindPairs(const SimilarityOptions& options, Similarity& result) {
+  std::vector<HeadPair> pairs;
+  for (size_t b = 0; b < result.heads.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {
+      const auto i = static_cast<int64_t>(a), j = static_cast<int64_t>(b);
+      if (std::isnan(result.jsd(i, j))) continue;
+      pairs.push_back({a, b, result.bhattacharyya(i, j), result.jsd(i, j),
+                       result.cka(i, j), result.ov_read(i, j),
+                       result.ov_write(i, j)});
+    }
+  }
+  std::stable_sort(
+      pairs.begin(), pairs.end(),
+      [](const HeadPair& l, const HeadPair& r) { return l.jsd < r.jsd; });
+  for (const HeadPair& pair : pairs) {
+    if (pair.jsd < options.twin) result.twins.push_back(pair);
+  }
+  pairs.resize(std::min(pairs.size(), kMostClosest));
+  result.closest = std::move(pairs);
+}
+
+class Runner {
+ public:
+  Runner(Context& context, const Model& model, const SimilarityOptions& options,
+         size_t windows)
+      : context_(context), model_(model), options_(options) {
+    auto share = [&](int64_t wanted) {
+      const auto n = static_cast<int64_t>(windows);
+      return std::max<int64_t>(1, (wanted + n - 1) / n);
+    };
+    rows_ = share(options.rows);
+    samples_ = share(options.samples);
+  }
+
+  // The window's record, for the sums.
+  WindowRecord Run(const TokenWindow& window) const {
+    std::map<AttentionKind, CountedRows> rows;
+    rows[AttentionKind::kSelf] =
+        Count(window.source, window.source, AttentionKind::kSelf);
+    if (model_.decoder() != nullptr) {
+      rows[AttentionKind::kDecoder] =
+          Count(window.target, window.target, AttentionKind::kDecoder);
+      rows[AttentionKind::kCross] =
+          Count(window.target, window.source, AttentionKind::kCross);
+    }
+    WindowRecord record(std::move(rows));
+    const std::vector<int64_t> lengths = {window.source.size()};
+    const std::vector<int64_t> targets = {window.target.size()};
+    Forward(context_, model_,
+            {.ids = window.source.ids,
+             .lengths = lengths,
+             .decoder_ids = window.target.ids,
+             .decoder_lengths = targets,
+             .hooks = &record});
+    return record;
+  }
+
+ private:
+  CountedRows Count(const TokenRow& queries, const TokenRow& keys,
+                    AttentionKind kind) const {
+    return CountRows(queries, keys, AttentionLayers(model_, kind), options_,
+                     rows_, samples_);
+  }
+
+  Context& context_;
+  const Model& model_;
+  const SimilarityOptions& options_;
+  int64_t rows_;
+  int64_t samples_;
+};
+
+}  // namespace
+
+Similarity CompareHeads(Context& context, const Model& model,
+                        std::span<const TokenWindow> windows,
+                        const SimilarityOptions& options) {
+  Similarity result;
+  result.heads = AllHeads(model);
+  PatternSums patterns(model);
+  OutputSamples outputs(result.heads);
+  const Runner runner(context, model, options, windows.size());
+  for (size_t w = 0; w < windows.size(); ++w) {
+    if (options.stop.stop_requested()) {
+      throw Error(ErrorCode::kCancelled, {"similar", "", "", ""});
+    }
+    const WindowRecord record = runner.Run(windows[w]);
+    patterns.Add(context, record);
+    outputs.Add(record);
+    result.tokens += windows[w].source.size() + windows[w].target.size();
+    if (options.progress) {
+      options.progress({"similar", static_cast<double>(w + 1),
+                        static_cast<double>(windows.size()), "windows"});
+    }
+  }
+  result.rows = patterns.rows();
+  result.sampled_rows = patterns.sampled_rows();
+  if (result.rows == 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"similar",
+                 "texts in which a token sees at least " +
+                     std::to_string(options.min_visible) + " keys",
+                 std::to_string(result.tokens) + " tokens in all",
+                 "give longer texts or a lower --min-visible"});
+  }
+  result.bhattacharyya = patterns.Bhattacharyya();
+  result.jsd = patterns.JensenShannon();
+  result.cka = AllNan(result.heads.size());
+  result.ov_read = result.ov_write = result.cka;
+  for (const auto& [kind, heads] : ByKind(result.heads)) {
+    std::vector<Tensor> z;
+    for (const size_t i : heads) z.push_back(outputs.Of(i));
+    result.samples = std::max(result.samples, z[0].shape(0));
+    Put(LinearCka(context, z), heads, result.cka);
+  }
+  CompareContent(context, model, result);
+  const Matrix distance = Hellinger(result.bhattacharyya);
+  result.clusters = AverageLinkage(distance, options.cut);
+  result.map = ClassicalScaling(distance);
+  FindPairs(options, result);
+  return result;
+}
+
+}  // namespace headwise

@@ -1,0 +1,82 @@
+// Which heads resemble which: by where they look (pattern), by what they give
+// (output) and by what they move (content); groups of like heads and a map.
+//
+//   pattern  mean over rows of the Bhattacharyya coefficient Σ_j √(A^a A^b),
+//            all rows; exact Jensen–Shannon divergence on sampled rows
+//   output   linear CKA of the heads' outputs z on sampled tokens
+//   content  principal angles between what W_V reads, and what W_O writes
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "headwise/base/progress.h"
+#include "headwise/context.h"
+#include "headwise/heads/similarity/cluster.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/runtime/windows.h"
+#include "headwise/tensor/matrix.h"
+
+namespace headwise {
+
+struct SimilarityOptions {
+  int64_t rows = 128;       // queries whose divergence is computed
+  int64_t samples = 256;    // tokens whose outputs are compared
+  int64_t min_visible = 8;  // rows that see fewer keys are left out
+  double twin = 0.05;       // divergence below which heads are twins
+  double cut = 0.3;         // groups: mean Hellinger distance at most this
+  ProgressCallback progress = {};
+  std::stop_token stop = {};
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("rows", self.rows, "queries sampled for the exact divergence");
+    visit("samples", self.samples, "tokens sampled for comparing outputs");
+    visit("min_visible", self.min_visible,
+          "leave out queries that see fewer keys");
+    visit("twin", self.twin, "heads with a divergence below this are twins");
+    visit("cut", self.cut,
+          "heads are grouped up to this mean distance (Hellinger, 0 to 1)");
+  }
+};
+
+// Two heads that look alike.
+struct HeadPair {
+  size_t a = 0, b = 0;  // a < b, indices into heads
+  double bhattacharyya = 0, jsd = 0, cka = 0, ov_read = 0, ov_write = 0;
+};
+
+// Matrices are [heads, heads]; NaN where two heads cannot be compared: of
+// different kinds or masks, or (output, content) of a head that gives nothing.
+struct Similarity {
+  std::vector<HeadRef> heads;
+  int64_t tokens = 0;        // of text that were run
+  int64_t rows = 0;          // that bhattacharyya is a mean of
+  int64_t sampled_rows = 0;  // that jsd is a mean of
+  int64_t samples = 0;       // tokens of cka
+  Matrix bhattacharyya;
+  Matrix jsd;  // nats, 0 to ln 2
+  Matrix cka;
+  // Mean squared cosine of the principal angles; by chance head_dim / width.
+  Matrix ov_read;
+  Matrix ov_write;
+  Clustering clusters;  // by Hellinger distance √(1 − Bhattacharyya)
+  Matrix map;           // [heads, 2], of the same distances
+  std::vector<HeadPair> closest;  // least divergence first, at most 50
+  std::vector<HeadPair> twins;    // every pair below options.twin
+};
+
+// Throws Error(kInvalidArgument) for windows in which no row counts, and
+// Error(kCancelled) when stopped.
+Similarity CompareHeads(Context& context, const Model& model,
+                        std::span<const TokenWindow> windows,
+                        const SimilarityOptions& options = {});
+
+// "headwise.similarity/1". Matrices rounded to 4 digits, null for NaN.
+nlohmann::ordered_json ToJson(const Similarity& similarity);
+
+}  // namespace headwise

@@ -1,0 +1,62 @@
+// The comparison for machines. Door: similarity.h.
+#include <cmath>
+
+#include "headwise/heads/similarity/similarity.h"
+
+namespace headwise {
+namespace {
+
+nlohmann::ordered_json Number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::round(value * 1e4) / 1e4;
+}
+
+nlohmann::ordered_json Rows(const Matrix& a) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (int64_t r = 0; r < a.rows; ++r) {
+    nlohmann::ordered_json row = nlohmann::ordered_json::array();
+    for (int64_t c = 0; c < a.columns; ++c) row.push_back(Number(a(r, c)));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+nlohmann::ordered_json Pairs(const Similarity& s,
+                             const std::vector<HeadPair>& pairs) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const HeadPair& pair : pairs) {
+    list.push_back({{"a", ToString(s.heads[pair.a])},
+                    {"b", ToString(s.heads[pair.b])},
+                    {"bhattacharyya", Number(pair.bhattacharyya)},
+                    {"jsd", Number(pair.jsd)},
+                    {"cka", Number(pair.cka)},
+                    {"ov_read", Number(pair.ov_read)},
+                    {"ov_write", Number(pair.ov_write)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+nlohmann::ordered_json ToJson(const Similarity& s) {
+  nlohmann::ordered_json heads = nlohmann::ordered_json::array();
+  for (const HeadRef& head : s.heads) heads.push_back(ToString(head));
+  return {{"format", "headwise.similarity/1"},
+          {"tokens", s.tokens},
+          {"rows", s.rows},
+          {"sampled_rows", s.sampled_rows},
+          {"samples", s.samples},
+          {"heads", std::move(heads)},
+          {"groups", s.clusters.group},
+          {"order", s.clusters.order},
+          {"map", Rows(s.map)},
+          {"twins", Pairs(s, s.twins)},
+          {"closest", Pairs(s, s.closest)},
+          {"bhattacharyya", Rows(s.bhattacharyya)},
+          {"jsd", Rows(s.jsd)},
+          {"cka", Rows(s.cka)},
+          {"ov_read", Rows(s.ov_read)},
+          {"ov_write", Rows(s.ov_write)}};
+}
+
+}  // namespace headwise

@@ -1,0 +1,188 @@
+#include "headwise/heads/similarity/similarity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <numbers>
+
+#include "headwise/base/distribution.h"
+#include "headwise/base/mapped_file.h"
+#include "headwise/error.h"
+#include "headwise/heads/similarity/content.h"
+#include "headwise/heads/similarity/output.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/model/planted.h"
+#include "headwise/runtime/activations.h"
+
+namespace headwise {
+namespace {
+
+std::filesystem::path Source() { return HEADWISE_SOURCE; }
+
+std::vector<TokenWindow> PlantedWindows(const Model& model, int64_t context) {
+  const std::filesystem::path folder = Source() / "assets" / "planted";
+  const auto tokenizer = Tokenizer::Load(folder);
+  const WindowCutter cutter(*tokenizer, model.config(), {.context = context});
+  Document document;
+  document.text = MappedFile(folder / "vocabulary.txt").text();
+  return cutter.Cut(document);
+}
+
+TEST(LinearCka, EqualsAHandComputation) {
+  // Centred: a = (−1, 0, 1), b = (−1, 1, 0) twice over: K_a·K_b = ⟨a, b⟩².
+  Tensor a(DType::kF32, {3, 1}), b(DType::kF32, {3, 2}), c(DType::kF32, {3, 1});
+  for (int i = 0; i < 3; ++i) {
+    a.As<float>()[i] = std::vector<float>{4, 5, 6}[i];
+    b.As<float>()[2 * i] = std::vector<float>{0, 2, 1}[i];
+    b.As<float>()[2 * i + 1] = std::vector<float>{5, 11, 8}[i];
+    c.As<float>()[i] = 3;
+  }
+  std::vector<Tensor> outputs;
+  outputs.push_back(std::move(a));
+  outputs.push_back(std::move(b));
+  outputs.push_back(std::move(c));
+  Context context;
+  const Matrix cka = LinearCka(context, outputs);
+  EXPECT_NEAR(cka(0, 0), 1, 1e-6);
+  EXPECT_NEAR(cka(1, 1), 1, 1e-6);
+  EXPECT_NEAR(cka(0, 1), .25, 1e-6);   // (1 / √2√2)²
+  EXPECT_TRUE(std::isnan(cka(0, 2)));  // a constant
+}
+
+TEST(PrincipalAngles, OfPlanesInSpace) {
+  // The plane of x and y beside one turned by 30° about x.
+  const double c = std::cos(std::numbers::pi / 6), s = .5;
+  Matrix flat(3, 3), turned(2, 3);
+  flat.values = {2, 0, 0, 1, 1, 0, 3, 1, 0};  // rank 2
+  turned.values = {1, 0, 0, 0, c, s};
+  const Matrix basis = RowBasis(flat);
+  ASSERT_EQ(basis.rows, 2);
+  const std::vector<double> angles = PrincipalAngles(basis, turned);
+  ASSERT_EQ(angles.size(), 2u);
+  EXPECT_NEAR(angles[0], 0, 1e-7);
+  EXPECT_NEAR(angles[1], std::numbers::pi / 6, 1e-7);
+  Context context;
+  const std::vector<Matrix> spaces = {basis, turned, RowBasis(Matrix(2, 3))};
+  const Matrix mean = MeanSquaredCosines(context, spaces);
+  EXPECT_NEAR(mean(0, 1), (1 + c * c) / 2, 1e-6);
+  EXPECT_NEAR(mean(1, 1), 1, 1e-6);
+  EXPECT_TRUE(std::isnan(mean(0, 2)));
+}
+
+class PlantedSimilarity : public ::testing::Test {
+ protected:
+  Context context_;
+  std::unique_ptr<Model> model_ = OpenModel(Source() / "assets" / "planted");
+};
+
+TEST_F(PlantedSimilarity, EqualsDenseMaps) {
+  const auto windows = PlantedWindows(*model_, 96);
+  const std::span<const TokenWindow> two = std::span(windows).first(2);
+  SimilarityOptions options;
+  options.rows = 1000;  // all
+  const Similarity found = CompareHeads(context_, *model_, two, options);
+  const auto heads = static_cast<int64_t>(found.heads.size());
+  Matrix bhattacharyya(heads, heads), jsd(heads, heads);
+  double rows = 0;
+  for (const TokenWindow& window : two) {
+    const std::vector<int64_t> lengths = {window.source.size()};
+    const int64_t n = lengths[0];
+    const auto maps = RecordActivations(
+        context_, *model_, {.ids = window.source.ids, .lengths = lengths},
+        {"*.probs"});
+    auto row = [&](int64_t head, int64_t query) {
+      const Tensor& map =
+          maps.at("layer." + std::to_string(head / 8) + ".attention.probs");
+      const float* p = map.As<float>() + ((head % 8) * n + query) * n;
+      return std::vector<double>(p, p + n);
+    };
+    for (int64_t i = 7; i < n; ++i) {
+      for (int64_t a = 0; a < heads; ++a) {
+        for (int64_t b = 0; b < heads; ++b) {
+          const std::vector<double> p = row(a, i), q = row(b, i);
+          for (int64_t j = 0; j < n; ++j) {
+            bhattacharyya(a, b) += std::sqrt(p[j] * q[j]);
+          }
+          jsd(a, b) += JensenShannon(p, q);
+        }
+      }
+      rows += 1;
+    }
+  }
+  EXPECT_EQ(found.rows, rows);
+  EXPECT_EQ(found.sampled_rows, rows);
+  for (double& value : bhattacharyya.values) value /= rows;
+  for (double& value : jsd.values) value /= rows;
+  EXPECT_LE(MaxDifference(found.bhattacharyya, bhattacharyya), 1e-5);
+  EXPECT_LE(MaxDifference(found.jsd, jsd), 1e-5);
+  for (size_t i = 0; i < jsd.values.size(); ++i) {
+    const double below = 1 - bhattacharyya.values[i];
+    EXPECT_LE(std::log(2) * below, jsd.values[i] + 1e-5);
+    EXPECT_LE(jsd.values[i], below + 1e-5);
+  }
+}
+
+TEST_F(PlantedSimilarity, FindsTheTwin) {
+  const auto windows = PlantedWindows(*model_, 256);
+  const Similarity found = CompareHeads(context_, *model_, windows);
+  ASSERT_FALSE(found.twins.empty());
+  const HeadPair& twin = found.twins[0];
+  EXPECT_EQ(found.heads[twin.a],
+            (HeadRef{AttentionKind::kSelf, kPlantedTwins.layer,
+                     kPlantedTwins.first}));
+  EXPECT_EQ(found.heads[twin.b],
+            (HeadRef{AttentionKind::kSelf, kPlantedTwins.layer,
+                     kPlantedTwins.second}));
+  EXPECT_LT(twin.jsd, 1e-6);
+  EXPECT_GT(twin.bhattacharyya, 1 - 1e-5);
+  EXPECT_GT(twin.cka, 1 - 1e-5);
+  EXPECT_GT(twin.ov_write, 1 - 1e-5);
+  EXPECT_EQ(found.clusters.group[twin.a], found.clusters.group[twin.b]);
+  // The sinks look alike; the previous-token head is like none but 1.3's rest.
+  EXPECT_LT(found.jsd(3, 14), .05);
+  EXPECT_EQ(found.clusters.group[3], found.clusters.group[14]);
+  EXPECT_NE(found.clusters.group[0], found.clusters.group[3]);
+  // The dead head gives nothing to compare.
+  EXPECT_TRUE(std::isnan(found.cka(4, 0)));
+  EXPECT_TRUE(std::isnan(found.ov_write(4, 0)));
+}
+
+TEST_F(PlantedSimilarity, WantsRowsThatCount) {
+  const std::vector<TokenWindow> windows = {WindowOfIds({0, 300, 301, 302}, 1)};
+  EXPECT_THROW(CompareHeads(context_, *model_, windows), Error);
+}
+
+TEST_F(PlantedSimilarity, Stops) {
+  std::stop_source stop;
+  stop.request_stop();
+  SimilarityOptions options;
+  options.stop = stop.get_token();
+  const std::vector<TokenWindow> windows = PlantedWindows(*model_, 64);
+  EXPECT_THROW(CompareHeads(context_, *model_, windows, options), Error);
+}
+
+TEST(EncoderDecoderSimilarity, ComparesHeadsOfOneKind) {
+  const auto model = OpenModel(Source() / "tests/conformance/goldens/marian");
+  TokenWindow window = WindowOfIds({5, 6, 7, 8, 9, 10, 11, 12, 13, 14});
+  window.target = WindowOfIds({3, 20, 21, 22, 23, 24, 25, 26, 27}).source;
+  Context context;
+  const Similarity found = CompareHeads(context, *model, {&window, 1});
+  for (size_t a = 0; a < found.heads.size(); ++a) {
+    for (size_t b = 0; b < found.heads.size(); ++b) {
+      const bool same = found.heads[a].kind == found.heads[b].kind;
+      const auto i = static_cast<int64_t>(a), j = static_cast<int64_t>(b);
+      EXPECT_EQ(std::isnan(found.jsd(i, j)), !same);
+      EXPECT_EQ(std::isnan(found.cka(i, j)), !same);
+      EXPECT_EQ(std::isnan(found.ov_read(i, j)), !same);
+      if (!same) {
+        EXPECT_NE(found.clusters.group[a], found.clusters.group[b]);
+      }
+    }
+  }
+  EXPECT_TRUE(ToJson(found)["jsd"][0].back().is_null());
+}
+
+}  // namespace
+}  // namespace headwise
