@@ -1,4 +1,4 @@
-// Running a transformer. Door: model.h.
+// Running a transformer, forward and backward. Door: model.h.
 #include "headwise/model/model.h"
 
 #include <algorithm>
@@ -7,8 +7,10 @@
 
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
+#include "headwise/nn/projection.h"
 #include "headwise/ops/activation/activation.h"
 #include "headwise/ops/embedding/embedding.h"
+#include "headwise/ops/loss/loss.h"
 
 namespace headwise {
 namespace {
@@ -16,6 +18,9 @@ namespace {
 void Tap(RunHooks* hooks, const std::string& name, const TensorView& x) {
   if (hooks != nullptr && hooks->Wants(name)) hooks->Take(name, x);
 }
+
+// Where the decoder's dropout streams begin, above any encoder's.
+constexpr uint64_t kDecoderStreams = uint64_t{1} << 19;
 
 // The rows of the position table that a batch reads.
 std::vector<int32_t> PositionRows(const Embeddings& embeddings,
@@ -76,12 +81,61 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
     const std::vector<int32_t> types(input.ids.size(), 0);
     EmbeddingForward(context, e.types.value, types, x, EmbeddingWrite::kAdd);
   }
-  if (e.norm) e.norm.Forward(context, x, x);
+  StackSaved* saved = input.saved;
+  if (e.norm) {
+    if (saved != nullptr) saved->embedded = KeepCopy(context, x);
+    e.norm.Forward(context, x, x,
+                   saved != nullptr ? &saved->embedding_norm : nullptr);
+  }
+  if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
+    Dropout(context, mask, count, x.As<float>(), x.As<float>());
+  }
   Tap(input.hooks, stack.prefix + "embedding", x);
 }
 
-void Model::RunLayer(Context& context, const Stack& stack, int64_t layer,
-                     const StackInput& input, TensorView x) const {
+// The backward of Embed: dx [T, d] by its result, which is overwritten.
+void Model::EmbedBackward(Context& context, const Stack& stack,
+                          const StackInput& input, TensorView dx) const {
+  const Embeddings& e = stack.embeddings;
+  const int64_t rows = dx.shape[0], width = dx.shape[1];
+  float* d = dx.As<float>();
+  if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
+    Dropout(context, mask, rows * width, d, d);
+  }
+  if (e.norm) {
+    e.norm.Backward(context,
+                    View(input.saved->embedded.As<float>(), {rows, width}),
+                    input.saved->embedding_norm, dx, dx);
+  }
+  if (e.positions.trainable()) {
+    EmbeddingBackward(context, dx,
+                      PositionRows(e, *input.batch, e.positions.value.shape[0]),
+                      e.positions.gradient);
+  }
+  if (e.types.trainable()) {
+    const std::vector<int32_t> types(input.ids.size(), 0);
+    EmbeddingBackward(context, dx, types, e.types.gradient);
+  }
+  if (!e.tokens.trainable()) return;
+  // Padding stands for nothing: its row does not learn from what it was fed.
+  for (int64_t t = 0; t < rows; ++t) {
+    const float scale = input.ids[t] == parts_.config.pad ? 0 : e.scale;
+    if (scale == 1) continue;
+    for (int64_t i = 0; i < width; ++i) d[t * width + i] *= scale;
+  }
+  EmbeddingBackward(context, dx, input.ids, e.tokens.gradient);
+}
+
+// Streams of a step: 4 a layer, the encoder's first, then the decoder's.
+DropoutMask Model::EmbeddingDropout(const Stack& stack,
+                                    const StackInput& input) const {
+  DropoutMask mask = input.dropout;
+  mask.stream += (&stack == decoder() ? kDecoderStreams : 0) + 3;
+  return mask;
+}
+
+BlockInput Model::LayerInput(const Stack& stack, int64_t layer,
+                             const StackInput& input) const {
   BlockInput block;
   block.batch = input.batch;
   block.memory = input.memory;
@@ -91,54 +145,179 @@ void Model::RunLayer(Context& context, const Stack& stack, int64_t layer,
     block.cross_cache = &input.caches.cross[layer];
   }
   block.hooks = input.hooks;
-  stack.blocks[layer].Forward(context, block, x);
+  block.dropout = input.dropout;
+  block.dropout.stream += (&stack == decoder() ? kDecoderStreams : 0) +
+                          4 * static_cast<uint64_t>(layer);
+  if (input.saved != nullptr) block.saved = &input.saved->blocks[layer];
+  return block;
+}
+
+void Model::RunLayer(Context& context, const Stack& stack, int64_t layer,
+                     const StackInput& input, TensorView x) const {
+  stack.blocks[layer].Forward(context, LayerInput(stack, layer, input), x);
 }
 
 void Model::Finish(Context& context, const Stack& stack, RunHooks* hooks,
-                   TensorView x) const {
-  if (stack.final_norm) stack.final_norm.Forward(context, x, x);
+                   TensorView x, StackSaved* saved) const {
+  if (stack.final_norm) {
+    if (saved != nullptr) saved->last = KeepCopy(context, x);
+    stack.final_norm.Forward(context, x, x,
+                             saved != nullptr ? &saved->final_norm : nullptr);
+  }
   Tap(hooks, stack.prefix + "final", x);
 }
 
 void Model::Run(Context& context, const Stack& stack, const StackInput& input,
                 TensorView x) const {
+  if (input.saved != nullptr) input.saved->blocks.resize(stack.blocks.size());
   Embed(context, stack, input, x);
   for (size_t layer = 0; layer < stack.blocks.size(); ++layer) {
     RunLayer(context, stack, static_cast<int64_t>(layer), input, x);
   }
-  Finish(context, stack, input.hooks, x);
+  Finish(context, stack, input.hooks, x, input.saved);
+}
+
+void Model::Backward(Context& context, const Stack& stack,
+                     const StackInput& input, TensorView dx,
+                     TensorView dmemory) const {
+  if (stack.final_norm) {
+    stack.final_norm.Backward(
+        context,
+        View(input.saved->last.As<float>(), {dx.shape[0], dx.shape[1]}),
+        input.saved->final_norm, dx, dx);
+  }
+  for (int64_t layer = static_cast<int64_t>(stack.blocks.size()) - 1;
+       layer >= 0; --layer) {
+    stack.blocks[layer].Backward(context, LayerInput(stack, layer, input), dx,
+                                 dmemory);
+  }
+  EmbedBackward(context, stack, input, dx);
+}
+
+// The head's intermediate results on some rows, [rows, transform.out()] each;
+// unused where the head is one product.
+struct Model::HeadRun {
+  Scratch dense;      // before the activation
+  Scratch activated;  // before the norm
+  Scratch normed;     // what the vocabulary is multiplied with
+  NormSaved norm;
+};
+
+void Model::RequireHead() const {
+  if (has_head()) return;
+  throw Error(ErrorCode::kUnsupported,
+              {parts_.config.model_type, "a model with a vocabulary head",
+               "an encoder without one",
+               "its last hidden states can be read "
+               "as the activation \"final\""});
+}
+
+void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
+                    HeadRun& run) const {
+  const VocabularyHead& head = parts_.head;
+  const int64_t rows = x.shape[0];
+  if (head.transform) {
+    const int64_t width = head.transform.out(), count = rows * width;
+    for (Scratch* part : {&run.dense, &run.activated, &run.normed}) {
+      *part = context.workspace().TakeArray<float>(count);
+    }
+    head.transform.Forward(context, x,
+                           View(run.dense.As<float>(), {rows, width}));
+    ActivationForward(context, {head.activation, count, run.dense.As<float>(),
+                                nullptr, run.activated.As<float>()});
+    const TensorView normed = View(run.normed.As<float>(), {rows, width});
+    head.norm.Forward(context, View(run.activated.As<float>(), {rows, width}),
+                      normed, &run.norm);
+    x = normed;
+  }
+  head.vocabulary.Forward(context, x, logits);
+  if (!head.bias) return;
+  const int64_t classes = logits.shape[1];
+  const float* bias = head.bias.trainable() ? head.bias.value.As<float>()
+                                            : head_bias_.As<float>();
+  for (int64_t row = 0; row < rows; ++row) {
+    float* z = logits.As<float>() + row * logits.stride[0];
+    for (int64_t c = 0; c < classes; ++c) z[c] += bias[c];
+  }
+}
+
+// dx [rows, d] is overwritten.
+void Model::RunHeadBackward(Context& context, ConstTensorView x,
+                            ConstTensorView dlogits, const HeadRun& run,
+                            TensorView dx) const {
+  const VocabularyHead& head = parts_.head;
+  if (head.bias.trainable()) {
+    AddColumnSums(context, dlogits, head.bias.gradient.As<float>());
+  }
+  if (!head.transform) {
+    return head.vocabulary.Backward(context, x, dlogits, dx);
+  }
+  const int64_t rows = x.shape[0], width = head.transform.out();
+  const Scratch memory = context.workspace().TakeArray<float>(rows * width);
+  const TensorView d = View(memory.As<float>(), {rows, width});
+  head.vocabulary.Backward(context, View(run.normed.As<float>(), {rows, width}),
+                           dlogits, d);
+  head.norm.Backward(context, View(run.activated.As<float>(), {rows, width}),
+                     run.norm, d, d);
+  ActivationBackward(
+      context, {head.activation, rows * width, run.dense.As<float>()},
+      {.dy = memory.As<float>(), .dx = memory.As<float>(), .dup = nullptr});
+  head.transform.Backward(context, x, d, dx);
 }
 
 void Model::Logits(Context& context, ConstTensorView x,
                    TensorView logits) const {
-  const VocabularyHead& head = parts_.head;
-  if (!has_head()) {
-    throw Error(ErrorCode::kUnsupported,
-                {parts_.config.model_type, "a model with a vocabulary head",
-                 "an encoder without one",
-                 "its last hidden states can be read "
-                 "as the activation \"final\""});
+  RequireHead();
+  HeadRun run;
+  RunHead(context, x, logits, run);
+}
+
+double Model::HeadLoss(Context& context, ConstTensorView x,
+                       const HeadTargets& targets, TensorView dx) const {
+  RequireHead();
+  const int64_t width = x.shape[1], classes = parts_.head.vocabulary.out();
+  std::vector<int64_t> chosen;
+  for (size_t t = 0; t < targets.targets.size(); ++t) {
+    if (targets.targets[t] != kIgnoreTarget) {
+      chosen.push_back(static_cast<int64_t>(t));
+    }
   }
-  const int64_t rows = x.shape[0];
-  Scratch memory;
-  if (head.transform) {
-    const int64_t width = head.transform.out();
-    memory = context.workspace().TakeArray<float>(rows * width);
-    float* data = memory.As<float>();
-    const TensorView y = View(data, {rows, width});
-    head.transform.Forward(context, x, y);
-    ActivationForward(context,
-                      {head.activation, rows * width, data, nullptr, data});
-    head.norm.Forward(context, y, y);
-    x = y;
+  if (dx) std::fill_n(dx.As<float>(), dx.shape[0] * width, 0.0f);
+  Scratch memory =
+      context.workspace().TakeArray<float>(kHeadRows * (2 * width + classes));
+  float* rows_in = memory.As<float>();
+  float* rows_out = rows_in + kHeadRows * width;
+  float* logits = rows_out + kHeadRows * width;
+  double total = 0;
+  for (size_t begin = 0; begin < chosen.size(); begin += kHeadRows) {
+    const int64_t rows = std::min<int64_t>(
+        kHeadRows, static_cast<int64_t>(chosen.size() - begin));
+    std::vector<int32_t> wanted(rows);
+    std::vector<float> losses(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      wanted[r] = targets.targets[chosen[begin + r]];
+      std::copy_n(x.As<float>() + chosen[begin + r] * width, width,
+                  rows_in + r * width);
+    }
+    const TensorView z = View(logits, {rows, classes});
+    HeadRun run;
+    RunHead(context, View(rows_in, {rows, width}), z, run);
+    CrossEntropy(context, {rows, classes, targets.smoothing},
+                 {.logits = logits,
+                  .targets = wanted.data(),
+                  .losses = losses.data(),
+                  .dlogits = dx ? logits : nullptr,
+                  .scale = targets.scale});
+    for (const float loss : losses) total += loss;
+    if (!dx) continue;
+    RunHeadBackward(context, View(rows_in, {rows, width}), z, run,
+                    View(rows_out, {rows, width}));
+    for (int64_t r = 0; r < rows; ++r) {
+      std::copy_n(rows_out + r * width, width,
+                  dx.As<float>() + chosen[begin + r] * width);
+    }
   }
-  head.vocabulary.Forward(context, x, logits);
-  if (head_bias_.size() == 0) return;
-  const int64_t classes = logits.shape[1];
-  for (int64_t row = 0; row < rows; ++row) {
-    float* z = logits.As<float>() + row * logits.stride[0];
-    for (int64_t c = 0; c < classes; ++c) z[c] += head_bias_.As<float>()[c];
-  }
+  return total;
 }
 
 }  // namespace headwise

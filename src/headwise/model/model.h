@@ -46,6 +46,23 @@ struct VocabularyHead {
   Parameter bias;     // [vocabulary] or [1, vocabulary]; may be absent
 };
 
+// What a backward needs of a stack's forward.
+struct StackSaved {
+  Scratch embedded;  // [T, d] before the embeddings' norm
+  NormSaved embedding_norm;
+  std::vector<BlockSaved> blocks;
+  Scratch last;  // [T, d] before the final norm
+  NormSaved final_norm;
+};
+
+// What the rows of a stack's output are to predict.
+struct HeadTargets {
+  std::span<const int32_t> targets;  // one a row; kIgnoreTarget: nothing
+  float smoothing = 0;
+  // Gradients are of scale · Σ losses.
+  float scale = 1;
+};
+
 // Caches of one run, one a layer; null where there is none.
 struct StackCaches {
   std::span<const CacheView> self;   // one a layer
@@ -59,9 +76,14 @@ struct StackInput {
   const SequenceBatch* memory_batch = nullptr;
   StackCaches caches;
   RunHooks* hooks = nullptr;
+  // Training: dropout, its streams counted from this one (a step has 2^20),
+  // and what is kept for Backward.
+  DropoutMask dropout = {};
+  StackSaved* saved = nullptr;
 };
 
-// Immutable once built; runs may come from several threads, each with its own
+// Immutable once built (but for trainable parameters, whose owner changes
+// them between runs); runs may come from several threads, each with its own
 // Context.
 class Model {
  public:
@@ -94,16 +116,45 @@ class Model {
   void RunLayer(Context& context, const Stack& stack, int64_t layer,
                 const StackInput& input, TensorView x) const;
   void Finish(Context& context, const Stack& stack, RunHooks* hooks,
-              TensorView x) const;
+              TensorView x, StackSaved* saved = nullptr) const;
 
   // logits [rows, vocabulary] of x [rows, d] as Run left it. Throws
   // Error(kUnsupported) for a model without a head.
   void Logits(Context& context, ConstTensorView x, TensorView logits) const;
 
+  // Backwards through what Run did, input being the same with what it saved:
+  // dx [T, d] by the output is overwritten; gradients of trainable parameters
+  // are added to; decoders add to dmemory [S, d].
+  void Backward(Context& context, const Stack& stack, const StackInput& input,
+                TensorView dx, TensorView dmemory = {}) const;
+
+  // Σ cross-entropy (nats) of what x [rows, d], as Run left it, predicts. With
+  // dx [rows, d], which is overwritten, also the head's backward. Never holds
+  // the logits of more than kHeadRows rows. Throws as Logits does.
+  double HeadLoss(Context& context, ConstTensorView x,
+                  const HeadTargets& targets, TensorView dx = {}) const;
+
  private:
+  struct HeadRun;
+  DropoutMask EmbeddingDropout(const Stack& stack,
+                               const StackInput& input) const;
+  BlockInput LayerInput(const Stack& stack, int64_t layer,
+                        const StackInput& input) const;
+  void EmbedBackward(Context& context, const Stack& stack,
+                     const StackInput& input, TensorView dx) const;
+  void RequireHead() const;
+  void RunHead(Context& context, ConstTensorView x, TensorView logits,
+               HeadRun& run) const;
+  void RunHeadBackward(Context& context, ConstTensorView x,
+                       ConstTensorView dlogits, const HeadRun& run,
+                       TensorView dx) const;
+
   Parts parts_;
   Tensor head_bias_;
 };
+
+// Rows whose logits are held at a time while training.
+inline constexpr int64_t kHeadRows = 512;
 
 // [count, width]: sines in the first half of each row, cosines in the second,
 // of position first + row.

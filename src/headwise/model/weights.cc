@@ -8,7 +8,12 @@ namespace headwise {
 
 Parameter WeightSource::Maybe(const std::string& name,
                               std::initializer_list<int64_t> shape) const {
-  const ConstTensorView view = Find(name);
+  return Check(name, Provide(name, shape, Need::kOptional), shape);
+}
+
+Parameter WeightSource::Check(const std::string& name,
+                              const ConstTensorView& view,
+                              std::initializer_list<int64_t> shape) const {
   if (!view) return {name, {}};
   bool fits = view.rank == static_cast<int>(shape.size());
   std::string wanted;
@@ -32,12 +37,13 @@ Parameter WeightSource::Maybe(const std::string& name,
                 {Describe(), "\"" + name + "\" to be f32, bf16 or f16",
                  ToString(view), ""});
   }
-  return {name, view};
+  return {name, view, Gradient(name)};
 }
 
 Parameter WeightSource::Get(const std::string& name,
                             std::initializer_list<int64_t> shape) const {
-  Parameter parameter = Maybe(name, shape);
+  Parameter parameter =
+      Check(name, Provide(name, shape, Need::kRequired), shape);
   if (parameter) return parameter;
   const std::vector<std::string> names = Names();
   throw Error(

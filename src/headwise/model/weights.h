@@ -2,13 +2,17 @@
 // errors that name what was expected and what was found.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "headwise/nn/parameter.h"
 
 namespace headwise {
+
+enum class Need : uint8_t { kRequired, kOptional };
 
 class WeightSource {
  public:
@@ -19,6 +23,17 @@ class WeightSource {
   // A null view where there is no such tensor.
   virtual ConstTensorView Find(const std::string& name) const = 0;
   virtual std::vector<std::string> Names() const = 0;
+  // Where the gradient of a tensor is added up; null: it is not trained.
+  virtual TensorView Gradient(const std::string& /*name*/) const { return {}; }
+
+  // Find, for a tensor that ought to have this shape (kAny: not known) and
+  // that the model needs or could do without. A source of new weights makes
+  // the tensor here.
+  virtual ConstTensorView Provide(const std::string& name,
+                                  std::span<const int64_t> /*shape*/,
+                                  Need /*need*/) const {
+    return Find(name);
+  }
 
   // The tensor, of exactly this shape; kAny matches every size. Throws
   // Error(kNotFound) with the nearest name, Error(kCorrupt) with both shapes.
@@ -27,6 +42,10 @@ class WeightSource {
                 std::initializer_list<int64_t> shape) const;
   // Absent: an empty Parameter.
   Parameter Maybe(const std::string& name,
+                  std::initializer_list<int64_t> shape) const;
+
+ private:
+  Parameter Check(const std::string& name, const ConstTensorView& view,
                   std::initializer_list<int64_t> shape) const;
 };
 

@@ -1,5 +1,5 @@
-// AttentionLayer: project, normalise and rotate, attend, mix. Door:
-// attention_layer.h.
+// AttentionLayer: project, normalise and rotate, attend, mix; and all of it
+// backwards. Door: attention_layer.h.
 #include "headwise/nn/attention_layer.h"
 
 #include <algorithm>
@@ -67,6 +67,20 @@ void Append(const TensorView& rows, const TensorView& cache,
       }
     }
   }
+}
+
+Scratch Copy(Context& context, const Scratch& from) {
+  if (from.data() == nullptr) return {};
+  Scratch copy = context.workspace().Take(from.bytes());
+  std::memcpy(copy.data(), from.data(), from.bytes());
+  return copy;
+}
+
+// For gradients of heads that no call writes.
+Scratch Zeros(Context& context, int64_t count) {
+  Scratch zeros = context.workspace().TakeArray<float>(count);
+  std::fill_n(zeros.As<float>(), count, 0.0f);
+  return zeros;
 }
 
 }  // namespace
@@ -173,8 +187,17 @@ AttentionLayer::Projections AttentionLayer::Project(
 void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
                             Projections& p) const {
   if (weights_.query_norm) {
-    weights_.query_norm.ForwardHeads(context, Tokens(p.q));
-    if (p.k) weights_.key_norm.ForwardHeads(context, Tokens(p.k));
+    AttentionSaved* saved = input.saved;
+    if (saved != nullptr) {
+      saved->unnormed = Copy(context, p.memory);
+      saved->memory_unnormed = Copy(context, p.cross_memory);
+    }
+    weights_.query_norm.ForwardHeads(context, Tokens(p.q),
+                                     saved ? &saved->query_norm : nullptr);
+    if (p.k) {
+      weights_.key_norm.ForwardHeads(context, Tokens(p.k),
+                                     saved ? &saved->key_norm : nullptr);
+    }
   }
   if (weights_.rope == nullptr) return;
   const int32_t* positions = input.batch->positions.data();
@@ -231,14 +254,27 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
   }
   RunHooks* hooks = input.hooks;
   Scratch lse;
-  if (hooks != nullptr) {
+  if (hooks != nullptr || input.saved != nullptr) {
     const int64_t outer = problem.packed ? 1 : problem.batch;
     lse = context.workspace().TakeArray<float>(outer * config_.heads * rows);
     args.lse = View(lse.As<float>(), {outer, config_.heads, rows});
-    hooks->BeforeAttention(site_, problem, args);
+  }
+  if (hooks != nullptr) hooks->BeforeAttention(site_, problem, args);
+  if (input.saved != nullptr && args.gates && !args.ungated) {
+    Scratch& ungated = input.saved->ungated;
+    const int64_t width = config_.heads * value_dim();
+    ungated = context.workspace().TakeArray<float>(rows * width);
+    std::fill_n(ungated.As<float>(), rows * width, 0.0f);
+    args.ungated =
+        HeadsOf(ungated.As<float>(), rows, width, config_.heads, value_dim());
   }
   AttentionForward(context, problem, args);
   if (hooks != nullptr) hooks->AfterAttention(site_, problem, args);
+  if (input.saved == nullptr) return;
+  input.saved->problem = problem;
+  input.saved->args = args;
+  input.saved->args.observation = nullptr;
+  input.saved->lse = std::move(lse);
 }
 
 void AttentionLayer::Forward(Context& context, const AttentionInput& input,
@@ -264,6 +300,79 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   take(".head_output", heads);
   weights_.output.Forward(context, View(memory.As<float>(), {rows, width}), y,
                           store);
+  if (input.saved == nullptr) return;
+  input.saved->projected = std::move(p.memory);
+  input.saved->memory_projected = std::move(p.cross_memory);
+  input.saved->heads = std::move(memory);
+}
+
+// Undoes what Rotate did: gradients of q and k become those of the projection.
+void AttentionLayer::ReturnToProjections(Context& context,
+                                         const AttentionInput& input,
+                                         const AttentionSaved& saved,
+                                         TensorView dq, TensorView dk) const {
+  if (weights_.rope != nullptr) {
+    const int32_t* positions = input.batch->positions.data();
+    for (const TensorView& gradient : {dq, dk}) {
+      Rope(context, *weights_.rope, positions, Tokens(gradient),
+           RopeDirection::kBackward);
+    }
+  }
+  if (!weights_.query_norm) return;
+  TensorView q = dq, k = dk;
+  q.data = saved.unnormed.As<float>();
+  k.data = cross()
+               ? saved.memory_unnormed.As<float>()
+               : saved.unnormed.As<float>() + config_.heads * config_.head_dim;
+  weights_.query_norm.BackwardHeads(context, Tokens(q), saved.query_norm,
+                                    Tokens(dq));
+  weights_.key_norm.BackwardHeads(context, Tokens(k), saved.key_norm,
+                                  Tokens(dk));
+}
+
+void AttentionLayer::Backward(Context& context, const AttentionInput& input,
+                              const AttentionSaved& saved, ConstTensorView dy,
+                              TensorView dx, TensorView dmemory) const {
+  const int64_t rows = input.x.shape[0];
+  const int64_t heads = config_.heads, groups = config_.kv_heads;
+  const int64_t dim = config_.head_dim, keys = groups * dim;
+  const int64_t width = heads * value_dim();
+  const Scratch dheads_memory =
+      context.workspace().TakeArray<float>(rows * width);
+  const TensorView dheads = View(dheads_memory.As<float>(), {rows, width});
+  weights_.output.Backward(
+      context, View(saved.heads.As<float>(), {rows, width}), dy, dheads);
+
+  // The gradient of each projection lies as the projection did.
+  const Linear& first = cross() ? weights_.q : weights_.qkv;
+  const int64_t sources = cross() ? input.memory.shape[0] : rows;
+  const int64_t source_width = cross() ? weights_.kv.out() : first.out();
+  const Scratch first_memory = Zeros(context, rows * first.out());
+  const Scratch source_memory =
+      cross() ? Zeros(context, sources * source_width) : Scratch();
+  float* dfirst = first_memory.As<float>();
+  float* dkeys = cross() ? source_memory.As<float>() : dfirst + heads * dim;
+  AttentionGrads grads;
+  grads.dout =
+      HeadsOf(dheads_memory.As<float>(), rows, width, heads, value_dim());
+  grads.dq = HeadsOf(dfirst, rows, first.out(), heads, dim);
+  grads.dk = HeadsOf(dkeys, sources, source_width, groups, dim);
+  grads.dv = HeadsOf(dkeys + keys, sources, source_width, groups, value_dim());
+  RunHooks* hooks = input.hooks;
+  if (hooks != nullptr) {
+    hooks->BeforeAttentionBackward(site_, saved.problem, saved.args, grads);
+  }
+  AttentionBackward(context, saved.problem, saved.args, grads);
+  if (hooks != nullptr) {
+    hooks->AfterAttentionBackward(site_, saved.problem, saved.args, grads);
+  }
+  ReturnToProjections(context, input, saved, grads.dq, grads.dk);
+  first.Backward(context, input.x, View(dfirst, {rows, first.out()}), dx);
+  if (cross()) {
+    weights_.kv.Backward(context, input.memory,
+                         View(dkeys, {sources, source_width}), dmemory,
+                         Store::kAccumulate);
+  }
 }
 
 }  // namespace headwise

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "headwise/attention.h"
+#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/nn/linear.h"
@@ -58,6 +59,22 @@ struct AttentionWeights {
   std::shared_ptr<const std::vector<float>> rope;
 };
 
+// What a backward needs of a forward besides its input. No attention map: the
+// operator computes it again from q, k and the rows' log-sum-exp.
+struct AttentionSaved {
+  Scratch projected;         // [T, query (and key, value) columns]
+  Scratch memory_projected;  // cross: [S, key and value columns]
+  Scratch unnormed;          // both of these before the query and key norms
+  Scratch memory_unnormed;
+  NormSaved query_norm;
+  NormSaved key_norm;
+  Scratch heads;  // [T, H, E]
+  Scratch lse;
+  Scratch ungated;           // where a hook gave gates
+  AttentionProblem problem;  // as it was run
+  AttentionArgs args;
+};
+
 struct AttentionInput {
   ConstTensorView x;  // [T, d]
   const SequenceBatch* batch = nullptr;
@@ -68,6 +85,8 @@ struct AttentionInput {
   // holds all keys and values already (FillCache); `memory` is not read then.
   const CacheView* cache = nullptr;
   RunHooks* hooks = nullptr;
+  // Kept for Backward; null: nothing is. Not with a cache.
+  AttentionSaved* saved = nullptr;
 };
 
 class AttentionLayer {
@@ -88,6 +107,13 @@ class AttentionLayer {
   void Forward(Context& context, const AttentionInput& input, TensorView y,
                Store store) const;
 
+  // input and what it points to as in the forward call. dy [T, d]; dx [T, d]
+  // is overwritten; cross-attention adds to dmemory [S, d], since all layers
+  // read one memory.
+  void Backward(Context& context, const AttentionInput& input,
+                const AttentionSaved& saved, ConstTensorView dy, TensorView dx,
+                TensorView dmemory) const;
+
   // Cross-attention: keys and values of memory [B·S, d] into the cache.
   void FillCache(Context& context, ConstTensorView memory,
                  const CacheView& cache) const;
@@ -101,6 +127,9 @@ class AttentionLayer {
               Projections& p) const;
   void Attend(Context& context, const AttentionInput& input, Projections& p,
               TensorView heads) const;
+  void ReturnToProjections(Context& context, const AttentionInput& input,
+                           const AttentionSaved& saved, TensorView dq,
+                           TensorView dk) const;
 
   AttentionLayerConfig config_;
   AttentionWeights weights_;

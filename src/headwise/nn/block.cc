@@ -1,42 +1,134 @@
-// Block: residual steps around attention and feed-forward. Door: block.h.
+// Block: residual steps around attention and feed-forward, forward and
+// backward. Door: block.h.
 #include "headwise/nn/block.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "headwise/backend/cpu/workspace.h"
+#include "headwise/nn/projection.h"
 
 namespace headwise {
+namespace {
+
+void Add(const TensorView& x, const float* more) {
+  float* to = x.As<float>();
+  for (int64_t i = 0; i < x.shape[0] * x.shape[1]; ++i) to[i] += more[i];
+}
+
+}  // namespace
+
+// What distinguishes the two or three residual steps of a block.
+struct Block::Step {
+  const char* name;  // of the activation that it adds
+  const Norm* norm;
+  RunHooks* hooks;
+  DropoutMask dropout;
+  ResidualSaved* saved;  // null: nothing is kept
+};
 
 Block::Block(BlockParts parts) : parts_(std::move(parts)) {}
 
+Block::Step Block::AttentionStep(const BlockInput& input) const {
+  return {".attention.output", &parts_.attention_norm, input.hooks,
+          input.dropout,
+          input.saved != nullptr ? &input.saved->attention_step : nullptr};
+}
+
+Block::Step Block::CrossStep(const BlockInput& input) const {
+  DropoutMask dropout = input.dropout;
+  dropout.stream += 1;
+  return {".cross.output", &parts_.cross_norm, input.hooks, dropout,
+          input.saved != nullptr ? &input.saved->cross_step : nullptr};
+}
+
+Block::Step Block::MlpStep(const BlockInput& input) const {
+  DropoutMask dropout = input.dropout;
+  dropout.stream += 2;
+  return {".mlp.output", &parts_.mlp_norm, input.hooks, dropout,
+          input.saved != nullptr ? &input.saved->mlp_step : nullptr};
+}
+
+AttentionInput Block::Attention(const BlockInput& input) const {
+  AttentionInput attention;
+  attention.batch = input.batch;
+  attention.cache = input.cache;
+  attention.hooks = input.hooks;
+  if (input.saved != nullptr) attention.saved = &input.saved->attention;
+  return attention;
+}
+
+AttentionInput Block::Cross(const BlockInput& input) const {
+  AttentionInput cross;
+  cross.batch = input.batch;
+  cross.memory = input.memory;
+  cross.memory_batch = input.memory_batch;
+  cross.cache = input.cross_cache;
+  cross.hooks = input.hooks;
+  if (input.saved != nullptr) cross.saved = &input.saved->cross;
+  return cross;
+}
+
 // One residual step. inner(in, y, store) writes f(in) to y or adds it.
 template <typename Inner>
-void Block::Residual(Context& context, RunHooks* hooks, const char* name,
-                     const Norm& norm, TensorView x, const Inner& inner) const {
+void Block::Residual(Context& context, const Step& step, TensorView x,
+                     const Inner& inner) const {
   const int64_t rows = x.shape[0], width = x.shape[1];
   const bool pre = parts_.place == NormPlace::kPre;
-  const std::string activation = parts_.name + name;
-  const bool wanted = hooks != nullptr && hooks->Wants(activation);
+  const std::string activation = parts_.name + step.name;
+  const bool wanted = step.hooks != nullptr && step.hooks->Wants(activation);
+  ResidualSaved* saved = step.saved;
+  NormSaved* norm_saved = saved != nullptr ? &saved->norm : nullptr;
   Scratch input_memory = context.workspace().TakeArray<float>(rows * width);
   const TensorView input = View(input_memory.As<float>(), {rows, width});
   if (pre) {
-    norm.Forward(context, x, input);
+    if (saved != nullptr) saved->stream = KeepCopy(context, x);
+    step.norm->Forward(context, x, input, norm_saved);
   } else {
     std::copy_n(x.As<float>(), rows * width, input.As<float>());
   }
-  if (wanted) {
+  if (wanted || step.dropout.rate > 0) {
     Scratch memory = context.workspace().TakeArray<float>(rows * width);
-    const TensorView output = View(memory.As<float>(), {rows, width});
-    inner(input, output, Store::kOverwrite);
-    hooks->Take(activation, output);
-    for (int64_t i = 0; i < rows * width; ++i) {
-      x.As<float>()[i] += output.As<float>()[i];
+    float* added = memory.As<float>();
+    inner(input, View(added, {rows, width}), Store::kOverwrite);
+    if (wanted) step.hooks->Take(activation, View(added, {rows, width}));
+    if (step.dropout.rate > 0) {
+      Dropout(context, step.dropout, rows * width, added, added);
     }
+    Add(x, added);
   } else {
     inner(input, x, Store::kAccumulate);
   }
-  if (!pre) norm.Forward(context, x, x);
+  if (!pre) {
+    if (saved != nullptr) saved->stream = KeepCopy(context, x);
+    step.norm->Forward(context, x, x, norm_saved);
+  }
+  if (saved != nullptr) saved->input = std::move(input_memory);
+}
+
+// inner(in, dy, din) is the backward of f; dx as Backward says.
+template <typename Inner>
+void Block::ResidualBackward(Context& context, const Step& step, TensorView dx,
+                             const Inner& inner) const {
+  const int64_t rows = dx.shape[0], width = dx.shape[1];
+  const bool pre = parts_.place == NormPlace::kPre;
+  const ResidualSaved& saved = *step.saved;
+  const ConstTensorView stream =
+      View(std::as_const(saved).stream.As<float>(), {rows, width});
+  if (!pre) step.norm->Backward(context, stream, saved.norm, dx, dx);
+  ConstTensorView dadded = dx;
+  Scratch masked;
+  if (step.dropout.rate > 0) {
+    masked = context.workspace().TakeArray<float>(rows * width);
+    Dropout(context, step.dropout, rows * width, dx.As<float>(),
+            masked.As<float>());
+    dadded = View(masked.As<float>(), {rows, width});
+  }
+  const Scratch memory = context.workspace().TakeArray<float>(rows * width);
+  const TensorView dinput = View(memory.As<float>(), {rows, width});
+  inner(View(saved.input.As<float>(), {rows, width}), dadded, dinput);
+  if (pre) step.norm->Backward(context, stream, saved.norm, dinput, dinput);
+  Add(dx, memory.As<float>());
 }
 
 void Block::Forward(Context& context, const BlockInput& input,
@@ -47,33 +139,53 @@ void Block::Forward(Context& context, const BlockInput& input,
     if (hooks != nullptr && hooks->Wants(name)) hooks->Take(name, x);
   };
   take(".input");
-  Residual(context, hooks, ".attention.output", parts_.attention_norm, x,
+  Residual(context, AttentionStep(input), x,
            [&](ConstTensorView in, TensorView y, Store store) {
-             AttentionInput attention;
+             AttentionInput attention = Attention(input);
              attention.x = in;
-             attention.batch = input.batch;
-             attention.cache = input.cache;
-             attention.hooks = hooks;
              parts_.attention.Forward(context, attention, y, store);
            });
   if (parts_.has_cross) {
-    Residual(context, hooks, ".cross.output", parts_.cross_norm, x,
+    Residual(context, CrossStep(input), x,
              [&](ConstTensorView in, TensorView y, Store store) {
-               AttentionInput cross;
+               AttentionInput cross = Cross(input);
                cross.x = in;
-               cross.batch = input.batch;
-               cross.memory = input.memory;
-               cross.memory_batch = input.memory_batch;
-               cross.cache = input.cross_cache;
-               cross.hooks = hooks;
                parts_.cross.Forward(context, cross, y, store);
              });
   }
-  Residual(context, hooks, ".mlp.output", parts_.mlp_norm, x,
+  Residual(context, MlpStep(input), x,
            [&](ConstTensorView in, TensorView y, Store store) {
-             parts_.mlp.Forward(context, in, y, store);
+             if (input.saved == nullptr) {
+               return parts_.mlp.Forward(context, in, y, store);
+             }
+             parts_.mlp.ForwardSaving(context, in, y, store, input.saved->mlp);
            });
   take(".output");
+}
+
+void Block::Backward(Context& context, const BlockInput& input, TensorView dx,
+                     TensorView dmemory) const {
+  const BlockSaved& saved = *input.saved;
+  ResidualBackward(context, MlpStep(input), dx,
+                   [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
+                     parts_.mlp.Backward(context, in, saved.mlp, dy, din);
+                   });
+  if (parts_.has_cross) {
+    ResidualBackward(
+        context, CrossStep(input), dx,
+        [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
+          AttentionInput cross = Cross(input);
+          cross.x = in;
+          parts_.cross.Backward(context, cross, saved.cross, dy, din, dmemory);
+        });
+  }
+  ResidualBackward(context, AttentionStep(input), dx,
+                   [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
+                     AttentionInput attention = Attention(input);
+                     attention.x = in;
+                     parts_.attention.Backward(context, attention,
+                                               saved.attention, dy, din, {});
+                   });
 }
 
 }  // namespace headwise

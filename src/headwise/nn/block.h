@@ -11,10 +11,28 @@
 #include "headwise/nn/attention_layer.h"
 #include "headwise/nn/mlp.h"
 #include "headwise/nn/norm.h"
+#include "headwise/ops/dropout/dropout.h"
 
 namespace headwise {
 
 enum class NormPlace : uint8_t { kPre, kPost };
+
+// What a backward needs of one residual step, both [T, d].
+struct ResidualSaved {
+  Scratch input;   // of f
+  Scratch stream;  // of the norm: x before it, or the sum after f
+  NormSaved norm;
+};
+
+// What a backward needs of a block's forward.
+struct BlockSaved {
+  ResidualSaved attention_step;
+  AttentionSaved attention;
+  ResidualSaved cross_step;
+  AttentionSaved cross;
+  ResidualSaved mlp_step;
+  MlpSaved mlp;
+};
 
 // What a call brings besides x.
 struct BlockInput {
@@ -24,6 +42,10 @@ struct BlockInput {
   const CacheView* cache = nullptr;        // of self-attention
   const CacheView* cross_cache = nullptr;  // of cross-attention
   RunHooks* hooks = nullptr;
+  // Training: dropout of what each residual step adds, its streams counted
+  // from this one, and what is kept for Backward.
+  DropoutMask dropout = {};
+  BlockSaved* saved = nullptr;
 };
 
 struct BlockParts {
@@ -47,10 +69,24 @@ class Block {
   // x [T, d] in place.
   void Forward(Context& context, const BlockInput& input, TensorView x) const;
 
+  // input as in the forward call, with what it saved. dx [T, d] in place: by
+  // the output, then by the input. Cross-attention adds to dmemory [S, d].
+  void Backward(Context& context, const BlockInput& input, TensorView dx,
+                TensorView dmemory) const;
+
  private:
+  struct Step;
   template <typename Inner>
-  void Residual(Context& context, RunHooks* hooks, const char* name,
-                const Norm& norm, TensorView x, const Inner& inner) const;
+  void Residual(Context& context, const Step& step, TensorView x,
+                const Inner& inner) const;
+  template <typename Inner>
+  void ResidualBackward(Context& context, const Step& step, TensorView dx,
+                        const Inner& inner) const;
+  Step AttentionStep(const BlockInput& input) const;
+  Step CrossStep(const BlockInput& input) const;
+  Step MlpStep(const BlockInput& input) const;
+  AttentionInput Attention(const BlockInput& input) const;
+  AttentionInput Cross(const BlockInput& input) const;
 
   BlockParts parts_;
 };

@@ -42,6 +42,18 @@ class RunHooks {
                               const AttentionProblem& problem,
                               const AttentionArgs& args) {}
 
+  // The same around the backward of an attention call: dgates, dentropy and
+  // received are the caller's to set. args as they were run forward; what
+  // gates and replacement point to must still live.
+  virtual void BeforeAttentionBackward(const AttentionSite& site,
+                                       const AttentionProblem& problem,
+                                       const AttentionArgs& args,
+                                       AttentionGrads& grads) {}
+  virtual void AfterAttentionBackward(const AttentionSite& site,
+                                      const AttentionProblem& problem,
+                                      const AttentionArgs& args,
+                                      const AttentionGrads& grads) {}
+
   virtual bool Wants(std::string_view activation) const { return false; }
   // The view is valid during the call.
   virtual void Take(std::string_view activation, ConstTensorView value) {}

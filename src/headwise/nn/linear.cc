@@ -1,4 +1,4 @@
-// Linear layers over packed products. Door: linear.h.
+// Linear layers over packed products, and their backward. Door: linear.h.
 #include "headwise/nn/linear.h"
 
 #include <algorithm>
@@ -6,8 +6,27 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/nn/projection.h"
 
 namespace headwise {
+namespace {
+
+// Columns [begin, begin + count) of a matrix.
+template <typename View>
+View Columns(View matrix, int64_t begin, int64_t count) {
+  matrix.data = matrix.template As<float>() + begin;
+  matrix.shape[1] = count;
+  return matrix;
+}
+
+// The values as f32: where they lie, or in `copy`.
+ConstTensorView AsF32(const Parameter& parameter, Tensor& copy) {
+  if (parameter.value.type == DType::kF32) return parameter.value;
+  copy = ToF32(parameter);
+  return std::as_const(copy).view();
+}
+
+}  // namespace
 
 Linear::Linear(std::vector<Part> parts, WeightLayout layout)
     : parts_(std::move(parts)),
@@ -84,25 +103,24 @@ void Linear::Pack(Context& context) const {
       PackedMatrix(context, std::as_const(weight).view(), operand);
 }
 
-// Few rows: each part is read as the checkpoint holds it.
-void Linear::ForwardFew(Context& context, ConstTensorView x, TensorView y,
-                        Store store) const {
-  const bool out_in = layout_ == WeightLayout::kOutIn;
+// Each part is read as the checkpoint, or its trainer, holds it.
+void Linear::ForwardParts(Context& context, ConstTensorView x, TensorView y,
+                          Store store) const {
   MatmulProblem problem;
   problem.m = x.shape[0];
   problem.k = in_;
-  problem.b = out_in ? Operand::kTransposed : Operand::kPlain;
+  problem.b =
+      layout_ == WeightLayout::kOutIn ? Operand::kTransposed : Operand::kPlain;
   problem.store = store;
   MatmulArgs args;
   args.a = x;
   const ConstTensorView bias = std::as_const(packed_->bias).view();
   int64_t at = 0;
   for (const Part& part : parts_) {
+    problem.n = Outs(part);
     args.b = part.weight.value;
-    problem.n = args.b.shape[out_in ? 0 : 1];
-    args.c = y;
-    args.c.data = y.As<float>() + at;
-    args.c.shape[1] = problem.n;
+    args.c = Columns(y, at, problem.n);
+    args.bias = part.bias.value;
     if (bias) args.bias = View(bias.As<float>() + at, {problem.n});
     Matmul(context, problem, args);
     at += problem.n;
@@ -111,8 +129,11 @@ void Linear::ForwardFew(Context& context, ConstTensorView x, TensorView y,
 
 void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
                      Store store) const {
-  std::call_once(packed_->bias_once, [&] { PackBias(); });
-  if (x.shape[0] <= kFewRows) return ForwardFew(context, x, y, store);
+  const bool trainable = parts_[0].weight.trainable();
+  if (!trainable) std::call_once(packed_->bias_once, [&] { PackBias(); });
+  if (trainable || x.shape[0] <= kFewRows) {
+    return ForwardParts(context, x, y, store);
+  }
   std::call_once(packed_->once, [&] { Pack(context); });
   MatmulProblem problem;
   problem.m = x.shape[0];
@@ -125,6 +146,49 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
   args.bias = std::as_const(packed_->bias).view();
   args.c = y;
   Matmul(context, problem, args);
+}
+
+// dx = Σ dy_p · W_p over the parts; dW_p += dy_pᵀ · x, or its transpose.
+void Linear::Backward(Context& context, ConstTensorView x, ConstTensorView dy,
+                      TensorView dx, Store store) const {
+  const bool out_in = layout_ == WeightLayout::kOutIn;
+  const int64_t rows = dy.shape[0];
+  int64_t at = 0;
+  for (const Part& part : parts_) {
+    const int64_t outs = Outs(part);
+    const ConstTensorView dpart = Columns(dy, at, outs);
+    if (dx) {
+      MatmulProblem problem;
+      problem.m = rows;
+      problem.n = in_;
+      problem.k = outs;
+      problem.b = out_in ? Operand::kPlain : Operand::kTransposed;
+      problem.store = at == 0 ? store : Store::kAccumulate;
+      Tensor copy;
+      MatmulArgs args;
+      args.a = dpart;
+      args.b = AsF32(part.weight, copy);
+      args.c = dx;
+      Matmul(context, problem, args);
+    }
+    if (part.weight.trainable()) {
+      MatmulProblem problem;
+      problem.m = out_in ? outs : in_;
+      problem.n = out_in ? in_ : outs;
+      problem.k = rows;
+      problem.a = Operand::kTransposed;
+      problem.store = Store::kAccumulate;
+      MatmulArgs args;
+      args.a = out_in ? dpart : x;
+      args.b = out_in ? x : dpart;
+      args.c = part.weight.gradient;
+      Matmul(context, problem, args);
+    }
+    if (part.bias.trainable()) {
+      AddColumnSums(context, dpart, part.bias.gradient.As<float>());
+    }
+    at += outs;
+  }
 }
 
 }  // namespace headwise

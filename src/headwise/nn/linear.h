@@ -19,7 +19,8 @@ enum class WeightLayout : uint8_t {
 };
 
 // Weights are packed at the first Forward of more than kFewRows rows, so that
-// opening a model is cheap; fewer rows read them as the checkpoint holds them.
+// opening a model is cheap; fewer rows read them as the checkpoint holds them,
+// and so does every call on trainable weights, which change.
 // Forward may be called from several threads, each with its own Context.
 class Linear {
  public:
@@ -41,6 +42,12 @@ class Linear {
   void Forward(Context& context, ConstTensorView x, TensorView y,
                Store store = Store::kOverwrite) const;
 
+  // x [rows, in] of the forward call, dy [rows, out]. dx [rows, in] is
+  // overwritten or added to, null: not wanted; gradients of trainable weights
+  // are added to.
+  void Backward(Context& context, ConstTensorView x, ConstTensorView dy,
+                TensorView dx, Store store = Store::kOverwrite) const;
+
  private:
   struct Packed {
     std::once_flag once;
@@ -50,8 +57,11 @@ class Linear {
   };
   void Pack(Context& context) const;
   void PackBias() const;
-  void ForwardFew(Context& context, ConstTensorView x, TensorView y,
-                  Store store) const;
+  void ForwardParts(Context& context, ConstTensorView x, TensorView y,
+                    Store store) const;
+  int64_t Outs(const Part& part) const {
+    return part.weight.value.shape[layout_ == WeightLayout::kOutIn ? 0 : 1];
+  }
 
   std::vector<Part> parts_;
   WeightLayout layout_ = WeightLayout::kOutIn;

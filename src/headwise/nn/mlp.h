@@ -4,11 +4,19 @@
 
 #include <string>
 
+#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/linear.h"
 #include "headwise/ops/activation/activation.h"
 
 namespace headwise {
+
+// What a backward needs of a forward besides its input: the hidden layer
+// before the activation, [rows, hidden].
+struct MlpSaved {
+  Scratch up;
+  Scratch gate;
+};
 
 class Mlp {
  public:
@@ -25,7 +33,18 @@ class Mlp {
   void Forward(Context& context, ConstTensorView x, TensorView y,
                Store store) const;
 
+  // The same, all rows at once, keeping what Backward needs.
+  void ForwardSaving(Context& context, ConstTensorView x, TensorView y,
+                     Store store, MlpSaved& saved) const;
+  // x [rows, d] of that call, dy [rows, d]; dx [rows, d] is overwritten.
+  void Backward(Context& context, ConstTensorView x, const MlpSaved& saved,
+                ConstTensorView dy, TensorView dx) const;
+
  private:
+  // y [rows, hidden] = the activated hidden layer.
+  void Activate(Context& context, int64_t rows, const MlpSaved& saved,
+                float* y) const;
+
   Activation activation_ = Activation::kGelu;
   Linear gate_;
   Linear up_;

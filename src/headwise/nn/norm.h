@@ -1,11 +1,19 @@
 // A normalisation with its weights. Door to ops/norm for layers.
 #pragma once
 
+#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/parameter.h"
 #include "headwise/ops/norm/norm.h"
 
 namespace headwise {
+
+// What a backward needs of a forward besides its input: one value a row (or
+// head of a row).
+struct NormSaved {
+  Scratch mean;
+  Scratch scale;
+};
 
 class Norm {
  public:
@@ -17,15 +25,33 @@ class Norm {
   int64_t width() const { return width_; }
   float epsilon() const { return epsilon_; }
 
-  // x, y: [rows, width] f32; y may be x.
-  void Forward(Context& context, ConstTensorView x, TensorView y) const;
+  // x, y: [rows, width] f32; y may be x. saved: for Backward; may be null.
+  void Forward(Context& context, ConstTensorView x, TensorView y,
+               NormSaved* saved = nullptr) const;
   // In place on every head of x [tokens, heads, width], any token stride.
-  void ForwardHeads(Context& context, TensorView x) const;
+  void ForwardHeads(Context& context, TensorView x,
+                    NormSaved* saved = nullptr) const;
+
+  // x [rows, width] as before the forward; dx is overwritten and may be dy.
+  void Backward(Context& context, ConstTensorView x, const NormSaved& saved,
+                ConstTensorView dy, TensorView dx) const;
+  // In place on dx [tokens, heads, width]; x as before the forward, of the
+  // same strides.
+  void BackwardHeads(Context& context, ConstTensorView x,
+                     const NormSaved& saved, TensorView dx) const;
 
  private:
+  // Weights change while they are trained: then they are read where they lie.
+  static const float* Values(const Parameter& parameter, const Tensor& copy) {
+    return parameter.trainable() ? parameter.value.As<float>()
+                                 : copy.As<float>();
+  }
+
   NormKind kind_ = NormKind::kLayer;
   float epsilon_ = 1e-5f;
   int64_t width_ = 0;
+  Parameter weight_parameter_;
+  Parameter bias_parameter_;
   Tensor weight_;
   Tensor bias_;
 };

@@ -11,8 +11,12 @@ namespace headwise {
 struct Parameter {
   std::string name;       // the checkpoint's
   ConstTensorView value;  // f32, bf16 or f16; null: absent
+  // Trainable parameters: of the value's shape, f32, added to by backwards.
+  // Their value is f32 and may change between calls.
+  TensorView gradient = {};
 
   explicit operator bool() const { return static_cast<bool>(value); }
+  bool trainable() const { return static_cast<bool>(gradient); }
 };
 
 // The values as f32, dense. Throws Error(kUnsupported) for other types.

@@ -3,7 +3,10 @@
 #include "headwise/nn/projection.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
+
+#include "headwise/backend/cpu/thread_pool.h"
 
 namespace headwise {
 namespace {
@@ -109,6 +112,34 @@ void ProjectGradient(Context& context, const ConstTensorView& x,
   for (size_t n = 0; n < sums.size(); ++n) {
     dbias.As<float>()[n] += static_cast<float>(sums[n]);
   }
+}
+
+void AddColumnSums(Context& context, const ConstTensorView& x, float* sums) {
+  constexpr int64_t kColumns = 64;  // of a task
+  const int64_t columns = x.shape[1];
+  context.pool().ParallelFor(
+      (columns + kColumns - 1) / kColumns, [&](int64_t task, int) {
+        const int64_t begin = task * kColumns;
+        const int64_t count = std::min(kColumns, columns - begin);
+        std::array<double, kColumns> totals{};
+        for (int64_t r = 0; r < x.shape[0]; ++r) {
+          const float* row = x.As<float>() + r * x.stride[0] + begin;
+          for (int64_t c = 0; c < count; ++c) totals[c] += row[c];
+        }
+        for (int64_t c = 0; c < count; ++c) {
+          sums[begin + c] += static_cast<float>(totals[c]);
+        }
+      });
+}
+
+Scratch KeepCopy(Context& context, const ConstTensorView& x) {
+  const int64_t rows = x.shape[0], width = x.shape[1];
+  Scratch copy = context.workspace().TakeArray<float>(rows * width);
+  for (int64_t r = 0; r < rows; ++r) {
+    std::copy_n(x.As<float>() + r * x.stride[0], width,
+                copy.As<float>() + r * width);
+  }
+  return copy;
 }
 
 void CopyRows(const ConstTensorView& x, const TensorView& out) {

@@ -2,6 +2,7 @@
 // halves of its backward, on ops/matmul.
 #pragma once
 
+#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/tensor.h"
@@ -23,6 +24,12 @@ void ProjectBackward(Context& context, const ConstTensorView& dout,
 void ProjectGradient(Context& context, const ConstTensorView& x,
                      const ConstTensorView& dout, const TensorView& dw,
                      const TensorView& dbias);
+
+// sums [n] += Σ over rows of x [rows, n], in double.
+void AddColumnSums(Context& context, const ConstTensorView& x, float* sums);
+
+// A copy of x [rows, n], dense.
+Scratch KeepCopy(Context& context, const ConstTensorView& x);
 
 // out [B, M, n] = x [B, M, n].
 void CopyRows(const ConstTensorView& x, const TensorView& out);

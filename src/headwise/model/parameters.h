@@ -1,0 +1,73 @@
+// The parameters of a model in training: owned f32 values, each with its
+// gradient, under the checkpoint's names. A model built from them (BuildModel)
+// reads the values where they lie.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headwise/model/config.h"
+#include "headwise/model/weights.h"
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+struct Initialisation {
+  uint64_t seed = 1;
+  float deviation = 0.02f;  // of matrices; biases are 0, norms 1
+  // Divide the matrices that write to the residual stream by √(2·layers).
+  bool scale_residual = true;
+};
+
+// One thread at a time. Values are changed between runs, never during one.
+class ParameterStore : public WeightSource {
+ public:
+  struct Entry {
+    Tensor value;     // f32
+    Tensor gradient;  // of the same shape; empty: the model does not train it
+  };
+
+  // Copies of a checkpoint's tensors. Throws as Safetensors::Open does.
+  static std::shared_ptr<ParameterStore> Load(
+      const std::filesystem::path& folder);
+  // Made while a model of this configuration is built from them. A value
+  // depends on the seed and its name alone.
+  static std::shared_ptr<ParameterStore> Fresh(const ModelConfig& config,
+                                               const Initialisation& how);
+
+  std::string Describe() const override { return where_; }
+  ConstTensorView Find(const std::string& name) const override;
+  std::vector<std::string> Names() const override;
+  // Only what a model asks for is trained: the gradient is made here.
+  TensorView Gradient(const std::string& name) const override;
+  ConstTensorView Provide(const std::string& name,
+                          std::span<const int64_t> shape,
+                          Need need) const override;
+
+  // By name.
+  std::map<std::string, Entry>& entries() { return entries_; }
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+  // Of the trained entries.
+  int64_t Count() const;
+  void ClearGradients();
+
+  // model.safetensors, whole or not at all, in f32 or bf16.
+  void Save(const std::filesystem::path& file, DType type) const;
+
+ private:
+  ConstTensorView Make(const std::string& name, std::span<const int64_t> shape);
+  void MakeUnasked();
+
+  std::string where_ = "new weights";
+  // A model's builder asks for weights through a constant source.
+  mutable std::map<std::string, Entry> entries_;
+  bool fresh_ = false;
+  ModelConfig config_;
+  Initialisation how_;
+};
+
+}  // namespace headwise

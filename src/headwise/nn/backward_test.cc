@@ -1,0 +1,349 @@
+// Backwards of layers against finite differences of their forwards. (Whole
+// models are compared with PyTorch in tests/conformance.)
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headwise/base/rng.h"
+#include "headwise/nn/block.h"
+#include "headwise/ops/rope/rope.h"
+
+namespace headwise {
+namespace {
+
+// Trainable parameters and inputs by name, all random.
+class Values {
+ public:
+  Parameter Make(const std::string& name, std::initializer_list<int64_t> shape,
+                 float base = 0) {
+    Pair& pair = pairs_[name];
+    pair.value = Tensor(DType::kF32, shape);
+    pair.gradient = Tensor(DType::kF32, shape);
+    for (int64_t i = 0; i < pair.value.size(); ++i) {
+      pair.value.As<float>()[i] =
+          base + 0.5f * static_cast<float>(rng_.Normal());
+    }
+    return {name, std::as_const(pair.value).view(), pair.gradient.view()};
+  }
+  Tensor& value(const std::string& name) { return pairs_.at(name).value; }
+  Tensor& gradient(const std::string& name) { return pairs_.at(name).gradient; }
+
+  // Gradients, now filled, against differences of loss(), a few of each.
+  void Check(const std::function<double()>& loss) {
+    for (auto& [name, pair] : pairs_) {
+      for (int sample = 0; sample < 12; ++sample) {
+        const int64_t i = rng_.Between(0, pair.value.size() - 1);
+        float& w = pair.value.As<float>()[i];
+        const float kept = w;
+        auto at = [&](double step) {
+          w = kept + static_cast<float>(step);
+          return loss();
+        };
+        // Fourth order: f32 forwards allow no tiny step.
+        const double h = 0.02;
+        const double slope =
+            (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
+        w = kept;
+        EXPECT_NEAR(pair.gradient.As<float>()[i], slope,
+                    1e-3 * std::max(1.0, std::abs(slope)))
+            << name << " [" << i << "]";
+      }
+    }
+  }
+
+ private:
+  struct Pair {
+    Tensor value, gradient;
+  };
+  std::map<std::string, Pair> pairs_;
+  Rng rng_{11};
+};
+
+Tensor RandomTensor(std::initializer_list<int64_t> shape, uint64_t seed) {
+  Tensor tensor(DType::kF32, shape);
+  Rng rng(seed);
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    tensor.As<float>()[i] = static_cast<float>(rng.Normal());
+  }
+  return tensor;
+}
+
+double Dot(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    sum += static_cast<double>(a.As<float>()[i]) * b.As<float>()[i];
+  }
+  return sum;
+}
+
+Linear MakeLinear(Values& values, const std::string& name,
+                  std::vector<int64_t> outs, int64_t in,
+                  WeightLayout layout = WeightLayout::kOutIn) {
+  std::vector<Linear::Part> parts;
+  for (size_t p = 0; p < outs.size(); ++p) {
+    const std::string part = name + "." + std::to_string(p);
+    parts.push_back({layout == WeightLayout::kOutIn
+                         ? values.Make(part + ".weight", {outs[p], in})
+                         : values.Make(part + ".weight", {in, outs[p]}),
+                     values.Make(part + ".bias", {outs[p]})});
+  }
+  return Linear(std::move(parts), layout);
+}
+
+class Backward : public testing::Test {
+ protected:
+  Context context_{{2, ""}};
+  Values values_;
+};
+
+TEST_F(Backward, LinearOfSeveralPartsInBothLayouts) {
+  for (const WeightLayout layout :
+       {WeightLayout::kOutIn, WeightLayout::kInOut}) {
+    const Linear linear = MakeLinear(values_, "w", {5, 3}, 7, layout);
+    values_.Make("x", {4, 7});
+    const Tensor r = RandomTensor({4, 8}, 3);
+    Tensor y(DType::kF32, {4, 8});
+    auto loss = [&] {
+      linear.Forward(context_, values_.value("x").view(), y.view());
+      return Dot(y, r);
+    };
+    linear.Backward(context_, values_.value("x").view(), r.view(),
+                    values_.gradient("x").view());
+    values_.Check(loss);
+  }
+}
+
+TEST_F(Backward, LinearAddsToWhatIsThere) {
+  const Linear linear = MakeLinear(values_, "w", {3}, 2);
+  values_.Make("x", {2, 2});
+  const Tensor r = RandomTensor({2, 3}, 3);
+  const ConstTensorView x = std::as_const(values_.value("x")).view();
+  const TensorView dx = values_.gradient("x").view();
+  linear.Backward(context_, x, r.view(), dx);
+  const float once = dx.As<float>()[1];
+  const float weight = values_.gradient("w.0.weight").As<float>()[1];
+  linear.Backward(context_, x, r.view(), dx, Store::kAccumulate);
+  EXPECT_FLOAT_EQ(dx.As<float>()[1], 2 * once);
+  EXPECT_FLOAT_EQ(values_.gradient("w.0.weight").As<float>()[1], 2 * weight);
+}
+
+TEST_F(Backward, NormsOfBothKinds) {
+  for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
+    const Norm norm(kind, 1e-5f, values_.Make("weight", {6}, 1),
+                    values_.Make("bias", {6}));
+    values_.Make("x", {3, 6});
+    const Tensor r = RandomTensor({3, 6}, 5);
+    Tensor y(DType::kF32, {3, 6});
+    NormSaved saved;
+    auto loss = [&] {
+      norm.Forward(context_, values_.value("x").view(), y.view(), &saved);
+      return Dot(y, r);
+    };
+    loss();
+    norm.Backward(context_, values_.value("x").view(), saved, r.view(),
+                  values_.gradient("x").view());
+    values_.Check(loss);
+  }
+}
+
+Mlp MakeMlp(Values& values, bool gated, int64_t width) {
+  return Mlp(gated ? Activation::kSilu : Activation::kGeluTanh,
+             gated ? MakeLinear(values, "gate", {9}, width) : Linear(),
+             MakeLinear(values, "up", {9}, width),
+             MakeLinear(values, "down", {width}, 9));
+}
+
+TEST_F(Backward, MlpPlainAndGated) {
+  for (const bool gated : {false, true}) {
+    const Mlp mlp = MakeMlp(values_, gated, 4);
+    values_.Make("x", {5, 4});
+    const Tensor r = RandomTensor({5, 4}, 7);
+    Tensor y(DType::kF32, {5, 4});
+    MlpSaved saved;
+    auto loss = [&] {
+      mlp.Forward(context_, values_.value("x").view(), y.view(),
+                  Store::kOverwrite);
+      return Dot(y, r);
+    };
+    mlp.ForwardSaving(context_, values_.value("x").view(), y.view(),
+                      Store::kOverwrite, saved);
+    const double saving = Dot(y, r);
+    mlp.Backward(context_, values_.value("x").view(), saved, r.view(),
+                 values_.gradient("x").view());
+    EXPECT_EQ(saving, loss());
+    values_.Check(loss);
+  }
+}
+
+constexpr int64_t kWidth = 6, kHeadDim = 4;
+
+// 4 query heads over 2 key heads, with every option that weights bring.
+AttentionLayer MakeAttention(Values& values, const std::string& name,
+                             bool cross, AttentionMask mask) {
+  const int64_t q = 4 * kHeadDim, k = 2 * kHeadDim;
+  AttentionWeights weights;
+  if (cross) {
+    weights.q = MakeLinear(values, name + ".q", {q}, kWidth);
+    weights.kv = MakeLinear(values, name + ".kv", {k, k}, kWidth);
+  } else {
+    weights.qkv = MakeLinear(values, name + ".qkv", {q, k, k}, kWidth);
+    weights.rope = std::make_shared<std::vector<float>>(
+        RopeFrequencies({.head_dim = kHeadDim, .base = 50}));
+  }
+  weights.query_norm =
+      Norm(NormKind::kRms, 1e-5f, values.Make(name + ".qn", {kHeadDim}, 1), {});
+  weights.key_norm =
+      Norm(NormKind::kRms, 1e-5f, values.Make(name + ".kn", {kHeadDim}, 1), {});
+  weights.output = MakeLinear(values, name + ".o", {kWidth}, q);
+  AttentionLayerConfig config;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = kHeadDim;
+  config.mask = mask;
+  return AttentionLayer(
+      config, std::move(weights),
+      {cross ? AttentionKind::kCross : AttentionKind::kSelf, 0, name});
+}
+
+// One gate a head, whose gradient is wanted too.
+class Gates : public RunHooks {
+ public:
+  explicit Gates(Values& values, int64_t rows) : values_(values), rows_(rows) {
+    values.Make("gates", {4}, 0.7f);
+    dgates_ = Tensor(DType::kF32, {1, rows, 4});
+  }
+  void BeforeAttention(const AttentionSite&, const AttentionProblem&,
+                       AttentionArgs& args) override {
+    args.gates = ConstTensorView(values_.value("gates").As<float>(),
+                                 DType::kF32, {1, rows_, 4});
+    args.gates.stride = {0, 0, 1};
+  }
+  void BeforeAttentionBackward(const AttentionSite&, const AttentionProblem&,
+                               const AttentionArgs&,
+                               AttentionGrads& grads) override {
+    grads.dgates = dgates_.view();
+  }
+  void AfterAttentionBackward(const AttentionSite&, const AttentionProblem&,
+                              const AttentionArgs&,
+                              const AttentionGrads&) override {
+    for (int64_t i = 0; i < rows_ * 4; ++i) {
+      values_.gradient("gates").As<float>()[i % 4] += dgates_.As<float>()[i];
+    }
+  }
+
+ private:
+  Values& values_;
+  int64_t rows_;
+  Tensor dgates_;
+};
+
+TEST_F(Backward, AttentionWithRotationNormsGroupsWindowAndGates) {
+  const AttentionLayer layer =
+      MakeAttention(values_, "a", false, AttentionMask::SlidingWindow(3));
+  const int64_t lengths[] = {5, 2};
+  const SequenceBatch batch = MakeBatch(lengths);
+  values_.Make("x", {7, kWidth});
+  Gates gates(values_, 7);
+  const Tensor r = RandomTensor({7, kWidth}, 9);
+  Tensor y(DType::kF32, {7, kWidth});
+  AttentionSaved saved;
+  AttentionInput input;
+  input.x = std::as_const(values_.value("x")).view();
+  input.batch = &batch;
+  input.hooks = &gates;
+  input.saved = &saved;
+  auto loss = [&] {
+    layer.Forward(context_, input, y.view(), Store::kOverwrite);
+    return Dot(y, r);
+  };
+  loss();
+  layer.Backward(context_, input, saved, r.view(), values_.gradient("x").view(),
+                 {});
+  values_.Check(loss);
+}
+
+TEST_F(Backward, CrossAttentionAddsToTheMemorysGradient) {
+  const AttentionLayer layer =
+      MakeAttention(values_, "a", true, AttentionMask::None());
+  const int64_t lengths[] = {3, 2}, source_lengths[] = {2, 4};
+  const SequenceBatch batch = MakeBatch(lengths);
+  const SequenceBatch sources = MakeBatch(source_lengths);
+  values_.Make("x", {5, kWidth});
+  values_.Make("memory", {6, kWidth});
+  const Tensor r = RandomTensor({5, kWidth}, 9);
+  Tensor y(DType::kF32, {5, kWidth});
+  AttentionSaved saved;
+  AttentionInput input;
+  input.x = std::as_const(values_.value("x")).view();
+  input.batch = &batch;
+  input.memory = std::as_const(values_.value("memory")).view();
+  input.memory_batch = &sources;
+  input.saved = &saved;
+  auto loss = [&] {
+    layer.Forward(context_, input, y.view(), Store::kOverwrite);
+    return Dot(y, r);
+  };
+  loss();
+  const TensorView dmemory = values_.gradient("memory").view();
+  dmemory.As<float>()[0] = 1;
+  layer.Backward(context_, input, saved, r.view(), values_.gradient("x").view(),
+                 dmemory);
+  dmemory.As<float>()[0] -= 1;
+  values_.Check(loss);
+}
+
+TEST_F(Backward, BlocksOfBothNormPlacesWithCrossAttentionAndDropout) {
+  for (const NormPlace place : {NormPlace::kPre, NormPlace::kPost}) {
+    BlockParts parts;
+    parts.name = "layer.0";
+    parts.place = place;
+    auto norm = [&](const std::string& name) {
+      return Norm(NormKind::kLayer, 1e-5f,
+                  values_.Make(name + ".w", {kWidth}, 1),
+                  values_.Make(name + ".b", {kWidth}));
+    };
+    parts.attention =
+        MakeAttention(values_, "self", false, AttentionMask::Causal());
+    parts.attention_norm = norm("n1");
+    parts.has_cross = true;
+    parts.cross = MakeAttention(values_, "cross", true, AttentionMask::None());
+    parts.cross_norm = norm("n2");
+    parts.mlp = MakeMlp(values_, true, kWidth);
+    parts.mlp_norm = norm("n3");
+    const Block block(std::move(parts));
+    const int64_t lengths[] = {4}, source_lengths[] = {3};
+    const SequenceBatch batch = MakeBatch(lengths);
+    const SequenceBatch sources = MakeBatch(source_lengths);
+    values_.Make("x", {4, kWidth});
+    values_.Make("memory", {3, kWidth});
+    const Tensor r = RandomTensor({4, kWidth}, 9);
+    BlockSaved saved;
+    BlockInput input;
+    input.batch = &batch;
+    input.memory = std::as_const(values_.value("memory")).view();
+    input.memory_batch = &sources;
+    input.dropout = {0.3f, 5, 8};
+    input.saved = &saved;
+    Tensor x(DType::kF32, {4, kWidth});
+    auto loss = [&] {
+      std::copy_n(values_.value("x").As<float>(), x.size(), x.As<float>());
+      block.Forward(context_, input, x.view());
+      return Dot(x, r);
+    };
+    loss();
+    std::copy_n(r.As<float>(), r.size(), values_.gradient("x").As<float>());
+    block.Backward(context_, input, values_.gradient("x").view(),
+                   values_.gradient("memory").view());
+    values_.Check(loss);
+  }
+}
+
+}  // namespace
+}  // namespace headwise
