@@ -19,8 +19,12 @@ constexpr double kRounding = 1e-5;
 // An offset that fewer of the rows have is not judged.
 constexpr double kLeastOffsetRows = 0.5;
 
+// ".77", "1.00", "-.05"
 std::string Points(double share) {
-  return fmt::format("{:.2f}", share).substr(std::abs(share) < 0.995 ? 1 : 0);
+  std::string text = fmt::format("{:.2f}", share);
+  const size_t zero = text.find("0.");
+  if (zero <= 1 && (zero == 0 || text[0] == '-')) text.erase(zero, 1);
+  return text;
 }
 
 // A rule applied to a head.

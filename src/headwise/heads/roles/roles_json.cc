@@ -1,0 +1,65 @@
+// Roles as JSON. Door: roles_json.h.
+#include "headwise/heads/roles/roles_json.h"
+
+#include <cmath>
+
+namespace headwise {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson Number(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+}
+
+OrderedJson RoleJson(const Role& role) {
+  OrderedJson json = {{"name", role.name},
+                      {"score", Number(role.score)},
+                      {"low", Number(role.low)},
+                      {"high", Number(role.high)},
+                      {"count", Number(role.count)},
+                      {"sink_excluded", role.sink_excluded},
+                      {"content_mass", Number(role.content_mass)},
+                      {"material", role.material},
+                      {"evidence", role.evidence}};
+  if (role.check) {
+    json["check"] = {{"behaviour", role.check->behaviour},
+                     {"before", Number(role.check->before)},
+                     {"after", Number(role.check->after)}};
+  }
+  return json;
+}
+
+OrderedJson MetricsJson(const Profile& profile, size_t head, bool every) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [name, tallies] : profile.metrics) {
+    if (!every && name.starts_with("syntactic.")) continue;
+    if (tallies[head].empty()) continue;
+    const Estimate estimate = tallies[head].Ratio();
+    json[name] = {{"mean", Number(estimate.mean)},
+                  {"low", Number(estimate.low)},
+                  {"high", Number(estimate.high)},
+                  {"count", Number(estimate.count)}};
+  }
+  return json;
+}
+
+}  // namespace
+
+OrderedJson RolesJson(const Profile& profile, std::span<const HeadRoles> roles,
+                      bool every_metric) {
+  OrderedJson heads = OrderedJson::array();
+  for (size_t h = 0; h < roles.size(); ++h) {
+    const HeadRoles& head = roles[h];
+    OrderedJson list = OrderedJson::array();
+    for (const Role& role : head.roles) list.push_back(RoleJson(role));
+    heads.push_back({{"layer", head.head.layer},
+                     {"head", head.head.head},
+                     {"kind", Name(head.head.kind)},
+                     {"roles", list},
+                     {"metrics", MetricsJson(profile, h, every_metric)}});
+  }
+  return {{"model", profile.model}, {"heads", heads}};
+}
+
+}  // namespace headwise
