@@ -3,9 +3,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 namespace headwise {
 
@@ -18,6 +20,19 @@ inline std::filesystem::path SharedFolder() {
 inline std::filesystem::path ModelsFolder() {
   if (const char* folder = std::getenv("HEADWISE_MODELS")) return folder;
   return SharedFolder() / "models";
+}
+
+// A folder that holds what data/NAME.tar.xz does; "" where it cannot be
+// unpacked.
+inline std::filesystem::path UnpackedData(const std::string& name) {
+  const auto folder = std::filesystem::path(testing::TempDir()) /
+                      ("headwise-" + name + "-" + std::to_string(::getpid()));
+  if (std::filesystem::exists(folder)) return folder;
+  std::filesystem::create_directories(folder);
+  const auto archive = SharedFolder() / "data" / (name + ".tar.xz");
+  const std::string command =
+      "tar xJf '" + archive.string() + "' -C '" + folder.string() + "'";
+  return std::system(command.c_str()) == 0 ? folder : "";
 }
 
 }  // namespace headwise
