@@ -24,6 +24,8 @@ class Norm {
   explicit operator bool() const { return width_ > 0; }
   int64_t width() const { return width_; }
   float epsilon() const { return epsilon_; }
+  // [width]
+  const float* weight() const { return weight_.As<float>(); }
 
   // x, y: [rows, width] f32; y may be x. saved: for Backward; may be null.
   void Forward(Context& context, ConstTensorView x, TensorView y,

@@ -1,0 +1,90 @@
+// Edges as JSON and as a graph for Graphviz. Door: composition.h.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+
+#include "headwise/heads/composition/composition.h"
+
+namespace headwise {
+namespace {
+
+nlohmann::ordered_json Number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::round(value * 1e5) / 1e5;
+}
+
+size_t Count(const Composition& composition, size_t top) {
+  const size_t all = composition.edges.size();
+  return top == 0 ? all : std::min(top, all);
+}
+
+}  // namespace
+
+nlohmann::ordered_json ToJson(const Composition& c, size_t top) {
+  nlohmann::ordered_json heads = nlohmann::ordered_json::array();
+  for (const HeadRef& head : c.heads) heads.push_back(ToString(head));
+  nlohmann::ordered_json edges = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < Count(c, top); ++i) {
+    const HeadEdge& edge = c.edges[i];
+    edges.push_back({{"sender", ToString(c.heads[edge.sender])},
+                     {"receiver", ToString(c.heads[edge.receiver])},
+                     {"input", Name(edge.input)},
+                     {"score", Number(edge.score)},
+                     {"over", Number(c.Over(edge))},
+                     {"effect", Number(edge.effect)}});
+  }
+  return {{"format", "headwise.composition/1"},
+          {"heads", std::move(heads)},
+          {"baseline", Number(c.baseline)},
+          {"rotary_offset", c.rotary ? nlohmann::ordered_json(0) : nullptr},
+          {"ablation",
+           c.effect_tokens > 0 ? nlohmann::ordered_json(c.ablation) : nullptr},
+          {"effect_tokens", c.effect_tokens},
+          {"all_edges", c.edges.size()},
+          {"edges", std::move(edges)}};
+}
+
+std::string ToDot(const Composition& c, size_t top) {
+  // Nodes that the edges touch, by kind and layer, so that each layer is a
+  // rank of its own.
+  std::map<std::pair<AttentionKind, int64_t>, std::set<HeadRef>> layers;
+  double strongest = 0;
+  const size_t count = Count(c, top);
+  for (size_t i = 0; i < count; ++i) {
+    for (const size_t at : {c.edges[i].sender, c.edges[i].receiver}) {
+      const HeadRef& head = c.heads[at];
+      layers[{head.kind, head.layer}].insert(head);
+    }
+    strongest = std::max(strongest, c.Over(c.edges[i]));
+  }
+  std::string dot =
+      "digraph heads {\n  rankdir=LR;\n"
+      "  node [shape=circle, fontname=\"sans-serif\"];\n"
+      "  edge [fontname=\"sans-serif\"];\n";
+  for (const auto& [place, heads] : layers) {
+    dot += "  { rank=same;";
+    for (const HeadRef& head : heads)
+      dot += fmt::format(" \"{}\";", ToString(head));
+    dot += " }\n";
+  }
+  constexpr const char* kStyles[] = {"dashed", "solid", "dotted"};
+  for (size_t i = 0; i < count; ++i) {
+    const HeadEdge& edge = c.edges[i];
+    const double share =
+        strongest > 0 ? std::max(0.0, c.Over(edge) / strongest) : 0;
+    dot += fmt::format(
+        "  \"{}\" -> \"{}\" [label=\"{} {:.2f}\", style={}, "
+        "penwidth={:.2f}];\n",
+        ToString(c.heads[edge.sender]), ToString(c.heads[edge.receiver]),
+        Name(edge.input), edge.score, kStyles[static_cast<size_t>(edge.input)],
+        0.5 + 3 * share);
+  }
+  return dot + "}\n";
+}
+
+}  // namespace headwise
