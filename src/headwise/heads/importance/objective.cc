@@ -1,0 +1,256 @@
+// Losses by kind of model. Door: objective.h.
+#include "headwise/heads/importance/objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "headwise/backend/cpu/workspace.h"
+#include "headwise/base/rng.h"
+#include "headwise/error.h"
+#include "headwise/ops/loss/loss.h"
+
+namespace headwise {
+namespace {
+
+// Logits of one block of rows take at most this many values (16 MiB), which
+// keeps products at full speed and a vocabulary of 150 000 in bounds.
+constexpr int64_t kMostLogits = int64_t{1} << 22;
+
+// [B, d]: the mean row of each sequence of x, which starts at row `first`.
+Tensor MeanPooled(const SequenceBatch& batch, ConstTensorView x,
+                  int64_t first) {
+  const int64_t width = x.shape[1];
+  Tensor pooled(DType::kF32, {batch.sequences(), width});
+  std::vector<double> sum(width);
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
+    std::fill(sum.begin(), sum.end(), 0.0);
+    for (int64_t t = batch.starts[b]; t < batch.starts[b + 1]; ++t) {
+      const float* row = x.As<float>() + (first + t) * width;
+      for (int64_t i = 0; i < width; ++i) sum[i] += row[i];
+    }
+    const double count = batch.starts[b + 1] - batch.starts[b];
+    for (int64_t i = 0; i < width; ++i) {
+      pooled.As<float>()[b * width + i] = static_cast<float>(sum[i] / count);
+    }
+  }
+  return pooled;
+}
+
+double Cosine(const float* a, const float* b, int64_t width) {
+  double ab = 0, aa = 0, bb = 0;
+  for (int64_t i = 0; i < width; ++i) {
+    ab += static_cast<double>(a[i]) * b[i];
+    aa += static_cast<double>(a[i]) * a[i];
+    bb += static_cast<double>(b[i]) * b[i];
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+int32_t DecoderStart(const ModelConfig& config) {
+  for (const int64_t id : {config.decoder_start, config.bos, config.pad}) {
+    if (id >= 0) return static_cast<int32_t>(id);
+  }
+  return 0;
+}
+
+void AddSequence(std::span<const int32_t> ids, std::vector<int32_t>& all,
+                 SequenceBatch& batch) {
+  all.insert(all.end(), ids.begin(), ids.end());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    batch.positions.push_back(static_cast<int32_t>(i));
+  }
+  batch.starts.push_back(static_cast<int32_t>(all.size()));
+}
+
+}  // namespace
+
+const char* Name(LossKind kind) {
+  switch (kind) {
+    case LossKind::kNextToken:
+      return "next-token";
+    case LossKind::kMaskedToken:
+      return "masked-token";
+    case LossKind::kTargetTokens:
+      return "target-tokens";
+    case LossKind::kEmbeddingCosine:
+      return "embedding-cosine";
+  }
+  return "?";
+}
+
+const char* Describe(LossKind kind) {
+  switch (kind) {
+    case LossKind::kNextToken:
+      return "cross-entropy of the next token, nats";
+    case LossKind::kMaskedToken:
+      return "cross-entropy of masked tokens, nats";
+    case LossKind::kTargetTokens:
+      return "cross-entropy of target tokens, teacher forced, nats";
+    case LossKind::kEmbeddingCosine:
+      return "1 − cosine to the mean-pooled embedding of the whole model: it "
+             "has no vocabulary head";
+  }
+  return "";
+}
+
+LossKind LossOf(const Model& model) {
+  if (!model.has_head()) return LossKind::kEmbeddingCosine;
+  if (model.config().encoder_decoder()) return LossKind::kTargetTokens;
+  return model.config().causal ? LossKind::kNextToken : LossKind::kMaskedToken;
+}
+
+Objective::Objective(const Model& model, ObjectiveOptions options)
+    : model_(model), options_(std::move(options)), kind_(LossOf(model)) {
+  if (kind_ == LossKind::kMaskedToken && options_.mask_token < 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"loss", "a mask token for the masked-token loss", "none",
+                 "its tokenizer should know [MASK] or <mask>"});
+  }
+}
+
+ExampleBatch Objective::Prepare(std::span<const Example> examples,
+                                int64_t first) const {
+  ExampleBatch batch;
+  batch.sequences.starts.push_back(0);
+  batch.decoder_sequences.starts.push_back(0);
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const Example& example = examples[i];
+    const bool decoder = kind_ == LossKind::kTargetTokens;
+    const size_t source = example.ids.size(), target = example.target.size();
+    if (decoder ? source < 1 || target < 2 : source < 2) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"text", "at least two tokens",
+                   std::to_string(decoder ? target : source), ""});
+    }
+    const int64_t begin = static_cast<int64_t>(batch.ids.size());
+    AddSequence(example.ids, batch.ids, batch.sequences);
+    AddTargets(example, batch);
+    if (kind_ == LossKind::kMaskedToken) {
+      Mask(first + static_cast<int64_t>(i), batch, begin);
+    }
+  }
+  return batch;
+}
+
+void Objective::AddTargets(const Example& example, ExampleBatch& batch) const {
+  const std::vector<int32_t>& ids = example.ids;
+  switch (kind_) {
+    case LossKind::kNextToken:
+      batch.targets.insert(batch.targets.end(), ids.begin() + 1, ids.end());
+      batch.targets.push_back(kIgnoreTarget);
+      batch.weights.push_back(static_cast<double>(ids.size()) - 1);
+      return;
+    case LossKind::kTargetTokens: {
+      std::vector<int32_t> shifted = {DecoderStart(model_.config())};
+      shifted.insert(shifted.end(), example.target.begin(),
+                     example.target.end() - 1);
+      AddSequence(shifted, batch.decoder_ids, batch.decoder_sequences);
+      batch.targets.insert(batch.targets.end(), example.target.begin(),
+                           example.target.end());
+      batch.weights.push_back(static_cast<double>(example.target.size()));
+      return;
+    }
+    case LossKind::kMaskedToken:
+      return;  // Mask chooses them
+    case LossKind::kEmbeddingCosine:
+      batch.weights.push_back(1);
+      return;
+  }
+}
+
+void Objective::Mask(int64_t example, ExampleBatch& batch,
+                     int64_t begin) const {
+  const int64_t end = static_cast<int64_t>(batch.ids.size());
+  Rng rng(options_.seed, static_cast<uint64_t>(example));
+  std::vector<int64_t> open;
+  batch.targets.resize(end, kIgnoreTarget);
+  double hidden = 0;
+  auto hide = [&](int64_t at) {
+    batch.targets[at] = batch.ids[at];
+    batch.ids[at] = options_.mask_token;
+    ++hidden;
+  };
+  for (int64_t at = begin; at < end; ++at) {
+    const auto& special = options_.special_tokens;
+    if (std::find(special.begin(), special.end(), batch.ids[at]) !=
+        special.end()) {
+      continue;
+    }
+    open.push_back(at);
+    if (rng.Uniform() < options_.mask_share) hide(at);
+  }
+  // A short sentence, too, has something to predict.
+  if (hidden == 0 && !open.empty()) hide(open[rng.Below(open.size())]);
+  batch.weights.push_back(hidden);
+}
+
+void Objective::SetReference(ExampleBatch& batch, ConstTensorView x) const {
+  if (kind_ != LossKind::kEmbeddingCosine) return;
+  batch.reference = MeanPooled(batch.sequences, x, 0);
+}
+
+std::vector<double> Objective::Losses(Context& context,
+                                      const ExampleBatch& batch,
+                                      ConstTensorView x, int64_t copies) const {
+  const SequenceBatch& sequences = batch.predicting();
+  const int64_t count = sequences.sequences(), rows = sequences.total();
+  const int64_t width = x.shape[1];
+  std::vector<double> sums(copies * count, 0.0);
+  if (kind_ == LossKind::kEmbeddingCosine) {
+    for (int64_t c = 0; c < copies; ++c) {
+      const Tensor pooled = MeanPooled(sequences, x, c * rows);
+      for (int64_t b = 0; b < count; ++b) {
+        sums[c * count + b] =
+            1 - Cosine(pooled.As<float>() + b * width,
+                       batch.reference.As<float>() + b * width, width);
+      }
+    }
+    return sums;
+  }
+  // Only rows that predict something pass through the vocabulary.
+  struct Row {
+    int64_t at;
+    int64_t sum;
+    int32_t target;
+  };
+  std::vector<Row> wanted;
+  for (int64_t c = 0; c < copies; ++c) {
+    for (int64_t b = 0; b < count; ++b) {
+      for (int64_t t = sequences.starts[b]; t < sequences.starts[b + 1]; ++t) {
+        if (batch.targets[t] == kIgnoreTarget) continue;
+        wanted.push_back({c * rows + t, c * count + b, batch.targets[t]});
+      }
+    }
+  }
+  const int64_t classes = model_.config().vocabulary;
+  const int64_t most = std::clamp<int64_t>(kMostLogits / classes, 16, 1024);
+  const int64_t block =
+      std::min<int64_t>(most, static_cast<int64_t>(wanted.size()));
+  Scratch in = context.workspace().TakeArray<float>(block * width);
+  Scratch out = context.workspace().TakeArray<float>(block * classes);
+  std::vector<int32_t> targets(block);
+  std::vector<float> losses(block);
+  for (size_t begin = 0; begin < wanted.size(); begin += block) {
+    const int64_t n =
+        std::min<int64_t>(block, static_cast<int64_t>(wanted.size() - begin));
+    for (int64_t i = 0; i < n; ++i) {
+      const Row& row = wanted[begin + i];
+      std::memcpy(in.As<float>() + i * width, x.As<float>() + row.at * width,
+                  width * sizeof(float));
+      targets[i] = row.target;
+    }
+    const TensorView logits = View(out.As<float>(), {n, classes});
+    model_.Logits(context, View(in.As<float>(), {n, width}), logits);
+    CrossEntropyArgs args;
+    args.logits = out.As<float>();
+    args.targets = targets.data();
+    args.losses = losses.data();
+    CrossEntropy(context, {n, classes, 0}, args);
+    for (int64_t i = 0; i < n; ++i) sums[wanted[begin + i].sum] += losses[i];
+  }
+  return sums;
+}
+
+}  // namespace headwise

@@ -1,0 +1,90 @@
+// Which loss a model is judged by, and that loss sequence by sequence. Logits
+// of a whole text are never held: rows pass in blocks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/model/model.h"
+
+namespace headwise {
+
+// One text as a model reads it.
+struct Example {
+  std::vector<int32_t> ids;     // encoder–decoders: the source
+  std::vector<int32_t> target;  // encoder–decoders: what is to be said
+};
+
+enum class LossKind : uint8_t {
+  kNextToken,        // causal models
+  kMaskedToken,      // encoders with a masked-LM head
+  kTargetTokens,     // encoder–decoders, teacher forced
+  kEmbeddingCosine,  // encoders without a head
+};
+// "next-token", …: the name that is printed beside every figure.
+const char* Name(LossKind kind);
+// What it is, in one sentence.
+const char* Describe(LossKind kind);
+LossKind LossOf(const Model& model);
+
+struct ObjectiveOptions {
+  // kMaskedToken: the token that hides another, how many are hidden, and which
+  // never are.
+  int32_t mask_token = -1;
+  double mask_share = 0.15;
+  std::vector<int32_t> special_tokens = {};
+  uint64_t seed = 0;
+};
+
+// Sequences end to end, with what is to be predicted after each row.
+struct ExampleBatch {
+  std::vector<int32_t> ids;
+  SequenceBatch sequences;
+  std::vector<int32_t> decoder_ids;  // encoder–decoders
+  SequenceBatch decoder_sequences;
+  std::vector<int32_t> targets;  // one a row that predicts; or kIgnoreTarget
+  std::vector<double> weights;   // one a sequence: predictions in it, or 1
+  Tensor reference;  // kEmbeddingCosine: [B, d], the untouched embeddings
+
+  int64_t size() const { return sequences.sequences(); }
+  // The rows of the stack that predicts.
+  const SequenceBatch& predicting() const {
+    return decoder_ids.empty() ? sequences : decoder_sequences;
+  }
+};
+
+class Objective {
+ public:
+  // Throws Error(kInvalidArgument) for a masked-LM head without a mask token.
+  explicit Objective(const Model& model, ObjectiveOptions options = {});
+
+  LossKind kind() const { return kind_; }
+
+  // `first` is the number of the first example in the corpus: masks depend on
+  // it and not on how examples are put in batches. Throws
+  // Error(kInvalidArgument) for an example of fewer than two tokens.
+  ExampleBatch Prepare(std::span<const Example> examples, int64_t first) const;
+
+  // kEmbeddingCosine: takes the mean-pooled rows of x [rows, d] as what later
+  // runs are compared with. Otherwise nothing.
+  void SetReference(ExampleBatch& batch, ConstTensorView x) const;
+
+  // Losses of `copies` runs over the batch, stacked: x [copies · rows, d] as
+  // Model::Finish left it. Sums over each sequence, [copies, B]; divide by the
+  // batch's weights.
+  std::vector<double> Losses(Context& context, const ExampleBatch& batch,
+                             ConstTensorView x, int64_t copies) const;
+
+ private:
+  void Mask(int64_t example, ExampleBatch& batch, int64_t begin) const;
+  void AddTargets(const Example& example, ExampleBatch& batch) const;
+
+  const Model& model_;
+  ObjectiveOptions options_;
+  LossKind kind_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,74 @@
+// Running a model with heads closed, many ways at once. The residual stream
+// below the first closed head is computed once for a batch; the ways that
+// begin in the same layer run stacked, as extra sequences. Heads are closed by
+// gates (g = 0, μ in their place), never by editing weights.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/heads/importance/objective.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/nn/hooks.h"
+
+namespace headwise {
+
+// Outputs of heads before W_O by the name of their site, [rows, heads, E].
+using HeadOutputs = std::map<std::string, Tensor, std::less<>>;
+
+// A run without any head closed.
+struct CleanRun {
+  HeadOutputs outputs;
+  Tensor embedding;  // [rows, d] of the stack that predicts
+  Tensor stream;     // [rows, d] before the final norm
+  Tensor final;      // [rows, d] after it
+};
+CleanRun RunClean(Context& context, const Model& model,
+                  const ExampleBatch& batch);
+
+// The heads closed in one run.
+using HeadSet = std::vector<HeadRef>;
+
+// Hooks that close heads[c] in the rows of the c-th stacked copy of a batch.
+class StackedGates : public RunHooks {
+ public:
+  // replacement: what stands in for closed heads, [rows, heads, E] or the same
+  // for all rows, [1, heads, E]; null, or a site that it does not name: 0.
+  StackedGates(const Model& model, const ExampleBatch& batch,
+               std::span<const HeadSet> heads, const HeadOutputs* replacement);
+
+  void BeforeAttention(const AttentionSite& site,
+                       const AttentionProblem& problem,
+                       AttentionArgs& args) override;
+
+ private:
+  struct Site {
+    std::vector<float> gates;     // [copies · rows, heads]
+    const Tensor* same = nullptr;  // [1, heads, E]
+    Tensor replacement;            // [copies · rows, heads, E]
+  };
+  std::map<std::string, Site, std::less<>> sites_;
+};
+
+struct VariantJob {
+  std::span<const HeadSet> variants;
+  const HeadOutputs* replacement = nullptr;  // as in StackedGates
+  // Rows that run together. More: faster until about 4096, and more memory.
+  int64_t most_rows = 4096;
+  // Called with the indices of the variants that ran together and their final
+  // states x [indices · rows, d].
+  std::function<void(std::span<const int64_t>, ConstTensorView)> done;
+  std::stop_token stop;
+};
+
+// Throws Error(kCancelled) when stopped.
+void RunVariants(Context& context, const Model& model,
+                 const ExampleBatch& batch, const VariantJob& job);
+
+}  // namespace headwise
