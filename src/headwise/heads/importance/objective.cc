@@ -48,13 +48,6 @@ double Cosine(const float* a, const float* b, int64_t width) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
-int32_t DecoderStart(const ModelConfig& config) {
-  for (const int64_t id : {config.decoder_start, config.bos, config.pad}) {
-    if (id >= 0) return static_cast<int32_t>(id);
-  }
-  return 0;
-}
-
 void AddSequence(std::span<const int32_t> ids, std::vector<int32_t>& all,
                  SequenceBatch& batch) {
   all.insert(all.end(), ids.begin(), ids.end());
@@ -117,41 +110,34 @@ ExampleBatch Objective::Prepare(std::span<const Example> examples,
   batch.decoder_sequences.starts.push_back(0);
   for (size_t i = 0; i < examples.size(); ++i) {
     const Example& example = examples[i];
-    const bool decoder = kind_ == LossKind::kTargetTokens;
-    const size_t source = example.ids.size(), target = example.target.size();
-    if (decoder ? source < 1 || target < 2 : source < 2) {
+    const std::vector<int32_t>& predicted =
+        kind_ == LossKind::kTargetTokens ? example.target : example.ids;
+    if (predicted.size() < 2 || example.ids.empty()) {
       throw Error(ErrorCode::kInvalidArgument,
                   {"text", "at least two tokens",
-                   std::to_string(decoder ? target : source), ""});
+                   std::to_string(predicted.size()), ""});
     }
-    const int64_t begin = static_cast<int64_t>(batch.ids.size());
     AddSequence(example.ids, batch.ids, batch.sequences);
     AddTargets(example, batch);
     if (kind_ == LossKind::kMaskedToken) {
-      Mask(first + static_cast<int64_t>(i), batch, begin);
+      Mask(example, first + static_cast<int64_t>(i), batch);
     }
   }
   return batch;
 }
 
 void Objective::AddTargets(const Example& example, ExampleBatch& batch) const {
-  const std::vector<int32_t>& ids = example.ids;
+  auto shifted = [&](const std::vector<int32_t>& ids) {
+    batch.targets.insert(batch.targets.end(), ids.begin() + 1, ids.end());
+    batch.targets.push_back(kIgnoreTarget);
+    batch.weights.push_back(static_cast<double>(ids.size()) - 1);
+  };
   switch (kind_) {
     case LossKind::kNextToken:
-      batch.targets.insert(batch.targets.end(), ids.begin() + 1, ids.end());
-      batch.targets.push_back(kIgnoreTarget);
-      batch.weights.push_back(static_cast<double>(ids.size()) - 1);
-      return;
-    case LossKind::kTargetTokens: {
-      std::vector<int32_t> shifted = {DecoderStart(model_.config())};
-      shifted.insert(shifted.end(), example.target.begin(),
-                     example.target.end() - 1);
-      AddSequence(shifted, batch.decoder_ids, batch.decoder_sequences);
-      batch.targets.insert(batch.targets.end(), example.target.begin(),
-                           example.target.end());
-      batch.weights.push_back(static_cast<double>(example.target.size()));
-      return;
-    }
+      return shifted(example.ids);
+    case LossKind::kTargetTokens:
+      AddSequence(example.target, batch.decoder_ids, batch.decoder_sequences);
+      return shifted(example.target);
     case LossKind::kMaskedToken:
       return;  // Mask chooses them
     case LossKind::kEmbeddingCosine:
@@ -160,26 +146,24 @@ void Objective::AddTargets(const Example& example, ExampleBatch& batch) const {
   }
 }
 
-void Objective::Mask(int64_t example, ExampleBatch& batch,
-                     int64_t begin) const {
-  const int64_t end = static_cast<int64_t>(batch.ids.size());
-  Rng rng(options_.seed, static_cast<uint64_t>(example));
-  std::vector<int64_t> open;
-  batch.targets.resize(end, kIgnoreTarget);
+// Hides tokens of the example that was added to the batch last.
+void Objective::Mask(const Example& example, int64_t number,
+                     ExampleBatch& batch) const {
+  const int64_t count = static_cast<int64_t>(example.ids.size());
+  const int64_t begin = static_cast<int64_t>(batch.ids.size()) - count;
+  Rng rng(options_.seed, static_cast<uint64_t>(number));
+  batch.targets.resize(begin + count, kIgnoreTarget);
   double hidden = 0;
-  auto hide = [&](int64_t at) {
-    batch.targets[at] = batch.ids[at];
-    batch.ids[at] = options_.mask_token;
+  auto hide = [&](int64_t i) {
+    batch.targets[begin + i] = example.ids[i];
+    batch.ids[begin + i] = options_.mask_token;
     ++hidden;
   };
-  for (int64_t at = begin; at < end; ++at) {
-    const auto& special = options_.special_tokens;
-    if (std::find(special.begin(), special.end(), batch.ids[at]) !=
-        special.end()) {
-      continue;
-    }
-    open.push_back(at);
-    if (rng.Uniform() < options_.mask_share) hide(at);
+  std::vector<int64_t> open;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!example.added.empty() && example.added[i] != 0) continue;
+    open.push_back(i);
+    if (rng.Uniform() < options_.mask_share) hide(i);
   }
   // A short sentence, too, has something to predict.
   if (hidden == 0 && !open.empty()) hide(open[rng.Below(open.size())]);

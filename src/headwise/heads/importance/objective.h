@@ -15,7 +15,10 @@ namespace headwise {
 // One text as a model reads it.
 struct Example {
   std::vector<int32_t> ids;     // encoder–decoders: the source
-  std::vector<int32_t> target;  // encoder–decoders: what is to be said
+  std::vector<int32_t> target;  // encoder–decoders: what the decoder reads
+  // One a token of ids, 1 where it is not of the text (<bos>, [CLS]): never
+  // masked. Empty: none.
+  std::vector<uint8_t> added;
 };
 
 enum class LossKind : uint8_t {
@@ -31,11 +34,9 @@ const char* Describe(LossKind kind);
 LossKind LossOf(const Model& model);
 
 struct ObjectiveOptions {
-  // kMaskedToken: the token that hides another, how many are hidden, and which
-  // never are.
+  // kMaskedToken: the token that hides others, and how many are hidden.
   int32_t mask_token = -1;
   double mask_share = 0.15;
-  std::vector<int32_t> special_tokens = {};
   uint64_t seed = 0;
 };
 
@@ -79,7 +80,7 @@ class Objective {
                              ConstTensorView x, int64_t copies) const;
 
  private:
-  void Mask(int64_t example, ExampleBatch& batch, int64_t begin) const;
+  void Mask(const Example& example, int64_t number, ExampleBatch& batch) const;
   void AddTargets(const Example& example, ExampleBatch& batch) const;
 
   const Model& model_;

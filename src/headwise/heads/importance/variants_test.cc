@@ -205,7 +205,7 @@ TEST(Objective, NamesTheLossAndRefusesShortTexts) {
   EXPECT_THROW(Objective{*bert}, Error);
   const auto gpt2 = GoldenModel("gpt2");
   try {
-    Objective(*gpt2).Prepare(std::vector<Example>{{{5}, {}}}, 0);
+    Objective(*gpt2).Prepare(std::vector<Example>{{{5}, {}, {}}}, 0);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.parts().expected, "at least two tokens");

@@ -1,0 +1,76 @@
+// A text in batches, and the loss of every sequence of it under every way of
+// closing heads. What ranking.h computes its statistics from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "headwise/base/progress.h"
+#include "headwise/context.h"
+#include "headwise/heads/importance/criterion.h"
+#include "headwise/heads/importance/objective.h"
+#include "headwise/heads/importance/variants.h"
+
+namespace headwise {
+
+struct CorpusOptions {
+  ObjectiveOptions objective = {};
+  int64_t batch_tokens = 1024;  // at least one sequence, however long
+  uint64_t seed = 0;
+  ProgressCallback progress = {};
+  std::stop_token stop = {};
+};
+
+// Sums of losses, [variants][sequences].
+using LossTable = std::vector<std::vector<double>>;
+
+class CorpusRuns {
+ public:
+  // Runs the whole model over the text once. Throws Error(kInvalidArgument)
+  // for no text.
+  CorpusRuns(Context& context, const Model& model,
+             std::span<const Example> examples, CorpusOptions options);
+
+  LossKind loss_kind() const { return objective_.kind(); }
+  int64_t tokens() const { return tokens_; }
+  // Predictions in each sequence, and their summed loss.
+  const std::vector<double>& weights() const { return weights_; }
+  const std::vector<double>& base() const { return base_; }
+
+  // L2 norm over channels of the mean |output| of each head.
+  std::vector<double> ActivationNorms(std::span<const HeadRef> heads) const;
+
+  // Each variant's heads closed, what replaces them by the kind of ablation.
+  // Throws Error(kInvalidArgument) for resampling with one sequence.
+  LossTable Ablate(std::span<const HeadSet> variants, Criterion ablation);
+
+  // One head each, removed only from what the last layer hands to the final
+  // norm: everything between computes as if it were there. A head without such
+  // a direct path (post-norm stacks, encoders of encoder–decoders) leaves the
+  // losses as they are. `ablation` is zero or mean.
+  LossTable RemoveDirect(std::span<const HeadRef> heads, Criterion ablation);
+
+ private:
+  struct Batch {
+    ExampleBatch examples;
+    size_t first = 0;  // number of its first sequence
+  };
+  void RunWhole();
+  HeadOutputs Resampled(size_t batch);
+  void Tell(const char* stage, double done, double total) const;
+
+  Context& context_;
+  const Model& model_;
+  CorpusOptions options_;
+  Objective objective_;
+  std::vector<Batch> batches_;
+  int64_t tokens_ = 0;
+  std::vector<double> weights_;
+  std::vector<double> base_;
+  HeadOutputs mean_;      // [1, heads, E]
+  HeadOutputs absolute_;  // the same of |output|
+};
+
+}  // namespace headwise

@@ -1,0 +1,41 @@
+// By what heads are ranked. One list of names serves the command line, tables
+// and JSON.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/model/head_ref.h"
+
+namespace headwise {
+
+enum class Criterion : uint8_t {
+  kAblationZero,
+  kAblationMean,
+  kAblationResample,
+  kActivation,
+  kWeightsOv,
+  kWeightsQk,
+};
+
+// "ablation-zero", …
+const char* Name(Criterion criterion);
+// What the number is, in one sentence.
+const char* Describe(Criterion criterion);
+bool IsAblation(Criterion criterion);
+
+// Names as above; "weights" is both of the weights' norms. Throws
+// Error(kInvalidArgument) with the nearest name, and Error(kUnsupported) for
+// "gradient": models cannot yet be run backwards.
+std::vector<Criterion> ParseCriteria(std::span<const std::string> names);
+
+// ‖W_OV‖ or ‖W_QK‖ of every head, by the head_dim × head_dim cores.
+std::vector<double> WeightNorms(Context& context, const Model& model,
+                                std::span<const HeadRef> heads,
+                                Criterion criterion);
+
+}  // namespace headwise

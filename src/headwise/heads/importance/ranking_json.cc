@@ -1,0 +1,108 @@
+// Rankings as JSON. Door: ranking_json.h.
+#include "headwise/heads/importance/ranking_json.h"
+
+#include <cmath>
+
+namespace headwise {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// JSON has no ∞ and no NaN.
+OrderedJson Number(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+}
+
+OrderedJson ToJson(const Interval& interval) {
+  return {{"value", Number(interval.value)},
+          {"low", Number(interval.low)},
+          {"high", Number(interval.high)}};
+}
+
+OrderedJson CriterionJson(const CriterionResult& result) {
+  return {{"name", Name(result.criterion)},
+          {"definition", Describe(result.criterion)},
+          {"gini", Number(result.gini)},
+          {"effective_heads", Number(result.effective)}};
+}
+
+OrderedJson HeadJson(const Ranking& ranking, size_t index) {
+  const HeadRef& head = ranking.heads[index];
+  OrderedJson json = {{"layer", head.layer},
+                      {"head", head.head},
+                      {"kind", Name(head.kind)}};
+  if (!ranking.classes.empty()) {
+    json["class"] = Name(ranking.classes[index]);
+  }
+  OrderedJson values = OrderedJson::object();
+  for (const CriterionResult& result : ranking.criteria) {
+    values[Name(result.criterion)] = ToJson(result.heads[index]);
+  }
+  json["criteria"] = std::move(values);
+  if (!ranking.self_repair.empty()) {
+    json["self_repair"] = Number(ranking.self_repair[index]);
+  }
+  return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json ToJson(const Ranking& ranking) {
+  OrderedJson json = {
+      {"format", "headwise.ranking/1"},
+      {"loss",
+       {{"name", Name(ranking.loss_kind)},
+        {"definition", Describe(ranking.loss_kind)},
+        {"value", Number(ranking.loss)}}},
+      {"sequences", ranking.sequences},
+      {"tokens", ranking.tokens},
+      {"summary", Summary(ranking)}};
+  OrderedJson criteria = OrderedJson::array();
+  for (const CriterionResult& result : ranking.criteria) {
+    criteria.push_back(CriterionJson(result));
+  }
+  json["criteria"] = std::move(criteria);
+  OrderedJson correlations = OrderedJson::array();
+  for (const RankCorrelation& pair : ranking.correlations) {
+    correlations.push_back(
+        {{"a", Name(ranking.criteria[pair.a].criterion)},
+         {"b", Name(ranking.criteria[pair.b].criterion)},
+         {"spearman", Number(pair.spearman)},
+         {"kendall", Number(pair.kendall)}});
+  }
+  json["correlations"] = std::move(correlations);
+  OrderedJson heads = OrderedJson::array();
+  for (size_t i = 0; i < ranking.heads.size(); ++i) {
+    heads.push_back(HeadJson(ranking, i));
+  }
+  json["heads"] = std::move(heads);
+  if (!ranking.primary) return json;
+  json["primary"] = Name(ranking.criteria[*ranking.primary].criterion);
+  json["heads_for_90_percent"] = ranking.heads_for_90;
+  OrderedJson negative = OrderedJson::array();
+  for (const NegativeHead& head : ranking.negative) {
+    negative.push_back({{"head", ToString(ranking.heads[head.head])},
+                        {"selection", ToJson(head.selection)},
+                        {"confirmation", ToJson(head.confirmation)}});
+  }
+  json["negative"] = std::move(negative);
+  OrderedJson layers = OrderedJson::array();
+  for (const LayerImportance& layer : ranking.layers) {
+    layers.push_back({{"kind", Name(layer.kind)},
+                      {"layer", layer.layer},
+                      {"delta", ToJson(layer.delta)}});
+  }
+  json["layers"] = std::move(layers);
+  OrderedJson pairs = OrderedJson::array();
+  for (const PairEffect& pair : ranking.pairs) {
+    pairs.push_back({{"a", ToString(ranking.heads[pair.a])},
+                     {"b", ToString(ranking.heads[pair.b])},
+                     {"delta", ToJson(pair.delta)},
+                     {"interaction", ToJson(pair.interaction)}});
+  }
+  json["pairs"] = std::move(pairs);
+  json["notes"] = ranking.notes;
+  return json;
+}
+
+}  // namespace headwise

@@ -1,0 +1,15 @@
+// A ranking for machines: docs/ranking.schema.json describes it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "headwise/heads/importance/ranking.h"
+
+namespace headwise {
+
+// {"format": "headwise.ranking/1", "loss": …, "heads": [{"layer", "head",
+// "kind", "class", "criteria": {name: {"value", "low", "high"}}}], …}. Ends of
+// intervals that are not known are null.
+nlohmann::ordered_json ToJson(const Ranking& ranking);
+
+}  // namespace headwise
