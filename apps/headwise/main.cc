@@ -29,6 +29,7 @@ const std::vector<const Command*>& Commands() {
       &kVocabCommand,
       &kGenerateCommand,
       // Analyse
+      &kRankCommand,
       &kDumpCommand,
       // Tools
       &kInfoCommand,

@@ -43,8 +43,8 @@ const char* Describe(HeadClass kind) {
 
 bool IsQuiet(const Interval& delta, double scale) {
   const double limit = kCriticalShare * scale;
-  if (std::abs(delta.value) < kNegligibleShare * scale &&
-      delta.high < limit && delta.low > -limit) {
+  if (std::abs(delta.value) < kNegligibleShare * scale && delta.high < limit &&
+      delta.low > -limit) {
     return true;
   }
   return delta.low <= 0 && delta.high >= 0 && delta.high < limit &&

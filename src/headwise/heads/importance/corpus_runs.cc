@@ -75,8 +75,7 @@ Tensor Turned(const Tensor& values, const SequenceBatch& batch, int64_t turn) {
     const int64_t from = (b + turn) % batch.sequences();
     const int64_t length = batch.starts[from + 1] - batch.starts[from];
     for (int64_t t = batch.starts[b]; t < batch.starts[b + 1]; ++t) {
-      const int64_t row =
-          batch.starts[from] + (t - batch.starts[b]) % length;
+      const int64_t row = batch.starts[from] + (t - batch.starts[b]) % length;
       std::memcpy(turned.As<float>() + t * width,
                   values.As<float>() + row * width, width * sizeof(float));
     }
@@ -120,7 +119,7 @@ void RemoveWrite(Context& context, const Model& model, const HeadRef& head,
 // Where the batch that starts with example `begin` ends: `most` tokens, but two
 // examples at least and none left alone, who would have no other to be
 // resampled from.
-size_t BatchEnd(std::span<const Example> examples, size_t begin,
+size_t BatchEnd(std::span<const TextExample> examples, size_t begin,
                 int64_t most) {
   size_t end = begin;
   for (int64_t total = 0; end < examples.size(); ++end) {
@@ -133,13 +132,15 @@ size_t BatchEnd(std::span<const Example> examples, size_t begin,
 
 void CheckStop(const std::stop_token& stop) {
   if (!stop.stop_requested()) return;
-  throw Error(ErrorCode::kCancelled, {"rank", "", "stopped", ""});
+  throw Error(ErrorCode::kCancelled,
+              {"rank", "", "", "stopped before the end"});
 }
 
 }  // namespace
 
 CorpusRuns::CorpusRuns(Context& context, const Model& model,
-                       std::span<const Example> examples, CorpusOptions options)
+                       std::span<const TextExample> examples,
+                       CorpusOptions options)
     : context_(context),
       model_(model),
       options_(std::move(options)),
@@ -150,10 +151,9 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
   }
   for (size_t begin = 0; begin < examples.size();) {
     const size_t end = BatchEnd(examples, begin, options_.batch_tokens);
-    batches_.push_back(
-        {objective_.Prepare(examples.subspan(begin, end - begin),
-                            static_cast<int64_t>(begin)),
-         begin});
+    batches_.push_back({objective_.Prepare(examples.subspan(begin, end - begin),
+                                           static_cast<int64_t>(begin)),
+                        begin});
     begin = end;
   }
   for (const Batch& batch : batches_) {
@@ -207,8 +207,7 @@ HeadOutputs CorpusRuns::Resampled(size_t index) {
                  "give more text or a smaller --context"});
   }
   Rng rng(options_.seed, index);
-  const int64_t turn =
-      1 + static_cast<int64_t>(rng.Below(batch.size() - 1));
+  const int64_t turn = 1 + static_cast<int64_t>(rng.Below(batch.size() - 1));
   HeadOutputs resampled;
   const CleanRun run = RunClean(context_, model_, batch);
   for (const auto& [site, values] : run.outputs) {
@@ -222,8 +221,13 @@ HeadOutputs CorpusRuns::Resampled(size_t index) {
 LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
                              Criterion ablation) {
   LossTable table(variants.size(), std::vector<double>(weights_.size()));
-  const double total = static_cast<double>(variants.size() * batches_.size());
-  double done = 0;
+  // The vocabulary counts as one more layer.
+  auto cost = [&](const HeadSet& heads) {
+    return static_cast<double>(LayersToRun(model_, heads) + 1);
+  };
+  double total = 0, done = 0;
+  for (const HeadSet& heads : variants) total += cost(heads);
+  total *= static_cast<double>(batches_.size());
   for (size_t i = 0; i < batches_.size(); ++i) {
     const Batch& batch = batches_[i];
     const int64_t count = batch.examples.size();
@@ -238,15 +242,14 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
       job.replacement = &resampled;
     }
     job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
-      const std::vector<double> losses =
-          objective_.Losses(context_, batch.examples, x,
-                            static_cast<int64_t>(indices.size()));
+      const std::vector<double> losses = objective_.Losses(
+          context_, batch.examples, x, static_cast<int64_t>(indices.size()));
       for (size_t v = 0; v < indices.size(); ++v) {
-        std::copy_n(losses.begin() + static_cast<int64_t>(v) * count, count,
-                    table[indices[v]].begin() +
-                        static_cast<int64_t>(batch.first));
+        std::copy_n(
+            losses.begin() + static_cast<int64_t>(v) * count, count,
+            table[indices[v]].begin() + static_cast<int64_t>(batch.first));
       }
-      done += static_cast<double>(indices.size());
+      for (const int64_t v : indices) done += cost(variants[v]);
       Tell(Name(ablation), done, total);
     };
     RunVariants(context_, model_, batch.examples, job);
@@ -284,7 +287,7 @@ LossTable CorpusRuns::RemoveDirect(std::span<const HeadRef> heads,
 }
 
 void CorpusRuns::Tell(const char* stage, double done, double total) const {
-  if (options_.progress) options_.progress({stage, done, total, "runs"});
+  if (options_.progress) options_.progress({stage, done, total, "layers"});
 }
 
 }  // namespace headwise

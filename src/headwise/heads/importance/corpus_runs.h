@@ -31,7 +31,7 @@ class CorpusRuns {
   // Runs the whole model over the text once. Throws Error(kInvalidArgument)
   // for no text.
   CorpusRuns(Context& context, const Model& model,
-             std::span<const Example> examples, CorpusOptions options);
+             std::span<const TextExample> examples, CorpusOptions options);
 
   LossKind loss_kind() const { return objective_.kind(); }
   int64_t tokens() const { return tokens_; }

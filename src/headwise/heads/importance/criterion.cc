@@ -49,11 +49,12 @@ std::vector<Criterion> ParseCriteria(std::span<const std::string> names) {
   for (const Entry& entry : kEntries) known.emplace_back(entry.name);
   for (const std::string& name : names) {
     if (name == "gradient") {
-      throw Error(ErrorCode::kUnsupported,
-                  {"rank", "a criterion that needs forward passes only",
-                   "gradient", "it comes with training, which brings the "
-                               "backward pass; ablation-mean measures the same "
-                               "question directly"});
+      throw Error(
+          ErrorCode::kUnsupported,
+          {"rank", "a criterion that needs forward passes only", "gradient",
+           "it comes with training, which brings the "
+           "backward pass; ablation-mean measures the same "
+           "question directly"});
     }
     if (name == "weights") {
       criteria.push_back(Criterion::kWeightsOv);
@@ -67,12 +68,12 @@ std::vector<Criterion> ParseCriteria(std::span<const std::string> names) {
       found = true;
     }
     if (!found) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"rank",
-                   "ablation-zero, ablation-mean, ablation-resample, "
-                   "activation, weights or gradient",
-                   "\"" + name + "\"",
-                   "did you mean " + Nearest(name, known) + "?"});
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          {"rank",
+           "ablation-zero, ablation-mean, ablation-resample, "
+           "activation, weights or gradient",
+           "\"" + name + "\"", "did you mean " + Nearest(name, known) + "?"});
     }
   }
   return criteria;

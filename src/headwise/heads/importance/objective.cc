@@ -103,13 +103,13 @@ Objective::Objective(const Model& model, ObjectiveOptions options)
   }
 }
 
-ExampleBatch Objective::Prepare(std::span<const Example> examples,
+ExampleBatch Objective::Prepare(std::span<const TextExample> examples,
                                 int64_t first) const {
   ExampleBatch batch;
   batch.sequences.starts.push_back(0);
   batch.decoder_sequences.starts.push_back(0);
   for (size_t i = 0; i < examples.size(); ++i) {
-    const Example& example = examples[i];
+    const TextExample& example = examples[i];
     const std::vector<int32_t>& predicted =
         kind_ == LossKind::kTargetTokens ? example.target : example.ids;
     if (predicted.size() < 2 || example.ids.empty()) {
@@ -126,7 +126,8 @@ ExampleBatch Objective::Prepare(std::span<const Example> examples,
   return batch;
 }
 
-void Objective::AddTargets(const Example& example, ExampleBatch& batch) const {
+void Objective::AddTargets(const TextExample& example,
+                           ExampleBatch& batch) const {
   auto shifted = [&](const std::vector<int32_t>& ids) {
     batch.targets.insert(batch.targets.end(), ids.begin() + 1, ids.end());
     batch.targets.push_back(kIgnoreTarget);
@@ -147,7 +148,7 @@ void Objective::AddTargets(const Example& example, ExampleBatch& batch) const {
 }
 
 // Hides tokens of the example that was added to the batch last.
-void Objective::Mask(const Example& example, int64_t number,
+void Objective::Mask(const TextExample& example, int64_t number,
                      ExampleBatch& batch) const {
   const int64_t count = static_cast<int64_t>(example.ids.size());
   const int64_t begin = static_cast<int64_t>(batch.ids.size()) - count;

@@ -13,7 +13,7 @@
 namespace headwise {
 
 // One text as a model reads it.
-struct Example {
+struct TextExample {
   std::vector<int32_t> ids;     // encoder–decoders: the source
   std::vector<int32_t> target;  // encoder–decoders: what the decoder reads
   // One a token of ids, 1 where it is not of the text (<bos>, [CLS]): never
@@ -67,7 +67,8 @@ class Objective {
   // `first` is the number of the first example in the corpus: masks depend on
   // it and not on how examples are put in batches. Throws
   // Error(kInvalidArgument) for an example of fewer than two tokens.
-  ExampleBatch Prepare(std::span<const Example> examples, int64_t first) const;
+  ExampleBatch Prepare(std::span<const TextExample> examples,
+                       int64_t first) const;
 
   // kEmbeddingCosine: takes the mean-pooled rows of x [rows, d] as what later
   // runs are compared with. Otherwise nothing.
@@ -80,8 +81,9 @@ class Objective {
                              ConstTensorView x, int64_t copies) const;
 
  private:
-  void Mask(const Example& example, int64_t number, ExampleBatch& batch) const;
-  void AddTargets(const Example& example, ExampleBatch& batch) const;
+  void Mask(const TextExample& example, int64_t number,
+            ExampleBatch& batch) const;
+  void AddTargets(const TextExample& example, ExampleBatch& batch) const;
 
   const Model& model_;
   ObjectiveOptions options_;

@@ -48,7 +48,7 @@ std::vector<HeadSet> LayerSets(std::span<const HeadRef> heads) {
 class Ranker {
  public:
   Ranker(Context& context, const Model& model,
-         std::span<const Example> examples, const RankOptions& options)
+         std::span<const TextExample> examples, const RankOptions& options)
       : context_(context),
         model_(model),
         options_(options),
@@ -93,8 +93,7 @@ class Ranker {
   // 1 % of what? Of the loss; of a cosine's whole range where the loss is a
   // distance from the model itself.
   double Scale() const {
-    return ranking_.loss_kind == LossKind::kEmbeddingCosine ? 1
-                                                            : ranking_.loss;
+    return ranking_.loss_kind == LossKind::kEmbeddingCosine ? 1 : ranking_.loss;
   }
 
   std::vector<Interval> Values(Criterion criterion) {
@@ -141,8 +140,7 @@ class Ranker {
       for (size_t a = 0; a < b; ++a) {
         const std::vector<double> x = ValuesOf(ranking_.criteria[a]);
         const std::vector<double> y = ValuesOf(ranking_.criteria[b]);
-        ranking_.correlations.push_back(
-            {a, b, Spearman(x, y), Kendall(x, y)});
+        ranking_.correlations.push_back({a, b, Spearman(x, y), Kendall(x, y)});
       }
     }
   }
@@ -151,9 +149,9 @@ class Ranker {
   void FindNegative() {
     const std::vector<double>& weights = runs_.weights();
     if (weights.size() < 4) {
-      ranking_.notes.push_back(fmt::format(
-          "negative heads need at least 4 sequences; there {} {}",
-          weights.size() == 1 ? "is" : "are", weights.size()));
+      ranking_.notes.push_back(
+          fmt::format("negative heads need at least 4 sequences; there {} {}",
+                      weights.size() == 1 ? "is" : "are", weights.size()));
       return;
     }
     const std::vector<double> even = Half(weights, 0), odd = Half(weights, 1);
@@ -217,8 +215,7 @@ class Ranker {
                                    : Criterion::kAblationMean;
     const LossTable direct = runs_.RemoveDirect(ranking_.heads, ablation);
     for (size_t h = 0; h < direct.size(); ++h) {
-      const Interval effect =
-          bootstrap_.Ratio(Minus(direct[h], runs_.base()));
+      const Interval effect = bootstrap_.Ratio(Minus(direct[h], runs_.base()));
       ranking_.self_repair.push_back(
           effect.low > 0 ? 1 - Primary().heads[h].value / effect.value
                          : std::numeric_limits<double>::quiet_NaN());
@@ -275,7 +272,7 @@ class Ranker {
 }  // namespace
 
 Ranking RankHeads(Context& context, const Model& model,
-                  std::span<const Example> examples,
+                  std::span<const TextExample> examples,
                   const RankOptions& options) {
   return Ranker(context, model, examples, options).Run();
 }

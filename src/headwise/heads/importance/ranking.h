@@ -99,7 +99,7 @@ struct RankOptions {
 
 // Throws Error: kInvalidArgument for no text, kCancelled when stopped.
 Ranking RankHeads(Context& context, const Model& model,
-                  std::span<const Example> examples,
+                  std::span<const TextExample> examples,
                   const RankOptions& options);
 
 // "14 of 48 heads carry 90 % of the importance; 3 hurt."

@@ -28,9 +28,8 @@ OrderedJson CriterionJson(const CriterionResult& result) {
 
 OrderedJson HeadJson(const Ranking& ranking, size_t index) {
   const HeadRef& head = ranking.heads[index];
-  OrderedJson json = {{"layer", head.layer},
-                      {"head", head.head},
-                      {"kind", Name(head.kind)}};
+  OrderedJson json = {
+      {"layer", head.layer}, {"head", head.head}, {"kind", Name(head.kind)}};
   if (!ranking.classes.empty()) {
     json["class"] = Name(ranking.classes[index]);
   }
@@ -48,15 +47,14 @@ OrderedJson HeadJson(const Ranking& ranking, size_t index) {
 }  // namespace
 
 nlohmann::ordered_json ToJson(const Ranking& ranking) {
-  OrderedJson json = {
-      {"format", "headwise.ranking/1"},
-      {"loss",
-       {{"name", Name(ranking.loss_kind)},
-        {"definition", Describe(ranking.loss_kind)},
-        {"value", Number(ranking.loss)}}},
-      {"sequences", ranking.sequences},
-      {"tokens", ranking.tokens},
-      {"summary", Summary(ranking)}};
+  OrderedJson json = {{"format", "headwise.ranking/1"},
+                      {"loss",
+                       {{"name", Name(ranking.loss_kind)},
+                        {"definition", Describe(ranking.loss_kind)},
+                        {"value", Number(ranking.loss)}}},
+                      {"sequences", ranking.sequences},
+                      {"tokens", ranking.tokens},
+                      {"summary", Summary(ranking)}};
   OrderedJson criteria = OrderedJson::array();
   for (const CriterionResult& result : ranking.criteria) {
     criteria.push_back(CriterionJson(result));
@@ -64,11 +62,10 @@ nlohmann::ordered_json ToJson(const Ranking& ranking) {
   json["criteria"] = std::move(criteria);
   OrderedJson correlations = OrderedJson::array();
   for (const RankCorrelation& pair : ranking.correlations) {
-    correlations.push_back(
-        {{"a", Name(ranking.criteria[pair.a].criterion)},
-         {"b", Name(ranking.criteria[pair.b].criterion)},
-         {"spearman", Number(pair.spearman)},
-         {"kendall", Number(pair.kendall)}});
+    correlations.push_back({{"a", Name(ranking.criteria[pair.a].criterion)},
+                            {"b", Name(ranking.criteria[pair.b].criterion)},
+                            {"spearman", Number(pair.spearman)},
+                            {"kendall", Number(pair.kendall)}});
   }
   json["correlations"] = std::move(correlations);
   OrderedJson heads = OrderedJson::array();

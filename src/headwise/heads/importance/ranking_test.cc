@@ -18,9 +18,9 @@ using testing::HasSubstr;
 
 RankOptions Everything() {
   RankOptions options;
-  options.criteria = {Criterion::kAblationZero, Criterion::kAblationMean,
+  options.criteria = {Criterion::kAblationZero,     Criterion::kAblationMean,
                       Criterion::kAblationResample, Criterion::kActivation,
-                      Criterion::kWeightsOv, Criterion::kWeightsQk};
+                      Criterion::kWeightsOv,        Criterion::kWeightsQk};
   options.objective.mask_token = 3;
   options.replicates = 200;
   options.batch_tokens = 40;
@@ -40,8 +40,8 @@ TEST(RankHeads, EveryKindOfModelGetsItsLossAndAllCriteria) {
         Case{"marian", "target-tokens", 24, 6},
         Case{"bert-headless", "embedding-cosine", 8, 2}}) {
     const auto model = GoldenModel(one.model);
-    const Ranking ranking = RankHeads(
-        context, *model, RandomExamples(9, 12, 64, 6), Everything());
+    const Ranking ranking =
+        RankHeads(context, *model, RandomExamples(9, 12, 64, 6), Everything());
     EXPECT_STREQ(Name(ranking.loss_kind), one.loss);
     EXPECT_EQ(ranking.heads.size(), one.heads);
     EXPECT_EQ(ranking.layers.size(), one.layers);
@@ -133,7 +133,7 @@ TEST(CorpusRuns, RemovingTheDirectEffectOfTheLastHeadsIsClosingThem) {
     Tensor& down = weights["model.layers.1.mlp.down_proj.weight"];
     std::fill_n(down.As<float>(), down.size(), 0.0f);
   });
-  const std::vector<Example> examples = RandomExamples(5, 14, 64, 10);
+  const std::vector<TextExample> examples = RandomExamples(5, 14, 64, 10);
   CorpusRuns runs(context, *model, examples, {});
   const std::vector<HeadRef> heads = AllHeads(*model);
   std::vector<HeadSet> variants;
@@ -157,7 +157,7 @@ TEST(CorpusRuns, RemovingTheDirectEffectOfTheLastHeadsIsClosingThem) {
 TEST(RankHeads, BatchesDoNotMatter) {
   Context context({2, ""});
   const auto model = GoldenModel("bert");
-  const std::vector<Example> examples = RandomExamples(7, 13, 64, 12);
+  const std::vector<TextExample> examples = RandomExamples(7, 13, 64, 12);
   RankOptions options = Everything();
   options.criteria = {Criterion::kAblationMean};
   const Ranking small = RankHeads(context, *model, examples, options);
@@ -196,13 +196,13 @@ TEST(RankHeads, RefusesWhatCannotBeMeasured) {
 
 TEST(Classify, ByPrecedence) {
   const std::vector<Interval> delta = {
-      {0.5, 0.4, 0.6},          // critical
-      {-0.1, -0.2, -0.05},      // negative
-      {0, -0.001, 0.001},       // twin
-      {0.005, 0.002, 0.02},     // backup
-      {0, -0.001, 0.001},       // no role
-      {0, -0.001, 0.001},       // a role
-      {0.02, -0.3, 0.4},        // nobody knows
+      {0.5, 0.4, 0.6},       // critical
+      {-0.1, -0.2, -0.05},   // negative
+      {0, -0.001, 0.001},    // twin
+      {0.005, 0.002, 0.02},  // backup
+      {0, -0.001, 0.001},    // no role
+      {0, -0.001, 0.001},    // a role
+      {0.02, -0.3, 0.4},     // nobody knows
   };
   ClassEvidence evidence;
   evidence.scale = 2;
@@ -211,12 +211,11 @@ TEST(Classify, ByPrecedence) {
   evidence.has_twin = {false, false, true, false, false, false, true};
   evidence.backup = {true, false, true, true, false, false, false};
   evidence.has_role = {false, false, false, false, false, true, false};
-  EXPECT_THAT(
-      Classify(evidence),
-      testing::ElementsAre(HeadClass::kCritical, HeadClass::kNegative,
-                           HeadClass::kRedundant, HeadClass::kBackup,
-                           HeadClass::kNoise, HeadClass::kAuxiliary,
-                           HeadClass::kAuxiliary));
+  EXPECT_THAT(Classify(evidence),
+              testing::ElementsAre(HeadClass::kCritical, HeadClass::kNegative,
+                                   HeadClass::kRedundant, HeadClass::kBackup,
+                                   HeadClass::kNoise, HeadClass::kAuxiliary,
+                                   HeadClass::kAuxiliary));
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ double Quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
   const size_t below = static_cast<size_t>(at);
   const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) *
-                             (sorted[above] - sorted[below]);
+  return sorted[below] +
+         (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
 // 1 for the smallest; equal values share the mean of their ranks.
@@ -77,8 +77,7 @@ PairedBootstrap::PairedBootstrap(std::vector<double> weights,
   const size_t count = weights_.size();
   if (count < 2) return;
   const double n = static_cast<double>(count);
-  tail_ =
-      NormalBelow(-std::sqrt(n / (n - 1)) * TOfNormal(kNormal975, n - 1));
+  tail_ = NormalBelow(-std::sqrt(n / (n - 1)) * TOfNormal(kNormal975, n - 1));
   counts_.assign(replicates * count, 0);
   totals_.assign(replicates, 0.0);
   for (int64_t r = 0; r < replicates; ++r) {
@@ -130,8 +129,8 @@ std::vector<bool> BenjaminiHochberg(std::span<const double> p, double q) {
             [&](size_t a, size_t b) { return p[a] < p[b]; });
   size_t rejected = 0;
   for (size_t i = 0; i < order.size(); ++i) {
-    const double limit = q * static_cast<double>(i + 1) /
-                         static_cast<double>(order.size());
+    const double limit =
+        q * static_cast<double>(i + 1) / static_cast<double>(order.size());
     if (p[order[i]] <= limit) rejected = i + 1;
   }
   std::vector<bool> reject(p.size(), false);

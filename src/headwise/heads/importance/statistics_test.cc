@@ -24,7 +24,8 @@ TEST(PairedBootstrap, CoversTheTruthAboutAsOftenAsItSays) {
         weights.push_back(20 + 30 * rng.Uniform());
         sums.push_back(weights.back() * (0.3 + 0.5 * rng.Normal()));
       }
-      const Interval interval = PairedBootstrap(weights, 400, trial).Ratio(sums);
+      const Interval interval =
+          PairedBootstrap(weights, 400, trial).Ratio(sums);
       covered += interval.low <= 0.3 && 0.3 <= interval.high;
     }
     EXPECT_GE(covered, kTrials * 0.89) << sequences;

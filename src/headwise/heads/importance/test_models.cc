@@ -61,13 +61,11 @@ std::unique_ptr<Model> GoldenModel(
 }
 
 std::unique_ptr<Model> MakeRandomLlama(const RandomLlama& s) {
-  const Json json = {{"model_type", "llama"},
-                     {"hidden_size", s.width},
-                     {"num_attention_heads", s.heads},
-                     {"num_hidden_layers", s.layers},
-                     {"intermediate_size", s.hidden},
-                     {"vocab_size", s.vocabulary},
-                     {"max_position_embeddings", 4096}};
+  const Json json = {
+      {"model_type", "llama"},          {"hidden_size", s.width},
+      {"num_attention_heads", s.heads}, {"num_hidden_layers", s.layers},
+      {"intermediate_size", s.hidden},  {"vocab_size", s.vocabulary},
+      {"max_position_embeddings", 4096}};
   Rng rng(3);
   const double in = 1 / std::sqrt(static_cast<double>(s.width));
   WeightMap weights;
@@ -93,15 +91,15 @@ std::unique_ptr<Model> MakeRandomLlama(const RandomLlama& s) {
                     std::make_shared<HeldWeights>(std::move(weights)));
 }
 
-std::vector<Example> RandomExamples(int64_t count, int64_t length,
-                                    int64_t vocabulary, uint64_t seed) {
+std::vector<TextExample> RandomExamples(int64_t count, int64_t length,
+                                        int64_t vocabulary, uint64_t seed) {
   Rng rng(seed);
   auto text = [&](int64_t tokens) {
     std::vector<int32_t> ids(tokens);
     for (int32_t& id : ids) id = static_cast<int32_t>(rng.Below(vocabulary));
     return ids;
   };
-  std::vector<Example> examples(count);
+  std::vector<TextExample> examples(count);
   for (int64_t i = 0; i < count; ++i) {
     examples[i].ids = text(length - i % 3);
     examples[i].target = text(length - i % 2);

@@ -31,7 +31,7 @@ struct RandomLlama {
 std::unique_ptr<Model> MakeRandomLlama(const RandomLlama& shape);
 
 // Texts of random tokens, not all of one length.
-std::vector<Example> RandomExamples(int64_t count, int64_t length,
-                                    int64_t vocabulary, uint64_t seed);
+std::vector<TextExample> RandomExamples(int64_t count, int64_t length,
+                                        int64_t vocabulary, uint64_t seed);
 
 }  // namespace headwise

@@ -17,6 +17,12 @@ int64_t Depth(const Model& model, const HeadRef& head) {
              : static_cast<int64_t>(model.stack().blocks.size()) + head.layer;
 }
 
+int64_t Layers(const Model& model) {
+  return static_cast<int64_t>(
+      model.stack().blocks.size() +
+      (model.decoder() == nullptr ? 0 : model.decoder()->blocks.size()));
+}
+
 SequenceBatch Repeat(const SequenceBatch& batch, int64_t copies) {
   SequenceBatch all;
   all.starts.push_back(0);
@@ -43,11 +49,11 @@ std::vector<T> Repeat(const std::vector<T>& values, int64_t copies) {
 
 // [rows, …] → [copies · rows, …]
 Tensor Repeat(const Tensor& tensor, int64_t copies) {
-  Tensor all = tensor.rank() == 2
-                   ? Tensor(DType::kF32,
-                            {copies * tensor.shape(0), tensor.shape(1)})
-                   : Tensor(DType::kF32, {copies * tensor.shape(0),
-                                          tensor.shape(1), tensor.shape(2)});
+  Tensor all =
+      tensor.rank() == 2
+          ? Tensor(DType::kF32, {copies * tensor.shape(0), tensor.shape(1)})
+          : Tensor(DType::kF32, {copies * tensor.shape(0), tensor.shape(1),
+                                 tensor.shape(2)});
   for (int64_t c = 0; c < copies; ++c) {
     std::memcpy(all.As<float>() + c * tensor.size(), tensor.As<float>(),
                 tensor.bytes());
@@ -73,7 +79,7 @@ class Streams {
   }
 
   int64_t depth() const { return depth_; }
-  bool ended() const { return depth_ == encoder() + decoder(); }
+  bool ended() const { return depth_ == Layers(model_); }
   Tensor& x() { return x_; }
 
   void Step(RunHooks* hooks) {
@@ -149,11 +155,10 @@ class Streams {
 };
 
 Tensor Copy(ConstTensorView view) {
-  Tensor copy = view.rank == 2 ? Tensor(DType::kF32, {view.shape[0],
-                                                      view.shape[1]})
-                               : Tensor(DType::kF32,
-                                        {view.shape[0], view.shape[1],
-                                         view.shape[2]});
+  Tensor copy =
+      view.rank == 2
+          ? Tensor(DType::kF32, {view.shape[0], view.shape[1]})
+          : Tensor(DType::kF32, {view.shape[0], view.shape[1], view.shape[2]});
   std::memcpy(copy.As<float>(), view.As<float>(), copy.bytes());
   return copy;
 }
@@ -245,17 +250,21 @@ void StackedGates::BeforeAttention(const AttentionSite& site,
   }
 }
 
+int64_t LayersToRun(const Model& model, const HeadSet& heads) {
+  int64_t most = 0;
+  for (const HeadRef& head : heads) {
+    most = std::max(most, Layers(model) - Depth(model, head));
+  }
+  return most;
+}
+
 void RunVariants(Context& context, const Model& model,
                  const ExampleBatch& batch, const VariantJob& job) {
   // Variants by the layer in which they begin.
   std::map<int64_t, std::vector<int64_t>> by_depth;
   for (size_t v = 0; v < job.variants.size(); ++v) {
-    int64_t first = kUnlimited;
-    for (const HeadRef& head : job.variants[v]) {
-      first = std::min(first, Depth(model, head));
-    }
-    by_depth[first == kUnlimited ? 0 : first].push_back(
-        static_cast<int64_t>(v));
+    const int64_t first = Layers(model) - LayersToRun(model, job.variants[v]);
+    by_depth[first].push_back(static_cast<int64_t>(v));
   }
   const int64_t rows =
       std::max(batch.sequences.total(), batch.decoder_sequences.total());
@@ -266,10 +275,11 @@ void RunVariants(Context& context, const Model& model,
     const int64_t count = static_cast<int64_t>(indices.size());
     for (int64_t begin = 0; begin < count; begin += together) {
       if (job.stop.stop_requested()) {
-        throw Error(ErrorCode::kCancelled, {"ablation", "", "stopped", ""});
+        throw Error(ErrorCode::kCancelled,
+                    {"ablation", "", "", "stopped before the end"});
       }
-      const auto some = std::span(indices).subspan(
-          begin, std::min(together, count - begin));
+      const auto some =
+          std::span(indices).subspan(begin, std::min(together, count - begin));
       std::vector<HeadSet> heads;
       int64_t last = 0;
       for (const int64_t v : some) {

@@ -49,12 +49,15 @@ class StackedGates : public RunHooks {
 
  private:
   struct Site {
-    std::vector<float> gates;     // [copies · rows, heads]
+    std::vector<float> gates;      // [copies · rows, heads]
     const Tensor* same = nullptr;  // [1, heads, E]
     Tensor replacement;            // [copies · rows, heads, E]
   };
   std::map<std::string, Site, std::less<>> sites_;
 };
+
+// Layers that run again for this variant.
+int64_t LayersToRun(const Model& model, const HeadSet& heads);
 
 struct VariantJob {
   std::span<const HeadSet> variants;

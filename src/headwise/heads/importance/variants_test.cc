@@ -63,8 +63,7 @@ std::vector<double> LossesOfOne(Context& context, const Model& model,
                             .decoder_ids = batch.decoder_ids,
                             .decoder_lengths = decoder_lengths,
                             .hooks = &gates});
-  return Objective(model, TestOptions())
-      .Losses(context, batch, x.view(), 1);
+  return Objective(model, TestOptions()).Losses(context, batch, x.view(), 1);
 }
 
 void ExpectNear(const std::vector<double>& a, const std::vector<double>& b,
@@ -184,7 +183,7 @@ TEST(Variants, StopEndsTheWork) {
 TEST(Objective, MasksDependOnTheExampleNotOnTheBatch) {
   const auto model = GoldenModel("bert");
   const Objective objective(*model, TestOptions());
-  const std::vector<Example> examples = RandomExamples(6, 20, 64, 5);
+  const std::vector<TextExample> examples = RandomExamples(6, 20, 64, 5);
   const ExampleBatch whole = objective.Prepare(examples, 0);
   const ExampleBatch part =
       objective.Prepare(std::span(examples).subspan(4, 2), 4);
@@ -205,7 +204,7 @@ TEST(Objective, NamesTheLossAndRefusesShortTexts) {
   EXPECT_THROW(Objective{*bert}, Error);
   const auto gpt2 = GoldenModel("gpt2");
   try {
-    Objective(*gpt2).Prepare(std::vector<Example>{{{5}, {}, {}}}, 0);
+    Objective(*gpt2).Prepare(std::vector<TextExample>{{{5}, {}, {}}}, 0);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.parts().expected, "at least two tokens");

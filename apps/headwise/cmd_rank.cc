@@ -1,0 +1,310 @@
+// headwise rank: which heads matter, which do not, and which hurt.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "console.h"
+#include "headwise/heads/importance/examples.h"
+#include "headwise/heads/importance/ranking.h"
+#include "headwise/heads/importance/ranking_json.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/report/terminal.h"
+#include "interrupt.h"
+#include "progress_bar.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string model;
+  std::vector<std::string> texts;
+  std::vector<std::string> by = {"ablation-mean", "activation", "weights"};
+  int64_t tokens = 8192;
+  int64_t context = 0;
+  int64_t top = 20;
+  bool pairs = false;
+  bool repair = false;
+  uint64_t seed = 0;
+  int threads = 0;
+  bool json = false;
+};
+
+// Short windows, since intervals rest on the number of sequences.
+constexpr int64_t kRankContext = 256;
+
+std::string Signed(double value) {
+  return std::isfinite(value) ? fmt::format("{:+.4f}", value) : "?";
+}
+
+// ".059", "-.002", "1.234"
+std::string Bare(double value) {
+  if (!std::isfinite(value)) return "?";
+  std::string text = fmt::format("{:.3f}", value);
+  const size_t digit = text[0] == '-' ? 1 : 0;
+  if (text[digit] == '0') text.erase(digit, 1);
+  return text;
+}
+
+std::string Range(const Interval& interval) {
+  return Bare(interval.low) + "…" + Bare(interval.high);
+}
+
+// Names for columns: the criterion's own are in --help and the JSON.
+const char* Column(Criterion criterion) {
+  switch (criterion) {
+    case Criterion::kAblationZero:
+      return "Δ zero";
+    case Criterion::kAblationMean:
+      return "Δ mean";
+    case Criterion::kAblationResample:
+      return "Δ other";
+    case Criterion::kActivation:
+      return "activ.";
+    case Criterion::kWeightsOv:
+      return "‖OV‖";
+    case Criterion::kWeightsQk:
+      return "‖QK‖";
+  }
+  return "?";
+}
+
+// Heads by the primary criterion, or by the first one.
+std::vector<size_t> Order(const Ranking& ranking) {
+  const size_t by = ranking.primary.value_or(0);
+  std::vector<size_t> order(ranking.heads.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const auto& heads = ranking.criteria[by].heads;
+    return heads[a].value > heads[b].value;
+  });
+  return order;
+}
+
+StudyTable HeadTable(const Ranking& ranking, size_t top) {
+  StudyTable table;
+  table.columns = {"head"};
+  if (!ranking.classes.empty()) table.columns.emplace_back("class");
+  for (size_t c = 0; c < ranking.criteria.size(); ++c) {
+    table.columns.emplace_back(Column(ranking.criteria[c].criterion));
+    if (ranking.primary == c) table.columns.emplace_back("95 %");
+  }
+  if (!ranking.self_repair.empty()) table.columns.emplace_back("repair");
+  const std::vector<size_t> order = Order(ranking);
+  for (size_t place = 0; place < std::min(top, order.size()); ++place) {
+    const size_t head = order[place];
+    std::vector<std::string> row = {ToString(ranking.heads[head])};
+    if (!ranking.classes.empty()) {
+      row.emplace_back(Name(ranking.classes[head]));
+    }
+    for (size_t c = 0; c < ranking.criteria.size(); ++c) {
+      const CriterionResult& result = ranking.criteria[c];
+      const Interval& value = result.heads[head];
+      row.push_back(IsAblation(result.criterion)
+                        ? Signed(value.value)
+                        : fmt::format("{:.2f}", value.value));
+      if (ranking.primary == c) row.push_back(Range(value));
+    }
+    if (!ranking.self_repair.empty()) {
+      const double repair = ranking.self_repair[head];
+      row.push_back(std::isnan(repair) ? "–" : fmt::format("{:+.2f}", repair));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  const size_t shown = table.rows.size();
+  table.title = shown < order.size()
+                    ? fmt::format("The {} most important of {} heads", shown,
+                                  order.size())
+                    : "Heads by importance";
+  return table;
+}
+
+StudyTable NegativeTable(const Ranking& ranking) {
+  StudyTable table;
+  table.title =
+      "Heads that hurt: chosen on one half of the text, confirmed on the other";
+  table.columns = {"head", "Δloss, chosen", "Δloss, confirmed", "95 %"};
+  for (const NegativeHead& head : ranking.negative) {
+    table.rows.push_back(
+        {ToString(ranking.heads[head.head]), Signed(head.selection.value),
+         Signed(head.confirmation.value), Range(head.confirmation)});
+  }
+  return table;
+}
+
+StudyTable LayerTable(const Ranking& ranking) {
+  StudyTable table;
+  table.title = "Whole layers closed";
+  table.columns = {"layer", "Δloss", "95 %"};
+  for (const LayerImportance& layer : ranking.layers) {
+    const std::string name =
+        layer.kind == AttentionKind::kSelf
+            ? std::to_string(layer.layer)
+            : fmt::format("{}:{}", Name(layer.kind), layer.layer);
+    table.rows.push_back({name, Signed(layer.delta.value), Range(layer.delta)});
+  }
+  return table;
+}
+
+StudyTable CriterionTable(const Ranking& ranking) {
+  StudyTable table;
+  table.title = "Criteria: how uneven, and how their ranks agree (Spearman)";
+  table.columns = {"criterion", "Gini", "effective"};
+  for (const CriterionResult& result : ranking.criteria) {
+    table.columns.emplace_back(Column(result.criterion));
+  }
+  for (size_t a = 0; a < ranking.criteria.size(); ++a) {
+    const CriterionResult& result = ranking.criteria[a];
+    std::vector<std::string> row = {Column(result.criterion),
+                                    fmt::format("{:.2f}", result.gini),
+                                    fmt::format("{:.1f}", result.effective)};
+    for (size_t b = 0; b < ranking.criteria.size(); ++b) {
+      std::string cell = "1";
+      for (const RankCorrelation& pair : ranking.correlations) {
+        if (std::minmax(a, b) == std::minmax(pair.a, pair.b)) {
+          cell = fmt::format("{:.2f}", pair.spearman);
+        }
+      }
+      row.push_back(std::move(cell));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// The pairs that cost most beyond what their heads cost alone.
+StudyTable PairTable(const Ranking& ranking, size_t top) {
+  StudyTable table;
+  table.title = "Pairs that cost more together than apart";
+  table.columns = {"pair", "Δloss", "beyond the sum", "95 %"};
+  std::vector<PairEffect> pairs;
+  for (const PairEffect& pair : ranking.pairs) {
+    if (pair.interaction.low > 0) pairs.push_back(pair);
+  }
+  std::sort(pairs.begin(), pairs.end(),
+            [](const PairEffect& a, const PairEffect& b) {
+              return a.interaction.value > b.interaction.value;
+            });
+  pairs.resize(std::min(pairs.size(), top));
+  for (const PairEffect& pair : pairs) {
+    table.rows.push_back({ToString(ranking.heads[pair.a]) + " + " +
+                              ToString(ranking.heads[pair.b]),
+                          Signed(pair.delta.value),
+                          Signed(pair.interaction.value),
+                          Range(pair.interaction)});
+  }
+  return table;
+}
+
+void Print(const StudyTable& table, const Console& console) {
+  fmt::print("\n{}{}", Wrap(table.title, console.width),
+             DrawTable(table, console));
+}
+
+void PrintText(const Options& options, const Ranking& ranking) {
+  const Console console = StdoutConsole();
+  fmt::print("{}", Wrap(fmt::format("Loss: {} ({}), {:.4f} over {} tokens in "
+                                    "{} sequences.",
+                                    Name(ranking.loss_kind),
+                                    Describe(ranking.loss_kind), ranking.loss,
+                                    ranking.tokens, ranking.sequences),
+                        console.width));
+  const size_t top =
+      options.top > 0 ? static_cast<size_t>(options.top) : ranking.heads.size();
+  Print(HeadTable(ranking, top), console);
+  if (!ranking.negative.empty()) Print(NegativeTable(ranking), console);
+  if (options.pairs) Print(PairTable(ranking, top), console);
+  if (!ranking.layers.empty()) Print(LayerTable(ranking), console);
+  Print(CriterionTable(ranking), console);
+  fmt::print("\n");
+  if (ranking.primary) {
+    fmt::print("{}", Wrap(Summary(ranking), console.width));
+  }
+  for (const std::string& note : ranking.notes) {
+    fmt::print("{}", Wrap(fmt::format("Not told: {}.", note), console.width));
+  }
+}
+
+int Run(const Options& options) {
+  RankOptions rank;
+  rank.criteria = ParseCriteria(options.by);
+  rank.pairs = options.pairs;
+  rank.self_repair = options.repair;
+  rank.seed = options.seed;
+  rank.stop = StopOnInterrupt();
+  const auto model = OpenModel(options.model);
+  const auto tokenizer = Tokenizer::Load(options.model);
+  const int64_t context = options.context > 0
+                              ? options.context
+                              : std::min(kRankContext, model->config().context);
+  const WindowCutter cutter(*tokenizer, model->config(), {context});
+  const std::vector<TextExample> examples =
+      ReadExamples(options.texts, cutter, options.tokens);
+  rank.objective = ObjectiveFor(*tokenizer);
+  rank.objective.seed = options.seed;
+  Context run({.threads = options.threads, .implementations = ""});
+  Ranking ranking;
+  {
+    ProgressBar bar;
+    rank.progress = bar.callback();
+    ranking = RankHeads(run, *model, examples, rank);
+  }
+  if (options.json) {
+    nlohmann::ordered_json json = {{"model", options.model}};
+    json.update(ToJson(ranking));
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    PrintText(options, ranking);
+  }
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A model's folder")->required();
+  app.add_option("--text", options->texts,
+                 "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
+                 "standard input. Encoder–decoders: source<TAB>target lines")
+      ->required();
+  app.add_option("--by", options->by,
+                 "ablation-zero, ablation-mean, ablation-resample, activation, "
+                 "weights, gradient; the first ablation gives classes")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  app.add_option("--tokens", options->tokens, "Most tokens to use; 0: all")
+      ->capture_default_str();
+  app.add_option("--context", options->context,
+                 "Tokens of a window; 0: 256 or what the model knows");
+  app.add_option("--top", options->top, "Heads to print; 0: all")
+      ->capture_default_str();
+  app.add_flag("--pairs", options->pairs,
+               "Also close the top 24 heads in pairs: backup heads");
+  app.add_flag("--repair", options->repair,
+               "Also measure self-repair: 1 − Δ(total)/Δ(direct)");
+  app.add_option("--seed", options->seed, "Of masks, resampling, intervals")
+      ->capture_default_str();
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  app.add_flag("--json", options->json, "Print JSON");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kRankCommand = {
+    .name = "rank",
+    .group = Group::kAnalyse,
+    .summary = "Which heads matter, which do not, which hurt",
+    .examples =
+        "  headwise rank models/minimind2-small --text novels/\n"
+        "  headwise rank models/minilm-l6 --text a.txt b.txt.gz \\\n"
+        "      --by ablation-zero,ablation-mean,ablation-resample --top 0\n"
+        "  headwise rank models/gpt2 --text wiki.txt --pairs --repair --json\n"
+        "Each model is judged by its own loss, whose name is printed.",
+    .setup = Setup};
+
+}  // namespace headwise
