@@ -1,0 +1,74 @@
+// The top of the page: which model, on what text, and what was found, in words.
+import {h} from '../dom';
+import {integer, plural, short} from '../format';
+import type {Report} from '../report';
+import {rolesOf} from '../roles';
+
+function tile(value: string, label: string): HTMLElement {
+  return h('div', {class: 'tile'}, h('dt', {}, label), h('dd', {}, value));
+}
+
+function tiles(report: Report): HTMLElement {
+  const heads = report.heads.length;
+  const withRole = report.heads.filter((head) => rolesOf(head).length).length;
+  const list = h('dl', {class: 'tiles'},
+    tile(`${withRole} of ${heads}`, 'heads with a role'));
+  const importance = report.importance;
+  if (importance?.carry) {
+    list.append(tile(`${importance.carry.heads} of ${heads}`,
+      `heads carry ${Math.round(100 * importance.carry.share)} % of the ` +
+      'importance'));
+  }
+  const chosen = importance?.criteria.find((c) => c.name === importance.by);
+  if (chosen?.effective !== undefined) {
+    list.append(tile(chosen.effective.toFixed(1), 'effective heads'));
+  }
+  if (importance?.negative) {
+    list.append(tile(String(importance.negative.length),
+      'heads hurt: without them the model is better'));
+  }
+  if (report.profile?.tokens !== undefined) {
+    list.append(tile(integer(report.profile.tokens), 'tokens read'));
+  }
+  return list;
+}
+
+function facts(report: Report): string {
+  const model = report.model;
+  const layers = new Set(report.heads.map((g) => `${g.kind} ${g.layer}`)).size;
+  const parts = [
+    model.type && model.kind ? `${model.type} ${model.kind}` : model.type,
+    `${plural(layers, 'attention layer')}, ` +
+      plural(report.heads.length, 'head'),
+    model.width !== undefined && `width ${model.width}`,
+    model.parameters !== undefined && `${short(model.parameters)} parameters`,
+  ].filter(Boolean);
+  return parts.join(' · ');
+}
+
+function material(report: Report): string {
+  const profile = report.profile;
+  if (profile === undefined) return '';
+  const texts = profile.texts ?? [];
+  const named = texts.slice(0, 3).join(', ') +
+    (texts.length > 3 ? ` and ${texts.length - 3} more` : '');
+  const parts = [
+    profile.tokens !== undefined && plural(profile.tokens, 'token'),
+    profile.sequences !== undefined && plural(profile.sequences, 'sequence'),
+    profile.context !== undefined && `at most ${profile.context} tokens each`,
+  ].filter(Boolean).join(', ');
+  return `Read on ${named || 'the given text'}: ${parts}.`;
+}
+
+export function summarySection(report: Report): HTMLElement {
+  const [lead, ...rest] = report.summary.sentences;
+  return h('header', {class: 'summary', id: 'summary'},
+    h('p', {class: 'kicker'}, 'What every attention head does'),
+    h('h1', {}, report.model.name),
+    h('p', {class: 'facts'}, facts(report)),
+    lead !== undefined && h('p', {class: 'lead'}, lead),
+    tiles(report),
+    rest.length > 0 && h('ul', {class: 'findings'},
+      ...rest.map((sentence) => h('li', {}, sentence))),
+    h('p', {class: 'soft'}, material(report)));
+}
