@@ -1,0 +1,148 @@
+// Embeddings through W_V W_O, a layer's heads in one product. Door:
+// head_content.h.
+#include "headwise/report/head_content.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "headwise/model/head_ref.h"
+#include "headwise/nn/head_weights.h"
+#include "headwise/ops/matmul/matmul.h"
+
+namespace headwise {
+namespace {
+
+Tensor Product(Context& context, const Tensor& a, const Tensor& b,
+               Operand b_kind) {
+  MatmulProblem problem;
+  problem.m = a.shape(0);
+  problem.k = a.shape(1);
+  problem.b = b_kind;
+  problem.n = b.shape(b_kind == Operand::kPlain ? 1 : 0);
+  Tensor c(DType::kF32, {problem.m, problem.n});
+  MatmulArgs args;
+  args.a = a.view();
+  args.b = b.view();
+  args.c = c.view();
+  Matmul(context, problem, args);
+  return c;
+}
+
+// Embeddings of the tokens, without positions: [tokens, d].
+Tensor Embedded(Context& context, const Stack& stack, const Tensor& table,
+                std::span<const int32_t> tokens) {
+  const int64_t width = table.shape(1);
+  Tensor x(DType::kF32, {static_cast<int64_t>(tokens.size()), width});
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    const float* row = table.As<float>() + tokens[t] * width;
+    std::transform(row, row + width, x.As<float>() + t * width,
+                   [&](float v) { return v * stack.embeddings.scale; });
+  }
+  if (stack.embeddings.norm) {
+    stack.embeddings.norm.Forward(context, x.view(), x.view());
+  }
+  return x;
+}
+
+// What a layer's heads read: cross-attention reads the encoder's output as it
+// is, pre-norm layers norm their input.
+Tensor NormedInput(Context& context, const Block& block, AttentionKind kind,
+                   const Tensor& embedded) {
+  Tensor x(DType::kF32, {embedded.shape(0), embedded.shape(1)});
+  std::copy_n(embedded.As<float>(), embedded.size(), x.As<float>());
+  const Norm& norm = block.parts().attention_norm;
+  if (kind != AttentionKind::kCross && block.parts().place == NormPlace::kPre &&
+      norm) {
+    norm.Forward(context, x.view(), x.view());
+  }
+  return x;
+}
+
+// Rows [r, d] to scores [r, vocabulary]; the last row is nothing at all.
+Tensor ReadOut(Context& context, const Model& model, const Tensor& table,
+               Tensor rows) {
+  if (!model.has_head()) {
+    return Product(context, rows, table, Operand::kTransposed);
+  }
+  const Norm& norm = model.predictor().final_norm;
+  if (norm) norm.Forward(context, rows.view(), rows.view());
+  Tensor logits(DType::kF32, {rows.shape(0), model.config().vocabulary});
+  model.Logits(context, rows.view(), logits.view());
+  return logits;
+}
+
+std::vector<WrittenToken> Strongest(const float* scores, const float* nothing,
+                                    int64_t vocabulary, int64_t top) {
+  std::vector<int32_t> order(vocabulary);
+  std::iota(order.begin(), order.end(), 0);
+  const auto gain = [&](int32_t id) { return scores[id] - nothing[id]; };
+  const int64_t count = std::min(top, vocabulary);
+  std::partial_sort(order.begin(), order.begin() + count, order.end(),
+                    [&](int32_t a, int32_t b) { return gain(a) > gain(b); });
+  std::vector<WrittenToken> strongest;
+  for (int64_t i = 0; i < count; ++i) {
+    strongest.push_back({order[i], gain(order[i])});
+  }
+  return strongest;
+}
+
+// The heads of one layer; `table`: the embeddings [vocabulary, d] that were
+// read, for models without a head.
+void AddLayer(Context& context, const Model& model, const AttentionLayer& layer,
+              const Tensor& x, const Tensor& table,
+              std::span<const int32_t> tokens, int64_t top,
+              HeadContents& contents) {
+  const auto count = static_cast<int64_t>(tokens.size());
+  const int64_t heads = layer.config().heads, width = x.shape(1);
+  Tensor rows(DType::kF32, {heads * count + 1, width});
+  std::fill_n(rows.As<float>() + heads * count * width, width, 0.0f);
+  for (int64_t h = 0; h < heads; ++h) {
+    const HeadWeights weights = WeightsOfHead(layer, h);
+    const Tensor written =
+        Product(context, Product(context, x, weights.v, Operand::kPlain),
+                weights.o, Operand::kPlain);
+    std::copy_n(written.As<float>(), written.size(),
+                rows.As<float>() + h * count * width);
+  }
+  const Tensor scores = ReadOut(context, model, table, std::move(rows));
+  const int64_t vocabulary = scores.shape(1);
+  const float* nothing = scores.As<float>() + heads * count * vocabulary;
+  for (int64_t h = 0; h < heads; ++h) {
+    std::vector<TokenWrites>& head = contents.heads.emplace_back();
+    for (int64_t t = 0; t < count; ++t) {
+      const float* row = scores.As<float>() + (h * count + t) * vocabulary;
+      head.push_back({tokens[t], Strongest(row, nothing, vocabulary, top)});
+    }
+  }
+}
+
+}  // namespace
+
+HeadContents DescribeContents(Context& context, const Model& model,
+                              std::span<const int32_t> tokens, int64_t top) {
+  HeadContents contents;
+  contents.readout = model.has_head()
+                         ? "through the final norm and the vocabulary"
+                         : "by input embeddings: the model has no vocabulary "
+                           "head";
+  for (const AttentionKind kind :
+       {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
+    const auto layers = AttentionLayers(model, kind);
+    if (layers.empty()) continue;
+    const Stack& stack =
+        kind == AttentionKind::kSelf ? model.stack() : *model.decoder();
+    // What cross-attention reads comes from the encoder.
+    const Stack& source =
+        kind == AttentionKind::kDecoder ? *model.decoder() : model.stack();
+    const Tensor table = ToF32(source.embeddings.tokens);
+    const Tensor embedded = Embedded(context, source, table, tokens);
+    for (size_t l = 0; l < layers.size(); ++l) {
+      AddLayer(context, model, *layers[l],
+               NormedInput(context, stack.blocks[l], kind, embedded), table,
+               tokens, top, contents);
+    }
+  }
+  return contents;
+}
+
+}  // namespace headwise

@@ -1,0 +1,52 @@
+// Short texts with every head's whole attention, so that a reader can see it
+// look; and the tokens each head reads most.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/model/model.h"
+#include "headwise/runtime/windows.h"
+#include "headwise/tokenizer/tokenizer.h"
+
+namespace headwise {
+
+// Attention of the heads of one kind on one short text.
+struct AttentionSample {
+  std::string title;
+  AttentionKind kind = AttentionKind::kSelf;
+  std::vector<int32_t> queries;
+  std::vector<int32_t> keys;  // equal to queries but for cross-attention
+  // [heads of the model][queries · keys], in AllHeads' order; empty for heads
+  // of other kinds.
+  std::vector<std::vector<float>> weights;
+};
+
+struct HeadSamples {
+  std::vector<AttentionSample> samples;
+  // Per head: tokens and their shares of its attention, largest first, over
+  // `windows` (each cut to kSampleTokens).
+  std::vector<std::vector<std::pair<int32_t, double>>> top_keys;
+  int64_t windows = 0;
+};
+
+inline constexpr int64_t kSampleTokens = 128;  // of a window, for top keys
+
+// Runs the model on a short beginning of the first window, on words of the
+// text said twice (causal models) and on the windows, densely. `windows` must
+// not be empty.
+HeadSamples SampleHeads(Context& context, const Model& model,
+                        const Tokenizer& tokenizer,
+                        std::span<const TokenWindow> windows);
+
+// The most frequent words among the windows' tokens, most frequent first.
+std::vector<int32_t> FrequentWords(const Tokenizer& tokenizer,
+                                   std::span<const TokenWindow> windows,
+                                   size_t most);
+
+}  // namespace headwise

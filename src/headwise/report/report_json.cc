@@ -1,0 +1,319 @@
+// Puts the parts of a report together, head by head. Door: report_json.h.
+#include "headwise/report/report_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "headwise/observation.h"
+#include "headwise/report/report_numbers.h"
+#include "headwise/report/report_relations.h"
+#include "headwise/report/report_summary.h"
+#include "headwise/report/token_text.h"
+#include "headwise/version.h"
+
+namespace headwise {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson ModelJson(const ReportParts& parts) {
+  const ModelConfig& config = parts.model->config();
+  OrderedJson model = {{"name", parts.profile->model},
+                       {"hash", parts.profile->model_hash},
+                       {"type", config.model_type},
+                       {"kind", config.encoder_decoder() ? "encoder–decoder"
+                                : config.causal          ? "decoder"
+                                                         : "encoder"},
+                       {"width", config.width},
+                       {"head_dim", config.head_dim},
+                       {"vocabulary", config.vocabulary}};
+  if (parts.summary != nullptr) {
+    model["parameters"] = parts.summary->parameters;
+  }
+  return model;
+}
+
+OrderedJson ProfileJson(const ReportParts& parts) {
+  const Profile& profile = *parts.profile;
+  OrderedJson json = OrderedJson::object();
+  if (!parts.texts.empty()) json["texts"] = parts.texts;
+  json["documents"] = profile.counts.documents;
+  json["sequences"] = profile.counts.windows;
+  json["tokens"] = profile.counts.tokens;
+  json["context"] = profile.settings.context;
+  json["min_visible"] = profile.settings.min_visible;
+  return json;
+}
+
+// Halves and single relations of a treebank would be most of the file; the
+// roles report what they showed.
+bool IsReported(const std::string& metric) {
+  return !metric.starts_with("syntactic.") && !metric.ends_with(".a") &&
+         !metric.ends_with(".b");
+}
+
+OrderedJson MetricsJson(const Profile& profile, size_t head) {
+  OrderedJson metrics = OrderedJson::object();
+  for (const auto& [name, tallies] : profile.metrics) {
+    if (!IsReported(name)) continue;
+    const Estimate estimate = profile.Get(name, head);
+    if (!(estimate.count > 0) || !std::isfinite(estimate.mean)) continue;
+    OrderedJson one;
+    one["mean"] = Rounded(estimate.mean);
+    PutInterval(one, estimate.low, estimate.high);
+    one["count"] = Rounded(estimate.count);
+    metrics[name] = std::move(one);
+  }
+  return metrics;
+}
+
+// Shares by distance, key − query, nearest outermost buckets that hold nothing
+// left out.
+OrderedJson DistanceJson(const std::vector<double>& histogram) {
+  double total = 0;
+  int first = kHistogramBuckets, last = -1;
+  for (int b = 0; b < static_cast<int>(histogram.size()); ++b) {
+    total += histogram[b];
+    if (histogram[b] <= 0) continue;
+    first = std::min(first, b);
+    last = b;
+  }
+  OrderedJson buckets = OrderedJson::array();
+  // Earlier keys, which the operator counts upward, come first here.
+  for (int b = last; b >= first && total > 0; --b) {
+    const int steps = std::abs(b - kHistogramCenter);
+    const int64_t near = steps == 0 ? 0 : int64_t{1} << (steps - 1);
+    const int64_t far = steps == 0 ? 0 : (int64_t{1} << steps) - 1;
+    const bool earlier = b > kHistogramCenter;
+    buckets.push_back({{"from", earlier ? -far : near},
+                       {"to", earlier ? -near : far},
+                       {"mass", Rounded(histogram[b] / total)}});
+  }
+  return buckets;
+}
+
+const RoleRule* RuleOf(const std::string& role) {
+  for (const RoleRule& rule : RoleRules()) {
+    const std::string name = rule.role;
+    if (role == name || role.starts_with(name + " ") ||
+        role.starts_with(name + "(")) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
+OrderedJson RoleJson(const Role& role) {
+  OrderedJson json;
+  json["name"] = role.name;
+  json["score"] = Rounded(role.score);
+  PutInterval(json, role.low, role.high);
+  json["count"] = Rounded(role.count);
+  json["sink_excluded"] = role.sink_excluded;
+  if (role.sink_excluded) json["content_mass"] = Rounded(role.content_mass);
+  // Where the score is compared with a baseline, the threshold is in points
+  // above it: not a place on the score's own line.
+  const RoleRule* rule = RuleOf(role.name);
+  if (rule != nullptr && rule->least_cases == 0) {
+    json["threshold"] = rule->threshold;
+  }
+  if (!role.material.empty()) json["material"] = role.material;
+  if (!role.evidence.empty()) json["evidence"] = role.evidence;
+  if (role.check) json["check"] = role.check->text;
+  return json;
+}
+
+// Tokens around the query, with the mass of those that are among its top keys;
+// keys further away are added in front, so that they are seen.
+OrderedJson ExampleJson(const Example& example, const TokenText& text) {
+  std::map<int64_t, const Example::Key*> keys;
+  for (const Example::Key& key : example.keys) keys[key.position] = &key;
+  const int64_t last =
+      example.first + static_cast<int64_t>(example.tokens.size()) - 1;
+  OrderedJson tokens = OrderedJson::array(), weights = OrderedJson::array();
+  int64_t before = 0;
+  for (const auto& [position, key] : keys) {
+    if (position >= example.first || key->mass < 0.02) continue;
+    tokens.push_back(text.Of(key->token));
+    weights.push_back(Rounded(key->mass, 3));
+    tokens.push_back(" … ");
+    weights.push_back(0);
+    before += 2;
+  }
+  for (size_t i = 0; i < example.tokens.size(); ++i) {
+    const auto found = keys.find(example.first + static_cast<int64_t>(i));
+    tokens.push_back(text.Of(example.tokens[i]));
+    weights.push_back(found == keys.end() ? 0
+                                          : Rounded(found->second->mass, 3));
+  }
+  for (const auto& [position, key] : keys) {
+    if (position <= last || key->mass < 0.02) continue;
+    tokens.push_back(" … ");
+    weights.push_back(0);
+    tokens.push_back(text.Of(key->token));
+    weights.push_back(Rounded(key->mass, 3));
+  }
+  static const std::map<std::string, std::string> titles = {
+      {"sample", "A row at random"},
+      {"strongest", "One of its surest rows"},
+      {"induction", "What followed the same token before"},
+      {"duplicate", "An earlier copy of the same token"}};
+  const auto title = titles.find(example.kind);
+  OrderedJson json = {
+      {"title", title == titles.end() ? example.kind : title->second},
+      {"tokens", std::move(tokens)},
+      {"query", example.query - example.first + before},
+      {"weights", std::move(weights)}};
+  if (example.kind != "sample") json["score"] = Rounded(example.score, 3);
+  return json;
+}
+
+// The two best of each kind, and one row at random.
+OrderedJson ExamplesJson(const std::vector<Example>& examples,
+                         const TokenText& text) {
+  std::map<std::string, int> taken;
+  OrderedJson list = OrderedJson::array();
+  for (const bool samples : {false, true}) {
+    for (const Example& example : examples) {
+      if ((example.kind == "sample") != samples) continue;
+      if (example.query < example.first ||
+          ++taken[example.kind] > (samples ? 1 : 2)) {
+        continue;
+      }
+      list.push_back(ExampleJson(example, text));
+    }
+  }
+  return list;
+}
+
+OrderedJson SamplesJson(const HeadSamples& samples, const TokenText& text) {
+  OrderedJson list = OrderedJson::array();
+  const auto tokens = [&](const std::vector<int32_t>& ids) {
+    OrderedJson texts = OrderedJson::array();
+    for (const int32_t id : ids) texts.push_back(text.Of(id));
+    return texts;
+  };
+  for (const AttentionSample& sample : samples.samples) {
+    OrderedJson one = {{"title", sample.title},
+                       {"kind", Name(sample.kind)},
+                       {"tokens", tokens(sample.queries)}};
+    if (sample.kind == AttentionKind::kCross) one["keys"] = tokens(sample.keys);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+OrderedJson ContentJson(const ReportParts& parts, size_t head,
+                        const TokenText& text) {
+  OrderedJson json = OrderedJson::object();
+  const Estimate copying = parts.profile->Get("copying", head);
+  if (std::isfinite(copying.mean) && copying.count > 0) {
+    json["copying"] = Rounded(copying.mean);
+  }
+  if (parts.contents == nullptr) return json;
+  json["readout"] = parts.contents->readout;
+  OrderedJson writes = OrderedJson::array();
+  for (const TokenWrites& one : parts.contents->heads[head]) {
+    OrderedJson top = OrderedJson::array();
+    // A head that writes nothing favours nothing.
+    for (const WrittenToken& token : one.top) {
+      if (!(token.logit > 0)) continue;
+      top.push_back(
+          {{"token", text.Of(token.id)}, {"logit", Rounded(token.logit, 3)}});
+    }
+    if (top.empty()) continue;
+    writes.push_back({{"token", text.Of(one.read)}, {"top", std::move(top)}});
+  }
+  json["writes"] = std::move(writes);
+  return json;
+}
+
+OrderedJson HeadJson(const ReportParts& parts, size_t head,
+                     const TokenText& text) {
+  const Profile& profile = *parts.profile;
+  const HeadRef& ref = profile.heads[head];
+  OrderedJson json = {{"id", ToString(ref)},
+                      {"layer", ref.layer},
+                      {"head", ref.head},
+                      {"kind", Name(ref.kind)},
+                      {"roles", OrderedJson::array()}};
+  if (parts.roles != nullptr) {
+    for (const Role& role : (*parts.roles)[head].roles) {
+      json["roles"].push_back(RoleJson(role));
+    }
+    if (!(*parts.roles)[head].closest.empty()) {
+      json["closest"] = (*parts.roles)[head].closest;
+    }
+  }
+  json["metrics"] = MetricsJson(profile, head);
+  if (head < profile.histograms.size() && ref.kind != AttentionKind::kCross) {
+    json["distance"] = DistanceJson(profile.histograms[head]);
+  }
+  if (parts.samples != nullptr) {
+    OrderedJson keys = OrderedJson::array();
+    for (const auto& [id, share] : parts.samples->top_keys[head]) {
+      keys.push_back({{"token", text.Of(id)}, {"share", Rounded(share, 3)}});
+    }
+    json["top_keys"] = std::move(keys);
+    OrderedJson attention = OrderedJson::array();
+    for (const AttentionSample& sample : parts.samples->samples) {
+      attention.push_back(Bytes(sample.weights[head]));
+    }
+    json["attention"] = std::move(attention);
+  }
+  if (head < profile.examples.size()) {
+    json["examples"] = ExamplesJson(profile.examples[head], text);
+  }
+  json["content"] = ContentJson(parts, head, text);
+  return json;
+}
+
+OrderedJson DefinitionsJson() {
+  OrderedJson list = OrderedJson::array();
+  for (const RoleRule& rule : RoleRules()) {
+    list.push_back(
+        {{"name", rule.role}, {"sentence", rule.means}, {"trap", rule.trap}});
+  }
+  return list;
+}
+
+}  // namespace
+
+OrderedJson ReportJson(const ReportParts& parts) {
+  const TokenText text(*parts.tokenizer);
+  OrderedJson report;
+  report["format"] = "headwise.report/1";
+  report["program"] = std::string("headwise ") + Version();
+  report["model"] = ModelJson(parts);
+  report["profile"] = ProfileJson(parts);
+  report["summary"] = OrderedJson::object();  // last: it reads the rest
+  report["heads"] = OrderedJson::array();
+  for (size_t head = 0; head < parts.profile->heads.size(); ++head) {
+    report["heads"].push_back(HeadJson(parts, head, text));
+  }
+  if (parts.samples != nullptr) {
+    report["samples"] = SamplesJson(*parts.samples, text);
+  }
+  if (parts.roles != nullptr) report["roles"] = ThirdsJson(*parts.roles);
+  if (parts.ranking != nullptr) {
+    report["importance"] = ImportanceJson(*parts.ranking, report["heads"]);
+  }
+  if (parts.similarity != nullptr) {
+    report["similarity"] = SimilarityJson(*parts.similarity);
+  }
+  if (parts.composition != nullptr) {
+    report["composition"] = CompositionJson(*parts.composition);
+  }
+  report["definitions"] = DefinitionsJson();
+  if (!parts.absent.empty()) {
+    report["absent"] = OrderedJson::array();
+    for (const ReportParts::Absent& one : parts.absent) {
+      report["absent"].push_back({{"part", one.part}, {"why", one.why}});
+    }
+  }
+  report["summary"]["sentences"] = SummarySentences(report);
+  return report;
+}
+
+}  // namespace headwise

@@ -1,0 +1,19 @@
+// Numbers as a report writes them: short, finite.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+namespace headwise {
+
+// To this many significant digits.
+double Rounded(double value, int digits = 4);
+
+// "low" and "high", where both are finite.
+void PutInterval(nlohmann::ordered_json& json, double low, double high);
+
+// Weights in [0, 1] as base64 of one byte each, weight · 255 rounded.
+std::string Bytes(std::span<const float> weights);
+
+}  // namespace headwise

@@ -1,0 +1,208 @@
+// Ranking, similarity and composition as parts of a report. Door:
+// report_relations.h.
+#include "headwise/report/report_relations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "headwise/report/report_numbers.h"
+
+namespace headwise {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr size_t kMostPairs = 12;
+constexpr size_t kMostEdges = 150;
+
+OrderedJson IntervalJson(const Interval& interval) {
+  OrderedJson json = {{"value", Rounded(interval.value)}};
+  if (interval.low != interval.high) {
+    PutInterval(json, interval.low, interval.high);
+  }
+  return json;
+}
+
+// 1 for the largest value.
+std::vector<int64_t> Ranks(const std::vector<Interval>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return values[a].value > values[b].value;
+  });
+  std::vector<int64_t> ranks(values.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    ranks[order[i]] = static_cast<int64_t>(i) + 1;
+  }
+  return ranks;
+}
+
+OrderedJson CorrelationsJson(const Ranking& ranking) {
+  const size_t n = ranking.criteria.size();
+  std::vector<std::vector<double>> matrix(n, std::vector<double>(n, 1));
+  for (const RankCorrelation& one : ranking.correlations) {
+    matrix[one.a][one.b] = matrix[one.b][one.a] =
+        std::isfinite(one.spearman) ? Rounded(one.spearman, 3) : 0;
+  }
+  return matrix;
+}
+
+std::string PairName(const Similarity& similarity, size_t head) {
+  return ToString(similarity.heads[head]);
+}
+
+// The most alike pairs by one matrix [heads, heads].
+OrderedJson Pairs(const Similarity& similarity, const Matrix& matrix,
+                  bool distance) {
+  struct Pair {
+    size_t a, b;
+    double value;
+  };
+  std::vector<Pair> pairs;
+  const size_t n = similarity.heads.size();
+  for (size_t a = 0; a < n; ++a) {
+    for (size_t b = a + 1; b < n; ++b) {
+      const double value =
+          matrix(static_cast<int64_t>(a), static_cast<int64_t>(b));
+      if (std::isfinite(value)) pairs.push_back({a, b, value});
+    }
+  }
+  const size_t most = std::min(kMostPairs, pairs.size());
+  std::partial_sort(pairs.begin(), pairs.begin() + static_cast<long>(most),
+                    pairs.end(), [&](const Pair& x, const Pair& y) {
+                      return distance ? x.value < y.value : x.value > y.value;
+                    });
+  OrderedJson list = OrderedJson::array();
+  for (size_t i = 0; i < most; ++i) {
+    list.push_back({{"a", PairName(similarity, pairs[i].a)},
+                    {"b", PairName(similarity, pairs[i].b)},
+                    {"value", Rounded(pairs[i].value, 3)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+OrderedJson ImportanceJson(const Ranking& ranking, OrderedJson& heads) {
+  const size_t primary = ranking.primary.value_or(0);
+  OrderedJson json = {{"loss", Name(ranking.loss_kind)},
+                      {"base", Rounded(ranking.loss, 5)},
+                      {"by", Name(ranking.criteria[primary].criterion)}};
+  if (ranking.primary) json["sentence"] = Summary(ranking);
+  json["criteria"] = OrderedJson::array();
+  for (const CriterionResult& one : ranking.criteria) {
+    json["criteria"].push_back({{"name", Name(one.criterion)},
+                                {"what", Describe(one.criterion)},
+                                {"gini", Rounded(one.gini, 3)},
+                                {"effective", Rounded(one.effective, 3)}});
+  }
+  if (ranking.criteria.size() > 1) {
+    json["correlations"] = CorrelationsJson(ranking);
+  }
+  json["layers"] = OrderedJson::array();
+  for (const LayerImportance& layer : ranking.layers) {
+    OrderedJson one = {{"kind", Name(layer.kind)}, {"layer", layer.layer}};
+    one.update(IntervalJson(layer.delta));
+    json["layers"].push_back(std::move(one));
+  }
+  if (ranking.primary) {
+    json["carry"] = {{"share", 0.9}, {"heads", ranking.heads_for_90}};
+    json["negative"] = OrderedJson::array();
+    for (const NegativeHead& one : ranking.negative) {
+      json["negative"].push_back(ToString(ranking.heads[one.head]));
+    }
+  }
+  std::map<std::string, int64_t> classes;
+  for (const HeadClass one : ranking.classes) ++classes[Name(one)];
+  if (!classes.empty()) json["classes"] = classes;
+  if (!ranking.notes.empty()) json["notes"] = ranking.notes;
+
+  const std::vector<int64_t> ranks = Ranks(ranking.criteria[primary].heads);
+  for (size_t head = 0; head < ranking.heads.size(); ++head) {
+    OrderedJson one = OrderedJson::object();
+    if (head < ranking.classes.size()) {
+      one["class"] = Name(ranking.classes[head]);
+    }
+    one["rank"] = ranks[head];
+    one["values"] = OrderedJson::object();
+    for (const CriterionResult& criterion : ranking.criteria) {
+      one["values"][Name(criterion.criterion)] =
+          IntervalJson(criterion.heads[head]);
+    }
+    heads[head]["importance"] = std::move(one);
+  }
+  return json;
+}
+
+OrderedJson SimilarityJson(const Similarity& similarity) {
+  OrderedJson measures = OrderedJson::array();
+  const auto add = [&](const char* name, const char* what, const Matrix& matrix,
+                       bool distance) {
+    OrderedJson pairs = Pairs(similarity, matrix, distance);
+    if (pairs.empty()) return;
+    measures.push_back({{"name", name},
+                        {"what", what},
+                        {"distance", distance},
+                        {"pairs", std::move(pairs)}});
+  };
+  add("pattern",
+      "Jensen–Shannon divergence of where they look, in nats: 0 is the same.",
+      similarity.jsd, true);
+  add("output", "Linear CKA of what they give: 1 is the same.", similarity.cka,
+      false);
+  add("content",
+      "Overlap of what W_O writes into, by principal angles: 1 is the same.",
+      similarity.ov_write, false);
+
+  OrderedJson map = OrderedJson::array();
+  std::map<int64_t, std::vector<std::string>> groups;
+  for (size_t head = 0; head < similarity.heads.size(); ++head) {
+    const auto row = static_cast<int64_t>(head);
+    const int64_t group = similarity.clusters.group[head];
+    groups[group].push_back(PairName(similarity, head));
+    map.push_back({{"head", PairName(similarity, head)},
+                   {"x", Rounded(similarity.map(row, 0))},
+                   {"y", Rounded(similarity.map(row, 1))},
+                   {"cluster", group}});
+  }
+  OrderedJson clusters = OrderedJson::array();
+  for (auto& [group, heads] : groups) clusters.push_back(std::move(heads));
+  OrderedJson twins = OrderedJson::array();
+  for (const HeadPair& pair : similarity.twins) {
+    twins.push_back(
+        {PairName(similarity, pair.a), PairName(similarity, pair.b)});
+  }
+  return {{"measures", std::move(measures)},
+          {"map_of", "Hellinger distance of where they look, classical MDS"},
+          {"map", std::move(map)},
+          {"clusters", std::move(clusters)},
+          {"twins", std::move(twins)}};
+}
+
+OrderedJson CompositionJson(const Composition& composition) {
+  OrderedJson edges = OrderedJson::array();
+  for (const HeadEdge& edge : composition.edges) {
+    if (edges.size() == kMostEdges) break;
+    if (composition.Over(edge) <= 0) continue;
+    OrderedJson one = {{"from", ToString(composition.heads[edge.sender])},
+                       {"to", ToString(composition.heads[edge.receiver])},
+                       {"kind", Name(edge.input)},
+                       {"score", Rounded(edge.score)},
+                       {"baseline", Rounded(composition.baseline)}};
+    if (composition.effect_tokens > 0 && std::isfinite(edge.effect)) {
+      one["effect"] = Rounded(edge.effect, 3);
+    }
+    edges.push_back(std::move(one));
+  }
+  OrderedJson json = OrderedJson::object();
+  if (composition.rotary) {
+    json["note"] =
+        "Rotary positions: W_QK is taken at equal positions (offset 0).";
+  }
+  json["edges"] = std::move(edges);
+  return json;
+}
+
+}  // namespace headwise

@@ -1,0 +1,23 @@
+// The parts of a report that tell how heads stand to each other: which matter
+// more, which are alike, which feed which.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "headwise/heads/composition/composition.h"
+#include "headwise/heads/importance/ranking.h"
+#include "headwise/heads/similarity/similarity.h"
+
+namespace headwise {
+
+// The report's "importance"; sets "importance" of every head in `heads`, which
+// are those of the ranking, in its order.
+nlohmann::ordered_json ImportanceJson(const Ranking& ranking,
+                                      nlohmann::ordered_json& heads);
+
+nlohmann::ordered_json SimilarityJson(const Similarity& similarity);
+
+// The edges that are most above their baseline.
+nlohmann::ordered_json CompositionJson(const Composition& composition);
+
+}  // namespace headwise

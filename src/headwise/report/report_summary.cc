@@ -1,0 +1,210 @@
+// Words for a report. Door: report_summary.h.
+#include "headwise/report/report_summary.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "headwise/report/terminal.h"
+
+namespace headwise {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// "syntactic(nsubj)", "offset -2" → "syntactic", "offset".
+std::string Stem(const std::string& role) {
+  if (role == kNoRole) return role;
+  return role.substr(0, role.find_first_of("( "));
+}
+
+std::string FirstRole(const OrderedJson& head) {
+  const OrderedJson& roles = head["roles"];
+  return roles.empty() ? kNoRole : roles[0]["name"].get<std::string>();
+}
+
+std::string Plural(int64_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+// "5 previous-token, 3 induction and 2 local"
+std::string CountedRoles(const OrderedJson& report) {
+  std::map<std::string, int64_t> counts;
+  for (const OrderedJson& head : report["heads"]) {
+    if (const std::string role = FirstRole(head); role != kNoRole) {
+      ++counts[Stem(role)];
+    }
+  }
+  std::vector<std::pair<std::string, int64_t>> order(counts.begin(),
+                                                     counts.end());
+  std::stable_sort(
+      order.begin(), order.end(),
+      [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string out;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i > 0) out += i + 1 == order.size() ? " and " : ", ";
+    out += fmt::format("{} {}", order[i].second, order[i].first);
+  }
+  return out;
+}
+
+std::string RolesSentence(const OrderedJson& report) {
+  const auto heads = static_cast<int64_t>(report["heads"].size());
+  const auto without = std::count_if(
+      report["heads"].begin(), report["heads"].end(),
+      [](const OrderedJson& head) { return head["roles"].empty(); });
+  if (without == heads) {
+    return fmt::format(
+        "None of the {} heads has a role that passed its "
+        "threshold.",
+        heads);
+  }
+  return fmt::format("{} of {} heads {} a role: {}.", heads - without, heads,
+                     heads - without == 1 ? "has" : "have",
+                     CountedRoles(report));
+}
+
+// The head with the highest score of a role, or "".
+std::string BestSentence(const OrderedJson& report, const std::string& role,
+                         const char* words) {
+  std::string best;
+  double most = 0;
+  for (const OrderedJson& head : report["heads"]) {
+    for (const OrderedJson& one : head["roles"]) {
+      if (one["name"] != role || one.value("sink_excluded", false) ||
+          one["score"].get<double>() <= most) {
+        continue;
+      }
+      most = one["score"].get<double>();
+      best = head["id"].get<std::string>();
+    }
+  }
+  return best.empty() ? ""
+                      : fmt::format("Head {} {}: {:.2f} of its attention.",
+                                    best, words, most);
+}
+
+std::string LayerRow(const OrderedJson& heads, size_t begin, size_t end,
+                     int width) {
+  std::string line;
+  for (size_t i = begin; i < end; ++i) {
+    const OrderedJson& roles = heads[i]["roles"];
+    std::string cell = roles.empty() ? "·" : Stem(FirstRole(heads[i]));
+    if (roles.size() > 1) cell += fmt::format("+{}", roles.size() - 1);
+    line += ' ';
+    line += PadRight(cell, width - 1);
+  }
+  return line;
+}
+
+// One line a layer, or a list where the terminal is too narrow for that.
+std::string RoleGrid(const OrderedJson& heads, const Console& console) {
+  constexpr int kLabel = 12;
+  std::string out, list;
+  for (size_t begin = 0; begin < heads.size();) {
+    size_t end = begin;
+    while (end < heads.size() && heads[end]["layer"] == heads[begin]["layer"] &&
+           heads[end]["kind"] == heads[begin]["kind"]) {
+      ++end;
+    }
+    const int cell = (console.width - kLabel) / static_cast<int>(end - begin);
+    const std::string kind = heads[begin]["kind"];
+    const std::string label =
+        fmt::format("{}{}", kind == "self" ? "layer " : kind + " ",
+                    heads[begin]["layer"].get<int64_t>());
+    if (cell >= 7) {
+      out += PadRight(label, kLabel) +
+             LayerRow(heads, begin, end, std::min(cell, 16)) + "\n";
+    } else {
+      std::string named;
+      for (size_t i = begin; i < end; ++i) {
+        if (heads[i]["roles"].empty()) continue;
+        named += fmt::format("{}{} {}", named.empty() ? "" : ", ",
+                             heads[i]["id"].get<std::string>(),
+                             Stem(FirstRole(heads[i])));
+      }
+      out += label + "\n" +
+             Wrap(named.empty() ? "no role" : named, console.width, 2) + "\n";
+    }
+    begin = end;
+  }
+  return out;
+}
+
+}  // namespace
+
+OrderedJson ThirdsJson(const std::vector<HeadRoles>& roles) {
+  int64_t layers = 0;
+  for (const HeadRoles& head : roles) {
+    layers = std::max(layers, head.head.layer + 1);
+  }
+  constexpr std::array kNames = {"Early", "Middle", "Late"};
+  OrderedJson thirds = OrderedJson::array();
+  for (int64_t third = 0; third < 3; ++third) {
+    OrderedJson of_layers = OrderedJson::array();
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      if (3 * layer / layers == third) of_layers.push_back(layer);
+    }
+    if (of_layers.empty()) continue;
+    std::map<std::string, int64_t> counts;
+    int64_t heads = 0;
+    for (const HeadRoles& head : roles) {
+      if (3 * head.head.layer / layers != third) continue;
+      ++heads;
+      ++counts[head.roles.empty() ? kNoRole : Stem(head.roles[0].name)];
+    }
+    // By size, heads without a role last.
+    std::vector<std::pair<std::string, int64_t>> order(counts.begin(),
+                                                       counts.end());
+    std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) {
+      return std::pair(a.first != kNoRole, a.second) >
+             std::pair(b.first != kNoRole, b.second);
+    });
+    OrderedJson counted = OrderedJson::object();
+    for (const auto& [name, count] : order) counted[name] = count;
+    thirds.push_back({{"name", kNames[third]},
+                      {"layers", std::move(of_layers)},
+                      {"heads", heads},
+                      {"counts", std::move(counted)}});
+  }
+  return {{"thirds", std::move(thirds)}};
+}
+
+std::vector<std::string> SummarySentences(const OrderedJson& report) {
+  std::vector<std::string> sentences;
+  if (report.contains("importance") &&
+      report["importance"].contains("sentence")) {
+    sentences.push_back(report["importance"]["sentence"]);
+  }
+  sentences.push_back(RolesSentence(report));
+  for (const auto& [role, words] :
+       {std::pair{"previous-token", "reads the token before"},
+        std::pair{"induction",
+                  "finds what followed the same token before, on random "
+                  "repeats"}}) {
+    if (std::string best = BestSentence(report, role, words); !best.empty()) {
+      sentences.push_back(std::move(best));
+    }
+  }
+  const int64_t sinks = std::count_if(
+      report["heads"].begin(), report["heads"].end(),
+      [](const OrderedJson& head) { return FirstRole(head) == "first-token"; });
+  if (sinks > 0) {
+    sentences.push_back(fmt::format("{} on the first token, as at a sink.",
+                                    Plural(sinks, "head rests", "heads rest")));
+  }
+  return sentences;
+}
+
+std::string SummaryText(const OrderedJson& report, const Console& console) {
+  std::string out =
+      Bold(console, report["model"]["name"].get<std::string>()) + "\n\n";
+  for (const OrderedJson& sentence : report["summary"]["sentences"]) {
+    out += Wrap(sentence.get<std::string>(), console.width) + "\n";
+  }
+  return out + "\n" + RoleGrid(report["heads"], console);
+}
+
+}  // namespace headwise
