@@ -18,6 +18,9 @@ namespace {
 constexpr double kRounding = 1e-5;
 // An offset that fewer of the rows have is not judged.
 constexpr double kLeastOffsetRows = 0.5;
+// The largest of several offsets is larger by this factor.
+constexpr double kClearlyMore = 1.05;
+constexpr const char* kRepeats = "repeats.";
 
 // ".77", "1.00", "-.05"
 std::string Points(double share) {
@@ -56,7 +59,7 @@ class Judge {
       std::vector<Judgement> found = Apply(rule, head);
       for (Judgement& judgement : found) {
         const bool excluded = judgement.role.sink_excluded;
-        if (rule.argmax && judgement.passes) {
+        if (rule.positional && judgement.passes) {
           (excluded ? content_offset_passes : offset_passes) = true;
         }
         if (rule.no_offset &&
@@ -93,42 +96,90 @@ class Judge {
     return all;
   }
 
-  // A role that is a share of mass, or a mean: with the sinks, and where that
-  // fails without them.
+  // A role that is a share of mass, or a mean, on the materials it may be
+  // judged on.
   void Share(const RoleRule& rule, const std::string& metric,
              const std::string& name, size_t head,
              std::vector<Judgement>& all) const {
-    const Estimate score = profile_.Get(metric, head);
-    if (!(score.count > 0)) return;
-    if (rule.argmax != nullptr &&
-        score.count < kLeastOffsetRows * profile_.Get("self", head).count) {
+    const size_t before = all.size();
+    OnMaterial(rule, {"", metric, rule.material}, name, head, all);
+    const bool judged = all.size() > before;
+    const bool passed = std::any_of(all.begin() + before, all.end(),
+                                    [](const auto& j) { return j.passes; });
+    if (passed || rule.repeats == OnRepeats::kNo ||
+        (judged && rule.repeats == OnRepeats::kInstead)) {
       return;
     }
-    all.push_back(OneShare(rule, metric, name, head));
-    if (all.back().passes || !rule.content) return;
-    const Estimate content = profile_.Get("content", head);
-    if (!(content.mean >= thresholds_.content_mass())) return;
-    if (!(profile_.Get(metric + ".content", head).count > 0)) return;
-    Judgement excluded = OneShare(rule, metric + ".content", name, head);
-    excluded.role.sink_excluded = true;
-    excluded.role.content_mass = content.mean;
-    all.push_back(std::move(excluded));
+    OnMaterial(rule, {kRepeats, metric, "random repeats"}, name, head, all);
   }
 
-  Judgement OneShare(const RoleRule& rule, const std::string& metric,
-                     const std::string& name, size_t head) const {
+  struct Where {
+    std::string prefix;  // of metric names
+    std::string metric;
+    std::string material;
+  };
+
+  // With the sinks, and where that fails without them.
+  void OnMaterial(const RoleRule& rule, const Where& where,
+                  const std::string& name, size_t head,
+                  std::vector<Judgement>& all) const {
+    const std::string metric = where.prefix + where.metric;
     const Estimate score = profile_.Get(metric, head);
-    const Estimate chance = profile_.Get(metric + ".chance", head);
+    if (!(score.count > 0)) return;
+    if (rule.positional &&
+        score.count < kLeastOffsetRows *
+                          profile_.Get(where.prefix + "self", head).count) {
+      return;
+    }
+    const std::string content_metric =
+        rule.content_metric ? rule.content_metric : metric + ".content";
+    const Estimate content = profile_.Get(content_metric, head);
+    const bool has_content = rule.content && content.count > 0;
+    Judgement with = OneShare(rule, where, metric, name, head);
+    if (has_content) {
+      with.role.evidence += fmt::format("{}without sinks {}",
+                                        with.role.evidence.empty() ? "" : ", ",
+                                        Points(content.mean));
+    }
+    const bool passes = with.passes;
+    all.push_back(std::move(with));
+    if (passes || !has_content) return;
+    const double mass = 1 - profile_.Get(SinkMetric(metric), head).mean;
+    if (!(mass >= thresholds_.content_mass())) return;
+    Judgement without = OneShare(rule, where, content_metric, name, head);
+    without.role.sink_excluded = true;
+    without.role.content_mass = mass;
+    without.role.evidence +=
+        fmt::format("{}with them {}", without.role.evidence.empty() ? "" : ", ",
+                    Points(score.mean));
+    all.push_back(std::move(without));
+  }
+
+  // Mass on the sinks, on the material of a metric.
+  static std::string SinkMetric(const std::string& metric) {
+    return metric.starts_with(kRepeats) ? std::string(kRepeats) + "sink"
+                                        : "sink";
+  }
+
+  // `metric` is where.metric in one of its forms.
+  Judgement OneShare(const RoleRule& rule, const Where& where,
+                     const std::string& metric, const std::string& name,
+                     size_t head) const {
+    const Estimate score = profile_.Get(metric, head);
+    const Estimate chance = profile_.Get(
+        rule.chance ? rule.chance : where.prefix + where.metric + ".chance",
+        head);
     const Estimate argmax = profile_.Get(metric + ".argmax", head);
     Judgement result = Start(rule, name, score);
-    const bool chance_known = chance.count > 0;
+    result.role.material = where.material;
     result.passes = score.mean >= result.threshold - kRounding;
-    if (rule.argmax != nullptr && argmax.count > 0) {
-      result.passes |= argmax.mean >= thresholds_.argmax() - kRounding;
+    if (rule.positional && argmax.count > 0) {
+      result.passes |= argmax.mean >= thresholds_.argmax() - kRounding &&
+                       IsLargestOffset(where, metric, head);
       result.role.evidence =
           fmt::format("largest key in {:.0f} % of rows", 100 * argmax.mean);
     }
-    if (chance_known) {
+    if (chance.count > 0) {
       if (!result.role.evidence.empty()) result.role.evidence += ", ";
       result.role.evidence += "chance " + Points(chance.mean);
       result.passes &=
@@ -137,6 +188,23 @@ class Judge {
     }
     result.passes &= score.mean < rule.below;
     return result;
+  }
+
+  // Whether no other offset gets as much mass: of equal keys the first counts
+  // as the largest, so that in an even band one offset would always win.
+  bool IsLargestOffset(const Where& where, const std::string& metric,
+                       size_t head) const {
+    const std::string form =
+        metric.ends_with(".content") ? std::string(".content") : "";
+    const double least = profile_.Get(metric, head).mean / kClearlyMore;
+    for (int offset = -kMostOffset; offset <= kMostOffset; ++offset) {
+      const std::string other = OffsetMetric(offset);
+      if (other == where.metric) continue;
+      if (profile_.Get(where.prefix + other + form, head).mean >= least) {
+        return false;
+      }
+    }
+    return true;
   }
 
   std::vector<Judgement> AboveBaseline(const RoleRule& rule,

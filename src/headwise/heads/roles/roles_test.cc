@@ -103,10 +103,10 @@ TEST(Roles, LocalNeedsMoreThanChanceAndNoSingleOffset) {
 TEST(Roles, RareTokensMustBeatChanceThreefold) {
   Profile profile = OneHead();
   Put(profile, "rare.argmax", .6);
-  Put(profile, "rare.argmax.chance", .25);
+  Put(profile, "rare.chance", .25);
   EXPECT_THAT(Names(profile), ElementsAre());
-  profile.metrics.erase("rare.argmax.chance");
-  Put(profile, "rare.argmax.chance", .1);
+  profile.metrics.erase("rare.chance");
+  Put(profile, "rare.chance", .1);
   EXPECT_THAT(Names(profile), ElementsAre("rare-token"));
 }
 
@@ -125,13 +125,30 @@ TEST(Roles, RolesThatHoldOnlyWithoutTheSinkSaySo) {
   Put(profile, "first", .8);
   Put(profile, "previous", .17);
   Put(profile, "previous.content", .85);
-  Put(profile, "content", .2);
+  Put(profile, "sink", .8);
   EXPECT_THAT(Names(profile),
               ElementsAre("first-token",
                           "previous-token (when not at the sink, c = .20)"));
-  profile.metrics.erase("content");
-  Put(profile, "content", .05);
+  profile.metrics.erase("sink");
+  Put(profile, "sink", .95);
   EXPECT_THAT(Names(profile), ElementsAre("first-token"));
+}
+
+TEST(Roles, PositionsMayBeJudgedOnRandomRepeats) {
+  Profile profile = OneHead();
+  Put(profile, "repeats.self", .01);
+  Put(profile, "repeats.previous", .8);
+  Put(profile, "repeats.first", .7);
+  const auto alone = AssignRoles(profile)[0].roles;
+  ASSERT_EQ(alone.size(), 2u);
+  EXPECT_EQ(alone[0].name, "previous-token");
+  EXPECT_EQ(alone[0].material, "random repeats");
+  EXPECT_EQ(alone[1].name, "first-token");
+  // With text the sink is what text says; the offset may still be shown.
+  Put(profile, "self", .01);
+  Put(profile, "previous", .3);
+  Put(profile, "first", .4);
+  EXPECT_THAT(Names(profile), ElementsAre("previous-token"));
 }
 
 TEST(Roles, ThresholdsCanBeSet) {

@@ -13,24 +13,39 @@ namespace headwise {
 // Which heads a rule is for.
 enum class RuleScope : uint8_t { kSelf, kCross, kAll };
 
+// Whether a rule about text may be judged on random repeats, whose positions
+// are as good as any text's.
+enum class OnRepeats : uint8_t {
+  kNo,
+  kInstead,  // where there was no text
+  kToo,      // also where it does not pass on text
+};
+
 struct RoleRule {
   const char* role;    // "previous-token"
   const char* metric;  // of the profile: its mean is the score
   double threshold;    // score ≥ threshold
   RuleScope scope = RuleScope::kSelf;
+  OnRepeats repeats = OnRepeats::kNo;
 
-  // Or, for positional roles: the share of rows whose largest key is there.
-  const char* argmax = nullptr;
-  // And these far above, or so many times, what METRIC.chance says.
+  // Or: METRIC.argmax, the share of rows whose largest key is there, is at
+  // least 90 %.
+  bool positional = false;
+  // And this far above, or so many times, what chance gives: METRIC.chance,
+  // unless another name is given.
   double above_chance = 0;
   double times_chance = 0;
+  const char* chance = nullptr;
   // And below this.
   double below = std::numeric_limits<double>::infinity();
   // And no single offset passes.
   bool no_offset = false;
-  // Also judged outside the sinks, from METRIC.content.
+  // Also judged with the sinks left out: by METRIC.content, unless another
+  // name is given.
   bool content = false;
-  // Names of what would be got otherwise; score − the best of them ≥ threshold.
+  const char* content_metric = nullptr;
+  // Baselines of the material: score − the best of them ≥ threshold, over at
+  // least so many cases.
   const char* baseline = nullptr;
   const char* second_baseline = nullptr;
   double least_cases = 0;
