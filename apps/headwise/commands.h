@@ -13,6 +13,7 @@ extern const Command kGenerateCommand;  // cmd_generate.cc
 extern const Command kInfoCommand;      // cmd_info.cc
 extern const Command kRankCommand;      // cmd_rank.cc
 extern const Command kStudyCommand;     // cmd_study.cc
+extern const Command kTrainCommand;     // cmd_train.cc
 extern const Command kVocabCommand;     // cmd_vocab.cc
 
 }  // namespace headwise

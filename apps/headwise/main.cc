@@ -27,6 +27,7 @@ const std::vector<const Command*>& Commands() {
       &kStudyCommand,
       // Train
       &kVocabCommand,
+      &kTrainCommand,
       &kGenerateCommand,
       // Analyse
       &kRankCommand,

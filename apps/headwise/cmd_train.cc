@@ -1,0 +1,171 @@
+// headwise train: a transformer from a configuration file, in pieces if need
+// be.
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "commands.h"
+#include "headwise/base/fields.h"
+#include "headwise/report/text.h"
+#include "headwise/train/run.h"
+#include "interrupt.h"
+#include "loss_curve.h"
+#include "progress_bar.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string config;
+  std::vector<std::string> settings;
+  bool resume = false;
+  int threads = 0;
+  bool json = false;
+};
+
+// Steps on standard error: one line that changes on a terminal; otherwise, and
+// for evaluations, lines that stay.
+class StepPrinter {
+ public:
+  explicit StepPrinter(int64_t steps)
+      : steps_(steps), terminal_(::isatty(STDERR_FILENO) != 0) {
+    winsize size{};
+    if (terminal_ && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 &&
+        size.ws_col > 0) {
+      width_ = size.ws_col;
+    }
+  }
+  ~StepPrinter() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  }
+  StepPrinter(const StepPrinter&) = delete;
+  StepPrinter& operator=(const StepPrinter&) = delete;
+
+  void Show(const StepView& view) {
+    const int64_t done = view.report.step + 1;
+    tokens_ += static_cast<double>(view.report.tokens);
+    const bool evaluated = !std::isnan(view.validation);
+    const double every = terminal_ ? 0.2 : 10;
+    if (!evaluated && view.seconds - shown_ < every) return;
+    shown_ = view.seconds;
+    const auto steps_here = static_cast<double>(done - view.steps_before);
+    const double left =
+        static_cast<double>(steps_ - done) * view.seconds / steps_here;
+    std::string text =
+        fmt::format("step {}/{}  loss {:.3f}", done, steps_, view.report.loss);
+    if (evaluated) text += fmt::format("  validation {:.3f}", view.validation);
+    text += fmt::format("  {:.0f} tokens/s", tokens_ / view.seconds);
+    if (done < steps_) text += "  " + Duration(left) + " left";
+    const bool stays = !terminal_ || evaluated;
+    fmt::print(stderr, "{}{}{}", terminal_ ? "\r\x1b[K" : "",
+               Shorten(text, width_ - 1), stays ? "\n" : "");
+    std::fflush(stderr);
+    drawn_ = !stays;
+  }
+
+ private:
+  int64_t steps_;
+  bool terminal_;
+  int width_ = 80;
+  bool drawn_ = false;
+  double tokens_ = 0;
+  double shown_ = 0;
+};
+
+void PrintResult(const Options& options, const TrainConfig& config,
+                 const RunResult& result) {
+  const TrainingRecord& r = result.record;
+  const double loss = r.losses.empty() ? NAN : r.losses.back();
+  if (options.json) {
+    nlohmann::ordered_json json = {
+        {"out", config.out},   {"finished", result.finished},
+        {"steps", r.step},     {"parameters", r.parameters},
+        {"loss", loss},        {"tokens", r.tokens},
+        {"seconds", r.seconds}};
+    if (!r.validation.empty()) {
+      json["validation"] = r.validation.back().second;
+    }
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  fmt::print("{}: {} steps, {:.1f} M parameters, loss {:.3f}", config.out,
+             r.step, static_cast<double>(r.parameters) / 1e6, loss);
+  if (!r.validation.empty()) {
+    fmt::print(", validation {:.3f}", r.validation.back().second);
+  }
+  fmt::print(", {:.2f} M tokens in {}\n", static_cast<double>(r.tokens) / 1e6,
+             Duration(r.seconds));
+}
+
+int Run(const Options& options) {
+  const std::stop_token stop = StopOnInterrupt();
+  const TrainConfig config = ReadTrainConfig(options.config, options.settings);
+  Context context({.threads = options.threads, .implementations = ""});
+  RunOptions run;
+  run.resume = options.resume;
+  run.stop = stop;
+  auto bar = std::make_unique<ProgressBar>();
+  run.progress = bar->callback();
+  StepPrinter printer(config.steps);
+  run.on_step = [&](const StepView& view) {
+    bar.reset();
+    printer.Show(view);
+  };
+  const RunResult result = RunTraining(context, config, run);
+  WriteLossCurve(std::filesystem::path(config.out) / "loss.svg", result.record);
+  PrintResult(options, config, result);
+  if (result.finished) return kSucceeded;
+  fmt::print(stderr, "stopped at step {} of {}; --resume continues\n",
+             result.record.step, config.steps);
+  return kFailed;
+}
+
+std::string FieldList() {
+  std::string text = "Fields of CONFIG (JSON), with their defaults:\n";
+  const TrainConfig config;
+  TrainConfig::VisitFields(
+      config, [&](const char* name, const auto& value, const char* help) {
+        text += fmt::format("  {} {}\n{}", name, nlohmann::json(value).dump(),
+                            Wrap(help, 76, 6) + "\n");
+      });
+  return text;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("CONFIG", options->config, "The run's configuration (JSON)")
+      ->required();
+  app.add_option("--set", options->settings,
+                 "key=value over the file: steps=200, model.hidden_size=128")
+      ->allow_extra_args(false);
+  app.add_flag("--resume", options->resume,
+               "Continue the run in its folder, bit for bit");
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  app.add_flag("--json", options->json, "Print the result as JSON");
+  app.footer(app.get_footer() + "\n" + FieldList());
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kTrainCommand = {
+    .name = "train",
+    .group = Group::kTrain,
+    .summary = "Train a transformer from a configuration file",
+    .examples =
+        "  headwise train examples/novels.json\n"
+        "  headwise train examples/novels.json --set steps=200 --set "
+        "out=/tmp/short\n"
+        "  headwise train examples/novels.json --resume --threads 16",
+    .setup = Setup};
+
+}  // namespace headwise

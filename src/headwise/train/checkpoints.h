@@ -1,0 +1,67 @@
+// The folder of a training run. Checkpoints are folders that appear whole or
+// not at all, each a model that Hugging Face's transformers loads, with the
+// optimizer's state beside it:
+//
+//   OUT/checkpoints/step-00000500/  config.json tokenizer.json
+//       model.safetensors (f32) optimizer.safetensors training.json
+//   OUT/  config.json tokenizer.json model.safetensors training.json: the
+//       finished model
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headwise/model/parameters.h"
+#include "headwise/train/optimizer.h"
+
+namespace headwise {
+
+// What stays the same in every checkpoint of a run.
+struct RunFiles {
+  nlohmann::ordered_json config;            // config.json
+  std::filesystem::path tokenizer;          // tokenizer.json; empty: none
+  nlohmann::ordered_json tokenizer_config;  // tokenizer_config.json
+};
+
+// training.json: the manifest and how far the run came.
+struct TrainingRecord {
+  nlohmann::ordered_json config;   // the TrainConfig
+  nlohmann::ordered_json data;     // hash, files, tokens
+  nlohmann::ordered_json machine;  // of the last piece of the run
+  int64_t step = 0;
+  int64_t parameters = 0;
+  double seconds = 0;
+  int64_t tokens = 0;
+  std::vector<double> losses;                          // one a step
+  std::vector<std::pair<int64_t, double>> validation;  // step, loss
+
+  nlohmann::ordered_json ToJson() const;
+  // Throws Error(kCorrupt) naming the key.
+  static TrainingRecord FromFile(const std::filesystem::path& file);
+};
+
+// The newest checkpoint of a run, or none.
+std::optional<std::filesystem::path> NewestCheckpoint(
+    const std::filesystem::path& out);
+
+// Puts a checkpoint in place, then removes older ones but for those whose step
+// is a multiple of keep_every (0: all older ones go).
+void SaveCheckpoint(const std::filesystem::path& out, const RunFiles& files,
+                    const ParameterStore& store, const Optimizer& optimizer,
+                    const TrainingRecord& record);
+
+// Values and optimizer state, exactly as they were saved.
+void RestoreCheckpoint(const std::filesystem::path& folder,
+                       ParameterStore& store, Optimizer& optimizer,
+                       int64_t step);
+
+// The finished model, every file whole or not at all.
+void SaveModel(const std::filesystem::path& out, const RunFiles& files,
+               const ParameterStore& store, DType type,
+               const TrainingRecord& record);
+
+}  // namespace headwise

@@ -1,0 +1,136 @@
+// Reading and checking of training configurations. Door: config.h.
+#include "headwise/train/config.h"
+
+#include <set>
+#include <string_view>
+
+#include "headwise/base/fields.h"
+#include "headwise/base/json.h"
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+using nlohmann::ordered_json;
+
+[[noreturn]] void Refuse(const std::string& where, const std::string& expected,
+                         const std::string& found) {
+  throw Error(ErrorCode::kInvalidArgument, {where, expected, found, ""});
+}
+
+// "key=value": the value as JSON where it is, else as text.
+void Apply(ordered_json& json, const std::string& setting) {
+  const size_t equals = setting.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    Refuse("--set", "key=value", setting);
+  }
+  const std::string text = setting.substr(equals + 1);
+  ordered_json value = ordered_json::parse(text, nullptr, false);
+  if (value.is_discarded()) value = text;
+  ordered_json* at = &json;
+  std::string_view key = std::string_view(setting).substr(0, equals);
+  for (size_t dot = key.find('.'); dot != key.npos; dot = key.find('.')) {
+    at = &(*at)[std::string(key.substr(0, dot))];
+    if (!at->is_object() && !at->is_null()) {
+      Refuse("--set", "a key of an object", setting);
+    }
+    key.remove_prefix(dot + 1);
+  }
+  (*at)[std::string(key)] = std::move(value);
+}
+
+}  // namespace
+
+TrainConfig ReadTrainConfig(const std::filesystem::path& file,
+                            const std::vector<std::string>& settings) {
+  const std::string where = file.string();
+  ordered_json json = ordered_json::parse(ReadJson(file).dump());
+  if (!json.is_object()) Refuse(where, "an object", json.type_name());
+  for (const std::string& setting : settings) Apply(json, setting);
+  TrainConfig config;
+  FieldsFromJson(json, config, where);
+  CheckTrainConfig(config, where);
+  return config;
+}
+
+void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
+  auto check = [&](bool fine, const char* expected, const auto& found) {
+    if (!fine) Refuse(where, expected, nlohmann::json(found).dump());
+  };
+  static const std::set<std::string> kTasks = {"causal_lm", "masked_lm",
+                                               "translation"};
+  static const std::set<std::string> kSchedules = {"cosine", "inverse_sqrt",
+                                                   "constant"};
+  check(kTasks.contains(c.task), "task: causal_lm, masked_lm or translation",
+        c.task);
+  check(!c.out.empty(), "out: a folder", c.out);
+  check(!c.data.empty(), "data: at least one file", c.data);
+  check(!c.tokenizer.empty() || !c.start.empty(),
+        "tokenizer: a tokenizer.json (headwise vocab makes one)", c.tokenizer);
+  check(c.model.is_object() && c.model.empty() == !c.start.empty(),
+        "model: a configuration, unless start names a model", c.model);
+  check(c.steps >= 1, "steps of at least 1", c.steps);
+  check(c.micro_batch >= 1 && c.batch >= 1 && c.batch % c.micro_batch == 0,
+        "micro_batch: a divisor of batch", c.micro_batch);
+  check(c.sequence >= 2, "sequence of at least 2 tokens", c.sequence);
+  check(c.rate > 0, "a rate above 0", c.rate);
+  check(c.warmup >= 0, "warmup of at least 0 steps", c.warmup);
+  check(kSchedules.contains(c.schedule),
+        "schedule: cosine, inverse_sqrt or constant", c.schedule);
+  auto share = [&](double value, const char* expected) {
+    check(value >= 0 && value <= 1, expected, value);
+  };
+  share(c.final_rate, "final_rate in [0, 1]");
+  check(c.beta1 >= 0 && c.beta1 < 1, "beta1 in [0, 1)", c.beta1);
+  check(c.beta2 >= 0 && c.beta2 < 1, "beta2 in [0, 1)", c.beta2);
+  check(c.epsilon > 0, "an epsilon above 0", c.epsilon);
+  check(c.decay >= 0, "a decay of at least 0", c.decay);
+  check(c.clip >= 0, "clip of at least 0", c.clip);
+  check(c.dropout >= 0 && c.dropout < 1, "dropout in [0, 1)", c.dropout);
+  check(c.smoothing >= 0 && c.smoothing < 1, "smoothing in [0, 1)",
+        c.smoothing);
+  share(c.mask_share, "mask_share in [0, 1]");
+  share(c.repeat_share, "repeat_share in [0, 1]");
+  share(c.repeat_share_late, "repeat_share_late in [0, 1]");
+  share(c.repeat_random, "repeat_random in [0, 1]");
+  check(c.repeat_min >= 1 && c.repeat_max >= c.repeat_min,
+        "repeat_max of at least repeat_min", c.repeat_max);
+  check(c.hold_out >= 0, "hold_out of at least 0", c.hold_out);
+  check(c.evaluate_every >= 1 && c.evaluate_sequences >= 1,
+        "evaluate_every and evaluate_sequences of at least 1",
+        c.evaluate_every);
+  check(c.save_every >= 1, "save_every of at least 1", c.save_every);
+  check(c.save_type == "f32" || c.save_type == "bf16", "save_type: f32 or bf16",
+        c.save_type);
+}
+
+std::vector<std::string> Differences(const ordered_json& before,
+                                     const TrainConfig& now) {
+  // What only says where things are and how often they are written.
+  static const std::set<std::string> kFree = {"out",
+                                              "tokenizer",
+                                              "start",
+                                              "data",
+                                              "validation",
+                                              "save_every",
+                                              "keep_every",
+                                              "save_type",
+                                              "evaluate_every",
+                                              "evaluate_sequences"};
+  std::vector<std::string> differences;
+  const ordered_json fields = FieldsToJson(now);
+  for (const auto& [name, value] : fields.items()) {
+    if (kFree.contains(name)) continue;
+    const auto found = before.find(name);
+    const bool absent = found == before.end();
+    // The order of an object's keys says nothing.
+    if (!absent && Json::parse(found->dump()) == Json::parse(value.dump())) {
+      continue;
+    }
+    differences.push_back(name + ": " + (absent ? "absent" : found->dump()) +
+                          ", now " + value.dump());
+  }
+  return differences;
+}
+
+}  // namespace headwise

@@ -1,0 +1,128 @@
+// What a training run is, in one list of fields: the JSON file of `headwise
+// train`, its --set, its help and the manifest all come from it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace headwise {
+
+struct TrainConfig {
+  std::string task = "causal_lm";
+  std::string out;
+  nlohmann::ordered_json model = nlohmann::ordered_json::object();
+  std::string start;
+  std::string tokenizer;
+  std::vector<std::string> data;
+  std::vector<std::string> validation;
+  int64_t hold_out = 20;
+
+  int64_t steps = 1000;
+  int64_t batch = 8;
+  int64_t micro_batch = 8;
+  int64_t sequence = 256;
+  double rate = 1e-3;
+  int64_t warmup = 100;
+  std::string schedule = "cosine";
+  double final_rate = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double decay = 0.1;
+  double clip = 1.0;
+  double dropout = 0;
+  double smoothing = 0;
+  double mask_share = 0.15;
+  uint64_t seed = 1;
+  double init_deviation = 0.02;
+  bool init_scale_residual = true;
+
+  double repeat_share = 0;
+  double repeat_share_late = 0;
+  double repeat_change = 0.3;
+  int64_t repeat_min = 8;
+  int64_t repeat_max = 120;
+  double repeat_random = 0.5;
+
+  int64_t evaluate_every = 100;
+  int64_t evaluate_sequences = 64;
+  int64_t save_every = 100;
+  int64_t keep_every = 0;
+  std::string save_type = "f32";
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("task", self.task,
+          "causal_lm, masked_lm, or translation of tab-separated pairs");
+    visit("out", self.out, "folder of the run: checkpoints, then the model");
+    visit("model", self.model,
+          "config.json of the model, as Hugging Face writes it; vocab_size "
+          "follows the tokenizer where it is not given");
+    visit("start", self.start, "model to train further; empty: a new one");
+    visit("tokenizer", self.tokenizer, "tokenizer.json or a folder with one");
+    visit("data", self.data, "text files or folders of them; or pairs");
+    visit("validation", self.validation,
+          "files to evaluate on; empty: some of data are held out");
+    visit("hold_out", self.hold_out,
+          "hold out every so many-th file (or pair) of data; of fewer files, "
+          "the end; 0: nothing");
+    visit("steps", self.steps, "optimizer steps");
+    visit("batch", self.batch, "sequences (or pairs) a step");
+    visit("micro_batch", self.micro_batch,
+          "of them together in memory; a divisor of batch");
+    visit("sequence", self.sequence, "tokens of a sequence");
+    visit("rate", self.rate, "learning rate after the warm-up");
+    visit("warmup", self.warmup, "steps in which the rate rises to it");
+    visit("schedule", self.schedule, "cosine, inverse_sqrt or constant");
+    visit("final_rate", self.final_rate,
+          "where cosine ends, as a share of the rate");
+    visit("beta1", self.beta1, "AdamW: memory of gradients");
+    visit("beta2", self.beta2, "AdamW: memory of their squares");
+    visit("epsilon", self.epsilon, "AdamW: added to the divisor");
+    visit("decay", self.decay, "AdamW: weight decay of matrices");
+    visit("clip", self.clip, "largest norm of the gradient; 0: any");
+    visit("dropout", self.dropout,
+          "share of values dropped after the embeddings and each half layer");
+    visit("smoothing", self.smoothing, "label smoothing");
+    visit("mask_share", self.mask_share, "masked_lm: share of tokens to guess");
+    visit("seed", self.seed, "of weights, order and dropout");
+    visit("init_deviation", self.init_deviation, "of new matrices");
+    visit("init_scale_residual", self.init_scale_residual,
+          "new output matrices / √(2·layers)");
+    visit("repeat_share", self.repeat_share,
+          "share of sequences that repeat one block, at first");
+    visit("repeat_share_late", self.repeat_share_late, "the same, later");
+    visit("repeat_change", self.repeat_change,
+          "share of the steps after which it is later");
+    visit("repeat_min", self.repeat_min, "shortest repeated block, in tokens");
+    visit("repeat_max", self.repeat_max, "longest");
+    visit("repeat_random", self.repeat_random,
+          "share of the blocks that are random tokens, not text");
+    visit("evaluate_every", self.evaluate_every, "steps between evaluations");
+    visit("evaluate_sequences", self.evaluate_sequences,
+          "sequences (or pairs) of an evaluation");
+    visit("save_every", self.save_every, "steps between checkpoints");
+    visit("keep_every", self.keep_every,
+          "keep the checkpoints of every so many-th step; 0: the last only");
+    visit("save_type", self.save_type, "f32 or bf16, of the finished model");
+  }
+};
+
+// The file, with `settings` ("rate=1e-4", "model.hidden_size=128") applied.
+// Throws Error(kInvalidArgument) for an unknown key (with the nearest known
+// one), a value of the wrong type, or one that makes no sense.
+TrainConfig ReadTrainConfig(const std::filesystem::path& file,
+                            const std::vector<std::string>& settings);
+
+// Throws Error(kInvalidArgument) naming the first field that makes no sense.
+void CheckTrainConfig(const TrainConfig& config, const std::string& where);
+
+// Fields whose change would change the run, "steps: 100, now 200" each; a
+// resumed run must have none.
+std::vector<std::string> Differences(const nlohmann::ordered_json& before,
+                                     const TrainConfig& now);
+
+}  // namespace headwise

@@ -1,0 +1,90 @@
+#include "headwise/train/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "headwise/base/atomic_file.h"
+#include "headwise/base/fields.h"
+#include "headwise/error.h"
+#include "headwise/train/schedule.h"
+
+namespace headwise {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::filesystem::path Written(const std::string& text) {
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / "train_config.json";
+  WriteFileAtomically(file, text);
+  return file;
+}
+
+const char* const kSmall =
+    R"({"out": "o", "data": ["d"], "tokenizer": "t",
+        "model": {"model_type": "llama", "hidden_size": 64}})";
+
+std::string ErrorOf(const std::string& text,
+                    const std::vector<std::string>& settings = {}) {
+  try {
+    ReadTrainConfig(Written(text), settings);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TrainConfig, ReadsAFileAndSettingsOverIt) {
+  const TrainConfig config = ReadTrainConfig(
+      Written(kSmall), {"steps=7", "model.hidden_size=32", "schedule=constant",
+                        "data=[\"a\",\"b\"]"});
+  EXPECT_EQ(config.steps, 7);
+  EXPECT_EQ(config.model["hidden_size"], 32);
+  EXPECT_EQ(config.model["model_type"], "llama");
+  EXPECT_EQ(config.schedule, "constant");
+  EXPECT_THAT(config.data, ElementsAre("a", "b"));
+}
+
+TEST(TrainConfig, NamesTheNearestKnownKey) {
+  EXPECT_THAT(ErrorOf(R"({"warmpu": 3})"), HasSubstr("\"warmup\""));
+  EXPECT_THAT(ErrorOf(kSmall, {"rat=1"}), HasSubstr("\"rate\""));
+}
+
+TEST(TrainConfig, RefusesWhatMakesNoSense) {
+  EXPECT_THAT(ErrorOf(kSmall, {"task=lm"}), HasSubstr("causal_lm"));
+  EXPECT_THAT(ErrorOf(kSmall, {"batch=7", "micro_batch=2"}),
+              HasSubstr("divisor of batch"));
+  EXPECT_THAT(ErrorOf(kSmall, {"steps=many"}), HasSubstr("steps"));
+  EXPECT_THAT(ErrorOf(kSmall, {"dropout=1"}), HasSubstr("[0, 1)"));
+  EXPECT_THAT(ErrorOf(kSmall, {"steps"}), HasSubstr("key=value"));
+  EXPECT_THAT(ErrorOf(R"({"out": "o", "tokenizer": "t", "model": {"a": 1}})"),
+              HasSubstr("data"));
+}
+
+TEST(TrainConfig, ListsWhatChanged) {
+  const TrainConfig before = ReadTrainConfig(Written(kSmall), {});
+  const TrainConfig after = ReadTrainConfig(
+      Written(kSmall), {"seed=9", "rate=0.5", "save_every=3", "out=p"});
+  EXPECT_THAT(Differences(FieldsToJson(before), before), ElementsAre());
+  EXPECT_THAT(Differences(FieldsToJson(before), after),
+              ElementsAre("rate: 0.001, now 0.5", "seed: 1, now 9"));
+}
+
+TEST(Schedule, RisesThenFalls) {
+  TrainConfig config;
+  config.rate = 1;
+  config.warmup = 10;
+  config.steps = 110;
+  EXPECT_DOUBLE_EQ(RateAt(config, 0), 0.1);
+  EXPECT_DOUBLE_EQ(RateAt(config, 9), 1);
+  EXPECT_NEAR(RateAt(config, 59), 0.55, 1e-12);  // half of the cosine
+  EXPECT_NEAR(RateAt(config, 109), 0.1, 1e-12);
+  config.schedule = "inverse_sqrt";
+  EXPECT_DOUBLE_EQ(RateAt(config, 39), 0.5);
+  config.schedule = "constant";
+  EXPECT_DOUBLE_EQ(RateAt(config, 109), 1);
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,158 @@
+// Token streams. Door: corpus.h.
+#include "headwise/train/corpus.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/base/mapped_file.h"
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+using Path = std::filesystem::path;
+
+struct StateFree {
+  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+};
+
+std::vector<int32_t> Tokens(const Tokenizer& tokenizer, const Path& path) {
+  const MappedFile file(path);
+  try {
+    return tokenizer.Encode(file.text(), {.add_special_tokens = false}).ids;
+  } catch (const Error& error) {
+    ErrorParts parts = error.parts();
+    parts.where = path.string();
+    throw Error(error.code(), parts);
+  }
+}
+
+std::vector<std::vector<int32_t>> TokenizeAll(
+    Context& context, const Tokenizer& tokenizer,
+    const std::vector<Path>& files, const ProgressCallback& progress) {
+  std::vector<std::vector<int32_t>> streams(files.size());
+  std::mutex mutex;
+  double done = 0;
+  const auto total = static_cast<double>(files.size());
+  context.pool().ParallelFor(static_cast<int64_t>(files.size()),
+                             [&](int64_t i, int) {
+                               streams[i] = Tokens(tokenizer, files[i]);
+                               std::lock_guard lock(mutex);
+                               done += 1;
+                               if (progress)
+                                 progress({"tokenize", done, total, "files"});
+                             });
+  return streams;
+}
+
+NamedTensor Named(const char* name, const std::vector<int32_t>& ids) {
+  return {name, {ids.data(), DType::kI32, {static_cast<int64_t>(ids.size())}}};
+}
+
+}  // namespace
+
+std::vector<Path> ListFiles(const std::vector<std::string>& paths) {
+  std::vector<Path> files;
+  for (const std::string& given : paths) {
+    const Path path(given);
+    if (!std::filesystem::exists(path)) {
+      throw Error(ErrorCode::kNotFound,
+                  {given, "a file or folder of text", "nothing", ""});
+    }
+    if (!std::filesystem::is_directory(path)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<Path> below;
+    for (const auto& one :
+         std::filesystem::recursive_directory_iterator(path)) {
+      if (one.is_regular_file() &&
+          !one.path().filename().string().starts_with('.')) {
+        below.push_back(one.path());
+      }
+    }
+    std::sort(below.begin(), below.end());
+    files.insert(files.end(), below.begin(), below.end());
+  }
+  return files;
+}
+
+std::string HashFiles(const std::vector<Path>& files, const std::string& more) {
+  const std::unique_ptr<XXH3_state_t, StateFree> state(XXH3_createState());
+  XXH3_128bits_reset(state.get());
+  for (const Path& path : files) {
+    const MappedFile file(path);
+    const std::string size = std::to_string(file.size()) + ";";
+    XXH3_128bits_update(state.get(), size.data(), size.size());
+    if (file.size() > 0) {
+      XXH3_128bits_update(state.get(), file.data(), file.size());
+    }
+  }
+  XXH3_128bits_update(state.get(), more.data(), more.size());
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+Corpus Corpus::Open(Context& context, const TrainConfig& config,
+                    const Tokenizer& tokenizer, const Path& cache,
+                    const ProgressCallback& progress) {
+  const std::vector<Path> files = ListFiles(config.data);
+  const std::vector<Path> held = ListFiles(config.validation);
+  std::vector<Path> all = files;
+  all.insert(all.end(), held.begin(), held.end());
+  // The tokenizer's part of the hash: what it makes of a text of every kind.
+  const std::vector<int32_t> probe =
+      tokenizer.Encode("The 3 cats, Ünïcode\n\tdon't sit—still!").ids;
+  const std::string more =
+      fmt::format("{};{};{};{}", files.size(), config.hold_out,
+                  tokenizer.vocab_size(), fmt::join(probe, ","));
+  Corpus corpus;
+  corpus.hash_ = HashFiles(all, more);
+  if (std::filesystem::exists(cache)) {
+    corpus.file_ = Safetensors::Open(cache);
+    const auto found = corpus.file_.metadata().find("hash");
+    if (found != corpus.file_.metadata().end() &&
+        found->second == corpus.hash_) {
+      return corpus;
+    }
+    corpus.file_ = {};
+  }
+  std::vector<int32_t> train, validation;
+  const std::vector<std::vector<int32_t>> streams =
+      TokenizeAll(context, tokenizer, all, progress);
+  const auto hold_out = static_cast<size_t>(held.empty() ? config.hold_out : 0);
+  const bool by_file = hold_out > 0 && files.size() >= hold_out;
+  for (size_t i = 0; i < streams.size(); ++i) {
+    const bool kept =
+        i >= files.size() || (by_file && i % hold_out == hold_out - 1);
+    std::vector<int32_t>& to = kept ? validation : train;
+    to.insert(to.end(), streams[i].begin(), streams[i].end());
+  }
+  if (hold_out > 0 && !by_file) {
+    const size_t kept = train.size() / std::max<size_t>(hold_out, 2);
+    validation.assign(train.end() - static_cast<int64_t>(kept), train.end());
+    train.resize(train.size() - kept);
+  }
+  if (train.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"training data", "some text", "none", ""});
+  }
+  WriteSafetensors(cache,
+                   {Named("train", train), Named("validation", validation)},
+                   {{"hash", corpus.hash_}});
+  corpus.file_ = Safetensors::Open(cache);
+  return corpus;
+}
+
+std::span<const int32_t> Corpus::Stream(const char* name) const {
+  const ConstTensorView view = file_.At(name);
+  return {view.As<int32_t>(), static_cast<size_t>(view.shape[0])};
+}
+
+}  // namespace headwise

@@ -1,0 +1,49 @@
+// Text files as two streams of tokens, to train on and to evaluate on: made
+// once, kept beside the run, memory-mapped.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/base/progress.h"
+#include "headwise/context.h"
+#include "headwise/format/safetensors.h"
+#include "headwise/tokenizer/tokenizer.h"
+#include "headwise/train/config.h"
+
+namespace headwise {
+
+// The files that `paths` name: themselves, and all below a folder but hidden
+// ones, by name. Throws Error(kNotFound).
+std::vector<std::filesystem::path> ListFiles(
+    const std::vector<std::string>& paths);
+
+// 32 hexadecimal digits over the files' bytes, and over `more`.
+std::string HashFiles(const std::vector<std::filesystem::path>& files,
+                      const std::string& more);
+
+class Corpus {
+ public:
+  // Reads `cache` where it holds these files as this tokenizer cuts them, else
+  // makes it. Throws Error naming the file: kNotFound, kInvalidArgument for
+  // bytes that are not UTF-8 or no text at all.
+  static Corpus Open(Context& context, const TrainConfig& config,
+                     const Tokenizer& tokenizer,
+                     const std::filesystem::path& cache,
+                     const ProgressCallback& progress);
+
+  std::span<const int32_t> train() const { return Stream("train"); }
+  std::span<const int32_t> validation() const { return Stream("validation"); }
+  const std::string& hash() const { return hash_; }
+
+ private:
+  std::span<const int32_t> Stream(const char* name) const;
+
+  std::string hash_;
+  Safetensors file_;
+};
+
+}  // namespace headwise

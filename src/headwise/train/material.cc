@@ -1,0 +1,225 @@
+// Opening what a run is made of. Door: material.h.
+#include "headwise/train/material.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "headwise/base/json.h"
+#include "headwise/base/mapped_file.h"
+#include "headwise/error.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/model/family.h"
+#include "headwise/train/pair_batches.h"
+#include "headwise/train/text_batches.h"
+
+namespace headwise {
+namespace {
+
+using Path = std::filesystem::path;
+using nlohmann::ordered_json;
+
+[[noreturn]] void Refuse(const char* where, const std::string& expected,
+                         const std::string& found,
+                         const std::string& hint = "") {
+  throw Error(ErrorCode::kInvalidArgument, {where, expected, found, hint});
+}
+
+// What transformers calls the model of a type.
+std::string Architecture(const std::string& type) {
+  static const std::map<std::string, std::string> kNames = {
+      {"gpt2", "GPT2LMHeadModel"},
+      {"bert", "BertForMaskedLM"},
+      {"roberta", "RobertaForMaskedLM"},
+      {"distilbert", "DistilBertForMaskedLM"},
+      {"llama", "LlamaForCausalLM"},
+      {"mistral", "MistralForCausalLM"},
+      {"qwen2", "Qwen2ForCausalLM"},
+      {"qwen3", "Qwen3ForCausalLM"},
+      {"marian", "MarianMTModel"}};
+  const auto found = kNames.find(type);
+  return found == kNames.end() ? "" : found->second;
+}
+
+// The token that the tokenizer puts before a text, or −1.
+int32_t FirstToken(const Tokenizer& tokenizer) {
+  const Encoding encoding = tokenizer.Encode("a");
+  return encoding.size() > 0 && encoding.added[0] ? encoding.ids[0] : -1;
+}
+
+// config.json: as given, completed by what the tokenizer knows.
+ordered_json ModelJson(const TrainConfig& config, const Tokenizer& tokenizer) {
+  if (!config.start.empty()) {
+    return ordered_json::parse(
+        ReadJson(Path(config.start) / "config.json").dump());
+  }
+  ordered_json json = config.model;
+  const int32_t bos = FirstToken(tokenizer);
+  if (!json.contains("vocab_size")) {
+    json["vocab_size"] = tokenizer.vocab_size();
+  }
+  if (!json.contains("bos_token_id") && bos >= 0) json["bos_token_id"] = bos;
+  const std::string name = Architecture(json.value("model_type", ""));
+  if (!json.contains("architectures") && !name.empty()) {
+    json["architectures"] = {name};
+  }
+  return json;
+}
+
+void CheckFit(const TrainConfig& config, const ModelConfig& model,
+              const Tokenizer& tokenizer) {
+  if (tokenizer.vocab_size() > model.vocabulary) {
+    Refuse("training",
+           "a vocab_size of at least the tokenizer's " +
+               std::to_string(tokenizer.vocab_size()),
+           std::to_string(model.vocabulary));
+  }
+  if (config.sequence > model.context) {
+    Refuse("training",
+           "a sequence of at most the " + std::to_string(model.context) +
+               " positions of the model",
+           std::to_string(config.sequence));
+  }
+  const char* wanted = config.task == "translation" ? "an encoder–decoder"
+                       : config.task == "masked_lm" ? "an encoder"
+                                                    : "a causal model";
+  const bool fits = config.task == "translation" ? model.encoder_decoder()
+                    : config.task == "masked_lm"
+                        ? !model.causal && !model.encoder_decoder()
+                        : model.causal;
+  if (!fits) {
+    Refuse("training", std::string(wanted) + " for the task " + config.task,
+           model.model_type);
+  }
+}
+
+WindowOptions Windows(const TrainConfig& config, const Tokenizer& tokenizer) {
+  WindowOptions options;
+  options.length = config.sequence;
+  options.bos = FirstToken(tokenizer);
+  options.vocabulary = tokenizer.vocab_size();
+  options.seed = config.seed;
+  RepeatMixture& repeats = options.repeats;
+  repeats.share = config.repeat_share;
+  repeats.share_late = config.repeat_share_late;
+  repeats.change = static_cast<int64_t>(
+      config.repeat_change * static_cast<double>(config.steps * config.batch));
+  repeats.min_period = config.repeat_min;
+  repeats.max_period = config.repeat_max;
+  repeats.random_share = config.repeat_random;
+  if (config.task != "masked_lm") return options;
+  options.mask_share = config.mask_share;
+  for (const char* name : {"[MASK]", "<mask>"}) {
+    if (const auto id = tokenizer.Id(name)) options.mask = *id;
+  }
+  if (options.mask < 0) {
+    Refuse("training", "a tokenizer with [MASK] or <mask>", "none",
+           "headwise vocab --special-tokens '<mask>' makes one");
+  }
+  return options;
+}
+
+void OpenText(Context& context, const TrainConfig& config,
+              const ProgressCallback& progress, Material& material) {
+  material.corpus =
+      Corpus::Open(context, config, *material.tokenizer,
+                   Path(config.out) / "tokens.safetensors", progress);
+  const Corpus& corpus = *material.corpus;
+  WindowOptions options = Windows(config, *material.tokenizer);
+  material.train = std::make_unique<TextBatches>(corpus.train(), options);
+  options.shuffled = false;
+  options.repeats = {};
+  if (static_cast<int64_t>(corpus.validation().size()) >= options.length) {
+    material.validation =
+        std::make_unique<TextBatches>(corpus.validation(), options);
+  }
+  material.data = {{"hash", corpus.hash()},
+                   {"files", config.data},
+                   {"tokens", corpus.train().size()},
+                   {"validation_tokens", corpus.validation().size()}};
+}
+
+void OpenPairs(const TrainConfig& config, const ModelConfig& model,
+               Material& material) {
+  if (model.eos.empty()) {
+    Refuse("training", "\"eos_token_id\" in the model", "none");
+  }
+  PairOptions options;
+  options.start = static_cast<int32_t>(model.decoder_start);
+  options.eos = static_cast<int32_t>(model.eos[0]);
+  options.seed = config.seed;
+  std::vector<TokenPair> train, validation;
+  auto read = [&](const Path& file) {
+    return ReadPairs(MappedFile(file).text(), file.string(),
+                     *material.tokenizer, config.sequence - 1);
+  };
+  const std::vector<Path> files = ListFiles(config.data);
+  const std::vector<Path> held = ListFiles(config.validation);
+  const auto hold_out = static_cast<size_t>(held.empty() ? config.hold_out : 0);
+  size_t number = 0;
+  for (const Path& file : files) {
+    for (TokenPair& pair : read(file)) {
+      const bool kept = hold_out > 0 && ++number % hold_out == 0;
+      (kept ? validation : train).push_back(std::move(pair));
+    }
+  }
+  for (const Path& file : held) {
+    for (TokenPair& pair : read(file)) validation.push_back(std::move(pair));
+  }
+  std::vector<Path> all = files;
+  all.insert(all.end(), held.begin(), held.end());
+  material.data = {{"hash", HashFiles(all, std::to_string(config.hold_out))},
+                   {"files", config.data},
+                   {"pairs", train.size()},
+                   {"validation_pairs", validation.size()}};
+  material.train = std::make_unique<PairBatches>(std::move(train), options);
+  options.shuffled = false;
+  if (!validation.empty()) {
+    material.validation =
+        std::make_unique<PairBatches>(std::move(validation), options);
+  }
+}
+
+}  // namespace
+
+Material OpenMaterial(Context& context, const TrainConfig& config,
+                      const ProgressCallback& progress) {
+  Material material;
+  const Path tokenizer =
+      config.tokenizer.empty() ? config.start : config.tokenizer;
+  material.tokenizer = Tokenizer::Load(tokenizer);
+  const Path file = std::filesystem::is_directory(tokenizer)
+                        ? tokenizer / "tokenizer.json"
+                        : tokenizer;
+  if (file.extension() == ".json" && std::filesystem::exists(file)) {
+    material.files.tokenizer = file;
+  }
+  material.files.tokenizer_config = {
+      {"tokenizer_class", "PreTrainedTokenizerFast"}};
+  if (const int32_t bos = FirstToken(*material.tokenizer); bos >= 0) {
+    material.files.tokenizer_config["bos_token"] =
+        material.tokenizer->Token(bos).value_or("");
+  }
+  material.files.config = ModelJson(config, *material.tokenizer);
+  const ModelConfig model = ReadConfig(
+      Json::parse(material.files.config.dump()), "the model's configuration");
+  CheckFit(config, model, *material.tokenizer);
+  if (config.start.empty()) {
+    Initialisation how;
+    how.seed = config.seed;
+    how.deviation = static_cast<float>(config.init_deviation);
+    how.scale_residual = config.init_scale_residual;
+    material.store = ParameterStore::Fresh(model, how);
+  } else {
+    material.store = ParameterStore::Load(config.start);
+  }
+  material.model = BuildModel(model, material.store);
+  if (config.task == "translation") {
+    OpenPairs(config, model, material);
+  } else {
+    OpenText(context, config, progress, material);
+  }
+  return material;
+}
+
+}  // namespace headwise

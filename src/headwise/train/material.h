@@ -1,0 +1,35 @@
+// What a run is made of, from its configuration: tokenizer, data, parameters
+// and the model over them.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "headwise/base/progress.h"
+#include "headwise/context.h"
+#include "headwise/model/model.h"
+#include "headwise/model/parameters.h"
+#include "headwise/tokenizer/tokenizer.h"
+#include "headwise/train/batch.h"
+#include "headwise/train/checkpoints.h"
+#include "headwise/train/config.h"
+#include "headwise/train/corpus.h"
+
+namespace headwise {
+
+struct Material {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<Corpus> corpus;  // language models
+  std::shared_ptr<ParameterStore> store;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<BatchSource> train;
+  std::unique_ptr<BatchSource> validation;  // null: none
+  RunFiles files;
+  nlohmann::ordered_json data;  // for the manifest
+};
+
+Material OpenMaterial(Context& context, const TrainConfig& config,
+                      const ProgressCallback& progress);
+
+}  // namespace headwise

@@ -1,0 +1,83 @@
+// Optimizer. Door: optimizer.h.
+#include "headwise/train/optimizer.h"
+
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+std::span<const float> Values(const Tensor& tensor) {
+  return {tensor.As<float>(), static_cast<size_t>(tensor.size())};
+}
+
+}  // namespace
+
+Optimizer::Optimizer(ParameterStore& store) : store_(store) {
+  for (const auto& [name, entry] : store_.entries()) {
+    if (entry.gradient.size() == 0) continue;
+    Moments& moments = moments_[name];
+    moments.first = Tensor(DType::kF32, {entry.value.size()});
+    moments.second = Tensor(DType::kF32, {entry.value.size()});
+  }
+}
+
+double Optimizer::GradientNorm(Context& context) const {
+  double sum = 0;
+  for (const auto& [name, entry] : store_.entries()) {
+    sum += SumOfSquares(context, Values(entry.gradient));
+  }
+  return std::sqrt(sum);
+}
+
+void Optimizer::Step(Context& context, AdamWProblem how, double norm,
+                     double clip) {
+  how.step = ++steps_;
+  if (clip > 0 && norm > clip) {
+    how.gradient_scale = static_cast<float>(clip / norm);
+  }
+  const float decay = how.decay;
+  for (auto& [name, moments] : moments_) {
+    ParameterStore::Entry& entry = store_.entries().at(name);
+    how.decay = entry.value.rank() > 1 ? decay : 0;
+    AdamW(context, how,
+          {entry.value.size(), entry.value.As<float>(),
+           entry.gradient.As<float>(), moments.first.As<float>(),
+           moments.second.As<float>()});
+  }
+}
+
+std::vector<NamedTensor> Optimizer::State() const {
+  std::vector<NamedTensor> state;
+  for (const auto& [name, moments] : moments_) {
+    state.push_back({name + ".first", moments.first.view()});
+    state.push_back({name + ".second", moments.second.view()});
+  }
+  return state;
+}
+
+void Optimizer::Restore(const Safetensors& state, int64_t steps) {
+  auto read = [&](const std::string& name, Tensor& to) {
+    const ConstTensorView from = state.Find(name);
+    if (!from || from.type != DType::kF32 || from.rank != 1 ||
+        from.shape[0] != to.size()) {
+      throw Error(
+          ErrorCode::kCorrupt,
+          {state.where(),
+           "\"" + name + "\" of " + std::to_string(to.size()) + " values",
+           from ? ToString(from) : "none", "is it another model's state?"});
+    }
+    std::memcpy(to.As<float>(), from.data, to.bytes());
+  };
+  for (auto& [name, moments] : moments_) {
+    read(name + ".first", moments.first);
+    read(name + ".second", moments.second);
+  }
+  steps_ = steps;
+}
+
+}  // namespace headwise

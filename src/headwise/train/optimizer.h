@@ -1,0 +1,46 @@
+// AdamW over a model's parameters, with clipping by the global norm. Decay
+// applies to matrices, not to norms and biases.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/format/safetensors.h"
+#include "headwise/model/parameters.h"
+#include "headwise/ops/adamw/adamw.h"
+
+namespace headwise {
+
+class Optimizer {
+ public:
+  // The store must outlive the optimizer and have its gradients already.
+  explicit Optimizer(ParameterStore& store);
+
+  // √Σ g² over all parameters.
+  double GradientNorm(Context& context) const;
+  // One step with gradients scaled so that their norm, `norm`, becomes at most
+  // `clip` (0: any). how: rate, betas, epsilon; decay is for matrices.
+  void Step(Context& context, AdamWProblem how, double norm, double clip);
+
+  int64_t steps() const { return steps_; }
+
+  // The state: NAME.first and NAME.second of each parameter.
+  std::vector<NamedTensor> State() const;
+  // Throws Error(kCorrupt) naming the tensor that is absent or does not fit.
+  void Restore(const Safetensors& state, int64_t steps);
+
+ private:
+  struct Moments {
+    Tensor first;
+    Tensor second;
+  };
+
+  ParameterStore& store_;
+  std::map<std::string, Moments> moments_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace headwise

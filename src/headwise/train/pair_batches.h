@@ -1,0 +1,46 @@
+// Sentence pairs for encoder–decoders: the source is read, the target is
+// predicted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headwise/tokenizer/tokenizer.h"
+#include "headwise/train/batch.h"
+
+namespace headwise {
+
+struct TokenPair {
+  std::vector<int32_t> source;
+  std::vector<int32_t> target;
+};
+
+// Lines "source<tab>target" of a text. Throws Error(kInvalidArgument) naming
+// file and line for one without a tab or with an empty side. Sides are cut to
+// `longest` tokens.
+std::vector<TokenPair> ReadPairs(std::string_view text,
+                                 const std::string& where,
+                                 const Tokenizer& tokenizer, int64_t longest);
+
+struct PairOptions {
+  int32_t start = 0;  // what the decoder is fed first
+  int32_t eos = 0;    // ends both sides
+  bool shuffled = true;
+  uint64_t seed = 1;
+};
+
+class PairBatches : public BatchSource {
+ public:
+  // Throws Error(kInvalidArgument) where there are no pairs.
+  PairBatches(std::vector<TokenPair> pairs, PairOptions options);
+
+  TrainBatch Make(int64_t first, int64_t count) const override;
+  int64_t size() const override { return static_cast<int64_t>(pairs_.size()); }
+
+ private:
+  std::vector<TokenPair> pairs_;
+  PairOptions options_;
+};
+
+}  // namespace headwise

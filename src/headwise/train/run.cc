@@ -1,0 +1,162 @@
+// Runs. Door: run.h.
+#include "headwise/train/run.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "headwise/backend/cpu/isa.h"
+#include "headwise/base/fields.h"
+#include "headwise/error.h"
+#include "headwise/model/family.h"
+#include "headwise/train/material.h"
+
+namespace headwise {
+namespace {
+
+using Path = std::filesystem::path;
+using nlohmann::ordered_json;
+
+ordered_json DescribeMachine(const Context& context) {
+  utsname name{};
+  ::uname(&name);
+  return {{"architecture", name.machine},
+          {"system", name.sysname},
+          {"instructions", ActiveIsa()},
+          {"threads", context.threads()}};
+}
+
+void RefuseExisting(const Path& out, const Path& checkpoint) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {out.string(), "a folder without a run",
+               checkpoint.filename().string() + " of an earlier one",
+               "--resume continues it; or name another folder"});
+}
+
+// Lists every field that differs, in one error.
+void RefuseChanges(const Path& checkpoint, const TrainingRecord& before,
+                   const TrainConfig& now, const ordered_json& data) {
+  std::vector<std::string> changes = Differences(before.config, now);
+  if (before.data.value("hash", "") != data.value("hash", "")) {
+    changes.push_back("data: other text or another tokenizer");
+  }
+  if (changes.empty()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {checkpoint.string(), "the configuration it was begun with",
+               fmt::format("{}", fmt::join(changes, "; ")),
+               "begin a new run in another folder"});
+}
+
+class Run {
+ public:
+  Run(Context& context, const TrainConfig& config, const RunOptions& options)
+      : context_(context),
+        config_(config),
+        options_(options),
+        out_(config.out),
+        material_(OpenMaterial(context, config, options.progress)) {
+    trainer_ = std::make_unique<Trainer>(context_, config_, *material_.model,
+                                         *material_.store);
+    record_.config = FieldsToJson(config_);
+    record_.data = material_.data;
+    record_.machine = DescribeMachine(context_);
+    record_.parameters = material_.store->Count();
+  }
+
+  RunResult Finish() {
+    Resume();
+    const auto begun = std::chrono::steady_clock::now();
+    const double seconds_before = record_.seconds;
+    const int64_t steps_before = record_.step;
+    auto seconds = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                           begun)
+          .count();
+    };
+    while (record_.step < config_.steps && !options_.stop.stop_requested()) {
+      const StepReport report = trainer_->Step(*material_.train);
+      record_.step = report.step + 1;
+      record_.tokens += report.tokens;
+      record_.losses.push_back(report.loss);
+      const double validation = Evaluate();
+      record_.seconds = seconds_before + seconds();
+      if (options_.on_step) {
+        options_.on_step(
+            {report, validation, seconds(), steps_before, *material_.model});
+      }
+      if (record_.step % config_.save_every == 0) Save();
+    }
+    Save();
+    RunResult result;
+    result.finished = record_.step >= config_.steps;
+    if (result.finished) {
+      SaveModel(out_, material_.files, *material_.store,
+                config_.save_type == "bf16" ? DType::kBF16 : DType::kF32,
+                record_);
+    }
+    result.record = std::move(record_);
+    return result;
+  }
+
+ private:
+  void Resume() {
+    const std::optional<Path> checkpoint = NewestCheckpoint(out_);
+    if (!checkpoint) return;
+    if (!options_.resume) RefuseExisting(out_, *checkpoint);
+    TrainingRecord before =
+        TrainingRecord::FromFile(*checkpoint / "training.json");
+    RefuseChanges(*checkpoint, before, config_, record_.data);
+    RestoreCheckpoint(*checkpoint, *material_.store, trainer_->optimizer(),
+                      before.step);
+    before.config = record_.config;
+    before.machine = record_.machine;
+    record_ = std::move(before);
+  }
+
+  double Evaluate() {
+    const bool due = record_.step % config_.evaluate_every == 0 ||
+                     record_.step == config_.steps;
+    if (!due || material_.validation == nullptr) return NAN;
+    const double loss =
+        trainer_->Evaluate(*material_.validation, config_.evaluate_sequences);
+    record_.validation.emplace_back(record_.step, loss);
+    return loss;
+  }
+
+  void Save() {
+    SaveCheckpoint(out_, material_.files, *material_.store,
+                   trainer_->optimizer(), record_);
+  }
+
+  Context& context_;
+  const TrainConfig& config_;
+  const RunOptions& options_;
+  Path out_;
+  Material material_;
+  std::unique_ptr<Trainer> trainer_;
+  TrainingRecord record_;
+};
+
+}  // namespace
+
+RunResult RunTraining(Context& context, const TrainConfig& config,
+                      const RunOptions& options) {
+  CheckTrainConfig(config, "training");
+  if (const auto found = NewestCheckpoint(config.out);
+      found && !options.resume) {
+    RefuseExisting(config.out, *found);
+  }
+  std::error_code code;
+  std::filesystem::create_directories(config.out, code);
+  if (code) {
+    throw Error(ErrorCode::kIo,
+                {config.out, "a folder that can be made", code.message(), ""});
+  }
+  return Run(context, config, options).Finish();
+}
+
+}  // namespace headwise

@@ -1,0 +1,47 @@
+// A whole training run from its configuration: data, model, steps,
+// checkpoints. The door of the folder; `headwise train` is this.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <stop_token>
+
+#include "headwise/base/progress.h"
+#include "headwise/context.h"
+#include "headwise/train/checkpoints.h"
+#include "headwise/train/config.h"
+#include "headwise/train/trainer.h"
+
+namespace headwise {
+
+// What an observer is shown after each step. The model may be run, and its
+// parameters read, during the call.
+struct StepView {
+  const StepReport& report;
+  double validation = std::numeric_limits<double>::quiet_NaN();
+  double seconds = 0;        // of this piece of the run
+  int64_t steps_before = 0;  // done in earlier pieces
+  const Model& model;
+};
+
+struct RunOptions {
+  bool resume = false;        // continue the run in config.out, if there is one
+  ProgressCallback progress;  // of what comes before the first step
+  std::function<void(const StepView&)> on_step;
+  std::stop_token stop;  // saves a checkpoint and returns
+};
+
+struct RunResult {
+  TrainingRecord record;
+  bool finished = false;  // false: stopped before the last step
+};
+
+// Throws Error: kInvalidArgument for a run that exists already and is not to
+// be resumed, for one whose configuration or data changed (listing how), and
+// for a loss that is not finite.
+RunResult RunTraining(Context& context, const TrainConfig& config,
+                      const RunOptions& options);
+
+}  // namespace headwise

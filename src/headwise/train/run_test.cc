@@ -1,0 +1,281 @@
+// Whole runs of tiny models: they learn, they do not depend on threads, they
+// resume bit for bit, and what goes wrong is named.
+#include "headwise/train/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "headwise/base/atomic_file.h"
+#include "headwise/base/rng.h"
+#include "headwise/error.h"
+#include "headwise/format/safetensors.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/model/model_hash.h"
+#include "headwise/tokenizer/bpe_trainer.h"
+#include "headwise/train/material.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// A folder with a text, pairs and a vocabulary of bytes.
+class TrainingRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("run_") +
+               testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    std::string text, pairs;
+    Rng rng(3);
+    const char* const words[] = {"the ", "cat ", "sat ", "on ", "a ", "mat. "};
+    for (int i = 0; i < 600; ++i) text += words[rng.Below(6)];
+    for (int i = 0; i < 40; ++i) {
+      const char* word = words[rng.Below(6)];
+      pairs += std::string(word) + "\t" + word + word + "\n";
+    }
+    WriteFileAtomically(folder_ / "text.txt", text);
+    WriteFileAtomically(folder_ / "pairs.tsv", pairs);
+    WriteFileAtomically(
+        folder_ / "tokenizer.json",
+        TrainByteLevelBpe(
+            {}, {.size = 260, .special_tokens = {"<mask>", "<eos>", "<p>"}}));
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  TrainConfig Config(const std::string& out) const {
+    TrainConfig config;
+    config.out = folder_ / out;
+    config.tokenizer = folder_ / "tokenizer.json";
+    config.data = {folder_ / "text.txt"};
+    config.hold_out = 4;
+    config.model = {
+        {"model_type", "llama"},         {"hidden_size", 16},
+        {"intermediate_size", 24},       {"num_hidden_layers", 2},
+        {"num_attention_heads", 2},      {"num_key_value_heads", 1},
+        {"max_position_embeddings", 64}, {"tie_word_embeddings", true}};
+    config.steps = 12;
+    config.batch = 4;
+    config.micro_batch = 2;
+    config.sequence = 16;
+    config.rate = 0.02;
+    config.warmup = 2;
+    config.evaluate_every = 6;
+    config.evaluate_sequences = 4;
+    config.save_every = 5;
+    config.dropout = 0.1;
+    config.repeat_share = 0.5;
+    return config;
+  }
+
+  static TrainingRecord Train(const TrainConfig& config, int threads = 2,
+                              RunOptions options = {}) {
+    Context context({threads, ""});
+    return RunTraining(context, config, options).record;
+  }
+  // Stops after `steps` steps of this piece.
+  static TrainingRecord TrainPiece(const TrainConfig& config, int64_t steps) {
+    std::stop_source stop;
+    RunOptions options;
+    options.resume = true;
+    options.stop = stop.get_token();
+    options.on_step = [&](const StepView& view) {
+      if (view.report.step + 1 == view.steps_before + steps) {
+        stop.request_stop();
+      }
+    };
+    return Train(config, 2, options);
+  }
+  static std::string ErrorOf(const TrainConfig& config,
+                             RunOptions options = {}) {
+    try {
+      Train(config, 1, options);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(TrainingRun, LearnsAndLeavesAModelThatOpens) {
+  TrainConfig config = Config("learn");
+  config.steps = 60;
+  config.save_every = 60;
+  config.dropout = 0;
+  const TrainingRecord record = Train(config);
+  ASSERT_EQ(record.losses.size(), 60);
+  EXPECT_NEAR(record.losses.front(), std::log(260.0), 0.2);
+  EXPECT_LT(record.losses.back(), 0.6 * record.losses.front());
+  EXPECT_EQ(record.validation.back().first, 60);
+  EXPECT_LT(record.validation.back().second, 0.6 * record.losses.front());
+  const auto model = OpenModel(config.out);
+  EXPECT_EQ(model->config().vocabulary, 260);
+  EXPECT_EQ(model->config().bos, 0);
+  EXPECT_TRUE(fs::exists(fs::path(config.out) / "tokenizer.json"));
+  EXPECT_EQ(
+      TrainingRecord::FromFile(fs::path(config.out) / "training.json").losses,
+      record.losses);
+}
+
+TEST_F(TrainingRun, HasTheSameLossesAtAnyThreadCount) {
+  const TrainingRecord one = Train(Config("one"), 1);
+  const TrainingRecord three = Train(Config("three"), 3);
+  EXPECT_EQ(one.losses, three.losses);
+  EXPECT_EQ(one.validation, three.validation);
+  EXPECT_EQ(ModelHash(folder_ / "one"), ModelHash(folder_ / "three"));
+  TrainConfig other = Config("other");
+  other.seed = 2;
+  EXPECT_NE(Train(other).losses, one.losses);
+}
+
+TEST_F(TrainingRun, ResumesBitForBit) {
+  const TrainingRecord whole = Train(Config("whole"));
+  const TrainConfig config = Config("pieces");
+  EXPECT_EQ(TrainPiece(config, 3).step, 3);
+  EXPECT_EQ(TrainPiece(config, 4).step, 7);
+  // A save that a power cut left unfinished is passed over.
+  fs::create_directories(folder_ / "pieces/checkpoints/step-00000009.tmp");
+  const TrainingRecord pieces = TrainPiece(config, 100);
+  EXPECT_EQ(pieces.losses, whole.losses);
+  EXPECT_EQ(pieces.validation, whole.validation);
+  EXPECT_EQ(ModelHash(folder_ / "pieces"), ModelHash(folder_ / "whole"));
+  EXPECT_FALSE(fs::exists(folder_ / "pieces/checkpoints/step-00000009.tmp"));
+}
+
+TEST_F(TrainingRun, KeepsTheCheckpointsItIsAskedToKeep) {
+  TrainConfig config = Config("keep");
+  config.save_every = 2;
+  config.keep_every = 4;
+  Train(config);
+  std::vector<std::string> names;
+  for (const auto& one :
+       fs::directory_iterator(folder_ / "keep" / "checkpoints")) {
+    names.push_back(one.path().filename());
+    EXPECT_NO_THROW(OpenModel(one.path()));
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre(
+                         "step-00000004", "step-00000008", "step-00000012"));
+}
+
+TEST_F(TrainingRun, RefusesToMixRuns) {
+  TrainConfig config = Config("mixed");
+  Train(config);
+  EXPECT_THAT(ErrorOf(config), HasSubstr("--resume"));
+  config.rate = 0.5;
+  config.seed = 4;
+  RunOptions resume;
+  resume.resume = true;
+  EXPECT_THAT(ErrorOf(config, resume),
+              HasSubstr("rate: 0.02, now 0.5; seed: 1, now 4"));
+  config = Config("mixed");
+  std::ofstream(folder_ / "text.txt", std::ios::app) << "more";
+  EXPECT_THAT(ErrorOf(config, resume), HasSubstr("other text"));
+}
+
+TEST_F(TrainingRun, NamesStepAndTensorOfALossThatIsNotFinite) {
+  TrainConfig config = Config("nan");
+  config.rate = 1e30;
+  config.clip = 0;
+  const std::string message = ErrorOf(config);
+  EXPECT_THAT(message, HasSubstr("training step"));
+  EXPECT_THAT(message, HasSubstr("first in the"));
+}
+
+TEST_F(TrainingRun, NamesBadData) {
+  TrainConfig config = Config("bad");
+  WriteFileAtomically(folder_ / "text.txt", "");
+  EXPECT_THAT(ErrorOf(config), HasSubstr("some text"));
+  WriteFileAtomically(folder_ / "text.txt", "x");
+  EXPECT_THAT(ErrorOf(config), HasSubstr("at least 16 tokens"));
+  WriteFileAtomically(folder_ / "text.txt", "ab\xff\xfe cd");
+  EXPECT_THAT(ErrorOf(config), HasSubstr("text.txt"));
+  config.data = {folder_ / "none.txt"};
+  EXPECT_THAT(ErrorOf(config), HasSubstr("none.txt"));
+  config = Config("bad");
+  config.sequence = 65;
+  EXPECT_THAT(ErrorOf(config), HasSubstr("64 positions"));
+  config = Config("bad");
+  config.model["vocab_size"] = 100;
+  EXPECT_THAT(ErrorOf(config), HasSubstr("260"));
+  config.task = "masked_lm";
+  EXPECT_THAT(ErrorOf(config), HasSubstr("260"));
+}
+
+nlohmann::ordered_json Bert(const std::string& type) {
+  if (type == "distilbert") {
+    return {{"model_type", type}, {"dim", 16},
+            {"hidden_dim", 24},   {"n_layers", 2},
+            {"n_heads", 2},       {"max_position_embeddings", 64}};
+  }
+  return {{"model_type", type},       {"hidden_size", 16},
+          {"intermediate_size", 24},  {"num_hidden_layers", 2},
+          {"num_attention_heads", 2}, {"max_position_embeddings", 64}};
+}
+
+// New models of every family, for their tasks; each opens again and gives the
+// loss it was saved with.
+TEST_F(TrainingRun, TrainsEveryFamily) {
+  std::map<std::string, nlohmann::ordered_json> models;
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"}) {
+    models[type] = Config("x").model;
+    models[type]["model_type"] = type;
+  }
+  models["gpt2"] = {{"model_type", "gpt2"},
+                    {"n_embd", 16},
+                    {"n_layer", 2},
+                    {"n_head", 2},
+                    {"n_positions", 64}};
+  for (const char* type : {"bert", "roberta", "distilbert"}) {
+    models[type] = Bert(type);
+  }
+  models["marian"] = {{"model_type", "marian"},
+                      {"d_model", 16},
+                      {"encoder_layers", 2},
+                      {"decoder_layers", 2},
+                      {"encoder_attention_heads", 2},
+                      {"decoder_attention_heads", 2},
+                      {"encoder_ffn_dim", 24},
+                      {"decoder_ffn_dim", 24},
+                      {"max_position_embeddings", 64},
+                      {"scale_embedding", true},
+                      {"eos_token_id", 2},
+                      {"pad_token_id", 3},
+                      {"decoder_start_token_id", 3}};
+  for (const auto& [type, json] : models) {
+    TrainConfig config = Config("family-" + type);
+    config.model = json;
+    config.steps = 30;
+    config.save_every = 30;
+    if (type.find("bert") != type.npos) {
+      config.task = "masked_lm";
+      config.repeat_share = 0;
+    }
+    if (type == "marian") {
+      config.task = "translation";
+      config.data = {folder_ / "pairs.tsv"};
+      config.smoothing = 0.1;
+    }
+    const TrainingRecord record = Train(config);
+    EXPECT_LT(record.losses.back(), record.losses.front() - 0.5) << type;
+    Context context({1, ""});
+    TrainConfig again = config;
+    again.start = config.out;
+    again.model = nlohmann::ordered_json::object();
+    const Material material = OpenMaterial(context, again, {});
+    const Trainer trainer(context, again, *material.model, *material.store);
+    EXPECT_EQ(trainer.Evaluate(*material.validation, 4),
+              record.validation.back().second)
+        << type;
+  }
+}
+
+}  // namespace
+}  // namespace headwise

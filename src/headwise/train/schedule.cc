@@ -1,0 +1,24 @@
+// Learning rates. Door: schedule.h.
+#include "headwise/train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace headwise {
+
+double RateAt(const TrainConfig& config, int64_t step) {
+  const double at = static_cast<double>(step + 1);
+  const double warmup = static_cast<double>(config.warmup);
+  if (at < warmup) return config.rate * at / warmup;
+  if (config.schedule == "inverse_sqrt") {
+    return config.rate * std::sqrt(std::max(warmup, 1.0) / at);
+  }
+  if (config.schedule == "constant") return config.rate;
+  const double span = static_cast<double>(config.steps) - warmup;
+  const double share = span > 0 ? std::min(1.0, (at - warmup) / span) : 1.0;
+  const double fall = 0.5 * (1 + std::cos(std::numbers::pi * share));
+  return config.rate * (config.final_rate + (1 - config.final_rate) * fall);
+}
+
+}  // namespace headwise

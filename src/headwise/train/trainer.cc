@@ -1,0 +1,200 @@
+// Training steps. Door: trainer.h.
+#include "headwise/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headwise/backend/cpu/workspace.h"
+#include "headwise/error.h"
+#include "headwise/train/schedule.h"
+
+namespace headwise {
+namespace {
+
+// Dropout streams of one pass through a model (model.h).
+constexpr int kStreamBits = 20;
+// Sequences of an evaluation that pass together.
+constexpr int64_t kEvaluationBatch = 8;
+
+bool AllFinite(const float* values, int64_t count) {
+  return std::all_of(values, values + count,
+                     [](float value) { return std::isfinite(value); });
+}
+
+// Remembers the first activation that is not finite.
+class FiniteCheck : public RunHooks {
+ public:
+  bool Wants(std::string_view) const override { return first.empty(); }
+  void Take(std::string_view name, ConstTensorView value) override {
+    if (!first.empty() || value.rank != 2) return;
+    for (int64_t row = 0; row < value.shape[0]; ++row) {
+      if (AllFinite(value.As<float>() + row * value.stride[0],
+                    value.shape[1])) {
+        continue;
+      }
+      first = name;
+      return;
+    }
+  }
+  std::string first;
+};
+
+// A batch passing through the model, kept for the way back.
+struct Pass {
+  Pass(Context& context, const Model& model, const TrainBatch& batch,
+       DropoutMask dropout, RunHooks* hooks, bool keep)
+      : width(model.config().width), rows(batch.batch.total()) {
+    if (model.decoder() != nullptr) {
+      source_rows = batch.source.total();
+      source_x = context.workspace().TakeArray<float>(source_rows * width);
+      source.ids = batch.source_ids;
+      source.batch = &batch.source;
+      source.hooks = hooks;
+      source.dropout = dropout;
+      if (keep) source.saved = &source_saved;
+      model.Run(context, model.stack(), source, SourceX());
+      input.memory = SourceX();
+      input.memory_batch = &batch.source;
+    }
+    x = context.workspace().TakeArray<float>(rows * width);
+    input.ids = batch.ids;
+    input.batch = &batch.batch;
+    input.hooks = hooks;
+    input.dropout = dropout;
+    if (keep) input.saved = &saved;
+    model.Run(context, model.predictor(), input, X());
+  }
+  TensorView X() const { return View(x.As<float>(), {rows, width}); }
+  TensorView SourceX() const {
+    return View(source_x.As<float>(), {source_rows, width});
+  }
+
+  int64_t width, rows, source_rows = 0;
+  Scratch x, source_x;
+  StackInput input, source;
+  StackSaved saved, source_saved;
+};
+
+}  // namespace
+
+Trainer::Trainer(Context& context, const TrainConfig& config,
+                 const Model& model, ParameterStore& store)
+    : context_(context),
+      config_(config),
+      model_(model),
+      store_(store),
+      optimizer_(store) {}
+
+double Trainer::Differentiate(const TrainBatch& batch, float scale,
+                              DropoutMask dropout, RunHooks* hooks) const {
+  const Pass pass(context_, model_, batch, dropout, hooks, true);
+  HeadTargets targets;
+  targets.targets = batch.targets;
+  targets.smoothing = static_cast<float>(config_.smoothing);
+  targets.scale = scale;
+  const Scratch memory =
+      context_.workspace().TakeArray<float>(pass.rows * pass.width);
+  const TensorView dx = View(memory.As<float>(), {pass.rows, pass.width});
+  const double loss = model_.HeadLoss(context_, pass.X(), targets, dx);
+  if (model_.decoder() == nullptr) {
+    model_.Backward(context_, model_.stack(), pass.input, dx);
+    return loss;
+  }
+  const int64_t count = pass.source_rows * pass.width;
+  const Scratch source_memory = context_.workspace().TakeArray<float>(count);
+  std::fill_n(source_memory.As<float>(), count, 0.0f);
+  const TensorView dsource =
+      View(source_memory.As<float>(), {pass.source_rows, pass.width});
+  model_.Backward(context_, *model_.decoder(), pass.input, dx, dsource);
+  model_.Backward(context_, model_.stack(), pass.source, dsource);
+  return loss;
+}
+
+StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
+  StepReport report;
+  report.step = step();
+  report.rate = RateAt(config_, report.step);
+  std::vector<TrainBatch> batches;
+  int64_t targets = 0;
+  const int64_t first = report.step * config_.batch;
+  for (int64_t done = 0; done < config_.batch; done += config_.micro_batch) {
+    batches.push_back(source.Make(first + done, config_.micro_batch));
+    targets += batches.back().CountTargets();
+    report.tokens += static_cast<int64_t>(batches.back().ids.size() +
+                                          batches.back().source_ids.size());
+  }
+  store_.ClearGradients();
+  const float scale = 1.0f / static_cast<float>(std::max<int64_t>(targets, 1));
+  uint64_t pass = static_cast<uint64_t>(report.step) * batches.size();
+  for (const TrainBatch& batch : batches) {
+    const DropoutMask dropout = {static_cast<float>(config_.dropout),
+                                 config_.seed, pass++ << kStreamBits};
+    report.loss += Differentiate(batch, scale, dropout, hooks);
+  }
+  report.loss *= scale;
+  report.gradient_norm = optimizer_.GradientNorm(context_);
+  if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm)) {
+    NameCulprit(batches.front(), report.loss, report.gradient_norm);
+  }
+  AdamWProblem how;
+  how.rate = static_cast<float>(report.rate);
+  how.beta1 = static_cast<float>(config_.beta1);
+  how.beta2 = static_cast<float>(config_.beta2);
+  how.epsilon = static_cast<float>(config_.epsilon);
+  how.decay = static_cast<float>(config_.decay);
+  optimizer_.Step(context_, how, report.gradient_norm, config_.clip);
+  return report;
+}
+
+double Trainer::Evaluate(const BatchSource& source, int64_t sequences) const {
+  double loss = 0;
+  int64_t targets = 0;
+  const int64_t count = std::min(sequences, source.size());
+  for (int64_t first = 0; first < count; first += kEvaluationBatch) {
+    const TrainBatch batch =
+        source.Make(first, std::min(kEvaluationBatch, count - first));
+    const Pass pass(context_, model_, batch, {}, nullptr, false);
+    HeadTargets head;
+    head.targets = batch.targets;
+    loss += model_.HeadLoss(context_, pass.X(), head);
+    targets += batch.CountTargets();
+  }
+  if (targets == 0) return std::numeric_limits<double>::quiet_NaN();
+  return loss / static_cast<double>(targets);
+}
+
+void Trainer::NameCulprit(const TrainBatch& batch, double loss,
+                          double norm) const {
+  std::string found = std::isfinite(loss)
+                          ? "a gradient of norm " + std::to_string(norm)
+                          : "a loss of " + std::to_string(loss);
+  std::string tensor;
+  for (const auto& [name, entry] : store_.entries()) {
+    if (AllFinite(entry.value.As<float>(), entry.value.size())) continue;
+    tensor = "the parameter " + name;
+    break;
+  }
+  if (tensor.empty()) {
+    FiniteCheck check;
+    const Pass pass(context_, model_, batch, {}, &check, false);
+    if (!check.first.empty()) tensor = "the activation " + check.first;
+  }
+  for (const auto& [name, entry] : store_.entries()) {
+    if (!tensor.empty()) break;
+    if (!AllFinite(entry.gradient.As<float>(), entry.gradient.size())) {
+      tensor = "the gradient of " + name;
+    }
+  }
+  if (!tensor.empty()) found += ", first in " + tensor;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"training step " + std::to_string(step()),
+               "a finite loss and gradient", found,
+               "lower the rate or lengthen the warm-up; the last checkpoint "
+               "is whole"});
+}
+
+}  // namespace headwise

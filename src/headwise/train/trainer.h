@@ -1,0 +1,61 @@
+// Training steps: forward, backward, clip, update. Same configuration and
+// seed: the same losses, at any number of threads.
+#pragma once
+
+#include <cstdint>
+
+#include "headwise/context.h"
+#include "headwise/model/model.h"
+#include "headwise/model/parameters.h"
+#include "headwise/train/batch.h"
+#include "headwise/train/config.h"
+#include "headwise/train/optimizer.h"
+
+namespace headwise {
+
+struct StepReport {
+  int64_t step = 0;          // from 0
+  double loss = 0;           // nats a target, before the update
+  double gradient_norm = 0;  // before clipping
+  double rate = 0;
+  int64_t tokens = 0;  // read, on both sides
+};
+
+// Borrows all it is given. The model must have been built from the store.
+class Trainer {
+ public:
+  Trainer(Context& context, const TrainConfig& config, const Model& model,
+          ParameterStore& store);
+
+  // One optimizer step on sequences step·batch … of the source. hooks: see
+  // nn/hooks.h; gates set there are trained through. Throws
+  // Error(kInvalidArgument) naming step and tensor, with the parameters left
+  // as they were, when the loss or the gradient is not finite.
+  StepReport Step(const BatchSource& source, RunHooks* hooks = nullptr);
+
+  // Mean loss over the first `sequences` of the source, without dropout and
+  // smoothing; NaN where there are no targets.
+  double Evaluate(const BatchSource& source, int64_t sequences) const;
+
+  // Gradients of the mean loss over a batch are added to the store's; returns
+  // the sum of losses. scale: 1 / targets of the whole step.
+  double Differentiate(const TrainBatch& batch, float scale,
+                       DropoutMask dropout, RunHooks* hooks) const;
+
+  // Steps done, those of a resumed run included.
+  int64_t step() const { return optimizer_.steps(); }
+  Optimizer& optimizer() { return optimizer_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+
+ private:
+  [[noreturn]] void NameCulprit(const TrainBatch& batch, double loss,
+                                double norm) const;
+
+  Context& context_;
+  const TrainConfig& config_;
+  const Model& model_;
+  ParameterStore& store_;
+  Optimizer optimizer_;
+};
+
+}  // namespace headwise
