@@ -162,10 +162,10 @@ const Command kTrainCommand = {
     .group = Group::kTrain,
     .summary = "Train a transformer from a configuration file",
     .examples =
-        "  headwise train examples/novels.json\n"
-        "  headwise train examples/novels.json --set steps=200 --set "
+        "  headwise train examples/train/novels.json\n"
+        "  headwise train examples/train/novels.json --set steps=200 --set "
         "out=/tmp/short\n"
-        "  headwise train examples/novels.json --resume --threads 16",
+        "  headwise train examples/train/novels.json --resume --threads 16",
     .setup = Setup};
 
 }  // namespace headwise
