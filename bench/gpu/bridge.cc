@@ -4,7 +4,9 @@
 #include <cuda_runtime.h>
 
 #include <cstring>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "headwise/attention.h"
 #include "headwise/backend/cpu/isa.h"
@@ -86,8 +88,7 @@ struct BridgeCall {
   BridgeView views[kViewCount];
 };
 
-TensorView ViewOf(const BridgeCall& call, ViewName name) {
-  const BridgeView& from = call.views[name];
+TensorView ViewOf(const BridgeView& from) {
   TensorView view;
   view.data = from.data;
   view.type = static_cast<DType>(from.type);
@@ -97,6 +98,18 @@ TensorView ViewOf(const BridgeCall& call, ViewName name) {
     view.stride[i] = from.stride[i];
   }
   return view;
+}
+
+TensorView ViewOf(const BridgeCall& call, ViewName name) {
+  return ViewOf(call.views[name]);
+}
+
+std::vector<RowRef> RefsOf(const int64_t* rows, int64_t count) {
+  std::vector<RowRef> refs;
+  for (int64_t i = 0; i < count; ++i) {
+    refs.push_back({rows[2 * i], rows[2 * i + 1]});
+  }
+  return refs;
 }
 
 AttentionProblem ProblemOf(const BridgeCall& call) {
@@ -228,6 +241,85 @@ __attribute__((visibility("default"))) const char* BridgeBackward(
     grads.received = ViewOf(*call, kReceived);
     Find(name).backward(TheContext(), ProblemOf(*call), args, grads);
   });
+}
+
+// Second passes; rows: pairs of (sequence, query).
+__attribute__((visibility("default"))) const char* BridgeRows(
+    const char* name, const BridgeCall* call, const int64_t* rows,
+    int64_t count, const BridgeView* probabilities) {
+  return Caught([&] {
+    Observation observation;
+    Find(name).rows(TheContext(), ProblemOf(*call), ArgsOf(*call, observation),
+                    RefsOf(rows, count), ViewOf(*probabilities));
+  });
+}
+
+__attribute__((visibility("default"))) const char* BridgeTopK(
+    const char* name, const BridgeCall* call, const int64_t* rows,
+    int64_t count, const BridgeView* keys, const BridgeView* probabilities) {
+  return Caught([&] {
+    Observation observation;
+    Find(name).top_k(TheContext(), ProblemOf(*call), ArgsOf(*call, observation),
+                     RefsOf(rows, count), ViewOf(*keys),
+                     ViewOf(*probabilities));
+  });
+}
+
+// One pair a row.
+__attribute__((visibility("default"))) const char* BridgePairs(
+    const char* name, const BridgeCall* call, const int64_t* rows,
+    int64_t count, const int32_t* keys, const BridgeView* mass,
+    const BridgeView* is_argmax) {
+  return Caught([&] {
+    Observation observation;
+    const AttentionArgs args = ArgsOf(*call, observation);
+    std::vector<int64_t> offsets(count + 1);
+    std::iota(offsets.begin(), offsets.end(), 0);
+    const std::vector<RowRef> refs = RefsOf(rows, count);
+    Find(name).pairs(TheContext(), ProblemOf(*call), args,
+                     {refs, offsets, {keys, static_cast<size_t>(count)}},
+                     observation.rows.argmax, ViewOf(*mass),
+                     ViewOf(*is_argmax));
+  });
+}
+
+__attribute__((visibility("default"))) const char* BridgeReceived(
+    const char* name, const BridgeCall* call) {
+  return Caught([&] {
+    Observation observation;
+    const AttentionArgs args = ArgsOf(*call, observation);
+    Find(name).received(TheContext(), ProblemOf(*call), args,
+                        observation.query_weights, ViewOf(*call, kReceived));
+  });
+}
+
+// window: sequence, head, first and end query, first and end key.
+__attribute__((visibility("default"))) const char* BridgeWindow(
+    const char* name, const BridgeCall* call, const int64_t* window,
+    const BridgeView* maximum, const BridgeView* mean) {
+  return Caught([&] {
+    Observation observation;
+    Find(name).window(
+        TheContext(), ProblemOf(*call), ArgsOf(*call, observation),
+        {window[0], window[1], window[2], window[3], window[4], window[5]},
+        ViewOf(*maximum), ViewOf(*mean));
+  });
+}
+
+// The most device memory that the operators have held at once since the last
+// time this was asked, in bytes; −1 where it cannot be told.
+__attribute__((visibility("default"))) int64_t BridgePeakBytes() {
+  cudaMemPool_t pool = nullptr;
+  uint64_t bytes = 0, zero = 0;
+  if (cudaDeviceSynchronize() != cudaSuccess ||
+      cudaDeviceGetDefaultMemPool(&pool, 0) != cudaSuccess ||
+      cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &bytes) !=
+          cudaSuccess ||
+      cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &zero) !=
+          cudaSuccess) {
+    return -1;
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 }  // extern "C"

@@ -7,12 +7,15 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CUDA = ROOT / "src/headwise/ops/attention/cuda"
 SM90 = ["-gencode=arch=compute_90a,code=sm_90a"]
-SM80 = ["-gencode=arch=compute_80,code=[sm_80,sm_90]"]
+SM80 = ["-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90,code=sm_90"]
 # As in the CMakeLists.txt of CUDA: template, element type, columns, flags.
 INSTANCES = [("sm90/instance", "__nv_bfloat16", 64, SM90),
              ("sm90/instance", "__nv_bfloat16", 128, SM90),
              ("sm90/instance", "__half", 64, SM90),
              ("sm90/instance", "__half", 128, SM90),
+             ("sm90/observe_instance", "__nv_bfloat16", 64, SM90),
+             ("sm90/observe_instance", "__nv_bfloat16", 128, SM90),
              ("sm90/backward_instance", "__nv_bfloat16", 64, SM90),
              ("sm90/backward_instance", "__nv_bfloat16", 128, SM90),
              ("sm80/instance", "__nv_bfloat16", 64, SM80),
@@ -27,6 +30,7 @@ HOST = ["src/headwise/base/error.cc", "src/headwise/tensor/tensor.cc",
         "src/headwise/ops/attention/cuda/arguments.cc",
         "src/headwise/ops/attention/cuda/decode.cc",
         "src/headwise/ops/attention/cuda/observation.cc",
+        "src/headwise/ops/attention/cuda/second_pass.cc",
         "src/headwise/ops/attention/cuda/sm80.cc",
         "src/headwise/ops/attention/cuda/sm90.cc", "bench/gpu/bridge.cc"]
 
@@ -48,7 +52,8 @@ def build(folder):
         source.write_text(text, encoding="utf-8")
         jobs.append((source, flags))
     jobs += [(CUDA / f"{name}.cu", SM80)
-             for name in ("prepare", "decode", "observe", "sums")]
+             for name in ("prepare", "decode", "observe", "received",
+                          "second_pass", "sums")]
     jobs += [(ROOT / source, []) for source in HOST]
 
     def compile_one(job):

@@ -47,8 +47,10 @@ class Operators:
 
     def __init__(self, path):
         self._library = c.CDLL(str(path))
-        for name in ("BridgeWhyNot", "BridgeForward", "BridgeBackward"):
-            getattr(self._library, name).restype = c.c_char_p
+        for name in ("WhyNot", "Forward", "Backward", "Rows", "TopK", "Pairs",
+                     "Received", "Window"):
+            getattr(self._library, "Bridge" + name).restype = c.c_char_p
+        self._library.BridgePeakBytes.restype = c.c_int64
 
     def make(self, tensors, mask=(FAR, FAR, 0, 0), active=None, lengths=None,
              soft_cap=0.0):
@@ -80,8 +82,8 @@ class Operators:
         return self._library.BridgeWhyNot(name.encode(),
                                           c.byref(call)).decode()
 
-    def _run(self, function, name, call):
-        problem = function(name, c.byref(call))
+    def _run(self, function, name, call, *more):
+        problem = function(name, c.byref(call), *more)
         if problem:
             raise RuntimeError(problem.decode())
 
@@ -90,3 +92,37 @@ class Operators:
 
     def backward(self, name, call):
         self._run(self._library.BridgeBackward, name.encode(), call)
+
+    def rows(self, name, call, rows, probabilities):
+        """rows: (sequence, query) each; probabilities [rows, H, N]."""
+        self._run(self._library.BridgeRows, name.encode(), call,
+                  *_places(rows), c.byref(View(probabilities)))
+
+    def top_k(self, name, call, rows, keys, probabilities):
+        self._run(self._library.BridgeTopK, name.encode(), call,
+                  *_places(rows), c.byref(View(keys)),
+                  c.byref(View(probabilities)))
+
+    def pairs(self, name, call, rows, keys, mass, is_argmax):
+        """keys: one for each row; mass, is_argmax [H, rows]."""
+        self._run(self._library.BridgePairs, name.encode(), call,
+                  *_places(rows), (c.c_int32 * len(keys))(*keys),
+                  c.byref(View(mass)), c.byref(View(is_argmax)))
+
+    def received(self, name, call):
+        self._run(self._library.BridgeReceived, name.encode(), call)
+
+    def window(self, name, call, window, maximum, mean):
+        """window: sequence, head, queries from and to, keys from and to."""
+        self._run(self._library.BridgeWindow, name.encode(), call,
+                  (c.c_int64 * 6)(*window), c.byref(View(maximum)),
+                  c.byref(View(mean)))
+
+    def peak_bytes(self):
+        """Device memory held at once since the last time this was asked."""
+        return self._library.BridgePeakBytes()
+
+
+def _places(rows):
+    flat = [x for row in rows for x in row]
+    return (c.c_int64 * len(flat))(*flat), c.c_int64(len(rows))

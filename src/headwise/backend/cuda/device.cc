@@ -1,6 +1,8 @@
 // Errors, memory and properties of the CUDA device. Door: device.h.
 #include "headwise/backend/cuda/device.h"
 
+#include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -19,9 +21,9 @@ void CheckCuda(cudaError_t status, const char* where) {
                      ""});
 }
 
-std::optional<CudaChip> CurrentChip() {
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return std::nullopt;
+namespace {
+
+std::optional<CudaChip> ReadChip(int device) {
   const auto read = [&](cudaDeviceAttr attribute) {
     int value = 0;
     return cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess
@@ -35,6 +37,19 @@ std::optional<CudaChip> CurrentChip() {
   chip.cache_bytes = read(cudaDevAttrL2CacheSize);
   if (chip.major == 0) return std::nullopt;
   return chip;
+}
+
+}  // namespace
+
+std::optional<CudaChip> CurrentChip() {
+  static std::mutex mutex;
+  static std::map<int, std::optional<CudaChip>> chips;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return std::nullopt;
+  const std::scoped_lock lock(mutex);
+  const auto [at, is_new] = chips.try_emplace(device);
+  if (is_new) at->second = ReadChip(device);
+  return at->second;
 }
 
 DeviceBuffer::DeviceBuffer(size_t bytes, cudaStream_t stream)
@@ -69,6 +84,15 @@ CudaState& StateOf(Context& context) {
     context.accelerator() = std::move(state);
   }
   return *static_cast<CudaState*>(context.accelerator().get());
+}
+
+void* Workspace(Context& context, size_t bytes) {
+  CudaState& state = StateOf(context);
+  if (state.workspace_bytes < bytes) {
+    state.workspace = DeviceBuffer(bytes, StreamOf(context));
+    state.workspace_bytes = bytes;
+  }
+  return state.workspace.As<void>();
 }
 
 }  // namespace headwise

@@ -20,7 +20,7 @@ struct CudaChip {
   int processors = 0;
   size_t cache_bytes = 0;  // L2
 };
-// The current device's, or nothing where there is none.
+// The current device's, or nothing where there is none. Read once a device.
 std::optional<CudaChip> CurrentChip();
 
 // Device memory that returns to the pool in stream order.
@@ -48,8 +48,14 @@ class DeviceBuffer {
 struct CudaState {
   // Counters of the kernels that take their work from one; zero between calls.
   DeviceBuffer counters;
+  DeviceBuffer workspace;
+  size_t workspace_bytes = 0;
 };
 CudaState& StateOf(Context& context);
+
+// At least `bytes` of device memory, kept from call to call: small calls would
+// spend longer on allocation than on work. Valid until the next request.
+void* Workspace(Context& context, size_t bytes);
 
 // Calls run on the default stream, one after another.
 inline cudaStream_t StreamOf(Context&) { return nullptr; }

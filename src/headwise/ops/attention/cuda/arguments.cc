@@ -113,6 +113,12 @@ DeviceBuffer ActiveFlags(const AttentionProblem& problem,
   return DeviceBuffer(flags.data(), flags.size(), stream);
 }
 
+DeviceBuffer ScoreInputs(Context& context, const AttentionProblem& problem,
+                         const AttentionArgs& args, ForwardParams& params) {
+  params = Inputs(problem, args, 1, CurrentChip()->cache_bytes);
+  return ActiveHeads(args, StreamOf(context), params);
+}
+
 std::string WhyNotAny(const AttentionProblem& problem) {
   if (problem.device != Device::kCuda) return "runs on CUDA devices only";
   if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
@@ -136,11 +142,11 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
   p.out = RowsView("out", args.out);
   p.ungated = RowsView("ungated", args.ungated);
   call.active_heads = ActiveHeads(args, StreamOf(context), p);
+  p.counters = StateOf(context).counters.As<int>();
   call.observation = MakeObservation(context, problem, args, p);
   call.statistics = p.entropy.data != nullptr ||
                     p.max_probability.data != nullptr ||
                     p.argmax.data != nullptr || p.distance.data != nullptr;
-  p.counters = StateOf(context).counters.As<int>();
   return call;
 }
 
@@ -148,7 +154,8 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
 
 void RunForward(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args, int block,
-                const std::function<void(const ForwardCall&)>& launch) {
+                const std::function<void(const ForwardCall&)>& launch,
+                const ObserveLaunch& observe) {
   const ForwardCall call = MakeForward(context, problem, args, block);
   if (call.params.order.count() > 0) {
     if (IsDecoding(problem)) {
@@ -157,7 +164,7 @@ void RunForward(Context& context, const AttentionProblem& problem,
       launch(call);
     }
   }
-  RunObservation(context, call.observation);
+  RunObservation(context, call.observation, observe);
 }
 
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,

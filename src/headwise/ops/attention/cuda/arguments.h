@@ -27,17 +27,24 @@ struct BackwardCall {
 // Empty, or why no kernel of this folder takes the problem.
 std::string WhyNotAny(const AttentionProblem& problem);
 
+// What scores are made of, and the LSE; blocks of the order are not set.
+// Returns the memory of the list of heads.
+DeviceBuffer ScoreInputs(Context& context, const AttentionProblem& problem,
+                         const AttentionArgs& args, ForwardParams& params);
+
 // One byte a head, 1 where active; empty where all are.
 DeviceBuffer ActiveFlags(const AttentionProblem& problem,
                          const AttentionArgs& args, cudaStream_t stream);
 
 // A forward pass in blocks of `block` queries by `launch`, or by decoding where
-// queries are few; then what is observed beyond the core. Throws
+// queries are few; then what is observed beyond the core (observe: see
+// RunObservation). Throws
 // Error(kUnsupported) for views that the kernels cannot read or write, such as
 // rows that are not 16-byte aligned.
 void RunForward(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args, int block,
-                const std::function<void(const ForwardCall&)>& launch);
+                const std::function<void(const ForwardCall&)>& launch,
+                const ObserveLaunch& observe);
 
 // Throws likewise, and for an entropy gradient or a relative table's.
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,

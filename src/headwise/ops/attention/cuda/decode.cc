@@ -1,8 +1,6 @@
 // Plans and launches a decoding step. Door: decode.h.
 #include "headwise/ops/attention/cuda/decode.h"
 
-#include <algorithm>
-
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/geometry.h"
 
@@ -29,10 +27,10 @@ void RunDecode(Context& context, const AttentionProblem& problem,
   const int tiles = MostTiles(f.band, f.query_len, f.key_len, kDecodeKeys);
   p.plan = PlanSplits(units, tiles, kDecodeBlocks * CurrentChip()->processors);
   const size_t rows = static_cast<size_t>(units) * p.plan.splits * kDecodeRows;
-  const DeviceBuffer parts(rows * sizeof(RowPartial), stream);
-  const DeviceBuffer outputs(rows * kDecodeColumns * sizeof(float), stream);
-  p.parts = parts.As<RowPartial>();
-  p.outputs = outputs.As<float>();
+  constexpr size_t kRowBytes =
+      sizeof(RowPartial) + kDecodeColumns * sizeof(float);
+  p.outputs = static_cast<float*>(Workspace(context, rows * kRowBytes));
+  p.parts = reinterpret_cast<RowPartial*>(p.outputs + rows * kDecodeColumns);
   LaunchDecode(p, stream);
 }
 

@@ -32,6 +32,19 @@ struct DecodeResults {
 constexpr int kSharedBytes = sizeof(DecodeShared<__half>);
 static_assert(sizeof(DecodeResults) <= kSharedBytes);
 
+// Lets the next kernel be launched before this one ends, and waits in it for
+// this one's results; nothing where the chip cannot.
+__device__ inline void LetNextLaunch() {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+__device__ inline void WaitForLaunchBefore() {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
 __device__ inline void Raise(RowPartial& row, float reference) {
   const float delta = reference - row.reference;
   const float alpha = Exp2(-delta);
@@ -71,13 +84,14 @@ struct DecodeTask {
   }
 };
 
-// grid: (splits, row blocks · kv_heads, sequences).
+// grid: (row blocks · splits, kv_heads, sequences): blocks that read the same
+// keys are neighbours.
 __device__ inline DecodeTask MakeDecodeTask(const DecodeParams& p) {
   const ForwardParams& f = p.forward;
   DecodeTask t;
   t.sequence = blockIdx.z;
-  t.kv_head = blockIdx.y / p.row_blocks;
-  t.first_row = blockIdx.y % p.row_blocks * kDecodeRows;
+  t.kv_head = blockIdx.y;
+  t.first_row = blockIdx.x % p.row_blocks * kDecodeRows;
   t.extent = ExtentOf(f, t.sequence);
   const int all = t.extent.query_len * f.queries_per_kv;
   t.rows = Max(0, Min(kDecodeRows, all - t.first_row));
@@ -86,7 +100,7 @@ __device__ inline DecodeTask MakeDecodeTask(const DecodeParams& p) {
   if (t.rows > 0) {
     t.walk = WalkKeys(f.band, t.first, t.last, t.extent.key_len, kDecodeKeys);
   }
-  t.step_begin = blockIdx.x * p.plan.steps;
+  t.step_begin = blockIdx.x / p.row_blocks * p.plan.steps;
   t.step_end = Min(t.walk.count(), t.step_begin + p.plan.steps);
   return t;
 }
@@ -115,24 +129,41 @@ __device__ inline void LoadQueries(const DecodeParams& p, const DecodeTask& t,
   }
 }
 
-// The warp's 16 rows of a tile, zeros past the end; in the background.
+// A lane's part of the warp's 16 rows of every tile: the same 16 bytes of every
+// second row.
 template <class T>
-__device__ inline void LoadWarpRows(sm80::Tile<T, kColumns>& tile,
-                                    const T* from, int64_t stride, int rows,
-                                    int dim) {
-  const int first = threadIdx.x / 32 * kWarpKeys;
-  const int pieces = 2 * CeilDiv(dim, 16);
+struct RowStream {
+  const T* from;
+  int64_t stride;
+  int row, piece;  // of a tile; the lane's first row
+  bool used;       // the piece lies within the columns that products read
+  bool real;       // and within the head
+
+  __device__ RowStream(const T* rows, int64_t row_stride, int dim)
+      : stride(row_stride) {
+    const int lane = threadIdx.x % 32;
+    row = threadIdx.x / 32 * kWarpKeys + lane / 16;
+    piece = lane % 16;
+    used = piece < 2 * CeilDiv(dim, 16);
+    real = 8 * piece < dim;
+    from = rows + row * stride + (real ? 8 * piece : 0);
+  }
+
+  // The tile that begins at `begin`, zeros from row `rows` of it on; in the
+  // background.
+  __device__ void Load(sm80::Tile<T, kColumns>& tile, int begin,
+                       int rows) const {
+    if (!used) return;
+    const T* at = from + begin * stride;
 #pragma unroll
-  for (int i = 0; i < kWarpKeys * kColumns / 8 / 32; ++i) {
-    const int at = 32 * i + threadIdx.x % 32;
-    const int row = first + at / (kColumns / 8), piece = at % (kColumns / 8);
-    const bool valid = row < rows && 8 * piece < dim;
-    if (piece < pieces) {
-      CopyAsync(PieceAddress(tile, row, piece),
-                valid ? from + row * stride + 8 * piece : from, valid);
+    for (int i = 0; i < kWarpKeys / 2; ++i) {
+      const bool valid = real && row + 2 * i < rows;
+      CopyAsync(PieceAddress(tile, row + 2 * i, piece), valid ? at : from,
+                valid);
+      at += 2 * stride;
     }
   }
-}
+};
 
 // s[16 × 16] of the warp's keys.
 template <class T>
@@ -172,31 +203,35 @@ __device__ inline void AddValues(const float (&e)[8],
   }
 }
 
+// What a thread knows of its two rows.
+struct ThreadRows {
+  int head[2], position[2];
+};
+
 // Scores of keys from `begin` on become exponentials and are added to the rows.
 __device__ inline void TreatKeys(const ForwardParams& f, const DecodeTask& t,
-                                 float (&s)[8], int begin, Rows<true>& rows,
-                                 float (&o)[kColumns / 2]) {
-  const int row = threadIdx.x % 32 / 4;
+                                 const ThreadRows& at, float (&s)[8], int begin,
+                                 Rows<true>& rows, float (&o)[kColumns / 2]) {
   const int column = begin + 2 * (threadIdx.x % 4);
-  const int at[2] = {t.Query(f, row) + t.extent.offset,
-                     t.Query(f, row + 8) + t.extent.offset};
   const bool full =
       TileIsFull(f.band, t.first, t.last, t.extent.key_len, begin, kWarpKeys);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     if (f.shape.any()) {
-      ShapeRow(f, t.Head(f, row + 8 * r), s, r, at[r] - column);
+      ShapeRow(f, at.head[r], s, r, at.position[r] - column);
     }
-    if (!full) MaskRow(s, r, f.band, at[r], column, t.extent.key_len);
+    if (!full) MaskRow(s, r, f.band, at.position[r], column, t.extent.key_len);
   }
   float alphas[2] = {1, 1};
   MoveReference(s, rows, f.scale_log2, alphas);
-  const TileSums<true> sums =
-      Exponentials<true>(s, rows, f.scale_log2, kTagMask);
+  TileSums<true> sums =
+      Exponentials<true, true>(s, rows, f.scale_log2, kTagMask);
+  if (!__all_sync(~0u, EntropyIsSound(sums))) MendEntropy(s, sums);
   int side = 0;
   if (f.band.after == 0 || begin + kWarpKeys - 1 <= t.first) side = 1;
   if (begin > t.last) side = -1;
-  AddTile(rows, sums, s, column, at[0] - column, side, at[1] - at[0]);
+  AddTile<true, true>(rows, sums, s, column, at.position[0] - column, side,
+                      at.position[1] - at.position[0]);
   if (__any_sync(~0u, alphas[0] != 1 || alphas[1] != 1)) {
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) o[i] *= alphas[(i / 2) % 2];
@@ -223,8 +258,11 @@ __device__ inline void StoreRun(const DecodeParams& p, const DecodeTask& t,
   }
   __syncthreads();
   const int64_t unit =
-      static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y;
-  const int64_t first = (unit * p.plan.splits + blockIdx.x) * kDecodeRows;
+      (static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y) *
+          p.row_blocks +
+      blockIdx.x % p.row_blocks;
+  const int64_t first =
+      (unit * p.plan.splits + blockIdx.x / p.row_blocks) * kDecodeRows;
   for (int row = 0; row < t.rows; ++row) {
     RowPartial sum = shared.rows[0][row];
     for (int w = 1; w < 4; ++w) sum = Merged(sum, shared.rows[w][row]);
@@ -249,15 +287,14 @@ __device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
       RowsOf<T>(f.k, f.packed, t.sequence, t.extent.key_start, t.kv_head);
   const T* v =
       RowsOf<T>(f.v, f.packed, t.sequence, t.extent.key_start, t.kv_head);
+  const RowStream<T> keys(k, f.k.row, f.head_dim);
+  const RowStream<T> values(v, f.v.row, f.value_dim);
   const auto load = [&](int step) {
     if (step < t.step_end) {
-      const int64_t begin = t.walk.Tile(step) * kDecodeKeys;
-      const int rows = t.extent.key_len - static_cast<int>(begin);
+      const int begin = t.walk.Tile(step) * kDecodeKeys;
       const int stage = step % kStages;
-      LoadWarpRows(shared.k[stage], k + begin * f.k.row, f.k.row, rows,
-                   f.head_dim);
-      LoadWarpRows(shared.v[stage], v + begin * f.v.row, f.v.row, rows,
-                   f.value_dim);
+      keys.Load(shared.k[stage], begin, t.extent.key_len - begin);
+      values.Load(shared.v[stage], begin, t.extent.key_len - begin);
     }
     CopyCommit();  // empty past the end: the count of copies stays in step
   };
@@ -265,6 +302,13 @@ __device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
   for (int i = 0; i < kStages - 1; ++i) load(t.step_begin + i);
   uint32_t q[kColumns / 16][4];
   LoadQueries<T>(p, t, q);
+  ThreadRows at;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = threadIdx.x % 32 / 4 + 8 * r;
+    at.head[r] = t.Head(f, row);
+    at.position[r] = t.Query(f, row) + t.extent.offset;
+  }
   float o[kColumns / 2] = {};
   Rows<true> rows;
   for (int step = t.step_begin; step < t.step_end; ++step) {
@@ -274,7 +318,7 @@ __device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
     const int stage = step % kStages;
     float s[8];
     Scores<T>(q, shared.k[stage], f.head_dim, s);
-    TreatKeys(f, t, s,
+    TreatKeys(f, t, at, s,
               t.walk.Tile(step) * kDecodeKeys + threadIdx.x / 32 * kWarpKeys,
               rows, o);
     AddValues<T>(s, shared.v[stage], f.value_dim, o);
@@ -286,8 +330,9 @@ __device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
 __global__ __launch_bounds__(128, kDecodeBlocks) void DecodeKernel(
     const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) uint8_t raw[];
+  LetNextLaunch();
   const int heads = p.forward.queries_per_kv;
-  const int first = blockIdx.y / p.row_blocks * heads;
+  const int first = blockIdx.y * heads;
   bool any = p.is_active == nullptr;
   for (int h = 0; !any && h < heads; ++h) any = p.is_active[first + h] != 0;
   if (!any) return;
@@ -344,13 +389,46 @@ __device__ inline void StoreDecoded(const ForwardParams& f, const RowPlace& at,
   StoreColumns<T>(f.out, at, column, o);
 }
 
-// A warp a row: grid (⌈rows of a head / 4⌉, heads, sequences), rows being
-// queries of the views.
+// All runs of a row whose first part is `first`; every warp gets the same.
+__device__ inline RowPartial MergeRuns(const DecodeParams& p, int64_t first) {
+  RowPartial row{kNoReference, 0, 0, 0, 0, 0};
+  for (int s = threadIdx.x % 32; s < p.plan.splits; s += 32) {
+    row = Merged(row, p.parts[first + s * kDecodeRows]);
+  }
+  for (int step = 1; step < 32; step *= 2) {
+    row = Merged(row, Shuffled(row, step));
+  }
+  return row;
+}
+
+// A lane's four columns of the runs that its warp takes, every fourth, in units
+// of 2^reference. Runs that saw nothing left nothing.
+__device__ inline float4 AddRuns(const DecodeParams& p, int64_t first,
+                                 float reference) {
+  const int lane = threadIdx.x % 32;
+  float4 o = make_float4(0, 0, 0, 0);
+  // Several reads at once: each takes longer than all that is done here.
+#pragma unroll 8
+  for (int s = threadIdx.x / 32; s < p.plan.splits; s += 4) {
+    const int64_t part = first + s * kDecodeRows;
+    const float sum = p.parts[part].sum;
+    const float alpha = Exp2(p.parts[part].reference - reference);
+    const float4 v =
+        reinterpret_cast<const float4*>(p.outputs + part * kColumns)[lane];
+    o.x = sum != 0 ? fmaf(alpha, v.x, o.x) : o.x;
+    o.y = sum != 0 ? fmaf(alpha, v.y, o.y) : o.y;
+    o.z = sum != 0 ? fmaf(alpha, v.z, o.z) : o.z;
+    o.w = sum != 0 ? fmaf(alpha, v.w, o.w) : o.w;
+  }
+  return o;
+}
+
+// A block a row: grid (queries of the views, heads, sequences).
 __global__ __launch_bounds__(128) void CombineKernel(
     const __grid_constant__ DecodeParams p) {
+  __shared__ float4 shared[4][32];
   const ForwardParams& f = p.forward;
-  const int query = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int head = blockIdx.y;
+  const int query = blockIdx.x, head = blockIdx.y;
   const Extent extent = ExtentOf(f, blockIdx.z);
   const int rows_len = f.packed ? extent.query_len : f.query_len;
   if (query >= rows_len) return;
@@ -361,6 +439,7 @@ __global__ __launch_bounds__(128) void CombineKernel(
                     extent.query_start + query,
                     true,
                     query < extent.query_len};
+  WaitForLaunchBefore();
   RowPartial row{kNoReference, 0, 0, 0, 0, 0};
   float4 o = make_float4(0, 0, 0, 0);
   if (at.counts) {
@@ -372,24 +451,17 @@ __global__ __launch_bounds__(128) void CombineKernel(
         index / kDecodeRows;
     const int64_t first =
         unit * p.plan.splits * kDecodeRows + index % kDecodeRows;
-    for (int s = lane; s < p.plan.splits; s += 32) {
-      row = Merged(row, p.parts[first + s * kDecodeRows]);
-    }
-    for (int step = 1; step < 32; step *= 2) {
-      row = Merged(row, Shuffled(row, step));
-    }
-#pragma unroll 4
-    for (int s = 0; s < p.plan.splits; ++s) {
-      const int64_t part = first + s * kDecodeRows;
-      if (p.parts[part].sum == 0) continue;
-      const float alpha = Exp2(p.parts[part].reference - row.reference);
-      const float4 v =
-          reinterpret_cast<const float4*>(p.outputs + part * kColumns)[lane];
-      o.x = fmaf(alpha, v.x, o.x), o.y = fmaf(alpha, v.y, o.y);
-      o.z = fmaf(alpha, v.z, o.z), o.w = fmaf(alpha, v.w, o.w);
-    }
+    row = MergeRuns(p, first);
+    o = AddRuns(p, first, row.reference);
   }
-  if (lane == 0) WriteStatistics<true>(f, row, at);
+  shared[threadIdx.x / 32][threadIdx.x % 32] = o;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  for (int w = 1; w < 4; ++w) {
+    const float4 v = shared[w][threadIdx.x];
+    o = make_float4(o.x + v.x, o.y + v.y, o.z + v.z, o.w + v.w);
+  }
+  if (threadIdx.x == 0) WriteStatistics<true>(f, row, at);
   const float inverse = row.sum != 0 ? 1 / row.sum : 0;
   p.is_half ? StoreDecoded<__half>(f, at, o, inverse)
             : StoreDecoded<__nv_bfloat16>(f, at, o, inverse);
@@ -404,11 +476,21 @@ void LaunchDecode(const DecodeParams& params, cudaStream_t stream) {
                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  kSharedBytes),
             "attention cuda decode");
-  const dim3 grid(params.plan.splits, params.row_blocks * params.kv_heads,
+  const dim3 grid(params.row_blocks * params.plan.splits, params.kv_heads,
                   f.order.sequences);
   DecodeKernel<<<grid, 128, kSharedBytes, stream>>>(params);
-  CombineKernel<<<dim3(CeilDiv(f.query_len, 4), heads, f.order.sequences), 128,
-                  0, stream>>>(params);
+  // Hopper starts the second kernel under the end of the first.
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(f.query_len, heads, f.order.sequences);
+  config.blockDim = 128;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = CurrentChip()->major >= 9 ? 1 : 0;
+  CheckCuda(cudaLaunchKernelEx(&config, CombineKernel, params),
+            "attention cuda decode");
   CheckCuda(cudaGetLastError(), "attention cuda decode");
 }
 

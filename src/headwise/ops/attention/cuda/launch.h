@@ -33,6 +33,13 @@ template <class T, int kDim>
 void LaunchForwardSm90(const ForwardParams& params, const TensorMaps& maps,
                        bool statistics, int processors, cudaStream_t stream);
 
+// Statistics beyond the core, of bf16 and without features, labels or excluded
+// keys; maps.v is not read.
+inline constexpr int kSm90ObserveRows = 192;
+template <int kDim>
+void LaunchObserveSm90(const ObserveParams& params, const TensorMaps& maps,
+                       int processors, cudaStream_t stream);
+
 // After LaunchPrepare; maps: for dQ, and for dK and dV.
 template <class T, int kDim>
 void LaunchBackwardSm90(const BackwardParams& params,
@@ -51,6 +58,13 @@ void LaunchDecode(const DecodeParams& params, cudaStream_t stream);
 // Statistics beyond the core, and sums over rows, after a forward pass.
 void LaunchObserve(const ObserveParams& params, cudaStream_t stream);
 void LaunchSums(const SumParams& params, cudaStream_t stream);
+// Second passes.
+void LaunchRows(const SecondPassParams& params, int rows, cudaStream_t stream);
+void LaunchTop(const SecondPassParams& params, int rows, cudaStream_t stream);
+void LaunchPairs(const SecondPassParams& params, cudaStream_t stream);
+void LaunchWindow(const SecondPassParams& params, int rows, int columns,
+                  cudaStream_t stream);
+void LaunchReceived(const ReceivedParams& params, cudaStream_t stream);
 
 template <class T, int kDim>
 void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream);

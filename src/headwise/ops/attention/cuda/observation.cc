@@ -10,18 +10,6 @@
 namespace headwise::attention_cuda {
 namespace {
 
-// A view of `rank` axes; the missing ones have stride 0.
-template <class T, class View>
-View3<T> Strides(const View& view) {
-  View3<T> result;
-  if (!view) return result;
-  result.data = view.template As<T>();
-  for (int i = 0; i < 3 && i < view.rank; ++i) {
-    result.stride[i] = view.stride[i];
-  }
-  return result;
-}
-
 // [B, H, M, C], the last dense.
 View3<float> Columns(const char* name, const TensorView& view) {
   if (view && view.stride[3] != 1 && view.shape[3] > 1) {
@@ -112,6 +100,12 @@ ObservationCall MakeObservation(Context& context,
   RowScratch scratch(SizesOf(problem, args), problem.heads, stream,
                      call.scratch);
   if (call.observes || call.sums) scratch.Fill(forward.lse);
+  const bool kept = call.observes && !o.excluded_keys &&
+                    (o.rows.kept_max || o.rows.kept_argmax || o.summed.sums);
+  if (kept) {
+    scratch.Fill(forward.max_probability);
+    scratch.Fill(forward.argmax);
+  }
   if (o.summed.sums) {
     scratch.Fill(forward.entropy);
     scratch.Fill(forward.max_probability);
@@ -122,7 +116,22 @@ ObservationCall MakeObservation(Context& context,
   if (call.observes) {
     FillObserve(problem, o, p);
     p.forward = forward;
-    p.forward.order.blocks = CeilDiv(forward.query_len, kObserveRows);
+    p.kept_is_max = kept;
+    p.blocks = CeilDiv(forward.query_len, kObserveRows);
+    p.forward.order.blocks = p.blocks;
+    if (p.feature_count > 0) {
+      const ViewSizes sizes = SizesOf(problem, args);
+      p.key_rows = static_cast<int>(sizes.keys);
+      p.key_batches = static_cast<int>(sizes.batch);
+      const size_t parts = CeilDiv(p.feature_count, kObserveFeatures);
+      call.scratch.emplace_back(
+          std::max<size_t>(1, parts * sizes.keys * sizes.batch) *
+              kObserveFeatures * 2 * sizeof(uint16_t),
+          stream);
+      p.split_features = call.scratch.back().As<void>();
+    }
+    call.has_sides =
+        p.feature_count > 0 || p.label_count > 0 || p.excluded.data != nullptr;
     if (o.summed.sums && o.statistics == Statistics::kFull) {
       scratch.Fill(p.varentropy);
       scratch.Fill(p.sum_squares);
@@ -150,12 +159,17 @@ ObservationCall MakeObservation(Context& context,
   s.label_count = p.label_count;
   s.partials = p.partials;
   s.width = p.width;
-  s.blocks = p.forward.order.blocks;
+  s.blocks = p.blocks;
   return call;
 }
 
-void RunObservation(Context& context, const ObservationCall& call) {
-  if (call.observes) LaunchObserve(call.observe, StreamOf(context));
+void RunObservation(Context& context, const ObservationCall& call,
+                    const ObserveLaunch& quick) {
+  if (call.observes && quick && !call.has_sides) {
+    quick(call.observe);
+  } else if (call.observes) {
+    LaunchObserve(call.observe, StreamOf(context));
+  }
   if (call.sums) LaunchSums(call.sum, StreamOf(context));
 }
 

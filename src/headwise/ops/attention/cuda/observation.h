@@ -2,6 +2,7 @@
 // forward kernels, and the passes after them.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "headwise/attention.h"
@@ -14,7 +15,8 @@ namespace headwise::attention_cuda {
 // The passes that follow a forward pass, and the memory they share with it:
 // O(rows), a few floats each.
 struct ObservationCall {
-  bool observes = false;  // beyond the core
+  bool observes = false;   // beyond the core
+  bool has_sides = false;  // features, labels or excluded keys
   bool sums = false;
   ObserveParams observe;
   SumParams sum;
@@ -27,7 +29,10 @@ ObservationCall MakeObservation(Context& context,
                                 const AttentionArgs& args,
                                 ForwardParams& forward);
 
-// After the forward pass.
-void RunObservation(Context& context, const ObservationCall& call);
+// After the forward pass. quick: a path's own kernel where nothing of the keys
+// is looked at but their scores; may be empty.
+using ObserveLaunch = std::function<void(const ObserveParams&)>;
+void RunObservation(Context& context, const ObservationCall& call,
+                    const ObserveLaunch& quick);
 
 }  // namespace headwise::attention_cuda

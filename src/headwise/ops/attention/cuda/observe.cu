@@ -4,8 +4,8 @@
 // block takes 64 queries of one head, 16 a warp, and walks their keys 64 at a
 // time. Features are value columns: a product with P. Door: launch.h.
 #include "headwise/backend/cuda/device.h"
-#include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
+#include "headwise/ops/attention/cuda/device/observed.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
@@ -35,16 +35,9 @@ struct ObserveShared {
   SideShared side;
 };
 
-__device__ inline int BucketOf(int ahead) {
-  const int size = Min(32 - __clz(abs(ahead)), kMiddleBucket);
-  return kMiddleBucket + (ahead < 0 ? -size : size);
-}
-
 // A thread's part of its two rows.
 struct Observed {
-  float log[2] = {};         // Σ p·log2 p
-  float square_log[2] = {};  // Σ p·(log2 p)²
-  float squares[2] = {};
+  LogSums logs;
   float kept[2] = {kLeast, kLeast};
   int kept_place[2] = {-1, -1};
   float labels[kMostLabels][2] = {};
@@ -56,55 +49,50 @@ struct Observed {
 struct ObservedRows {
   int head, in_block;  // in_block: of row 0
   int position;        // of row 0
-  float lse[2];        // in base 2; +∞: adds nothing
+  float lse[2];        // in base 2
   int labels[kMostLabels][2];
 };
 
+// grid: (⌈B·N·32 / 256⌉, parts).
+__global__ void SplitFeaturesKernel(const __grid_constant__ ObserveParams p) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  const int64_t rows = static_cast<int64_t>(p.key_rows) * p.key_batches;
+  const int64_t row = i / kFeatures;
+  if (row >= rows) return;
+  const int c = i % kFeatures, feature = blockIdx.y * kFeatures + c;
+  const float x =
+      feature < p.feature_count
+          ? *p.features.At(row / p.key_rows, row % p.key_rows, feature)
+          : 0;
+  const __nv_bfloat16 high = __float2bfloat16_rn(x);
+  auto* to = static_cast<__nv_bfloat16*>(p.split_features) +
+             (blockIdx.y * rows + row) * 2 * kFeatures;
+  to[c] = high;
+  to[kFeatures + c] = __float2bfloat16_rn(x - __bfloat162float(high));
+}
+
+// Labels, excluded keys and features of a tile; the features in the background.
 __device__ inline void LoadSide(const ObserveParams& p, const Extent& extent,
-                                int batch, int begin, int first_feature,
-                                SideShared& side) {
-  const int row = threadIdx.x / 2, half = threadIdx.x % 2;
-  const int key = begin + row;
-  const bool valid = key < extent.key_len;
-  const int64_t at = extent.key_start + key;
-  if (half == 0) {
+                                int batch, int begin, SideShared& side) {
+  const int row = threadIdx.x;
+  const int64_t at = extent.key_start + begin + row;
+  const bool valid = begin + row < extent.key_len;
+  if (row < kRows) {
     for (int l = 0; l < p.label_count; ++l) {
       side.labels[l][row] = valid ? *p.key_labels.At(l, batch, at) : -1;
     }
-    side.excluded[row] =
-        p.excluded.data != nullptr && valid && *p.excluded.At(batch, at, 0);
+    if (p.excluded.data != nullptr) {
+      side.excluded[row] = valid && *p.excluded.At(batch, at, 0) != 0;
+    }
   }
-  if (first_feature >= p.feature_count) return;
-  auto* tile = reinterpret_cast<__nv_bfloat16*>(&side.features);
-  for (int c = half; c < kFeatures; c += 2) {
-    const int feature = first_feature + c;
-    const bool used = valid && feature < p.feature_count;
-    const float x = used ? *p.features.At(batch, at, feature) : 0;
-    const __nv_bfloat16 high = __float2bfloat16_rn(x);
-    const auto put = [&](int column, __nv_bfloat16 value) {
-      const int piece = (column / 8) ^ (row & 7);
-      tile[row * 2 * kFeatures + 8 * piece + column % 8] = value;
-    };
-    put(c, high);
-    put(kFeatures + c, __float2bfloat16_rn(x - __bfloat162float(high)));
-  }
-}
-
-// Scores become probabilities, summed.
-__device__ inline void AddProbabilities(float (&s)[32],
-                                        const ObservedRows& rows, float scale,
-                                        Observed& sums) {
-#pragma unroll
-  for (int i = 0; i < 32; ++i) {
-    const int r = (i / 2) % 2;
-    // Held where 2^x is 0 already: 0 · (−∞) would be NaN.
-    const float x = fmaxf(fmaf(s[i], scale, -rows.lse[r]), -1000.0f);
-    s[i] = Exp2(x);
-    const float product = s[i] * x;
-    sums.log[r] += product;
-    sums.square_log[r] = fmaf(product, x, sums.square_log[r]);
-    sums.squares[r] = fmaf(s[i], s[i], sums.squares[r]);
-  }
+  if (p.feature_count == 0) return;
+  const auto* from =
+      static_cast<const __nv_bfloat16*>(p.split_features) +
+      ((static_cast<int64_t>(blockIdx.y) * p.key_batches + batch) * p.key_rows +
+       extent.key_start + begin) *
+          2 * kFeatures;
+  sm80::LoadTile(side.features, from, 2 * kFeatures, extent.key_len - begin,
+                 2 * kFeatures);
 }
 
 // Keys come from right to left, so that of equals the first key is kept.
@@ -139,47 +127,14 @@ __device__ inline void AddLabels(const float (&e)[32], const SideShared& side,
   }
 }
 
-// Far from the diagonal a row's tile lies in one bucket.
-__device__ inline void AddHistogram(const float (&e)[32],
-                                    const ObservedRows& rows, int begin,
-                                    SideShared& side) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int row = rows.in_block + 8 * r;
-    const int ahead = rows.position + 8 * r - begin;  // of the tile's first key
-    const int high = BucketOf(ahead), low = BucketOf(ahead - (kRows - 1));
-    // All rows of the warp go through the buckets together: the sums of four
-    // lanes need them all.
-    const int from = __reduce_min_sync(~0u, low);
-    const int upto = __reduce_max_sync(~0u, high);
-    const bool single = __all_sync(~0u, low == high);
-    for (int bucket = from; bucket <= upto; ++bucket) {
-      float sum = 0;
-#pragma unroll
-      for (int k = 0; k < 8; ++k) {
-#pragma unroll
-        for (int b = 0; b < 2; ++b) {
-          const int j = 8 * k + 2 * (threadIdx.x % 4) + b;
-          const bool in = single || BucketOf(ahead - j) == bucket;
-          sum += in ? e[4 * k + 2 * r + b] : 0;
-        }
-      }
-      sum = QuadSum(sum);
-      const int to = single ? low : bucket;
-      if (threadIdx.x % 4 == 0) side.histogram[row][to] += sum;
-      if (single) break;
-    }
-  }
-}
-
 // Row r's several numbers into shared memory, its single ones to their places.
 __device__ inline void FinishObserved(const ObserveParams& p,
                                       const Observed& sums, int r,
                                       const RowPlace& at, float lse, int row,
                                       bool first_part, SideShared& side) {
-  const float log = QuadSum(sums.log[r]);
-  const float square_log = QuadSum(sums.square_log[r]);
-  const float squares = QuadSum(sums.squares[r]);
+  const float log = QuadSum(sums.logs.log[r]);
+  const float square_log = QuadSum(sums.logs.square_log[r]);
+  const float squares = QuadSum(sums.logs.squares[r]);
   float kept = sums.kept[r];
   int place = sums.kept_place[r];
 #pragma unroll
@@ -192,11 +147,7 @@ __device__ inline void FinishObserved(const ObserveParams& p,
     place = take ? key : place;
   }
   const bool lead = threadIdx.x % 4 == 0;
-  const bool empty = !at.counts || lse == -INFINITY;
-  const bool finite = isfinite(lse);
-  const auto shown = [&](float value) {
-    return empty ? 0 : finite ? value : NAN;
-  };
+  const Shown shown(at, lse);
 #pragma unroll
   for (int l = 0; l < kMostLabels; ++l) {
     const float mass = QuadSum(sums.labels[l][r]);
@@ -215,22 +166,11 @@ __device__ inline void FinishObserved(const ObserveParams& p,
   for (int c = 0; c < kBuckets; ++c) {
     side.histogram[row][c] = shown(side.histogram[row][c]);
   }
-  const int64_t m = at.row;
-  const bool counted = at.inside && !empty && finite;
-  side.weight[row] = !counted ? 0
-                     : p.weights.data != nullptr
-                         ? *p.weights.At(at.sequence, m, 0)
-                         : 1;
+  side.weight[row] = WeightOf(p, at, shown);
   if (!at.inside || !first_part) return;
-  Put(p.varentropy, at,
-      shown(fmaxf(0, kLn2 * kLn2 * (square_log - log * log))));
-  Put(p.sum_squares, at, shown(squares));
-  Put(p.kept_max, at, shown(place >= 0 ? kept : 0));
-  if (p.kept_argmax.data != nullptr) {
-    static_cast<int*>(p.kept_argmax.data)[at.sequence * p.kept_argmax.batch +
-                                          at.head * p.kept_argmax.head + m] =
-        empty ? -1 : place;
-  }
+  if (place < 0) kept = 0;
+  if (p.kept_is_max) kept = KeptMaximum(p.forward, at, place);
+  PutObserved(p, at, shown, log, square_log, squares, kept, place);
 }
 
 // The block's rows of several numbers, and their weighted sums.
@@ -324,7 +264,7 @@ __device__ inline void ObserveTile(const ObserveParams& p, const Task& t,
   if (!TileIsFull(f.band, first, first + 15, t.extent.key_len, begin, kRows)) {
     MaskTile(s, f.band, rows.position, column, t.extent.key_len);
   }
-  AddProbabilities(s, rows, f.scale_log2, sums);
+  AddProbabilities(s, rows.lse, f.scale_log2, sums.logs);
   if (first_feature < p.feature_count) {
     uint32_t a[4][4];
     sm80::AsOperand<__nv_bfloat16>(s, a);
@@ -332,12 +272,14 @@ __device__ inline void ObserveTile(const ObserveParams& p, const Task& t,
         sums.features, a, side.features, 0);
   }
   if (first_feature > 0) return;
-  if (p.kept_max.data != nullptr || p.kept_argmax.data != nullptr) {
-    AddKept(s, side, column, sums);
-  }
+  if (p.excluded.data != nullptr) AddKept(s, side, column, sums);
   if (p.label_count > 0) AddLabels(s, side, rows, p.label_count, sums);
   if (p.histogram.data != nullptr || p.partials != nullptr) {
-    AddHistogram(s, rows, begin, side);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      AddBuckets(s, r, rows.position + 8 * r - begin,
+                 side.histogram[rows.in_block + 8 * r]);
+    }
   }
 }
 
@@ -371,16 +313,21 @@ __device__ inline void ObserveRun(const ObserveParams& p, uint8_t* raw) {
   ObservedRows used = rows;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    used.lse[r] = isfinite(rows.lse[r]) ? rows.lse[r] / kLn2 : INFINITY;
+    used.lse[r] = isfinite(rows.lse[r]) ? rows.lse[r] / kLn2 : kNothing;
   }
   Observed sums;
+  const bool sides =
+      p.feature_count > 0 || p.label_count > 0 || p.excluded.data != nullptr;
   for (int step = 0; step < t.count; ++step) {
+    const int begin = t.walk.Tile(step) * kRows;
+    if (sides) {
+      __syncthreads();  // the tile before is done with
+      LoadSide(p, t.extent, batch, begin, side);
+    }
+    CopyCommit();
     CopyWait<0>();
     __syncthreads();
     if (step + 1 < t.count) load(step + 1);
-    const int begin = t.walk.Tile(step) * kRows;
-    LoadSide(p, t.extent, batch, begin, first_feature, side);
-    __syncthreads();
     ObserveTile<T, kDim>(p, t, shared, step % 2, begin, first_feature, used,
                          sums, side);
   }
@@ -400,7 +347,7 @@ __device__ inline void ObserveRun(const ObserveParams& p, uint8_t* raw) {
   const WorkItem item = f.order.At(blockIdx.x);
   const int64_t partial =
       (static_cast<int64_t>(item.sequence) * f.order.heads + item.head) *
-          f.order.blocks +
+          p.blocks +
       item.block;
   at.row = t.extent.query_start + t.first_query;
   StoreColumns(p, side, partial, at, rows_len - t.first_query, first_feature);
@@ -433,6 +380,13 @@ void Launch(const ObserveParams& params, cudaStream_t stream) {
 
 void LaunchObserve(const ObserveParams& params, cudaStream_t stream) {
   if (params.forward.order.count() == 0) return;
+  if (params.feature_count > 0) {
+    const int64_t rows =
+        static_cast<int64_t>(params.key_rows) * params.key_batches;
+    const dim3 grid(static_cast<unsigned>((rows * kFeatures + 255) / 256),
+                    CeilDiv(params.feature_count, kFeatures));
+    if (rows > 0) SplitFeaturesKernel<<<grid, 256, 0, stream>>>(params);
+  }
   if (params.forward.head_dim <= 64) {
     Launch<64>(params, stream);
   } else if (params.forward.head_dim <= 128) {

@@ -109,13 +109,18 @@ struct View3 {
 
 // Statistics beyond the core, by a pass over (q, k, LSE) after the forward.
 struct ObserveParams {
-  ForwardParams forward;  // order: blocks of kObserveRows queries; lse is read
+  ForwardParams forward;  // order: blocks of the kernel's; lse is read
   bool is_half = false;
   RowResult varentropy, sum_squares, kept_max, kept_argmax;  // may be null
+  bool kept_is_max = false;  // no key is excluded: the forward pass knows
   // Rows of several numbers, [B, H, M, …], the last dense, may be null.
   View3<float> histogram, feature_mass, label_mass;
   View3<const float> features;  // [B, N, C]
   int feature_count = 0;
+  // Scratch: the features as the products read them, [parts, B·N, 64] bf16: of
+  // each 32 the value, then what rounding left of it.
+  void* split_features = nullptr;
+  int key_rows = 0, key_batches = 0;              // N and B of the views
   View3<const int32_t> query_labels, key_labels;  // [L, B, M], [L, B, N]
   int label_count = 0;
   View3<const uint8_t> excluded;  // [B, N], the last stride unused
@@ -124,6 +129,7 @@ struct ObserveParams {
   // width]: histogram, features, labels. Null: not wanted.
   double* partials = nullptr;
   int width = 0;
+  int blocks = 0;  // of kObserveRows queries
 };
 inline constexpr int kObserveRows = 64;
 // Features that one block takes; further ones take further blocks.
@@ -142,6 +148,36 @@ struct SumParams {
   int feature_count = 0, label_count = 0;
   const double* partials = nullptr;  // ObserveParams'
   int width = 0, blocks = 0;
+};
+
+// Second passes over (q, k, LSE); each uses its part.
+struct WindowPlace {
+  int sequence, head, first_query, queries, first_key, keys;
+};
+struct PassRow {
+  int sequence, query;
+};
+struct SecondPassParams {
+  ForwardParams forward;
+  bool is_half = false;
+  const PassRow* rows = nullptr;  // of each row, or of each pair
+  View3<float> values;  // rows, top: [rows, H, …]; pairs: [H, pairs];
+                        // window: maximum [rows, columns]
+  View3<float> dense;   // top: [rows, H, N]
+  View3<int32_t> keys;  // top: [rows, H, top]
+  int top = 0;
+  const int32_t* pair_keys = nullptr;  // [pairs]
+  int pairs = 0;
+  View3<const int32_t> argmax;  // [B, H, M]
+  View3<uint8_t> is_argmax;     // [H, pairs]
+  WindowPlace window = {};
+  View3<float> mean;  // [rows, columns]
+};
+struct ReceivedParams {
+  ForwardParams forward;
+  bool is_half = false;
+  View3<const float> weights;  // [B, M]
+  View3<float> received;       // [B, H, N]
 };
 
 // The backward pass reads what the forward pass was given and left.

@@ -4,6 +4,7 @@
 
 #include "headwise/ops/attention/cuda/arguments.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/second_pass.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 
@@ -47,15 +48,18 @@ void WithColumns(int head_dim, Run run) {
 
 void Forward(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args) {
-  RunForward(context, problem, args, kBlock, [&](const ForwardCall& call) {
-    const ForwardParams& p = call.params;
-    const auto run = [&]<class T>(T) {
-      WithColumns<T>(Max(p.head_dim, p.value_dim), [&](auto columns) {
-        LaunchForwardSm80<T, columns()>(p, StreamOf(context));
-      });
-    };
-    problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
-  });
+  RunForward(
+      context, problem, args, kBlock,
+      [&](const ForwardCall& call) {
+        const ForwardParams& p = call.params;
+        const auto run = [&]<class T>(T) {
+          WithColumns<T>(Max(p.head_dim, p.value_dim), [&](auto columns) {
+            LaunchForwardSm80<T, columns()>(p, StreamOf(context));
+          });
+        };
+        problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
+      },
+      {});
 }
 
 void Backward(Context& context, const AttentionProblem& problem,
@@ -76,6 +80,11 @@ void Backward(Context& context, const AttentionProblem& problem,
 const AttentionImplementation kAttentionCudaSm80 = {.name = "cuda.sm80",
                                                     .why_not = WhyNot,
                                                     .forward = Forward,
-                                                    .backward = Backward};
+                                                    .backward = Backward,
+                                                    .rows = DenseRows,
+                                                    .top_k = LargestKeys,
+                                                    .pairs = PairMass,
+                                                    .received = ReceivedMass,
+                                                    .window = WindowPicture};
 
 }  // namespace headwise

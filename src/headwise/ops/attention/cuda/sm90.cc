@@ -6,6 +6,7 @@
 #include "headwise/error.h"
 #include "headwise/ops/attention/cuda/arguments.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/second_pass.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 
@@ -85,7 +86,7 @@ void Run(const AttentionProblem& problem, const ForwardCall& call,
 void Forward(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args) {
   const int block = 64 * ComputeGroups(static_cast<int>(problem.head_dim));
-  RunForward(context, problem, args, block, [&](const ForwardCall& call) {
+  const auto launch = [&](const ForwardCall& call) {
     const TensorMaps maps = {MapOf(args.q, problem.type, block),
                              MapOf(args.k, problem.type, kSm90KeyTile),
                              MapOf(args.v, problem.type, kSm90KeyTile)};
@@ -94,7 +95,20 @@ void Forward(Context& context, const AttentionProblem& problem,
     } else {
       Run<__half>(problem, call, maps, StreamOf(context));
     }
-  });
+  };
+  // f16 is observed by the portable kernel.
+  ObserveLaunch observe;
+  if (problem.type == DType::kBF16) {
+    observe = [&](const ObserveParams& params) {
+      const TensorMaps maps = {MapOf(args.q, problem.type, kSm90ObserveRows),
+                               MapOf(args.k, problem.type, kSm90KeyTile),
+                               {}};
+      const auto run = problem.head_dim == 64 ? LaunchObserveSm90<64>
+                                              : LaunchObserveSm90<128>;
+      run(params, maps, CurrentChip()->processors, StreamOf(context));
+    };
+  }
+  RunForward(context, problem, args, block, launch, observe);
 }
 
 void Backward(Context& context, const AttentionProblem& problem,
@@ -134,6 +148,11 @@ void Backward(Context& context, const AttentionProblem& problem,
 const AttentionImplementation kAttentionCudaSm90 = {.name = "cuda.sm90",
                                                     .why_not = WhyNot,
                                                     .forward = Forward,
-                                                    .backward = Backward};
+                                                    .backward = Backward,
+                                                    .rows = DenseRows,
+                                                    .top_k = LargestKeys,
+                                                    .pairs = PairMass,
+                                                    .received = ReceivedMass,
+                                                    .window = WindowPicture};
 
 }  // namespace headwise

@@ -45,4 +45,16 @@ RowResult ResultView(const char* name, const View& view) {
           view.stride[0], view.stride[1]};
 }
 
+// The first three axes; missing ones have stride 0.
+template <class T, class View>
+View3<T> Strides(const View& view) {
+  View3<T> result;
+  if (!view) return result;
+  result.data = view.template As<T>();
+  for (int i = 0; i < 3 && i < view.rank; ++i) {
+    result.stride[i] = view.stride[i];
+  }
+  return result;
+}
+
 }  // namespace headwise::attention_cuda

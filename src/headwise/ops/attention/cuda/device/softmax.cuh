@@ -105,8 +105,9 @@ __device__ inline float Tagged(float e, uint32_t mask, uint32_t tag) {
   return __uint_as_float((__float_as_uint(e) & mask) | tag);
 }
 
-// s becomes e = 2^(s·scale − reference), and is summed.
-template <bool kStatistics, int kCount>
+// s becomes e = 2^(s·scale − reference), and is summed; Σe·j only where
+// kColumns, otherwise the matrix unit sums it.
+template <bool kStatistics, bool kColumns, int kCount>
 __device__ inline TileSums<kStatistics> Exponentials(
     float (&s)[kCount], const Rows<kStatistics>& rows, float scale,
     uint32_t mask) {
@@ -124,8 +125,8 @@ __device__ inline TileSums<kStatistics> Exponentials(
         const float x = fmaf(pair[b], scale, -rows.reference[r]);
         pair[b] = Exp2(x);
         sum[r][b] += pair[b];
-        if (kStatistics) {
-          t.entropy[r] = fmaf(pair[b], x, t.entropy[r]);
+        if (kStatistics) t.entropy[r] = fmaf(pair[b], x, t.entropy[r]);
+        if (kStatistics && kColumns) {
           t.column[r] =
               fmaf(pair[b], static_cast<float>(8 * k + b), t.column[r]);
         }
@@ -141,12 +142,31 @@ __device__ inline TileSums<kStatistics> Exponentials(
   return t;
 }
 
+// The entropy's sums again from e, where a score of −∞ made them NaN: e is 0
+// there and adds nothing.
+template <bool kStatistics, int kCount>
+__device__ inline void MendEntropy(const float (&e)[kCount],
+                                   TileSums<kStatistics>& t) {
+  t.entropy[0] = t.entropy[1] = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const float product = e[i] == 0 ? 0 : e[i] * __log2f(e[i]);
+    t.entropy[(i / 2) % 2] += product;
+  }
+}
+
+// Whether no row's entropy needs mending.
+template <bool kStatistics>
+__device__ inline bool EntropyIsSound(const TileSums<kStatistics>& t) {
+  return t.entropy[0] == t.entropy[0] && t.entropy[1] == t.entropy[1];
+}
+
 // Adds a tile's sums. `column` is the thread's first key of the tile, `ahead`
 // the position of its row 0 minus that. `side` is +1 where the tile's keys are
 // all at or before the rows' positions, −1 where all after, 0 where mixed:
 // distances are then added one by one from e. Row 1 stands `below` positions
 // after row 0.
-template <bool kStatistics, int kCount>
+template <bool kStatistics, bool kColumns, int kCount>
 __device__ inline void AddTile(Rows<kStatistics>& rows,
                                const TileSums<kStatistics>& t,
                                const float (&e)[kCount], int column, int ahead,
@@ -156,8 +176,10 @@ __device__ inline void AddTile(Rows<kStatistics>& rows,
     rows.sum[r] += t.sum[r];
     if (kStatistics) {
       rows.entropy[r] += t.entropy[r];
-      const float from = static_cast<float>(ahead + below * r);
-      rows.distance[r] += side * fmaf(from, t.sum[r], -t.column[r]);
+      if (kColumns) {
+        const float from = static_cast<float>(ahead + below * r);
+        rows.distance[r] += side * fmaf(from, t.sum[r], -t.column[r]);
+      }
       const int place = column + 127 - (__float_as_int(t.best[r]) & 127);
       rows.place[r] = t.best[r] >= rows.best[r] ? place : rows.place[r];
       rows.best[r] = fmaxf(t.best[r], rows.best[r]);

@@ -8,6 +8,7 @@ namespace headwise::attention_cuda {
 struct Task {
   int count;  // key tiles to visit; −1: no task
   int sequence, head, first_query;
+  int head_index;  // among the active heads
   Extent extent;
   KeyWalk walk;
 };
@@ -22,6 +23,7 @@ __device__ inline Task MakeTask(const ForwardParams& p, int index, int block_m,
   t.sequence = item.sequence;
   t.extent = ExtentOf(p, item.sequence);
   t.head = p.active_heads != nullptr ? p.active_heads[item.head] : item.head;
+  t.head_index = item.head;
   t.first_query = item.block * block_m;
   const int last = Min(t.extent.query_len, t.first_query + block_m) - 1;
   if (last >= t.first_query) {

@@ -37,14 +37,14 @@ __device__ inline void TreatTile(const ForwardParams& p, const Task& t,
   if (!TileIsFull(p.band, first, first + 15, t.extent.key_len, begin, kRows)) {
     MaskTile(s, p.band, position, column, t.extent.key_len);
   }
-  alphas[0] = alphas[1] = 1;
   MoveReference(s, rows, p.scale_log2, alphas);
-  const TileSums<true> sums =
-      Exponentials<true>(s, rows, p.scale_log2, kTagMask);
+  TileSums<true> sums =
+      Exponentials<true, true>(s, rows, p.scale_log2, kTagMask);
+  if (!__all_sync(~0u, EntropyIsSound(sums))) MendEntropy(s, sums);
   int side = 0;
   if (p.band.after == 0 || begin + kRows - 1 <= first) side = 1;
   if (begin > first + 15) side = -1;
-  AddTile(rows, sums, s, column, position - column, side);
+  AddTile<true, true>(rows, sums, s, column, position - column, side);
 }
 
 template <class T, int kDim>
@@ -87,7 +87,7 @@ __global__ __launch_bounds__(kThreads) void ForwardKernel(
     const int stage = step % kStages<kDim>;
     float s[32] = {};
     RowProduct<T, kDim>(s, shared.q, row, shared.k[stage]);
-    float alphas[2];
+    float alphas[2] = {1, 1};
     TreatTile(p, t, s, rows, t.first_query + row + t.extent.offset,
               t.walk.Tile(step) * kRows, alphas);
 #pragma unroll

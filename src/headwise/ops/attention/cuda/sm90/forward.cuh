@@ -68,24 +68,13 @@ __global__ __launch_bounds__(C::kThreads, 1) void ForwardKernel(
   Shared<C>& shared = *reinterpret_cast<Shared<C>*>(
       raw + (1024 - SharedAddress(raw) % 1024) % 1024);
   if (threadIdx.x == 0) {
-    const int warps = 4 * C::kGroups;
-    for (int s = 0; s < C::kStages; ++s) {
-      BarrierInit(&shared.k_full[s], 1);
-      BarrierInit(&shared.k_empty[s], warps);
-      BarrierInit(&shared.v_full[s], 1);
-      BarrierInit(&shared.v_empty[s], warps);
-    }
-    for (int s = 0; s < 2; ++s) {
-      BarrierInit(&shared.q_full[s], 1);
-      BarrierInit(&shared.task_full[s], 1);
-      BarrierInit(&shared.task_empty[s], warps);
-    }
-    FenceBarrierInit();
+    InitBarriers<C>(shared);
     shared.tag_mask = kTagMask;
     PrefetchMap(q_map);
     PrefetchMap(k_map);
     PrefetchMap(v_map);
   }
+  FillCounting<C>(shared);
   __syncthreads();
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (group == 0) {

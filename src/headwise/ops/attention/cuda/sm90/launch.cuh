@@ -5,6 +5,7 @@
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/sm90/backward.cuh"
 #include "headwise/ops/attention/cuda/sm90/forward.cuh"
+#include "headwise/ops/attention/cuda/sm90/observe.cuh"
 
 namespace headwise::attention_cuda {
 
@@ -24,14 +25,34 @@ void Launch(const ForwardParams& params, const TensorMaps& maps, int processors,
   CheckCuda(cudaGetLastError(), "attention cuda.sm90");
 }
 
+// f16 has no kernel without statistics: it would be one more of 24.
 template <class T, int kDim>
 void LaunchForwardSm90(const ForwardParams& params, const TensorMaps& maps,
                        bool statistics, int processors, cudaStream_t stream) {
-  if (statistics) {
+  constexpr bool kAlways = std::is_same_v<T, __half>;
+  if (kAlways || statistics) {
     Launch<sm90::Config<T, kDim, true>>(params, maps, processors, stream);
-  } else {
+  } else if constexpr (!kAlways) {
     Launch<sm90::Config<T, kDim, false>>(params, maps, processors, stream);
   }
+}
+
+template <int kDim>
+void LaunchObserveSm90(const ObserveParams& params, const TensorMaps& maps,
+                       int processors, cudaStream_t stream) {
+  using C = sm90::ObserveConfig<kDim>;
+  static_assert(C::kM == kSm90ObserveRows && C::kN == kSm90KeyTile);
+  ObserveParams p = params;
+  p.forward.order.blocks = CeilDiv(p.forward.query_len, C::kM);
+  if (p.forward.order.count() == 0) return;
+  constexpr int kBytes = sizeof(sm90::ObserveShared<C>) + 1024;
+  const auto kernel = sm90::ObserveKernel<C>;
+  CheckCuda(cudaFuncSetAttribute(
+                kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+            "attention cuda.sm90");
+  const int blocks = Min(processors, p.forward.order.count());
+  kernel<<<blocks, C::kThreads, kBytes, stream>>>(maps.q, maps.k, p);
+  CheckCuda(cudaGetLastError(), "attention cuda.sm90");
 }
 
 template <class C>

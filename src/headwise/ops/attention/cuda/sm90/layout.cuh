@@ -18,11 +18,23 @@ struct Config {
   static constexpr int kM = 64 * kGroups;  // queries a block
   static constexpr int kN = 128;           // keys a tile
   static constexpr int kStages = kHeadDim == 64 ? 4 : 2;
+  static constexpr bool kValues = true;
   static constexpr int kThreads = 128 * (kGroups + 1);
   // 65 536 registers over the warpgroups, the copying one getting what is left.
   static constexpr int kComputeRegisters = kGroups == 2 ? 232 : 160;
   static constexpr int kCopyRegisters = kGroups == 2 ? 40 : 32;
   static constexpr int kBlocks = kDim / 64;  // 128-byte column blocks
+  // With statistics the values have 8 columns more: 1 and the key's number in
+  // its tile, so that Σe and Σe·j cost the matrix unit an eighth (a sixteenth)
+  // and the warps nothing. They stand where the block after the values' last
+  // would: one tile serves all stages of a single block, two need one each.
+  static constexpr int kCounting = !kStatistics   ? 0
+                                   : kBlocks == 1 ? 1
+                                                  : kStages;
+  // Bytes from a column block of stage s to the next.
+  static constexpr __device__ int Lead(int s) {
+    return (kBlocks == 1 ? kStages - s : kStages) * kN * 128;
+  }
 };
 
 // A ring position and the parity its barriers will complete with.
@@ -42,7 +54,11 @@ template <class C>
 struct Shared {
   alignas(1024) typename C::T q[2][C::kBlocks][C::kM][64];
   alignas(1024) typename C::T k[C::kStages][C::kBlocks][C::kN][64];
-  alignas(1024) typename C::T v[C::kStages][C::kBlocks][C::kN][64];
+  alignas(1024)
+      typename C::T v[C::kValues ? C::kBlocks : 1][C::kValues ? C::kStages : 1]
+                     [C::kValues ? C::kN : 8][64];
+  alignas(1024) typename C::T counting[C::kCounting > 0 ? C::kCounting : 1]
+                                      [C::kCounting > 0 ? C::kN : 8][64];
   uint64_t q_full[2];
   uint64_t k_full[C::kStages], k_empty[C::kStages];
   uint64_t v_full[C::kStages], v_empty[C::kStages];
@@ -64,6 +80,49 @@ __device__ inline void WarpArrive(uint64_t* barrier) {
   if (threadIdx.x % 32 == 0) BarrierArrive(barrier);
 }
 
+// By one thread.
+template <class C>
+__device__ inline void InitBarriers(Shared<C>& shared) {
+  const int warps = 4 * C::kGroups;
+  for (int s = 0; s < C::kStages; ++s) {
+    BarrierInit(&shared.k_full[s], 1);
+    BarrierInit(&shared.k_empty[s], warps);
+    BarrierInit(&shared.v_full[s], 1);
+    BarrierInit(&shared.v_empty[s], warps);
+  }
+  for (int s = 0; s < 2; ++s) {
+    BarrierInit(&shared.q_full[s], 1);
+    BarrierInit(&shared.task_full[s], 1);
+    BarrierInit(&shared.task_empty[s], warps);
+  }
+  FenceBarrierInit();
+}
+
+// The 8 columns that count: see Config. All threads of the block.
+template <class C>
+__device__ inline void FillCounting(Shared<C>& shared) {
+  using T = typename C::T;
+  for (int i = threadIdx.x; i < C::kCounting * C::kN; i += C::kThreads) {
+    const int key = i % C::kN;
+    T* row = shared.counting[i / C::kN][key];
+    // The first 16 bytes of a row lie where the copy engine would put them.
+    T* piece = row + 8 * (key % 8);
+    for (int c = 0; c < 8; ++c) {
+      piece[c] = static_cast<T>(c == 0 ? 1.0f : c == 1 ? 1.0f * key : 0.0f);
+    }
+  }
+  FenceForProducts();
+}
+
+// Zeros the rows of a block of 64 columns from `from` on.
+template <class T, int kRows>
+__device__ inline void ZeroRows(T (&block)[kRows][64], int from) {
+  uint4* pieces = reinterpret_cast<uint4*>(block);
+  for (int i = 8 * Max(from, 0) + threadIdx.x % 128; i < 8 * kRows; i += 128) {
+    pieces[i] = make_uint4(0, 0, 0, 0);
+  }
+}
+
 // Zeros the rows of a tile from `from` on, which lie past the end of a sequence
 // and may hold anything: even a probability of 0 would let a NaN through. Every
 // warpgroup does it for itself before its products read the tile.
@@ -71,13 +130,16 @@ template <class T, int kColumnBlocks, int kRows>
 __device__ inline void ZeroTail(T (&tile)[kColumnBlocks][kRows][64], int from,
                                 int group) {
 #pragma unroll
-  for (int b = 0; b < kColumnBlocks; ++b) {
-    uint4* pieces = reinterpret_cast<uint4*>(tile[b]);
-    for (int i = 8 * Max(from, 0) + threadIdx.x % 128; i < 8 * kRows;
-         i += 128) {
-      pieces[i] = make_uint4(0, 0, 0, 0);
-    }
-  }
+  for (int b = 0; b < kColumnBlocks; ++b) ZeroRows(tile[b], from);
+  FenceForProducts();
+  NamedSync(8 + group, 128);
+}
+// The same of one stage of values.
+template <class T, int kColumnBlocks, int kStages, int kRows>
+__device__ inline void ZeroTail(T (&tiles)[kColumnBlocks][kStages][kRows][64],
+                                int stage, int from, int group) {
+#pragma unroll
+  for (int b = 0; b < kColumnBlocks; ++b) ZeroRows(tiles[b][stage], from);
   FenceForProducts();
   NamedSync(8 + group, 128);
 }

@@ -51,11 +51,14 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
   // Keys of the tile whose values come next that are keys of the sequence.
   int values = at.key_len - tile * C::kN;
   const auto clear_tail = [&] {
-    if (values < C::kN) ZeroTail(shared.v[rings.v.index], values, group);
+    if (values < C::kN) ZeroTail(shared.v, rings.v.index, values, group);
   };
+  // What the running product counts; begin: of its tile.
+  float counted[4] = {};
+  int begin = tile * C::kN;
   float s[C::kN / 2];
   uint32_t p[C::kN / 16][4];
-  float alphas[2];
+  float alphas[2] = {1, 1};
   bool settled = false;
   const uint32_t tag_mask = shared.tag_mask;
   BarrierWait(&shared.q_full[slot.index], slot.parity);
@@ -81,7 +84,7 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
     BarrierWait(&shared.v_full[rings.v.index], rings.v.parity);
     clear_tail();
     ProductFence();
-    IssueValues<C>(shared, rings.v.index, p, o);
+    IssueValues<C>(shared, rings.v.index, p, o, counted);
     ProductCommit();
     PassTurn<C>(group);
     ProductWait<1>();
@@ -92,6 +95,13 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
                                     tag_mask, settled, alphas);
     ProductWait<0>();
     Pin(o);
+    Pin(counted);
+    if (moved) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) counted[i] *= alphas[i / 2];
+    }
+    AddCounted<C>(params, at, begin, counted, rows);
+    begin = tile * C::kN;
     WarpArrive(&shared.v_empty[rings.v.index]);
     rings.v.Next();
     if (moved) {
@@ -105,10 +115,12 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
   BarrierWait(&shared.v_full[rings.v.index], rings.v.parity);
   clear_tail();
   ProductFence();
-  IssueValues<C>(shared, rings.v.index, p, o);
+  IssueValues<C>(shared, rings.v.index, p, o, counted);
   ProductCommit();
   ProductWait<0>();
   Pin(o);
+  Pin(counted);
+  AddCounted<C>(params, at, begin, counted, rows);
   WarpArrive(&shared.v_empty[rings.v.index]);
   rings.v.Next();
 }

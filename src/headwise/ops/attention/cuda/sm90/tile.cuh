@@ -27,16 +27,23 @@ __device__ inline void IssueScores(const Shared<C>& shared, int group, int slot,
   }
 }
 
-// O += P · V of one warpgroup: issued, not awaited.
+// O += P · V of one warpgroup, and with statistics what the tile's exponentials
+// count: issued, not awaited.
 template <class C>
 __device__ inline void IssueValues(const Shared<C>& shared, int s,
                                    const uint32_t (&p)[C::kN / 16][4],
-                                   float (&o)[C::kDim / 2]) {
-  const uint32_t b = SharedAddress(shared.v[s]);
+                                   float (&o)[C::kDim / 2],
+                                   float (&counted)[4]) {
+  using T = typename C::T;
+  const uint32_t b = SharedAddress(shared.v[0][s]);
 #pragma unroll
   for (int k = 0; k < C::kN / 16; ++k) {
-    ProductFromRegisters<typename C::T>(o, p[k],
-                                        Descriptor(b, C::kN * 128, 2048 * k));
+    const uint64_t values = Descriptor(b, C::Lead(s), 2048 * k);
+    if constexpr (C::kStatistics) {
+      ProductFromRegisters<T>(o, counted, p[k], values);
+    } else {
+      ProductFromRegisters<T>(o, p[k], values);
+    }
   }
 }
 
@@ -53,6 +60,35 @@ __device__ inline int SideOf(const ForwardParams& p, const TileContext& at,
                              int begin, int width) {
   if (p.band.after == 0 || begin + width - 1 <= at.first) return 1;
   return begin > at.first + 63 ? -1 : 0;
+}
+
+// Adds what the products of the tile that begins at `begin` have counted: lane
+// 0 of a row's four holds Σe and Σe·(j − begin) of e as rounded for the
+// product, the others zeros. Good to the rounding, 2^−9 of the distance at
+// most.
+template <class C>
+__device__ inline void AddCounted(const ForwardParams& p, const TileContext& at,
+                                  int begin, float (&counted)[4],
+                                  Rows<C::kStatistics>& rows) {
+  if constexpr (C::kStatistics) {
+    const int side = SideOf(p, at, begin, C::kN);
+    const int ahead = at.first + RowInGroup() - begin;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float from = static_cast<float>(ahead + 8 * r);
+      rows.distance[r] +=
+          side * fmaf(from, counted[2 * r], -counted[2 * r + 1]);
+      counted[2 * r] = counted[2 * r + 1] = 0;
+    }
+    Pin(counted);  // zeroed here: later, and products would wait for each other
+  }
+}
+
+// Whether a thread's exponentials are in range.
+template <class C>
+__device__ inline bool InRange(const TileSums<C::kStatistics>& t) {
+  constexpr float kLimit = kSumLimit<typename C::T>;
+  return t.sum[0] < kLimit && t.sum[1] < kLimit;
 }
 
 // The tile's scores again, where they left the range of their reference.
@@ -87,6 +123,7 @@ __device__ inline bool TreatTile(const ForwardParams& p, const Task& t,
                                  const TileContext& at, int tile,
                                  uint32_t tag_mask, bool& settled,
                                  float (&alphas)[2]) {
+  constexpr bool kStatistics = C::kStatistics, kColumns = false;
   const int begin = tile * C::kN;
   const int column = begin + 2 * (threadIdx.x % 4);
   const bool full = begin >= at.full_from && begin <= at.full_upto;
@@ -94,18 +131,23 @@ __device__ inline bool TreatTile(const ForwardParams& p, const Task& t,
   alphas[0] = alphas[1] = 1;
   const bool unsettled = !settled;
   if (unsettled) settled = MoveReference(s, rows, p.scale_log2, alphas);
-  TileSums<C::kStatistics> sums =
-      Exponentials<C::kStatistics>(s, rows, p.scale_log2, tag_mask);
-  constexpr float kLimit = kSumLimit<typename C::T>;
-  const bool in_range = sums.sum[0] < kLimit && sums.sum[1] < kLimit;
-  const bool overrun = !__all_sync(~0u, in_range);
-  if (overrun) {
-    ScoresAgain<C>(p, t, group, begin, s);
-    MoveReference(s, rows, p.scale_log2, alphas);
-    sums = Exponentials<C::kStatistics>(s, rows, p.scale_log2, tag_mask);
+  TileSums<kStatistics> sums =
+      Exponentials<kStatistics, kColumns>(s, rows, p.scale_log2, tag_mask);
+  const bool sound = InRange<C>(sums) && EntropyIsSound(sums);
+  bool overrun = false;
+  if (!__all_sync(~0u, sound)) {
+    overrun = !__all_sync(~0u, InRange<C>(sums));
+    if (overrun) {
+      ScoresAgain<C>(p, t, group, begin, s);
+      MoveReference(s, rows, p.scale_log2, alphas);
+      sums =
+          Exponentials<kStatistics, kColumns>(s, rows, p.scale_log2, tag_mask);
+    }
+    if (kStatistics) MendEntropy(s, sums);
   }
-  AddTile(rows, sums, s, column, at.first + RowInGroup() - column,
-          SideOf(p, at, begin, C::kN));
+  AddTile<kStatistics, kColumns>(rows, sums, s, column,
+                                 at.first + RowInGroup() - column,
+                                 SideOf(p, at, begin, C::kN));
   return unsettled || overrun;
 }
 

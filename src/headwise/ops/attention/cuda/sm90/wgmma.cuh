@@ -58,6 +58,8 @@ __device__ inline uint64_t Descriptor(uint32_t address, int lead, int skip) {
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, " \
   "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, " \
   "%56, %57, %58, %59, %60, %61, %62, %63"
+#define HEADWISE_NAMES_36 HEADWISE_NAMES_32 ", %32, %33, %34, %35"
+#define HEADWISE_NAMES_68 HEADWISE_NAMES_64 ", %64, %65, %66, %67"
 #define HEADWISE_4(d, i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define HEADWISE_16(d, i)                                       \
@@ -65,6 +67,8 @@ __device__ inline uint64_t Descriptor(uint32_t address, int lead, int skip) {
       HEADWISE_4(d, i + 12)
 #define HEADWISE_32(d) HEADWISE_16(d, 0), HEADWISE_16(d, 16)
 #define HEADWISE_64(d) HEADWISE_32(d), HEADWISE_16(d, 32), HEADWISE_16(d, 48)
+#define HEADWISE_36(d, x) HEADWISE_32(d), HEADWISE_4(x, 0)
+#define HEADWISE_68(d, x) HEADWISE_64(d), HEADWISE_4(x, 0)
 
 // D[64 × N] = A[64 × 16] · B[N × 16]ᵀ (+ D), both rows of shared memory.
 #define HEADWISE_FROM_SHARED(n, names, values, a_b, last, type)               \
@@ -129,12 +133,42 @@ __device__ inline void ProductFromRegisters(float (&d)[64],
   }
 }
 
+// With 8 columns more, in x.
+template <class T>
+__device__ inline void ProductFromRegisters(float (&d)[32], float (&x)[4],
+                                            const uint32_t (&a)[4],
+                                            uint64_t b) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    HEADWISE_FROM_REGISTERS("72", HEADWISE_NAMES_36, HEADWISE_36(d, x),
+                            "%36, %37, %38, %39", "%40", "bf16");
+  } else {
+    HEADWISE_FROM_REGISTERS("72", HEADWISE_NAMES_36, HEADWISE_36(d, x),
+                            "%36, %37, %38, %39", "%40", "f16");
+  }
+}
+template <class T>
+__device__ inline void ProductFromRegisters(float (&d)[64], float (&x)[4],
+                                            const uint32_t (&a)[4],
+                                            uint64_t b) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    HEADWISE_FROM_REGISTERS("136", HEADWISE_NAMES_68, HEADWISE_68(d, x),
+                            "%68, %69, %70, %71", "%72", "bf16");
+  } else {
+    HEADWISE_FROM_REGISTERS("136", HEADWISE_NAMES_68, HEADWISE_68(d, x),
+                            "%68, %69, %70, %71", "%72", "f16");
+  }
+}
+
 #undef HEADWISE_FROM_REGISTERS
 #undef HEADWISE_FROM_SHARED
+#undef HEADWISE_68
+#undef HEADWISE_36
 #undef HEADWISE_64
 #undef HEADWISE_32
 #undef HEADWISE_16
 #undef HEADWISE_4
+#undef HEADWISE_NAMES_68
+#undef HEADWISE_NAMES_36
 #undef HEADWISE_NAMES_64
 #undef HEADWISE_NAMES_32
 

@@ -1,0 +1,122 @@
+// Fills the second passes' parameters. Door: second_pass.h.
+#include "headwise/ops/attention/cuda/second_pass.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "headwise/ops/attention/cuda/arguments.h"
+#include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/views.h"
+
+namespace headwise::attention_cuda {
+namespace {
+
+// Parameters and the device memory that they point into.
+struct SecondPassCall {
+  SecondPassParams params;
+  DeviceBuffer active_heads, rows;
+};
+
+SecondPassCall MakeCall(Context& context, const AttentionProblem& problem,
+                        const AttentionArgs& args,
+                        const std::vector<PassRow>& rows) {
+  SecondPassCall call;
+  call.active_heads = ScoreInputs(context, problem, args, call.params.forward);
+  call.params.is_half = problem.type == DType::kF16;
+  if (!rows.empty()) {
+    call.rows = DeviceBuffer(rows.data(), rows.size() * sizeof(PassRow),
+                             StreamOf(context));
+    call.params.rows = call.rows.As<PassRow>();
+  }
+  return call;
+}
+
+PassRow PlaceOf(const RowRef& row) {
+  return {static_cast<int>(row.sequence), static_cast<int>(row.query)};
+}
+
+std::vector<PassRow> PlacesOf(std::span<const RowRef> rows) {
+  std::vector<PassRow> places;
+  for (const RowRef& row : rows) places.push_back(PlaceOf(row));
+  return places;
+}
+
+}  // namespace
+
+void DenseRows(Context& context, const AttentionProblem& problem,
+               const AttentionArgs& args, std::span<const RowRef> rows,
+               TensorView probabilities) {
+  SecondPassCall call = MakeCall(context, problem, args, PlacesOf(rows));
+  call.params.values = Strides<float>(probabilities);
+  LaunchRows(call.params, static_cast<int>(rows.size()), StreamOf(context));
+}
+
+void LargestKeys(Context& context, const AttentionProblem& problem,
+                 const AttentionArgs& args, std::span<const RowRef> rows,
+                 TensorView keys, TensorView probabilities) {
+  SecondPassCall call = MakeCall(context, problem, args, PlacesOf(rows));
+  const cudaStream_t stream = StreamOf(context);
+  const int count = static_cast<int>(rows.size());
+  const int64_t width = std::max<int64_t>(1, problem.key_len);
+  const DeviceBuffer dense(
+      std::max(1, count) * problem.heads * width * sizeof(float), stream);
+  call.params.dense = {dense.As<float>(), {problem.heads * width, width, 1}};
+  call.params.values = call.params.dense;
+  LaunchRows(call.params, count, stream);
+  call.params.values = Strides<float>(probabilities);
+  call.params.keys = Strides<int32_t>(keys);
+  call.params.top = static_cast<int>(keys.shape[2]);
+  LaunchTop(call.params, count, stream);
+}
+
+void PairMass(Context& context, const AttentionProblem& problem,
+              const AttentionArgs& args, const PairList& pairs,
+              ConstTensorView argmax, TensorView mass, TensorView is_argmax) {
+  std::vector<PassRow> places;
+  for (size_t r = 0; r < pairs.rows.size(); ++r) {
+    const int64_t count = pairs.offsets[r + 1] - pairs.offsets[r];
+    places.insert(places.end(), count, PlaceOf(pairs.rows[r]));
+  }
+  if (places.empty()) return;
+  SecondPassCall call = MakeCall(context, problem, args, places);
+  const DeviceBuffer keys(pairs.keys.data(), pairs.keys.size_bytes(),
+                          StreamOf(context));
+  call.params.pair_keys = keys.As<int32_t>();
+  call.params.pairs = static_cast<int>(places.size());
+  call.params.values = Strides<float>(mass);
+  call.params.argmax = Strides<const int32_t>(argmax);
+  call.params.is_argmax = Strides<uint8_t>(is_argmax);
+  LaunchPairs(call.params, StreamOf(context));
+}
+
+void ReceivedMass(Context& context, const AttentionProblem& problem,
+                  const AttentionArgs& args, ConstTensorView query_weights,
+                  TensorView received) {
+  ReceivedParams p;
+  const DeviceBuffer active_heads =
+      ScoreInputs(context, problem, args, p.forward);
+  p.is_half = problem.type == DType::kF16;
+  p.weights = Strides<const float>(query_weights);
+  p.received = Strides<float>(received);
+  LaunchReceived(p, StreamOf(context));
+}
+
+void WindowPicture(Context& context, const AttentionProblem& problem,
+                   const AttentionArgs& args, const WindowRequest& window,
+                   TensorView maximum, TensorView mean) {
+  SecondPassCall call = MakeCall(context, problem, args, {});
+  SecondPassParams& p = call.params;
+  p.window = {static_cast<int>(window.sequence),
+              static_cast<int>(window.head),
+              static_cast<int>(window.query_begin),
+              static_cast<int>(window.query_end - window.query_begin),
+              static_cast<int>(window.key_begin),
+              static_cast<int>(window.key_end - window.key_begin)};
+  p.values = Strides<float>(maximum);
+  p.mean = Strides<float>(mean);
+  const TensorView& picture = maximum ? maximum : mean;
+  LaunchWindow(p, static_cast<int>(picture.shape[0]),
+               static_cast<int>(picture.shape[1]), StreamOf(context));
+}
+
+}  // namespace headwise::attention_cuda
