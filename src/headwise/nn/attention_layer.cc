@@ -76,13 +76,6 @@ Scratch Copy(Context& context, const Scratch& from) {
   return copy;
 }
 
-// For gradients of heads that no call writes.
-Scratch Zeros(Context& context, int64_t count) {
-  Scratch zeros = context.workspace().TakeArray<float>(count);
-  std::fill_n(zeros.As<float>(), count, 0.0f);
-  return zeros;
-}
-
 }  // namespace
 
 int64_t SequenceBatch::longest() const {
@@ -347,9 +340,17 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
   const Linear& first = cross() ? weights_.q : weights_.qkv;
   const int64_t sources = cross() ? input.memory.shape[0] : rows;
   const int64_t source_width = cross() ? weights_.kv.out() : first.out();
-  const Scratch first_memory = Zeros(context, rows * first.out());
-  const Scratch source_memory =
-      cross() ? Zeros(context, sources * source_width) : Scratch();
+  const Scratch first_memory =
+      context.workspace().TakeArray<float>(rows * first.out());
+  Scratch source_memory;
+  if (cross()) {
+    source_memory =
+        context.workspace().TakeArray<float>(sources * source_width);
+  }
+  // Heads that the call left out write no gradient.
+  if (!saved.args.active_heads.empty()) {
+    std::fill_n(first_memory.As<float>(), rows * first.out(), 0.0f);
+  }
   float* dfirst = first_memory.As<float>();
   float* dkeys = cross() ? source_memory.As<float>() : dfirst + heads * dim;
   AttentionGrads grads;

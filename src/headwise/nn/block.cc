@@ -5,15 +5,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/nn/projection.h"
 
 namespace headwise {
 namespace {
 
-void Add(const TensorView& x, const float* more) {
+constexpr int64_t kAddedPerTask = 16384;  // values
+
+void Add(Context& context, const TensorView& x, const float* more) {
   float* to = x.As<float>();
-  for (int64_t i = 0; i < x.shape[0] * x.shape[1]; ++i) to[i] += more[i];
+  const int64_t count = x.shape[0] * x.shape[1];
+  context.pool().ParallelFor(
+      (count + kAddedPerTask - 1) / kAddedPerTask, [&](int64_t task, int) {
+        const int64_t end = std::min(count, (task + 1) * kAddedPerTask);
+        for (int64_t i = task * kAddedPerTask; i < end; ++i) to[i] += more[i];
+      });
 }
 
 }  // namespace
@@ -95,7 +103,7 @@ void Block::Residual(Context& context, const Step& step, TensorView x,
     if (step.dropout.rate > 0) {
       Dropout(context, step.dropout, rows * width, added, added);
     }
-    Add(x, added);
+    Add(context, x, added);
   } else {
     inner(input, x, Store::kAccumulate);
   }
@@ -128,7 +136,7 @@ void Block::ResidualBackward(Context& context, const Step& step, TensorView dx,
   const TensorView dinput = View(memory.As<float>(), {rows, width});
   inner(View(saved.input.As<float>(), {rows, width}), dadded, dinput);
   if (pre) step.norm->Backward(context, stream, saved.norm, dinput, dinput);
-  Add(dx, memory.As<float>());
+  Add(context, dx, memory.As<float>());
 }
 
 void Block::Forward(Context& context, const BlockInput& input,

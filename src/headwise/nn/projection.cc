@@ -135,10 +135,15 @@ void AddColumnSums(Context& context, const ConstTensorView& x, float* sums) {
 Scratch KeepCopy(Context& context, const ConstTensorView& x) {
   const int64_t rows = x.shape[0], width = x.shape[1];
   Scratch copy = context.workspace().TakeArray<float>(rows * width);
-  for (int64_t r = 0; r < rows; ++r) {
-    std::copy_n(x.As<float>() + r * x.stride[0], width,
-                copy.As<float>() + r * width);
-  }
+  constexpr int64_t kRows = 64;  // of a task
+  context.pool().ParallelFor(
+      (rows + kRows - 1) / kRows, [&](int64_t task, int) {
+        const int64_t end = std::min(rows, (task + 1) * kRows);
+        for (int64_t r = task * kRows; r < end; ++r) {
+          std::copy_n(x.As<float>() + r * x.stride[0], width,
+                      copy.As<float>() + r * width);
+        }
+      });
   return copy;
 }
 
