@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""headwise train through its command line: a run that is killed at random
+moments and resumed ends like one that was left alone; Ctrl-C saves; mistakes
+are named.
+
+    cmd_train_test.py path/to/headwise [kills]
+"""
+
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = sys.argv[1]
+KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+
+
+def headwise(*words, **more):
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True,
+                          text=True, **more)
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+def prepare(folder):
+    rng = random.Random(1)
+    words = "the cat sat on a mat while two dogs ran after it".split()
+    text = " ".join(rng.choice(words) for _ in range(20000))
+    (folder / "text.txt").write_text(text)
+    made = headwise("vocab", "--text", folder / "text.txt", "--size", 300,
+                    "--out", folder / "tokenizer.json")
+    check(made.returncode == 0, made.stderr)
+    config = folder / "run.json"
+    config.write_text(json.dumps({
+        "out": str(folder / "whole"), "data": [str(folder / "text.txt")],
+        "tokenizer": str(folder / "tokenizer.json"),
+        "model": {"model_type": "llama", "hidden_size": 32,
+                  "intermediate_size": 48, "num_hidden_layers": 2,
+                  "num_attention_heads": 2, "max_position_embeddings": 64,
+                  "tie_word_embeddings": True},
+        "steps": 60, "batch": 4, "micro_batch": 4, "sequence": 64,
+        "dropout": 0.1, "warmup": 5, "evaluate_every": 20, "save_every": 5}))
+    return config
+
+
+def train(config, *more):
+    return headwise("train", config, "--json", *more)
+
+
+def start(config, out):
+    return subprocess.Popen(
+        [PROGRAM, "train", config, "--resume", "--set", f"out={out}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def losses(folder):
+    return json.loads((folder / "training.json").read_text())["losses"]
+
+
+def kill_and_resume(config, folder, whole, seconds):
+    rng = random.Random(2)
+    out = folder / "killed"
+    for _ in range(KILLS):
+        process = start(config, out)
+        time.sleep(rng.uniform(0.02, seconds))
+        process.kill()
+        process.wait()
+        for checkpoint in (out / "checkpoints").glob("step-????????"):
+            opened = headwise("info", checkpoint)
+            check(opened.returncode == 0, opened.stderr)
+    last = train(config, "--resume", "--set", f"out={out}")
+    check(last.returncode == 0, last.stderr)
+    check(losses(out) == losses(folder / "whole"),
+          "a killed and resumed run has other losses")
+    check((out / "model.safetensors").read_bytes()
+          == (folder / "whole/model.safetensors").read_bytes(),
+          "a killed and resumed run has other weights")
+
+
+def interrupt(config, folder):
+    out = folder / "interrupted"
+    process = start(config, out)
+    deadline = time.time() + 60
+    while not list(out.glob("checkpoints/step-????????")):
+        check(time.time() < deadline, "no checkpoint within a minute")
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    check(process.wait(60) in (0, 1), "Ctrl-C does not end in order")
+    check(list(out.glob("checkpoints/step-????????")), "Ctrl-C left nothing")
+
+
+def mistakes(config, folder):
+    for words, wanted in (
+            (("--set", "warmpu=3"), "warmup"),
+            (("--set", "model.model_type=lama", "--set",
+              f"out={folder}/new"), "llama"),
+            ((), "--resume"),
+            (("--resume", "--set", "seed=9"), "seed: 1, now 9")):
+        result = train(config, *words)
+        check(result.returncode == 1 and wanted in result.stderr,
+              f"{words}: {result.returncode} {result.stderr}")
+    check(headwise("train").returncode == 2, "no config is no usage error")
+    helped = headwise("train", "--help").stdout
+    check("repeat_share" in helped and "--resume" in helped, helped)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        config = prepare(folder)
+        begun = time.time()
+        whole = train(config)
+        seconds = time.time() - begun
+        check(whole.returncode == 0, whole.stderr)
+        result = json.loads(whole.stdout)
+        check(result["finished"] and result["loss"] < 5, whole.stdout)
+        check((folder / "whole/loss.svg").exists(), "no loss curve")
+        kill_and_resume(config, folder, whole, seconds)
+        interrupt(config, folder)
+        mistakes(config, folder)
+    print(f"train: killed {KILLS} times, resumed bit for bit")
+
+
+if __name__ == "__main__":
+    main()
