@@ -3,15 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "commands.h"
 #include "console.h"
+#include "headwise/error.h"
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/heads/importance/ranking_json.h"
+#include "headwise/heads/roles/roles.h"
+#include "headwise/heads/similarity/similarity.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/model/model_hash.h"
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "progress_bar.h"
@@ -22,12 +28,14 @@ namespace {
 struct Options {
   std::string model;
   std::vector<std::string> texts;
+  std::string profile;
   std::vector<std::string> by = {"ablation-mean", "activation", "weights"};
   int64_t tokens = 8192;
   int64_t context = 0;
   int64_t top = 20;
   bool pairs = false;
   bool repair = false;
+  bool per_layer = false;
   uint64_t seed = 0;
   int threads = 0;
   bool json = false;
@@ -35,6 +43,7 @@ struct Options {
 
 // Short windows, since intervals rest on the number of sequences.
 constexpr int64_t kRankContext = 256;
+constexpr size_t kTwinWindows = 4;
 
 std::string Signed(double value) {
   return std::isfinite(value) ? fmt::format("{:+.4f}", value) : "?";
@@ -68,6 +77,12 @@ const char* Column(Criterion criterion) {
       return "‖OV‖";
     case Criterion::kWeightsQk:
       return "‖QK‖";
+    case Criterion::kGradient:
+      return "grad";
+    case Criterion::kGradientToken:
+      return "grad/tok";
+    case Criterion::kGradientBatch:
+      return "grad/all";
   }
   return "?";
 }
@@ -105,7 +120,7 @@ StudyTable HeadTable(const Ranking& ranking, size_t top) {
       const Interval& value = result.heads[head];
       row.push_back(IsAblation(result.criterion)
                         ? Signed(value.value)
-                        : fmt::format("{:.2f}", value.value));
+                        : fmt::format("{:.3g}", value.value));
       if (ranking.primary == c) row.push_back(Range(value));
     }
     if (!ranking.self_repair.empty()) {
@@ -228,11 +243,46 @@ void PrintText(const Options& options, const Ranking& ranking) {
   }
 }
 
+// Heads with the pattern of another, on the first windows: a few hundred rows
+// tell.
+std::set<HeadRef> Twins(Context& context, const Model& model,
+                        std::span<const TokenWindow> windows,
+                        const RankOptions& rank) {
+  SimilarityOptions options;
+  options.progress = rank.progress;
+  options.stop = rank.stop;
+  const Similarity similarity = CompareHeads(
+      context, model, windows.first(std::min(windows.size(), kTwinWindows)),
+      options);
+  std::set<HeadRef> twins;
+  for (const HeadPair& pair : similarity.twins) {
+    twins.insert(similarity.heads[pair.a]);
+    twins.insert(similarity.heads[pair.b]);
+  }
+  return twins;
+}
+
+// Heads with a role, by a profile of this very model.
+std::set<HeadRef> HeadsWithRoles(const Options& options) {
+  const Profile profile = Profile::Load(options.profile);
+  if (profile.model_hash != ModelHash(std::filesystem::path(options.model))) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {options.profile, "a profile of " + options.model,
+                 "one of another model, " + profile.model, ""});
+  }
+  std::set<HeadRef> heads;
+  for (const HeadRoles& head : AssignRoles(profile)) {
+    if (!head.roles.empty()) heads.insert(head.head);
+  }
+  return heads;
+}
+
 int Run(const Options& options) {
   RankOptions rank;
   rank.criteria = ParseCriteria(options.by);
   rank.pairs = options.pairs;
   rank.self_repair = options.repair;
+  rank.normalise_layers = options.per_layer;
   rank.seed = options.seed;
   rank.stop = StopOnInterrupt();
   const auto model = OpenModel(options.model);
@@ -241,16 +291,25 @@ int Run(const Options& options) {
                               ? options.context
                               : std::min(kRankContext, model->config().context);
   const WindowCutter cutter(*tokenizer, model->config(), {context});
-  const std::vector<TextExample> examples =
-      ReadExamples(options.texts, cutter, options.tokens);
+  const std::vector<TokenWindow> windows =
+      ReadWindows(options.texts, cutter, options.tokens);
   rank.objective = ObjectiveFor(*tokenizer);
   rank.objective.seed = options.seed;
+  std::set<HeadRef> with_role;
+  if (!options.profile.empty()) {
+    with_role = HeadsWithRoles(options);
+    rank.has_role = [&](const HeadRef& head) {
+      return with_role.contains(head);
+    };
+  }
   Context run({.threads = options.threads, .implementations = ""});
   Ranking ranking;
   {
     ProgressBar bar;
     rank.progress = bar.callback();
-    ranking = RankHeads(run, *model, examples, rank);
+    const std::set<HeadRef> twins = Twins(run, *model, windows, rank);
+    rank.has_twin = [&](const HeadRef& head) { return twins.contains(head); };
+    ranking = RankHeads(run, *model, ExamplesOf(windows), rank);
   }
   if (options.json) {
     nlohmann::ordered_json json = {{"model", options.model}};
@@ -271,10 +330,13 @@ std::function<int()> Setup(CLI::App& app) {
       ->required();
   app.add_option("--by", options->by,
                  "ablation-zero, ablation-mean, ablation-resample, activation, "
-                 "weights, gradient; the first ablation gives classes")
+                 "weights, gradient (also -token, -batch); the first ablation "
+                 "gives classes")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
+  app.add_option("--profile", options->profile,
+                 "The model's profile: tells heads without a role (noise)");
   app.add_option("--tokens", options->tokens, "Most tokens to use; 0: all")
       ->capture_default_str();
   app.add_option("--context", options->context,
@@ -285,6 +347,8 @@ std::function<int()> Setup(CLI::App& app) {
                "Also close the top 24 heads in pairs: backup heads");
   app.add_flag("--repair", options->repair,
                "Also measure self-repair: 1 − Δ(total)/Δ(direct)");
+  app.add_flag("--per-layer", options->per_layer,
+               "Divide gradients by the L2 norm of their layer's");
   app.add_option("--seed", options->seed, "Of masks, resampling, intervals")
       ->capture_default_str();
   app.add_option("--threads", options->threads,

@@ -31,6 +31,7 @@ const std::vector<const Command*>& Commands() {
       &kGenerateCommand,
       // Analyse
       &kRankCommand,
+      &kPatchCommand,
       &kDumpCommand,
       // Tools
       &kInfoCommand,

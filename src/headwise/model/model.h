@@ -105,6 +105,7 @@ class Model {
   const Stack& predictor() const {
     return parts_.decoder ? *parts_.decoder : parts_.stack;
   }
+  const VocabularyHead& head() const { return parts_.head; }
   bool has_head() const { return static_cast<bool>(parts_.head.vocabulary); }
 
   // ids → x [T, d], through all layers and the final norm.

@@ -8,6 +8,7 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
+#include "headwise/heads/importance/gradient.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/matmul/matmul.h"
 
@@ -196,6 +197,27 @@ std::vector<double> CorpusRuns::ActivationNorms(
     norms.push_back(std::sqrt(sum));
   }
   return norms;
+}
+
+LossTable CorpusRuns::Gradients(std::span<const HeadRef> heads,
+                                Criterion criterion) {
+  LossTable table(heads.size());
+  for (size_t i = 0; i < batches_.size(); ++i) {
+    CheckStop(options_.stop);
+    const auto gradients =
+        GateGradients(context_, model_, batches_[i].examples, heads);
+    for (size_t h = 0; h < heads.size(); ++h) {
+      for (const GateGradient& gradient : gradients[h]) {
+        table[h].push_back(
+            criterion == Criterion::kGradient        ? std::abs(gradient.sum)
+            : criterion == Criterion::kGradientToken ? gradient.absolute
+                                                     : gradient.sum);
+      }
+    }
+    Tell(Name(criterion), static_cast<double>(i + 1),
+         static_cast<double>(batches_.size()));
+  }
+  return table;
 }
 
 HeadOutputs CorpusRuns::Resampled(size_t index) {

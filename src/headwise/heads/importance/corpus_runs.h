@@ -42,6 +42,10 @@ class CorpusRuns {
   // L2 norm over channels of the mean |output| of each head.
   std::vector<double> ActivationNorms(std::span<const HeadRef> heads) const;
 
+  // Importance by gradients of gates, [heads][sequences]; its mean over
+  // sequences is the criterion's value (kGradientBatch: that mean's size).
+  LossTable Gradients(std::span<const HeadRef> heads, Criterion criterion);
+
   // Each variant's heads closed, what replaces them by the kind of ablation.
   // Throws Error(kInvalidArgument) for resampling with one sequence.
   LossTable Ablate(std::span<const HeadSet> variants, Criterion ablation);

@@ -26,6 +26,13 @@ constexpr Entry kEntries[] = {
      "L2 norm over channels of the mean |output of the head|"},
     {Criterion::kWeightsOv, "weights-ov", "Frobenius norm of W_V·W_O"},
     {Criterion::kWeightsQk, "weights-qk", "Frobenius norm of W_Q·W_Kᵀ"},
+    {Criterion::kGradient, "gradient",
+     "mean over sequences of |∂loss/∂gate| (Michel et al., the paper's form)"},
+    {Criterion::kGradientToken, "gradient-token",
+     "mean over sequences of the sum over tokens of |∂loss/∂gate| (their "
+     "code's form)"},
+    {Criterion::kGradientBatch, "gradient-batch",
+     "|mean over all sequences of ∂loss/∂gate| (one batch)"},
 };
 
 const Entry& Find(Criterion criterion) {
@@ -43,19 +50,15 @@ bool IsAblation(Criterion criterion) {
   return criterion <= Criterion::kAblationResample;
 }
 
+bool IsGradient(Criterion criterion) {
+  return criterion >= Criterion::kGradient;
+}
+
 std::vector<Criterion> ParseCriteria(std::span<const std::string> names) {
   std::vector<Criterion> criteria;
-  std::vector<std::string> known = {"weights", "gradient"};
+  std::vector<std::string> known = {"weights"};
   for (const Entry& entry : kEntries) known.emplace_back(entry.name);
   for (const std::string& name : names) {
-    if (name == "gradient") {
-      throw Error(
-          ErrorCode::kUnsupported,
-          {"rank", "a criterion that needs forward passes only", "gradient",
-           "it comes with training, which brings the "
-           "backward pass; ablation-mean measures the same "
-           "question directly"});
-    }
     if (name == "weights") {
       criteria.push_back(Criterion::kWeightsOv);
       criteria.push_back(Criterion::kWeightsQk);

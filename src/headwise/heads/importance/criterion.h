@@ -20,6 +20,9 @@ enum class Criterion : uint8_t {
   kActivation,
   kWeightsOv,
   kWeightsQk,
+  kGradient,
+  kGradientToken,
+  kGradientBatch,
 };
 
 // "ablation-zero", …
@@ -27,10 +30,10 @@ const char* Name(Criterion criterion);
 // What the number is, in one sentence.
 const char* Describe(Criterion criterion);
 bool IsAblation(Criterion criterion);
+bool IsGradient(Criterion criterion);
 
 // Names as above; "weights" is both of the weights' norms. Throws
-// Error(kInvalidArgument) with the nearest name, and Error(kUnsupported) for
-// "gradient": models cannot yet be run backwards.
+// Error(kInvalidArgument) with the nearest name.
 std::vector<Criterion> ParseCriteria(std::span<const std::string> names);
 
 // ‖W_OV‖ or ‖W_QK‖ of every head, by the head_dim × head_dim cores.

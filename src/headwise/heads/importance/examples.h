@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,14 @@
 
 namespace headwise {
 
-TextExample ExampleOf(const TokenWindow& window);
-
 // Windows of the texts in order, until `most_tokens` are reached (0: all). See
 // TextSource for the paths. Throws Error(kInvalidArgument) for texts of fewer
 // than two tokens.
-std::vector<TextExample> ReadExamples(const std::vector<std::string>& paths,
-                                      const WindowCutter& cutter,
-                                      int64_t most_tokens);
+std::vector<TokenWindow> ReadWindows(const std::vector<std::string>& paths,
+                                     const WindowCutter& cutter,
+                                     int64_t most_tokens);
+
+std::vector<TextExample> ExamplesOf(std::span<const TokenWindow> windows);
 
 // How to score this model on its tokenizer's texts: the mask token, where one
 // is needed.

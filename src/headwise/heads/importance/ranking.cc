@@ -98,6 +98,7 @@ class Ranker {
 
   std::vector<Interval> Values(Criterion criterion) {
     if (IsAblation(criterion)) return Ablate(criterion);
+    if (IsGradient(criterion)) return Gradients(criterion);
     const std::vector<double> plain =
         criterion == Criterion::kActivation
             ? runs_.ActivationNorms(ranking_.heads)
@@ -105,6 +106,40 @@ class Ranker {
     std::vector<Interval> values;
     for (const double value : plain) values.push_back({value, value, value});
     return values;
+  }
+
+  // Sequences count alike, however long.
+  std::vector<Interval> Gradients(Criterion criterion) {
+    const PairedBootstrap bootstrap(
+        std::vector<double>(runs_.weights().size(), 1.0), options_.replicates,
+        options_.seed);
+    std::vector<Interval> values;
+    for (const auto& head : runs_.Gradients(ranking_.heads, criterion)) {
+      Interval value = bootstrap.Ratio(head);
+      if (criterion == Criterion::kGradientBatch && value.value < 0) {
+        value = {-value.value, -value.high, -value.low};
+      }
+      values.push_back(value);
+    }
+    if (options_.normalise_layers) NormaliseLayers(values);
+    return values;
+  }
+
+  // Each layer's values divided by their L2 norm.
+  void NormaliseLayers(std::vector<Interval>& values) const {
+    size_t begin = 0;
+    for (const HeadSet& layer : LayerSets(ranking_.heads)) {
+      double squares = 0;
+      for (size_t h = begin; h < begin + layer.size(); ++h) {
+        squares += values[h].value * values[h].value;
+      }
+      for (size_t h = begin; h < begin + layer.size() && squares > 0; ++h) {
+        values[h].value /= std::sqrt(squares);
+        values[h].low /= std::sqrt(squares);
+        values[h].high /= std::sqrt(squares);
+      }
+      begin += layer.size();
+    }
   }
 
   // Heads one by one; for the first ablation whole layers too.
@@ -246,7 +281,8 @@ class Ranker {
     evidence.has_twin =
         ask(options_.has_twin, "redundant heads: patterns were not compared");
     evidence.has_role =
-        ask(options_.has_role, "noise heads: roles were not looked at");
+        ask(options_.has_role,
+            "noise heads: roles were not looked at (a profile tells them)");
     if (options_.pairs) {
       evidence.backup.assign(heads, false);
       for (const PairEffect& pair : ranking_.pairs) {

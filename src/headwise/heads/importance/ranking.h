@@ -85,6 +85,8 @@ struct RankOptions {
   std::vector<Criterion> criteria = {Criterion::kAblationMean};
   bool pairs = false;
   bool self_repair = false;
+  // Gradients are divided by the L2 norm of their layer's.
+  bool normalise_layers = false;
   ObjectiveOptions objective = {};
   int64_t replicates = 2000;
   uint64_t seed = 0;

@@ -1,0 +1,117 @@
+// Gradients of gates against finite differences of the loss.
+#include "headwise/heads/importance/gradient.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "headwise/heads/importance/ranking.h"
+#include "headwise/heads/importance/test_models.h"
+#include "headwise/heads/importance/variants.h"
+#include "headwise/runtime/session.h"
+
+namespace headwise {
+namespace {
+
+// One head's gate set to a value in every row.
+class OneGate : public RunHooks {
+ public:
+  OneGate(std::string site, int64_t heads, int64_t head, float gate)
+      : site_(std::move(site)), gates_(heads, 1.0f) {
+    gates_[head] = gate;
+  }
+  void BeforeAttention(const AttentionSite& site,
+                       const AttentionProblem& problem,
+                       AttentionArgs& args) override {
+    if (site.name != site_) return;
+    args.gates = View(gates_.data(), {1, args.q.shape[1], problem.heads});
+    args.gates.stride = {0, 0, 1};
+  }
+
+ private:
+  std::string site_;
+  std::vector<float> gates_;
+};
+
+class EveryLoss : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryLoss, EqualsFiniteDifferences) {
+  Context context({2, ""});
+  const auto model = GoldenModel(GetParam());
+  ObjectiveOptions options;
+  options.mask_token = 3;
+  const Objective objective(*model, options);
+  const ExampleBatch batch = objective.Prepare(RandomExamples(3, 9, 64, 31), 0);
+  const std::vector<HeadRef> heads = AllHeads(*model);
+  const auto gradients = GateGradients(context, *model, batch, heads);
+  std::vector<int64_t> lengths, targets;
+  for (int64_t b = 0; b < batch.size(); ++b) {
+    lengths.push_back(batch.sequences.starts[b + 1] -
+                      batch.sequences.starts[b]);
+    if (batch.decoder_ids.empty()) continue;
+    targets.push_back(batch.decoder_sequences.starts[b + 1] -
+                      batch.decoder_sequences.starts[b]);
+  }
+  // Four points: the loss is far from straight in a gate.
+  constexpr float kStep = 0.03f;
+  constexpr float kAt[] = {1 - 2 * kStep, 1 - kStep, 1 + kStep, 1 + 2 * kStep};
+  double largest = 0;
+  for (size_t h = 0; h < heads.size(); ++h) {
+    const AttentionLayer& layer =
+        *AttentionLayers(*model, heads[h].kind)[heads[h].layer];
+    std::vector<double> losses[4];
+    for (size_t i = 0; i < 4; ++i) {
+      OneGate gate(layer.site().name, layer.config().heads, heads[h].head,
+                   kAt[i]);
+      const Tensor x = Forward(context, *model,
+                               {.ids = batch.ids,
+                                .lengths = lengths,
+                                .decoder_ids = batch.decoder_ids,
+                                .decoder_lengths = targets,
+                                .hooks = &gate});
+      losses[i] = objective.Losses(context, batch, x.view(), 1);
+    }
+    for (int64_t b = 0; b < batch.size(); ++b) {
+      const double wanted =
+          (8 * (losses[2][b] - losses[1][b]) - (losses[3][b] - losses[0][b])) /
+          (12 * kStep * batch.weights[b]);
+      EXPECT_NEAR(gradients[h][b].sum, wanted, 1e-4) << ToString(heads[h]);
+      EXPECT_GE(gradients[h][b].absolute, std::abs(gradients[h][b].sum) - 1e-9);
+      largest = std::max(largest, std::abs(wanted));
+    }
+  }
+  EXPECT_GT(largest, 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, EveryLoss,
+                         testing::Values("gpt2", "llama", "bert", "marian"));
+
+TEST(GradientCriteria, ThreeFormsAndLayersOfNormOne) {
+  Context context({2, ""});
+  const auto model = GoldenModel("gpt2");
+  RankOptions options;
+  options.criteria = {Criterion::kGradient, Criterion::kGradientToken,
+                      Criterion::kGradientBatch};
+  options.replicates = 100;
+  const std::vector<TextExample> examples = RandomExamples(6, 9, 64, 32);
+  const Ranking ranking = RankHeads(context, *model, examples, options);
+  EXPECT_FALSE(ranking.primary);
+  for (size_t h = 0; h < 8; ++h) {
+    const double example = ranking.criteria[0].heads[h].value;
+    EXPECT_GT(ranking.criteria[1].heads[h].value, example);
+    EXPECT_LE(ranking.criteria[2].heads[h].value, example);
+  }
+  options.normalise_layers = true;
+  const Ranking normal = RankHeads(context, *model, examples, options);
+  for (const size_t first : {0, 4}) {
+    double squares = 0;
+    for (size_t h = first; h < first + 4; ++h) {
+      const double value = normal.criteria[0].heads[h].value;
+      squares += value * value;
+    }
+    EXPECT_NEAR(squares, 1, 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,389 @@
+// Attribution and patching. Door: patching.h.
+#include "headwise/heads/importance/patching.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "headwise/error.h"
+#include "headwise/heads/importance/variants.h"
+#include "headwise/nn/head_weights.h"
+#include "headwise/ops/matmul/matmul.h"
+
+namespace headwise {
+namespace {
+
+// logit[answer] − logit[other] = ⟨final state, direction⟩ + constant.
+struct LogitDirection {
+  std::vector<float> direction;  // [d]
+  double constant = 0;
+};
+
+// Row `row` of a matrix parameter, or number `row` of a vector's.
+Tensor Row(const Parameter& parameter, int64_t row) {
+  ConstTensorView view = parameter.value;
+  const bool matrix = view.rank == 2 && view.shape[0] > 1;
+  const int64_t offset = matrix ? row * view.stride[0] : row;
+  ConstTensorView one(static_cast<const std::byte*>(view.data) +
+                          offset * static_cast<int64_t>(SizeOf(view.type)),
+                      view.type, {matrix ? view.shape[1] : 1});
+  return ToF32({parameter.name, one});
+}
+
+LogitDirection DirectionOf(const Model& model, const PatchCase& one) {
+  const VocabularyHead& head = model.head();
+  for (const int32_t id : {one.answer, one.other}) {
+    if (id >= 0 && id < model.config().vocabulary) continue;
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"patch",
+         "answers in [0, " + std::to_string(model.config().vocabulary) + ")",
+         std::to_string(id), ""});
+  }
+  const Linear::Part& part = head.vocabulary.parts()[0];
+  LogitDirection result;
+  const Tensor a = Row(part.weight, one.answer),
+               b = Row(part.weight, one.other);
+  for (int64_t i = 0; i < a.size(); ++i) {
+    result.direction.push_back(a.As<float>()[i] - b.As<float>()[i]);
+  }
+  for (const Parameter* bias : {&part.bias, &head.bias}) {
+    if (!*bias) continue;
+    result.constant += Row(*bias, one.answer).As<float>()[0] -
+                       Row(*bias, one.other).As<float>()[0];
+  }
+  return result;
+}
+
+double Dot(const float* a, const float* b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    sum += static_cast<double>(a[i]) * b[i];
+  }
+  return sum;
+}
+
+void RequirePredictor(const Model& model) {
+  const ModelConfig& config = model.config();
+  const bool fits = config.causal && !config.encoder_decoder() &&
+                    model.has_head() && !model.head().transform &&
+                    model.head().vocabulary.layout() == WeightLayout::kOutIn &&
+                    config.norm_place == NormPlace::kPre &&
+                    static_cast<bool>(model.stack().final_norm);
+  if (fits) return;
+  throw Error(ErrorCode::kUnsupported,
+              {"patch", "a causal model whose layers add to one stream",
+               config.model_type,
+               "post-norm encoders and encoder–decoders have no direct path "
+               "from a head to the logits"});
+}
+
+ExampleBatch BatchOf(const Model& model, std::span<const PatchCase> cases,
+                     bool counterfactual) {
+  std::vector<TextExample> examples;
+  for (const PatchCase& one : cases) {
+    examples.push_back(
+        {counterfactual ? one.counterfactual : one.prompt, {}, {}});
+  }
+  return Objective(model).Prepare(examples, 0);
+}
+
+// The last row of each sequence of x [rows, d] → [B, d].
+Tensor LastRows(const ExampleBatch& batch, ConstTensorView x, int64_t first) {
+  Tensor last(DType::kF32, {batch.size(), x.shape[1]});
+  for (int64_t b = 0; b < batch.size(); ++b) {
+    const int64_t row = first + batch.sequences.starts[b + 1] - 1;
+    std::memcpy(last.As<float>() + b * x.shape[1],
+                x.As<float>() + row * x.shape[1], x.shape[1] * sizeof(float));
+  }
+  return last;
+}
+
+// Differences of one stacked copy, [B].
+std::vector<double> Differences(const ExampleBatch& batch, ConstTensorView x,
+                                int64_t copy,
+                                std::span<const LogitDirection> directions) {
+  const Tensor last = LastRows(batch, x, copy * batch.sequences.total());
+  const int64_t width = last.shape(1);
+  std::vector<double> differences;
+  for (int64_t b = 0; b < batch.size(); ++b) {
+    const LogitDirection& direction = directions[b];
+    differences.push_back(
+        Dot(last.As<float>() + b * width, direction.direction.data(), width) +
+        direction.constant);
+  }
+  return differences;
+}
+
+// What the feed-forward halves add, at the last rows.
+class MlpTaker : public RunHooks {
+ public:
+  explicit MlpTaker(const ExampleBatch& batch) : batch_(batch) {}
+  bool Wants(std::string_view name) const override {
+    return name.ends_with(".mlp.output");
+  }
+  void Take(std::string_view, ConstTensorView value) override {
+    outputs.push_back(LastRows(batch_, value, 0));
+  }
+  std::vector<Tensor> outputs;  // one a layer, [B, d]
+
+ private:
+  const ExampleBatch& batch_;
+};
+
+// Each case's direction as the residual stream sees it: through the final
+// norm with its scale as it was, [B, d]; for layer norms without the mean.
+// Dividing by σ is folded in.
+Tensor StreamDirections(Context& context, const Model& model,
+                        const Tensor& last,
+                        std::span<const LogitDirection> directions) {
+  const Norm& norm = model.stack().final_norm;
+  const int64_t count = last.shape(0), width = last.shape(1);
+  Tensor normed(DType::kF32, {count, width});
+  NormSaved saved;
+  norm.Forward(context, last.view(), normed.view(), &saved);
+  Tensor seen(DType::kF32, {count, width});
+  for (int64_t b = 0; b < count; ++b) {
+    float* row = seen.As<float>() + b * width;
+    const double scale = saved.scale.As<float>()[b];
+    double mean = 0;
+    for (int64_t i = 0; i < width; ++i) {
+      row[i] = norm.weight()[i] * directions[b].direction[i];
+      mean += row[i];
+    }
+    mean = model.config().norm == NormKind::kLayer
+               ? mean / static_cast<double>(width)
+               : 0;
+    for (int64_t i = 0; i < width; ++i) {
+      row[i] = static_cast<float>(scale * (row[i] - mean));
+    }
+  }
+  return seen;
+}
+
+// z·(W_O · direction) of every head: directions go back through W_O once, so
+// no head's [d] vector is made. outputs [rows, H, E]; seen [B, d].
+void AddHeads(Context& context, const AttentionLayer& layer,
+              const Tensor& outputs, const ExampleBatch& batch,
+              const Tensor& seen, std::vector<LogitParts>& parts) {
+  const int64_t count = seen.shape(0);
+  const int64_t heads = outputs.shape(1), dim = outputs.shape(2);
+  for (int64_t h = 0; h < heads; ++h) {
+    const HeadWeights weights = WeightsOfHead(layer, h);
+    Tensor read(DType::kF32, {count, dim});
+    MatmulProblem problem;
+    problem.m = count;
+    problem.n = dim;
+    problem.k = seen.shape(1);
+    problem.b = Operand::kTransposed;
+    MatmulArgs args;
+    args.a = seen.view();
+    args.b = weights.o.view();
+    args.c = read.view();
+    Matmul(context, problem, args);
+    for (int64_t b = 0; b < count; ++b) {
+      const int64_t row = batch.sequences.starts[b + 1] - 1;
+      parts[b].heads.push_back(
+          Dot(outputs.As<float>() + (row * heads + h) * dim,
+              read.As<float>() + b * dim, dim));
+    }
+  }
+  const Parameter& bias = layer.weights().output.parts()[0].bias;
+  const Tensor values = bias ? ToF32(bias) : Tensor();
+  for (int64_t b = 0; b < count; ++b) {
+    const float* row = seen.As<float>() + b * seen.shape(1);
+    parts[b].biases.push_back(bias ? Dot(values.As<float>(), row, values.size())
+                                   : 0);
+  }
+}
+
+}  // namespace
+
+double LogitParts::Sum() const {
+  auto sum = [](const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0);
+  };
+  return sum(heads) + sum(mlps) + sum(biases) + embedding + constant;
+}
+
+std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
+                                        std::span<const PatchCase> cases) {
+  RequirePredictor(model);
+  const ExampleBatch batch = BatchOf(model, cases, false);
+  std::vector<LogitDirection> directions;
+  for (const PatchCase& one : cases) {
+    directions.push_back(DirectionOf(model, one));
+  }
+  const CleanRun run = RunClean(context, model, batch);
+  const Tensor last = LastRows(batch, run.stream.view(), 0);
+  const int64_t width = last.shape(1);
+  const Tensor seen = StreamDirections(context, model, last, directions);
+  std::vector<LogitParts> parts(cases.size());
+  for (const Block& block : model.stack().blocks) {
+    const AttentionLayer& layer = block.parts().attention;
+    AddHeads(context, layer, run.outputs.find(layer.site().name)->second, batch,
+             seen, parts);
+  }
+  MlpTaker mlps(batch);
+  StackInput input;
+  input.ids = batch.ids;
+  input.batch = &batch.sequences;
+  input.hooks = &mlps;
+  Tensor x(DType::kF32, {batch.sequences.total(), width});
+  model.Run(context, model.stack(), input, x.view());
+  const Tensor embedded = LastRows(batch, run.embedding.view(), 0);
+  // What the final norm makes of nothing is its bias.
+  const Tensor zero(DType::kF32, {1, width});
+  Tensor bias(DType::kF32, {1, width});
+  model.stack().final_norm.Forward(context, zero.view(), bias.view());
+  for (size_t b = 0; b < cases.size(); ++b) {
+    const float* row = seen.As<float>() + static_cast<int64_t>(b) * width;
+    for (const Tensor& mlp : mlps.outputs) {
+      parts[b].mlps.push_back(
+          Dot(mlp.As<float>() + static_cast<int64_t>(b) * width, row, width));
+    }
+    parts[b].embedding =
+        Dot(embedded.As<float>() + static_cast<int64_t>(b) * width, row, width);
+    parts[b].constant =
+        Dot(bias.As<float>(), directions[b].direction.data(), width) +
+        directions[b].constant;
+  }
+  return parts;
+}
+
+namespace {
+
+void AddTo(std::vector<double>& sums, const std::vector<double>& values) {
+  sums.resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
+}
+
+// Adds up cases in batches.
+class Patcher {
+ public:
+  Patcher(Context& context, const Model& model, const PatchOptions& options)
+      : context_(context), model_(model), options_(options) {
+    for (const HeadRef& head : AllHeads(model)) heads_.push_back({head});
+    losses_.resize(heads_.size());
+  }
+
+  void Add(std::span<const PatchCase> cases) {
+    for (const LogitParts& parts : AttributeLogits(context_, model_, cases)) {
+      AddTo(direct_.heads, parts.heads);
+      AddTo(direct_.mlps, parts.mlps);
+      AddTo(direct_.biases, parts.biases);
+      direct_.embedding += parts.embedding;
+      direct_.constant += parts.constant;
+      // The parts add up to the difference itself (tested).
+      clean_.push_back(parts.Sum());
+    }
+    if (cases[0].counterfactual.empty()) return;
+    std::vector<LogitDirection> directions;
+    for (const PatchCase& one : cases) {
+      directions.push_back(DirectionOf(model_, one));
+    }
+    const ExampleBatch batch = BatchOf(model_, cases, false);
+    const CleanRun other =
+        RunClean(context_, model_, BatchOf(model_, cases, true));
+    const std::vector<double> without =
+        Differences(batch, other.final.view(), 0, directions);
+    counterfactual_.insert(counterfactual_.end(), without.begin(),
+                           without.end());
+    const size_t first = clean_.size() - cases.size();
+    VariantJob job;
+    job.variants = heads_;
+    job.replacement = &other.outputs;
+    job.stop = options_.stop;
+    job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
+      for (size_t v = 0; v < indices.size(); ++v) {
+        const std::vector<double> patched =
+            Differences(batch, x, static_cast<int64_t>(v), directions);
+        for (size_t b = 0; b < patched.size(); ++b) {
+          losses_[indices[v]].push_back(clean_[first + b] - patched[b]);
+        }
+      }
+    };
+    RunVariants(context_, model_, batch, job);
+  }
+
+  PatchResult Result() const {
+    const double count = static_cast<double>(clean_.size());
+    const PairedBootstrap bootstrap(std::vector<double>(clean_.size(), 1.0),
+                                    options_.replicates, options_.seed);
+    PatchResult result;
+    result.cases = static_cast<int64_t>(clean_.size());
+    result.heads = AllHeads(model_);
+    result.difference = bootstrap.Ratio(clean_);
+    result.preferred =
+        static_cast<double>(std::count_if(clean_.begin(), clean_.end(),
+                                          [](double d) { return d > 0; })) /
+        count;
+    result.direct = direct_;
+    for (auto* values :
+         {&result.direct.heads, &result.direct.mlps, &result.direct.biases}) {
+      for (double& value : *values) value /= count;
+    }
+    result.direct.embedding /= count;
+    result.direct.constant /= count;
+    if (counterfactual_.empty()) return result;
+    result.counterfactual = bootstrap.Ratio(counterfactual_);
+    const double whole = result.difference.value - result.counterfactual.value;
+    for (const std::vector<double>& lost : losses_) {
+      result.patched.push_back(bootstrap.Ratio(lost));
+      result.share.push_back(result.patched.back().value / whole);
+    }
+    return result;
+  }
+
+ private:
+  Context& context_;
+  const Model& model_;
+  const PatchOptions& options_;
+  std::vector<HeadSet> heads_;
+  LogitParts direct_;          // sums over cases
+  std::vector<double> clean_;  // differences, one a case
+  std::vector<double> counterfactual_;
+  std::vector<std::vector<double>> losses_;  // [heads][cases]
+};
+
+}  // namespace
+
+PatchResult Patch(Context& context, const Model& model,
+                  std::span<const PatchCase> cases,
+                  const PatchOptions& options) {
+  RequirePredictor(model);
+  if (cases.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"patch", "at least one prompt", "none", ""});
+  }
+  for (const PatchCase& one : cases) {
+    if (one.counterfactual.size() == one.prompt.size()) continue;
+    if (one.counterfactual.empty() && cases[0].counterfactual.empty()) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                {"patch", "a counterfactual of as many tokens as the prompt",
+                 std::to_string(one.counterfactual.size()) + " against " +
+                     std::to_string(one.prompt.size()),
+                 "heads are patched position by position"});
+  }
+  Patcher patcher(context, model, options);
+  for (size_t begin = 0; begin < cases.size();) {
+    size_t end = begin;
+    int64_t tokens = 0;
+    while (end < cases.size() &&
+           (end == begin || tokens < options.batch_tokens)) {
+      tokens += static_cast<int64_t>(cases[end++].prompt.size());
+    }
+    patcher.Add(cases.subspan(begin, end - begin));
+    if (options.progress) {
+      options.progress({"patch", static_cast<double>(end),
+                        static_cast<double>(cases.size()), "prompts"});
+    }
+    begin = end;
+  }
+  return patcher.Result();
+}
+
+}  // namespace headwise
