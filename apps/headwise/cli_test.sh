@@ -75,6 +75,25 @@ expect 0 '.' compare "$cat_sat" --out "$folder/pages/page.html"
 [[ $(ls "$folder/pages") == page.html ]] || fail "only the page is left behind"
 tail -c 8 "$folder/pages/page.html" | grep -q '</html>' || fail "whole page"
 
+# Which heads matter, on the planted model.
+assets=$(dirname "$0")/../../assets
+planted=$assets/planted
+story=$assets/text/the-lamp-at-sorrel-point.txt
+expect 0 'heads carry 90 %' rank "$planted" --text "$story" \
+  --tokens 256 --context 64 --by ablation-zero
+expect 0 '"format": "headwise.ranking/1"' rank "$planted" --text "$story" \
+  --tokens 128 --context 64 --by weights --json
+expect 1 'did you mean ablation-mean' rank "$planted" --text "$story" \
+  --by ablation-meen
+expect 1 'error: ' rank "$planted" --text "$folder/none.txt"
+printf 'a' >"$folder/short.txt"
+expect 1 'at least two tokens' rank "$planted" --text "$folder/short.txt"
+expect_quiet out
+expect 0 'together' patch "$planted" --prompt 'The lamp' --answers ' the' ' a'
+expect 1 'as many tokens' patch "$planted" --prompt 'The lamp' \
+  --counterfactual 'The lamp was out' --answers ' the' ' a'
+expect 2 'either --prompt or --prompts' patch "$planted"
+
 # A pipe that closes early ends the program without a message.
 "$program" compare "$cat_sat" 2>"$folder/err" | head -1 >/dev/null
 expect_quiet err

@@ -22,12 +22,13 @@ class Planted : public testing::Test {
   static void SetUpTestSuite() {
     const auto model = OpenModel(kAssets / "planted");
     const auto tokenizer = Tokenizer::Load(kAssets / "planted");
-    const WindowCutter cutter(*tokenizer, model->config(), {128});
+    const WindowCutter cutter(*tokenizer, model->config(), {64});
     const std::vector<std::string> paths = {
-        (kAssets / "planted" / "vocabulary.txt").string()};
+        (kAssets / "text" / "the-lamp-at-sorrel-point.txt").string()};
     Context context({2, ""});
-    const std::vector<TokenWindow> windows = ReadWindows(paths, cutter, 0);
-    const Similarity alike = CompareHeads(context, *model, windows);
+    const std::vector<TokenWindow> windows = ReadWindows(paths, cutter, 4096);
+    const Similarity alike =
+        CompareHeads(context, *model, std::span(windows).first(8));
     std::set<HeadRef> twins;
     for (const HeadPair& pair : alike.twins) {
       twins.insert(alike.heads[pair.a]);
