@@ -306,6 +306,18 @@ __attribute__((visibility("default"))) const char* BridgeWindow(
   });
 }
 
+// Two sources: the call's heads twice.
+__attribute__((visibility("default"))) const char* BridgeGram(
+    const char* name, const BridgeCall* call, const BridgeView* gram) {
+  return Caught([&] {
+    Observation observation;
+    const HeadSource source = {ProblemOf(*call), ArgsOf(*call, observation)};
+    const std::vector<HeadSource> sources = {source, source};
+    Find(name).gram(TheContext(), sources, observation.query_weights,
+                    ViewOf(*gram));
+  });
+}
+
 // The most device memory that the operators have held at once since the last
 // time this was asked, in bytes; −1 where it cannot be told.
 __attribute__((visibility("default"))) int64_t BridgePeakBytes() {

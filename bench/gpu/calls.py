@@ -48,7 +48,7 @@ class Operators:
     def __init__(self, path):
         self._library = c.CDLL(str(path))
         for name in ("WhyNot", "Forward", "Backward", "Rows", "TopK", "Pairs",
-                     "Received", "Window"):
+                     "Received", "Window", "Gram"):
             getattr(self._library, "Bridge" + name).restype = c.c_char_p
         self._library.BridgePeakBytes.restype = c.c_int64
 
@@ -117,6 +117,11 @@ class Operators:
         self._run(self._library.BridgeWindow, name.encode(), call,
                   (c.c_int64 * 6)(*window), c.byref(View(maximum)),
                   c.byref(View(mean)))
+
+    def gram(self, name, call, gram):
+        """gram [2H, 2H]: the call's heads twice."""
+        self._run(self._library.BridgeGram, name.encode(), call,
+                  c.byref(View(gram)))
 
     def peak_bytes(self):
         """Device memory held at once since the last time this was asked."""

@@ -85,6 +85,7 @@ def judge_one(verdict, operators, name, call, r, t, ref, rng):
     verdict.hold("received", t["received"][:, active], truth,
                  1e-2 * truth.abs().clamp_min(1))
     judge_window(verdict, operators, name, call, a, active, rng)
+    judge_gram(verdict, operators, name, call, a, w, ref["seen"], active)
 
 
 def judge_window(verdict, operators, name, call, a, active, rng):
@@ -107,3 +108,19 @@ def judge_window(verdict, operators, name, call, a, active, rng):
             size = (v - u) * (q - p)
             verdict.hold("window", maximum[y, x], cell.amax(), 1e-2)
             verdict.hold("window mean", mean[y, x], cell.sum() / size, 1e-2)
+
+
+def judge_gram(verdict, operators, name, call, a, w, seen, active):
+    heads = a.shape[1]
+    gram = nans(2 * heads, 2 * heads).double()
+    operators.gram(name, call, gram)
+    twice = active + [heads + h for h in active]
+    w = w * seen[:, active].all(1)
+    root = a[:, active].sqrt()
+    total = torch.einsum("bhmn,bgmn,bm->hg", root, root, w)
+    mean = total / w.sum() if w.sum() > 0 else torch.zeros_like(total)
+    found = gram[twice][:, twice]
+    verdict.hold("gram", found, mean.repeat(2, 2), 1e-2)
+    rest = [h for h in range(heads) if h not in active]
+    if rest and not torch.isnan(gram[rest]).all():
+        verdict.wrong.append("an inactive head's row of the gram was touched")

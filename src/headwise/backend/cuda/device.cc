@@ -86,7 +86,7 @@ CudaState& StateOf(Context& context) {
   return *static_cast<CudaState*>(context.accelerator().get());
 }
 
-void* Workspace(Context& context, size_t bytes) {
+void* DeviceScratch(Context& context, size_t bytes) {
   CudaState& state = StateOf(context);
   if (state.workspace_bytes < bytes) {
     state.workspace = DeviceBuffer(bytes, StreamOf(context));

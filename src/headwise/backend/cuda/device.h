@@ -55,7 +55,7 @@ CudaState& StateOf(Context& context);
 
 // At least `bytes` of device memory, kept from call to call: small calls would
 // spend longer on allocation than on work. Valid until the next request.
-void* Workspace(Context& context, size_t bytes);
+void* DeviceScratch(Context& context, size_t bytes);
 
 // Calls run on the default stream, one after another.
 inline cudaStream_t StreamOf(Context&) { return nullptr; }

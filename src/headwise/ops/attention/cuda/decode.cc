@@ -29,7 +29,7 @@ void RunDecode(Context& context, const AttentionProblem& problem,
   const size_t rows = static_cast<size_t>(units) * p.plan.splits * kDecodeRows;
   constexpr size_t kRowBytes =
       sizeof(RowPartial) + kDecodeColumns * sizeof(float);
-  p.outputs = static_cast<float*>(Workspace(context, rows * kRowBytes));
+  p.outputs = static_cast<float*>(DeviceScratch(context, rows * kRowBytes));
   p.parts = reinterpret_cast<RowPartial*>(p.outputs + rows * kDecodeColumns);
   LaunchDecode(p, stream);
 }

@@ -55,6 +55,7 @@ void LaunchPrepare(const BackwardParams& params, cudaStream_t stream);
 
 // A few queries against a long cache; either path.
 void LaunchDecode(const DecodeParams& params, cudaStream_t stream);
+void LaunchCombine(const DecodeParams& params, cudaStream_t stream);
 // Statistics beyond the core, and sums over rows, after a forward pass.
 void LaunchObserve(const ObserveParams& params, cudaStream_t stream);
 void LaunchSums(const SumParams& params, cudaStream_t stream);
@@ -65,6 +66,7 @@ void LaunchPairs(const SecondPassParams& params, cudaStream_t stream);
 void LaunchWindow(const SecondPassParams& params, int rows, int columns,
                   cudaStream_t stream);
 void LaunchReceived(const ReceivedParams& params, cudaStream_t stream);
+void LaunchGram(const GramParams& params, cudaStream_t stream);
 
 template <class T, int kDim>
 void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream);

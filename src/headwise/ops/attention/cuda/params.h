@@ -180,6 +180,25 @@ struct ReceivedParams {
   View3<float> received;       // [B, H, N]
 };
 
+// Bhattacharyya coefficients between the heads of several calls.
+struct GramSource {
+  ForwardParams forward;
+  bool is_half = false;
+};
+struct GramHead {
+  int source, head, index;  // index: row of the result
+};
+struct GramParams {
+  const GramSource* sources = nullptr;
+  const GramHead* heads = nullptr;  // [head_count]
+  int head_count = 0, sequences = 0, query_len = 0, chunks = 0;
+  View3<const float> weights;    // [B, M]
+  float* row_weights = nullptr;  // scratch [sequences, query_len]
+  double* partials = nullptr;    // scratch [sequences·chunks, heads, heads]
+  View3<double> gram;            // [ΣH, ΣH]
+};
+inline constexpr int kGramQueries = 64;  // of a chunk
+
 // The backward pass reads what the forward pass was given and left.
 struct BackwardParams {
   ForwardParams forward;  // order: of query blocks; lse is read

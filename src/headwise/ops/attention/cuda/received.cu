@@ -75,17 +75,20 @@ __device__ inline void SumColumns(const ReceivedParams& p, uint8_t* raw) {
     float s[32] = {};
     sm80::RowProduct<T, kDim>(s, shared.k, row, shared.q,
                               CeilDiv(f.head_dim, 16));
+    WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int m = 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
-      const int key = j0 + 8 * ((i / 2) % 2);
-      const int position = first + m + extent.offset;
-      const bool seen =
-          shared.weight[m] != 0 && Sees(f.band, position, key, extent.key_len);
-      const float a =
-          ProbabilityOf(f, head, s[i], position - key, shared.lse[m]).z;
-      sums[(i / 2) % 2] += seen ? shared.weight[m] * a : 0;
-    }
+      for (int i = 0; i < 32; ++i) {
+        const int m = 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
+        const int key = j0 + 8 * ((i / 2) % 2);
+        const int position = first + m + extent.offset;
+        const bool seen = shared.weight[m] != 0 &&
+                          Sees(f.band, position, key, extent.key_len);
+        const float a =
+            ProbabilityOf<kShaped>(f, head, s[i], position - key, shared.lse[m])
+                .z;
+        sums[(i / 2) % 2] += seen ? shared.weight[m] * a : 0;
+      }
+    });
   }
 #pragma unroll
   for (int r = 0; r < 2; ++r) {

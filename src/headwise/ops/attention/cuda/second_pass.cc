@@ -119,4 +119,51 @@ void WindowPicture(Context& context, const AttentionProblem& problem,
                static_cast<int>(picture.shape[1]), StreamOf(context));
 }
 
+void Gram(Context& context, std::span<const HeadSource> sources,
+          ConstTensorView query_weights, TensorView gram) {
+  const cudaStream_t stream = StreamOf(context);
+  const AttentionProblem& problem = sources[0].problem;
+  std::vector<GramSource> inputs;
+  std::vector<GramHead> heads;
+  int before = 0;
+  for (const HeadSource& source : sources) {
+    GramSource input;
+    ScoreInputs(context, source.problem, source.args, input.forward);
+    input.forward.active_heads = nullptr;  // listed here
+    input.is_half = source.problem.type == DType::kF16;
+    const int at = static_cast<int>(inputs.size());
+    for (int h = 0; h < source.problem.heads; ++h) {
+      const auto& active = source.args.active_heads;
+      if (active.empty() || std::ranges::find(active, h) != active.end()) {
+        heads.push_back({at, h, before + h});
+      }
+    }
+    before += static_cast<int>(source.problem.heads);
+    inputs.push_back(input);
+  }
+  if (heads.empty()) return;
+  GramParams p;
+  const DeviceBuffer sources_on_device(
+      inputs.data(), inputs.size() * sizeof(GramSource), stream);
+  const DeviceBuffer heads_on_device(heads.data(),
+                                     heads.size() * sizeof(GramHead), stream);
+  p.sources = sources_on_device.As<GramSource>();
+  p.heads = heads_on_device.As<GramHead>();
+  p.head_count = static_cast<int>(heads.size());
+  p.sequences = static_cast<int>(problem.batch);
+  p.query_len = static_cast<int>(problem.query_len);
+  p.chunks = CeilDiv(p.query_len, kGramQueries);
+  p.weights = Strides<const float>(query_weights);
+  p.gram = Strides<double>(gram);
+  const size_t rows = std::max(1, p.sequences * p.query_len);
+  const DeviceBuffer row_weights(rows * sizeof(float), stream);
+  const size_t cells = static_cast<size_t>(p.head_count) * p.head_count;
+  const DeviceBuffer partials(
+      std::max<size_t>(1, cells * p.sequences * p.chunks) * sizeof(double),
+      stream);
+  p.row_weights = row_weights.As<float>();
+  p.partials = partials.As<double>();
+  LaunchGram(p, stream);
+}
+
 }  // namespace headwise::attention_cuda

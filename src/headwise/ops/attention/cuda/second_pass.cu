@@ -3,80 +3,13 @@
 // is asked for all entries of a long text but the window, a cell a block.
 // Door: launch.h.
 #include "headwise/backend/cuda/device.h"
-#include "headwise/ops/attention/cuda/device/score.cuh"
-#include "headwise/ops/attention/cuda/device/task.cuh"
+#include "headwise/ops/attention/cuda/device/entry.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
 
 namespace headwise::attention_cuda {
 namespace {
 
 constexpr int kThreads = 128;
-
-// 8 elements of two bytes.
-__device__ inline void Widen(const uint4& bits, bool is_half, float (&x)[8]) {
-  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 pair =
-        is_half ? __half22float2(*reinterpret_cast<const __half2*>(&words[i]))
-                : __bfloat1622float2(
-                      *reinterpret_cast<const __nv_bfloat162*>(&words[i]));
-    x[2 * i] = pair.x;
-    x[2 * i + 1] = pair.y;
-  }
-}
-
-__device__ inline const uint4* RowAt(const Strided& view, int64_t batch,
-                                     int64_t row, int64_t head) {
-  return reinterpret_cast<const uint4*>(
-      RowsOf<uint16_t>(view, false, batch, row, head));
-}
-
-// One query of one head.
-struct QueryRow {
-  int head, position, key_len;
-  int64_t batch, key_start, row;
-  float lse;  // −∞ where the query sees nothing or does not count
-  const uint4* q;
-};
-
-__device__ inline QueryRow RowOf(const SecondPassParams& p, int sequence,
-                                 int query, int head) {
-  const ForwardParams& f = p.forward;
-  const Extent extent = ExtentOf(f, sequence);
-  QueryRow r;
-  r.head = head;
-  r.position = query + extent.offset;
-  r.key_len = extent.key_len;
-  r.batch = f.packed ? 0 : sequence;
-  r.key_start = extent.key_start;
-  r.row = extent.query_start + query;
-  r.q = RowAt(f.q, r.batch, r.row, head);
-  r.lse = -INFINITY;
-  if (query < extent.query_len) {
-    r.lse = static_cast<const float*>(
-        f.lse.data)[r.batch * f.lse.batch + head * f.lse.head + r.row];
-  }
-  return r;
-}
-
-// A of one entry; 0 where the query does not see the key.
-__device__ inline float Entry(const SecondPassParams& p, const QueryRow& r,
-                              int key) {
-  const ForwardParams& f = p.forward;
-  if (r.lse == -INFINITY || !Sees(f.band, r.position, key, r.key_len)) return 0;
-  const uint4* k =
-      RowAt(f.k, r.batch, r.key_start + key, r.head / f.queries_per_kv);
-  float sum = 0;
-  for (int i = 0; i < f.head_dim / 8; ++i) {
-    float a[8], b[8];
-    Widen(r.q[i], p.is_half, a);
-    Widen(k[i], p.is_half, b);
-#pragma unroll
-    for (int c = 0; c < 8; ++c) sum = fmaf(a[c], b[c], sum);
-  }
-  return ProbabilityOf(f, r.head, sum, r.position - key, r.lse / kLn2).z;
-}
 
 __device__ inline int HeadAt(const ForwardParams& f, int index) {
   return f.active_heads != nullptr ? f.active_heads[index] : index;
@@ -89,8 +22,9 @@ __global__ __launch_bounds__(kThreads) void RowsKernel(
   if (key >= p.forward.key_len) return;
   const PassRow at = p.rows[blockIdx.z];
   const int head = HeadAt(p.forward, blockIdx.y);
-  const QueryRow r = RowOf(p, at.sequence, at.query, head);
-  *p.values.At(blockIdx.z, head, key) = key < r.key_len ? Entry(p, r, key) : 0;
+  const QueryRow r = RowOf(p.forward, at.sequence, at.query, head);
+  *p.values.At(blockIdx.z, head, key) =
+      key < r.key_len ? Entry(p.forward, p.is_half, r, key) : 0;
 }
 
 // The larger of two entries, of equals the first key; −1: none.
@@ -108,7 +42,7 @@ __global__ __launch_bounds__(kThreads) void TopKernel(
   __shared__ int2 shared[kThreads];
   const int head = HeadAt(p.forward, blockIdx.x);
   const PassRow at = p.rows[blockIdx.y];
-  const QueryRow r = RowOf(p, at.sequence, at.query, head);
+  const QueryRow r = RowOf(p.forward, at.sequence, at.query, head);
   const float* row = p.dense.At(blockIdx.y, head, 0);
   float last = INFINITY;
   int last_key = -1;
@@ -148,9 +82,11 @@ __global__ __launch_bounds__(kThreads) void PairsKernel(
   const int n = blockIdx.x * kThreads + threadIdx.x;
   if (n >= p.pairs) return;
   const int head = HeadAt(p.forward, blockIdx.y);
-  const QueryRow r = RowOf(p, p.rows[n].sequence, p.rows[n].query, head);
+  const QueryRow r =
+      RowOf(p.forward, p.rows[n].sequence, p.rows[n].query, head);
   const int key = p.pair_keys[n];
-  *p.values.At(head, n, 0) = key < r.key_len ? Entry(p, r, key) : 0;
+  *p.values.At(head, n, 0) =
+      key < r.key_len ? Entry(p.forward, p.is_half, r, key) : 0;
   if (p.is_argmax.data != nullptr) {
     *p.is_argmax.At(head, n, 0) = *p.argmax.At(r.batch, head, r.row) == key;
   }
@@ -177,9 +113,9 @@ __global__ __launch_bounds__(kThreads) void WindowKernel(
   const int j1 = CellEnd(column, w.keys, gridDim.x);
   float top = 0, total = 0;
   for (int i = i0; i < i1; ++i) {
-    const QueryRow r = RowOf(p, w.sequence, w.first_query + i, w.head);
+    const QueryRow r = RowOf(p.forward, w.sequence, w.first_query + i, w.head);
     for (int j = j0 + threadIdx.x; j < j1; j += kThreads) {
-      const float x = Entry(p, r, w.first_key + j);
+      const float x = Entry(p.forward, p.is_half, r, w.first_key + j);
       top = fmaxf(top, x);
       total += x;
     }

@@ -22,5 +22,7 @@ void ReceivedMass(Context& context, const AttentionProblem& problem,
 void WindowPicture(Context& context, const AttentionProblem& problem,
                    const AttentionArgs& args, const WindowRequest& window,
                    TensorView maximum, TensorView mean);
+void Gram(Context& context, std::span<const HeadSource> sources,
+          ConstTensorView query_weights, TensorView gram);
 
 }  // namespace headwise::attention_cuda

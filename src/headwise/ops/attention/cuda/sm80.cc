@@ -85,6 +85,7 @@ const AttentionImplementation kAttentionCudaSm80 = {.name = "cuda.sm80",
                                                     .top_k = LargestKeys,
                                                     .pairs = PairMass,
                                                     .received = ReceivedMass,
-                                                    .window = WindowPicture};
+                                                    .window = WindowPicture,
+                                                    .gram = Gram};
 
 }  // namespace headwise

@@ -153,6 +153,7 @@ const AttentionImplementation kAttentionCudaSm90 = {.name = "cuda.sm90",
                                                     .top_k = LargestKeys,
                                                     .pairs = PairMass,
                                                     .received = ReceivedMass,
-                                                    .window = WindowPicture};
+                                                    .window = WindowPicture,
+                                                    .gram = Gram};
 
 }  // namespace headwise

@@ -1,6 +1,8 @@
 // Soft caps and biases: what scores go through besides the scale.
 #pragma once
 
+#include <type_traits>
+
 #include "headwise/ops/attention/cuda/device/softmax.cuh"
 #include "headwise/ops/attention/cuda/params.h"
 
@@ -46,11 +48,23 @@ __device__ inline void ShapeRow(const ForwardParams& p, int head,
   }
 }
 
+// Calls run(std::bool_constant) with whether scores are shaped, so that loops
+// over a tile need not ask at every score.
+template <class Run>
+__device__ inline void WithShape(const ForwardParams& p, Run run) {
+  if (p.shape.any()) {
+    run(std::true_type());
+  } else {
+    run(std::false_type());
+  }
+}
+
 // The probability of a score, given the row's LSE in base 2, and dz /
 // d(scale·s).
+template <bool kShaped>
 __device__ inline Shaped ProbabilityOf(const ForwardParams& p, int head,
                                        float s, int ahead, float lse) {
-  if (!p.shape.any()) return {Exp2(fmaf(s, p.scale_log2, -lse)), 1};
+  if (!kShaped) return {Exp2(fmaf(s, p.scale_log2, -lse)), 1};
   const Shaped r = ShapeScore(p, head, s, ahead);
   return {Exp2(fmaf(r.z, 1 / kLn2, -lse)), r.slope};
 }

@@ -57,6 +57,7 @@ __device__ inline void StoreGradient(const float (&d)[kOut / 2], float scale,
 
 // scores → P, dP → dS of a transposed tile: the thread's rows are keys j0 and
 // j0 + 8, its columns queries from `first` on. Adds P to the keys' sums.
+template <bool kShaped>
 __device__ inline void TransposedGradients(const BackwardParams& p,
                                            const RowInputs& rows,
                                            const Extent& extent, int head,
@@ -69,8 +70,8 @@ __device__ inline void TransposedGradients(const BackwardParams& p,
     const int in_tile = 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
     const int position = first + in_tile + extent.offset, key = j0 + 8 * r;
     const bool seen = Sees(p.forward.band, position, key, extent.key_len);
-    const Shaped a =
-        ProbabilityOf(p.forward, head, s[i], position - key, rows.lse[in_tile]);
+    const Shaped a = ProbabilityOf<kShaped>(p.forward, head, s[i],
+                                            position - key, rows.lse[in_tile]);
     s[i] = seen ? a.z : 0;
     received[r] += s[i];
     dp[i] = s[i] * (dp[i] - rows.delta[in_tile]) * a.slope;
@@ -119,8 +120,10 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
       float s[32] = {}, dp[32] = {};
       RowProduct<T, kDim>(s, shared.k, row, shared.q);
       RowProduct<T, kDim>(dp, shared.v, row, shared.dout);
-      TransposedGradients(p, shared.rows, extent, head, j0, first, s, dp,
-                          received);
+      WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
+        TransposedGradients<kShaped>(p, shared.rows, extent, head, j0, first, s,
+                                     dp, received);
+      });
       uint32_t a[4][4];
       AsOperand<T>(s, a);
       ColumnProduct<T, kDim, kOut>(dv, a, shared.dout, part * kOut);
@@ -147,6 +150,26 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
   if (p.dv.data != nullptr) {
     StoreGradient<T, kOut>(dv, 1, p.dv, batch, key_row, kv_head, part * kOut,
                            f.value_dim, rows_left);
+  }
+}
+
+// dP → dS of a tile whose rows are the block's queries from `in_block` on and
+// its columns keys from `begin` on.
+template <bool kShaped>
+__device__ inline void QueryScoreGradients(const ForwardParams& f,
+                                           const Task& t, const RowInputs& rows,
+                                           int begin, int in_block,
+                                           const float (&s)[32],
+                                           float (&dp)[32]) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    const int m = in_block + 8 * ((i / 2) % 2);
+    const int key = begin + 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
+    const int position = t.first_query + m + t.extent.offset;
+    const bool seen = Sees(f.band, position, key, t.extent.key_len);
+    const Shaped a =
+        ProbabilityOf<kShaped>(f, t.head, s[i], position - key, rows.lse[m]);
+    dp[i] = seen ? a.z * (dp[i] - rows.delta[m]) * a.slope : 0;
   }
 }
 
@@ -185,16 +208,9 @@ __global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
     float s[32] = {}, dp[32] = {};
     RowProduct<T, kDim>(s, shared.q, row, shared.k);
     RowProduct<T, kDim>(dp, shared.dout, row, shared.v);
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int m = in_tile + 8 * ((i / 2) % 2);
-      const int key = begin + 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
-      const int position = t.first_query + m + t.extent.offset;
-      const bool seen = Sees(f.band, position, key, t.extent.key_len);
-      const Shaped a =
-          ProbabilityOf(f, t.head, s[i], position - key, shared.rows.lse[m]);
-      dp[i] = seen ? a.z * (dp[i] - shared.rows.delta[m]) * a.slope : 0;
-    }
+    WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
+      QueryScoreGradients<kShaped>(f, t, shared.rows, begin, in_tile, s, dp);
+    });
     uint32_t a[4][4];
     AsOperand<T>(dp, a);
     ColumnProduct<T, kDim, kOut>(dq, a, shared.k, part * kOut);
