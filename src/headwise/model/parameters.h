@@ -48,6 +48,13 @@ class ParameterStore : public WeightSource {
                           std::span<const int64_t> shape,
                           Need need) const override;
 
+  // From now on a loaded store too makes what is asked for and absent, such
+  // as the head of another task.
+  void AllowNew(const ModelConfig& config) {
+    fresh_ = true;
+    config_ = config;
+  }
+
   // By name.
   std::map<std::string, Entry>& entries() { return entries_; }
   const std::map<std::string, Entry>& entries() const { return entries_; }

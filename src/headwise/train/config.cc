@@ -58,11 +58,11 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
     if (!fine) Refuse(where, expected, nlohmann::json(found).dump());
   };
   static const std::set<std::string> kTasks = {"causal_lm", "masked_lm",
-                                               "translation"};
+                                               "translation", "classification"};
   static const std::set<std::string> kSchedules = {"cosine", "inverse_sqrt",
                                                    "constant"};
-  check(kTasks.contains(c.task), "task: causal_lm, masked_lm or translation",
-        c.task);
+  check(kTasks.contains(c.task),
+        "task: causal_lm, masked_lm, translation or classification", c.task);
   check(!c.out.empty(), "out: a folder", c.out);
   check(!c.data.empty(), "data: at least one file", c.data);
   check(!c.tokenizer.empty() || !c.start.empty(),

@@ -56,7 +56,8 @@ struct TrainConfig {
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
     visit("task", self.task,
-          "causal_lm, masked_lm, or translation of tab-separated pairs");
+          "causal_lm, masked_lm, translation of tab-separated pairs, or "
+          "classification of texts with a label behind a tab");
     visit("out", self.out, "folder of the run: checkpoints, then the model");
     visit("model", self.model,
           "config.json of the model, as Hugging Face writes it; vocab_size "

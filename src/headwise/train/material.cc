@@ -80,6 +80,7 @@ void CheckFit(const TrainConfig& config, const ModelConfig& model,
                " positions of the model",
            std::to_string(config.sequence));
   }
+  if (config.task == "classification") return;
   const char* wanted = config.task == "translation" ? "an encoder–decoder"
                        : config.task == "masked_lm" ? "an encoder"
                                                     : "a causal model";
@@ -180,6 +181,44 @@ void OpenPairs(const TrainConfig& config, const ModelConfig& model,
   }
 }
 
+void OpenLabelled(const TrainConfig& config, const ModelConfig& model,
+                  Material& material) {
+  if (!config.validation.empty()) {
+    Refuse("training", "no validation files for classification",
+           config.validation[0], "hold_out keeps some of data");
+  }
+  const std::vector<Path> files = ListFiles(config.data);
+  LabelledTexts read =
+      ReadLabelled(files, *material.tokenizer, config.sequence);
+  std::vector<LabelledText> train, validation;
+  const auto hold_out = static_cast<size_t>(config.hold_out);
+  for (size_t i = 0; i < read.texts.size(); ++i) {
+    const bool kept = hold_out > 0 && (i + 1) % hold_out == 0;
+    (kept ? validation : train).push_back(std::move(read.texts[i]));
+  }
+  const auto classes = static_cast<int64_t>(read.labels.size());
+  material.classifier.emplace(model, *material.store, classes);
+  ordered_json& json = material.files.config;
+  json["architectures"] = {ClassifierArchitecture(model.model_type)};
+  json["id2label"] = ordered_json::object();
+  json["label2id"] = ordered_json::object();
+  for (int64_t c = 0; c < classes; ++c) {
+    json["id2label"][std::to_string(c)] = read.labels[c];
+    json["label2id"][read.labels[c]] = c;
+  }
+  material.data = {{"hash", HashFiles(files, std::to_string(config.hold_out))},
+                   {"files", config.data},
+                   {"texts", train.size()},
+                   {"validation_texts", validation.size()},
+                   {"labels", read.labels}};
+  material.train = std::make_unique<LabelledBatches>(
+      std::move(train), model.causal, true, config.seed);
+  if (!validation.empty()) {
+    material.validation = std::make_unique<LabelledBatches>(
+        std::move(validation), model.causal, false, config.seed);
+  }
+}
+
 }  // namespace
 
 Material OpenMaterial(Context& context, const TrainConfig& config,
@@ -216,6 +255,8 @@ Material OpenMaterial(Context& context, const TrainConfig& config,
   material.model = BuildModel(model, material.store);
   if (config.task == "translation") {
     OpenPairs(config, model, material);
+  } else if (config.task == "classification") {
+    OpenLabelled(config, model, material);
   } else {
     OpenText(context, config, progress, material);
   }

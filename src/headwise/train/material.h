@@ -13,6 +13,7 @@
 #include "headwise/tokenizer/tokenizer.h"
 #include "headwise/train/batch.h"
 #include "headwise/train/checkpoints.h"
+#include "headwise/train/classifier.h"
 #include "headwise/train/config.h"
 #include "headwise/train/corpus.h"
 
@@ -23,6 +24,7 @@ struct Material {
   std::optional<Corpus> corpus;  // language models
   std::shared_ptr<ParameterStore> store;
   std::unique_ptr<Model> model;
+  std::optional<Classifier> classifier;
   std::unique_ptr<BatchSource> train;
   std::unique_ptr<BatchSource> validation;  // null: none
   RunFiles files;

@@ -1,9 +1,13 @@
 // Sentence pairs. Door: pair_batches.h.
 #include "headwise/train/pair_batches.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
+#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/ops/loss/loss.h"
 
 namespace headwise {
 namespace {
@@ -16,12 +20,10 @@ std::vector<int32_t> Encode(const Tokenizer& tokenizer, std::string_view text,
   return ids;
 }
 
-}  // namespace
-
-std::vector<TokenPair> ReadPairs(std::string_view text,
-                                 const std::string& where,
-                                 const Tokenizer& tokenizer, int64_t longest) {
-  std::vector<TokenPair> pairs;
+// take(left, right) for every line of a text that is not empty.
+template <typename Take>
+void ForLines(std::string_view text, const std::string& where,
+              const char* expected, const Take& take) {
   int64_t number = 0;
   while (!text.empty()) {
     ++number;
@@ -32,15 +34,81 @@ std::vector<TokenPair> ReadPairs(std::string_view text,
     if (line.empty()) continue;
     const size_t tab = line.find('\t');
     if (tab == line.npos || tab == 0 || tab + 1 == line.size()) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          {where + ":" + std::to_string(number), "source, a tab, target",
-           tab == line.npos ? "no tab" : "an empty side", ""});
+      throw Error(ErrorCode::kInvalidArgument,
+                  {where + ":" + std::to_string(number), expected,
+                   tab == line.npos ? "no tab" : "an empty side", ""});
     }
-    pairs.push_back({Encode(tokenizer, line.substr(0, tab), longest),
-                     Encode(tokenizer, line.substr(tab + 1), longest)});
+    take(line.substr(0, tab), line.substr(tab + 1));
   }
+}
+
+}  // namespace
+
+std::vector<TokenPair> ReadPairs(std::string_view text,
+                                 const std::string& where,
+                                 const Tokenizer& tokenizer, int64_t longest) {
+  std::vector<TokenPair> pairs;
+  ForLines(text, where, "source, a tab, target",
+           [&](std::string_view source, std::string_view target) {
+             pairs.push_back({Encode(tokenizer, source, longest),
+                              Encode(tokenizer, target, longest)});
+           });
   return pairs;
+}
+
+LabelledTexts ReadLabelled(const std::vector<std::filesystem::path>& files,
+                           const Tokenizer& tokenizer, int64_t longest) {
+  LabelledTexts read;
+  std::vector<std::string> labels;
+  for (const std::filesystem::path& path : files) {
+    const MappedFile file(path);
+    ForLines(file.text(), path.string(), "text, a tab, label",
+             [&](std::string_view text, std::string_view label) {
+               std::vector<int32_t> ids = tokenizer.Encode(text).ids;
+               if (static_cast<int64_t>(ids.size()) > longest) {
+                 ids.resize(longest);
+               }
+               read.texts.push_back({std::move(ids), 0});
+               labels.emplace_back(label);
+             });
+  }
+  const std::set<std::string> distinct(labels.begin(), labels.end());
+  read.labels.assign(distinct.begin(), distinct.end());
+  if (read.labels.size() < 2) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"training data", "at least two labels",
+                 std::to_string(read.labels.size()), ""});
+  }
+  for (size_t i = 0; i < labels.size(); ++i) {
+    read.texts[i].label = static_cast<int32_t>(
+        std::lower_bound(read.labels.begin(), read.labels.end(), labels[i]) -
+        read.labels.begin());
+  }
+  return read;
+}
+
+LabelledBatches::LabelledBatches(std::vector<LabelledText> texts, bool last,
+                                 bool shuffled, uint64_t seed)
+    : texts_(std::move(texts)), last_(last), shuffled_(shuffled), seed_(seed) {
+  if (!texts_.empty()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"training data", "at least one text", "none", ""});
+}
+
+TrainBatch LabelledBatches::Make(int64_t first, int64_t count) const {
+  TrainBatch batch;
+  std::vector<int64_t> lengths;
+  for (int64_t i = first; i < first + count; ++i) {
+    const auto& [ids, label] =
+        texts_[shuffled_ ? ShuffledPlace(i, size(), seed_) : i % size()];
+    const size_t begin = batch.ids.size();
+    batch.ids.insert(batch.ids.end(), ids.begin(), ids.end());
+    batch.targets.resize(batch.ids.size(), kIgnoreTarget);
+    batch.targets[last_ ? batch.ids.size() - 1 : begin] = label;
+    lengths.push_back(static_cast<int64_t>(ids.size()));
+  }
+  batch.batch = MakeBatch(lengths);
+  return batch;
 }
 
 PairBatches::PairBatches(std::vector<TokenPair> pairs, PairOptions options)

@@ -1,9 +1,11 @@
 // Sentence pairs for encoder–decoders: the source is read, the target is
-// predicted.
+// predicted. And texts with labels: the class is predicted.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headwise/tokenizer/tokenizer.h"
@@ -41,6 +43,37 @@ class PairBatches : public BatchSource {
  private:
   std::vector<TokenPair> pairs_;
   PairOptions options_;
+};
+
+struct LabelledText {
+  std::vector<int32_t> ids;
+  int32_t label = 0;
+};
+
+struct LabelledTexts {
+  std::vector<LabelledText> texts;
+  std::vector<std::string> labels;  // by class, sorted
+};
+
+// Lines "text<tab>label" of several files, encoded as the model expects whole
+// texts. Throws as ReadPairs does, and for fewer than two labels.
+LabelledTexts ReadLabelled(const std::vector<std::filesystem::path>& files,
+                           const Tokenizer& tokenizer, int64_t longest);
+
+class LabelledBatches : public BatchSource {
+ public:
+  // last: the class is read off the last row of a text, else off the first.
+  LabelledBatches(std::vector<LabelledText> texts, bool last, bool shuffled,
+                  uint64_t seed);
+
+  TrainBatch Make(int64_t first, int64_t count) const override;
+  int64_t size() const override { return static_cast<int64_t>(texts_.size()); }
+
+ private:
+  std::vector<LabelledText> texts_;
+  bool last_;
+  bool shuffled_;
+  uint64_t seed_;
 };
 
 }  // namespace headwise

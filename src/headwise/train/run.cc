@@ -59,8 +59,9 @@ class Run {
         options_(options),
         out_(config.out),
         material_(OpenMaterial(context, config, options.progress)) {
-    trainer_ = std::make_unique<Trainer>(context_, config_, *material_.model,
-                                         *material_.store);
+    trainer_ = std::make_unique<Trainer>(
+        context_, config_, *material_.model, *material_.store,
+        material_.classifier ? &*material_.classifier : nullptr);
     record_.config = FieldsToJson(config_);
     record_.data = material_.data;
     record_.machine = DescribeMachine(context_);

@@ -277,5 +277,45 @@ TEST_F(TrainingRun, TrainsEveryFamily) {
   }
 }
 
+// The class depends on a word that may stand anywhere.
+TEST_F(TrainingRun, LearnsToClassifyFromANewAndFromATrainedModel) {
+  std::string lines;
+  Rng rng(4);
+  for (int i = 0; i < 200; ++i) {
+    const bool good = rng.Below(2) == 0;
+    std::string text(rng.Below(5), 'x');
+    text += good ? "+" : "-";
+    text += std::string(rng.Below(5), 'y');
+    lines += text + (good ? "\tgood\n" : "\tbad\n");
+  }
+  WriteFileAtomically(folder_ / "labels.tsv", lines);
+  Train(Config("language"));
+  for (const std::string type : {"llama", "bert", "distilbert", "further"}) {
+    TrainConfig config = Config("classes-" + type);
+    config.task = "classification";
+    config.data = {folder_ / "labels.tsv"};
+    config.steps = 60;
+    config.save_every = 60;
+    config.batch = config.micro_batch = 16;
+    config.dropout = 0;
+    if (type.find("bert") != type.npos) {
+      config.model = Bert(type);
+    } else if (type == "further") {
+      config.model = nlohmann::ordered_json::object();
+      config.start = folder_ / "language";
+    }
+    EXPECT_LT(Train(config).validation.back().second, 0.3) << type;
+    Context context({1, ""});
+    TrainConfig again = config;
+    again.start = config.out;
+    again.model = nlohmann::ordered_json::object();
+    const Material material = OpenMaterial(context, again, {});
+    const Trainer trainer(context, again, *material.model, *material.store,
+                          &*material.classifier);
+    EXPECT_GT(trainer.Accuracy(*material.validation, 50), 0.9) << type;
+    EXPECT_EQ(material.data["labels"].dump(), R"(["bad","good"])");
+  }
+}
+
 }  // namespace
 }  // namespace headwise

@@ -82,12 +82,20 @@ struct Pass {
 }  // namespace
 
 Trainer::Trainer(Context& context, const TrainConfig& config,
-                 const Model& model, ParameterStore& store)
+                 const Model& model, ParameterStore& store,
+                 const Classifier* classifier)
     : context_(context),
       config_(config),
       model_(model),
       store_(store),
+      classifier_(classifier),
       optimizer_(store) {}
+
+double Trainer::Loss(ConstTensorView x, const HeadTargets& targets,
+                     TensorView dx, int64_t* hits) const {
+  if (classifier_ == nullptr) return model_.HeadLoss(context_, x, targets, dx);
+  return classifier_->Loss(context_, x, targets, dx, hits);
+}
 
 double Trainer::Differentiate(const TrainBatch& batch, float scale,
                               DropoutMask dropout, RunHooks* hooks) const {
@@ -99,7 +107,7 @@ double Trainer::Differentiate(const TrainBatch& batch, float scale,
   const Scratch memory =
       context_.workspace().TakeArray<float>(pass.rows * pass.width);
   const TensorView dx = View(memory.As<float>(), {pass.rows, pass.width});
-  const double loss = model_.HeadLoss(context_, pass.X(), targets, dx);
+  const double loss = Loss(pass.X(), targets, dx);
   if (model_.decoder() == nullptr) {
     model_.Backward(context_, model_.stack(), pass.input, dx);
     return loss;
@@ -160,11 +168,24 @@ double Trainer::Evaluate(const BatchSource& source, int64_t sequences) const {
     const Pass pass(context_, model_, batch, {}, nullptr, false);
     HeadTargets head;
     head.targets = batch.targets;
-    loss += model_.HeadLoss(context_, pass.X(), head);
+    loss += Loss(pass.X(), head, {});
     targets += batch.CountTargets();
   }
   if (targets == 0) return std::numeric_limits<double>::quiet_NaN();
   return loss / static_cast<double>(targets);
+}
+
+double Trainer::Accuracy(const BatchSource& source, int64_t sequences) const {
+  int64_t hits = 0;
+  const int64_t count = std::min(sequences, source.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const TrainBatch batch = source.Make(i, 1);
+    const Pass pass(context_, model_, batch, {}, nullptr, false);
+    HeadTargets head;
+    head.targets = batch.targets;
+    Loss(pass.X(), head, {}, &hits);
+  }
+  return static_cast<double>(hits) / static_cast<double>(count);
 }
 
 void Trainer::NameCulprit(const TrainBatch& batch, double loss,

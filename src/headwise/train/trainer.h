@@ -8,6 +8,7 @@
 #include "headwise/model/model.h"
 #include "headwise/model/parameters.h"
 #include "headwise/train/batch.h"
+#include "headwise/train/classifier.h"
 #include "headwise/train/config.h"
 #include "headwise/train/optimizer.h"
 
@@ -21,11 +22,12 @@ struct StepReport {
   int64_t tokens = 0;  // read, on both sides
 };
 
-// Borrows all it is given. The model must have been built from the store.
+// Borrows all it is given. The model must have been built from the store, and
+// so must the classifier, which takes the place of the model's own head.
 class Trainer {
  public:
   Trainer(Context& context, const TrainConfig& config, const Model& model,
-          ParameterStore& store);
+          ParameterStore& store, const Classifier* classifier = nullptr);
 
   // One optimizer step on sequences step·batch … of the source. hooks: see
   // nn/hooks.h; gates set there are trained through. Throws
@@ -36,6 +38,8 @@ class Trainer {
   // Mean loss over the first `sequences` of the source, without dropout and
   // smoothing; NaN where there are no targets.
   double Evaluate(const BatchSource& source, int64_t sequences) const;
+  // Classifiers: the share of these sequences whose class is told right.
+  double Accuracy(const BatchSource& source, int64_t sequences) const;
 
   // Gradients of the mean loss over a batch are added to the store's; returns
   // the sum of losses. scale: 1 / targets of the whole step.
@@ -48,6 +52,8 @@ class Trainer {
   const Optimizer& optimizer() const { return optimizer_; }
 
  private:
+  double Loss(ConstTensorView x, const HeadTargets& targets, TensorView dx,
+              int64_t* hits = nullptr) const;
   [[noreturn]] void NameCulprit(const TrainBatch& batch, double loss,
                                 double norm) const;
 
@@ -55,6 +61,7 @@ class Trainer {
   const TrainConfig& config_;
   const Model& model_;
   ParameterStore& store_;
+  const Classifier* classifier_;
   Optimizer optimizer_;
 };
 
