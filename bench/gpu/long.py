@@ -41,10 +41,10 @@ def run(operators, n, samples, features, heads=12, d=64):
     worst = sampled_error(t, samples)
     count = t["sums"][0, :, 0].tolist()
     print(f"{n} tokens, {heads} x {d}, causal, full statistics, {features} "
-          f"features, {int(features > 0)} label, summed: {ms:.1f} ms, {extra:.0f} MiB beside the "
-          f"tensors, rows counted {min(count):.0f}, worst of {samples} sampled "
-          "rows " + " ".join(f"{k} {v:.1e}" for k, v in worst.items()),
-          flush=True)
+          f"features, {int(features > 0)} label, summed: {ms:.1f} ms, "
+          f"{extra:.0f} MiB beside the tensors, rows counted "
+          f"{min(count):.0f}, worst of {samples} sampled rows "
+          + " ".join(f"{k} {v:.1e}" for k, v in worst.items()), flush=True)
     return {"implementation": "sm90 full, long", "length": n, "ms": ms,
             "features": features, "extra_mebibytes": extra, "worst": worst}
 
