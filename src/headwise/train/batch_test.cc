@@ -168,6 +168,7 @@ TEST(PairBatches, NameTheLineWithoutATab) {
     EXPECT_THAT(error.what(), HasSubstr("no tab"));
   }
   EXPECT_THROW(ReadPairs("a\t\n", "f.tsv", *tokenizer, 10), Error);
+  EXPECT_THROW(ReadPairs("1\ta\tb\n", "f.tsv", *tokenizer, 10), Error);
   EXPECT_THROW(PairBatches({}, {}), Error);
 }
 

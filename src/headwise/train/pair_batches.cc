@@ -33,10 +33,14 @@ void ForLines(std::string_view text, const std::string& where,
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty()) continue;
     const size_t tab = line.find('\t');
-    if (tab == line.npos || tab == 0 || tab + 1 == line.size()) {
+    const auto tabs = std::count(line.begin(), line.end(), '\t');
+    if (tabs != 1 || tab == 0 || tab + 1 == line.size()) {
       throw Error(ErrorCode::kInvalidArgument,
                   {where + ":" + std::to_string(number), expected,
-                   tab == line.npos ? "no tab" : "an empty side", ""});
+                   tabs == 0   ? "no tab"
+                   : tabs == 1 ? "an empty side"
+                               : std::to_string(tabs + 1) + " columns",
+                   tabs > 1 ? "cut -f2,3 keeps two of them" : ""});
     }
     take(line.substr(0, tab), line.substr(tab + 1));
   }
