@@ -11,6 +11,7 @@ build_packages=(
   libpcre2-dev          # PCRE2: the rules that tokenizers cut text by
   libutf8proc-dev       # utf8proc: Unicode tables
   libsentencepiece-dev  # SentencePiece: .model files
+  libopenblas-dev       # OpenBLAS: for its LAPACK
   libxxhash-dev         # xxHash: what tells models apart
   zlib1g-dev            # gzip, and the two below: compressed text
   liblzma-dev           # xz
@@ -34,8 +35,8 @@ need_packages() {
   if ! command -v dpkg-query >/dev/null; then
     echo "headwise: no Debian packages here. Needed: g++ 12 or clang 14 or" \
       "newer, CMake 3.25, Ninja, and the libraries Highway, fmt," \
-      "nlohmann-json, CLI11, PCRE2, utf8proc, SentencePiece, xxHash, zlib," \
-      "liblzma, zstd (tests:" \
+      "nlohmann-json, CLI11, PCRE2, utf8proc, SentencePiece, OpenBLAS, xxHash," \
+      "zlib, liblzma, zstd (tests:" \
       "GoogleTest, clang-format, clang-tidy, Python 3)" >&2
     return 0
   fi

@@ -11,7 +11,9 @@ extern const Command kDumpCommand;      // cmd_dump.cc
 extern const Command kExplainCommand;   // cmd_explain.cc
 extern const Command kGenerateCommand;  // cmd_generate.cc
 extern const Command kInfoCommand;      // cmd_info.cc
+extern const Command kMergeCommand;     // cmd_merge.cc
 extern const Command kPatchCommand;     // cmd_patch.cc
+extern const Command kProfileCommand;   // cmd_profile.cc
 extern const Command kRankCommand;      // cmd_rank.cc
 extern const Command kStudyCommand;     // cmd_study.cc
 extern const Command kTrainCommand;     // cmd_train.cc

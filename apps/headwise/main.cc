@@ -30,6 +30,8 @@ const std::vector<const Command*>& Commands() {
       &kTrainCommand,
       &kGenerateCommand,
       // Analyse
+      &kProfileCommand,
+      &kMergeCommand,
       &kRankCommand,
       &kPatchCommand,
       &kDumpCommand,

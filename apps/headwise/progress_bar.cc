@@ -70,7 +70,7 @@ void ProgressBar::Show(const Progress& progress) {
   std::string numbers = Short(progress.done);
   std::string left;
   if (progress.total > 0) {
-    numbers += "/" + Short(progress.total);
+    numbers += fmt::format("/{}", Short(progress.total));
     if (speed > 0) {
       const double seconds = (progress.total - progress.done) / speed;
       left = fmt::format(", {} left", Duration(seconds));

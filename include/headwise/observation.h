@@ -127,6 +127,13 @@ HEADWISE_API void AttentionPairs(Context& context,
                                  const PairList& pairs, ConstTensorView argmax,
                                  TensorView mass, TensorView is_argmax);
 
+// Mass near the diagonal, by exact offset: entry c of mass f32
+// [B, H, M, before + after + 1] is key p − before + c; 0 where it is not seen.
+HEADWISE_API void AttentionBand(Context& context,
+                                const AttentionProblem& problem,
+                                const AttentionArgs& args, int64_t before,
+                                int64_t after, TensorView mass);
+
 // Column sums Σ_i w_i A_ij: received f32 [B, H, N]; weights [B, M] or null.
 HEADWISE_API void ReceivedAttention(Context& context,
                                     const AttentionProblem& problem,

@@ -35,6 +35,11 @@ std::vector<std::filesystem::path> FilesBelow(
   return files;
 }
 
+bool Compressed(const std::filesystem::path& path) {
+  const std::string last = path.extension().string();
+  return last == ".gz" || last == ".xz" || last == ".zst";
+}
+
 bool Blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
 }
@@ -68,6 +73,15 @@ TextSource::TextSource(std::vector<std::string> paths)
       files_.push_back({path, i});
     }
   }
+  for (const File& file : files_) {
+    if (file.path == "-" || Compressed(file.path)) {
+      total_bytes_ = 0;
+      break;
+    }
+    std::error_code error;
+    const auto size = std::filesystem::file_size(file.path, error);
+    if (!error) total_bytes_ += size;
+  }
 }
 
 bool TextSource::JsonLines(const std::filesystem::path& path) {
@@ -77,8 +91,7 @@ bool TextSource::JsonLines(const std::filesystem::path& path) {
     return first != buffer_.npos && buffer_[first] == '{';
   }
   std::filesystem::path name = path.filename();
-  const std::string last = name.extension().string();
-  if (last == ".gz" || last == ".xz" || last == ".zst") name = name.stem();
+  if (Compressed(name)) name = name.stem();
   return name.extension() == ".jsonl" || name.extension() == ".ndjson";
 }
 

@@ -36,6 +36,10 @@ class TextSource {
 
   explicit TextSource(std::vector<std::string> paths);
 
+  // Bytes of all files together; 0 where that says nothing of the text
+  // (compressed files, standard input).
+  uint64_t total_bytes() const { return total_bytes_; }
+
   // The next document; none at the end.
   std::optional<Document> Next();
 
@@ -54,6 +58,7 @@ class TextSource {
   std::vector<std::string> paths_;
   std::vector<File> files_;
   size_t next_file_ = 0;
+  uint64_t total_bytes_ = 0;
   bool any_ = false;  // some document was given
 
   // The open file.

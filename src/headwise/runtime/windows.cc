@@ -108,6 +108,7 @@ std::vector<TokenWindow> WindowCutter::Cut(const Document& document) const {
     window.source.text = text;
     window.name = document.name;
     window.argument = document.argument;
+    window.offset = document.offset;
     SetKey(window);
     windows.push_back(std::move(window));
   }

@@ -30,6 +30,7 @@ struct TokenWindow {
   TokenRow target;      // encoder–decoders: what the decoder reads
   std::string name;     // of its document
   size_t argument = 0;  // of TextSource
+  uint64_t offset = 0;  // of *source.text in its document, in bytes
   // A hash of the ids: what samples are drawn by, so that they do not depend
   // on the order of the windows.
   uint64_t key = 0;

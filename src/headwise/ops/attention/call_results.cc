@@ -105,7 +105,7 @@ void CallResults::RunForward(const AttentionImplementation& passes) {
                   Measure::kOutput, 2);
   const bool need_lse = passes.backward != nullptr || passes.rows != nullptr ||
                         passes.top_k != nullptr || passes.pairs != nullptr ||
-                        passes.received != nullptr ||
+                        passes.band != nullptr || passes.received != nullptr ||
                         passes.window != nullptr || passes.gram != nullptr;
   const std::vector<int64_t> rows = {n.batch, p.heads, n.queries};
   if (need_lse || rng_.Uniform() < 0.5) {
@@ -188,6 +188,14 @@ void CallResults::RunMapPasses(const AttentionImplementation& passes) {
     ReceivedAttention(context_, p, args_, r_.observation.query_weights,
                       Add("weighted received", DType::kF32,
                           {n.batch, p.heads, n.keys}, Measure::kStatistic, 1));
+  }
+  if (passes.band != nullptr) {
+    // Wider than a vector on one side, on the other not.
+    const int64_t before = rng_.Between(0, 20), after = rng_.Between(0, 3);
+    AttentionBand(context_, p, args_, before, after,
+                  Add("band", DType::kF32,
+                      {n.batch, p.heads, n.queries, before + after + 1},
+                      Measure::kStatistic, 1));
   }
   if (passes.window != nullptr && r_.has_window) {
     const std::vector<int64_t> shape = {r_.picture_rows, r_.picture_columns};

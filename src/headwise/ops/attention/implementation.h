@@ -30,6 +30,8 @@ struct AttentionImplementation {
   void (*pairs)(Context&, const AttentionProblem&, const AttentionArgs&,
                 const PairList&, ConstTensorView argmax, TensorView mass,
                 TensorView is_argmax) = nullptr;
+  void (*band)(Context&, const AttentionProblem&, const AttentionArgs&,
+               int64_t before, int64_t after, TensorView mass) = nullptr;
   void (*received)(Context&, const AttentionProblem&, const AttentionArgs&,
                    ConstTensorView query_weights,
                    TensorView received) = nullptr;

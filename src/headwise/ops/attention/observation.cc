@@ -44,6 +44,14 @@ void AttentionPairs(Context& context, const AttentionProblem& problem,
       context, problem, args, pairs, argmax, mass, is_argmax);
 }
 
+void AttentionBand(Context& context, const AttentionProblem& problem,
+                   const AttentionArgs& args, int64_t before, int64_t after,
+                   TensorView mass) {
+  ValidateBand(problem, args, before, after, mass);
+  Dispatch(context, {&problem, 1}, "band", &AttentionImplementation::band)(
+      context, problem, args, before, after, mass);
+}
+
 void ReceivedAttention(Context& context, const AttentionProblem& problem,
                        const AttentionArgs& args, ConstTensorView query_weights,
                        TensorView received) {

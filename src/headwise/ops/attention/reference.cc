@@ -90,6 +90,7 @@ const AttentionImplementation kAttentionReference = {
     .rows = ReferenceRows,
     .top_k = ReferenceTopK,
     .pairs = ReferencePairs,
+    .band = ReferenceBand,
     .received = ReferenceReceived,
     .window = ReferenceWindow,
     .gram = ReferenceGram,

@@ -24,6 +24,9 @@ void ReferencePairs(Context&, const AttentionProblem& problem,
                     const AttentionArgs& args, const PairList& pairs,
                     ConstTensorView argmax, TensorView mass,
                     TensorView is_argmax);
+void ReferenceBand(Context&, const AttentionProblem& problem,
+                   const AttentionArgs& args, int64_t before, int64_t after,
+                   TensorView mass);
 void ReferenceReceived(Context&, const AttentionProblem& problem,
                        const AttentionArgs& args, ConstTensorView query_weights,
                        TensorView received);

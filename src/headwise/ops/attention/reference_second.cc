@@ -104,6 +104,26 @@ void ReferencePairs(Context&, const AttentionProblem& problem,
       });
 }
 
+void ReferenceBand(Context&, const AttentionProblem& problem,
+                   const AttentionArgs& args, int64_t before, int64_t after,
+                   TensorView mass) {
+  for (int64_t b = 0; b < problem.batch; ++b) {
+    for (const int64_t h : HeadsOf(problem, args)) {
+      const ReferenceHead head(problem, args, b, h);
+      const Sequence& s = head.sequence();
+      for (int64_t i = 0; i < s.query_rows; ++i) {
+        const ReferenceRow row = i < s.queries ? head.Row(i) : ReferenceRow();
+        for (int64_t c = 0; c < before + after + 1; ++c) {
+          const int64_t j = i + s.offset - before + c;
+          const bool exists = i < s.queries && j >= 0 && j < s.keys;
+          Write(mass, exists ? row.probability[j] : 0, s.batch, h,
+                s.query_begin + i, c);
+        }
+      }
+    }
+  }
+}
+
 void ReferenceReceived(Context&, const AttentionProblem& problem,
                        const AttentionArgs& args, ConstTensorView query_weights,
                        TensorView received) {

@@ -28,6 +28,8 @@ void ValidateTopK(const AttentionProblem& problem, const AttentionArgs& args,
 void ValidatePairs(const AttentionProblem& problem, const AttentionArgs& args,
                    const PairList& pairs, const ConstTensorView& argmax,
                    const TensorView& mass, const TensorView& is_argmax);
+void ValidateBand(const AttentionProblem& problem, const AttentionArgs& args,
+                  int64_t before, int64_t after, const TensorView& mass);
 void ValidateReceived(const AttentionProblem& problem,
                       const AttentionArgs& args,
                       const ConstTensorView& query_weights,

@@ -165,6 +165,22 @@ void ValidatePairs(const AttentionProblem& problem, const AttentionArgs& args,
   views.CheckOverlap();
 }
 
+void ValidateBand(const AttentionProblem& problem, const AttentionArgs& args,
+                  int64_t before, int64_t after, const TensorView& mass) {
+  ViewChecker views;
+  CheckScoresAndLse(problem, args, views);
+  if (before < 0 || after < 0 || before > kMaxPosition ||
+      after > kMaxPosition) {
+    ThrowInvalid("a band of 0 or more keys before and after a query",
+                 fmt::format("{} and {}", before, after));
+  }
+  const ViewSizes n = SizesOf(problem, args);
+  views.Output("mass", mass, DType::kF32,
+               {n.batch, problem.heads, n.queries, before + after + 1},
+               Need::kRequired);
+  views.CheckOverlap();
+}
+
 void ValidateReceived(const AttentionProblem& problem,
                       const AttentionArgs& args,
                       const ConstTensorView& query_weights,

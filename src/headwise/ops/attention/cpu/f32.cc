@@ -28,6 +28,7 @@ const AttentionImplementation kAttentionCpuF32 = {
     .rows = RowsF32,
     .top_k = TopKF32,
     .pairs = PairsF32,
+    .band = BandF32,
     .received = ReceivedF32,
     .window = WindowF32,
     .gram = HeadGramF32,

@@ -54,9 +54,35 @@ void Dense(const QueryRow& row, int64_t begin, int64_t end, float* p) {
   Segments(row, first, std::min(end, range.end), p + (first - begin));
 }
 
+// Up to kTileColumns listed keys at once: a product is their score.
+void ListedPlain(const QueryRow& row, const KeyRange& range,
+                 std::span<const int32_t> keys, float* HWY_RESTRICT p) {
+  HWY_ALIGN float segment[kTileColumns] = {};
+  const F32 d;
+  for (size_t n = 0; n < keys.size(); ++n) {
+    segment[n] = Dot(row.q, row.k + keys[n] * row.key_stride, row.head_dim);
+  }
+  const VF shift = hn::Set(d, RowShift(row.lse));
+  for (size_t c = 0; c < keys.size(); c += kLanes) {
+    hn::StoreU(Probability(hn::LoadU(d, segment + c), shift), d, segment + c);
+  }
+  for (size_t n = 0; n < keys.size(); ++n) {
+    const int64_t j = keys[n];
+    const bool seen = j < range.sinks || (j >= range.begin && j < range.end);
+    p[n] = seen ? segment[n] : 0.0f;
+  }
+}
+
 void Listed(const QueryRow& row, std::span<const int32_t> keys, float* p) {
   HWY_ALIGN float segment[kTileColumns];
   const KeyRange range = row.Visible();
+  if (row.rule.plain()) {
+    for (size_t n = 0; n < keys.size(); n += kTileColumns) {
+      const size_t count = std::min<size_t>(kTileColumns, keys.size() - n);
+      ListedPlain(row, range, keys.subspan(n, count), p + n);
+    }
+    return;
+  }
   for (size_t n = 0; n < keys.size(); ++n) {
     const int64_t j = keys[n];
     p[n] = 0;

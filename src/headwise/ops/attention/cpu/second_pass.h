@@ -20,6 +20,9 @@ void TopKF32(Context& context, const AttentionProblem& problem,
 void PairsF32(Context& context, const AttentionProblem& problem,
               const AttentionArgs& args, const PairList& pairs,
               ConstTensorView argmax, TensorView mass, TensorView is_argmax);
+void BandF32(Context& context, const AttentionProblem& problem,
+             const AttentionArgs& args, int64_t before, int64_t after,
+             TensorView mass);
 
 // second_pass_tiles.cc: register tiles over a rectangle of scores.
 void ReceivedF32(Context& context, const AttentionProblem& problem,

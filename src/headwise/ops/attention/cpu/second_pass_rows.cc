@@ -124,6 +124,38 @@ void PairsF32(Context& context, const AttentionProblem& problem,
              });
 }
 
+void BandF32(Context& context, const AttentionProblem& problem,
+             const AttentionArgs& args, int64_t before, int64_t after,
+             TensorView mass) {
+  const std::vector<int32_t> heads = ActiveHeads(problem, args);
+  // Queries of a task: a band is little work each.
+  constexpr int64_t kQueries = 64;
+  const int64_t blocks = (problem.query_len + kQueries - 1) / kQueries;
+  const int64_t width = problem.head_dim;
+  Scratch scratch =
+      context.workspace().TakeArray<float>(context.threads() * width);
+  const int64_t tasks =
+      static_cast<int64_t>(heads.size()) * problem.batch * blocks;
+  context.pool().ParallelFor(tasks, [&](int64_t task, int worker) {
+    const int32_t head = heads[task / (problem.batch * blocks)];
+    const int64_t b = task / blocks % problem.batch;
+    const int64_t begin = task % blocks * kQueries;
+    const Sequence sequence = SequenceOf(problem, args, b);
+    const int64_t end = std::min(begin + kQueries, sequence.query_rows);
+    float* q = scratch.As<float>() + worker * width;
+    for (int64_t i = begin; i < end; ++i) {
+      float* to = At(mass, sequence.batch, head, sequence.query_begin + i);
+      std::fill(to, to + before + after + 1, 0.0f);
+      const int64_t first = i + sequence.offset - before;
+      const int64_t low = std::max<int64_t>(0, first);
+      const int64_t high = std::min(sequence.keys, first + before + after + 1);
+      if (i >= sequence.queries || low >= high) continue;
+      RowProbabilities(MakeQueryRow(problem, args, {b, i}, head, q), low, high,
+                       to + (low - first));
+    }
+  });
+}
+
 void WindowF32(Context& context, const AttentionProblem& problem,
                const AttentionArgs& args, const WindowRequest& window,
                TensorView maximum, TensorView mean) {

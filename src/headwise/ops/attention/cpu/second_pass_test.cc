@@ -68,6 +68,30 @@ TEST(SecondPass, AHeadIsLikeItselfAndEveryPairIsSymmetric) {
   }
 }
 
+TEST(SecondPass, ABandIsTheNearPartOfItsRows) {
+  Call call(4);
+  constexpr int64_t kBefore = 19, kAfter = 2, kBand = kBefore + kAfter + 1;
+  std::vector<RowRef> rows;
+  for (int64_t i = 0; i < Call::kLength; ++i) rows.push_back({0, i});
+  Tensor dense(DType::kF32, {Call::kLength, 2, Call::kLength});
+  RowsF32(call.context, call.problem, call.args, rows, dense.view());
+  Tensor band(DType::kF32, {1, 2, Call::kLength, kBand});
+  BandF32(call.context, call.problem, call.args, kBefore, kAfter, band.view());
+  for (int64_t h = 0; h < 2; ++h) {
+    for (int64_t i = 0; i < Call::kLength; ++i) {
+      for (int64_t c = 0; c < kBand; ++c) {
+        const int64_t j = i - kBefore + c;
+        const float expected =
+            j < 0 || j >= Call::kLength
+                ? 0
+                : dense.As<float>()[(i * 2 + h) * Call::kLength + j];
+        EXPECT_FLOAT_EQ(band.As<float>()[(h * Call::kLength + i) * kBand + c],
+                        expected);
+      }
+    }
+  }
+}
+
 TEST(SecondPass, AWindowAtFullResolutionIsItsRows) {
   Call call(3);
   const std::vector<RowRef> rows{{0, 200}, {0, 201}};

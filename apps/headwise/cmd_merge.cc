@@ -1,0 +1,57 @@
+// headwise merge: profiles of parts of a corpus become the profile of all.
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "headwise/heads/profile/profile_json.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::vector<std::string> profiles;
+  std::string out;
+  bool json = false;
+};
+
+int Run(const Options& options) {
+  Profile merged = Profile::Load(options.profiles.front());
+  for (size_t i = 1; i < options.profiles.size(); ++i) {
+    merged.Merge(Profile::Load(options.profiles[i]));
+  }
+  merged.Save(options.out);
+  if (options.json) {
+    fmt::print("{}\n",
+               ProfileJson(merged).dump(
+                   2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return kSucceeded;
+  }
+  fmt::print("{}: {} heads on {} tokens of {} windows, written to {}\n",
+             merged.model, merged.heads.size(), merged.counts.tokens,
+             merged.counts.windows, options.out);
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("PROFILE", options->profiles,
+                 "Profiles of one model, in any order")
+      ->required()
+      ->expected(1, 1 << 20);
+  app.add_option("-o,--out", options->out, "The profile to write")->required();
+  app.add_flag("--json", options->json, "Print every metric as JSON");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kMergeCommand = {
+    .name = "merge",
+    .group = Group::kAnalyse,
+    .summary = "Profiles of parts of a corpus as the profile of all of it",
+    .examples = "  headwise merge part1.heads part2.heads -o whole.heads",
+    .setup = Setup};
+
+}  // namespace headwise

@@ -1,0 +1,250 @@
+// headwise profile: streams text through a model and writes what every head
+// does to a file.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "console.h"
+#include "headwise/error.h"
+#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/profile_json.h"
+#include "headwise/heads/profile/profiler.h"
+#include "headwise/heads/profile/words/materials.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/model/model_hash.h"
+#include "headwise/report/terminal.h"
+#include "ids_file.h"
+#include "interrupt.h"
+#include "progress_bar.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string model;
+  std::vector<std::string> texts;
+  std::string ids;
+  std::string conllu;
+  std::string coref;
+  std::string pattern;
+  std::string out;
+  int64_t context = 0;
+  int64_t tokens = 0;
+  int64_t min_visible = 8;
+  int64_t repeats = 32;
+  int threads = 0;
+  bool resume = false;
+  bool json = false;
+  bool explain = false;
+};
+
+// The folder's own name, whatever the path's form.
+std::string ModelName(const std::string& path) {
+  return std::filesystem::canonical(path).filename().string();
+}
+
+std::string PartialOf(const std::string& out) { return out + ".partial"; }
+
+int Explain(const Console& console) {
+  const auto print = [&](const MetricDefinition& definition) {
+    fmt::print("{}\n{}", Bold(console, definition.name),
+               Wrap(Capital(definition.sentence) + ".", console.width, 2));
+    if (*definition.trap != '\0') {
+      fmt::print("{}", Wrap("Beware: " + std::string(definition.trap) + ".",
+                            console.width, 2));
+    }
+  };
+  for (const MetricDefinition& definition : MetricDefinitions()) {
+    print(definition);
+  }
+  fmt::print("\nForms of a name\n");
+  for (const MetricDefinition& form : MetricForms()) print(form);
+  return kSucceeded;
+}
+
+std::string Cell(const Estimate& estimate) {
+  return std::isfinite(estimate.mean) ? fmt::format("{:.2f}", estimate.mean)
+                                      : "–";
+}
+
+void Print(const Profile& profile, const Console& console) {
+  StudyTable table;
+  table.title = fmt::format("{}: {} heads on {} tokens of {} windows",
+                            profile.model, profile.heads.size(),
+                            profile.counts.tokens, profile.counts.windows);
+  table.columns = {"head",     "entropy", "distance",  "first",
+                   "previous", "local",   "delimiter", "induction*"};
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    std::vector<std::string> row = {ToString(profile.heads[h])};
+    for (const char* metric :
+         {"entropy.normalised", "distance", "first", "previous", "local",
+          "delimiter", "repeats.induction"}) {
+      row.push_back(Cell(profile.Get(metric, h)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  fmt::print("{}", DrawTable(table, console));
+  fmt::print("* on random repeats. Entropy is a share of its maximum.\n");
+}
+
+// Word-level material, where it is given.
+void AddWords(const Options& options, Context& context, const Model& model,
+              const Tokenizer* tokenizer, ProgressBar& bar, Profile& profile) {
+  if (options.conllu.empty() && options.coref.empty()) return;
+  if (tokenizer == nullptr) {
+    throw Error(ErrorCode::kNotFound,
+                {options.model, "a tokenizer for words", "none", ""});
+  }
+  WordOptions words;
+  words.context = options.context;
+  words.progress = bar.callback();
+  words.stop = StopOnInterrupt();
+  if (!options.conllu.empty()) {
+    AddTreebank(context, model, *tokenizer, ReadTreebank(options.conllu), words,
+                profile);
+  }
+  if (!options.coref.empty()) {
+    AddCoreference(context, model, *tokenizer, ReadCoreference(options.coref),
+                   words, profile);
+  }
+}
+
+// The tokenizer of a model's folder; null where it has none.
+std::unique_ptr<Tokenizer> MaybeTokenizer(const std::string& model) {
+  try {
+    return Tokenizer::Load(model);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNotFound) return nullptr;
+    throw;
+  }
+}
+
+int Run(Options options) {
+  const Console console = StdoutConsole();
+  if (options.explain) return Explain(console);
+  if (options.model.empty()) throw UsageError("expected MODEL");
+  if (options.texts.empty() == options.ids.empty()) {
+    throw UsageError("expected either --text or --ids");
+  }
+  const std::stop_token stop = StopOnInterrupt();
+  const auto model = OpenModel(options.model);
+  const auto tokenizer = MaybeTokenizer(options.model);
+  const std::string name = ModelName(options.model);
+  if (options.out.empty()) options.out = name + ".heads";
+  Detector detector;
+  ProfileOptions profiling;
+  if (!options.pattern.empty()) {
+    detector = Detector::Load(options.pattern);
+    profiling.detector = &detector;
+  }
+  // Before the work, so that a mistake shows at once.
+  std::unique_ptr<TextSource> source;
+  if (!options.texts.empty()) {
+    source = std::make_unique<TextSource>(options.texts);
+  }
+  profiling.context = options.context;
+  profiling.tokens = options.tokens;
+  profiling.min_visible = options.min_visible;
+  profiling.repeats = options.repeats;
+  profiling.stop = stop;
+  Profile profile;
+  bool whole = false;
+  {
+    ProgressBar bar;
+    profiling.progress = bar.callback();
+    Context context({.threads = options.threads, .implementations = ""});
+    Profiler profiler(context, *model, tokenizer.get(), name,
+                      ModelHash(options.model), profiling);
+    if (options.resume) {
+      profiler.Resume(Profile::Load(PartialOf(options.out)));
+    } else {
+      profiler.AddProbes();
+    }
+    whole = source != nullptr
+                ? profiler.AddText(*source)
+                : profiler.AddWindows(ReadIds(options.ids, options.context));
+    profile = profiler.Take();
+    if (whole) {
+      AddWords(options, context, *model, tokenizer.get(), bar, profile);
+    }
+  }
+  if (!whole) {
+    profile.Save(PartialOf(options.out));
+    throw Error(ErrorCode::kCancelled,
+                {"profile", "to finish", "an interruption",
+                 fmt::format("{} tokens are kept in {}; the same command with "
+                             "--resume goes on",
+                             profile.counts.tokens, PartialOf(options.out))});
+  }
+  profile.Save(options.out);
+  std::filesystem::remove(PartialOf(options.out));
+  if (options.json) {
+    fmt::print("{}\n", ProfileJson(profile).dump(
+                           2, ' ', false, Json::error_handler_t::replace));
+    return kSucceeded;
+  }
+  Print(profile, console);
+  fmt::print("Written to {}. What each head does: headwise roles {}\n",
+             options.out, options.out);
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A model's folder");
+  app.add_option("--text", options->texts,
+                 "Text files, folders, .gz .xz .zst, JSON lines with \"text\", "
+                 "or - for standard input. Encoder–decoders: lines "
+                 "source<TAB>target");
+  app.add_option("--ids", options->ids,
+                 "Instead of text: safetensors with input_ids [B, N] and "
+                 "perhaps attention_mask");
+  app.add_option(
+      "--context", options->context,
+      "Tokens of a window; 0: 512, for encoders 128, or what the model "
+      "can take. Longer sees further and costs more");
+  app.add_option("--tokens", options->tokens,
+                 "Stop after so many tokens; 0: read everything");
+  app.add_option("--conllu", options->conllu,
+                 "A treebank, for syntactic heads");
+  app.add_option("--coref", options->coref,
+                 "Coreference annotation (CoNLL), for coreference heads");
+  app.add_option("--pattern", options->pattern,
+                 "A detector of your own (docs/patterns.md)");
+  app.add_option("--min-visible", options->min_visible,
+                 "Rows that see fewer keys are left out")
+      ->capture_default_str();
+  app.add_option("--repeats", options->repeats,
+                 "Sequences of the random-repeat test; 0: none")
+      ->capture_default_str();
+  app.add_option("--out", options->out,
+                 "The profile to write; default: MODEL.heads here");
+  app.add_flag("--resume", options->resume,
+               "Go on with an interrupted profile of the same text");
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  app.add_flag("--json", options->json, "Print every metric as JSON");
+  app.add_flag("--explain", options->explain,
+               "Say what each metric is, and stop");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kProfileCommand = {
+    .name = "profile",
+    .group = Group::kAnalyse,
+    .summary = "What every head does, over any amount of text",
+    .examples =
+        "  headwise profile models/minilm-l6 --text novels/ --tokens 100000\n"
+        "  zcat news.jsonl.gz | headwise profile models/gpt2 --text - \\\n"
+        "      --context 1024 --out news.heads\n"
+        "  headwise profile models/gpt2 --text a.txt --conllu ewt.conllu\n"
+        "  headwise profile --explain",
+    .setup = Setup};
+
+}  // namespace headwise

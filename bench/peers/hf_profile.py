@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Head statistics by Hugging Face eager attention + hooks, beside ours.
+
+    bench/peers/hf_profile.py --headwise build/release/apps/headwise/headwise
+
+Makes a random model of GPT-2 small's shape (12 layers x 12 heads x 64, 4096
+positions), runs it in PyTorch with eager attention and a forward hook that
+computes entropy, previous, first, distance and max of every head, then runs
+`headwise profile` (every metric) on the same checkpoint and ids. Needs torch,
+transformers and safetensors; no network. Prints tokens/s and peak memory, and
+JSON with --json.
+
+How it is measured: each side and length runs in a process of its own, so that
+peak resident memory is its own. PyTorch is timed inside (one warm-up, then the
+best of the calls); ours is timed from outside as the difference between a run
+of many windows and a run of one, so that loading is left out on both sides.
+PyTorch's hooks keep sums only: each layer's matrix is freed before the next.
+"""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+WINDOWS = 4
+
+
+def make(folder, most):
+    """A random model; returns its vocabulary's size."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.manual_seed(1)
+    config = GPT2Config(n_positions=most)
+    GPT2LMHeadModel(config).save_pretrained(folder, safe_serialization=True)
+    return config.vocab_size
+
+
+def make_ids(folder, length, vocabulary):
+    """ids [1, N] and [1 + WINDOWS, N]; the last id is <|endoftext|>."""
+    import torch
+    from safetensors.torch import save_file
+    torch.manual_seed(2)
+    for windows in (1, 1 + WINDOWS):
+        ids = torch.randint(0, vocabulary - 1, (windows, length))
+        save_file({"input_ids": ids},
+                  str(folder / f"ids-{length}-{windows}.safetensors"))
+
+
+class HeadSums:
+    """A hook's sums of one layer, as tensors [heads]."""
+
+    def __init__(self):
+        self.sums = None
+
+    def __call__(self, module, inputs, output):
+        import torch
+        p = output[1]  # [batch, heads, N, N]
+        n = p.shape[-1]
+        position = torch.arange(n)
+        distance = (position[:, None] - position[None, :]).abs().to(p.dtype)
+        found = torch.stack([
+            -torch.special.xlogy(p, p).sum(-1).mean((0, 2)),
+            p.diagonal(-1, -2, -1).mean((0, 2)),
+            p[..., 0].mean((0, 2)),
+            (p * distance).sum(-1).mean((0, 2)),
+            p.amax(-1).mean((0, 2)),
+        ])
+        self.sums = found if self.sums is None else self.sums + found
+
+
+def run_torch(folder, length, threads, calls):
+    import torch
+    import transformers
+    from safetensors.torch import load_file
+    torch.set_num_threads(threads)
+    model = transformers.GPT2LMHeadModel.from_pretrained(
+        folder, attn_implementation="eager").transformer.eval()
+    hooks = []
+    for block in model.h:
+        hooks.append(HeadSums())
+        block.attn.register_forward_hook(hooks[-1])
+    ids = load_file(
+        str(folder / f"ids-{length}-{1 + WINDOWS}.safetensors"))["input_ids"]
+    best = float("inf")
+    with torch.no_grad():
+        for call in range(1 + calls):
+            begin = time.perf_counter()
+            model(ids[call % len(ids)][None], use_cache=False)
+            seconds = time.perf_counter() - begin
+            if call > 0:
+                best = min(best, seconds)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"tokens_per_s": length / best, "peak_bytes": peak,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__}
+
+
+def run_headwise(binary, folder, length, threads):
+    """Seconds and peak of one window, then of 1 + WINDOWS."""
+    seconds, peak = [], 0
+    for windows in (1, 1 + WINDOWS):
+        command = [binary, "profile", str(folder), "--ids",
+                   str(folder / f"ids-{length}-{windows}.safetensors"),
+                   "--context", str(length), "--repeats", "0",
+                   "--threads", str(threads),
+                   "--out", str(folder / "random.heads")]
+        begin = time.perf_counter()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        if status != 0:
+            raise SystemExit(f"failed: {' '.join(command)}")
+        seconds.append(time.perf_counter() - begin)
+        peak = max(peak, usage.ru_maxrss * 1024)
+    return {"tokens_per_s": WINDOWS * length / (seconds[1] - seconds[0]),
+            "peak_bytes": peak}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--headwise", default="headwise")
+    parser.add_argument("--lengths", default="1024,4096")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--calls", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--torch", nargs=2, metavar=("FOLDER", "N"),
+                        help="internal: run PyTorch's side and print JSON")
+    args = parser.parse_args()
+    if args.torch:
+        folder, length = pathlib.Path(args.torch[0]), int(args.torch[1])
+        print(json.dumps(run_torch(folder, length, args.threads, args.calls)))
+        return
+    lengths = [int(n) for n in args.lengths.split(",")]
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        vocabulary = make(folder, max(lengths))
+        for length in lengths:
+            make_ids(folder, length, vocabulary)
+            peer = json.loads(subprocess.run(
+                [sys.executable, __file__, "--torch", name, str(length),
+                 "--threads", str(args.threads), "--calls", str(args.calls)],
+                check=True, stdout=subprocess.PIPE, text=True).stdout)
+            ours = run_headwise(args.headwise, folder, length, args.threads)
+            rows.append({"length": length, "threads": args.threads,
+                         "headwise": ours, "hugging_face": peer,
+                         "speed_ratio": ours["tokens_per_s"] /
+                         peer["tokens_per_s"],
+                         "memory_ratio": peer["peak_bytes"] /
+                         ours["peak_bytes"]})
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    print("     N   headwise  hugging face  ratio   peak MiB ours/theirs  "
+          "ratio")
+    for row in rows:
+        ours, peer = row["headwise"], row["hugging_face"]
+        print(f"{row['length']:6} {ours['tokens_per_s']:10.0f} "
+              f"{peer['tokens_per_s']:13.0f} {row['speed_ratio']:6.2f} "
+              f"{ours['peak_bytes'] / 2**20:10.0f} / "
+              f"{peer['peak_bytes'] / 2**20:.0f} {row['memory_ratio']:10.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+// The one list of metrics: what each measures and what to beware of. Serves
+// --explain, the documentation and the report.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace headwise {
+
+struct MetricDefinition {
+  const char* name = "";  // "offset.K" and "syntactic.R.up" stand for many
+  const char* sentence = "";
+  const char* trap = "";  // "": none
+};
+
+std::span<const MetricDefinition> MetricDefinitions();
+
+// The definition of a metric in any of its forms ("previous.content",
+// "repeats.duplicate", "offset.-3.chance"), or null.
+const MetricDefinition* FindDefinition(std::string_view metric);
+
+// What the suffixes and prefixes of names say, for --explain.
+std::span<const MetricDefinition> MetricForms();
+
+}  // namespace headwise

@@ -1,0 +1,21 @@
+// The rows of each head that are worth looking at: kept while a corpus streams
+// by, so that a role can be seen. Door: KeepExamples.
+#pragma once
+
+#include "headwise/context.h"
+#include "headwise/heads/profile/notes.h"
+#include "headwise/heads/profile/semantic.h"
+#include "headwise/heads/profile/site_results.h"
+#include "headwise/observation.h"
+
+namespace headwise {
+
+// Each window offers every head one row of each kind (Example::kind); those
+// that rank among the kept are kept with their largest keys. Which these are
+// does not depend on the order of the windows. Also counts the tokens that are
+// sinks of one head only.
+void KeepExamples(Context& context, const HeadSource& source,
+                  const SiteResults& results, const TokenTable& table,
+                  ProfilePlace place);
+
+}  // namespace headwise

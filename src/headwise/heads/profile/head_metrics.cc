@@ -1,0 +1,378 @@
+// Row by row. Door: head_metrics.h.
+#include "headwise/heads/profile/head_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace headwise {
+namespace {
+
+constexpr int kLocal = 4;
+constexpr double kBroad = 0.8;
+
+}  // namespace
+
+// Σx and Σw of one head and sequence, by slot.
+struct HeadMetrics::Sums {
+  explicit Sums(size_t slots) : x(slots, 0), w(slots, 0) {}
+  void Add(int slot, double value, double weight) {
+    if (slot < 0) return;
+    x[slot] += value;
+    w[slot] += weight;
+  }
+  // A row's mass on `seen` targets of `visible` keys.
+  void AddMass(const TargetSlots& slots, double mass, double seen,
+               double visible) {
+    Add(slots.score, mass, 1);
+    Add(slots.chance, seen / visible, 1);
+  }
+  // The same off the sinks: mass on `seen` of what is seen there.
+  void AddContent(const TargetSlots& slots, double mass, double seen,
+                  const Row& row);
+  void Clear() {
+    std::fill(x.begin(), x.end(), 0);
+    std::fill(w.begin(), w.end(), 0);
+  }
+  std::vector<double> x, w;
+};
+
+// One counted row of one head.
+struct HeadMetrics::Row {
+  const SiteResults& results;
+  const SiteNotes::Sequence& sequence;
+  const SiteNotes::Row& notes;
+  int64_t h = 0;
+  int64_t t = 0;                       // in the batch
+  int64_t i = 0;                       // in its sequence
+  int64_t pairs = -1;                  // its entry of the listed pairs, or −1
+  std::vector<const HeadSink*> sinks;  // of this head and sequence, seen here
+  double visible = 0;
+  double content = 0;          // mass off the sinks
+  double content_visible = 0;  // keys seen off the sinks
+  int32_t argmax = -1;
+  int32_t kept_argmax = -1;
+
+  double feature(KeyFeature f) const { return results.feature(h, t, f); }
+  // Mass on this head's own sinks that hold, and how many do.
+  template <typename Holds>
+  int32_t OwnSinks(const Holds& holds, double* mass) const {
+    int32_t found = 0;
+    for (const HeadSink* sink : sinks) {
+      if (!holds(sink->key)) continue;
+      *mass += sink->mass[i];
+      ++found;
+    }
+    return found;
+  }
+  bool IsSink(int64_t j) const {
+    if (SiteNotes::IsSink(sequence, j)) return true;
+    return std::any_of(sinks.begin(), sinks.end(),
+                       [&](const HeadSink* s) { return s->key == j; });
+  }
+};
+
+void HeadMetrics::Sums::AddContent(const TargetSlots& slots, double mass,
+                                   double seen, const Row& row) {
+  Add(slots.content, mass, row.content);
+  Add(slots.content_chance, row.content * seen / row.content_visible,
+      row.content);
+}
+
+int HeadMetrics::Slot(const std::string& name) {
+  names_.push_back(prefix_ + name);
+  return static_cast<int>(names_.size()) - 1;
+}
+
+TargetSlots HeadMetrics::Targets(const std::string& name, int forms) {
+  TargetSlots slots;
+  if ((forms & kScore) != 0) slots.score = Slot(name);
+  slots.chance = Slot(name + ".chance");
+  if ((forms & kContent) != 0) {
+    slots.content = Slot(name + ".content");
+    slots.content_chance = Slot(name + ".content.chance");
+  }
+  if ((forms & kArgmax) != 0) slots.argmax = Slot(name + ".argmax");
+  if ((forms & kContentArgmax) != 0) {
+    slots.content_argmax = Slot(name + ".content.argmax");
+  }
+  return slots;
+}
+
+HeadMetrics::HeadMetrics(const std::string& prefix, const std::string& detector)
+    : prefix_(prefix) {
+  constexpr int kMass = kScore | kContent;
+  constexpr int kAll = kMass | kArgmax | kContentArgmax;
+  content_ = Slot("content");
+  entropy_ = Slot("entropy");
+  normalised_ = Slot("entropy.normalised");
+  confidence_ = Slot("confidence");
+  broad_ = Slot("broad");
+  distance_ = Slot("distance");
+  argmax_distance_ = Slot("distance.argmax");
+  for (int k = -kMostOffset; k <= kMostOffset; ++k) {
+    offsets_[k + kMostOffset] = Targets(OffsetMetric(k), kAll);
+  }
+  local_ = Targets("local", kMass);
+  first_ = Targets("first", kScore | kArgmax);
+  last_ = Targets("last", kAll);
+  sink_ = Targets("sink", kScore | kArgmax);
+  delimiter_ = Targets("delimiter", kMass);
+  cls_ = Targets("delimiter.cls", kScore);
+  separator_ = Targets("delimiter.sep", kScore);
+  punctuation_ = Targets("delimiter.punctuation", kMass);
+  duplicate_ = Targets("duplicate", kMass);
+  induction_ = Targets("induction", kMass);
+  rarest_ = Targets("rare.argmax", kMass);
+  rare_ = Targets("rare.mass", kMass);
+  monotone_ = Targets("monotone", kMass);
+  source_end_ = Targets("source-end", kAll);
+  if (!detector.empty()) pattern_ = Targets("pattern." + detector, kScore);
+}
+
+void HeadMetrics::Prepare(Profile& profile) {
+  tallies_.clear();
+  for (const std::string& name : names_) {
+    tallies_.push_back(&profile.Tallies(name));
+  }
+}
+
+void HeadMetrics::AddShape(const Row& row, Sums& sums) const {
+  const double entropy = row.results.entropy(row.h, row.t);
+  const double normalised = entropy / row.notes.log_visible;
+  sums.Add(content_, row.content, 1);
+  sums.Add(entropy_, entropy, 1);
+  sums.Add(normalised_, normalised, 1);
+  sums.Add(broad_, normalised > kBroad ? 1 : 0, 1);
+  // The end token is left out where it is a special one.
+  const int64_t last = row.sequence.keys - 1;
+  const bool at_end =
+      row.argmax == last && row.sequence.key_notes->special[last] != 0;
+  const double largest = row.results.max(row.h, row.t);
+  const double kept = row.results.kept_max(row.h, row.t);
+  sums.Add(confidence_,
+           at_end ? std::max(kept, row.feature(kFirstKey)) : largest, 1);
+  if (row.results.notes().cross) return;
+  sums.Add(distance_, row.results.distance(row.h, row.t), 1);
+  sums.Add(argmax_distance_, std::abs(static_cast<double>(row.i - row.argmax)),
+           1);
+}
+
+void HeadMetrics::AddOffsets(const Row& row, Sums& sums) const {
+  double near = 0, near_content = 0;
+  int near_seen = 0, near_content_seen = 0;
+  for (int k = -kMostOffset; k <= kMostOffset; ++k) {
+    const int64_t j = row.i + k;
+    if (j < row.notes.low || j >= row.notes.high) continue;
+    const TargetSlots& slots = offsets_[k + kMostOffset];
+    const double mass = row.results.offset(row.h, row.t, k);
+    const bool content = !row.IsSink(j);
+    sums.AddMass(slots, mass, 1, row.visible);
+    sums.Add(slots.argmax, row.argmax == j ? 1 : 0, 1);
+    if (content) {
+      sums.AddContent(slots, mass, 1, row);
+      sums.Add(slots.content_argmax, row.kept_argmax == j ? row.content : 0,
+               row.content);
+    }
+    if (std::abs(k) <= kLocal) {
+      near += mass;
+      near_content += content ? mass : 0;
+      ++near_seen;
+      near_content_seen += content ? 1 : 0;
+    }
+  }
+  sums.AddMass(local_, near, near_seen, row.visible);
+  if (near_content_seen > 0) {
+    sums.AddContent(local_, near_content, near_content_seen, row);
+  }
+}
+
+void HeadMetrics::AddKeys(const Row& row, Sums& sums) const {
+  const SiteNotes& site = row.results.notes();
+  const TokenNotes& keys = *row.sequence.key_notes;
+  const double first = row.feature(kFirstKey);
+  const double separator = row.feature(kSeparatorKey);
+  const bool sees_first = row.notes.low == 0;
+  if (sees_first) {
+    sums.AddMass(first_, first, 1, row.visible);
+    sums.Add(first_.argmax, row.argmax == 0 ? 1 : 0, 1);
+  }
+  const int64_t last = row.sequence.keys - 1;
+  const TargetSlots& end = site.cross ? source_end_ : last_;
+  if (!site.causal && row.notes.high > last) {
+    sums.AddMass(end, row.feature(kLastKey), 1, row.visible);
+    sums.Add(end.argmax, row.argmax == last ? 1 : 0, 1);
+    if (!row.IsSink(last)) {
+      sums.AddContent(end, row.feature(kLastKey), 1, row);
+      sums.Add(end.content_argmax, row.kept_argmax == last ? row.content : 0,
+               row.content);
+    }
+  }
+  sums.AddMass(sink_, 1 - row.content, row.visible - row.content_visible,
+               row.visible);
+  sums.Add(sink_.argmax, row.argmax >= 0 && row.IsSink(row.argmax) ? 1 : 0, 1);
+
+  // The first token is a delimiter only where it is [CLS].
+  const bool cls = !site.causal && sees_first && keys.special[0] != 0;
+  if (cls) sums.AddMass(cls_, first, 1, row.visible);
+  if (row.notes.separator.seen > 0) {
+    sums.AddMass(separator_, separator, row.notes.separator.seen, row.visible);
+  }
+  const RowTargets& marks = row.notes.punctuation;
+  const double punctuation = row.feature(kPunctuationKey);
+  double own = 0;
+  const int32_t own_marks =
+      row.OwnSinks([&](int32_t j) { return keys.punctuation[j] != 0; }, &own);
+  if (marks.seen > 0) {
+    sums.AddMass(punctuation_, punctuation, marks.seen, row.visible);
+  }
+  const int delimiters = marks.seen + row.notes.separator.seen + (cls ? 1 : 0);
+  if (delimiters > 0) {
+    sums.AddMass(delimiter_, punctuation + separator + (cls ? first : 0),
+                 delimiters, row.visible);
+  }
+  if (marks.content > own_marks) {
+    const bool at_first = sees_first && keys.punctuation[0] != 0;
+    const double mass = punctuation - own - (at_first ? first : 0);
+    const double seen = marks.content - own_marks;
+    sums.AddContent(punctuation_, mass, seen, row);
+    sums.AddContent(delimiter_, mass, seen, row);
+  }
+}
+
+void HeadMetrics::AddRepeats(const Row& row, Sums& sums) const {
+  const SiteNotes& site = row.results.notes();
+  const TokenNotes& keys = *row.sequence.key_notes;
+  double duplicate = 0, induction = 0;
+  if (site.causal) {
+    // Equal labels hold the query itself too.
+    duplicate = row.results.label(row.h, row.t, kSameToken) -
+                row.results.offset(row.h, row.t, 0);
+    induction = row.results.label(row.h, row.t, kAfterSameToken);
+  } else if (row.pairs >= 0) {
+    const int64_t begin = site.pair_offsets[row.pairs];
+    const int64_t split = begin + site.pair_split[row.pairs];
+    for (int64_t n = begin; n < site.pair_offsets[row.pairs + 1]; ++n) {
+      (n < split ? duplicate : induction) += row.results.pair(row.h, n);
+    }
+  }
+  const int32_t token = keys.ids[row.i];
+  const auto add = [&](const TargetSlots& slots, const RowTargets& targets,
+                       double mass, double sink_mass, int32_t own_sinks) {
+    if (targets.seen == 0) return;
+    sums.AddMass(slots, std::max(mass, 0.0), targets.seen, row.visible);
+    if (targets.content <= own_sinks) return;
+    sums.AddContent(slots, std::max(mass - sink_mass, 0.0),
+                    targets.content - own_sinks, row);
+  };
+  const auto same = [&](int32_t j) {
+    return j < row.i && keys.special[j] == 0 && keys.ids[j] == token;
+  };
+  double own = row.notes.low == 0 && same(0) ? row.feature(kFirstKey) : 0;
+  const int32_t own_same = row.OwnSinks(same, &own);
+  add(duplicate_, row.notes.duplicate, duplicate, own, own_same);
+  own = 0;
+  const int32_t own_next = row.OwnSinks(
+      [&](int32_t j) { return j > 0 && keys.special[j] == 0 && same(j - 1); },
+      &own);
+  add(induction_, row.notes.induction, induction, own, own_next);
+  if (pattern_.score >= 0 && site.has_pattern) {
+    const int channel = site.causal ? kPattern : 0;
+    add(pattern_, row.notes.pattern, row.results.label(row.h, row.t, channel),
+        0, 0);
+  }
+}
+
+void HeadMetrics::AddRare(const Row& row, Sums& sums) const {
+  const TokenNotes& keys = *row.sequence.key_notes;
+  if (row.notes.rare.seen > 0) {
+    const double mass = row.feature(kRareKey);
+    sums.AddMass(rare_, mass, row.notes.rare.seen, row.visible);
+    double own =
+        row.notes.low == 0 && keys.rare[0] != 0 ? row.feature(kFirstKey) : 0;
+    const int32_t sinks =
+        row.OwnSinks([&](int32_t j) { return keys.rare[j] != 0; }, &own);
+    if (row.notes.rare.content > sinks) {
+      sums.AddContent(rare_, mass - own, row.notes.rare.content - sinks, row);
+    }
+  }
+  const int32_t rarest = row.notes.rarest;
+  if (rarest < 0) return;
+  sums.AddMass(rarest_, row.argmax == rarest ? 1 : 0, 1, row.visible);
+  if (row.IsSink(rarest)) return;
+  sums.AddContent(rarest_, row.kept_argmax == rarest ? row.content : 0, 1, row);
+}
+
+// Mass around the diagonal of cross-attention.
+void HeadMetrics::AddMonotone(const Row& row, Sums& sums) const {
+  if (row.pairs < 0) return;
+  const SiteNotes& site = row.results.notes();
+  const int64_t begin = site.pair_offsets[row.pairs];
+  const int64_t end = site.pair_offsets[row.pairs + 1];
+  double near = 0, near_content = 0, seen = 0;
+  for (int64_t n = begin; n < end; ++n) {
+    const double mass = row.results.pair(row.h, n);
+    near += mass;
+    if (row.IsSink(site.pair_keys[n])) continue;
+    near_content += mass;
+    seen += 1;
+  }
+  sums.AddMass(monotone_, near, static_cast<double>(end - begin), row.visible);
+  if (seen > 0) sums.AddContent(monotone_, near_content, seen, row);
+}
+
+void HeadMetrics::AddRow(Row& row, const std::vector<const HeadSink*>& own,
+                         Sums& sums) const {
+  row.visible = row.notes.visible();
+  row.content = 1 - row.feature(kFirstKey) - row.feature(kSeparatorKey);
+  row.content_visible =
+      row.visible - (row.notes.low == 0 ? 1 : 0) - row.notes.separator.seen;
+  for (const HeadSink* sink : own) {
+    if (sink->key < row.notes.low || sink->key >= row.notes.high) continue;
+    row.sinks.push_back(sink);
+    row.content -= sink->mass[row.i];
+    row.content_visible -= 1;
+  }
+  row.content = std::max(row.content, 0.0);
+  row.argmax = row.results.argmax(row.h, row.t);
+  row.kept_argmax = row.results.kept_argmax(row.h, row.t);
+  AddShape(row, sums);
+  AddKeys(row, sums);
+  AddRare(row, sums);
+  if (row.results.notes().cross) {
+    AddMonotone(row, sums);
+  } else {
+    AddOffsets(row, sums);
+    AddRepeats(row, sums);
+  }
+}
+
+void HeadMetrics::Add(const SiteResults& results, int64_t h,
+                      size_t index) const {
+  const SiteNotes& site = results.notes();
+  Sums sums(names_.size());
+  size_t pairs = 0;
+  for (size_t b = 0; b < site.sequences.size(); ++b) {
+    const SiteNotes::Sequence& s = site.sequences[b];
+    std::vector<const HeadSink*> own;
+    for (const HeadSink& sink : results.sinks(h)) {
+      if (sink.sequence == static_cast<int64_t>(b)) own.push_back(&sink);
+    }
+    sums.Clear();
+    for (int64_t i = 0; i < s.queries; ++i) {
+      const int64_t t = s.query_begin + i;
+      Row row{results, s, site.rows[t], h, t, i, -1, {}};
+      if (pairs < site.pair_rows.size() && site.pair_rows[pairs].query == i &&
+          site.pair_rows[pairs].sequence == static_cast<int64_t>(b)) {
+        row.pairs = static_cast<int64_t>(pairs++);
+      }
+      if (row.notes.counted && std::isfinite(results.entropy(h, t))) {
+        AddRow(row, own, sums);
+      }
+    }
+    for (size_t slot = 0; slot < names_.size(); ++slot) {
+      (*tallies_[slot])[index].Add(sums.x[slot], sums.w[slot]);
+    }
+  }
+}
+
+}  // namespace headwise

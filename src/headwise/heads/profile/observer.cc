@@ -1,0 +1,115 @@
+// Hooks into a run. Door: observer.h.
+#include "headwise/heads/profile/observer.h"
+
+#include <utility>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/error.h"
+#include "headwise/heads/profile/examples.h"
+#include "headwise/heads/profile/semantic.h"
+
+namespace headwise {
+namespace {
+
+SiteSide SideOf(AttentionKind kind) {
+  switch (kind) {
+    case AttentionKind::kSelf:
+      return SiteSide::kSource;
+    case AttentionKind::kDecoder:
+      return SiteSide::kTarget;
+    case AttentionKind::kCross:
+      return SiteSide::kCross;
+  }
+  return SiteSide::kSource;
+}
+
+}  // namespace
+
+HeadObserver::HeadObserver(Context& context, Profile& profile,
+                           ObserverOptions options)
+    : context_(context),
+      profile_(profile),
+      options_(std::move(options)),
+      metrics_(options_.prefix, options_.detector) {
+  metrics_.Prepare(profile_);
+  if (options_.text && options_.model != nullptr) PrepareSemantic(profile_);
+  for (size_t i = 0; i < profile_.heads.size(); ++i) {
+    const HeadRef& head = profile_.heads[i];
+    first_head_.try_emplace({head.kind, head.layer}, i);
+  }
+}
+
+HeadObserver::~HeadObserver() = default;
+
+void HeadObserver::Begin(std::span<const SequenceNotes> sequences) {
+  sequences_ = sequences;
+  notes_.clear();
+  results_.reset();
+}
+
+HeadObserver::CachedNotes& HeadObserver::CachedOf(const AttentionSite& site,
+                                                  const AttentionMask& mask) {
+  const SiteSide side = SideOf(site.kind);
+  for (CachedNotes& cached : notes_) {
+    if (cached.side == side && cached.mask == mask) return cached;
+  }
+  CachedNotes made{side,
+                   mask,
+                   std::make_unique<SiteNotes>(MakeSiteNotes(
+                       sequences_, side, mask, options_.min_visible)),
+                   {}};
+  if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
+    const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
+                                                   : options_.model->stack();
+    made.samples = DrawSemantic(context_, *made.notes, stack.embeddings);
+  }
+  notes_.push_back(std::move(made));
+  return notes_.back();
+}
+
+void HeadObserver::BeforeAttention(const AttentionSite& site,
+                                   const AttentionProblem& problem,
+                                   AttentionArgs& args) {
+  const SiteNotes& notes = *CachedOf(site, problem.mask).notes;
+  if (!problem.packed ||
+      args.q.shape[1] != static_cast<int64_t>(notes.rows.size())) {
+    throw Error(ErrorCode::kInternal,
+                {"profile",
+                 "a run of the " + std::to_string(notes.rows.size()) +
+                     " tokens that were announced",
+                 std::to_string(args.q.shape[1]), ""});
+  }
+  results_ =
+      std::make_unique<SiteResults>(context_, notes, problem.heads, args);
+}
+
+void HeadObserver::AfterAttention(const AttentionSite& site,
+                                  const AttentionProblem& problem,
+                                  const AttentionArgs& args) {
+  AttentionArgs scores = args;
+  scores.observation = nullptr;
+  SiteResults& results = *results_;
+  results.Finish(context_, problem, scores);
+  const size_t first = first_head_.at({site.kind, site.layer});
+  context_.pool().ParallelFor(problem.heads, [&](int64_t h, int) {
+    metrics_.Add(results, h, first + h);
+    if (!options_.text || results.notes().cross) return;
+    std::vector<double>& histogram = profile_.histograms[first + h];
+    for (size_t b = 0; b < results.notes().sequences.size(); ++b) {
+      for (int c = 0; c < kHistogramBuckets; ++c) {
+        histogram[c] += results.histogram(static_cast<int64_t>(b), h, c);
+      }
+    }
+  });
+  if (options_.text && options_.table != nullptr) {
+    KeepExamples(context_, {problem, scores}, results, *options_.table,
+                 {&profile_, first});
+  }
+  if (options_.text && options_.model != nullptr && !results.notes().cross) {
+    AddSemantic(context_, {problem, scores}, results,
+                CachedOf(site, problem.mask).samples, {&profile_, first});
+  }
+  results_.reset();
+}
+
+}  // namespace headwise

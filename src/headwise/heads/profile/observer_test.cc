@@ -1,0 +1,248 @@
+// The observer against every definition, on attention made by hand and at
+// random, short and long.
+#include "headwise/heads/profile/observer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "headwise/base/rng.h"
+#include "headwise/heads/profile/dense.h"
+#include "headwise/heads/profile/naive_metrics.h"
+
+namespace headwise {
+namespace {
+
+// Notes of n tokens out of a small vocabulary: some special, some punctuation,
+// some rare, words of one or two pieces.
+TokenNotes RandomNotes(int64_t n, bool framed, Rng& rng) {
+  TokenNotes notes;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool special = framed && (i == 0 || i == n - 1 || i == n / 2);
+    notes.ids.push_back(static_cast<int32_t>(rng.Below(12)));
+    notes.special.push_back(special ? 1 : 0);
+    notes.punctuation.push_back(!special && notes.ids[i] == 3 ? 1 : 0);
+    notes.rare.push_back(!special && notes.ids[i] > 8 ? 1 : 0);
+    notes.word.push_back(special ? -1 : static_cast<int32_t>(i * 2 / 3));
+    // Sentences of seven tokens, of which the third is the rarest.
+    const int64_t rarest = i / 7 * 7 + 2;
+    notes.rarest.push_back(
+        special || rarest >= n ? -1 : static_cast<int32_t>(rarest));
+  }
+  return notes;
+}
+
+// Rows of a softmax over normal scores; keys 5 and n / 3 are often sinks.
+DenseAttention RandomAttention(int64_t heads, int64_t n, bool causal,
+                               Rng& rng) {
+  DenseAttention dense{heads, n, n, causal, {}};
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t i = 0; i < n; ++i) {
+      std::vector<double> p(n);
+      double sum = 0;
+      for (int64_t j = 0; j < (causal ? i + 1 : n); ++j) {
+        const double sink = h % 2 == 1 && (j == 5 || j == n / 3) ? 4.5 : 0;
+        sum += p[j] = std::exp(2 * rng.Normal() + sink);
+      }
+      for (const double value : p) {
+        dense.probabilities.push_back(static_cast<float>(value / sum));
+      }
+    }
+  }
+  return dense;
+}
+
+std::vector<HeadRef> HeadsOfOneLayer(int64_t heads) {
+  std::vector<HeadRef> refs;
+  for (int64_t h = 0; h < heads; ++h) {
+    refs.push_back({AttentionKind::kSelf, 0, h});
+  }
+  return refs;
+}
+
+const AttentionSite kSite{AttentionKind::kSelf, 0, "layer.0.attention"};
+
+Profile Observe(const DenseAttention& dense, const TokenNotes& notes,
+                int64_t min_visible = 8) {
+  Context context({.threads = 2, .implementations = ""});
+  Profile profile(HeadsOfOneLayer(dense.heads));
+  ObserverOptions options;
+  options.min_visible = min_visible;
+  HeadObserver observer(context, profile, options);
+  SequenceNotes sequence;
+  sequence.source = notes;
+  observer.Begin({&sequence, 1});
+  ObserveDense(context, observer, kSite, dense);
+  return profile;
+}
+
+// Every metric that either side has, in both.
+void ExpectEqual(const Profile& profile, size_t head,
+                 const std::map<std::string, double>& naive, double tolerance) {
+  for (const auto& [name, mean] : naive) {
+    EXPECT_NEAR(profile.Get(name, head).mean, mean,
+                tolerance * std::max(1.0, std::abs(mean)))
+        << name;
+  }
+  for (const auto& [name, tallies] : profile.metrics) {
+    if (tallies[head].empty() || name.starts_with("semantic")) continue;
+    EXPECT_TRUE(naive.contains(name)) << name << " is not in the definitions";
+  }
+}
+
+DenseRow RowsOf(const DenseAttention& dense, int64_t h) {
+  return [&dense, h](int64_t i) {
+    const auto from =
+        dense.probabilities.begin() + (h * dense.queries + i) * dense.keys;
+    return std::vector<double>(from, from + dense.keys);
+  };
+}
+
+TEST(ObserverTest, EqualsTheDefinitionsOnRandomAttention) {
+  Rng rng(7);
+  for (const bool causal : {true, false}) {
+    for (const bool framed : {true, false}) {
+      for (const int64_t n : {9, 40, 131}) {
+        const TokenNotes notes = RandomNotes(n, framed, rng);
+        const DenseAttention dense = RandomAttention(4, n, causal, rng);
+        const Profile profile = Observe(dense, notes);
+        for (size_t h = 0; h < 4; ++h) {
+          SCOPED_TRACE(testing::Message()
+                       << "causal " << causal << " framed " << framed << " n "
+                       << n << " head " << h);
+          // A special token in the middle hides the second of two maxima.
+          auto naive = NaiveMetrics(RowsOf(dense, h), notes, causal, 8);
+          if (framed && !causal) naive.erase("confidence");
+          if (framed && !causal) {
+            Profile rest = profile;
+            rest.metrics.erase("confidence");
+            ExpectEqual(rest, h, naive, 1e-5);
+          } else {
+            ExpectEqual(profile, h, naive, 1e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ObserverTest, HeadsOwnSinksAreFoundAndLeftOut) {
+  Rng rng(3);
+  const int64_t n = 60;
+  const TokenNotes notes = RandomNotes(n, false, rng);
+  DenseAttention dense{1, n, n, true, std::vector<float>(n * n, 0)};
+  for (int64_t i = 1; i < n; ++i) {
+    float* p = dense.probabilities.data() + i * n;
+    // Most of the mass rests on key 7, the rest reads the token before.
+    p[i > 7 ? 7 : 0] += .8f;
+    p[i - 1] += .2f;
+  }
+  dense.probabilities[0] = 1;
+  const Profile profile = Observe(dense, notes);
+  EXPECT_NEAR(profile.Get("previous", 0).mean, .2, .02);
+  EXPECT_NEAR(profile.Get("previous.content", 0).mean, 1, 1e-5);
+  EXPECT_NEAR(profile.Get("previous.content.argmax", 0).mean, 1, 1e-5);
+  EXPECT_NEAR(profile.Get("content", 0).mean, .2, .01);
+  ExpectEqual(profile, 0, NaiveMetrics(RowsOf(dense, 0), notes, true, 8), 1e-5);
+}
+
+TEST(ObserverTest, RowsThatSeeFewKeysAreLeftOut) {
+  Rng rng(1);
+  const TokenNotes notes = RandomNotes(9, false, rng);
+  const DenseAttention dense = RandomAttention(1, 9, true, rng);
+  EXPECT_EQ(Observe(dense, notes, 8).Get("previous", 0).count, 2);
+  EXPECT_EQ(Observe(dense, notes, 2).Get("previous", 0).count, 8);
+  EXPECT_EQ(Observe(dense, notes, 10).Get("previous", 0).count, 0);
+}
+
+// 8192 tokens of one head, streamed, equal the dense rows.
+TEST(ObserverTest, LongTextEqualsDense) {
+  constexpr int64_t kTokens = 8192, kWidth = 4;
+  Rng rng(5);
+  const TokenNotes notes = RandomNotes(kTokens, true, rng);
+  Tensor q(DType::kF32, {1, kTokens, 1, kWidth}),
+      k(DType::kF32, {1, kTokens, 1, kWidth});
+  for (int64_t i = 0; i < q.size(); ++i) {
+    q.As<float>()[i] = static_cast<float>(1.5 * rng.Normal());
+    k.As<float>()[i] = static_cast<float>(1.5 * rng.Normal());
+  }
+  const DenseRow row = [&](int64_t i) {
+    std::vector<double> p(kTokens);
+    double most = -1e9, sum = 0;
+    for (int64_t j = 0; j <= i; ++j) {
+      double score = 0;
+      for (int64_t d = 0; d < kWidth; ++d) {
+        score += static_cast<double>(q.As<float>()[i * kWidth + d]) *
+                 k.As<float>()[j * kWidth + d];
+      }
+      p[j] = score / 2;  // 1/√4
+      most = std::max(most, p[j]);
+    }
+    for (int64_t j = 0; j <= i; ++j) sum += p[j] = std::exp(p[j] - most);
+    for (int64_t j = 0; j <= i; ++j) p[j] /= sum;
+    return p;
+  };
+  Context context({.threads = 2, .implementations = ""});
+  Profile profile(HeadsOfOneLayer(1));
+  HeadObserver observer(context, profile, {});
+  SequenceNotes sequence;
+  sequence.source = notes;
+  observer.Begin({&sequence, 1});
+  Tensor out(DType::kF32, {1, kTokens, 1, kWidth}),
+      lse(DType::kF32, {1, 1, kTokens});
+  const int32_t starts[] = {0, kTokens};
+  AttentionProblem problem;
+  problem.query_len = problem.key_len = kTokens;
+  problem.head_dim = kWidth;
+  problem.packed = true;
+  problem.mask = AttentionMask::Causal();
+  AttentionArgs args;
+  args.q = std::as_const(q).view();
+  args.k = args.v = std::as_const(k).view();
+  args.out = out.view();
+  args.lse = lse.view();
+  args.query_starts = args.key_starts = {starts, DType::kI32, {2}};
+  observer.BeforeAttention(kSite, problem, args);
+  AttentionForward(context, problem, args);
+  observer.AfterAttention(kSite, problem, args);
+  ExpectEqual(profile, 0, NaiveMetrics(row, notes, true, 8), 1e-4);
+}
+
+TEST(ObserverTest, CrossAttentionIsJudgedByItsOwnMetrics) {
+  // 12 target tokens over 24 source tokens: a diagonal head, and one at rest.
+  DenseAttention dense{2, 12, 24, false, std::vector<float>(2 * 12 * 24, 0)};
+  for (int64_t i = 0; i < 12; ++i) {
+    dense.probabilities[i * 24 + 2 * i] = 1;
+    dense.probabilities[(12 + i) * 24 + 23] = 1;
+  }
+  Rng rng(2);
+  SequenceNotes sequence;
+  sequence.source = RandomNotes(24, false, rng);
+  sequence.target = RandomNotes(12, false, rng);
+  Context context({.threads = 1, .implementations = ""});
+  Profile profile(
+      {{AttentionKind::kCross, 0, 0}, {AttentionKind::kCross, 0, 1}});
+  HeadObserver observer(context, profile, {});
+  observer.Begin({&sequence, 1});
+  ObserveDense(context, observer,
+               {AttentionKind::kCross, 0, "decoder.layer.0.cross"}, dense);
+  EXPECT_NEAR(profile.Get("monotone", 0).mean, 1, 1e-6);
+  EXPECT_NEAR(profile.Get("monotone.chance", 0).mean, 5.0 / 24, .02);
+  EXPECT_NEAR(profile.Get("source-end", 0).mean, 0, 1e-6);
+  EXPECT_NEAR(profile.Get("source-end", 1).mean, 1, 1e-6);
+  EXPECT_EQ(profile.Get("previous", 0).count, 0);
+  EXPECT_EQ(profile.Get("distance", 0).count, 0);
+}
+
+TEST(ObserverTest, RankCorrelationHandlesTies) {
+  const std::vector<float> a = {1, 2, 3, 4}, b = {4, 3, 2, 1},
+                           ties = {1, 1, 2, 2}, flat = {5, 5, 5, 5};
+  EXPECT_NEAR(RankCorrelation(a, a), 1, 1e-12);
+  EXPECT_NEAR(RankCorrelation(a, b), -1, 1e-12);
+  EXPECT_NEAR(RankCorrelation(a, ties), 4 / std::sqrt(5.0 * 4), 1e-12);
+  EXPECT_EQ(RankCorrelation(a, flat), 0);
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,57 @@
+// Profiles as JSON. Door: profile_json.h.
+#include "headwise/heads/profile/profile_json.h"
+
+#include <cmath>
+
+namespace headwise {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson Number(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+}
+
+OrderedJson HeadJson(const Profile& profile, size_t h) {
+  const HeadRef& ref = profile.heads[h];
+  OrderedJson metrics = OrderedJson::object();
+  for (const auto& [name, tallies] : profile.metrics) {
+    if (tallies[h].empty()) continue;
+    const Estimate estimate = tallies[h].Ratio();
+    metrics[name] = {{"mean", Number(estimate.mean)},
+                     {"low", Number(estimate.low)},
+                     {"high", Number(estimate.high)},
+                     {"count", Number(estimate.count)}};
+  }
+  OrderedJson sinks = OrderedJson::object();
+  for (const auto& [token, windows] : profile.sinks[h]) sinks[token] = windows;
+  return {{"layer", ref.layer},
+          {"head", ref.head},
+          {"kind", Name(ref.kind)},
+          {"metrics", metrics},
+          {"histogram", profile.histograms[h]},
+          {"sinks", sinks}};
+}
+
+}  // namespace
+
+OrderedJson ProfileJson(const Profile& profile) {
+  OrderedJson heads = OrderedJson::array();
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    heads.push_back(HeadJson(profile, h));
+  }
+  return {{"format", Profile::kFormat},
+          {"model", profile.model},
+          {"hash", profile.model_hash},
+          {"settings",
+           {{"context", profile.settings.context},
+            {"min_visible", profile.settings.min_visible},
+            {"repeats", profile.settings.repeats}}},
+          {"counts",
+           {{"documents", profile.counts.documents},
+            {"windows", profile.counts.windows},
+            {"tokens", profile.counts.tokens}}},
+          {"heads", heads}};
+}
+
+}  // namespace headwise

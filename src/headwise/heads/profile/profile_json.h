@@ -1,0 +1,15 @@
+// A profile as JSON, for machines: every metric of every head.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "headwise/heads/profile/profile.h"
+
+namespace headwise {
+
+// {"format", "model", "hash", "settings", "counts", "heads": [{"layer",
+// "head", "kind", "metrics": {NAME: {"mean", "low", "high", "count"}},
+// "histogram", "sinks"}]}. Numbers that are not known are null.
+nlohmann::ordered_json ProfileJson(const Profile& profile);
+
+}  // namespace headwise

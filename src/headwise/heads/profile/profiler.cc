@@ -1,0 +1,234 @@
+// Streaming text through a model. Door: profiler.h.
+#include "headwise/heads/profile/profiler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "headwise/error.h"
+#include "headwise/heads/profile/copying.h"
+#include "headwise/heads/profile/probes.h"
+#include "headwise/runtime/session.h"
+
+namespace headwise {
+namespace {
+
+// Tokens that pass through the layers together: enough to fill the matrix
+// products, few enough that a layer's activations stay small.
+constexpr int64_t kBatchTokens = 2048;
+// Tokens of a path that frequencies are counted on.
+constexpr int64_t kCountedTokens = int64_t{1} << 20;
+
+constexpr int64_t kEncoderContext = 128;
+
+int64_t WindowTokens(const ModelConfig& config, int64_t asked) {
+  const int64_t context = ContextOf(config, asked);
+  const bool open = asked > 0 || config.causal;
+  return open ? context : std::min(context, kEncoderContext);
+}
+
+void Append(const TokenRow& row, std::vector<int32_t>& ids,
+            std::vector<int64_t>& lengths) {
+  ids.insert(ids.end(), row.ids.begin(), row.ids.end());
+  lengths.push_back(row.size());
+}
+
+int64_t TokensOf(const TokenWindow& window) {
+  return window.source.size() + window.target.size();
+}
+
+}  // namespace
+
+Profiler::Profiler(Context& context, const Model& model,
+                   const Tokenizer* tokenizer, std::string name,
+                   std::string hash, ProfileOptions options)
+    : context_(context),
+      model_(model),
+      tokenizer_(tokenizer),
+      options_(std::move(options)),
+      table_(tokenizer, model.config()),
+      profile_(AllHeads(model)),
+      counts_(table_.size()) {
+  if (tokenizer != nullptr) {
+    frame_ = FrameOf(*tokenizer, model.config());
+  } else if (model.config().causal && model.config().bos >= 0) {
+    frame_.before.push_back(static_cast<int32_t>(model.config().bos));
+  }
+  profile_.model = std::move(name);
+  profile_.model_hash = std::move(hash);
+  options_.context = WindowTokens(model.config(), options_.context);
+  profile_.settings.context = options_.context;
+  profile_.settings.min_visible = options_.min_visible;
+  profile_.settings.repeats = options_.repeats;
+}
+
+Profiler::~Profiler() = default;
+
+void Profiler::Resume(Profile profile) {
+  // What Merge refuses, resuming refuses too.
+  profile.Merge(profile_);
+  profile_ = std::move(profile);
+  skip_ = profile_.counts.windows;
+  profile_.counts.documents = 0;
+}
+
+void Profiler::AddProbes() {
+  if (options_.progress) options_.progress({"probe the model", 0, 0, ""});
+  AddCopying(context_, model_, profile_);
+  if (options_.repeats > 0) {
+    AddRepeats(context_, model_, table_, frame_, profile_);
+    AddRetrieval(context_, model_, table_, frame_, profile_);
+  }
+}
+
+bool Profiler::AddText(TextSource& source) {
+  if (tokenizer_ == nullptr) {
+    throw Error(ErrorCode::kNotFound,
+                {profile_.model, "a tokenizer to read text with", "none",
+                 "models without one take ids: --ids FILE"});
+  }
+  const WindowCutter cutter(*tokenizer_, model_.config(),
+                            {.context = options_.context});
+  size_t argument = 0;
+  double bytes = 0, tokens = 0;
+  NextCorpus();
+  while (std::optional<Document> document = source.Next()) {
+    if (document->argument != argument) {
+      if (!RunWaiting()) return false;
+      NextCorpus();
+      argument = document->argument;
+    }
+    if (Enough()) break;
+    ++profile_.counts.documents;
+    bytes += static_cast<double>(document->text.size());
+    for (TokenWindow& window : cutter.Cut(*document)) {
+      tokens += static_cast<double>(TokensOf(window));
+      if (counting_) counts_.Add(window.source.ids);
+      counted_ += TokensOf(window);
+      waiting_.push_back(std::move(window));
+    }
+    expected_tokens_ = static_cast<double>(source.total_bytes()) *
+                       (bytes > 0 ? tokens / bytes : 0);
+    const int64_t wanted =
+        options_.tokens > 0
+            ? std::min(kCountedTokens, options_.tokens - profile_.counts.tokens)
+            : kCountedTokens;
+    if ((!counting_ || counted_ >= wanted) && !RunWaiting()) return false;
+  }
+  if (!RunWaiting()) return false;
+  if (profile_.counts.windows == 0) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"profile", "a text of at least two tokens", "a shorter one", ""});
+  }
+  return true;
+}
+
+bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
+  NextCorpus();
+  for (TokenWindow& window : windows) {
+    counts_.Add(window.source.ids);
+    waiting_.push_back(std::move(window));
+  }
+  ++profile_.counts.documents;
+  return RunWaiting();
+}
+
+Profile Profiler::Take() {
+  observer_.reset();
+  std::erase_if(profile_.metrics, [](const auto& metric) {
+    return std::all_of(metric.second.begin(), metric.second.end(),
+                       [](const Tally& tally) { return tally.empty(); });
+  });
+  return std::move(profile_);
+}
+
+void Profiler::NextCorpus() {
+  counts_ = TokenCounts(table_.size());
+  counted_ = 0;
+  counting_ = true;
+}
+
+// Passes over a window that an interrupted profile already holds.
+bool Profiler::Skip(const TokenWindow& window) {
+  if (skip_ == 0) return false;
+  skipped_key_ += window.key;
+  if (--skip_ == 0 && skipped_key_ != profile_.counts.text_key) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"resume", "the text that was begun with", "another one",
+                 "give the same --text in the same order"});
+  }
+  return true;
+}
+
+// Runs all waiting windows in batches; false when stopped.
+bool Profiler::RunWaiting() {
+  if (counting_) counts_.Finish();
+  counting_ = false;
+  if (observer_ == nullptr) {
+    ObserverOptions options;
+    options.min_visible = options_.min_visible;
+    options.detector =
+        options_.detector != nullptr ? options_.detector->name() : "";
+    options.table = &table_;
+    options.model = &model_;
+    observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
+  }
+  const std::span<const TokenWindow> all = waiting_;
+  size_t at = 0;
+  while (at < all.size() && Skip(all[at])) ++at;
+  while (at < all.size() && !Enough()) {
+    size_t end = at;
+    int64_t tokens = 0;
+    while (end < all.size() &&
+           (end == at || tokens + TokensOf(all[end]) <= kBatchTokens)) {
+      tokens += TokensOf(all[end++]);
+    }
+    if (options_.progress) {
+      options_.progress({"profile", static_cast<double>(profile_.counts.tokens),
+                         options_.tokens > 0
+                             ? static_cast<double>(options_.tokens)
+                             : expected_tokens_,
+                         "tokens"});
+    }
+    if (options_.stop.stop_requested()) return false;
+    Run(all.subspan(at, end - at));
+    at = end;
+  }
+  waiting_.clear();
+  return true;
+}
+
+void Profiler::Run(std::span<const TokenWindow> batch) {
+  std::vector<SequenceNotes> notes;
+  std::vector<int32_t> ids, decoder_ids;
+  std::vector<int64_t> lengths, decoder_lengths;
+  for (const TokenWindow& window : batch) {
+    SequenceNotes sequence;
+    sequence.source = Annotate(window.source, table_, &counts_);
+    sequence.target = Annotate(window.target, table_, nullptr);
+    sequence.key = window.key;
+    if (options_.detector != nullptr) {
+      options_.detector->Label(window, sequence.query_labels,
+                               sequence.key_labels);
+    }
+    notes.push_back(std::move(sequence));
+    Append(window.source, ids, lengths);
+    if (window.target.size() > 0) {
+      Append(window.target, decoder_ids, decoder_lengths);
+    }
+  }
+  observer_->Begin(notes);
+  Forward(context_, model_,
+          {.ids = ids,
+           .lengths = lengths,
+           .decoder_ids = decoder_ids,
+           .decoder_lengths = decoder_lengths,
+           .hooks = observer_.get()});
+  for (const TokenWindow& window : batch) {
+    ++profile_.counts.windows;
+    profile_.counts.tokens += TokensOf(window);
+    profile_.counts.text_key += window.key;
+  }
+}
+
+}  // namespace headwise

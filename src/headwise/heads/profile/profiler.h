@@ -1,0 +1,95 @@
+// Profiling: streams text through a model and adds up what every head does.
+// The door of the folder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "headwise/base/progress.h"
+#include "headwise/context.h"
+#include "headwise/heads/profile/detector.h"
+#include "headwise/heads/profile/notes.h"
+#include "headwise/heads/profile/observer.h"
+#include "headwise/heads/profile/profile.h"
+#include "headwise/model/model.h"
+#include "headwise/runtime/text_source.h"
+#include "headwise/runtime/windows.h"
+
+namespace headwise {
+
+struct ProfileOptions {
+  // Tokens of a window. 0: 512 for causal models, 128 for encoders (whose
+  // later positions were often hardly trained), or what the model can take.
+  int64_t context = 0;
+  int64_t tokens = 0;            // stop after so many; 0: all
+  int64_t min_visible = 8;       // rows that see fewer keys do not count
+  int64_t repeats = 32;          // sequences of the random-repeat test; 0: none
+  Detector* detector = nullptr;  // a user's own, or none
+  ProgressCallback progress = {};
+  std::stop_token stop = {};
+};
+
+// One model's profile while it grows. Everything that is given must outlive
+// it. Not thread-safe.
+class Profiler {
+ public:
+  // `tokenizer` may be null for models that are fed ids. `name` and `hash`
+  // (model_hash.h) go into the profile.
+  Profiler(Context& context, const Model& model, const Tokenizer* tokenizer,
+           std::string name, std::string hash, ProfileOptions options);
+  ~Profiler();
+
+  // Goes on with an interrupted profile: the windows that it holds are passed
+  // over by the next AddText, which throws Error(kInvalidArgument) when they
+  // are of another text. Throws for another model or other settings too.
+  void Resume(Profile profile);
+
+  // What the model alone gives: repeats, retrieval, copying. Once.
+  void AddProbes();
+
+  // Every window of the text. Frequencies are counted for each path on its
+  // own (its first 2^20 tokens at most), so that profiles of several paths add
+  // up to that of all. False when stopped before the end. Throws
+  // Error(kInvalidArgument) for a text without two tokens.
+  bool AddText(TextSource& source);
+  // The same for windows that come from elsewhere, as one corpus.
+  bool AddWindows(std::vector<TokenWindow> windows);
+
+  const Profile& profile() const { return profile_; }
+  // Without the metrics that nothing was counted for.
+  Profile Take();
+
+ private:
+  void NextCorpus();
+  bool RunWaiting();
+  bool Skip(const TokenWindow& window);
+  void Run(std::span<const TokenWindow> batch);
+  bool Enough() const {
+    return options_.tokens > 0 && profile_.counts.tokens >= options_.tokens;
+  }
+
+  Context& context_;
+  const Model& model_;
+  const Tokenizer* tokenizer_;
+  ProfileOptions options_;
+  TokenTable table_;
+  TokenFrame frame_;
+  Profile profile_;
+  std::unique_ptr<HeadObserver> observer_;
+  // Windows that wait for their path's frequencies, which are counted until
+  // they are known well enough.
+  std::vector<TokenWindow> waiting_;
+  TokenCounts counts_;
+  int64_t counted_ = 0;
+  bool counting_ = true;
+  // Windows still to be passed over, and the sum of the keys of those that
+  // were.
+  int64_t skip_ = 0;
+  uint64_t skipped_key_ = 0;
+  double expected_tokens_ = 0;  // of the whole text; 0: not known
+};
+
+}  // namespace headwise

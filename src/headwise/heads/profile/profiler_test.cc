@@ -1,0 +1,229 @@
+// Whole runs over the planted model: merging, resuming, detectors, errors.
+#include "headwise/heads/profile/profiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "headwise/base/rng.h"
+#include "headwise/error.h"
+#include "headwise/heads/profile/definitions.h"
+#include "headwise/model/checkpoint.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+
+class ProfilerTest : public testing::Test {
+ protected:
+  ProfilerTest()
+      : planted_(std::filesystem::path(HEADWISE_SOURCE) / "assets" / "planted"),
+        folder_(std::filesystem::path(testing::TempDir()) /
+                testing::UnitTest::GetInstance()->current_test_info()->name()),
+        model_(OpenModel(planted_)),
+        tokenizer_(Tokenizer::Load(planted_)),
+        context_({.threads = 2, .implementations = ""}) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~ProfilerTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+
+  // Sixteen pieces of text with words that repeat.
+  std::vector<std::string> Shards() {
+    const char* words[] = {"the",   "cat", "sat", "on",    "a",    "mat",
+                           "and",   "Tom", "saw", "river", "near", "old",
+                           "house", "he",  "was", "very"};
+    Rng rng(4);
+    std::vector<std::string> paths;
+    for (int s = 0; s < 16; ++s) {
+      std::string text;
+      for (int w = 0; w < 150; ++w) {
+        text += words[rng.Below(16)];
+        text += w % 11 == 10 ? ". " : " ";
+      }
+      paths.push_back(Write("shard" + std::to_string(s), text));
+    }
+    return paths;
+  }
+
+  Profile Run(const std::vector<std::string>& paths,
+              ProfileOptions options = {}) {
+    options.context = 48;
+    Profiler profiler(context_, *model_, tokenizer_.get(), "planted", "hash",
+                      options);
+    profiler.AddProbes();
+    TextSource source(paths);
+    EXPECT_TRUE(profiler.AddText(source));
+    return profiler.Take();
+  }
+
+  std::string MessageOf(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::filesystem::path planted_, folder_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  Context context_;
+};
+
+void ExpectSame(const Profile& a, const Profile& b) {
+  EXPECT_EQ(a.counts, b.counts);
+  ASSERT_EQ(a.metrics.size(), b.metrics.size());
+  for (const auto& [name, tallies] : a.metrics) {
+    for (size_t h = 0; h < tallies.size(); ++h) {
+      const Estimate x = a.Get(name, h), y = b.Get(name, h);
+      ASSERT_EQ(x.sequences, y.sequences) << name;
+      if (x.sequences == 0) continue;
+      EXPECT_NEAR(x.mean, y.mean, 1e-6 * std::max(1.0, std::abs(x.mean)))
+          << name << " of head " << h;
+      if (x.sequences > 1) {
+        EXPECT_NEAR(x.low, y.low, 1e-5 * std::max(1.0, std::abs(x.low)))
+            << name << " of head " << h;
+      }
+    }
+  }
+  for (size_t h = 0; h < a.heads.size(); ++h) {
+    EXPECT_EQ(a.sinks[h], b.sinks[h]);
+    ASSERT_EQ(a.examples[h].size(), b.examples[h].size());
+    for (size_t e = 0; e < a.examples[h].size(); ++e) {
+      if (a.examples[h][e].kind != "sample") continue;
+      EXPECT_EQ(a.examples[h][e].hash, b.examples[h][e].hash);
+    }
+    for (size_t c = 0; c < a.histograms[h].size(); ++c) {
+      EXPECT_NEAR(a.histograms[h][c], b.histograms[h][c],
+                  1e-5 * std::max(1.0, a.histograms[h][c]));
+    }
+  }
+}
+
+TEST_F(ProfilerTest, SixteenShardsMergeToOneRunInAnyOrder) {
+  const std::vector<std::string> paths = Shards();
+  const Profile whole = Run(paths);
+  std::vector<Profile> parts;
+  for (const std::string& path : paths) parts.push_back(Run({path}));
+  Profile forward = parts.front();
+  for (size_t i = 1; i < parts.size(); ++i) forward.Merge(parts[i]);
+  Profile backward = parts.back();
+  for (size_t i = parts.size() - 1; i-- > 0;) backward.Merge(parts[i]);
+  ExpectSame(whole, forward);
+  ExpectSame(whole, backward);
+}
+
+TEST_F(ProfilerTest, ResumesWhereItWasStopped) {
+  const std::vector<std::string> paths = Shards();
+  const Profile whole = Run(paths);
+  std::stop_source stop;
+  ProfileOptions options;
+  options.context = 48;
+  options.stop = stop.get_token();
+  options.progress = [&](const Progress& progress) {
+    if (progress.done > 2500) stop.request_stop();
+  };
+  Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
+                 options);
+  first.AddProbes();
+  TextSource source(paths);
+  ASSERT_FALSE(first.AddText(source));
+  const Profile partial = first.Take();
+  ASSERT_GT(partial.counts.windows, 0);
+  ASSERT_LT(partial.counts.windows, whole.counts.windows);
+  options.stop = {};
+  options.progress = {};
+  Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
+                  options);
+  second.Resume(partial);
+  TextSource again(paths);
+  ASSERT_TRUE(second.AddText(again));
+  ExpectSame(whole, second.Take());
+
+  Profiler third(context_, *model_, tokenizer_.get(), "planted", "hash",
+                 options);
+  third.Resume(partial);
+  const std::vector<std::string> reversed(paths.rbegin(), paths.rend());
+  TextSource other(reversed);
+  EXPECT_THAT(MessageOf([&] { third.AddText(other); }),
+              HasSubstr("another one"));
+  Profiler fourth(context_, *model_, tokenizer_.get(), "planted", "other",
+                  options);
+  EXPECT_THAT(MessageOf([&] { fourth.Resume(partial); }),
+              HasSubstr("same model"));
+}
+
+TEST_F(ProfilerTest, PlantedHeadsScore) {
+  const Profile profile = Run(Shards());
+  double previous = 0, induction = 0, first = 0;
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    previous = std::max(previous, profile.Get("previous", h).mean);
+    induction = std::max(induction, profile.Get("repeats.induction", h).mean);
+    first = std::max(first, profile.Get("first", h).mean);
+    EXPECT_FALSE(profile.examples[h].empty());
+    EXPECT_FALSE(profile.examples[h][0].keys.empty());
+  }
+  EXPECT_GT(previous, .9);
+  EXPECT_GT(induction, .4);
+  EXPECT_GT(first, .6);
+}
+
+TEST_F(ProfilerTest, EveryMetricIsDefined) {
+  const Profile profile = Run(Shards());
+  for (const auto& [name, tallies] : profile.metrics) {
+    EXPECT_NE(FindDefinition(name), nullptr) << name;
+  }
+  EXPECT_EQ(FindDefinition("nonsense"), nullptr);
+}
+
+TEST_F(ProfilerTest, DetectorsCountTheirOwnKeys) {
+  const std::string text = Write(
+      "tom.txt",
+      "Tom sat near the old house and Tom saw a river and he was very old.");
+  // Every "Tom" should be read by every "he": both are one label.
+  Detector detector =
+      Detector::Load(Write("tom.json", R"({"name": "tom", "rules": [
+        {"match": "\\bhe\\b", "query": 1}, {"match": "Tom", "key": 1}]})"));
+  ProfileOptions options;
+  options.detector = &detector;
+  options.min_visible = 2;
+  const Profile profile = Run({text}, options);
+  const Estimate score = profile.Get("pattern.tom", 0);
+  EXPECT_GE(score.count, 1);
+  EXPECT_GT(profile.Get("pattern.tom.chance", 0).mean, 0);
+  EXPECT_LT(profile.Get("pattern.tom.chance", 0).mean, .5);
+}
+
+TEST_F(ProfilerTest, BadDetectorsAreNamed) {
+  for (const char* json :
+       {R"({"rules": []})", R"({"name": "x"})", R"({"name": "A b",
+        "rules": [{"match": "a", "key": 1}]})",
+        R"({"name": "x", "rules": [{"match": "a"}]})",
+        R"({"name": "x", "rules": [{"match": "(", "key": 1}]})",
+        R"({"name": "x", "pairs": [
+          {"document": "d", "query": [4, 6], "key": [0, 2]},
+          {"document": "d", "query": [7, 9], "key": [0, 2]}]})"}) {
+    const std::string path = Write("bad.json", json);
+    EXPECT_THAT(MessageOf([&] { Detector::Load(path); }), HasSubstr("bad.json"))
+        << json;
+  }
+}
+
+TEST_F(ProfilerTest, TextWithoutTwoTokensIsRefused) {
+  const std::string path = Write("short.txt", "a");
+  EXPECT_THAT(MessageOf([&] { Run({path}); }), HasSubstr("two tokens"));
+}
+
+}  // namespace
+}  // namespace headwise

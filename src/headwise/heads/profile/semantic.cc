@@ -1,0 +1,213 @@
+// Sampled rows against embeddings. Door: semantic.h.
+#include "headwise/heads/profile/semantic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/base/rng.h"
+#include "headwise/ops/embedding/embedding.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kTokensPerRow = 256;
+constexpr int64_t kMostRows = 4;
+constexpr size_t kLeastKeys = 8;
+constexpr const char* kMetric = "semantic";
+constexpr const char* kControl = "semantic.chance";
+
+Ranks RanksOf(std::span<const float> values) {
+  const size_t n = values.size();
+  std::vector<int32_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return values[a] < values[b]; });
+  Ranks ranks;
+  ranks.centred.resize(n);
+  const double middle = (static_cast<double>(n) - 1) / 2;
+  double squares = 0;
+  for (size_t i = 0; i < n;) {
+    size_t end = i + 1;
+    while (end < n && values[order[end]] == values[order[i]]) ++end;
+    const double rank = (static_cast<double>(i + end) - 1) / 2 - middle;
+    for (; i < end; ++i) {
+      ranks.centred[order[i]] = rank;
+      squares += rank * rank;
+    }
+  }
+  ranks.norm = std::sqrt(squares);
+  return ranks;
+}
+
+double Correlation(const Ranks& a, const Ranks& b) {
+  if (a.norm == 0 || b.norm == 0) return 0;
+  double sum = 0;
+  for (size_t i = 0; i < a.centred.size(); ++i) {
+    sum += a.centred[i] * b.centred[i];
+  }
+  return sum / (a.norm * b.norm);
+}
+
+std::vector<int32_t> KeysOf(const SiteNotes& site, const SiteNotes::Sequence& s,
+                            int64_t i) {
+  const SiteNotes::Row& row = site.rows[s.query_begin + i];
+  const TokenNotes& notes = *s.key_notes;
+  std::vector<int32_t> keys;
+  for (int32_t j = row.low; j < row.high; ++j) {
+    if (std::abs(j - i) <= 1 || SiteNotes::IsSink(s, j)) continue;
+    if (notes.ids[j] == notes.ids[i] || notes.word[j] == notes.word[i]) {
+      continue;
+    }
+    keys.push_back(j);
+  }
+  return keys;
+}
+
+// Rows of a sequence by its hash.
+std::vector<int64_t> DrawRows(const SiteNotes& site,
+                              const SiteNotes::Sequence& s) {
+  std::vector<int64_t> rows;
+  const int64_t count =
+      std::clamp<int64_t>(s.queries / kTokensPerRow, 1, kMostRows);
+  Rng rng(s.key);
+  for (int64_t tries = 0; tries < 2 * count; ++tries) {
+    const int64_t i =
+        static_cast<int64_t>(rng.Below(static_cast<uint64_t>(s.queries)));
+    if (!site.rows[s.query_begin + i].counted) continue;
+    if (std::find(rows.begin(), rows.end(), i) != rows.end()) continue;
+    rows.push_back(i);
+    if (static_cast<int64_t>(rows.size()) == count) break;
+  }
+  return rows;
+}
+
+// A fixed permutation of [0, size): multiplication by a number prime to it.
+int32_t Permuted(int32_t id, int64_t size) {
+  int64_t factor = size / 2 + size / 9 + 1;
+  while (std::gcd(factor, size) != 1) ++factor;
+  return static_cast<int32_t>((id * factor + size / 3) % size);
+}
+
+class Cosines {
+ public:
+  Cosines(Context& context, ConstTensorView table)
+      : context_(context), table_(table), width_(table.shape[1]) {}
+
+  // Ranks of cos(E[id], E[others[n]]).
+  Ranks Of(int32_t id, std::span<const int32_t> others) {
+    constexpr size_t kChunk = 4096;
+    std::vector<float> row(width_);
+    const int32_t one[] = {id};
+    EmbeddingForward(context_, table_, one, View(row.data(), {1, width_}));
+    std::vector<float> chunk(std::min(kChunk, others.size()) * width_);
+    std::vector<float> cosines(others.size());
+    for (size_t begin = 0; begin < others.size(); begin += kChunk) {
+      const size_t count = std::min(kChunk, others.size() - begin);
+      EmbeddingForward(
+          context_, table_, others.subspan(begin, count),
+          View(chunk.data(), {static_cast<int64_t>(count), width_}));
+      for (size_t n = 0; n < count; ++n) {
+        const float* other = chunk.data() + n * width_;
+        double dot = 0, square = 0;
+        for (int64_t d = 0; d < width_; ++d) {
+          dot += static_cast<double>(row[d]) * other[d];
+          square += static_cast<double>(other[d]) * other[d];
+        }
+        // The row's own length changes no rank.
+        cosines[begin + n] =
+            square == 0 ? 0 : static_cast<float>(dot / std::sqrt(square));
+      }
+    }
+    return RanksOf(cosines);
+  }
+
+ private:
+  Context& context_;
+  ConstTensorView table_;
+  int64_t width_;
+};
+
+}  // namespace
+
+double RankCorrelation(std::span<const float> a, std::span<const float> b) {
+  return Correlation(RanksOf(a), RanksOf(b));
+}
+
+void PrepareSemantic(Profile& profile) {
+  profile.Tallies(kMetric);
+  profile.Tallies(kControl);
+}
+
+std::vector<SemanticSample> DrawSemantic(Context& context,
+                                         const SiteNotes& site,
+                                         const Embeddings& embeddings) {
+  const ConstTensorView table = embeddings.tokens.value;
+  const int64_t size = table.shape[0];
+  Cosines cosines(context, table);
+  std::vector<SemanticSample> samples;
+  for (size_t b = 0; b < site.sequences.size(); ++b) {
+    const SiteNotes::Sequence& s = site.sequences[b];
+    const std::vector<int32_t>& tokens = s.key_notes->ids;
+    for (const int64_t i : DrawRows(site, s)) {
+      SemanticSample sample;
+      sample.ref = {static_cast<int64_t>(b), i};
+      sample.keys = KeysOf(site, s, i);
+      if (sample.keys.size() < kLeastKeys) continue;
+      std::vector<int32_t> ids, permuted;
+      for (const int32_t j : sample.keys) {
+        ids.push_back(tokens[j]);
+        permuted.push_back(Permuted(tokens[j], size));
+      }
+      sample.cosine = cosines.Of(tokens[i], ids);
+      sample.permuted = cosines.Of(Permuted(tokens[i], size), permuted);
+      samples.push_back(std::move(sample));
+    }
+  }
+  return samples;
+}
+
+void AddSemantic(Context& context, const HeadSource& source,
+                 const SiteResults& results,
+                 std::span<const SemanticSample> samples, ProfilePlace place) {
+  std::vector<Tally>& tallies = place.profile->Tallies(kMetric);
+  std::vector<Tally>& control = place.profile->Tallies(kControl);
+  const int64_t heads = results.heads(), keys = source.problem.key_len;
+  // The samples of a sequence stand together: one entry of the tally.
+  for (size_t begin = 0; begin < samples.size();) {
+    const int64_t sequence = samples[begin].ref.sequence;
+    std::vector<RowRef> refs;
+    while (begin + refs.size() < samples.size() &&
+           samples[begin + refs.size()].ref.sequence == sequence) {
+      refs.push_back(samples[begin + refs.size()].ref);
+    }
+    const int64_t rows = static_cast<int64_t>(refs.size());
+    const Scratch memory =
+        context.workspace().TakeArray<float>(rows * heads * keys);
+    AttentionRows(context, source.problem, source.args, refs,
+                  View(memory.As<float>(), {rows, heads, keys}));
+    context.pool().ParallelFor(heads, [&](int64_t h, int) {
+      double sum = 0, control_sum = 0, count = 0;
+      std::vector<float> mass;
+      for (int64_t r = 0; r < rows; ++r) {
+        const SemanticSample& sample = samples[begin + r];
+        const int64_t t =
+            results.notes().sequences[sequence].query_begin + sample.ref.query;
+        if (!std::isfinite(results.entropy(h, t))) continue;
+        const float* p = memory.As<float>() + (r * heads + h) * keys;
+        mass.clear();
+        for (const int32_t j : sample.keys) mass.push_back(p[j]);
+        const Ranks ranks = RanksOf(mass);
+        sum += Correlation(ranks, sample.cosine);
+        control_sum += Correlation(ranks, sample.permuted);
+        count += 1;
+      }
+      tallies[place.first + h].Add(sum, count);
+      control[place.first + h].Add(control_sum, count);
+    });
+    begin += refs.size();
+  }
+}
+
+}  // namespace headwise

@@ -1,0 +1,272 @@
+// Building a batch's notes. Door: site_notes.h.
+#include "headwise/heads/profile/site_notes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace headwise {
+namespace {
+
+// Positions of each token in a sequence, ascending; special ones left out.
+using Occurrences = std::unordered_map<int32_t, std::vector<int32_t>>;
+
+Occurrences FindTokens(const TokenNotes& notes) {
+  Occurrences found;
+  for (int64_t j = 0; j < notes.size(); ++j) {
+    if (notes.special[j] == 0) {
+      found[notes.ids[j]].push_back(static_cast<int32_t>(j));
+    }
+  }
+  return found;
+}
+
+// How many of `sorted` lie in [low, high).
+int32_t CountIn(const std::vector<int32_t>& sorted, int32_t low, int32_t high) {
+  return static_cast<int32_t>(
+      std::lower_bound(sorted.begin(), sorted.end(), high) -
+      std::lower_bound(sorted.begin(), sorted.end(), low));
+}
+
+// Running counts: how many of keys [0, j) have a flag.
+std::vector<int32_t> Running(const std::vector<uint8_t>& flags) {
+  std::vector<int32_t> sums(flags.size() + 1, 0);
+  for (size_t j = 0; j < flags.size(); ++j) {
+    sums[j + 1] = sums[j] + (flags[j] != 0 ? 1 : 0);
+  }
+  return sums;
+}
+
+// Targets with a flag among [low, high); those at key 0 are no content.
+RowTargets TargetsIn(const std::vector<int32_t>& running, int32_t low,
+                     int32_t high) {
+  const int32_t seen = running[high] - running[low];
+  const int32_t first = low == 0 && high > 0 ? running[1] : 0;
+  return {seen, seen - first};
+}
+
+class Builder {
+ public:
+  Builder(std::span<const SequenceNotes> sequences, SiteSide side,
+          const AttentionMask& mask, int64_t min_visible)
+      : min_visible_(min_visible) {
+    notes_.mask = mask;
+    notes_.cross = side == SiteSide::kCross;
+    notes_.causal = !notes_.cross && mask.after == 0;
+    int64_t queries = 0, keys = 0;
+    for (const SequenceNotes& sequence : sequences) {
+      const TokenNotes& q =
+          side == SiteSide::kSource ? sequence.source : sequence.target;
+      const TokenNotes& k =
+          side == SiteSide::kTarget ? sequence.target : sequence.source;
+      notes_.sequences.push_back(
+          {queries, q.size(), keys, k.size(), &q, &k, sequence.key, 0});
+      queries += q.size();
+      keys += k.size();
+      notes_.has_pattern |=
+          !sequence.query_labels.empty() && side == SiteSide::kSource;
+    }
+    notes_.rows.resize(queries);
+    notes_.features = Tensor(DType::kF32, {1, keys, kKeyFeatures});
+    notes_.excluded = Tensor(DType::kU8, {1, keys});
+    notes_.weights = Tensor(DType::kF32, {1, queries});
+    const int64_t channels = Channels();
+    if (channels > 0) {
+      notes_.query_labels = Tensor(DType::kI32, {channels, 1, queries});
+      notes_.key_labels = Tensor(DType::kI32, {channels, 1, keys});
+    }
+    notes_.pair_offsets.push_back(0);
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      Add(static_cast<int64_t>(s), sequences[s]);
+    }
+  }
+
+  SiteNotes Take() { return std::move(notes_); }
+
+ private:
+  // Under other masks than causal ones only a pattern needs labels.
+  int64_t Channels() const {
+    if (notes_.cross) return 0;
+    if (notes_.causal) return notes_.has_pattern ? 3 : 2;
+    return notes_.has_pattern ? 1 : 0;
+  }
+  int PatternChannel() const { return notes_.causal ? kPattern : 0; }
+
+  void Add(int64_t index, const SequenceNotes& source) {
+    SiteNotes::Sequence& s = notes_.sequences[index];
+    AddKeys(s);
+    AddRows(s);
+    if (notes_.cross) {
+      AddMonotone(index);
+      return;
+    }
+    AddRepeats(index);
+    if (notes_.causal) AddLabels(s);
+    if (notes_.has_pattern) AddPattern(s, source);
+  }
+
+  void AddKeys(const SiteNotes::Sequence& s) {
+    const TokenNotes& k = *s.key_notes;
+    for (int64_t j = 0; j < s.keys; ++j) {
+      float* f = notes_.features.As<float>() + (s.key_begin + j) * kKeyFeatures;
+      f[kFirstKey] = j == 0 ? 1 : 0;
+      f[kLastKey] = j == s.keys - 1 ? 1 : 0;
+      f[kSeparatorKey] = j > 0 && k.special[j] != 0 ? 1 : 0;
+      f[kPunctuationKey] = k.punctuation[j];
+      f[kRareKey] = k.rare[j];
+      notes_.excluded.As<uint8_t>()[s.key_begin + j] =
+          SiteNotes::IsSink(s, j) ? 1 : 0;
+    }
+  }
+
+  void AddRows(SiteNotes::Sequence& s) {
+    const AttentionMask& mask = notes_.mask;
+    const TokenNotes& q = *s.query_notes;
+    const TokenNotes& k = *s.key_notes;
+    std::vector<uint8_t> separator = k.special;
+    if (!separator.empty()) separator[0] = 0;
+    const std::vector<int32_t> separators = Running(separator);
+    const std::vector<int32_t> punctuation = Running(k.punctuation);
+    const std::vector<int32_t> rare = Running(k.rare);
+    for (int64_t i = 0; i < s.queries; ++i) {
+      SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+      row.low = static_cast<int32_t>(mask.before >= i ? 0 : i - mask.before);
+      row.high = static_cast<int32_t>(
+          mask.after >= s.keys - 1 - i ? s.keys : i + mask.after + 1);
+      const bool first = i == 0 && !notes_.cross;
+      row.counted = q.special[i] == 0 && !first &&
+                    row.visible() >= std::max<int64_t>(min_visible_, 2);
+      if (!row.counted) continue;
+      ++s.counted;
+      notes_.weights.As<float>()[s.query_begin + i] = 1;
+      row.log_visible = std::log(static_cast<float>(row.visible()));
+      row.separator = TargetsIn(separators, row.low, row.high);
+      row.separator.content = 0;
+      row.punctuation = TargetsIn(punctuation, row.low, row.high);
+      row.rare = TargetsIn(rare, row.low, row.high);
+      if (notes_.cross) continue;
+      const int32_t r = q.rarest[i];
+      if (r >= row.low && r < row.high && r != i && (r < i || !notes_.causal)) {
+        row.rarest = r;
+      }
+    }
+  }
+
+  // Keys with |j − i·keys/queries| ≤ 2.
+  void AddMonotone(int64_t index) {
+    const SiteNotes::Sequence& s = notes_.sequences[index];
+    for (int64_t i = 0; i < s.queries; ++i) {
+      const SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+      if (!row.counted) continue;
+      const double middle = static_cast<double>(i) *
+                            static_cast<double>(s.keys) /
+                            static_cast<double>(s.queries);
+      notes_.pair_rows.push_back({index, i});
+      for (int64_t j = row.low; j < row.high; ++j) {
+        if (std::abs(static_cast<double>(j) - middle) <= 2) {
+          notes_.pair_keys.push_back(static_cast<int32_t>(j));
+        }
+      }
+      notes_.pair_split.push_back(0);
+      notes_.pair_offsets.push_back(
+          static_cast<int64_t>(notes_.pair_keys.size()));
+    }
+  }
+
+  // Counts earlier occurrences of each row's token, and what follows them;
+  // lists them where labels cannot tell earlier from later.
+  void AddRepeats(int64_t index) {
+    const SiteNotes::Sequence& s = notes_.sequences[index];
+    const TokenNotes& notes = *s.key_notes;
+    const Occurrences found = FindTokens(notes);
+    for (int64_t i = 0; i < s.queries; ++i) {
+      SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+      if (!row.counted) continue;
+      const std::vector<int32_t>& at = found.at(notes.ids[i]);
+      const int32_t here = static_cast<int32_t>(i);
+      row.duplicate.seen = CountIn(at, row.low, here);
+      const bool first = row.low == 0 && at[0] == 0 && i > 0;
+      row.duplicate.content = row.duplicate.seen - (first ? 1 : 0);
+      for (const int32_t o : at) {
+        if (o >= here) break;
+        const int32_t next = o + 1;
+        if (next < row.low || next >= row.high) continue;
+        if (notes.special[next] == 0) ++row.induction.seen;
+      }
+      row.induction.content = row.induction.seen;
+      if (!notes_.causal) ListRepeats(index, i, at);
+    }
+  }
+
+  void ListRepeats(int64_t index, int64_t i, const std::vector<int32_t>& at) {
+    const SiteNotes::Sequence& s = notes_.sequences[index];
+    const SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+    if (row.duplicate.seen + row.induction.seen == 0) return;
+    notes_.pair_rows.push_back({index, i});
+    for (const int32_t o : at) {
+      if (o < i && o >= row.low) notes_.pair_keys.push_back(o);
+    }
+    notes_.pair_split.push_back(row.duplicate.seen);
+    for (const int32_t o : at) {
+      const int32_t next = o + 1;
+      if (o >= i || next < row.low || next >= row.high) continue;
+      if (s.key_notes->special[next] == 0) notes_.pair_keys.push_back(next);
+    }
+    notes_.pair_offsets.push_back(
+        static_cast<int64_t>(notes_.pair_keys.size()));
+  }
+
+  void AddLabels(const SiteNotes::Sequence& s) {
+    const TokenNotes& notes = *s.key_notes;
+    const int64_t queries = notes_.query_labels.shape(2);
+    const int64_t keys = notes_.key_labels.shape(2);
+    int32_t* q = notes_.query_labels.As<int32_t>() + s.query_begin;
+    int32_t* k = notes_.key_labels.As<int32_t>() + s.key_begin;
+    for (int64_t i = 0; i < s.queries; ++i) {
+      const bool special = notes.special[i] != 0;
+      const bool open = i > 0 && !special && notes.special[i - 1] == 0;
+      q[kSameToken * queries + i] = notes.ids[i];
+      q[kAfterSameToken * queries + i] = notes.ids[i];
+      k[kSameToken * keys + i] = special ? -1 : notes.ids[i];
+      k[kAfterSameToken * keys + i] = open ? notes.ids[i - 1] : -1;
+    }
+  }
+
+  void AddPattern(const SiteNotes::Sequence& s, const SequenceNotes& source) {
+    const int64_t queries = notes_.query_labels.shape(2);
+    const int64_t keys = notes_.key_labels.shape(2);
+    int32_t* q = notes_.query_labels.As<int32_t>() +
+                 PatternChannel() * queries + s.query_begin;
+    int32_t* k =
+        notes_.key_labels.As<int32_t>() + PatternChannel() * keys + s.key_begin;
+    std::unordered_map<int32_t, std::vector<int32_t>> found;
+    for (int64_t i = 0; i < s.queries; ++i) {
+      q[i] = source.query_labels.empty() ? -1 : source.query_labels[i];
+      k[i] = source.key_labels.empty() ? -1 : source.key_labels[i];
+      if (k[i] >= 0) found[k[i]].push_back(static_cast<int32_t>(i));
+    }
+    for (int64_t i = 0; i < s.queries; ++i) {
+      SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+      const auto at = found.find(q[i]);
+      if (!row.counted || q[i] < 0 || at == found.end()) continue;
+      row.pattern.seen = CountIn(at->second, row.low, row.high);
+      for (const int32_t j : at->second) {
+        if (j >= row.low && j < row.high && !SiteNotes::IsSink(s, j)) {
+          ++row.pattern.content;
+        }
+      }
+    }
+  }
+
+  SiteNotes notes_;
+  int64_t min_visible_;
+};
+
+}  // namespace
+
+SiteNotes MakeSiteNotes(std::span<const SequenceNotes> sequences, SiteSide side,
+                        const AttentionMask& mask, int64_t min_visible) {
+  return Builder(sequences, side, mask, min_visible).Take();
+}
+
+}  // namespace headwise

@@ -1,0 +1,100 @@
+// A batch as one kind of attention sees it: which rows count, what each row
+// could have looked at, and the operator's inputs (features, labels, excluded
+// keys). Made once a batch and shared by all layers with the same mask.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "headwise/heads/profile/notes.h"
+#include "headwise/observation.h"
+
+namespace headwise {
+
+// A sequence of a batch: notes on both sides; `target` is empty but for
+// encoder–decoders.
+struct SequenceNotes {
+  TokenNotes source;
+  TokenNotes target;
+  uint64_t key = 0;
+  // A user's detector on the source (detector.h): labels of queries and keys,
+  // −1 matches nothing; empty: none.
+  std::vector<int32_t> query_labels;
+  std::vector<int32_t> key_labels;
+};
+
+// Columns of the operator's key features.
+enum KeyFeature : int {
+  kFirstKey,
+  kLastKey,
+  kSeparatorKey,  // special, but not the first
+  kPunctuationKey,
+  kRareKey,
+  kKeyFeatures,
+};
+
+// Channels of the operator's labels. Under a causal mask equal labels at or
+// before the query are what is wanted; elsewhere listed pairs are.
+enum LabelChannel : int { kSameToken, kAfterSameToken, kPattern };
+
+// What stands for a row's targets of a kind: how many of them it can see.
+struct RowTargets {
+  int32_t seen = 0;     // keys that are a target
+  int32_t content = 0;  // of them, neither the first key nor special
+};
+
+struct SiteNotes {
+  struct Sequence {
+    int64_t query_begin = 0, queries = 0;  // rows of the batch
+    int64_t key_begin = 0, keys = 0;
+    const TokenNotes* query_notes = nullptr;
+    const TokenNotes* key_notes = nullptr;
+    uint64_t key = 0;
+    int64_t counted = 0;  // rows that count
+  };
+  struct Row {
+    int32_t low = 0, high = 0;  // keys [low, high) are seen
+    bool counted = false;
+    float log_visible = 0;
+    RowTargets separator, punctuation, rare, duplicate, induction, pattern;
+    int32_t rarest = -1;  // key, where this row counts for it
+    int32_t visible() const { return high - low; }
+  };
+
+  AttentionMask mask;
+  bool cross = false;
+  bool causal = false;
+  std::vector<Sequence> sequences;
+  std::vector<Row> rows;  // one a query of the batch
+
+  // For the operator; T queries and S keys of the batch.
+  Tensor features;      // f32 [1, S, kKeyFeatures]
+  Tensor query_labels;  // i32 [L, 1, T]; none (size 0) where pairs serve
+  Tensor key_labels;    // i32 [L, 1, S]
+  Tensor excluded;      // u8 [1, S]: the first and special keys
+  Tensor weights;       // f32 [1, T]: 1 for rows that count
+  bool has_pattern = false;
+
+  // Listed pairs: keys of row pair_rows[r] are pair_keys[pair_offsets[r] …];
+  // the first `pair_split[r]` of them are duplicates, the others follow one.
+  // In cross-attention all are keys near the diagonal.
+  std::vector<RowRef> pair_rows;
+  std::vector<int64_t> pair_offsets;
+  std::vector<int32_t> pair_split;
+  std::vector<int32_t> pair_keys;
+
+  // Whether key j of a sequence is among the sinks that every head has.
+  static bool IsSink(const Sequence& sequence, int64_t j) {
+    return j == 0 || sequence.key_notes->special[j] != 0;
+  }
+};
+
+enum class SiteSide : uint8_t { kSource, kTarget, kCross };
+
+// Rows count that are neither special nor first (in cross-attention: not
+// special) and see at least min_visible keys.
+SiteNotes MakeSiteNotes(std::span<const SequenceNotes> sequences, SiteSide side,
+                        const AttentionMask& mask, int64_t min_visible);
+
+}  // namespace headwise

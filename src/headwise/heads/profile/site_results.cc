@@ -1,0 +1,220 @@
+// Running the operator's observations. Door: site_results.h.
+#include "headwise/heads/profile/site_results.h"
+
+#include <algorithm>
+
+#include "headwise/backend/cpu/thread_pool.h"
+
+namespace headwise {
+namespace {
+
+// A key is a head's sink when rows that see it give it more than this on
+// average.
+constexpr double kSinkMass = 0.3;
+// Keys are looked at when they are some row's largest (outside the sinks that
+// every head has) with at least this mean mass. A key of mean mass .3 that is
+// not would have to stand behind another in nearly every row.
+constexpr double kCandidateMass = 0.1;
+// …and when at least this share of the counted rows, and 8 of them, see it:
+// the last tokens of a causal window are seen by themselves alone.
+constexpr double kLeastSeen = 0.25;
+constexpr int64_t kLeastRows = 8;
+// How far down a row's order we look for a key that is no sink.
+constexpr int64_t kTopKeys = 8;
+
+}  // namespace
+
+SiteResults::SiteResults(Context& context, const SiteNotes& notes,
+                         int64_t heads, AttentionArgs& args)
+    : notes_(notes),
+      heads_(heads),
+      queries_(static_cast<int64_t>(notes.rows.size())) {
+  Workspace& memory = context.workspace();
+  const int64_t rows = heads * queries_;
+  const auto floats = [&](Scratch& scratch, int64_t columns) {
+    scratch = memory.TakeArray<float>(rows * columns);
+    return scratch.As<float>();
+  };
+  const auto ints = [&](Scratch& scratch) {
+    scratch = memory.TakeArray<int32_t>(rows);
+    return TensorView(scratch.As<int32_t>(), DType::kI32, {1, heads, queries_});
+  };
+  Observation& o = observation_;
+  o.statistics = Statistics::kFull;
+  o.key_features = notes.features.view();
+  o.excluded_keys = notes.excluded.view();
+  o.query_weights = notes.weights.view();
+  o.rows.entropy = View(floats(entropy_, 1), {1, heads, queries_});
+  o.rows.max_probability = View(floats(max_, 1), {1, heads, queries_});
+  o.rows.argmax = ints(argmax_);
+  o.rows.distance = View(floats(distance_, 1), {1, heads, queries_});
+  o.rows.kept_max = View(floats(kept_max_, 1), {1, heads, queries_});
+  o.rows.kept_argmax = ints(kept_argmax_);
+  o.rows.feature_mass =
+      View(floats(features_, kKeyFeatures), {1, heads, queries_, kKeyFeatures});
+  if (notes.query_labels.size() > 0) {
+    channels_ = notes.query_labels.shape(0);
+    o.query_labels = notes.query_labels.view();
+    o.key_labels = notes.key_labels.view();
+    o.rows.label_mass =
+        View(floats(labels_, channels_), {1, heads, queries_, channels_});
+  }
+  const int64_t sequences = static_cast<int64_t>(notes.sequences.size());
+  histogram_ = memory.TakeArray<double>(sequences * heads * kHistogramBuckets);
+  o.summed.histogram = {histogram_.As<double>(),
+                        DType::kF64,
+                        {sequences, heads, kHistogramBuckets}};
+  args.observation = &observation_;
+}
+
+void SiteResults::Finish(Context& context, const AttentionProblem& problem,
+                         const AttentionArgs& args) {
+  if (!notes_.cross) {
+    before_ = kMostOffset;
+    after_ = notes_.causal ? 0 : kMostOffset;
+    const int64_t width = before_ + after_ + 1;
+    band_ = context.workspace().TakeArray<float>(heads_ * queries_ * width);
+    AttentionBand(context, problem, args, before_, after_,
+                  View(band_.As<float>(), {1, heads_, queries_, width}));
+  }
+  pair_count_ = static_cast<int64_t>(notes_.pair_keys.size());
+  if (pair_count_ > 0) {
+    pairs_ = context.workspace().TakeArray<float>(heads_ * pair_count_);
+    AttentionPairs(context, problem, args,
+                   {notes_.pair_rows, notes_.pair_offsets, notes_.pair_keys},
+                   {}, View(pairs_.As<float>(), {heads_, pair_count_}), {});
+  }
+  FindSinks(context, problem, args);
+}
+
+void SiteResults::FindSinks(Context& context, const AttentionProblem& problem,
+                            const AttentionArgs& args) {
+  sinks_.assign(heads_, {});
+  context.pool().ParallelFor(heads_, [&](int64_t h, int) {
+    std::vector<double> mass, seen;
+    for (size_t b = 0; b < notes_.sequences.size(); ++b) {
+      const SiteNotes::Sequence& s = notes_.sequences[b];
+      mass.assign(s.keys, 0);
+      seen.assign(s.keys + 1, 0);  // differences, then counts
+      for (int64_t i = 0; i < s.queries; ++i) {
+        const int64_t t = s.query_begin + i;
+        const SiteNotes::Row& row = notes_.rows[t];
+        if (!row.counted) continue;
+        seen[row.low] += 1;
+        seen[row.high] -= 1;
+        const int32_t j = kept_argmax(h, t);
+        if (j >= 0) mass[j] += kept_max(h, t);
+      }
+      const double least =
+          std::max(static_cast<double>(kLeastRows),
+                   kLeastSeen * static_cast<double>(s.counted));
+      double rows = 0;
+      for (int64_t j = 0; j < s.keys; ++j) {
+        rows += seen[j];
+        if (rows < least || mass[j] <= kCandidateMass * rows) continue;
+        sinks_[h].push_back(
+            {static_cast<int64_t>(b), static_cast<int32_t>(j), {}});
+      }
+    }
+  });
+  for (int64_t h = 0; h < heads_; ++h) {
+    if (sinks_[h].empty()) continue;
+    Measure(context, problem, args, static_cast<int32_t>(h), sinks_[h]);
+    std::erase_if(sinks_[h], [&](const HeadSink& sink) {
+      const SiteNotes::Sequence& s = notes_.sequences[sink.sequence];
+      double sum = 0, rows = 0;
+      for (int64_t i = 0; i < s.queries; ++i) {
+        const SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+        if (!row.counted || sink.key < row.low || sink.key >= row.high) {
+          continue;
+        }
+        sum += sink.mass[i];
+        rows += 1;
+      }
+      return sum <= kSinkMass * rows;
+    });
+    if (!sinks_[h].empty()) {
+      LookPastSinks(context, problem, args, static_cast<int32_t>(h));
+    }
+  }
+}
+
+// The whole column of each candidate.
+void SiteResults::Measure(Context& context, const AttentionProblem& problem,
+                          const AttentionArgs& args, int32_t head,
+                          std::vector<HeadSink>& sinks) const {
+  std::vector<RowRef> rows;
+  std::vector<int64_t> offsets = {0};
+  std::vector<int32_t> keys;
+  for (const HeadSink& sink : sinks) {
+    for (int64_t i = 0; i < notes_.sequences[sink.sequence].queries; ++i) {
+      rows.push_back({sink.sequence, i});
+      keys.push_back(sink.key);
+      offsets.push_back(static_cast<int64_t>(keys.size()));
+    }
+  }
+  AttentionArgs one = args;
+  const int32_t active[] = {head};
+  one.active_heads = active;
+  const int64_t count = static_cast<int64_t>(keys.size());
+  const Scratch memory = context.workspace().TakeArray<float>(heads_ * count);
+  AttentionPairs(context, problem, one, {rows, offsets, keys}, {},
+                 View(memory.As<float>(), {heads_, count}), {});
+  const float* mass = memory.As<float>() + head * count;
+  for (HeadSink& sink : sinks) {
+    const int64_t queries = notes_.sequences[sink.sequence].queries;
+    sink.mass.assign(mass, mass + queries);
+    mass += queries;
+  }
+}
+
+// Where the largest kept key is a sink of this head, the next one counts.
+void SiteResults::LookPastSinks(Context& context,
+                                const AttentionProblem& problem,
+                                const AttentionArgs& args, int32_t head) {
+  const auto is_sink = [&](int64_t sequence, int32_t j) {
+    if (SiteNotes::IsSink(notes_.sequences[sequence], j)) return true;
+    return std::any_of(sinks_[head].begin(), sinks_[head].end(),
+                       [&](const HeadSink& sink) {
+                         return sink.sequence == sequence && sink.key == j;
+                       });
+  };
+  std::vector<RowRef> rows;
+  for (const HeadSink& sink : sinks_[head]) {
+    const SiteNotes::Sequence& s = notes_.sequences[sink.sequence];
+    for (int64_t i = 0; i < s.queries; ++i) {
+      const int64_t t = s.query_begin + i;
+      if (notes_.rows[t].counted && kept_argmax(head, t) == sink.key) {
+        rows.push_back({sink.sequence, i});
+      }
+    }
+  }
+  if (rows.empty()) return;
+  AttentionArgs one = args;
+  const int32_t active[] = {head};
+  one.active_heads = active;
+  const int64_t count = static_cast<int64_t>(rows.size());
+  const int64_t size = count * heads_ * kTopKeys;
+  const Scratch keys = context.workspace().TakeArray<int32_t>(size);
+  const Scratch masses = context.workspace().TakeArray<float>(size);
+  AttentionTopK(context, problem, one, rows,
+                {keys.As<int32_t>(), DType::kI32, {count, heads_, kTopKeys}},
+                View(masses.As<float>(), {count, heads_, kTopKeys}));
+  for (int64_t r = 0; r < count; ++r) {
+    const int64_t at = (r * heads_ + head) * kTopKeys;
+    int32_t best = -1;
+    float mass = 0;
+    for (int64_t c = 0; c < kTopKeys && best < 0; ++c) {
+      const int32_t j = keys.As<int32_t>()[at + c];
+      if (j < 0 || is_sink(rows[r].sequence, j)) continue;
+      best = j;
+      mass = masses.As<float>()[at + c];
+    }
+    const int64_t t =
+        notes_.sequences[rows[r].sequence].query_begin + rows[r].query;
+    kept_argmax_.As<int32_t>()[head * queries_ + t] = best;
+    kept_max_.As<float>()[head * queries_ + t] = mass;
+  }
+}
+
+}  // namespace headwise

@@ -1,0 +1,95 @@
+// What one attention call left for every row of every head, and the sinks that
+// single heads have: the material that metrics are added up from.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "headwise/backend/cpu/workspace.h"
+#include "headwise/context.h"
+#include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/site_notes.h"
+#include "headwise/observation.h"
+
+namespace headwise {
+
+// A key of one sequence that is a sink of one head only.
+struct HeadSink {
+  int64_t sequence = 0;
+  int32_t key = 0;
+  std::vector<float> mass;  // one a query of the sequence; 0 where unseen
+};
+
+// Results [H, T, …] of one call; T queries of the batch.
+class SiteResults {
+ public:
+  // Asks for everything: sets args.observation. `notes` must outlive this.
+  SiteResults(Context& context, const SiteNotes& notes, int64_t heads,
+              AttentionArgs& args);
+
+  // After the call: mass by offset, listed pairs, and sinks.
+  void Finish(Context& context, const AttentionProblem& problem,
+              const AttentionArgs& args);
+
+  const SiteNotes& notes() const { return notes_; }
+  int64_t heads() const { return heads_; }
+  int64_t queries() const { return queries_; }
+
+  float entropy(int64_t h, int64_t t) const { return At(entropy_, h, t); }
+  float max(int64_t h, int64_t t) const { return At(max_, h, t); }
+  float distance(int64_t h, int64_t t) const { return At(distance_, h, t); }
+  float kept_max(int64_t h, int64_t t) const { return At(kept_max_, h, t); }
+  int32_t argmax(int64_t h, int64_t t) const {
+    return argmax_.As<int32_t>()[h * queries_ + t];
+  }
+  // Outside the sinks, those of the head included; −1: nothing is.
+  int32_t kept_argmax(int64_t h, int64_t t) const {
+    return kept_argmax_.As<int32_t>()[h * queries_ + t];
+  }
+  float feature(int64_t h, int64_t t, KeyFeature f) const {
+    return features_.As<float>()[(h * queries_ + t) * kKeyFeatures + f];
+  }
+  float label(int64_t h, int64_t t, int channel) const {
+    return labels_.As<float>()[(h * queries_ + t) * channels_ + channel];
+  }
+  // Mass at offsets −kMostOffset … kMostOffset; 0 where there is no band.
+  float offset(int64_t h, int64_t t, int k) const {
+    if (k < -before_ || k > after_) return 0;
+    return band_
+        .As<float>()[(h * queries_ + t) * (before_ + after_ + 1) + before_ + k];
+  }
+  // Of listed pair n (notes().pair_keys).
+  float pair(int64_t h, int64_t n) const {
+    return pairs_.As<float>()[h * pair_count_ + n];
+  }
+  double histogram(int64_t sequence, int64_t h, int bucket) const {
+    return histogram_
+        .As<double>()[(sequence * heads_ + h) * kHistogramBuckets + bucket];
+  }
+  const std::vector<HeadSink>& sinks(int64_t h) const { return sinks_[h]; }
+
+ private:
+  float At(const Scratch& values, int64_t h, int64_t t) const {
+    return values.As<float>()[h * queries_ + t];
+  }
+  void FindSinks(Context& context, const AttentionProblem& problem,
+                 const AttentionArgs& args);
+  void Measure(Context& context, const AttentionProblem& problem,
+               const AttentionArgs& args, int32_t head,
+               std::vector<HeadSink>& sinks) const;
+  void LookPastSinks(Context& context, const AttentionProblem& problem,
+                     const AttentionArgs& args, int32_t head);
+
+  const SiteNotes& notes_;
+  int64_t heads_ = 0;
+  int64_t queries_ = 0;
+  int64_t channels_ = 0;
+  int64_t pair_count_ = 0;
+  int before_ = -1, after_ = -1;
+  Observation observation_;
+  Scratch entropy_, max_, argmax_, distance_, kept_max_, kept_argmax_;
+  Scratch features_, labels_, histogram_, band_, pairs_;
+  std::vector<std::vector<HeadSink>> sinks_;  // by head
+};
+
+}  // namespace headwise

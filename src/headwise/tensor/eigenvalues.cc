@@ -1,0 +1,51 @@
+// LAPACK's dgeev. Door: eigenvalues.h.
+#include "headwise/tensor/eigenvalues.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "headwise/error.h"
+
+extern "C" {
+void dgeev_(const char* left, const char* right, const int* n, double* a,
+            const int* lda, double* real, double* imaginary, double* vl,
+            const int* ldvl, double* vr, const int* ldvr, double* work,
+            const int* lwork, int* info);
+void openblas_set_num_threads(int threads);
+}
+
+namespace headwise {
+
+std::vector<std::complex<double>> Eigenvalues(const Matrix& a) {
+  const bool finite = std::all_of(a.values.begin(), a.values.end(),
+                                  [](double x) { return std::isfinite(x); });
+  if (a.rows != a.columns || !finite) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"eigenvalues", "a square matrix of finite numbers",
+                 std::to_string(a.rows) + " × " + std::to_string(a.columns) +
+                     (finite ? "" : ", not finite"),
+                 ""});
+  }
+  // A transposed matrix has the same eigenvalues, so row-major will do.
+  std::vector<double> values = a.values;
+  const int n = static_cast<int>(a.rows), one = 1;
+  if (n == 0) return {};
+  std::vector<double> real(n), imaginary(n);
+  // The blocked reduction likes a few dozen columns of work space.
+  const int size = 64 * n;
+  std::vector<double> work(size);
+  int info = 0;
+  openblas_set_num_threads(1);  // threads are ours, and results the same
+  dgeev_("N", "N", &n, values.data(), &n, real.data(), imaginary.data(),
+         nullptr, &one, nullptr, &one, work.data(), &size, &info);
+  if (info != 0) {
+    throw Error(ErrorCode::kInternal,
+                {"eigenvalues", "an iteration that converges",
+                 "info " + std::to_string(info), ""});
+  }
+  std::vector<std::complex<double>> result;
+  for (int i = 0; i < n; ++i) result.emplace_back(real[i], imaginary[i]);
+  return result;
+}
+
+}  // namespace headwise

@@ -1,0 +1,217 @@
+// Profiles of real models and of recorded attention: heads that are known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "ctranslate2_model.h"
+#include "headwise/base/json.h"
+#include "headwise/heads/profile/dense.h"
+#include "headwise/heads/profile/naive_metrics.h"
+#include "headwise/heads/profile/profiler.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/runtime/generate.h"
+#include "shared_files.h"
+
+namespace headwise {
+namespace {
+
+// An unpacked archive of the shared data, for the length of a test.
+class Archive {
+ public:
+  explicit Archive(const std::string& name)
+      : archive_(SharedFolder() / "data" / (name + ".tar.xz")),
+        folder_(std::filesystem::path(testing::TempDir()) /
+                ("profile_test_" + name)) {
+    if (!std::filesystem::exists(archive_)) return;
+    std::filesystem::create_directories(folder_);
+    const std::string command =
+        "tar xJf '" + archive_.string() + "' -C '" + folder_.string() + "'";
+    unpacked_ = std::system(command.c_str()) == 0;
+  }
+  ~Archive() { std::filesystem::remove_all(folder_); }
+
+  bool unpacked() const { return unpacked_; }
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path archive_, folder_;
+  bool unpacked_ = false;
+};
+
+Profile ProfileOf(const std::filesystem::path& folder, const std::string& text,
+                  int64_t tokens) {
+  const auto model = OpenModel(folder);
+  const auto tokenizer = Tokenizer::Load(folder);
+  Context context({.threads = 2, .implementations = ""});
+  ProfileOptions options;
+  options.tokens = tokens;
+  options.context = 256;
+  Profiler profiler(context, *model, tokenizer.get(), "model", "hash", options);
+  profiler.AddProbes();
+  TextSource source({text});
+  EXPECT_TRUE(profiler.AddText(source));
+  return profiler.Take();
+}
+
+double Mean(const Profile& profile, const char* metric, int64_t layer,
+            int64_t head) {
+  const int64_t index = profile.IndexOf({AttentionKind::kSelf, layer, head});
+  return profile.Get(metric, index).mean;
+}
+
+TEST(RealProfile, RecordedAttentionOfGpt2) {
+  const Archive archive("gpt2-golden-attention");
+  if (!archive.unpacked()) {
+    GTEST_SKIP() << "SKIPPED: gpt2-golden-attention is absent";
+  }
+  Context context({.threads = 2, .implementations = ""});
+  double previous = 0;
+  for (int example = 0; example < 5; ++example) {
+    const Json json = ReadJson(archive.folder() / "gpt2-golden-attention" /
+                               ("ex" + std::to_string(example) + ".json"));
+    SequenceNotes sequence;
+    sequence.source.ids = json["tokenIds"].get<std::vector<int32_t>>();
+    const int64_t n = sequence.source.size();
+    for (auto* flags : {&sequence.source.special, &sequence.source.punctuation,
+                        &sequence.source.rare}) {
+      flags->assign(n, 0);
+    }
+    sequence.source.word.assign(n, 0);
+    sequence.source.rarest.assign(n, -1);
+    for (int64_t layer = 0; layer < 12; ++layer) {
+      DenseAttention dense{12, n, n, true, {}};
+      for (int64_t head = 0; head < 12; ++head) {
+        const std::string name = "block_" + std::to_string(layer) +
+                                 "_attn_head_" + std::to_string(head) +
+                                 "_attn_softmax";
+        for (const Json& row : json["outputs"][name]["data"]) {
+          for (const Json& value : row) {
+            dense.probabilities.push_back(value.get<float>());
+          }
+        }
+      }
+      std::vector<HeadRef> heads;
+      for (int64_t h = 0; h < 12; ++h) {
+        heads.push_back({AttentionKind::kSelf, layer, h});
+      }
+      Profile profile(heads);
+      ObserverOptions options;
+      options.min_visible = 2;
+      HeadObserver observer(context, profile, options);
+      observer.Begin({&sequence, 1});
+      ObserveDense(context, observer, {AttentionKind::kSelf, layer, "layer"},
+                   dense);
+      for (int64_t h = 0; h < 12; ++h) {
+        const DenseRow row = [&](int64_t i) {
+          const auto from = dense.probabilities.begin() + (h * n + i) * n;
+          return std::vector<double>(from, from + n);
+        };
+        for (const auto& [name, mean] :
+             NaiveMetrics(row, sequence.source, true, 2)) {
+          EXPECT_NEAR(profile.Get(name, h).mean, mean,
+                      1e-5 * std::max(1.0, std::abs(mean)))
+              << name << " of " << layer << "." << h;
+        }
+      }
+      if (layer == 4) previous += profile.Get("previous", 11).mean / 5;
+    }
+  }
+  EXPECT_GE(previous, .95);
+}
+
+TEST(RealProfile, MiniLmHasAPreviousTokenHead) {
+  const auto folder = ModelsFolder() / "minilm-l6";
+  HEADWISE_REQUIRE(folder);
+  const Archive archive("tinyshakespeare");
+  if (!archive.unpacked()) GTEST_SKIP() << "SKIPPED: tinyshakespeare is absent";
+  const Profile profile = ProfileOf(folder, archive.folder().string(), 4096);
+  EXPECT_GE(Mean(profile, "previous", 0, 2), .95);
+  EXPECT_GE(Mean(profile, "previous.argmax", 0, 2), .95);
+}
+
+TEST(RealProfile, MiniMindHasInductionHeadsAndSinks) {
+  const auto folder = ModelsFolder() / "minimind2-small";
+  HEADWISE_REQUIRE(folder);
+  const Archive archive("tinyshakespeare");
+  if (!archive.unpacked()) GTEST_SKIP() << "SKIPPED: tinyshakespeare is absent";
+  const Profile profile = ProfileOf(folder, archive.folder().string(), 2048);
+  EXPECT_NEAR(Mean(profile, "repeats.induction", 5, 1), .68, .05);
+  EXPECT_NEAR(Mean(profile, "repeats.induction", 5, 0), .53, .05);
+  EXPECT_NEAR(Mean(profile, "repeats.induction", 5, 3), .44, .05);
+  EXPECT_GE(Mean(profile, "repeats.previous", 4, 0), .7);
+  double most = 0;
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    most = std::max(most, profile.Get("first", h).mean);
+  }
+  EXPECT_NEAR(most, .85, .12);
+}
+
+TEST(RealProfile, Stories260KHasPreviousTokenHeadsAndNoInduction) {
+  const auto folder = SharedFolder() / "models" / "stories260K";
+  HEADWISE_REQUIRE(folder);
+  const Archive archive("tinyshakespeare");
+  if (!archive.unpacked()) GTEST_SKIP() << "SKIPPED: tinyshakespeare is absent";
+  const Profile profile = ProfileOf(folder, archive.folder().string(), 8192);
+  EXPECT_GE(Mean(profile, "previous", 3, 6), .5);
+  EXPECT_GE(Mean(profile, "previous", 1, 3), .5);
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    EXPECT_LT(profile.Get("repeats.induction", h).mean, .4);
+  }
+}
+
+TEST(RealProfile, TransliterationReadsItsSourceInOrder) {
+  const auto folder = SharedFolder() / "models" / "transliterate-ar-en";
+  HEADWISE_REQUIRE(folder);
+  const auto letters = ReadLines(folder / "source_vocabulary.txt");
+  const auto model = OpenCTranslate2(folder);
+  Context context({.threads = 2, .implementations = ""});
+  const auto id_of = [&](const std::string& letter) {
+    return static_cast<int32_t>(
+        std::find(letters.begin(), letters.end(), letter) - letters.begin());
+  };
+  const std::vector<std::vector<std::string>> names = {
+      {"آ", "ت", "ز", "م", "و", "ن"},
+      {"ن", "ي", "ك", "و", "ل", "ا", "س"},
+      {"ا", "ل", "ك", "س", "ن", "د", "ر"},
+      {"م", "ا", "ر", "ت", "ي", "ن"},
+      {"ف", "ي", "ك", "ت", "و", "ر", "ي", "ا"}};
+  std::vector<TokenWindow> windows;
+  for (const auto& first : names) {
+    for (const auto& second : names) {
+      std::vector<int32_t> source;
+      for (const auto* name : {&first, &second}) {
+        for (const std::string& letter : *name) source.push_back(id_of(letter));
+      }
+      GenerateOptions options;
+      options.max_tokens = 30;
+      std::vector<int32_t> target = {
+          static_cast<int32_t>(model->config().decoder_start)};
+      for (const int32_t id : Generate(context, *model, source, options)) {
+        target.push_back(id);
+      }
+      TokenWindow window = WindowOfIds(source);
+      window.target = WindowOfIds(target, 1).source;
+      SetKey(window);
+      windows.push_back(window);
+    }
+  }
+  Profiler profiler(context, *model, nullptr, "model", "hash", {});
+  ASSERT_TRUE(profiler.AddWindows(windows));
+  const Profile profile = profiler.Take();
+  double best = 0, chance = 1;
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    if (profile.heads[h].kind != AttentionKind::kCross) continue;
+    if (profile.Get("monotone", h).mean > best) {
+      best = profile.Get("monotone", h).mean;
+      chance = profile.Get("monotone.chance", h).mean;
+    }
+  }
+  EXPECT_GE(best, .8);
+  EXPECT_LE(chance, .5);
+}
+
+}  // namespace
+}  // namespace headwise
