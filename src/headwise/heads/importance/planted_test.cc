@@ -89,6 +89,12 @@ TEST_F(Planted, HelpfulHeadsComeFirstAndTheHarmfulOneLast) {
   }
 }
 
+TEST_F(Planted, TheSummaryIsInPlainWords) {
+  EXPECT_TRUE(Summary(*ranking_).starts_with(
+      "2 of 16 heads carry 90 % of the importance; 1 hurts."))
+      << Summary(*ranking_);
+}
+
 TEST_F(Planted, TheDeadHeadIsWorthNothingByAnyMeasure) {
   for (const CriterionResult& result : ranking_->criteria) {
     EXPECT_EQ(result.heads[Index(0, 4)].value, 0) << Name(result.criterion);

@@ -318,10 +318,12 @@ std::string Summary(const Ranking& ranking) {
   const CriterionResult& primary = ranking.criteria[*ranking.primary];
   const size_t hurt = ranking.negative.size();
   return fmt::format(
-      "{} of {} heads carry 90 % of the importance; {} {} (closing {} helps). "
-      "As uneven as {:.1f} equal heads (Gini {:.2f}).",
-      ranking.heads_for_90, ranking.heads.size(), hurt,
-      hurt == 1 ? "hurts" : "hurt", hurt == 1 ? "it" : "them",
+      "{} of {} heads carry 90 % of the importance; {}. The effective number "
+      "of heads is {:.1f} (Gini {:.2f}).",
+      ranking.heads_for_90, ranking.heads.size(),
+      hurt == 0   ? "none hurts"
+      : hurt == 1 ? "1 hurts"
+                  : fmt::format("{} hurt", hurt),
       primary.effective, primary.gini);
 }
 
