@@ -1,6 +1,7 @@
 // The words for every metric. Door: definitions.h.
 #include "headwise/heads/profile/definitions.h"
 
+#include <algorithm>
 #include <array>
 
 namespace headwise {
@@ -114,10 +115,12 @@ constexpr std::array kForms = {
                      "share of rows whose most attended key is a target; "
                      ".content.argmax: outside the sinks, weighted by c",
                      ""},
-    MetricDefinition{"repeats.",
-                     "on random tokens: 25 distinct ones four times over after "
-                     "the first token, drawn from the middle of the vocabulary",
-                     ""},
+    MetricDefinition{
+        "repeats.",
+        "on random tokens: 25 distinct ones four times over after "
+        "the first token, drawn from the middle of the vocabulary; "
+        "repeats-50x2: 50 distinct ones twice",
+        ""},
 };
 
 // "offset.-3" is one of "offset.K".
@@ -136,7 +139,9 @@ std::span<const MetricDefinition> MetricDefinitions() { return kDefinitions; }
 std::span<const MetricDefinition> MetricForms() { return kForms; }
 
 const MetricDefinition* FindDefinition(std::string_view metric) {
-  if (metric.starts_with("repeats.")) metric.remove_prefix(8);
+  if (metric.starts_with("repeats")) {
+    metric.remove_prefix(std::min(metric.find('.') + 1, metric.size()));
+  }
   while (true) {
     for (const MetricDefinition& definition : kDefinitions) {
       if (Covers(definition.name, metric)) return &definition;

@@ -108,13 +108,13 @@ class ArgmaxHooks : public RunHooks {
 
 std::vector<TokenWindow> RepeatWindows(const TokenTable& table,
                                        const TokenFrame& frame, int64_t context,
-                                       int64_t count) {
+                                       RepeatShape shape, int64_t count) {
   std::vector<TokenWindow> windows;
   const int64_t room = context - frame.size();
   const int64_t vocabulary = static_cast<int64_t>(table.ordinary().size());
-  const int64_t copies = std::min(kRepeatCopies, room / 4);
+  const int64_t copies = std::min(shape.copies, room / 4);
   const int64_t period =
-      copies < 2 ? 0 : std::min({kRepeatTokens, room / copies, vocabulary});
+      copies < 2 ? 0 : std::min({shape.tokens, room / copies, vocabulary});
   if (period < 4) return windows;
   for (int64_t s = 0; s < count; ++s) {
     Rng rng(kSeed, kRepeatStream + s);
@@ -128,17 +128,16 @@ std::vector<TokenWindow> RepeatWindows(const TokenTable& table,
   return windows;
 }
 
-void AddRepeats(Context& context, const Model& model, const TokenTable& table,
-                const TokenFrame& frame, Profile& profile) {
-  if (model.decoder() != nullptr) return;
-  const std::vector<TokenWindow> windows = RepeatWindows(
-      table, frame, ContextOf(model.config(), 0), profile.settings.repeats);
+namespace {
+
+void RunRepeats(Context& context, const Model& model, const TokenTable& table,
+                std::span<const TokenWindow> all, const std::string& prefix,
+                Profile& profile) {
   ObserverOptions options;
-  options.prefix = "repeats.";
+  options.prefix = prefix;
   options.min_visible = profile.settings.min_visible;
   options.text = false;
   HeadObserver observer(context, profile, options);
-  const std::span<const TokenWindow> all = windows;
   for (size_t begin = 0; begin < all.size(); begin += kBatchSequences) {
     const auto batch = all.subspan(
         begin, std::min<size_t>(kBatchSequences, all.size() - begin));
@@ -152,6 +151,26 @@ void AddRepeats(Context& context, const Model& model, const TokenTable& table,
     observer.Begin(notes);
     RunWindows(context, model, batch, observer);
   }
+}
+
+}  // namespace
+
+void AddRepeats(Context& context, const Model& model, const TokenTable& table,
+                const TokenFrame& frame, Profile& profile) {
+  if (model.decoder() != nullptr) return;
+  const int64_t room = ContextOf(model.config(), 0);
+  const int64_t count = profile.settings.repeats;
+  RunRepeats(context, model, table,
+             RepeatWindows(table, frame, room, kRepeats, count), "repeats.",
+             profile);
+  const std::string once = "repeats-50x2.";
+  RunRepeats(context, model, table,
+             RepeatWindows(table, frame, room, kRepeatsOnce, count / 2), once,
+             profile);
+  std::erase_if(profile.metrics, [&](const auto& metric) {
+    return metric.first.starts_with(once) &&
+           !metric.first.starts_with(once + "induction");
+  });
 }
 
 void AddRetrieval(Context& context, const Model& model, const TokenTable& table,

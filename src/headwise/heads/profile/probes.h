@@ -14,18 +14,25 @@
 
 namespace headwise {
 
-// 25 distinct tokens four times over.
-inline constexpr int64_t kRepeatTokens = 25;
-inline constexpr int64_t kRepeatCopies = 4;
+// Random tokens repeated.
+struct RepeatShape {
+  int64_t tokens = 25;  // distinct
+  int64_t copies = 4;
+};
+inline constexpr RepeatShape kRepeats = {25, 4};
+// The form in which older figures are given; scores are lower, since there is
+// one earlier copy to read.
+inline constexpr RepeatShape kRepeatsOnce = {50, 2};
 
 // `count` sequences of random tokens repeated, framed as the model's texts.
 // Shorter periods where the vocabulary or the context has too little room;
 // none where two copies of four tokens do not fit.
 std::vector<TokenWindow> RepeatWindows(const TokenTable& table,
                                        const TokenFrame& frame, int64_t context,
-                                       int64_t count);
+                                       RepeatShape shape, int64_t count);
 
-// Metrics "repeats.*" of every head of the encoder or the only stack.
+// Metrics "repeats.*" of every head of the only stack, on kRepeats, and
+// "repeats-50x2.induction" on kRepeatsOnce.
 void AddRepeats(Context& context, const Model& model, const TokenTable& table,
                 const TokenFrame& frame, Profile& profile);
 

@@ -114,7 +114,7 @@ void Profile::Merge(const Profile& other) {
 }
 
 bool IsOfModel(std::string_view metric) {
-  return metric.starts_with("repeats.") || metric.starts_with("copying") ||
+  return metric.starts_with("repeats") || metric.starts_with("copying") ||
          metric.starts_with("retrieval");
 }
 
