@@ -58,6 +58,7 @@ class ProfilerTest : public testing::Test {
   Profile Run(const std::vector<std::string>& paths,
               ProfileOptions options = {}) {
     options.context = 48;
+    options.repeats = 4;
     Profiler profiler(context_, *model_, tokenizer_.get(), "planted", "hash",
                       options);
     profiler.AddProbes();
@@ -130,6 +131,7 @@ TEST_F(ProfilerTest, ResumesWhereItWasStopped) {
   std::stop_source stop;
   ProfileOptions options;
   options.context = 48;
+  options.repeats = 4;
   options.stop = stop.get_token();
   options.progress = [&](const Progress& progress) {
     if (progress.done > 2500) stop.request_stop();
