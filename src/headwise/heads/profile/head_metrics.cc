@@ -157,21 +157,33 @@ void HeadMetrics::AddShape(const Row& row, Sums& sums) const {
            1);
 }
 
+// Most of the time of a row goes here, so what all offsets share is added
+// once: one key is the largest, and every form has the same weight.
 void HeadMetrics::AddOffsets(const Row& row, Sums& sums) const {
   double near = 0, near_content = 0;
   int near_seen = 0, near_content_seen = 0;
-  for (int k = -kMostOffset; k <= kMostOffset; ++k) {
-    const int64_t j = row.i + k;
-    if (j < row.notes.low || j >= row.notes.high) continue;
+  const int64_t low = std::max<int64_t>(-kMostOffset, row.notes.low - row.i);
+  const int64_t high =
+      std::min<int64_t>(kMostOffset, row.notes.high - 1 - row.i);
+  const double chance = 1 / row.visible;
+  const double content_chance = row.content / row.content_visible;
+  double* x = sums.x.data();
+  double* w = sums.w.data();
+  for (int64_t k = low; k <= high; ++k) {
     const TargetSlots& slots = offsets_[k + kMostOffset];
-    const double mass = row.results.offset(row.h, row.t, k);
-    const bool content = !row.IsSink(j);
-    sums.AddMass(slots, mass, 1, row.visible);
-    sums.Add(slots.argmax, row.argmax == j ? 1 : 0, 1);
+    const double mass = row.results.offset(row.h, row.t, static_cast<int>(k));
+    const bool content = !row.IsSink(row.i + k);
+    x[slots.score] += mass;
+    w[slots.score] += 1;
+    x[slots.chance] += chance;
+    w[slots.chance] += 1;
+    w[slots.argmax] += 1;
     if (content) {
-      sums.AddContent(slots, mass, 1, row);
-      sums.Add(slots.content_argmax, row.kept_argmax == j ? row.content : 0,
-               row.content);
+      x[slots.content] += mass;
+      w[slots.content] += row.content;
+      x[slots.content_chance] += content_chance;
+      w[slots.content_chance] += row.content;
+      w[slots.content_argmax] += row.content;
     }
     if (std::abs(k) <= kLocal) {
       near += mass;
@@ -180,6 +192,13 @@ void HeadMetrics::AddOffsets(const Row& row, Sums& sums) const {
       near_content_seen += content ? 1 : 0;
     }
   }
+  const auto hit = [&](int32_t key, double weight, int TargetSlots::*slot) {
+    const int64_t k = key - row.i;
+    if (key < 0 || k < low || k > high) return;
+    x[offsets_[k + kMostOffset].*slot] += weight;
+  };
+  hit(row.argmax, 1, &TargetSlots::argmax);
+  hit(row.kept_argmax, row.content, &TargetSlots::content_argmax);
   sums.AddMass(local_, near, near_seen, row.visible);
   if (near_content_seen > 0) {
     sums.AddContent(local_, near_content, near_content_seen, row);
