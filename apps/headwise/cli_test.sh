@@ -94,6 +94,43 @@ expect 1 'as many tokens' patch "$planted" --prompt 'The lamp' \
   --counterfactual 'The lamp was out' --answers ' the' ' a'
 expect 2 'either --prompt or --prompts' patch "$planted"
 
+# Like heads, heads that feed heads, attention drawn.
+story=$planted/vocabulary.txt
+expect 0 '"0.1","b":"0.2".*"jsd":0.0,' similar "$planted" --text "$story" \
+  --tokens 512 --json
+expect 0 '0\.1 ~ 0\.2 +0\.000' similar "$planted" --text "$story" --tokens 512 \
+  --svg "$folder/like.svg"
+grep -q '</svg>' "$folder/like.svg" || fail "a whole picture of like heads"
+expect 1 'expected text; found none' similar "$planted" --text /dev/null
+expect 1 'at least two tokens' similar "$planted" --text "$folder/short.txt"
+expect 2 'text is required' similar "$planted"
+expect 0 '0\.0 → 1\.0 +k ' compose "$planted" --top 4 \
+  --svg "$folder/graph.svg" --dot "$folder/graph.dot"
+grep -q '"0.0" -> "1.0"' "$folder/graph.dot" || fail "the planted edge in DOT"
+grep -q '</svg>' "$folder/graph.svg" || fail "a whole graph"
+expect 0 '"input":"k".*"effect":0\.' compose "$planted" --text "$story" \
+  --tokens 64 --by effect --json
+expect 2 'needs --text' compose "$planted" --by effect
+expect 0 'Head 0\.0' show "$planted" --text "$cat_sat" --heads 0.0,1.0 \
+  --svg "$folder/cat.svg"
+expect_quiet err
+grep -q '</svg>' "$folder/cat.svg" || fail "a whole picture of attention"
+expect 0 '"pooled":true' show "$planted" --file "$story" --heads 1.0 --cells 32 \
+  --json
+expect 1 'heads 1.0 to 1.7; found 1.99' show "$planted" --text "$cat_sat" \
+  --heads 1.99
+expect 1 'a token from 0 to' show "$planted" --text "$cat_sat" --heads 0.0 \
+  --query 99
+expect 2 'expected --heads' show "$planted" --text "$cat_sat"
+expect 0 'A last-token head' show --example cat-sat
+expect 2 'there is cat-sat' show --example dog
+for columns in 40 80; do
+  COLUMNS=$columns "$program" show "$planted" --file "$story" --heads 0.1 |
+    python3 -c 'import sys; n = int(sys.argv[1])
+sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
+    fail "show within $columns columns"
+done
+
 # A pipe that closes early ends the program without a message.
 "$program" compare "$cat_sat" 2>"$folder/err" | head -1 >/dev/null
 expect_quiet err

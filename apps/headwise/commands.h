@@ -7,6 +7,7 @@ namespace headwise {
 
 extern const Command kBenchCommand;     // cmd_bench.cc
 extern const Command kCompareCommand;   // cmd_compare.cc
+extern const Command kComposeCommand;   // cmd_compose.cc
 extern const Command kDumpCommand;      // cmd_dump.cc
 extern const Command kExplainCommand;   // cmd_explain.cc
 extern const Command kGenerateCommand;  // cmd_generate.cc
@@ -15,6 +16,8 @@ extern const Command kMergeCommand;     // cmd_merge.cc
 extern const Command kPatchCommand;     // cmd_patch.cc
 extern const Command kProfileCommand;   // cmd_profile.cc
 extern const Command kRankCommand;      // cmd_rank.cc
+extern const Command kShowCommand;      // cmd_show.cc
+extern const Command kSimilarCommand;   // cmd_similar.cc
 extern const Command kStudyCommand;     // cmd_study.cc
 extern const Command kTrainCommand;     // cmd_train.cc
 extern const Command kVocabCommand;     // cmd_vocab.cc

@@ -25,6 +25,7 @@ const std::vector<const Command*>& Commands() {
       // Understand
       &kCompareCommand,
       &kStudyCommand,
+      &kShowCommand,
       // Train
       &kVocabCommand,
       &kTrainCommand,
@@ -34,6 +35,8 @@ const std::vector<const Command*>& Commands() {
       &kMergeCommand,
       &kRankCommand,
       &kPatchCommand,
+      &kSimilarCommand,
+      &kComposeCommand,
       &kDumpCommand,
       // Tools
       &kInfoCommand,

@@ -79,7 +79,7 @@ std::string StudySvg(const Study& study, const StudyResult& result) {
     drawings.push_back(DrawSvg(picture));
   }
   return SvgDocument(
-      Stack(drawings), fmt::format("Study: {}", study.name),
+      StackDrawings(drawings), fmt::format("Study: {}", study.name),
       fmt::format("{} Expectation ({}): {}. {}.", study.claim, Name(study.kind),
                   study.expectation, Verdict(result)));
 }

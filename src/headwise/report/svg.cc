@@ -188,7 +188,7 @@ Drawing DrawSvg(const Picture& picture) {
   return DrawPlotSvg(std::get<LinePlot>(picture));
 }
 
-Drawing Stack(std::span<const Drawing> drawings) {
+Drawing StackDrawings(std::span<const Drawing> drawings) {
   Drawing all;
   for (const Drawing& one : drawings) {
     all.body += fmt::format("<g transform=\"translate(0 {:.1f})\">\n{}</g>\n",

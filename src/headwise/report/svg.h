@@ -24,7 +24,7 @@ struct Drawing {
 Drawing DrawSvg(const Picture& picture);
 
 // Drawings below each other.
-Drawing Stack(std::span<const Drawing> drawings);
+Drawing StackDrawings(std::span<const Drawing> drawings);
 
 // <text> at (x, y); `attributes` go into the tag.
 std::string SvgText(double x, double y, std::string_view text,

@@ -37,14 +37,6 @@ std::string DrawBlocks(const StudyTable& table, const Console& console) {
   return out;
 }
 
-// A bar of one column: '▁' … '█' for value / largest, ' ' for 0.
-const char* Bar(double value, double largest) {
-  constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  if (!(value > 0) || !(largest > 0)) return " ";
-  const double level = std::ceil(std::min(1.0, value / largest) * 8);
-  return kBars[static_cast<int>(level) - 1];
-}
-
 // The range of one axis of a line plot, in the units it is drawn in.
 struct Axis {
   double low = 0, high = 1;

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace headwise {
@@ -126,6 +127,13 @@ std::string Share(double value) {
   if (value == 0) return "0";
   if (value >= 0.995) return fmt::format("{:.1f}", value);
   return fmt::format("{:.2f}", value).substr(1);
+}
+
+const char* Bar(double value, double largest) {
+  constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  if (!(value > 0) || !(largest > 0)) return " ";
+  const double level = std::ceil(std::min(1.0, value / largest) * 8);
+  return kBars[static_cast<int>(level) - 1];
 }
 
 std::string Bold(const Console& console, std::string_view text) {

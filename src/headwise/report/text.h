@@ -32,6 +32,9 @@ std::string Capital(std::string text);
 // ".24", "1.0"; "0" for exactly 0: a share in three columns.
 std::string Share(double value);
 
+// A bar of one column: '▁' … '█' for value / largest, ' ' for 0.
+const char* Bar(double value, double largest);
+
 // ANSI codes where the console takes them.
 std::string Bold(const Console& console, std::string_view text);
 std::string Dim(const Console& console, std::string_view text);

@@ -84,6 +84,13 @@ class WindowCutter {
   TokenFrame target_frame_;
 };
 
+// Windows of the texts in order, until `most_tokens` are reached (0: all). See
+// TextSource for the paths. Throws Error(kInvalidArgument) for texts of fewer
+// than two tokens.
+std::vector<TokenWindow> ReadWindows(const std::vector<std::string>& paths,
+                                     const WindowCutter& cutter,
+                                     int64_t most_tokens);
+
 // A window of ids that come from elsewhere. `added_before` and `added_after`
 // of them are not of the text.
 TokenWindow WindowOfIds(std::vector<int32_t> ids, int64_t added_before = 0,

@@ -262,7 +262,15 @@ Composition MeasureComposition(Context& context, const Model& model,
   return result;
 }
 
+size_t Composition::Shown(size_t top) const {
+  size_t count = std::min(top, edges.size());
+  // Sorted by score, those that chance gives stand at the end.
+  while (!by_effect && count > 0 && Over(edges[count - 1]) <= 0) --count;
+  return count;
+}
+
 void SortByEffect(Composition& composition) {
+  composition.by_effect = true;
   std::stable_sort(
       composition.edges.begin(), composition.edges.end(),
       [](const HeadEdge& l, const HeadEdge& r) { return l.effect > r.effect; });

@@ -52,7 +52,12 @@ struct Composition {
   int64_t effect_tokens = 0;  // 0: effects were not measured
   const char* ablation = "";  // how the sender was taken away
 
+  bool by_effect = false;  // edges are in the order of effects
+
   double Over(const HeadEdge& edge) const { return edge.score - baseline; }
+  // How many edges to list or draw: the first `top`, but none that chance
+  // gives just as well.
+  size_t Shown(size_t top) const;
 };
 
 struct CompositionOptions {
@@ -73,10 +78,11 @@ void MeasureEffects(Context& context, const Model& model,
 // Highest effect first instead.
 void SortByEffect(Composition& composition);
 
-// "headwise.composition/1" with the first `top` edges; 0: all.
+// "headwise.composition/1" with the first `top` edges, above chance or not;
+// 0: all.
 nlohmann::ordered_json ToJson(const Composition& composition, size_t top = 0);
 
-// The first `top` edges as a graph for Graphviz, layers from left to right.
+// Shown(top) edges as a graph for Graphviz, layers from left to right.
 std::string ToDot(const Composition& composition, size_t top);
 
 }  // namespace headwise

@@ -18,18 +18,15 @@ nlohmann::ordered_json Number(double value) {
   return std::round(value * 1e5) / 1e5;
 }
 
-size_t Count(const Composition& composition, size_t top) {
-  const size_t all = composition.edges.size();
-  return top == 0 ? all : std::min(top, all);
-}
-
 }  // namespace
 
 nlohmann::ordered_json ToJson(const Composition& c, size_t top) {
   nlohmann::ordered_json heads = nlohmann::ordered_json::array();
   for (const HeadRef& head : c.heads) heads.push_back(ToString(head));
   nlohmann::ordered_json edges = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < Count(c, top); ++i) {
+  const size_t count =
+      top == 0 ? c.edges.size() : std::min(top, c.edges.size());
+  for (size_t i = 0; i < count; ++i) {
     const HeadEdge& edge = c.edges[i];
     edges.push_back({{"sender", ToString(c.heads[edge.sender])},
                      {"receiver", ToString(c.heads[edge.receiver])},
@@ -54,7 +51,7 @@ std::string ToDot(const Composition& c, size_t top) {
   // rank of its own.
   std::map<std::pair<AttentionKind, int64_t>, std::set<HeadRef>> layers;
   double strongest = 0;
-  const size_t count = Count(c, top);
+  const size_t count = c.Shown(top);
   for (size_t i = 0; i < count; ++i) {
     for (const size_t at : {c.edges[i].sender, c.edges[i].receiver}) {
       const HeadRef& head = c.heads[at];

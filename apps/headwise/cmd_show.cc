@@ -1,0 +1,380 @@
+// headwise show: attention of chosen heads on a text, in the terminal and as
+// SVG.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "command.h"
+#include "commands.h"
+#include "console.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/base/mapped_file.h"
+#include "headwise/error.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/report/attention_svg.h"
+#include "headwise/report/attention_text.h"
+#include "headwise/report/terminal.h"
+#include "headwise/runtime/attention_maps.h"
+#include "headwise/study/cat_sat.h"
+#include "model_name.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string text;
+  std::string file;
+  std::string target;
+  std::string heads;
+  std::string example;
+  std::string svg;
+  std::optional<int64_t> query;
+  int64_t top = 5;
+  int64_t rows = 24;
+  int64_t cells = 96;
+  bool json = false;
+  int threads = 0;
+};
+
+// Tokens as they stand in the text, an ellipsis of dots for white space;
+// added ones as the vocabulary writes them.
+std::vector<std::string> Labels(const TokenRow& row,
+                                const Tokenizer& tokenizer) {
+  std::vector<std::string> labels;
+  for (int64_t i = 0; i < row.size(); ++i) {
+    const auto [begin, end] = row.spans[i];
+    std::string label = row.added[i] != 0 || row.text == nullptr
+                            ? tokenizer.Token(row.ids[i]).value_or("?")
+                            : row.text->substr(begin, end - begin);
+    const size_t first = label.find_first_not_of(" \t\r\n");
+    if (first == label.npos) {
+      label = label.find('\n') != label.npos ? "⏎" : "␣";
+    } else {
+      label =
+          label.substr(first, label.find_last_not_of(" \t\r\n") + 1 - first);
+    }
+    labels.push_back(std::move(label));
+  }
+  return labels;
+}
+
+struct Shown {
+  std::vector<std::string> source;
+  std::vector<std::string> target;
+  std::vector<HeadMap> maps;
+
+  const std::vector<std::string>& queries(const HeadMap& map) const {
+    return map.head.kind == AttentionKind::kSelf ? source : target;
+  }
+  const std::vector<std::string>& keys(const HeadMap& map) const {
+    return map.head.kind == AttentionKind::kDecoder ? target : source;
+  }
+};
+
+TokenWindow Window(const Options& options, const Model& model,
+                   const Tokenizer& tokenizer) {
+  Document document;
+  document.text = options.file.empty()
+                      ? options.text
+                      : std::string(MappedFile(options.file).text());
+  if (model.decoder() != nullptr) {
+    if (options.target.empty()) {
+      throw UsageError("an encoder–decoder also needs --target TEXT");
+    }
+    document.text += '\t';
+    document.text += options.target;
+  }
+  // As long as the model takes; rotary positions take any length.
+  const int64_t context = model.config().positions == Positions::kRotary
+                              ? static_cast<int64_t>(document.text.size()) + 8
+                              : model.config().context;
+  const WindowCutter cutter(tokenizer, model.config(), {.context = context});
+  std::vector<TokenWindow> windows = cutter.Cut(document);
+  if (windows.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"show", "a text of at least two tokens", "fewer", ""});
+  }
+  return std::move(windows[0]);
+}
+
+Shown Map(const Options& options) {
+  const auto model = OpenModel(options.model);
+  const std::vector<HeadRef> heads = ParseHeads(options.heads, *model);
+  const auto tokenizer = Tokenizer::Load(options.model);
+  const TokenWindow window = Window(options, *model, *tokenizer);
+  Context context({.threads = options.threads, .implementations = ""});
+  MapOptions how;
+  how.most_cells = options.cells;
+  how.top = options.top;
+  how.query = options.query;
+  return {Labels(window.source, *tokenizer), Labels(window.target, *tokenizer),
+          MapHeads(context, *model, window, heads, how)};
+}
+
+// Labels of map rows: tokens, or the first position of each pooled row.
+std::vector<std::string> CellLabels(const std::vector<std::string>& tokens,
+                                    int64_t cells) {
+  const auto size = static_cast<int64_t>(tokens.size());
+  if (cells == size) return tokens;
+  std::vector<std::string> labels;
+  for (int64_t i = 0; i < cells; ++i) {
+    labels.push_back(std::to_string(i * size / cells));
+  }
+  return labels;
+}
+
+HeatMap Picture(const Shown& shown, const HeadMap& map) {
+  HeatMap picture;
+  picture.title = "Head " + ToString(map.head);
+  if (map.pooled()) {
+    picture.title += fmt::format(" · {} × {} tokens, largest of each cell",
+                                 map.queries, map.keys);
+  }
+  picture.rows = CellLabels(shown.queries(map), map.rows);
+  picture.columns = CellLabels(shown.keys(map), map.columns);
+  for (const float share : map.values) {
+    picture.values.push_back(share < 0.005F ? 0 : share);  // no rows of .00
+  }
+  return picture;
+}
+
+// One character a cell, as many as the console has room for.
+std::string PooledText(const HeadMap& map, const Console& console) {
+  constexpr const char* kShades[] = {" ", "░", "▒", "▓", "█"};
+  const int64_t cells = std::min<int64_t>(map.columns, console.width - 4);
+  const int64_t lines =
+      std::max<int64_t>(1, map.rows * cells / map.columns / 2);
+  std::string out;
+  for (int64_t r = 0; r < lines; ++r) {
+    std::string line = "  ";
+    for (int64_t c = 0; c < cells; ++c) {
+      float most = 0;
+      for (int64_t i = r * map.rows / lines; i < (r + 1) * map.rows / lines;
+           ++i) {
+        for (int64_t j = c * map.columns / cells;
+             j < std::max((c + 1) * map.columns / cells,
+                          c * map.columns / cells + 1);
+             ++j) {
+          most = std::max(most, map.values[i * map.columns + j]);
+        }
+      }
+      line += kShades[std::min(4, static_cast<int>(most * 4.999F))];
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+// At most `most` queries, evenly spread; the one asked for alone.
+std::vector<int64_t> Chosen(const Options& options, int64_t queries) {
+  if (options.query) return {*options.query};
+  std::vector<int64_t> chosen;
+  const int64_t count = std::min(options.rows, queries);
+  for (int64_t i = 0; i < count; ++i) {
+    chosen.push_back(count == queries ? i
+                                      : (2 * i + 1) * queries / (2 * count));
+  }
+  return chosen;
+}
+
+void PrintHead(const Shown& shown, const HeadMap& map, const Options& options,
+               const Console& console) {
+  fmt::print("{}\n", Bold(console, "Head " + ToString(map.head)));
+  const std::vector<std::string>& keys = shown.keys(map);
+  const std::vector<std::string>& queries = shown.queries(map);
+  const float largest = *std::max_element(map.strip.begin(), map.strip.end());
+  fmt::print("{}",
+             Dim(console,
+                 Wrap(options.query
+                          ? fmt::format("what \"{}\" (token {}) looks at",
+                                        queries[*options.query], *options.query)
+                          : "shaded by the mean share each token gets of "
+                            "those that see it",
+                      console.width, 2)));
+  // A long text would fill screens: its beginning, then the pooled map.
+  constexpr size_t kMostTokens = 300;
+  const size_t drawn = std::min(kMostTokens, keys.size());
+  fmt::print("{}", DrawShadedTokens(std::span(keys).first(drawn),
+                                    std::span(map.strip).first(drawn), largest,
+                                    console));
+  if (drawn < keys.size()) {
+    fmt::print("  … {} more tokens\n", keys.size() - drawn);
+  }
+  if (map.pooled()) {
+    fmt::print("{}{}",
+               Dim(console, fmt::format("  {} × {} tokens, rows look at "
+                                        "columns\n",
+                                        map.queries, map.keys)),
+               PooledText(map, console));
+  }
+  std::vector<KeyList> lists;
+  for (const int64_t i : Chosen(options, map.queries)) {
+    KeyList list{queries[i], {}};
+    for (int64_t t = 0; t < map.top; ++t) {
+      const int32_t key = map.top_keys[i * map.top + t];
+      const float share = map.top_shares[i * map.top + t];
+      if (key < 0 || share < 0.005F) break;
+      list.keys.emplace_back(keys[key], share);
+    }
+    lists.push_back(std::move(list));
+  }
+  fmt::print("{}", DrawKeyLists(lists, console));
+  if (static_cast<int64_t>(lists.size()) < map.queries && !options.query) {
+    fmt::print("{}", Dim(console, Wrap(fmt::format("{} of {} queries, evenly "
+                                                   "spread; --rows for more",
+                                                   lists.size(), map.queries),
+                                       console.width, 2)));
+  }
+  fmt::print("\n");
+}
+
+nlohmann::ordered_json ToJson(const Shown& shown, const Options& options) {
+  nlohmann::ordered_json heads = nlohmann::ordered_json::array();
+  for (const HeadMap& map : shown.maps) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (int64_t r = 0; r < map.rows; ++r) {
+      const auto from = map.values.begin() + r * map.columns;
+      rows.push_back(std::vector<float>(from, from + map.columns));
+    }
+    nlohmann::ordered_json top = nlohmann::ordered_json::array();
+    for (const int64_t i : Chosen(options, map.queries)) {
+      nlohmann::ordered_json keys = nlohmann::ordered_json::array();
+      for (int64_t t = 0; t < map.top; ++t) {
+        const int64_t at = i * map.top + t;
+        if (map.top_keys[at] < 0) break;
+        keys.push_back(
+            {{"key", map.top_keys[at]}, {"share", map.top_shares[at]}});
+      }
+      top.push_back({{"query", i}, {"keys", std::move(keys)}});
+    }
+    heads.push_back({{"head", ToString(map.head)},
+                     {"queries", map.queries},
+                     {"keys", map.keys},
+                     {"pooled", map.pooled()},
+                     {"map", std::move(rows)},
+                     {"strip", map.strip},
+                     {"top", std::move(top)}});
+  }
+  nlohmann::ordered_json json = {{"format", "headwise.show/1"},
+                                 {"model", options.model},
+                                 {"tokens", shown.source}};
+  if (!shown.target.empty()) json["target_tokens"] = shown.target;
+  json["heads"] = std::move(heads);
+  return json;
+}
+
+int RunExample(const Options& options) {
+  if (options.example != "cat-sat") {
+    throw UsageError("unknown example \"" + options.example +
+                     "\"; there is cat-sat");
+  }
+  const std::vector<HeatMap> maps = CatSatExamples();
+  if (!options.svg.empty()) {
+    WriteFileAtomically(
+        options.svg,
+        AttentionSvg(maps, "The cat sat on the mat",
+                     "Drawn from texts about attention, not from a model."));
+  }
+  if (options.json) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const HeatMap& map : maps) {
+      json.push_back({{"title", map.title},
+                      {"rows", map.rows},
+                      {"columns", map.columns},
+                      {"values", map.values}});
+    }
+    fmt::print("{}\n", json.dump());
+    return kSucceeded;
+  }
+  const Console console = StdoutConsole();
+  for (const HeatMap& map : maps) {
+    fmt::print("{}\n", DrawPicture(map, console));
+  }
+  return kSucceeded;
+}
+
+int Run(const Options& options) {
+  if (!options.example.empty()) return RunExample(options);
+  if (options.model.empty()) throw UsageError("expected MODEL or --example");
+  if (options.text.empty() == options.file.empty()) {
+    throw UsageError("expected either --text TEXT or --file FILE");
+  }
+  if (options.heads.empty()) {
+    throw UsageError("expected --heads, such as 5.1,4.0");
+  }
+  const Shown shown = Map(options);
+  if (!options.svg.empty()) {
+    std::vector<HeatMap> pictures;
+    for (const HeadMap& map : shown.maps) {
+      pictures.push_back(Picture(shown, map));
+    }
+    WriteFileAtomically(
+        options.svg,
+        AttentionSvg(pictures, "Attention of " + ModelName(options.model),
+                     "Rows look at columns."));
+  }
+  if (options.json) {
+    fmt::print("{}\n", ToJson(shown, options).dump());
+    return kSucceeded;
+  }
+  const Console console = StdoutConsole();
+  for (const HeadMap& map : shown.maps) {
+    PrintHead(shown, map, options, console);
+  }
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A model's folder");
+  app.add_option("--text", options->text, "The text itself");
+  app.add_option("--file", options->file, "A file that holds the text");
+  app.add_option("--target", options->target,
+                 "Encoder–decoders: what the decoder reads");
+  app.add_option("--heads", options->heads,
+                 "Heads as layer.head, 5.1,4.0; cross:2.3 for cross-attention");
+  app.add_option("--query", options->query,
+                 "Only what this token looks at, counted from 0")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--top", options->top, "Keys to name for each query")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rows", options->rows, "Queries to list")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--cells", options->cells,
+                 "Rows and columns of the map; longer texts are pooled")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 512));
+  app.add_option("--svg", options->svg, "Write the maps and arcs here");
+  app.add_option("--example", options->example,
+                 "Draw known pictures instead of a model: cat-sat");
+  app.add_flag("--json", options->json, "Print JSON");
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kShowCommand = {
+    .name = "show",
+    .group = Group::kUnderstand,
+    .summary = "Attention of chosen heads on a text, drawn",
+    .examples =
+        "  headwise show assets/planted --text \"The cat sat. The cat\" "
+        "--heads 0.0,1.0\n"
+        "  headwise show models/minilm-l6 --text \"The cat sat on the mat\" "
+        "--heads 0.2 --svg cat.svg\n"
+        "  headwise show models/minimind2-small --file novel.txt --heads 5.1 "
+        "--query 40\n"
+        "  headwise show --example cat-sat",
+    .setup = Setup};
+
+}  // namespace headwise

@@ -1,0 +1,181 @@
+// headwise similar: which heads duplicate which, groups of like heads, a map.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "command.h"
+#include "commands.h"
+#include "console.h"
+#include "flags.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/heads/similarity/similarity.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/report/similarity_svg.h"
+#include "headwise/report/terminal.h"
+#include "interrupt.h"
+#include "model_name.h"
+#include "progress_bar.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string model;
+  std::vector<std::string> text;
+  std::string svg;
+  int64_t context = 0;
+  int64_t tokens = 8192;
+  int64_t top = 15;
+  bool json = false;
+  int threads = 0;
+  SimilarityOptions similarity;
+};
+
+std::string Share3(double value) {
+  return std::isnan(value) ? "–" : fmt::format("{:.3f}", value);
+}
+
+void PrintPairs(const Similarity& s, size_t top, const Console& console) {
+  StudyTable table;
+  table.title = "The pairs that look most alike";
+  table.columns = {"heads", "JSD", "Bhatt.", "CKA", "OV read", "OV write"};
+  for (size_t i = 0; i < std::min(top, s.closest.size()); ++i) {
+    const HeadPair& pair = s.closest[i];
+    table.rows.push_back({fmt::format("{} ~ {}", ToString(s.heads[pair.a]),
+                                      ToString(s.heads[pair.b])),
+                          Share3(pair.jsd), Share3(pair.bhattacharyya),
+                          Share3(pair.cka), Share3(pair.ov_read),
+                          Share3(pair.ov_write)});
+  }
+  fmt::print("{}\n{}", Bold(console, table.title), DrawTable(table, console));
+}
+
+void PrintGroups(const Similarity& s, double cut, const Console& console) {
+  std::map<int64_t, std::string> groups;
+  std::map<int64_t, size_t> sizes;
+  for (size_t i = 0; i < s.heads.size(); ++i) {
+    const int64_t group = s.clusters.group[i];
+    if (sizes[group]++ > 0) groups[group] += ' ';
+    groups[group] += ToString(s.heads[i]);
+  }
+  fmt::print("\n{}\n", Bold(console, "Groups"));
+  size_t alone = 0;
+  for (const auto& [group, members] : groups) {
+    if (sizes[group] < 2) {
+      ++alone;
+    } else {
+      fmt::print("{}", Wrap(members, console.width, 2));
+    }
+  }
+  fmt::print("{}",
+             Wrap(fmt::format("{} {} like no other (mean Hellinger distance "
+                              "above {:g}).",
+                              alone, alone == 1 ? "head is" : "heads are", cut),
+                  console.width, 2));
+}
+
+void Print(const Similarity& s, const Options& options) {
+  const Console console = StdoutConsole();
+  const SimilarityOptions& how = options.similarity;
+  if (s.twins.empty()) {
+    fmt::print("{}", Wrap(fmt::format("No two of {} heads are twins (JSD below "
+                                      "{:g}).",
+                                      s.heads.size(), how.twin),
+                          console.width));
+  } else {
+    fmt::print(
+        "{}", Wrap(fmt::format(
+                       "{} of the pairs among {} heads {} (JSD below "
+                       "{:g}).",
+                       s.twins.size(), s.heads.size(),
+                       s.twins.size() == 1 ? "is a pair of twins" : "are twins",
+                       how.twin),
+                   console.width));
+  }
+  fmt::print("\n");
+  PrintPairs(s, static_cast<size_t>(options.top), console);
+  PrintGroups(s, how.cut, console);
+  fmt::print(
+      "\n{}",
+      Wrap(fmt::format(
+               "JSD: Jensen–Shannon divergence of attention rows, nats, {} "
+               "sampled rows. Bhatt.: mean Bhattacharyya coefficient, {} rows. "
+               "CKA of outputs, {} tokens. OV read, write: mean squared cosine "
+               "of the principal angles between what W_V reads and W_O writes. "
+               "Heads that rest on one token look alike whatever else they do: "
+               "see CKA and OV beside JSD.",
+               s.sampled_rows, s.rows, s.samples),
+           console.width));
+}
+
+int Run(const Options& options) {
+  const std::stop_token stop = StopOnInterrupt();
+  const auto model = OpenModel(options.model);
+  const auto tokenizer = Tokenizer::Load(options.model);
+  const WindowCutter cutter(*tokenizer, model->config(),
+                            {.context = options.context});
+  const auto windows = ReadWindows(options.text, cutter, options.tokens);
+  Context context({.threads = options.threads, .implementations = ""});
+  SimilarityOptions how = options.similarity;
+  Similarity similarity;
+  {
+    ProgressBar bar;
+    how.progress = bar.callback();
+    how.stop = stop;
+    similarity = CompareHeads(context, *model, windows, how);
+  }
+  if (!options.svg.empty()) {
+    WriteFileAtomically(
+        options.svg,
+        SimilaritySvg(similarity, "Like heads of " + ModelName(options.model)));
+  }
+  if (options.json) {
+    nlohmann::ordered_json json = {{"model", options.model}};
+    json.update(ToJson(similarity));
+    fmt::print("{}\n", json.dump());
+  } else {
+    Print(similarity, options);
+  }
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A model's folder")->required();
+  app.add_option("--text", options->text,
+                 "Files or folders of text; - for standard input. "
+                 "Encoder–decoders: lines of source, tab, target")
+      ->required()
+      ->expected(1, -1);
+  app.add_option("--svg", options->svg, "Write the map and the matrix here");
+  app.add_option("--tokens", options->tokens, "Read at most this many tokens")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--context", options->context,
+                 "Tokens of a window; 0: 512, or the model's context");
+  app.add_option("--top", options->top, "Pairs to list")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  AddFlags(app, options->similarity);
+  app.add_flag("--json", options->json, "Print JSON");
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kSimilarCommand = {
+    .name = "similar",
+    .group = Group::kAnalyse,
+    .summary = "Which heads duplicate which; groups of like heads, a map",
+    .examples =
+        "  headwise similar models/minilm-l6 --text novel.txt\n"
+        "  headwise similar models/minilm-l6 --text corpus/ --svg like.svg\n"
+        "  headwise similar assets/planted --text a.txt b.txt --json",
+    .setup = Setup};
+
+}  // namespace headwise
