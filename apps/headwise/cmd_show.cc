@@ -66,12 +66,12 @@ std::vector<std::string> Labels(const TokenRow& row,
 struct Shown {
   std::vector<std::string> source;
   std::vector<std::string> target;
-  std::vector<HeadMap> maps;
+  std::vector<MappedHead> maps;
 
-  const std::vector<std::string>& queries(const HeadMap& map) const {
+  const std::vector<std::string>& queries(const MappedHead& map) const {
     return map.head.kind == AttentionKind::kSelf ? source : target;
   }
-  const std::vector<std::string>& keys(const HeadMap& map) const {
+  const std::vector<std::string>& keys(const MappedHead& map) const {
     return map.head.kind == AttentionKind::kDecoder ? target : source;
   }
 };
@@ -128,7 +128,7 @@ std::vector<std::string> CellLabels(const std::vector<std::string>& tokens,
   return labels;
 }
 
-HeatMap Picture(const Shown& shown, const HeadMap& map) {
+HeatMap Picture(const Shown& shown, const MappedHead& map) {
   HeatMap picture;
   picture.title = "Head " + ToString(map.head);
   if (map.pooled()) {
@@ -144,7 +144,7 @@ HeatMap Picture(const Shown& shown, const HeadMap& map) {
 }
 
 // One character a cell, as many as the console has room for.
-std::string PooledText(const HeadMap& map, const Console& console) {
+std::string PooledText(const MappedHead& map, const Console& console) {
   constexpr const char* kShades[] = {" ", "░", "▒", "▓", "█"};
   const int64_t cells = std::min<int64_t>(map.columns, console.width - 4);
   const int64_t lines =
@@ -183,8 +183,8 @@ std::vector<int64_t> Chosen(const Options& options, int64_t queries) {
   return chosen;
 }
 
-void PrintHead(const Shown& shown, const HeadMap& map, const Options& options,
-               const Console& console) {
+void PrintHead(const Shown& shown, const MappedHead& map,
+               const Options& options, const Console& console) {
   fmt::print("{}\n", Bold(console, "Head " + ToString(map.head)));
   const std::vector<std::string>& keys = shown.keys(map);
   const std::vector<std::string>& queries = shown.queries(map);
@@ -236,7 +236,7 @@ void PrintHead(const Shown& shown, const HeadMap& map, const Options& options,
 
 nlohmann::ordered_json ToJson(const Shown& shown, const Options& options) {
   nlohmann::ordered_json heads = nlohmann::ordered_json::array();
-  for (const HeadMap& map : shown.maps) {
+  for (const MappedHead& map : shown.maps) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (int64_t r = 0; r < map.rows; ++r) {
       const auto from = map.values.begin() + r * map.columns;
@@ -311,7 +311,7 @@ int Run(const Options& options) {
   const Shown shown = Map(options);
   if (!options.svg.empty()) {
     std::vector<HeatMap> pictures;
-    for (const HeadMap& map : shown.maps) {
+    for (const MappedHead& map : shown.maps) {
       pictures.push_back(Picture(shown, map));
     }
     WriteFileAtomically(
@@ -324,7 +324,7 @@ int Run(const Options& options) {
     return kSucceeded;
   }
   const Console console = StdoutConsole();
-  for (const HeadMap& map : shown.maps) {
+  for (const MappedHead& map : shown.maps) {
     PrintHead(shown, map, options, console);
   }
   return kSucceeded;

@@ -25,14 +25,14 @@ int64_t Readers(const AttentionMask& mask, int64_t queries, int64_t j) {
 class Mapper : public RunHooks {
  public:
   Mapper(Context& context, const MapOptions& options,
-         std::vector<HeadMap>& maps)
+         std::vector<MappedHead>& maps)
       : context_(context), options_(options), maps_(maps) {}
 
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override {
-    std::vector<HeadMap*> here;
-    for (HeadMap& map : maps_) {
+    std::vector<MappedHead*> here;
+    for (MappedHead& map : maps_) {
       if (map.head.kind == site.kind && map.head.layer == site.layer) {
         here.push_back(&map);
       }
@@ -44,14 +44,14 @@ class Mapper : public RunHooks {
                    "a token from 0 to " + std::to_string(problem.query_len - 1),
                    std::to_string(*options_.query), ""});
     }
-    for (HeadMap* map : here) Draw(problem, args, *map);
+    for (MappedHead* map : here) Draw(problem, args, *map);
     Top(problem, args, here);
     Strips(problem, args, here);
   }
 
  private:
   void Draw(const AttentionProblem& problem, const AttentionArgs& args,
-            HeadMap& map) {
+            MappedHead& map) {
     map.queries = problem.query_len;
     map.keys = problem.key_len;
     map.rows = std::min(map.queries, options_.most_cells);
@@ -66,7 +66,7 @@ class Mapper : public RunHooks {
   }
 
   void Top(const AttentionProblem& problem, const AttentionArgs& args,
-           const std::vector<HeadMap*>& here) {
+           const std::vector<MappedHead*>& here) {
     const int64_t heads = problem.heads;
     const int64_t top = std::min(options_.top, problem.key_len);
     for (int64_t first = 0; first < problem.query_len; first += kRowsAtOnce) {
@@ -76,7 +76,7 @@ class Mapper : public RunHooks {
       Tensor keys(DType::kI32, {count, heads, top});
       Tensor shares(DType::kF32, {count, heads, top});
       AttentionTopK(context_, problem, args, rows, keys.view(), shares.view());
-      for (HeadMap* map : here) {
+      for (MappedHead* map : here) {
         map->top = top;
         for (int64_t i = 0; i < count; ++i) {
           const int64_t at = (i * heads + map->head.head) * top;
@@ -90,7 +90,7 @@ class Mapper : public RunHooks {
   }
 
   void Strips(const AttentionProblem& problem, const AttentionArgs& args,
-              const std::vector<HeadMap*>& here) {
+              const std::vector<MappedHead*>& here) {
     const int64_t keys = problem.key_len;
     Tensor all(DType::kF32, {1, problem.heads, keys});
     if (options_.query) {
@@ -99,7 +99,7 @@ class Mapper : public RunHooks {
     } else {
       ReceivedAttention(context_, problem, args, {}, all.view());
     }
-    for (HeadMap* map : here) {
+    for (MappedHead* map : here) {
       const float* from = all.As<float>() + map->head.head * keys;
       map->strip.assign(from, from + keys);
       if (options_.query) continue;
@@ -112,16 +112,16 @@ class Mapper : public RunHooks {
 
   Context& context_;
   const MapOptions& options_;
-  std::vector<HeadMap>& maps_;
+  std::vector<MappedHead>& maps_;
 };
 
 }  // namespace
 
-std::vector<HeadMap> MapHeads(Context& context, const Model& model,
-                              const TokenWindow& window,
-                              const std::vector<HeadRef>& heads,
-                              const MapOptions& options) {
-  std::vector<HeadMap> maps(heads.size());
+std::vector<MappedHead> MapHeads(Context& context, const Model& model,
+                                 const TokenWindow& window,
+                                 const std::vector<HeadRef>& heads,
+                                 const MapOptions& options) {
+  std::vector<MappedHead> maps(heads.size());
   for (size_t i = 0; i < heads.size(); ++i) maps[i].head = heads[i];
   Mapper mapper(context, options, maps);
   const std::vector<int64_t> lengths = {window.source.size()};

@@ -19,7 +19,7 @@ struct MapOptions {
   std::optional<int64_t> query;  // the strip is this query's row
 };
 
-struct HeadMap {
+struct MappedHead {
   HeadRef head;
   int64_t queries = 0;  // tokens
   int64_t keys = 0;
@@ -41,9 +41,9 @@ struct HeadMap {
 
 // One a head, in their order. Throws Error(kInvalidArgument) for a query that
 // the text does not have.
-std::vector<HeadMap> MapHeads(Context& context, const Model& model,
-                              const TokenWindow& window,
-                              const std::vector<HeadRef>& heads,
-                              const MapOptions& options);
+std::vector<MappedHead> MapHeads(Context& context, const Model& model,
+                                 const TokenWindow& window,
+                                 const std::vector<HeadRef>& heads,
+                                 const MapOptions& options);
 
 }  // namespace headwise
