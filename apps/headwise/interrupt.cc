@@ -1,30 +1,41 @@
-// A thread that waits for signals, since little may be done inside a handler.
-// Door: interrupt.h.
+// A thread that waits for the handler's word, since little may be done inside
+// a handler. Signals are not blocked and waited for instead: libraries start
+// threads before main, which would still take them. Door: interrupt.h.
 #include "interrupt.h"
 
-#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <thread>
 
 namespace headwise {
+namespace {
+
+sem_t interrupted;
+
+void Handle(int) { sem_post(&interrupted); }
+
+// A second signal finds the default action again and ends the program.
+void Catch(int signal) {
+  struct sigaction action = {};
+  action.sa_handler = Handle;
+  action.sa_flags = SA_RESTART | SA_RESETHAND;
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
 
 std::stop_token StopOnInterrupt() {
   static std::stop_source source = [] {
     std::stop_source made;
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    std::thread([signals, made]() mutable {
-      int signal = 0;
-      sigwait(&signals, &signal);
+    sem_init(&interrupted, 0, 0);
+    std::thread([made]() mutable {
+      while (sem_wait(&interrupted) != 0) {
+      }
       made.request_stop();
-      sigwait(&signals, &signal);
-      ::_exit(128 + signal);
     }).detach();
+    Catch(SIGINT);
+    Catch(SIGTERM);
     return made;
   }();
   return source.get_token();

@@ -7,7 +7,7 @@
 namespace headwise {
 
 // From the first call on, SIGINT and SIGTERM request a stop of this token
-// instead of ending the program. Call it before threads are made.
+// instead of ending the program.
 std::stop_token StopOnInterrupt();
 
 }  // namespace headwise

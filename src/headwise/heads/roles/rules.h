@@ -2,6 +2,8 @@
 // of it, and what else must hold. Door of the folder: roles.h.
 #pragma once
 
+#include <cstdint>
+
 #include <limits>
 #include <map>
 #include <span>
