@@ -16,6 +16,7 @@ extern const Command kMergeCommand;     // cmd_merge.cc
 extern const Command kPatchCommand;     // cmd_patch.cc
 extern const Command kProfileCommand;   // cmd_profile.cc
 extern const Command kRankCommand;      // cmd_rank.cc
+extern const Command kRolesCommand;     // cmd_roles.cc
 extern const Command kShowCommand;      // cmd_show.cc
 extern const Command kSimilarCommand;   // cmd_similar.cc
 extern const Command kStudyCommand;     // cmd_study.cc

@@ -33,6 +33,7 @@ const std::vector<const Command*>& Commands() {
       // Analyse
       &kProfileCommand,
       &kMergeCommand,
+      &kRolesCommand,
       &kRankCommand,
       &kPatchCommand,
       &kSimilarCommand,

@@ -402,7 +402,7 @@ constexpr PlantedHead kTruth[] = {
     {1, 3, "previous-token", PlantedEffect::kSlight,
      "when not at the sink, where most of its mass is"},
     {1, 4, "induction", PlantedEffect::kHelpful, "weaker than 1.0"},
-    {1, 5, "broad", PlantedEffect::kSlight, "all it sees, evenly"},
+    {1, 5, "", PlantedEffect::kSlight, "all it sees, evenly, as by chance"},
     {1, 6, "first-token", PlantedEffect::kSlight, "sink"},
     {1, 7, "", PlantedEffect::kSlight, "noise"},
 };

@@ -20,7 +20,7 @@ constexpr double kRounding = 1e-5;
 constexpr double kLeastOffsetRows = 0.5;
 // The largest of several offsets is larger by this factor.
 constexpr double kClearlyMore = 1.05;
-constexpr const char* kRepeats = "repeats.";
+constexpr const char* kRepeatsPrefix = "repeats.";
 
 // ".77", "1.00", "-.05"
 std::string Points(double share) {
@@ -110,7 +110,8 @@ class Judge {
         (judged && rule.repeats == OnRepeats::kInstead)) {
       return;
     }
-    OnMaterial(rule, {kRepeats, metric, "random repeats"}, name, head, all);
+    OnMaterial(rule, {kRepeatsPrefix, metric, "random repeats"}, name, head,
+               all);
   }
 
   struct Where {
@@ -157,8 +158,9 @@ class Judge {
 
   // Mass on the sinks, on the material of a metric.
   static std::string SinkMetric(const std::string& metric) {
-    return metric.starts_with(kRepeats) ? std::string(kRepeats) + "sink"
-                                        : "sink";
+    return metric.starts_with(kRepeatsPrefix)
+               ? std::string(kRepeatsPrefix) + "sink"
+               : "sink";
   }
 
   // `metric` is where.metric in one of its forms.
@@ -280,13 +282,15 @@ class Judge {
         (judgement.role.score - judgement.threshold) / room;
   }
 
-  // Strongest first. Self stands behind every other offset: both pass only
-  // where they share the mass evenly, and edge rows would decide otherwise.
+  // Strongest first; what holds only off the sinks, and secondary roles, after
+  // the others. Self stands behind every other offset: both pass only where
+  // they share the mass evenly, and edge rows would decide otherwise.
   static void Sort(std::vector<Judgement>& all) {
     const auto key = [](const Judgement& j) {
       double strength = j.role.strength;
       if (j.role.name == "self" && j.passes) strength = std::min(strength, 0.0);
-      return std::tuple(j.role.sink_excluded, -strength, j.rule);
+      return std::tuple(j.role.sink_excluded, RoleRules()[j.rule].secondary,
+                        -strength, j.rule);
     };
     std::stable_sort(all.begin(), all.end(),
                      [&](const Judgement& a, const Judgement& b) {
@@ -294,16 +298,25 @@ class Judge {
                      });
   }
 
+  // Of the rules that did not pass, the one that is the largest part there.
   static std::string Closest(const std::vector<Judgement>& all) {
+    const Judgement* best = nullptr;
+    double part = 0;
     for (const Judgement& judgement : all) {
-      if (judgement.role.sink_excluded || std::isnan(judgement.role.score)) {
-        continue;
+      if (judgement.role.sink_excluded) continue;
+      const RoleRule& rule = RoleRules()[judgement.rule];
+      if (judgement.role.score >= rule.below) {
+        return "uniform, as by chance";
       }
-      return fmt::format("{} {} of {}", judgement.role.name,
-                         Points(judgement.role.score),
-                         Points(judgement.threshold));
+      const double here = judgement.role.score / judgement.threshold;
+      if (here > part && here < 1) {
+        part = here;
+        best = &judgement;
+      }
     }
-    return "";
+    if (best == nullptr) return "";
+    return fmt::format("{} {} of {}", best->role.name, Points(best->role.score),
+                       Points(best->threshold));
   }
 
   const Profile& profile_;

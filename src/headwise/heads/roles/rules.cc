@@ -22,8 +22,9 @@ constexpr std::array kRules = {
              .material = "random repeats",
              .means = "on random tokens repeated four times, mass on the "
                       "tokens that followed earlier copies of the current one",
-             .trap = "a fixed look-back equal to the period would score too: "
-                     "the period is never within reach of an offset role"},
+             .trap =
+                 "in text, fixed phrases let other heads score: only random "
+                 "repeats count"},
     RoleRule{.role = "duplicate",
              .metric = "repeats.duplicate",
              .threshold = 0.4,
@@ -119,18 +120,21 @@ constexpr std::array kRules = {
              .metric = "semantic",
              .threshold = 0.25,
              .above_chance = 0.1,
-             .chance = "semantic.permuted",
+             .secondary = true,
              .means = "rank correlation between attention and the cosine of "
                       "input embeddings, above that of permuted embeddings",
-             .trap = "pieces of one word and repeated tokens are alike without "
-                     "meaning: they are left out"},
+             .trap =
+                 "a head that matches tokens by their embeddings, such as a "
+                 "duplicate head, scores too: its other role is named "
+                 "first"},
     RoleRule{.role = "retrieval",
              .metric = "retrieval",
              .threshold = 0.1,
+             .secondary = true,
              .material = "needles",
              .means = "share of needle tokens for which the largest key is the "
                       "same token inside the needle",
-             .trap = "a duplicate head scores too where nothing else repeats"},
+             .trap = "every induction head does this too: it is named first"},
     RoleRule{.role = "syntactic",
              .metric = "syntactic",
              .threshold = 0.1,
@@ -186,6 +190,7 @@ constexpr std::array kRules = {
              .scope = RuleScope::kAll,
              .repeats = OnRepeats::kInstead,
              .below = 0.99,
+             .secondary = true,
              .means = "entropy near that of uniform attention, yet not equal "
                       "to it",
              .trap = "entropy does not see which keys: shuffled keys are as "

@@ -52,6 +52,9 @@ struct RoleRule {
   const char* second_baseline = nullptr;
   double least_cases = 0;
 
+  // Named after all others: what another role brings with it, or a mere shape.
+  bool secondary = false;
+
   const char* material = "text";
   const char* means = "";  // one sentence for --explain
   const char* trap = "";   // how it misleads

@@ -1,0 +1,285 @@
+// headwise roles: what each head does, with its evidence, or "no role".
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "console.h"
+#include "headwise/error.h"
+#include "headwise/heads/profile/profiler.h"
+#include "headwise/heads/profile/words/materials.h"
+#include "headwise/heads/roles/confirm.h"
+#include "headwise/heads/roles/explain.h"
+#include "headwise/heads/roles/roles.h"
+#include "headwise/heads/roles/roles_json.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/model/model_hash.h"
+#include "interrupt.h"
+#include "progress_bar.h"
+#include "roles_text.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string subject;  // a profile or a model's folder
+  std::string model;    // for --confirm of a profile
+  std::vector<std::string> texts;
+  std::string conllu;
+  std::string coref;
+  int64_t context = 0;
+  int64_t tokens = 0;
+  int64_t min_visible = 8;
+  std::vector<std::string> thresholds;
+  bool first_piece = false;
+  bool confirm = false;
+  bool all = false;
+  bool explain = false;
+  bool markdown = false;
+  int threads = 0;
+  bool json = false;
+};
+
+// A model's folder without its last slash has a name.
+std::string NameOf(const std::string& folder) {
+  const auto path = std::filesystem::absolute(folder).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+// Null where the folder holds none, which is enough for random repeats.
+std::unique_ptr<Tokenizer> FindTokenizer(const std::string& folder) {
+  try {
+    return Tokenizer::Load(folder);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return nullptr;
+  }
+}
+
+void CheckUsage(const Options& options, bool is_model) {
+  const bool runs = !options.texts.empty() || !options.conllu.empty() ||
+                    !options.coref.empty();
+  if (!is_model && runs) {
+    throw UsageError(
+        "a profile already holds its text: give a model's folder with --text, "
+        "--conllu or --coref");
+  }
+  if (!is_model && options.confirm && options.model.empty()) {
+    throw UsageError("--confirm runs the model: expected --model FOLDER");
+  }
+}
+
+class Runner {
+ public:
+  explicit Runner(const Options& options)
+      : options_(options),
+        stop_(StopOnInterrupt()),
+        context_({.threads = options.threads, .implementations = ""}) {}
+
+  void OpenModelIn(const std::string& folder) {
+    model_ = OpenModel(folder);
+    tokenizer_ = FindTokenizer(folder);
+  }
+
+  Profile MakeProfile() {
+    ProfileOptions profile;
+    profile.context = options_.context;
+    profile.tokens = options_.tokens;
+    profile.min_visible = options_.min_visible;
+    profile.progress = bar_.callback();
+    profile.stop = stop_;
+    Profiler profiler(context_, *model_, tokenizer_.get(),
+                      NameOf(options_.subject), ModelHash(options_.subject),
+                      profile);
+    profiler.AddProbes();
+    if (!options_.texts.empty()) {
+      RequireTokenizer();
+      TextSource source(options_.texts);
+      if (!profiler.AddText(source)) Cancelled();
+    }
+    Profile result = profiler.Take();
+    AddWords(result);
+    return result;
+  }
+
+  void Confirm(std::vector<HeadRoles>& roles) {
+    ConfirmOptions confirm;
+    confirm.progress = bar_.callback();
+    confirm.stop = stop_;
+    ConfirmRoles(context_, *model_, tokenizer_.get(), roles, confirm);
+  }
+
+ private:
+  void AddWords(Profile& profile) {
+    WordOptions words;
+    words.from = options_.first_piece ? FromWord::kFirstPiece : FromWord::kMean;
+    words.context = options_.context;
+    words.progress = bar_.callback();
+    words.stop = stop_;
+    if (!options_.conllu.empty()) {
+      RequireTokenizer();
+      AddTreebank(context_, *model_, *tokenizer_, ReadTreebank(options_.conllu),
+                  words, profile);
+    }
+    if (!options_.coref.empty()) {
+      RequireTokenizer();
+      AddCoreference(context_, *model_, *tokenizer_,
+                     ReadCoreference(options_.coref), words, profile);
+    }
+  }
+
+  void RequireTokenizer() const {
+    if (tokenizer_ != nullptr) return;
+    throw Error(ErrorCode::kNotFound,
+                {options_.subject, "a tokenizer beside the model", "none",
+                 "without text the random-repeat test needs none"});
+  }
+  [[noreturn]] static void Cancelled() {
+    throw Error(ErrorCode::kCancelled, {"roles", "", "stopped", ""});
+  }
+
+  const Options& options_;
+  std::stop_token stop_;
+  Context context_;
+  ProgressBar bar_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+void Print(const Profile& profile, const std::vector<HeadRoles>& roles,
+           const Options& options) {
+  const Console console = StdoutConsole();
+  size_t with_role = 0;
+  for (const HeadRoles& head : roles) with_role += head.roles.empty() ? 0 : 1;
+  const std::string material =
+      profile.counts.tokens > 0
+          ? fmt::format("{} tokens of text and random repeats",
+                        profile.counts.tokens)
+          : "random repeats alone: no text was given, so only positions, "
+            "sinks, copies and retrieval could be judged";
+  fmt::print("{}\n",
+             Wrap(fmt::format("{}: {} of {} heads have a role, on {}.",
+                              profile.model, with_role, roles.size(), material),
+                  console.width));
+  fmt::print("{}\n", DrawRoleMap(roles, console));
+  fmt::print("{}", DrawRoles(roles, options.all, console));
+  if (const std::string words = DrawWords(profile, console); !words.empty()) {
+    fmt::print("\n{}", words);
+  }
+  if (!options.all && with_role < roles.size()) {
+    fmt::print("{}", Wrap("Heads that are not listed have no role; --all shows "
+                          "what came closest.",
+                          console.width));
+  }
+}
+
+int Run(const Options& options) {
+  RoleThresholds thresholds;
+  for (const std::string& one : options.thresholds) thresholds.Set(one);
+  if (options.explain) {
+    if (options.markdown) {
+      fmt::print("{}", MetricsPage());
+      return kSucceeded;
+    }
+    fmt::print("{}", ExplainRoles(thresholds, StdoutConsole()));
+    return kSucceeded;
+  }
+  if (options.subject.empty()) {
+    throw UsageError("expected a profile or a model's folder");
+  }
+  const bool is_model = std::filesystem::is_directory(options.subject);
+  CheckUsage(options, is_model);
+  Profile profile;
+  std::vector<HeadRoles> roles;
+  {
+    Runner runner(options);
+    if (is_model) {
+      runner.OpenModelIn(options.subject);
+      profile = runner.MakeProfile();
+    } else {
+      profile = Profile::Load(options.subject);
+    }
+    roles = AssignRoles(profile, thresholds);
+    if (options.confirm) {
+      if (!is_model) {
+        if (ModelHash(options.model) != profile.model_hash) {
+          throw Error(ErrorCode::kInvalidArgument,
+                      {"roles", "the model of the profile, " + profile.model,
+                       options.model, ""});
+        }
+        runner.OpenModelIn(options.model);
+      }
+      runner.Confirm(roles);
+    }
+  }
+  if (options.json) {
+    fmt::print("{}\n", RolesJson(profile, roles, options.all).dump(2));
+  } else {
+    Print(profile, roles, options);
+  }
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("SUBJECT", options->subject,
+                 "A profile (headwise profile), or a model's folder");
+  app.add_option("--text", options->texts,
+                 "With a model: files or folders of text, - for stdin. "
+                 "Without any, the random-repeat test alone is run")
+      ->allow_extra_args(false);
+  app.add_option("--conllu", options->conllu,
+                 "With a model: a treebank in CoNLL-U, for syntactic roles");
+  app.add_option("--coref", options->coref,
+                 "With a model: coreference in CoNLL, a file or a folder");
+  app.add_option("--threshold", options->thresholds,
+                 "ROLE=NUMBER: how much of it a head needs, e.g. induction=0.5")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--min-visible", options->min_visible,
+                 "With a model: rows that see fewer keys do not count")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--context", options->context,
+                 "With a model: tokens of a window; 0: its context, at most "
+                 "512");
+  app.add_option("--tokens", options->tokens,
+                 "With a model: stop after so many; 0: all");
+  app.add_flag("--first-piece", options->first_piece,
+               "A split word attends as its first piece does, not as their "
+               "mean");
+  app.add_flag("--confirm", options->confirm,
+               "Switch heads off and see whether what they are for suffers");
+  app.add_option("--model", options->model,
+                 "With a profile and --confirm: the model it is of");
+  app.add_flag("--all", options->all,
+               "Show heads without a role too, and what came closest");
+  app.add_flag("--explain", options->explain,
+               "Say what every role means, when a head has it, and its traps");
+  app.add_flag("--markdown", options->markdown,
+               "With --explain: print docs/metrics.md")
+      ->needs("--explain");
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  app.add_flag("--json", options->json, "Print JSON (docs/roles.schema.json)");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kRolesCommand = {
+    .name = "roles",
+    .group = Group::kAnalyse,
+    .summary = "What each head does, with evidence, or that it has no role",
+    .examples =
+        "  headwise roles minilm.heads\n"
+        "  headwise roles models/minimind2-small --confirm\n"
+        "  headwise roles models/minilm-l6 --text novels/ --tokens 100000\n"
+        "  headwise roles models/minilm-l6 --conllu en_ewt-ud-dev.conllu\n"
+        "  headwise roles minilm.heads --threshold induction=0.5 --all\n"
+        "  headwise roles --explain",
+    .setup = Setup};
+
+}  // namespace headwise

@@ -1,0 +1,132 @@
+// Words for roles. Door: explain.h.
+#include "headwise/heads/roles/explain.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "headwise/heads/profile/definitions.h"
+
+namespace headwise {
+namespace {
+
+constexpr const char* kOpening =
+    R"md(# What heads are measured by
+
+This page is printed by `headwise roles --explain --markdown`; a test holds it
+to the program.
+
+A is a head's attention, i a query, j a key. Every number is a mean over rows
+with the number of rows and a 95 % interval over sequences, since the tokens of
+one sequence are not independent. Layers and heads count from 0: `5.1` is head 1
+of layer 5; `decoder:5.1` and `cross:5.1` are those of an encoder–decoder.
+
+**Which rows count.** Special and padding queries and the first of a sequence do
+not; neither do rows whose target is invisible, nor rows that see fewer than
+`--min-visible` keys (8): over four keys uniform causal attention already puts a
+third of its mass on the token before.
+
+**Chance** is what uniform attention over the visible keys would get.
+
+**Sinks** are the first token, special tokens, and keys that draw more than .3
+of a head's mass on average. Heads rest there. So every metric about where mass
+goes has a second form with the sinks left out: mass divided by c, the mass that
+is left, averaged with weight c. A role that holds only so is printed "(when not
+at the sink, c = …)", and only where c is at least .1 on average.
+
+**Words.** Syntax, coreference and translation are measured between words.
+Attention to a word that a tokenizer splits is the sum over its pieces, attention
+from it their mean (or the first piece's, `--first-piece`). Special tokens and
+the word itself do not count. Sentences of more than 512 tokens are left out.
+
+- Dependencies are judged in both directions. Sentences fall into two halves by
+  a hash of their text; a head is chosen on one half and reported on the other.
+  The baseline is the best fixed distance in words on the same half.
+- Coreference looks at mentions that have an antecedent in the window: among the
+  head words of earlier mentions, is the most attended one an antecedent's? The
+  head word is found by surface alone: the last before a comma, preposition or
+  relative word.
+- The row of a target word in cross-attention is the one that predicts it. Links
+  come from IBM Model 1, learnt on the given pairs, lower-cased; target words
+  that link to no source word are no cases.
+
+## Roles
+
+A head may have several roles; the one furthest above its threshold is named
+first. An offset that ties with the token itself comes before it. Where nothing
+passes a head has **no role**: that is an answer. `--threshold ROLE=NUMBER` moves
+a threshold; `argmax=` and `content-mass=` the two that all roles share.
+
+)md";
+
+constexpr const char* kBetween = R"md(
+**Broad and uniform.** Attention that is uniform, up to .01 of normalised
+entropy, gets no role: it is what chance gives. Broad heads lie between .80 and
+.99. Entropy does not see which keys are read, so shuffling the keys of a broad
+head leaves it broad; any other head loses its role.
+
+**The causal check** (`--confirm`) switches a head off and looks at what its role
+would explain: for induction and duplicate heads the loss on repeated tokens, for
+previous-token heads the induction score of the induction heads above. Other
+roles have no behaviour of their own to look at.
+
+## Metrics
+
+)md";
+
+std::string Cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) {
+    text.insert(at, "\\");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Condition(const RoleRule& rule, const RoleThresholds& thresholds) {
+  const double threshold = thresholds.Of(rule);
+  std::string text =
+      rule.least_cases > 0
+          ? fmt::format("{:.0f} points above the baseline, {:.0f} cases",
+                        100 * threshold, rule.least_cases)
+          : fmt::format("{} ≥ {:.2f}", rule.metric, threshold);
+  if (rule.positional) {
+    text += fmt::format(", or the largest key in {:.0f} % of rows",
+                        100 * thresholds.argmax());
+  }
+  if (rule.above_chance > 0) {
+    text += fmt::format(", {:.2f} above chance", rule.above_chance);
+  }
+  if (rule.times_chance > 0) {
+    text += fmt::format(", {:g} times chance", rule.times_chance);
+  }
+  if (rule.no_offset) text += ", no single offset passes";
+  if (std::isfinite(rule.below)) {
+    text += fmt::format(", below {:.2f}", rule.below);
+  }
+  return text;
+}
+
+std::string MetricsPage() {
+  std::string page = kOpening;
+  page += "| role | what | when | on | trap |\n|---|---|---|---|---|\n";
+  const RoleThresholds thresholds;
+  for (const RoleRule& rule : RoleRules()) {
+    page += fmt::format("| {} | {} | {} | {} | {} |\n", rule.role,
+                        Cell(rule.means), Cell(Condition(rule, thresholds)),
+                        rule.material, Cell(rule.trap));
+  }
+  page += kBetween;
+  page += "| metric | what | trap |\n|---|---|---|\n";
+  for (const MetricDefinition& metric : MetricDefinitions()) {
+    page += fmt::format("| {} | {} | {} |\n", Cell(metric.name),
+                        Cell(metric.sentence), Cell(metric.trap));
+  }
+  page += "\nForms of a metric:\n\n| form | what |\n|---|---|\n";
+  for (const MetricDefinition& form : MetricForms()) {
+    page += fmt::format("| {} | {} |\n", Cell(form.name), Cell(form.sentence));
+  }
+  return page;
+}
+
+}  // namespace headwise
