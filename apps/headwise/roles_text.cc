@@ -121,7 +121,7 @@ std::string DrawRelations(const Profile& profile, const Console& console) {
       "Dependencies: heads chosen on one half of the sentences, % on the other";
   table.columns = {"relation", "head", "%", "best offset", "points", "cases"};
   for (auto& [points, row] : rows) table.rows.push_back(std::move(row));
-  return DrawTable(table, console);
+  return Wrap(table.title, console.width) + DrawTable(table, console);
 }
 
 // The five best heads of a metric above what the baselines get.
@@ -151,7 +151,7 @@ std::string DrawBeside(const Profile& profile, const std::string& metric,
         {name.substr(metric.size() + 1),
          fmt::format("{:.1f}", 100 * BaselineShare(profile, name)), ""});
   }
-  return DrawTable(table, console);
+  return Wrap(table.title, console.width) + DrawTable(table, console);
 }
 
 }  // namespace
