@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -15,16 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of its own for every test, removed afterwards.
-class AtomicFileTest : public testing::Test {
+class AtomicFileTest : public ScratchFolderTest {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "headwise.XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   static std::string Read(const fs::path& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -32,8 +24,6 @@ class AtomicFileTest : public testing::Test {
   int Entries() const {
     return static_cast<int>(std::distance(fs::directory_iterator(folder_), {}));
   }
-
-  fs::path folder_;
 };
 
 TEST_F(AtomicFileTest, CommitPutsTheBytesInPlaceAndLeavesNothingElse) {

@@ -1,7 +1,8 @@
 // JSON parsing over nlohmann-json. Door: json.h.
 #include "headwise/base/json.h"
 
-#include <set>
+#include <utility>
+#include <vector>
 
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
@@ -9,37 +10,83 @@
 namespace headwise {
 namespace {
 
-// Thrown inside the parser's callback, which does not know the byte offset.
+// Thrown while parsing, by what does not know the byte offset.
 struct Refused {
   std::string found;
 };
 
-// Watches nesting and, where asked, repeated keys.
-class Guard {
+// Builds the value, watching nesting and, where asked, repeated keys. (The
+// library's own parser with a callback looks through all of an object's
+// siblings at its end: quadratic in files of many small objects.)
+class Builder : public nlohmann::json_sax<Json> {
  public:
-  explicit Guard(JsonOptions options) : options_(options) {}
+  explicit Builder(JsonOptions options) : options_(options) {}
 
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kMaxJsonDepth) {
-        throw Refused{"nesting deeper than " + std::to_string(kMaxJsonDepth)};
-      }
-      if (options_.unique_keys) keys_.emplace_back();
-    } else if (event == Event::object_end || event == Event::array_end) {
-      if (options_.unique_keys) keys_.pop_back();
-    } else if (event == Event::key && options_.unique_keys) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) {
-        throw Refused{"the key \"" + key + "\" twice"};
-      }
+  Json& result() { return root_; }
+
+  bool null() override { return Put(nullptr); }
+  bool boolean(bool value) override { return Put(value); }
+  bool number_integer(int64_t value) override { return Put(value); }
+  bool number_unsigned(uint64_t value) override { return Put(value); }
+  bool number_float(double value, const std::string&) override {
+    return Put(value);
+  }
+  bool string(std::string& value) override { return Put(std::move(value)); }
+  bool binary(Json::binary_t&) override { return false; }  // not in JSON
+  bool start_object(size_t) override { return Open(Json::object()); }
+  bool start_array(size_t) override { return Open(Json::array()); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+
+  bool key(std::string& name) override {
+    Json& object = *open_.back();
+    if (options_.unique_keys && object.contains(name)) {
+      throw Refused{"the key \"" + name + "\" twice"};
     }
+    member_ = &object[std::move(name)];
     return true;
   }
 
+  bool parse_error(size_t byte, const std::string&,
+                   const Json::exception& error) override {
+    error_byte_ = byte;
+    error_ = error.what();
+    return false;
+  }
+  size_t error_byte() const { return error_byte_; }
+  const std::string& error() const { return error_; }
+
  private:
+  bool Put(Json value) {
+    Place(std::move(value));
+    return true;
+  }
+  // Where it came to lie.
+  Json* Place(Json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_array()) {
+      return &open_.back()->emplace_back(std::move(value));
+    }
+    return &(*member_ = std::move(value));
+  }
+  bool Open(Json value) {
+    if (open_.size() >= kMaxJsonDepth) {
+      throw Refused{"nesting deeper than " + std::to_string(kMaxJsonDepth)};
+    }
+    open_.push_back(Place(std::move(value)));
+    return true;
+  }
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
   JsonOptions options_;
-  std::vector<std::set<std::string>> keys_;
+  Json root_;
+  std::vector<Json*> open_;  // objects and arrays that have not ended
+  Json* member_ = nullptr;   // of the innermost object
+  size_t error_byte_ = 0;
+  std::string error_;
 };
 
 // Counts what the parser has taken, so that Refused gets an offset too.
@@ -83,8 +130,7 @@ class CountingIterator {
 }
 
 // The library's "[json.exception.…] parse error at …: " is noise here.
-std::string Reason(const char* what) {
-  const std::string text = what;
+std::string Reason(const std::string& text) {
   const size_t colon = text.find(": ");
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }
@@ -106,15 +152,18 @@ Json ParseJson(std::string_view text, const std::string& where,
   const char* furthest = text.data();
   const CountingIterator begin(text.data(), &furthest);
   const CountingIterator end(text.data() + text.size(), nullptr);
+  Builder builder(options);
   try {
-    return Json::parse(begin, end, Guard(options));
-  } catch (const Json::parse_error& error) {
-    FailAt(where, error.byte > 0 ? error.byte - 1 : 0, Reason(error.what()));
-  } catch (const Json::exception& error) {  // a number beyond double
-    FailAt(where, furthest - text.data(), Reason(error.what()));
+    if (Json::sax_parse(begin, end, &builder)) {
+      return std::move(builder.result());
+    }
   } catch (const Refused& refused) {
     FailAt(where, furthest - text.data(), refused.found);
   }
+  // Syntax has its byte; a number beyond double does not.
+  const size_t byte = builder.error_byte();
+  FailAt(where, byte > 0 ? byte - 1 : furthest - text.data(),
+         Reason(builder.error()));
 }
 
 Json ReadJson(const std::filesystem::path& path, JsonOptions options) {

@@ -68,6 +68,18 @@ TEST(JsonCursor, NamesThePlaceOfAWrongType) {
   EXPECT_THROW(root["model"].Bool(), Error);
 }
 
+// Quadratic in them, this would take an hour.
+TEST(Json, ManySmallObjectsTakeNoLongerThanTheirBytes) {
+  std::string text = "[{}";
+  for (int i = 0; i < 500'000; ++i) text += ",{}";
+  EXPECT_EQ(ParseJson(text + "]", "f").size(), 500'001u);
+}
+
+TEST(Json, TheLastOfEqualKeysCounts) {
+  const Json value = ParseJson(R"({"a": {"b": 1}, "a": [2, {"c": 3}]})", "f");
+  EXPECT_EQ(value, Json::parse(R"({"a": [2, {"c": 3}]})"));
+}
+
 TEST(JsonCursor, ReadsNumbersWithinBoundsOnly) {
   const Json value =
       ParseJson(R"({"n": 5, "big": 18446744073709551615, "x": 1.5})", "f");

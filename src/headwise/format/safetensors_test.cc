@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <numeric>
 
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -17,20 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class SafetensorsTest : public testing::Test {
+class SafetensorsTest : public ScratchFolderTest {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "headwise.XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string Bytes(const char* name) const {
     return std::string(MappedFile(folder_ / name).text());
   }
-
-  fs::path folder_;
 };
 
 std::string WithLength(const std::string& header) {

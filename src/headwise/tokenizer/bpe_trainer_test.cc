@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <map>
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 
@@ -17,22 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 
-class BpeTrainerTest : public testing::Test {
+class BpeTrainerTest : public ScratchFolderTest {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "headwise.XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string Train(const std::string& text, const BpeTraining& options) {
     const std::vector<fs::path> files = {folder_ / "text"};
     WriteFileAtomically(files[0], text);
     return TrainByteLevelBpe(files, options);
   }
-
-  fs::path folder_;
 };
 
 std::vector<std::string> MergesOf(const std::string& file) {

@@ -73,7 +73,7 @@ class WordPieceDecoder : public TokenDecoder {
         if (token.starts_with(prefix_)) {
           token.erase(0, prefix_.size());
         } else {
-          token.insert(0, " ");
+          token.insert(token.begin(), ' ');
         }
       }
       if (cleanup_) CleanUp(token);

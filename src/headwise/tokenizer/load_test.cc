@@ -1,13 +1,13 @@
 // Tokenizer::Load and the layouts without a tokenizer.json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/tokenizer/tokenizer.h"
 
@@ -20,15 +20,8 @@ using testing::HasSubstr;
 
 const fs::path kGoldens = HEADWISE_TOKENIZER_GOLDENS;
 
-class LoadTest : public testing::Test {
+class LoadTest : public ScratchFolderTest {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "headwise.XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void Write(const char* name, std::string_view bytes) {
     WriteFileAtomically(folder_ / name, bytes);
   }
@@ -53,8 +46,6 @@ class LoadTest : public testing::Test {
       EXPECT_EQ(found.Encode(text).spans, expected.Encode(text).spans) << text;
     }
   }
-
-  fs::path folder_;
 };
 
 TEST_F(LoadTest, AFolderWithoutAVocabularySaysWhatItLookedFor) {
