@@ -142,8 +142,27 @@ def stage_tools(stage):
     return Count(int(re.search(r"Ran (\d+) test", output)[1]))
 
 
+def fetched_models(stage):
+    """Where the larger real models are, as the tests' environment: as given,
+    or in build/models, where ../shared/tools/get-models puts them once. Their
+    tests skip where the script or the network is absent."""
+    if "HEADWISE_MODELS" in os.environ:
+        return {}
+    shared = pathlib.Path(os.environ.get("HEADWISE_SHARED",
+                                         ROOT.parent / "shared"))
+    script, folder = shared / "tools" / "get-models", ROOT / "build" / "models"
+    if not script.exists():
+        print(f"  models: none, {script} is absent; their tests skip")
+        return {}
+    code, _ = stage.run("timeout", "600", script, folder, may_fail=True)
+    if code:
+        print("  models: not all could be fetched; their tests skip")
+    return {"HEADWISE_MODELS": str(folder)}
+
+
 def stage_unit(stage):
-    return ctest(stage, build(stage, "release", "all"), "unit")
+    folder = build(stage, "release", "all")
+    return ctest(stage, folder, "unit", env=fetched_models(stage))
 
 
 def stage_tidy(stage):

@@ -1,4 +1,5 @@
-// `headwise bench`: the speed of the operators, beside peers where installed.
+// `headwise bench`: the speed of the operators and of models, beside peers
+// where installed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <memory>
 
 #include "bench/attention_bench.h"
+#include "bench/model_bench.h"
 #include "bench/report.h"
 #include "commands.h"
 #include "problem_flags.h"
@@ -15,6 +17,7 @@ namespace {
 
 struct Settings {
   ProblemFlags problem;
+  bench::ModelOptions model;
   bench::Options options;
   bool quick = false;
   bool json = false;
@@ -53,7 +56,54 @@ std::vector<bench::Result> RunAll(Settings& settings) {
   return all;
 }
 
+void PrintMachine(const nlohmann::ordered_json& machine,
+                  const std::vector<std::string>& versions) {
+  fmt::print("machine: {}, {} cores, {}; headwise {}\n",
+             machine["cpu"].get<std::string>(), machine["cores"].get<int>(),
+             machine["isa"].get<std::string>(),
+             machine["headwise"].get<std::string>());
+  for (const std::string& version : versions) {
+    fmt::print("peer: {}\n", version);
+  }
+}
+
+void PrintDocument(nlohmann::ordered_json machine, nlohmann::ordered_json rows,
+                   const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  nlohmann::ordered_json document;
+  document["machine"] = std::move(machine);
+  document["rows"] = std::move(rows);
+  fmt::print("{}\n", document.dump(1));
+}
+
+// `bench model MODEL`.
+int RunModel(Settings& settings) {
+  if (settings.model.folder.empty()) {
+    throw UsageError("expected the model's folder: bench model MODEL");
+  }
+  bench::ModelOptions& options = settings.model;
+  options.threads = settings.problem.config.threads;
+  options.observe = settings.problem.Given("observe") &&
+                    settings.problem.config.observe[0] != "none";
+  options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
+  const bench::ModelResult result = bench::BenchModel(options);
+  nlohmann::ordered_json machine = bench::DescribeMachine(result.peer_versions);
+  if (settings.json) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const bench::ModelRow& row : result.rows) {
+      rows.push_back(bench::ToJson(row));
+    }
+    PrintDocument(std::move(machine), std::move(rows), result.notes);
+    return kSucceeded;
+  }
+  fmt::print("{}\n{}", result.title, bench::Table(result));
+  for (const std::string& note : result.notes) fmt::print("  note: {}\n", note);
+  PrintMachine(machine, result.peer_versions);
+  return kSucceeded;
+}
+
 int Run(Settings& settings) {
+  if (settings.problem.op == "model") return RunModel(settings);
   std::vector<bench::Result> results = RunAll(settings);
   std::vector<std::string> versions, notes;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -72,26 +122,32 @@ int Run(Settings& settings) {
   }
   nlohmann::ordered_json machine = bench::DescribeMachine(versions);
   if (!settings.json) {
-    fmt::print("machine: {}, {} cores, {}; headwise {}\n",
-               machine["cpu"].get<std::string>(), machine["cores"].get<int>(),
-               machine["isa"].get<std::string>(),
-               machine["headwise"].get<std::string>());
-    for (const std::string& version : versions) {
-      fmt::print("peer: {}\n", version);
-    }
+    PrintMachine(machine, versions);
     return kSucceeded;
   }
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
-  nlohmann::ordered_json document;
-  document["machine"] = std::move(machine);
-  document["rows"] = std::move(rows);
-  fmt::print("{}\n", document.dump(1));
+  PrintDocument(std::move(machine), std::move(rows), notes);
   return kSucceeded;
 }
 
 std::function<int()> Setup(CLI::App& app) {
   auto settings = std::make_shared<Settings>();
   settings->problem.Declare(app);
+  app.add_option("MODEL", settings->model.folder,
+                 "bench model: the model's folder");
+  app.add_option("--onnx", settings->model.onnx,
+                 "bench model: the same encoder for ONNX Runtime, f32");
+  app.add_option("--prompt", settings->model.prompt,
+                 "bench model: tokens of the prompt")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--sentences", settings->model.batch,
+                 "bench model: sentences an encoder reads at one time")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--length", settings->model.length,
+                 "bench model: tokens of a sentence")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
   app.add_flag("--peers", settings->options.peers,
                "time other libraries beside ours (bench/peers/setup)");
   app.add_flag("--all", settings->options.all,
@@ -109,11 +165,15 @@ std::function<int()> Setup(CLI::App& app) {
 }  // namespace
 
 const Command kBenchCommand = {
-    "bench", Group::kTools, "speed of the operators, beside peers",
+    "bench", Group::kTools,
+    "speed of the operators and of models, beside peers",
     "  headwise bench attention --quick\n"
     "  headwise bench attention --query-len 2048 --threads 1,2 --peers\n"
     "  headwise bench attention --problems bench/problems/attention.json\n"
-    "  headwise bench matmul --m 128 --n 384 --k 384 --peers --json",
+    "  headwise bench matmul --m 128 --n 384 --k 384 --peers --json\n"
+    "  headwise bench model models/minimind2-small --threads 1,2\n"
+    "  headwise bench model models/stories260K --prompt 65536 --observe core\n"
+    "  headwise bench model models/minilm-l6 --onnx minilm.onnx",
     Setup};
 
 }  // namespace headwise

@@ -2,8 +2,10 @@
 // any heads switched off.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stop_token>
@@ -83,21 +85,29 @@ class Printer {
     ids_.push_back(id);
     if (tokenizer_ == nullptr) {
       fmt::print("{}{}", ids_.size() > 1 ? " " : "", id);
+      ids_ = {id};
     } else {
+      // Decoded with a few before it: a first token may lose its space, and
+      // one may end inside a character.
       const std::string text = tokenizer_->Decode(ids_);
       const bool whole = !text.ends_with("\xEF\xBF\xBD");
       if (whole && text.size() > printed_) {
         fmt::print("{}", std::string_view(text).substr(printed_));
-        printed_ = text.size();
+        ids_.erase(ids_.begin(), ids_.end() - std::min<ptrdiff_t>(
+                                                  kContext, std::ssize(ids_)));
+        printed_ = tokenizer_->Decode(ids_).size();
       }
     }
     std::fflush(stdout);
   }
 
  private:
+  // Tokens that are decoded once more with the next one.
+  static constexpr ptrdiff_t kContext = 8;
+
   const Tokenizer* tokenizer_;
-  std::vector<int32_t> ids_;
-  size_t printed_ = 0;
+  std::vector<int32_t> ids_;  // the last few
+  size_t printed_ = 0;        // bytes of their text
 };
 
 void PrintJson(const Tokenizer* tokenizer, const std::vector<int32_t>& prompt,

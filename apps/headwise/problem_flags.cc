@@ -20,7 +20,8 @@ std::string FlagName(std::string field) {
 
 void ProblemFlags::Declare(CLI::App& command) {
   app = &command;
-  command.add_option("op", op, "attention or matmul")->required();
+  command.add_option("op", op, "attention or matmul (bench: or model)")
+      ->required();
   AddFlags(command, config);
   command.add_option("--problems", file,
                      "a file of problems, such as those in bench/problems");

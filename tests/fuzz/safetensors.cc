@@ -2,33 +2,10 @@
 // byte lies within the file.
 #include "headwise/format/safetensors.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdint>
-#include <string>
 
 #include "headwise/error.h"
-
-namespace {
-
-// A file in memory, so that a run costs no disk.
-class MemoryFile {
- public:
-  MemoryFile(const uint8_t* data, size_t size)
-      : descriptor_(memfd_create("fuzz", 0)) {
-    if (write(descriptor_, data, size) != static_cast<ssize_t>(size)) abort();
-  }
-  ~MemoryFile() { close(descriptor_); }
-  std::string path() const {
-    return "/proc/self/fd/" + std::to_string(descriptor_);
-  }
-
- private:
-  int descriptor_;
-};
-
-}  // namespace
+#include "memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const MemoryFile file(data, size);

@@ -20,7 +20,7 @@ class Builder {
     stack.prefix = which + ".";
     stack.embeddings.tokens = Get(which + ".embeddings.weight");
     stack.embeddings.scale = std::sqrt(static_cast<float>(width_));
-    stack.embeddings.sinusoids = Sinusoids(512, width_, 1);
+    stack.embeddings.first_sinusoid = 1;
     for (int64_t i = 0; i < layers; ++i) {
       stack.blocks.push_back(Layer(which, i));
     }

@@ -10,7 +10,7 @@
 namespace headwise::bench {
 
 // Element types of onnx.proto3's TensorProto.DataType.
-enum class OnnxType : int { kFloat = 1, kInt32 = 6 };
+enum class OnnxType : int { kFloat = 1, kInt32 = 6, kInt64 = 7 };
 
 struct OnnxValue {
   std::string name;  // empty: an optional input that is left out

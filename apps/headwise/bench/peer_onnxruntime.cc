@@ -19,13 +19,6 @@ namespace fs = std::filesystem;
 constexpr const char* kMissing =
     "peer onnxruntime: not installed; run bench/peers/setup";
 
-fs::path Library() {
-  const fs::path folder = PeersFolder();
-  std::error_code error;
-  const fs::path library = folder / "lib" / "libonnxruntime.so";
-  return !folder.empty() && fs::exists(library, error) ? library : fs::path();
-}
-
 // Buffers of one operator, alive as long as its candidate.
 struct Bound {
   Tensor out;                         // [B, M, H, D]
@@ -154,8 +147,15 @@ std::string WhyNot(const AttentionRequest& request) {
 
 }  // namespace
 
+fs::path OnnxRuntimeLibrary() {
+  const fs::path folder = PeersFolder();
+  std::error_code error;
+  const fs::path library = folder / "lib" / "libonnxruntime.so";
+  return !folder.empty() && fs::exists(library, error) ? library : fs::path();
+}
+
 void AddOnnxRuntimeAttention(const AttentionRequest& request, Peers& peers) {
-  const fs::path library = Library();
+  const fs::path library = OnnxRuntimeLibrary();
   if (library.empty()) {
     peers.notes.push_back(kMissing);
     return;

@@ -47,6 +47,9 @@ void AddOpenBlasMatmul(const MatmulData& data, const Row& row, Peers& peers);
 // directory or from the program. Empty: not found.
 std::filesystem::path PeersFolder();
 
+// The native library that bench/peers/setup brings, or an empty path.
+std::filesystem::path OnnxRuntimeLibrary();
+
 // Calls once, measuring memory (`held_bytes` the peer had before that call),
 // compares `out` [B, M, H, D] with the truth, and appends a candidate, or a
 // note when it differs.

@@ -9,7 +9,6 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kMostSize = int64_t{1} << 40;
-constexpr int64_t kMostLayers = 1 << 16;
 
 }  // namespace
 
@@ -103,7 +102,7 @@ Activation ReadActivation(const ConfigReader& config, const char* key,
 std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
                                    int64_t heads, int64_t kv_heads) {
   if (layers > kMostLayers) {
-    throw Error(ErrorCode::kCorrupt, {config.file(), "at most 65536 layers",
+    throw Error(ErrorCode::kCorrupt, {config.file(), "at most 4096 layers",
                                       std::to_string(layers), ""});
   }
   std::vector<LayerShape> shapes(layers, {heads, kv_heads, 0, 0});
@@ -127,6 +126,10 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
   if (config.Has("pruned_heads")) {
     const nlohmann::json& pruned = config.json()["pruned_heads"];
     if (!pruned.is_object()) config.Fail("pruned_heads", "layer: [heads, …]");
+    if (heads != kv_heads) {
+      config.Fail("pruned_heads", "absent from a model with grouped queries",
+                  "heads_per_layer and kv_heads_per_layer say it there");
+    }
     for (const auto& [key, removed] : pruned.items()) {
       size_t used = 0;
       int64_t layer = -1;
@@ -142,6 +145,12 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
       }
       shapes[layer].heads -= static_cast<int64_t>(removed.size());
       shapes[layer].kv_heads -= static_cast<int64_t>(removed.size());
+    }
+  }
+  for (const LayerShape& shape : shapes) {
+    if (shape.kv_heads == 0 ? shape.heads != 0
+                            : shape.heads % shape.kv_heads != 0) {
+      config.Fail("kv_heads_per_layer", "divisors of each layer's heads");
     }
   }
   return shapes;

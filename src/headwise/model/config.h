@@ -54,6 +54,9 @@ struct ModelConfig {
   bool encoder_decoder() const { return !decoder.empty(); }
 };
 
+// More is a broken file: shapes are listed before any weight is looked at.
+inline constexpr int64_t kMostLayers = 4096;
+
 // Reads keys of one config.json; every error names file and key.
 class ConfigReader {
  public:

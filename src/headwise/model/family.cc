@@ -6,6 +6,8 @@
 namespace headwise {
 namespace {
 
+constexpr int64_t kMostHeadDim = 1 << 16;
+
 const Family* const kFamilies[] = {&kGpt2Family, &kBertFamily, &kLlamaFamily,
                                    &kEncoderDecoderFamily};
 
@@ -29,6 +31,12 @@ ModelConfig ReadConfig(const nlohmann::json& json, const std::string& file) {
   const std::string type = reader.Text("model_type", "");
   const Family& family = FindFamily(type);
   ModelConfig config = family.read_config(reader);
+  // Tables of rotary frequencies are made before any weight is looked at.
+  if (config.head_dim > kMostHeadDim) {
+    throw Error(ErrorCode::kCorrupt,
+                {file, "heads of at most " + std::to_string(kMostHeadDim),
+                 std::to_string(config.head_dim), ""});
+  }
   config.family = family.name;
   config.model_type = type;
   return config;

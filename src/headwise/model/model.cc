@@ -40,23 +40,25 @@ std::vector<int32_t> PositionRows(const Embeddings& embeddings,
   return ids;
 }
 
-}  // namespace
-
-Tensor Sinusoids(int64_t count, int64_t width, int64_t first) {
-  Tensor table(DType::kF32, {count, width});
-  const int64_t half = width / 2;
-  for (int64_t row = 0; row < count; ++row) {
-    float* values = table.As<float>() + row * width;
-    for (int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(first + row) *
-                           std::pow(10000.0, -static_cast<double>(i) /
-                                                 static_cast<double>(half));
-      values[i] = static_cast<float>(std::sin(angle));
-      values[half + i] = static_cast<float>(std::cos(angle));
+// x [T, d] += sines in the first half of each row, cosines in the second. Made
+// as they are needed: a table would be as long as a file claims.
+void AddSinusoids(const std::vector<int32_t>& positions, int64_t first,
+                  TensorView x) {
+  const int64_t width = x.shape[1], half = width / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const double frequency =
+        std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(half));
+    for (size_t t = 0; t < positions.size(); ++t) {
+      const double angle =
+          static_cast<double>(first + positions[t]) * frequency;
+      float* row = x.As<float>() + static_cast<int64_t>(t) * width;
+      row[i] += static_cast<float>(std::sin(angle));
+      row[half + i] += static_cast<float>(std::cos(angle));
     }
   }
-  return table;
 }
+
+}  // namespace
 
 Model::Model(Parts parts) : parts_(std::move(parts)) {
   if (parts_.head.bias) head_bias_ = ToF32(parts_.head.bias);
@@ -70,12 +72,14 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
   if (e.scale != 1) {
     for (int64_t i = 0; i < count; ++i) x.As<float>()[i] *= e.scale;
   }
-  const ConstTensorView table =
-      e.positions ? e.positions.value : e.sinusoids.view();
-  if (table) {
+  if (e.positions) {
+    const ConstTensorView& table = e.positions.value;
     EmbeddingForward(context, table,
                      PositionRows(e, *input.batch, table.shape[0]), x,
                      EmbeddingWrite::kAdd);
+  } else if (e.first_sinusoid >= 0) {
+    AddSinusoids(PositionRows(e, *input.batch, parts_.config.context),
+                 e.first_sinusoid, x);
   }
   if (e.types) {
     const std::vector<int32_t> types(input.ids.size(), 0);

@@ -22,7 +22,9 @@ namespace headwise {
 struct Embeddings {
   Parameter tokens;     // [vocabulary, d]
   Parameter positions;  // [context, d]; may be absent
-  Tensor sinusoids;     // [context, d]; instead of positions
+  // Instead of a table, sines and cosines of position + first_sinusoid;
+  // negative: none.
+  int64_t first_sinusoid = -1;
   int64_t position_offset = 0;
   Parameter types;  // [types, d]; every token is of type 0
   float scale = 1;
@@ -156,9 +158,5 @@ class Model {
 
 // Rows whose logits are held at a time while training.
 inline constexpr int64_t kHeadRows = 512;
-
-// [count, width]: sines in the first half of each row, cosines in the second,
-// of position first + row.
-Tensor Sinusoids(int64_t count, int64_t width, int64_t first);
 
 }  // namespace headwise

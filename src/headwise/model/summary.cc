@@ -38,6 +38,35 @@ ModelSummary Summarise(const std::filesystem::path& folder) {
   return summary;
 }
 
+std::vector<const Linear*> LinearsOf(const Stack& stack) {
+  std::vector<const Linear*> linears;
+  const auto add = [&](const Linear& linear) {
+    if (linear) linears.push_back(&linear);
+  };
+  for (const Block& block : stack.blocks) {
+    for (const AttentionLayer* layer :
+         {&block.parts().attention, &block.parts().cross}) {
+      add(layer->weights().qkv);
+      add(layer->weights().q);
+      add(layer->weights().kv);
+      add(layer->weights().output);
+    }
+    add(block.parts().mlp.gate());
+    add(block.parts().mlp.up());
+    add(block.parts().mlp.down());
+  }
+  return linears;
+}
+
+int64_t WeightBytesOfToken(const Model& model) {
+  int64_t bytes = model.head().transform.stored_bytes() +
+                  model.head().vocabulary.stored_bytes();
+  for (const Linear* linear : LinearsOf(model.predictor())) {
+    bytes += linear->stored_bytes();
+  }
+  return bytes;
+}
+
 RunCost CostOf(const ModelConfig& config, int64_t tokens) {
   RunCost cost;
   cost.tokens = tokens;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headwise/model/config.h"
+#include "headwise/model/model.h"
 
 namespace headwise {
 
@@ -38,6 +39,13 @@ struct RunCost {
     return projection_flops + attention_flops + mlp_flops + head_flops;
   }
 };
+
+// The matrices that every token of a stack passes, block by block.
+std::vector<const Linear*> LinearsOf(const Stack& stack);
+
+// What the stack that predicts reads for one token, as stored: its matrices
+// and the vocabulary's.
+int64_t WeightBytesOfToken(const Model& model);
 
 RunCost CostOf(const ModelConfig& config, int64_t tokens);
 

@@ -148,6 +148,7 @@ void AttentionLayer::ProjectMemory(Context& context, ConstTensorView memory,
 
 void AttentionLayer::FillCache(Context& context, ConstTensorView memory,
                                const CacheView& cache) const {
+  if (config_.heads == 0) return;
   Projections p;
   ProjectMemory(context, memory, p);
   if (weights_.key_norm) weights_.key_norm.ForwardHeads(context, Tokens(p.k));
@@ -194,10 +195,10 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
   }
   if (weights_.rope == nullptr) return;
   const int32_t* positions = input.batch->positions.data();
-  Rope(context, *weights_.rope, positions, Tokens(p.q),
-       RopeDirection::kForward);
-  Rope(context, *weights_.rope, positions, Tokens(p.k),
-       RopeDirection::kForward);
+  // Keys lie behind the queries of each row: one call turns both.
+  TensorView both = Tokens(p.q);
+  both.shape[1] += config_.kv_heads;
+  Rope(context, *weights_.rope, positions, both, RopeDirection::kForward);
 }
 
 void AttentionLayer::Attend(Context& context, const AttentionInput& input,
@@ -272,6 +273,12 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
 
 void AttentionLayer::Forward(Context& context, const AttentionInput& input,
                              TensorView y, Store store) const {
+  if (config_.heads == 0) {  // all of them pruned: what is left is the bias
+    const int64_t tokens = input.x.shape[0];
+    static constexpr float kNothing = 0;
+    return weights_.output.Forward(context, View(&kNothing, {tokens, 0}), y,
+                                   store);
+  }
   Projections p = Project(context, input);
   Rotate(context, input, p);
   const int64_t rows = input.x.shape[0];

@@ -11,6 +11,23 @@
 namespace headwise {
 namespace {
 
+struct Range {
+  int64_t begin, end;
+};
+
+// Some inputs and outputs of a weight as f32, in its own layout: [outs, ins]
+// or [ins, outs].
+Tensor Part(Parameter weight, bool out_in, Range ins, Range outs) {
+  const Range rows = out_in ? outs : ins, columns = out_in ? ins : outs;
+  ConstTensorView& view = weight.value;
+  view.data = static_cast<const std::byte*>(view.data) +
+              (rows.begin * view.stride[0] + columns.begin) *
+                  static_cast<int64_t>(SizeOf(view.type));
+  view.shape[0] = rows.end - rows.begin;
+  view.shape[1] = columns.end - columns.begin;
+  return ToF32(weight);
+}
+
 // Outputs [begin, begin + count) of a linear layer as [in, count]; its parts'
 // outputs lie side by side.
 Tensor Columns(const Linear& linear, int64_t begin, int64_t count) {
@@ -24,13 +41,13 @@ Tensor Columns(const Linear& linear, int64_t begin, int64_t count) {
       first += outs;
       continue;
     }
-    const Tensor values = ToF32(part.weight);
-    const int64_t in = linear.in();
+    const int64_t out = begin - first;
+    const Tensor values =
+        Part(part.weight, out_in, {0, linear.in()}, {out, out + count});
     for (int64_t c = 0; c < count; ++c) {
-      const int64_t out = begin - first + c;
-      for (int64_t r = 0; r < in; ++r) {
+      for (int64_t r = 0; r < linear.in(); ++r) {
         slice.As<float>()[r * count + c] =
-            values.As<float>()[out_in ? out * in + r : r * outs + out];
+            values.As<float>()[out_in ? c * linear.in() + r : r * count + c];
       }
     }
     return slice;
@@ -42,15 +59,15 @@ Tensor Columns(const Linear& linear, int64_t begin, int64_t count) {
 
 // Inputs [begin, begin + count) of a linear layer as [count, out].
 Tensor InputRows(const Linear& linear, int64_t begin, int64_t count) {
-  const Tensor values = ToF32(linear.parts()[0].weight);
-  const int64_t in = linear.in(), out = linear.out();
+  const int64_t out = linear.out();
   const bool out_in = linear.layout() == WeightLayout::kOutIn;
+  const Tensor values =
+      Part(linear.parts()[0].weight, out_in, {begin, begin + count}, {0, out});
   Tensor slice(DType::kF32, {count, out});
   for (int64_t r = 0; r < count; ++r) {
     for (int64_t c = 0; c < out; ++c) {
       slice.As<float>()[r * out + c] =
-          values
-              .As<float>()[out_in ? c * in + begin + r : (begin + r) * out + c];
+          values.As<float>()[out_in ? c * count + r : r * out + c];
     }
   }
   return slice;

@@ -57,6 +57,19 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
   }
 }
 
+int64_t Linear::stored_bytes() const {
+  int64_t bytes = 0;
+  for (const Part& part : parts_) {
+    const ConstTensorView& w = part.weight.value;
+    bytes += w.shape[0] * w.shape[1] * static_cast<int64_t>(SizeOf(w.type));
+    if (part.bias) {
+      bytes += part.bias.value.shape[0] *
+               static_cast<int64_t>(SizeOf(part.bias.value.type));
+    }
+  }
+  return bytes;
+}
+
 void Linear::PackBias() const {
   if (std::none_of(parts_.begin(), parts_.end(),
                    [](const Part& part) { return bool(part.bias); })) {
@@ -103,6 +116,22 @@ void Linear::Pack(Context& context) const {
       PackedMatrix(context, std::as_const(weight).view(), operand);
 }
 
+// One or two rows in f16, where the processor has instructions for it; more
+// share the conversion to f32.
+bool Linear::PrefersHalf(int64_t rows) const {
+  return rows <= 2 && layout_ == WeightLayout::kOutIn &&
+         HalfMatrix::Supported() &&
+         std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
+           return part.weight.value.type == DType::kF16;
+         });
+}
+
+void Linear::PackHalf() const {
+  std::vector<ConstTensorView> weights;
+  for (const Part& part : parts_) weights.push_back(part.weight.value);
+  packed_->half = HalfMatrix(weights);
+}
+
 // Each part is read as the checkpoint, or its trainer, holds it.
 void Linear::ForwardParts(Context& context, ConstTensorView x, TensorView y,
                           Store store) const {
@@ -131,10 +160,15 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
                      Store store) const {
   const bool trainable = parts_[0].weight.trainable();
   if (!trainable) std::call_once(packed_->bias_once, [&] { PackBias(); });
-  if (trainable || x.shape[0] <= kFewRows) {
+  const bool half = !trainable && PrefersHalf(x.shape[0]);
+  if (trainable || (!half && x.shape[0] <= kFewRows)) {
     return ForwardParts(context, x, y, store);
   }
-  std::call_once(packed_->once, [&] { Pack(context); });
+  if (half) {
+    std::call_once(packed_->half_once, [&] { PackHalf(); });
+  } else {
+    std::call_once(packed_->once, [&] { Pack(context); });
+  }
   MatmulProblem problem;
   problem.m = x.shape[0];
   problem.n = out_;
@@ -142,7 +176,11 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
   problem.store = store;
   MatmulArgs args;
   args.a = x;
-  args.packed_b = &packed_->weight;
+  if (half) {
+    args.half_b = &packed_->half;
+  } else {
+    args.packed_b = &packed_->weight;
+  }
   args.bias = std::as_const(packed_->bias).view();
   args.c = y;
   Matmul(context, problem, args);

@@ -36,6 +36,8 @@ class Linear {
   int64_t out() const { return out_; }
   const std::vector<Part>& parts() const { return parts_; }
   WeightLayout layout() const { return layout_; }
+  // Of the weights and biases, as the checkpoint holds them.
+  int64_t stored_bytes() const;
   explicit operator bool() const { return !parts_.empty(); }
 
   // x [rows, in], y [rows, out]; y overwritten or added to.
@@ -52,11 +54,15 @@ class Linear {
   struct Packed {
     std::once_flag once;
     std::once_flag bias_once;
+    std::once_flag half_once;
     PackedMatrix weight;
+    HalfMatrix half;
     Tensor bias;
   };
   void Pack(Context& context) const;
   void PackBias() const;
+  bool PrefersHalf(int64_t rows) const;
+  void PackHalf() const;
   void ForwardParts(Context& context, ConstTensorView x, TensorView y,
                     Store store) const;
   int64_t Outs(const Part& part) const {

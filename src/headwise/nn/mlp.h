@@ -27,6 +27,9 @@ class Mlp {
   int64_t hidden() const { return up_.out(); }
   bool gated() const { return static_cast<bool>(gate_); }
   Activation activation() const { return activation_; }
+  const Linear& gate() const { return gate_; }
+  const Linear& up() const { return up_; }
+  const Linear& down() const { return down_; }
 
   // x [rows, d]; y [rows, d] overwritten or added to. Rows pass in blocks, so
   // that the hidden layer of a long text is never held whole.

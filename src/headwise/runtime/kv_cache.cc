@@ -24,6 +24,19 @@ void ReorderTensor(Tensor& tensor, std::span<const int32_t> order,
   tensor = std::move(fresh);
 }
 
+// The same with room for `rows` rows a sequence.
+void Grow(Tensor& tensor, int64_t rows, std::span<const int32_t> lengths) {
+  Tensor fresh(tensor.type(),
+               {tensor.shape(0), rows, tensor.shape(2), tensor.shape(3)});
+  const int64_t row = tensor.shape(2) * tensor.shape(3);
+  for (int64_t b = 0; b < tensor.shape(0); ++b) {
+    std::memcpy(fresh.As<float>() + b * rows * row,
+                tensor.As<float>() + b * tensor.shape(1) * row,
+                lengths[b] * row * sizeof(float));
+  }
+  tensor = std::move(fresh);
+}
+
 }  // namespace
 
 KvCache::KvCache(const Stack& stack, CacheSide side, int64_t sequences,
@@ -34,13 +47,23 @@ KvCache::KvCache(const Stack& stack, CacheSide side, int64_t sequences,
                                       ? block.parts().attention
                                       : block.parts().cross;
     const int64_t groups = layer.config().kv_heads;
-    layers_.push_back({Tensor(DType::kF32, {sequences, capacity, groups,
-                                            layer.config().head_dim}),
-                       Tensor(DType::kF32, {sequences, capacity, groups,
-                                            layer.value_dim()})});
+    layers_.push_back(
+        {Tensor(DType::kF32, {sequences, 0, groups, layer.config().head_dim}),
+         Tensor(DType::kF32, {sequences, 0, groups, layer.value_dim()})});
   }
   for (Layer& layer : layers_) {
     views_.push_back({layer.k.view(), layer.v.view(), lengths_});
+  }
+}
+
+void KvCache::Reserve(int64_t rows) {
+  if (rows <= rows_) return;
+  rows_ = std::min(capacity_, std::max(rows, 2 * rows_));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    Grow(layers_[i].k, rows_, lengths_);
+    Grow(layers_[i].v, rows_, lengths_);
+    views_[i].k = layers_[i].k.view();
+    views_[i].v = layers_[i].v.view();
   }
 }
 

@@ -15,7 +15,8 @@ enum class CacheSide : uint8_t { kSelf, kCross };
 class KvCache {
  public:
   KvCache() = default;
-  // Room for `capacity` rows of each of `sequences`, in every layer of `stack`.
+  // For at most `capacity` rows of each of `sequences`, in every layer of
+  // `stack`. Memory comes with Reserve.
   KvCache(const Stack& stack, CacheSide side, int64_t sequences,
           int64_t capacity);
 
@@ -23,7 +24,9 @@ class KvCache {
   int64_t length(int64_t sequence) const { return lengths_[sequence]; }
   size_t bytes() const;
 
-  // One view a layer; they share the lengths.
+  // Makes room for `rows` rows, at most the capacity; what is held stays.
+  void Reserve(int64_t rows);
+  // One view a layer; they share the lengths. Valid until Reserve or Reorder.
   std::span<const CacheView> views() const { return views_; }
   // After all layers have run with `rows` new rows a sequence.
   void Advance(int64_t rows);
@@ -39,6 +42,7 @@ class KvCache {
   std::vector<int32_t> lengths_;
   std::vector<CacheView> views_;
   int64_t capacity_ = 0;
+  int64_t rows_ = 0;  // there is room for
 };
 
 }  // namespace headwise

@@ -38,8 +38,10 @@ int32_t Sampler::Next(std::span<const float> logits) {
   const size_t all = order_.size();
   const size_t most =
       options_.top_k > 0 ? std::min<size_t>(options_.top_k, all) : all;
-  std::partial_sort(order_.begin(), order_.begin() + most, order_.end(),
-                    likelier);
+  if (most < all || options_.top_p < 1) {  // else no order is needed
+    std::partial_sort(order_.begin(), order_.begin() + most, order_.end(),
+                      likelier);
+  }
   order_.resize(most);
   weights_.clear();
   double total = 0;

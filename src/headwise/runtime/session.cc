@@ -54,6 +54,7 @@ void Session::Encode(std::span<const int32_t> source) {
   // Every sequence attends to its own copy, as after a reordering.
   cross_cache_ =
       KvCache(*model_.decoder(), CacheSide::kCross, options_.sequences, rows);
+  cross_cache_.Reserve(rows);
   Tensor copies(DType::kF32, {options_.sequences * rows, width});
   for (int64_t s = 0; s < options_.sequences; ++s) {
     std::memcpy(copies.As<float>() + s * rows * width, memory.As<float>(),
@@ -105,6 +106,7 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows) {
   SequenceBatch batch = MakeBatch(lengths);
   for (int32_t& p : batch.positions) p += static_cast<int32_t>(position());
   const int64_t total = rows * options_.sequences;
+  cache_.Reserve(position() + rows);
   Scratch memory = context_.workspace().TakeArray<float>(total * width);
   StackInput input;
   input.ids = ids;
@@ -127,6 +129,8 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows) {
                 width * sizeof(float));
   }
 }
+
+void Session::Clear() { cache_.Clear(); }
 
 void Session::Reorder(std::span<const int32_t> order) {
   // All sequences attend to the same source: the cross cache stays.

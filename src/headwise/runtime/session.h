@@ -38,6 +38,9 @@ class Session {
   // when the capacity is passed.
   const Tensor& Feed(std::span<const int32_t> ids);
 
+  // Forgets the text: the next Feed starts anew.
+  void Clear();
+
   // Sequence i continues the old sequence order[i].
   void Reorder(std::span<const int32_t> order);
 

@@ -6,6 +6,7 @@
 
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/model/family/builder.h"
 
 namespace headwise {
 namespace {
@@ -62,11 +63,10 @@ constexpr Names kDistilNames = {
     "attention.v_lin",    "attention.out_lin", "sa_layer_norm",
     "ffn.lin1",           "ffn.lin2",          "output_layer_norm"};
 
-class Builder {
+class Builder : private FamilyBuilder {
  public:
   Builder(const ModelConfig& config, const WeightSource& weights)
-      : config_(config),
-        weights_(weights),
+      : FamilyBuilder(config, weights),
         names_(IsDistil(config) ? kDistilNames : kBertNames) {
     if (!weights_.Find("embeddings.word_embeddings.weight")) {
       root_ = config_.model_type + ".";
@@ -159,26 +159,6 @@ class Builder {
     parts.head.bias = weights_.Maybe(bias, {config_.vocabulary});
   }
 
-  Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {
-    return {weights_.Get(name + ".weight", {out, in}),
-            weights_.Maybe(name + ".bias", {out})};
-  }
-
-  Linear Dense(const std::string& name, int64_t in, int64_t out) const {
-    return Linear({Part(name, in, out)}, WeightLayout::kOutIn);
-  }
-
-  // Checkpoints converted from TensorFlow say gamma and beta.
-  Norm LayerNorm(const std::string& name) const {
-    Parameter weight = weights_.Maybe(name + ".gamma", {config_.width});
-    if (!weight) weight = weights_.Get(name + ".weight", {config_.width});
-    Parameter bias = weights_.Maybe(name + ".beta", {config_.width});
-    if (!bias) bias = weights_.Maybe(name + ".bias", {config_.width});
-    return Norm(NormKind::kLayer, config_.norm_epsilon, weight, bias);
-  }
-
-  const ModelConfig& config_;
-  const WeightSource& weights_;
   const Names& names_;
   std::string root_;
 };

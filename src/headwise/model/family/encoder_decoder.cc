@@ -5,6 +5,7 @@
 
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/model/family/builder.h"
 
 namespace headwise {
 namespace {
@@ -25,7 +26,11 @@ ModelConfig Read(const ConfigReader& reader) {
   config.context = reader.Size({"max_position_embeddings"});
   config.layers = ReadLayers(reader, reader.Size({"encoder_layers"}),
                              encoder_heads, encoder_heads);
-  config.decoder.assign(reader.Size({"decoder_layers"}),
+  const int64_t decoder_layers = reader.Size({"decoder_layers"});
+  if (decoder_layers > kMostLayers) {
+    reader.Fail("decoder_layers", "at most " + std::to_string(kMostLayers));
+  }
+  config.decoder.assign(decoder_layers,
                         {decoder_heads, decoder_heads, decoder_heads, 0});
   config.norm_place = NormPlace::kPost;
   config.activation = ReadActivation(reader, "activation_function", "gelu");
@@ -41,10 +46,10 @@ ModelConfig Read(const ConfigReader& reader) {
   return config;
 }
 
-class Builder {
+class Builder : private FamilyBuilder {
  public:
   Builder(const ModelConfig& config, const WeightSource& weights)
-      : config_(config), weights_(weights) {}
+      : FamilyBuilder(config, weights) {}
 
   Model::Parts Build() const {
     Model::Parts parts;
@@ -75,7 +80,7 @@ class Builder {
         tokens ? tokens
                : weights_.Get("model.shared.weight",
                               {config_.vocabulary, config_.width});
-    stack.embeddings.sinusoids = Sinusoids(config_.context, config_.width, 0);
+    stack.embeddings.first_sinusoid = 0;
     if (config_.scale_embedding) {
       stack.embeddings.scale = std::sqrt(static_cast<float>(config_.width));
     }
@@ -143,24 +148,6 @@ class Builder {
     weights.output = Dense({Part(name + "out_proj", inner, d)});
     return weights;
   }
-
-  Linear Dense(std::vector<Linear::Part> parts) const {
-    return Linear(std::move(parts), WeightLayout::kOutIn);
-  }
-
-  Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {
-    return {weights_.Get(name + ".weight", {out, in}),
-            weights_.Maybe(name + ".bias", {out})};
-  }
-
-  Norm LayerNorm(const std::string& name) const {
-    return Norm(NormKind::kLayer, config_.norm_epsilon,
-                weights_.Get(name + ".weight", {config_.width}),
-                weights_.Maybe(name + ".bias", {config_.width}));
-  }
-
-  const ModelConfig& config_;
-  const WeightSource& weights_;
 };
 
 Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {

@@ -3,6 +3,7 @@
 // the same with matrices stored [out, in]. Door: ../family.h.
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/model/family/builder.h"
 
 namespace headwise {
 namespace {
@@ -36,10 +37,10 @@ ModelConfig Read(const ConfigReader& reader) {
 }
 
 // Names and shapes of one checkpoint.
-class Builder {
+class Builder : private FamilyBuilder {
  public:
   Builder(const ModelConfig& config, const WeightSource& weights)
-      : config_(config), weights_(weights) {
+      : FamilyBuilder(config, weights) {
     if (!weights_.Find("wte.weight")) root_ = "transformer.";
     // Only the fused matrix tells the two layouts apart: it is not square.
     const ConstTensorView fused =
@@ -79,8 +80,8 @@ class Builder {
     attention.head_dim = config_.head_dim;
     attention.mask = AttentionMask::Causal();
     AttentionWeights weights;
-    weights.qkv = Dense(name + "attn.c_attn", config_.width, 3 * inner);
-    weights.output = Dense(name + "attn.c_proj", inner, config_.width);
+    weights.qkv = Stored(name + "attn.c_attn", config_.width, 3 * inner);
+    weights.output = Stored(name + "attn.c_proj", inner, config_.width);
     const std::string site = "layer." + std::to_string(layer);
     BlockParts parts;
     parts.name = site;
@@ -90,13 +91,13 @@ class Builder {
                        {AttentionKind::kSelf, layer, site + ".attention"});
     parts.attention_norm = LayerNorm(name + "ln_1");
     parts.mlp = Mlp(config_.activation, Linear(),
-                    Dense(name + "mlp.c_fc", config_.width, config_.hidden),
-                    Dense(name + "mlp.c_proj", config_.hidden, config_.width));
+                    Stored(name + "mlp.c_fc", config_.width, config_.hidden),
+                    Stored(name + "mlp.c_proj", config_.hidden, config_.width));
     parts.mlp_norm = LayerNorm(name + "ln_2");
     return Block(std::move(parts));
   }
 
-  Linear Dense(const std::string& name, int64_t in, int64_t out) const {
+  Linear Stored(const std::string& name, int64_t in, int64_t out) const {
     const bool in_out = layout_ == WeightLayout::kInOut;
     return Linear({{in_out ? weights_.Get(name + ".weight", {in, out})
                            : weights_.Get(name + ".weight", {out, in}),
@@ -104,14 +105,6 @@ class Builder {
                   layout_);
   }
 
-  Norm LayerNorm(const std::string& name) const {
-    return Norm(NormKind::kLayer, config_.norm_epsilon,
-                weights_.Get(name + ".weight", {config_.width}),
-                weights_.Maybe(name + ".bias", {config_.width}));
-  }
-
-  const ModelConfig& config_;
-  const WeightSource& weights_;
   std::string root_;
   WeightLayout layout_ = WeightLayout::kInOut;
 };

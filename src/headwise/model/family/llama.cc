@@ -4,6 +4,7 @@
 // Qwen3 norms on every query and key head. Door: ../family.h.
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/model/family/builder.h"
 
 namespace headwise {
 namespace {
@@ -97,11 +98,10 @@ ModelConfig Read(const ConfigReader& reader) {
   return config;
 }
 
-class Builder {
+class Builder : private FamilyBuilder {
  public:
   Builder(const ModelConfig& config, const WeightSource& weights)
-      : config_(config),
-        weights_(weights),
+      : FamilyBuilder(config, weights),
         rope_(std::make_shared<std::vector<float>>(
             RopeFrequencies(config.rope))) {}
 
@@ -172,18 +172,6 @@ class Builder {
     return Block(std::move(parts));
   }
 
-  Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {
-    return {weights_.Get(name + ".weight", {out, in}),
-            weights_.Maybe(name + ".bias", {out})};
-  }
-
-  Norm RmsNorm(const std::string& name, int64_t width) const {
-    return Norm(NormKind::kRms, config_.norm_epsilon,
-                weights_.Get(name + ".weight", {width}), {});
-  }
-
-  const ModelConfig& config_;
-  const WeightSource& weights_;
   std::shared_ptr<const std::vector<float>> rope_;
 };
 

@@ -87,6 +87,13 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
       Refuse(fmt::format("packed B of {} × {}", k, n),
              fmt::format("{} × {}", args.packed_b->k(), args.packed_b->n()));
     }
+  } else if (args.half_b != nullptr) {
+    if (args.half_b->n() != n || args.half_b->k() != k || m > kFewRows) {
+      Refuse(
+          fmt::format("f16 weights of {} × {} for at most {} rows", k, n,
+                      kFewRows),
+          fmt::format("{} × {} for {}", args.half_b->k(), args.half_b->n(), m));
+    }
   } else {
     const bool bt = b == Operand::kTransposed;
     CheckWeights(args.b, bt ? n : k, bt ? k : n);

@@ -65,6 +65,33 @@ class PackedMatrix {
   Tensor packed_;
 };
 
+// Weights in f16 in the order in which a processor with the right instructions
+// reads them for few rows: four lines side by side. Immutable.
+class HalfMatrix {
+ public:
+  // Whether this processor gains by it.
+  static bool Supported();
+
+  HalfMatrix() = default;
+  // parts: f16 [n_i, k], one below the other (a linear layer's weights).
+  explicit HalfMatrix(std::span<const ConstTensorView> parts);
+
+  int64_t n() const { return n_; }
+  int64_t k() const { return k_; }
+  // B's element (p, line), 0 past n.
+  float At(int64_t p, int64_t line) const;
+  // [k in steps of 8, 4 lines, 8], zero past n and k.
+  const uint16_t* group(int64_t index) const {
+    return packed_.As<uint16_t>() + index * group_;
+  }
+
+ private:
+  int64_t n_ = 0;
+  int64_t k_ = 0;
+  int64_t group_ = 0;  // numbers of four lines
+  Tensor packed_;
+};
+
 // Up to this many rows of A an unpacked B is read where it lies, once: packing
 // it, or reading it as f32 where it is stored in half, would take longer.
 inline constexpr int64_t kFewRows = 8;
@@ -77,6 +104,7 @@ struct MatmulArgs {
   // `packed_b` is given.
   ConstTensorView b;
   const PackedMatrix* packed_b = nullptr;  // instead of b; problem.b is ignored
+  const HalfMatrix* half_b = nullptr;      // likewise; at most kFewRows rows
   ConstTensorView bias;                    // [n] f32 or null
   TensorView c;                            // [m, n]
 };

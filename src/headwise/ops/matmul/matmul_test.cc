@@ -27,6 +27,7 @@ struct Case {
   bool bias = false;
   bool packed = false;
   DType b_type = DType::kF32;
+  bool half_lines = false;  // f16 only, B transposed, few rows
 
   int64_t ARows() const {
     return problem.a == Operand::kPlain ? problem.m : problem.k;
@@ -65,6 +66,13 @@ struct Case {
       weights = PackedMatrix(context, args.b, p.b);
       args.b = {};
       args.packed_b = &weights;
+    }
+    HalfMatrix half_weights;
+    if (half_lines) {
+      const ConstTensorView parts[] = {args.b};
+      half_weights = HalfMatrix(parts);
+      args.b = {};
+      args.half_b = &half_weights;
     }
     entry != nullptr ? entry->run(context, p, args) : Matmul(context, p, args);
     return c;
@@ -115,6 +123,30 @@ TEST(Matmul, ResultsDoNotDependOnTheNumberOfThreads) {
     x.problem = {3, 700, 300, Operand::kPlain, operand};
     x.b_type = DType::kF16;
     EXPECT_EQ(x.Run(one, nullptr), x.Run(three, nullptr));
+  }
+}
+
+TEST(Matmul, HalvesFourLinesAtATimeAgreeWithTheReference) {
+  if (!HalfMatrix::Supported()) GTEST_SKIP() << "no such instructions here";
+  Rng rng(5);
+  Context one({1, ""});
+  Context three({3, ""});
+  for (int round = 0; round < 60; ++round) {
+    Case x;
+    x.problem = {rng.Between(1, kFewRows), rng.Between(1, 400),
+                 rng.Between(1, 300), Operand::kPlain, Operand::kTransposed};
+    x.problem.store = rng.Below(2) ? Store::kOverwrite : Store::kAccumulate;
+    x.bias = rng.Below(2);
+    x.gap = rng.Below(3);
+    x.b_type = DType::kF16;
+    x.half_lines = true;
+    const auto truth = x.Run(one, &Reference());
+    const auto c = x.Run(one, nullptr);
+    for (size_t i = 0; i < c.size(); ++i) {
+      ASSERT_NEAR(c[i], truth[i], 2e-5 * std::max(1.0f, std::abs(truth[i])))
+          << ToString(x.problem) << " at " << i;
+    }
+    EXPECT_EQ(c, x.Run(three, nullptr));
   }
 }
 

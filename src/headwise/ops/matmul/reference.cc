@@ -35,7 +35,8 @@ void Run(Context&, const MatmulProblem& problem, const MatmulArgs& args) {
       for (int64_t p = 0; p < problem.k; ++p) {
         const float b = args.packed_b != nullptr
                             ? PackedAt(*args.packed_b, p, j)
-                            : At(args.b, problem.b, p, j);
+                        : args.half_b != nullptr ? args.half_b->At(p, j)
+                                                 : At(args.b, problem.b, p, j);
         sum += double{At(args.a, problem.a, i, p)} * b;
       }
       c = static_cast<float>(sum);

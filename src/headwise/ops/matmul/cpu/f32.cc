@@ -226,7 +226,9 @@ void Run(Context& context, const MatmulProblem& problem,
     return HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args,
                                           args.packed_b->data());
   }
-  if (problem.m <= kFewRows) return MultiplyFewRows(context, problem, args);
+  if (args.half_b != nullptr || problem.m <= kFewRows) {
+    return MultiplyFewRows(context, problem, args);
+  }
   Scratch packed = context.workspace().TakeArray<float>(
       PackedPanels(problem.n) * problem.k * PackedColumns());
   PackAny(context, args.b, problem.b, packed.As<float>());

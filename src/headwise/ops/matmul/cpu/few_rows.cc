@@ -11,6 +11,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
+#include "headwise/ops/matmul/cpu/half_matrix.h"
 #include "headwise/tensor/half.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -53,7 +54,7 @@ struct LinesOf {
   }
 };
 
-// Dot products of kRows (1, 2 or 4) rows a [kRows, k] with four lines of b.
+// Dot products of kRows (2 or 4) rows a [kRows, k] with four lines of b.
 // sums: [kRows, 4].
 template <int kRows, typename T>
 HWY_INLINE void DotFourLines(const LinesOf<T>& b, size_t line,
@@ -69,26 +70,17 @@ HWY_INLINE void DotFourLines(const LinesOf<T>& b, size_t line,
   };
   Four s0 = ZeroFour(), s1 = s0, s2 = s0, s3 = s0;
   size_t i = 0;
-  if constexpr (kRows == 1) {
-    // Two sets of sums: four alone would wait for each other.
-    for (; i + 2 * kLanes <= k; i += 2 * kLanes) {
-      AddFour(load(i), LoadF32(a + i), s0);
-      AddFour(load(i + kLanes), LoadF32(a + i + kLanes), s1);
-    }
-    s0 = {hn::Add(s0.v0, s1.v0), hn::Add(s0.v1, s1.v1), hn::Add(s0.v2, s1.v2),
-          hn::Add(s0.v3, s1.v3)};
-  }
   for (; i + kLanes <= k; i += kLanes) {
     const Four lines = load(i);
     AddFour(lines, LoadF32(a + i), s0);
-    if constexpr (kRows > 1) AddFour(lines, LoadF32(a + k + i), s1);
+    AddFour(lines, LoadF32(a + k + i), s1);
     if constexpr (kRows > 2) {
       AddFour(lines, LoadF32(a + 2 * k + i), s2);
       AddFour(lines, LoadF32(a + 3 * k + i), s3);
     }
   }
   StoreSums(s0, sums, 1);
-  if constexpr (kRows > 1) StoreSums(s1, sums + 4, 1);
+  StoreSums(s1, sums + 4, 1);
   if constexpr (kRows > 2) {
     StoreSums(s2, sums + 8, 1);
     StoreSums(s3, sums + 12, 1);
@@ -104,16 +96,28 @@ HWY_INLINE void DotFourLines(const LinesOf<T>& b, size_t line,
   }
 }
 
-// One line with one row.
+// One line with one row: one long stream of memory, and enough sums that none
+// waits for the one before.
 template <typename T>
 HWY_INLINE float DotLine(const T* HWY_RESTRICT b, const float* HWY_RESTRICT a,
                          size_t k) {
-  VF sum = hn::Zero(F32());
+  const F32 d;
+  Four s = ZeroFour(), t = s;
   size_t i = 0;
-  for (; i + kLanes <= k; i += kLanes) {
-    sum = hn::MulAdd(LoadF32(b + i), LoadF32(a + i), sum);
+  for (; i + 8 * kLanes <= k; i += 8 * kLanes) {
+    const auto add = [&](size_t at, VF& sum) HWY_ATTR {
+      const size_t from = i + at * kLanes;
+      sum = hn::MulAdd(LoadF32(b + from), LoadF32(a + from), sum);
+    };
+    add(0, s.v0), add(1, s.v1), add(2, s.v2), add(3, s.v3);
+    add(4, t.v0), add(5, t.v1), add(6, t.v2), add(7, t.v3);
   }
-  float total = hn::GetLane(hn::SumOfLanes(F32(), sum));
+  for (; i + kLanes <= k; i += kLanes) {
+    s.v0 = hn::MulAdd(LoadF32(b + i), LoadF32(a + i), s.v0);
+  }
+  const VF sum = hn::Add(hn::Add(hn::Add(s.v0, t.v0), hn::Add(s.v1, t.v1)),
+                         hn::Add(hn::Add(s.v2, t.v2), hn::Add(s.v3, t.v3)));
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
   for (; i < k; ++i) total += a[i] * OneF32(b + i);
   return total;
 }
@@ -130,7 +134,9 @@ HWY_INLINE void DotRows(const LinesOf<T>& b, size_t line, const float* a,
     DotFourLines<2>(b, line, a + row * k, k, sums + row * 4);
     row += 2;
   }
-  if (row < m) DotFourLines<1>(b, line, a + row * k, k, sums + row * 4);
+  for (size_t x = 0; row < m && x < 4; ++x) {
+    sums[row * 4 + x] = DotLine(b.at(line + x), a + row * k, k);
+  }
 }
 
 // Where C is and what else is added to it.
@@ -302,6 +308,7 @@ void MultiplyFewRows(Context& context, const MatmulProblem& problem,
       a[i * k + p] = args.a.As<float>()[i * along_m + p * along_k];
     }
   }
+  if (args.half_b != nullptr) return MultiplyHalf(context, problem, args, a);
   HWY_DYNAMIC_DISPATCH(MultiplyAny)(context, problem, args, a);
 }
 

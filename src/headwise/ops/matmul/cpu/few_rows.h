@@ -6,7 +6,7 @@
 
 namespace headwise {
 
-// args.b is given, of whatever type; problem.m ≤ kFewRows.
+// args.b (of whatever type) or args.half_b is given; problem.m ≤ kFewRows.
 void MultiplyFewRows(Context& context, const MatmulProblem& problem,
                      const MatmulArgs& args);
 

@@ -1,0 +1,50 @@
+// What the family files share: a checkpoint's weights as layers, by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headwise/model/config.h"
+#include "headwise/model/weights.h"
+#include "headwise/nn/linear.h"
+#include "headwise/nn/norm.h"
+
+namespace headwise {
+
+class FamilyBuilder {
+ protected:
+  FamilyBuilder(const ModelConfig& config, const WeightSource& weights)
+      : config_(config), weights_(weights) {}
+
+  // NAME.weight [out, in] and NAME.bias [out], which may be absent.
+  Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {
+    return {weights_.Get(name + ".weight", {out, in}),
+            weights_.Maybe(name + ".bias", {out})};
+  }
+  Linear Dense(std::vector<Linear::Part> parts) const {
+    return Linear(std::move(parts), WeightLayout::kOutIn);
+  }
+  Linear Dense(const std::string& name, int64_t in, int64_t out) const {
+    return Dense({Part(name, in, out)});
+  }
+
+  // Checkpoints converted from TensorFlow say gamma and beta.
+  Norm LayerNorm(const std::string& name) const {
+    Parameter weight = weights_.Maybe(name + ".gamma", {config_.width});
+    if (!weight) weight = weights_.Get(name + ".weight", {config_.width});
+    Parameter bias = weights_.Maybe(name + ".beta", {config_.width});
+    if (!bias) bias = weights_.Maybe(name + ".bias", {config_.width});
+    return Norm(NormKind::kLayer, config_.norm_epsilon, weight, bias);
+  }
+  Norm RmsNorm(const std::string& name, int64_t width) const {
+    return Norm(NormKind::kRms, config_.norm_epsilon,
+                weights_.Get(name + ".weight", {width}), {});
+  }
+
+  const ModelConfig& config_;
+  const WeightSource& weights_;
+};
+
+}  // namespace headwise

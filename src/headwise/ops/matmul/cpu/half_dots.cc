@@ -1,0 +1,113 @@
+// f16 dot products on ARM with FEAT_FHM. Door: half_dots.h. Compiled for
+// armv8.2-a+fp16fml; nothing here is shared with other files.
+#include "headwise/ops/matmul/cpu/half_dots.h"
+
+#include <arm_neon.h>
+#include <sys/auxv.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+
+namespace headwise {
+namespace {
+
+constexpr uint64_t kHwcapFhm = uint64_t{1} << 23;  // of Linux's AT_HWCAP
+
+float16x8_t Load(const uint16_t* p) {
+  return vreinterpretq_f16_u16(vld1q_u16(p));
+}
+
+// The sums of one line. Both parts of x have their own: four chains a line, so
+// that none waits for the one before.
+struct Line {
+  float32x4_t a, b, c, d;
+
+  void Add(float16x8_t w, float16x8_t high, float16x8_t low) {
+    a = vfmlalq_low_f16(a, w, high);
+    b = vfmlalq_high_f16(b, w, high);
+    c = vfmlalq_low_f16(c, w, low);
+    d = vfmlalq_high_f16(d, w, low);
+  }
+  float32x4_t Sum() const {
+    return vaddq_f32(vaddq_f32(a, b), vaddq_f32(c, d));
+  }
+};
+
+// One group of four lines; w moves to the next.
+void DotGroup(const SplitRow& x, const uint16_t*& w, size_t steps,
+              float* sums) {
+  const float32x4_t zero = vdupq_n_f32(0);
+  Line p = {zero, zero, zero, zero}, q = p, r = p, s = p;
+  const uint16_t* high = x.high.data();
+  const uint16_t* low = x.low.data();
+  for (size_t i = 0; i < steps; ++i) {
+    const float16x8_t h = Load(high), l = Load(low);
+    p.Add(Load(w), h, l);
+    q.Add(Load(w + kHalfStep), h, l);
+    r.Add(Load(w + 2 * kHalfStep), h, l);
+    s.Add(Load(w + 3 * kHalfStep), h, l);
+    w += kHalfLines * kHalfStep;
+    high += kHalfStep;
+    low += kHalfStep;
+  }
+  const float32x4_t all =
+      vpaddq_f32(vpaddq_f32(p.Sum(), q.Sum()), vpaddq_f32(r.Sum(), s.Sum()));
+  vst1q_f32(sums, vmulq_n_f32(all, x.scale));
+}
+
+}  // namespace
+
+bool HasHalfDots() {
+  static const bool has = [] {
+    const char* cap = std::getenv("HEADWISE_MAX_ISA");
+    return (getauxval(AT_HWCAP) & kHwcapFhm) != 0 &&
+           (cap == nullptr || std::string_view(cap) != "scalar");
+  }();
+  return has;
+}
+
+bool SplitRow::Set(const float* x, size_t k) {
+  const size_t whole = k / 4 * 4;
+  float32x4_t most4 = vdupq_n_f32(0);  // vmaxq keeps NaN
+  for (size_t i = 0; i < whole; i += 4) {
+    most4 = vmaxq_f32(most4, vabsq_f32(vld1q_f32(x + i)));
+  }
+  for (size_t i = whole; i < k; ++i) {
+    most4 = vmaxq_f32(most4, vdupq_n_f32(std::abs(x[i])));
+  }
+  const float most = vmaxvq_f32(most4);
+  if (!std::isfinite(most)) return false;
+  // The largest number gets the exponent 2^14: below f16's end, and far above
+  // its smallest, where the low parts are.
+  int exponent = 0;
+  std::frexp(most, &exponent);
+  exponent = most == 0 ? 0 : exponent - 15;
+  if (exponent < -100) exponent = -100;
+  scale = std::ldexp(1.0f, exponent);
+  const float inverse = std::ldexp(1.0f, -exponent);
+  const size_t padded = (k + kHalfStep - 1) / kHalfStep * kHalfStep;
+  high.assign(padded, 0);
+  low.assign(padded, 0);
+  for (size_t i = 0; i < k; i += 4) {
+    float rest[4] = {};
+    for (size_t e = whole; i == whole && e < k; ++e) rest[e - whole] = x[e];
+    const float32x4_t scaled =
+        vmulq_n_f32(vld1q_f32(i < whole ? x + i : rest), inverse);
+    const float16x4_t upper = vcvt_f16_f32(scaled);
+    const float16x4_t lower =
+        vcvt_f16_f32(vsubq_f32(scaled, vcvt_f32_f16(upper)));
+    vst1_u16(high.data() + i, vreinterpret_u16_f16(upper));
+    vst1_u16(low.data() + i, vreinterpret_u16_f16(lower));
+  }
+  return true;
+}
+
+void DotHalf(const SplitRow& x, const uint16_t* w, size_t steps, size_t groups,
+             float* sums) {
+  for (size_t g = 0; g < groups; ++g) {
+    DotGroup(x, w, steps, sums + g * kHalfLines);
+  }
+}
+
+}  // namespace headwise

@@ -1,0 +1,10 @@
+// Processors without such instructions. Door: half_dots.h.
+#include "headwise/ops/matmul/cpu/half_dots.h"
+
+namespace headwise {
+
+bool HasHalfDots() { return false; }
+bool SplitRow::Set(const float*, size_t) { return false; }
+void DotHalf(const SplitRow&, const uint16_t*, size_t, size_t, float*) {}
+
+}  // namespace headwise

@@ -1,0 +1,29 @@
+// Door: observe.h.
+#include "headwise/runtime/observe.h"
+
+namespace headwise {
+
+void HeadObserver::BeforeAttention(const AttentionSite&,
+                                   const AttentionProblem& problem,
+                                   AttentionArgs& args) {
+  call_sums_ = Tensor(DType::kF64, {problem.batch, problem.heads, kSumColumns});
+  observation_ = {};
+  observation_.statistics = Statistics::kCore;
+  observation_.summed.sums = call_sums_.view();
+  args.observation = &observation_;
+}
+
+void HeadObserver::AfterAttention(const AttentionSite& site,
+                                  const AttentionProblem& problem,
+                                  const AttentionArgs&) {
+  std::vector<HeadSums>& heads = sums_[site.name];
+  heads.resize(problem.heads);
+  const double* from = call_sums_.As<double>();
+  for (int64_t b = 0; b < problem.batch; ++b) {
+    for (HeadSums& head : heads) {
+      for (double& sum : head) sum += *from++;
+    }
+  }
+}
+
+}  // namespace headwise

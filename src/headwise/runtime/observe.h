@@ -1,0 +1,37 @@
+// Core statistics of every head of a run, summed: the least a caller may want
+// to know, in memory that does not grow with the text.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "headwise/nn/hooks.h"
+#include "headwise/observation.h"
+
+namespace headwise {
+
+using HeadSums = std::array<double, kSumColumns>;
+
+class HeadObserver : public RunHooks {
+ public:
+  void BeforeAttention(const AttentionSite& site,
+                       const AttentionProblem& problem,
+                       AttentionArgs& args) override;
+  void AfterAttention(const AttentionSite& site,
+                      const AttentionProblem& problem,
+                      const AttentionArgs& args) override;
+
+  // By site, one a head: SumColumn over all sequences so far.
+  const std::map<std::string, std::vector<HeadSums>>& sums() const {
+    return sums_;
+  }
+
+ private:
+  Observation observation_;
+  Tensor call_sums_;  // f64 [B, H, kSumColumns]
+  std::map<std::string, std::vector<HeadSums>> sums_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,100 @@
+// A layer that has lost all its heads gives what it gives with all of them
+// closed: nothing, or the output projection's bias.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "headwise/format/safetensors.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/model/family.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/runtime/gates.h"
+#include "headwise/runtime/session.h"
+
+namespace headwise {
+namespace {
+
+const std::filesystem::path kGoldens = HEADWISE_GOLDENS;
+constexpr int64_t kPruned = 1;  // the layer
+
+// A checkpoint's weights without the heads of one layer.
+class WithoutHeads : public WeightSource {
+ public:
+  WithoutHeads(const std::filesystem::path& folder, std::string layer)
+      : file_(Safetensors::Open(folder)), layer_(std::move(layer)) {}
+
+  std::string Describe() const override { return "pruned"; }
+  std::vector<std::string> Names() const override { return {}; }
+  ConstTensorView Find(const std::string& name) const override {
+    ConstTensorView view = file_.Find(name);
+    if (!view || name.find(layer_) == name.npos) return view;
+    for (const char* part : {"q_proj.", "k_proj.", "v_proj.", "self.query.",
+                             "self.key.", "self.value."}) {
+      if (name.find(part) != name.npos) view.shape[0] = 0;
+    }
+    for (const char* part :
+         {"o_proj.weight", "attention.output.dense.weight"}) {
+      if (name.find(part) != name.npos) view.shape[1] = 0;
+    }
+    return view;
+  }
+
+ private:
+  Safetensors file_;
+  std::string layer_;
+};
+
+void ExpectNear(const Tensor& a, const Tensor& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (int64_t i = 0; i < a.size(); ++i) {
+    ASSERT_NEAR(a.As<float>()[i], b.As<float>()[i], 2e-5) << i;
+  }
+}
+
+struct Pair {
+  std::unique_ptr<Model> whole, pruned;
+  std::unique_ptr<ClosedHeads> closed;
+};
+
+Pair Open(const std::string& family, const std::string& layer) {
+  Pair pair;
+  pair.whole = OpenModel(kGoldens / family);
+  std::vector<HeadRef> heads = AllHeads(*pair.whole);
+  std::erase_if(heads, [](const HeadRef& h) { return h.layer != kPruned; });
+  pair.closed = std::make_unique<ClosedHeads>(*pair.whole, heads);
+  ModelConfig config = OpenConfig(kGoldens / family);
+  config.layers[kPruned].heads = config.layers[kPruned].kv_heads = 0;
+  pair.pruned = BuildModel(
+      config, std::make_shared<WithoutHeads>(kGoldens / family, layer));
+  return pair;
+}
+
+TEST(PrunedLayers, EncodersKeepTheBias) {
+  const Pair pair = Open("bert", "layer.1.");
+  Context context({2, ""});
+  for (const int64_t length : {int64_t{3}, int64_t{14}}) {
+    const std::vector<int32_t> ids(length, 5);
+    const int64_t lengths[] = {length};
+    ForwardInput input{.ids = ids, .lengths = lengths};
+    const Tensor pruned = Forward(context, *pair.pruned, input);
+    input.hooks = pair.closed.get();
+    ExpectNear(pruned, Forward(context, *pair.whole, input));
+  }
+}
+
+TEST(PrunedLayers, DecodersGoOnStepByStep) {
+  const Pair pair = Open("llama", "layers.1.");
+  Context context({2, ""});
+  Session pruned(context, *pair.pruned);
+  Session whole(context, *pair.whole, {.hooks = pair.closed.get()});
+  const std::vector<int32_t> prompt = {1, 5, 7, 2, 9, 11, 3, 4, 6, 8};
+  ExpectNear(pruned.Feed(prompt), whole.Feed(prompt));
+  const std::vector<int32_t> next = {10};
+  ExpectNear(pruned.Feed(next), whole.Feed(next));
+}
+
+}  // namespace
+}  // namespace headwise
