@@ -25,6 +25,11 @@ check_packages=(
   ccache                    # the next clean clone compiles less
 )
 
+# For the report's page, where Node is: without it the page is not tested.
+web_packages=(
+  chromium # opens it
+)
+
 fuzz_packages=(
   clang libclang-rt-dev # libFuzzer
 )

@@ -230,6 +230,33 @@ def stage_docs(stage):
     return script(stage, sys.executable, "tests/docs/run.py")
 
 
+def stage_web(stage):
+    """The report's page in Chromium, on a fixture and on the demo's report."""
+    folder = build(stage, "release", "headwise_app")
+    web = ROOT / "build" / "page" / "web"
+    if not (web / "dist" / "report.html").exists():
+        raise Skipped("no Node, or its packages could not be had: reports are "
+                      "plain tables, and the page is not tested")
+    shutil.copytree(ROOT / "web" / "test", web / "test", dirs_exist_ok=True)
+    demo = CHECK / "web"
+    stage.run(folder / "apps" / "headwise" / "headwise", "demo", "--out", demo)
+    code, output = stage.run(
+        "node", "--test", "--test-reporter=tap", web / "test/page.test.mjs",
+        may_fail=True,
+        env={"HEADWISE_REPORT": str(demo),
+             "HEADWISE_SCHEMA": str(ROOT / "docs" / "report.schema.json")})
+    found = [re.search(rf"^# {word} (\d+)$", output, re.M)
+             for word in ("pass", "fail", "skipped")]
+    if not all(found):
+        raise Failed(output)
+    count = Count(*(int(match[1]) for match in found))
+    for why in sorted(set(re.findall(r"^ok .*# SKIP (.*)$", output, re.M))):
+        print(f"  skip: {why}")
+    if code:
+        raise Failed(output, count)
+    return count
+
+
 def stage_cuda(stage):
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     if not os.path.exists(nvcc):
@@ -263,7 +290,7 @@ def fuzz(seconds):
 
 
 SOURCES = ("src/", "include/", "cmake/", "CMake", "apps/", "bench/",
-           "examples/", "assets/", "tests/CMake", "tests/conformance/",
+           "examples/", "assets/", "web/", "tests/CMake", "tests/conformance/",
            "tests/integration/")
 # name: (function, what it is, the beginnings of the paths it reads)
 STAGES = {
@@ -279,6 +306,8 @@ STAGES = {
     "tsan": (stage_tsan, "threaded tests, data races", SOURCES),
     "install": (stage_install, "find_package(headwise) from outside",
                 SOURCES + ("tests/install/",)),
+    "web": (stage_web, "the report's page in Chromium",
+            SOURCES + ("docs/",)),
     "docs": (stage_docs, "what the README says can be done", ("",)),
     "cuda": (stage_cuda, "the CUDA sources compile", SOURCES),
 }

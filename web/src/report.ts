@@ -68,6 +68,7 @@ export interface Head {
   head: number;
   kind: string;
   roles: Role[];
+  closest?: string; // without a role: what came closest
   metrics?: Record<string, Estimate>;
   distance?: Bucket[];
   top_keys?: Share[];
@@ -106,6 +107,7 @@ export interface Importance {
   carry?: {share: number; heads: number};
   negative?: string[];
   classes?: Record<string, number>;
+  notes?: string[]; // what could not be told
 }
 
 export interface Similarity {

@@ -1,9 +1,14 @@
 // The attention of a head, drawn: a running text shaded by where one token
 // looks, and all tokens at once as arcs or as a map.
 import {choice, figure, h, room, roving, s} from '../dom';
-import {alone, share, shown} from '../format';
+import {share, shown} from '../format';
 import type {Example, Head, Report, Sample} from '../report';
 import {decodeWeights, whyAbsent} from '../report';
+
+// A token as a label, without the space that it may begin with.
+function label(text: string): string {
+  return shown(/\S/.test(text) ? text.trim() : text);
+}
 
 function heat(weight: number): string {
   return `--share:${Math.min(1, Math.max(0, weight)).toFixed(3)}`;
@@ -42,7 +47,6 @@ function runningText(drawn: Drawn, start: number,
     const seen = Array.from(drawn.weights.slice(row * n, row * n + n));
     keys.forEach((mark, i) => {
       mark.setAttribute('style', heat(seen[i] ?? 0));
-      mark.toggleAttribute('data-hot', (seen[i] ?? 0) > 0.45);
       mark.title = `${share(seen[i] ?? 0)}`;
     });
     queries.forEach((mark, i) =>
@@ -51,9 +55,9 @@ function runningText(drawn: Drawn, start: number,
       .sort((a, b) => b.weight - a.weight).slice(0, 3)
       .filter((one) => one.weight >= 0.005);
     legend.replaceChildren(h('bdi', {class: 'token'},
-      alone(drawn.rows[row] ?? '')), ' looks at ', ...top.flatMap((one, i) => [
+      label(drawn.rows[row] ?? '')), ' looks at ', ...top.flatMap((one, i) => [
       i > 0 ? ', ' : '',
-      h('bdi', {class: 'token'}, alone(drawn.columns[one.i] ?? '')),
+      h('bdi', {class: 'token'}, label(drawn.columns[one.i] ?? '')),
       ` ${share(one.weight)}`]));
     onChoose(row);
   };
@@ -81,16 +85,27 @@ function arcs(drawn: Drawn): {drawing: Node; choose: (row: number) => void} {
   const rows = drawn.rows.length;
   const width = room(520);
   const foot = 62;
-  const high = 130;
   const x = (i: number): number => 12 + (width - 24) * (i + 0.5) / n;
+  const riseOf = (from: number, to: number): number =>
+    Math.min(124, 14 + 0.58 * Math.abs(to - from));
+  const seen = (row: number, column: number): number =>
+    drawn.weights[row * n + column] ?? 0;
+  const start = (row: number): number => x(rows === n ? row : row * n / rows);
+  // As high as the widest arc.
+  let high = 24;
+  for (let i = 0; i < rows * n; ++i) {
+    if (seen(Math.floor(i / n), i % n) >= 0.06) {
+      high = Math.max(high, 6 + riseOf(start(Math.floor(i / n)), x(i % n)));
+    }
+  }
   const paths: {row: number; path: SVGPathElement}[] = [];
   for (let row = 0; row < rows; ++row) {
     for (let column = 0; column < n; ++column) {
-      const weight = drawn.weights[row * n + column] ?? 0;
+      const weight = seen(row, column);
       if (weight < 0.06) continue;
-      const from = x(rows === n ? row : row * n / rows);
+      const from = start(row);
       const to = x(column);
-      const rise = Math.min(high - 6, 14 + 1.15 * Math.abs(to - from) * 0.5);
+      const rise = riseOf(from, to);
       const shape = row === column
         ? `M${from - 3},${high} q3,-14 6,0`
         : `M${from},${high} C${from},${high - rise * 1.3} ${to},${
@@ -105,7 +120,7 @@ function arcs(drawn: Drawn): {drawing: Node; choose: (row: number) => void} {
   const labels = drawn.columns.map((text, i) => s('text', {
     class: 'tick', 'text-anchor': 'end',
     transform: `translate(${x(i) + 3},${high + 8}) rotate(-90)`},
-  alone(text).slice(0, 10)));
+  label(text).slice(0, 10)));
   return {
     drawing: figure('Arcs from each token to the tokens it looks at; the ' +
       'chosen one is emphasised. The text above says the same.', width,
@@ -114,7 +129,7 @@ function arcs(drawn: Drawn): {drawing: Node; choose: (row: number) => void} {
       for (const one of paths) {
         one.path.classList.toggle('chosen', one.row === row);
       }
-      labels.forEach((label, i) => label.classList.toggle('chosen', i === row));
+      labels.forEach((one, i) => one.classList.toggle('chosen', i === row));
     },
   };
 }
@@ -135,8 +150,8 @@ function heatMap(drawn: Drawn): {drawing: Node; choose: (row: number) => void} {
       x: left + (i % n) * side, y: top + Math.floor(i / n) * side,
       width: side - 0.6, height: side - 0.6, rx: 1, class: 'heat',
       'fill-opacity': Math.max(0.05, weight).toFixed(2)},
-    s('title', {}, `${alone(drawn.rows[Math.floor(i / n)] ?? '')} → ${
-      alone(drawn.columns[i % n] ?? '')} ${share(weight)}`)));
+    s('title', {}, `${label(drawn.rows[Math.floor(i / n)] ?? '')} → ${
+      label(drawn.columns[i % n] ?? '')} ${share(weight)}`)));
   }
   const frame = s('rect', {x: left, y: top, width: n * side,
                            height: rows * side, class: 'frame'});
@@ -144,11 +159,11 @@ function heatMap(drawn: Drawn): {drawing: Node; choose: (row: number) => void} {
                             class: 'row-marker'});
   const rowLabels = drawn.rows.map((text, i) => s('text', {
     class: 'tick', x: left - 5, y: top + (i + 0.72) * side,
-    'text-anchor': 'end'}, alone(text).slice(0, 10)));
+    'text-anchor': 'end'}, label(text).slice(0, 10)));
   const columnLabels = drawn.columns.map((text, i) => s('text', {
     class: 'tick',
     transform: `translate(${left + (i + 0.68) * side},${top - 5}) rotate(-90)`,
-  }, alone(text).slice(0, 9)));
+  }, label(text).slice(0, 9)));
   return {
     drawing: figure('Attention map: each row is a token that looks, each ' +
       'column a token that is looked at.', width, top + rows * side + 6, frame,
@@ -244,7 +259,6 @@ function drawExample(example: Example): HTMLElement {
     h('p', {class: 'running', dir: 'auto'}, ...joined(example.tokens,
       example.tokens.map((text, i) => token(text, {
         style: heat(example.weights[i] ?? 0),
-        'data-hot': (example.weights[i] ?? 0) > 0.45,
         'data-query': i === example.query,
         title: i === example.query ? 'looks'
           : share(example.weights[i] ?? 0),
@@ -255,7 +269,7 @@ export function examplesPart(head: Head): HTMLElement | null {
   if (!head.examples || head.examples.length === 0) return null;
   return h('section', {class: 'question'},
     h('h4', {}, 'Seen in the text'),
-    h('p', {class: 'soft small'}, 'The outlined token looks; the darker a ' +
-      'token, the more it is looked at.'),
+    h('p', {class: 'soft small'}, 'The outlined token looks; the stronger ' +
+      'the shade, the more a token is looked at.'),
     ...head.examples.map(drawExample));
 }

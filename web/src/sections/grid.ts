@@ -41,7 +41,6 @@ function cell(head: Head, by: string | undefined, most: number):
     'data-hurts': effect < 0 && head.importance?.class === 'negative',
     'aria-label': labelOf(head, by), title: labelOf(head, by),
     style: `--strength:${Math.sqrt(strength).toFixed(3)}`,
-    'data-strong': strength > 0.3,
   },
   h('span', {class: 'word', 'aria-hidden': 'true'}, kind.word,
     more > 0 && h('sup', {}, `+${more}`)),

@@ -143,5 +143,8 @@ export function importanceSection(report: Report, selection: Selection):
         percent(importance.carry.share)} of what heads with a positive effect ` +
       'add up to.'));
   }
+  for (const note of importance.notes ?? []) {
+    section.append(h('p', {class: 'soft small'}, `Not told: ${note}.`));
+  }
   return section;
 }

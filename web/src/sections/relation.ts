@@ -79,6 +79,7 @@ export function relationPart(head: Head): HTMLElement {
       'By what relation?'),
     ...(roles.length > 0 ? roles.map(roleBlock) : [h('p', {},
       'No role: no relation that was tested passed its threshold. That is ' +
-      'an answer, not a gap; the measurements are below.')]),
+      'an answer, not a gap; the measurements are below.' +
+      (head.closest ? ` Closest: ${head.closest}.` : ''))]),
     allMetrics(head));
 }
