@@ -131,6 +131,24 @@ sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
     fail "show within $columns columns"
 done
 
+# Everything as one page.
+expect 2 'expected --text FILE' report "$planted"
+expect 1 'did you mean similarity' report "$planted" --text "$story" \
+  --skip similarty --out "$folder/pages/report.html"
+expect 1 'save it in a file' report "$planted" --text -
+expect 1 'error: ' report "$planted" --text "$folder/none.txt" \
+  --out "$folder/pages/report.html"
+expect 1 'error: ' report "$folder" --text "$story" \
+  --out "$folder/pages/report.html"
+expect_quiet out
+[[ $(ls "$folder/pages") == page.html ]] || fail "no report of what failed"
+expect 0 'previous-token' report "$planted" --text "$story" --tokens 1024 \
+  --rank-tokens 512 --out "$folder/pages/report.html" \
+  --json "$folder/pages/report.json"
+tail -c 8 "$folder/pages/report.html" | grep -q '</html>' || fail "whole report"
+grep -q '"format": "headwise.report/1"' "$folder/pages/report.json" ||
+  fail "the report's data"
+
 # A pipe that closes early ends the program without a message.
 "$program" compare "$cat_sat" 2>"$folder/err" | head -1 >/dev/null
 expect_quiet err

@@ -8,6 +8,7 @@ namespace headwise {
 extern const Command kBenchCommand;     // cmd_bench.cc
 extern const Command kCompareCommand;   // cmd_compare.cc
 extern const Command kComposeCommand;   // cmd_compose.cc
+extern const Command kDemoCommand;      // cmd_demo.cc
 extern const Command kDumpCommand;      // cmd_dump.cc
 extern const Command kExplainCommand;   // cmd_explain.cc
 extern const Command kGenerateCommand;  // cmd_generate.cc
@@ -19,6 +20,7 @@ extern const Command kRankCommand;      // cmd_rank.cc
 extern const Command kRolesCommand;     // cmd_roles.cc
 extern const Command kShowCommand;      // cmd_show.cc
 extern const Command kSimilarCommand;   // cmd_similar.cc
+extern const Command kReportCommand;    // cmd_report.cc
 extern const Command kStudyCommand;     // cmd_study.cc
 extern const Command kTrainCommand;     // cmd_train.cc
 extern const Command kVocabCommand;     // cmd_vocab.cc

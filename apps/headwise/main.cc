@@ -39,7 +39,9 @@ const std::vector<const Command*>& Commands() {
       &kSimilarCommand,
       &kComposeCommand,
       &kDumpCommand,
+      &kReportCommand,
       // Tools
+      &kDemoCommand,
       &kInfoCommand,
       &kBenchCommand,
       &kExplainCommand,

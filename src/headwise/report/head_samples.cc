@@ -139,7 +139,9 @@ HeadSamples SampleHeads(Context& context, const Model& model,
                         const Tokenizer& tokenizer,
                         std::span<const TokenWindow> windows) {
   HeadSamples result;
-  AddSample(context, model, Beginning(windows[0], kShownTokens),
+  // From the middle: a text's first words are often its title.
+  AddSample(context, model,
+            Beginning(windows[windows.size() / 2], kShownTokens),
             "From the text", result.samples);
   const std::vector<int32_t> words =
       FrequentWords(tokenizer, windows, kSaidTwice);

@@ -37,7 +37,7 @@ struct HeadSamples {
 
 inline constexpr int64_t kSampleTokens = 128;  // of a window, for top keys
 
-// Runs the model on a short beginning of the first window, on words of the
+// Runs the model on a short beginning of the middle window, on words of the
 // text said twice (causal models) and on the windows, densely. `windows` must
 // not be empty.
 HeadSamples SampleHeads(Context& context, const Model& model,

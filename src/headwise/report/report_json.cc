@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "headwise/heads/profile/definitions.h"
 #include "headwise/observation.h"
 #include "headwise/report/report_numbers.h"
 #include "headwise/report/report_relations.h"
 #include "headwise/report/report_summary.h"
+#include "headwise/report/text.h"
 #include "headwise/report/token_text.h"
 #include "headwise/version.h"
 
@@ -46,11 +49,21 @@ OrderedJson ProfileJson(const ReportParts& parts) {
   return json;
 }
 
-// Halves and single relations of a treebank would be most of the file; the
-// roles report what they showed.
+// What a reader may want beside the roles. The rest (halves and relations of a
+// treebank, chances, other offsets' forms, most of random repeats) would be
+// most of the file; the profile holds it.
 bool IsReported(const std::string& metric) {
-  return !metric.starts_with("syntactic.") && !metric.ends_with(".a") &&
-         !metric.ends_with(".b");
+  if (metric.starts_with("syntactic.") || metric.ends_with(".a") ||
+      metric.ends_with(".b") || metric.ends_with(".chance")) {
+    return false;
+  }
+  if (metric.starts_with("repeats.")) {
+    return metric == "repeats.induction" || metric == "repeats.duplicate" ||
+           metric == "repeats.previous";
+  }
+  return !metric.starts_with("offset.") ||
+         metric.find('.', std::string_view("offset.").size()) ==
+             std::string::npos;
 }
 
 OrderedJson MetricsJson(const Profile& profile, size_t head) {
@@ -104,7 +117,7 @@ const RoleRule* RuleOf(const std::string& role) {
   return nullptr;
 }
 
-OrderedJson RoleJson(const Role& role) {
+OrderedJson RoleJson(const Role& role, const Profile& profile, size_t head) {
   OrderedJson json;
   json["name"] = role.name;
   json["score"] = Rounded(role.score);
@@ -117,9 +130,12 @@ OrderedJson RoleJson(const Role& role) {
   const RoleRule* rule = RuleOf(role.name);
   if (rule != nullptr && rule->least_cases == 0) {
     json["threshold"] = rule->threshold;
+    const double chance =
+        profile.Get(std::string(rule->metric) + ".chance", head).mean;
+    if (std::isfinite(chance)) json["chance"] = Rounded(chance);
   }
   if (!role.material.empty()) json["material"] = role.material;
-  if (!role.evidence.empty()) json["evidence"] = role.evidence;
+  if (!role.evidence.empty()) json["evidence"] = Capital(role.evidence);
   if (role.check) json["check"] = role.check->text;
   return json;
 }
@@ -240,7 +256,7 @@ OrderedJson HeadJson(const ReportParts& parts, size_t head,
                       {"roles", OrderedJson::array()}};
   if (parts.roles != nullptr) {
     for (const Role& role : (*parts.roles)[head].roles) {
-      json["roles"].push_back(RoleJson(role));
+      json["roles"].push_back(RoleJson(role, profile, head));
     }
     if (!(*parts.roles)[head].closest.empty()) {
       json["closest"] = (*parts.roles)[head].closest;
@@ -269,11 +285,24 @@ OrderedJson HeadJson(const ReportParts& parts, size_t head,
   return json;
 }
 
-OrderedJson DefinitionsJson() {
+// Roles first, then every measurement that the profile holds.
+OrderedJson DefinitionsJson(const Profile& profile) {
   OrderedJson list = OrderedJson::array();
+  const auto add = [&](const std::string& name, const char* sentence,
+                       const char* trap) {
+    OrderedJson one = {{"name", name}, {"sentence", Capital(sentence)}};
+    if (*trap != '\0') one["trap"] = Capital(trap);
+    list.push_back(std::move(one));
+  };
   for (const RoleRule& rule : RoleRules()) {
-    list.push_back(
-        {{"name", rule.role}, {"sentence", rule.means}, {"trap", rule.trap}});
+    add(std::string("role: ") + rule.role, rule.means, rule.trap);
+  }
+  std::set<const MetricDefinition*> present;
+  for (const auto& [name, tallies] : profile.metrics) {
+    if (IsReported(name)) present.insert(FindDefinition(name));
+  }
+  for (const MetricDefinition& one : MetricDefinitions()) {
+    if (present.contains(&one)) add(one.name, one.sentence, one.trap);
   }
   return list;
 }
@@ -284,7 +313,7 @@ OrderedJson ReportJson(const ReportParts& parts) {
   const TokenText text(*parts.tokenizer);
   OrderedJson report;
   report["format"] = "headwise.report/1";
-  report["program"] = std::string("headwise ") + Version();
+  report["program"] = "headwise " HEADWISE_VERSION;
   report["model"] = ModelJson(parts);
   report["profile"] = ProfileJson(parts);
   report["summary"] = OrderedJson::object();  // last: it reads the rest
@@ -305,7 +334,7 @@ OrderedJson ReportJson(const ReportParts& parts) {
   if (parts.composition != nullptr) {
     report["composition"] = CompositionJson(*parts.composition);
   }
-  report["definitions"] = DefinitionsJson();
+  report["definitions"] = DefinitionsJson(*parts.profile);
   if (!parts.absent.empty()) {
     report["absent"] = OrderedJson::array();
     for (const ReportParts::Absent& one : parts.absent) {

@@ -25,6 +25,21 @@ std::string FirstRole(const OrderedJson& head) {
   return roles.empty() ? kNoRole : roles[0]["name"].get<std::string>();
 }
 
+// A role in six letters, for cells that are narrow.
+std::string Short(const std::string& role) {
+  static const std::map<std::string, std::string> shorts = {
+      {"previous-token", "prev"}, {"next-token", "next"},
+      {"first-token", "first"},   {"last-token", "last"},
+      {"delimiter", "delim"},     {"duplicate", "dupl"},
+      {"induction", "induct"},    {"retrieval", "retr"},
+      {"syntactic", "syntax"},    {"coreference", "coref"},
+      {"rare-token", "rare"},     {"semantic", "sem"},
+      {"monotone", "mono"},       {"translation", "transl"},
+      {"source-end", "end"},      {kNoRole, "·"}};
+  const auto found = shorts.find(Stem(role));
+  return found == shorts.end() ? Stem(role) : found->second;
+}
+
 std::string Plural(int64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
@@ -91,8 +106,10 @@ std::string LayerRow(const OrderedJson& heads, size_t begin, size_t end,
   std::string line;
   for (size_t i = begin; i < end; ++i) {
     const OrderedJson& roles = heads[i]["roles"];
-    std::string cell = roles.empty() ? "·" : Stem(FirstRole(heads[i]));
-    if (roles.size() > 1) cell += fmt::format("+{}", roles.size() - 1);
+    std::string cell = Short(FirstRole(heads[i]));
+    if (roles.size() > 1 && width > 9) {
+      cell += fmt::format("+{}", roles.size() - 1);
+    }
     line += ' ';
     line += PadRight(cell, width - 1);
   }
@@ -116,7 +133,7 @@ std::string RoleGrid(const OrderedJson& heads, const Console& console) {
                     heads[begin]["layer"].get<int64_t>());
     if (cell >= 7) {
       out += PadRight(label, kLabel) +
-             LayerRow(heads, begin, end, std::min(cell, 16)) + "\n";
+             LayerRow(heads, begin, end, std::min(cell, 12)) + "\n";
     } else {
       std::string named;
       for (size_t i = begin; i < end; ++i) {
@@ -126,7 +143,7 @@ std::string RoleGrid(const OrderedJson& heads, const Console& console) {
                              Stem(FirstRole(heads[i])));
       }
       out += label + "\n" +
-             Wrap(named.empty() ? "no role" : named, console.width, 2) + "\n";
+             Wrap(named.empty() ? "no role" : named, console.width, 2);
     }
     begin = end;
   }
@@ -202,7 +219,7 @@ std::string SummaryText(const OrderedJson& report, const Console& console) {
   std::string out =
       Bold(console, report["model"]["name"].get<std::string>()) + "\n\n";
   for (const OrderedJson& sentence : report["summary"]["sentences"]) {
-    out += Wrap(sentence.get<std::string>(), console.width) + "\n";
+    out += Wrap(sentence.get<std::string>(), console.width);
   }
   return out + "\n" + RoleGrid(report["heads"], console);
 }

@@ -1,0 +1,84 @@
+// headwise demo: the shipped model on the shipped text.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "assets.h"
+#include "commands.h"
+#include "console.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/report/html_report.h"
+#include "headwise/report/make_report.h"
+#include "headwise/report/report_summary.h"
+#include "interrupt.h"
+#include "progress_bar.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string folder = ".";
+  bool json = false;
+};
+
+int Run(const Options& options) {
+  namespace fs = std::filesystem;
+  ReportOptions report_options;
+  report_options.texts = {Asset("text/the-lamp-at-sorrel-point.txt").string()};
+  report_options.rank_tokens = 0;  // the whole text: it is short
+  report_options.stop = StopOnInterrupt();
+  Context context;
+  nlohmann::ordered_json report;
+  {
+    ProgressBar bar;
+    report_options.progress = bar.callback();
+    report = MakeReport(context, Asset("planted"), report_options);
+  }
+  std::error_code ignored;  // the writer tells what is wrong with the folder
+  fs::create_directories(options.folder, ignored);
+  const fs::path page = fs::path(options.folder) / "report.html";
+  const fs::path data = fs::path(options.folder) / "report.json";
+  const std::string json = report.dump(
+      1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  WriteFileAtomically(page, HtmlReport(report));
+  WriteFileAtomically(data, json + "\n");
+  if (options.json) {
+    fmt::print("{}\n", json);
+    return kSucceeded;
+  }
+  const Console console = StdoutConsole();
+  fmt::print("{}\n{}", SummaryText(report, console),
+             Wrap("The model is small and its heads were set by hand, so that "
+                  "what the report says of them can be checked "
+                  "(assets/planted/README.md).",
+                  console.width));
+  fmt::print(
+      "\nThe whole report: {} (the data: {})\nOpen it in a browser:\n"
+      "  xdg-open {}\n",
+      page.string(), data.string(), page.string());
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--out", options->folder,
+                 "The folder for report.html and report.json")
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "Print the report as JSON instead");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kDemoCommand = {
+    .name = "demo",
+    .group = Group::kTools,
+    .summary = "The shipped model on the shipped text: a table, and a page",
+    .examples =
+        "  headwise demo\n"
+        "  headwise demo --out /tmp/demo",
+    .setup = Setup};
+
+}  // namespace headwise

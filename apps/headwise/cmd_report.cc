@@ -1,0 +1,101 @@
+// headwise report: everything that is known of a model's heads, as one page.
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "console.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/report/html_report.h"
+#include "headwise/report/make_report.h"
+#include "headwise/report/report_summary.h"
+#include "interrupt.h"
+#include "progress_bar.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string model;
+  ReportOptions report;
+  std::string out = "report.html";
+  std::string json;
+  int threads = 0;
+};
+
+int Run(Options options) {
+  options.report.stop = StopOnInterrupt();
+  Context context({.threads = options.threads, .implementations = ""});
+  nlohmann::ordered_json report;
+  {
+    ProgressBar bar;
+    options.report.progress = bar.callback();
+    report = MakeReport(context, options.model, options.report);
+  }
+  WriteFileAtomically(options.out, HtmlReport(report));
+  const std::string json = report.dump(
+      1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (options.json == "-") {
+    fmt::print("{}\n", json);
+    return kSucceeded;
+  }
+  if (!options.json.empty()) WriteFileAtomically(options.json, json + "\n");
+  fmt::print("{}\nThe whole report: {}\n", SummaryText(report, StdoutConsole()),
+             options.out);
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("MODEL", options->model, "A model's folder")->required();
+  app.add_option("--text", options->report.texts,
+                 "Files or folders of text (.gz, .xz, .zst, .jsonl too). "
+                 "Encoder–decoders: source<TAB>target lines");
+  app.add_option("--profile", options->report.profile,
+                 "Use this profile instead of making one");
+  app.add_option("--out", options->out, "The HTML file to write")
+      ->capture_default_str();
+  app.add_option("--json", options->json,
+                 "Write the data here too (docs/report.schema.json); - prints "
+                 "it");
+  app.add_option("--tokens", options->report.tokens,
+                 "Most tokens to profile; 0: all");
+  app.add_option("--rank-tokens", options->report.rank_tokens,
+                 "Most tokens for importance, similarity and path effects, "
+                 "which run the model once a head")
+      ->capture_default_str();
+  app.add_option("--context", options->report.context,
+                 "Tokens of a window; 0: what the model knows, 512 at most");
+  app.add_option("--skip", options->report.skip,
+                 "Parts to leave out: importance, similarity, composition, "
+                 "content, samples")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--threads", options->threads,
+                 "Threads to use; 0: all cores. Results do not depend on it");
+  return [options] {
+    if (options->report.texts.empty() && options->report.profile.empty()) {
+      throw UsageError("expected --text FILE… or --profile FILE");
+    }
+    return Run(*options);
+  };
+}
+
+}  // namespace
+
+const Command kReportCommand = {
+    .name = "report",
+    .group = Group::kAnalyse,
+    .summary =
+        "All of it as one page: roles, importance, likeness, who feeds "
+        "whom",
+    .examples =
+        "  headwise report models/minilm-l6 --text novel.txt\n"
+        "  headwise report models/gpt2 --text wiki/ --tokens 50000 \\\n"
+        "      --out gpt2.html --json gpt2.json\n"
+        "  headwise report models/gpt2 --profile gpt2.heads --text wiki/\n"
+        "The page is one file that needs no network: open it in a browser.",
+    .setup = Setup};
+
+}  // namespace headwise

@@ -1,0 +1,205 @@
+// Runs the analyses of a report, each on as much text as it needs. Door:
+// make_report.h.
+#include "headwise/report/make_report.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "headwise/base/nearest.h"
+#include "headwise/error.h"
+#include "headwise/heads/importance/examples.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/report/report_json.h"
+#include "headwise/report/report_profile.h"
+
+namespace headwise {
+namespace {
+
+// Short windows, since intervals of the ranking rest on their number.
+constexpr int64_t kRankContext = 256;
+constexpr size_t kSampleWindows = 8;  // that top keys are counted in
+constexpr size_t kWordsRead = 8;      // whose writing is shown
+constexpr int64_t kWordsWritten = 5;
+
+const std::vector<std::string>& Parts() {
+  static const std::vector<std::string> parts = {
+      "importance", "similarity", "composition", "content", "samples"};
+  return parts;
+}
+
+// Everything that a report is made of, while it is made.
+class ReportMaker {
+ public:
+  ReportMaker(Context& context, const std::filesystem::path& folder,
+              const ReportOptions& options)
+      : context_(context),
+        folder_(folder),
+        options_(options),
+        summary_(Summarise(folder)),
+        model_(OpenModel(folder)),
+        tokenizer_(Tokenizer::Load(folder)) {}
+
+  nlohmann::ordered_json Make() {
+    profile_ =
+        ProfileForReport(context_, *model_, *tokenizer_, folder_, options_);
+    CutText();
+    roles_ = AssignRoles(profile_);
+    Part("similarity", [&] {
+      SimilarityOptions similarity;
+      similarity.progress = options_.progress;
+      similarity.stop = options_.stop;
+      similarity_ = CompareHeads(context_, *model_, windows_, similarity);
+    });
+    Part("importance", [&] { Rank(); });
+    Part("composition", [&] { Compose(); });
+    Part("samples", [&] {
+      samples_ = SampleHeads(context_, *model_, *tokenizer_, First(windows_));
+    });
+    Part("content", [&] {
+      contents_ = DescribeContents(
+          context_, *model_, FrequentWords(*tokenizer_, windows_, kWordsRead),
+          kWordsWritten);
+    });
+    return ReportJson(Assembled());
+  }
+
+ private:
+  // Runs a part, unless it is to be skipped or needs text that there is not;
+  // an analysis that this model cannot have is said to be absent.
+  void Part(const std::string& name, const std::function<void()>& run) {
+    if (std::find(options_.skip.begin(), options_.skip.end(), name) !=
+        options_.skip.end()) {
+      absent_.push_back({name, "It was left out (--skip)."});
+      return;
+    }
+    if (windows_.empty()) {
+      absent_.push_back({name, "It needs text, and only a profile was given."});
+      return;
+    }
+    try {
+      run();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnsupported &&
+          error.code() != ErrorCode::kInvalidArgument) {
+        throw;
+      }
+      absent_.push_back({name, error.what()});
+    }
+  }
+
+  // The beginning of the text in short windows.
+  void CutText() {
+    if (options_.texts.empty()) return;
+    const int64_t context =
+        std::min(kRankContext, ContextOf(model_->config(), options_.context));
+    const WindowCutter cutter(*tokenizer_, model_->config(), {context});
+    windows_ = ReadWindows(options_.texts, cutter, options_.rank_tokens);
+  }
+
+  static std::span<const TokenWindow> First(
+      const std::vector<TokenWindow>& windows) {
+    return {windows.data(), std::min(windows.size(), kSampleWindows)};
+  }
+
+  void Rank() {
+    RankOptions rank;
+    rank.criteria = {Criterion::kAblationMean, Criterion::kAblationZero,
+                     Criterion::kActivation, Criterion::kWeightsOv};
+    rank.objective = ObjectiveFor(*tokenizer_);
+    rank.progress = options_.progress;
+    rank.stop = options_.stop;
+    std::set<HeadRef> with_role, with_twin;
+    for (const HeadRoles& head : roles_) {
+      if (!head.roles.empty()) with_role.insert(head.head);
+    }
+    rank.has_role = [&](const HeadRef& head) {
+      return with_role.contains(head);
+    };
+    if (similarity_) {
+      for (const HeadPair& pair : similarity_->twins) {
+        with_twin.insert(similarity_->heads[pair.a]);
+        with_twin.insert(similarity_->heads[pair.b]);
+      }
+      rank.has_twin = [&](const HeadRef& head) {
+        return with_twin.contains(head);
+      };
+    }
+    ranking_ = RankHeads(context_, *model_, ExamplesOf(windows_), rank);
+  }
+
+  void Compose() {
+    CompositionOptions composition;
+    composition.progress = options_.progress;
+    composition.stop = options_.stop;
+    composition_ = MeasureComposition(context_, *model_, composition);
+    if (model_->decoder() == nullptr) {
+      MeasureEffects(context_, *model_, First(windows_), composition,
+                     *composition_);
+    }
+  }
+
+  ReportParts Assembled() {
+    ReportParts parts;
+    parts.model = model_.get();
+    parts.tokenizer = tokenizer_.get();
+    parts.profile = &profile_;
+    parts.summary = &summary_;
+    for (const std::string& text : options_.texts) {
+      parts.texts.push_back(std::filesystem::path(text).filename().string());
+    }
+    parts.roles = &roles_;
+    parts.ranking = ranking_ ? &*ranking_ : nullptr;
+    parts.similarity = similarity_ ? &*similarity_ : nullptr;
+    parts.composition = composition_ ? &*composition_ : nullptr;
+    parts.samples = samples_ ? &*samples_ : nullptr;
+    parts.contents = contents_ ? &*contents_ : nullptr;
+    parts.absent = std::move(absent_);
+    return parts;
+  }
+
+  Context& context_;
+  std::filesystem::path folder_;
+  const ReportOptions& options_;
+  ModelSummary summary_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  Profile profile_;
+  std::vector<TokenWindow> windows_;
+  std::vector<HeadRoles> roles_;
+  std::optional<Ranking> ranking_;
+  std::optional<Similarity> similarity_;
+  std::optional<Composition> composition_;
+  std::optional<HeadSamples> samples_;
+  std::optional<HeadContents> contents_;
+  std::vector<ReportParts::Absent> absent_;
+};
+
+}  // namespace
+
+nlohmann::ordered_json MakeReport(Context& context,
+                                  const std::filesystem::path& model,
+                                  const ReportOptions& options) {
+  if (options.texts.empty() && options.profile.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"report", "a text or a profile", "neither", ""});
+  }
+  if (std::find(options.texts.begin(), options.texts.end(), "-") !=
+      options.texts.end()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"report", "files or folders of text", "standard input",
+                 "the text is read more than once: save it in a file"});
+  }
+  for (const std::string& part : options.skip) {
+    if (std::find(Parts().begin(), Parts().end(), part) != Parts().end()) {
+      continue;
+    }
+    throw Error(ErrorCode::kInvalidArgument,
+                {"report", "a part of the report to skip", "\"" + part + "\"",
+                 "did you mean " + Nearest(part, Parts()) + "?"});
+  }
+  return ReportMaker(context, model, options).Make();
+}
+
+}  // namespace headwise

@@ -1,0 +1,38 @@
+// A whole report of a model on texts: runs every analysis that it can, and says
+// of each other one why it is absent.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "headwise/base/progress.h"
+#include "headwise/context.h"
+
+namespace headwise {
+
+struct ReportOptions {
+  std::vector<std::string> texts;  // as TextSource takes them
+  std::string profile;  // a file to read instead of profiling; "": profile
+  int64_t tokens = 0;   // most to profile; 0: all
+  int64_t context = 0;  // tokens of a window; 0: as the model allows
+  // Most tokens for what runs the model once a head (importance, path effects);
+  // 0: all.
+  int64_t rank_tokens = 2048;
+  // Parts to leave out: importance, similarity, composition, content, samples.
+  std::vector<std::string> skip;
+  ProgressCallback progress = {};
+  std::stop_token stop = {};
+};
+
+// headwise.report/1. Throws Error: as OpenModel, Tokenizer::Load, TextSource
+// and Profile::Load; kInvalidArgument for a profile of another model, for
+// neither text nor profile, for standard input (the text is read more than
+// once) and for an unknown part to skip; kCancelled.
+nlohmann::ordered_json MakeReport(Context& context,
+                                  const std::filesystem::path& model,
+                                  const ReportOptions& options);
+
+}  // namespace headwise

@@ -1,0 +1,45 @@
+// Reads or makes a report's profile. Door: report_profile.h.
+#include "headwise/report/report_profile.h"
+
+#include <fmt/core.h>
+
+#include "headwise/error.h"
+#include "headwise/heads/profile/profiler.h"
+#include "headwise/model/model_hash.h"
+#include "headwise/runtime/text_source.h"
+
+namespace headwise {
+
+Profile ProfileForReport(Context& context, const Model& model,
+                         const Tokenizer& tokenizer,
+                         const std::filesystem::path& folder,
+                         const ReportOptions& options) {
+  const std::string hash = ModelHash(folder);
+  if (!options.profile.empty()) {
+    Profile profile = Profile::Load(options.profile);
+    if (profile.model_hash == hash) return profile;
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {options.profile, "a profile of " + folder.string(),
+         fmt::format("one of {} ({})", profile.model, profile.model_hash),
+         "profile this model anew"});
+  }
+  ProfileOptions settings;
+  settings.context = options.context;
+  settings.tokens = options.tokens;
+  settings.progress = options.progress;
+  settings.stop = options.stop;
+  std::filesystem::path name = folder.lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();
+  Profiler profiler(context, model, &tokenizer, name.filename().string(), hash,
+                    settings);
+  profiler.AddProbes();
+  TextSource source(options.texts);
+  if (!profiler.AddText(source)) {
+    throw Error(ErrorCode::kCancelled,
+                {"report", "to read the text to its end", "a stop", ""});
+  }
+  return profiler.Take();
+}
+
+}  // namespace headwise
