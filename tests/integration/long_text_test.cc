@@ -9,7 +9,7 @@
 
 #include "headwise/model/checkpoint.h"
 #include "headwise/observation.h"
-#include "headwise/runtime/observe.h"
+#include "headwise/runtime/core_observer.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -27,7 +27,7 @@ TEST(LongText, EveryHeadIsObservedBeyondTheContext) {
     ids[i] = static_cast<int32_t>(i * 7 % model->config().vocabulary);
   }
   Context context({2, ""});
-  HeadObserver observer;
+  CoreObserver observer;
   Session session(context, *model, {.capacity = kTokens, .hooks = &observer});
   session.Feed(ids);
   size_t heads = 0;

@@ -17,7 +17,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/summary.h"
 #include "headwise/ops/matmul/matmul.h"
-#include "headwise/runtime/observe.h"
+#include "headwise/runtime/core_observer.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise::bench {
@@ -143,7 +143,7 @@ class ModelRun {
     const Model& model = model_;
     const int64_t tokens = options_.prompt;
     const auto ids = RandomIds(model.config(), tokens);
-    auto observer = std::make_shared<HeadObserver>();
+    auto observer = std::make_shared<CoreObserver>();
     auto session = std::make_shared<Session>(
         *context, model,
         SessionOptions{.capacity = tokens,

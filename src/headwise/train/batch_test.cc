@@ -29,7 +29,9 @@ TEST(ShuffledPlace, VisitsEverythingOnceAnEpochInAnotherOrderEachTime) {
     EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), size);
     EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), size);
     EXPECT_LT(*std::max_element(first.begin(), first.end()), size);
-    if (size >= 64) EXPECT_NE(first, second);
+    if (size >= 64) {
+      EXPECT_NE(first, second);
+    }
   }
 }
 
@@ -41,7 +43,7 @@ std::vector<int32_t> Counting(int count) {
 
 TEST(TextBatches, PredictTheNextTokenFromBosOn) {
   const std::vector<int32_t> tokens = Counting(11);
-  WindowOptions options;
+  TextBatchOptions options;
   options.length = 3;
   options.bos = 0;
   options.shuffled = false;
@@ -56,7 +58,7 @@ TEST(TextBatches, PredictTheNextTokenFromBosOn) {
 
 TEST(TextBatches, WithoutBosTheFirstTokenIsOnlyRead) {
   const std::vector<int32_t> tokens = Counting(3);
-  WindowOptions options;
+  TextBatchOptions options;
   options.length = 3;
   options.shuffled = false;
   const TrainBatch batch = TextBatches(tokens, options).Make(0, 1);
@@ -66,7 +68,7 @@ TEST(TextBatches, WithoutBosTheFirstTokenIsOnlyRead) {
 
 TEST(TextBatches, AreTheSameHoweverTheyAreCut) {
   const std::vector<int32_t> tokens = Counting(500);
-  WindowOptions options;
+  TextBatchOptions options;
   options.length = 10;
   options.bos = 0;
   options.vocabulary = 700;
@@ -81,7 +83,7 @@ TEST(TextBatches, AreTheSameHoweverTheyAreCut) {
 
 TEST(TextBatches, MixInRepeatedBlocksOfVaryingLength) {
   const std::vector<int32_t> tokens = Counting(2000);
-  WindowOptions options;
+  TextBatchOptions options;
   options.length = 100;
   options.bos = 0;
   options.vocabulary = 3000;
@@ -113,7 +115,7 @@ TEST(TextBatches, MixInRepeatedBlocksOfVaryingLength) {
 
 TEST(TextBatches, MaskAShareOfTheTokens) {
   const std::vector<int32_t> tokens = Counting(10'000);
-  WindowOptions options;
+  TextBatchOptions options;
   options.length = 10'000;
   options.vocabulary = 20'000;
   options.shuffled = false;

@@ -94,8 +94,9 @@ void CheckFit(const TrainConfig& config, const ModelConfig& model,
   }
 }
 
-WindowOptions Windows(const TrainConfig& config, const Tokenizer& tokenizer) {
-  WindowOptions options;
+TextBatchOptions Windows(const TrainConfig& config,
+                         const Tokenizer& tokenizer) {
+  TextBatchOptions options;
   options.length = config.sequence;
   options.bos = FirstToken(tokenizer);
   options.vocabulary = tokenizer.vocab_size();
@@ -126,7 +127,7 @@ void OpenText(Context& context, const TrainConfig& config,
       Corpus::Open(context, config, *material.tokenizer,
                    Path(config.out) / "tokens.safetensors", progress);
   const Corpus& corpus = *material.corpus;
-  WindowOptions options = Windows(config, *material.tokenizer);
+  TextBatchOptions options = Windows(config, *material.tokenizer);
   material.train = std::make_unique<TextBatches>(corpus.train(), options);
   options.shuffled = false;
   options.repeats = {};

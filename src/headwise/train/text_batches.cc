@@ -20,7 +20,8 @@ Rng RngOf(uint64_t seed, Stream kind, int64_t i) {
 
 }  // namespace
 
-TextBatches::TextBatches(std::span<const int32_t> tokens, WindowOptions options)
+TextBatches::TextBatches(std::span<const int32_t> tokens,
+                         TextBatchOptions options)
     : tokens_(tokens), options_(options) {
   windows_ = static_cast<int64_t>(tokens.size()) / options_.length;
   if (windows_ > 0) return;

@@ -20,7 +20,7 @@ struct RepeatMixture {
   double random_share = .5;  // blocks of random tokens instead of text
 };
 
-struct WindowOptions {
+struct TextBatchOptions {
   int64_t length = 256;  // tokens of a sequence
   int32_t bos = -1;      // begins every window; −1: none
   int32_t vocabulary = 0;
@@ -37,7 +37,7 @@ struct WindowOptions {
 class TextBatches : public BatchSource {
  public:
   // Throws Error(kInvalidArgument) for fewer tokens than one window needs.
-  TextBatches(std::span<const int32_t> tokens, WindowOptions options);
+  TextBatches(std::span<const int32_t> tokens, TextBatchOptions options);
 
   TrainBatch Make(int64_t first, int64_t count) const override;
   int64_t size() const override { return windows_; }
@@ -52,7 +52,7 @@ class TextBatches : public BatchSource {
                  TrainBatch& batch) const;
 
   std::span<const int32_t> tokens_;
-  WindowOptions options_;
+  TextBatchOptions options_;
   int64_t windows_ = 0;
 };
 

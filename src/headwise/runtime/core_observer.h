@@ -14,7 +14,7 @@ namespace headwise {
 
 using HeadSums = std::array<double, kSumColumns>;
 
-class HeadObserver : public RunHooks {
+class CoreObserver : public RunHooks {
  public:
   void BeforeAttention(const AttentionSite& site,
                        const AttentionProblem& problem,

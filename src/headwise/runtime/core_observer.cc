@@ -1,9 +1,9 @@
 // Door: observe.h.
-#include "headwise/runtime/observe.h"
+#include "headwise/runtime/core_observer.h"
 
 namespace headwise {
 
-void HeadObserver::BeforeAttention(const AttentionSite&,
+void CoreObserver::BeforeAttention(const AttentionSite&,
                                    const AttentionProblem& problem,
                                    AttentionArgs& args) {
   call_sums_ = Tensor(DType::kF64, {problem.batch, problem.heads, kSumColumns});
@@ -13,7 +13,7 @@ void HeadObserver::BeforeAttention(const AttentionSite&,
   args.observation = &observation_;
 }
 
-void HeadObserver::AfterAttention(const AttentionSite& site,
+void CoreObserver::AfterAttention(const AttentionSite& site,
                                   const AttentionProblem& problem,
                                   const AttentionArgs&) {
   std::vector<HeadSums>& heads = sums_[site.name];
