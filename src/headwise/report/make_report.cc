@@ -10,6 +10,7 @@
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/examples.h"
+#include "headwise/heads/roles/confirm.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/report/report_json.h"
 #include "headwise/report/report_profile.h"
@@ -46,6 +47,10 @@ class ReportMaker {
         ProfileForReport(context_, *model_, *tokenizer_, folder_, options_);
     CutText();
     roles_ = AssignRoles(profile_);
+    ConfirmOptions confirm;
+    confirm.progress = options_.progress;
+    confirm.stop = options_.stop;
+    ConfirmRoles(context_, *model_, tokenizer_.get(), roles_, confirm);
     Part("similarity", [&] {
       SimilarityOptions similarity;
       similarity.progress = options_.progress;
