@@ -141,7 +141,8 @@ TEST(RealRoles, TransliterationReadsAlongTheDiagonal) {
   for (const auto& [name, score] : heads) {
     EXPECT_THAT(name, testing::StartsWith("cross:"));
   }
-  if (!heads.empty()) EXPECT_GT(heads[0].second, .8);
+  ASSERT_FALSE(heads.empty());
+  EXPECT_GT(heads[0].second, .8);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
 
 namespace headwise {
@@ -22,17 +23,37 @@ inline std::filesystem::path ModelsFolder() {
   return SharedFolder() / "models";
 }
 
-// A folder that holds what data/NAME.tar.xz does; "" where it cannot be
-// unpacked.
-inline std::filesystem::path UnpackedData(const std::string& name) {
-  const auto folder = std::filesystem::path(testing::TempDir()) /
-                      ("headwise-" + name + "-" + std::to_string(::getpid()));
-  if (std::filesystem::exists(folder)) return folder;
-  std::filesystem::create_directories(folder);
-  const auto archive = SharedFolder() / "data" / (name + ".tar.xz");
-  const std::string command =
-      "tar xJf '" + archive.string() + "' -C '" + folder.string() + "'";
-  return std::system(command.c_str()) == 0 ? folder : "";
+// Archives of the shared data, unpacked for as long as the program runs.
+class UnpackedArchives {
+ public:
+  ~UnpackedArchives() {
+    for (const auto& [name, folder] : folders_) {
+      std::filesystem::remove_all(folder);
+    }
+  }
+
+  const std::filesystem::path& Folder(const std::string& name) {
+    auto [place, fresh] = folders_.try_emplace(
+        name, std::filesystem::path(testing::TempDir()) /
+                  ("headwise-" + name + "-" + std::to_string(::getpid())));
+    if (fresh) {
+      std::filesystem::create_directories(place->second);
+      const auto archive = SharedFolder() / "data" / (name + ".tar.xz");
+      const std::string command = "tar xJf '" + archive.string() + "' -C '" +
+                                  place->second.string() + "'";
+      EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    }
+    return place->second;
+  }
+
+ private:
+  std::map<std::string, std::filesystem::path> folders_;
+};
+
+// A folder that holds what data/NAME.tar.xz does.
+inline const std::filesystem::path& UnpackedData(const std::string& name) {
+  static UnpackedArchives archives;
+  return archives.Folder(name);
 }
 
 }  // namespace headwise
@@ -43,3 +64,6 @@ inline std::filesystem::path UnpackedData(const std::string& name) {
     GTEST_SKIP() << "SKIPPED: " << (path).string() << " is absent; " \
                  << "set HEADWISE_SHARED or HEADWISE_MODELS";        \
   }
+
+#define HEADWISE_REQUIRE_DATA(name) \
+  HEADWISE_REQUIRE(SharedFolder() / "data" / (name ".tar.xz"))
