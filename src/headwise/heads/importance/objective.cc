@@ -95,7 +95,7 @@ LossKind LossOf(const Model& model) {
 }
 
 Objective::Objective(const Model& model, ObjectiveOptions options)
-    : model_(model), options_(std::move(options)), kind_(LossOf(model)) {
+    : model_(model), options_(options), kind_(LossOf(model)) {
   if (kind_ == LossKind::kMaskedToken && options_.mask_token < 0) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"loss", "a mask token for the masked-token loss", "none",

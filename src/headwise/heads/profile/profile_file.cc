@@ -140,7 +140,8 @@ void Profile::Save(const std::filesystem::path& path) const {
   std::vector<NamedTensor> tensors;
   std::vector<Tensor> memory;
   const auto add = [&](std::string name, int64_t rows, int64_t columns) {
-    memory.emplace_back(DType::kF64, std::initializer_list{rows, columns});
+    memory.emplace_back(DType::kF64,
+                        std::initializer_list<int64_t>{rows, columns});
     tensors.push_back({std::move(name), std::as_const(memory.back()).view()});
     return memory.back().As<double>();
   };

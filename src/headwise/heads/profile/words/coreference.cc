@@ -78,9 +78,9 @@ Window MakeWindow(const CoreferenceDocument& document, size_t first,
     bool nearest = false, same_word = false, any = false;
     for (const auto& [other, others] : heads) {
       if (other >= word) break;
-      const bool antecedent =
-          std::any_of(entities.begin(), entities.end(),
-                      [&](int32_t entity) { return others.contains(entity); });
+      const bool antecedent = std::any_of(
+          entities.begin(), entities.end(),
+          [&known = others](int32_t entity) { return known.contains(entity); });
       one.candidates.push_back(tokens[other]);
       one.antecedent.push_back(antecedent);
       any |= antecedent;
