@@ -51,16 +51,21 @@ foreach(name ${names})
 endforeach()
 file(COPY "${WEB}/src" DESTINATION "${FOLDER}/web")
 
-# run(SECONDS command…): sets `failed` to the last lines of one that failed.
+# run(SECONDS command…): sets `failed` to the last words of one that failed.
 function(run seconds)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY "${FOLDER}/web"
     RESULT_VARIABLE code OUTPUT_VARIABLE text ERROR_VARIABLE text
     TIMEOUT ${seconds})
   set(failed "" PARENT_SCOPE)
   if(NOT code EQUAL 0)
-    string(REGEX MATCH "[^\n]*(\n[^\n]*)?(\n[^\n]*)?\n?$" tail "${text}")
+    string(STRIP "${text}" text)
+    string(LENGTH "${text}" length)
+    if(length GREATER 300)
+      math(EXPR from "${length} - 300")
+      string(SUBSTRING "${text}" ${from} -1 text)
+    endif()
     list(GET ARGN 1 step)
-    set(failed "npm ${step} failed (${code}): ${tail}" PARENT_SCOPE)
+    set(failed "npm ${step} failed (${code}): ${text}" PARENT_SCOPE)
   endif()
 endfunction()
 
@@ -74,7 +79,8 @@ endif()
 if(NOT installed STREQUAL lock)
   file(REMOVE "${FOLDER}/installed")
   run(150 "${NPM}" ci --ignore-scripts --no-audit --no-fund
-      --fetch-retries=1 --fetch-retry-maxtimeout=5000 --fetch-timeout=30000)
+      --fetch-retries=1 --fetch-retry-mintimeout=1000
+      --fetch-retry-maxtimeout=5000 --fetch-timeout=30000)
   if(failed)
     plain("${failed}")
     return()
@@ -83,7 +89,7 @@ if(NOT installed STREQUAL lock)
 endif()
 run(120 "${NPM}" run build)
 if(failed OR NOT EXISTS "${page}")
-  plain("${failed}")
+  plain("the page was not built ${failed}")
   return()
 endif()
 file(WRITE "${FOLDER}/key" "${key}")

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "headwise/heads/profile/definitions.h"
@@ -81,14 +82,14 @@ OrderedJson MetricsJson(const Profile& profile, size_t head) {
   return metrics;
 }
 
-// Shares by distance, key − query, nearest outermost buckets that hold nothing
-// left out.
+// Shares by distance, key − query; outer buckets that hold nothing are left
+// out.
 OrderedJson DistanceJson(const std::vector<double>& histogram) {
-  double total = 0;
+  const double total = std::accumulate(histogram.begin(), histogram.end(), 0.0);
   int first = kHistogramBuckets, last = -1;
   for (int b = 0; b < static_cast<int>(histogram.size()); ++b) {
-    total += histogram[b];
-    if (histogram[b] <= 0) continue;
+    // Rounding leaves traces where a mask lets nothing through.
+    if (histogram[b] <= 1e-6 * total) continue;
     first = std::min(first, b);
     last = b;
   }
