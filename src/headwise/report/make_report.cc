@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
@@ -115,20 +114,22 @@ class ReportMaker {
     rank.objective = ObjectiveFor(*tokenizer_);
     rank.progress = options_.progress;
     rank.stop = options_.stop;
-    std::set<HeadRef> with_role, with_twin;
-    for (const HeadRoles& head : roles_) {
-      if (!head.roles.empty()) with_role.insert(head.head);
-    }
-    rank.has_role = [&](const HeadRef& head) {
-      return with_role.contains(head);
+    std::vector<HeadRef> with_role, with_twin;
+    const auto holds = [](const std::vector<HeadRef>& heads,
+                          const HeadRef& head) {
+      return std::find(heads.begin(), heads.end(), head) != heads.end();
     };
+    for (const HeadRoles& head : roles_) {
+      if (!head.roles.empty()) with_role.push_back(head.head);
+    }
+    rank.has_role = [&](const HeadRef& head) { return holds(with_role, head); };
     if (similarity_) {
       for (const HeadPair& pair : similarity_->twins) {
-        with_twin.insert(similarity_->heads[pair.a]);
-        with_twin.insert(similarity_->heads[pair.b]);
+        with_twin.push_back(similarity_->heads[pair.a]);
+        with_twin.push_back(similarity_->heads[pair.b]);
       }
       rank.has_twin = [&](const HeadRef& head) {
-        return with_twin.contains(head);
+        return holds(with_twin, head);
       };
     }
     ranking_ = RankHeads(context_, *model_, ExamplesOf(windows_), rank);

@@ -181,7 +181,9 @@ OrderedJson ThirdsJson(const std::vector<HeadRoles>& roles) {
     });
     OrderedJson counted = OrderedJson::object();
     for (const auto& [name, count] : order) counted[name] = count;
-    thirds.push_back({{"name", kNames[third]},
+    // Two layers are the first and the last.
+    const char* name = kNames[layers == 2 && third == 1 ? 2 : third];
+    thirds.push_back({{"name", name},
                       {"layers", std::move(of_layers)},
                       {"heads", heads},
                       {"counts", std::move(counted)}});
