@@ -150,6 +150,8 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
   app.footer("headwise COMMAND --help tells more, with examples.\n");
   app.allow_extras();
+  // One command a call: `study rank` names a study, not the command rank.
+  app.require_subcommand(0, 1);
   const std::vector<Declared> all = Declare(app);
   const Declared* chosen = nullptr;
   auto choose = [&] {
