@@ -12,6 +12,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/runtime/activations.h"
 #include "headwise/tokenizer/tokenizer.h"
+#include "ids_file.h"
 
 namespace headwise {
 namespace {
@@ -32,21 +33,6 @@ struct Sequences {
   std::vector<int32_t> ids;
   std::vector<int64_t> lengths;
 };
-
-int64_t IntegerAt(const ConstTensorView& view, int64_t index) {
-  switch (view.type) {
-    case DType::kI32:
-      return view.As<int32_t>()[index];
-    case DType::kI64:
-      return view.As<int64_t>()[index];
-    case DType::kBool:
-    case DType::kU8:
-      return view.As<uint8_t>()[index];
-    default:
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"dump", "ids and masks of integers", ToString(view), ""});
-  }
-}
 
 // ids [B, N] without what the mask [B, N] leaves out; no mask: all.
 Sequences ReadSequences(const Safetensors& file, const char* name,

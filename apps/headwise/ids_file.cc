@@ -9,7 +9,6 @@
 #include "headwise/format/safetensors.h"
 
 namespace headwise {
-namespace {
 
 int64_t IntegerAt(const ConstTensorView& view, int64_t index) {
   switch (view.type) {
@@ -25,8 +24,6 @@ int64_t IntegerAt(const ConstTensorView& view, int64_t index) {
                   {"ids", "ids and masks of integers", ToString(view), ""});
   }
 }
-
-}  // namespace
 
 std::vector<TokenWindow> ReadIds(const std::string& path, int64_t context) {
   const Safetensors file = Safetensors::Open(path);
