@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
@@ -10,6 +11,8 @@
 #include "headwise/context.h"
 #include "headwise/report/study_report.h"
 #include "headwise/study/study.h"
+#include "interrupt.h"
+#include "progress_bar.h"
 
 namespace headwise {
 namespace {
@@ -18,6 +21,9 @@ struct Options {
   std::string name;
   bool list = false;
   bool json = false;
+  bool quick = false;
+  bool full = false;
+  std::vector<std::string> texts;
   std::string svg;
   int threads = 0;
 };
@@ -25,7 +31,12 @@ struct Options {
 int RunOne(const Options& options) {
   const Study& study = FindStudy(options.name);
   Context context({.threads = options.threads, .implementations = ""});
-  const StudyResult result = RunStudy(study, context);
+  ProgressBar bar;
+  const StudyResult result = RunStudy(study, context,
+                                      {.full = options.full,
+                                       .texts = options.texts,
+                                       .progress = bar.callback(),
+                                       .stop = StopOnInterrupt()});
   if (!options.svg.empty()) {
     WriteFileAtomically(options.svg, StudySvg(study, result));
   }
@@ -59,6 +70,16 @@ std::function<int()> Setup(CLI::App& app) {
   app.add_option("NAME", options->name, "The study to run");
   app.add_flag("--list", options->list, "Name every study with its claim");
   app.add_flag("--json", options->json, "Print JSON");
+  CLI::Option* quick = app.add_flag(
+      "--quick", options->quick,
+      "One seed, minutes on two cores; of what is trained only indicative. "
+      "The default");
+  app.add_flag("--full", options->full,
+               "As many seeds and steps as a verdict needs")
+      ->excludes(quick);
+  app.add_option("--text", options->texts,
+                 "Text files or folders for studies that read; default: the "
+                 "shipped text");
   app.add_option("--svg", options->svg, "Also write the figure to this file");
   app.add_option("--threads", options->threads,
                  "Threads to use; 0: all cores. Results do not depend on it");

@@ -98,7 +98,15 @@ TEST(StudyReportTest, JsonHasItsKeys) {
                                          "figures", "seeds", "seconds"));
   EXPECT_EQ(json["kind"], "law");
   EXPECT_TRUE(json["held"]);
-  EXPECT_EQ(json["figures"][0]["value"], 1e-6);
+  EXPECT_EQ(json["figures"]["an error with a rather long name, to fill lines"]["value"], 1e-6);
+}
+
+TEST(StudyReportTest, OneSeedOfATrainedStudyIsIndicative) {
+  StudyResult result = SampleResult();
+  result.indicative = true;
+  EXPECT_THAT(StudyText(kSample, result, {}),
+              HasSubstr("\nINDICATIVE (HELD): 1 of 1"));
+  EXPECT_EQ(StudyJson(kSample, result)["held"], "indicative");
 }
 
 TEST(SvgTest, EscapesText) {

@@ -21,8 +21,9 @@ StudyTable FigureTable(const StudyResult& result) {
   return table;
 }
 
-const char* Verdict(const StudyResult& result) {
-  return result.held() ? "HELD" : "DID NOT HOLD";
+std::string Verdict(const StudyResult& result) {
+  const char* found = result.held() ? "HELD" : "DID NOT HOLD";
+  return result.indicative ? fmt::format("INDICATIVE ({})", found) : found;
 }
 
 }  // namespace
@@ -60,15 +61,16 @@ std::string StudyText(const Study& study, const StudyResult& result,
 
 nlohmann::ordered_json StudyJson(const Study& study,
                                  const StudyResult& result) {
-  nlohmann::ordered_json figures = nlohmann::ordered_json::array();
+  nlohmann::ordered_json figures = nlohmann::ordered_json::object();
   for (const Figure& figure : result.figures) {
-    figures.push_back({{"name", figure.name},
-                       {"value", figure.value},
-                       {"expected", figure.expected},
-                       {"held", figure.held}});
+    figures[figure.name] = {{"value", figure.value},
+                            {"expected", figure.expected},
+                            {"held", figure.held}};
   }
+  nlohmann::ordered_json held = result.held();
+  if (result.indicative) held = "indicative";
   return {{"study", study.name},      {"claim", study.claim},
-          {"kind", Name(study.kind)}, {"held", result.held()},
+          {"kind", Name(study.kind)}, {"held", held},
           {"figures", figures},       {"seeds", result.seeds},
           {"seconds", result.seconds}};
 }

@@ -10,12 +10,12 @@
 namespace headwise {
 
 // Claim, expectation, kind; tables and pictures; every figure with what was
-// expected of it; HELD or DID NOT HOLD.
+// expected of it; HELD or DID NOT HOLD, in brackets where only indicative.
 std::string StudyText(const Study& study, const StudyResult& result,
                       const Console& console);
 
-// {"study", "claim", "kind", "held", "figures": [{"name", "value", "expected",
-// "held"}], "seeds", "seconds"}
+// {"study", "claim", "kind", "held" (bool or "indicative"), "figures": {NAME:
+// {"value", "expected", "held"}}, "seeds", "seconds"}
 nlohmann::ordered_json StudyJson(const Study& study, const StudyResult& result);
 
 // Its pictures below each other.

@@ -84,7 +84,7 @@ double BestGain(const Row& mean) {
   return best;
 }
 
-StudyResult Run(Context& context) {
+StudyResult Run(Context& context, const StudyRequest& /*request*/) {
   StudyResult result;
   result.seeds = {kSeed};
   const std::vector<Row>& ideal = IdealRows();

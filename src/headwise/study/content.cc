@@ -67,7 +67,7 @@ double Cosine(const Matrix& a, const Matrix& b) {
   return ab / std::sqrt(aa * bb);
 }
 
-StudyResult Run(Context& context) {
+StudyResult Run(Context& context, const StudyRequest& /*request*/) {
   StudyResult result;
   result.seeds = {kSeed};
   Rng rng(kSeed, 9);

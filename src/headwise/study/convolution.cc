@@ -145,7 +145,7 @@ struct Case {
   int64_t height, width, tap_rows, tap_columns;
 };
 
-StudyResult Run(Context& context) {
+StudyResult Run(Context& context, const StudyRequest& /*request*/) {
   constexpr Case kCases[] = {{"3 heads = 3-tap", 1, 32, 1, 3},
                              {"5 heads = 5-tap", 1, 32, 1, 5},
                              {"9 heads = 3 × 3", 8, 8, 3, 3}};

@@ -60,7 +60,7 @@ Cost Measure(Context& context, int64_t heads, const Tensor& x) {
           static_cast<double>(MapBytes(context, with, x))};
 }
 
-StudyResult Run(Context& context) {
+StudyResult Run(Context& context, const StudyRequest& /*request*/) {
   StudyResult result;
   result.seeds = {kSeed};
   Rng rng(kSeed, 1);

@@ -169,7 +169,7 @@ void RandomHeads(Context& context, StudyResult& result) {
                 1e-5);
 }
 
-StudyResult Run(Context& context) {
+StudyResult Run(Context& context, const StudyRequest& /*request*/) {
   StudyResult result;
   result.seeds = {kSeed};
   Witness(context, result);

@@ -166,7 +166,7 @@ void CheckDivisibility(Context& context, StudyResult& result) {
               static_cast<double>(out.shape(2)), 512, 0);
 }
 
-StudyResult Run(Context& context) {
+StudyResult Run(Context& context, const StudyRequest& /*request*/) {
   StudyResult result;
   result.seeds = {kSeed};
   CompareForms(context, 256, 4, result);

@@ -160,7 +160,7 @@ void Sweep(Context& context, StudyResult& result) {
   result.pictures.push_back(std::move(plot));
 }
 
-StudyResult Run(Context& context) {
+StudyResult Run(Context& context, const StudyRequest& /*request*/) {
   StudyResult result;
   result.seeds = {kSeed};
   CheckExact(context, 4, result);

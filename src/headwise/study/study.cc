@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -51,10 +50,14 @@ bool StudyResult::held() const {
 }
 
 std::span<const Study* const> Studies() {
-  static const std::array<const Study*, 7> studies = {
-      &kOperatorStudy,  &kCostStudy,    &kNormaliseOrderStudy,
-      &kAveragingStudy, &kContentStudy, &kConvolutionStudy,
-      &kRankStudy,
+  static const Study* const studies[] = {
+      &kOperatorStudy,        //
+      &kCostStudy,            //
+      &kNormaliseOrderStudy,  //
+      &kAveragingStudy,       //
+      &kContentStudy,         //
+      &kConvolutionStudy,     //
+      &kRankStudy,            //
   };
   return studies;
 }
@@ -74,9 +77,12 @@ const Study& FindStudy(std::string_view name) {
                                    Nearest(name, names))});
 }
 
-StudyResult RunStudy(const Study& study, Context& context) {
+StudyResult RunStudy(const Study& study, Context& context,
+                     const StudyRequest& request) {
   const auto start = std::chrono::steady_clock::now();
-  StudyResult result = study.run(context);
+  StudyResult result = study.run(context, request);
+  result.indicative =
+      study.trained && study.kind != StudyKind::kLaw && !request.full;
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();

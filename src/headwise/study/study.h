@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/study/picture.h"
 
@@ -41,7 +43,8 @@ struct StudyResult {
   std::vector<StudyTable> tables;
   std::vector<Picture> pictures;
   std::vector<uint64_t> seeds;
-  std::string remark;  // what a reader should take along, or ""
+  std::string remark;       // what a reader should take along, or ""
+  bool indicative = false;  // one seed of a trained study proves nothing
   double seconds = 0;
 
   // value ≤ limit, value ≥ limit, |value − want| ≤ tolerance. NaN never holds.
@@ -52,12 +55,21 @@ struct StudyResult {
   bool held() const;
 };
 
+struct StudyRequest {
+  bool full = false;               // enough seeds and steps for a verdict
+  double effort = 1;               // share of the training steps: for tests
+  std::vector<std::string> texts;  // of studies that read; empty: the shipped
+  ProgressCallback progress;
+  std::stop_token stop;  // Error(kCancelled) soon after
+};
+
 struct Study {
   const char* name;
   const char* claim;
   const char* expectation;
   StudyKind kind;
-  StudyResult (*run)(Context& context);
+  StudyResult (*run)(Context& context, const StudyRequest& request);
+  bool trained = false;  // what is found depends on seeds and steps
 };
 
 // In the order of `headwise study --list`.
@@ -67,7 +79,8 @@ std::span<const Study* const> Studies();
 const Study& FindStudy(std::string_view name);
 
 // Runs it and takes the time.
-StudyResult RunStudy(const Study& study, Context& context);
+StudyResult RunStudy(const Study& study, Context& context,
+                     const StudyRequest& request = {});
 
 // One per file of the same name.
 extern const Study kAveragingStudy;

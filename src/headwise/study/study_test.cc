@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "headwise/error.h"
 
@@ -38,8 +39,12 @@ std::string TestName(const testing::TestParamInfo<const Study*>& info) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(All, StudyTest,
-                         testing::ValuesIn(Studies().begin(), Studies().end()),
+std::vector<const Study*> Untrained() {
+  std::vector<const Study*> studies(Studies().begin(), Studies().end());
+  std::erase_if(studies, [](const Study* study) { return study->trained; });
+  return studies;
+}
+INSTANTIATE_TEST_SUITE_P(Untrained, StudyTest, testing::ValuesIn(Untrained()),
                          TestName);
 
 TEST(StudyResultTest, FiguresFailWhereTheyShould) {
