@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "headwise/error.h"
@@ -14,14 +15,26 @@ namespace {
 // Graphemes of this many bytes and more are replaced character by character.
 constexpr size_t kLongGrapheme = 6;
 
+// A trie has whole blocks of units, one unit for each value of a byte, so that
+// a step by any byte stays within the block it begins in.
+constexpr size_t kBlock = 256;
+
+// Readers keep the entries that a text begins with in an array of this size.
+constexpr int kMostNested = 32;
+
 // A unit of a double array (Darts-clone): where the children are, which byte
 // leads here, whether a value hangs below; or a value itself.
 struct Unit {
   uint32_t bits;
   bool has_leaf() const { return (bits >> 8 & 1) != 0; }
+  bool is_value() const { return (bits >> 31) != 0; }
   uint32_t value() const { return bits & 0x7FFFFFFF; }
+  // The byte that leads here; a value has none.
   uint32_t label() const { return bits & (0x80000000 | 0xFF); }
-  uint32_t offset() const { return (bits >> 10) << ((bits & 0x200) >> 6); }
+  // Of the unit at `at`: the child for a byte is at this ^ byte.
+  uint32_t children(uint32_t at) const {
+    return at ^ (bits >> 10) << ((bits & 0x200) >> 6);
+  }
 };
 
 uint32_t ReadWord(std::string_view bytes, size_t at) {
@@ -31,6 +44,38 @@ uint32_t ReadWord(std::string_view bytes, size_t at) {
             << (8 * i);
   }
   return word;
+}
+
+// The most entries that one walk from the root passes, or kMostNested + 1 if
+// there are more; a hostile trie may walk in circles. Children must lie within
+// the trie.
+int MostNested(const std::vector<uint32_t>& trie) {
+  constexpr uint32_t kNone = UINT32_MAX;
+  // Units by the place that their byte leads to them from, as linked lists.
+  std::vector<uint32_t> head(trie.size(), kNone), next(trie.size(), kNone);
+  for (uint32_t at = 0; at < trie.size(); ++at) {
+    const Unit unit{trie[at]};
+    if (unit.is_value()) continue;
+    next[at] = std::exchange(head[at ^ unit.label()], at);
+  }
+  std::vector<int> passed(trie.size(), -1);
+  std::vector<uint32_t> open = {Unit{trie[0]}.children(0)};
+  passed[open[0]] = 0;
+  int most = 0;
+  while (!open.empty() && most <= kMostNested) {
+    const uint32_t from = open.back();
+    open.pop_back();
+    for (uint32_t at = head[from]; at != kNone; at = next[at]) {
+      const Unit unit{trie[at]};
+      const uint32_t to = unit.children(at);
+      const int count = passed[from] + (unit.has_leaf() ? 1 : 0);
+      if (count <= passed[to]) continue;
+      passed[to] = count;
+      most = std::max(most, count);
+      open.push_back(to);
+    }
+  }
+  return most;
 }
 
 // The end of the grapheme cluster that begins at `at`.
@@ -69,49 +114,53 @@ void AddReplacement(std::vector<CharacterChange>& changes,
 
 }  // namespace
 
-PrecompiledMap::PrecompiledMap(std::string_view blob,
-                               const std::string& where) {
-  const size_t bytes = blob.size() < 4 ? 0 : ReadWord(blob, 0);
-  if (blob.size() < 4 || bytes > blob.size() - 4 || bytes % 4 != 0) {
+PrecompiledMap::PrecompiledMap(std::string_view blob, const std::string& where,
+                               size_t first) {
+  const auto require = [&](bool met, size_t at, const char* expected) {
+    if (met) return;
     throw Error(
         ErrorCode::kCorrupt,
-        {where, "a character map of a whole number of units",
-         std::to_string(bytes) + " bytes of " + std::to_string(blob.size()),
-         ""});
-  }
+        {where + ": byte " + std::to_string(first + at),
+         std::string("a character map with ") + expected, "other bytes", ""});
+  };
+  const size_t bytes = blob.size() < 4 ? 0 : ReadWord(blob, 0);
+  require(bytes != 0 && bytes % (4 * kBlock) == 0 && bytes < blob.size() - 4, 0,
+          "a trie of whole blocks, then strings");
   for (size_t at = 4; at < 4 + bytes; at += 4) {
     trie_.push_back(ReadWord(blob, at));
   }
   strings_ = blob.substr(4 + bytes);
+  require(strings_.back() == '\0', blob.size() - 1, "strings that end");
   const size_t invalid = FindInvalidUtf8(strings_);
-  if (invalid != std::string_view::npos) {
-    throw Error(ErrorCode::kCorrupt,
-                {where + ": byte " + std::to_string(4 + bytes + invalid),
-                 "replacements in UTF-8", "other bytes", ""});
+  require(invalid == std::string::npos, 4 + bytes + invalid,
+          "replacements in UTF-8");
+  for (uint32_t at = 0; at < trie_.size(); ++at) {
+    const Unit unit{trie_[at]};
+    if (unit.is_value() && at != 0) continue;
+    const uint32_t children = unit.children(at);
+    require(children < trie_.size(), 4 + 4 * at, "children within the trie");
+    if (!unit.has_leaf()) continue;
+    const uint32_t begin = Unit{trie_[children]}.value();
+    require(begin < strings_.size() &&
+                (static_cast<unsigned char>(strings_[begin]) & 0xC0) != 0x80,
+            4 + 4 * at, "replacements that begin within the strings");
   }
+  require(MostNested(trie_) <= kMostNested, 4,
+          "at most 32 entries that begin one another");
 }
 
 std::optional<std::string_view> PrecompiledMap::Find(
     std::string_view text) const {
-  if (trie_.empty()) return std::nullopt;
-  uint32_t node = Unit{trie_[0]}.offset();
+  uint32_t children = Unit{trie_[0]}.children(0);
   for (char c : text) {
     const uint32_t byte = static_cast<unsigned char>(c);
     if (byte == 0) break;
-    node ^= byte;
-    if (node >= trie_.size()) break;
-    const Unit unit{trie_[node]};
+    const uint32_t at = children ^ byte;
+    const Unit unit{trie_[at]};
     if (unit.label() != byte) break;
-    node ^= unit.offset();
+    children = unit.children(at);
     if (unit.has_leaf()) {
-      if (node >= trie_.size()) break;
-      const uint32_t begin = Unit{trie_[node]}.value();
-      if (begin >= strings_.size()) break;
-      // Hostile maps may point into the middle of a character.
-      if ((static_cast<unsigned char>(strings_[begin]) & 0xC0) == 0x80) break;
-      const size_t end = strings_.find('\0', begin);
-      return std::string_view(strings_).substr(
-          begin, end == std::string::npos ? end : end - begin);
+      return strings_.c_str() + Unit{trie_[children]}.value();
     }
   }
   return std::nullopt;

@@ -14,9 +14,12 @@ namespace headwise {
 
 class PrecompiledMap {
  public:
-  // `blob`: 4 bytes little-endian trie size, the trie, the strings. Throws
-  // Error(kCorrupt) naming `where` when the parts do not fit.
-  PrecompiledMap(std::string_view blob, const std::string& where);
+  // `blob`: 4 bytes little-endian trie size, the trie, the strings, each ended
+  // by a zero byte. Throws Error(kCorrupt) naming `where` and a byte, counted
+  // from `first`, unless every walk down the trie stays within it and ends in
+  // a replacement.
+  PrecompiledMap(std::string_view blob, const std::string& where,
+                 size_t first = 0);
 
   AlignedText Normalize(const AlignedText& text) const;
 

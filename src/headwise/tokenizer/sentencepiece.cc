@@ -10,6 +10,7 @@
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/tokenizer/pipeline.h"
+#include "headwise/tokenizer/sentencepiece_check.h"
 #include "headwise/tokenizer/vocabulary.h"
 
 namespace headwise {
@@ -20,6 +21,7 @@ using Processor = sentencepiece::SentencePieceProcessor;
 
 std::unique_ptr<Processor> LoadProcessor(const fs::path& path) {
   const MappedFile file(path);
+  CheckSentencePiece(file.text(), path.string());
   auto processor = std::make_unique<Processor>();
   const auto status = processor->LoadFromSerializedProto(file.text());
   if (!status.ok()) {
