@@ -33,6 +33,7 @@ struct Options {
   int64_t tokens = 8192;
   int64_t context = 0;
   int64_t top = 20;
+  double least_hurt = kNegligibleShare;
   bool pairs = false;
   bool repair = false;
   bool per_layer = false;
@@ -139,8 +140,10 @@ StudyTable HeadTable(const Ranking& ranking, size_t top) {
 
 StudyTable NegativeTable(const Ranking& ranking) {
   StudyTable table;
-  table.title =
-      "Heads that hurt: chosen on one half of the text, confirmed on the other";
+  table.title = fmt::format(
+      "Heads that hurt: closing them lowers the loss by more than {:.4f}; "
+      "chosen on one half of the text, confirmed on the other",
+      ranking.least_negative);
   table.columns = {"head", "Δloss, chosen", "Δloss, confirmed", "95 %"};
   for (const NegativeHead& head : ranking.negative) {
     table.rows.push_back(
@@ -281,6 +284,7 @@ int Run(const Options& options) {
   RankOptions rank;
   rank.criteria = ParseCriteria(options.by);
   rank.pairs = options.pairs;
+  rank.least_negative = options.least_hurt;
   rank.self_repair = options.repair;
   rank.normalise_layers = options.per_layer;
   rank.seed = options.seed;
@@ -342,6 +346,12 @@ std::function<int()> Setup(CLI::App& app) {
   app.add_option("--context", options->context,
                  "Tokens of a window; 0: 256 or what the model knows");
   app.add_option("--top", options->top, "Heads to print; 0: all")
+      ->capture_default_str();
+  app.add_option("--least-hurt", options->least_hurt,
+                 "A head hurts when closing it lowers the loss by more than "
+                 "this share of it, on both halves of the text. 0: by "
+                 "anything that is no accident")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_flag("--pairs", options->pairs,
                "Also close the top 24 heads in pairs: backup heads");

@@ -44,7 +44,8 @@ export interface Example {
 }
 
 export interface Content {
-  copying?: number; // Σ Re λ / Σ |λ| of the head's core
+  copying?: number; // Σ Re λ / Σ |λ| of W_V W_O
+  copying_vocabulary?: number; // the same of W_E W_V W_O W_U
   norm?: number;
   readout?: string; // what turned written vectors into tokens
   writes?: {token: string; top: {token: string; logit: number}[]}[];
@@ -106,6 +107,7 @@ export interface Importance {
   layers?: {kind?: string; layer: number; value: number}[];
   carry?: {share: number; heads: number};
   negative?: string[];
+  least_negative?: number; // of the loss, by which they hurt
   classes?: Record<string, number>;
   notes?: string[]; // what could not be told
 }

@@ -191,7 +191,7 @@ export function fixture({layers = 6, heads = 8, seed = 7} = {}) {
       correlations: [[1, 0.93], [0.93, 1]],
       layers: Array.from({length: layers}, (_, layer) => (
         {kind: 'self', layer, value: 0.05 + 0.4 * next()})),
-      carry: {share: 0.9, heads: 14}, negative,
+      carry: {share: 0.9, heads: 14}, negative, least_negative: 0.0054,
       classes: {critical: 9, negative: negative.length, redundant: 4,
                 auxiliary: all.length - 13 - negative.length},
     },

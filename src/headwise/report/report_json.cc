@@ -224,9 +224,11 @@ OrderedJson SamplesJson(const HeadSamples& samples, const TokenText& text) {
 OrderedJson ContentJson(const ReportParts& parts, size_t head,
                         const TokenText& text) {
   OrderedJson json = OrderedJson::object();
-  const Estimate copying = parts.profile->Get("copying", head);
-  if (std::isfinite(copying.mean) && copying.count > 0) {
-    json["copying"] = Rounded(copying.mean);
+  for (const auto& [key, metric] :
+       {std::pair{"copying", "copying"},
+        std::pair{"copying_vocabulary", "copying.vocabulary"}}) {
+    if (parts.profile->Find(metric, head) == nullptr) continue;
+    json[key] = Rounded(parts.profile->Get(metric, head).mean);
   }
   if (parts.contents == nullptr) return json;
   json["readout"] = parts.contents->readout;

@@ -113,6 +113,7 @@ OrderedJson ImportanceJson(const Ranking& ranking, OrderedJson& heads) {
     for (const NegativeHead& one : ranking.negative) {
       json["negative"].push_back(ToString(ranking.heads[one.head]));
     }
+    json["least_negative"] = Rounded(ranking.least_negative, 5);
   }
   std::map<std::string, int64_t> classes;
   for (const HeadClass one : ranking.classes) ++classes[Name(one)];

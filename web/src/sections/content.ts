@@ -4,13 +4,20 @@ import {alone, signed} from '../format';
 import type {Content, Head, Report} from '../report';
 import {whyAbsent} from '../report';
 
+// From tokens to logits where the model has a vocabulary head: a head may write
+// a token in another place than where it read it.
 function copyingSentence(content: Content): string {
-  const copying = content.copying;
-  if (copying === undefined) return '';
-  const how = copying > 0.5 ? 'It copies: what it reads it makes likelier.'
-    : copying < -0.5 ? 'It suppresses: what it reads it makes less likely.'
-    : 'It neither clearly copies nor suppresses what it reads.';
-  return `${how} Copying score ${signed(copying)} on a scale from −1 to +1.`;
+  const score = content.copying_vocabulary ?? content.copying;
+  if (score === undefined) return '';
+  const how = score > 0.5 ? 'It copies: what it reads it makes likelier.'
+    : score < -0.5 ? 'It suppresses: what it reads it makes less likely.'
+    : score > 0.05 ? 'It leans to copying what it reads.'
+    : score < -0.05 ? 'It leans to suppressing what it reads.'
+    : 'What it writes is neither for nor against the token that it read.';
+  const where = content.copying_vocabulary !== undefined
+    ? 'from tokens to logits' : 'within the stream';
+  return `${how} Copying score ${signed(score)} ${where}, on a scale from ` +
+    '−1 to +1.';
 }
 
 export function contentPart(head: Head, report: Report): HTMLElement {

@@ -24,8 +24,10 @@ function tiles(report: Report): HTMLElement {
     list.append(tile(chosen.effective.toFixed(1), 'effective heads'));
   }
   if (importance?.negative) {
+    const by = importance.least_negative;
     list.append(tile(String(importance.negative.length),
-      'heads hurt: without them the model is better'));
+      'heads hurt: without them the loss is lower' +
+      (by ? ` by more than ${by.toPrecision(1)}` : '')));
   }
   if (report.profile?.tokens !== undefined) {
     list.append(tile(integer(report.profile.tokens), 'tokens read'));

@@ -28,7 +28,8 @@ const char* Describe(HeadClass kind) {
     case HeadClass::kCritical:
       return "closing it costs more than 1 % of the loss";
     case HeadClass::kNegative:
-      return "closing it helps, on two splits of the text";
+      return "closing it helps by more than a least size, on two splits of the "
+             "text";
     case HeadClass::kRedundant:
       return "closing it changes nothing and a twin has the same pattern";
     case HeadClass::kBackup:

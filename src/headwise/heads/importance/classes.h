@@ -16,7 +16,7 @@ namespace headwise {
 // 0.1 % of the loss.
 enum class HeadClass : uint8_t {
   kCritical,   // the lower end of Δloss is above 1 % of the loss
-  kNegative,   // Δloss < 0, selected on one split and confirmed on another
+  kNegative,   // Δloss < 0 by more than a least size, on two splits
   kRedundant,  // quiet, and another head has the same pattern
   kBackup,     // closing it with another costs more than both apart
   kNoise,      // quiet, and no role

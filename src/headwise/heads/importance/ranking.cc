@@ -182,6 +182,7 @@ class Ranker {
 
   // Selected on the even sequences, confirmed on the odd ones.
   void FindNegative() {
+    ranking_.least_negative = options_.least_negative * Scale();
     const std::vector<double>& weights = runs_.weights();
     if (weights.size() < 4) {
       ranking_.notes.push_back(
@@ -211,7 +212,10 @@ class Ranker {
       const std::vector<double>& delta = deltas_[selected[i]];
       const NegativeHead head = {selected[i], first.Ratio(Half(delta, 0)),
                                  second.Ratio(Half(delta, 1))};
-      if (head.selection.high < 0 && head.confirmation.high < 0) {
+      const auto hurts = [&](const Interval& change) {
+        return change.high < 0 && change.value < -ranking_.least_negative;
+      };
+      if (hurts(head.selection) && hurts(head.confirmation)) {
         ranking_.negative.push_back(head);
       }
     }

@@ -35,8 +35,8 @@ struct LayerImportance {
   Interval delta;  // all heads of the layer closed
 };
 
-// A head whose closing helps: chosen on one half of the sequences, measured
-// again on the other.
+// A head whose closing helps, and not by next to nothing: chosen on one half of
+// the sequences, measured again on the other.
 struct NegativeHead {
   size_t head = 0;  // of Ranking::heads
   Interval selection;
@@ -71,6 +71,7 @@ struct Ranking {
   std::optional<size_t> primary;  // of criteria
   std::vector<HeadClass> classes;
   std::vector<NegativeHead> negative;
+  double least_negative = 0;  // Δloss that is below −this, on both halves
   std::vector<LayerImportance> layers;
   std::vector<PairEffect> pairs;
   // 1 − Δ(total)/Δ(direct); NaN where removing the direct effect costs
@@ -85,6 +86,10 @@ struct RankOptions {
   std::vector<Criterion> criteria = {Criterion::kAblationMean};
   bool pairs = false;
   bool self_repair = false;
+  // A share of the loss. A head is negative when closing it lowers the loss by
+  // more, on both halves of the text: enough text finds an effect in any head,
+  // and one below this counts as none in the classes too.
+  double least_negative = kNegligibleShare;
   // Gradients are divided by the L2 norm of their layer's.
   bool normalise_layers = false;
   ObjectiveOptions objective = {};

@@ -83,6 +83,7 @@ nlohmann::ordered_json ToJson(const Ranking& ranking) {
                         {"confirmation", ToJson(head.confirmation)}});
   }
   json["negative"] = std::move(negative);
+  json["least_negative"] = Number(ranking.least_negative);
   OrderedJson layers = OrderedJson::array();
   for (const LayerImportance& layer : ranking.layers) {
     layers.push_back({{"kind", Name(layer.kind)},
