@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "headwise/report/svg.h"
@@ -15,8 +15,13 @@ namespace {
 StudyTable FigureTable(const StudyResult& result) {
   StudyTable table{"Figures", {"figure", "measured", "expected", ""}, {}};
   for (const Figure& figure : result.figures) {
-    table.rows.push_back({figure.name, fmt::format("{:.4g}", figure.value),
-                          figure.expected, figure.held ? "held" : "NOT HELD"});
+    const bool judged = !figure.expected.empty() || !figure.held;
+    table.rows.push_back({figure.name,
+                          ShowInterval({figure.value, figure.low, figure.high}),
+                          figure.expected,
+                          !judged       ? ""
+                          : figure.held ? "held"
+                                        : "NOT HELD"});
   }
   return table;
 }
@@ -45,13 +50,16 @@ std::string StudyText(const Study& study, const StudyResult& result,
   out += '\n' + Bold(console, "Figures") + '\n' +
          DrawTable(FigureTable(result), console);
   if (!result.remark.empty()) out += '\n' + Wrap(result.remark, console.width);
-  const auto held =
-      std::count_if(result.figures.begin(), result.figures.end(),
-                    [](const Figure& figure) { return figure.held; });
+  int64_t judged = 0, held = 0;
+  for (const Figure& figure : result.figures) {
+    if (figure.expected.empty()) continue;
+    ++judged;
+    held += figure.held;
+  }
   const std::string verdict = Verdict(result);
   const std::string last =
       Wrap(fmt::format("{}: {} of {} figures as expected, {:.2f} s", verdict,
-                       held, result.figures.size(), result.seconds),
+                       held, judged, result.seconds),
            console.width);
   out += '\n' +
          (result.held() ? Green(console, verdict) : Red(console, verdict)) +
@@ -66,6 +74,9 @@ nlohmann::ordered_json StudyJson(const Study& study,
     figures[figure.name] = {{"value", figure.value},
                             {"expected", figure.expected},
                             {"held", figure.held}};
+    if (!std::isfinite(figure.low) || !std::isfinite(figure.high)) continue;
+    figures[figure.name]["low"] = figure.low;
+    figures[figure.name]["high"] = figure.high;
   }
   nlohmann::ordered_json held = result.held();
   if (result.indicative) held = "indicative";

@@ -15,7 +15,8 @@ std::string StudyText(const Study& study, const StudyResult& result,
                       const Console& console);
 
 // {"study", "claim", "kind", "held" (bool or "indicative"), "figures": {NAME:
-// {"value", "expected", "held"}}, "seeds", "seconds"}
+// {"value", "expected", "held"}}, "seeds", "seconds"}; figures over several
+// seeds also have "low" and "high", their 95 % interval.
 nlohmann::ordered_json StudyJson(const Study& study, const StudyResult& result);
 
 // Its pictures below each other.

@@ -43,6 +43,45 @@ void StudyResult::Near(std::string name, double value, double want,
       {std::move(name), value, expected, std::abs(value - want) <= tolerance});
 }
 
+void StudyResult::Report(std::string name, double value) {
+  figures.push_back({std::move(name), value, "", std::isfinite(value)});
+}
+
+void StudyResult::SetInterval(const Interval& mean) {
+  figures.back().low = mean.low;
+  figures.back().high = mean.high;
+}
+
+void StudyResult::AtMost(std::string name, const Interval& mean, double limit) {
+  AtMost(std::move(name), mean.value, limit);
+  SetInterval(mean);
+}
+
+void StudyResult::AtLeast(std::string name, const Interval& mean,
+                          double limit) {
+  AtLeast(std::move(name), mean.value, limit);
+  SetInterval(mean);
+}
+
+void StudyResult::Near(std::string name, const Interval& mean, double want,
+                       double tolerance) {
+  Near(std::move(name), mean.value, want, tolerance);
+  SetInterval(mean);
+}
+
+void StudyResult::Report(std::string name, const Interval& mean) {
+  Report(std::move(name), mean.value);
+  SetInterval(mean);
+}
+
+std::string ShowInterval(const Interval& interval) {
+  if (!std::isfinite(interval.low) || !std::isfinite(interval.high)) {
+    return fmt::format("{:.4g}", interval.value);
+  }
+  return fmt::format("{:.4g} [{:.3g}, {:.3g}]", interval.value, interval.low,
+                     interval.high);
+}
+
 bool StudyResult::held() const {
   return !figures.empty() &&
          std::all_of(figures.begin(), figures.end(),

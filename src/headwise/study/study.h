@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/heads/importance/statistics.h"
 #include "headwise/study/picture.h"
 
 namespace headwise {
@@ -28,8 +30,11 @@ const char* Name(StudyKind kind);
 struct Figure {
   std::string name;
   double value = 0;
-  std::string expected;
+  std::string expected;  // "": nothing; it is only reported
   bool held = false;
+  // 95 % interval over seeds; −∞ and ∞: there is none.
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
 };
 
 struct StudyTable {
@@ -51,9 +56,23 @@ struct StudyResult {
   void AtMost(std::string name, double value, double limit);
   void AtLeast(std::string name, double value, double limit);
   void Near(std::string name, double value, double want, double tolerance);
+  // The same for a mean over seeds; the mean is judged.
+  void AtMost(std::string name, const Interval& mean, double limit);
+  void AtLeast(std::string name, const Interval& mean, double limit);
+  void Near(std::string name, const Interval& mean, double want,
+            double tolerance);
+  // Of what nothing is expected but to be a number.
+  void Report(std::string name, double value);
+  void Report(std::string name, const Interval& mean);
 
   bool held() const;
+
+ private:
+  void SetInterval(const Interval& mean);
 };
+
+// "0.812", or "0.812 [0.790, 0.833]" where there is an interval.
+std::string ShowInterval(const Interval& interval);
 
 struct StudyRequest {
   bool full = false;               // enough seeds and steps for a verdict
