@@ -1,5 +1,5 @@
-// `headwise bench`: the speed of the operators and of models, beside peers
-// where installed.
+// `headwise bench`: the speed of the operators, of models and of training,
+// beside peers where installed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "bench/attention_bench.h"
 #include "bench/model_bench.h"
 #include "bench/report.h"
+#include "bench/train_bench.h"
 #include "commands.h"
 #include "problem_flags.h"
 
@@ -102,8 +103,34 @@ int RunModel(Settings& settings) {
   return kSucceeded;
 }
 
+// `bench train [MODEL]`.
+int RunTrain(const Settings& settings) {
+  bench::TrainOptions options;
+  options.folder = settings.model.folder;
+  const CLI::App& app = *settings.problem.app;
+  if (app.count("--sentences") > 0) options.batch = settings.model.batch;
+  if (app.count("--length") > 0) options.length = settings.model.length;
+  options.threads = settings.problem.config.threads;
+  options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
+  const bench::TrainResult result = bench::BenchTrain(options);
+  nlohmann::ordered_json machine = bench::DescribeMachine({});
+  if (settings.json) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const bench::TrainRow& row : result.rows) {
+      rows.push_back(bench::ToJson(result, row));
+    }
+    PrintDocument(std::move(machine), std::move(rows), result.notes);
+    return kSucceeded;
+  }
+  fmt::print("{}\n{}", result.title, bench::Table(result));
+  for (const std::string& note : result.notes) fmt::print("  note: {}\n", note);
+  PrintMachine(machine, {});
+  return kSucceeded;
+}
+
 int Run(Settings& settings) {
   if (settings.problem.op == "model") return RunModel(settings);
+  if (settings.problem.op == "train") return RunTrain(settings);
   std::vector<bench::Result> results = RunAll(settings);
   std::vector<std::string> versions, notes;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -133,7 +160,7 @@ std::function<int()> Setup(CLI::App& app) {
   auto settings = std::make_shared<Settings>();
   settings->problem.Declare(app);
   app.add_option("MODEL", settings->model.folder,
-                 "bench model: the model's folder");
+                 "bench model, train: the model's folder (train: its shape)");
   app.add_option("--onnx", settings->model.onnx,
                  "bench model: the same encoder for ONNX Runtime, f32");
   app.add_option("--prompt", settings->model.prompt,
@@ -141,11 +168,13 @@ std::function<int()> Setup(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--sentences", settings->model.batch,
-                 "bench model: sentences an encoder reads at one time")
+                 "bench model: sentences an encoder reads at one time; bench "
+                 "train: sequences of a step (8)")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   app.add_option("--length", settings->model.length,
-                 "bench model: tokens of a sentence")
+                 "bench model: tokens of a sentence; bench train: of a "
+                 "sequence (256)")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   app.add_flag("--peers", settings->options.peers,
@@ -165,15 +194,15 @@ std::function<int()> Setup(CLI::App& app) {
 }  // namespace
 
 const Command kBenchCommand = {
-    "bench", Group::kTools,
-    "speed of the operators and of models, beside peers",
+    "bench", Group::kTools, "speed of the operators, of models and of training",
     "  headwise bench attention --quick\n"
     "  headwise bench attention --query-len 2048 --threads 1,2 --peers\n"
     "  headwise bench attention --problems bench/problems/attention.json\n"
     "  headwise bench matmul --m 128 --n 384 --k 384 --peers --json\n"
     "  headwise bench model models/minimind2-small --threads 1,2\n"
     "  headwise bench model models/stories260K --prompt 65536 --observe core\n"
-    "  headwise bench model models/minilm-l6 --onnx minilm.onnx",
+    "  headwise bench model models/minilm-l6 --onnx minilm.onnx\n"
+    "  headwise bench train --threads 1,2",
     Setup};
 
 }  // namespace headwise

@@ -56,6 +56,20 @@ class Bench(unittest.TestCase):
         self.assertEqual((row["op"], row["query_len"], row["key_len"],
                           row["head_dim"]), ("matmul", 4, 5, 6))
 
+    def test_training_steps_are_timed_beside_their_products(self):
+        done = run("bench", "train", "--sentences", "2", "--length", "16",
+                   "--threads", "1,2", "--seconds", "0.1", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual([row["threads"] for row in rows], [1, 2])
+        for row in rows:
+            self.assertEqual((row["op"], row["batch"], row["length"]),
+                             ("train", 2, 16))
+            self.assertAlmostEqual(row["share"],
+                                   row["gflops"] / row["matmul_gflops"])
+            self.assertGreater(row["share"], 0)
+            self.assertGreater(row["share_without_attention"], row["share"])
+
     def test_missing_peer_leaves_a_note_and_no_failure(self):
         with tempfile.TemporaryDirectory() as empty:
             done = run("bench", "attention", *TINY, "--mask", "none",

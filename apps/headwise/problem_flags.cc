@@ -20,7 +20,7 @@ std::string FlagName(std::string field) {
 
 void ProblemFlags::Declare(CLI::App& command) {
   app = &command;
-  command.add_option("op", op, "attention or matmul (bench: or model)")
+  command.add_option("op", op, "attention or matmul (bench: or model, train)")
       ->required();
   AddFlags(command, config);
   command.add_option("--problems", file,

@@ -4,6 +4,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // foreach_target.h must come first.
 #include <algorithm>
+#include <type_traits>
 
 #include "headwise/ops/activation/activation.h"
 #include "hwy/contrib/math/math-inl.h"
@@ -27,13 +28,13 @@ struct Point {
   V slope;
 };
 
-V Sigmoid(D d, V x) {
+HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
   return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
 }
 
 // erf by Abramowitz and Stegun 7.1.26, |error| ≤ 1.5e-7; e2 = exp(−x²).
-V Erf(D d, V x, V e2) {
+HWY_INLINE V Erf(D d, V x, V e2) {
   const V one = hn::Set(d, 1.0f);
   const V t = hn::Div(one, hn::MulAdd(hn::Set(d, 0.3275911f), hn::Abs(x), one));
   V p = hn::Set(d, 1.061405429f);
@@ -44,85 +45,108 @@ V Erf(D d, V x, V e2) {
   return hn::CopySign(hn::NegMulAdd(hn::Mul(p, t), e2, one), x);
 }
 
-Point At(D d, Activation kind, V x) {
+template <Activation kKind>
+HWY_INLINE Point At(D d, V x) {
   const V zero = hn::Zero(d), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
-  switch (kind) {
-    case Activation::kRelu:
-      return {hn::Max(x, zero), hn::IfThenElseZero(hn::Gt(x, zero), one)};
-    case Activation::kGelu: {
-      const V e2 = hn::Exp(d, hn::Mul(hn::Mul(x, x), hn::Neg(half)));
-      const V u = hn::Mul(x, hn::Set(d, 0.70710678f));
-      const V phi = hn::MulAdd(half, Erf(d, u, e2), half);
-      const V density = hn::Mul(hn::Set(d, 0.39894228f), e2);
-      return {hn::Mul(x, phi), hn::MulAdd(x, density, phi)};
-    }
-    case Activation::kGeluTanh: {
-      const V root = hn::Set(d, 0.79788456f), cubic = hn::Set(d, 0.044715f);
-      const V square = hn::Mul(x, x);
-      const V inner = hn::Mul(root, hn::Mul(x, hn::MulAdd(cubic, square, one)));
-      const V t = hn::Tanh(d, inner);
-      const V gate = hn::MulAdd(half, t, half);
-      const V dinner = hn::Mul(
-          root, hn::MulAdd(hn::Mul(hn::Set(d, 3.0f), cubic), square, one));
-      const V dgate = hn::Mul(hn::Mul(half, hn::NegMulAdd(t, t, one)), dinner);
-      return {hn::Mul(x, gate), hn::MulAdd(x, dgate, gate)};
-    }
-    case Activation::kSilu: {
-      const V s = Sigmoid(d, x);
-      const V value = hn::Mul(x, s);
-      return {value, hn::MulAdd(value, hn::Sub(one, s), s)};
-    }
-    case Activation::kTanh: {
-      const V t = hn::Tanh(d, x);
-      return {t, hn::NegMulAdd(t, t, one)};
-    }
+  if constexpr (kKind == Activation::kRelu) {
+    return {hn::Max(x, zero), hn::IfThenElseZero(hn::Gt(x, zero), one)};
+  } else if constexpr (kKind == Activation::kGelu) {
+    const V e2 = hn::Exp(d, hn::Mul(hn::Mul(x, x), hn::Neg(half)));
+    const V u = hn::Mul(x, hn::Set(d, 0.70710678f));
+    const V phi = hn::MulAdd(half, Erf(d, u, e2), half);
+    const V density = hn::Mul(hn::Set(d, 0.39894228f), e2);
+    return {hn::Mul(x, phi), hn::MulAdd(x, density, phi)};
+  } else if constexpr (kKind == Activation::kGeluTanh) {
+    const V root = hn::Set(d, 0.79788456f), cubic = hn::Set(d, 0.044715f);
+    const V square = hn::Mul(x, x);
+    const V inner = hn::Mul(root, hn::Mul(x, hn::MulAdd(cubic, square, one)));
+    const V t = hn::Tanh(d, inner);
+    const V gate = hn::MulAdd(half, t, half);
+    const V dinner = hn::Mul(
+        root, hn::MulAdd(hn::Mul(hn::Set(d, 3.0f), cubic), square, one));
+    const V dgate = hn::Mul(hn::Mul(half, hn::NegMulAdd(t, t, one)), dinner);
+    return {hn::Mul(x, gate), hn::MulAdd(x, dgate, gate)};
+  } else if constexpr (kKind == Activation::kSilu) {
+    const V s = Sigmoid(d, x);
+    const V value = hn::Mul(x, s);
+    return {value, hn::MulAdd(value, hn::Sub(one, s), s)};
+  } else {
+    static_assert(kKind == Activation::kTanh);
+    const V t = hn::Tanh(d, x);
+    return {t, hn::NegMulAdd(t, t, one)};
   }
-  return {zero, zero};
+}
+
+// Calls run(kind) with the kind as a constant: a switch for every vector would
+// keep sums out of registers.
+template <typename Run>
+HWY_INLINE void WithKind(Activation kind, const Run& run) {
+  using enum Activation;
+  switch (kind) {
+    case kRelu:
+      return run(std::integral_constant<Activation, kRelu>());
+    case kGelu:
+      return run(std::integral_constant<Activation, kGelu>());
+    case kGeluTanh:
+      return run(std::integral_constant<Activation, kGeluTanh>());
+    case kSilu:
+      return run(std::integral_constant<Activation, kSilu>());
+    case kTanh:
+      return run(std::integral_constant<Activation, kTanh>());
+  }
+}
+
+// Calls run(i, whole) for every vector of [begin, end); `whole` is false for
+// what is left at the end.
+template <typename Run>
+HWY_INLINE void ForVectors(int64_t begin, int64_t end, const Run& run) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) run(i, std::true_type());
+  if (i < end) run(i, std::false_type());
+}
+
+// A vector of [count] numbers from p + i on, zero past `end`.
+template <typename Whole>
+HWY_INLINE V LoadAt(const float* p, int64_t i, int64_t end, Whole) {
+  const D d;
+  if constexpr (Whole::value) return hn::LoadU(d, p + i);
+  HWY_ALIGN float part[hn::MaxLanes(d)] = {};
+  std::copy(p + i, p + end, part);
+  return hn::Load(d, part);
+}
+template <typename Whole>
+HWY_INLINE void StoreAt(V v, float* p, int64_t i, int64_t end, Whole) {
+  const D d;
+  if constexpr (Whole::value) return hn::StoreU(v, d, p + i);
+  HWY_ALIGN float part[hn::MaxLanes(d)];
+  hn::Store(v, d, part);
+  std::copy(part, part + (end - i), p + i);
 }
 
 void Forward(const ActivationArgs& a, int64_t begin, int64_t end) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  HWY_ALIGN float x[hn::MaxLanes(d)], up[hn::MaxLanes(d)];
-  auto value = [&](const float* px, const float* pu) {
-    const V y = At(d, a.kind, hn::LoadU(d, px)).value;
-    return pu != nullptr ? hn::Mul(y, hn::LoadU(d, pu)) : y;
-  };
-  int64_t i = begin;
-  for (; i + lanes <= end; i += lanes) {
-    const float* pu = a.up != nullptr ? a.up + i : nullptr;
-    hn::StoreU(value(a.x + i, pu), d, a.y + i);
-  }
-  if (i == end) return;
-  std::fill_n(x, lanes, 0.0f);
-  std::fill_n(up, lanes, 0.0f);
-  std::copy(a.x + i, a.x + end, x);
-  if (a.up != nullptr) std::copy(a.up + i, a.up + end, up);
-  hn::Store(value(x, a.up != nullptr ? up : nullptr), d, x);
-  std::copy(x, x + (end - i), a.y + i);
+  WithKind(a.kind, [&](auto kind) HWY_ATTR {
+    ForVectors(begin, end, [&](int64_t i, auto whole) HWY_ATTR {
+      V y = At<kind()>(D(), LoadAt(a.x, i, end, whole)).value;
+      if (a.up != nullptr) y = hn::Mul(y, LoadAt(a.up, i, end, whole));
+      StoreAt(y, a.y, i, end, whole);
+    });
+  });
 }
 
 void Backward(const ActivationArgs& a, const ActivationGrads& g, int64_t begin,
               int64_t end) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = begin; i < end; i += lanes) {
-    const int64_t left = std::min(lanes, end - i);
-    HWY_ALIGN float x[hn::MaxLanes(d)] = {}, dy[hn::MaxLanes(d)] = {},
-                    up[hn::MaxLanes(d)] = {};
-    std::copy_n(a.x + i, left, x);
-    std::copy_n(g.dy + i, left, dy);
-    if (a.up != nullptr) std::copy_n(a.up + i, left, up);
-    const Point point = At(d, a.kind, hn::Load(d, x));
-    V inner = hn::Load(d, dy);
-    if (a.up != nullptr) {
-      hn::Store(hn::Mul(inner, point.value), d, x);
-      std::copy_n(x, left, g.dup + i);
-      inner = hn::Mul(inner, hn::Load(d, up));
-    }
-    hn::Store(hn::Mul(inner, point.slope), d, dy);
-    std::copy_n(dy, left, g.dx + i);
-  }
+  WithKind(a.kind, [&](auto kind) HWY_ATTR {
+    ForVectors(begin, end, [&](int64_t i, auto whole) HWY_ATTR {
+      const Point point = At<kind()>(D(), LoadAt(a.x, i, end, whole));
+      V inner = LoadAt(g.dy, i, end, whole);
+      if (a.up != nullptr) {
+        StoreAt(hn::Mul(inner, point.value), g.dup, i, end, whole);
+        inner = hn::Mul(inner, LoadAt(a.up, i, end, whole));
+      }
+      StoreAt(hn::Mul(inner, point.slope), g.dx, i, end, whole);
+    });
+  });
 }
 
 }  // namespace HWY_NAMESPACE

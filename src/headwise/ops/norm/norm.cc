@@ -20,6 +20,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
+using One = hn::CappedTag<float, 1>;  // for what is left of a row
 
 // Where segment `row` (of rows · segments) begins.
 int64_t Begin(const NormProblem& p, int64_t row) {
@@ -88,23 +89,47 @@ void NormRowBackward(const NormProblem& p, const NormArgs& a,
   const bool layer = p.kind == NormKind::kLayer;
   const float mean = layer ? a.mean[row] : 0.0f;
   const float scale = a.scale[row];
-  double sum = 0, dot = 0;
-  for (int64_t i = 0; i < p.width; ++i) {
-    const float normal = (x[i] - mean) * scale;
-    const float inner = a.weight != nullptr ? dy[i] * a.weight[i] : dy[i];
-    sum += inner;
-    dot += static_cast<double>(inner) * normal;
-    if (dweight != nullptr) dweight[i] += dy[i] * normal;
-    if (dbias != nullptr) dbias[i] += dy[i];
-  }
+  // dŷ and x̂ from i on.
+  const auto inner = [&](auto d, int64_t i) HWY_ATTR {
+    const auto v = hn::LoadU(d, dy + i);
+    return a.weight != nullptr ? hn::Mul(v, hn::LoadU(d, a.weight + i)) : v;
+  };
+  const auto normal = [&](auto d, int64_t i) HWY_ATTR {
+    return hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)),
+                   hn::Set(d, scale));
+  };
+  const One one;
   const float n = static_cast<float>(p.width);
-  const float mean_inner = layer ? static_cast<float>(sum) / n : 0.0f;
-  const float mean_dot = static_cast<float>(dot) / n;
-  for (int64_t i = 0; i < p.width; ++i) {
-    const float normal = (x[i] - mean) * scale;
-    const float inner = a.weight != nullptr ? dy[i] * a.weight[i] : dy[i];
-    dx[i] = scale * (inner - mean_inner - normal * mean_dot);
-  }
+  const auto mean_of = [&](const auto& term) HWY_ATTR {
+    return RowSum(p.width, term,
+                  [&](int64_t i)
+                      HWY_ATTR { return hn::GetLane(term(one, i)); }) /
+           n;
+  };
+  const float mean_inner = layer ? mean_of(inner) : 0.0f;
+  const float mean_dot = mean_of([&](auto d, int64_t i) HWY_ATTR {
+    return hn::Mul(inner(d, i), normal(d, i));
+  });
+  const auto write = [&](auto d, int64_t i) HWY_ATTR {
+    const auto v = hn::LoadU(d, dy + i);
+    const auto unit = normal(d, i);
+    const auto in = inner(d, i);
+    if (dweight != nullptr) {
+      hn::StoreU(hn::MulAdd(v, unit, hn::LoadU(d, dweight + i)), d,
+                 dweight + i);
+    }
+    if (dbias != nullptr) {
+      hn::StoreU(hn::Add(v, hn::LoadU(d, dbias + i)), d, dbias + i);
+    }
+    const auto rest = hn::Sub(hn::Sub(in, hn::Set(d, mean_inner)),
+                              hn::Mul(unit, hn::Set(d, mean_dot)));
+    hn::StoreU(hn::Mul(hn::Set(d, scale), rest), d, dx + i);
+  };
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= p.width; i += lanes) write(d, i);
+  for (; i < p.width; ++i) write(one, i);
 }
 
 }  // namespace HWY_NAMESPACE

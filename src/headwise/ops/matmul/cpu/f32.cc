@@ -1,11 +1,12 @@
 // cpu.f32: packed products on register tiles, run-time dispatch over
 // instruction sets by Highway. Door: ../matmul.h.
 //
-// C is cut into blocks of kBlockRows × kBlockColumns, the tasks. A task packs
-// its rows of A (once per worker and block row), then for each slice of the
-// depth and each panel of B, which then sits in L1, passes all its panels of A.
+// C is cut into blocks, the tasks. For each slice of the depth a task packs its
+// rows of A and then, for each panel of B, which then sits in L1, passes all
+// its panels of A.
 #include <algorithm>
-#include <vector>
+#include <cmath>
+#include <cstring>
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
@@ -20,6 +21,7 @@
 // After foreach_target.
 #include "headwise/ops/matmul/cpu/pack-inl.h"
 #include "headwise/ops/matmul/cpu/tile-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,13 +29,14 @@ namespace headwise {
 namespace HWY_NAMESPACE {
 namespace {
 
-// A block's packed rows stay in L2 (64 × 1024 × 4 = 256 KiB); 192 is whole
-// panels at every vector width.
-constexpr size_t kBlockRows = 64;
-constexpr size_t kBlockColumns = 192;
 // A panel's slice takes half of a 64 KiB L1.
 constexpr size_t kSliceBytes = 32 << 10;
 constexpr size_t kMaxDepth = kSliceBytes / (kTileColumns * sizeof(float));
+// Rows of a block: their slices (at most 64 × 682 × 4 = 171 KiB) stay in L2.
+constexpr size_t kMaxBlockRows = 64;
+// Of B: what L2 holds beside them needs no prefetching, which costs 1.5 %;
+// what it does not gains 8 %.
+constexpr size_t kNearBytes = 512 << 10;
 
 size_t DivideUp(size_t a, size_t b) { return (a + b - 1) / b; }
 
@@ -100,37 +103,121 @@ HWY_NOINLINE void ComputeTile(const float* a, const float* b, size_t depth,
   }
 }
 
-// Packs lines begin … end − 1 in panels of `width`: [panels, depth, width].
-void PackLines(Lines lines, size_t begin, size_t end, size_t depth,
-               size_t width, float* to) {
-  for (size_t i = begin; i < end; i += width, to += width * depth) {
-    PackPanel({lines.data + i * lines.line_stride, lines.line_stride,
-               lines.depth_stride},
-              std::min(width, end - i), depth, width, 1.0f, to);
+// The same with at most two vectors of columns. (A function of its own: within
+// the other it costs that 5 %.)
+HWY_NOINLINE void ComputeNarrow(const float* a, const float* b, size_t depth,
+                                const Target& to) {
+  HWY_ALIGN float edge[kTileRows * kTileColumns];
+  for (size_t j = 0; j < to.columns; j += kLanes) {
+    AddNarrow(a, b + j, depth, edge + j);
+  }
+  FinishEdge(edge, to);
+}
+
+// Lines from `line` and depth `p` on.
+Lines From(const Lines& lines, size_t line, size_t p) {
+  return {lines.data + static_cast<int64_t>(line) * lines.line_stride +
+              static_cast<int64_t>(p) * lines.depth_stride,
+          lines.line_stride, lines.depth_stride};
+}
+
+// Packs `count` lines in panels: [panels, depth, kWidth], panels `stride`
+// apart.
+template <size_t kWidth>
+void PackLines(const Lines& lines, size_t count, size_t depth, float* to,
+               size_t stride) {
+  size_t packed = 0;
+  if (lines.line_stride == 1) {
+    // Side by side: a few rows at a time through all panels, so that cache
+    // lines and pages are used up while they are here.
+    constexpr size_t kRows = 16;
+    packed = count / kWidth * kWidth;
+    for (size_t p = 0; p < depth; p += kRows) {
+      for (size_t i = 0; i < packed; i += kWidth) {
+        for (size_t r = p; r < std::min(depth, p + kRows); ++r) {
+          std::memcpy(to + i / kWidth * stride + r * kWidth,
+                      From(lines, i, r).data, kWidth * sizeof(float));
+        }
+      }
+    }
+  }
+  for (size_t i = packed; i < count; i += kWidth) {
+    PackPanel(From(lines, i, 0), std::min(kWidth, count - i), depth, kWidth,
+              1.0f, to + i / kWidth * stride);
   }
 }
 
-// A block of C. a: packed rows of the block; b: packed panels from its first
-// column on; to: the block.
-void ComputeBlock(const float* a, const float* b, size_t k, Target to) {
+// Asks for `count` numbers.
+HWY_INLINE void PrefetchAll(const float* p, size_t count) {
+  constexpr size_t kLine = 64 / sizeof(float);
+  for (size_t i = 0; i < count; i += kLine) hwy::Prefetch(p + i);
+}
+
+// A block of C. rows: of A, from the block's first on; a: room for a slice of
+// them, packed; b: packed panels from the block's first column on.
+void ComputeBlock(const Lines& rows, float* a, const float* b, size_t k,
+                  const Target& to) {
   const size_t slices = std::max<size_t>(1, DivideUp(k, kMaxDepth));
   const size_t slice = DivideUp(k, slices);
+  const bool far = to.columns * k * sizeof(float) > kNearBytes;
   for (size_t s = 0; s < slices; ++s) {
     const size_t begin = std::min(k, s * slice);
     const size_t depth = std::min(slice, k - begin);
+    PackLines<kTileRows>(From(rows, 0, begin), to.rows, depth, a,
+                         kTileRows * depth);
     for (size_t j = 0; j < to.columns; j += kTileColumns) {
       const float* panel = b + j * k + begin * kTileColumns;
       for (size_t i = 0; i < to.rows; i += kTileRows) {
+        // Each tile of this panel asks for its part of the next one.
+        if (far && j + kTileColumns < to.columns) {
+          const size_t part =
+              DivideUp(depth * kTileColumns * kTileRows, to.rows);
+          PrefetchAll(panel + kTileColumns * k + i / kTileRows * part, part);
+        }
         const Target tile = {to.c + i * to.stride + j,
                              to.stride,
                              std::min(kTileRows, to.rows - i),
                              std::min(kTileColumns, to.columns - j),
                              s == 0 && to.bias ? to.bias + j : nullptr,
                              to.add || s > 0};
-        ComputeTile(a + i * k + begin * kTileRows, panel, depth, tile);
+        const bool narrow = tile.columns <= 2 * kLanes;
+        (narrow ? ComputeNarrow : ComputeTile)(a + i * depth, panel, depth,
+                                               tile);
       }
     }
   }
+}
+
+// How C is cut: blocks down and across, of whole tiles, as equal as can be.
+struct Cut {
+  size_t down = 1;
+  size_t across = 1;
+};
+
+// No cut changes a sum, so it may look at the threads: the one whose busiest
+// thread has least to do. A block's time goes like (rows + 2)·(columns + 8): a
+// number of A is packed in the time of 8 columns, one of B loaded in that of
+// two rows.
+Cut CutFor(size_t m, size_t n, size_t threads) {
+  const size_t tiles = DivideUp(m, kTileRows);
+  const size_t panels = DivideUp(n, kTileColumns);
+  const size_t least = DivideUp(m, kMaxBlockRows);
+  Cut best;
+  double best_time = HUGE_VAL;
+  for (size_t down = least; down <= std::min(tiles, least + threads); ++down) {
+    for (size_t across = 1; across <= std::min(panels, threads); ++across) {
+      const size_t rounds = DivideUp(down * across, threads);
+      const double rows = static_cast<double>(m) / static_cast<double>(down);
+      const double columns =
+          static_cast<double>(n) / static_cast<double>(across);
+      const double time =
+          static_cast<double>(rounds) * (rows + 2) * (columns + 8);
+      if (time >= best_time) continue;
+      best_time = time;
+      best = {down, across};
+    }
+  }
+  return best;
 }
 
 Lines LinesOf(const ConstTensorView& x, bool lines_first) {
@@ -149,12 +236,17 @@ void PackB(Context& context, const ConstTensorView& b, Operand operand,
   const size_t n = b.shape[transposed ? 0 : 1];
   const size_t k = b.shape[transposed ? 1 : 0];
   const Lines lines = LinesOf(b, transposed);
-  context.pool().ParallelFor(
-      DivideUp(n, kBlockColumns), [&](int64_t task, int) {
-        const size_t begin = task * kBlockColumns;
-        PackLines(lines, begin, std::min(n, begin + kBlockColumns), k,
-                  kTileColumns, to + begin * k);
-      });
+  // A few panels, a part of the depth.
+  constexpr size_t kColumns = 8 * kTileColumns, kDepth = 256;
+  const size_t across = DivideUp(n, kColumns);
+  context.pool().ParallelFor(DivideUp(k, kDepth) * across, [&](int64_t task,
+                                                               int) {
+    const size_t j = task % across * kColumns;
+    const size_t p = task / across * kDepth;
+    PackLines<kTileColumns>(From(lines, j, p), std::min(kColumns, n - j),
+                            std::min(kDepth, k - p),
+                            to + j * k + p * kTileColumns, kTileColumns * k);
+  });
 }
 
 // b: packed.
@@ -163,26 +255,23 @@ void Multiply(Context& context, const MatmulProblem& problem,
   const size_t m = problem.m, n = problem.n, k = problem.k;
   const Lines lines = LinesOf(args.a, problem.a == Operand::kPlain);
   const size_t threads = context.threads();
-  const size_t block_floats =
-      DivideUp(std::min(m, kBlockRows), kTileRows) * kTileRows * k;
-  Scratch scratch =
-      context.workspace().TakeArray<float>(threads * block_floats);
-  std::vector<int64_t> packed_row(threads, -1);  // block row a worker holds
-  const size_t across = DivideUp(n, kBlockColumns);
+  const Cut cut = CutFor(m, n, threads);
+  const size_t tiles = DivideUp(m, kTileRows);
+  const size_t panels = DivideUp(n, kTileColumns);
+  const size_t room = kMaxBlockRows * std::min(k, kMaxDepth);
+  Scratch scratch = context.workspace().TakeArray<float>(threads * room);
   context.pool().ParallelFor(
-      DivideUp(m, kBlockRows) * across, [&](int64_t task, int worker) {
-        const size_t i = task / across * kBlockRows;
-        const size_t j = task % across * kBlockColumns;
-        const size_t rows = std::min(kBlockRows, m - i);
-        float* a = scratch.As<float>() + worker * block_floats;
-        if (packed_row[worker] != static_cast<int64_t>(i)) {
-          PackLines(lines, i, i + rows, k, kTileRows, a);
-          packed_row[worker] = static_cast<int64_t>(i);
-        }
+      cut.down * cut.across, [&](int64_t task, int worker) {
+        const size_t y = task / cut.across, x = task % cut.across;
+        const size_t i = y * tiles / cut.down * kTileRows;
+        const size_t i_end = (y + 1) * tiles / cut.down * kTileRows;
+        const size_t j = x * panels / cut.across * kTileColumns;
+        const size_t j_end = (x + 1) * panels / cut.across * kTileColumns;
         const size_t stride = args.c.stride[0];
-        ComputeBlock(a, b + j * k, k,
-                     {args.c.As<float>() + i * stride + j, stride, rows,
-                      std::min(kBlockColumns, n - j),
+        ComputeBlock(From(lines, i, 0), scratch.As<float>() + worker * room,
+                     b + j * k, k,
+                     {args.c.As<float>() + i * stride + j, stride,
+                      std::min(m, i_end) - i, std::min(n, j_end) - j,
                       args.bias ? args.bias.As<float>() + j : nullptr,
                       problem.store == Store::kAccumulate});
       });

@@ -87,11 +87,17 @@ HWY_INLINE void PackPanel(const Lines& lines, size_t count, size_t depth,
   if (lines.depth_stride == 1) {
     lines_done = count / 4 * 4;
     depth_done = depth / 4 * 4;
-    for (size_t i = 0; i < lines_done; i += 4) {
-      const float* from = lines.data + i * lines.line_stride;
-      for (size_t p = 0; p < depth_done; p += 4) {
-        Transpose4x4(from + p, lines.line_stride, scale, to + p * width + i,
-                     width);
+    // A cache line of four lines at a time: rows that lie a power of two apart
+    // share a set of the first-level cache, which holds no more than four.
+    constexpr size_t kLine = 64 / sizeof(float);
+    for (size_t begin = 0; begin < depth_done; begin += kLine) {
+      const size_t end = std::min(depth_done, begin + kLine);
+      for (size_t i = 0; i < lines_done; i += 4) {
+        const float* from = lines.data + i * lines.line_stride;
+        for (size_t p = begin; p < end; p += 4) {
+          Transpose4x4(from + p, lines.line_stride, scale, to + p * width + i,
+                       width);
+        }
       }
     }
   }
