@@ -1,25 +1,33 @@
 // headwise generate: text that continues a prompt, or its translation, with
 // any heads switched off.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "command.h"
 #include "commands.h"
 #include "flags.h"
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/gates.h"
 #include "headwise/runtime/generate.h"
 #include "headwise/tokenizer/tokenizer.h"
+#include "interrupt.h"
+#include "progress_bar.h"
 
 namespace headwise {
 namespace {
@@ -27,6 +35,8 @@ namespace {
 struct Options {
   std::string model;
   std::string prompt;
+  std::string file;
+  std::string out;
   std::vector<int32_t> ids;
   std::string drop;
   GenerateOptions generate;
@@ -49,13 +59,26 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const Options& options) {
   }
 }
 
+// What encoders read ends with the end token, whether or not the tokenizer
+// puts it there.
+std::vector<int32_t> TextIds(std::string_view text, const Model& model,
+                             const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids = tokenizer.Encode(text).ids;
+  const ModelConfig& config = model.config();
+  if (config.encoder_decoder()) {
+    if (!config.eos.empty() && (ids.empty() || ids.back() != config.eos[0])) {
+      ids.push_back(static_cast<int32_t>(config.eos[0]));
+    }
+  } else if (ids.empty() && config.bos >= 0) {
+    ids.push_back(static_cast<int32_t>(config.bos));
+  }
+  return ids;
+}
+
 std::vector<int32_t> PromptIds(const Options& options, const Model& model,
                                const Tokenizer* tokenizer) {
   if (!options.ids.empty()) return options.ids;
-  std::vector<int32_t> ids = tokenizer->Encode(options.prompt).ids;
-  const int64_t bos = model.config().bos;
-  if (ids.empty() && bos >= 0) ids.push_back(static_cast<int32_t>(bos));
-  return ids;
+  return TextIds(options.prompt, model, *tokenizer);
 }
 
 // The last tokens that leave room for at least one more.
@@ -118,7 +141,93 @@ void PrintJson(const Tokenizer* tokenizer, const std::vector<int32_t>& prompt,
   fmt::print("{}\n", json.dump(2));
 }
 
+std::vector<std::string> ReadPrompts(const std::string& path) {
+  const MappedFile file(path);
+  std::vector<std::string> lines;
+  for (std::string_view rest = file.text(); !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (lines.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {path, "at least one line", "an empty file", ""});
+  }
+  return lines;
+}
+
+// Every line of a file, as many at a time as there are threads: a text grows
+// token by token, and small models have no work for several threads in one.
+std::vector<std::string> GenerateLines(Options& options, const Model& model,
+                                       const Tokenizer& tokenizer) {
+  const std::vector<std::string> prompts = ReadPrompts(options.file);
+  std::vector<std::string> texts(prompts.size());
+  Context context({.threads = options.threads, .implementations = ""});
+  std::vector<std::unique_ptr<Context>> own(context.threads());
+  for (auto& one : own) {
+    one = std::make_unique<Context>(
+        ContextOptions{.threads = 1, .implementations = ""});
+  }
+  options.generate.stop = StopOnInterrupt();
+  ProgressBar bar;
+  std::mutex mutex;
+  double done = 0;
+  context.pool().ParallelFor(
+      static_cast<int64_t>(prompts.size()), [&](int64_t i, int worker) {
+        if (options.generate.stop.stop_requested()) return;
+        std::vector<int32_t> ids = TextIds(prompts[i], model, tokenizer);
+        if (ids.empty()) return;
+        Truncate(options, model, ids);
+        std::string text = tokenizer.Decode(
+            Generate(*own[worker], model, ids, options.generate));
+        // A line stays a line.
+        std::replace(text.begin(), text.end(), '\n', ' ');
+        texts[i] = std::move(text);
+        std::lock_guard lock(mutex);
+        bar.Show(
+            {"generate", ++done, static_cast<double>(prompts.size()), "lines"});
+      });
+  if (options.generate.stop.stop_requested()) {
+    throw Error(ErrorCode::kCancelled,
+                {"generate", "all lines of " + options.file, "a stop", ""});
+  }
+  return texts;
+}
+
+int RunFile(Options& options) {
+  if (!options.prompt.empty() || !options.ids.empty()) {
+    throw UsageError("--file takes the place of PROMPT and --ids");
+  }
+  const auto model = OpenModel(options.model);
+  const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::Load(options.model);
+  ClosedHeads closed(*model, ParseHeads(options.drop, *model));
+  if (!options.drop.empty()) options.generate.hooks = &closed;
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<std::string> texts =
+      GenerateLines(options, *model, *tokenizer);
+  const std::chrono::duration<double> took =
+      std::chrono::steady_clock::now() - start;
+  if (!options.out.empty()) {
+    WriteFileAtomically(options.out,
+                        fmt::format("{}\n", fmt::join(texts, "\n")));
+  }
+  if (options.json) {
+    nlohmann::ordered_json json = {{"seconds", took.count()}, {"texts", texts}};
+    fmt::print("{}\n", json.dump(2));
+  } else if (options.out.empty()) {
+    for (const std::string& text : texts) fmt::print("{}\n", text);
+  } else {
+    fmt::print("{}: {} lines in {}\n", options.out, texts.size(),
+               Duration(took.count()));
+  }
+  return kSucceeded;
+}
+
 int Run(Options& options) {
+  if (!options.file.empty()) return RunFile(options);
+  if (!options.out.empty()) throw UsageError("--out needs --file");
   const auto model = OpenModel(options.model);
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options);
   std::vector<int32_t> prompt = PromptIds(options, *model, tokenizer.get());
@@ -161,6 +270,10 @@ std::function<int()> Setup(CLI::App& app) {
   app.add_option("--ids", options->ids, "The prompt as token ids")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--file", options->file,
+                 "Prompts (sources of encoder–decoders), one a line");
+  app.add_option("--out", options->out,
+                 "Write the texts of --file here, one a line");
   app.add_option("--drop", options->drop,
                  "Heads to switch off: 5.1,6.0 (layer.head, from 0); "
                  "cross:5.1 and decoder:5.1 in encoder–decoders");
@@ -192,7 +305,9 @@ const Command kGenerateCommand = {
         "  headwise generate models/minimind2-small \"The capital of France\"\n"
         "  headwise generate models/stories --ids 1 --max-tokens 40\n"
         "  headwise generate models/minimind2-small \"Once\" --drop 5.1,5.0\n"
-        "  headwise generate models/marian \"Guten Tag\" --beam 4",
+        "  headwise generate models/marian \"Guten Tag\" --beam 4\n"
+        "  headwise generate models/marian --file source.txt --beam 4 --out "
+        "translated.txt",
     .setup = Setup};
 
 }  // namespace headwise

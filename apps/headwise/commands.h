@@ -6,6 +6,7 @@
 namespace headwise {
 
 extern const Command kBenchCommand;     // cmd_bench.cc
+extern const Command kBleuCommand;      // cmd_bleu.cc
 extern const Command kCompareCommand;   // cmd_compare.cc
 extern const Command kComposeCommand;   // cmd_compose.cc
 extern const Command kDemoCommand;      // cmd_demo.cc

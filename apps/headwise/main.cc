@@ -44,6 +44,7 @@ const std::vector<const Command*>& Commands() {
       &kDemoCommand,
       &kInfoCommand,
       &kBenchCommand,
+      &kBleuCommand,
       &kExplainCommand,
   };
   return commands;
