@@ -107,9 +107,9 @@ int RunModel(Settings& settings) {
 int RunTrain(const Settings& settings) {
   bench::TrainOptions options;
   options.folder = settings.model.folder;
-  const CLI::App& app = *settings.problem.app;
-  if (app.count("--sentences") > 0) options.batch = settings.model.batch;
-  if (app.count("--length") > 0) options.length = settings.model.length;
+  const CommandLine& line = *settings.problem.line;
+  if (line.Given("--sentences")) options.batch = settings.model.batch;
+  if (line.Given("--length")) options.length = settings.model.length;
   options.threads = settings.problem.config.threads;
   options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
   const bench::TrainResult result = bench::BenchTrain(options);
@@ -156,38 +156,38 @@ int Run(Settings& settings) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto settings = std::make_shared<Settings>();
-  settings->problem.Declare(app);
-  app.add_option("MODEL", settings->model.folder,
-                 "bench model, train: the model's folder (train: its shape)");
-  app.add_option("--onnx", settings->model.onnx,
-                 "bench model: the same encoder for ONNX Runtime, f32");
-  app.add_option("--prompt", settings->model.prompt,
-                 "bench model: tokens of the prompt")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--sentences", settings->model.batch,
-                 "bench model: sentences an encoder reads at one time; bench "
-                 "train: sequences of a step (8)")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  app.add_option("--length", settings->model.length,
-                 "bench model: tokens of a sentence; bench train: of a "
-                 "sequence (256)")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  app.add_flag("--peers", settings->options.peers,
-               "time other libraries beside ours (bench/peers/setup)");
-  app.add_flag("--all", settings->options.all,
-               "time every implementation, not only the one in use");
-  app.add_option("--seconds", settings->options.seconds,
-                 "time for one table, about")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
-  app.add_flag("--quick", settings->quick,
-               "at most 512 positions, a second or two for a table");
-  app.add_flag("--json", settings->json, "for machines");
+  settings->problem.Declare(line);
+  line.Option("MODEL", settings->model.folder,
+              "bench model, train: the model's folder (train: its shape)");
+  line.Option("--onnx", settings->model.onnx,
+              "bench model: the same encoder for ONNX Runtime, f32");
+  line.Option("--prompt", settings->model.prompt,
+              "bench model: tokens of the prompt")
+      .Between(1, 1 << 20)
+      .ShowDefault();
+  line.Option("--sentences", settings->model.batch,
+              "bench model: sentences an encoder reads at one time; bench "
+              "train: sequences of a step (8)")
+      .Between(1, 1 << 16)
+      .ShowDefault();
+  line.Option("--length", settings->model.length,
+              "bench model: tokens of a sentence; bench train: of a "
+              "sequence (256)")
+      .Between(1, 1 << 16)
+      .ShowDefault();
+  line.Flag("--peers", settings->options.peers,
+            "time other libraries beside ours (bench/peers/setup)");
+  line.Flag("--all", settings->options.all,
+            "time every implementation, not only the one in use");
+  line.Option("--seconds", settings->options.seconds,
+              "time for one table, about")
+      .Between(0.001, 3600.0)
+      .ShowDefault();
+  line.Flag("--quick", settings->quick,
+            "at most 512 positions, a second or two for a table");
+  line.Flag("--json", settings->json, "for machines");
   return [settings] { return Run(*settings); };
 }
 

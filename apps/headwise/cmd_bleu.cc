@@ -122,23 +122,22 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("HYPOTHESES", options->hypotheses, "Translations, one a line")
-      ->required();
-  app.add_option("REFERENCES", options->references,
-                 "What they should be, one a line")
-      ->required();
-  app.add_option("--baseline", options->baseline,
-                 "Translations of another model, to compare with on the same "
-                 "resampled lines");
-  app.add_option("--replicates", options->replicates,
-                 "Resampled corpora of the 95 % intervals")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  app.add_option("--seed", options->seed, "Of the resampling")
-      ->capture_default_str();
-  app.add_flag("--json", options->json, "Print JSON");
+  line.Option("HYPOTHESES", options->hypotheses, "Translations, one a line")
+      .Required();
+  line.Option("REFERENCES", options->references,
+              "What they should be, one a line")
+      .Required();
+  line.Option("--baseline", options->baseline,
+              "Translations of another model, to compare with on the same "
+              "resampled lines");
+  line.Option("--replicates", options->replicates,
+              "Resampled corpora of the 95 % intervals")
+      .Between(1, 1000000)
+      .ShowDefault();
+  line.Option("--seed", options->seed, "Of the resampling").ShowDefault();
+  line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
 

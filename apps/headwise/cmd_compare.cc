@@ -46,14 +46,14 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("SENTENCE", options->sentence, "The sentence, in quotes")
-      ->required();
-  AddFlags(app, options->comparison);
-  app.add_option("--out", options->page, "Write an HTML page to this file");
-  app.add_option("--svg", options->svg, "Write the figure to this file");
-  app.add_flag("--json", options->json, "Print JSON");
+  line.Option("SENTENCE", options->sentence, "The sentence, in quotes")
+      .Required();
+  AddFlags(line, options->comparison);
+  line.Option("--out", options->page, "Write an HTML page to this file");
+  line.Option("--svg", options->svg, "Write the figure to this file");
+  line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
 

@@ -119,29 +119,29 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A model's folder")->required();
-  app.add_option("--text", options->text,
-                 "Also measure path effects on these files or folders")
-      ->expected(1, -1);
-  app.add_option("--top", options->top, "Edges to list and draw")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--by", options->by, "Order by weights or by effect")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"weights", "effect"}));
-  app.add_option("--svg", options->svg, "Write the layered graph here");
-  app.add_option("--dot", options->dot, "Write the graph for Graphviz here");
-  app.add_option("--tokens", options->tokens,
-                 "Tokens of text for path effects: one run a head")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--context", options->context,
-                 "Tokens of a window; 0: 512, or the model's context");
-  app.add_flag("--json", options->json, "Print JSON");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
+  line.Option("MODEL", options->model, "A model's folder").Required();
+  line.Option("--text", options->text,
+              "Also measure path effects on these files or folders")
+      .Several();
+  line.Option("--top", options->top, "Edges to list and draw")
+      .ShowDefault()
+      .Positive();
+  line.Option("--by", options->by, "Order by weights or by effect")
+      .ShowDefault()
+      .OneOf({"weights", "effect"});
+  line.Option("--svg", options->svg, "Write the layered graph here");
+  line.Option("--dot", options->dot, "Write the graph for Graphviz here");
+  line.Option("--tokens", options->tokens,
+              "Tokens of text for path effects: one run a head")
+      .ShowDefault()
+      .Positive();
+  line.Option("--context", options->context,
+              "Tokens of a window; 0: 512, or the model's context");
+  line.Flag("--json", options->json, "Print JSON");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
   return [options] { return Run(*options); };
 }
 

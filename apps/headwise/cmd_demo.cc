@@ -61,12 +61,12 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("--out", options->folder,
-                 "The folder for report.html and report.json")
-      ->capture_default_str();
-  app.add_flag("--json", options->json, "Print the report as JSON instead");
+  line.Option("--out", options->folder,
+              "The folder for report.html and report.json")
+      .ShowDefault();
+  line.Flag("--json", options->json, "Print the report as JSON instead");
   return [options] { return Run(*options); };
 }
 

@@ -126,25 +126,23 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A model's folder")->required();
-  app.add_option("--text", options->text, "Text to run");
-  app.add_option("--decoder-text", options->decoder_text,
-                 "Encoder–decoders: the target side");
-  app.add_option("--input", options->input,
-                 "Safetensors with input_ids [B, N], and attention_mask, "
-                 "decoder_input_ids where needed");
-  app.add_option("--names", options->names,
-                 "Activations to write; * and ? match")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->capture_default_str();
-  app.add_option("--out", options->out, "The safetensors file to write");
-  app.add_flag("--list", options->list,
-               "Name every activation that the model has");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
+  line.Option("MODEL", options->model, "A model's folder").Required();
+  line.Option("--text", options->text, "Text to run");
+  line.Option("--decoder-text", options->decoder_text,
+              "Encoder–decoders: the target side");
+  line.Option("--input", options->input,
+              "Safetensors with input_ids [B, N], and attention_mask, "
+              "decoder_input_ids where needed");
+  line.Option("--names", options->names, "Activations to write; * and ? match")
+      .Commas()
+      .ShowDefault();
+  line.Option("--out", options->out, "The safetensors file to write");
+  line.Flag("--list", options->list,
+            "Name every activation that the model has");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
   return [options] { return Run(*options); };
 }
 

@@ -96,11 +96,11 @@ void PrintJson(const ProblemFlags& flags, const std::vector<Explained>& all) {
   fmt::print("{}\n", document.dump(1));
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto flags = std::make_shared<ProblemFlags>();
   auto json = std::make_shared<bool>(false);
-  flags->Declare(app);
-  app.add_flag("--json", *json, "for machines");
+  flags->Declare(line);
+  line.Flag("--json", *json, "for machines");
   return [flags, json] {
     const std::vector<Explained> all = ExplainAll(*flags);
     *json ? PrintJson(*flags, all) : Print(*flags, all);

@@ -262,36 +262,32 @@ int Run(Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A model's folder")->required();
-  app.add_option("PROMPT", options->prompt,
-                 "Text to continue, or to translate (encoder–decoders)");
-  app.add_option("--ids", options->ids, "The prompt as token ids")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--file", options->file,
-                 "Prompts (sources of encoder–decoders), one a line");
-  app.add_option("--out", options->out,
-                 "Write the texts of --file here, one a line");
-  app.add_option("--drop", options->drop,
-                 "Heads to switch off: 5.1,6.0 (layer.head, from 0); "
-                 "cross:5.1 and decoder:5.1 in encoder–decoders");
-  app.add_option("--max-tokens", options->generate.max_tokens,
-                 "Most new tokens")
-      ->capture_default_str();
-  app.add_option("--context", options->generate.capacity,
-                 "Most positions; 0: as many as the model knows")
-      ->capture_default_str();
-  app.add_option("--beam", options->generate.beam,
-                 "Beams of an encoder–decoder")
-      ->capture_default_str();
-  AddFlags(app, options->generate.sampler);
-  app.add_flag("--truncate", options->truncate,
-               "Keep the last tokens of a prompt that is too long");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
-  app.add_flag("--json", options->json, "Print JSON");
+  line.Option("MODEL", options->model, "A model's folder").Required();
+  line.Option("PROMPT", options->prompt,
+              "Text to continue, or to translate (encoder–decoders)");
+  line.Option("--ids", options->ids, "The prompt as token ids").Commas();
+  line.Option("--file", options->file,
+              "Prompts (sources of encoder–decoders), one a line");
+  line.Option("--out", options->out,
+              "Write the texts of --file here, one a line");
+  line.Option("--drop", options->drop,
+              "Heads to switch off: 5.1,6.0 (layer.head, from 0); "
+              "cross:5.1 and decoder:5.1 in encoder–decoders");
+  line.Option("--max-tokens", options->generate.max_tokens, "Most new tokens")
+      .ShowDefault();
+  line.Option("--context", options->generate.capacity,
+              "Most positions; 0: as many as the model knows")
+      .ShowDefault();
+  line.Option("--beam", options->generate.beam, "Beams of an encoder–decoder")
+      .ShowDefault();
+  AddFlags(line, options->generate.sampler);
+  line.Flag("--truncate", options->truncate,
+            "Keep the last tokens of a prompt that is too long");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
+  line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
 

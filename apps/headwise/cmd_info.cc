@@ -187,14 +187,14 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model,
-                 "A folder with config.json and model.safetensors")
-      ->required();
-  app.add_flag("--heads", options->heads,
-               "Also the size of each head's matching and content matrices");
-  app.add_flag("--json", options->json, "Print JSON");
+  line.Option("MODEL", options->model,
+              "A folder with config.json and model.safetensors")
+      .Required();
+  line.Flag("--heads", options->heads,
+            "Also the size of each head's matching and content matrices");
+  line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
 

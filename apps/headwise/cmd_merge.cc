@@ -34,14 +34,14 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("PROFILE", options->profiles,
-                 "Profiles of one model, in any order")
-      ->required()
-      ->expected(1, 1 << 20);
-  app.add_option("-o,--out", options->out, "The profile to write")->required();
-  app.add_flag("--json", options->json, "Print every metric as JSON");
+  line.Option("PROFILE", options->profiles,
+              "Profiles of one model, in any order")
+      .Required()
+      .Several();
+  line.Option("-o,--out", options->out, "The profile to write").Required();
+  line.Flag("--json", options->json, "Print every metric as JSON");
   return [options] { return Run(*options); };
 }
 

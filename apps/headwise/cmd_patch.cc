@@ -313,26 +313,25 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A causal model's folder")
-      ->required();
-  app.add_option("--prompt", options->prompt, "Text before the answer");
-  app.add_option("--counterfactual", options->counterfactual,
-                 "The prompt with what matters changed, of as many tokens; "
-                 "without one nothing is patched");
-  app.add_option("--answers", options->answers,
-                 "The right answer and a wrong one (their first tokens are "
-                 "compared): --answers \" Mary\" \" John\"")
-      ->expected(2);
-  app.add_option("--prompts", options->prompts,
-                 "Many at once: JSON lines with \"prompt\", "
-                 "\"counterfactual\", \"answers\": [right, wrong]");
-  app.add_option("--most", options->most, "Most prompts of the file; 0: all")
-      ->capture_default_str();
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
-  app.add_flag("--json", options->json, "Print JSON");
+  line.Option("MODEL", options->model, "A causal model's folder").Required();
+  line.Option("--prompt", options->prompt, "Text before the answer");
+  line.Option("--counterfactual", options->counterfactual,
+              "The prompt with what matters changed, of as many tokens; "
+              "without one nothing is patched");
+  line.Option("--answers", options->answers,
+              "The right answer and a wrong one (their first tokens are "
+              "compared): --answers \" Mary\" \" John\"")
+      .Words(2);
+  line.Option("--prompts", options->prompts,
+              "Many at once: JSON lines with \"prompt\", "
+              "\"counterfactual\", \"answers\": [right, wrong]");
+  line.Option("--most", options->most, "Most prompts of the file; 0: all")
+      .ShowDefault();
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
+  line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
 

@@ -193,43 +193,40 @@ int Run(Options options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A model's folder");
-  app.add_option("--text", options->texts,
-                 "Text files, folders, .gz .xz .zst, JSON lines with \"text\", "
-                 "or - for standard input. Encoder–decoders: lines "
-                 "source<TAB>target");
-  app.add_option("--ids", options->ids,
-                 "Instead of text: safetensors with input_ids [B, N] and "
-                 "perhaps attention_mask");
-  app.add_option(
-      "--context", options->context,
-      "Tokens of a window; 0: 512, for encoders 128, or what the model "
-      "can take. Longer sees further and costs more");
-  app.add_option("--tokens", options->tokens,
-                 "Stop after so many tokens; 0: read everything");
-  app.add_option("--conllu", options->conllu,
-                 "A treebank, for syntactic heads");
-  app.add_option("--coref", options->coref,
-                 "Coreference annotation (CoNLL), for coreference heads");
-  app.add_option("--pattern", options->pattern,
-                 "A detector of your own (docs/patterns.md)");
-  app.add_option("--min-visible", options->min_visible,
-                 "Rows that see fewer keys are left out")
-      ->capture_default_str();
-  app.add_option("--repeats", options->repeats,
-                 "Sequences of the random-repeat test; 0: none")
-      ->capture_default_str();
-  app.add_option("--out", options->out,
-                 "The profile to write; default: MODEL.heads here");
-  app.add_flag("--resume", options->resume,
-               "Go on with an interrupted profile of the same text");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
-  app.add_flag("--json", options->json, "Print every metric as JSON");
-  app.add_flag("--explain", options->explain,
-               "Say what each metric is, and stop");
+  line.Option("MODEL", options->model, "A model's folder");
+  line.Option("--text", options->texts,
+              "Text files, folders, .gz .xz .zst, JSON lines with \"text\", "
+              "or - for standard input. Encoder–decoders: lines "
+              "source<TAB>target");
+  line.Option("--ids", options->ids,
+              "Instead of text: safetensors with input_ids [B, N] and "
+              "perhaps attention_mask");
+  line.Option("--context", options->context,
+              "Tokens of a window; 0: 512, for encoders 128, or what the model "
+              "can take. Longer sees further and costs more");
+  line.Option("--tokens", options->tokens,
+              "Stop after so many tokens; 0: read everything");
+  line.Option("--conllu", options->conllu, "A treebank, for syntactic heads");
+  line.Option("--coref", options->coref,
+              "Coreference annotation (CoNLL), for coreference heads");
+  line.Option("--pattern", options->pattern,
+              "A detector of your own (docs/patterns.md)");
+  line.Option("--min-visible", options->min_visible,
+              "Rows that see fewer keys are left out")
+      .ShowDefault();
+  line.Option("--repeats", options->repeats,
+              "Sequences of the random-repeat test; 0: none")
+      .ShowDefault();
+  line.Option("--out", options->out,
+              "The profile to write; default: MODEL.heads here");
+  line.Flag("--resume", options->resume,
+            "Go on with an interrupted profile of the same text");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
+  line.Flag("--json", options->json, "Print every metric as JSON");
+  line.Flag("--explain", options->explain, "Say what each metric is, and stop");
   return [options] { return Run(*options); };
 }
 

@@ -325,45 +325,43 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A model's folder")->required();
-  app.add_option("--text", options->texts,
-                 "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
-                 "standard input. Encoder–decoders: source<TAB>target lines")
-      ->required();
-  app.add_option("--by", options->by,
-                 "ablation-zero, ablation-mean, ablation-resample, activation, "
-                 "weights, gradient (also -token, -batch); the first ablation "
-                 "gives classes")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->capture_default_str();
-  app.add_option("--profile", options->profile,
-                 "The model's profile: tells heads without a role (noise)");
-  app.add_option("--tokens", options->tokens, "Most tokens to use; 0: all")
-      ->capture_default_str();
-  app.add_option("--context", options->context,
-                 "Tokens of a window; 0: 256 or what the model knows");
-  app.add_option("--top", options->top, "Heads to print; 0: all")
-      ->capture_default_str();
-  app.add_option("--least-hurt", options->least_hurt,
-                 "A head hurts when closing it lowers the loss by more than "
-                 "this share of it, on both halves of the text. 0: by "
-                 "anything that is no accident")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  app.add_flag("--pairs", options->pairs,
-               "Also close the top 24 heads in pairs: backup heads");
-  app.add_flag("--repair", options->repair,
-               "Also measure self-repair: 1 − Δ(total)/Δ(direct)");
-  app.add_flag("--per-layer", options->per_layer,
-               "Divide gradients by the L2 norm of their layer's");
-  app.add_option("--seed", options->seed, "Of masks, resampling, intervals")
-      ->capture_default_str();
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
-  app.add_flag("--json", options->json, "Print JSON");
+  line.Option("MODEL", options->model, "A model's folder").Required();
+  line.Option("--text", options->texts,
+              "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
+              "standard input. Encoder–decoders: source<TAB>target lines")
+      .Required();
+  line.Option("--by", options->by,
+              "ablation-zero, ablation-mean, ablation-resample, activation, "
+              "weights, gradient (also -token, -batch); the first ablation "
+              "gives classes")
+      .Commas()
+      .ShowDefault();
+  line.Option("--profile", options->profile,
+              "The model's profile: tells heads without a role (noise)");
+  line.Option("--tokens", options->tokens, "Most tokens to use; 0: all")
+      .ShowDefault();
+  line.Option("--context", options->context,
+              "Tokens of a window; 0: 256 or what the model knows");
+  line.Option("--top", options->top, "Heads to print; 0: all").ShowDefault();
+  line.Option("--least-hurt", options->least_hurt,
+              "A head hurts when closing it lowers the loss by more than "
+              "this share of it, on both halves of the text. 0: by "
+              "anything that is no accident")
+      .Between(0.0, 1.0)
+      .ShowDefault();
+  line.Flag("--pairs", options->pairs,
+            "Also close the top 24 heads in pairs: backup heads");
+  line.Flag("--repair", options->repair,
+            "Also measure self-repair: 1 − Δ(total)/Δ(direct)");
+  line.Flag("--per-layer", options->per_layer,
+            "Divide gradients by the L2 norm of their layer's");
+  line.Option("--seed", options->seed, "Of masks, resampling, intervals")
+      .ShowDefault();
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
+  line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
 

@@ -46,34 +46,32 @@ int Run(Options options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A model's folder")->required();
-  app.add_option("--text", options->report.texts,
-                 "Files or folders of text (.gz, .xz, .zst, .jsonl too). "
-                 "Encoder–decoders: source<TAB>target lines");
-  app.add_option("--profile", options->report.profile,
-                 "Use this profile instead of making one");
-  app.add_option("--out", options->out, "The HTML file to write")
-      ->capture_default_str();
-  app.add_option("--json", options->json,
-                 "Write the data here too (docs/report.schema.json); - prints "
-                 "it");
-  app.add_option("--tokens", options->report.tokens,
-                 "Most tokens to profile; 0: all");
-  app.add_option("--rank-tokens", options->report.rank_tokens,
-                 "Most tokens for importance, similarity and path effects, "
-                 "which run the model once a head")
-      ->capture_default_str();
-  app.add_option("--context", options->report.context,
-                 "Tokens of a window; 0: what the model knows, 512 at most");
-  app.add_option("--skip", options->report.skip,
-                 "Parts to leave out: importance, similarity, composition, "
-                 "content, samples")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
+  line.Option("MODEL", options->model, "A model's folder").Required();
+  line.Option("--text", options->report.texts,
+              "Files or folders of text (.gz, .xz, .zst, .jsonl too). "
+              "Encoder–decoders: source<TAB>target lines");
+  line.Option("--profile", options->report.profile,
+              "Use this profile instead of making one");
+  line.Option("--out", options->out, "The HTML file to write").ShowDefault();
+  line.Option("--json", options->json,
+              "Write the data here too (docs/report.schema.json); - prints "
+              "it");
+  line.Option("--tokens", options->report.tokens,
+              "Most tokens to profile; 0: all");
+  line.Option("--rank-tokens", options->report.rank_tokens,
+              "Most tokens for importance, similarity and path effects, "
+              "which run the model once a head")
+      .ShowDefault();
+  line.Option("--context", options->report.context,
+              "Tokens of a window; 0: what the model knows, 512 at most");
+  line.Option("--skip", options->report.skip,
+              "Parts to leave out: importance, similarity, composition, "
+              "content, samples")
+      .Commas();
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
   return [options] {
     if (options->report.texts.empty() && options->report.profile.empty()) {
       throw UsageError("expected --text FILE… or --profile FILE");

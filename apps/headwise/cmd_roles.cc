@@ -222,48 +222,47 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("SUBJECT", options->subject,
-                 "A profile (headwise profile), or a model's folder");
-  app.add_option("--text", options->texts,
-                 "With a model: files or folders of text, - for stdin. "
-                 "Without any, the random-repeat test alone is run")
-      ->allow_extra_args(false);
-  app.add_option("--conllu", options->conllu,
-                 "With a model: a treebank in CoNLL-U, for syntactic roles");
-  app.add_option("--coref", options->coref,
-                 "With a model: coreference in CoNLL, a file or a folder");
-  app.add_option("--threshold", options->thresholds,
-                 "ROLE=NUMBER: how much of it a head needs, e.g. induction=0.5")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--min-visible", options->min_visible,
-                 "With a model: rows that see fewer keys do not count")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--context", options->context,
-                 "With a model: tokens of a window; 0: its context, at most "
-                 "512");
-  app.add_option("--tokens", options->tokens,
-                 "With a model: stop after so many; 0: all");
-  app.add_flag("--first-piece", options->first_piece,
-               "A split word attends as its first piece does, not as their "
-               "mean");
-  app.add_flag("--confirm", options->confirm,
-               "Switch heads off and see whether what they are for suffers");
-  app.add_option("--model", options->model,
-                 "With a profile and --confirm: the model it is of");
-  app.add_flag("--all", options->all,
-               "Show heads without a role too, and what came closest");
-  app.add_flag("--explain", options->explain,
-               "Say what every role means, when a head has it, and its traps");
-  app.add_flag("--markdown", options->markdown,
-               "With --explain: print docs/metrics.md")
-      ->needs("--explain");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
-  app.add_flag("--json", options->json, "Print JSON (docs/roles.schema.json)");
+  line.Option("SUBJECT", options->subject,
+              "A profile (headwise profile), or a model's folder");
+  line.Option("--text", options->texts,
+              "With a model: files or folders of text, - for stdin. "
+              "Without any, the random-repeat test alone is run")
+      .OneWord();
+  line.Option("--conllu", options->conllu,
+              "With a model: a treebank in CoNLL-U, for syntactic roles");
+  line.Option("--coref", options->coref,
+              "With a model: coreference in CoNLL, a file or a folder");
+  line.Option("--threshold", options->thresholds,
+              "ROLE=NUMBER: how much of it a head needs, e.g. induction=0.5")
+      .Commas();
+  line.Option("--min-visible", options->min_visible,
+              "With a model: rows that see fewer keys do not count")
+      .Positive()
+      .ShowDefault();
+  line.Option("--context", options->context,
+              "With a model: tokens of a window; 0: its context, at most "
+              "512");
+  line.Option("--tokens", options->tokens,
+              "With a model: stop after so many; 0: all");
+  line.Flag("--first-piece", options->first_piece,
+            "A split word attends as its first piece does, not as their "
+            "mean");
+  line.Flag("--confirm", options->confirm,
+            "Switch heads off and see whether what they are for suffers");
+  line.Option("--model", options->model,
+              "With a profile and --confirm: the model it is of");
+  line.Flag("--all", options->all,
+            "Show heads without a role too, and what came closest");
+  line.Flag("--explain", options->explain,
+            "Say what every role means, when a head has it, and its traps");
+  line.Flag("--markdown", options->markdown,
+            "With --explain: print docs/metrics.md")
+      .Needs("--explain");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
+  line.Flag("--json", options->json, "Print JSON (docs/roles.schema.json)");
   return [options] { return Run(*options); };
 }
 

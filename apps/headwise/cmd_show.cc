@@ -330,34 +330,34 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A model's folder");
-  app.add_option("--text", options->text, "The text itself");
-  app.add_option("--file", options->file, "A file that holds the text");
-  app.add_option("--target", options->target,
-                 "Encoder–decoders: what the decoder reads");
-  app.add_option("--heads", options->heads,
-                 "Heads as layer.head, 5.1,4.0; cross:2.3 for cross-attention");
-  app.add_option("--query", options->query,
-                 "Only what this token looks at, counted from 0")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--top", options->top, "Keys to name for each query")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--rows", options->rows, "Queries to list")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--cells", options->cells,
-                 "Rows and columns of the map; longer texts are pooled")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 512));
-  app.add_option("--svg", options->svg, "Write the maps and arcs here");
-  app.add_option("--example", options->example,
-                 "Draw known pictures instead of a model: cat-sat");
-  app.add_flag("--json", options->json, "Print JSON");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
+  line.Option("MODEL", options->model, "A model's folder");
+  line.Option("--text", options->text, "The text itself");
+  line.Option("--file", options->file, "A file that holds the text");
+  line.Option("--target", options->target,
+              "Encoder–decoders: what the decoder reads");
+  line.Option("--heads", options->heads,
+              "Heads as layer.head, 5.1,4.0; cross:2.3 for cross-attention");
+  line.Option("--query", options->query,
+              "Only what this token looks at, counted from 0")
+      .NotNegative();
+  line.Option("--top", options->top, "Keys to name for each query")
+      .ShowDefault()
+      .Positive();
+  line.Option("--rows", options->rows, "Queries to list")
+      .ShowDefault()
+      .Positive();
+  line.Option("--cells", options->cells,
+              "Rows and columns of the map; longer texts are pooled")
+      .ShowDefault()
+      .Between(1, 512);
+  line.Option("--svg", options->svg, "Write the maps and arcs here");
+  line.Option("--example", options->example,
+              "Draw known pictures instead of a model: cat-sat");
+  line.Flag("--json", options->json, "Print JSON");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
   return [options] { return Run(*options); };
 }
 

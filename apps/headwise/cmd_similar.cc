@@ -142,27 +142,25 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("MODEL", options->model, "A model's folder")->required();
-  app.add_option("--text", options->text,
-                 "Files or folders of text; - for standard input. "
-                 "Encoder–decoders: lines of source, tab, target")
-      ->required()
-      ->expected(1, -1);
-  app.add_option("--svg", options->svg, "Write the map and the matrix here");
-  app.add_option("--tokens", options->tokens, "Read at most this many tokens")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--context", options->context,
-                 "Tokens of a window; 0: 512, or the model's context");
-  app.add_option("--top", options->top, "Pairs to list")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  AddFlags(app, options->similarity);
-  app.add_flag("--json", options->json, "Print JSON");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
+  line.Option("MODEL", options->model, "A model's folder").Required();
+  line.Option("--text", options->text,
+              "Files or folders of text; - for standard input. "
+              "Encoder–decoders: lines of source, tab, target")
+      .Required()
+      .Several();
+  line.Option("--svg", options->svg, "Write the map and the matrix here");
+  line.Option("--tokens", options->tokens, "Read at most this many tokens")
+      .ShowDefault()
+      .Positive();
+  line.Option("--context", options->context,
+              "Tokens of a window; 0: 512, or the model's context");
+  line.Option("--top", options->top, "Pairs to list").ShowDefault().Positive();
+  AddFlags(line, options->similarity);
+  line.Flag("--json", options->json, "Print JSON");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
   return [options] { return Run(*options); };
 }
 

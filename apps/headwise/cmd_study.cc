@@ -65,24 +65,24 @@ int Run(const Options& options) {
   return RunOne(options);
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("NAME", options->name, "The study to run");
-  app.add_flag("--list", options->list, "Name every study with its claim");
-  app.add_flag("--json", options->json, "Print JSON");
-  CLI::Option* quick = app.add_flag(
+  line.Option("NAME", options->name, "The study to run");
+  line.Flag("--list", options->list, "Name every study with its claim");
+  line.Flag("--json", options->json, "Print JSON");
+  const Argument quick = line.Flag(
       "--quick", options->quick,
       "One seed, minutes on two cores; of what is trained only indicative. "
       "The default");
-  app.add_flag("--full", options->full,
-               "As many seeds and steps as a verdict needs")
-      ->excludes(quick);
-  app.add_option("--text", options->texts,
-                 "Text files or folders for studies that read; default: the "
-                 "shipped text");
-  app.add_option("--svg", options->svg, "Also write the figure to this file");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
+  line.Flag("--full", options->full,
+            "As many seeds and steps as a verdict needs")
+      .Excludes(quick);
+  line.Option("--text", options->texts,
+              "Text files or folders for studies that read; default: the "
+              "shipped text");
+  line.Option("--svg", options->svg, "Also write the figure to this file");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
   return [options] { return Run(*options); };
 }
 

@@ -139,19 +139,19 @@ std::string FieldList() {
   return text;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("CONFIG", options->config, "The run's configuration (JSON)")
-      ->required();
-  app.add_option("--set", options->settings,
-                 "key=value over the file: steps=200, model.hidden_size=128")
-      ->allow_extra_args(false);
-  app.add_flag("--resume", options->resume,
-               "Continue the run in its folder, bit for bit");
-  app.add_option("--threads", options->threads,
-                 "Threads to use; 0: all cores. Results do not depend on it");
-  app.add_flag("--json", options->json, "Print the result as JSON");
-  app.footer(app.get_footer() + "\n" + FieldList());
+  line.Option("CONFIG", options->config, "The run's configuration (JSON)")
+      .Required();
+  line.Option("--set", options->settings,
+              "key=value over the file: steps=200, model.hidden_size=128")
+      .OneWord();
+  line.Flag("--resume", options->resume,
+            "Continue the run in its folder, bit for bit");
+  line.Option("--threads", options->threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
+  line.Flag("--json", options->json, "Print the result as JSON");
+  line.AddFooter(FieldList());
   return [options] { return Run(*options); };
 }
 

@@ -43,15 +43,14 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-std::function<int()> Setup(CLI::App& app) {
+std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  app.add_option("--text", options->text, "Text files in UTF-8")
-      ->required()
-      ->expected(1, -1);
-  app.add_option("--out", options->out, "The tokenizer.json to write")
-      ->required();
-  app.add_flag("--json", options->json, "Print JSON");
-  AddFlags(app, options->training);
+  line.Option("--text", options->text, "Text files in UTF-8")
+      .Required()
+      .Several();
+  line.Option("--out", options->out, "The tokenizer.json to write").Required();
+  line.Flag("--json", options->json, "Print JSON");
+  AddFlags(line, options->training);
   return [options] { return Run(*options); };
 }
 

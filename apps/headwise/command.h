@@ -2,8 +2,10 @@
 // defines one `const Command`; main.cc holds the table of them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+#include <stdexcept>
+
+#include "command_line.h"
 
 namespace headwise {
 
@@ -23,7 +25,7 @@ struct Command {
   // and gives the exit code. It prints results on stdout and throws
   // headwise::Error for what went wrong, or UsageError for a combination of
   // flags that makes no sense.
-  std::function<int()> (*setup)(CLI::App& app);
+  std::function<int()> (*setup)(CommandLine line);
 };
 
 struct UsageError : std::runtime_error {

@@ -2,6 +2,7 @@
 // help, exit codes, errors on stderr, the nearest known word for a mistyped
 // one. A command's door is command.h.
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <csignal>
 #include <cstdio>
@@ -80,7 +81,7 @@ std::vector<Declared> Declare(CLI::App& app) {
     sub->footer(std::string("Examples:\n") + command->examples + "\n");
     // Left over rather than refused, so that Unknown() can name the nearest.
     sub->allow_extras();
-    all.push_back({command, sub, command->setup(*sub)});
+    all.push_back({command, sub, command->setup(CommandLine(*sub))});
   }
   return all;
 }

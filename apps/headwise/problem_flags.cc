@@ -18,17 +18,17 @@ std::string FlagName(std::string field) {
 
 }  // namespace
 
-void ProblemFlags::Declare(CLI::App& command) {
-  app = &command;
-  command.add_option("op", op, "attention or matmul (bench: or model, train)")
-      ->required();
+void ProblemFlags::Declare(CommandLine command) {
+  line = command;
+  command.Option("op", op, "attention or matmul (bench: or model, train)")
+      .Required();
   AddFlags(command, config);
-  command.add_option("--problems", file,
-                     "a file of problems, such as those in bench/problems");
+  command.Option("--problems", file,
+                 "a file of problems, such as those in bench/problems");
 }
 
 bool ProblemFlags::Given(const std::string& field) const {
-  return app->get_option(FlagName(field))->count() > 0;
+  return line->Given(FlagName(field));
 }
 
 std::vector<bench::Config> ProblemFlags::Problems() const {

@@ -2,11 +2,12 @@
 // bench::Config, a problem file underneath them, and the operator's name.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/config.h"
+#include "command_line.h"
 
 namespace headwise {
 
@@ -14,10 +15,10 @@ struct ProblemFlags {
   std::string op;
   bench::Config config;
   std::string file;
-  CLI::App* app = nullptr;
+  std::optional<CommandLine> line;
 
   // Declares them. The object must outlive the parse.
-  void Declare(CLI::App& command);
+  void Declare(CommandLine command);
 
   // The problems asked for: those of the file or the one default, with the
   // flags that were given laid over each. Throws UsageError for flags and

@@ -25,7 +25,8 @@ std::string Short(double value) {
 }
 
 std::string Bar(double share, int cells) {
-  const int full = std::clamp(static_cast<int>(std::lround(share * cells)), 0, cells);
+  const int full =
+      std::clamp(static_cast<int>(std::lround(share * cells)), 0, cells);
   std::string bar;
   for (int i = 0; i < cells; ++i) bar += i < full ? "━" : "─";
   return bar;

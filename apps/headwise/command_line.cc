@@ -1,0 +1,120 @@
+// Door: command_line.h.
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+
+namespace headwise {
+
+Argument Argument::Required() const { return Argument(option_->required()); }
+
+Argument Argument::ShowDefault() const {
+  return Argument(option_->capture_default_str());
+}
+
+Argument Argument::Positive() const {
+  return Argument(option_->check(CLI::PositiveNumber));
+}
+
+Argument Argument::NotNegative() const {
+  return Argument(option_->check(CLI::NonNegativeNumber));
+}
+
+Argument Argument::Between(double low, double high) const {
+  return Argument(option_->check(CLI::Range(low, high)));
+}
+
+Argument Argument::OneOf(const std::vector<std::string>& words) const {
+  return Argument(option_->check(CLI::IsMember(words)));
+}
+
+Argument Argument::Several() const {
+  return Argument(option_->expected(1, -1));
+}
+
+Argument Argument::Words(int count) const {
+  return Argument(option_->expected(count));
+}
+
+Argument Argument::Commas() const {
+  return Argument(option_->delimiter(',')->allow_extra_args(false));
+}
+
+Argument Argument::OneWord() const {
+  return Argument(option_->allow_extra_args(false));
+}
+
+Argument Argument::Needs(const std::string& flag) const {
+  return Argument(option_->needs(flag));
+}
+
+Argument Argument::Excludes(Argument other) const {
+  return Argument(option_->excludes(other.option_));
+}
+
+Argument CommandLine::Option(const std::string& name, std::string& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name, int& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name, int64_t& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name,
+                             std::optional<int64_t>& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name, uint64_t& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name, float& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name, double& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name,
+                             std::vector<std::string>& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name, std::vector<int>& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name,
+                             std::vector<int64_t>& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Flag(const std::string& name, bool& value,
+                           const std::string& help) {
+  return Argument(app_->add_flag(name, value, help));
+}
+
+void CommandLine::AddFooter(const std::string& text) {
+  app_->footer(app_->get_footer() + "\n" + text);
+}
+
+bool CommandLine::Given(const std::string& flag) const {
+  return app_->get_option(flag)->count() > 0;
+}
+
+}  // namespace headwise
