@@ -22,16 +22,13 @@ check_packages=(
   libgtest-dev libgmock-dev # unit tests
   clang-format clang-tidy   # format, slips
   python3 git               # the checks themselves
+  clang libclang-rt-dev     # sanitizers, fuzzers
   ccache                    # the next clean clone compiles less
 )
 
 # For the report's page, where Node is: without it the page is not tested.
 web_packages=(
   chromium # opens it
-)
-
-fuzz_packages=(
-  clang libclang-rt-dev # libFuzzer
 )
 
 # need_packages NAME…: installs what is missing; without root says how, and

@@ -18,8 +18,6 @@ struct HeadRef {
   int64_t layer = 0;
   int64_t head = 0;
 
-  // clang-tidy 14 takes the 0 that a comparison is held against for a pointer.
-  // NOLINTNEXTLINE(modernize-use-nullptr)
   friend auto operator<=>(const HeadRef&, const HeadRef&) = default;
 };
 

@@ -22,7 +22,6 @@ bool IsName(const std::string& name) {
 struct Bytes {
   uint64_t begin = 0;
   uint64_t end = 0;
-  // NOLINTNEXTLINE(modernize-use-nullptr): as in head_ref.h
   friend auto operator<=>(const Bytes&, const Bytes&) = default;
 };
 
