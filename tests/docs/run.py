@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Keeps the documents true: every command of README.md runs, its C++ compiles
 and runs, its table of studies says what they say, and every relative link of
-every document leads somewhere.
+every document leads somewhere. Of docs/claims.md: every claim has its row,
+the page is what tools/make_claims.py writes, its commands run (studies that
+were recorded: exist), and so do those of docs/exercises.md.
 
 Commands are the lines of ```sh blocks. They run in a scratch folder that holds
 links to the checkout's entries, so that what they write stays out of it.
 Prints "ok", "not ok" or "skip" for each.
 """
+import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -77,6 +81,72 @@ def try_study(name, outcome, folder):
                 f"study {name}: {outcome}", done.stdout + done.stderr)
 
 
+def try_words(line, listed, folder):
+    """Whether a slow command could run: its name and flags are known, and a
+    study it names exists."""
+    words = shlex.split(line)
+    done = subprocess.run(["./headwise", words[1], "--help"], cwd=folder,
+                          text=True, capture_output=True, timeout=TIMEOUT,
+                          check=False)
+    wrong = [word for word in words[2:] if word.startswith("--")
+             and word.split("=")[0] not in done.stdout]
+    if done.returncode != 0:
+        wrong.append(words[1])
+    if words[1] == "study" and words[2] not in listed:
+        wrong.append(words[2])
+    return tell(not wrong, f"{line} (its words)", f"unknown: {wrong}")
+
+
+def try_claims(claims, listed):
+    rows = [row for row in claims["claims"] if "number" in row]
+    numbers = [row["number"] for row in rows]
+    passed = tell(numbers == list(range(1, 63)), "claims 1 to 62 have a row",
+                  str(numbers))
+    numbers = [row["number"] for row in claims["corrections"]]
+    passed &= tell(numbers == [f"E{i}" for i in range(1, 20)],
+                   "corrections E1 to E19 have a row", str(numbers))
+    check = subprocess.run([ROOT / "tools" / "make_claims.py", "--check"],
+                           text=True, capture_output=True, check=False)
+    passed &= tell(check.returncode == 0, "docs/claims.md is up to date",
+                   check.stdout + check.stderr)
+    recorded = json.loads((ROOT / "docs" / "studies.json").read_text())
+    lost = sorted(set(recorded) - listed)
+    passed &= tell(not lost, "recorded studies exist", str(lost))
+    return passed
+
+
+def try_lines(lines, claims, listed, folder):
+    """Runs commands of the documents; of studies it looks at the words only,
+    and passes over those that claims.json says come later."""
+    planned = {row.get("study") for row in claims["claims"]}
+    passed = True
+    for line in dict.fromkeys(lines):
+        words = shlex.split(line)
+        if words[1:2] != ["study"] or "--list" in words:
+            passed &= try_command(line, folder)
+        elif words[2] in listed or words[2] not in planned:
+            passed &= try_words(line, listed, folder)
+        else:
+            print(f"skip {line}: later")
+    return passed
+
+
+def try_documents(folder):
+    """docs/claims.md and docs/exercises.md."""
+    claims = json.loads((ROOT / "docs" / "claims.json").read_text())
+    listed = {study["study"] for study in json.loads(subprocess.run(
+        ["./headwise", "study", "--list", "--json"], cwd=folder, text=True,
+        capture_output=True, timeout=TIMEOUT, check=True).stdout)}
+    lines = ["./" + row["command"]
+             for row in claims["claims"] + claims["corrections"]
+             if "command" in row]
+    lines += [f"./headwise study {row['study']}" for row in claims["claims"]
+              if "study" in row]
+    lines += commands((ROOT / "docs" / "exercises.md").read_text())
+    return (try_claims(claims, listed)
+            & try_lines(lines, claims, listed, folder))
+
+
 def try_links(path):
     text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
     lost = [target for target in re.findall(
@@ -103,6 +173,7 @@ def main():
             passed &= try_study(name, outcome, folder)
         for source in blocks(readme, "cpp"):
             passed &= try_program(source, folder)
+        passed &= try_documents(folder)
     documents = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "-co",
          "--exclude-standard", "*.md"], cwd=ROOT, text=True,
