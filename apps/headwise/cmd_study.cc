@@ -46,8 +46,7 @@ int RunOne(const Options& options) {
     fmt::print("{}", StudyText(study, result, StdoutConsole()));
   }
   // A hypothesis may fail; mathematics may not.
-  const bool broken = study.kind == StudyKind::kLaw && !result.held();
-  return broken ? kFailed : kSucceeded;
+  return result.laws_held() ? kSucceeded : kFailed;
 }
 
 int Run(const Options& options) {

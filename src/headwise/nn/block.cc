@@ -161,23 +161,29 @@ void Block::Forward(Context& context, const BlockInput& input,
                parts_.cross.Forward(context, cross, y, store);
              });
   }
-  Residual(context, MlpStep(input), x,
-           [&](ConstTensorView in, TensorView y, Store store) {
-             if (input.saved == nullptr) {
-               return parts_.mlp.Forward(context, in, y, store);
-             }
-             parts_.mlp.ForwardSaving(context, in, y, store, input.saved->mlp);
-           });
+  if (parts_.mlp.hidden() > 0) {
+    Residual(context, MlpStep(input), x,
+             [&](ConstTensorView in, TensorView y, Store store) {
+               if (input.saved == nullptr) {
+                 return parts_.mlp.Forward(context, in, y, store);
+               }
+               parts_.mlp.ForwardSaving(context, in, y, store,
+                                        input.saved->mlp);
+             });
+  }
   take(".output");
 }
 
 void Block::Backward(Context& context, const BlockInput& input, TensorView dx,
                      TensorView dmemory) const {
   const BlockSaved& saved = *input.saved;
-  ResidualBackward(context, MlpStep(input), dx,
-                   [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
-                     parts_.mlp.Backward(context, in, saved.mlp, dy, din);
-                   });
+  if (parts_.mlp.hidden() > 0) {
+    ResidualBackward(
+        context, MlpStep(input), dx,
+        [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
+          parts_.mlp.Backward(context, in, saved.mlp, dy, din);
+        });
+  }
   if (parts_.has_cross) {
     ResidualBackward(
         context, CrossStep(input), dx,

@@ -56,7 +56,7 @@ struct BlockParts {
   bool has_cross = false;
   AttentionLayer cross;
   Norm cross_norm;
-  Mlp mlp;
+  Mlp mlp;  // may be absent: attention alone
   Norm mlp_norm;
 };
 

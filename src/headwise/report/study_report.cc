@@ -52,7 +52,7 @@ std::string StudyText(const Study& study, const StudyResult& result,
   if (!result.remark.empty()) out += '\n' + Wrap(result.remark, console.width);
   int64_t judged = 0, held = 0;
   for (const Figure& figure : result.figures) {
-    if (figure.expected.empty()) continue;
+    if (!result.Decides(figure)) continue;
     ++judged;
     held += figure.held;
   }
@@ -74,6 +74,9 @@ nlohmann::ordered_json StudyJson(const Study& study,
     figures[figure.name] = {{"value", figure.value},
                             {"expected", figure.expected},
                             {"held", figure.held}};
+    if (figure.kind && *figure.kind != result.kind) {
+      figures[figure.name]["kind"] = Name(*figure.kind);
+    }
     if (!std::isfinite(figure.low) || !std::isfinite(figure.high)) continue;
     figures[figure.name]["low"] = figure.low;
     figures[figure.name]["high"] = figure.high;

@@ -16,7 +16,8 @@ std::string StudyText(const Study& study, const StudyResult& result,
 
 // {"study", "claim", "kind", "held" (bool or "indicative"), "figures": {NAME:
 // {"value", "expected", "held"}}, "seeds", "seconds"}; figures over several
-// seeds also have "low" and "high", their 95 % interval.
+// seeds also have "low" and "high", their 95 % interval, and those of another
+// kind than the study's "kind".
 nlohmann::ordered_json StudyJson(const Study& study, const StudyResult& result);
 
 // Its pictures below each other.

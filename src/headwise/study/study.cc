@@ -24,14 +24,17 @@ const char* Name(StudyKind kind) {
   return "";
 }
 
+void StudyResult::Add(Figure figure) {
+  figure.kind = next_;
+  figures.push_back(std::move(figure));
+}
+
 void StudyResult::AtMost(std::string name, double value, double limit) {
-  figures.push_back(
-      {std::move(name), value, fmt::format("≤ {:.4g}", limit), value <= limit});
+  Add({std::move(name), value, fmt::format("≤ {:.4g}", limit), value <= limit});
 }
 
 void StudyResult::AtLeast(std::string name, double value, double limit) {
-  figures.push_back(
-      {std::move(name), value, fmt::format("≥ {:.4g}", limit), value >= limit});
+  Add({std::move(name), value, fmt::format("≥ {:.4g}", limit), value >= limit});
 }
 
 void StudyResult::Near(std::string name, double value, double want,
@@ -39,12 +42,11 @@ void StudyResult::Near(std::string name, double value, double want,
   const std::string expected =
       tolerance == 0 ? fmt::format("= {:.7g}", want)
                      : fmt::format("{:.4g} ± {:.2g}", want, tolerance);
-  figures.push_back(
-      {std::move(name), value, expected, std::abs(value - want) <= tolerance});
+  Add({std::move(name), value, expected, std::abs(value - want) <= tolerance});
 }
 
 void StudyResult::Report(std::string name, double value) {
-  figures.push_back({std::move(name), value, "", std::isfinite(value)});
+  Add({std::move(name), value, "", std::isfinite(value)});
 }
 
 void StudyResult::SetInterval(const Interval& mean) {
@@ -84,8 +86,15 @@ std::string ShowInterval(const Interval& interval) {
 
 bool StudyResult::held() const {
   return !figures.empty() &&
-         std::all_of(figures.begin(), figures.end(),
-                     [](const Figure& figure) { return figure.held; });
+         std::all_of(figures.begin(), figures.end(), [&](const Figure& figure) {
+           return figure.held || (!figure.expected.empty() && !Decides(figure));
+         });
+}
+
+bool StudyResult::laws_held() const {
+  return std::all_of(figures.begin(), figures.end(), [&](const Figure& figure) {
+    return figure.held || figure.kind.value_or(kind) != StudyKind::kLaw;
+  });
 }
 
 std::span<const Study* const> Studies() {
@@ -97,6 +106,12 @@ std::span<const Study* const> Studies() {
       &kContentStudy,         //
       &kConvolutionStudy,     //
       &kRankStudy,            //
+      &kKLookupStudy,         //
+      &kTeacherStudentStudy,  //
+      &kLimitsStudy,          //
+      &kSubspacesStudy,       //
+      &kTastyStudy,           //
+      &kEmergenceStudy,       //
   };
   return studies;
 }
@@ -120,6 +135,7 @@ StudyResult RunStudy(const Study& study, Context& context,
                      const StudyRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   StudyResult result = study.run(context, request);
+  result.kind = study.kind;
   result.indicative =
       study.trained && study.kind != StudyKind::kLaw && !request.full;
   result.seconds =

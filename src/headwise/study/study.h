@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -18,7 +19,7 @@
 
 namespace headwise {
 
-// What an expectation rests on.
+// What an expectation rests on, firmest first.
 enum class StudyKind {
   kLaw,         // mathematics: must hold
   kLiterature,  // others measured it
@@ -35,6 +36,7 @@ struct Figure {
   // 95 % interval over seeds; −∞ and ∞: there is none.
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
+  std::optional<StudyKind> kind = {};  // where it is not the study's
 };
 
 struct StudyTable {
@@ -51,6 +53,7 @@ struct StudyResult {
   std::string remark;       // what a reader should take along, or ""
   bool indicative = false;  // one seed of a trained study proves nothing
   double seconds = 0;
+  StudyKind kind = StudyKind::kHypothesis;  // of the study: set by RunStudy
 
   // value ≤ limit, value ≥ limit, |value − want| ≤ tolerance. NaN never holds.
   void AtMost(std::string name, double value, double limit);
@@ -65,10 +68,23 @@ struct StudyResult {
   void Report(std::string name, double value);
   void Report(std::string name, const Interval& mean);
 
+  // Figures from now on are of this kind, where a study has several.
+  void Expect(StudyKind of_next) { next_ = of_next; }
+
+  // All figures as expected; of a law, all that are laws: what others measured
+  // besides does not decide about mathematics.
   bool held() const;
+  bool laws_held() const;
+  // Whether the verdict rests on the figure.
+  bool Decides(const Figure& figure) const {
+    return !figure.expected.empty() && figure.kind.value_or(kind) <= kind;
+  }
 
  private:
+  void Add(Figure figure);
   void SetInterval(const Interval& mean);
+
+  std::optional<StudyKind> next_;
 };
 
 // "0.812", or "0.812 [0.790, 0.833]" where there is an interval.
@@ -106,8 +122,16 @@ extern const Study kAveragingStudy;
 extern const Study kContentStudy;
 extern const Study kConvolutionStudy;
 extern const Study kCostStudy;
+extern const Study kEmergenceStudy;
+extern const Study kKLookupStudy;
+extern const Study kLimitsStudy;
 extern const Study kNormaliseOrderStudy;
 extern const Study kOperatorStudy;
 extern const Study kRankStudy;
+extern const Study kRedundancyStudy;
+extern const Study kSubspacesStudy;
+extern const Study kSymmetryStudy;
+extern const Study kTastyStudy;
+extern const Study kTeacherStudentStudy;
 
 }  // namespace headwise

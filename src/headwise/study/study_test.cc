@@ -66,6 +66,21 @@ TEST(StudyResultTest, FiguresFailWhereTheyShould) {
   EXPECT_TRUE(fails([](StudyResult& r) { r.AtMost("", std::nan(""), 1); }));
 }
 
+TEST(StudyResultTest, FiguresOfAWeakerKindDoNotDecide) {
+  StudyResult result;
+  result.kind = StudyKind::kLaw;
+  result.AtMost("theorem", 0, 1);
+  result.Expect(StudyKind::kLiterature);
+  result.AtMost("finding", 2, 1);
+  EXPECT_TRUE(result.held() && result.laws_held());
+  result.kind = StudyKind::kLiterature;
+  EXPECT_FALSE(result.held());
+  EXPECT_TRUE(result.laws_held());
+  result.Expect(StudyKind::kLaw);
+  result.AtMost("broken theorem", 2, 1);
+  EXPECT_FALSE(result.laws_held());
+}
+
 TEST(StudyListTest, NamesAreUniqueAndTheNearestIsNamed) {
   std::set<std::string> names;
   for (const Study* study : Studies()) names.insert(study->name);

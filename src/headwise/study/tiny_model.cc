@@ -7,15 +7,6 @@
 namespace headwise {
 namespace {
 
-std::shared_ptr<ParameterStore> NewStore(const ModelConfig& config,
-                                         const TrainConfig& how) {
-  Initialisation init;
-  init.seed = how.seed;
-  init.deviation = static_cast<float>(how.init_deviation);
-  init.scale_residual = how.init_scale_residual;
-  return ParameterStore::Fresh(config, init);
-}
-
 // Toys need no smaller pieces.
 TrainConfig InOnePiece(TrainConfig how) {
   how.micro_batch = how.batch;
@@ -72,13 +63,22 @@ nlohmann::json TinyLlama(const TinyShape& shape) {
           {"intermediate_size", shape.hidden},
           {"vocab_size", shape.vocabulary},
           {"max_position_embeddings", shape.context},
-          {"tie_word_embeddings", true}};
+          {"tie_word_embeddings", shape.tied}};
+}
+
+std::shared_ptr<ParameterStore> NewParameters(const ModelConfig& config,
+                                              const TrainConfig& how) {
+  Initialisation init;
+  init.seed = how.seed;
+  init.deviation = static_cast<float>(how.init_deviation);
+  init.scale_residual = how.init_scale_residual;
+  return ParameterStore::Fresh(config, init);
 }
 
 TinyModel::TinyModel(Context& context, const nlohmann::json& config,
                      TrainConfig how)
     : how_(InOnePiece(std::move(how))),
-      store_(NewStore(ReadConfig(config, "study"), how_)),
+      store_(NewParameters(ReadConfig(config, "study"), how_)),
       model_(BuildModel(ReadConfig(config, "study"), store_)),
       trainer_(context, how_, *model_, *store_) {}
 

@@ -59,9 +59,14 @@ struct TinyShape {
   int64_t hidden = 128;
   int64_t vocabulary = 64;
   int64_t context = 512;
+  bool tied = true;  // the output matrix is the embeddings
 };
-// config.json of a model in Llama's layout, embeddings tied.
+// config.json of a model in Llama's layout.
 nlohmann::json TinyLlama(const TinyShape& shape);
+
+// New weights as `how` seeds and scales them.
+std::shared_ptr<ParameterStore> NewParameters(const ModelConfig& config,
+                                              const TrainConfig& how);
 
 // A small model in training. It stays where it is made: others point into it.
 class TinyModel {

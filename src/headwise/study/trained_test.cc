@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headwise/error.h"
+#include "headwise/study/k_lookup.h"
 #include "headwise/study/tiny_model.h"
 #include "headwise/study/toy.h"
 
@@ -127,6 +128,49 @@ TEST(StudyRequestTest, FullStudiesTakeMoreSeedsAndEffortScalesSteps) {
   request.effort = 0.1;
   EXPECT_GE(StudySeeds(request).size(), 3u);
   EXPECT_EQ(StudySteps(request, 100, 300), 30);
+}
+
+// A few steps of a study prove nothing, but must run and not depend on threads.
+class TrainedStudyTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainedStudyTest, RunsTheSameOnAnyNumberOfThreads) {
+  const Study& study = FindStudy(GetParam());
+  EXPECT_TRUE(study.trained);
+  StudyRequest request;
+  request.effort = 0.005;
+  Context one({.threads = 1, .implementations = ""});
+  Context two({.threads = 2, .implementations = ""});
+  const StudyResult result = RunStudy(study, one, request);
+  const StudyResult again = RunStudy(study, two, request);
+  EXPECT_FALSE(result.pictures.empty());
+  EXPECT_FALSE(result.tables.empty());
+  ASSERT_FALSE(result.figures.empty());
+  ASSERT_EQ(result.figures.size(), again.figures.size());
+  for (size_t i = 0; i < result.figures.size(); ++i) {
+    EXPECT_TRUE(std::isfinite(result.figures[i].value))
+        << result.figures[i].name;
+    EXPECT_EQ(result.figures[i].value, again.figures[i].value)
+        << result.figures[i].name;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Synthetic, TrainedStudyTest,
+                         testing::Values("k-lookup", "teacher-student",
+                                         "limits", "rank", "subspaces", "tasty",
+                                         "emergence"));
+
+// The law at a reduced size: one head too few, enough heads, one to spare.
+TEST(KLookupTest, HeadsReturnAsManyValuesAsThereAreHeads) {
+  Context context({.threads = 1, .implementations = ""});
+  const StudyRequest request;
+  StudyClock clock(request, "test", 1);
+  auto learn = [&](int64_t heads, int64_t values) {
+    return LearnLookup(context,
+                       {.heads = heads, .values = values, .steps = 300}, clock);
+  };
+  EXPECT_NEAR(learn(1, 2), 0.5, 0.03);
+  EXPECT_NEAR(learn(2, 2), 1, 0.03);
+  EXPECT_NEAR(learn(2, 4), 0.5, 0.03);
+  EXPECT_NEAR(learn(2, 1), 1, 0.03);
 }
 
 }  // namespace
