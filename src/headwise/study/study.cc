@@ -112,6 +112,8 @@ std::span<const Study* const> Studies() {
       &kSubspacesStudy,       //
       &kTastyStudy,           //
       &kEmergenceStudy,       //
+      &kSymmetryStudy,        //
+      &kRedundancyStudy,      //
   };
   return studies;
 }

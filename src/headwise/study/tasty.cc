@@ -26,7 +26,7 @@ constexpr int kLast = kNouns, kFiller = kLast + kKinds;
 constexpr int kSlot = kFiller + kFillers;
 constexpr int64_t kWidth = 48;
 static_assert(kSlot + kSlots <= kWidth && 2 * kNouns <= kWidth);
-constexpr float kMark = 3;
+constexpr float kMark = 1.5f;  // larger ones settle on a cue too early
 constexpr int64_t kBatch = 64;
 constexpr int64_t kTested = 2048;
 constexpr int64_t kHeadCounts[] = {1, 2, 4};
@@ -147,7 +147,7 @@ MultiHeadAttention Learn(Context& context, int64_t heads, uint64_t seed,
 StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
   result.seeds = StudySeeds(request);
-  const int64_t steps = StudySteps(request, 4000, 8000);
+  const int64_t steps = StudySteps(request, 2500, 8000);
   StudyClock clock(request, "tasty",
                    static_cast<int64_t>(3 * result.seeds.size()) * steps);
   StudyTable table{"Sentences whose cues disagree: share named right",

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "headwise/error.h"
@@ -156,7 +158,12 @@ TEST_P(TrainedStudyTest, RunsTheSameOnAnyNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Synthetic, TrainedStudyTest,
                          testing::Values("k-lookup", "teacher-student",
                                          "limits", "rank", "subspaces", "tasty",
-                                         "emergence"));
+                                         "emergence", "symmetry", "redundancy"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 // The law at a reduced size: one head too few, enough heads, one to spare.
 TEST(KLookupTest, HeadsReturnAsManyValuesAsThereAreHeads) {

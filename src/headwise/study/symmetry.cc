@@ -1,0 +1,237 @@
+// Claim: random initialisation breaks the symmetry between heads; and what
+//   decides which head learns what is the initialisation, not the data.
+// Expectation: heads that are equal at birth (their slices of W_O too, no
+//   dropout) stay equal to rounding: law. Of models from one initialisation on
+//   other data and from another initialisation on the same data, all grow a
+//   previous-token and an induction head, and the indices of such heads agree
+//   better where the initialisation is shared: hypothesis.
+// Kind: hypothesis, with a figure that is a law.
+//
+// Why clones stay equal: equal heads get equal gradients, and AdamW treats
+// equal values with equal gradients alike.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headwise/study/attention_only.h"
+#include "headwise/study/head_scores.h"
+
+namespace headwise {
+namespace {
+
+constexpr Repeats kText = {};
+constexpr int64_t kLayers = 2, kHeads = 4, kWidth = 64;
+constexpr int64_t kHeadDim = kWidth / kHeads;
+constexpr int64_t kScored = 16;
+
+TrainConfig Training(uint64_t seed, int64_t steps) {
+  TrainConfig how;
+  how.steps = steps;
+  how.batch = 16;
+  how.rate = 3e-3;
+  how.warmup = 20;
+  how.decay = 0.01;
+  how.seed = seed;
+  return how;
+}
+
+std::unique_ptr<TinyModel> NewModel(Context& context, uint64_t seed,
+                                    int64_t steps) {
+  return MakeAttentionOnly(context,
+                           {.layers = kLayers,
+                            .heads = kHeads,
+                            .width = kWidth,
+                            .vocabulary = kText.vocabulary},
+                           Training(seed, steps));
+}
+
+// The weights of one head of a projection: rows of q, k and v, columns of o.
+class HeadSlice {
+ public:
+  HeadSlice(ParameterStore& store, int64_t layer, const char* which)
+      : weight_(store.entries()
+                    .at(fmt::format("model.layers.{}.self_attn.{}_proj.weight",
+                                    layer, which))
+                    .value.As<float>()),
+        columns_(which[0] == 'o') {}
+
+  float& At(int64_t head, int64_t inside, int64_t outside) {
+    const int64_t i = head * kHeadDim + inside;
+    return columns_ ? weight_[outside * kWidth + i]
+                    : weight_[i * kWidth + outside];
+  }
+
+ private:
+  float* weight_;
+  bool columns_;
+};
+
+template <typename Visit>
+void ForEachHeadWeight(ParameterStore& store, const char* projections,
+                       const Visit& visit) {
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    for (const char* which = projections; *which != 0; ++which) {
+      const char name[] = {*which, 0};
+      HeadSlice slice(store, layer, name);
+      for (int64_t h = 0; h < kHeads; ++h) {
+        for (int64_t i = 0; i < kHeadDim; ++i) {
+          for (int64_t o = 0; o < kWidth; ++o) {
+            visit(slice.At(0, i, o), slice.At(h, i, o));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Trains a model whose heads are copies of the first in these projections.
+// Returns the largest difference of any weight of a head from the first's, in
+// units of the largest weight.
+double CloneDifference(Context& context, const char* cloned, int64_t steps,
+                       StudyClock& clock) {
+  const std::unique_ptr<TinyModel> tiny = NewModel(context, 1, steps);
+  ForEachHeadWeight(tiny->store(), cloned,
+                    [](float first, float& other) { other = first; });
+  tiny->Train(RepeatBatches(kText, 1), clock);
+  double difference = 0, largest = 0;
+  ForEachHeadWeight(tiny->store(), "qkvo", [&](float first, float& other) {
+    difference = std::max<double>(difference, std::abs(first - other));
+    largest = std::max<double>(largest, std::abs(first));
+  });
+  return difference / largest;
+}
+
+HeadScores TrainedScores(Context& context, uint64_t init, uint64_t data,
+                         int64_t steps, StudyClock& clock) {
+  const std::unique_ptr<TinyModel> tiny = NewModel(context, init, steps);
+  tiny->Train(RepeatBatches(kText, data), clock);
+  return ScoreHeads(context, tiny->model(), RepeatBatches(kText, 999, true),
+                    kScored);
+}
+
+// Scores of all heads less the mean of their layer: which heads of a layer
+// stand out, and at what.
+std::vector<double> Standing(const HeadScores& scores) {
+  std::vector<double> standing;
+  for (const std::vector<double>* score : {&scores.previous, &scores.prefix}) {
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      double mean = 0;
+      for (int64_t h = 0; h < kHeads; ++h) {
+        mean += (*score)[layer * kHeads + h] / kHeads;
+      }
+      for (int64_t h = 0; h < kHeads; ++h) {
+        standing.push_back((*score)[layer * kHeads + h] - mean);
+      }
+    }
+  }
+  return standing;
+}
+
+double Agreement(const HeadScores& a, const HeadScores& b) {
+  const std::vector<double> x = Standing(a), y = Standing(b);
+  double xy = 0, xx = 0, yy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    xy += x[i] * y[i];
+    xx += x[i] * x[i];
+    yy += y[i] * y[i];
+  }
+  return xy / std::sqrt(xx * yy);
+}
+
+double Most(const std::vector<double>& values) {
+  return *std::max_element(values.begin(), values.end());
+}
+
+void AddRows(const char* name, const HeadScores& scores, HeatMap& map) {
+  map.rows.push_back(fmt::format("{}: previous", name));
+  map.values.insert(map.values.end(), scores.previous.begin(),
+                    scores.previous.end());
+  map.rows.push_back(fmt::format("{}: induction", name));
+  map.values.insert(map.values.end(), scores.prefix.begin(),
+                    scores.prefix.end());
+}
+
+void CompareRuns(Context& context, int64_t steps, StudyClock& clock,
+                 StudyResult& result) {
+  HeatMap map{
+      "What each head became (share of attention), first seed", {}, {}, {}};
+  for (int64_t i = 0; i < kLayers * kHeads; ++i) {
+    map.columns.push_back(fmt::format("{}.{}", i / kHeads, i % kHeads));
+  }
+  std::vector<double> previous, induction, by_init, by_data, gains;
+  for (const uint64_t seed : result.seeds) {
+    const uint64_t other = 100 + seed;
+    const HeadScores base = TrainedScores(context, seed, seed, steps, clock);
+    const HeadScores init = TrainedScores(context, seed, other, steps, clock);
+    const HeadScores data = TrainedScores(context, other, seed, steps, clock);
+    for (const HeadScores* run : {&base, &init, &data}) {
+      previous.push_back(Most(run->previous));
+      induction.push_back(Most(run->prefix));
+    }
+    by_init.push_back(Agreement(base, init));
+    by_data.push_back(Agreement(base, data));
+    gains.push_back(by_init.back() - by_data.back());
+    if (seed != result.seeds[0]) continue;
+    AddRows("a model", base, map);
+    AddRows("same init, new data", init, map);
+    AddRows("same data, new init", data, map);
+  }
+  result.AtLeast("least of the runs: best induction score",
+                 *std::min_element(induction.begin(), induction.end()), 0.4);
+  result.AtLeast("least of the runs: best previous-token score",
+                 *std::min_element(previous.begin(), previous.end()), 0.25);
+  result.Report("agreement of heads by index: same init, new data",
+                OverSeeds(by_init));
+  result.Report("agreement of heads by index: same data, new init",
+                OverSeeds(by_data));
+  result.AtLeast("how much more the init decides than the data",
+                 OverSeeds(gains), 0.2);
+  result.pictures.push_back(std::move(map));
+  result.tables.push_back(
+      {"Agreement of heads by index (correlation of scores within layers)",
+       {"shared", "agreement"},
+       {{"initialisation", ShowInterval(OverSeeds(by_init))},
+        {"data", ShowInterval(OverSeeds(by_data))}}});
+}
+
+StudyResult Run(Context& context, const StudyRequest& request) {
+  StudyResult result;
+  result.seeds = StudySeeds(request);
+  const int64_t clone_steps = StudySteps(request, 200, 1000);
+  const int64_t steps = StudySteps(request, 1000, 3000);
+  StudyClock clock(
+      request, "symmetry",
+      2 * clone_steps + 3 * static_cast<int64_t>(result.seeds.size()) * steps);
+  result.Expect(StudyKind::kLaw);
+  result.AtMost("clones: largest difference of their weights, relative",
+                CloneDifference(context, "qkvo", clone_steps, clock), 1e-5);
+  result.Expect(StudyKind::kHypothesis);
+  result.AtLeast("the same but for W_O: largest difference, relative",
+                 CloneDifference(context, "qkv", clone_steps, clock), 1e-2);
+  CompareRuns(context, steps, clock, result);
+  result.remark =
+      "Agreement is the correlation of previous-token and induction scores of "
+      "heads with the same index, less the mean of their layer: 1 when the "
+      "same heads do the same things, 0 when an index says nothing.";
+  return result;
+}
+
+}  // namespace
+
+const Study kSymmetryStudy = {
+    .name = "symmetry",
+    .claim =
+        "Random initialisation breaks the symmetry between heads and decides "
+        "which head learns what.",
+    .expectation =
+        "clones stay equal (law); roles recur in every run, and their "
+        "indices follow the initialisation, not the data",
+    .kind = StudyKind::kHypothesis,
+    .run = Run,
+    .trained = true};
+
+}  // namespace headwise
