@@ -11,7 +11,7 @@ build_packages=(
   libpcre2-dev          # PCRE2: the rules that tokenizers cut text by
   libutf8proc-dev       # utf8proc: Unicode tables
   libsentencepiece-dev  # SentencePiece: .model files
-  libopenblas-dev       # OpenBLAS: for its LAPACK
+  libopenblas0-pthread  # OpenBLAS: for its LAPACK, loaded when needed
   libxxhash-dev         # xxHash: what tells models apart
   zlib1g-dev            # gzip, and the two below: compressed text
   liblzma-dev           # xz

@@ -34,40 +34,11 @@ struct Sequences {
   std::vector<int64_t> lengths;
 };
 
-// ids [B, N] without what the mask [B, N] leaves out; no mask: all.
-Sequences ReadSequences(const Safetensors& file, const char* name,
-                        const char* mask_name) {
-  const ConstTensorView ids = file.At(name);
-  const ConstTensorView mask = file.Find(mask_name);
-  if (ids.rank != 2 || (mask && (mask.rank != 2 || mask.shape != ids.shape))) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {file.where(),
-                 fmt::format("\"{}\" to be [sequences, tokens] and \"{}\" "
-                             "likewise",
-                             name, mask_name),
-                 ToString(ids), ""});
-  }
+Sequences FromFile(const Safetensors& file, const char* ids, const char* mask) {
   Sequences sequences;
-  for (int64_t b = 0; b < ids.shape[0]; ++b) {
-    int64_t length = 0;
-    for (int64_t i = 0; i < ids.shape[1]; ++i) {
-      const int64_t at = b * ids.shape[1] + i;
-      if (mask && IntegerAt(mask, at) == 0) continue;
-      if (length < i) {
-        throw Error(
-            ErrorCode::kInvalidArgument,
-            {file.where(), "padding at the end of each sequence",
-             fmt::format("token {} of sequence {} behind it", i, b), ""});
-      }
-      sequences.ids.push_back(static_cast<int32_t>(IntegerAt(ids, at)));
-      ++length;
-    }
-    if (length == 0) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {file.where(), "at least one token in each sequence",
-                   fmt::format("none in sequence {}", b), ""});
-    }
-    sequences.lengths.push_back(length);
+  for (const std::vector<int32_t>& row : ReadIdRows(file, ids, mask, 1)) {
+    sequences.ids.insert(sequences.ids.end(), row.begin(), row.end());
+    sequences.lengths.push_back(static_cast<int64_t>(row.size()));
   }
   return sequences;
 }
@@ -103,10 +74,9 @@ int Run(const Options& options) {
     }
   } else {
     const Safetensors file = Safetensors::Open(options.input);
-    source = ReadSequences(file, "input_ids", "attention_mask");
+    source = FromFile(file, "input_ids", "attention_mask");
     if (model->decoder() != nullptr) {
-      target =
-          ReadSequences(file, "decoder_input_ids", "decoder_attention_mask");
+      target = FromFile(file, "decoder_input_ids", "decoder_attention_mask");
     }
   }
   Context context({.threads = options.threads, .implementations = ""});

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <iterator>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,10 +42,6 @@ struct Options {
   bool truncate = false;
   bool json = false;
 };
-
-// Ctrl-C ends the text, not the line: what was generated stays whole.
-volatile std::sig_atomic_t interrupted = 0;
-extern "C" void OnInterrupt(int) { interrupted = 1; }
 
 // Null for a model without one, where the prompt is ids: ids in, ids out.
 std::unique_ptr<Tokenizer> LoadTokenizer(const Options& options) {
@@ -235,16 +229,12 @@ int Run(Options& options) {
   ClosedHeads closed(*model, ParseHeads(options.drop, *model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
   Context context({.threads = options.threads, .implementations = ""});
-  std::stop_source stop;
-  options.generate.stop = stop.get_token();
+  // Ctrl-C ends the text, not the line: what was generated stays whole.
+  options.generate.stop = StopOnInterrupt();
   Printer printer(tokenizer.get());
   const bool streams = !options.json && options.generate.beam == 1;
   if (streams) {
-    std::signal(SIGINT, OnInterrupt);
-    options.generate.on_token = [&](int32_t id) {
-      printer.Add(id);
-      if (interrupted != 0) stop.request_stop();
-    };
+    options.generate.on_token = [&](int32_t id) { printer.Add(id); };
   }
   const auto start = std::chrono::steady_clock::now();
   const std::vector<int32_t> tokens =

@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "headwise/error.h"
-#include "headwise/format/safetensors.h"
 
 namespace headwise {
+namespace {
 
+// Element `index` of dense ids or of a mask.
 int64_t IntegerAt(const ConstTensorView& view, int64_t index) {
   switch (view.type) {
     case DType::kI32:
@@ -25,29 +27,51 @@ int64_t IntegerAt(const ConstTensorView& view, int64_t index) {
   }
 }
 
-std::vector<TokenWindow> ReadIds(const std::string& path, int64_t context) {
-  const Safetensors file = Safetensors::Open(path);
-  const ConstTensorView ids = file.At("input_ids");
-  const ConstTensorView mask = file.Find("attention_mask");
-  if (ids.rank != 2 || (mask && (mask.rank != 2 || mask.shape != ids.shape))) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {path, "input_ids and attention_mask [sequences, tokens]",
-                 ToString(ids), ""});
+}  // namespace
+
+std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
+                                             const char* ids, const char* mask,
+                                             int64_t least) {
+  const ConstTensorView values = file.At(ids);
+  const ConstTensorView kept = file.Find(mask);
+  if (values.rank != 2 ||
+      (kept && (kept.rank != 2 || kept.shape != values.shape))) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {file.where(),
+         fmt::format("\"{}\" and \"{}\" to be [sequences, tokens]", ids, mask),
+         ToString(values), ""});
   }
-  std::vector<TokenWindow> windows;
-  for (int64_t b = 0; b < ids.shape[0]; ++b) {
-    std::vector<int32_t> row;
-    for (int64_t i = 0; i < ids.shape[1]; ++i) {
-      const int64_t at = b * ids.shape[1] + i;
-      if (mask && IntegerAt(mask, at) == 0) continue;
-      row.push_back(static_cast<int32_t>(IntegerAt(ids, at)));
+  std::vector<std::vector<int32_t>> rows(values.shape[0]);
+  for (int64_t b = 0; b < values.shape[0]; ++b) {
+    int64_t last = -1;
+    for (int64_t i = 0; i < values.shape[1]; ++i) {
+      const int64_t at = b * values.shape[1] + i;
+      if (kept && IntegerAt(kept, at) == 0) continue;
+      if (last >= 0 && last + 1 < i) {
+        throw Error(
+            ErrorCode::kInvalidArgument,
+            {file.where(), "padding before or after a sequence",
+             fmt::format("some before token {} of sequence {}", i, b), ""});
+      }
+      rows[b].push_back(static_cast<int32_t>(IntegerAt(values, at)));
+      last = i;
     }
-    const int64_t size = static_cast<int64_t>(row.size());
-    if (size < 2) {
+    if (std::ssize(rows[b]) < least) {
       throw Error(ErrorCode::kInvalidArgument,
-                  {path, "at least two tokens in each sequence",
-                   fmt::format("{} in sequence {}", size, b), ""});
+                  {file.where(),
+                   fmt::format("at least {} tokens in each sequence", least),
+                   fmt::format("{} in sequence {}", rows[b].size(), b), ""});
     }
+  }
+  return rows;
+}
+
+std::vector<TokenWindow> ReadIds(const std::string& path, int64_t context) {
+  std::vector<TokenWindow> windows;
+  for (const std::vector<int32_t>& row :
+       ReadIdRows(Safetensors::Open(path), "input_ids", "attention_mask", 2)) {
+    const int64_t size = std::ssize(row);
     const int64_t step = context > 0 ? context : size;
     for (int64_t begin = 0; begin + 1 < size; begin += step) {
       const int64_t end = std::min(size, begin + step);

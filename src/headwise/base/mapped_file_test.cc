@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <utility>
+#include <vector>
 
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/release_pages.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -27,6 +30,30 @@ ErrorCode CodeOfOpening(const fs::path& path) {
     return error.code();
   }
   return ErrorCode::kInternal;
+}
+
+TEST(MappedFile, ReleasedPagesAreReadAgain) {
+  const fs::path path = TemporaryPath("released");
+  const std::string bytes(300000, 'x');
+  WriteFileAtomically(path, bytes);
+  const MappedFile file(path);
+  fs::remove(path);
+  EXPECT_EQ(file.text(), bytes);
+  const auto faults = [] {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+  };
+  const auto begin = faults();
+  EXPECT_EQ(file.text(), bytes);
+  const auto warm = faults();
+  ReleasePages(file.data() + 100, file.size() - 200);
+  EXPECT_EQ(file.text(), bytes);
+  EXPECT_GT(faults() - warm, warm - begin);
+  ReleasePages(file.data() + 100, 50);  // no whole page
+  const std::vector<char> other(300000, 'y');
+  ReleasePages(other.data(), other.size());
+  EXPECT_EQ(other, std::vector<char>(300000, 'y'));
 }
 
 TEST(MappedFile, ShowsTheBytesAndKeepsThemThroughMoves) {

@@ -8,6 +8,7 @@
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
 #include "headwise/nn/projection.h"
+#include "headwise/nn/release.h"
 #include "headwise/ops/activation/activation.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/ops/loss/loss.h"
@@ -68,6 +69,7 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
                   TensorView x) const {
   const Embeddings& e = stack.embeddings;
   EmbeddingForward(context, e.tokens.value, input.ids, x);
+  ReleaseTable(e.tokens.value, input.ids.size());
   const int64_t count = x.shape[0] * x.shape[1];
   if (e.scale != 1) {
     for (int64_t i = 0; i < count; ++i) x.As<float>()[i] *= e.scale;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "headwise/base/release_pages.h"
 #include "headwise/format/safetensors.h"
 
 namespace headwise {
@@ -40,7 +41,9 @@ std::string HashTensors(const Tensors& tensors) {
       AddNumber(state.get(), static_cast<uint64_t>(view.shape[i]));
       bytes *= static_cast<uint64_t>(view.shape[i]);
     }
-    if (bytes > 0) XXH3_128bits_update(state.get(), view.data, bytes);
+    if (bytes == 0) continue;
+    XXH3_128bits_update(state.get(), view.data, bytes);
+    ReleasePages(view.data, bytes);
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);

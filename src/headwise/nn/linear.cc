@@ -7,6 +7,7 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/projection.h"
+#include "headwise/nn/release.h"
 
 namespace headwise {
 namespace {
@@ -93,7 +94,7 @@ void Linear::Pack(Context& context) const {
   const Operand operand = out_in ? Operand::kTransposed : Operand::kPlain;
   if (parts_.size() == 1) {
     packed_->weight = PackedMatrix(context, parts_[0].weight.value, operand);
-    return;
+    return ReleaseWeight(parts_[0].weight.value);
   }
   Tensor weight = out_in ? Tensor(DType::kF32, {out_, in_})
                          : Tensor(DType::kF32, {in_, out_});
@@ -110,6 +111,7 @@ void Linear::Pack(Context& context) const {
                     values.As<float>() + r * outs, outs * sizeof(float));
       }
     }
+    ReleaseWeight(part.weight.value);
     at += outs;
   }
   packed_->weight =
@@ -130,6 +132,7 @@ void Linear::PackHalf() const {
   std::vector<ConstTensorView> weights;
   for (const Part& part : parts_) weights.push_back(part.weight.value);
   packed_->half = HalfMatrix(weights);
+  for (const Part& part : parts_) ReleaseWeight(part.weight.value);
 }
 
 // Each part is read as the checkpoint, or its trainer, holds it.

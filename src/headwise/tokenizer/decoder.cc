@@ -30,7 +30,9 @@ std::string Join(const Tokens& tokens) {
 class SpaceDecoder : public TokenDecoder {
  public:
   Tokens Decode(Tokens tokens) const override {
-    for (size_t i = 1; i < tokens.size(); ++i) tokens[i].insert(0, " ");
+    for (size_t i = 1; i < tokens.size(); ++i) {
+      tokens[i].insert(tokens[i].begin(), ' ');
+    }
     return tokens;
   }
 };

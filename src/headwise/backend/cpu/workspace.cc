@@ -14,6 +14,22 @@ constexpr size_t kAlignment = 64;
 // A free block up to this many times the wanted size is reused.
 constexpr size_t kMaxSlack = 2;
 
+// Frees blocks, those returned longest ago first, until free and used ones
+// together stay within kMaxSlack times the most that was used at once. (Sizes
+// that grow from call to call would each leave a block behind.)
+void MakeRoom(std::vector<std::pair<size_t, void*>>& free, size_t used,
+              size_t peak) {
+  size_t total = used;
+  for (const auto& [bytes, data] : free) total += bytes;
+  auto kept = free.begin();
+  while (kept != free.end() && total > kMaxSlack * std::max(peak, used)) {
+    total -= kept->first;
+    std::free(kept->second);
+    ++kept;
+  }
+  free.erase(free.begin(), kept);
+}
+
 }  // namespace
 
 Scratch& Scratch::operator=(Scratch&& other) noexcept {
@@ -45,6 +61,7 @@ Scratch Workspace::Take(size_t bytes) {
     data = best->second;
     free_.erase(best);
   } else if (wanted >= bytes) {
+    MakeRoom(free_, held_ + wanted, peak_);
     data = std::aligned_alloc(kAlignment, wanted);
   }
   if (data == nullptr) {

@@ -1,8 +1,11 @@
 #include "headwise/backend/cpu/workspace.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
+#include <fstream>
 
 #include "headwise/error.h"
 
@@ -24,6 +27,26 @@ TEST(Workspace, CountsThePeakAndReusesBlocks) {
   EXPECT_EQ(workspace.peak_bytes(), 1024u + 448u);
   workspace.ResetPeak();
   EXPECT_EQ(workspace.peak_bytes(), 1024u);
+}
+
+TEST(Workspace, GrowingSizesLeaveNoBlocksBehind) {
+  const auto resident = [] {
+    int64_t whole = 0, pages = 0;
+    std::ifstream("/proc/self/statm") >> whole >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "freed memory stays in quarantine";
+#endif
+  Workspace workspace;
+  const int64_t before = resident();
+  size_t bytes = 1 << 20;
+  for (int i = 0; i < 36; ++i, bytes += bytes / 10) {
+    const Scratch block = workspace.Take(bytes);
+    std::memset(block.data(), 1, block.bytes());
+  }
+  // All blocks together are eleven times the last.
+  EXPECT_LT(resident() - before, static_cast<int64_t>(4 * bytes));
 }
 
 TEST(Workspace, ImpossibleSizesAreAnError) {

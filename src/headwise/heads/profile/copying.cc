@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "headwise/nn/head_weights.h"
+#include "headwise/nn/release.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/tensor/eigenvalues.h"
@@ -69,6 +70,8 @@ Tensor ThroughVocabulary(Context& context, const Model& model) {
       sum.As<float>()[i] += piece.As<float>()[i];
     }
   }
+  ReleaseWeight(out);
+  ReleaseWeight(in);
   return sum;
 }
 

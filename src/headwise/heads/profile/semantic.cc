@@ -7,6 +7,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/rng.h"
+#include "headwise/nn/release.h"
 #include "headwise/ops/embedding/embedding.h"
 
 namespace headwise {
@@ -147,6 +148,7 @@ std::vector<SemanticSample> DrawSemantic(Context& context,
   const int64_t size = table.shape[0];
   Cosines cosines(context, table);
   std::vector<SemanticSample> samples;
+  size_t read = 0;
   for (size_t b = 0; b < site.sequences.size(); ++b) {
     const SiteNotes::Sequence& s = site.sequences[b];
     const std::vector<int32_t>& tokens = s.key_notes->ids;
@@ -160,11 +162,13 @@ std::vector<SemanticSample> DrawSemantic(Context& context,
         ids.push_back(tokens[j]);
         permuted.push_back(Permuted(tokens[j], size));
       }
+      read += ids.size();
       sample.cosine = cosines.Of(tokens[i], ids);
       sample.permuted = cosines.Of(Permuted(tokens[i], size), permuted);
       samples.push_back(std::move(sample));
     }
   }
+  ReleaseTable(table, read);
   return samples;
 }
 

@@ -1,0 +1,27 @@
+// Giving back what mapped weights hold. Door: release.h.
+#include "headwise/nn/release.h"
+
+#include "headwise/base/release_pages.h"
+
+namespace headwise {
+namespace {
+
+size_t BytesOf(const ConstTensorView& dense) {
+  size_t bytes = SizeOf(dense.type);
+  for (int i = 0; i < dense.rank; ++i) bytes *= dense.shape[i];
+  return bytes;
+}
+
+}  // namespace
+
+void ReleaseWeight(const ConstTensorView& weight) {
+  ReleasePages(weight.data, BytesOf(weight));
+}
+
+void ReleaseTable(const ConstTensorView& table, size_t ids) {
+  constexpr size_t kManyIds = 512;
+  constexpr size_t kLargeBytes = 64 << 20;
+  if (ids >= kManyIds && BytesOf(table) >= kLargeBytes) ReleaseWeight(table);
+}
+
+}  // namespace headwise
