@@ -57,8 +57,9 @@ class Mappings {
   std::map<const std::byte*, size_t, std::less<>> sizes_;
 };
 
+// Never destroyed: a program may keep files mapped until its very end.
 Mappings& AllMappings() {
-  static Mappings mappings;
+  static auto& mappings = *new Mappings;
   return mappings;
 }
 

@@ -32,6 +32,16 @@ ErrorCode CodeOfOpening(const fs::path& path) {
   return ErrorCode::kInternal;
 }
 
+MappedFile kept_to_the_end;
+
+TEST(MappedFile, OutlivesWhatIsMadeInMain) {
+  const fs::path path = TemporaryPath("kept");
+  WriteFileAtomically(path, "kept");
+  kept_to_the_end = MappedFile(path);
+  fs::remove(path);
+  EXPECT_EQ(kept_to_the_end.text(), "kept");
+}
+
 TEST(MappedFile, ReleasedPagesAreReadAgain) {
   const fs::path path = TemporaryPath("released");
   const std::string bytes(300000, 'x');
