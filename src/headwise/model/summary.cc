@@ -51,8 +51,7 @@ std::vector<const Linear*> LinearsOf(const Stack& stack) {
       add(layer->weights().kv);
       add(layer->weights().output);
     }
-    add(block.parts().mlp.gate());
-    add(block.parts().mlp.up());
+    add(block.parts().mlp.in());
     add(block.parts().mlp.down());
   }
   return linears;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
 #include "headwise/nn/projection.h"
 #include "headwise/nn/release.h"
@@ -18,6 +19,25 @@ View Columns(View matrix, int64_t begin, int64_t count) {
   matrix.data = matrix.template As<float>() + begin;
   matrix.shape[1] = count;
   return matrix;
+}
+
+// to = from, or to += from: matrices of one shape with a last stride of 1.
+void MoveRows(Context& context, const ConstTensorView& from,
+              const TensorView& to, Store store) {
+  constexpr int64_t kRows = 32;  // of a task
+  context.pool().ParallelFor(
+      (from.shape[0] + kRows - 1) / kRows, [&](int64_t task, int) {
+        const int64_t end = std::min(from.shape[0], (task + 1) * kRows);
+        for (int64_t r = task * kRows; r < end; ++r) {
+          const float* x = from.As<float>() + r * from.stride[0];
+          float* y = to.As<float>() + r * to.stride[0];
+          if (store == Store::kOverwrite) {
+            std::copy_n(x, from.shape[1], y);
+          } else {
+            for (int64_t i = 0; i < from.shape[1]; ++i) y[i] += x[i];
+          }
+        }
+      });
 }
 
 // The values as f32: where they lie, or in `copy`.
@@ -135,6 +155,58 @@ void Linear::PackHalf() const {
   for (const Part& part : parts_) ReleaseWeight(part.weight.value);
 }
 
+template <typename View>
+View Linear::PartOf(View whole, int64_t begin, int64_t outs) const {
+  if (layout_ == WeightLayout::kInOut) return Columns(whole, begin, outs);
+  whole.data = whole.template As<float>() + begin * whole.stride[0];
+  whole.shape[0] = outs;
+  return whole;
+}
+
+ConstTensorView Linear::WholeWeight(Context& context, Scratch& copy) const {
+  Tensor values;
+  const bool out_in = layout_ == WeightLayout::kOutIn;
+  if (parts_.size() == 1 && parts_[0].weight.value.type == DType::kF32) {
+    return parts_[0].weight.value;
+  }
+  copy = context.workspace().TakeArray<float>(in_ * out_);
+  const TensorView whole = out_in ? View(copy.As<float>(), {out_, in_})
+                                  : View(copy.As<float>(), {in_, out_});
+  int64_t at = 0;
+  for (const Part& part : parts_) {
+    MoveRows(context, AsF32(part.weight, values), PartOf(whole, at, Outs(part)),
+             Store::kOverwrite);
+    at += Outs(part);
+  }
+  return whole;
+}
+
+void Linear::ForwardWhole(Context& context, ConstTensorView x, TensorView y,
+                          Store store) const {
+  Scratch copy;
+  MatmulProblem problem;
+  problem.m = x.shape[0];
+  problem.n = out_;
+  problem.k = in_;
+  problem.b =
+      layout_ == WeightLayout::kOutIn ? Operand::kTransposed : Operand::kPlain;
+  problem.store = store;
+  std::vector<float> bias(out_);
+  int64_t at = 0;
+  MatmulArgs args;
+  for (const Part& part : parts_) {
+    if (part.bias) {
+      std::copy_n(part.bias.value.As<float>(), Outs(part), bias.data() + at);
+      args.bias = View(std::as_const(bias).data(), {out_});
+    }
+    at += Outs(part);
+  }
+  args.a = x;
+  args.b = WholeWeight(context, copy);
+  args.c = y;
+  Matmul(context, problem, args);
+}
+
 // Each part is read as the checkpoint, or its trainer, holds it.
 void Linear::ForwardParts(Context& context, ConstTensorView x, TensorView y,
                           Store store) const {
@@ -164,9 +236,11 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
   const bool trainable = parts_[0].weight.trainable();
   if (!trainable) std::call_once(packed_->bias_once, [&] { PackBias(); });
   const bool half = !trainable && PrefersHalf(x.shape[0]);
-  if (trainable || (!half && x.shape[0] <= kFewRows)) {
-    return ForwardParts(context, x, y, store);
+  const bool few = x.shape[0] <= kFewRows;
+  if (trainable && !few && parts_.size() > 1) {
+    return ForwardWhole(context, x, y, store);
   }
+  if (trainable || (few && !half)) return ForwardParts(context, x, y, store);
   if (half) {
     std::call_once(packed_->half_once, [&] { PackHalf(); });
   } else {
@@ -189,44 +263,68 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
   Matmul(context, problem, args);
 }
 
-// dx = Σ dy_p · W_p over the parts; dW_p += dy_pᵀ · x, or its transpose.
 void Linear::Backward(Context& context, ConstTensorView x, ConstTensorView dy,
                       TensorView dx, Store store) const {
+  if (dx) BackwardInput(context, dy, dx, store);
+  BackwardWeights(context, x, dy);
+}
+
+// dx = dy · W.
+void Linear::BackwardInput(Context& context, ConstTensorView dy, TensorView dx,
+                           Store store) const {
+  Scratch copy;
+  MatmulProblem problem;
+  problem.m = dy.shape[0];
+  problem.n = in_;
+  problem.k = out_;
+  problem.b =
+      layout_ == WeightLayout::kOutIn ? Operand::kPlain : Operand::kTransposed;
+  problem.store = store;
+  MatmulArgs args;
+  args.a = dy;
+  args.b = WholeWeight(context, copy);
+  args.c = dx;
+  Matmul(context, problem, args);
+}
+
+// dW += dyᵀ · x, or its transpose: one product, then shared out to the parts.
+void Linear::BackwardWeights(Context& context, ConstTensorView x,
+                             ConstTensorView dy) const {
   const bool out_in = layout_ == WeightLayout::kOutIn;
-  const int64_t rows = dy.shape[0];
+  const bool alone = parts_.size() == 1;
+  Scratch memory;
+  TensorView gradient = parts_[0].weight.gradient;
+  if (!alone) {
+    memory = context.workspace().TakeArray<float>(in_ * out_);
+    gradient = out_in ? View(memory.As<float>(), {out_, in_})
+                      : View(memory.As<float>(), {in_, out_});
+  }
+  const bool any =
+      std::any_of(parts_.begin(), parts_.end(),
+                  [](const Part& part) { return part.weight.trainable(); });
+  if (any) {
+    MatmulProblem problem;
+    problem.m = out_in ? out_ : in_;
+    problem.n = out_in ? in_ : out_;
+    problem.k = dy.shape[0];
+    problem.a = Operand::kTransposed;
+    problem.store = alone ? Store::kAccumulate : Store::kOverwrite;
+    MatmulArgs args;
+    args.a = out_in ? dy : x;
+    args.b = out_in ? x : dy;
+    args.c = gradient;
+    Matmul(context, problem, args);
+  }
   int64_t at = 0;
   for (const Part& part : parts_) {
     const int64_t outs = Outs(part);
-    const ConstTensorView dpart = Columns(dy, at, outs);
-    if (dx) {
-      MatmulProblem problem;
-      problem.m = rows;
-      problem.n = in_;
-      problem.k = outs;
-      problem.b = out_in ? Operand::kPlain : Operand::kTransposed;
-      problem.store = at == 0 ? store : Store::kAccumulate;
-      Tensor copy;
-      MatmulArgs args;
-      args.a = dpart;
-      args.b = AsF32(part.weight, copy);
-      args.c = dx;
-      Matmul(context, problem, args);
-    }
-    if (part.weight.trainable()) {
-      MatmulProblem problem;
-      problem.m = out_in ? outs : in_;
-      problem.n = out_in ? in_ : outs;
-      problem.k = rows;
-      problem.a = Operand::kTransposed;
-      problem.store = Store::kAccumulate;
-      MatmulArgs args;
-      args.a = out_in ? dpart : x;
-      args.b = out_in ? x : dpart;
-      args.c = part.weight.gradient;
-      Matmul(context, problem, args);
+    if (!alone && part.weight.trainable()) {
+      MoveRows(context, PartOf(gradient, at, outs), part.weight.gradient,
+               Store::kAccumulate);
     }
     if (part.bias.trainable()) {
-      AddColumnSums(context, dpart, part.bias.gradient.As<float>());
+      AddColumnSums(context, Columns(dy, at, outs),
+                    part.bias.gradient.As<float>());
     }
     at += outs;
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/parameter.h"
 #include "headwise/ops/matmul/matmul.h"
@@ -20,7 +21,8 @@ enum class WeightLayout : uint8_t {
 
 // Weights are packed at the first Forward of more than kFewRows rows, so that
 // opening a model is cheap; fewer rows read them as the checkpoint holds them,
-// and so does every call on trainable weights, which change.
+// and so does every call on trainable weights, which change; several of those
+// are put together in each call, so that x is packed once.
 // Forward may be called from several threads, each with its own Context.
 class Linear {
  public:
@@ -49,6 +51,11 @@ class Linear {
   // are added to.
   void Backward(Context& context, ConstTensorView x, ConstTensorView dy,
                 TensorView dx, Store store = Store::kOverwrite) const;
+  // Its two halves.
+  void BackwardInput(Context& context, ConstTensorView dy, TensorView dx,
+                     Store store = Store::kOverwrite) const;
+  void BackwardWeights(Context& context, ConstTensorView x,
+                       ConstTensorView dy) const;
 
  private:
   struct Packed {
@@ -63,6 +70,14 @@ class Linear {
   void PackBias() const;
   bool PrefersHalf(int64_t rows) const;
   void PackHalf() const;
+  // All parts as one f32 matrix in the layer's layout: where the only one lies,
+  // or put together in `copy`.
+  ConstTensorView WholeWeight(Context& context, Scratch& copy) const;
+  // Where a part's weight stands in a whole one.
+  template <typename View>
+  View PartOf(View whole, int64_t begin, int64_t outs) const;
+  void ForwardWhole(Context& context, ConstTensorView x, TensorView y,
+                    Store store) const;
   void ForwardParts(Context& context, ConstTensorView x, TensorView y,
                     Store store) const;
   int64_t Outs(const Part& part) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "headwise/backend/cpu/workspace.h"
 
@@ -19,88 +20,80 @@ View Rows(View view, int64_t begin, int64_t count) {
   return view;
 }
 
+// Two layers that read the same input as one.
+Linear SideBySide(const Linear& first, const Linear& second) {
+  std::vector<Linear::Part> parts = first.parts();
+  parts.insert(parts.end(), second.parts().begin(), second.parts().end());
+  return {std::move(parts), second.layout()};
+}
+
 }  // namespace
 
 Mlp::Mlp(Activation activation, Linear gate, Linear up, Linear down)
     : activation_(activation),
-      gate_(std::move(gate)),
-      up_(std::move(up)),
+      gated_(static_cast<bool>(gate)),
+      in_(gated_ ? SideBySide(gate, up) : std::move(up)),
       down_(std::move(down)) {}
+
+ActivationArgs Mlp::Activate(int64_t rows, const float* in, float* y) const {
+  const float* up = gated_ ? in + hidden() : nullptr;
+  return {.kind = activation_,
+          .count = rows * hidden(),
+          .x = in,
+          .up = up,
+          .y = y,
+          .width = hidden(),
+          .stride = in_.out()};
+}
 
 void Mlp::Forward(Context& context, ConstTensorView x, TensorView y,
                   Store store) const {
   const int64_t rows = x.shape[0];
   const int64_t block = std::min(rows, kRowsPerBlock);
-  Scratch up_memory = context.workspace().TakeArray<float>(block * hidden());
-  Scratch gate_memory;
-  if (gated()) {
-    gate_memory = context.workspace().TakeArray<float>(block * hidden());
-  }
+  const Scratch memory =
+      context.workspace().TakeArray<float>(block * (in_.out() + hidden()));
+  float* in = memory.As<float>();
+  float* activated = in + block * in_.out();
   for (int64_t begin = 0; begin < rows; begin += block) {
     const int64_t count = std::min(block, rows - begin);
-    const ConstTensorView in = Rows(x, begin, count);
-    float* up = up_memory.As<float>();
-    up_.Forward(context, in, View(up, {count, hidden()}));
-    ActivationArgs args{activation_, count * hidden(), up, nullptr, up};
-    if (gated()) {
-      float* gate = gate_memory.As<float>();
-      gate_.Forward(context, in, View(gate, {count, hidden()}));
-      args.x = gate;
-      args.up = up;
-    }
-    ActivationForward(context, args);
-    down_.Forward(context, View(up, {count, hidden()}), Rows(y, begin, count),
-                  store);
+    in_.Forward(context, Rows(x, begin, count), View(in, {count, in_.out()}));
+    ActivationForward(context, Activate(count, in, activated));
+    down_.Forward(context, View(activated, {count, hidden()}),
+                  Rows(y, begin, count), store);
   }
-}
-
-void Mlp::Activate(Context& context, int64_t rows, const MlpSaved& saved,
-                   float* y) const {
-  const float* up = saved.up.As<float>();
-  ActivationArgs args{activation_, rows * hidden(), up, nullptr, y};
-  if (gated()) {
-    args.x = saved.gate.As<float>();
-    args.up = up;
-  }
-  ActivationForward(context, args);
 }
 
 void Mlp::ForwardSaving(Context& context, ConstTensorView x, TensorView y,
                         Store store, MlpSaved& saved) const {
-  const int64_t rows = x.shape[0], count = rows * hidden();
-  saved.up = context.workspace().TakeArray<float>(count);
-  up_.Forward(context, x, View(saved.up.As<float>(), {rows, hidden()}));
-  if (gated()) {
-    saved.gate = context.workspace().TakeArray<float>(count);
-    gate_.Forward(context, x, View(saved.gate.As<float>(), {rows, hidden()}));
-  }
-  const Scratch memory = context.workspace().TakeArray<float>(count);
-  Activate(context, rows, saved, memory.As<float>());
+  const int64_t rows = x.shape[0];
+  saved.in = context.workspace().TakeArray<float>(rows * in_.out());
+  float* in = saved.in.As<float>();
+  in_.Forward(context, x, View(in, {rows, in_.out()}));
+  const Scratch memory = context.workspace().TakeArray<float>(rows * hidden());
+  ActivationForward(context, Activate(rows, in, memory.As<float>()));
   down_.Forward(context, View(memory.As<float>(), {rows, hidden()}), y, store);
 }
 
 void Mlp::Backward(Context& context, ConstTensorView x, const MlpSaved& saved,
                    ConstTensorView dy, TensorView dx) const {
-  const int64_t rows = x.shape[0], count = rows * hidden();
-  // The activation is cheaper to run again than to keep.
-  const Scratch memory = context.workspace().TakeArray<float>(count);
-  const Scratch gradient = context.workspace().TakeArray<float>(count);
+  const int64_t rows = x.shape[0], width = in_.out();
+  const Scratch memory =
+      context.workspace().TakeArray<float>(rows * (2 * hidden() + width));
   const TensorView activated = View(memory.As<float>(), {rows, hidden()});
-  const TensorView dhidden = View(gradient.As<float>(), {rows, hidden()});
-  Activate(context, rows, saved, memory.As<float>());
-  down_.Backward(context, activated, dy, dhidden);
-  const float* up = saved.up.As<float>();
-  float* d = gradient.As<float>();
-  if (!gated()) {
-    ActivationBackward(context, {activation_, count, up},
-                       {.dy = d, .dx = d, .dup = nullptr});
-    return up_.Backward(context, x, dhidden, dx);
-  }
-  // ∂/∂up takes the place of the activated layer, which is done with.
-  ActivationBackward(context, {activation_, count, saved.gate.As<float>(), up},
-                     {.dy = d, .dx = d, .dup = memory.As<float>()});
-  gate_.Backward(context, x, dhidden, dx);
-  up_.Backward(context, x, activated, dx, Store::kAccumulate);
+  const TensorView dactivated =
+      View(memory.As<float>() + rows * hidden(), {rows, hidden()});
+  const TensorView din =
+      View(memory.As<float>() + 2 * rows * hidden(), {rows, width});
+  down_.BackwardInput(context, dy, dactivated);
+  // The activated layer is cheaper to make again than to keep.
+  float* d = din.As<float>();
+  ActivationBackward(
+      context, Activate(rows, saved.in.As<float>(), activated.As<float>()),
+      {.dy = dactivated.As<float>(),
+       .dx = d,
+       .dup = gated_ ? d + hidden() : nullptr});
+  down_.BackwardWeights(context, activated, dy);
+  in_.Backward(context, x, din, dx);
 }
 
 }  // namespace headwise

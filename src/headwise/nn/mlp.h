@@ -12,10 +12,9 @@
 namespace headwise {
 
 // What a backward needs of a forward besides its input: the hidden layer
-// before the activation, [rows, hidden].
+// before the activation, [rows, hidden], or gate and up side by side.
 struct MlpSaved {
-  Scratch up;
-  Scratch gate;
+  Scratch in;
 };
 
 class Mlp {
@@ -24,11 +23,11 @@ class Mlp {
   // gate may be absent.
   Mlp(Activation activation, Linear gate, Linear up, Linear down);
 
-  int64_t hidden() const { return up_.out(); }
-  bool gated() const { return static_cast<bool>(gate_); }
+  int64_t hidden() const { return down_.in(); }
+  bool gated() const { return gated_; }
   Activation activation() const { return activation_; }
-  const Linear& gate() const { return gate_; }
-  const Linear& up() const { return up_; }
+  // Up, or gate and up as one layer, in this order.
+  const Linear& in() const { return in_; }
   const Linear& down() const { return down_; }
 
   // x [rows, d]; y [rows, d] overwritten or added to. Rows pass in blocks, so
@@ -44,13 +43,12 @@ class Mlp {
                 ConstTensorView dy, TensorView dx) const;
 
  private:
-  // y [rows, hidden] = the activated hidden layer.
-  void Activate(Context& context, int64_t rows, const MlpSaved& saved,
-                float* y) const;
+  // in [rows, in().out()] and y [rows, hidden], which may be null.
+  ActivationArgs Activate(int64_t rows, const float* in, float* y) const;
 
   Activation activation_ = Activation::kGelu;
-  Linear gate_;
-  Linear up_;
+  bool gated_ = false;
+  Linear in_;
   Linear down_;
 };
 

@@ -33,21 +33,46 @@ class ThreadPool {
  private:
   void Work(int worker);
   void TakeTasks(int worker);
+  bool Enter();
+  void Leave();
   bool HasWork(uint64_t seen) const { return stop_ || generation_ != seen; }
 
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable start_;
   std::condition_variable done_;
-  // Written under mutex_ (busy_ but for its countdown), read without while a
-  // thread still spins. generation_ is written last: it publishes the rest.
+  // Written under mutex_, read without while a thread still spins.
   std::atomic<uint64_t> generation_{0};
-  std::atomic<int> busy_{0};
   std::atomic<bool> stop_{false};
-  std::exception_ptr error_;  // guarded by mutex_
+  // How many workers are at the work that is on, and whether it takes no more:
+  // who wakes too late is not waited for. What follows changes only while it is
+  // closed and empty.
+  static constexpr int kClosed = 1 << 30;
+  std::atomic<int> gate_{kClosed};
+  std::exception_ptr error_;  // written under mutex_
   const Task* run_ = nullptr;
   int64_t tasks_ = 0;
   std::atomic<int64_t> next_{0};
+};
+
+// An order of tasks in which threads that take turns walk through memory each
+// in a stretch of its own: one long stream a thread, as prefetchers like it.
+class Stretches {
+ public:
+  // About `tasks` tasks, the same number in each of `threads` stretches.
+  Stretches(int threads, int64_t tasks)
+      : stretches_(threads),
+        length_(tasks < threads ? 1 : (tasks + threads - 1) / threads) {}
+
+  int64_t tasks() const { return stretches_ * length_; }
+  // Where in memory the task belongs, of tasks() places.
+  int64_t Place(int64_t task) const {
+    return task % stretches_ * length_ + task / stretches_;
+  }
+
+ private:
+  int64_t stretches_;
+  int64_t length_;
 };
 
 }  // namespace headwise

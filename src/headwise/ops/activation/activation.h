@@ -21,7 +21,11 @@ struct ActivationArgs {
   int64_t count = 0;
   const float* x = nullptr;   // [count]
   const float* up = nullptr;  // [count]; null: plain
-  float* y = nullptr;         // [count]; may be x or up
+  float* y = nullptr;         // [count]; may be x or up where all is dense
+  // x, up and their gradients as rows of `width` numbers, `stride` apart (y and
+  // dy are dense); 0: dense too.
+  int64_t width = 0;
+  int64_t stride = 0;
 };
 
 void ActivationForward(Context& context, const ActivationArgs& args);
@@ -32,7 +36,8 @@ struct ActivationGrads {
   float* dup = nullptr;       // [count]; overwritten; gated only
 };
 
-// args: kind, count, x and up as in the forward call.
+// args: kind, count, x, up and their rows as in the forward call; y, which is
+// written again, may be null and is not dy.
 void ActivationBackward(Context& context, const ActivationArgs& args,
                         const ActivationGrads& grads);
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
 #include "headwise/ops/matmul/cpu/half_dots.h"
 #include "headwise/tensor/half.h"
@@ -15,29 +15,20 @@
 namespace headwise {
 namespace {
 
-// Of one task: several a thread even in small layers, and streams that are
-// long enough for the prefetcher.
-constexpr int64_t kTaskBytes = 128 << 10;
+// Of one task: short, so that no thread waits long for the last one.
+constexpr int64_t kTaskBytes = 64 << 10;
 
 int64_t StepsOf(int64_t k) {
   constexpr int64_t kStep = kHalfStep;
   return (k + kStep - 1) / kStep;
 }
 
-// How many tasks `bytes` of weights make: a multiple of four, so that they
-// share out evenly, or one.
-int64_t Tasks(int64_t bytes) {
-  return bytes < 2 * kTaskBytes ? 1 : (bytes / kTaskBytes + 3) / 4 * 4;
-}
-
-// Σ x·w of lines from `line` on where x is not finite: as f32.
-void DotWide(const float* x, const HalfMatrix& b, int64_t line,
-             std::vector<float>& sums) {
-  for (size_t j = 0; j < sums.size(); ++j) {
-    sums[j] = 0;
-    for (int64_t p = 0; p < b.k(); ++p) {
-      sums[j] += x[p] * b.At(p, line + static_cast<int64_t>(j));
-    }
+// sums[line] = Σ x·w of lines in [begin, end) where x is not finite: as f32.
+void DotWide(const float* x, const HalfMatrix& b, int64_t begin, int64_t end,
+             float* sums) {
+  for (int64_t line = begin; line < end; ++line) {
+    sums[line] = 0;
+    for (int64_t p = 0; p < b.k(); ++p) sums[line] += x[p] * b.At(p, line);
   }
 }
 
@@ -90,25 +81,34 @@ void MultiplyHalf(Context& context, const MatmulProblem& problem,
   for (int64_t i = 0; i < m; ++i) finite[i] = split[i].Set(a + i * k, k);
   constexpr int64_t kLines = kHalfLines;
   const int64_t groups = (n + kLines - 1) / kLines;
-  const int64_t tasks = Tasks(groups * StepsOf(k) * kLines * kHalfStep * 2);
-  const int64_t step = (groups + tasks - 1) / tasks;
-  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
-    const int64_t begin = task * step;
-    const int64_t end = std::min(groups, begin + step);
-    if (begin >= end) return;
-    std::vector<float> sums((end - begin) * kLines);
+  const int64_t bytes = groups * StepsOf(k) * kLines * kHalfStep * 2;
+  const Stretches stretches(context.threads(), bytes / kTaskBytes);
+  const Scratch memory =
+      context.workspace().TakeArray<float>(m * groups * kLines);
+  const bool add = problem.store == Store::kAccumulate;
+  context.pool().ParallelFor(stretches.tasks(), [&](int64_t task, int) {
+    const int64_t place = stretches.Place(task);
+    const int64_t begin = groups * place / stretches.tasks();
+    const int64_t end = groups * (place + 1) / stretches.tasks();
+    const int64_t first = begin * kLines;
+    const int64_t last = std::min(end * kLines, n);
     for (int64_t i = 0; i < m; ++i) {
+      float* sums = memory.As<float>() + i * groups * kLines;
       if (finite[i]) {
-        DotHalf(split[i], b.group(begin), StepsOf(k), end - begin, sums.data());
+        DotHalf(split[i], b.group(begin), StepsOf(k), end - begin,
+                sums + first);
       } else {
-        DotWide(a + i * k, b, begin * kLines, sums);
+        DotWide(a + i * k, b, first, end * kLines, sums);
       }
-      const int64_t first = begin * kLines;
-      float* c = args.c.As<float>() + i * args.c.stride[0] + first;
-      for (int64_t j = 0; j < std::min(end * kLines, n) - first; ++j) {
-        float value = sums[j];
-        if (args.bias) value += args.bias.As<float>()[first + j];
-        c[j] = problem.store == Store::kAccumulate ? c[j] + value : value;
+      float* c = args.c.As<float>() + i * args.c.stride[0];
+      if (args.bias) {
+        const float* bias = args.bias.As<float>();
+        for (int64_t j = first; j < last; ++j) sums[j] += bias[j];
+      }
+      if (add) {
+        for (int64_t j = first; j < last; ++j) c[j] += sums[j];
+      } else {
+        std::copy(sums + first, sums + last, c + first);
       }
     }
   });
