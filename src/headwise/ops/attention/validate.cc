@@ -70,9 +70,9 @@ void CheckLengthsAndStarts(const AttentionProblem& problem,
   views.Input("query_offsets", args.query_offsets, DType::kI32, {batch});
   if (problem.packed) {
     views.Input("query_starts", args.query_starts, DType::kI32, {batch + 1},
-                Need::kRequired);
+                ViewNeed::kRequired);
     views.Input("key_starts", args.key_starts, DType::kI32, {batch + 1},
-                Need::kRequired);
+                ViewNeed::kRequired);
   }
   if (problem.device != Device::kCpu) return;  // contents are out of reach
   CheckValues("query_lengths", args.query_lengths, 0, problem.query_len);
@@ -90,12 +90,12 @@ void CheckBias(const AttentionProblem& problem, const AttentionArgs& args,
                ViewChecker& views) {
   if (problem.bias == AttentionBias::kAlibi) {
     views.Input("alibi_slopes", args.alibi_slopes, DType::kF32, {problem.heads},
-                Need::kRequired);
+                ViewNeed::kRequired);
   }
   if (problem.bias == AttentionBias::kRelative) {
     views.Input("relative_table", args.relative_table, DType::kF32,
                 {problem.heads, 2 * problem.relative_reach + 1},
-                Need::kRequired);
+                ViewNeed::kRequired);
   }
 }
 
@@ -252,10 +252,10 @@ void CheckScoreInputs(const AttentionProblem& problem,
   const ViewSizes n = SizesOf(problem, args);
   views.Input("q", args.q, problem.type,
               {n.batch, n.queries, problem.heads, problem.head_dim},
-              Need::kRequired);
+              ViewNeed::kRequired);
   views.Input("k", args.k, problem.type,
               {n.batch, n.keys, problem.kv_heads, problem.head_dim},
-              Need::kRequired);
+              ViewNeed::kRequired);
   CheckLengthsAndStarts(problem, args, views);
   CheckBias(problem, args, views);
   CheckActiveHeads(problem, args);
@@ -270,9 +270,10 @@ void ValidateForward(const AttentionProblem& problem,
   const int64_t heads = problem.heads;
   const int64_t value_dim = ValueDim(problem);
   views.Input("v", args.v, problem.type,
-              {n.batch, n.keys, problem.kv_heads, value_dim}, Need::kRequired);
+              {n.batch, n.keys, problem.kv_heads, value_dim},
+              ViewNeed::kRequired);
   views.Output("out", args.out, problem.type,
-               {n.batch, n.queries, heads, value_dim}, Need::kRequired);
+               {n.batch, n.queries, heads, value_dim}, ViewNeed::kRequired);
   views.Output("lse", args.lse, DType::kF32, {n.batch, heads, n.queries});
   views.Output("ungated", args.ungated, problem.type,
                {n.batch, n.queries, heads, value_dim});
@@ -292,14 +293,15 @@ void ValidateBackward(const AttentionProblem& problem,
   const int64_t value_dim = ValueDim(problem);
   const bool gated{args.gates};
   views.Input("v", args.v, problem.type,
-              {n.batch, n.keys, problem.kv_heads, value_dim}, Need::kRequired);
+              {n.batch, n.keys, problem.kv_heads, value_dim},
+              ViewNeed::kRequired);
   views.Input("lse", args.lse, DType::kF32, {n.batch, heads, n.queries},
-              Need::kRequired);
+              ViewNeed::kRequired);
   views.Input(gated ? "ungated" : "out", gated ? args.ungated : args.out,
               problem.type, {n.batch, n.queries, heads, value_dim},
-              Need::kRequired);
+              ViewNeed::kRequired);
   views.Input("dout", grads.dout, problem.type,
-              {n.batch, n.queries, heads, value_dim}, Need::kRequired);
+              {n.batch, n.queries, heads, value_dim}, ViewNeed::kRequired);
   views.Input("dentropy", grads.dentropy, DType::kF32,
               {n.batch, heads, n.queries});
   views.Output("dq", grads.dq, problem.type,

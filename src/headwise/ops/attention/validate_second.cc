@@ -15,7 +15,7 @@ void CheckScoresAndLse(const AttentionProblem& problem,
   CheckScoreInputs(problem, args, views);
   const ViewSizes n = SizesOf(problem, args);
   views.Input("lse", args.lse, DType::kF32, {n.batch, problem.heads, n.queries},
-              Need::kRequired);
+              ViewNeed::kRequired);
 }
 
 // Rows that a sequence has; unknown (the longest) where starts are on a device.
@@ -97,7 +97,7 @@ void ValidateRows(const AttentionProblem& problem, const AttentionArgs& args,
   views.Output(
       "probabilities", probabilities, DType::kF32,
       {static_cast<int64_t>(rows.size()), problem.heads, problem.key_len},
-      Need::kRequired);
+      ViewNeed::kRequired);
   views.CheckOverlap();
 }
 
@@ -114,9 +114,9 @@ void ValidateTopK(const AttentionProblem& problem, const AttentionArgs& args,
   }
   if (count > 0 && !keys) ThrowInvalid("keys i32 [rows, heads, k]", "no keys");
   views.Output("keys", keys, DType::kI32, {count, problem.heads, k},
-               Need::kRequired);
+               ViewNeed::kRequired);
   views.Output("probabilities", probabilities, DType::kF32,
-               {count, problem.heads, k}, Need::kRequired);
+               {count, problem.heads, k}, ViewNeed::kRequired);
   views.CheckOverlap();
 }
 
@@ -160,7 +160,7 @@ void ValidatePairs(const AttentionProblem& problem, const AttentionArgs& args,
   views.Input("argmax", argmax, DType::kI32,
               {n.batch, problem.heads, n.queries});
   views.Output("mass", mass, DType::kF32, {problem.heads, count},
-               Need::kRequired);
+               ViewNeed::kRequired);
   views.Output("is_argmax", is_argmax, DType::kU8, {problem.heads, count});
   views.CheckOverlap();
 }
@@ -177,7 +177,7 @@ void ValidateBand(const AttentionProblem& problem, const AttentionArgs& args,
   const ViewSizes n = SizesOf(problem, args);
   views.Output("mass", mass, DType::kF32,
                {n.batch, problem.heads, n.queries, before + after + 1},
-               Need::kRequired);
+               ViewNeed::kRequired);
   views.CheckOverlap();
 }
 
@@ -191,7 +191,7 @@ void ValidateReceived(const AttentionProblem& problem,
   views.Input("query_weights", query_weights, DType::kF32,
               {n.batch, n.queries});
   views.Output("received", received, DType::kF32,
-               {n.batch, problem.heads, n.keys}, Need::kRequired);
+               {n.batch, problem.heads, n.keys}, ViewNeed::kRequired);
   views.CheckOverlap();
 }
 
@@ -240,7 +240,7 @@ void ValidateGram(std::span<const HeadSource> sources,
   const ViewSizes n = SizesOf(sources[0].problem, sources[0].args);
   views.Input("query_weights", query_weights, DType::kF32,
               {n.batch, n.queries});
-  views.Output("gram", gram, DType::kF64, {heads, heads}, Need::kRequired);
+  views.Output("gram", gram, DType::kF64, {heads, heads}, ViewNeed::kRequired);
   views.CheckOverlap();
 }
 

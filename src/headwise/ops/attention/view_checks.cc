@@ -72,13 +72,13 @@ int64_t ExtentWithin(const Footprint& f, int64_t item, int64_t period) {
 }
 
 void CheckShape(const char* name, const ConstTensorView& view, DType type,
-                std::initializer_list<int64_t> shape, Need need) {
+                std::initializer_list<int64_t> shape, ViewNeed need) {
   const ConstTensorView wanted(nullptr, type, shape);
   const bool holds_nothing =
       std::any_of(shape.begin(), shape.end(), [](int64_t s) { return s == 0; });
   const std::string what = std::string(name) + " " + ToString(wanted);
   if (!view) {
-    if (need == Need::kOptional || holds_nothing) return;
+    if (need == ViewNeed::kOptional || holds_nothing) return;
     ThrowInvalid(what, std::string("no ") + name);
   }
   if (view.type != type || view.rank != wanted.rank ||
@@ -131,14 +131,14 @@ bool MayOverlap(const ConstTensorView& a, const ConstTensorView& b) {
 
 void ViewChecker::Input(const char* name, const ConstTensorView& view,
                         DType type, std::initializer_list<int64_t> shape,
-                        Need need) {
+                        ViewNeed need) {
   CheckShape(name, view, type, shape, need);
   if (view) entries_.push_back({name, view, false});
 }
 
 void ViewChecker::Output(const char* name, const ConstTensorView& view,
                          DType type, std::initializer_list<int64_t> shape,
-                         Need need) {
+                         ViewNeed need) {
   CheckShape(name, view, type, shape, need);
   if (!view) return;
   if (OverlapsItself(view)) {

@@ -13,7 +13,7 @@ namespace headwise {
 [[noreturn]] void ThrowInvalid(std::string expected, std::string found,
                                std::string hint = "");
 
-enum class Need { kOptional, kRequired };
+enum class ViewNeed { kOptional, kRequired };
 
 // The views of one call. Each is checked when it is added; CheckOverlap then
 // makes sure that no output shares memory with any other view.
@@ -22,11 +22,12 @@ class ViewChecker {
   // `shape` is what the view must have; its last stride must be 1. A required
   // view may be null only where it would hold nothing.
   void Input(const char* name, const ConstTensorView& view, DType type,
-             std::initializer_list<int64_t> shape, Need need = Need::kOptional);
+             std::initializer_list<int64_t> shape,
+             ViewNeed need = ViewNeed::kOptional);
   // Outputs moreover may not overlap themselves (strides of 0, say).
   void Output(const char* name, const ConstTensorView& view, DType type,
               std::initializer_list<int64_t> shape,
-              Need need = Need::kOptional);
+              ViewNeed need = ViewNeed::kOptional);
   void CheckOverlap() const;
 
  private:
