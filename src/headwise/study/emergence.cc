@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -127,18 +128,22 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "At the end, best head of each model",
       {"model", "prefix matching", "previous token", "loss of repeats"},
       {}};
-  for (const Kind& kind : kModels) {
+  const std::vector<std::vector<Life>> lives =
+      RunCases(context, std::size(kModels), result.seeds,
+               [&](Context& own, size_t which, uint64_t seed) {
+                 return Live(own, kModels[which], seed, steps, clock);
+               });
+  for (size_t i = 0; i < std::size(kModels); ++i) {
+    const Kind& kind = kModels[i];
     std::vector<double> best, previous, losses, rises;
-    for (const uint64_t seed : result.seeds) {
-      Life life = Live(context, kind, seed, steps, clock);
+    for (const Life& life : lives[i]) {
       best.push_back(life.best);
       previous.push_back(life.previous);
       losses.push_back(life.final_loss);
       rises.push_back(RiseShare(life.prefix));
-      if (seed != 1) continue;
-      prefix.series.push_back(std::move(life.prefix));
-      loss.series.push_back(std::move(life.loss));
     }
+    prefix.series.push_back(lives[i][0].prefix);
+    loss.series.push_back(lives[i][0].loss);
     table.rows.push_back({kind.name, ShowInterval(OverSeeds(best)),
                           ShowInterval(OverSeeds(previous)),
                           ShowInterval(OverSeeds(losses))});

@@ -132,13 +132,16 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   StudyTable table{"Mean R² and min(1, h/k)",
                    {"heads", "values", "scores read", "R²", "law"},
                    {}};
-  for (LookupCase& one : cases) {
-    std::vector<double> shares;
-    for (const uint64_t seed : result.seeds) {
-      one.seed = seed;
-      shares.push_back(LearnLookup(context, one, clock));
-    }
-    const Interval mean = OverSeeds(shares);
+  const std::vector<std::vector<double>> shares =
+      RunCases(context, cases.size(), result.seeds,
+               [&](Context& own, size_t which, uint64_t seed) {
+                 LookupCase one = cases[which];
+                 one.seed = seed;
+                 return LearnLookup(own, one, clock);
+               });
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const LookupCase& one = cases[i];
+    const Interval mean = OverSeeds(shares[i]);
     const bool free = !one.separate;
     const double law = std::min(
         1.0, static_cast<double>(one.heads) / static_cast<double>(one.values));

@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -160,14 +161,17 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   const int64_t runs =
       3 * (kMostHeads + 1) * static_cast<int64_t>(result.seeds.size());
   StudyClock clock(request, "limits", runs * Steps(request));
-  auto learn = [&](const Limit& limit, int64_t heads, bool separate) {
-    std::vector<double> shares;
-    for (const uint64_t seed : result.seeds) {
-      shares.push_back(
-          Learn(context, limit, heads, separate, seed, request, clock));
-    }
-    return OverSeeds(shares);
-  };
+  // Of every limit: one head, two, three, four; last one free head.
+  constexpr size_t kRuns = kMostHeads + 1;
+  const std::vector<std::vector<double>> shares = RunCases(
+      context, std::size(kLimits) * kRuns, result.seeds,
+      [&](Context& own, size_t which, uint64_t seed) {
+        const size_t run = which % kRuns;
+        const bool separate = run < kMostHeads;
+        const int64_t heads = separate ? static_cast<int64_t>(run) + 1 : 1;
+        return Learn(own, kLimits[which / kRuns], heads, separate, seed,
+                     request, clock);
+      });
   LinePlot plot{"What one layer returns (mean R²), by heads",
                 "heads",
                 "mean R²",
@@ -179,11 +183,12 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "values read all",
       {"task", "1", "2", "3", "4", "1, free"},
       {}};
-  for (const Limit& limit : kLimits) {
+  for (size_t i = 0; i < std::size(kLimits); ++i) {
+    const Limit& limit = kLimits[i];
     Series series{limit.name, {}, {}};
     std::vector<std::string> row = {limit.name};
     for (int64_t heads = 1; heads <= kMostHeads; ++heads) {
-      const Interval mean = learn(limit, heads, true);
+      const Interval mean = OverSeeds(shares[i * kRuns + heads - 1]);
       series.x.push_back(static_cast<double>(heads));
       series.y.push_back(mean.value);
       row.push_back(ShowInterval(mean));
@@ -192,7 +197,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       if (heads == 1) result.AtMost(at, mean, limit.most);
       if (heads == limit.enough) result.AtLeast(at, mean, 0.95);
     }
-    const Interval free = learn(limit, 1, false);
+    const Interval free = OverSeeds(shares[i * kRuns + kMostHeads]);
     row.push_back(ShowInterval(free));
     result.Report(fmt::format("{}, 1 free head: R²", limit.name), free);
     plot.series.push_back(std::move(series));

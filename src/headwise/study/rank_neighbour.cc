@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "headwise/study/toy.h"
@@ -121,14 +122,19 @@ void AddNearestNeighbour(Context& context, const StudyRequest& request,
   StudyTable table{"(b) Nearest neighbour: share of the point missed",
                    {"heads × width", "parameters", "missed"},
                    {}};
+  const std::vector<std::vector<Learned>> runs =
+      RunCases(context, std::size(kHeadCounts), seeds,
+               [&](Context& own, size_t which, uint64_t seed) {
+                 return Learn(own, kHeadCounts[which], seed, steps, clock);
+               });
   std::vector<std::vector<double>> missed;
-  for (const int64_t heads : kHeadCounts) {
+  for (size_t i = 0; i < std::size(kHeadCounts); ++i) {
+    const int64_t heads = kHeadCounts[i];
     missed.emplace_back();
-    for (const uint64_t seed : seeds) {
-      Learned learned = Learn(context, heads, seed, steps, clock);
+    for (const Learned& learned : runs[i]) {
       missed.back().push_back(learned.missed);
-      if (seed == seeds[0]) plot.series.push_back(std::move(learned.curve));
     }
+    plot.series.push_back(runs[i][0].curve);
     const std::string name = fmt::format("{} × {}", heads, kWidth / heads);
     const Interval mean = OverSeeds(missed.back());
     table.rows.push_back(

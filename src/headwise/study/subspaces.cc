@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <numeric>
 #include <vector>
@@ -175,14 +176,19 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "R² of what matches in XY and in XZ", {"heads", "XY", "XZ", "mean"}, {}};
   std::vector<std::pair<std::string, Matrix>> drawn;
   std::vector<double> separation, small, large;
-  for (const Setting& setting : kSettings) {
+  const std::vector<std::vector<Learned>> runs =
+      RunCases(context, std::size(kSettings), result.seeds,
+               [&](Context& own, size_t which, uint64_t seed) {
+                 return Learn(own, kSettings[which], seed, steps, clock);
+               });
+  for (size_t i = 0; i < std::size(kSettings); ++i) {
+    const Setting& setting = kSettings[i];
     std::vector<double> xy, xz, mean;
-    for (const uint64_t seed : result.seeds) {
-      const Learned learned = Learn(context, setting, seed, steps, clock);
+    for (const Learned& learned : runs[i]) {
       xy.push_back(learned.xy);
       xz.push_back(learned.xz);
       mean.push_back(learned.mean());
-      if (seed == 1 && setting.blind < 0) {
+      if (&learned == &runs[i][0] && setting.blind < 0) {
         for (const Matrix& metric : learned.metrics) {
           const size_t number = drawn.size();
           drawn.emplace_back(

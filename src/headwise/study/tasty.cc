@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "headwise/study/toy.h"
@@ -86,6 +87,8 @@ ToyBatch WriteAll(const std::vector<Sentence>& sentences) {
 
 struct Named {
   double near = 0, meant = 0;  // shares of the sentences
+  // Where each head looks from "tasty" in the claim's sentence, [heads, slots].
+  std::vector<double> rows;
 
   double worse() const { return std::min(near, meant); }
 };
@@ -112,22 +115,20 @@ Named Test(Context& context, const MultiHeadAttention& module, Rng& rng) {
   return named;
 }
 
-// Where each head looks from "tasty" in the claim's sentence.
-void AddRows(Context& context, const MultiHeadAttention& module, HeatMap& map) {
+std::vector<double> LookFromTasty(Context& context,
+                                  const MultiHeadAttention& module) {
   const ToyBatch batch =
       WriteAll({{.first = 0, .second = kNounsEach, .fits_first = true}});
-  const int64_t heads = module.config().heads;
-  for (int64_t h = 0; h < heads; ++h) {
-    map.rows.push_back(heads == 1 ? "one head"
-                                  : fmt::format("head {} of {}", h + 1, heads));
+  std::vector<double> rows;
+  for (int64_t h = 0; h < module.config().heads; ++h) {
     const Tensor row = module.Weights(context, h, batch.Input());
-    map.values.insert(map.values.end(), row.As<float>(),
-                      row.As<float>() + kSlots);
+    rows.insert(rows.end(), row.As<float>(), row.As<float>() + kSlots);
   }
+  return rows;
 }
 
-MultiHeadAttention Learn(Context& context, int64_t heads, uint64_t seed,
-                         int64_t steps, StudyClock& clock) {
+Named Learn(Context& context, int64_t heads, uint64_t seed, int64_t steps,
+            StudyClock& clock) {
   MultiHeadAttention module({.d_model = kWidth, .heads = heads}, seed);
   ToyTraining how;
   how.steps = steps;
@@ -141,7 +142,10 @@ MultiHeadAttention Learn(Context& context, int64_t heads, uint64_t seed,
         return WriteAll(sentences);
       },
       how, clock);
-  return module;
+  Rng fresh(seed, 6);
+  Named named = Test(context, module, fresh);
+  named.rows = LookFromTasty(context, module);
+  return named;
 }
 
 StudyResult Run(Context& context, const StudyRequest& request) {
@@ -157,18 +161,25 @@ StudyResult Run(Context& context, const StudyRequest& request) {
               {},
               {"Apple", "released", "a", "new", "phone", "because", "it", "is"},
               {}};
-  for (const int64_t heads : kHeadCounts) {
+  const std::vector<std::vector<Named>> runs =
+      RunCases(context, std::size(kHeadCounts), result.seeds,
+               [&](Context& own, size_t which, uint64_t seed) {
+                 return Learn(own, kHeadCounts[which], seed, steps, clock);
+               });
+  for (size_t i = 0; i < std::size(kHeadCounts); ++i) {
+    const int64_t heads = kHeadCounts[i];
     std::vector<double> near, meant, worse;
-    for (const uint64_t seed : result.seeds) {
-      const MultiHeadAttention module =
-          Learn(context, heads, seed, steps, clock);
-      Rng fresh(seed, 6);
-      const Named named = Test(context, module, fresh);
+    for (const Named& named : runs[i]) {
       near.push_back(named.near);
       meant.push_back(named.meant);
       worse.push_back(named.worse());
-      if (seed == 1) AddRows(context, module, map);
     }
+    for (int64_t h = 0; h < heads; ++h) {
+      map.rows.push_back(
+          heads == 1 ? "one head" : fmt::format("head {} of {}", h + 1, heads));
+    }
+    const std::vector<double>& rows = runs[i][0].rows;
+    map.values.insert(map.values.end(), rows.begin(), rows.end());
     table.rows.push_back(
         {fmt::format("{}", heads), ShowInterval(OverSeeds(near)),
          ShowInterval(OverSeeds(meant)), ShowInterval(OverSeeds(worse))});

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "headwise/study/toy.h"
@@ -109,14 +110,19 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   StudyTable table{"Share of the teacher's output that is missed, fresh words",
                    {"student", "parameters", "missed"},
                    {}};
+  const std::vector<std::vector<Lessons>> runs =
+      RunCases(context, std::size(kStudents), result.seeds,
+               [&](Context& own, size_t which, uint64_t seed) {
+                 return Teach(own, kStudents[which], seed, steps, clock);
+               });
   std::vector<std::vector<double>> missed;
-  for (const Student& shape : kStudents) {
+  for (size_t i = 0; i < std::size(kStudents); ++i) {
+    const Student& shape = kStudents[i];
     missed.emplace_back();
-    for (const uint64_t seed : result.seeds) {
-      Lessons lessons = Teach(context, shape, seed, steps, clock);
+    for (const Lessons& lessons : runs[i]) {
       missed.back().push_back(lessons.missed);
-      if (seed == 1) plot.series.push_back(std::move(lessons.curve));
     }
+    plot.series.push_back(runs[i][0].curve);
     const int64_t parameters = ParameterCount(
         {.d_model = kWidth, .heads = shape.heads, .head_dim = shape.head_dim});
     table.rows.push_back({shape.name, fmt::format("{}", parameters),

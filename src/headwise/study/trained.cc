@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/tally.h"
 
@@ -36,8 +37,17 @@ void StudyClock::Tick() {
   if (request_.stop.stop_requested()) {
     throw Error(ErrorCode::kCancelled, {"study " + name_, "", "stopped", ""});
   }
+  const std::lock_guard lock(mutex_);
   ++done_;
   if (request_.progress) request_.progress({name_, done_, total_, "steps"});
+}
+
+void ForEachRun(Context& context, int64_t runs,
+                const std::function<void(Context&, int64_t)>& run) {
+  context.pool().ParallelFor(runs, [&](int64_t i, int /*worker*/) {
+    Context own({.threads = 1, .implementations = ""});
+    run(own, i);
+  });
 }
 
 Interval OverSeeds(std::span<const double> values) {
