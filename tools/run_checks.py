@@ -128,6 +128,11 @@ def stage_layers(stage):
     return Count(1)
 
 
+def stage_names(stage):
+    stage.run(sys.executable, "tools/check_names.py")
+    return Count(1)
+
+
 def stage_sizes(stage):
     _, output = stage.run(sys.executable, "tools/check_sizes.py")
     for line in output.splitlines():
@@ -296,6 +301,7 @@ SOURCES = ("src/", "include/", "cmake/", "CMake", "apps/", "bench/",
 STAGES = {
     "format": (stage_format, "clang-format has nothing to change", ("",)),
     "layers": (stage_layers, "no folder includes upward", ("",)),
+    "names": (stage_names, "no two types share a name", ("",)),
     "sizes": (stage_sizes, "no file or function is too long", ("",)),
     "tools": (stage_tools, "the checks' own tests", ("tools/",)),
     "unit": (stage_unit, "unit tests, as shipped", SOURCES),
