@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/report/svg.h"
@@ -16,9 +18,13 @@ StudyTable FigureTable(const StudyResult& result) {
   StudyTable table{"Figures", {"figure", "measured", "expected", ""}, {}};
   for (const Figure& figure : result.figures) {
     const bool judged = !figure.expected.empty() || !figure.held;
+    std::string expected = figure.expected;
+    if (judged && figure.kind && *figure.kind != result.kind) {
+      expected += fmt::format(" ({})", Name(*figure.kind));
+    }
     table.rows.push_back({figure.name,
                           ShowInterval({figure.value, figure.low, figure.high}),
-                          figure.expected,
+                          std::move(expected),
                           !judged       ? ""
                           : figure.held ? "held"
                                         : "NOT HELD"});
