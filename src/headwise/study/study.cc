@@ -114,6 +114,14 @@ std::span<const Study* const> Studies() {
       &kEmergenceStudy,       //
       &kSymmetryStudy,        //
       &kRedundancyStudy,      //
+      &kHeadCountStudy,       //
+      &kOneVsManyStudy,       //
+      &kSpecialiseStudy,      //
+      &kNegativeStudy,        //
+      &kLayersStudy,          //
+      &kGradientFlowStudy,    //
+      &kEffectiveHeadsStudy,  //
+      &kTeamStudy,            //
   };
   return studies;
 }

@@ -122,16 +122,24 @@ extern const Study kAveragingStudy;
 extern const Study kContentStudy;
 extern const Study kConvolutionStudy;
 extern const Study kCostStudy;
+extern const Study kEffectiveHeadsStudy;
 extern const Study kEmergenceStudy;
+extern const Study kGradientFlowStudy;
+extern const Study kHeadCountStudy;
 extern const Study kKLookupStudy;
+extern const Study kLayersStudy;
 extern const Study kLimitsStudy;
+extern const Study kNegativeStudy;
 extern const Study kNormaliseOrderStudy;
+extern const Study kOneVsManyStudy;
 extern const Study kOperatorStudy;
 extern const Study kRankStudy;
 extern const Study kRedundancyStudy;
+extern const Study kSpecialiseStudy;
 extern const Study kSubspacesStudy;
 extern const Study kSymmetryStudy;
 extern const Study kTastyStudy;
 extern const Study kTeacherStudentStudy;
+extern const Study kTeamStudy;
 
 }  // namespace headwise
