@@ -160,7 +160,8 @@ TrainConfig StoryTraining(uint64_t seed, int64_t steps) {
   how.seed = seed;
   how.steps = steps;
   how.batch = 16;
-  how.rate = 4e-3;
+  how.rate = 3e-3;
+  how.init_deviation = 0.1;  // about 1/√width: these models are narrow
   how.warmup = std::min<int64_t>(30, steps / 4);
   how.decay = 0.01;
   return how;
