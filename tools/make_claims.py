@@ -47,10 +47,20 @@ def number(value):
     return f"{value:.3g}"
 
 
+def decides(figure, record):
+    """Whether a study's verdict rests on a figure: something is expected of
+    it, and no less surely than the study's kind says."""
+    kinds = ["law", "literature", "hypothesis"]
+    kind = figure.get("kind", record["kind"])
+    return (figure["expected"] != ""
+            and kinds.index(kind) <= kinds.index(record["kind"]))
+
+
 def figures_of(row, record):
     """The figures a row shows: those it names, else the first few."""
     figures = record["figures"]
-    names = row.get("figures", list(figures)[:SHOWN])
+    told = [name for name in figures if decides(figures[name], record)]
+    names = row.get("figures", told[:SHOWN])
     missing = [name for name in names if name not in figures]
     if missing:
         sys.exit(f"claim {row['number']}: study {row['study']} has no figure "
@@ -60,7 +70,8 @@ def figures_of(row, record):
 
 
 def verdict(record):
-    held = [figure["held"] for figure in record["figures"].values()]
+    held = [figure["held"] for figure in record["figures"].values()
+            if decides(figure, record)]
     if all(held):
         word = "HELD"
     else:
