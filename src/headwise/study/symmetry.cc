@@ -157,8 +157,7 @@ void AddRows(const char* name, const HeadScores& scores, HeatMap& map) {
 
 void CompareRuns(Context& context, int64_t steps, StudyClock& clock,
                  StudyResult& result) {
-  HeatMap map{
-      "What each head became (share of attention), first seed", {}, {}, {}};
+  HeatMap map{"What each head became (share of attention), seed 1", {}, {}, {}};
   for (int64_t i = 0; i < kLayers * kHeads; ++i) {
     map.columns.push_back(fmt::format("{}.{}", i / kHeads, i % kHeads));
   }
@@ -182,9 +181,9 @@ void CompareRuns(Context& context, int64_t steps, StudyClock& clock,
     by_data.push_back(Agreement(base, data));
     gains.push_back(by_init.back() - by_data.back());
     if (s != 0) continue;
-    AddRows("a model", base, map);
-    AddRows("same init, new data", init, map);
-    AddRows("same data, new init", data, map);
+    AddRows("base", base, map);
+    AddRows("new data", init, map);
+    AddRows("new init", data, map);
   }
   result.AtLeast("least of the runs: best induction score",
                  *std::min_element(induction.begin(), induction.end()), 0.4);

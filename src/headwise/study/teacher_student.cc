@@ -20,7 +20,7 @@ constexpr int64_t kBatch = 32;
 constexpr int64_t kTested = 512;
 // Of the teacher's logits: rows that have a favourite, but not only one.
 constexpr float kSharpness = 2;
-constexpr int64_t kPoints = 50;  // of a curve
+constexpr int64_t kPoints = 25;  // of a curve
 
 struct Student {
   const char* name;
