@@ -23,8 +23,6 @@
 namespace headwise::bench {
 namespace {
 
-// Of a product's forward: its backward is two more of the same size.
-constexpr double kPasses = 3;
 // Attention's backward counts 2.5 times its forward (five products, not two).
 constexpr double kAttentionBackward = 2.5;
 

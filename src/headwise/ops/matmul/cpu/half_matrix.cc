@@ -15,8 +15,9 @@
 namespace headwise {
 namespace {
 
-// Of one task: short, so that no thread waits long for the last one.
-constexpr int64_t kTaskBytes = 64 << 10;
+// Of one task. Threads walk each its own stretch of them, so that they need not
+// be long for the prefetcher; shorter ones (64 KiB) cost 3 % in being taken.
+constexpr int64_t kTaskBytes = 160 << 10;
 
 int64_t StepsOf(int64_t k) {
   constexpr int64_t kStep = kHalfStep;
