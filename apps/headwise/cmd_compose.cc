@@ -16,21 +16,18 @@
 #include "interrupt.h"
 #include "model_name.h"
 #include "progress_bar.h"
+#include "run_flags.h"
 
 namespace headwise {
 namespace {
 
 struct Options {
-  std::string model;
-  std::vector<std::string> text;
+  RunFlags run;
+  TextFlags text = {.paths = {}, .tokens = 256, .context = 0};
   std::string svg;
   std::string dot;
   std::string by = "weights";
-  int64_t context = 0;
-  int64_t tokens = 256;
   int64_t top = 30;
-  bool json = false;
-  int threads = 0;
 };
 
 void Print(const Composition& c, const Options& options) {
@@ -73,19 +70,22 @@ void Print(const Composition& c, const Options& options) {
 Composition Measure(const Options& options, const Model& model,
                     const std::stop_token& stop) {
   std::vector<TokenWindow> windows;
-  if (!options.text.empty() && model.decoder() == nullptr) {
-    const auto tokenizer = Tokenizer::Load(options.model);
-    const int64_t context = ContextOf(model.config(), options.context);
+  if (!options.text.paths.empty() && model.decoder() == nullptr) {
+    const auto tokenizer = Tokenizer::Load(options.run.model);
+    const int64_t context = ContextOf(model.config(), options.text.context);
     const WindowCutter cutter(
         *tokenizer, model.config(),
-        {.context = std::min(context, std::max<int64_t>(8, options.tokens))});
-    windows = ReadWindows(options.text, cutter, options.tokens);
+        {.context =
+             options.text.tokens > 0
+                 ? std::min(context, std::max<int64_t>(8, options.text.tokens))
+                 : context});
+    windows = ReadWindows(options.text.paths, cutter, options.text.tokens);
   }
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context({.threads = options.run.threads, .implementations = ""});
   ProgressBar bar;
   const CompositionOptions how{.progress = bar.callback(), .stop = stop};
   Composition composition = MeasureComposition(context, model, how);
-  if (!options.text.empty()) {
+  if (!options.text.paths.empty()) {
     MeasureEffects(context, model, windows, how, composition);
     if (options.by == "effect") SortByEffect(composition);
   }
@@ -93,24 +93,24 @@ Composition Measure(const Options& options, const Model& model,
 }
 
 int Run(const Options& options) {
-  if (options.by == "effect" && options.text.empty()) {
+  if (options.by == "effect" && options.text.paths.empty()) {
     throw UsageError("--by effect needs --text");
   }
   const std::stop_token stop = StopOnInterrupt();
-  const auto model = OpenModel(options.model);
+  const auto model = OpenModel(options.run.model);
   const Composition composition = Measure(options, *model, stop);
   const auto top = static_cast<size_t>(options.top);
   if (!options.svg.empty()) {
-    WriteFileAtomically(
-        options.svg,
-        CompositionSvg(composition, top,
-                       "Heads that feed heads, " + ModelName(options.model)));
+    WriteFileAtomically(options.svg,
+                        CompositionSvg(composition, top,
+                                       "Heads that feed heads, " +
+                                           ModelName(options.run.model)));
   }
   if (!options.dot.empty()) {
     WriteFileAtomically(options.dot, ToDot(composition, top));
   }
-  if (options.json) {
-    nlohmann::ordered_json json = {{"model", options.model}};
+  if (options.run.json) {
+    nlohmann::ordered_json json = {{"model", options.run.model}};
     json.update(ToJson(composition, top));
     fmt::print("{}\n", json.dump());
   } else {
@@ -121,10 +121,10 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  line.Option("MODEL", options->model, "A model's folder").Required();
-  line.Option("--text", options->text,
-              "Also measure path effects on these files or folders")
-      .Several();
+  AddRunFlags(line, options->run);
+  AddTextFlags(line, options->text,
+               "Tokens of text for path effects: one run a head; 0: all",
+               "Tokens of a window; 0: 512, or the model's context");
   line.Option("--top", options->top, "Edges to list and draw")
       .ShowDefault()
       .Positive();
@@ -133,15 +133,6 @@ std::function<int()> Setup(CommandLine line) {
       .OneOf({"weights", "effect"});
   line.Option("--svg", options->svg, "Write the layered graph here");
   line.Option("--dot", options->dot, "Write the graph for Graphviz here");
-  line.Option("--tokens", options->tokens,
-              "Tokens of text for path effects: one run a head")
-      .ShowDefault()
-      .Positive();
-  line.Option("--context", options->context,
-              "Tokens of a window; 0: 512, or the model's context");
-  line.Flag("--json", options->json, "Print JSON");
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
   return [options] { return Run(*options); };
 }
 

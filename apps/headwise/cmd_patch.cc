@@ -13,24 +13,24 @@
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/patching.h"
+#include "headwise/heads/importance/ranking_json.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/report/terminal.h"
 #include "headwise/runtime/windows.h"
 #include "interrupt.h"
 #include "progress_bar.h"
+#include "run_flags.h"
 
 namespace headwise {
 namespace {
 
 struct Options {
-  std::string model;
+  RunFlags run;
   std::string prompt;
   std::string counterfactual;
   std::vector<std::string> answers;
   std::string prompts;
   int64_t most = 0;
-  int threads = 0;
-  bool json = false;
 };
 
 struct Texts {
@@ -242,19 +242,9 @@ void PrintText(const Model& model, const Cases& cases,
   say(fmt::format("Largest: {}.", Largest(result, result.share)));
 }
 
-nlohmann::ordered_json ToJson(const Interval& interval) {
-  auto number = [](double value) {
-    return std::isfinite(value) ? nlohmann::ordered_json(value)
-                                : nlohmann::ordered_json(nullptr);
-  };
-  return {{"value", number(interval.value)},
-          {"low", number(interval.low)},
-          {"high", number(interval.high)}};
-}
-
 nlohmann::ordered_json ToJson(const Options& options, const Cases& cases,
                               const PatchResult& result) {
-  nlohmann::ordered_json json = {{"model", options.model},
+  nlohmann::ordered_json json = {{"model", options.run.model},
                                  {"format", "headwise.patch/1"},
                                  {"prompts", result.cases},
                                  {"left_out",
@@ -294,18 +284,18 @@ int Run(const Options& options) {
   }
   PatchOptions patch;
   patch.stop = StopOnInterrupt();
-  const auto model = OpenModel(options.model);
-  const auto tokenizer = Tokenizer::Load(options.model);
+  const auto model = OpenModel(options.run.model);
+  const auto tokenizer = Tokenizer::Load(options.run.model);
   const Cases cases =
       Tokenise(ReadPrompts(options), *tokenizer, model->config());
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context({.threads = options.run.threads, .implementations = ""});
   PatchResult result;
   {
     ProgressBar bar;
     patch.progress = bar.callback();
     result = Patch(context, *model, cases.cases, patch);
   }
-  if (options.json) {
+  if (options.run.json) {
     fmt::print("{}\n", ToJson(options, cases, result).dump(2));
   } else {
     PrintText(*model, cases, result);
@@ -315,7 +305,7 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  line.Option("MODEL", options->model, "A causal model's folder").Required();
+  AddRunFlags(line, options->run, "A causal model's folder");
   line.Option("--prompt", options->prompt, "Text before the answer");
   line.Option("--counterfactual", options->counterfactual,
               "The prompt with what matters changed, of as many tokens; "
@@ -329,9 +319,6 @@ std::function<int()> Setup(CommandLine line) {
               "\"counterfactual\", \"answers\": [right, wrong]");
   line.Option("--most", options->most, "Most prompts of the file; 0: all")
       .ShowDefault();
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
-  line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
 

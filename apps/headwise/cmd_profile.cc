@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/heads/profile/profile_json.h"
@@ -30,13 +31,18 @@ struct Options {
   std::string ids;
   std::string conllu;
   std::string coref;
+  std::string pairs;
   std::string pattern;
+  std::string metrics = Name(MetricSet::kAll);
   std::string out;
   int64_t context = 0;
   int64_t tokens = 0;
   int64_t min_visible = 8;
   int64_t repeats = 32;
+  double checkpoint = 60;
   int threads = 0;
+  bool sentences = false;
+  bool words = false;
   bool resume = false;
   bool json = false;
   bool explain = false;
@@ -94,7 +100,10 @@ void Print(const Profile& profile, const Console& console) {
 // Word-level material, where it is given.
 void AddWords(const Options& options, Context& context, const Model& model,
               const Tokenizer* tokenizer, ProgressBar& bar, Profile& profile) {
-  if (options.conllu.empty() && options.coref.empty()) return;
+  if (options.conllu.empty() && options.coref.empty() &&
+      options.pairs.empty()) {
+    return;
+  }
   if (tokenizer == nullptr) {
     throw Error(ErrorCode::kNotFound,
                 {options.model, "a tokenizer for words", "none", ""});
@@ -110,6 +119,11 @@ void AddWords(const Options& options, Context& context, const Model& model,
   if (!options.coref.empty()) {
     AddCoreference(context, model, *tokenizer, ReadCoreference(options.coref),
                    words, profile);
+  }
+  if (!options.pairs.empty()) {
+    const MappedFile file(options.pairs);
+    AddTranslation(context, model, *tokenizer, *tokenizer,
+                   ParsePairs(file.text(), options.pairs), words, profile);
   }
 }
 
@@ -146,10 +160,21 @@ int Run(Options options) {
   if (!options.texts.empty()) {
     source = std::make_unique<TextSource>(options.texts);
   }
+  if (options.metrics == Name(MetricSet::kCore)) {
+    profiling.metrics = MetricSet::kCore;
+  }
   profiling.context = options.context;
   profiling.tokens = options.tokens;
   profiling.min_visible = options.min_visible;
   profiling.repeats = options.repeats;
+  profiling.sentences = options.sentences;
+  profiling.words = options.words;
+  profiling.checkpoint_seconds = options.checkpoint;
+  if (options.checkpoint > 0) {
+    profiling.checkpoint = [&](const Profile& profile) {
+      profile.Save(PartialOf(options.out));
+    };
+  }
   profiling.stop = stop;
   Profile profile;
   bool whole = false;
@@ -211,8 +236,23 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--conllu", options->conllu, "A treebank, for syntactic heads");
   line.Option("--coref", options->coref,
               "Coreference annotation (CoNLL), for coreference heads");
+  line.Option("--pairs", options->pairs,
+              "Lines source<TAB>target, for translation heads of "
+              "encoder–decoders: links between words are learnt from them");
+  line.Flag("--words", options->words,
+            "Also position metrics between words (words.previous …); looks "
+            "at every row again");
+  line.Flag("--sentences", options->sentences,
+            "Make each sentence a sequence of its own, as rare-token heads "
+            "are defined");
   line.Option("--pattern", options->pattern,
               "A detector of your own (docs/patterns.md)");
+  line.Option("--metrics", options->metrics,
+              "all; or core: entropy, largest key, distance, first token "
+              "and neighbours, which come almost free with the forward "
+              "pass (no sinks, examples or probes)")
+      .OneOf({"all", "core"})
+      .ShowDefault();
   line.Option("--min-visible", options->min_visible,
               "Rows that see fewer keys are left out")
       .ShowDefault();
@@ -223,6 +263,11 @@ std::function<int()> Setup(CommandLine line) {
               "The profile to write; default: MODEL.heads here");
   line.Flag("--resume", options->resume,
             "Go on with an interrupted profile of the same text");
+  line.Option("--checkpoint", options->checkpoint,
+              "Seconds between copies of the profile so far, which --resume "
+              "goes on from if the program is killed; 0: none")
+      .NotNegative()
+      .ShowDefault();
   line.Option("--threads", options->threads,
               "Threads to use; 0: all cores. Results do not depend on it");
   line.Flag("--json", options->json, "Print every metric as JSON");

@@ -21,25 +21,22 @@
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "progress_bar.h"
+#include "run_flags.h"
 
 namespace headwise {
 namespace {
 
 struct Options {
-  std::string model;
-  std::vector<std::string> texts;
+  RunFlags run;
+  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0};
   std::string profile;
   std::vector<std::string> by = {"ablation-mean", "activation", "weights"};
-  int64_t tokens = 8192;
-  int64_t context = 0;
   int64_t top = 20;
   double least_hurt = kNegligibleShare;
   bool pairs = false;
   bool repair = false;
   bool per_layer = false;
   uint64_t seed = 0;
-  int threads = 0;
-  bool json = false;
 };
 
 // Short windows, since intervals rest on the number of sequences.
@@ -230,6 +227,12 @@ void PrintText(const Options& options, const Ranking& ranking) {
                                     Describe(ranking.loss_kind), ranking.loss,
                                     ranking.tokens, ranking.sequences),
                         console.width));
+  if (ranking.gradient_loss && *ranking.gradient_loss != ranking.loss_kind) {
+    fmt::print("{}", Wrap(fmt::format("Gradients are of another loss: {} ({}).",
+                                      Name(*ranking.gradient_loss),
+                                      Describe(*ranking.gradient_loss)),
+                          console.width));
+  }
   const size_t top =
       options.top > 0 ? static_cast<size_t>(options.top) : ranking.heads.size();
   Print(HeadTable(ranking, top), console);
@@ -268,9 +271,10 @@ std::set<HeadRef> Twins(Context& context, const Model& model,
 // Heads with a role, by a profile of this very model.
 std::set<HeadRef> HeadsWithRoles(const Options& options) {
   const Profile profile = Profile::Load(options.profile);
-  if (profile.model_hash != ModelHash(std::filesystem::path(options.model))) {
+  if (profile.model_hash !=
+      ModelHash(std::filesystem::path(options.run.model))) {
     throw Error(ErrorCode::kInvalidArgument,
-                {options.profile, "a profile of " + options.model,
+                {options.profile, "a profile of " + options.run.model,
                  "one of another model, " + profile.model, ""});
   }
   std::set<HeadRef> heads;
@@ -289,14 +293,14 @@ int Run(const Options& options) {
   rank.normalise_layers = options.per_layer;
   rank.seed = options.seed;
   rank.stop = StopOnInterrupt();
-  const auto model = OpenModel(options.model);
-  const auto tokenizer = Tokenizer::Load(options.model);
-  const int64_t context = options.context > 0
-                              ? options.context
+  const auto model = OpenModel(options.run.model);
+  const auto tokenizer = Tokenizer::Load(options.run.model);
+  const int64_t context = options.text.context > 0
+                              ? options.text.context
                               : std::min(kRankContext, model->config().context);
   const WindowCutter cutter(*tokenizer, model->config(), {context});
   const std::vector<TokenWindow> windows =
-      ReadWindows(options.texts, cutter, options.tokens);
+      ReadWindows(options.text.paths, cutter, options.text.tokens);
   rank.objective = ObjectiveFor(*tokenizer);
   rank.objective.seed = options.seed;
   std::set<HeadRef> with_role;
@@ -306,17 +310,17 @@ int Run(const Options& options) {
       return with_role.contains(head);
     };
   }
-  Context run({.threads = options.threads, .implementations = ""});
+  Context machine({.threads = options.run.threads, .implementations = ""});
   Ranking ranking;
   {
     ProgressBar bar;
     rank.progress = bar.callback();
-    const std::set<HeadRef> twins = Twins(run, *model, windows, rank);
+    const std::set<HeadRef> twins = Twins(machine, *model, windows, rank);
     rank.has_twin = [&](const HeadRef& head) { return twins.contains(head); };
-    ranking = RankHeads(run, *model, ExamplesOf(windows), rank);
+    ranking = RankHeads(machine, *model, ExamplesOf(windows), rank);
   }
-  if (options.json) {
-    nlohmann::ordered_json json = {{"model", options.model}};
+  if (options.run.json) {
+    nlohmann::ordered_json json = {{"model", options.run.model}};
     json.update(ToJson(ranking));
     fmt::print("{}\n", json.dump(2));
   } else {
@@ -327,10 +331,9 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  line.Option("MODEL", options->model, "A model's folder").Required();
-  line.Option("--text", options->texts,
-              "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
-              "standard input. Encoder–decoders: source<TAB>target lines")
+  AddRunFlags(line, options->run);
+  AddTextFlags(line, options->text, "Most tokens to use; 0: all",
+               "Tokens of a window; 0: 256 or what the model knows")
       .Required();
   line.Option("--by", options->by,
               "ablation-zero, ablation-mean, ablation-resample, activation, "
@@ -340,10 +343,6 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Option("--profile", options->profile,
               "The model's profile: tells heads without a role (noise)");
-  line.Option("--tokens", options->tokens, "Most tokens to use; 0: all")
-      .ShowDefault();
-  line.Option("--context", options->context,
-              "Tokens of a window; 0: 256 or what the model knows");
   line.Option("--top", options->top, "Heads to print; 0: all").ShowDefault();
   line.Option("--least-hurt", options->least_hurt,
               "A head hurts when closing it lowers the loss by more than "
@@ -359,9 +358,6 @@ std::function<int()> Setup(CommandLine line) {
             "Divide gradients by the L2 norm of their layer's");
   line.Option("--seed", options->seed, "Of masks, resampling, intervals")
       .ShowDefault();
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
-  line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
 

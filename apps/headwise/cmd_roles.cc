@@ -29,11 +29,13 @@ struct Options {
   std::vector<std::string> texts;
   std::string conllu;
   std::string coref;
+  std::string repeat_form = Name(RepeatForm::k25x4);
   int64_t context = 0;
   int64_t tokens = 0;
   int64_t min_visible = 8;
   std::vector<std::string> thresholds;
   bool first_piece = false;
+  bool words = false;
   bool confirm = false;
   bool all = false;
   bool explain = false;
@@ -201,7 +203,12 @@ int Run(const Options& options) {
     } else {
       profile = Profile::Load(options.subject);
     }
-    roles = AssignRoles(profile, thresholds);
+    RoleForms forms;
+    forms.words = options.words;
+    if (options.repeat_form == Name(RepeatForm::k50x2)) {
+      forms.repeats = RepeatForm::k50x2;
+    }
+    roles = AssignRoles(profile, thresholds, forms);
     if (options.confirm) {
       if (!is_model) {
         if (ModelHash(options.model) != profile.model_hash) {
@@ -246,6 +253,13 @@ std::function<int()> Setup(CommandLine line) {
               "512");
   line.Option("--tokens", options->tokens,
               "With a model: stop after so many; 0: all");
+  line.Option("--induction", options->repeat_form,
+              "The form of the random-repeat test: 25x4 (25 tokens four "
+              "times), or 50x2, which older figures are given in")
+      .OneOf({"25x4", "50x2"})
+      .ShowDefault();
+  line.Flag("--words", options->words,
+            "Positions count words instead of tokens");
   line.Flag("--first-piece", options->first_piece,
             "A split word attends as its first piece does, not as their "
             "mean");

@@ -18,19 +18,16 @@
 #include "interrupt.h"
 #include "model_name.h"
 #include "progress_bar.h"
+#include "run_flags.h"
 
 namespace headwise {
 namespace {
 
 struct Options {
-  std::string model;
-  std::vector<std::string> text;
+  RunFlags run;
+  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0};
   std::string svg;
-  int64_t context = 0;
-  int64_t tokens = 8192;
   int64_t top = 15;
-  bool json = false;
-  int threads = 0;
   SimilarityOptions similarity;
 };
 
@@ -113,12 +110,13 @@ void Print(const Similarity& s, const Options& options) {
 
 int Run(const Options& options) {
   const std::stop_token stop = StopOnInterrupt();
-  const auto model = OpenModel(options.model);
-  const auto tokenizer = Tokenizer::Load(options.model);
+  const auto model = OpenModel(options.run.model);
+  const auto tokenizer = Tokenizer::Load(options.run.model);
   const WindowCutter cutter(*tokenizer, model->config(),
-                            {.context = options.context});
-  const auto windows = ReadWindows(options.text, cutter, options.tokens);
-  Context context({.threads = options.threads, .implementations = ""});
+                            {.context = options.text.context});
+  const auto windows =
+      ReadWindows(options.text.paths, cutter, options.text.tokens);
+  Context context({.threads = options.run.threads, .implementations = ""});
   SimilarityOptions how = options.similarity;
   Similarity similarity;
   {
@@ -130,10 +128,11 @@ int Run(const Options& options) {
   if (!options.svg.empty()) {
     WriteFileAtomically(
         options.svg,
-        SimilaritySvg(similarity, "Like heads of " + ModelName(options.model)));
+        SimilaritySvg(similarity,
+                      "Like heads of " + ModelName(options.run.model)));
   }
-  if (options.json) {
-    nlohmann::ordered_json json = {{"model", options.model}};
+  if (options.run.json) {
+    nlohmann::ordered_json json = {{"model", options.run.model}};
     json.update(ToJson(similarity));
     fmt::print("{}\n", json.dump());
   } else {
@@ -144,23 +143,13 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  line.Option("MODEL", options->model, "A model's folder").Required();
-  line.Option("--text", options->text,
-              "Files or folders of text; - for standard input. "
-              "Encoder–decoders: lines of source, tab, target")
-      .Required()
-      .Several();
+  AddRunFlags(line, options->run);
+  AddTextFlags(line, options->text, "Most tokens to read; 0: all",
+               "Tokens of a window; 0: 512, or the model's context")
+      .Required();
   line.Option("--svg", options->svg, "Write the map and the matrix here");
-  line.Option("--tokens", options->tokens, "Read at most this many tokens")
-      .ShowDefault()
-      .Positive();
-  line.Option("--context", options->context,
-              "Tokens of a window; 0: 512, or the model's context");
   line.Option("--top", options->top, "Pairs to list").ShowDefault().Positive();
   AddFlags(line, options->similarity);
-  line.Flag("--json", options->json, "Print JSON");
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
   return [options] { return Run(*options); };
 }
 

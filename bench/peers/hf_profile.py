@@ -6,7 +6,8 @@
 Makes a random model of GPT-2 small's shape (12 layers x 12 heads x 64, 4096
 positions), runs it in PyTorch with eager attention and a forward hook that
 computes entropy, previous, first, distance and max of every head, then runs
-`headwise profile` (every metric) on the same checkpoint and ids. Needs torch,
+`headwise profile --metrics core`, which gives the same, and `--metrics all`,
+which gives everything, on the same checkpoint and ids. Needs torch,
 transformers and safetensors; no network. Prints tokens/s and peak memory, and
 JSON with --json.
 
@@ -99,14 +100,14 @@ def run_torch(folder, length, threads, calls):
             "transformers": transformers.__version__}
 
 
-def run_headwise(binary, folder, length, threads):
+def run_headwise(binary, folder, length, threads, metrics):
     """Seconds and peak of one window, then of 1 + WINDOWS."""
     seconds, peak = [], 0
     for windows in (1, 1 + WINDOWS):
         command = [binary, "profile", str(folder), "--ids",
                    str(folder / f"ids-{length}-{windows}.safetensors"),
                    "--context", str(length), "--repeats", "0",
-                   "--threads", str(threads),
+                   "--threads", str(threads), "--metrics", metrics,
                    "--out", str(folder / "random.heads")]
         begin = time.perf_counter()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -144,21 +145,24 @@ def main():
                 [sys.executable, __file__, "--torch", name, str(length),
                  "--threads", str(args.threads), "--calls", str(args.calls)],
                 check=True, stdout=subprocess.PIPE, text=True).stdout)
-            ours = run_headwise(args.headwise, folder, length, args.threads)
-            rows.append({"length": length, "threads": args.threads,
-                         "headwise": ours, "hugging_face": peer,
-                         "speed_ratio": ours["tokens_per_s"] /
-                         peer["tokens_per_s"],
-                         "memory_ratio": peer["peak_bytes"] /
-                         ours["peak_bytes"]})
+            for metrics in ("core", "all"):
+                ours = run_headwise(args.headwise, folder, length,
+                                    args.threads, metrics)
+                rows.append({"length": length, "threads": args.threads,
+                             "metrics": metrics,
+                             "headwise": ours, "hugging_face": peer,
+                             "speed_ratio": ours["tokens_per_s"] /
+                             peer["tokens_per_s"],
+                             "memory_ratio": peer["peak_bytes"] /
+                             ours["peak_bytes"]})
     if args.json:
         print(json.dumps(rows, indent=2))
         return
-    print("     N   headwise  hugging face  ratio   peak MiB ours/theirs  "
+    print("     N metrics   headwise  hugging face  ratio   peak MiB ours/theirs  "
           "ratio")
     for row in rows:
         ours, peer = row["headwise"], row["hugging_face"]
-        print(f"{row['length']:6} {ours['tokens_per_s']:10.0f} "
+        print(f"{row['length']:6} {row['metrics']:>7} {ours['tokens_per_s']:10.0f} "
               f"{peer['tokens_per_s']:13.0f} {row['speed_ratio']:6.2f} "
               f"{ours['peak_bytes'] / 2**20:10.0f} / "
               f"{peer['peak_bytes'] / 2**20:.0f} {row['memory_ratio']:10.2f}")

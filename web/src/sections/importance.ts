@@ -111,7 +111,8 @@ export function importanceSection(report: Report, selection: Selection):
   const ranked = ranking(report, importance.by);
   const chosen = importance.criteria.find((c) => c.name === importance.by);
   section.append(
-    h('p', {}, `Ranked by ${importance.by}. ${chosen?.what ?? ''} Loss: ${
+    h('p', {}, `Ranked by ${importance.by}${
+      chosen === undefined ? '' : `: ${chosen.what}`}. Loss: ${
       importance.loss}${importance.base === undefined ? ''
       : `, ${number(importance.base, 3)} with all heads`}.` +
       (chosen?.gini === undefined ? ''

@@ -31,6 +31,16 @@ function scatter(similarity: Similarity, report: Report,
   const groups = similarity.clusters ?? [];
   const large = new Map(groups.map((_, i) => i)
     .filter((i) => (groups[i]?.length ?? 0) > 1).map((i, k) => [i, k]));
+  // Names of points that coincide stand below each other.
+  const named: [number, number][] = [];
+  const below = (px: number, py: number): number => {
+    let down = 4;
+    const covered = (): boolean => named.some(([qx, qy]) =>
+      Math.abs(qx - px) < 28 && Math.abs(qy - py - down) < 11);
+    for (let tries = 0; tries < 6 && covered(); ++tries) down += 11;
+    named.push([px, py + down]);
+    return down;
+  };
   const marks = points.map((point) => {
     const head = selection.head(point.head);
     const shape = shapes[(large.get(point.cluster) ?? 0) % shapes.length];
@@ -50,7 +60,8 @@ function scatter(similarity: Similarity, report: Report,
         }
       },
     }, s('path', {d: symbol(shape, 110)() ?? ''}),
-    s('text', {x: 9, y: 4, class: 'tick'}, point.head));
+    s('text', {x: 9, y: below(x(point.x), y(point.y)), class: 'tick'},
+      point.head));
   });
   roving(marks, 0);
   selection.follow((head) => marks.forEach((mark, i) =>

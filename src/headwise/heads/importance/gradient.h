@@ -17,8 +17,12 @@ struct GateGradient {
   double absolute = 0;  // Σ_t |∂L/∂g_t|
 };
 
-// [heads][sequences]. Throws Error(kUnsupported) for a model without a head,
-// whose distance from itself has gradient 0.
+// What the gradients are of: a model without a head, whose distance from itself
+// has gradient 0, is judged by kContrastive.
+LossKind GradientLossOf(const Model& model);
+
+// [heads][sequences]. Throws Error(kInvalidArgument) for kContrastive with one
+// sequence or one of fewer than two tokens of text.
 std::vector<std::vector<GateGradient>> GateGradients(
     Context& context, const Model& model, const ExampleBatch& batch,
     std::span<const HeadRef> heads);

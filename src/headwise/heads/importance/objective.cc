@@ -69,6 +69,8 @@ const char* Name(LossKind kind) {
       return "target-tokens";
     case LossKind::kEmbeddingCosine:
       return "embedding-cosine";
+    case LossKind::kContrastive:
+      return "contrastive";
   }
   return "?";
 }
@@ -84,6 +86,10 @@ const char* Describe(LossKind kind) {
     case LossKind::kEmbeddingCosine:
       return "1 − cosine to the mean-pooled embedding of the whole model: it "
              "has no vocabulary head";
+    case LossKind::kContrastive:
+      return "cross-entropy of finding a text's second half by its first among "
+             "those of the batch, and the other way round, by the cosine of "
+             "mean-pooled embeddings (temperature .05), nats";
   }
   return "";
 }
@@ -142,7 +148,11 @@ void Objective::AddTargets(const TextExample& example,
     case LossKind::kMaskedToken:
       return;  // Mask chooses them
     case LossKind::kEmbeddingCosine:
+    case LossKind::kContrastive:
       batch.weights.push_back(1);
+      batch.added.insert(batch.added.end(), example.added.begin(),
+                         example.added.end());
+      batch.added.resize(batch.ids.size(), 0);
       return;
   }
 }

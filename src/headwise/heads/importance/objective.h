@@ -26,6 +26,7 @@ enum class LossKind : uint8_t {
   kMaskedToken,      // encoders with a masked-LM head
   kTargetTokens,     // encoder–decoders, teacher forced
   kEmbeddingCosine,  // encoders without a head
+  kContrastive,      // the same, for gradients: see gradient.h
 };
 // "next-token", …: the name that is printed beside every figure.
 const char* Name(LossKind kind);
@@ -49,6 +50,7 @@ struct ExampleBatch {
   std::vector<int32_t> targets;  // one a row that predicts; or kIgnoreTarget
   std::vector<double> weights;   // one a sequence: predictions in it, or 1
   Tensor reference;  // kEmbeddingCosine: [B, d], the untouched embeddings
+  std::vector<uint8_t> added;  // kEmbeddingCosine: one a token of ids
 
   int64_t size() const { return sequences.sequences(); }
   // The rows of the stack that predicts.

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "headwise/heads/importance/corpus_runs.h"
+#include "headwise/heads/importance/gradient.h"
 
 namespace headwise {
 namespace {
@@ -113,6 +114,7 @@ class Ranker {
     const PairedBootstrap bootstrap(
         std::vector<double>(runs_.weights().size(), 1.0), options_.replicates,
         options_.seed);
+    ranking_.gradient_loss = GradientLossOf(model_);
     std::vector<Interval> values;
     for (const auto& head : runs_.Gradients(ranking_.heads, criterion)) {
       Interval value = bootstrap.Ratio(head);

@@ -61,6 +61,8 @@ struct RankCorrelation {
 struct Ranking {
   LossKind loss_kind = LossKind::kNextToken;
   double loss = 0;  // of the whole model, a prediction
+  // What gradients are of, where they were asked for.
+  std::optional<LossKind> gradient_loss;
   int64_t sequences = 0;
   int64_t tokens = 0;
   std::vector<HeadRef> heads;

@@ -13,12 +13,6 @@ OrderedJson Number(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
 }
 
-OrderedJson ToJson(const Interval& interval) {
-  return {{"value", Number(interval.value)},
-          {"low", Number(interval.low)},
-          {"high", Number(interval.high)}};
-}
-
 OrderedJson CriterionJson(const CriterionResult& result) {
   return {{"name", Name(result.criterion)},
           {"definition", Describe(result.criterion)},
@@ -46,6 +40,12 @@ OrderedJson HeadJson(const Ranking& ranking, size_t index) {
 
 }  // namespace
 
+nlohmann::ordered_json ToJson(const Interval& interval) {
+  return {{"value", Number(interval.value)},
+          {"low", Number(interval.low)},
+          {"high", Number(interval.high)}};
+}
+
 nlohmann::ordered_json ToJson(const Ranking& ranking) {
   OrderedJson json = {{"format", "headwise.ranking/1"},
                       {"loss",
@@ -55,6 +55,10 @@ nlohmann::ordered_json ToJson(const Ranking& ranking) {
                       {"sequences", ranking.sequences},
                       {"tokens", ranking.tokens},
                       {"summary", Summary(ranking)}};
+  if (ranking.gradient_loss) {
+    json["gradient_loss"] = {{"name", Name(*ranking.gradient_loss)},
+                             {"definition", Describe(*ranking.gradient_loss)}};
+  }
   OrderedJson criteria = OrderedJson::array();
   for (const CriterionResult& result : ranking.criteria) {
     criteria.push_back(CriterionJson(result));

@@ -7,6 +7,9 @@
 
 namespace headwise {
 
+// {"value", "low", "high"}; null for what is not finite.
+nlohmann::ordered_json ToJson(const Interval& interval);
+
 // {"format": "headwise.ranking/1", "loss": …, "heads": [{"layer", "head",
 // "kind", "class", "criteria": {name: {"value", "low", "high"}}}], …}. Ends of
 // intervals that are not known are null.

@@ -36,6 +36,7 @@ constexpr std::array kDefinitions = {
     MetricDefinition{"broad",
                      "share of rows whose normalised entropy is above .8",
                      "says nothing of which keys are read"},
+    MetricDefinition{"max", "mean of the largest probability", ""},
     MetricDefinition{"confidence",
                      "mean of the largest probability, a special last token "
                      "left out",
@@ -78,6 +79,13 @@ constexpr std::array kDefinitions = {
     MetricDefinition{"copying.vocabulary",
                      "the same of W_E·W_V·W_O·W_U, from tokens to logits",
                      "norms and everything between are left out"},
+    MetricDefinition{
+        "copying.logits",
+        "on 25 random tokens twice over, of what the head's direct write "
+        "raises among their logits, the share that falls on the "
+        "tokens it attends to; 1: all of it, 0: as by chance",
+        "of the direct path alone; says little of a head that "
+        "rests"},
     MetricDefinition{"retrieval",
                      "share of needle tokens about to be produced for which "
                      "the most attended key is that token in the needle; ten "
@@ -115,6 +123,10 @@ constexpr std::array kForms = {
                      "share of rows whose most attended key is a target; "
                      ".content.argmax: outside the sinks, weighted by c",
                      ""},
+    MetricDefinition{"words.",
+                     "between words (--words): attention to a split word is "
+                     "the sum over its pieces, from it their mean",
+                     ""},
     MetricDefinition{
         "repeats.",
         "on random tokens: 25 distinct ones four times over after "
@@ -139,7 +151,7 @@ std::span<const MetricDefinition> MetricDefinitions() { return kDefinitions; }
 std::span<const MetricDefinition> MetricForms() { return kForms; }
 
 const MetricDefinition* FindDefinition(std::string_view metric) {
-  if (metric.starts_with("repeats")) {
+  if (metric.starts_with("repeats") || metric.starts_with("words.")) {
     metric.remove_prefix(std::min(metric.find('.') + 1, metric.size()));
   }
   while (true) {

@@ -13,7 +13,7 @@ constexpr float kLogZero = -100;
 
 }  // namespace
 
-void ObserveDense(Context& context, HeadObserver& observer,
+void ObserveDense(Context& context, RunHooks& observer,
                   const AttentionSite& site, const DenseAttention& attention) {
   const int64_t heads = attention.heads;
   const int64_t queries = attention.queries, keys = attention.keys;

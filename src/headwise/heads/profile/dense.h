@@ -21,7 +21,7 @@ struct DenseAttention {
 
 // One sequence's attention at a site of the observer's profile; the observer
 // has begun that sequence. Throws Error(kInvalidArgument) for wrong sizes.
-void ObserveDense(Context& context, HeadObserver& observer,
+void ObserveDense(Context& context, RunHooks& observer,
                   const AttentionSite& site, const DenseAttention& attention);
 
 }  // namespace headwise

@@ -73,7 +73,7 @@ std::vector<Example> BestOf(const SiteResults& results, int64_t h,
       offer(1, i, results.label(h, t, kAfterSameToken));
     }
     if (row.duplicate.seen > 0) {
-      offer(2, i, results.label(h, t, kSameToken) - results.offset(h, t, 0));
+      offer(2, i, results.label(h, t, kSameToken) - results.self(h, t));
     }
   }
   std::erase_if(best, [](const Example& e) { return e.score <= 0; });

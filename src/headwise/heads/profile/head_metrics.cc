@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace headwise {
 namespace {
@@ -41,11 +42,13 @@ struct HeadMetrics::Row {
   const SiteResults& results;
   const SiteNotes::Sequence& sequence;
   const SiteNotes::Row& notes;
+  // Sinks of this head and sequence; and for every key 1, or 0 for a sink.
+  std::span<const HeadSink* const> own;
+  const double* kept = nullptr;
   int64_t h = 0;
-  int64_t t = 0;                       // in the batch
-  int64_t i = 0;                       // in its sequence
-  int64_t pairs = -1;                  // its entry of the listed pairs, or −1
-  std::vector<const HeadSink*> sinks;  // of this head and sequence, seen here
+  int64_t t = 0;       // in the batch
+  int64_t i = 0;       // in its sequence
+  int64_t pairs = -1;  // its entry of the listed pairs, or −1
   double visible = 0;
   double content = 0;          // mass off the sinks
   double content_visible = 0;  // keys seen off the sinks
@@ -53,22 +56,19 @@ struct HeadMetrics::Row {
   int32_t kept_argmax = -1;
 
   double feature(KeyFeature f) const { return results.feature(h, t, f); }
+  bool Sees(int64_t j) const { return j >= notes.low && j < notes.high; }
   // Mass on this head's own sinks that hold, and how many do.
   template <typename Holds>
   int32_t OwnSinks(const Holds& holds, double* mass) const {
     int32_t found = 0;
-    for (const HeadSink* sink : sinks) {
-      if (!holds(sink->key)) continue;
+    for (const HeadSink* sink : own) {
+      if (!Sees(sink->key) || !holds(sink->key)) continue;
       *mass += sink->mass[i];
       ++found;
     }
     return found;
   }
-  bool IsSink(int64_t j) const {
-    if (SiteNotes::IsSink(sequence, j)) return true;
-    return std::any_of(sinks.begin(), sinks.end(),
-                       [&](const HeadSink* s) { return s->key == j; });
-  }
+  bool IsSink(int64_t j) const { return kept[j] == 0; }
 };
 
 void HeadMetrics::Sums::AddContent(const TargetSlots& slots, double mass,
@@ -98,22 +98,20 @@ TargetSlots HeadMetrics::Targets(const std::string& name, int forms) {
   return slots;
 }
 
-HeadMetrics::HeadMetrics(const std::string& prefix, const std::string& detector)
-    : prefix_(prefix) {
+HeadMetrics::HeadMetrics(const std::string& prefix, const std::string& detector,
+                         MetricSet metrics)
+    : prefix_(prefix), metrics_(metrics) {
+  AddCoreSlots();
+  if (metrics == MetricSet::kCore) {
+    AddOffsetSlots(1, kOffsetContent);
+    return;
+  }
   constexpr int kMass = kScore | kContent;
   constexpr int kAll = kMass | kArgmax | kContentArgmax;
+  AddOffsetSlots(kMostOffset, kOffsetForms);
   content_ = Slot("content");
-  entropy_ = Slot("entropy");
-  normalised_ = Slot("entropy.normalised");
   confidence_ = Slot("confidence");
-  broad_ = Slot("broad");
-  distance_ = Slot("distance");
-  argmax_distance_ = Slot("distance.argmax");
-  for (int k = -kMostOffset; k <= kMostOffset; ++k) {
-    offsets_[k + kMostOffset] = Targets(OffsetMetric(k), kAll);
-  }
   local_ = Targets("local", kMass);
-  first_ = Targets("first", kScore | kArgmax);
   last_ = Targets("last", kAll);
   sink_ = Targets("sink", kScore | kArgmax);
   delimiter_ = Targets("delimiter", kMass);
@@ -129,6 +127,28 @@ HeadMetrics::HeadMetrics(const std::string& prefix, const std::string& detector)
   if (!detector.empty()) pattern_ = Targets("pattern." + detector, kScore);
 }
 
+void HeadMetrics::AddCoreSlots() {
+  entropy_ = Slot("entropy");
+  normalised_ = Slot("entropy.normalised");
+  max_ = Slot("max");
+  broad_ = Slot("broad");
+  distance_ = Slot("distance");
+  argmax_distance_ = Slot("distance.argmax");
+  first_ = Targets("first", kScore | kArgmax);
+}
+
+void HeadMetrics::AddOffsetSlots(int most, int forms) {
+  static constexpr const char* kNames[kOffsetForms] = {
+      "",         ".chance",         ".argmax",
+      ".content", ".content.chance", ".content.argmax"};
+  first_offset_ = static_cast<int>(names_.size());
+  most_offset_ = most;
+  offset_forms_ = forms;
+  for (int form = 0; form < forms; ++form) {
+    for (int k = -most; k <= most; ++k) Slot(OffsetMetric(k) + kNames[form]);
+  }
+}
+
 void HeadMetrics::Prepare(Profile& profile) {
   tallies_.clear();
   for (const std::string& name : names_) {
@@ -139,70 +159,99 @@ void HeadMetrics::Prepare(Profile& profile) {
 void HeadMetrics::AddShape(const Row& row, Sums& sums) const {
   const double entropy = row.results.entropy(row.h, row.t);
   const double normalised = entropy / row.notes.log_visible;
-  sums.Add(content_, row.content, 1);
   sums.Add(entropy_, entropy, 1);
   sums.Add(normalised_, normalised, 1);
   sums.Add(broad_, normalised > kBroad ? 1 : 0, 1);
-  // The end token is left out where it is a special one.
-  const int64_t last = row.sequence.keys - 1;
-  const bool at_end =
-      row.argmax == last && row.sequence.key_notes->special[last] != 0;
-  const double largest = row.results.max(row.h, row.t);
-  const double kept = row.results.kept_max(row.h, row.t);
-  sums.Add(confidence_,
-           at_end ? std::max(kept, row.feature(kFirstKey)) : largest, 1);
+  sums.Add(max_, row.results.max(row.h, row.t), 1);
+  if (row.notes.low == 0) {
+    sums.AddMass(first_, row.feature(kFirstKey), 1, row.visible);
+    sums.Add(first_.argmax, row.argmax == 0 ? 1 : 0, 1);
+  }
   if (row.results.notes().cross) return;
   sums.Add(distance_, row.results.distance(row.h, row.t), 1);
   sums.Add(argmax_distance_, std::abs(static_cast<double>(row.i - row.argmax)),
            1);
 }
 
-// Most of the time of a row goes here, so what all offsets share is added
-// once: one key is the largest, and every form has the same weight.
+// Most of the time of a row goes here, so forms are added for all offsets at
+// once, those of equal weight share one (FinishOffsets copies it), and one key
+// is the largest.
 void HeadMetrics::AddOffsets(const Row& row, Sums& sums) const {
-  double near = 0, near_content = 0;
-  int near_seen = 0, near_content_seen = 0;
-  const int64_t low = std::max<int64_t>(-kMostOffset, row.notes.low - row.i);
-  const int64_t high =
-      std::min<int64_t>(kMostOffset, row.notes.high - 1 - row.i);
-  const double chance = 1 / row.visible;
-  const double content_chance = row.content / row.content_visible;
-  double* x = sums.x.data();
-  double* w = sums.w.data();
-  for (int64_t k = low; k <= high; ++k) {
-    const TargetSlots& slots = offsets_[k + kMostOffset];
-    const double mass = row.results.offset(row.h, row.t, static_cast<int>(k));
-    const bool content = !row.IsSink(row.i + k);
-    x[slots.score] += mass;
-    w[slots.score] += 1;
-    x[slots.chance] += chance;
-    w[slots.chance] += 1;
-    w[slots.argmax] += 1;
-    if (content) {
-      x[slots.content] += mass;
-      w[slots.content] += row.content;
-      x[slots.content_chance] += content_chance;
-      w[slots.content_chance] += row.content;
-      w[slots.content_argmax] += row.content;
-    }
-    if (std::abs(k) <= kLocal) {
-      near += mass;
-      near_content += content ? mass : 0;
-      ++near_seen;
-      near_content_seen += content ? 1 : 0;
-    }
-  }
-  const auto hit = [&](int32_t key, double weight, int TargetSlots::*slot) {
+  constexpr int kWidth = 2 * kMostOffset + 1;
+  const int64_t before = row.results.offsets_before();
+  const int64_t low = std::max(-before, row.notes.low - row.i);
+  const int64_t high = std::min<int64_t>(row.results.offsets_after(),
+                                         row.notes.high - 1 - row.i);
+  const int width = static_cast<int>(high - low + 1);
+  if (width <= 0) return;
+  double mass[kWidth], kept[kWidth];
+  const float* from = row.results.offsets(row.h, row.t) + before + low;
+  for (int c = 0; c < width; ++c) mass[c] = from[c];
+  const auto at = [&](std::vector<double>& values, OffsetForm form) {
+    return values.data() + OffsetSlot(form, low);
+  };
+  const auto add = [&](double* __restrict to, double value) {
+    for (int c = 0; c < width; ++c) to[c] += value;
+  };
+  const auto add_each = [&](double* __restrict to, const double* values,
+                            double factor) {
+    for (int c = 0; c < width; ++c) to[c] += factor * values[c];
+  };
+  const auto hit = [&](int32_t key, double weight, OffsetForm form) {
     const int64_t k = key - row.i;
     if (key < 0 || k < low || k > high) return;
-    x[offsets_[k + kMostOffset].*slot] += weight;
+    sums.x[OffsetSlot(form, k)] += weight;
   };
-  hit(row.argmax, 1, &TargetSlots::argmax);
-  hit(row.kept_argmax, row.content, &TargetSlots::content_argmax);
+  add_each(at(sums.x, kOffsetMass), mass, 1);
+  add(at(sums.w, kOffsetMass), 1);
+  add(at(sums.x, kOffsetChance), 1 / row.visible);
+  hit(row.argmax, 1, kOffsetArgmax);
+  if (metrics_ == MetricSet::kCore) return;
+  const double* keys = row.kept + row.i + low;
+  for (int c = 0; c < width; ++c) kept[c] = keys[c];
+  add_each(at(sums.w, kOffsetContent), kept, row.content);
+  // Nothing is kept where nothing but sinks is seen.
+  const double evenly =
+      row.content_visible > 0 ? row.content / row.content_visible : 0;
+  add_each(at(sums.x, kOffsetContentChance), kept, evenly);
+  hit(row.kept_argmax, row.content, kOffsetContentArgmax);
+  double near = 0, near_content = 0, near_seen = 0, near_content_seen = 0;
+  const int64_t last = std::min<int64_t>(kLocal, high) - low;
+  for (int64_t c = std::max<int64_t>(-kLocal, low) - low; c <= last; ++c) {
+    near += mass[c];
+    near_content += kept[c] * mass[c];
+    near_seen += 1;
+    near_content_seen += kept[c];
+  }
+  for (int c = 0; c < width; ++c) mass[c] *= kept[c];
+  add_each(at(sums.x, kOffsetContent), mass, 1);
   sums.AddMass(local_, near, near_seen, row.visible);
   if (near_content_seen > 0) {
     sums.AddContent(local_, near_content, near_content_seen, row);
   }
+}
+
+void HeadMetrics::FinishOffsets(Sums& sums) const {
+  for (int k = -most_offset_; k <= most_offset_; ++k) {
+    for (int form = 0; form < offset_forms_; ++form) {
+      const OffsetForm shared =
+          form < kOffsetContent ? kOffsetMass : kOffsetContent;
+      sums.w[OffsetSlot(static_cast<OffsetForm>(form), k)] =
+          sums.w[OffsetSlot(shared, k)];
+    }
+  }
+}
+
+// The end token is left out of confidence where it is a special one.
+void HeadMetrics::AddConfidence(const Row& row, Sums& sums) const {
+  const int64_t last = row.sequence.keys - 1;
+  const bool at_end =
+      row.argmax == last && row.sequence.key_notes->special[last] != 0;
+  const double kept = row.results.kept_max(row.h, row.t);
+  sums.Add(confidence_,
+           at_end ? std::max(kept, row.feature(kFirstKey))
+                  : row.results.max(row.h, row.t),
+           1);
 }
 
 void HeadMetrics::AddKeys(const Row& row, Sums& sums) const {
@@ -211,10 +260,6 @@ void HeadMetrics::AddKeys(const Row& row, Sums& sums) const {
   const double first = row.feature(kFirstKey);
   const double separator = row.feature(kSeparatorKey);
   const bool sees_first = row.notes.low == 0;
-  if (sees_first) {
-    sums.AddMass(first_, first, 1, row.visible);
-    sums.Add(first_.argmax, row.argmax == 0 ? 1 : 0, 1);
-  }
   const int64_t last = row.sequence.keys - 1;
   const TargetSlots& end = site.cross ? source_end_ : last_;
   if (!site.causal && row.notes.high > last) {
@@ -265,7 +310,7 @@ void HeadMetrics::AddRepeats(const Row& row, Sums& sums) const {
   if (site.causal) {
     // Equal labels hold the query itself too.
     duplicate = row.results.label(row.h, row.t, kSameToken) -
-                row.results.offset(row.h, row.t, 0);
+                row.results.self(row.h, row.t);
     induction = row.results.label(row.h, row.t, kAfterSameToken);
   } else if (row.pairs >= 0) {
     const int64_t begin = site.pair_offsets[row.pairs];
@@ -339,25 +384,28 @@ void HeadMetrics::AddMonotone(const Row& row, Sums& sums) const {
   if (seen > 0) sums.AddContent(monotone_, near_content, seen, row);
 }
 
-void HeadMetrics::AddRow(Row& row, const std::vector<const HeadSink*>& own,
-                         Sums& sums) const {
+void HeadMetrics::AddRow(Row& row, Sums& sums) const {
+  const bool cross = row.results.notes().cross;
   row.visible = row.notes.visible();
-  row.content = 1 - row.feature(kFirstKey) - row.feature(kSeparatorKey);
+  row.argmax = row.results.argmax(row.h, row.t);
+  AddShape(row, sums);
+  if (metrics_ == MetricSet::kCore) {
+    if (!cross) AddOffsets(row, sums);
+    return;
+  }
+  // Added up as such, not as 1 − sinks: little mass keeps all its digits.
+  row.content = row.feature(kContentKey);
   row.content_visible =
       row.visible - (row.notes.low == 0 ? 1 : 0) - row.notes.separator.seen;
-  for (const HeadSink* sink : own) {
-    if (sink->key < row.notes.low || sink->key >= row.notes.high) continue;
-    row.sinks.push_back(sink);
-    row.content -= sink->mass[row.i];
-    row.content_visible -= 1;
-  }
-  row.content = std::max(row.content, 0.0);
-  row.argmax = row.results.argmax(row.h, row.t);
+  double own = 0;
+  row.content_visible -= row.OwnSinks([](int32_t) { return true; }, &own);
+  row.content = std::max(row.content - own, 0.0);
   row.kept_argmax = row.results.kept_argmax(row.h, row.t);
-  AddShape(row, sums);
+  sums.Add(content_, row.content, 1);
+  AddConfidence(row, sums);
   AddKeys(row, sums);
   AddRare(row, sums);
-  if (row.results.notes().cross) {
+  if (cross) {
     AddMonotone(row, sums);
   } else {
     AddOffsets(row, sums);
@@ -369,25 +417,34 @@ void HeadMetrics::Add(const SiteResults& results, int64_t h,
                       size_t index) const {
   const SiteNotes& site = results.notes();
   Sums sums(names_.size());
+  std::vector<const HeadSink*> own;
+  std::vector<double> kept;
   size_t pairs = 0;
   for (size_t b = 0; b < site.sequences.size(); ++b) {
     const SiteNotes::Sequence& s = site.sequences[b];
-    std::vector<const HeadSink*> own;
+    own.clear();
+    kept.resize(s.keys);
+    for (int64_t j = 0; j < s.keys; ++j) {
+      kept[j] = SiteNotes::IsSink(s, j) ? 0 : 1;
+    }
     for (const HeadSink& sink : results.sinks(h)) {
-      if (sink.sequence == static_cast<int64_t>(b)) own.push_back(&sink);
+      if (sink.sequence != static_cast<int64_t>(b)) continue;
+      own.push_back(&sink);
+      kept[sink.key] = 0;
     }
     sums.Clear();
     for (int64_t i = 0; i < s.queries; ++i) {
       const int64_t t = s.query_begin + i;
-      Row row{results, s, site.rows[t], h, t, i, -1, {}};
+      Row row{results, s, site.rows[t], own, kept.data(), h, t, i};
       if (pairs < site.pair_rows.size() && site.pair_rows[pairs].query == i &&
           site.pair_rows[pairs].sequence == static_cast<int64_t>(b)) {
         row.pairs = static_cast<int64_t>(pairs++);
       }
       if (row.notes.counted && std::isfinite(results.entropy(h, t))) {
-        AddRow(row, own, sums);
+        AddRow(row, sums);
       }
     }
+    FinishOffsets(sums);
     for (size_t slot = 0; slot < names_.size(); ++slot) {
       (*tallies_[slot])[index].Add(sums.x[slot], sums.w[slot]);
     }

@@ -25,7 +25,8 @@ class HeadMetrics {
  public:
   // Metrics are named with `prefix` before: "", "repeats.". `detector`: the
   // name of a user's own ("pattern.NAME"), or "".
-  HeadMetrics(const std::string& prefix, const std::string& detector);
+  HeadMetrics(const std::string& prefix, const std::string& detector,
+              MetricSet metrics);
 
   // Makes room for every metric, so that threads may then add to different
   // heads. The profile must stay where it is.
@@ -41,12 +42,31 @@ class HeadMetrics {
 
   enum Form : int { kScore = 1, kContent = 2, kArgmax = 4, kContentArgmax = 8 };
 
+  // Forms of the offsets' metrics. Slots stand form by form, so that a row
+  // adds to all offsets of a form at once.
+  enum OffsetForm : int {
+    kOffsetMass,
+    kOffsetChance,
+    kOffsetArgmax,
+    kOffsetContent,
+    kOffsetContentChance,
+    kOffsetContentArgmax,
+    kOffsetForms,
+  };
+
   int Slot(const std::string& name);
+  int OffsetSlot(OffsetForm form, int64_t k) const {
+    return first_offset_ + form * (2 * most_offset_ + 1) + static_cast<int>(k) +
+           most_offset_;
+  }
   TargetSlots Targets(const std::string& name, int forms);
-  void AddRow(Row& row, const std::vector<const HeadSink*>& own,
-              Sums& sums) const;
+  void AddCoreSlots();
+  void AddOffsetSlots(int most, int forms);
+  void AddRow(Row& row, Sums& sums) const;
   void AddShape(const Row& row, Sums& sums) const;
+  void AddConfidence(const Row& row, Sums& sums) const;
   void AddOffsets(const Row& row, Sums& sums) const;
+  void FinishOffsets(Sums& sums) const;
   void AddKeys(const Row& row, Sums& sums) const;
   void AddRepeats(const Row& row, Sums& sums) const;
   void AddRare(const Row& row, Sums& sums) const;
@@ -55,9 +75,11 @@ class HeadMetrics {
   std::string prefix_;
   std::vector<std::string> names_;
   std::vector<std::vector<Tally>*> tallies_;  // one a name
-  int content_, entropy_, normalised_, confidence_, broad_, distance_,
-      argmax_distance_;
-  TargetSlots offsets_[2 * kMostOffset + 1];
+  MetricSet metrics_;
+  int content_ = -1, confidence_ = -1;
+  int entropy_ = -1, normalised_ = -1, max_ = -1, broad_ = -1;
+  int distance_ = -1, argmax_distance_ = -1;
+  int first_offset_ = -1, most_offset_ = 0, offset_forms_ = 0;
   TargetSlots local_, first_, last_, sink_, delimiter_, cls_, separator_,
       punctuation_, duplicate_, induction_, rarest_, rare_, monotone_,
       source_end_, pattern_;

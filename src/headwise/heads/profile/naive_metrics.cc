@@ -96,7 +96,7 @@ class Naive {
     p_ = row_(i);
     visible_ = static_cast<double>(Visible(i));
     argmax_ = kept_argmax_ = -1;
-    c_ = 1;
+    c_ = 0;
     kept_visible_ = visible_;
     double entropy = 0, distance = 0, without_end = 0;
     const int64_t last = n_.size() - 1;
@@ -108,17 +108,18 @@ class Naive {
         without_end = std::max(without_end, p_[j]);
       }
       if (IsSink(j)) {
-        c_ -= p_[j];
         kept_visible_ -= 1;
-      } else if (kept_argmax_ < 0 || p_[j] > p_[kept_argmax_]) {
-        kept_argmax_ = j;
+        continue;
       }
+      c_ += p_[j];
+      if (kept_argmax_ < 0 || p_[j] > p_[kept_argmax_]) kept_argmax_ = j;
     }
     Add("content", c_, 1);
     Add("entropy", entropy, 1);
     Add("entropy.normalised", entropy / std::log(visible_), 1);
     Add("broad", entropy / std::log(visible_) > .8 ? 1 : 0, 1);
     Add("confidence", without_end, 1);
+    Add("max", *std::max_element(p_.begin(), p_.end()), 1);
     Add("distance", distance, 1);
     Add("distance.argmax", std::abs(static_cast<double>(i - argmax_)), 1);
     AddPlaces();

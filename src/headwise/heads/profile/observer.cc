@@ -30,7 +30,9 @@ HeadObserver::HeadObserver(Context& context, Profile& profile,
     : context_(context),
       profile_(profile),
       options_(std::move(options)),
-      metrics_(options_.prefix, options_.detector) {
+      metrics_(options_.prefix, options_.detector, options_.metrics) {
+  // The core is rows alone.
+  if (options_.metrics == MetricSet::kCore) options_.text = false;
   metrics_.Prepare(profile_);
   if (options_.text && options_.model != nullptr) PrepareSemantic(profile_);
   for (size_t i = 0; i < profile_.heads.size(); ++i) {
@@ -53,11 +55,12 @@ HeadObserver::CachedNotes& HeadObserver::CachedOf(const AttentionSite& site,
   for (CachedNotes& cached : notes_) {
     if (cached.side == side && cached.mask == mask) return cached;
   }
-  CachedNotes made{side,
-                   mask,
-                   std::make_unique<SiteNotes>(MakeSiteNotes(
-                       sequences_, side, mask, options_.min_visible)),
-                   {}};
+  CachedNotes made{
+      side,
+      mask,
+      std::make_unique<SiteNotes>(MakeSiteNotes(
+          sequences_, side, mask, options_.min_visible, options_.metrics)),
+      {}};
   if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
     const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
                                                    : options_.model->stack();

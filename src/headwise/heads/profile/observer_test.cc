@@ -235,13 +235,37 @@ TEST(ObserverTest, CrossAttentionIsJudgedByItsOwnMetrics) {
   EXPECT_EQ(profile.Get("distance", 0).count, 0);
 }
 
-TEST(ObserverTest, RankCorrelationHandlesTies) {
+// A head that rests almost entirely: what is left keeps its digits.
+TEST(ObserverTest, ContentOfAHeadAtRestIsExact) {
+  Rng rng(11);
+  const int64_t n = 40;
+  const TokenNotes notes = RandomNotes(n, false, rng);
+  DenseAttention dense{1, n, n, true, {}};
+  for (int64_t i = 0; i < n; ++i) {
+    std::vector<double> p(n, 0.0);
+    double sum = 0;
+    for (int64_t j = 1; j <= i; ++j) sum += p[j] = std::exp(rng.Normal());
+    for (int64_t j = 1; j <= i; ++j) p[j] *= 1e-4 / sum;
+    p[0] = i == 0 ? 1 : 1 - 1e-4;
+    for (const double value : p) {
+      dense.probabilities.push_back(static_cast<float>(value));
+    }
+  }
+  const Profile profile = Observe(dense, notes);
+  const auto naive = NaiveMetrics(RowsOf(dense, 0), notes, true, 8);
+  for (const char* name :
+       {"content", "previous.content", "local.content", "offset.-3.content"}) {
+    EXPECT_NEAR(profile.Get(name, 0).mean / naive.at(name), 1, 2e-5) << name;
+  }
+}
+
+TEST(ObserverTest, RankAgreementHandlesTies) {
   const std::vector<float> a = {1, 2, 3, 4}, b = {4, 3, 2, 1},
                            ties = {1, 1, 2, 2}, flat = {5, 5, 5, 5};
-  EXPECT_NEAR(RankCorrelation(a, a), 1, 1e-12);
-  EXPECT_NEAR(RankCorrelation(a, b), -1, 1e-12);
-  EXPECT_NEAR(RankCorrelation(a, ties), 4 / std::sqrt(5.0 * 4), 1e-12);
-  EXPECT_EQ(RankCorrelation(a, flat), 0);
+  EXPECT_NEAR(RankAgreement(a, a), 1, 1e-12);
+  EXPECT_NEAR(RankAgreement(a, b), -1, 1e-12);
+  EXPECT_NEAR(RankAgreement(a, ties), 4 / std::sqrt(5.0 * 4), 1e-12);
+  EXPECT_EQ(RankAgreement(a, flat), 0);
 }
 
 }  // namespace

@@ -169,7 +169,8 @@ void AddRepeats(Context& context, const Model& model, const TokenTable& table,
              profile);
   std::erase_if(profile.metrics, [&](const auto& metric) {
     return metric.first.starts_with(once) &&
-           !metric.first.starts_with(once + "induction");
+           !metric.first.starts_with(once + "induction") &&
+           metric.first != once + "sink";
   });
 }
 

@@ -74,12 +74,16 @@ int64_t Profile::IndexOf(const HeadRef& head) const {
 
 void Profile::Merge(const Profile& other) {
   RequireEqual("model", model_hash, other.model_hash);
+  RequireEqual("--metrics", Name(settings.metrics),
+               Name(other.settings.metrics));
   RequireEqual("context", std::to_string(settings.context),
                std::to_string(other.settings.context));
   RequireEqual("--min-visible", std::to_string(settings.min_visible),
                std::to_string(other.settings.min_visible));
   RequireEqual("number of repeats", std::to_string(settings.repeats),
                std::to_string(other.settings.repeats));
+  RequireEqual("kind of sequence", settings.sentences ? "sentences" : "windows",
+               other.settings.sentences ? "sentences" : "windows");
   if (heads != other.heads) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"merge", std::to_string(heads.size()) + " equal heads",
@@ -111,6 +115,10 @@ void Profile::Merge(const Profile& other) {
                        other.examples[h].end());
     TrimExamples(examples[h]);
   }
+}
+
+const char* Name(MetricSet set) {
+  return set == MetricSet::kAll ? "all" : "core";
 }
 
 bool IsOfModel(std::string_view metric) {

@@ -15,12 +15,24 @@
 
 namespace headwise {
 
+// Which metrics are gathered.
+enum class MetricSet : uint8_t {
+  kAll,
+  // What the operator gives by the way: entropy, largest key, distance, and
+  // the mass on the first token, the token itself and its neighbours.
+  kCore,
+};
+const char* Name(MetricSet set);
+
 // What decides which rows count; profiles merge only where it is equal.
 struct ProfileSettings {
+  MetricSet metrics = MetricSet::kAll;
   int64_t context = 0;      // tokens of a window
   int64_t min_visible = 8;  // rows that see fewer keys are left out
   // What runs of the model alone: sequences of the random-repeat test.
   int64_t repeats = 32;
+  // Each sentence of the text is a sequence of its own.
+  bool sentences = false;
 
   friend bool operator==(const ProfileSettings&,
                          const ProfileSettings&) = default;

@@ -164,9 +164,11 @@ void Profile::Save(const std::filesystem::path& path) const {
   }
   const Json json = {{"model", {{"name", model}, {"hash", model_hash}}},
                      {"settings",
-                      {{"context", settings.context},
+                      {{"metrics", Name(settings.metrics)},
+                       {"context", settings.context},
                        {"min_visible", settings.min_visible},
-                       {"repeats", settings.repeats}}},
+                       {"repeats", settings.repeats},
+                       {"sentences", settings.sentences}}},
                      {"counts",
                       {{"documents", counts.documents},
                        {"windows", counts.windows},
@@ -201,6 +203,11 @@ Profile Profile::Load(const std::filesystem::path& path) {
   profile.model = root["model"]["name"].String();
   profile.model_hash = root["model"]["hash"].String();
   const JsonCursor settings = root["settings"];
+  // Absent in older files.
+  if (settings.value().value("metrics", "all") == Name(MetricSet::kCore)) {
+    profile.settings.metrics = MetricSet::kCore;
+  }
+  profile.settings.sentences = settings.value().value("sentences", false);
   profile.settings.context = settings["context"].Int(0, kMostCount);
   profile.settings.min_visible = settings["min_visible"].Int(0, kMostCount);
   profile.settings.repeats = settings["repeats"].Int(0, kMostCount);

@@ -36,6 +36,77 @@ int64_t TokensOf(const TokenWindow& window) {
   return window.source.size() + window.target.size();
 }
 
+// Two observers of one run.
+class BothHooks : public RunHooks {
+ public:
+  BothHooks(RunHooks& first, RunHooks& second)
+      : first_(first), second_(second) {}
+
+  void BeforeAttention(const AttentionSite& site,
+                       const AttentionProblem& problem,
+                       AttentionArgs& args) override {
+    first_.BeforeAttention(site, problem, args);
+    second_.BeforeAttention(site, problem, args);
+  }
+  void AfterAttention(const AttentionSite& site,
+                      const AttentionProblem& problem,
+                      const AttentionArgs& args) override {
+    first_.AfterAttention(site, problem, args);
+    AttentionArgs scores = args;
+    scores.observation = nullptr;
+    second_.AfterAttention(site, problem, scores);
+  }
+
+ private:
+  RunHooks& first_;
+  RunHooks& second_;
+};
+
+// Tokens [begin, end) of a row, framed as the row was.
+TokenRow Part(const TokenRow& row, size_t begin, size_t end) {
+  TokenRow part;
+  part.text = row.text;
+  const auto take = [&](size_t i) {
+    part.ids.push_back(row.ids[i]);
+    part.spans.push_back(row.spans.empty() ? TextSpan() : row.spans[i]);
+    part.added.push_back(row.added[i]);
+  };
+  size_t before = 0, after = row.ids.size();
+  while (before < after && row.added[before] != 0) take(before++);
+  for (size_t i = begin; i < end; ++i) take(i);
+  while (after > before && row.added[after - 1] != 0) --after;
+  for (; after < row.ids.size(); ++after) take(after);
+  return part;
+}
+
+// One window a sentence; those of one token, which no row can count in, are
+// left out. Pairs of source and target are left whole.
+std::vector<TokenWindow> CutSentences(TokenWindow window,
+                                      const TokenTable& table) {
+  std::vector<TokenWindow> sentences;
+  if (window.target.size() > 0) {
+    sentences.push_back(std::move(window));
+    return sentences;
+  }
+  const TokenRow& row = window.source;
+  size_t begin = 0;
+  while (begin < row.ids.size() && row.added[begin] != 0) ++begin;
+  for (size_t i = begin; i < row.ids.size() && row.added[i] == 0; ++i) {
+    const bool last = i + 1 == row.ids.size() || row.added[i + 1] != 0;
+    if (!last && !table.sentence_end(row.ids[i])) continue;
+    if (i > begin) {
+      TokenWindow& sentence = sentences.emplace_back();
+      sentence.source = Part(row, begin, i + 1);
+      sentence.name = window.name;
+      sentence.argument = window.argument;
+      sentence.offset = window.offset;
+      SetKey(sentence);
+    }
+    begin = i + 1;
+  }
+  return sentences;
+}
+
 }  // namespace
 
 Profiler::Profiler(Context& context, const Model& model,
@@ -56,9 +127,12 @@ Profiler::Profiler(Context& context, const Model& model,
   profile_.model = std::move(name);
   profile_.model_hash = std::move(hash);
   options_.context = WindowTokens(model.config(), options_.context);
+  if (options_.metrics == MetricSet::kCore) options_.repeats = 0;
+  profile_.settings.metrics = options_.metrics;
   profile_.settings.context = options_.context;
   profile_.settings.min_visible = options_.min_visible;
   profile_.settings.repeats = options_.repeats;
+  profile_.settings.sentences = options_.sentences;
 }
 
 Profiler::~Profiler() = default;
@@ -72,8 +146,12 @@ void Profiler::Resume(Profile profile) {
 }
 
 void Profiler::AddProbes() {
+  if (options_.metrics == MetricSet::kCore) return;
   if (options_.progress) options_.progress({"probe the model", 0, 0, ""});
   AddCopying(context_, model_, profile_);
+  const int64_t room = ContextOf(model_.config(), 0);
+  AddLogitCopying(context_, model_,
+                  RepeatWindows(table_, frame_, room, {25, 2}, 8), profile_);
   if (options_.repeats > 0) {
     AddRepeats(context_, model_, table_, frame_, profile_);
     AddRetrieval(context_, model_, table_, frame_, profile_);
@@ -104,7 +182,7 @@ bool Profiler::AddText(TextSource& source) {
       tokens += static_cast<double>(TokensOf(window));
       if (counting_) counts_.Add(window.source.ids);
       counted_ += TokensOf(window);
-      waiting_.push_back(std::move(window));
+      Queue(std::move(window));
     }
     expected_tokens_ = static_cast<double>(source.total_bytes()) *
                        (bytes > 0 ? tokens / bytes : 0);
@@ -127,7 +205,7 @@ bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
   NextCorpus();
   for (TokenWindow& window : windows) {
     counts_.Add(window.source.ids);
-    waiting_.push_back(std::move(window));
+    Queue(std::move(window));
   }
   ++profile_.counts.documents;
   return RunWaiting();
@@ -135,11 +213,22 @@ bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
 
 Profile Profiler::Take() {
   observer_.reset();
+  words_.reset();
   std::erase_if(profile_.metrics, [](const auto& metric) {
     return std::all_of(metric.second.begin(), metric.second.end(),
                        [](const Tally& tally) { return tally.empty(); });
   });
   return std::move(profile_);
+}
+
+void Profiler::Queue(TokenWindow window) {
+  if (!options_.sentences) {
+    waiting_.push_back(std::move(window));
+    return;
+  }
+  for (TokenWindow& sentence : CutSentences(std::move(window), table_)) {
+    waiting_.push_back(std::move(sentence));
+  }
 }
 
 void Profiler::NextCorpus() {
@@ -167,11 +256,16 @@ bool Profiler::RunWaiting() {
   if (observer_ == nullptr) {
     ObserverOptions options;
     options.min_visible = options_.min_visible;
+    options.metrics = options_.metrics;
     options.detector =
         options_.detector != nullptr ? options_.detector->name() : "";
     options.table = &table_;
     options.model = &model_;
     observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
+    if (options_.words) {
+      words_ = std::make_unique<WordObserver>(context_, profile_,
+                                              options_.min_visible);
+    }
   }
   const std::span<const TokenWindow> all = waiting_;
   size_t at = 0;
@@ -192,10 +286,22 @@ bool Profiler::RunWaiting() {
     }
     if (options_.stop.stop_requested()) return false;
     Run(all.subspan(at, end - at));
+    MaybeCheckpoint();
     at = end;
   }
   waiting_.clear();
   return true;
+}
+
+void Profiler::MaybeCheckpoint() {
+  if (!options_.checkpoint) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (std::chrono::duration<double>(now - saved_at_).count() <
+      options_.checkpoint_seconds) {
+    return;
+  }
+  options_.checkpoint(profile_);
+  saved_at_ = std::chrono::steady_clock::now();
 }
 
 void Profiler::Run(std::span<const TokenWindow> batch) {
@@ -218,12 +324,16 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
     }
   }
   observer_->Begin(notes);
+  if (words_ != nullptr) words_->Begin(notes);
+  BothHooks both(*observer_, words_ != nullptr ? static_cast<RunHooks&>(*words_)
+                                               : *observer_);
   Forward(context_, model_,
           {.ids = ids,
            .lengths = lengths,
            .decoder_ids = decoder_ids,
            .decoder_lengths = decoder_lengths,
-           .hooks = observer_.get()});
+           .hooks = words_ != nullptr ? static_cast<RunHooks*>(&both)
+                                      : observer_.get()});
   for (const TokenWindow& window : batch) {
     ++profile_.counts.windows;
     profile_.counts.tokens += TokensOf(window);

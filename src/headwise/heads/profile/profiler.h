@@ -2,7 +2,9 @@
 // The door of the folder.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -14,6 +16,7 @@
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
 #include "headwise/runtime/text_source.h"
 #include "headwise/runtime/windows.h"
@@ -21,6 +24,8 @@
 namespace headwise {
 
 struct ProfileOptions {
+  // The core comes almost free with the forward pass; probes are left out.
+  MetricSet metrics = MetricSet::kAll;
   // Tokens of a window. 0: 512 for causal models, 128 for encoders (whose
   // later positions were often hardly trained), or what the model can take.
   int64_t context = 0;
@@ -28,6 +33,14 @@ struct ProfileOptions {
   int64_t min_visible = 8;       // rows that see fewer keys do not count
   int64_t repeats = 32;          // sequences of the random-repeat test; 0: none
   Detector* detector = nullptr;  // a user's own, or none
+  // Each sentence is a sequence of its own, as rare-token heads are defined:
+  // it then has no other sentence to look at.
+  bool sentences = false;
+  // Also position metrics between words (words/positions.h).
+  bool words = false;
+  // Called with the profile so far, every so many seconds: what Resume takes.
+  std::function<void(const Profile&)> checkpoint = {};
+  double checkpoint_seconds = 60;
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };
@@ -64,9 +77,11 @@ class Profiler {
 
  private:
   void NextCorpus();
+  void Queue(TokenWindow window);
   bool RunWaiting();
   bool Skip(const TokenWindow& window);
   void Run(std::span<const TokenWindow> batch);
+  void MaybeCheckpoint();
   bool Enough() const {
     return options_.tokens > 0 && profile_.counts.tokens >= options_.tokens;
   }
@@ -79,6 +94,9 @@ class Profiler {
   TokenFrame frame_;
   Profile profile_;
   std::unique_ptr<HeadObserver> observer_;
+  std::unique_ptr<WordObserver> words_;
+  std::chrono::steady_clock::time_point saved_at_ =
+      std::chrono::steady_clock::now();
   // Windows that wait for their path's frequencies, which are counted until
   // they are known well enough.
   std::vector<TokenWindow> waiting_;

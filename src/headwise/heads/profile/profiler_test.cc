@@ -166,6 +166,86 @@ TEST_F(ProfilerTest, ResumesWhereItWasStopped) {
               HasSubstr("same model"));
 }
 
+// What a killed program leaves behind is the last checkpoint.
+TEST_F(ProfilerTest, ResumesFromACheckpoint) {
+  const std::vector<std::string> paths = Shards();
+  const Profile whole = Run(paths);
+  const auto file = folder_ / "checkpoint.heads";
+  int64_t saved = 0;
+  ProfileOptions options;
+  options.context = 48;
+  options.repeats = 4;
+  options.checkpoint_seconds = 0;
+  options.checkpoint = [&](const Profile& profile) {
+    if (saved++ == 1) profile.Save(file);
+  };
+  Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
+                 options);
+  first.AddProbes();
+  TextSource source(paths);
+  ASSERT_TRUE(first.AddText(source));
+  ASSERT_GT(saved, 2);
+  options.checkpoint = {};
+  Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
+                  options);
+  const Profile partial = Profile::Load(file);
+  EXPECT_LT(partial.counts.windows, whole.counts.windows);
+  second.Resume(partial);
+  TextSource again(paths);
+  ASSERT_TRUE(second.AddText(again));
+  ExpectSame(whole, second.Take());
+}
+
+TEST_F(ProfilerTest, TheCoreIsPartOfTheWhole) {
+  const std::vector<std::string> paths = Shards();
+  const Profile whole = Run(paths);
+  ProfileOptions options;
+  options.metrics = MetricSet::kCore;
+  const Profile core = Run(paths, options);
+  EXPECT_EQ(core.metrics.size(), 15u);
+  for (const auto& [name, tallies] : core.metrics) {
+    for (size_t h = 0; h < tallies.size(); ++h) {
+      EXPECT_NEAR(core.Get(name, h).mean, whole.Get(name, h).mean, 1e-6)
+          << name << " of head " << h;
+      EXPECT_EQ(core.Get(name, h).count, whole.Get(name, h).count) << name;
+    }
+  }
+  Profile merged = whole;
+  EXPECT_THAT(MessageOf([&] { merged.Merge(core); }), HasSubstr("--metrics"));
+  const auto file = folder_ / "core.heads";
+  core.Save(file);
+  EXPECT_EQ(Profile::Load(file).settings, core.settings);
+}
+
+TEST_F(ProfilerTest, SentencesAreSequencesOfTheirOwn) {
+  const std::string text = Write(
+      "two.txt",
+      "Tom sat near the old house and saw a river near the old house. "
+      "He was very old and very near the river and the cat sat on a mat.");
+  ProfileOptions options;
+  options.min_visible = 2;
+  EXPECT_EQ(Run({text}, options).counts.windows, 1);
+  options.sentences = true;
+  const Profile profile = Run({text}, options);
+  EXPECT_EQ(profile.counts.windows, 2);
+  EXPECT_TRUE(profile.settings.sentences);
+  // A row of the second sentence sees no further than its own start.
+  EXPECT_EQ(profile.Get("entropy", 0).sequences, 2);
+  options.words = true;
+  const Profile words = Run({text}, options);
+  EXPECT_GT(words.Get("words.previous", 0).count, 10);
+  EXPECT_LT(words.Get("words.self", 0).count, words.Get("self", 0).count + 1);
+}
+
+TEST_F(ProfilerTest, LogitCopyingTellsCopiersFromOthers) {
+  const Profile profile = Run(Shards());
+  // 1.0 predicts what it reads, 1.1 its own token; 0.0 writes for others.
+  // Embeddings are not orthogonal, so that other tokens rise a little too.
+  EXPECT_GT(profile.Get("copying.logits", 8).mean, 0.3);
+  EXPECT_GT(profile.Get("copying.logits", 9).mean, 0.3);
+  EXPECT_EQ(profile.Get("copying.logits", 0).count, 0);
+}
+
 TEST_F(ProfilerTest, PlantedHeadsScore) {
   const Profile profile = Run(Shards());
   double previous = 0, induction = 0, first = 0;

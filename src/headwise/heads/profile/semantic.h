@@ -47,6 +47,6 @@ void AddSemantic(Context& context, const HeadSource& source,
 
 // Spearman's rank correlation of a and b with ties at their mean rank; 0 where
 // one of them is constant. a, b: [n].
-double RankCorrelation(std::span<const float> a, std::span<const float> b);
+double RankAgreement(std::span<const float> a, std::span<const float> b);
 
 }  // namespace headwise

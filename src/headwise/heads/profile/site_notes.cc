@@ -48,9 +48,10 @@ RowTargets TargetsIn(const std::vector<int32_t>& running, int32_t low,
 class Builder {
  public:
   Builder(std::span<const SequenceNotes> sequences, SiteSide side,
-          const AttentionMask& mask, int64_t min_visible)
+          const AttentionMask& mask, int64_t min_visible, MetricSet metrics)
       : min_visible_(min_visible) {
     notes_.mask = mask;
+    notes_.metrics = metrics;
     notes_.cross = side == SiteSide::kCross;
     notes_.causal = !notes_.cross && mask.after == 0;
     int64_t queries = 0, keys = 0;
@@ -67,7 +68,7 @@ class Builder {
           !sequence.query_labels.empty() && side == SiteSide::kSource;
     }
     notes_.rows.resize(queries);
-    notes_.features = Tensor(DType::kF32, {1, keys, kKeyFeatures});
+    notes_.features = Tensor(DType::kF32, {1, keys, Features()});
     notes_.excluded = Tensor(DType::kU8, {1, keys});
     notes_.weights = Tensor(DType::kF32, {1, queries});
     const int64_t channels = Channels();
@@ -84,9 +85,11 @@ class Builder {
   SiteNotes Take() { return std::move(notes_); }
 
  private:
+  bool core() const { return notes_.metrics == MetricSet::kCore; }
+  int64_t Features() const { return core() ? kFirstKey + 1 : kKeyFeatures; }
   // Under other masks than causal ones only a pattern needs labels.
   int64_t Channels() const {
-    if (notes_.cross) return 0;
+    if (notes_.cross || core()) return 0;
     if (notes_.causal) return notes_.has_pattern ? 3 : 2;
     return notes_.has_pattern ? 1 : 0;
   }
@@ -96,6 +99,7 @@ class Builder {
     SiteNotes::Sequence& s = notes_.sequences[index];
     AddKeys(s);
     AddRows(s);
+    if (core()) return;
     if (notes_.cross) {
       AddMonotone(index);
       return;
@@ -108,12 +112,14 @@ class Builder {
   void AddKeys(const SiteNotes::Sequence& s) {
     const TokenNotes& k = *s.key_notes;
     for (int64_t j = 0; j < s.keys; ++j) {
-      float* f = notes_.features.As<float>() + (s.key_begin + j) * kKeyFeatures;
+      float* f = notes_.features.As<float>() + (s.key_begin + j) * Features();
       f[kFirstKey] = j == 0 ? 1 : 0;
+      if (core()) continue;
       f[kLastKey] = j == s.keys - 1 ? 1 : 0;
       f[kSeparatorKey] = j > 0 && k.special[j] != 0 ? 1 : 0;
       f[kPunctuationKey] = k.punctuation[j];
       f[kRareKey] = k.rare[j];
+      f[kContentKey] = SiteNotes::IsSink(s, j) ? 0 : 1;
       notes_.excluded.As<uint8_t>()[s.key_begin + j] =
           SiteNotes::IsSink(s, j) ? 1 : 0;
     }
@@ -265,8 +271,9 @@ class Builder {
 }  // namespace
 
 SiteNotes MakeSiteNotes(std::span<const SequenceNotes> sequences, SiteSide side,
-                        const AttentionMask& mask, int64_t min_visible) {
-  return Builder(sequences, side, mask, min_visible).Take();
+                        const AttentionMask& mask, int64_t min_visible,
+                        MetricSet metrics) {
+  return Builder(sequences, side, mask, min_visible, metrics).Take();
 }
 
 }  // namespace headwise

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headwise/heads/profile/notes.h"
+#include "headwise/heads/profile/profile.h"
 #include "headwise/observation.h"
 
 namespace headwise {
@@ -31,6 +32,7 @@ enum KeyFeature : int {
   kSeparatorKey,  // special, but not the first
   kPunctuationKey,
   kRareKey,
+  kContentKey,  // neither first nor special
   kKeyFeatures,
 };
 
@@ -63,13 +65,14 @@ struct SiteNotes {
   };
 
   AttentionMask mask;
+  MetricSet metrics = MetricSet::kAll;
   bool cross = false;
   bool causal = false;
   std::vector<Sequence> sequences;
   std::vector<Row> rows;  // one a query of the batch
 
   // For the operator; T queries and S keys of the batch.
-  Tensor features;      // f32 [1, S, kKeyFeatures]
+  Tensor features;      // f32 [1, S, kKeyFeatures]; of the core: kFirstKey
   Tensor query_labels;  // i32 [L, 1, T]; none (size 0) where pairs serve
   Tensor key_labels;    // i32 [L, 1, S]
   Tensor excluded;      // u8 [1, S]: the first and special keys
@@ -93,8 +96,10 @@ struct SiteNotes {
 enum class SiteSide : uint8_t { kSource, kTarget, kCross };
 
 // Rows count that are neither special nor first (in cross-attention: not
-// special) and see at least min_visible keys.
+// special) and see at least min_visible keys. The core needs neither labels nor
+// pairs.
 SiteNotes MakeSiteNotes(std::span<const SequenceNotes> sequences, SiteSide side,
-                        const AttentionMask& mask, int64_t min_visible);
+                        const AttentionMask& mask, int64_t min_visible,
+                        MetricSet metrics);
 
 }  // namespace headwise

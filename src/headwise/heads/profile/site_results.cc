@@ -19,8 +19,8 @@ constexpr double kCandidateMass = 0.1;
 // the last tokens of a causal window are seen by themselves alone.
 constexpr double kLeastSeen = 0.25;
 constexpr int64_t kLeastRows = 8;
-// How far down a row's order we look for a key that is no sink.
-constexpr int64_t kTopKeys = 8;
+// How far down a row's order we look at most for a key that is no sink.
+constexpr int64_t kMostTopKeys = 32;
 
 }  // namespace
 
@@ -40,18 +40,21 @@ SiteResults::SiteResults(Context& context, const SiteNotes& notes,
     return TensorView(scratch.As<int32_t>(), DType::kI32, {1, heads, queries_});
   };
   Observation& o = observation_;
-  o.statistics = Statistics::kFull;
   o.key_features = notes.features.view();
-  o.excluded_keys = notes.excluded.view();
-  o.query_weights = notes.weights.view();
+  feature_count_ = notes.features.shape(2);
   o.rows.entropy = View(floats(entropy_, 1), {1, heads, queries_});
   o.rows.max_probability = View(floats(max_, 1), {1, heads, queries_});
   o.rows.argmax = ints(argmax_);
   o.rows.distance = View(floats(distance_, 1), {1, heads, queries_});
+  o.rows.feature_mass = View(floats(features_, feature_count_),
+                             {1, heads, queries_, feature_count_});
+  args.observation = &observation_;
+  if (notes.metrics == MetricSet::kCore) return;
+  o.statistics = Statistics::kFull;
+  o.excluded_keys = notes.excluded.view();
+  o.query_weights = notes.weights.view();
   o.rows.kept_max = View(floats(kept_max_, 1), {1, heads, queries_});
   o.rows.kept_argmax = ints(kept_argmax_);
-  o.rows.feature_mass =
-      View(floats(features_, kKeyFeatures), {1, heads, queries_, kKeyFeatures});
   if (notes.query_labels.size() > 0) {
     channels_ = notes.query_labels.shape(0);
     o.query_labels = notes.query_labels.view();
@@ -64,19 +67,21 @@ SiteResults::SiteResults(Context& context, const SiteNotes& notes,
   o.summed.histogram = {histogram_.As<double>(),
                         DType::kF64,
                         {sequences, heads, kHistogramBuckets}};
-  args.observation = &observation_;
 }
 
 void SiteResults::Finish(Context& context, const AttentionProblem& problem,
                          const AttentionArgs& args) {
+  const bool core = notes_.metrics == MetricSet::kCore;
+  sinks_.assign(heads_, {});
   if (!notes_.cross) {
-    before_ = kMostOffset;
-    after_ = notes_.causal ? 0 : kMostOffset;
+    before_ = core ? 1 : kMostOffset;
+    after_ = notes_.causal ? 0 : before_;
     const int64_t width = before_ + after_ + 1;
     band_ = context.workspace().TakeArray<float>(heads_ * queries_ * width);
     AttentionBand(context, problem, args, before_, after_,
                   View(band_.As<float>(), {1, heads_, queries_, width}));
   }
+  if (core) return;
   pair_count_ = static_cast<int64_t>(notes_.pair_keys.size());
   if (pair_count_ > 0) {
     pairs_ = context.workspace().TakeArray<float>(heads_ * pair_count_);
@@ -89,7 +94,6 @@ void SiteResults::Finish(Context& context, const AttentionProblem& problem,
 
 void SiteResults::FindSinks(Context& context, const AttentionProblem& problem,
                             const AttentionArgs& args) {
-  sinks_.assign(heads_, {});
   context.pool().ParallelFor(heads_, [&](int64_t h, int) {
     std::vector<double> mass, seen;
     for (size_t b = 0; b < notes_.sequences.size(); ++b) {
@@ -180,8 +184,18 @@ void SiteResults::LookPastSinks(Context& context,
                        });
   };
   std::vector<RowRef> rows;
+  // One more key than there are sinks: one of them is none.
+  int64_t top = 1;
   for (const HeadSink& sink : sinks_[head]) {
     const SiteNotes::Sequence& s = notes_.sequences[sink.sequence];
+    int64_t common = 0;
+    for (int64_t j = 0; j < s.keys; ++j) {
+      common += SiteNotes::IsSink(s, j) ? 1 : 0;
+    }
+    const int64_t own = std::count_if(
+        sinks_[head].begin(), sinks_[head].end(),
+        [&](const HeadSink& other) { return other.sequence == sink.sequence; });
+    top = std::max(top, std::min({common + own + 1, s.keys, kMostTopKeys}));
     for (int64_t i = 0; i < s.queries; ++i) {
       const int64_t t = s.query_begin + i;
       if (notes_.rows[t].counted && kept_argmax(head, t) == sink.key) {
@@ -194,17 +208,17 @@ void SiteResults::LookPastSinks(Context& context,
   const int32_t active[] = {head};
   one.active_heads = active;
   const int64_t count = static_cast<int64_t>(rows.size());
-  const int64_t size = count * heads_ * kTopKeys;
+  const int64_t size = count * heads_ * top;
   const Scratch keys = context.workspace().TakeArray<int32_t>(size);
   const Scratch masses = context.workspace().TakeArray<float>(size);
   AttentionTopK(context, problem, one, rows,
-                {keys.As<int32_t>(), DType::kI32, {count, heads_, kTopKeys}},
-                View(masses.As<float>(), {count, heads_, kTopKeys}));
+                {keys.As<int32_t>(), DType::kI32, {count, heads_, top}},
+                View(masses.As<float>(), {count, heads_, top}));
   for (int64_t r = 0; r < count; ++r) {
-    const int64_t at = (r * heads_ + head) * kTopKeys;
+    const int64_t at = (r * heads_ + head) * top;
     int32_t best = -1;
     float mass = 0;
-    for (int64_t c = 0; c < kTopKeys && best < 0; ++c) {
+    for (int64_t c = 0; c < top && best < 0; ++c) {
       const int32_t j = keys.As<int32_t>()[at + c];
       if (j < 0 || is_sink(rows[r].sequence, j)) continue;
       best = j;

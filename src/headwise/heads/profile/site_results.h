@@ -23,7 +23,8 @@ struct HeadSink {
 // Results [H, T, …] of one call; T queries of the batch.
 class SiteResults {
  public:
-  // Asks for everything: sets args.observation. `notes` must outlive this.
+  // Asks for what the notes' set of metrics needs: sets args.observation.
+  // `notes` must outlive this.
   SiteResults(Context& context, const SiteNotes& notes, int64_t heads,
               AttentionArgs& args);
 
@@ -47,17 +48,19 @@ class SiteResults {
     return kept_argmax_.As<int32_t>()[h * queries_ + t];
   }
   float feature(int64_t h, int64_t t, KeyFeature f) const {
-    return features_.As<float>()[(h * queries_ + t) * kKeyFeatures + f];
+    return features_.As<float>()[(h * queries_ + t) * feature_count_ + f];
   }
   float label(int64_t h, int64_t t, int channel) const {
     return labels_.As<float>()[(h * queries_ + t) * channels_ + channel];
   }
-  // Mass at offsets −kMostOffset … kMostOffset; 0 where there is no band.
-  float offset(int64_t h, int64_t t, int k) const {
-    if (k < -before_ || k > after_) return 0;
-    return band_
-        .As<float>()[(h * queries_ + t) * (before_ + after_ + 1) + before_ + k];
+  // Mass at offsets −offsets_before() … offsets_after(), as far as they are
+  // seen; there is none in cross-attention.
+  int offsets_before() const { return before_; }
+  int offsets_after() const { return after_; }
+  const float* offsets(int64_t h, int64_t t) const {
+    return band_.As<float>() + (h * queries_ + t) * (before_ + after_ + 1);
   }
+  float self(int64_t h, int64_t t) const { return offsets(h, t)[before_]; }
   // Of listed pair n (notes().pair_keys).
   float pair(int64_t h, int64_t n) const {
     return pairs_.As<float>()[h * pair_count_ + n];
@@ -84,6 +87,7 @@ class SiteResults {
   int64_t heads_ = 0;
   int64_t queries_ = 0;
   int64_t channels_ = 0;
+  int64_t feature_count_ = 0;
   int64_t pair_count_ = 0;
   int before_ = -1, after_ = -1;
   Observation observation_;

@@ -34,6 +34,16 @@ goes has a second form with the sinks left out: mass divided by c, the mass that
 is left, averaged with weight c. A role that holds only so is printed "(when not
 at the sink, c = …)", and only where c is at least .1 on average.
 
+**Variants.** Random repeats come in two forms: 25 tokens four times (`25x4`,
+the default: `repeats.induction`) and 50 tokens twice (`50x2`:
+`repeats-50x2.induction`), in which older figures are given; with one earlier
+copy to read, scores are lower. `--induction` chooses. Positions count tokens;
+`profile --words` also counts words (`words.previous` …), and `roles --words`
+judges by those. `profile --sentences` makes each sentence a sequence of its
+own, as rare-token heads were first defined: in a longer window other sentences
+draw attention away. `profile --metrics core` gathers only what comes almost
+free with the forward pass.
+
 **Words.** Syntax, coreference and translation are measured between words.
 Attention to a word that a tokenizer splits is the sum over its pieces, attention
 from it their mean (or the first piece's, `--first-piece`). Special tokens and
@@ -60,6 +70,12 @@ a threshold; `argmax=` and `content-mass=` the two that all roles share.
 )md";
 
 constexpr const char* kBetween = R"md(
+**Heads that hurt** (`rank`): closing the head lowers the loss on two halves of
+the text, with false discoveries controlled at 5 %, and by more than a least
+size, .1 % of the loss (`--least-hurt`). With enough text nearly every head
+changes the loss reliably by next to nothing; below that size the classes call a
+head quiet.
+
 **Broad and uniform.** Attention that is uniform, up to .01 of normalised
 entropy, gets no role: it is what chance gives. Broad heads lie between .80 and
 .99. Entropy does not see which keys are read, so shuffling the keys of a broad

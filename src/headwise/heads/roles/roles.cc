@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "headwise/heads/profile/words/positions.h"
 #include "headwise/heads/roles/syntactic.h"
 
 namespace headwise {
@@ -21,6 +22,7 @@ constexpr double kLeastOffsetRows = 0.5;
 // The largest of several offsets is larger by this factor.
 constexpr double kClearlyMore = 1.05;
 constexpr const char* kRepeatsPrefix = "repeats.";
+constexpr const char* kRepeatsOncePrefix = "repeats-50x2.";
 
 // ".77", "1.00", "-.05"
 std::string Points(double share) {
@@ -40,9 +42,11 @@ struct Judgement {
 
 class Judge {
  public:
-  Judge(const Profile& profile, const RoleThresholds& thresholds)
+  Judge(const Profile& profile, const RoleThresholds& thresholds,
+        const RoleForms& forms)
       : profile_(profile),
         thresholds_(thresholds),
+        forms_(forms),
         relations_(ReadRelations(profile)) {}
 
   HeadRoles Head(size_t head) const {
@@ -102,7 +106,12 @@ class Judge {
              const std::string& name, size_t head,
              std::vector<Judgement>& all) const {
     const size_t before = all.size();
-    OnMaterial(rule, {"", metric, rule.material}, name, head, all);
+    if (forms_.words && (rule.positional || rule.no_offset)) {
+      OnMaterial(rule, {kWordsPrefix, metric, "text, by words"}, name, head,
+                 all);
+      return;
+    }
+    OnMaterial(rule, FormOf(rule, metric), name, head, all);
     const bool judged = all.size() > before;
     const bool passed = std::any_of(all.begin() + before, all.end(),
                                     [](const auto& j) { return j.passes; });
@@ -119,6 +128,16 @@ class Judge {
     std::string metric;
     std::string material;
   };
+
+  // Random repeats have two forms, whose names are shown.
+  Where FormOf(const RoleRule& rule, const std::string& metric) const {
+    if (metric != "repeats.induction") return {"", metric, rule.material};
+    const std::string prefix = forms_.repeats == RepeatForm::k50x2
+                                   ? kRepeatsOncePrefix
+                                   : kRepeatsPrefix;
+    return {prefix, "induction",
+            fmt::format("{}, {}", rule.material, Name(forms_.repeats))};
+  }
 
   // With the sinks, and where that fails without them.
   void OnMaterial(const RoleRule& rule, const Where& where,
@@ -158,9 +177,10 @@ class Judge {
 
   // Mass on the sinks, on the material of a metric.
   static std::string SinkMetric(const std::string& metric) {
-    return metric.starts_with(kRepeatsPrefix)
-               ? std::string(kRepeatsPrefix) + "sink"
-               : "sink";
+    for (const char* prefix : {kRepeatsPrefix, kRepeatsOncePrefix}) {
+      if (metric.starts_with(prefix)) return std::string(prefix) + "sink";
+    }
+    return "sink";
   }
 
   // `metric` is where.metric in one of its forms.
@@ -321,19 +341,25 @@ class Judge {
 
   const Profile& profile_;
   const RoleThresholds& thresholds_;
+  const RoleForms& forms_;
   std::vector<Relation> relations_;
 };
 
 }  // namespace
 
 std::vector<HeadRoles> AssignRoles(const Profile& profile,
-                                   const RoleThresholds& thresholds) {
-  const Judge judge(profile, thresholds);
+                                   const RoleThresholds& thresholds,
+                                   const RoleForms& forms) {
+  const Judge judge(profile, thresholds, forms);
   std::vector<HeadRoles> all;
   for (size_t head = 0; head < profile.heads.size(); ++head) {
     all.push_back(judge.Head(head));
   }
   return all;
+}
+
+const char* Name(RepeatForm form) {
+  return form == RepeatForm::k25x4 ? "25x4" : "50x2";
 }
 
 std::string ToString(const Role& role) {

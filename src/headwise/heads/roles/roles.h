@@ -44,10 +44,25 @@ struct HeadRoles {
   std::string closest;
 };
 
+// Which of a metric's variants roles are judged by.
+enum class RepeatForm : uint8_t {
+  k25x4,  // 25 distinct random tokens four times over
+  k50x2,  // 50 of them twice: the form of older figures, with lower scores
+};
+const char* Name(RepeatForm form);  // "25x4"
+
+struct RoleForms {
+  RepeatForm repeats = RepeatForm::k25x4;  // of induction
+  // Positions count words instead of tokens, where the profile has them
+  // (profile --words).
+  bool words = false;
+};
+
 // One a head, in the profile's order. A role that passes with the sinks counted
 // stands before one that passes only without them.
 std::vector<HeadRoles> AssignRoles(const Profile& profile,
-                                   const RoleThresholds& thresholds = {});
+                                   const RoleThresholds& thresholds = {},
+                                   const RoleForms& forms = {});
 
 // "previous-token", "previous-token (when not at the sink, c = .21)"
 std::string ToString(const Role& role);

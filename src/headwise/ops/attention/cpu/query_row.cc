@@ -109,19 +109,25 @@ QueryRow MakeQueryRow(const AttentionProblem& problem,
   QueryRow row;
   const Sequence sequence = SequenceOf(problem, args, ref.sequence);
   row.rule = RuleOf(problem, args, sequence, head);
-  row.query = ref.query;
-  const int64_t at = sequence.query_begin + ref.query;
-  const float* from = At(args.q, sequence.batch, at, head);
-  for (int64_t d = 0; d < problem.head_dim; ++d) {
-    q[d] = from[d] * row.rule.factor;
-  }
-  row.q = q;
   const int64_t kv_head = head / (problem.heads / problem.kv_heads);
   row.k = At(args.k, sequence.batch, sequence.key_begin, kv_head);
   row.key_stride = args.k.stride[1];
   row.head_dim = problem.head_dim;
-  row.lse = *At(args.lse, sequence.batch, head, at);
+  MoveQueryRow(problem, args, ref.query, head, q, row);
   return row;
+}
+
+void MoveQueryRow(const AttentionProblem& problem, const AttentionArgs& args,
+                  int64_t query, int64_t head, float* q, QueryRow& row) {
+  const Sequence& sequence = row.rule.sequence;
+  const int64_t at = sequence.query_begin + query;
+  const float* from = At(args.q, sequence.batch, at, head);
+  for (int64_t d = 0; d < problem.head_dim; ++d) {
+    q[d] = from[d] * row.rule.factor;
+  }
+  row.query = query;
+  row.q = q;
+  row.lse = *At(args.lse, sequence.batch, head, at);
 }
 
 void RowProbabilities(const QueryRow& row, int64_t begin, int64_t end,

@@ -30,6 +30,10 @@ QueryRow MakeQueryRow(const AttentionProblem& problem,
                       const AttentionArgs& args, const RowRef& ref,
                       int64_t head, float* q);
 
+// The same for another query of its sequence and head.
+void MoveQueryRow(const AttentionProblem& problem, const AttentionArgs& args,
+                  int64_t query, int64_t head, float* q, QueryRow& row);
+
 // p: [end − begin], probabilities of keys [begin, end); 0 for unseen ones and
 // past the sequence's end.
 void RowProbabilities(const QueryRow& row, int64_t begin, int64_t end,

@@ -142,7 +142,9 @@ void BandF32(Context& context, const AttentionProblem& problem,
     const int64_t begin = task % blocks * kQueries;
     const Sequence sequence = SequenceOf(problem, args, b);
     const int64_t end = std::min(begin + kQueries, sequence.query_rows);
+    if (begin >= end) return;
     float* q = scratch.As<float>() + worker * width;
+    QueryRow row = MakeQueryRow(problem, args, {b, begin}, head, q);
     for (int64_t i = begin; i < end; ++i) {
       float* to = At(mass, sequence.batch, head, sequence.query_begin + i);
       std::fill(to, to + before + after + 1, 0.0f);
@@ -150,8 +152,8 @@ void BandF32(Context& context, const AttentionProblem& problem,
       const int64_t low = std::max<int64_t>(0, first);
       const int64_t high = std::min(sequence.keys, first + before + after + 1);
       if (i >= sequence.queries || low >= high) continue;
-      RowProbabilities(MakeQueryRow(problem, args, {b, i}, head, q), low, high,
-                       to + (low - first));
+      MoveQueryRow(problem, args, i, head, q, row);
+      RowProbabilities(row, low, high, to + (low - first));
     }
   });
 }

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""headwise profile from outside: killed and resumed, by its parts, by pairs.
+
+Usage: cmd_profile_test.py PROGRAM SOURCE_FOLDER
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+SOURCE = pathlib.Path(sys.argv[2]).resolve()
+PLANTED = SOURCE / "assets" / "planted"
+TEXT = SOURCE / "assets" / "text" / "the-lamp-at-sorrel-point.txt"
+
+
+def run(*args):
+    return subprocess.run([PROGRAM, "profile", *map(str, args)], text=True,
+                          capture_output=True)
+
+
+def metrics(path, *args):
+    printed = subprocess.run([PROGRAM, "roles", path, "--json", "--all", *args],
+                             text=True, capture_output=True, check=True).stdout
+    return json.loads(printed)["heads"]
+
+
+class Profile(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
+        text = self.folder / "long.txt"
+        text.write_text(TEXT.read_text() * 8)
+        out, partial = self.folder / "p.heads", self.folder / "p.heads.partial"
+        command = [PLANTED, "--text", text, "--repeats", 0, "--out", out]
+        child = subprocess.Popen(
+            [PROGRAM, "profile", *map(str, command), "--checkpoint", "0.02"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while (not partial.exists() and child.poll() is None
+               and time.monotonic() < deadline):
+            time.sleep(0.005)
+        child.kill()
+        child.wait()
+        self.assertTrue(partial.exists(), "no checkpoint was written")
+        self.assertFalse(out.exists())
+        resumed = run(*command, "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertFalse(partial.exists())
+        whole = self.folder / "whole.heads"
+        command[-1] = whole
+        self.assertEqual(run(*command).returncode, 0)
+        for ours, theirs in zip(metrics(out), metrics(whole)):
+            for name, value in ours["metrics"].items():
+                other = theirs["metrics"][name]
+                self.assertEqual(value["count"], other["count"], name)
+                self.assertAlmostEqual(value["mean"], other["mean"], 6, name)
+
+    def test_the_core_alone_is_enough_for_some_roles(self):
+        out = self.folder / "core.heads"
+        done = run(PLANTED, "--text", TEXT, "--metrics", "core", "--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        heads = {f"{h['layer']}.{h['head']}": h for h in metrics(out)}
+        self.assertEqual(heads["0.0"]["roles"][0]["name"], "previous-token")
+        self.assertEqual(heads["0.3"]["roles"][0]["name"], "first-token")
+        self.assertNotIn("content", heads["0.0"]["metrics"])
+
+    def test_words_and_both_forms_of_induction(self):
+        out = self.folder / "words.heads"
+        done = run(PLANTED, "--text", TEXT, "--words", "--out", out,
+                   "--tokens", 2000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for args in ((), ("--words",), ("--induction", "50x2")):
+            heads = {f"{h['layer']}.{h['head']}": h
+                     for h in metrics(out, *args)}
+            self.assertEqual(heads["1.0"]["roles"][0]["name"], "induction")
+        self.assertIn("words.previous", heads["0.0"]["metrics"])
+
+    def test_pairs_are_for_encoder_decoders(self):
+        pairs = self.folder / "pairs.tsv"
+        pairs.write_text("a house\tein Haus\n")
+        result = run(PLANTED, "--text", TEXT, "--pairs", pairs, "--out",
+                     self.folder / "p.heads")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("an encoder–decoder", result.stderr)
+        self.assertFalse((self.folder / "p.heads").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,45 @@
+// Flags that commands share which run a model, over text or not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+
+namespace headwise {
+
+struct RunFlags {
+  std::string model;
+  int threads = 0;
+  bool json = false;
+};
+
+// `flags` must outlive the parse.
+inline void AddRunFlags(CommandLine line, RunFlags& flags,
+                        const char* model = "A model's folder") {
+  line.Option("MODEL", flags.model, model).Required();
+  line.Option("--threads", flags.threads,
+              "Threads to use; 0: all cores. Results do not depend on it");
+  line.Flag("--json", flags.json, "Print JSON");
+}
+
+struct TextFlags {
+  std::vector<std::string> paths;
+  int64_t tokens = 0;
+  int64_t context = 0;
+};
+
+// Returns --text, so that a command may require it.
+inline Argument AddTextFlags(CommandLine line, TextFlags& flags,
+                             const char* tokens, const char* context) {
+  line.Option("--tokens", flags.tokens, tokens).ShowDefault().NotNegative();
+  line.Option("--context", flags.context, context);
+  return line
+      .Option("--text", flags.paths,
+              "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
+              "standard input. Encoder–decoders: source<TAB>target lines")
+      .Several();
+}
+
+}  // namespace headwise
