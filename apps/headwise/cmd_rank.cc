@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -250,16 +251,21 @@ void PrintText(const Options& options, const Ranking& ranking) {
 }
 
 // Heads with the pattern of another, on the first windows: a few hundred rows
-// tell.
-std::set<HeadRef> Twins(Context& context, const Model& model,
-                        std::span<const TokenWindow> windows,
-                        const RankOptions& rank) {
+// tell. Absent where the texts are too short to compare patterns on.
+std::optional<std::set<HeadRef>> Twins(Context& context, const Model& model,
+                                       std::span<const TokenWindow> windows,
+                                       const RankOptions& rank) {
   SimilarityOptions options;
   options.progress = rank.progress;
   options.stop = rank.stop;
-  const Similarity similarity = CompareHeads(
-      context, model, windows.first(std::min(windows.size(), kTwinWindows)),
-      options);
+  const auto first = windows.first(std::min(windows.size(), kTwinWindows));
+  Similarity similarity;
+  try {
+    similarity = CompareHeads(context, model, first, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    return {};
+  }
   std::set<HeadRef> twins;
   for (const HeadPair& pair : similarity.twins) {
     twins.insert(similarity.heads[pair.a]);
@@ -315,8 +321,12 @@ int Run(const Options& options) {
   {
     ProgressBar bar;
     rank.progress = bar.callback();
-    const std::set<HeadRef> twins = Twins(machine, *model, windows, rank);
-    rank.has_twin = [&](const HeadRef& head) { return twins.contains(head); };
+    const auto twins = Twins(machine, *model, windows, rank);
+    if (twins) {
+      rank.has_twin = [&](const HeadRef& head) {
+        return twins->contains(head);
+      };
+    }
     ranking = RankHeads(machine, *model, ExamplesOf(windows), rank);
   }
   if (options.run.json) {
