@@ -2,6 +2,7 @@
 // costs, and (--heads) what each head's matrices look like.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -61,6 +62,20 @@ std::string PositionText(const ModelConfig& config) {
   return "";
 }
 
+// How heads are chosen; "" where all are always used.
+std::string GateText(const GateConfig& gates) {
+  switch (gates.kind) {
+    case GateKind::kOpen:
+      return "";
+    case GateKind::kHardConcrete:
+      return "hard concrete: one learned gate a head (--heads)";
+    case GateKind::kMixture:
+      return fmt::format("mixture: {} heads a token, {} of them shared",
+                         gates.active, gates.shared);
+  }
+  return "";
+}
+
 void PrintShape(const ModelConfig& c) {
   const char* kind = c.encoder_decoder() ? "encoder–decoder"
                      : c.causal          ? "decoder, causal"
@@ -78,6 +93,13 @@ void PrintShape(const ModelConfig& c) {
   }
   fmt::print("  key/value heads  {}\n",
              HeadCounts(c.layers, &LayerShape::kv_heads));
+  if (const std::string gates = GateText(c.gates); !gates.empty()) {
+    fmt::print("  gates            {}\n", gates);
+  }
+  if (c.spans.ramp > 0) {
+    fmt::print("  spans            learned, a ramp of {} (--heads)\n",
+               c.spans.ramp);
+  }
   fmt::print("  feed-forward     {}{}\n", c.hidden, c.gated ? ", gated" : "");
   fmt::print("  vocabulary       {}\n  context          {}\n", c.vocabulary,
              c.context);
@@ -113,13 +135,22 @@ nlohmann::ordered_json HeadsJson(const std::string& folder) {
   Context context;
   nlohmann::ordered_json heads = nlohmann::ordered_json::array();
   for (const HeadRef& head : AllHeads(*model)) {
-    const HeadWeights weights = WeightsOfHead(
-        *AttentionLayers(*model, head.kind)[head.layer], head.head);
+    const AttentionLayer& layer =
+        *AttentionLayers(*model, head.kind)[head.layer];
+    const HeadWeights weights = WeightsOfHead(layer, head.head);
     heads.push_back({{"layer", head.layer},
                      {"head", head.head},
                      {"kind", Name(head.kind)},
                      {"qk_norm", QkNorm(context, weights)},
                      {"ov_norm", OvNorm(context, weights)}});
+    if (const Parameter& gate = layer.weights().gates.weights().log_alpha) {
+      heads.back()["gate"] = ConcreteGate(ToF32(gate).As<float>()[head.head]);
+    }
+    if (const Parameter& span = layer.weights().spans.spans()) {
+      heads.back()["span"] =
+          static_cast<double>(layer.weights().spans.config().limit) *
+          std::clamp(ToF32(span).As<float>()[head.head], 0.0f, 1.0f);
+    }
   }
   return heads;
 }
@@ -154,6 +185,10 @@ nlohmann::ordered_json ToJson(const ModelSummary& s) {
           {"vocabulary", c.vocabulary},
           {"context", c.context},
           {"causal", c.causal},
+          {"gates", Name(c.gates.kind)},
+          {"shared_heads", c.gates.shared},
+          {"active_heads", c.gates.active},
+          {"span_ramp", c.spans.ramp},
           {"layers", layers(c.layers)},
           {"decoder_layers", layers(c.decoder)},
           {"tensors", s.tensors},
@@ -175,14 +210,25 @@ int Run(const Options& options) {
   PrintShape(summary.config);
   PrintCosts(summary);
   if (!options.heads) return kSucceeded;
-  fmt::print("\n{:>12} {:>10} {:>10}\n", "head", "‖W_QK‖", "‖W_OV‖");
+  const bool gated = summary.config.gates.kind == GateKind::kHardConcrete;
+  fmt::print("\n{:>12} {:>10} {:>10}{}{}\n", "head", "‖W_QK‖", "‖W_OV‖",
+             gated ? "   gate" : "",
+             summary.config.spans.ramp > 0 ? "   span" : "");
   for (const auto& head : HeadsJson(options.model)) {
     const std::string kind = head["kind"];
     const std::string name =
         fmt::format("{}{}.{}", kind == "self" ? "" : kind + ":",
                     head["layer"].get<int64_t>(), head["head"].get<int64_t>());
-    fmt::print("{:>12} {:>8.3f} {:>8.3f}\n", name,
-               head["qk_norm"].get<double>(), head["ov_norm"].get<double>());
+    std::string more;
+    if (head.contains("gate")) {
+      more += fmt::format(" {:>6.2f}", head["gate"].get<double>());
+    }
+    if (head.contains("span")) {
+      more += fmt::format(" {:>6.1f}", head["span"].get<double>());
+    }
+    fmt::print("{:>12} {:>8.3f} {:>8.3f}{}\n", name,
+               head["qk_norm"].get<double>(), head["ov_norm"].get<double>(),
+               more);
   }
   return kSucceeded;
 }

@@ -8,15 +8,19 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "command.h"
 #include "commands.h"
 #include "headwise/base/fields.h"
+#include "headwise/heads/importance/head_life.h"
 #include "headwise/report/text.h"
+#include "headwise/runtime/windows.h"
 #include "headwise/train/run.h"
 #include "interrupt.h"
+#include "life_chart.h"
 #include "loss_curve.h"
 #include "progress_bar.h"
 
@@ -80,6 +84,48 @@ class StepPrinter {
   double shown_ = 0;
 };
 
+// Observes every head every so many steps: OUT/heads.jsonl and OUT/heads.svg.
+class LifeWriter {
+ public:
+  LifeWriter(Context& context, const TrainConfig& config)
+      : context_(context), config_(config), out_(config.out) {}
+
+  void Show(const StepView& view) {
+    const int64_t done = view.report.step + 1;
+    if (config_.observe_every == 0) return;
+    const bool first = view.report.step == view.steps_before;
+    // What a lost piece of the run saw is seen again.
+    if (first) life_ = ReadLife(out_ / "heads.jsonl", view.steps_before);
+    if (done % config_.observe_every != 0 && done != config_.steps) return;
+    if (!observer_) Prepare(view.model);
+    life_.push_back(observer_->Observe(view.model, done));
+    WriteLife(out_ / "heads.jsonl", life_);
+    WriteLifeChart(out_ / "heads.svg", life_);
+  }
+
+ private:
+  static constexpr int64_t kTokens = 2048;  // of an observation
+
+  void Prepare(const Model& model) {
+    tokenizer_ = Tokenizer::Load(config_.tokenizer.empty() ? config_.start
+                                                           : config_.tokenizer);
+    const WindowCutter cutter(*tokenizer_, model.config(),
+                              {.context = config_.sequence});
+    observer_.emplace(
+        context_, *tokenizer_, model.config(),
+        ReadWindows(
+            config_.validation.empty() ? config_.data : config_.validation,
+            cutter, kTokens));
+  }
+
+  Context& context_;
+  const TrainConfig& config_;
+  std::filesystem::path out_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<LifeObserver> observer_;
+  std::vector<LifeMoment> life_;
+};
+
 void PrintResult(const Options& options, const TrainConfig& config,
                  const RunResult& result) {
   const TrainingRecord& r = result.record;
@@ -115,9 +161,11 @@ int Run(const Options& options) {
   auto bar = std::make_unique<ProgressBar>();
   run.progress = bar->callback();
   StepPrinter printer(config.steps);
+  LifeWriter life(context, config);
   run.on_step = [&](const StepView& view) {
     bar.reset();
     printer.Show(view);
+    life.Show(view);
   };
   const RunResult result = RunTraining(context, config, run);
   WriteLossCurve(std::filesystem::path(config.out) / "loss.svg", result.record);

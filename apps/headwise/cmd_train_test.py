@@ -96,6 +96,29 @@ def interrupt(config, folder):
     check(list(out.glob("checkpoints/step-????????")), "Ctrl-C left nothing")
 
 
+def observe(config, folder):
+    """Heads that are chosen and observed, in two pieces."""
+    out = folder / "observed"
+    gates = '{"gates": "hard_concrete", "span_ramp": 8}'
+    words = ["--set", f"out={out}", "--set", f"heads={gates}", "--set",
+             "observe_every=4", "--set", "steps=10", "--set",
+             "gate_penalty=0.01", "--set", "head_dropout=0.2"]
+    check(train(config, *words).returncode == 0, "a gated run fails")
+    lines = [json.loads(line) for line in
+             (out / "heads.jsonl").read_text().splitlines()]
+    check([line["step"] for line in lines] == [4, 8, 10], str(lines))
+    for line in lines:
+        check(line["heads"] == ["0.0", "0.1", "1.0", "1.1"], str(line))
+        for series in ("entropy", "previous", "induction", "importance"):
+            check(len(line[series]) == 4 and min(line[series]) >= 0,
+                  f"{series}: {line[series]}")
+    check("A head's life" in (out / "heads.svg").read_text(), "no picture")
+    told = headwise("info", out, "--heads").stdout
+    check("hard concrete" in told and "spans" in told, told)
+    text = headwise("generate", out, "the cat", "--max-tokens", 5)
+    check(text.returncode == 0, text.stderr)
+
+
 def mistakes(config, folder):
     for words, wanted in (
             (("--set", "warmpu=3"), "warmup"),
@@ -124,6 +147,7 @@ def main():
         check((folder / "whole/loss.svg").exists(), "no loss curve")
         kill_and_resume(config, folder, whole, seconds)
         interrupt(config, folder)
+        observe(config, folder)
         mistakes(config, folder)
     print(f"train: killed {KILLS} times, resumed bit for bit")
 

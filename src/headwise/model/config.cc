@@ -1,14 +1,49 @@
 // Reading config.json. Door: config.h.
 #include "headwise/model/config.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 
 namespace headwise {
 namespace {
 
 constexpr int64_t kMostSize = int64_t{1} << 40;
+
+// The "headwise" object of config.json.
+struct GateFields {
+  std::string gates = "open";
+  int64_t shared_heads = 0;
+  int64_t active_heads = 0;
+  int64_t span_ramp = 0;
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("gates", self.gates, "open, hard_concrete or mixture");
+    visit("shared_heads", self.shared_heads,
+          "mixture: the first heads, which every token uses");
+    visit("active_heads", self.active_heads,
+          "mixture: heads a token uses, shared ones included");
+    visit("span_ramp", self.span_ramp,
+          "positions over which a learned span ends; 0: no spans");
+  }
+};
+
+// Of any attention call; layers without heads make none.
+int64_t FewestHeads(const ModelConfig& config) {
+  int64_t fewest = std::numeric_limits<int64_t>::max();
+  for (const auto* layers : {&config.layers, &config.decoder}) {
+    for (const LayerShape& layer : *layers) {
+      for (const int64_t heads : {layer.heads, layer.cross_heads}) {
+        if (heads > 0) fewest = std::min(fewest, heads);
+      }
+    }
+  }
+  return fewest;
+}
 
 }  // namespace
 
@@ -154,6 +189,50 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
     }
   }
   return shapes;
+}
+
+const char* Name(GateKind kind) {
+  switch (kind) {
+    case GateKind::kOpen:
+      return "open";
+    case GateKind::kHardConcrete:
+      return "hard_concrete";
+    case GateKind::kMixture:
+      return "mixture";
+  }
+  return "";
+}
+
+void ReadHeadChoice(const ConfigReader& reader, ModelConfig& config) {
+  if (!reader.Has("headwise")) return;
+  const nlohmann::json& given = reader.json()["headwise"];
+  if (!given.is_object()) reader.Fail("headwise", "an object");
+  GateFields fields;
+  FieldsFromJson(nlohmann::ordered_json::parse(given.dump()), fields,
+                 reader.file() + ": headwise");
+  bool known = false;
+  for (const GateKind kind :
+       {GateKind::kOpen, GateKind::kHardConcrete, GateKind::kMixture}) {
+    if (fields.gates != Name(kind)) continue;
+    config.gates.kind = kind;
+    known = true;
+  }
+  if (!known) {
+    reader.Fail("headwise", "gates open, hard_concrete or mixture");
+  }
+  if (fields.span_ramp < 0 || fields.span_ramp > config.context) {
+    reader.Fail("headwise", "span_ramp from 0 to the positions of the model");
+  }
+  if (fields.span_ramp > 0) config.spans = {fields.span_ramp, config.context};
+  if (config.gates.kind != GateKind::kMixture) return;
+  const int64_t heads = FewestHeads(config);
+  config.gates.shared = fields.shared_heads;
+  config.gates.active = fields.active_heads;
+  if (fields.shared_heads < 0 || fields.active_heads <= fields.shared_heads ||
+      fields.active_heads > heads) {
+    reader.Fail("headwise", "active_heads above shared_heads and at most the " +
+                                std::to_string(heads) + " heads of a layer");
+  }
 }
 
 }  // namespace headwise

@@ -46,6 +46,8 @@ struct ModelConfig {
   RopeConfig rope;
   bool scale_embedding = false;  // token embeddings · √width
   bool tied_embeddings = false;
+  GateConfig gates;  // of every attention layer
+  SpanConfig spans;  // of self-attention
   int64_t bos = -1;
   std::vector<int64_t> eos;
   int64_t pad = -1;
@@ -92,5 +94,12 @@ Activation ReadActivation(const ConfigReader& config, const char* key,
 // (lists) or "pruned_heads" (layer → removed heads) change.
 std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
                                    int64_t heads, int64_t kv_heads);
+
+// config.json's "headwise" object, which is ours and which others pass over:
+// {"gates": "mixture", "shared_heads": 2, "active_heads": 5, "span_ramp": 32}.
+// Sets gates and spans; the rest is known already.
+void ReadHeadChoice(const ConfigReader& reader, ModelConfig& config);
+// "open", "hard_concrete", "mixture"
+const char* Name(GateKind kind);
 
 }  // namespace headwise

@@ -37,6 +37,7 @@ ModelConfig ReadConfig(const nlohmann::json& json, const std::string& file) {
                 {file, "heads of at most " + std::to_string(kMostHeadDim),
                  std::to_string(config.head_dim), ""});
   }
+  ReadHeadChoice(reader, config);
   config.family = family.name;
   config.model_type = type;
   return config;

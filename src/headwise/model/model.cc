@@ -152,6 +152,7 @@ BlockInput Model::LayerInput(const Stack& stack, int64_t layer,
   }
   block.hooks = input.hooks;
   block.dropout = input.dropout;
+  block.gate_training = input.gate_training;
   block.dropout.stream += (&stack == decoder() ? kDecoderStreams : 0) +
                           4 * static_cast<uint64_t>(layer);
   if (input.saved != nullptr) block.saved = &input.saved->blocks[layer];

@@ -81,6 +81,7 @@ struct StackInput {
   // Training: dropout, its streams counted from this one (a step has 2^20),
   // and what is kept for Backward.
   DropoutMask dropout = {};
+  const GateTraining* gate_training = nullptr;
   StackSaved* saved = nullptr;
 };
 

@@ -127,7 +127,7 @@ ConstTensorView ParameterStore::Provide(const std::string& name,
                                         std::span<const int64_t> shape,
                                         Need need) const {
   const ConstTensorView found = Find(name);
-  if (found || !fresh_) return found;
+  if (found || !fresh_ || !name.starts_with(fresh_prefix_)) return found;
   if (need == Need::kOptional && !Chosen(config_, name)) return {};
   return const_cast<ParameterStore*>(this)->Make(name, shape);
 }
@@ -142,7 +142,10 @@ ConstTensorView ParameterStore::Make(const std::string& name,
   float* to = value.As<float>();
   if (sizes.size() == 1) {
     const bool one = IsNorm(name) && name.ends_with(".weight");
-    std::fill_n(to, value.size(), one ? 1.0f : 0.0f);
+    const float first = name.ends_with(".log_alpha") ? kNewLogAlpha
+                        : name.ends_with(".span")    ? kNewSpan
+                                                     : 0.0f;
+    std::fill_n(to, value.size(), one ? 1.0f : first);
     return std::as_const(value).view();
   }
   double deviation = how_.deviation;

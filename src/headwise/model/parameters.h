@@ -49,9 +49,10 @@ class ParameterStore : public WeightSource {
                           Need need) const override;
 
   // From now on a loaded store too makes what is asked for and absent, such
-  // as the head of another task.
-  void AllowNew(const ModelConfig& config) {
+  // as the head of another task: all of it, or what begins with `prefix`.
+  void AllowNew(const ModelConfig& config, const std::string& prefix = "") {
     fresh_ = true;
+    fresh_prefix_ = prefix;
     config_ = config;
   }
 
@@ -73,6 +74,7 @@ class ParameterStore : public WeightSource {
   // A model's builder asks for weights through a constant source.
   mutable std::map<std::string, Entry> entries_;
   bool fresh_ = false;
+  std::string fresh_prefix_;
   ModelConfig config_;
   Initialisation how_;
 };

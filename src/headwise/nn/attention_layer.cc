@@ -76,6 +76,43 @@ Scratch Copy(Context& context, const Scratch& from) {
   return copy;
 }
 
+// args has the gates f and the replacement μ of a hook; own [B, M, H] are the
+// layer's gates g. f·(g·O) + (1 − f)·μ is one gate f·g with the replacement
+// (1 − f)/(1 − f·g)·μ. Keeps f in `gates`, which owns what args points to.
+void ComposeGates(Context& context, const ConstTensorView& own,
+                  GateSaved& gates, AttentionArgs& args) {
+  const int64_t rows = own.shape[0] * own.shape[1], heads = own.shape[2];
+  const int64_t dim = args.out.shape[3];
+  const ConstTensorView hook = args.gates, mu = args.replacement;
+  gates.outer = context.workspace().TakeArray<float>(rows * heads);
+  gates.product = context.workspace().TakeArray<float>(rows * heads);
+  if (mu) {
+    gates.replacement =
+        context.workspace().TakeArray<float>(rows * heads * dim);
+  }
+  for (int64_t i = 0; i < rows * heads; ++i) {
+    const int64_t h = i % heads, row = i / heads;
+    const int64_t b = row / own.shape[1], t = row % own.shape[1];
+    const float f = hook.As<float>()[b * hook.stride[0] + t * hook.stride[1] +
+                                     h * hook.stride[2]];
+    const float product = f * own.As<float>()[i];
+    gates.outer.As<float>()[i] = f;
+    gates.product.As<float>()[i] = product;
+    if (!mu) continue;
+    const float share = product == 1 ? 0 : (1 - f) / (1 - product);
+    const float* from =
+        mu.As<float>() + b * mu.stride[0] + t * mu.stride[1] + h * mu.stride[2];
+    float* to = gates.replacement.As<float>() + i * dim;
+    for (int64_t e = 0; e < dim; ++e) to[e] = share * from[e];
+  }
+  args.gates =
+      View(gates.product.As<float>(), {own.shape[0], own.shape[1], heads});
+  if (!mu) return;
+  args.replacement = View(gates.replacement.As<float>(),
+                          {own.shape[0], own.shape[1], heads, dim});
+  args.active_heads = {};  // a closed head is replaced, not left out
+}
+
 }  // namespace
 
 int64_t SequenceBatch::longest() const {
@@ -110,6 +147,10 @@ struct AttentionLayer::Projections {
 AttentionLayer::AttentionLayer(AttentionLayerConfig config,
                                AttentionWeights weights, AttentionSite site)
     : config_(config), weights_(std::move(weights)), site_(std::move(site)) {
+  // Every layer can drop heads in training.
+  if (weights_.gates.config().kind == GateKind::kOpen) {
+    weights_.gates = HeadGates({}, {}, config_.heads);
+  }
   const int64_t q = config_.heads * config_.head_dim;
   const int64_t k = config_.kv_heads * config_.head_dim;
   const int64_t v = config_.kv_heads * value_dim();
@@ -253,7 +294,10 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
     lse = context.workspace().TakeArray<float>(outer * config_.heads * rows);
     args.lse = View(lse.As<float>(), {outer, config_.heads, rows});
   }
-  if (hooks != nullptr) hooks->BeforeAttention(site_, problem, args);
+  GateSaved gates;
+  SpanSaved spans;
+  weights_.spans.Forward(input.gate_draw, problem, args, spans);
+  Choose(context, input, problem, gates, args);
   if (input.saved != nullptr && args.gates && !args.ungated) {
     Scratch& ungated = input.saved->ungated;
     const int64_t width = config_.heads * value_dim();
@@ -269,6 +313,35 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
   input.saved->args = args;
   input.saved->args.observation = nullptr;
   input.saved->lse = std::move(lse);
+  input.saved->gates = std::move(gates);
+  input.saved->spans = std::move(spans);
+}
+
+// The layer's own gates, and on top of them what a hook asks for.
+void AttentionLayer::Choose(Context& context, const AttentionInput& input,
+                            const AttentionProblem& problem, GateSaved& gates,
+                            AttentionArgs& args) const {
+  weights_.gates.Forward(context, input.x, *input.batch, input.gate_draw,
+                         gates);
+  ConstTensorView own;
+  if (gates.gates.data() != nullptr) {
+    own = View(gates.gates.As<float>(),
+               {args.q.shape[0], args.q.shape[1], problem.heads});
+    args.gates = own;
+    args.active_heads = gates.active;
+  }
+  if (input.hooks == nullptr) return;
+  input.hooks->BeforeAttention(site_, problem, args);
+  if (!own) return;
+  // A closed head, too, has a distribution that someone wants to see.
+  if (args.observation != nullptr) args.active_heads = {};
+  if (args.gates.data == own.data) return;
+  if (args.replacement && input.saved != nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                {site_.name, "no replacement of heads that have learned gates",
+                 "one, with gradients wanted", ""});
+  }
+  ComposeGates(context, own, gates, args);
 }
 
 void AttentionLayer::Forward(Context& context, const AttentionInput& input,
@@ -330,6 +403,54 @@ void AttentionLayer::ReturnToProjections(Context& context,
                                   Tokens(dk));
 }
 
+// The operator's backward. Returns ∂L/∂g [T, H] by the layer's own gates, where
+// there are any; what a hook asked for is by gates on top of those.
+Scratch AttentionLayer::AttendBackward(Context& context,
+                                       const AttentionInput& input,
+                                       const AttentionSaved& saved,
+                                       AttentionGrads& grads) const {
+  RunHooks* hooks = input.hooks;
+  if (hooks != nullptr) {
+    hooks->BeforeAttentionBackward(site_, saved.problem, saved.args, grads);
+  }
+  const int64_t rows = input.x.shape[0], heads = config_.heads;
+  const float* own = saved.gates.gates.As<float>();
+  const TensorView asked = grads.dgates;
+  Scratch dgates;
+  if (own != nullptr && (asked || weights_.gates.trainable())) {
+    dgates = context.workspace().TakeArray<float>(rows * heads);
+    std::fill_n(dgates.As<float>(), rows * heads, 0.0f);
+    grads.dgates = View(dgates.As<float>(), {1, rows, heads});
+  }
+  std::vector<float> dtable;
+  if (weights_.spans.trainable()) {
+    const ConstTensorView& table = saved.args.relative_table;
+    dtable.assign(saved.spans.table.size(), 0);
+    grads.drelative_table =
+        View(dtable.data(), {table.shape[0], table.shape[1]});
+  }
+  AttentionBackward(context, saved.problem, saved.args, grads);
+  grads.dgates = asked;
+  if (weights_.spans.trainable()) {
+    weights_.spans.Backward(saved.problem, input.gate_draw, dtable.data());
+  }
+  const float* outer = saved.gates.outer.As<float>();
+  for (int64_t i = 0; own != nullptr && i < rows * heads; ++i) {
+    if (asked) {
+      asked.As<float>()[i / heads * asked.stride[1] +
+                        i % heads * asked.stride[2]] =
+          own[i] * dgates.As<float>()[i];
+    }
+    if (outer != nullptr && dgates.data() != nullptr) {
+      dgates.As<float>()[i] *= outer[i];
+    }
+  }
+  if (hooks != nullptr) {
+    hooks->AfterAttentionBackward(site_, saved.problem, saved.args, grads);
+  }
+  return dgates;
+}
+
 void AttentionLayer::Backward(Context& context, const AttentionInput& input,
                               const AttentionSaved& saved, ConstTensorView dy,
                               TensorView dx, TensorView dmemory) const {
@@ -366,16 +487,13 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
   grads.dq = HeadsOf(dfirst, rows, first.out(), heads, dim);
   grads.dk = HeadsOf(dkeys, sources, source_width, groups, dim);
   grads.dv = HeadsOf(dkeys + keys, sources, source_width, groups, value_dim());
-  RunHooks* hooks = input.hooks;
-  if (hooks != nullptr) {
-    hooks->BeforeAttentionBackward(site_, saved.problem, saved.args, grads);
-  }
-  AttentionBackward(context, saved.problem, saved.args, grads);
-  if (hooks != nullptr) {
-    hooks->AfterAttentionBackward(site_, saved.problem, saved.args, grads);
-  }
+  const Scratch dgates = AttendBackward(context, input, saved, grads);
   ReturnToProjections(context, input, saved, grads.dq, grads.dk);
   first.Backward(context, input.x, View(dfirst, {rows, first.out()}), dx);
+  if (weights_.gates.trainable()) {
+    weights_.gates.Backward(context, input.x, *input.batch, input.gate_draw,
+                            saved.gates, dgates.As<float>(), dx);
+  }
   if (cross()) {
     weights_.kv.Backward(context, input.memory,
                          View(dkeys, {sources, source_width}), dmemory,

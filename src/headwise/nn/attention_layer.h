@@ -11,6 +11,8 @@
 #include "headwise/attention.h"
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
+#include "headwise/nn/head_gates.h"
+#include "headwise/nn/head_span.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
@@ -57,6 +59,8 @@ struct AttentionWeights {
   Norm key_norm;
   // Rotary frequencies; null: none. Shared by the layers of a model.
   std::shared_ptr<const std::vector<float>> rope;
+  HeadGates gates;
+  HeadSpans spans;
 };
 
 // What a backward needs of a forward besides its input. No attention map: the
@@ -70,7 +74,9 @@ struct AttentionSaved {
   NormSaved key_norm;
   Scratch heads;  // [T, H, E]
   Scratch lse;
-  Scratch ungated;           // where a hook gave gates
+  Scratch ungated;  // where there are gates
+  GateSaved gates;
+  SpanSaved spans;
   AttentionProblem problem;  // as it was run
   AttentionArgs args;
 };
@@ -85,6 +91,7 @@ struct AttentionInput {
   // holds all keys and values already (FillCache); `memory` is not read then.
   const CacheView* cache = nullptr;
   RunHooks* hooks = nullptr;
+  GateDraw gate_draw = {};
   // Kept for Backward; null: nothing is. Not with a cache.
   AttentionSaved* saved = nullptr;
 };
@@ -127,6 +134,12 @@ class AttentionLayer {
               Projections& p) const;
   void Attend(Context& context, const AttentionInput& input, Projections& p,
               TensorView heads) const;
+  void Choose(Context& context, const AttentionInput& input,
+              const AttentionProblem& problem, GateSaved& gates,
+              AttentionArgs& args) const;
+  Scratch AttendBackward(Context& context, const AttentionInput& input,
+                         const AttentionSaved& saved,
+                         AttentionGrads& grads) const;
   void ReturnToProjections(Context& context, const AttentionInput& input,
                            const AttentionSaved& saved, TensorView dq,
                            TensorView dk) const;

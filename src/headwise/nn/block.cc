@@ -62,6 +62,7 @@ AttentionInput Block::Attention(const BlockInput& input) const {
   attention.batch = input.batch;
   attention.cache = input.cache;
   attention.hooks = input.hooks;
+  attention.gate_draw = {input.gate_training, input.dropout.stream};
   if (input.saved != nullptr) attention.saved = &input.saved->attention;
   return attention;
 }
@@ -73,6 +74,7 @@ AttentionInput Block::Cross(const BlockInput& input) const {
   cross.memory_batch = input.memory_batch;
   cross.cache = input.cross_cache;
   cross.hooks = input.hooks;
+  cross.gate_draw = {input.gate_training, input.dropout.stream + 1};
   if (input.saved != nullptr) cross.saved = &input.saved->cross;
   return cross;
 }

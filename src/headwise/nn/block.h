@@ -45,6 +45,7 @@ struct BlockInput {
   // Training: dropout of what each residual step adds, its streams counted
   // from this one, and what is kept for Backward.
   DropoutMask dropout = {};
+  const GateTraining* gate_training = nullptr;
   BlockSaved* saved = nullptr;
 };
 

@@ -122,6 +122,10 @@ std::span<const Study* const> Studies() {
       &kGradientFlowStudy,    //
       &kEffectiveHeadsStudy,  //
       &kTeamStudy,            //
+      &kAssignedStudy,        //
+      &kHeadDropoutStudy,     //
+      &kGatesStudy,           //
+      &kMixtureStudy,         //
   };
   return studies;
 }

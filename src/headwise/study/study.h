@@ -118,17 +118,21 @@ StudyResult RunStudy(const Study& study, Context& context,
                      const StudyRequest& request = {});
 
 // One per file of the same name.
+extern const Study kAssignedStudy;
 extern const Study kAveragingStudy;
 extern const Study kContentStudy;
 extern const Study kConvolutionStudy;
 extern const Study kCostStudy;
 extern const Study kEffectiveHeadsStudy;
 extern const Study kEmergenceStudy;
+extern const Study kGatesStudy;
 extern const Study kGradientFlowStudy;
 extern const Study kHeadCountStudy;
+extern const Study kHeadDropoutStudy;
 extern const Study kKLookupStudy;
 extern const Study kLayersStudy;
 extern const Study kLimitsStudy;
+extern const Study kMixtureStudy;
 extern const Study kNegativeStudy;
 extern const Study kNormaliseOrderStudy;
 extern const Study kOneVsManyStudy;

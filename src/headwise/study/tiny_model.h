@@ -82,6 +82,7 @@ class TinyModel {
 
   const Model& model() const { return *model_; }
   ParameterStore& store() { return *store_; }
+  const ParameterStore& store() const { return *store_; }
   Trainer& trainer() { return trainer_; }
   const Trainer& trainer() const { return trainer_; }
   const TrainConfig& how() const { return how_; }

@@ -61,6 +61,13 @@ Interval OverSeeds(std::span<const double> values) {
   return {mean.mean, mean.low, mean.high};
 }
 
+Interval DifferenceOverSeeds(std::span<const double> a,
+                             std::span<const double> b) {
+  std::vector<double> differences(a.begin(), a.end());
+  for (size_t i = 0; i < differences.size(); ++i) differences[i] -= b[i];
+  return OverSeeds(differences);
+}
+
 Interval PairedDifference(std::span<const double> a,
                           std::span<const double> b) {
   std::vector<double> differences(a.begin(), a.end());

@@ -65,6 +65,9 @@ auto RunCases(Context& context, size_t cases,
 
 // The mean over seeds with its 95 % interval (Student's t); ±∞ for one.
 Interval OverSeeds(std::span<const double> values);
+// The same of a − b, seed by seed.
+Interval DifferenceOverSeeds(std::span<const double> a,
+                             std::span<const double> b);
 
 // The mean of a − b over paired sequences, with a bootstrap interval.
 Interval PairedDifference(std::span<const double> a, std::span<const double> b);

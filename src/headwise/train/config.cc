@@ -87,6 +87,19 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
   check(c.decay >= 0, "a decay of at least 0", c.decay);
   check(c.clip >= 0, "clip of at least 0", c.clip);
   check(c.dropout >= 0 && c.dropout < 1, "dropout in [0, 1)", c.dropout);
+  check(c.heads.is_object(), "heads: an object", c.heads);
+  check(c.head_dropout >= 0 && c.head_dropout < 1, "head_dropout in [0, 1)",
+        c.head_dropout);
+  static const std::set<std::string> kDropSchedules = {"constant", "linear",
+                                                       "v"};
+  check(kDropSchedules.contains(c.head_dropout_schedule),
+        "head_dropout_schedule: constant, linear or v",
+        c.head_dropout_schedule);
+  check(c.gate_penalty >= 0, "gate_penalty of at least 0", c.gate_penalty);
+  check(c.gate_rate > 0, "a gate_rate above 0", c.gate_rate);
+  check(c.balance >= 0, "balance of at least 0", c.balance);
+  check(c.span_penalty >= 0, "span_penalty of at least 0", c.span_penalty);
+  check(c.observe_every >= 0, "observe_every of at least 0", c.observe_every);
   check(c.smoothing >= 0 && c.smoothing < 1, "smoothing in [0, 1)",
         c.smoothing);
   share(c.mask_share, "mask_share in [0, 1]");
@@ -116,13 +129,17 @@ std::vector<std::string> Differences(const ordered_json& before,
                                               "keep_every",
                                               "save_type",
                                               "evaluate_every",
-                                              "evaluate_sequences"};
+                                              "evaluate_sequences",
+                                              "observe_every"};
   std::vector<std::string> differences;
   const ordered_json fields = FieldsToJson(now);
+  const ordered_json defaults = FieldsToJson(TrainConfig());
   for (const auto& [name, value] : fields.items()) {
     if (kFree.contains(name)) continue;
     const auto found = before.find(name);
     const bool absent = found == before.end();
+    // A field that came later was at its default.
+    if (absent && value == defaults[name]) continue;
     // The order of an object's keys says nothing.
     if (!absent && Json::parse(found->dump()) == Json::parse(value.dump())) {
       continue;

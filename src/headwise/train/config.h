@@ -34,6 +34,14 @@ struct TrainConfig {
   double decay = 0.1;
   double clip = 1.0;
   double dropout = 0;
+  nlohmann::ordered_json heads = nlohmann::ordered_json::object();
+  double head_dropout = 0;
+  std::string head_dropout_schedule = "constant";
+  double gate_penalty = 0;
+  double gate_rate = 30;
+  double balance = 0.01;
+  double span_penalty = 0;
+  int64_t observe_every = 0;
   double smoothing = 0;
   double mask_share = 0.15;
   uint64_t seed = 1;
@@ -87,6 +95,24 @@ struct TrainConfig {
     visit("clip", self.clip, "largest norm of the gradient; 0: any");
     visit("dropout", self.dropout,
           "share of values dropped after the embeddings and each half layer");
+    visit("heads", self.heads,
+          "how heads are chosen, over what the model says (the \"headwise\" "
+          "object of its config.json): {\"gates\": \"hard_concrete\"}, or "
+          "{\"gates\": \"mixture\", \"shared_heads\": 2, \"active_heads\": 5}, "
+          "and learned spans {\"span_ramp\": 32}");
+    visit("head_dropout", self.head_dropout,
+          "probability of a whole head to be dropped, for each sequence; the "
+          "others are scaled up, and one is always kept");
+    visit("head_dropout_schedule", self.head_dropout_schedule,
+          "constant, linear (rises from 0) or v (falls to 0 in the warm-up, "
+          "then rises)");
+    visit("gate_penalty", self.gate_penalty,
+          "hard_concrete: nats that an open head costs");
+    visit("gate_rate", self.gate_rate,
+          "hard_concrete: learning rate of gates, as a multiple of rate");
+    visit("balance", self.balance, "mixture: weight of the balance loss");
+    visit("span_penalty", self.span_penalty,
+          "span_ramp: nats that a head costs which sees the whole context");
     visit("smoothing", self.smoothing, "label smoothing");
     visit("mask_share", self.mask_share, "masked_lm: share of tokens to guess");
     visit("seed", self.seed, "of weights, order and dropout");
@@ -105,6 +131,9 @@ struct TrainConfig {
     visit("evaluate_every", self.evaluate_every, "steps between evaluations");
     visit("evaluate_sequences", self.evaluate_sequences,
           "sequences (or pairs) of an evaluation");
+    visit("observe_every", self.observe_every,
+          "steps between observations of every head (heads.jsonl, heads.svg); "
+          "0: none");
     visit("save_every", self.save_every, "steps between checkpoints");
     visit("keep_every", self.keep_every,
           "keep the checkpoints of every so many-th step; 0: the last only");

@@ -86,5 +86,26 @@ TEST(Schedule, RisesThenFalls) {
   EXPECT_DOUBLE_EQ(RateAt(config, 109), 1);
 }
 
+TEST(HeadDropoutAt, FollowsItsSchedule) {
+  TrainConfig config;
+  config.steps = 11;
+  config.warmup = 4;
+  config.head_dropout = 0.4;
+  auto at = [&](const char* schedule, int64_t step) {
+    config.head_dropout_schedule = schedule;
+    return HeadDropoutAt(config, step);
+  };
+  EXPECT_EQ(at("constant", 0), 0.4);
+  EXPECT_EQ(at("constant", 10), 0.4);
+  EXPECT_EQ(at("linear", 0), 0);
+  EXPECT_DOUBLE_EQ(at("linear", 5), 0.2);
+  EXPECT_DOUBLE_EQ(at("linear", 10), 0.4);
+  EXPECT_DOUBLE_EQ(at("v", 0), 0.4);
+  EXPECT_DOUBLE_EQ(at("v", 2), 0.2);
+  EXPECT_EQ(at("v", 4), 0);
+  EXPECT_DOUBLE_EQ(at("v", 7), 0.2);
+  EXPECT_DOUBLE_EQ(at("v", 10), 0.4);
+}
+
 }  // namespace
 }  // namespace headwise

@@ -47,13 +47,23 @@ int32_t FirstToken(const Tokenizer& tokenizer) {
   return encoding.size() > 0 && encoding.added[0] ? encoding.ids[0] : -1;
 }
 
+// Only what chooses heads: others of the file stay.
+void SetHeads(const TrainConfig& config, ordered_json& json) {
+  for (const auto& [key, value] : config.heads.items()) {
+    json["headwise"][key] = value;
+  }
+}
+
 // config.json: as given, completed by what the tokenizer knows.
 ordered_json ModelJson(const TrainConfig& config, const Tokenizer& tokenizer) {
   if (!config.start.empty()) {
-    return ordered_json::parse(
+    ordered_json json = ordered_json::parse(
         ReadJson(Path(config.start) / "config.json").dump());
+    SetHeads(config, json);
+    return json;
   }
   ordered_json json = config.model;
+  SetHeads(config, json);
   const int32_t bos = FirstToken(tokenizer);
   if (!json.contains("vocab_size")) {
     json["vocab_size"] = tokenizer.vocab_size();
@@ -252,6 +262,7 @@ Material OpenMaterial(Context& context, const TrainConfig& config,
     material.store = ParameterStore::Fresh(model, how);
   } else {
     material.store = ParameterStore::Load(config.start);
+    if (!config.heads.empty()) material.store->AllowNew(model, "headwise.");
   }
   material.model = BuildModel(model, material.store);
   if (config.task == "translation") {

@@ -40,14 +40,23 @@ void Optimizer::Step(Context& context, AdamWProblem how, double norm,
   if (clip > 0 && norm > clip) {
     how.gradient_scale = static_cast<float>(clip / norm);
   }
-  const float decay = how.decay;
+  const float decay = how.decay, rate = how.rate;
   for (auto& [name, moments] : moments_) {
     ParameterStore::Entry& entry = store_.entries().at(name);
     how.decay = entry.value.rank() > 1 ? decay : 0;
+    how.rate = rate * moments.rate_scale;
     AdamW(context, how,
           {entry.value.size(), entry.value.As<float>(),
            entry.gradient.As<float>(), moments.first.As<float>(),
            moments.second.As<float>()});
+  }
+}
+
+void Optimizer::ScaleRate(std::string_view ending, double factor) {
+  for (auto& [name, moments] : moments_) {
+    if (name.ends_with(ending)) {
+      moments.rate_scale = static_cast<float>(factor);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headwise/context.h"
@@ -25,6 +26,9 @@ class Optimizer {
   // `clip` (0: any). how: rate, betas, epsilon; decay is for matrices.
   void Step(Context& context, AdamWProblem how, double norm, double clip);
 
+  // Multiplies the rate of parameters whose names end so.
+  void ScaleRate(std::string_view ending, double factor);
+
   int64_t steps() const { return steps_; }
 
   // The state: NAME.first and NAME.second of each parameter.
@@ -36,6 +40,7 @@ class Optimizer {
   struct Moments {
     Tensor first;
     Tensor second;
+    float rate_scale = 1;
   };
 
   ParameterStore& store_;

@@ -136,6 +136,81 @@ TEST_F(TrainingRun, HasTheSameLossesAtAnyThreadCount) {
   EXPECT_NE(Train(other).losses, one.losses);
 }
 
+// What chooses heads: same seed, same losses, at any thread count and however
+// often the run is cut.
+TEST_F(TrainingRun, GatesDependOnTheSeedAloneAndResumeBitForBit) {
+  const char* const kinds[] = {
+      R"({})", R"({"gates": "hard_concrete"})",
+      R"({"gates": "mixture", "shared_heads": 1, "active_heads": 2})"};
+  std::vector<std::vector<double>> seen;
+  for (const char* kind : kinds) {
+    auto config = [&](const std::string& out) {
+      TrainConfig own = Config(out + std::to_string(seen.size()));
+      own.model["num_attention_heads"] = 4;
+      own.model["num_key_value_heads"] = 2;
+      own.heads = nlohmann::ordered_json::parse(kind);
+      own.head_dropout = 0.3;
+      own.head_dropout_schedule = "v";
+      own.gate_penalty = 0.1;
+      own.balance = 0.1;
+      own.dropout = 0;
+      return own;
+    };
+    const TrainingRecord one = Train(config("one"), 1);
+    const TrainingRecord three = Train(config("three"), 3);
+    EXPECT_EQ(one.losses, three.losses) << kind;
+    TrainPiece(config("pieces"), 5);
+    const TrainConfig pieces = config("pieces");
+    EXPECT_EQ(TrainPiece(pieces, 100).losses, one.losses) << kind;
+    EXPECT_EQ(ModelHash(pieces.out), ModelHash(config("one").out)) << kind;
+    TrainConfig other = config("other");
+    other.seed = 2;
+    EXPECT_NE(Train(other).losses, one.losses) << kind;
+    seen.push_back(one.losses);
+  }
+  EXPECT_NE(seen[0], seen[1]);
+  EXPECT_NE(seen[1], seen[2]);
+}
+
+TEST_F(TrainingRun, PenaltiesCloseGatesAndTheCheckpointKeepsThem) {
+  TrainConfig first = Config("dense");
+  first.dropout = 0;
+  Train(first);
+  TrainConfig config = Config("gated");
+  config.start = first.out;
+  config.model = nlohmann::ordered_json::object();
+  config.heads = {{"gates", "hard_concrete"}};
+  config.gate_penalty = 5;
+  config.gate_rate = 100;
+  config.steps = 30;
+  Train(config);
+  const auto model = OpenModel(config.out);
+  EXPECT_EQ(model->config().gates.kind, GateKind::kHardConcrete);
+  for (const Block& block : model->stack().blocks) {
+    const Tensor log_alpha =
+        ToF32(block.parts().attention.weights().gates.weights().log_alpha);
+    for (int64_t h = 0; h < log_alpha.size(); ++h) {
+      EXPECT_EQ(ConcreteGate(log_alpha.As<float>()[h]), 0);
+    }
+  }
+  // Opened again without a word about heads, the gates stay.
+  TrainConfig again = Config("again");
+  again.start = config.out;
+  again.model = nlohmann::ordered_json::object();
+  Train(again);
+  EXPECT_EQ(OpenModel(again.out)->config().gates.kind, GateKind::kHardConcrete);
+}
+
+TEST_F(TrainingRun, GatesThatMakeNoSenseAreRefused) {
+  TrainConfig config = Config("bad");
+  config.heads = {{"gates", "mixtur"}};
+  EXPECT_THAT(ErrorOf(config), HasSubstr("hard_concrete or mixture"));
+  config.heads = {{"gate", "mixture"}};
+  EXPECT_THAT(ErrorOf(config), HasSubstr("did you mean \"gates\"?"));
+  config.heads = {{"gates", "mixture"}, {"active_heads", 3}};
+  EXPECT_THAT(ErrorOf(config), HasSubstr("at most the 2 heads"));
+}
+
 TEST_F(TrainingRun, ResumesBitForBit) {
   const TrainingRecord whole = Train(Config("whole"));
   const TrainConfig config = Config("pieces");

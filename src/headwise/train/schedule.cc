@@ -21,4 +21,18 @@ double RateAt(const TrainConfig& config, int64_t step) {
   return config.rate * (config.final_rate + (1 - config.final_rate) * fall);
 }
 
+double HeadDropoutAt(const TrainConfig& config, int64_t step) {
+  const double at = static_cast<double>(step);
+  const double last = static_cast<double>(config.steps - 1);
+  if (config.head_dropout_schedule == "constant" || last <= 0) {
+    return config.head_dropout;
+  }
+  const bool v = config.head_dropout_schedule == "v";
+  const double turn =
+      v ? std::min(static_cast<double>(config.warmup), last) : 0;
+  const double share =
+      at < turn ? 1 - at / turn : (at - turn) / std::max(last - turn, 1.0);
+  return config.head_dropout * share;
+}
+
 }  // namespace headwise

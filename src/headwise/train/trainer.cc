@@ -46,7 +46,8 @@ class FiniteCheck : public RunHooks {
 // A batch passing through the model, kept for the way back.
 struct Pass {
   Pass(Context& context, const Model& model, const TrainBatch& batch,
-       DropoutMask dropout, RunHooks* hooks, bool keep)
+       DropoutMask dropout, const GateTraining* gates, RunHooks* hooks,
+       bool keep)
       : width(model.config().width), rows(batch.batch.total()) {
     if (model.decoder() != nullptr) {
       source_rows = batch.source.total();
@@ -55,6 +56,7 @@ struct Pass {
       source.batch = &batch.source;
       source.hooks = hooks;
       source.dropout = dropout;
+      source.gate_training = gates;
       if (keep) source.saved = &source_saved;
       model.Run(context, model.stack(), source, SourceX());
       input.memory = SourceX();
@@ -65,6 +67,7 @@ struct Pass {
     input.batch = &batch.batch;
     input.hooks = hooks;
     input.dropout = dropout;
+    input.gate_training = gates;
     if (keep) input.saved = &saved;
     model.Run(context, model.predictor(), input, X());
   }
@@ -89,7 +92,9 @@ Trainer::Trainer(Context& context, const TrainConfig& config,
       model_(model),
       store_(store),
       classifier_(classifier),
-      optimizer_(store) {}
+      optimizer_(store) {
+  optimizer_.ScaleRate(".log_alpha", config.gate_rate);
+}
 
 double Trainer::Loss(ConstTensorView x, const HeadTargets& targets,
                      TensorView dx, int64_t* hits) const {
@@ -98,8 +103,9 @@ double Trainer::Loss(ConstTensorView x, const HeadTargets& targets,
 }
 
 double Trainer::Differentiate(const TrainBatch& batch, float scale,
-                              DropoutMask dropout, RunHooks* hooks) const {
-  const Pass pass(context_, model_, batch, dropout, hooks, true);
+                              DropoutMask dropout, RunHooks* hooks,
+                              const GateTraining* gates) const {
+  const Pass pass(context_, model_, batch, dropout, gates, hooks, true);
   HeadTargets targets;
   targets.targets = batch.targets;
   targets.smoothing = static_cast<float>(config_.smoothing);
@@ -138,10 +144,19 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
   store_.ClearGradients();
   const float scale = 1.0f / static_cast<float>(std::max<int64_t>(targets, 1));
   uint64_t pass = static_cast<uint64_t>(report.step) * batches.size();
+  // Penalties are of the step, not of its passes.
+  const float share = 1.0f / static_cast<float>(batches.size());
+  GateTraining gates;
+  gates.head_dropout = static_cast<float>(HeadDropoutAt(config_, report.step));
+  gates.gate_penalty = share * static_cast<float>(config_.gate_penalty);
+  gates.balance = share * static_cast<float>(config_.balance);
+  gates.span_penalty = share * static_cast<float>(config_.span_penalty);
+  gates.seed = config_.seed;
+  gates.loss = &report.penalty;
   for (const TrainBatch& batch : batches) {
     const DropoutMask dropout = {static_cast<float>(config_.dropout),
                                  config_.seed, pass++ << kStreamBits};
-    report.loss += Differentiate(batch, scale, dropout, hooks);
+    report.loss += Differentiate(batch, scale, dropout, hooks, &gates);
   }
   report.loss *= scale;
   report.gradient_norm = optimizer_.GradientNorm(context_);
@@ -165,7 +180,7 @@ double Trainer::Evaluate(const BatchSource& source, int64_t sequences) const {
   for (int64_t first = 0; first < count; first += kEvaluationBatch) {
     const TrainBatch batch =
         source.Make(first, std::min(kEvaluationBatch, count - first));
-    const Pass pass(context_, model_, batch, {}, nullptr, false);
+    const Pass pass(context_, model_, batch, {}, nullptr, nullptr, false);
     HeadTargets head;
     head.targets = batch.targets;
     loss += Loss(pass.X(), head, {});
@@ -180,7 +195,7 @@ double Trainer::Accuracy(const BatchSource& source, int64_t sequences) const {
   const int64_t count = std::min(sequences, source.size());
   for (int64_t i = 0; i < count; ++i) {
     const TrainBatch batch = source.Make(i, 1);
-    const Pass pass(context_, model_, batch, {}, nullptr, false);
+    const Pass pass(context_, model_, batch, {}, nullptr, nullptr, false);
     HeadTargets head;
     head.targets = batch.targets;
     Loss(pass.X(), head, {}, &hits);
@@ -201,7 +216,7 @@ void Trainer::NameCulprit(const TrainBatch& batch, double loss,
   }
   if (tensor.empty()) {
     FiniteCheck check;
-    const Pass pass(context_, model_, batch, {}, &check, false);
+    const Pass pass(context_, model_, batch, {}, nullptr, &check, false);
     if (!check.first.empty()) tensor = "the activation " + check.first;
   }
   for (const auto& [name, entry] : store_.entries()) {

@@ -17,6 +17,7 @@ namespace headwise {
 struct StepReport {
   int64_t step = 0;          // from 0
   double loss = 0;           // nats a target, before the update
+  double penalty = 0;        // of gates, besides the loss
   double gradient_norm = 0;  // before clipping
   double rate = 0;
   int64_t tokens = 0;  // read, on both sides
@@ -44,7 +45,8 @@ class Trainer {
   // Gradients of the mean loss over a batch are added to the store's; returns
   // the sum of losses. scale: 1 / targets of the whole step.
   double Differentiate(const TrainBatch& batch, float scale,
-                       DropoutMask dropout, RunHooks* hooks) const;
+                       DropoutMask dropout, RunHooks* hooks,
+                       const GateTraining* gates = nullptr) const;
 
   // Steps done, those of a resumed run included.
   int64_t step() const { return optimizer_.steps(); }

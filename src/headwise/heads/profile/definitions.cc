@@ -33,6 +33,12 @@ constexpr std::array kDefinitions = {
                      "entropy divided by the logarithm of the number of "
                      "visible keys",
                      ""},
+    MetricDefinition{
+        "gate",
+        "mean gate of the head, where the model chooses its heads "
+        "(hard concrete, mixture)",
+        "other heads and W_O make up for a scale: compare within a layer"},
+    MetricDefinition{"gate.open", "share of tokens whose gate is above 0", ""},
     MetricDefinition{"broad",
                      "share of rows whose normalised entropy is above .8",
                      "says nothing of which keys are read"},

@@ -23,6 +23,27 @@ SiteSide SideOf(AttentionKind kind) {
   return SiteSide::kSource;
 }
 
+// gates [1, T, H], of models that choose their heads.
+void AddGates(const ConstTensorView& gates, const SiteNotes& notes,
+              size_t first_head, Profile& profile) {
+  std::vector<Tally>& means = profile.Tallies("gate");
+  std::vector<Tally>& open = profile.Tallies("gate.open");
+  for (const SiteNotes::Sequence& sequence : notes.sequences) {
+    for (int64_t h = 0; h < gates.shape[2]; ++h) {
+      double sum = 0, above = 0;
+      for (int64_t t = 0; t < sequence.queries; ++t) {
+        const float gate =
+            gates.As<float>()[(sequence.query_begin + t) * gates.stride[1] +
+                              h * gates.stride[2]];
+        sum += gate;
+        above += gate > 0 ? 1 : 0;
+      }
+      means[first_head + h].Add(sum, static_cast<double>(sequence.queries));
+      open[first_head + h].Add(above, static_cast<double>(sequence.queries));
+    }
+  }
+}
+
 }  // namespace
 
 HeadObserver::HeadObserver(Context& context, Profile& profile,
@@ -104,6 +125,9 @@ void HeadObserver::AfterAttention(const AttentionSite& site,
       }
     }
   });
+  if (options_.text && args.gates) {
+    AddGates(args.gates, results.notes(), first, profile_);
+  }
   if (options_.text && options_.table != nullptr) {
     KeepExamples(context_, {problem, scores}, results, *options_.table,
                  {&profile_, first});

@@ -110,6 +110,8 @@ class Builder : private FamilyBuilder {
     weights.output =
         Linear({Part(name + names_.output, inner, d)}, WeightLayout::kOutIn);
     const std::string site = "layer." + std::to_string(layer);
+    weights.gates = Gates(site + ".attention", attention.heads);
+    weights.spans = Spans(site + ".attention", attention.heads);
     BlockParts parts;
     parts.name = site;
     parts.place = NormPlace::kPost;

@@ -8,6 +8,7 @@
 
 #include "headwise/model/config.h"
 #include "headwise/model/weights.h"
+#include "headwise/nn/head_gates.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
 
@@ -41,6 +42,36 @@ class FamilyBuilder {
   Norm RmsNorm(const std::string& name, int64_t width) const {
     return Norm(NormKind::kRms, config_.norm_epsilon,
                 weights_.Get(name + ".weight", {width}), {});
+  }
+
+  // Gates of an attention layer: tensors under "headwise.", which others pass
+  // over. site: "layer.3.attention".
+  HeadGates Gates(const std::string& site, int64_t heads) const {
+    const GateConfig& config = config_.gates;
+    const std::string name = "headwise." + site + ".";
+    GateWeights weights;
+    if (heads == 0) return {};
+    if (config.kind == GateKind::kHardConcrete) {
+      weights.log_alpha = weights_.Get(name + "log_alpha", {heads});
+    } else if (config.kind == GateKind::kMixture) {
+      const int64_t d = config_.width, shared = config.shared;
+      auto rows = [&](const char* which, int64_t count) -> Linear::Part {
+        return {weights_.Get(name + which, {count, d}), {}};
+      };
+      std::vector<Linear::Part> parts = {rows("router.routed", heads - shared)};
+      if (shared > 0) {
+        parts.push_back(rows("router.shared", shared));
+        parts.push_back(rows("router.kinds", 2));
+      }
+      weights.router = Dense(std::move(parts));
+    }
+    return {config, std::move(weights), heads};
+  }
+
+  // Learned spans of self-attention.
+  HeadSpans Spans(const std::string& site, int64_t heads) const {
+    if (heads == 0 || config_.spans.ramp == 0) return {};
+    return {config_.spans, weights_.Get("headwise." + site + ".span", {heads})};
   }
 
   const ModelConfig& config_;

@@ -102,17 +102,22 @@ class Builder : private FamilyBuilder {
     parts.place = NormPlace::kPost;
     AttentionLayerConfig self = Heads(shape.heads);
     if (decoder) self.mask = AttentionMask::Causal();
+    AttentionWeights weights = SelfWeights(name + "self_attn.", shape.heads);
+    weights.gates = Gates(site + ".attention", shape.heads);
+    weights.spans = Spans(site + ".attention", shape.heads);
     parts.attention = AttentionLayer(
-        self, SelfWeights(name + "self_attn.", shape.heads),
+        self, std::move(weights),
         {decoder ? AttentionKind::kDecoder : AttentionKind::kSelf, layer,
          site + ".attention"});
     parts.attention_norm = LayerNorm(name + "self_attn_layer_norm");
     if (decoder) {
       parts.has_cross = true;
-      parts.cross = AttentionLayer(
-          Heads(shape.cross_heads),
-          CrossWeights(name + "encoder_attn.", shape.cross_heads),
-          {AttentionKind::kCross, layer, site + ".cross"});
+      AttentionWeights cross =
+          CrossWeights(name + "encoder_attn.", shape.cross_heads);
+      cross.gates = Gates(site + ".cross", shape.cross_heads);
+      parts.cross =
+          AttentionLayer(Heads(shape.cross_heads), std::move(cross),
+                         {AttentionKind::kCross, layer, site + ".cross"});
       parts.cross_norm = LayerNorm(name + "encoder_attn_layer_norm");
     }
     parts.mlp = Mlp(config_.activation, Linear(),

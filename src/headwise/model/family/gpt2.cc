@@ -83,6 +83,8 @@ class Builder : private FamilyBuilder {
     weights.qkv = Stored(name + "attn.c_attn", config_.width, 3 * inner);
     weights.output = Stored(name + "attn.c_proj", inner, config_.width);
     const std::string site = "layer." + std::to_string(layer);
+    weights.gates = Gates(site + ".attention", shape.heads);
+    weights.spans = Spans(site + ".attention", shape.heads);
     BlockParts parts;
     parts.name = site;
     parts.place = NormPlace::kPre;

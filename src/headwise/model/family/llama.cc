@@ -153,6 +153,8 @@ class Builder : private FamilyBuilder {
     }
     weights.rope = rope_;
     const std::string site = "layer." + std::to_string(layer);
+    weights.gates = Gates(site + ".attention", shape.heads);
+    weights.spans = Spans(site + ".attention", shape.heads);
     BlockParts parts;
     parts.name = site;
     parts.place = NormPlace::kPre;

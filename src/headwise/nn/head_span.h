@@ -1,0 +1,56 @@
+// Adaptive attention span (Sukhbaatar et al. 2019): each head learns how far
+// back it looks. Its attention is multiplied by a soft mask of the distance,
+//
+//   m(d) = clamp((ramp + z − d) / ramp, 0, 1),   z = limit · span
+//
+// and normalised again, which is the operator's relative bias log m: nothing
+// of the size of the attention map is made. Keys that no head of the layer
+// reaches are not computed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "headwise/attention.h"
+#include "headwise/nn/head_gates.h"
+#include "headwise/nn/parameter.h"
+
+namespace headwise {
+
+struct SpanConfig {
+  int64_t ramp = 0;   // positions over which the mask falls; 0: no spans
+  int64_t limit = 0;  // positions of a span of 1
+};
+
+// Of one call.
+struct SpanSaved {
+  std::vector<float> table;  // log m, [H, 2·reach + 1]; empty: no spans
+};
+
+class HeadSpans {
+ public:
+  HeadSpans() = default;
+  // spans [H], each in [0, 1]: what is outside counts as the nearer end.
+  HeadSpans(SpanConfig config, Parameter spans);
+
+  const SpanConfig& config() const { return config_; }
+  const Parameter& spans() const { return spans_; }
+  bool trainable() const { return spans_.trainable(); }
+
+  // Sets the bias of a call, and narrows its mask to the longest span.
+  void Forward(const GateDraw& draw, AttentionProblem& problem,
+               AttentionArgs& args, SpanSaved& saved) const;
+  // dtable [H, 2·reach + 1] as the operator left it; the gradient of the spans
+  // and of their penalty is added to.
+  void Backward(const AttentionProblem& problem, const GateDraw& draw,
+                const float* dtable) const;
+
+ private:
+  SpanConfig config_;
+  Parameter spans_;
+};
+
+// Of a new head: it sees everything.
+inline constexpr float kNewSpan = 1;
+
+}  // namespace headwise
