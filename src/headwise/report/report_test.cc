@@ -98,7 +98,9 @@ TEST(StudyReportTest, JsonHasItsKeys) {
                                          "figures", "seeds", "seconds"));
   EXPECT_EQ(json["kind"], "law");
   EXPECT_TRUE(json["held"]);
-  EXPECT_EQ(json["figures"]["an error with a rather long name, to fill lines"]["value"], 1e-6);
+  EXPECT_EQ(json["figures"]["an error with a rather long name, to fill lines"]
+                ["value"],
+            1e-6);
 }
 
 TEST(StudyReportTest, OneSeedOfATrainedStudyIsIndicative) {
