@@ -22,6 +22,7 @@ check_packages=(
   libgtest-dev libgmock-dev # unit tests
   clang-format clang-tidy   # format, slips
   python3 git               # the checks themselves
+  xz-utils                  # unpacks test data
   clang libclang-rt-dev     # sanitizers, fuzzers
   ccache                    # the next clean clone compiles less
 )
