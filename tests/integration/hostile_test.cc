@@ -188,7 +188,7 @@ TEST_F(HostileModels, MergesThatNameUnknownTokens) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef HEADWISE_SANITIZED
 // In a process of its own that may take only a little memory: 0, or what went
 // wrong.
 [[noreturn]] void OpenInLittleMemory(const fs::path& folder) {

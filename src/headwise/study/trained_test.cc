@@ -159,8 +159,8 @@ INSTANTIATE_TEST_SUITE_P(Synthetic, TrainedStudyTest,
                          testing::Values("k-lookup", "teacher-student",
                                          "limits", "rank", "subspaces", "tasty",
                                          "emergence", "symmetry", "redundancy"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& study) {
+                           std::string name = study.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

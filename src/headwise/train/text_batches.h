@@ -26,7 +26,7 @@ struct TextBatchOptions {
   int32_t vocabulary = 0;
   bool shuffled = true;  // false: windows in order
   uint64_t seed = 1;
-  RepeatMixture repeats;
+  RepeatMixture repeats = {};
   // Masked models: the share of tokens to guess, and what stands for them (of
   // ten: eight times the mask, once a random token, once itself).
   double mask_share = 0;  // 0: predict the next token

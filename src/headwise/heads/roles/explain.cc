@@ -90,11 +90,13 @@ roles have no behaviour of their own to look at.
 
 )md";
 
-std::string Cell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) {
-    text.insert(at, "\\");
+std::string Cell(const std::string& text) {
+  std::string cell;
+  for (char c : text) {
+    if (c == '|') cell += '\\';
+    cell += c;
   }
-  return text;
+  return cell;
 }
 
 }  // namespace

@@ -367,14 +367,11 @@ class Maker {
 };
 
 bool UnderSanitizer() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef HEADWISE_SANITIZED
   return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return true;
-#endif
-#endif
+#else
   return false;
+#endif
 }
 
 }  // namespace
