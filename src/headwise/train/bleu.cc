@@ -164,7 +164,7 @@ BleuCounts CountBleu(std::string_view hypothesis, std::string_view reference) {
   counts.hypothesis = static_cast<int64_t>(said.size());
   counts.reference = static_cast<int64_t>(wanted.size());
   for (int n = 0; n < BleuCounts::kOrders; ++n) {
-    const auto order = static_cast<size_t>(n + 1);
+    const auto order = static_cast<size_t>(n) + 1;
     const std::map<Gram, int64_t> found = CountGrams(wanted, order);
     for (const auto& [gram, count] : CountGrams(said, order)) {
       counts.total[n] += count;
