@@ -115,7 +115,7 @@ TEST(ReportSummaryTest, ThirdsCountEachHeadOnce) {
   }
   const auto thirds = ThirdsJson(roles)["thirds"];
   ASSERT_EQ(thirds.size(), 3u);
-  EXPECT_EQ(thirds[0]["layers"], nlohmann::json({0, 1}));
+  EXPECT_EQ(thirds[0]["layers"], nlohmann::ordered_json({0, 1}));
   EXPECT_EQ(thirds[0]["counts"]["no role"], 2);
   EXPECT_EQ(thirds[2]["counts"]["syntactic"], 1);
   EXPECT_EQ(thirds[2]["counts"]["no role"], 1);
