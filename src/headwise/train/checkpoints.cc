@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
@@ -64,6 +65,7 @@ void SyncFolder(const Path& folder) {
 
 void RemoveOlder(const Path& out, int64_t step, int64_t keep_every) {
   std::error_code ignored;
+  std::vector<Path> gone;
   for (const auto& one : std::filesystem::directory_iterator(Folder(out))) {
     const int64_t other = StepOf(one.path());
     const bool unfinished = one.path().extension() == ".tmp";
@@ -71,7 +73,16 @@ void RemoveOlder(const Path& out, int64_t step, int64_t keep_every) {
     if (!unfinished && (!old || (keep_every > 0 && other % keep_every == 0))) {
       continue;
     }
-    std::filesystem::remove_all(one.path(), ignored);
+    gone.push_back(one.path());
+  }
+  for (Path path : gone) {
+    // What is half removed when the power goes must not look whole.
+    if (StepOf(path) >= 0) {
+      const Path hidden = path.string() + ".tmp";
+      std::filesystem::rename(path, hidden, ignored);
+      if (!ignored) path = hidden;
+    }
+    std::filesystem::remove_all(path, ignored);
   }
 }
 
