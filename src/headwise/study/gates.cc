@@ -13,7 +13,9 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kLayers = 2, kHeads = 8;
+// One layer: where there are two, gates close a whole one, and there is no such
+// shape to begin with.
+constexpr int64_t kLayers = 1, kHeads = 16;
 constexpr double kPenalties[] = {0.02, 0.2, 1};
 constexpr double kNearlyClosed = 0.1, kNearlyOpen = 0.9;
 constexpr double kEqual = 0.02;  // nats
@@ -43,7 +45,6 @@ std::vector<std::vector<double>> GatesOf(const Model& model) {
 // What one penalty led to, by seed.
 struct Closing {
   std::vector<double> open, extreme, loss, scratch;
-  bool same_shape = true;  // no layer lost all its heads
 };
 
 class Sweep {
@@ -97,7 +98,6 @@ class Sweep {
       }
       open += static_cast<double>(kept);
       counts.push_back(std::max<int64_t>(kept, 1));
-      closing.same_shape &= kept > 0;
     }
     closing.open.push_back(open);
     closing.extreme.push_back(extreme / (kLayers * kHeads));
@@ -127,13 +127,8 @@ class Sweep {
       const Interval open = OverSeeds(own.open);
       const std::string at = fmt::format(" at {:g} nats a head", kPenalties[i]);
       result.AtLeast("gates open or closed" + at, OverSeeds(own.extreme), 0.9);
-      const Interval more = DifferenceOverSeeds(own.loss, own.scratch);
-      const std::string difference = "loss, closed − from scratch" + at;
-      if (own.same_shape) {
-        result.AtMost(difference, more, kEqual);
-      } else {
-        result.Report(difference, more);
-      }
+      result.AtMost("loss, closed − from scratch" + at,
+                    DifferenceOverSeeds(own.loss, own.scratch), kEqual);
       result.Report("heads left" + at, open);
       table.rows.push_back({fmt::format("{:g}", kPenalties[i]),
                             ShowInterval(open),
@@ -149,9 +144,8 @@ class Sweep {
     result.tables = {std::move(table)};
     result.pictures = {std::move(plot)};
     result.remark =
-        "Both have had the same number of steps. Where a layer lost all its "
-        "heads the model from scratch has one there, so that nothing is "
-        "expected of the comparison.";
+        "Both have had the same number of steps. Where no head is left the "
+        "model from scratch has one.";
     return result;
   }
 
