@@ -77,8 +77,9 @@ std::function<int()> Setup(CommandLine line) {
             "As many seeds and steps as a verdict needs")
       .Excludes(quick);
   line.Option("--text", options->texts,
-              "Text files or folders for studies that read; default: the "
-              "shipped text");
+              "Text files or folders for studies that read; head-count also "
+              "takes .tsv pairs to translate. Default: stories of a small "
+              "made-up grammar");
   line.Option("--svg", options->svg, "Also write the figure to this file");
   line.Option("--threads", options->threads,
               "Threads to use; 0: all cores. Results do not depend on it");

@@ -48,13 +48,7 @@ double Most(const std::vector<double>& values) {
 
 Life Live(Context& context, const Kind& kind, uint64_t seed, int64_t steps,
           StudyClock& clock) {
-  TrainConfig how;
-  how.steps = steps;
-  how.batch = 16;
-  how.rate = 3e-3;
-  how.warmup = 20;
-  how.decay = 0.01;
-  how.seed = seed;
+  const TrainConfig how = TinyTraining(seed, steps);
   const std::unique_ptr<TinyModel> tiny =
       MakeAttentionOnly(context,
                         {.layers = kind.layers,

@@ -55,12 +55,7 @@ std::map<std::string, std::vector<double>> LoadsOf(Context& context,
                                                    const Model& model) {
   Loads loads;
   const TrainBatch batch = HeldOutPairs().Make(0, kHeldOutSequences);
-  StackInput input;
-  input.ids = batch.ids;
-  input.batch = &batch.batch;
-  input.hooks = &loads;
-  Tensor x(DType::kF32, {batch.batch.total(), model.config().width});
-  model.Run(context, model.stack(), input, x.view());
+  RunPairs(context, model, batch, loads);
   return loads.counts;
 }
 

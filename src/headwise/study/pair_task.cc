@@ -64,19 +64,25 @@ TrainConfig PairTraining(int64_t steps, uint64_t seed) {
   return how;
 }
 
-double PairLoss(Context& context, const Model& model,
-                std::span<const HeadRef> closed) {
-  ClosedHeads hooks(model, closed);
-  const TrainBatch batch = HeldOutPairs().Make(0, kHeldOutSequences);
+Tensor RunPairs(Context& context, const Model& model, const TrainBatch& batch,
+                RunHooks& hooks) {
   StackInput input;
   input.ids = batch.ids;
   input.batch = &batch.batch;
   input.hooks = &hooks;
   Tensor x(DType::kF32, {batch.batch.total(), model.config().width});
   model.Run(context, model.stack(), input, x.view());
+  return x;
+}
+
+double PairLoss(Context& context, const Model& model,
+                std::span<const HeadRef> closed) {
+  ClosedHeads hooks(model, closed);
+  const TrainBatch batch = HeldOutPairs().Make(0, kHeldOutSequences);
+  const Tensor x = RunPairs(context, model, batch, hooks);
   HeadTargets targets;
   targets.targets = batch.targets;
-  return model.HeadLoss(context, std::as_const(x).view(), targets) /
+  return model.HeadLoss(context, x.view(), targets) /
          static_cast<double>(batch.CountTargets());
 }
 

@@ -34,6 +34,10 @@ nlohmann::json PairModel(int64_t layers, int64_t heads);
 // How it is trained: 16 sequences a step.
 TrainConfig PairTraining(int64_t steps, uint64_t seed);
 
+// The model's final states of a batch, [T, width].
+Tensor RunPairs(Context& context, const Model& model, const TrainBatch& batch,
+                RunHooks& hooks);
+
 // What the heads of a trained model are worth on held-out pairs: how much the
 // loss rises when a head's output is set to 0.
 struct HeadWorth {

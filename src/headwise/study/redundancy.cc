@@ -116,13 +116,7 @@ struct Measured {
 
 Measured Measure(Context& context, uint64_t seed, int64_t steps,
                  StudyClock& clock) {
-  TrainConfig how;
-  how.steps = steps;
-  how.batch = 16;
-  how.rate = 3e-3;
-  how.warmup = 20;
-  how.decay = 0.01;
-  how.seed = seed;
+  const TrainConfig how = TinyTraining(seed, steps);
   TinyModel tiny(context,
                  TinyLlama({.layers = kLayers,
                             .heads = kHeads,

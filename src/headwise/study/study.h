@@ -93,7 +93,7 @@ std::string ShowInterval(const Interval& interval);
 struct StudyRequest {
   bool full = false;               // enough seeds and steps for a verdict
   double effort = 1;               // share of the training steps: for tests
-  std::vector<std::string> texts;  // of studies that read; empty: the shipped
+  std::vector<std::string> texts;  // of studies that read; empty: made-up ones
   ProgressCallback progress;
   std::stop_token stop;  // Error(kCancelled) soon after
 };

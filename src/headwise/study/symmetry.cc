@@ -28,17 +28,6 @@ constexpr int64_t kLayers = 2, kHeads = 4, kWidth = 64;
 constexpr int64_t kHeadDim = kWidth / kHeads;
 constexpr int64_t kScored = 16;
 
-TrainConfig Training(uint64_t seed, int64_t steps) {
-  TrainConfig how;
-  how.steps = steps;
-  how.batch = 16;
-  how.rate = 3e-3;
-  how.warmup = 20;
-  how.decay = 0.01;
-  how.seed = seed;
-  return how;
-}
-
 std::unique_ptr<TinyModel> NewModel(Context& context, uint64_t seed,
                                     int64_t steps) {
   return MakeAttentionOnly(context,
@@ -46,7 +35,7 @@ std::unique_ptr<TinyModel> NewModel(Context& context, uint64_t seed,
                             .heads = kHeads,
                             .width = kWidth,
                             .vocabulary = kText.vocabulary},
-                           Training(seed, steps));
+                           TinyTraining(seed, steps));
 }
 
 // The weights of one head of a projection: rows of q, k and v, columns of o.

@@ -66,6 +66,17 @@ nlohmann::json TinyLlama(const TinyShape& shape) {
           {"tie_word_embeddings", shape.tied}};
 }
 
+TrainConfig TinyTraining(uint64_t seed, int64_t steps) {
+  TrainConfig how;
+  how.steps = steps;
+  how.batch = 16;
+  how.rate = 3e-3;
+  how.warmup = 20;
+  how.decay = 0.01;
+  how.seed = seed;
+  return how;
+}
+
 std::shared_ptr<ParameterStore> NewParameters(const ModelConfig& config,
                                               const TrainConfig& how) {
   Initialisation init;

@@ -63,6 +63,8 @@ struct TinyShape {
 };
 // config.json of a model in Llama's layout.
 nlohmann::json TinyLlama(const TinyShape& shape);
+// How such a model is trained unless a study says otherwise.
+TrainConfig TinyTraining(uint64_t seed, int64_t steps);
 
 // New weights as `how` seeds and scales them.
 std::shared_ptr<ParameterStore> NewParameters(const ModelConfig& config,
