@@ -301,14 +301,20 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
         kHeadRows, static_cast<int64_t>(chosen.size() - begin));
     std::vector<int32_t> wanted(rows);
     std::vector<float> losses(rows);
+    // Rows that lie together need not be gathered.
+    const int64_t first = chosen[begin];
+    const bool together = chosen[begin + rows - 1] - first == rows - 1;
     for (int64_t r = 0; r < rows; ++r) {
       wanted[r] = targets.targets[chosen[begin + r]];
+      if (together) continue;
       std::copy_n(x.As<float>() + chosen[begin + r] * width, width,
                   rows_in + r * width);
     }
+    const ConstTensorView in =
+        View(together ? x.As<float>() + first * width : rows_in, {rows, width});
     const TensorView z = View(logits, {rows, classes});
     HeadRun run;
-    RunHead(context, View(rows_in, {rows, width}), z, run);
+    RunHead(context, in, z, run);
     CrossEntropy(context, {rows, classes, targets.smoothing},
                  {.logits = logits,
                   .targets = wanted.data(),
@@ -317,9 +323,10 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
                   .scale = targets.scale});
     for (const float loss : losses) total += loss;
     if (!dx) continue;
-    RunHeadBackward(context, View(rows_in, {rows, width}), z, run,
-                    View(rows_out, {rows, width}));
-    for (int64_t r = 0; r < rows; ++r) {
+    const TensorView out = View(
+        together ? dx.As<float>() + first * width : rows_out, {rows, width});
+    RunHeadBackward(context, in, z, run, out);
+    for (int64_t r = 0; r < rows && !together; ++r) {
       std::copy_n(rows_out + r * width, width,
                   dx.As<float>() + chosen[begin + r] * width);
     }

@@ -83,7 +83,7 @@ HWY_AFTER_NAMESPACE();
 namespace headwise {
 namespace {
 
-constexpr int64_t kPerTask = 32768;  // values
+constexpr int64_t kPerTask = 8192;  // values
 
 HWY_EXPORT(AdamWRange);
 HWY_EXPORT(Squares);

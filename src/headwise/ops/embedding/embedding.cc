@@ -12,7 +12,7 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kRowsPerTask = 64;
-constexpr int64_t kColumnsPerTask = 64;
+constexpr int64_t kColumnsPerTask = 16;  // a cache line
 
 void CheckIds(std::span<const int32_t> ids, int64_t rows) {
   for (size_t t = 0; t < ids.size(); ++t) {
