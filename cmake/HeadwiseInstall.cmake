@@ -14,7 +14,9 @@ install(TARGETS headwise EXPORT headwiseTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS headwise_app RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # What the demo reads.
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/assets/planted"
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/assets/novels"
+                  "${PROJECT_SOURCE_DIR}/assets/novels-one-head"
+                  "${PROJECT_SOURCE_DIR}/assets/planted"
                   "${PROJECT_SOURCE_DIR}/assets/text"
   DESTINATION ${CMAKE_INSTALL_DATADIR}/headwise)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/headwise"

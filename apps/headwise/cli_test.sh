@@ -62,8 +62,12 @@ expect_quiet err
 expect 0 '"held": true' study averaging --json
 expect 0 'normalise-order' study --list
 expect 0 'Kept by 8 heads' compare "$cat_sat"
-expect 0 '"trained": false' compare "$cat_sat" --json
-expect 1 'at least one word' compare ''
+expect 0 '"trained": true' compare "$cat_sat" --json
+expect 0 '"trained": false' compare "$cat_sat" --json --untrained
+expect 0 '"trained": false' compare "$cat_sat" --json --heads 1,4
+expect 1 'from 0 to 5' compare "$cat_sat" --layer 6
+expect 2 'of trained models' compare "$cat_sat" --layer 1 --untrained
+expect 1 'at least two tokens' compare ''
 expect 1 'head counts from 1' compare "$cat_sat" --heads 0
 expect 1 '64 / 7 leaves 1' compare "$cat_sat" --heads 7
 expect 2 'heads' compare "$cat_sat" --heads many

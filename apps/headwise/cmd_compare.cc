@@ -1,17 +1,24 @@
 // headwise compare: one head beside many on a sentence.
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "assets.h"
+#include "command.h"
 #include "commands.h"
 #include "console.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/fields.h"
 #include "headwise/context.h"
 #include "headwise/report/compare_page.h"
 #include "headwise/report/compare_report.h"
 #include "headwise/study/comparison.h"
+#include "headwise/study/trained_comparison.h"
 
 namespace headwise {
 namespace {
@@ -19,15 +26,37 @@ namespace {
 struct Options {
   std::string sentence;
   ComparisonOptions comparison;
+  bool untrained = false;
+  std::vector<std::string> models;
+  std::optional<int64_t> layer;
   std::string page;
   std::string svg;
   bool json = false;
 };
 
-int Run(const Options& options) {
+// Layers other than the shipped models' exist untrained only.
+bool Untrained(const Options& options) {
+  return options.models.empty() &&
+         (options.untrained || FieldsToJson(options.comparison) !=
+                                   FieldsToJson(ComparisonOptions()));
+}
+
+Comparison Compare(const Options& options) {
   Context context;
-  const Comparison comparison =
-      CompareHeads(context, options.sentence, options.comparison);
+  if (Untrained(options)) {
+    if (options.layer) {
+      throw UsageError("--layer is of trained models: leave out --untrained");
+    }
+    return CompareHeads(context, options.sentence, options.comparison);
+  }
+  std::vector<std::filesystem::path> models(options.models.begin(),
+                                            options.models.end());
+  if (models.empty()) models = {Asset("novels-one-head"), Asset("novels")};
+  return CompareTrained(context, options.sentence, models, options.layer);
+}
+
+int Run(const Options& options) {
+  const Comparison comparison = Compare(options);
   if (!options.page.empty()) {
     WriteFileAtomically(options.page, ComparePage(comparison));
   }
@@ -50,6 +79,13 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("SENTENCE", options->sentence, "The sentence, in quotes")
       .Required();
+  line.Option("--layer", options->layer,
+              "The layer; without it, the one whose heads differ most");
+  line.Option("--models", options->models,
+              "Folders of trained models in place of the shipped ones")
+      .Commas();
+  line.Flag("--untrained", options->untrained,
+            "Layers with random weights, as any of these flags asks for:");
   AddFlags(line, options->comparison);
   line.Option("--out", options->page, "Write an HTML page to this file");
   line.Option("--svg", options->svg, "Write the figure to this file");
@@ -68,7 +104,9 @@ const Command kCompareCommand = {
         "  headwise compare \"The cat sat on the mat\" --out compare.html\n"
         "  headwise compare \"Apple released a new phone because it is tasty\" "
         "--heads 1,2,8\n"
-        "Weights are untrained: words and layers are drawn from --seed.",
+        "  headwise compare \"The cat sat on the mat\" --layer 2\n"
+        "Compared are the shipped model of 8 heads and its twin of one head, "
+        "trained\nalike; other numbers of heads are drawn at random.",
     .setup = Setup};
 
 }  // namespace headwise

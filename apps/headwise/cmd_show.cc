@@ -19,6 +19,7 @@
 #include "headwise/report/attention_text.h"
 #include "headwise/report/terminal.h"
 #include "headwise/runtime/attention_maps.h"
+#include "headwise/runtime/token_labels.h"
 #include "headwise/study/cat_sat.h"
 #include "model_name.h"
 
@@ -40,28 +41,6 @@ struct Options {
   bool json = false;
   int threads = 0;
 };
-
-// Tokens as they stand in the text, an ellipsis of dots for white space;
-// added ones as the vocabulary writes them.
-std::vector<std::string> Labels(const TokenRow& row,
-                                const Tokenizer& tokenizer) {
-  std::vector<std::string> labels;
-  for (int64_t i = 0; i < row.size(); ++i) {
-    const auto [begin, end] = row.spans[i];
-    std::string label = row.added[i] != 0 || row.text == nullptr
-                            ? tokenizer.Token(row.ids[i]).value_or("?")
-                            : row.text->substr(begin, end - begin);
-    const size_t first = label.find_first_not_of(" \t\r\n");
-    if (first == label.npos) {
-      label = label.find('\n') != label.npos ? "⏎" : "␣";
-    } else {
-      label =
-          label.substr(first, label.find_last_not_of(" \t\r\n") + 1 - first);
-    }
-    labels.push_back(std::move(label));
-  }
-  return labels;
-}
 
 struct Shown {
   std::vector<std::string> source;
@@ -112,7 +91,8 @@ Shown Map(const Options& options) {
   how.most_cells = options.cells;
   how.top = options.top;
   how.query = options.query;
-  return {Labels(window.source, *tokenizer), Labels(window.target, *tokenizer),
+  return {TokenLabels(window.source, *tokenizer),
+          TokenLabels(window.target, *tokenizer),
           MapHeads(context, *model, window, heads, how)};
 }
 

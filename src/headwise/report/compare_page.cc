@@ -293,11 +293,6 @@ std::string Losses(const Comparison& comparison) {
 }
 
 std::string Footer(const Comparison& comparison) {
-  std::string heads;
-  for (int64_t count : comparison.options.heads) {
-    if (!heads.empty()) heads += ',';
-    heads += std::to_string(count);
-  }
   return fmt::format(
       "<footer class=\"soft small\"><p><strong>How to read it.</strong> A row "
       "of a map is one word’s distribution over the words it looks at; darker "
@@ -308,10 +303,9 @@ std::string Footer(const Comparison& comparison) {
       "number of heads. Every layer here has the same width and the same "
       "number "
       "of weights.</p><p>Made by headwise {}: <code>headwise compare \"{}\" "
-      "--heads {} --d-model {} --seed {}{} --out FILE</code></p></footer>\n",
+      "{} --out FILE</code></p></footer>\n",
       Share(comparison.largest), HEADWISE_VERSION, Escape(comparison.sentence),
-      heads, comparison.options.d_model, comparison.options.seed,
-      comparison.options.causal ? " --causal" : "");
+      comparison.command);
 }
 
 }  // namespace
@@ -330,7 +324,8 @@ std::string ComparePage(const Comparison& comparison) {
       Escape(Capital(title)), SvgStyle(), kPageStyle);
   out += fmt::format(
       "<h1>{}</h1><p class=\"lead\">“{}”</p>\n<p class=\"note\">{}</p>\n",
-      Escape(Capital(title)), Escape(comparison.sentence), kUntrained);
+      Escape(Capital(title)), Escape(comparison.sentence),
+      Escape(comparison.about));
   out += Cards(comparison);
   out +=
       "<h2>The maps</h2><p>Rows look at columns; each row sums to 1. The small "

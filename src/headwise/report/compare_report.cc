@@ -8,7 +8,6 @@
 #include <set>
 #include <span>
 
-#include "headwise/base/fields.h"
 #include "headwise/report/terminal.h"
 
 namespace headwise {
@@ -129,7 +128,7 @@ std::string CompareText(const Comparison& comparison, const Console& console) {
   const CellRows cells(console, label, comparison.words.size(),
                        comparison.largest);
   std::string out = Wrap(comparison.sentence, console.width);
-  out += Dim(console, Wrap(kUntrained, console.width));
+  out += Dim(console, Wrap(comparison.about, console.width));
   out += Dim(console,
              Wrap(fmt::format("A full bar is {}.", Share(comparison.largest)),
                   console.width));
@@ -195,11 +194,9 @@ nlohmann::ordered_json CompareJson(const Comparison& comparison) {
                     {"average", rows(set.average)},
                     {"words", words}});
   }
-  return {{"sentence", comparison.sentence},
-          {"words", comparison.words},
-          {"trained", false},
-          {"options", FieldsToJson(comparison.options)},
-          {"sets", sets}};
+  return {{"sentence", comparison.sentence}, {"words", comparison.words},
+          {"trained", comparison.trained},   {"about", comparison.about},
+          {"command", comparison.command},   {"sets", sets}};
 }
 
 }  // namespace headwise

@@ -10,12 +10,6 @@
 
 namespace headwise {
 
-// Said wherever such weights are shown.
-inline constexpr char kUntrained[] =
-    "Weights are untrained (seeded at random): this shows what one head or "
-    "many "
-    "can hold, not what a trained model has learned.";
-
 // "one head", "8 heads".
 std::string HeadsName(int64_t heads);
 // "one head of width 64", "8 heads of width 8".

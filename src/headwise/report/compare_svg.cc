@@ -78,8 +78,9 @@ std::string CompareSvg(const Comparison& comparison) {
       kMargin, bottom + 34,
       fmt::format(
           "Rows look at columns. Both layers have {} weights. Averaging "
-          "the {} loses {:.2f} nats per word. Untrained weights.",
-          many.parameters, HeadsName(many.heads), many.lost),
+          "the {} loses {:.2f} nats per word. {} weights.",
+          many.parameters, HeadsName(many.heads), many.lost,
+          comparison.trained ? "Trained" : "Untrained"),
       "class=\"soft\"");
   const Drawing drawing{std::move(body),
                         std::max(split + right.width, 640.0) + kMargin,
@@ -90,7 +91,7 @@ std::string CompareSvg(const Comparison& comparison) {
       fmt::format("Attention of each word of \"{}\" to every other: {} on the "
                   "left, {} on the right. {}",
                   comparison.sentence, HeadsName(one.heads),
-                  HeadsName(many.heads), kUntrained));
+                  HeadsName(many.heads), comparison.about));
 }
 
 }  // namespace headwise

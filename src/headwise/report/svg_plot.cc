@@ -76,10 +76,16 @@ Range Fit(const LinePlot& plot, bool vertical, double begin, double end) {
   return {low, high, log, begin, end};
 }
 
+// Thousands without an exponent.
+std::string Plain(double value) {
+  return std::abs(value) < 1000 ? fmt::format("{:.3g}", value)
+                                : fmt::format("{:.0f}", value);
+}
+
 std::string TickLabel(double value, bool log) {
-  if (!log) return fmt::format("{:.3g}", value);
+  if (!log) return Plain(value);
   const double number = std::pow(10, value);
-  return number >= 0.01 && number < 1e5 ? fmt::format("{:.3g}", number)
+  return number >= 0.01 && number < 1e5 ? Plain(number)
                                         : fmt::format("1e{:.0f}", value);
 }
 

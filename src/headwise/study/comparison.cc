@@ -2,11 +2,13 @@
 #include "headwise/study/comparison.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "headwise/base/distribution.h"
 #include "headwise/error.h"
@@ -76,6 +78,11 @@ WordMixture Mix(const HeadSet& set, int64_t word) {
   return mixture;
 }
 
+// Said wherever such weights are shown.
+constexpr char kUntrained[] =
+    "Weights are untrained (seeded at random): this shows what one head or "
+    "many can hold, not what a trained model has learned.";
+
 void Summarise(HeadSet& set) {
   const int64_t words = set.average.rows;
   const double count = static_cast<double>(words);
@@ -102,22 +109,20 @@ HeadSet RunSet(Context& context, const Tensor& x, int64_t heads,
                                   static_cast<uint64_t>(options.seed));
   MultiHeadAttentionInput input{.x = x.view()};
   if (options.causal) input.mask = AttentionMask::Causal();
-  HeadSet set;
-  set.heads = heads;
+  std::vector<Matrix> maps;
+  for (int64_t h = 0; h < heads; ++h) {
+    maps.push_back(FromTensor(module.Weights(context, h, input)));
+  }
+  HeadSet set = SetOfMaps(std::move(maps));
   set.head_dim = module.config().head_dim;
   set.parameters = ParameterCount(module.config());
-  set.average = Matrix(x.shape(1), x.shape(1));
-  for (int64_t h = 0; h < heads; ++h) {
-    HeadMap map;
-    map.weights = FromTensor(module.Weights(context, h, input));
-    for (size_t i = 0; i < map.weights.values.size(); ++i) {
-      set.average.values[i] +=
-          map.weights.values[i] / static_cast<double>(heads);
-    }
-    set.maps.push_back(std::move(map));
-  }
-  Summarise(set);
   return set;
+}
+
+std::string CommandOf(const ComparisonOptions& options) {
+  return fmt::format("--untrained --heads {} --d-model {} --seed {}{}",
+                     fmt::join(options.heads, ","), options.d_model,
+                     options.seed, options.causal ? " --causal" : "");
 }
 
 void CheckOptions(const std::vector<std::string>& words,
@@ -165,24 +170,44 @@ std::vector<std::string> SplitWords(std::string_view sentence) {
   return words;
 }
 
+HeadSet SetOfMaps(std::vector<Matrix> maps) {
+  HeadSet set;
+  set.heads = static_cast<int64_t>(maps.size());
+  set.average = Matrix(maps.front().rows, maps.front().columns);
+  for (Matrix& weights : maps) {
+    for (size_t i = 0; i < weights.values.size(); ++i) {
+      set.average.values[i] +=
+          weights.values[i] / static_cast<double>(set.heads);
+    }
+    set.maps.push_back({.weights = std::move(weights)});
+  }
+  Summarise(set);
+  return set;
+}
+
+void AddSet(HeadSet set, Comparison& comparison) {
+  for (const HeadMap& map : set.maps) {
+    for (const double value : map.weights.values) {
+      comparison.largest = std::max(comparison.largest, value);
+    }
+  }
+  comparison.sets.push_back(std::move(set));
+}
+
 Comparison CompareHeads(Context& context, std::string_view sentence,
                         const ComparisonOptions& options) {
   Comparison comparison;
   comparison.sentence = sentence;
   comparison.words = SplitWords(sentence);
-  comparison.options = options;
+  comparison.about = kUntrained;
+  comparison.command = CommandOf(options);
   CheckOptions(comparison.words, options);
   for (int64_t heads : options.heads) {  // refuse before any work
     Resolve({.d_model = options.d_model, .heads = heads});
   }
   const Tensor x = Embed(comparison.words, options);
   for (int64_t heads : options.heads) {
-    comparison.sets.push_back(RunSet(context, x, heads, options));
-    for (const HeadMap& map : comparison.sets.back().maps) {
-      for (double value : map.weights.values) {
-        comparison.largest = std::max(comparison.largest, value);
-      }
-    }
+    AddSet(RunSet(context, x, heads, options), comparison);
   }
   return comparison;
 }

@@ -1,6 +1,6 @@
 // One head beside many on one sentence: every head's distributions, their
-// average, and what the average loses. Weights are untrained: they show what
-// the shape of the layer allows, not what a language model has learned.
+// average, and what the average loses. Weights here are untrained: they show
+// what the shape of the layer allows. Trained ones: trained_comparison.h.
 #pragma once
 
 #include <cstdint>
@@ -68,10 +68,18 @@ struct HeadSet {
 struct Comparison {
   std::string sentence;
   std::vector<std::string> words;
-  ComparisonOptions options;
+  bool trained = false;
+  std::string about;    // what the weights are, in a sentence
+  std::string command;  // flags of `headwise compare` that make it again
   std::vector<HeadSet> sets;
   double largest = 0;  // the largest weight of any map, for one scale
 };
+
+// A set of heads by their maps, [words, words] each; width and parameters are
+// left to the caller.
+HeadSet SetOfMaps(std::vector<Matrix> maps);
+
+void AddSet(HeadSet set, Comparison& comparison);
 
 // Words at white space; ASCII punctuation apart.
 std::vector<std::string> SplitWords(std::string_view sentence);

@@ -1,0 +1,28 @@
+// Labels of tokens. Door: token_labels.h.
+#include "headwise/runtime/token_labels.h"
+
+#include <utility>
+
+namespace headwise {
+
+std::vector<std::string> TokenLabels(const TokenRow& row,
+                                     const Tokenizer& tokenizer) {
+  std::vector<std::string> labels;
+  for (int64_t i = 0; i < row.size(); ++i) {
+    const auto [begin, end] = row.spans[i];
+    std::string label = row.added[i] != 0 || row.text == nullptr
+                            ? tokenizer.Token(row.ids[i]).value_or("?")
+                            : row.text->substr(begin, end - begin);
+    const size_t first = label.find_first_not_of(" \t\r\n");
+    if (first == label.npos) {
+      label = label.find('\n') != label.npos ? "⏎" : "␣";
+    } else {
+      label =
+          label.substr(first, label.find_last_not_of(" \t\r\n") + 1 - first);
+    }
+    labels.push_back(std::move(label));
+  }
+  return labels;
+}
+
+}  // namespace headwise
