@@ -236,8 +236,9 @@ void PackB(Context& context, const ConstTensorView& b, Operand operand,
   const size_t n = b.shape[transposed ? 0 : 1];
   const size_t k = b.shape[transposed ? 1 : 0];
   const Lines lines = LinesOf(b, transposed);
-  // A few panels, a part of the depth.
-  constexpr size_t kColumns = 8 * kTileColumns, kDepth = 256;
+  // A few panels, a part of the depth: a small matrix is enough for many
+  // threads.
+  constexpr size_t kColumns = 96 / kTileColumns * kTileColumns, kDepth = 128;
   const size_t across = DivideUp(n, kColumns);
   context.pool().ParallelFor(DivideUp(k, kDepth) * across, [&](int64_t task,
                                                                int) {
