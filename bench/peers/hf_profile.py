@@ -12,10 +12,12 @@ transformers and safetensors; no network. Prints tokens/s and peak memory, and
 JSON with --json.
 
 How it is measured: each side and length runs in a process of its own, so that
-peak resident memory is its own. PyTorch is timed inside (one warm-up, then the
-best of the calls); ours is timed from outside as the difference between a run
-of many windows and a run of one, so that loading is left out on both sides.
-PyTorch's hooks keep sums only: each layer's matrix is freed before the next.
+peak resident memory is its own. (A process also counts the peak of the one that
+started it, so this one never loads PyTorch.) PyTorch is timed inside (one
+warm-up, then the best of the calls); ours is timed from outside as the
+difference between a run of many windows and a run of one, so that loading is
+left out on both sides. PyTorch's hooks keep sums only: each layer's matrix is
+freed before the next.
 """
 import argparse
 import json
@@ -30,25 +32,21 @@ import time
 WINDOWS = 4
 
 
-def make(folder, most):
-    """A random model; returns its vocabulary's size."""
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-    torch.manual_seed(1)
-    config = GPT2Config(n_positions=most)
-    GPT2LMHeadModel(config).save_pretrained(folder, safe_serialization=True)
-    return config.vocab_size
-
-
-def make_ids(folder, length, vocabulary):
-    """ids [1, N] and [1 + WINDOWS, N]; the last id is <|endoftext|>."""
+def make(folder, lengths):
+    """A random model, and for each length N ids [1, N] and [1 + WINDOWS, N]."""
     import torch
     from safetensors.torch import save_file
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.manual_seed(1)
+    config = GPT2Config(n_positions=max(lengths))
+    GPT2LMHeadModel(config).save_pretrained(folder, safe_serialization=True)
     torch.manual_seed(2)
-    for windows in (1, 1 + WINDOWS):
-        ids = torch.randint(0, vocabulary - 1, (windows, length))
-        save_file({"input_ids": ids},
-                  str(folder / f"ids-{length}-{windows}.safetensors"))
+    for length in lengths:
+        for windows in (1, 1 + WINDOWS):
+            # The last id is <|endoftext|>.
+            ids = torch.randint(0, config.vocab_size - 1, (windows, length))
+            save_file({"input_ids": ids},
+                      str(folder / f"ids-{length}-{windows}.safetensors"))
 
 
 class HeadSums:
@@ -120,6 +118,14 @@ def run_headwise(binary, folder, length, threads, metrics):
             "peak_bytes": peak}
 
 
+def line_of(row):
+    ours, peer = row["headwise"], row["hugging_face"]
+    return (f"{row['length']:6} {row['metrics']:>7} "
+            f"{ours['tokens_per_s']:10.0f} {peer['tokens_per_s']:13.0f} "
+            f"{row['speed_ratio']:6.2f} {ours['peak_bytes'] / 2**20:10.0f} / "
+            f"{peer['peak_bytes'] / 2**20:.0f} {row['memory_ratio']:10.2f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--headwise", default="headwise")
@@ -129,18 +135,25 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--torch", nargs=2, metavar=("FOLDER", "N"),
                         help="internal: run PyTorch's side and print JSON")
+    parser.add_argument("--make", metavar="FOLDER",
+                        help="internal: write the model and the ids")
     args = parser.parse_args()
+    lengths = [int(n) for n in args.lengths.split(",")]
+    if args.make:
+        return make(pathlib.Path(args.make), lengths)
     if args.torch:
         folder, length = pathlib.Path(args.torch[0]), int(args.torch[1])
         print(json.dumps(run_torch(folder, length, args.threads, args.calls)))
         return
-    lengths = [int(n) for n in args.lengths.split(",")]
     rows = []
+    if not args.json:
+        print("     N metrics   headwise  hugging face  ratio   "
+              "peak MiB ours/theirs  ratio", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        vocabulary = make(folder, max(lengths))
+        subprocess.run([sys.executable, __file__, "--make", name, "--lengths",
+                        args.lengths], check=True)
         for length in lengths:
-            make_ids(folder, length, vocabulary)
             peer = json.loads(subprocess.run(
                 [sys.executable, __file__, "--torch", name, str(length),
                  "--threads", str(args.threads), "--calls", str(args.calls)],
@@ -155,17 +168,10 @@ def main():
                              peer["tokens_per_s"],
                              "memory_ratio": peer["peak_bytes"] /
                              ours["peak_bytes"]})
+                if not args.json:
+                    print(line_of(rows[-1]), flush=True)
     if args.json:
         print(json.dumps(rows, indent=2))
-        return
-    print("     N metrics   headwise  hugging face  ratio   peak MiB ours/theirs  "
-          "ratio")
-    for row in rows:
-        ours, peer = row["headwise"], row["hugging_face"]
-        print(f"{row['length']:6} {row['metrics']:>7} {ours['tokens_per_s']:10.0f} "
-              f"{peer['tokens_per_s']:13.0f} {row['speed_ratio']:6.2f} "
-              f"{ours['peak_bytes'] / 2**20:10.0f} / "
-              f"{peer['peak_bytes'] / 2**20:.0f} {row['memory_ratio']:10.2f}")
 
 
 if __name__ == "__main__":
