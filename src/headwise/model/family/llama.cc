@@ -166,10 +166,11 @@ class Builder : private FamilyBuilder {
       return Linear({Part(name + "mlp." + which, in, out)},
                     WeightLayout::kOutIn);
     };
-    parts.mlp = Mlp(config_.activation,
+    // Braces keep the order, so that an error names the first that is wrong.
+    parts.mlp = Mlp{config_.activation,
                     dense("gate_proj", config_.width, config_.hidden),
                     dense("up_proj", config_.width, config_.hidden),
-                    dense("down_proj", config_.hidden, config_.width));
+                    dense("down_proj", config_.hidden, config_.width)};
     parts.mlp_norm = RmsNorm(name + "post_attention_layernorm", config_.width);
     return Block(std::move(parts));
   }
