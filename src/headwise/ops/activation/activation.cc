@@ -29,8 +29,9 @@ struct Point {
 };
 
 HWY_INLINE V Sigmoid(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
+  const V one = hn::Set(d, 1.0f), most = hn::Set(d, 88.0f);  // of hn::Exp
+  const V e = hn::Exp(d, hn::Min(hn::Neg(x), most));
+  return hn::Div(one, hn::Add(one, e));
 }
 
 // erf by Abramowitz and Stegun 7.1.26, |error| ≤ 1.5e-7; e2 = exp(−x²).
@@ -60,11 +61,12 @@ HWY_INLINE Point At(D d, V x) {
     const V root = hn::Set(d, 0.79788456f), cubic = hn::Set(d, 0.044715f);
     const V square = hn::Mul(x, x);
     const V inner = hn::Mul(root, hn::Mul(x, hn::MulAdd(cubic, square, one)));
-    const V t = hn::Tanh(d, inner);
-    const V gate = hn::MulAdd(half, t, half);
+    // (1 + tanh u) / 2 = σ(2u), which takes half the time of a tanh.
+    const V gate = Sigmoid(d, hn::Add(inner, inner));
     const V dinner = hn::Mul(
         root, hn::MulAdd(hn::Mul(hn::Set(d, 3.0f), cubic), square, one));
-    const V dgate = hn::Mul(hn::Mul(half, hn::NegMulAdd(t, t, one)), dinner);
+    const V dgate =
+        hn::Mul(hn::Add(dinner, dinner), hn::Mul(gate, hn::Sub(one, gate)));
     return {hn::Mul(x, gate), hn::MulAdd(x, dgate, gate)};
   } else if constexpr (kKind == Activation::kSilu) {
     const V s = Sigmoid(d, x);
