@@ -2,9 +2,11 @@
 #include "headwise/heads/profile/profiler.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/copying.h"
 #include "headwise/heads/profile/probes.h"
 #include "headwise/runtime/session.h"
@@ -35,32 +37,6 @@ void Append(const TokenRow& row, std::vector<int32_t>& ids,
 int64_t TokensOf(const TokenWindow& window) {
   return window.source.size() + window.target.size();
 }
-
-// Two observers of one run.
-class BothHooks : public RunHooks {
- public:
-  BothHooks(RunHooks& first, RunHooks& second)
-      : first_(first), second_(second) {}
-
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    first_.BeforeAttention(site, problem, args);
-    second_.BeforeAttention(site, problem, args);
-  }
-  void AfterAttention(const AttentionSite& site,
-                      const AttentionProblem& problem,
-                      const AttentionArgs& args) override {
-    first_.AfterAttention(site, problem, args);
-    AttentionArgs scores = args;
-    scores.observation = nullptr;
-    second_.AfterAttention(site, problem, scores);
-  }
-
- private:
-  RunHooks& first_;
-  RunHooks& second_;
-};
 
 // Tokens [begin, end) of a row, framed as the row was.
 TokenRow Part(const TokenRow& row, size_t begin, size_t end) {
@@ -324,16 +300,18 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
     }
   }
   observer_->Begin(notes);
-  if (words_ != nullptr) words_->Begin(notes);
-  BothHooks both(*observer_, words_ != nullptr ? static_cast<RunHooks&>(*words_)
-                                               : *observer_);
+  RunHooks* hooks = observer_.get();
+  std::optional<BothHooks> both;
+  if (words_ != nullptr) {
+    words_->Begin(notes);
+    hooks = &both.emplace(*observer_, *words_);
+  }
   Forward(context_, model_,
           {.ids = ids,
            .lengths = lengths,
            .decoder_ids = decoder_ids,
            .decoder_lengths = decoder_lengths,
-           .hooks = words_ != nullptr ? static_cast<RunHooks*>(&both)
-                                      : observer_.get()});
+           .hooks = hooks});
   for (const TokenWindow& window : batch) {
     ++profile_.counts.windows;
     profile_.counts.tokens += TokensOf(window);

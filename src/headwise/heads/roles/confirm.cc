@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/probes.h"
 #include "headwise/ops/loss/loss.h"
@@ -27,28 +28,6 @@ struct Behaviour {
   double fresh = 0;     // mean loss where a token is new
   double repeated = 0;  // mean loss where it follows what it followed before
   Profile profile;      // induction scores
-};
-
-// Two sets of hooks, one after the other.
-class Both : public RunHooks {
- public:
-  Both(RunHooks& first, RunHooks& second) : first_(first), second_(second) {}
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    first_.BeforeAttention(site, problem, args);
-    second_.BeforeAttention(site, problem, args);
-  }
-  void AfterAttention(const AttentionSite& site,
-                      const AttentionProblem& problem,
-                      const AttentionArgs& args) override {
-    first_.AfterAttention(site, problem, args);
-    second_.AfterAttention(site, problem, args);
-  }
-
- private:
-  RunHooks& first_;
-  RunHooks& second_;
 };
 
 class Repeats {
@@ -86,7 +65,7 @@ class Repeats {
     HeadObserver observer(context_, result.profile, options);
     observer.Begin(notes_);
     ClosedHeads gates(model_, closed);
-    Both hooks(gates, observer);
+    BothHooks hooks(gates, observer);
     const Tensor x = Forward(
         context_, model_, {.ids = ids_, .lengths = lengths_, .hooks = &hooks});
     AddLosses(x, result);
