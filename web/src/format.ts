@@ -55,7 +55,7 @@ const controls = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2
 export function shown(token: string): string {
   if (token === '') return '∅';
   const visible = token.replace(/\r?\n/g, '⏎').replace(/\t/g, '⇥')
-    .replace(controls, (c) => '␣U+' +
+    .replace(controls, (c) => 'U+' +
       c.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0'));
   return /^ +$/.test(visible) ? '␣'.repeat(visible.length) : visible;
 }

@@ -95,7 +95,7 @@ OrderedJson ImportanceJson(const Ranking& ranking, OrderedJson& heads) {
   for (const CriterionResult& one : ranking.criteria) {
     json["criteria"].push_back({{"name", Name(one.criterion)},
                                 {"what", Describe(one.criterion)},
-                                {"gini", Rounded(one.gini, 3)},
+                                {"gini", Rounded(one.gini, 6)},
                                 {"effective", Rounded(one.effective, 3)}});
   }
   if (ranking.criteria.size() > 1) {

@@ -38,7 +38,9 @@ function histogram(buckets: Bucket[]): HTMLElement {
     .paddingInner(0.18);
   const y = scaleLinear().domain([0, max(shown, (b) => b.mass) || 1])
     .range([0, height - 44]);
-  const turn = x.bandwidth() < 40;
+  // Names that would touch stand on two lines in turn.
+  const longest = max(shown, (b) => bucketName(b).length) ?? 0;
+  const turn = x.step() < 7.4 * longest;
   const bars = shown.map((bucket, i) => {
     const size = y(bucket.mass);
     const left = x(i) ?? 0;

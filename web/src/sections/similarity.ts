@@ -87,7 +87,7 @@ function pairs(similarity: Similarity, selection: Selection): HTMLElement {
   };
   const first = similarity.measures[0]?.name ?? '';
   show(first);
-  return h('div', {}, h('h3', {}, 'Closest pairs'),
+  return h('div', {class: 'figure'}, h('h3', {}, 'Closest pairs'),
     similarity.measures.length > 1 && choice('measure', 'Alike in',
       similarity.measures.map((one) => ({value: one.name, label: one.name})),
       first, show), box);
@@ -117,7 +117,7 @@ export function similaritySection(report: Report, selection: Selection):
           headLink(point.head, selection), share(point.x), share(point.y),
           String(point.cluster + 1)])))),
       h('div', {}, pairs(similarity, selection),
-        clusters.length > 0 && h('div', {},
+        clusters.length > 0 && h('div', {class: 'figure'},
           h('h3', {}, 'Clusters'),
           h('ul', {class: 'clusters'}, ...clusters.map((ids) => h('li', {},
             ...ids.map((id) => headLink(id, selection)))))))));
