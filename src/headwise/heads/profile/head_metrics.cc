@@ -190,41 +190,44 @@ void HeadMetrics::AddOffsets(const Row& row, Sums& sums) const {
   const auto at = [&](std::vector<double>& values, OffsetForm form) {
     return values.data() + OffsetSlot(form, low);
   };
-  const auto add = [&](double* __restrict to, double value) {
-    for (int c = 0; c < width; ++c) to[c] += value;
-  };
-  const auto add_each = [&](double* __restrict to, const double* values,
-                            double factor) {
-    for (int c = 0; c < width; ++c) to[c] += factor * values[c];
-  };
   const auto hit = [&](int32_t key, double weight, OffsetForm form) {
     const int64_t k = key - row.i;
     if (key < 0 || k < low || k > high) return;
     sums.x[OffsetSlot(form, k)] += weight;
   };
-  add_each(at(sums.x, kOffsetMass), mass, 1);
-  add(at(sums.w, kOffsetMass), 1);
-  add(at(sums.x, kOffsetChance), 1 / row.visible);
+  double* __restrict mass_x = at(sums.x, kOffsetMass);
+  double* __restrict mass_w = at(sums.w, kOffsetMass);
+  double* __restrict chance = at(sums.x, kOffsetChance);
+  const double even = 1 / row.visible;
+  for (int c = 0; c < width; ++c) {
+    mass_x[c] += mass[c];
+    mass_w[c] += 1;
+    chance[c] += even;
+  }
   hit(row.argmax, 1, kOffsetArgmax);
   if (metrics_ == MetricSet::kCore) return;
   const double* keys = row.kept + row.i + low;
-  for (int c = 0; c < width; ++c) kept[c] = keys[c];
-  add_each(at(sums.w, kOffsetContent), kept, row.content);
   // Nothing is kept where nothing but sinks is seen.
-  const double evenly =
+  const double kept_even =
       row.content_visible > 0 ? row.content / row.content_visible : 0;
-  add_each(at(sums.x, kOffsetContentChance), kept, evenly);
+  double* __restrict content_x = at(sums.x, kOffsetContent);
+  double* __restrict content_w = at(sums.w, kOffsetContent);
+  double* __restrict content_chance = at(sums.x, kOffsetContentChance);
+  for (int c = 0; c < width; ++c) {
+    kept[c] = keys[c] * mass[c];
+    content_x[c] += kept[c];
+    content_w[c] += keys[c] * row.content;
+    content_chance[c] += keys[c] * kept_even;
+  }
   hit(row.kept_argmax, row.content, kOffsetContentArgmax);
   double near = 0, near_content = 0, near_seen = 0, near_content_seen = 0;
   const int64_t last = std::min<int64_t>(kLocal, high) - low;
   for (int64_t c = std::max<int64_t>(-kLocal, low) - low; c <= last; ++c) {
     near += mass[c];
-    near_content += kept[c] * mass[c];
+    near_content += kept[c];
     near_seen += 1;
-    near_content_seen += kept[c];
+    near_content_seen += keys[c];
   }
-  for (int c = 0; c < width; ++c) mass[c] *= kept[c];
-  add_each(at(sums.x, kOffsetContent), mass, 1);
   sums.AddMass(local_, near, near_seen, row.visible);
   if (near_content_seen > 0) {
     sums.AddContent(local_, near_content, near_content_seen, row);

@@ -2,6 +2,7 @@
 #include "headwise/heads/profile/semantic.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -19,22 +20,30 @@ constexpr size_t kLeastKeys = 8;
 constexpr const char* kMetric = "semantic";
 constexpr const char* kControl = "semantic.chance";
 
+// A number that orders as the float does, equal for 0 and −0.
+uint32_t OrderOf(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value + 0.0f);
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000;
+}
+
 Ranks RanksOf(std::span<const float> values) {
   const size_t n = values.size();
-  std::vector<int32_t> order(n);
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](int32_t a, int32_t b) { return values[a] < values[b]; });
+  // Values above, indices below: sorted as whole numbers.
+  std::vector<uint64_t> order(n);
+  for (size_t i = 0; i < n; ++i) {
+    order[i] = (uint64_t{OrderOf(values[i])} << 32) | i;
+  }
+  std::sort(order.begin(), order.end());
   Ranks ranks;
   ranks.centred.resize(n);
   const double middle = (static_cast<double>(n) - 1) / 2;
   double squares = 0;
   for (size_t i = 0; i < n;) {
     size_t end = i + 1;
-    while (end < n && values[order[end]] == values[order[i]]) ++end;
+    while (end < n && order[end] >> 32 == order[i] >> 32) ++end;
     const double rank = (static_cast<double>(i + end) - 1) / 2 - middle;
     for (; i < end; ++i) {
-      ranks.centred[order[i]] = rank;
+      ranks.centred[static_cast<uint32_t>(order[i])] = rank;
       squares += rank * rank;
     }
   }
@@ -102,15 +111,16 @@ class Cosines {
     std::vector<float> row(width_);
     const int32_t one[] = {id};
     EmbeddingForward(context_, table_, one, View(row.data(), {1, width_}));
-    std::vector<float> chunk(std::min(kChunk, others.size()) * width_);
+    chunk_.resize(
+        std::max(chunk_.size(), std::min(kChunk, others.size()) * width_));
     std::vector<float> cosines(others.size());
     for (size_t begin = 0; begin < others.size(); begin += kChunk) {
       const size_t count = std::min(kChunk, others.size() - begin);
       EmbeddingForward(
           context_, table_, others.subspan(begin, count),
-          View(chunk.data(), {static_cast<int64_t>(count), width_}));
+          View(chunk_.data(), {static_cast<int64_t>(count), width_}));
       for (size_t n = 0; n < count; ++n) {
-        const float* other = chunk.data() + n * width_;
+        const float* other = chunk_.data() + n * width_;
         // The row's own length changes no rank.
         const double square = Dot(other, other);
         cosines[begin + n] = square == 0
@@ -139,6 +149,7 @@ class Cosines {
   Context& context_;
   ConstTensorView table_;
   int64_t width_;
+  std::vector<float> chunk_;  // memory for embeddings
 };
 
 }  // namespace

@@ -24,14 +24,30 @@ void CheckIds(std::span<const int32_t> ids, int64_t rows) {
   }
 }
 
-float ValueAt(const ConstTensorView& table, int64_t index) {
+float Same(float x) { return x; }
+
+// out: [width], row `id` of the table, or that added to it.
+template <typename T, float (*kToFloat)(T)>
+void TakeRow(const ConstTensorView& table, int64_t id, EmbeddingWrite write,
+             float* out) {
+  const T* from = table.As<T>() + id * table.stride[0];
+  const int64_t width = table.shape[1];
+  if (write == EmbeddingWrite::kAdd) {
+    for (int64_t i = 0; i < width; ++i) out[i] += kToFloat(from[i]);
+  } else {
+    for (int64_t i = 0; i < width; ++i) out[i] = kToFloat(from[i]);
+  }
+}
+
+void TakeRow(const ConstTensorView& table, int64_t id, EmbeddingWrite write,
+             float* out) {
   switch (table.type) {
     case DType::kF32:
-      return table.As<float>()[index];
+      return TakeRow<float, Same>(table, id, write, out);
     case DType::kBF16:
-      return FromBf16(table.As<uint16_t>()[index]);
+      return TakeRow<uint16_t, FromBf16>(table, id, write, out);
     case DType::kF16:
-      return FromF16(table.As<uint16_t>()[index]);
+      return TakeRow<uint16_t, FromF16>(table, id, write, out);
     default:
       throw Error(
           ErrorCode::kInvalidArgument,
@@ -46,17 +62,11 @@ void EmbeddingForward(Context& context, ConstTensorView table,
                       EmbeddingWrite write) {
   CheckIds(ids, table.shape[0]);
   const int64_t count = static_cast<int64_t>(ids.size());
-  const int64_t width = table.shape[1];
   const int64_t tasks = (count + kRowsPerTask - 1) / kRowsPerTask;
   context.pool().ParallelFor(tasks, [&](int64_t task, int) {
     const int64_t end = std::min(count, (task + 1) * kRowsPerTask);
     for (int64_t t = task * kRowsPerTask; t < end; ++t) {
-      float* to = out.As<float>() + t * out.stride[0];
-      const int64_t from = ids[t] * table.stride[0];
-      for (int64_t i = 0; i < width; ++i) {
-        const float value = ValueAt(table, from + i);
-        to[i] = write == EmbeddingWrite::kAdd ? to[i] + value : value;
-      }
+      TakeRow(table, ids[t], write, out.As<float>() + t * out.stride[0]);
     }
   });
 }

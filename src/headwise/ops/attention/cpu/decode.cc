@@ -21,6 +21,7 @@
 #define HWY_TARGET_INCLUDE "headwise/ops/attention/cpu/decode.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.
+#include "headwise/ops/attention/cpu/dots-inl.h"
 #include "headwise/ops/attention/cpu/finish-inl.h"
 #include "headwise/ops/attention/cpu/panel-inl.h"
 #include "headwise/ops/attention/cpu/visit-inl.h"
@@ -32,68 +33,21 @@ namespace headwise {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Rows of the caller's keys, values or features, `stride` apart.
-struct Rows {
-  const float* data = nullptr;
-  int64_t stride = 0;
-
-  const float* at(int64_t row) const { return data + row * stride; }
-};
-
-// kQueries (1 or 4) queries q [kQueries, dim] with four keys: each key is read
-// once for all of them. s: [4, kTileColumns], columns 0 … kQueries − 1.
-template <int kQueries>
-HWY_INLINE void ScoreFourKeys(const Rows& k, int64_t key,
-                              const float* HWY_RESTRICT q, size_t dim,
-                              float* HWY_RESTRICT s) {
-  const F32 d;
-  const float* HWY_RESTRICT k0 = k.at(key);
-  const float* HWY_RESTRICT k1 = k.at(key + 1);
-  const float* HWY_RESTRICT k2 = k.at(key + 2);
-  const float* HWY_RESTRICT k3 = k.at(key + 3);
-  Four a = ZeroFour(), b = a, c = a, e = a;
-  size_t i = 0;
-  for (; i + kLanes <= dim; i += kLanes) {
-    const Four keys = {hn::LoadU(d, k0 + i), hn::LoadU(d, k1 + i),
-                       hn::LoadU(d, k2 + i), hn::LoadU(d, k3 + i)};
-    AddFour(keys, hn::LoadU(d, q + i), a);
-    if constexpr (kQueries == 4) {
-      AddFour(keys, hn::LoadU(d, q + dim + i), b);
-      AddFour(keys, hn::LoadU(d, q + 2 * dim + i), c);
-      AddFour(keys, hn::LoadU(d, q + 3 * dim + i), e);
-    }
-  }
-  StoreSums(a, s, kTileColumns);
-  if constexpr (kQueries == 4) {
-    StoreSums(b, s + 1, kTileColumns);
-    StoreSums(c, s + 2, kTileColumns);
-    StoreSums(e, s + 3, kTileColumns);
-  }
-  for (; i < dim; ++i) {
-    for (size_t lane = 0; lane < kQueries; ++lane) {
-      const float x = q[lane * dim + i];
-      s[lane] += x * k0[i];
-      s[kTileColumns + lane] += x * k1[i];
-      s[2 * kTileColumns + lane] += x * k2[i];
-      s[3 * kTileColumns + lane] += x * k3[i];
-    }
-  }
-}
-
 // Products of `lanes` queries q [lanes, dim] with `real` keys from `key` on.
 // s: [≥ real, kTileColumns]; other lanes are left as they are.
 HWY_NOINLINE void ScoreLanes(const Rows& k, int64_t key, int64_t real,
                              const float* HWY_RESTRICT q, size_t dim,
                              size_t lanes, float* HWY_RESTRICT s) {
+  constexpr DotSteps kStep = {kTileColumns, 1};
   int64_t r = 0;
   for (; r + 4 <= real; r += 4) {
     float* to = s + r * static_cast<int64_t>(kTileColumns);
     size_t lane = 0;
     for (; lane + 4 <= lanes; lane += 4) {
-      ScoreFourKeys<4>(k, key + r, q + lane * dim, dim, to + lane);
+      ScoreFourKeys<4>(k, key + r, q + lane * dim, dim, kStep, to + lane);
     }
     for (; lane < lanes; ++lane) {
-      ScoreFourKeys<1>(k, key + r, q + lane * dim, dim, to + lane);
+      ScoreFourKeys<1>(k, key + r, q + lane * dim, dim, kStep, to + lane);
     }
   }
   for (; r < real; ++r) {
@@ -318,7 +272,7 @@ Sources SourcesOf(const ForwardCall& call, const DecodeTask& task) {
 }
 
 // One panel takes one tile.
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 void VisitTile(const ForwardCall& call, const ScoreRule& rule,
                const Sources& from, const KeyTile& tile, bool wants_histogram,
                Panel& panel, const float* q, float* o, const Work& work) {
@@ -342,7 +296,7 @@ void VisitTile(const ForwardCall& call, const ScoreRule& rule,
   }
 }
 
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 void RunTask(const ForwardCall& call, const DecodeTask& task,
              std::span<const PanelPlan> plans, std::span<double> partials,
              const Work& work) {
@@ -388,13 +342,14 @@ void RunTask(const ForwardCall& call, const DecodeTask& task,
 void RunTask(const ForwardCall& call, const DecodeTask& task,
              std::span<const PanelPlan> plans, std::span<double> partials,
              const Work& work) {
-  switch (call.statistics) {
-    case Statistics::kNone:
-      return RunTask<Statistics::kNone>(call, task, plans, partials, work);
-    case Statistics::kCore:
-      return RunTask<Statistics::kCore>(call, task, plans, partials, work);
-    case Statistics::kFull:
-      return RunTask<Statistics::kFull>(call, task, plans, partials, work);
+  switch (call.walk) {
+    case WalkLevel::kNone:
+      return RunTask<WalkLevel::kNone>(call, task, plans, partials, work);
+    case WalkLevel::kCore:
+      return RunTask<WalkLevel::kCore>(call, task, plans, partials, work);
+    case WalkLevel::kKept:
+    case WalkLevel::kFull:
+      return RunTask<WalkLevel::kFull>(call, task, plans, partials, work);
   }
 }
 

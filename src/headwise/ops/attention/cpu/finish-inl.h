@@ -47,10 +47,9 @@ HWY_INLINE void TransposePanel(const float* HWY_RESTRICT from, size_t columns,
 
 // histogram: [kHistogramBuckets, kTileColumns], not yet divided by l: the
 // differences of what had been summed at the edges, brought to the last
-// maximum.
+// maximum. Buckets that are empty for all queries are not written.
 HWY_INLINE void HistogramOf(const Panel& panel, float* HWY_RESTRICT histogram) {
   const F32 d;
-  const I32 di;
   const VF zero = hn::Zero(d);
   const VF infinite = hn::Set(d, kMinusInfinity);
   const auto finite = [&](VF m) HWY_ATTR {
@@ -59,15 +58,16 @@ HWY_INLINE void HistogramOf(const Panel& panel, float* HWY_RESTRICT histogram) {
   for (size_t lane = 0; lane < kTileColumns; lane += kLanes) {
     const VF m = finite(hn::LoadU(d, panel.m + lane));
     const VF l = hn::LoadU(d, panel.l + lane);
-    const auto crossed = hn::LoadU(di, panel.edges_crossed + lane);
+    const VF query = hn::LoadU(d, panel.lane_query + lane);
     VF before = zero;
-    for (int e = 0; e <= kEdges; ++e) {
+    for (int e = panel.first_edge; e <= panel.end_edge; ++e) {
       VF mass = l;
-      if (e < kEdges) {
+      if (e < panel.end_edge) {
         const VF moved =
             AtLeast(hn::Set(d, kLowest),
                     hn::Sub(finite(hn::LoadU(d, panel.edge_m[e] + lane)), m));
-        const auto known = hn::RebindMask(d, hn::Gt(crossed, hn::Set(di, e)));
+        const auto known =
+            hn::Lt(query, hn::Set(d, static_cast<float>(panel.crossed[e])));
         mass = hn::IfThenElse(
             known,
             hn::Mul(Exp2Bounded(moved), hn::LoadU(d, panel.edge_l[e] + lane)),
@@ -92,12 +92,13 @@ HWY_INLINE RowResult ResultOf(const ForwardCall& call, const Panel& panel,
   const double l = panel.l[lane];
   row.empty = panel.m[lane] == kMinusInfinity && !std::isnan(l);
   if (row.empty) return row;
+  const double log_l = std::log(l);
   row.inverse = 1.0 / l;
-  row.lse = panel.m[lane] * double{kLn2} + std::log(l);
+  row.lse = panel.m[lane] * double{kLn2} + log_l;
   row.finite = std::isfinite(row.lse);
   if (call.statistics == Statistics::kNone) return row;
   const double mean = panel.t[lane] * row.inverse;
-  row.entropy = std::max(0.0, std::log(l) - double{kLn2} * mean);
+  row.entropy = std::max(0.0, log_l - double{kLn2} * mean);
   row.max_probability = row.inverse;
   row.argmax = panel.argmax[lane];
   row.distance = panel.d[lane] * row.inverse;
@@ -145,6 +146,8 @@ HWY_INLINE void FinishLanes(const ForwardCall& call, ResultWriter& results,
     }
     row.histogram = wants_histogram ? histogram + lane : nullptr;
     row.histogram_stride = kTileColumns;
+    row.histogram_begin = kHistogramBuckets - 1 - panel.end_edge;
+    row.histogram_end = kHistogramBuckets - panel.first_edge;
     results.Write(row);
   }
 }

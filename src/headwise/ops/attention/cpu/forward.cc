@@ -192,7 +192,7 @@ HWY_NOINLINE void ScorePanel(const float* HWY_RESTRICT k,
 }
 
 // One panel takes one tile.
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 HWY_INLINE void VisitTile(const ForwardCall& call, const Layout& layout,
                           const ScoreRule& rule, const PackedTile& tile,
                           bool wants_histogram, size_t keys, Panel& panel,
@@ -231,7 +231,7 @@ size_t StartBlock(const ForwardCall& call, const Layout& layout,
   return panels;
 }
 
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 void RunBlock(const ForwardCall& call, const Layout& layout,
               const PackedHead& head, const BlockTask& task,
               const PackedTiles& packed, std::span<double> partial,
@@ -270,16 +270,19 @@ void RunBlock(const ForwardCall& call, const Layout& layout,
               const PackedHead& head, const BlockTask& task,
               const PackedTiles& packed, std::span<double> partial,
               const Work& work) {
-  switch (call.statistics) {
-    case Statistics::kNone:
-      return RunBlock<Statistics::kNone>(call, layout, head, task, packed,
-                                         partial, work);
-    case Statistics::kCore:
-      return RunBlock<Statistics::kCore>(call, layout, head, task, packed,
-                                         partial, work);
-    case Statistics::kFull:
-      return RunBlock<Statistics::kFull>(call, layout, head, task, packed,
-                                         partial, work);
+  switch (call.walk) {
+    case WalkLevel::kNone:
+      return RunBlock<WalkLevel::kNone>(call, layout, head, task, packed,
+                                        partial, work);
+    case WalkLevel::kCore:
+      return RunBlock<WalkLevel::kCore>(call, layout, head, task, packed,
+                                        partial, work);
+    case WalkLevel::kKept:
+      return RunBlock<WalkLevel::kKept>(call, layout, head, task, packed,
+                                        partial, work);
+    case WalkLevel::kFull:
+      return RunBlock<WalkLevel::kFull>(call, layout, head, task, packed,
+                                        partial, work);
   }
 }
 

@@ -45,6 +45,13 @@ void AddBlocks(const ForwardCall& call, int64_t packed, int64_t head,
   group.sums.back().end = partials;
 }
 
+WalkLevel WalkOf(const Observation& o) {
+  if (o.statistics == Statistics::kNone) return WalkLevel::kNone;
+  if (o.statistics == Statistics::kCore) return WalkLevel::kCore;
+  const bool moments = o.rows.varentropy || o.rows.sum_squares || o.summed.sums;
+  return moments ? WalkLevel::kFull : WalkLevel::kKept;
+}
+
 }  // namespace
 
 ForwardCall::ForwardCall(const AttentionProblem& call_problem,
@@ -57,6 +64,7 @@ ForwardCall::ForwardCall(const AttentionProblem& call_problem,
   if (observation != nullptr) {
     statistics = observation->statistics;
     const Observation& o = *observation;
+    walk = WalkOf(o);
     if (o.rows.feature_mass || o.summed.feature_mass) {
       features = o.key_features.shape[2];
     }

@@ -16,12 +16,22 @@ namespace headwise {
 // a panel of queries, scores and outputs share a 64 KiB L1.
 inline constexpr int64_t kTileKeys = 64;
 
+// What the walk over keys sums up: what a call's statistics need and somebody
+// looks at.
+enum class WalkLevel : uint8_t {
+  kNone,
+  kCore,
+  kKept,  // and histogram and maximum among kept keys
+  kFull,  // and second moments: varentropy, Σp²
+};
+
 // What a call asks for, with defaults resolved.
 struct ForwardCall {
   const AttentionProblem& problem;
   const AttentionArgs& args;
   const Observation* observation = nullptr;  // null: nothing to observe
   Statistics statistics = Statistics::kNone;
+  WalkLevel walk = WalkLevel::kNone;
   int64_t head_dim = 0;
   int64_t value_dim = 0;
   int64_t features = 0;

@@ -69,6 +69,10 @@ struct alignas(64) Panel {
   // query sees all of [0, all_sinks) and [all_begin, all_end).
   int64_t sinks = 0, begin = 0, end = 0;
   int64_t all_sinks = 0, all_begin = 0, all_end = 0;
+  // No key lies before an edge under first_edge, none behind end_edge or one
+  // above it: those buckets are empty for all queries.
+  int first_edge = 0, end_edge = kEdges;
+  int open_edge = 0;      // all queries have crossed those under it
   int64_t next_edge = 0;  // the first key position at which a bucket ends
 
   alignas(64) PerLane<int32_t> lane_sinks, lane_begin, lane_end;
@@ -80,10 +84,10 @@ struct alignas(64) Panel {
   PerLane<int32_t> argmax, kept_argmax;
   PerLane<float> label_mass[kMaxLabelChannels];
   PerLane<int32_t> labels[kMaxLabelChannels];
-  // l and m at the time when the walk over keys crossed each bucket's edge;
-  // edges_crossed of them are filled.
+  // l and m at the time when the walk over keys crossed each bucket's edge,
+  // which the first crossed[e] queries have done.
   PerLane<float> edge_l[kEdges], edge_m[kEdges];
-  PerLane<int32_t> edges_crossed;
+  int32_t crossed[kEdges];
 
   // The query of a lane, counted from `first`.
   int64_t QueryOf(int64_t lane) const {
@@ -129,6 +133,20 @@ HWY_INLINE void SetVisible(const ScoreRule& rule, Panel& panel) {
   }
 }
 
+// Edges that lie among `keys` keys for some query; the walk begins at the
+// first of them.
+HWY_INLINE void SetEdges(int64_t keys, Panel& panel) {
+  const int64_t last = panel.position + panel.queries - 1;
+  int e = 0;
+  while (e < kEdges && last + EdgeOffset(e) <= 0) ++e;
+  panel.first_edge = e;
+  panel.next_edge = e < kEdges ? panel.position + EdgeOffset(e) : INT64_MAX;
+  while (e < kEdges && panel.position + EdgeOffset(e) < keys) ++e;
+  panel.end_edge = e;
+  panel.open_edge = panel.first_edge;
+  std::fill(panel.crossed + panel.first_edge, panel.crossed + e, 0);
+}
+
 HWY_INLINE void ClearPanel(const ForwardCall& call, const ScoreRule& rule,
                            const PanelQueries& queries, Panel& panel) {
   panel.first = queries.first;
@@ -149,8 +167,7 @@ HWY_INLINE void ClearPanel(const ForwardCall& call, const ScoreRule& rule,
   }
   FillLanes(panel.argmax, -1);
   FillLanes(panel.kept_argmax, -1);
-  FillLanes(panel.edges_crossed, 0);
-  panel.next_edge = panel.position + EdgeOffset(0);
+  SetEdges(rule.sequence.keys, panel);
   for (int64_t c = 0; c < call.labels; ++c) {
     FillLanes(panel.label_mass[c], 0.0f);
     FillLanes(panel.labels[c], -1);

@@ -9,6 +9,7 @@
 #define HWY_TARGET_INCLUDE "headwise/ops/attention/cpu/query_row.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.
+#include "headwise/ops/attention/cpu/dots-inl.h"
 #include "headwise/ops/attention/cpu/score-inl.h"
 #include "hwy/highway.h"
 
@@ -21,13 +22,19 @@ namespace {
 void Segment(const QueryRow& row, int64_t j, size_t count,
              float* HWY_RESTRICT p) {
   const F32 d;
-  for (size_t c = 0; c < kTileColumns; ++c) {
-    const float* k = row.k + (j + static_cast<int64_t>(c)) * row.key_stride;
-    p[c] = c < count ? Dot(row.q, k, row.head_dim) : 0.0f;
+  const Rows keys = {row.k, row.key_stride};
+  size_t c = 0;
+  for (; c + 4 <= count; c += 4) {
+    ScoreFourKeys<1>(keys, j + static_cast<int64_t>(c), row.q, row.head_dim, {},
+                     p + c);
+  }
+  for (; c < kTileColumns; ++c) {
+    const int64_t key = j + static_cast<int64_t>(c);
+    p[c] = c < count ? Dot(row.q, keys.at(key), row.head_dim) : 0.0f;
   }
   ScoreRow(row.rule, row.query, j, p, nullptr);
   const VF shift = hn::Set(d, RowShift(row.lse));
-  for (size_t c = 0; c < kTileColumns; c += kLanes) {
+  for (c = 0; c < kTileColumns; c += kLanes) {
     hn::StoreU(Probability(hn::LoadU(d, p + c), shift), d, p + c);
   }
 }

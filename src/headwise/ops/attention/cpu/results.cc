@@ -101,9 +101,10 @@ void ResultWriter::WriteRow(const RowResult& row) {
                static_cast<double>(row.kept_argmax));
   const float inverse = static_cast<float>(row.inverse);
   if (float* line = Line(rows.histogram, b, head_, at)) {
-    for (int c = 0; c < kHistogramBuckets; ++c) {
-      line[c] =
-          row.empty ? 0.0f : row.histogram[c * row.histogram_stride] * inverse;
+    std::fill_n(line, kHistogramBuckets, row.finite ? 0.0f : NAN);
+    for (int c = row.histogram_begin; !row.empty && c < row.histogram_end;
+         ++c) {
+      line[c] = row.histogram[c * row.histogram_stride] * inverse;
     }
   }
   if (float* line = Line(rows.feature_mass, b, head_, at)) {
@@ -128,6 +129,26 @@ void ResultWriter::AddToSums(const RowResult& row) {
       weights ? weights.As<float>()[sequence_.batch * weights.stride[0] +
                                     at * weights.stride[1]]
               : 1.0;
+  if (call_.observation->summed.sums) AddColumns(row, w);
+  const double factor = w * row.inverse;
+  double* histogram = sums + kSumColumns;
+  if (row.histogram != nullptr) {
+    for (int c = row.histogram_begin; c < row.histogram_end; ++c) {
+      histogram[c] += factor * row.histogram[c * row.histogram_stride];
+    }
+  }
+  double* features = histogram + kHistogramBuckets;
+  for (int64_t c = 0; c < call_.features; ++c) {
+    features[c] += factor * row.features[c];
+  }
+  double* labels = features + call_.features;
+  for (int64_t c = 0; c < call_.labels; ++c) {
+    labels[c] += factor * row.label_mass[c];
+  }
+}
+
+void ResultWriter::AddColumns(const RowResult& row, double w) {
+  double* sums = partial_.data();
   const double visible = static_cast<double>(row.visible);
   sums[kSumCount] += w;
   sums[kSumEntropy] += w * row.entropy;
@@ -142,21 +163,6 @@ void ResultWriter::AddToSums(const RowResult& row) {
   sums[kSumSquares] += w * row.sum_squares;
   sums[kSumKeptMax] += w * row.kept_max;
   sums[kSumVisible] += w * visible;
-  const double factor = w * row.inverse;
-  double* histogram = sums + kSumColumns;
-  if (row.histogram != nullptr) {
-    for (int c = 0; c < kHistogramBuckets; ++c) {
-      histogram[c] += factor * row.histogram[c * row.histogram_stride];
-    }
-  }
-  double* features = histogram + kHistogramBuckets;
-  for (int64_t c = 0; c < call_.features; ++c) {
-    features[c] += factor * row.features[c];
-  }
-  double* labels = features + call_.features;
-  for (int64_t c = 0; c < call_.labels; ++c) {
-    labels[c] += factor * row.label_mass[c];
-  }
 }
 
 void ResultWriter::ClearPadding() {

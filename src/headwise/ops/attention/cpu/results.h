@@ -29,10 +29,12 @@ struct RowResult {
   double sum_squares = 0;
   int64_t argmax = -1;
   int64_t kept_argmax = -1;
-  const float* values = nullptr;                      // [value_dim]
-  const float* features = nullptr;                    // [features]
-  const float* histogram = nullptr;                   // [buckets], or null
-  int64_t histogram_stride = 1;                       // between buckets
+  const float* values = nullptr;     // [value_dim]
+  const float* features = nullptr;   // [features]
+  const float* histogram = nullptr;  // [buckets], or null
+  int64_t histogram_stride = 1;      // between buckets
+  // Buckets outside of these are empty, and not in the memory.
+  int histogram_begin = 0, histogram_end = kHistogramBuckets;
   std::array<float, kMaxLabelChannels> label_mass{};  // [labels]
 
   // Some score was NaN or +∞: no statistic has a value.
@@ -62,6 +64,8 @@ class ResultWriter {
   void WriteOutput(const RowResult& row);
   void WriteRow(const RowResult& row);
   void AddToSums(const RowResult& row);
+  // SumColumn, with weight w.
+  void AddColumns(const RowResult& row, double w);
 
   const ForwardCall& call_;
   const Sequence& sequence_;

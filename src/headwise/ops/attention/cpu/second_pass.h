@@ -20,17 +20,19 @@ void TopKF32(Context& context, const AttentionProblem& problem,
 void PairsF32(Context& context, const AttentionProblem& problem,
               const AttentionArgs& args, const PairList& pairs,
               ConstTensorView argmax, TensorView mass, TensorView is_argmax);
+void WindowF32(Context& context, const AttentionProblem& problem,
+               const AttentionArgs& args, const WindowRequest& window,
+               TensorView maximum, TensorView mean);
+
+// second_pass_band.cc: four queries at a time.
 void BandF32(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args, int64_t before, int64_t after,
              TensorView mass);
 
-// second_pass_tiles.cc: register tiles over a rectangle of scores.
+// second_pass_received.cc: register tiles over all scores.
 void ReceivedF32(Context& context, const AttentionProblem& problem,
                  const AttentionArgs& args, ConstTensorView query_weights,
                  TensorView received);
-void WindowF32(Context& context, const AttentionProblem& problem,
-               const AttentionArgs& args, const WindowRequest& window,
-               TensorView maximum, TensorView mean);
 
 // second_pass_gram.cc
 void HeadGramF32(Context& context, std::span<const HeadSource> sources,

@@ -19,18 +19,30 @@ template <typename Run>
 void ForEachRow(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args, std::span<const RowRef> rows,
                 const Run& run) {
+  // Rows of a task: one alone may be a single product.
+  constexpr int64_t kRows = 16;
   const std::vector<int32_t> heads = ActiveHeads(problem, args);
   const int64_t width = problem.head_dim;
   Scratch scratch =
       context.workspace().TakeArray<float>(context.threads() * width);
   const int64_t count = static_cast<int64_t>(rows.size());
-  const int64_t tasks = static_cast<int64_t>(heads.size()) * count;
+  const int64_t blocks = (count + kRows - 1) / kRows;
+  const int64_t tasks = static_cast<int64_t>(heads.size()) * blocks;
   // Heads outside: a head's keys then stay in L2 from row to row.
   context.pool().ParallelFor(tasks, [&](int64_t task, int worker) {
-    const int64_t r = task % count;
-    const int32_t head = heads[task / count];
+    const int32_t head = heads[task / blocks];
     float* q = scratch.As<float>() + worker * width;
-    run(r, head, MakeQueryRow(problem, args, rows[r], head, q), worker);
+    const int64_t begin = task % blocks * kRows;
+    const int64_t end = std::min(begin + kRows, count);
+    QueryRow row;
+    for (int64_t r = begin; r < end; ++r) {
+      if (r == begin || rows[r].sequence != rows[r - 1].sequence) {
+        row = MakeQueryRow(problem, args, rows[r], head, q);
+      } else {
+        MoveQueryRow(problem, args, rows[r].query, head, q, row);
+      }
+      run(r, head, row, worker);
+    }
   });
 }
 
@@ -122,40 +134,6 @@ void PairsF32(Context& context, const AttentionProblem& problem,
                    is_argmax.As<uint8_t>() + head * is_argmax.stride[0] + begin;
                for (size_t n = 0; n < keys.size(); ++n) to[n] = keys[n] == best;
              });
-}
-
-void BandF32(Context& context, const AttentionProblem& problem,
-             const AttentionArgs& args, int64_t before, int64_t after,
-             TensorView mass) {
-  const std::vector<int32_t> heads = ActiveHeads(problem, args);
-  // Queries of a task: a band is little work each.
-  constexpr int64_t kQueries = 64;
-  const int64_t blocks = (problem.query_len + kQueries - 1) / kQueries;
-  const int64_t width = problem.head_dim;
-  Scratch scratch =
-      context.workspace().TakeArray<float>(context.threads() * width);
-  const int64_t tasks =
-      static_cast<int64_t>(heads.size()) * problem.batch * blocks;
-  context.pool().ParallelFor(tasks, [&](int64_t task, int worker) {
-    const int32_t head = heads[task / (problem.batch * blocks)];
-    const int64_t b = task / blocks % problem.batch;
-    const int64_t begin = task % blocks * kQueries;
-    const Sequence sequence = SequenceOf(problem, args, b);
-    const int64_t end = std::min(begin + kQueries, sequence.query_rows);
-    if (begin >= end) return;
-    float* q = scratch.As<float>() + worker * width;
-    QueryRow row = MakeQueryRow(problem, args, {b, begin}, head, q);
-    for (int64_t i = begin; i < end; ++i) {
-      float* to = At(mass, sequence.batch, head, sequence.query_begin + i);
-      std::fill(to, to + before + after + 1, 0.0f);
-      const int64_t first = i + sequence.offset - before;
-      const int64_t low = std::max<int64_t>(0, first);
-      const int64_t high = std::min(sequence.keys, first + before + after + 1);
-      if (i >= sequence.queries || low >= high) continue;
-      MoveQueryRow(problem, args, i, head, q, row);
-      RowProbabilities(row, low, high, to + (low - first));
-    }
-  });
 }
 
 void WindowF32(Context& context, const AttentionProblem& problem,

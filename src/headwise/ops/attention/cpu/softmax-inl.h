@@ -59,6 +59,27 @@ HWY_INLINE TileMaximum FindMaximum(const float* HWY_RESTRICT s, size_t keys,
   return {{x, y, z}, {key_x, key_y, key_z}};
 }
 
+// Takes in the keys that were left out: `top` is then that of all. They are
+// few, as sinks are.
+HWY_INLINE void AddSkipped(const float* HWY_RESTRICT s, size_t keys,
+                           const uint8_t* HWY_RESTRICT skip, TileMaximum& top) {
+  const F32 d;
+  for (size_t r = 0; r < keys; ++r) {
+    if (skip[r] == 0) continue;
+    const Row row = LoadRow(s + r * kTileColumns);
+    const VF key = hn::Set(d, static_cast<float>(r));
+    const auto add = [&](VF value, VF& best, VF& at) HWY_ATTR {
+      // The first of equal ones.
+      const auto before = hn::And(hn::Eq(value, best), hn::Lt(key, at));
+      at = hn::IfThenElse(hn::Or(hn::Gt(value, best), before), key, at);
+      best = hn::Max(best, value);
+    };
+    add(row.x, top.value.x, top.key.x);
+    add(row.y, top.value.y, top.key.y);
+    add(row.z, top.value.z, top.key.z);
+  }
+}
+
 // A larger maximum replaces the one before, with its key (j + offset).
 HWY_INLINE void RaiseMaximum(VF value, VF offset, int64_t j, float* m,
                              int32_t* argmax) {
@@ -79,23 +100,23 @@ struct ColumnSums {
 };
 
 // One key: adds its e and x.
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 HWY_INLINE void AddScore(VF e, VF x, ColumnSums& sums) {
   sums.l = hn::Add(sums.l, e);
-  if constexpr (kLevel != Statistics::kNone) sums.d = hn::Add(sums.d, sums.l);
-  if constexpr (kLevel == Statistics::kCore) {
-    sums.t = hn::MulAdd(e, x, sums.t);
-  } else if constexpr (kLevel == Statistics::kFull) {
+  if constexpr (kLevel != WalkLevel::kNone) sums.d = hn::Add(sums.d, sums.l);
+  if constexpr (kLevel == WalkLevel::kFull) {
     const VF ex = hn::Mul(e, x);
     sums.t = hn::Add(sums.t, ex);
     sums.u = hn::MulAdd(ex, x, sums.u);
     sums.r = hn::MulAdd(e, e, sums.r);
+  } else if constexpr (kLevel != WalkLevel::kNone) {
+    sums.t = hn::MulAdd(e, x, sums.t);
   }
 }
 
 // Scores become e, in place. s: [keys, kTileColumns], of which kLanes columns.
 // kMasked: some may be −∞. kPartial: partial[r] gets Σ e over keys ≤ r.
-template <Statistics kLevel, bool kMasked, bool kPartial>
+template <WalkLevel kLevel, bool kMasked, bool kPartial>
 HWY_INLINE ColumnSums SoftmaxColumn(float* HWY_RESTRICT s, size_t keys, VF m,
                                     float* HWY_RESTRICT partial) {
   const F32 d;
@@ -181,20 +202,20 @@ HWY_INLINE VF TileDistance(const Panel& panel, const TileWalk& walk,
 
 // Brings a query's sums to the new maximum (δ = old − new ≤ 0, α = 2^δ) and
 // adds the tile's. Before the first visible key l = 0 and δ is held at kLowest.
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 HWY_INLINE void AddTile(Panel& panel, size_t lane, VF delta, VF alpha,
                         const ColumnSums& sums, VF distance) {
   const F32 d;
   const VF l = hn::LoadU(d, panel.l + lane);
   const VF t = hn::LoadU(d, panel.t + lane);
-  if constexpr (kLevel == Statistics::kFull) {
+  if constexpr (kLevel == WalkLevel::kFull) {
     const VF u = hn::LoadU(d, panel.u + lane);
     const VF moved = hn::MulAdd(delta, hn::MulAdd(delta, l, hn::Add(t, t)), u);
     hn::StoreU(hn::MulAdd(alpha, moved, sums.u), d, panel.u + lane);
     const VF r = hn::LoadU(d, panel.r + lane);
     hn::StoreU(hn::MulAdd(hn::Mul(alpha, alpha), r, sums.r), d, panel.r + lane);
   }
-  if constexpr (kLevel != Statistics::kNone) {
+  if constexpr (kLevel != WalkLevel::kNone) {
     hn::StoreU(hn::MulAdd(alpha, hn::MulAdd(delta, l, t), sums.t), d,
                panel.t + lane);
     hn::StoreU(hn::MulAdd(alpha, hn::LoadU(d, panel.d + lane), distance), d,
@@ -204,7 +225,7 @@ HWY_INLINE void AddTile(Panel& panel, size_t lane, VF delta, VF alpha,
 }
 
 // One vector of queries: from scores to e and into the sums. Returns α.
-template <Statistics kLevel, bool kMasked, bool kPartial>
+template <WalkLevel kLevel, bool kMasked, bool kPartial>
 HWY_INLINE VF UpdateColumn(Panel& panel, const TileWalk& walk, size_t lane,
                            VF old_m, float* s, float* partial) {
   const F32 d;
@@ -217,7 +238,7 @@ HWY_INLINE VF UpdateColumn(Panel& panel, const TileWalk& walk, size_t lane,
   const ColumnSums sums = SoftmaxColumn<kLevel, kMasked, kPartial>(
       s + lane, walk.keys, m, partial + lane);
   VF distance = zero;
-  if constexpr (kLevel != Statistics::kNone) {
+  if constexpr (kLevel != WalkLevel::kNone) {
     distance = TileDistance(panel, walk, lane, s + lane, sums);
   }
   AddTile<kLevel>(panel, lane, delta, alpha, sums, distance);
@@ -225,7 +246,7 @@ HWY_INLINE VF UpdateColumn(Panel& panel, const TileWalk& walk, size_t lane,
 }
 
 // All three vectors. Returns the factors α of the sums over earlier keys.
-template <Statistics kLevel, bool kMasked, bool kPartial>
+template <WalkLevel kLevel, bool kMasked, bool kPartial>
 HWY_NOINLINE Row UpdatePanel(Panel& panel, const TileWalk& walk,
                              const Row& old_m, float* s, float* partial) {
   return {UpdateColumn<kLevel, kMasked, kPartial>(panel, walk, 0, old_m.x, s,
@@ -236,11 +257,11 @@ HWY_NOINLINE Row UpdatePanel(Panel& panel, const TileWalk& walk,
                                                   old_m.z, s, partial)};
 }
 
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 HWY_INLINE Row UpdatePanel(Panel& panel, const TileWalk& walk, const Row& old_m,
                            bool masked, bool wants_partial, float* s,
                            float* partial) {
-  if constexpr (kLevel == Statistics::kFull) {
+  if constexpr (kLevel >= WalkLevel::kKept) {
     if (wants_partial) {
       return masked ? UpdatePanel<kLevel, true, true>(panel, walk, old_m, s,
                                                       partial)
@@ -259,23 +280,31 @@ HWY_INLINE Row UpdatePanel(Panel& panel, const TileWalk& walk, const Row& old_m,
 // kTileColumns].
 HWY_INLINE void CrossEdges(Panel& panel, const TileWalk& walk,
                            const float* earlier_l, const float* partial) {
-  const int64_t stop = walk.j + static_cast<int64_t>(walk.keys);
-  int64_t next = INT64_MAX;
-  for (int64_t lane = 0; lane < panel.count; ++lane) {
-    const int64_t p = panel.position + panel.QueryOf(lane);
-    int e = panel.edges_crossed[lane];
-    for (; e < kEdges && p + EdgeOffset(e) <= stop; ++e) {
-      const int64_t r = p + EdgeOffset(e) - walk.j;  // keys of the tile before
-      const float here =
-          r > 0 ? partial[(r - 1) * static_cast<int64_t>(kTileColumns) + lane]
-                : 0.0f;
-      panel.edge_l[e][lane] = earlier_l[lane] + here;
-      panel.edge_m[e][lane] = panel.m[lane];
+  constexpr int64_t kColumns = kTileColumns;
+  const int64_t keys = static_cast<int64_t>(walk.keys);
+  panel.next_edge = INT64_MAX;
+  for (int e = panel.open_edge; e < panel.end_edge; ++e) {
+    // Keys of the tile before the edge: one more with each query, so that
+    // queries cross it in their order.
+    const int64_t first = panel.position + EdgeOffset(e) - walk.j;
+    const int64_t crossed =
+        std::clamp<int64_t>(keys - first + 1, 0, panel.queries);
+    for (int64_t i = panel.crossed[e]; i < crossed; ++i) {
+      const int64_t r = first + i;
+      for (int64_t lane = i; lane < panel.count; lane += panel.queries) {
+        const float here = r > 0 ? partial[(r - 1) * kColumns + lane] : 0.0f;
+        panel.edge_l[e][lane] = earlier_l[lane] + here;
+        panel.edge_m[e][lane] = panel.m[lane];
+      }
     }
-    panel.edges_crossed[lane] = e;
-    if (e < kEdges) next = std::min(next, p + EdgeOffset(e));
+    panel.crossed[e] = static_cast<int32_t>(crossed);
+    if (crossed < panel.queries) {
+      panel.next_edge = std::min(panel.next_edge, walk.j + first + crossed);
+    } else if (e == panel.open_edge) {
+      ++panel.open_edge;
+    }
+    if (crossed == 0) break;
   }
-  panel.next_edge = next;
 }
 
 // Adds the mass on keys whose label equals the query's. e: [keys,

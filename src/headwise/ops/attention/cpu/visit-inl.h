@@ -57,11 +57,13 @@ struct TileMemory {
 };
 
 // Maxima of the tile into the panel.
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 HWY_INLINE void RaisePanel(Panel& panel, const KeyTile& tile, size_t keys,
                            const float* s) {
-  constexpr bool kKeys = kLevel != Statistics::kNone;
-  const TileMaximum top = FindMaximum<kKeys>(s, keys, nullptr);
+  constexpr bool kKeys = kLevel != WalkLevel::kNone;
+  constexpr bool kKept = kLevel >= WalkLevel::kKept;
+  TileMaximum top =
+      FindMaximum<kKeys>(s, keys, kKept ? tile.excluded : nullptr);
   const auto raise = [&](const TileMaximum& t, float* m,
                          int32_t* argmax) HWY_ATTR {
     RaiseMaximum(t.value.x, t.key.x, tile.j, m, argmax);
@@ -69,12 +71,11 @@ HWY_INLINE void RaisePanel(Panel& panel, const KeyTile& tile, size_t keys,
     RaiseMaximum(t.value.z, t.key.z, tile.j, m + 2 * kLanes,
                  argmax + 2 * kLanes);
   };
-  raise(top, panel.m, panel.argmax);
-  if constexpr (kLevel == Statistics::kFull) {
-    raise(tile.excluded == nullptr ? top
-                                   : FindMaximum<kKeys>(s, keys, tile.excluded),
-          panel.kept_m, panel.kept_argmax);
+  if constexpr (kKept) {
+    raise(top, panel.kept_m, panel.kept_argmax);
+    if (tile.excluded != nullptr) AddSkipped(s, keys, tile.excluded, top);
   }
+  raise(top, panel.m, panel.argmax);
 }
 
 HWY_INLINE void AddLabels(const ForwardCall& call, const ScoreRule& rule,
@@ -93,7 +94,7 @@ HWY_INLINE void AddLabels(const ForwardCall& call, const ScoreRule& rule,
 
 // Products memory.s of `keys` keys become e; sums and statistics go into the
 // panel. Returns the factors α of what was summed over earlier keys.
-template <Statistics kLevel>
+template <WalkLevel kLevel>
 HWY_INLINE Row SoftmaxTile(const ForwardCall& call, const ScoreRule& rule,
                            const KeyTile& tile, bool wants_histogram,
                            size_t keys, bool masked, Panel& panel,
