@@ -141,7 +141,8 @@ TEST_F(TrainingRun, HasTheSameLossesAtAnyThreadCount) {
 TEST_F(TrainingRun, GatesDependOnTheSeedAloneAndResumeBitForBit) {
   const char* const kinds[] = {
       R"({})", R"({"gates": "hard_concrete"})",
-      R"({"gates": "mixture", "shared_heads": 1, "active_heads": 2})"};
+      R"({"gates": "mixture", "shared_heads": 1, "active_heads": 2})",
+      R"({"span_ramp": 4})"};
   std::vector<std::vector<double>> seen;
   for (const char* kind : kinds) {
     auto config = [&](const std::string& out) {
@@ -153,6 +154,7 @@ TEST_F(TrainingRun, GatesDependOnTheSeedAloneAndResumeBitForBit) {
       own.head_dropout_schedule = "v";
       own.gate_penalty = 0.1;
       own.balance = 0.1;
+      own.span_penalty = 0.1;
       own.dropout = 0;
       return own;
     };
@@ -170,6 +172,7 @@ TEST_F(TrainingRun, GatesDependOnTheSeedAloneAndResumeBitForBit) {
   }
   EXPECT_NE(seen[0], seen[1]);
   EXPECT_NE(seen[1], seen[2]);
+  EXPECT_NE(seen[0], seen[3]);
 }
 
 TEST_F(TrainingRun, PenaltiesCloseGatesAndTheCheckpointKeepsThem) {
@@ -295,38 +298,41 @@ nlohmann::ordered_json Bert(const std::string& type) {
           {"num_attention_heads", 2}, {"max_position_embeddings", 64}};
 }
 
-// New models of every family, for their tasks; each opens again and gives the
-// loss it was saved with.
-TEST_F(TrainingRun, TrainsEveryFamily) {
-  std::map<std::string, nlohmann::ordered_json> models;
-  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"}) {
-    models[type] = Config("x").model;
-    models[type]["model_type"] = type;
+nlohmann::ordered_json ModelOfFamily(const std::string& type) {
+  if (type == "gpt2") {
+    return {{"model_type", "gpt2"},
+            {"n_embd", 16},
+            {"n_layer", 2},
+            {"n_head", 2},
+            {"n_positions", 64}};
   }
-  models["gpt2"] = {{"model_type", "gpt2"},
-                    {"n_embd", 16},
-                    {"n_layer", 2},
-                    {"n_head", 2},
-                    {"n_positions", 64}};
-  for (const char* type : {"bert", "roberta", "distilbert"}) {
-    models[type] = Bert(type);
-  }
-  models["marian"] = {{"model_type", "marian"},
-                      {"d_model", 16},
-                      {"encoder_layers", 2},
-                      {"decoder_layers", 2},
-                      {"encoder_attention_heads", 2},
-                      {"decoder_attention_heads", 2},
-                      {"encoder_ffn_dim", 24},
-                      {"decoder_ffn_dim", 24},
-                      {"max_position_embeddings", 64},
-                      {"scale_embedding", true},
-                      {"eos_token_id", 2},
-                      {"pad_token_id", 3},
-                      {"decoder_start_token_id", 3}};
-  for (const auto& [type, json] : models) {
-    TrainConfig config = Config("family-" + type);
-    config.model = json;
+  if (type != "marian") return Bert(type);
+  return {{"model_type", "marian"},
+          {"d_model", 16},
+          {"encoder_layers", 2},
+          {"decoder_layers", 2},
+          {"encoder_attention_heads", 2},
+          {"decoder_attention_heads", 2},
+          {"encoder_ffn_dim", 24},
+          {"decoder_ffn_dim", 24},
+          {"max_position_embeddings", 64},
+          {"scale_embedding", true},
+          {"eos_token_id", 2},
+          {"pad_token_id", 3},
+          {"decoder_start_token_id", 3}};
+}
+
+// Runs of new models of every family, for their tasks.
+class FamilyRun : public TrainingRun {
+ protected:
+  TrainConfig FamilyConfig(const std::string& type,
+                           const std::string& out) const {
+    TrainConfig config = Config(out + "-" + type);
+    if (type == "llama" || type == "mistral" || type.starts_with("qwen")) {
+      config.model["model_type"] = type;
+    } else {
+      config.model = ModelOfFamily(type);
+    }
     config.steps = 30;
     config.save_every = 30;
     if (type.find("bert") != type.npos) {
@@ -338,17 +344,77 @@ TEST_F(TrainingRun, TrainsEveryFamily) {
       config.data = {folder_ / "pairs.tsv"};
       config.smoothing = 0.1;
     }
-    const TrainingRecord record = Train(config);
-    EXPECT_LT(record.losses.back(), record.losses.front() - 0.5) << type;
+    return config;
+  }
+
+  // What was saved opens again and gives the loss it was saved with.
+  static void ExpectSame(const TrainConfig& config,
+                         const TrainingRecord& record) {
     Context context({1, ""});
     TrainConfig again = config;
     again.start = config.out;
     again.model = nlohmann::ordered_json::object();
+    again.heads = nlohmann::ordered_json::object();
     const Material material = OpenMaterial(context, again, {});
     const Trainer trainer(context, again, *material.model, *material.store);
     EXPECT_EQ(trainer.Evaluate(*material.validation, 4),
               record.validation.back().second)
-        << type;
+        << config.out;
+  }
+};
+
+TEST_F(FamilyRun, TrainsEveryFamily) {
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "gpt2", "bert",
+                           "roberta", "distilbert", "marian"}) {
+    const TrainConfig config = FamilyConfig(type, "family");
+    const TrainingRecord record = Train(config);
+    EXPECT_LT(record.losses.back(), record.losses.front() - 0.5) << type;
+    ExpectSame(config, record);
+  }
+}
+
+// Gates of a layer that are 0.
+int64_t CountClosed(const AttentionLayer& layer) {
+  const Tensor log_alpha = ToF32(layer.weights().gates.weights().log_alpha);
+  int64_t closed = 0;
+  for (int64_t h = 0; h < log_alpha.size(); ++h) {
+    closed += ConcreteGate(log_alpha.As<float>()[h]) == 0 ? 1 : 0;
+  }
+  return closed;
+}
+
+// Causal, bidirectional and cross-attention: a price closes every head.
+TEST_F(FamilyRun, ClosesGatesOfEveryKindOfAttention) {
+  for (const char* type : {"gpt2", "bert", "marian"}) {
+    TrainConfig config = FamilyConfig(type, "gated");
+    config.heads = {{"gates", "hard_concrete"}};
+    config.gate_penalty = 5;
+    config.gate_rate = 100;
+    const TrainingRecord record = Train(config);
+    ExpectSame(config, record);
+    const auto model = OpenModel(config.out);
+    int64_t closed = 0, cross = 0;
+    for (const Stack* stack : {&model->stack(), model->decoder()}) {
+      if (stack == nullptr) continue;
+      for (const Block& block : stack->blocks) {
+        closed += CountClosed(block.parts().attention);
+        if (block.parts().has_cross) cross += CountClosed(block.parts().cross);
+      }
+    }
+    const bool two_stacks = model->decoder() != nullptr;
+    EXPECT_EQ(closed, two_stacks ? 8 : 4) << type;
+    EXPECT_EQ(cross, two_stacks ? 4 : 0) << type;
+  }
+}
+
+TEST_F(FamilyRun, TrainsMixturesOfEveryKindOfAttention) {
+  for (const char* type : {"gpt2", "bert", "marian"}) {
+    TrainConfig config = FamilyConfig(type, "mixture");
+    config.heads = {{"gates", "mixture"}, {"active_heads", 1}};
+    const TrainingRecord record = Train(config);
+    EXPECT_LT(record.losses.back(), record.losses.front() - 0.3) << type;
+    ExpectSame(config, record);
+    EXPECT_EQ(OpenModel(config.out)->config().gates.kind, GateKind::kMixture);
   }
 }
 
