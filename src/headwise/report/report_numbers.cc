@@ -1,6 +1,8 @@
 // Rounding and base64. Door: report_numbers.h.
 #include "headwise/report/report_numbers.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -15,6 +17,12 @@ double Rounded(double value, int digits) {
   char text[40];
   std::snprintf(text, sizeof text, "%.*g", digits, value);
   return std::strtod(text, nullptr);
+}
+
+std::string PlainNumber(double value) {
+  const double size = std::abs(value);
+  return size >= 1000 && size < 1e6 ? fmt::format("{:.0f}", value)
+                                    : fmt::format("{:.3g}", value);
 }
 
 void PutInterval(nlohmann::ordered_json& json, double low, double high) {

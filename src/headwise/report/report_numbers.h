@@ -10,6 +10,9 @@ namespace headwise {
 // To this many significant digits.
 double Rounded(double value, int digits = 4);
 
+// Three digits that count, whole numbers whole: "0.123", "2000", "1e+07".
+std::string PlainNumber(double value);
+
 // "low" and "high", where both are finite.
 void PutInterval(nlohmann::ordered_json& json, double low, double high);
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "headwise/report/report_numbers.h"
+
 namespace headwise {
 namespace {
 
@@ -76,16 +78,10 @@ Range Fit(const LinePlot& plot, bool vertical, double begin, double end) {
   return {low, high, log, begin, end};
 }
 
-// Thousands without an exponent.
-std::string Plain(double value) {
-  return std::abs(value) < 1000 ? fmt::format("{:.3g}", value)
-                                : fmt::format("{:.0f}", value);
-}
-
 std::string TickLabel(double value, bool log) {
-  if (!log) return Plain(value);
+  if (!log) return PlainNumber(value);
   const double number = std::pow(10, value);
-  return number >= 0.01 && number < 1e5 ? Plain(number)
+  return number >= 0.01 && number < 1e5 ? PlainNumber(number)
                                         : fmt::format("1e{:.0f}", value);
 }
 

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <type_traits>
 
+#include "headwise/report/report_numbers.h"
+
 namespace headwise {
 namespace {
 
@@ -48,7 +50,7 @@ struct Axis {
   }
   std::string Label(double part) const {
     const double v = low + part * (high - low);
-    return fmt::format("{:.3g}", log ? std::pow(10, v) : v);
+    return PlainNumber(log ? std::pow(10, v) : v);
   }
 };
 
