@@ -7,6 +7,9 @@ and docs/studies.json (what the studies measured).
     tools/make_claims.py --run              run every study of the program and
                                             keep what it measured, then write
     tools/make_claims.py --run NAME ...     run these only
+    tools/make_claims.py --run --missing    run those without a result: goes on
+                                            where a run was interrupted
+    tools/make_claims.py --run --svg FOLDER keep their figures there too
     tools/make_claims.py --run --full       with as many seeds as a verdict needs
 
 A row without a recorded study says "later"; a study whose result is recorded
@@ -121,24 +124,41 @@ def page(claims, studies):
     return "\n".join(lines) + "\n"
 
 
-def run_studies(program, names, full, studies):
+def names_to_run(options, studies):
     listed = json.loads(subprocess.run(
-        [program, "study", "--list", "--json"], check=True, text=True,
+        [options.program, "study", "--list", "--json"], check=True, text=True,
         capture_output=True).stdout)
-    for name in names or [study["study"] for study in listed]:
-        words = [program, "study", name, "--json"] + ["--full"] * full
+    names = options.run or [study["study"] for study in listed]
+    done = {name for name, record in studies.items()
+            if record["full"] == options.full}
+    return [name for name in names if not options.missing or name not in done]
+
+
+def keep(studies):
+    """Whole or not at all: what was measured must survive an interruption."""
+    text = json.dumps(dict(sorted(studies.items())), indent=1,
+                      ensure_ascii=False) + "\n"
+    beside = STUDIES.with_suffix(".new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(STUDIES)
+
+
+def run_studies(options, studies):
+    for name in names_to_run(options, studies):
+        words = [options.program, "study", name, "--json"]
+        words += ["--full"] * options.full
+        if options.svg:
+            words += ["--svg", str(pathlib.Path(options.svg) / f"{name}.svg")]
         done = subprocess.run(words, text=True, check=False,
                               stdout=subprocess.PIPE)
         if not done.stdout.startswith("{"):
             sys.exit(f"{' '.join(words)}: exit code {done.returncode}")
         record = json.loads(done.stdout)
-        record["full"] = full
+        record["full"] = options.full
         record["seconds"] = round(record["seconds"], 1)
         studies[name] = record
         print(f"{name}: {verdict(record)}, {record['seconds']} s", flush=True)
-        STUDIES.write_text(
-            json.dumps(dict(sorted(studies.items())), indent=1,
-                       ensure_ascii=False) + "\n", encoding="utf-8")
+        keep(studies)
 
 
 def main():
@@ -146,12 +166,14 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--run", nargs="*", metavar="NAME")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--missing", action="store_true")
+    parser.add_argument("--svg", metavar="FOLDER")
     parser.add_argument("--program", default=str(
         ROOT / "build/release/apps/headwise/headwise"))
     options = parser.parse_args()
     claims, studies = load(CLAIMS), load(STUDIES)
     if options.run is not None:
-        run_studies(options.program, options.run, options.full, studies)
+        run_studies(options, studies)
     text = page(claims, studies)
     if options.check:
         same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
