@@ -112,7 +112,7 @@ double Transfer(Context& context, TinyModel& from, const StudyText& text,
   TrainConfig how = from.how();
   how.steps = steps;
   TinyModel tiny(context,
-                 TinyLlama({.layers = kLayers, .vocabulary = text.vocabulary}),
+                 StoryLlama({.layers = kLayers, .vocabulary = text.vocabulary}),
                  how);
   const auto is_frozen = [&](const std::string& name) {
     const size_t at = name.find("layers.");
@@ -231,7 +231,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
   result.seeds = StudySeeds(request);
   const StudyText text = OpenStudyText(request);
-  const int64_t steps = StudySteps(request, 500, 3000);
+  const int64_t steps = StudySteps(request, 2400, 4000);
   const int64_t transfer = StudySteps(request, 40, 200);
   StudyClock clock(request, "layers",
                    steps * static_cast<int64_t>(result.seeds.size()) +
@@ -239,9 +239,9 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   std::vector<double> apart, distance;
   for (const uint64_t seed : result.seeds) {
     TinyModel tiny(
-        context, TinyLlama({.layers = kLayers, .vocabulary = text.vocabulary}),
-        StoryTraining(seed, steps));
-    tiny.Train(MadeBatches(seed, text.train), clock);
+        context, StoryLlama({.layers = kLayers, .vocabulary = text.vocabulary}),
+        InductionTraining(seed, steps));
+    tiny.Train(MadeBatches(seed, MostlyRepeats(text)), clock);
     const Profile profile =
         StoryProfile(context, tiny.model(), text, kSequences);
     const Best previous = BestOf(profile, "previous");
@@ -273,8 +273,10 @@ StudyResult Run(Context& context, const StudyRequest& request) {
                  OverSeeds(apart), 1);
   result.Report("mean distance, last layer − first", OverSeeds(distance));
   result.remark = fmt::format(
-      "{} layers of 4 heads, trained on {}. \"Early is local\" is half true: "
-      "the broadest heads of real models are early too.",
+      "{} layers of 4 heads, trained on {}; two of three sequences were random "
+      "words repeated, without which models this small form no induction "
+      "heads. \"Early is local\" is half true: the broadest heads of real "
+      "models are early too.",
       kLayers, text.name);
   return result;
 }

@@ -16,6 +16,7 @@
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/runtime/text_source.h"
+#include "headwise/study/head_scores.h"
 
 namespace headwise {
 namespace {
@@ -111,15 +112,13 @@ std::vector<int32_t> MakeStory(Rng& rng) {
   return tokens;
 }
 
-std::vector<int32_t> MakeRepeats(Rng& rng) {
-  const int64_t period = rng.Between(5, 24);
+std::vector<int32_t> MakeRepeats(Rng& rng, int64_t vocabulary) {
+  const Repeats repeats{.vocabulary = vocabulary - 1,  // without <bos>
+                        .length = kStoryLength - 1,
+                        .min_period = 5,
+                        .max_period = 24};
   std::vector<int32_t> tokens = {kBos};
-  while (static_cast<int64_t>(tokens.size()) < kStoryLength) {
-    const auto size = static_cast<int64_t>(tokens.size());
-    tokens.push_back(size <= period ? static_cast<int32_t>(rng.Between(
-                                          kBos + 1, kStoryVocabulary - 1))
-                                    : tokens[size - period]);
-  }
+  for (const int32_t token : repeats.Tokens(rng)) tokens.push_back(token + 1);
   return tokens;
 }
 
@@ -137,7 +136,8 @@ StudyText OpenStudyText(const StudyRequest& request) {
   StudyText text;
   if (request.texts.empty()) {
     text.name = "stories of a made-up grammar";
-    text.held_out = [](Rng& rng) { return NextToken(MakeStory(rng)); };
+    text.plain = [](Rng& rng) { return NextToken(MakeStory(rng)); };
+    text.held_out = text.plain;
     text.train = [](Rng& rng) {
       return NextToken(rng.Below(4) == 0 ? MakeRepeats(rng) : MakeStory(rng));
     };
@@ -150,9 +150,17 @@ StudyText OpenStudyText(const StudyRequest& request) {
       fmt::format("{} bytes of text, the last tenth held out", bytes->size());
   text.story = false;
   text.vocabulary = 256;
-  text.train = Windows(bytes, 0, cut);
+  text.plain = Windows(bytes, 0, cut);
+  text.train = text.plain;
   text.held_out = Windows(bytes, cut, bytes->size());
   return text;
+}
+
+MadeBatches::Maker MostlyRepeats(const StudyText& text) {
+  return [make = text.plain, vocabulary = text.vocabulary](Rng& rng) {
+    return rng.Below(3) > 0 ? NextToken(MakeRepeats(rng, vocabulary))
+                            : make(rng);
+  };
 }
 
 TrainConfig StoryTraining(uint64_t seed, int64_t steps) {
@@ -167,11 +175,25 @@ TrainConfig StoryTraining(uint64_t seed, int64_t steps) {
   return how;
 }
 
+TrainConfig InductionTraining(uint64_t seed, int64_t steps) {
+  TrainConfig how = StoryTraining(seed, steps);
+  how.init_deviation = 0.05;
+  return how;
+}
+
 nlohmann::json TinyGpt2(const TinyShape& shape) {
   return {{"model_type", "gpt2"},         {"n_embd", shape.width},
           {"n_layer", shape.layers},      {"n_head", shape.heads},
           {"n_inner", shape.hidden},      {"vocab_size", shape.vocabulary},
           {"n_positions", shape.context}, {"n_ctx", shape.context}};
+}
+
+nlohmann::json StoryLlama(TinyShape shape) {
+  shape.context = kStoryLength;
+  nlohmann::json config = TinyLlama(shape);
+  config["bos_token_id"] = kBos;
+  config["rope_theta"] = 100;
+  return config;
 }
 
 std::vector<TokenWindow> StoryWindows(const MadeBatches::Maker& make,

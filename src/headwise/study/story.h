@@ -27,8 +27,9 @@ inline constexpr int64_t kStoryLength = 64;
 
 // kStoryLength tokens, the first being <bos>.
 std::vector<int32_t> MakeStory(Rng& rng);
-// <bos> and a block of random words, repeated to the end.
-std::vector<int32_t> MakeRepeats(Rng& rng);
+// <bos> and a block of different random tokens, repeated to the end.
+std::vector<int32_t> MakeRepeats(Rng& rng,
+                                 int64_t vocabulary = kStoryVocabulary);
 
 // The word of a token.
 std::string StoryWord(int32_t token);
@@ -41,7 +42,8 @@ struct StudyText {
   std::string name;
   bool story = true;  // false: bytes
   int64_t vocabulary = kStoryVocabulary;
-  MadeBatches::Maker train;
+  MadeBatches::Maker plain;  // to train on: the text alone
+  MadeBatches::Maker train;  // and with a quarter of repeats, where it is made
   MadeBatches::Maker held_out;
 };
 
@@ -49,16 +51,27 @@ struct StudyText {
 // read, or of fewer than 4096 bytes.
 StudyText OpenStudyText(const StudyRequest& request);
 
+// What studies of induction train on: two of three sequences are repeats, the
+// rest is plain. With fewer of them models this small form no induction
+// heads within the steps of a quick study.
+MadeBatches::Maker MostlyRepeats(const StudyText& text);
+
 // Seeds of what is evaluated on: apart from every seed that is trained on.
 inline constexpr uint64_t kHeldOutSeed = 1000;
 inline constexpr uint64_t kSecondHeldOutSeed = 1001;
 
 // How small models are trained on it.
 TrainConfig StoryTraining(uint64_t seed, int64_t steps);
+// The same for MostlyRepeats: from smaller weights induction forms sooner.
+TrainConfig InductionTraining(uint64_t seed, int64_t steps);
 
 // GPT-2's layout: learned positions, so that heads of any width see places
 // equally well.
 nlohmann::json TinyGpt2(const TinyShape& shape);
+
+// Llama's layout, for stories and no longer: rotary angles that tell places of
+// a story apart, and probes of what the model was trained to read.
+nlohmann::json StoryLlama(TinyShape shape);
 
 // `count` sequences of a maker, as heads' analyses take them.
 std::vector<TokenWindow> StoryWindows(const MadeBatches::Maker& make,
