@@ -194,7 +194,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   const StudyText text = OpenStudyText(request);
   std::vector<Variant> variants = Variants();
   if (!text.story) variants.pop_back();
-  const int64_t steps = StudySteps(request, 600, 2000);
+  const int64_t steps = StudySteps(request, 250, 2000);
   StudyClock clock(request, "effective-heads",
                    steps * static_cast<int64_t>((variants.size() + 2) *
                                                 result.seeds.size()));

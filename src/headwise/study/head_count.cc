@@ -40,7 +40,7 @@ struct Sweep {
 Sweep TrainAll(Context& context, const StudyRequest& request,
                const StudyText& text) {
   const std::vector<uint64_t> seeds = StudySeeds(request);
-  const int64_t steps = StudySteps(request, 480, 1500);
+  const int64_t steps = StudySteps(request, 160, 1500);
   StudyClock clock(request, "head-count",
                    steps * static_cast<int64_t>(kSizes * seeds.size()));
   Sweep sweep;

@@ -231,7 +231,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
   result.seeds = StudySeeds(request);
   const StudyText text = OpenStudyText(request);
-  const int64_t steps = StudySteps(request, 2400, 4000);
+  const int64_t steps = StudySteps(request, 1200, 4000);
   const int64_t transfer = StudySteps(request, 40, 200);
   StudyClock clock(request, "layers",
                    steps * static_cast<int64_t>(result.seeds.size()) +
