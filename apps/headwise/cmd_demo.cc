@@ -55,7 +55,7 @@ int Run(const Options& options) {
                   "them.",
                   console.width));
   fmt::print(
-      "\nThe whole report: {} (the data: {})\nOpen it in a browser:\n"
+      "\nThe whole report: {}\nIts data: {}\nOpen it in a browser:\n"
       "  xdg-open {}\n",
       page.string(), data.string(), page.string());
   return kSucceeded;

@@ -82,8 +82,10 @@ std::string Definitions(const OrderedJson& report) {
   std::string out;
   for (const OrderedJson& one :
        report.value("definitions", OrderedJson::array())) {
-    out += fmt::format("<dt>{}</dt><dd>{} {}</dd>\n", Text(one, "name"),
-                       Text(one, "sentence"), Text(one, "trap"));
+    const std::string trap = Text(one, "trap");
+    out += fmt::format("<dt>{}</dt><dd>{}{}{}</dd>\n", Text(one, "name"),
+                       Text(one, "sentence"),
+                       trap.empty() ? "" : ". Beware: ", trap);
   }
   if (!out.empty()) {
     out = "<h2>How each number was computed</h2><dl>\n" + out + "</dl>\n";

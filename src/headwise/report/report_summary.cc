@@ -111,7 +111,7 @@ std::string LayerRow(const OrderedJson& heads, size_t begin, size_t end,
       cell += fmt::format("+{}", roles.size() - 1);
     }
     line += ' ';
-    line += PadRight(cell, width - 1);
+    line += i + 1 < end ? PadRight(cell, width - 1) : cell;
   }
   return line;
 }
