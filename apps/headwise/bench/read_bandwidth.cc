@@ -2,8 +2,10 @@
 #include "bench/read_bandwidth.h"
 
 #include <algorithm>
+#include <string>
 
 #include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/error.h"
 
 namespace headwise::bench {
 namespace {
@@ -24,17 +26,23 @@ uint64_t Sum(const uint64_t* from, int64_t count) {
 
 }  // namespace
 
-ReadBandwidth::ReadBandwidth(int64_t bytes) {
-  const int64_t chunks =
-      (std::max(bytes, kLeastBytes) / 8 + kChunk - 1) / kChunk;
-  data_.assign(chunks * kChunk, 1);
-  sums_.assign(chunks, 0);
+ReadBandwidth::ReadBandwidth(int64_t bytes)
+    : count_((std::max(bytes, kLeastBytes) / 8 + kChunk - 1) / kChunk * kChunk),
+      memory_(count_ * sizeof(uint64_t)),
+      data_(static_cast<uint64_t*>(memory_.Take(count_ * sizeof(uint64_t)))),
+      sums_(count_ / kChunk, 0) {
+  if (data_ == nullptr) {
+    throw Error(
+        ErrorCode::kOutOfMemory,
+        {"bench", std::to_string(this->bytes()) + " bytes", "none", ""});
+  }
+  std::fill_n(data_, count_, 1);
 }
 
 void ReadBandwidth::Read(Context& context) {
   context.pool().ParallelFor(
       static_cast<int64_t>(sums_.size()), [&](int64_t task, int) {
-        sums_[task] += Sum(data_.data() + task * kChunk, kChunk);
+        sums_[task] += Sum(data_ + task * kChunk, kChunk);
       });
 }
 

@@ -24,9 +24,12 @@ constexpr size_t kBufferBytes = size_t{1} << 16;
 // processes; O_EXCL catches what a crashed process with our id left behind.
 fs::path TemporaryBeside(const fs::path& path) {
   static std::atomic<unsigned> counter{0};
-  return path.parent_path() /
-         ("." + path.filename().string() + "." + std::to_string(getpid()) +
-          "." + std::to_string(counter++) + ".tmp");
+  // Not "." + a temporary, of which g++ 12 warns (-Wrestrict) without cause.
+  std::string name(".");
+  name.append(path.filename().string()).append(1, '.');
+  name.append(std::to_string(getpid())).append(1, '.');
+  name.append(std::to_string(counter++)).append(".tmp");
+  return path.parent_path() / name;
 }
 
 // Makes the new name durable. Some file systems refuse to sync a folder; the

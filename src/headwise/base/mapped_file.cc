@@ -9,9 +9,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include "headwise/base/release_pages.h"
@@ -31,37 +28,6 @@ struct Descriptor {
   int value;
   ~Descriptor() { close(value); }
 };
-
-// Where files are mapped: madvise would take other memory's values away.
-class Mappings {
- public:
-  void Add(const std::byte* data, size_t size) {
-    const std::lock_guard lock(mutex_);
-    sizes_[data] = size;
-  }
-  void Remove(const std::byte* data) {
-    const std::lock_guard lock(mutex_);
-    sizes_.erase(data);
-  }
-  bool Hold(const std::byte* data, size_t size) {
-    const std::lock_guard lock(mutex_);
-    auto after = sizes_.upper_bound(data);
-    if (after == sizes_.begin()) return false;
-    const auto& [begin, bytes] = *--after;
-    const auto offset = static_cast<size_t>(data - begin);
-    return offset <= bytes && size <= bytes - offset;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<const std::byte*, size_t, std::less<>> sizes_;
-};
-
-// Never destroyed: a program may keep files mapped until its very end.
-Mappings& AllMappings() {
-  static auto& mappings = *new Mappings;
-  return mappings;
-}
 
 }  // namespace
 
@@ -84,13 +50,10 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
       mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor.value, 0);
   if (mapped == MAP_FAILED) Fail(path, errno);
   data_ = static_cast<const std::byte*>(mapped);
-  AllMappings().Add(data_, size_);
 }
 
 MappedFile::~MappedFile() {
-  if (data_ == nullptr) return;
-  AllMappings().Remove(data_);
-  munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -104,7 +67,6 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void ReleasePages(const void* data, size_t bytes) {
-  if (!AllMappings().Hold(static_cast<const std::byte*>(data), bytes)) return;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto from = reinterpret_cast<uintptr_t>(data);
   const uintptr_t begin = (from + page - 1) / page * page;

@@ -61,9 +61,7 @@ TEST(MappedFile, ReleasedPagesAreReadAgain) {
   EXPECT_EQ(file.text(), bytes);
   EXPECT_GT(faults() - warm, warm - begin);
   ReleasePages(file.data() + 100, 50);  // no whole page
-  const std::vector<char> other(300000, 'y');
-  ReleasePages(other.data(), other.size());
-  EXPECT_EQ(other, std::vector<char>(300000, 'y'));
+  EXPECT_EQ(file.text(), bytes);
 }
 
 TEST(MappedFile, ShowsTheBytesAndKeepsThemThroughMoves) {

@@ -11,6 +11,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/tensor/unaligned.h"
 
 namespace headwise {
 namespace {
@@ -174,10 +175,6 @@ Json ParseHeader(std::string_view text, const std::string& where) {
   return ParseJson(text, where + ": header at byte 8", {.unique_keys = true});
 }
 
-bool IsAligned(const ConstTensorView& view) {
-  return reinterpret_cast<uintptr_t>(view.data) % SizeOf(view.type) == 0;
-}
-
 }  // namespace
 
 const char* SafetensorsName(DType type) {
@@ -222,29 +219,14 @@ Safetensors::Header Safetensors::ReadHeader(const MappedFile& file,
   return header;
 }
 
-void Safetensors::Add(std::string name, const ConstTensorView& view,
-                      Shard& shard) {
-  ConstTensorView placed = view;
-  if (!IsAligned(view)) {
-    size_t bytes = SizeOf(view.type);
-    for (int i = 0; i < view.rank; ++i) bytes *= view.shape[i];
-    // operator new[] aligns to at least 8 bytes, the largest element.
-    auto copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    std::memcpy(copy.get(), view.data, bytes);
-    placed.data = copy.get();
-    shard.copies.push_back(std::move(copy));
-  }
-  tensors_.emplace(std::move(name), placed);
-}
-
 void Safetensors::OpenFile(const fs::path& path) {
-  Shard shard{MappedFile(path), {}};
-  Header header = ReadHeader(shard.file, path.string());
+  MappedFile file(path);
+  Header header = ReadHeader(file, path.string());
   metadata_ = std::move(header.metadata);
   for (Entry& entry : header.entries) {
-    Add(std::move(entry.name), entry.view, shard);
+    tensors_.emplace(std::move(entry.name), entry.view);
   }
-  shards_.push_back(std::move(shard));
+  shards_.push_back(std::move(file));
 }
 
 void Safetensors::OpenIndex(const fs::path& path) {
@@ -266,8 +248,8 @@ void Safetensors::OpenIndex(const fs::path& path) {
   }
   for (const auto& [file, names] : names_of_file) {
     const fs::path shard_path = path.parent_path() / file;
-    Shard shard{MappedFile(shard_path), {}};
-    Header header = ReadHeader(shard.file, shard_path.string());
+    MappedFile shard(shard_path);
+    Header header = ReadHeader(shard, shard_path.string());
     metadata_.merge(header.metadata);
     std::map<std::string_view, const ConstTensorView*> views;
     for (const Entry& entry : header.entries) views[entry.name] = &entry.view;
@@ -276,7 +258,7 @@ void Safetensors::OpenIndex(const fs::path& path) {
       if (found == views.end()) {
         Corrupt(path.string(), "tensor \"" + name + "\" in " + file, "none");
       }
-      Add(name, *found->second, shard);
+      tensors_.emplace(name, *found->second);
     }
     shards_.push_back(std::move(shard));
   }
@@ -305,9 +287,25 @@ Safetensors Safetensors::Open(const fs::path& path) {
   return result;
 }
 
-ConstTensorView Safetensors::Find(std::string_view name) const {
+ConstTensorView Safetensors::Stored(std::string_view name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? ConstTensorView{} : found->second;
+}
+
+ConstTensorView Safetensors::Find(std::string_view name) const {
+  ConstTensorView view = Stored(name);
+  if (IsAligned(view)) return view;
+  size_t bytes = SizeOf(view.type);
+  for (int i = 0; i < view.rank; ++i) bytes *= view.shape[i];
+  const std::lock_guard lock(copies_->mutex);
+  std::unique_ptr<std::byte[]>& copy = copies_->bytes[view.data];
+  if (copy == nullptr) {
+    // operator new[] aligns to at least 8 bytes, the largest element.
+    copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    std::memcpy(copy.get(), view.data, bytes);
+  }
+  view.data = copy.get();
+  return view;
 }
 
 ConstTensorView Safetensors::At(std::string_view name) const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,7 @@ using Metadata = std::map<std::string, std::string>;
 
 // The tensors of a checkpoint, one file or several shards. Views point into
 // the mapped files and live as long as this object, also when it is moved.
-// Immutable after Open, so any number of threads may read.
+// Any number of threads may read.
 class Safetensors {
  public:
   // `path` is a file, a sharded index (*.index.json), or a folder that holds
@@ -33,35 +34,38 @@ class Safetensors {
   static Safetensors Open(const std::filesystem::path& path);
 
   // By name, in the order of names. Shapes as in the file, row-major, dense.
+  // Old writers did not pad the header: data may lie at any address
+  // (tensor/unaligned.h).
   const std::map<std::string, ConstTensorView, std::less<>>& tensors() const {
     return tensors_;
   }
   const Metadata& metadata() const { return metadata_; }
 
-  // The tensor called `name`, or a view without data.
+  // The tensor called `name` as tensors() has it, or a view without data.
+  ConstTensorView Stored(std::string_view name) const;
+  // The same, aligned: one that is not is copied when it is first asked for.
   ConstTensorView Find(std::string_view name) const;
-  // The tensor called `name`; throws Error(kNotFound).
+  // The same; throws Error(kNotFound) where there is none.
   ConstTensorView At(std::string_view name) const;
 
   // Where it was opened, for messages.
   const std::string& where() const { return where_; }
 
  private:
-  // One mapped file; copies hold tensors that the file does not align to
-  // their element size (old writers did not pad the header).
-  struct Shard {
-    MappedFile file;
-    std::vector<std::unique_ptr<std::byte[]>> copies;
-  };
   struct Header;
+  // Aligned copies, by where the file has them.
+  struct Copies {
+    std::mutex mutex;
+    std::map<const void*, std::unique_ptr<std::byte[]>> bytes;
+  };
 
   void OpenFile(const std::filesystem::path& path);
   void OpenIndex(const std::filesystem::path& path);
   static Header ReadHeader(const MappedFile& file, const std::string& where);
-  void Add(std::string name, const ConstTensorView& view, Shard& shard);
 
   std::string where_;
-  std::vector<Shard> shards_;
+  std::vector<MappedFile> shards_;
+  std::unique_ptr<Copies> copies_ = std::make_unique<Copies>();
   std::map<std::string, ConstTensorView, std::less<>> tensors_;
   Metadata metadata_;
 };

@@ -17,8 +17,9 @@ class SafetensorsWeights : public WeightSource {
 
   std::string Describe() const override { return file_.where(); }
   ConstTensorView Find(const std::string& name) const override {
-    return file_.Find(name);
+    return file_.Stored(name);
   }
+  bool Mapped() const override { return true; }
   std::vector<std::string> Names() const override {
     std::vector<std::string> names;
     for (const auto& [name, view] : file_.tensors()) names.push_back(name);

@@ -47,24 +47,21 @@ int64_t FewestHeads(const ModelConfig& config) {
 
 }  // namespace
 
-ConfigReader::ConfigReader(const nlohmann::json& json, std::string file)
-    : json_(json), file_(std::move(file)) {
-  if (!json_.is_object()) Fail("", "an object");
+ConfigReader::ConfigReader(const Json& json, std::string file)
+    : root_(json, std::move(file)) {
+  if (!json.is_object()) root_.Fail("an object");
 }
 
-const nlohmann::json* ConfigReader::Find(const char* key) const {
-  const auto found = json_.find(key);
-  return found == json_.end() || found->is_null() ? nullptr : &*found;
+bool ConfigReader::Has(const char* key) const {
+  return root_.Find(key).has_value();
 }
-
-bool ConfigReader::Has(const char* key) const { return Find(key) != nullptr; }
 
 void ConfigReader::Fail(const std::string& key, const std::string& expected,
                         const std::string& hint) const {
-  const auto found = json_.is_object() ? json_.find(key) : json_.end();
+  const auto found = json().find(key);
   throw Error(ErrorCode::kCorrupt,
-              {file_, "\"" + key + "\" to be " + expected,
-               found == json_.end() ? "nothing" : found->dump(), hint});
+              {file(), "\"" + key + "\" to be " + expected,
+               found == json().end() ? "nothing" : found->dump(), hint});
 }
 
 int64_t ConfigReader::Size(std::initializer_list<const char*> keys) const {
@@ -76,46 +73,34 @@ int64_t ConfigReader::Size(std::initializer_list<const char*> keys) const {
 int64_t ConfigReader::Size(std::initializer_list<const char*> keys,
                            int64_t other) const {
   for (const char* key : keys) {
-    const nlohmann::json* value = Find(key);
-    if (value == nullptr) continue;
-    if (!value->is_number_integer() || *value < 1 || *value >= kMostSize) {
-      Fail(key, "a size of at least 1");
-    }
-    return value->get<int64_t>();
+    const auto value = root_.Find(key);
+    if (value) return value->Int(1, kMostSize - 1);
   }
   return other;
 }
 
 double ConfigReader::Number(const char* key, double other) const {
-  const nlohmann::json* value = Find(key);
-  if (value == nullptr) return other;
-  if (!value->is_number()) Fail(key, "a number");
-  return value->get<double>();
+  const auto value = root_.Find(key);
+  return value ? value->Number() : other;
 }
 
 bool ConfigReader::Flag(const char* key, bool other) const {
-  const nlohmann::json* value = Find(key);
-  if (value == nullptr) return other;
-  if (!value->is_boolean()) Fail(key, "true or false");
-  return value->get<bool>();
+  return root_.Bool(key, other);
 }
 
 std::string ConfigReader::Text(const char* key,
                                const std::string& other) const {
-  const nlohmann::json* value = Find(key);
-  if (value == nullptr) return other;
-  if (!value->is_string()) Fail(key, "a string");
-  return value->get<std::string>();
+  return root_.String(key, other);
 }
 
 std::vector<int64_t> ConfigReader::Ids(const char* key) const {
-  const nlohmann::json* value = Find(key);
-  if (value == nullptr) return {};
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  const auto value = root_.Find(key);
+  if (!value) return {};
+  if (!value->value().is_array()) return {value->Int(-kAny, kAny)};
   std::vector<int64_t> ids;
-  for (const nlohmann::json& id :
-       value->is_array() ? *value : nlohmann::json::array({*value})) {
-    if (!id.is_number_integer()) Fail(key, "a token id or a list of them");
-    ids.push_back(id.get<int64_t>());
+  for (const JsonCursor& id : value->Items()) {
+    ids.push_back(id.Int(-kAny, kAny));
   }
   return ids;
 }

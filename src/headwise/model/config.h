@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/nn/block.h"
 #include "headwise/ops/activation/activation.h"
 #include "headwise/ops/norm/norm.h"
@@ -59,10 +59,11 @@ struct ModelConfig {
 // More is a broken file: shapes are listed before any weight is looked at.
 inline constexpr int64_t kMostLayers = 4096;
 
-// Reads keys of one config.json; every error names file and key.
+// A config.json in its readers' words: keys of several names, sizes, ids.
+// Every error names file and key.
 class ConfigReader {
  public:
-  ConfigReader(const nlohmann::json& json, std::string file);
+  ConfigReader(const Json& json, std::string file);
 
   bool Has(const char* key) const;
   // The first of `keys` that is there and not null. Without one: throws
@@ -74,16 +75,14 @@ class ConfigReader {
   std::string Text(const char* key, const std::string& other) const;
   // One id or a list of them; absent: empty.
   std::vector<int64_t> Ids(const char* key) const;
-  const nlohmann::json& json() const { return json_; }
-  const std::string& file() const { return file_; }
+  const Json& json() const { return root_.value(); }
+  const std::string& file() const { return root_.where(); }
+  // For what only several keys together show.
   [[noreturn]] void Fail(const std::string& key, const std::string& expected,
                          const std::string& hint = "") const;
 
  private:
-  const nlohmann::json* Find(const char* key) const;
-
-  const nlohmann::json& json_;
-  std::string file_;
+  JsonCursor root_;
 };
 
 // gelu, gelu_new, relu, silu, swish, … as Hugging Face names them.

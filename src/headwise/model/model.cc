@@ -5,8 +5,10 @@
 #include <cmath>
 #include <utility>
 
+#include "headwise/backend/cpu/large_memory.h"
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
+#include "headwise/model/summary.h"
 #include "headwise/nn/projection.h"
 #include "headwise/nn/release.h"
 #include "headwise/ops/activation/activation.h"
@@ -63,13 +65,26 @@ void AddSinusoids(const std::vector<int32_t>& positions, int64_t first,
 
 Model::Model(Parts parts) : parts_(std::move(parts)) {
   if (parts_.head.bias) head_bias_ = ToF32(parts_.head.bias);
+  std::vector<const Linear*> linears = LinearsOf(stack());
+  for (const Linear* more : {&parts_.head.transform, &parts_.head.vocabulary}) {
+    if (*more) linears.push_back(more);
+  }
+  if (decoder() != nullptr) {
+    const std::vector<const Linear*> more = LinearsOf(*decoder());
+    linears.insert(linears.end(), more.begin(), more.end());
+  }
+  size_t bytes = 0;
+  for (const Linear* linear : linears) bytes += linear->half_bytes();
+  if (bytes == 0) return;
+  const auto memory = std::make_shared<LargeMemory>(bytes);
+  for (const Linear* linear : linears) linear->KeepHalfIn(memory);
 }
 
 void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
                   TensorView x) const {
   const Embeddings& e = stack.embeddings;
   EmbeddingForward(context, e.tokens.value, input.ids, x);
-  ReleaseTable(e.tokens.value, input.ids.size());
+  ReleaseTable(e.tokens, input.ids.size());
   const int64_t count = x.shape[0] * x.shape[1];
   if (e.scale != 1) {
     for (int64_t i = 0; i < count; ++i) x.As<float>()[i] *= e.scale;

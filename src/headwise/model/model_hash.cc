@@ -26,7 +26,7 @@ void AddNumber(XXH3_state_t* state, uint64_t value) {
   XXH3_128bits_update(state, bytes, sizeof(bytes));
 }
 
-std::string HashTensors(const Tensors& tensors) {
+std::string HashTensors(const Tensors& tensors, bool mapped) {
   const std::unique_ptr<XXH3_state_t, StateFree> state(XXH3_createState());
   XXH3_128bits_reset(state.get());
   AddNumber(state.get(), tensors.size());
@@ -43,7 +43,7 @@ std::string HashTensors(const Tensors& tensors) {
     }
     if (bytes == 0) continue;
     XXH3_128bits_update(state.get(), view.data, bytes);
-    ReleasePages(view.data, bytes);
+    if (mapped) ReleasePages(view.data, bytes);
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
@@ -56,11 +56,11 @@ std::string ModelHash(const WeightSource& weights) {
   for (const std::string& name : weights.Names()) {
     tensors.emplace(name, weights.Find(name));
   }
-  return HashTensors(tensors);
+  return HashTensors(tensors, weights.Mapped());
 }
 
 std::string ModelHash(const std::filesystem::path& folder) {
-  return HashTensors(Safetensors::Open(folder).tensors());
+  return HashTensors(Safetensors::Open(folder).tensors(), true);
 }
 
 }  // namespace headwise

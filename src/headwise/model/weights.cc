@@ -37,7 +37,7 @@ Parameter WeightSource::Check(const std::string& name,
                 {Describe(), "\"" + name + "\" to be f32, bf16 or f16",
                  ToString(view), ""});
   }
-  return {name, view, Gradient(name)};
+  return {name, view, Gradient(name), Mapped()};
 }
 
 Parameter WeightSource::Get(const std::string& name,

@@ -20,9 +20,12 @@ class WeightSource {
 
   // "model.safetensors", for errors.
   virtual std::string Describe() const = 0;
-  // A null view where there is no such tensor.
+  // A null view where there is no such tensor. Tensors of files may lie at any
+  // address (tensor/unaligned.h).
   virtual ConstTensorView Find(const std::string& name) const = 0;
   virtual std::vector<std::string> Names() const = 0;
+  // Whether the tensors lie within a MappedFile.
+  virtual bool Mapped() const { return false; }
   // Where the gradient of a tensor is added up; null: it is not trained.
   virtual TensorView Gradient(const std::string& /*name*/) const { return {}; }
 

@@ -353,8 +353,9 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
                                    store);
   }
   Projections p = Project(context, input);
-  Rotate(context, input, p);
   const int64_t rows = input.x.shape[0];
+  weights_.output.Expect(context, rows);
+  Rotate(context, input, p);
   const int64_t width = config_.heads * value_dim();
   Scratch memory = context.workspace().TakeArray<float>(rows * width);
   // Heads that no call writes (inactive ones) count as zero.

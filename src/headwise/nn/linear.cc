@@ -9,6 +9,7 @@
 #include "headwise/error.h"
 #include "headwise/nn/projection.h"
 #include "headwise/nn/release.h"
+#include "headwise/tensor/unaligned.h"
 
 namespace headwise {
 namespace {
@@ -42,7 +43,9 @@ void MoveRows(Context& context, const ConstTensorView& from,
 
 // The values as f32: where they lie, or in `copy`.
 ConstTensorView AsF32(const Parameter& parameter, Tensor& copy) {
-  if (parameter.value.type == DType::kF32) return parameter.value;
+  if (parameter.value.type == DType::kF32 && IsAligned(parameter.value)) {
+    return parameter.value;
+  }
   copy = ToF32(parameter);
   return std::as_const(copy).view();
 }
@@ -68,6 +71,7 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
     }
     in_ = in;
     out_ += w.shape[out_axis];
+    aligned_ = aligned_ && IsAligned(w);
     if (part.bias && (part.bias.value.rank != 1 ||
                       part.bias.value.shape[0] != w.shape[out_axis])) {
       throw Error(
@@ -113,8 +117,11 @@ void Linear::Pack(Context& context) const {
   const bool out_in = layout_ == WeightLayout::kOutIn;
   const Operand operand = out_in ? Operand::kTransposed : Operand::kPlain;
   if (parts_.size() == 1) {
-    packed_->weight = PackedMatrix(context, parts_[0].weight.value, operand);
-    return ReleaseWeight(parts_[0].weight.value);
+    const Parameter& only = parts_[0].weight;
+    Tensor copy;
+    const ConstTensorView weight = aligned_ ? only.value : AsF32(only, copy);
+    packed_->weight = PackedMatrix(context, weight, operand);
+    return ReleaseWeight(only);
   }
   Tensor weight = out_in ? Tensor(DType::kF32, {out_, in_})
                          : Tensor(DType::kF32, {in_, out_});
@@ -131,7 +138,7 @@ void Linear::Pack(Context& context) const {
                     values.As<float>() + r * outs, outs * sizeof(float));
       }
     }
-    ReleaseWeight(part.weight.value);
+    ReleaseWeight(part.weight);
     at += outs;
   }
   packed_->weight =
@@ -151,8 +158,17 @@ bool Linear::PrefersHalf(int64_t rows) const {
 void Linear::PackHalf() const {
   std::vector<ConstTensorView> weights;
   for (const Part& part : parts_) weights.push_back(part.weight.value);
-  packed_->half = HalfMatrix(weights);
-  for (const Part& part : parts_) ReleaseWeight(part.weight.value);
+  packed_->half = HalfMatrix(weights, packed_->half_memory);
+  for (const Part& part : parts_) ReleaseWeight(part.weight);
+}
+
+size_t Linear::half_bytes() const {
+  const bool half = !parts_.empty() && !parts_[0].weight.trainable();
+  return half && PrefersHalf(1) ? HalfMatrix::BytesOf(out_, in_) : 0;
+}
+
+void Linear::KeepHalfIn(std::shared_ptr<LargeMemory> memory) const {
+  packed_->half_memory = std::move(memory);
 }
 
 template <typename View>
@@ -166,7 +182,8 @@ View Linear::PartOf(View whole, int64_t begin, int64_t outs) const {
 ConstTensorView Linear::WholeWeight(Context& context, Scratch& copy) const {
   Tensor values;
   const bool out_in = layout_ == WeightLayout::kOutIn;
-  if (parts_.size() == 1 && parts_[0].weight.value.type == DType::kF32) {
+  if (parts_.size() == 1 && aligned_ &&
+      parts_[0].weight.value.type == DType::kF32) {
     return parts_[0].weight.value;
   }
   copy = context.workspace().TakeArray<float>(in_ * out_);
@@ -240,7 +257,9 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
   if (trainable && !few && parts_.size() > 1) {
     return ForwardWhole(context, x, y, store);
   }
-  if (trainable || (few && !half)) return ForwardParts(context, x, y, store);
+  if (trainable || (few && !half && aligned_)) {
+    return ForwardParts(context, x, y, store);
+  }
   if (half) {
     std::call_once(packed_->half_once, [&] { PackHalf(); });
   } else {
@@ -261,6 +280,13 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
   args.bias = std::as_const(packed_->bias).view();
   args.c = y;
   Matmul(context, problem, args);
+}
+
+void Linear::Expect(Context& context, int64_t rows) const {
+  if (parts_[0].weight.trainable() || !PrefersHalf(rows)) return;
+  std::call_once(packed_->half_once, [&] { PackHalf(); });
+  const HalfMatrix& half = packed_->half;
+  context.pool().Expect(half.group(0), half.bytes());
 }
 
 void Linear::Backward(Context& context, ConstTensorView x, ConstTensorView dy,

@@ -40,11 +40,20 @@ class Linear {
   WeightLayout layout() const { return layout_; }
   // Of the weights and biases, as the checkpoint holds them.
   int64_t stored_bytes() const;
+  // What its weights take where they are kept in half precision for one row;
+  // 0: they are not.
+  size_t half_bytes() const;
+  // Where to keep them then. Before the first Forward.
+  void KeepHalfIn(std::shared_ptr<LargeMemory> memory) const;
   explicit operator bool() const { return !parts_.empty(); }
 
   // x [rows, in], y [rows, out]; y overwritten or added to.
   void Forward(Context& context, ConstTensorView x, TensorView y,
                Store store = Store::kOverwrite) const;
+
+  // A hint that Forward with `rows` rows comes next but for a little work:
+  // idle threads may begin to fetch the weights.
+  void Expect(Context& context, int64_t rows) const;
 
   // x [rows, in] of the forward call, dy [rows, out]. dx [rows, in] is
   // overwritten or added to, null: not wanted; gradients of trainable weights
@@ -64,6 +73,7 @@ class Linear {
     std::once_flag half_once;
     PackedMatrix weight;
     HalfMatrix half;
+    std::shared_ptr<LargeMemory> half_memory;
     Tensor bias;
   };
   void Pack(Context& context) const;
@@ -88,6 +98,7 @@ class Linear {
   WeightLayout layout_ = WeightLayout::kOutIn;
   int64_t in_ = 0;
   int64_t out_ = 0;
+  bool aligned_ = true;  // all weights: they may be read where they lie
   std::shared_ptr<Packed> packed_;
 };
 

@@ -57,6 +57,7 @@ void Mlp::Forward(Context& context, ConstTensorView x, TensorView y,
   for (int64_t begin = 0; begin < rows; begin += block) {
     const int64_t count = std::min(block, rows - begin);
     in_.Forward(context, Rows(x, begin, count), View(in, {count, in_.out()}));
+    down_.Expect(context, count);
     ActivationForward(context, Activate(count, in, activated));
     down_.Forward(context, View(activated, {count, hidden()}),
                   Rows(y, begin, count), store);

@@ -5,6 +5,7 @@
 
 #include "headwise/error.h"
 #include "headwise/tensor/half.h"
+#include "headwise/tensor/unaligned.h"
 
 namespace headwise {
 namespace {
@@ -33,16 +34,19 @@ Tensor ToF32(const Parameter& parameter) {
   for (int64_t r = 0; r < rows; ++r, to += columns) {
     switch (from.type) {
       case DType::kF32:
-        std::memcpy(to, from.As<float>() + r * stride, columns * sizeof(float));
+        std::memcpy(to,
+                    static_cast<const char*>(from.data) +
+                        r * stride * static_cast<int64_t>(sizeof(float)),
+                    columns * sizeof(float));
         break;
       case DType::kBF16:
         for (int64_t c = 0; c < columns; ++c) {
-          to[c] = FromBf16(from.As<uint16_t>()[r * stride + c]);
+          to[c] = FromBf16(LoadUnaligned<uint16_t>(from.data, r * stride + c));
         }
         break;
       case DType::kF16:
         for (int64_t c = 0; c < columns; ++c) {
-          to[c] = FromF16(from.As<uint16_t>()[r * stride + c]);
+          to[c] = FromF16(LoadUnaligned<uint16_t>(from.data, r * stride + c));
         }
         break;
       default:

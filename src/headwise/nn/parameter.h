@@ -9,11 +9,15 @@
 namespace headwise {
 
 struct Parameter {
-  std::string name;       // the checkpoint's
-  ConstTensorView value;  // f32, bf16 or f16; null: absent
+  std::string name;  // the checkpoint's
+  // f32, bf16 or f16; null: absent. Trainable ones are aligned, others lie
+  // where the file has them (tensor/unaligned.h).
+  ConstTensorView value;
   // Trainable parameters: of the value's shape, f32, added to by backwards.
   // Their value is f32 and may change between calls.
   TensorView gradient = {};
+  // Within a MappedFile: pages may be given back (release.h).
+  bool mapped = false;
 
   explicit operator bool() const { return static_cast<bool>(value); }
   bool trainable() const { return static_cast<bool>(gradient); }

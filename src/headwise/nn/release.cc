@@ -14,14 +14,16 @@ size_t BytesOf(const ConstTensorView& dense) {
 
 }  // namespace
 
-void ReleaseWeight(const ConstTensorView& weight) {
-  ReleasePages(weight.data, BytesOf(weight));
+void ReleaseWeight(const Parameter& weight) {
+  if (weight.mapped) ReleasePages(weight.value.data, BytesOf(weight.value));
 }
 
-void ReleaseTable(const ConstTensorView& table, size_t ids) {
+void ReleaseTable(const Parameter& table, size_t ids) {
   constexpr size_t kManyIds = 512;
   constexpr size_t kLargeBytes = 64 << 20;
-  if (ids >= kManyIds && BytesOf(table) >= kLargeBytes) ReleaseWeight(table);
+  if (ids >= kManyIds && BytesOf(table.value) >= kLargeBytes) {
+    ReleaseWeight(table);
+  }
 }
 
 }  // namespace headwise

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -30,7 +31,14 @@ class ThreadPool {
   // and tasks not yet started are then left out.
   void ParallelFor(int64_t tasks, const Task& run);
 
+  // Memory that work to come will read from begin to end, each thread a
+  // stretch of it (stretches.h): threads that wait bring theirs near, so that
+  // memory is not idle while one thread alone works. A hint: the memory need
+  // not exist any more.
+  void Expect(const void* data, size_t bytes);
+
  private:
+  class Fetcher;
   void Work(int worker);
   void TakeTasks(int worker);
   bool Enter();
@@ -53,26 +61,8 @@ class ThreadPool {
   const Task* run_ = nullptr;
   int64_t tasks_ = 0;
   std::atomic<int64_t> next_{0};
-};
-
-// An order of tasks in which threads that take turns walk through memory each
-// in a stretch of its own: one long stream a thread, as prefetchers like it.
-class Stretches {
- public:
-  // About `tasks` tasks, the same number in each of `threads` stretches.
-  Stretches(int threads, int64_t tasks)
-      : stretches_(threads),
-        length_(tasks < threads ? 1 : (tasks + threads - 1) / threads) {}
-
-  int64_t tasks() const { return stretches_ * length_; }
-  // Where in memory the task belongs, of tasks() places.
-  int64_t Place(int64_t task) const {
-    return task % stretches_ * length_ + task / stretches_;
-  }
-
- private:
-  int64_t stretches_;
-  int64_t length_;
+  std::atomic<const char*> expected_{nullptr};
+  std::atomic<size_t> expected_stretch_{0};  // bytes
 };
 
 }  // namespace headwise

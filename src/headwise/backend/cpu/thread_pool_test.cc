@@ -33,6 +33,19 @@ TEST(ThreadPool, ThrowsTheFirstErrorAndStaysUsable) {
   EXPECT_EQ(count, 20);
 }
 
+TEST(ThreadPool, WhatIsExpectedNeedNotExist) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 20; ++round) {
+    const std::vector<char> gone(100000);
+    pool.Expect(gone.data(), gone.size());
+    std::atomic<int> count{0};
+    pool.ParallelFor(5, [&](int64_t, int) { ++count; });
+    EXPECT_EQ(count, 5);
+  }
+  pool.Expect(nullptr, 0);
+  pool.ParallelFor(5, [](int64_t, int) {});
+}
+
 TEST(ThreadPool, NoTasksIsFine) {
   ThreadPool pool(2);
   pool.ParallelFor(0, [](int64_t, int) { FAIL(); });

@@ -75,8 +75,8 @@ Tensor ThroughVocabulary(Context& context, const Model& model) {
       sum.As<float>()[i] += piece.As<float>()[i];
     }
   }
-  ReleaseWeight(out);
-  ReleaseWeight(in);
+  ReleaseWeight(head.vocabulary.parts()[0].weight);
+  ReleaseWeight(model.stack().embeddings.tokens);
   return sum;
 }
 

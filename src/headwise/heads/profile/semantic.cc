@@ -190,7 +190,7 @@ std::vector<SemanticSample> DrawSemantic(Context& context,
       samples.push_back(std::move(sample));
     }
   }
-  ReleaseTable(table, read);
+  ReleaseTable(embeddings.tokens, read);
   return samples;
 }
 

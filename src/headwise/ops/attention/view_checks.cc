@@ -2,8 +2,10 @@
 #include "headwise/ops/attention/view_checks.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <utility>
 
 namespace headwise {
@@ -20,7 +22,18 @@ struct Footprint {
   int64_t begin = 0;
   int64_t end = 0;
   bool empty = false;
-  std::vector<Dim> dims;
+
+  std::span<const Dim> dims() const { return {all_dims.data(), rank}; }
+  void Insert(Dim dim) {
+    size_t at = rank++;
+    for (; at > 0 && all_dims[at - 1].stride > dim.stride; --at) {
+      all_dims[at] = all_dims[at - 1];
+    }
+    all_dims[at] = dim;
+  }
+
+  std::array<Dim, kMaxRank> all_dims{};
+  size_t rank = 0;
 };
 
 Footprint FootprintOf(const ConstTensorView& view) {
@@ -35,10 +48,8 @@ Footprint FootprintOf(const ConstTensorView& view) {
     if (size <= 1) continue;
     const int64_t reach = stride * (size - 1);
     (reach < 0 ? result.begin : result.end) += reach;
-    if (stride != 0) result.dims.push_back({std::abs(stride), size});
+    if (stride != 0) result.Insert({std::abs(stride), size});
   }
-  std::sort(result.dims.begin(), result.dims.end(),
-            [](Dim a, Dim b) { return a.stride < b.stride; });
   return result;
 }
 
@@ -50,7 +61,7 @@ bool OverlapsItself(const ConstTensorView& view) {
   for (int axis = 0; axis < view.rank; ++axis) {
     if (view.shape[axis] > 1 && view.stride[axis] == 0) return true;
   }
-  for (const Dim& dim : footprint.dims) {
+  for (const Dim& dim : footprint.dims()) {
     if (dim.stride < extent) return true;
     extent = dim.stride * (dim.size - 1) + extent;
   }
@@ -61,7 +72,7 @@ bool OverlapsItself(const ConstTensorView& view) {
 // step by multiples of it; 0 when they do not.
 int64_t ExtentWithin(const Footprint& f, int64_t item, int64_t period) {
   int64_t extent = item;
-  for (const Dim& dim : f.dims) {
+  for (const Dim& dim : f.dims()) {
     if (dim.stride >= period) {
       if (dim.stride % period != 0) return 0;
     } else {
@@ -76,27 +87,28 @@ void CheckShape(const char* name, const ConstTensorView& view, DType type,
   const ConstTensorView wanted(nullptr, type, shape);
   const bool holds_nothing =
       std::any_of(shape.begin(), shape.end(), [](int64_t s) { return s == 0; });
-  const std::string what = std::string(name) + " " + ToString(wanted);
+  // Text is made only for an error: a token's attention takes microseconds.
+  const auto what = [&] { return std::string(name) + " " + ToString(wanted); };
   if (!view) {
     if (need == ViewNeed::kOptional || holds_nothing) return;
-    ThrowInvalid(what, std::string("no ") + name);
+    ThrowInvalid(what(), std::string("no ") + name);
   }
   if (view.type != type || view.rank != wanted.rank ||
       !std::equal(shape.begin(), shape.end(), view.shape.begin())) {
-    ThrowInvalid(what, ToString(view));
+    ThrowInvalid(what(), ToString(view));
   }
   for (int axis = 0; axis < view.rank; ++axis) {
     // Byte offsets of any two elements then differ by less than 2^62.
     int64_t reach = 0;
     if (__builtin_mul_overflow(view.stride[axis], view.shape[axis], &reach) ||
         std::abs(reach) > (int64_t{1} << 55)) {
-      ThrowInvalid(what + " whose strides fit memory",
+      ThrowInvalid(what() + " whose strides fit memory",
                    "stride " + std::to_string(view.stride[axis]));
     }
   }
   const int last = view.rank - 1;
   if (view.shape[last] > 1 && view.stride[last] != 1) {
-    ThrowInvalid(what + " with last stride 1",
+    ThrowInvalid(what() + " with last stride 1",
                  "stride " + std::to_string(view.stride[last]));
   }
 }
@@ -113,9 +125,9 @@ bool MayOverlap(const ConstTensorView& a, const ConstTensorView& b) {
   const Footprint y = FootprintOf(b);
   if (x.empty || y.empty || x.end <= y.begin || y.end <= x.begin) return false;
   // Interleaved views: look at one period of a stride that both have.
-  for (const Dim& dim : x.dims) {
+  for (const Dim& dim : x.dims()) {
     const int64_t period = dim.stride;
-    const bool shared = std::any_of(y.dims.begin(), y.dims.end(),
+    const bool shared = std::any_of(y.dims().begin(), y.dims().end(),
                                     [&](Dim d) { return d.stride == period; });
     if (!shared) continue;
     const int64_t in_x =

@@ -7,6 +7,7 @@
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
 #include "headwise/tensor/half.h"
+#include "headwise/tensor/unaligned.h"
 
 namespace headwise {
 namespace {
@@ -30,12 +31,15 @@ float Same(float x) { return x; }
 template <typename T, float (*kToFloat)(T)>
 void TakeRow(const ConstTensorView& table, int64_t id, EmbeddingWrite write,
              float* out) {
-  const T* from = table.As<T>() + id * table.stride[0];
+  const int64_t from = id * table.stride[0];
+  const auto value = [&](int64_t i) {
+    return kToFloat(LoadUnaligned<T>(table.data, from + i));
+  };
   const int64_t width = table.shape[1];
   if (write == EmbeddingWrite::kAdd) {
-    for (int64_t i = 0; i < width; ++i) out[i] += kToFloat(from[i]);
+    for (int64_t i = 0; i < width; ++i) out[i] += value(i);
   } else {
-    for (int64_t i = 0; i < width; ++i) out[i] = kToFloat(from[i]);
+    for (int64_t i = 0; i < width; ++i) out[i] = value(i);
   }
 }
 

@@ -12,7 +12,8 @@ namespace headwise {
 enum class EmbeddingWrite : uint8_t { kOverwrite, kAdd };
 
 // out [ids, width] f32 = (or +=) table[ids]; table [rows, width] f32, bf16 or
-// f16. Throws Error(kInvalidArgument) naming the first id outside the table.
+// f16, at any address. Throws Error(kInvalidArgument) naming the first id
+// outside the table.
 void EmbeddingForward(Context& context, ConstTensorView table,
                       std::span<const int32_t> ids, TensorView out,
                       EmbeddingWrite write = EmbeddingWrite::kOverwrite);

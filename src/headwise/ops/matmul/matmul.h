@@ -18,6 +18,8 @@
 
 namespace headwise {
 
+class LargeMemory;
+
 // How an operand of a product lies in memory.
 enum class Operand : uint8_t {
   kPlain,       // A as [m, k], B as [k, n]
@@ -72,24 +74,29 @@ class HalfMatrix {
   // Whether this processor gains by it.
   static bool Supported();
 
+  // What one of n lines takes.
+  static size_t BytesOf(int64_t n, int64_t k);
+
   HalfMatrix() = default;
-  // parts: f16 [n_i, k], one below the other (a linear layer's weights).
-  explicit HalfMatrix(std::span<const ConstTensorView> parts);
+  // parts: f16 [n_i, k] at any addresses, one below the other (a linear
+  // layer's weights). It lies in `memory` where that is given and has room.
+  explicit HalfMatrix(std::span<const ConstTensorView> parts,
+                      std::shared_ptr<LargeMemory> memory = nullptr);
 
   int64_t n() const { return n_; }
   int64_t k() const { return k_; }
+  size_t bytes() const { return BytesOf(n_, k_); }
   // B's element (p, line), 0 past n.
   float At(int64_t p, int64_t line) const;
   // [k in steps of 8, 4 lines, 8], zero past n and k.
-  const uint16_t* group(int64_t index) const {
-    return packed_.As<uint16_t>() + index * group_;
-  }
+  const uint16_t* group(int64_t index) const { return data_ + index * group_; }
 
  private:
   int64_t n_ = 0;
   int64_t k_ = 0;
   int64_t group_ = 0;  // numbers of four lines
-  Tensor packed_;
+  const uint16_t* data_ = nullptr;
+  std::shared_ptr<const void> owner_;
 };
 
 // Up to this many rows of A an unpacked B is read where it lies, once: packing

@@ -301,12 +301,16 @@ void MultiplyFewRows(Context& context, const MatmulProblem& problem,
   const bool plain = problem.a == Operand::kPlain;
   const int64_t along_m = args.a.stride[plain ? 0 : 1];
   const int64_t along_k = args.a.stride[plain ? 1 : 0];
-  Scratch scratch = context.workspace().TakeArray<float>(m * k);
-  float* a = scratch.As<float>();
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t p = 0; p < k; ++p) {
-      a[i * k + p] = args.a.As<float>()[i * along_m + p * along_k];
+  const float* a = args.a.As<float>();
+  Scratch dense;
+  if (along_k != 1 || (m > 1 && along_m != k)) {
+    dense = context.workspace().TakeArray<float>(m * k);
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t p = 0; p < k; ++p) {
+        dense.As<float>()[i * k + p] = a[i * along_m + p * along_k];
+      }
     }
+    a = dense.As<float>();
   }
   if (args.half_b != nullptr) return MultiplyHalf(context, problem, args, a);
   HWY_DYNAMIC_DISPATCH(MultiplyAny)(context, problem, args, a);

@@ -5,6 +5,7 @@
 #include <arm_neon.h>
 #include <sys/auxv.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
@@ -13,6 +14,11 @@ namespace headwise {
 namespace {
 
 constexpr uint64_t kHwcapFhm = uint64_t{1} << 23;  // of Linux's AT_HWCAP
+
+// The processor's own prefetching runs not far enough ahead of these sums, nor
+// from one 4 KiB page to the next: with it alone two threads read 46 GB/s of
+// 52, with this 51. (Into L1 this far ahead: a third.)
+constexpr size_t kAheadNumbers = (16 << 10) / sizeof(uint16_t);
 
 float16x8_t Load(const uint16_t* p) {
   return vreinterpretq_f16_u16(vld1q_u16(p));
@@ -34,15 +40,17 @@ struct Line {
   }
 };
 
-// One group of four lines; w moves to the next.
-void DotGroup(const SplitRow& x, const uint16_t*& w, size_t steps,
+// One group of four lines; w moves to the next. What lies `ahead` numbers
+// further is fetched.
+void DotGroup(const SplitRow& x, const uint16_t*& w, size_t ahead, size_t steps,
               float* sums) {
   const float32x4_t zero = vdupq_n_f32(0);
   Line p = {zero, zero, zero, zero}, q = p, r = p, s = p;
-  const uint16_t* high = x.high.data();
-  const uint16_t* low = x.low.data();
+  const uint16_t* high = x.high;
+  const uint16_t* low = x.low;
   for (size_t i = 0; i < steps; ++i) {
     const float16x8_t h = Load(high), l = Load(low);
+    __builtin_prefetch(w + ahead, 0, 2);
     p.Add(Load(w), h, l);
     q.Add(Load(w + kHalfStep), h, l);
     r.Add(Load(w + 2 * kHalfStep), h, l);
@@ -67,7 +75,7 @@ bool HasHalfDots() {
   return has;
 }
 
-bool SplitRow::Set(const float* x, size_t k) {
+bool SplitRow::Set(const float* x, size_t k, uint16_t* memory) {
   const size_t whole = k / 4 * 4;
   float32x4_t most4 = vdupq_n_f32(0);  // vmaxq keeps NaN
   for (size_t i = 0; i < whole; i += 4) {
@@ -86,10 +94,12 @@ bool SplitRow::Set(const float* x, size_t k) {
   if (exponent < -100) exponent = -100;
   scale = std::ldexp(1.0f, exponent);
   const float inverse = std::ldexp(1.0f, -exponent);
-  const size_t padded = (k + kHalfStep - 1) / kHalfStep * kHalfStep;
-  high.assign(padded, 0);
-  low.assign(padded, 0);
-  for (size_t i = 0; i < k; i += 4) {
+  const size_t padded = MemoryOf(k) / 2;
+  uint16_t* upper_part = memory;
+  uint16_t* lower_part = memory + padded;
+  high = upper_part;
+  low = lower_part;
+  for (size_t i = 0; i < padded; i += 4) {
     float rest[4] = {};
     for (size_t e = whole; i == whole && e < k; ++e) rest[e - whole] = x[e];
     const float32x4_t scaled =
@@ -97,16 +107,20 @@ bool SplitRow::Set(const float* x, size_t k) {
     const float16x4_t upper = vcvt_f16_f32(scaled);
     const float16x4_t lower =
         vcvt_f16_f32(vsubq_f32(scaled, vcvt_f32_f16(upper)));
-    vst1_u16(high.data() + i, vreinterpret_u16_f16(upper));
-    vst1_u16(low.data() + i, vreinterpret_u16_f16(lower));
+    vst1_u16(upper_part + i, vreinterpret_u16_f16(upper));
+    vst1_u16(lower_part + i, vreinterpret_u16_f16(lower));
   }
   return true;
 }
 
-void DotHalf(const SplitRow& x, const uint16_t* w, size_t steps, size_t groups,
-             float* sums) {
-  for (size_t g = 0; g < groups; ++g) {
-    DotGroup(x, w, steps, sums + g * kHalfLines);
+void DotHalf(const SplitRow& x, const HalfGroups& groups, float* sums) {
+  const uint16_t* w = groups.data;
+  const size_t group = groups.steps * kHalfLines * kHalfStep;
+  for (size_t g = 0; g < groups.count; ++g) {
+    // Not past the end: a prefetch outside mapped memory takes 14 ns.
+    const size_t left = (groups.following - g - 1) * group;
+    DotGroup(x, w, std::min(kAheadNumbers, left), groups.steps,
+             sums + g * kHalfLines);
   }
 }
 

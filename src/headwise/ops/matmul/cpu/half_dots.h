@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace headwise {
 
@@ -19,16 +18,29 @@ inline constexpr size_t kHalfStep = 8;
 // A row of f32 as the sum of two rows of halves, together 22 bits of each
 // number, times a power of two.
 struct SplitRow {
-  std::vector<uint16_t> high, low;  // [k], zero up to a whole step
+  const uint16_t* high = nullptr;  // [k], zero up to a whole step
+  const uint16_t* low = nullptr;   // likewise
   float scale = 1;
 
-  // Whether x [k] has such a form: all of it is finite.
-  bool Set(const float* x, size_t k);
+  // Numbers of memory that Set needs.
+  static size_t MemoryOf(size_t k) {
+    return 2 * ((k + kHalfStep - 1) / kHalfStep * kHalfStep);
+  }
+  // Whether x [k] has such a form: all of it is finite. It lies in `memory`.
+  bool Set(const float* x, size_t k, uint16_t* memory);
 };
 
-// sums [groups, 4] = Σ x·w over `steps` steps of each of `groups` groups of
-// four lines; w: f16 bits [groups, steps, kHalfLines, kHalfStep].
-void DotHalf(const SplitRow& x, const uint16_t* w, size_t steps, size_t groups,
-             float* sums);
+// Groups of four lines, one after the other.
+struct HalfGroups {
+  // f16 bits [following, steps, kHalfLines, kHalfStep].
+  const uint16_t* data = nullptr;
+  size_t steps = 0;
+  size_t count = 0;
+  // At least count: up to where this thread is likely to read on.
+  size_t following = 0;
+};
+
+// sums [groups.count, 4] = Σ x·w of each line.
+void DotHalf(const SplitRow& x, const HalfGroups& groups, float* sums);
 
 }  // namespace headwise

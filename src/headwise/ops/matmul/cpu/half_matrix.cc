@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <memory>
+#include <utility>
 
-#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/backend/cpu/large_memory.h"
+#include "headwise/backend/cpu/stretches.h"
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
 #include "headwise/ops/matmul/cpu/half_dots.h"
@@ -15,9 +19,9 @@
 namespace headwise {
 namespace {
 
-// Of one task. Threads walk each its own stretch of them, so that they need not
-// be long for the prefetcher; shorter ones (64 KiB) cost 3 % in being taken.
-constexpr int64_t kTaskBytes = 160 << 10;
+// What a thread takes at a time: a microsecond's, so that all are done at about
+// the same time.
+constexpr int64_t kPieceBytes = 32 << 10;
 
 int64_t StepsOf(int64_t k) {
   constexpr int64_t kStep = kHalfStep;
@@ -37,7 +41,15 @@ void DotWide(const float* x, const HalfMatrix& b, int64_t begin, int64_t end,
 
 bool HalfMatrix::Supported() { return HasHalfDots(); }
 
-HalfMatrix::HalfMatrix(std::span<const ConstTensorView> parts) {
+size_t HalfMatrix::BytesOf(int64_t n, int64_t k) {
+  constexpr int64_t kLines = kHalfLines, kStep = kHalfStep;
+  return static_cast<size_t>((n + kLines - 1) / kLines * kLines * StepsOf(k) *
+                             kStep) *
+         sizeof(uint16_t);
+}
+
+HalfMatrix::HalfMatrix(std::span<const ConstTensorView> parts,
+                       std::shared_ptr<LargeMemory> memory) {
   for (const ConstTensorView& part : parts) {
     if (part.data == nullptr || part.type != DType::kF16 || part.rank != 2 ||
         part.stride[1] != 1 || (n_ > 0 && part.shape[1] != k_)) {
@@ -49,17 +61,29 @@ HalfMatrix::HalfMatrix(std::span<const ConstTensorView> parts) {
     k_ = part.shape[1];
   }
   constexpr int64_t kLines = kHalfLines, kStep = kHalfStep;
-  const int64_t groups = (n_ + kLines - 1) / kLines;
+  constexpr int64_t kItem = sizeof(uint16_t);
   group_ = StepsOf(k_) * kLines * kStep;
-  packed_ = Tensor(DType::kF16, {groups, group_});
+  auto* packed =
+      static_cast<uint16_t*>(memory ? memory->Take(bytes()) : nullptr);
+  if (packed != nullptr) {
+    owner_ = std::move(memory);
+  } else {
+    auto own = std::make_shared<Tensor>(
+        DType::kF16, std::initializer_list<int64_t>{
+                         static_cast<int64_t>(bytes() / sizeof(uint16_t))});
+    packed = own->As<uint16_t>();
+    owner_ = std::move(own);
+  }
+  data_ = packed;
   int64_t line = 0;
   for (const ConstTensorView& part : parts) {
     for (int64_t r = 0; r < part.shape[0]; ++r, ++line) {
-      const uint16_t* from = part.As<uint16_t>() + r * part.stride[0];
-      uint16_t* to = packed_.As<uint16_t>() + line / kLines * group_ +
-                     line % kLines * kStep;
+      const char* from =
+          static_cast<const char*>(part.data) + r * part.stride[0] * kItem;
+      uint16_t* to = packed + line / kLines * group_ + line % kLines * kStep;
       for (int64_t p = 0; p < k_; p += kStep) {
-        std::copy_n(from + p, std::min(kStep, k_ - p), to + p * kLines);
+        std::memcpy(to + p * kLines, from + p * kItem,
+                    std::min(kStep, k_ - p) * kItem);
       }
     }
   }
@@ -68,35 +92,44 @@ HalfMatrix::HalfMatrix(std::span<const ConstTensorView> parts) {
 float HalfMatrix::At(int64_t p, int64_t line) const {
   constexpr int64_t kLines = kHalfLines, kStep = kHalfStep;
   if (line >= n_) return 0;
-  return FromF16(packed_.As<uint16_t>()[line / kLines * group_ +
-                                        p / kStep * kStep * kLines +
-                                        line % kLines * kStep + p % kStep]);
+  const uint16_t* four = group(line / kLines);
+  return FromF16(
+      four[p / kStep * kStep * kLines + line % kLines * kStep + p % kStep]);
 }
 
 void MultiplyHalf(Context& context, const MatmulProblem& problem,
                   const MatmulArgs& args, const float* a) {
   const HalfMatrix& b = *args.half_b;
   const int64_t m = problem.m, n = problem.n, k = problem.k;
+  // Memory takes long to begin: other threads need not wait for x.
+  context.pool().Expect(b.group(0), b.bytes());
   std::array<SplitRow, kFewRows> split;
   std::array<bool, kFewRows> finite{};
-  for (int64_t i = 0; i < m; ++i) finite[i] = split[i].Set(a + i * k, k);
+  const size_t row = SplitRow::MemoryOf(k);
+  const Scratch halves = context.workspace().TakeArray<uint16_t>(m * row);
+  for (int64_t i = 0; i < m; ++i) {
+    finite[i] = split[i].Set(a + i * k, k, halves.As<uint16_t>() + i * row);
+  }
   constexpr int64_t kLines = kHalfLines;
   const int64_t groups = (n + kLines - 1) / kLines;
-  const int64_t bytes = groups * StepsOf(k) * kLines * kHalfStep * 2;
-  const Stretches stretches(context.threads(), bytes / kTaskBytes);
+  const size_t steps = StepsOf(k);
+  Stretches stretches(context.pool(),
+                      static_cast<int64_t>(b.bytes()) / kPieceBytes);
   const Scratch memory =
       context.workspace().TakeArray<float>(m * groups * kLines);
   const bool add = problem.store == Store::kAccumulate;
-  context.pool().ParallelFor(stretches.tasks(), [&](int64_t task, int) {
-    const int64_t place = stretches.Place(task);
-    const int64_t begin = groups * place / stretches.tasks();
-    const int64_t end = groups * (place + 1) / stretches.tasks();
+  stretches.ForEach([&](int64_t piece) {
+    const int64_t begin = groups * piece / stretches.pieces();
+    const int64_t end = groups * (piece + 1) / stretches.pieces();
+    const size_t more =
+        groups * stretches.StretchEnd(piece) / stretches.pieces() - begin;
     const int64_t first = begin * kLines;
     const int64_t last = std::min(end * kLines, n);
     for (int64_t i = 0; i < m; ++i) {
       float* sums = memory.As<float>() + i * groups * kLines;
       if (finite[i]) {
-        DotHalf(split[i], b.group(begin), StepsOf(k), end - begin,
+        DotHalf(split[i],
+                {b.group(begin), steps, static_cast<size_t>(end - begin), more},
                 sums + first);
       } else {
         DotWide(a + i * k, b, first, end * kLines, sums);

@@ -4,7 +4,7 @@
 namespace headwise {
 
 bool HasHalfDots() { return false; }
-bool SplitRow::Set(const float*, size_t) { return false; }
-void DotHalf(const SplitRow&, const uint16_t*, size_t, size_t, float*) {}
+bool SplitRow::Set(const float*, size_t, uint16_t*) { return false; }
+void DotHalf(const SplitRow&, const HalfGroups&, float*) {}
 
 }  // namespace headwise

@@ -1,0 +1,27 @@
+// Numbers where a file puts them: safetensors does not align its tensors.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+// Number `index` from `data` on, which may be any address.
+template <typename T>
+T LoadUnaligned(const void* data, int64_t index) {
+  T value;
+  std::memcpy(
+      &value,
+      static_cast<const char*>(data) + index * static_cast<int64_t>(sizeof(T)),
+      sizeof(T));
+  return value;
+}
+
+// Whether the view's numbers may be read where they lie, through pointers.
+inline bool IsAligned(const ConstTensorView& view) {
+  return reinterpret_cast<uintptr_t>(view.data) % SizeOf(view.type) == 0;
+}
+
+}  // namespace headwise
