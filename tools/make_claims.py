@@ -148,7 +148,9 @@ def run_studies(options, studies):
         words = [options.program, "study", name, "--json"]
         words += ["--full"] * options.full
         if options.svg:
-            words += ["--svg", str(pathlib.Path(options.svg) / f"{name}.svg")]
+            folder = pathlib.Path(options.svg)
+            folder.mkdir(parents=True, exist_ok=True)
+            words += ["--svg", str(folder / f"{name}.svg")]
         done = subprocess.run(words, text=True, check=False,
                               stdout=subprocess.PIPE)
         if not done.stdout.startswith("{"):
