@@ -67,6 +67,7 @@ expect 0 '"trained": false' compare "$cat_sat" --json --untrained
 expect 0 '"trained": false' compare "$cat_sat" --json --heads 1,4
 expect 1 'from 0 to 5' compare "$cat_sat" --layer 6
 expect 2 'of trained models' compare "$cat_sat" --layer 1 --untrained
+expect 2 'leave out --untrained, --heads' compare "$cat_sat" --layer 1 --heads 2
 expect 1 'at least two tokens' compare ''
 expect 1 'head counts from 1' compare "$cat_sat" --heads 0
 expect 1 '64 / 7 leaves 1' compare "$cat_sat" --heads 7

@@ -1,11 +1,9 @@
 // headwise compare: one head beside many on a sentence.
 #include <fmt/core.h>
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "assets.h"
 #include "command.h"
@@ -27,7 +25,6 @@ struct Options {
   std::string sentence;
   ComparisonOptions comparison;
   bool untrained = false;
-  std::vector<std::string> models;
   std::optional<int64_t> layer;
   std::string page;
   std::string svg;
@@ -36,23 +33,23 @@ struct Options {
 
 // Layers other than the shipped models' exist untrained only.
 bool Untrained(const Options& options) {
-  return options.models.empty() &&
-         (options.untrained || FieldsToJson(options.comparison) !=
-                                   FieldsToJson(ComparisonOptions()));
+  return options.untrained ||
+         FieldsToJson(options.comparison) != FieldsToJson(ComparisonOptions());
 }
 
 Comparison Compare(const Options& options) {
   Context context;
   if (Untrained(options)) {
     if (options.layer) {
-      throw UsageError("--layer is of trained models: leave out --untrained");
+      throw UsageError(
+          "--layer is of trained models: leave out --untrained, --heads, "
+          "--d-model, --seed and --causal");
     }
     return CompareHeads(context, options.sentence, options.comparison);
   }
-  std::vector<std::filesystem::path> models(options.models.begin(),
-                                            options.models.end());
-  if (models.empty()) models = {Asset("novels-one-head"), Asset("novels")};
-  return CompareTrained(context, options.sentence, models, options.layer);
+  return CompareTrained(context, options.sentence,
+                        {Asset("novels-one-head"), Asset("novels")},
+                        options.layer);
 }
 
 int Run(const Options& options) {
@@ -81,11 +78,8 @@ std::function<int()> Setup(CommandLine line) {
       .Required();
   line.Option("--layer", options->layer,
               "The layer; without it, the one whose heads differ most");
-  line.Option("--models", options->models,
-              "Folders of trained models in place of the shipped ones")
-      .Commas();
   line.Flag("--untrained", options->untrained,
-            "Layers with random weights, as any of these flags asks for:");
+            "Random weights, as the next four flags also ask for");
   AddFlags(line, options->comparison);
   line.Option("--out", options->page, "Write an HTML page to this file");
   line.Option("--svg", options->svg, "Write the figure to this file");

@@ -17,14 +17,6 @@
 namespace headwise {
 namespace {
 
-[[noreturn]] void Refuse(std::string expected, std::string found,
-                         std::string hint) {
-  throw Error(ErrorCode::kInvalidArgument, {.where = "compare",
-                                            .expected = std::move(expected),
-                                            .found = std::move(found),
-                                            .hint = std::move(hint)});
-}
-
 // FNV-1a of the word in lower case: "The" and "the" are one word.
 uint64_t WordHash(std::string_view word) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -128,24 +120,27 @@ std::string CommandOf(const ComparisonOptions& options) {
 void CheckOptions(const std::vector<std::string>& words,
                   const ComparisonOptions& options) {
   if (words.empty()) {
-    Refuse("a sentence of at least one word", "none",
-           "for example: headwise compare \"The cat sat on the mat\"");
+    RefuseComparison(
+        "a sentence of at least one word", "none",
+        "for example: headwise compare \"The cat sat on the mat\"");
   }
   const auto count = static_cast<int64_t>(words.size());
   if (count > kMaxCompareWords) {
-    Refuse(fmt::format("at most {} words", kMaxCompareWords),
-           fmt::format("{}", count), "give one sentence");
+    RefuseComparison(fmt::format("at most {} words", kMaxCompareWords),
+                     fmt::format("{}", count), "give one sentence");
   }
   if (options.heads.empty()) {
-    Refuse("at least one number of heads", "none", "for example --heads 1,8");
+    RefuseComparison("at least one number of heads", "none",
+                     "for example --heads 1,8");
   }
   if (options.d_model > 4096) {
-    Refuse("d_model of at most 4096", fmt::format("{}", options.d_model), "");
+    RefuseComparison("d_model of at most 4096",
+                     fmt::format("{}", options.d_model), "");
   }
   for (int64_t heads : options.heads) {
     if (heads >= 1 && heads <= kMaxCompareHeads) continue;
-    Refuse(fmt::format("head counts from 1 to {}", kMaxCompareHeads),
-           fmt::format("{}", heads), "for example --heads 1,8");
+    RefuseComparison(fmt::format("head counts from 1 to {}", kMaxCompareHeads),
+                     fmt::format("{}", heads), "for example --heads 1,8");
   }
 }
 
@@ -168,6 +163,12 @@ std::vector<std::string> SplitWords(std::string_view sentence) {
     }
   }
   return words;
+}
+
+void RefuseComparison(std::string expected, std::string found,
+                      std::string hint) {
+  throw Error(ErrorCode::kInvalidArgument, {"compare", std::move(expected),
+                                            std::move(found), std::move(hint)});
 }
 
 HeadSet SetOfMaps(std::vector<Matrix> maps) {

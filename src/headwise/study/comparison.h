@@ -75,6 +75,10 @@ struct Comparison {
   double largest = 0;  // the largest weight of any map, for one scale
 };
 
+// Throws Error(kInvalidArgument).
+[[noreturn]] void RefuseComparison(std::string expected, std::string found,
+                                   std::string hint = "");
+
 // A set of heads by their maps, [words, words] each; width and parameters are
 // left to the caller.
 HeadSet SetOfMaps(std::vector<Matrix> maps);

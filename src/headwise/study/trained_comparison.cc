@@ -18,12 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void Refuse(std::string expected, std::string found,
-                         std::string hint = "") {
-  throw Error(ErrorCode::kInvalidArgument, {"compare", std::move(expected),
-                                            std::move(found), std::move(hint)});
-}
-
 // A model and the sentence as its tokens.
 struct Reader {
   std::unique_ptr<Model> model;
@@ -35,7 +29,8 @@ Reader Read(const fs::path& folder, std::string_view sentence) {
   Reader reader;
   reader.model = OpenModel(folder);
   if (reader.model->decoder() != nullptr) {
-    Refuse("models of one text", folder.string() + ", an encoder–decoder");
+    RefuseComparison("models of one text",
+                     folder.string() + ", an encoder–decoder");
   }
   reader.tokenizer = Tokenizer::Load(folder);
   Document document;
@@ -43,14 +38,15 @@ Reader Read(const fs::path& folder, std::string_view sentence) {
   const WindowCutter cutter(*reader.tokenizer, reader.model->config());
   std::vector<TokenWindow> windows = cutter.Cut(document);
   if (windows.empty()) {
-    Refuse("a sentence of at least two tokens", "fewer",
-           "for example: headwise compare \"The cat sat on the mat\"");
+    RefuseComparison(
+        "a sentence of at least two tokens", "fewer",
+        "for example: headwise compare \"The cat sat on the mat\"");
   }
   reader.window = std::move(windows[0]);
   const int64_t tokens = reader.window.source.size();
   if (windows.size() > 1 || tokens > kMaxCompareWords) {
-    Refuse(fmt::format("at most {} tokens", kMaxCompareWords),
-           fmt::format("{}", tokens), "give one sentence");
+    RefuseComparison(fmt::format("at most {} tokens", kMaxCompareWords),
+                     fmt::format("{}", tokens), "give one sentence");
   }
   return reader;
 }
@@ -59,52 +55,48 @@ void CheckAlike(const std::vector<Reader>& readers) {
   const Reader& first = readers.front();
   for (const Reader& reader : readers) {
     if (reader.window.source.ids != first.window.source.ids) {
-      Refuse("models that share a tokenizer", "different tokens");
+      RefuseComparison("models that share a tokenizer", "different tokens");
     }
     if (reader.model->config().layers.size() !=
         first.model->config().layers.size()) {
-      Refuse("models with as many layers",
-             fmt::format("{} and {}", first.model->config().layers.size(),
-                         reader.model->config().layers.size()));
+      RefuseComparison(
+          "models with as many layers",
+          fmt::format("{} and {}", first.model->config().layers.size(),
+                      reader.model->config().layers.size()));
     }
   }
 }
 
-HeadSet ReadLayer(Context& context, const Reader& reader, int64_t layer) {
-  std::vector<HeadRef> heads = AllHeads(*reader.model);
-  std::erase_if(heads,
-                [&](const HeadRef& head) { return head.layer != layer; });
+// Every layer's heads on the sentence.
+std::vector<HeadSet> ReadLayers(Context& context, const Reader& reader) {
+  const ModelConfig& config = reader.model->config();
   MapOptions options;
   options.most_cells = kMaxCompareWords;
-  std::vector<Matrix> maps;
-  for (const MappedHead& head :
-       MapHeads(context, *reader.model, reader.window, heads, options)) {
+  std::vector<std::vector<Matrix>> maps(config.layers.size());
+  for (const MappedHead& head : MapHeads(context, *reader.model, reader.window,
+                                         AllHeads(*reader.model), options)) {
     Matrix map(head.rows, head.columns);
     std::copy(head.values.begin(), head.values.end(), map.values.begin());
-    maps.push_back(std::move(map));
+    maps[head.head.layer].push_back(std::move(map));
   }
-  HeadSet set = SetOfMaps(std::move(maps));
-  const ModelConfig& config = reader.model->config();
-  const LayerShape& shape = config.layers[layer];
-  set.head_dim = config.head_dim;
-  set.parameters =
-      2 * (shape.heads + shape.kv_heads) * config.head_dim * config.width;
-  return set;
+  std::vector<HeadSet> sets;
+  for (size_t layer = 0; layer < maps.size(); ++layer) {
+    const LayerShape& shape = config.layers[layer];
+    sets.push_back(SetOfMaps(std::move(maps[layer])));
+    sets.back().head_dim = config.head_dim;
+    sets.back().parameters =
+        2 * (shape.heads + shape.kv_heads) * config.head_dim * config.width;
+  }
+  return sets;
 }
 
 // Where the heads are worth most distinct distributions.
-int64_t MostDistinct(Context& context, const Reader& reader) {
-  int64_t best = 0;
-  double most = 0;
-  const auto layers =
-      static_cast<int64_t>(reader.model->config().layers.size());
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const double distinct = ReadLayer(context, reader, layer).distinct;
-    if (distinct <= most) continue;
-    most = distinct;
-    best = layer;
-  }
-  return best;
+int64_t MostDistinct(const std::vector<HeadSet>& layers) {
+  return std::max_element(layers.begin(), layers.end(),
+                          [](const HeadSet& a, const HeadSet& b) {
+                            return a.distinct < b.distinct;
+                          }) -
+         layers.begin();
 }
 
 }  // namespace
@@ -116,21 +108,25 @@ Comparison CompareTrained(Context& context, std::string_view sentence,
   for (const fs::path& folder : models) {
     readers.push_back(Read(folder, sentence));
   }
-  if (readers.empty()) Refuse("at least one model", "none");
+  if (readers.empty()) RefuseComparison("at least one model", "none");
   CheckAlike(readers);
   const Reader& last = readers.back();
   const auto layers = static_cast<int64_t>(last.model->config().layers.size());
   if (layer && (*layer < 0 || *layer >= layers)) {
-    Refuse(fmt::format("a layer from 0 to {}", layers - 1),
-           fmt::format("{}", *layer));
+    RefuseComparison(fmt::format("a layer from 0 to {}", layers - 1),
+                     fmt::format("{}", *layer));
   }
-  const int64_t chosen = layer ? *layer : MostDistinct(context, last);
+  std::vector<std::vector<HeadSet>> sets;
+  for (const Reader& reader : readers) {
+    sets.push_back(ReadLayers(context, reader));
+  }
+  const int64_t chosen = layer ? *layer : MostDistinct(sets.back());
   Comparison comparison;
   comparison.sentence = sentence;
   comparison.words = TokenLabels(last.window.source, *last.tokenizer);
   comparison.trained = true;
-  for (const Reader& reader : readers) {
-    AddSet(ReadLayer(context, reader, chosen), comparison);
+  for (std::vector<HeadSet>& of_model : sets) {
+    AddSet(std::move(of_model[chosen]), comparison);
   }
   comparison.about = fmt::format(
       "Trained models, alike but for the number of heads; layer {} of {}, "
