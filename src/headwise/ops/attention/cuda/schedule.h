@@ -83,8 +83,16 @@ HEADWISE_HD constexpr int ComputeGroups(int head_dim) {
   return head_dim == 64 ? 3 : 2;
 }
 
-// The same of its backward kernels, of queries (dQ) or of keys (dK and dV),
-// whose two results leave registers for fewer.
+// Whether a warpgroup of that kernel does its softmax under its own product of
+// the tile before, which keeps that tile's probabilities in 32 registers. With
+// 64 columns statistics need those: 160 a thread leave nothing to have several
+// exponentials under way. The other two warpgroups keep the matrix unit busy.
+HEADWISE_HD constexpr bool SoftmaxUnderProduct(int head_dim, bool statistics) {
+  return head_dim != 64 || !statistics;
+}
+
+// Computing warpgroups of its backward kernels, of queries (dQ) or of keys (dK
+// and dV), whose two results leave registers for fewer.
 HEADWISE_HD constexpr int GradientGroups(int head_dim, bool of_keys) {
   return head_dim == 64 && !of_keys ? 3 : 2;
 }

@@ -125,6 +125,19 @@ TEST(CudaScheduleTest, HeadsArePaddedUpwards) {
   EXPECT_EQ(PaddedDim(256), 256);
 }
 
+// Scores, output and what a row gathers must leave registers for exponentials
+// under way: 16 of them, of 160 (three warpgroups) or 232 (two) a thread.
+TEST(CudaScheduleTest, ForwardLeavesRegistersForTheSoftmax) {
+  for (const int head_dim : {64, 128}) {
+    for (const bool statistics : {false, true}) {
+      const int held = SoftmaxUnderProduct(head_dim, statistics) ? 32 : 0;
+      const int used = 64 + head_dim / 2 + held + (statistics ? 24 : 8);
+      const int owned = ComputeGroups(head_dim) == 3 ? 160 : 232;
+      EXPECT_LE(used + 16, owned) << head_dim << " " << statistics;
+    }
+  }
+}
+
 TEST(CudaScheduleTest, CountsVisibleKeysAsSeen) {
   for (const WalkCase& c : WalkCases()) {
     int seen = 0;

@@ -27,7 +27,7 @@ __device__ inline void Finish(const ForwardParams& p, const Task& t, int group,
 
 template <class C>
 __device__ void Compute(const ForwardParams& p, Shared<C>& shared, int group) {
-  Rings<C> rings;
+  Ring<C::kStages> stage;
   Ring<2> slot;
   if (group == C::kGroups - 1) NamedArrive(1, 256);  // the first turn
   for (;;) {
@@ -49,7 +49,7 @@ __device__ void Compute(const ForwardParams& p, Shared<C>& shared, int group) {
       at.key_len = Uniform(t.extent.key_len);
       at.full_from = at.first + 63 - p.band.before;
       at.full_upto = Min(at.key_len, at.first + p.band.after + 1) - C::kN;
-      MainLoop<C>(p, shared, t, walk, group, at, slot, rings, o, rows);
+      MainLoop<C>(p, shared, t, walk, group, at, slot, stage, o, rows);
     }
     Finish<C>(p, t, group, o, rows);
     __syncwarp();

@@ -1,18 +1,13 @@
 // The main loop of a computing warpgroup. It issues the next tile's scores and
-// this tile's values together and does the softmax of the former while the
-// latter still runs; named barriers make the warpgroups take turns at the
-// matrix unit, so that one's softmax meets another's products.
+// this tile's values together. Where Config::kUnder, the scores come first and
+// their softmax is done while the values' product still runs; otherwise they
+// come last and are awaited with it. Named barriers make the warpgroups take
+// turns at the matrix unit, so that one's softmax meets another's products.
 #pragma once
 
 #include "headwise/ops/attention/cuda/sm90/tile.cuh"
 
 namespace headwise::attention_cuda::sm90 {
-
-// The ring positions of one warpgroup, kept from work item to work item.
-template <class C>
-struct Rings {
-  Ring<C::kStages> k, v;
-};
 
 // Warpgroups take turns at issuing products, in order.
 template <class C>
@@ -24,12 +19,14 @@ __device__ inline void PassTurn(int group) {
   NamedArrive(1 + (group + 1) % C::kGroups, 256);
 }
 
-// Walks the key tiles of one work item. o and rows start cleared.
+// Walks the key tiles of one work item. o and rows start cleared; stage: of the
+// next tile's keys, moved on.
 template <class C>
 __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
                                 const Task& t, const KeyWalk& walk, int group,
                                 const TileContext& at, const Ring<2>& slot,
-                                Rings<C>& rings, float (&o)[C::kDim / 2],
+                                Ring<C::kStages>& stage,
+                                float (&o)[C::kDim / 2],
                                 Rows<C::kStatistics>& rows) {
   int left = walk.count();
   int tile = walk.Tile(0);
@@ -40,89 +37,100 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
   };
   // Tiles right of everything this warpgroup sees: pass them by.
   while (left > 1 && tile * C::kN > at.first + 63 + params.band.after) {
-    WarpArrive(&shared.k_empty[rings.k.index]);
-    WarpArrive(&shared.v_empty[rings.v.index]);
-    rings.k.Next();
-    rings.v.Next();
+    WarpArrive(&shared.k_empty[stage.index]);
+    WarpArrive(&shared.v_empty[stage.index]);
+    stage.Next();
     TakeTurn<C>(group);
     PassTurn<C>(group);
     advance();
   }
-  // Keys of the tile whose values come next that are keys of the sequence.
-  int values = at.key_len - tile * C::kN;
-  const auto clear_tail = [&] {
-    if (values < C::kN) ZeroTail(shared.v, rings.v.index, values, group);
-  };
-  // What the running product counts; begin: of its tile.
+  // The tile whose values come next: where it lies and begins, its side.
+  Ring<C::kStages> before;
+  int begin = 0, side = 0;
   float counted[4] = {};
-  int begin = tile * C::kN;
   float s[C::kN / 2];
   uint32_t p[C::kN / 16][4];
-  float alphas[2] = {1, 1};
+  float alphas[2];
   bool settled = false;
   const uint32_t tag_mask = shared.tag_mask;
+  const auto issue_scores = [&] {
+    ProductFence();
+    IssueScores<C>(shared, group, slot.index, stage.index, s);
+    ProductCommit();
+  };
+  const auto take_scores = [&] {
+    Pin(s);
+    WarpArrive(&shared.k_empty[stage.index]);
+  };
+  const auto issue_values = [&] {
+    BarrierWait(&shared.v_full[before.index], before.parity);
+    const int keys = at.key_len - begin;
+    if (keys < C::kN) ZeroTail(shared.v, before.index, keys, group);
+    ProductFence();
+    IssueValues<C>(shared, before.index, p, o, counted);
+    ProductCommit();
+  };
+  const auto take_values = [&] {
+    Pin(o);
+    Pin(counted);
+    WarpArrive(&shared.v_empty[before.index]);
+  };
+  const auto treat = [&] {
+    side = SideOf(params, at, tile * C::kN, C::kN);
+    return TreatTile<C>(params, t, group, s, rows, at, tile, side, tag_mask,
+                        settled, alphas);
+  };
+  const auto keep_probabilities = [&] {
+    Probabilities<C>(s, p);
+    begin = tile * C::kN;
+    before = stage;
+    stage.Next();
+    advance();
+  };
   BarrierWait(&shared.q_full[slot.index], slot.parity);
   const int queries = Uniform(t.extent.query_len - t.first_query);
   if (queries < C::kM) ZeroTail(shared.q[slot.index], queries, group);
-  BarrierWait(&shared.k_full[rings.k.index], rings.k.parity);
-  ProductFence();
-  IssueScores<C>(shared, group, slot.index, rings.k.index, s);
-  ProductCommit();
+  BarrierWait(&shared.k_full[stage.index], stage.parity);
+  issue_scores();
   ProductWait<0>();
-  Pin(s);
-  WarpArrive(&shared.k_empty[rings.k.index]);
-  rings.k.Next();
-  TreatTile<C>(params, t, group, s, rows, at, tile, tag_mask, settled, alphas);
-  Probabilities<C>(s, p);
-  advance();
+  take_scores();
+  treat();
+  keep_probabilities();
   while (left > 0) {
-    BarrierWait(&shared.k_full[rings.k.index], rings.k.parity);
+    BarrierWait(&shared.k_full[stage.index], stage.parity);
     TakeTurn<C>(group);
-    ProductFence();
-    IssueScores<C>(shared, group, slot.index, rings.k.index, s);
-    ProductCommit();
-    BarrierWait(&shared.v_full[rings.v.index], rings.v.parity);
-    clear_tail();
-    ProductFence();
-    IssueValues<C>(shared, rings.v.index, p, o, counted);
-    ProductCommit();
+    if constexpr (!C::kUnder) issue_values();
+    issue_scores();
+    if constexpr (C::kUnder) issue_values();
     PassTurn<C>(group);
-    ProductWait<1>();
-    Pin(s);
-    WarpArrive(&shared.k_empty[rings.k.index]);
-    rings.k.Next();
-    const bool moved = TreatTile<C>(params, t, group, s, rows, at, tile,
-                                    tag_mask, settled, alphas);
-    ProductWait<0>();
-    Pin(o);
-    Pin(counted);
-    if (moved) {
+    ProductWait<C::kUnder ? 1 : 0>();
+    take_scores();
+    bool moved;
+    if constexpr (C::kUnder) {
+      const int side_before = side;
+      moved = treat();
+      ProductWait<0>();
+      take_values();
+      if (moved) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) counted[i] *= alphas[i / 2];
+        for (int i = 0; i < 4; ++i) counted[i] *= alphas[i / 2];
+      }
+      AddCounted<C>(at, begin, side_before, counted, rows);
+    } else {
+      take_values();
+      AddCounted<C>(at, begin, side, counted, rows);
+      moved = treat();
     }
-    AddCounted<C>(params, at, begin, counted, rows);
-    begin = tile * C::kN;
-    WarpArrive(&shared.v_empty[rings.v.index]);
-    rings.v.Next();
     if (moved) {
 #pragma unroll
       for (int i = 0; i < C::kDim / 2; ++i) o[i] *= alphas[(i / 2) % 2];
     }
-    Probabilities<C>(s, p);
-    values = at.key_len - tile * C::kN;
-    advance();
+    keep_probabilities();
   }
-  BarrierWait(&shared.v_full[rings.v.index], rings.v.parity);
-  clear_tail();
-  ProductFence();
-  IssueValues<C>(shared, rings.v.index, p, o, counted);
-  ProductCommit();
+  issue_values();
   ProductWait<0>();
-  Pin(o);
-  Pin(counted);
-  AddCounted<C>(params, at, begin, counted, rows);
-  WarpArrive(&shared.v_empty[rings.v.index]);
-  rings.v.Next();
+  take_values();
+  AddCounted<C>(at, begin, side, counted, rows);
 }
 
 }  // namespace headwise::attention_cuda::sm90

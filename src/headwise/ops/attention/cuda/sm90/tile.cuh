@@ -62,22 +62,21 @@ __device__ inline int SideOf(const ForwardParams& p, const TileContext& at,
   return begin > at.first + 63 ? -1 : 0;
 }
 
-// Adds what the products of the tile that begins at `begin` have counted: lane
-// 0 of a row's four holds Σe and Σe·(j − begin) of e as rounded for the
-// product, the others zeros. Good to the rounding, 2^−9 of the distance at
-// most.
+// Adds what the products of the tile that begins at `begin`, on `side` of the
+// rows, have counted: lane 0 of a row's four holds Σe and Σe·(j − begin) of e
+// as rounded for the product, the others zeros. Good to the rounding, 2^−9 of
+// the distance at most.
 template <class C>
-__device__ inline void AddCounted(const ForwardParams& p, const TileContext& at,
-                                  int begin, float (&counted)[4],
+__device__ inline void AddCounted(const TileContext& at, int begin, int side,
+                                  float (&counted)[4],
                                   Rows<C::kStatistics>& rows) {
   if constexpr (C::kStatistics) {
-    const int side = SideOf(p, at, begin, C::kN);
-    const int ahead = at.first + RowInGroup() - begin;
+    const float sign = static_cast<float>(side);
+    const float from = static_cast<float>(at.first - begin + RowInGroup());
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float from = static_cast<float>(ahead + 8 * r);
-      rows.distance[r] +=
-          side * fmaf(from, counted[2 * r], -counted[2 * r + 1]);
+      const float d = fmaf(from + 8 * r, counted[2 * r], -counted[2 * r + 1]);
+      rows.distance[r] = fmaf(sign, d, rows.distance[r]);
       counted[2 * r] = counted[2 * r + 1] = 0;
     }
     Pin(counted);  // zeroed here: later, and products would wait for each other
@@ -114,13 +113,13 @@ __device__ inline void ScoresAgain(const ForwardParams& p, const Task& t,
   Rescore<T, C::kDim>(tile, p.band, s);
 }
 
-// Turns the tile's scores into exponentials and adds them to the rows. Returns
-// whether the output must be scaled by alphas.
+// Turns the tile's scores into exponentials and adds them to the rows. side: of
+// the rows (SideOf). Returns whether the output must be scaled by alphas.
 template <class C>
 __device__ inline bool TreatTile(const ForwardParams& p, const Task& t,
                                  int group, float (&s)[C::kN / 2],
                                  Rows<C::kStatistics>& rows,
-                                 const TileContext& at, int tile,
+                                 const TileContext& at, int tile, int side,
                                  uint32_t tag_mask, bool& settled,
                                  float (&alphas)[2]) {
   constexpr bool kStatistics = C::kStatistics, kColumns = false;
@@ -146,8 +145,7 @@ __device__ inline bool TreatTile(const ForwardParams& p, const Task& t,
     if (kStatistics) MendEntropy(s, sums);
   }
   AddTile<kStatistics, kColumns>(rows, sums, s, column,
-                                 at.first + RowInGroup() - column,
-                                 SideOf(p, at, begin, C::kN));
+                                 at.first + RowInGroup() - column, side);
   return unsettled || overrun;
 }
 

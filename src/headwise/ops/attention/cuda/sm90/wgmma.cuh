@@ -37,10 +37,12 @@ __device__ inline void Pin(float (&r)[kCount]) {
 // A matrix in shared memory in rows of 128 bytes, swizzled by the copy engine.
 // Row groups of 8 are 1024 bytes apart. `lead` is the distance in bytes between
 // column blocks of 64 elements, read only for a transposed operand. `skip`
-// bytes are added to the address. Only the low word varies: no 64-bit sums.
+// bytes are added to the address. Only the low word varies, by an addition that
+// comes last: of the products of a tile each costs one, in uniform registers.
 __device__ inline uint64_t Descriptor(uint32_t address, int lead, int skip) {
-  const uint32_t low =
-      (static_cast<uint32_t>(lead >> 4) << 16) | ((address >> 4) + (skip >> 4));
+  const uint32_t first =
+      (static_cast<uint32_t>(lead >> 4) << 16) + (address >> 4);
+  const uint32_t low = first + (skip >> 4);
   const uint32_t high = (1u << 30) | (1024 >> 4);
   uint64_t descriptor;
   asm("mov.b64 %0, {%1, %2};" : "=l"(descriptor) : "r"(low), "r"(high));
