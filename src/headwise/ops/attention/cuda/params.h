@@ -135,8 +135,6 @@ inline constexpr int kObserveRows = 64;
 // Features that one block takes; further ones take further blocks.
 inline constexpr int kObserveFeatures = 32;
 inline constexpr int kMostLabels = 4;
-inline constexpr int kBuckets = 43;  // of the histogram
-inline constexpr int kMiddleBucket = 21;
 
 // Sums over rows, per sequence and head.
 struct SumParams {

@@ -78,6 +78,25 @@ HEADWISE_HD int VisibleKeys(const Band& band, int position, int key_len) {
   return end - begin + Min(band.sinks, begin);
 }
 
+// Buckets of the distance histogram: kMiddleBucket holds distance 0, the one s
+// above distances 2^(s−1) … 2^s − 1 (the last: all further ones), the one s
+// below the same of keys after the query.
+inline constexpr int kBuckets = 43;
+inline constexpr int kMiddleBucket = 21;
+
+// Distances, position minus key, that lie in a bucket: first … last.
+struct DistanceRange {
+  int first, last;
+};
+HEADWISE_HD constexpr DistanceRange DistancesIn(int bucket) {
+  const int size =
+      bucket < kMiddleBucket ? kMiddleBucket - bucket : bucket - kMiddleBucket;
+  const int nearest = size == 0 ? 0 : 1 << (size - 1);
+  const int farthest = size == kMiddleBucket ? 2 * kFar : (1 << size) - 1;
+  return bucket < kMiddleBucket ? DistanceRange{-farthest, -nearest}
+                                : DistanceRange{nearest, farthest};
+}
+
 // Warpgroups that compute in a block of the Hopper kernel, 64 queries each.
 HEADWISE_HD constexpr int ComputeGroups(int head_dim) {
   return head_dim == 64 ? 3 : 2;

@@ -125,6 +125,20 @@ TEST(CudaScheduleTest, HeadsArePaddedUpwards) {
   EXPECT_EQ(PaddedDim(256), 256);
 }
 
+TEST(CudaScheduleTest, BucketsHoldEveryDistanceOnce) {
+  int next = -2 * kFar;
+  for (int bucket = 0; bucket < kBuckets; ++bucket) {
+    const DistanceRange range = DistancesIn(bucket);
+    EXPECT_EQ(range.first, next) << bucket;
+    EXPECT_LE(range.first, range.last) << bucket;
+    next = range.last + 1;
+  }
+  EXPECT_EQ(next, 2 * kFar + 1);
+  EXPECT_EQ(DistancesIn(kMiddleBucket).first, 0);
+  EXPECT_EQ(DistancesIn(kMiddleBucket + 3).first, 4);
+  EXPECT_EQ(DistancesIn(kMiddleBucket - 3).first, -7);
+}
+
 // Scores, output and what a row gathers must leave registers for exponentials
 // under way: 16 of them, of 160 (three warpgroups) or 232 (two) a thread.
 TEST(CudaScheduleTest, ForwardLeavesRegistersForTheSoftmax) {

@@ -82,12 +82,15 @@ __device__ inline void AddBuckets(const float (&e)[kCount], int r, int ahead,
   const int from = __reduce_min_sync(~0u, low);
   const int upto = __reduce_max_sync(~0u, high);
   for (int bucket = from; bucket <= upto; ++bucket) {
+    // Keys begin … end of the thread's columns; two comparisons a score.
+    const DistanceRange range = DistancesIn(bucket);
+    const int begin = ahead - range.last - 2 * (threadIdx.x % 4);
+    const int end = ahead - range.first - 2 * (threadIdx.x % 4);
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kCount / 2; ++i) {
-      const int k = i / 2, b = i % 2;
-      const int j = 8 * k + 2 * (threadIdx.x % 4) + b;
-      sum += BucketOf(ahead - j) == bucket ? e[4 * k + 2 * r + b] : 0;
+      const int k = i / 2, b = i % 2, j = 8 * k + b;
+      sum += j >= begin && j <= end ? e[4 * k + 2 * r + b] : 0;
     }
     sum = QuadSum(sum);
     if (threadIdx.x % 4 == 0) buckets[bucket] += sum;
