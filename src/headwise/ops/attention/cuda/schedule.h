@@ -110,6 +110,12 @@ HEADWISE_HD constexpr bool SoftmaxUnderProduct(int head_dim, bool statistics) {
   return head_dim != 64 || !statistics;
 }
 
+// Whether it finds the largest score by maxima of three: half the instructions,
+// at a lower rate each. Measured: +3 % with 64 columns, −1 % with 128.
+HEADWISE_HD constexpr bool ThreeWayMaxima(int head_dim) {
+  return head_dim == 64;
+}
+
 // Computing warpgroups of its backward kernels, of queries (dQ) or of keys (dK
 // and dV), whose two results leave registers for fewer.
 HEADWISE_HD constexpr int GradientGroups(int head_dim, bool of_keys) {

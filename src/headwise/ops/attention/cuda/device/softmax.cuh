@@ -105,9 +105,17 @@ __device__ inline float Tagged(float e, uint32_t mask, uint32_t tag) {
   return __uint_as_float((__float_as_uint(e) & mask) | tag);
 }
 
+// The largest of three that are not negative.
+template <bool kThreeWay>
+__device__ inline float Largest(float a, float b, float c) {
+  if (!kThreeWay) return fmaxf(a, fmaxf(b, c));
+  return __int_as_float(
+      __vimax3_s32(__float_as_int(a), __float_as_int(b), __float_as_int(c)));
+}
+
 // s becomes e = 2^(s·scale − reference), and is summed; Σe·j only where
 // kColumns, otherwise the matrix unit sums it.
-template <bool kStatistics, bool kColumns, int kCount>
+template <bool kStatistics, bool kColumns, bool kThreeWay = false, int kCount>
 __device__ inline TileSums<kStatistics> Exponentials(
     float (&s)[kCount], const Rows<kStatistics>& rows, float scale,
     uint32_t mask) {
@@ -132,8 +140,9 @@ __device__ inline TileSums<kStatistics> Exponentials(
         }
       }
       if (kStatistics) {
-        t.best[r] = fmaxf(t.best[r], fmaxf(Tagged(pair[0], mask, 127 - 8 * k),
-                                           Tagged(pair[1], mask, 126 - 8 * k)));
+        t.best[r] =
+            Largest<kThreeWay>(t.best[r], Tagged(pair[0], mask, 127 - 8 * k),
+                               Tagged(pair[1], mask, 126 - 8 * k));
       }
     }
   }

@@ -20,6 +20,7 @@ struct Config {
   static constexpr int kStages = kHeadDim == 64 ? 4 : 2;
   static constexpr bool kValues = true;
   static constexpr bool kUnder = SoftmaxUnderProduct(kHeadDim, kStatisticsOn);
+  static constexpr bool kThreeWay = ThreeWayMaxima(kHeadDim);
   static constexpr int kThreads = 128 * (kGroups + 1);
   // 65 536 registers over the warpgroups, the copying one getting what is left.
   static constexpr int kComputeRegisters = kGroups == 2 ? 232 : 160;

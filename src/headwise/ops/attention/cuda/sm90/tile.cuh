@@ -131,7 +131,8 @@ __device__ inline bool TreatTile(const ForwardParams& p, const Task& t,
   const bool unsettled = !settled;
   if (unsettled) settled = MoveReference(s, rows, p.scale_log2, alphas);
   TileSums<kStatistics> sums =
-      Exponentials<kStatistics, kColumns>(s, rows, p.scale_log2, tag_mask);
+      Exponentials<kStatistics, kColumns, C::kThreeWay>(s, rows, p.scale_log2,
+                                                        tag_mask);
   const bool sound = InRange<C>(sums) && EntropyIsSound(sums);
   bool overrun = false;
   if (!__all_sync(~0u, sound)) {
@@ -139,8 +140,8 @@ __device__ inline bool TreatTile(const ForwardParams& p, const Task& t,
     if (overrun) {
       ScoresAgain<C>(p, t, group, begin, s);
       MoveReference(s, rows, p.scale_log2, alphas);
-      sums =
-          Exponentials<kStatistics, kColumns>(s, rows, p.scale_log2, tag_mask);
+      sums = Exponentials<kStatistics, kColumns, C::kThreeWay>(
+          s, rows, p.scale_log2, tag_mask);
     }
     if (kStatistics) MendEntropy(s, sums);
   }
