@@ -85,7 +85,9 @@ void Block::Residual(Context& context, const Step& step, TensorView x,
                      const Inner& inner) const {
   const int64_t rows = x.shape[0], width = x.shape[1];
   const bool pre = parts_.place == NormPlace::kPre;
-  const std::string activation = parts_.name + step.name;
+  // Names are made only where somebody listens: one token takes a millisecond.
+  const std::string activation =
+      step.hooks != nullptr ? parts_.name + step.name : std::string();
   const bool wanted = step.hooks != nullptr && step.hooks->Wants(activation);
   ResidualSaved* saved = step.saved;
   NormSaved* norm_saved = saved != nullptr ? &saved->norm : nullptr;
@@ -145,8 +147,9 @@ void Block::Forward(Context& context, const BlockInput& input,
                     TensorView x) const {
   RunHooks* hooks = input.hooks;
   auto take = [&](const char* suffix) {
+    if (hooks == nullptr) return;
     const std::string name = parts_.name + suffix;
-    if (hooks != nullptr && hooks->Wants(name)) hooks->Take(name, x);
+    if (hooks->Wants(name)) hooks->Take(name, x);
   };
   take(".input");
   Residual(context, AttentionStep(input), x,

@@ -41,6 +41,9 @@ void MoveRows(Context& context, const ConstTensorView& from,
       });
 }
 
+// Rows up to which f16 is multiplied as it is; more share the conversion.
+constexpr int64_t kHalfRows = 2;
+
 // The values as f32: where they lie, or in `copy`.
 ConstTensorView AsF32(const Parameter& parameter, Tensor& copy) {
   if (parameter.value.type == DType::kF32 && IsAligned(parameter.value)) {
@@ -80,6 +83,11 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
            ToString(part.bias.value), ""});
     }
   }
+  half_ = !parts_.empty() && !parts_[0].weight.trainable() &&
+          layout_ == WeightLayout::kOutIn && HalfMatrix::Supported() &&
+          std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
+            return part.weight.value.type == DType::kF16;
+          });
 }
 
 int64_t Linear::stored_bytes() const {
@@ -145,17 +153,8 @@ void Linear::Pack(Context& context) const {
       PackedMatrix(context, std::as_const(weight).view(), operand);
 }
 
-// One or two rows in f16, where the processor has instructions for it; more
-// share the conversion to f32.
-bool Linear::PrefersHalf(int64_t rows) const {
-  return rows <= 2 && layout_ == WeightLayout::kOutIn &&
-         HalfMatrix::Supported() &&
-         std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
-           return part.weight.value.type == DType::kF16;
-         });
-}
-
 void Linear::PackHalf() const {
+  std::call_once(packed_->bias_once, [&] { PackBias(); });
   std::vector<ConstTensorView> weights;
   for (const Part& part : parts_) weights.push_back(part.weight.value);
   packed_->half = HalfMatrix(weights, packed_->half_memory);
@@ -163,8 +162,7 @@ void Linear::PackHalf() const {
 }
 
 size_t Linear::half_bytes() const {
-  const bool half = !parts_.empty() && !parts_[0].weight.trainable();
-  return half && PrefersHalf(1) ? HalfMatrix::BytesOf(out_, in_) : 0;
+  return half_ ? HalfMatrix::BytesOf(out_, in_) : 0;
 }
 
 void Linear::KeepHalfIn(std::shared_ptr<LargeMemory> memory) const {
@@ -248,23 +246,9 @@ void Linear::ForwardParts(Context& context, ConstTensorView x, TensorView y,
   }
 }
 
-void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
-                     Store store) const {
-  const bool trainable = parts_[0].weight.trainable();
-  if (!trainable) std::call_once(packed_->bias_once, [&] { PackBias(); });
-  const bool half = !trainable && PrefersHalf(x.shape[0]);
-  const bool few = x.shape[0] <= kFewRows;
-  if (trainable && !few && parts_.size() > 1) {
-    return ForwardWhole(context, x, y, store);
-  }
-  if (trainable || (few && !half && aligned_)) {
-    return ForwardParts(context, x, y, store);
-  }
-  if (half) {
-    std::call_once(packed_->half_once, [&] { PackHalf(); });
-  } else {
-    std::call_once(packed_->once, [&] { Pack(context); });
-  }
+void Linear::ForwardHalf(Context& context, ConstTensorView x, TensorView y,
+                         Store store) const {
+  std::call_once(packed_->half_once, [&] { PackHalf(); });
   MatmulProblem problem;
   problem.m = x.shape[0];
   problem.n = out_;
@@ -272,18 +256,42 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
   problem.store = store;
   MatmulArgs args;
   args.a = x;
-  if (half) {
-    args.half_b = &packed_->half;
-  } else {
-    args.packed_b = &packed_->weight;
+  args.half_b = &packed_->half;
+  args.bias = std::as_const(packed_->bias).view();
+  args.c = y;
+  Matmul(context, problem, args);
+}
+
+void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
+                     Store store) const {
+  if (half_ && x.shape[0] <= kHalfRows) {
+    return ForwardHalf(context, x, y, store);
   }
+  const bool trainable = parts_[0].weight.trainable();
+  if (!trainable) std::call_once(packed_->bias_once, [&] { PackBias(); });
+  const bool few = x.shape[0] <= kFewRows;
+  if (trainable && !few && parts_.size() > 1) {
+    return ForwardWhole(context, x, y, store);
+  }
+  if (trainable || (few && aligned_)) {
+    return ForwardParts(context, x, y, store);
+  }
+  std::call_once(packed_->once, [&] { Pack(context); });
+  MatmulProblem problem;
+  problem.m = x.shape[0];
+  problem.n = out_;
+  problem.k = in_;
+  problem.store = store;
+  MatmulArgs args;
+  args.a = x;
+  args.packed_b = &packed_->weight;
   args.bias = std::as_const(packed_->bias).view();
   args.c = y;
   Matmul(context, problem, args);
 }
 
 void Linear::Expect(Context& context, int64_t rows) const {
-  if (parts_[0].weight.trainable() || !PrefersHalf(rows)) return;
+  if (!half_ || rows > kHalfRows) return;
   std::call_once(packed_->half_once, [&] { PackHalf(); });
   const HalfMatrix& half = packed_->half;
   context.pool().Expect(half.group(0), half.bytes());

@@ -78,8 +78,9 @@ class Linear {
   };
   void Pack(Context& context) const;
   void PackBias() const;
-  bool PrefersHalf(int64_t rows) const;
   void PackHalf() const;
+  void ForwardHalf(Context& context, ConstTensorView x, TensorView y,
+                   Store store) const;
   // All parts as one f32 matrix in the layer's layout: where the only one lies,
   // or put together in `copy`.
   ConstTensorView WholeWeight(Context& context, Scratch& copy) const;
@@ -99,6 +100,7 @@ class Linear {
   int64_t in_ = 0;
   int64_t out_ = 0;
   bool aligned_ = true;  // all weights: they may be read where they lie
+  bool half_ = false;    // all are in f16, which the processor multiplies
   std::shared_ptr<Packed> packed_;
 };
 

@@ -3,57 +3,46 @@
 // it. Who is done with its own helps with the others'.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 #include "headwise/backend/cpu/thread_pool.h"
 
 namespace headwise {
 
-class Stretches {
- public:
-  // About `pieces` pieces of equal size, the same number in each stretch.
-  Stretches(ThreadPool& pool, int64_t pieces)
-      : pool_(pool),
-        length_(pieces < pool.threads()
-                    ? 1
-                    : (pieces + pool.threads() - 1) / pool.threads()),
-        stretches_(pool.threads()) {}
-
-  int64_t pieces() const { return length_ * pool_.threads(); }
-  // Where the stretch of this piece ends.
-  int64_t StretchEnd(int64_t piece) const {
-    return (piece / length_ + 1) * length_;
-  }
-
-  // Calls run(piece) for every piece in [0, pieces()), from all threads.
-  template <typename Run>
-  void ForEach(const Run& run) {
-    const int64_t count = pool_.threads();
-    pool_.ParallelFor(count, [&](int64_t own, int) {
-      for (int64_t s = 0; s < count; ++s) {
-        const int64_t at = (own + s) % count;
-        Stretch& stretch = stretches_[at];
-        for (;;) {
-          const int64_t step =
-              stretch.taken.fetch_add(1, std::memory_order_relaxed);
-          if (step >= length_) break;
-          run(at * length_ + step);
-        }
-      }
-    });
-  }
-
- private:
-  // In a cache line of its own: its thread takes one piece after another.
-  struct alignas(64) Stretch {
-    std::atomic<int64_t> taken{0};
-  };
-
-  ThreadPool& pool_;
-  int64_t length_;
-  std::vector<Stretch> stretches_;
+// Items that a thread takes at a time: many while much is left, few at the end,
+// so that all threads are done at about the same time.
+struct StretchSteps {
+  int64_t least = 1;
+  int64_t most = 1;
 };
+
+// Calls run(begin, end, stretch_end) for items [begin, end) of [0, items), each
+// once, from all threads; the thread is likely to go on up to stretch_end. One
+// at a time on a pool.
+template <typename Run>
+void ForStretches(ThreadPool& pool, int64_t items, StretchSteps steps,
+                  const Run& run) {
+  const int64_t count = pool.threads();
+  for (int64_t s = 0; s < count; ++s) {
+    pool.counter(s).store(items * s / count, std::memory_order_relaxed);
+  }
+  pool.ParallelFor(count, [&](int64_t, int own) {
+    for (int64_t s = 0; s < count; ++s) {
+      const int64_t at = (own + s) % count;
+      std::atomic<int64_t>& next = pool.counter(at);
+      const int64_t stretch_end = items * (at + 1) / count;
+      for (;;) {
+        const int64_t left = stretch_end - next.load(std::memory_order_relaxed);
+        if (left <= 0) break;
+        const int64_t step = std::clamp(left / 4, steps.least, steps.most);
+        const int64_t begin = next.fetch_add(step, std::memory_order_relaxed);
+        if (begin >= stretch_end) break;
+        run(begin, std::min(begin + step, stretch_end), stretch_end);
+      }
+    }
+  });
+}
 
 }  // namespace headwise

@@ -3,38 +3,45 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <vector>
 
 namespace headwise {
 namespace {
 
-TEST(Stretches, EveryPieceIsRunOnce) {
+TEST(Stretches, EveryItemIsRunOnce) {
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
-    for (const int64_t wanted : {0, 1, 4, 97}) {
-      Stretches stretches(pool, wanted);
-      EXPECT_GE(stretches.pieces(), wanted);
-      std::vector<int> hits(stretches.pieces(), 0);
-      stretches.ForEach([&](int64_t piece) { ++hits[piece]; });
-      for (const int h : hits) ASSERT_EQ(h, 1);
+    for (const int64_t items : {0, 1, 4, 97}) {
+      for (const StretchSteps steps : {StretchSteps{1, 1}, {2, 7}, {50, 50}}) {
+        std::vector<int> hits(items, 0);
+        ForStretches(pool, items, steps,
+                     [&](int64_t begin, int64_t end, int64_t stretch_end) {
+                       ASSERT_LT(begin, end);
+                       ASSERT_LE(end, stretch_end);
+                       ASSERT_LE(stretch_end, items);
+                       for (int64_t i = begin; i < end; ++i) ++hits[i];
+                     });
+        for (const int h : hits) ASSERT_EQ(h, 1);
+      }
     }
   }
 }
 
-TEST(Stretches, AStretchEndsWhereTheNextBegins) {
-  ThreadPool pool(3);
-  const Stretches stretches(pool, 12);
-  EXPECT_EQ(stretches.StretchEnd(0), 4);
-  EXPECT_EQ(stretches.StretchEnd(3), 4);
-  EXPECT_EQ(stretches.StretchEnd(4), 8);
-  EXPECT_EQ(stretches.StretchEnd(11), 12);
+TEST(Stretches, StepsShrinkTowardsTheEnd) {
+  ThreadPool pool(1);
+  std::vector<int64_t> steps;
+  ForStretches(pool, 40, {2, 8}, [&](int64_t begin, int64_t end, int64_t) {
+    steps.push_back(end - begin);
+  });
+  EXPECT_EQ(steps, (std::vector<int64_t>{8, 8, 6, 4, 3, 2, 2, 2, 2, 2, 1}));
 }
 
 TEST(Stretches, AnErrorReachesTheCaller) {
   ThreadPool pool(2);
-  Stretches stretches(pool, 20);
-  EXPECT_THROW(stretches.ForEach([](int64_t piece) {
-    if (piece == 7) throw std::runtime_error("7");
-  }),
+  EXPECT_THROW(ForStretches(pool, 20, {1, 1},
+                            [](int64_t begin, int64_t, int64_t) {
+                              if (begin == 7) throw std::runtime_error("7");
+                            }),
                std::runtime_error);
 }
 

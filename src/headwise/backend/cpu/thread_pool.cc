@@ -75,7 +75,7 @@ class ThreadPool::Fetcher {
   size_t left_ = 0;
 };
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : counters_(threads > 1 ? threads : 1) {
   workers_.reserve(threads > 1 ? threads - 1 : 0);
   for (int worker = 1; worker < threads; ++worker) {
     workers_.emplace_back([this, worker] { Work(worker); });

@@ -37,8 +37,17 @@ class ThreadPool {
   // not exist any more.
   void Expect(const void* data, size_t bytes);
 
+  // One number a thread, in a cache line of its own, for what shares out work
+  // during a ParallelFor.
+  std::atomic<int64_t>& counter(int64_t thread) {
+    return counters_[thread].value;
+  }
+
  private:
   class Fetcher;
+  struct alignas(64) Counter {
+    std::atomic<int64_t> value{0};
+  };
   void Work(int worker);
   void TakeTasks(int worker);
   bool Enter();
@@ -46,6 +55,7 @@ class ThreadPool {
   bool HasWork(uint64_t seen) const { return stop_ || generation_ != seen; }
 
   std::vector<std::thread> workers_;
+  std::vector<Counter> counters_;
   std::mutex mutex_;
   std::condition_variable start_;
   std::condition_variable done_;

@@ -82,35 +82,64 @@ int64_t ExtentWithin(const Footprint& f, int64_t item, int64_t period) {
   return extent;
 }
 
+// Whether byte offsets of any two elements differ by less than 2^62.
+bool FitsMemory(int64_t stride, int64_t size) {
+  int64_t reach = 0;
+  return !__builtin_mul_overflow(stride, size, &reach) &&
+         std::abs(reach) <= (int64_t{1} << 55);
+}
+
+bool HasShape(const ConstTensorView& view, DType type,
+              std::initializer_list<int64_t> shape) {
+  return view.type == type && view.rank == static_cast<int>(shape.size()) &&
+         std::equal(shape.begin(), shape.end(), view.shape.begin());
+}
+
+// The error of a view that does not do.
+[[noreturn, gnu::noinline, gnu::cold]] void Refuse(
+    const char* name, const ConstTensorView& view, DType type,
+    std::initializer_list<int64_t> shape) {
+  const ConstTensorView wanted(nullptr, type, shape);
+  const std::string what = std::string(name) + " " + ToString(wanted);
+  if (!view) ThrowInvalid(what, std::string("no ") + name);
+  if (!HasShape(view, type, shape)) ThrowInvalid(what, ToString(view));
+  for (int axis = 0; axis < view.rank; ++axis) {
+    if (FitsMemory(view.stride[axis], view.shape[axis])) continue;
+    ThrowInvalid(what + " whose strides fit memory",
+                 "stride " + std::to_string(view.stride[axis]));
+  }
+  ThrowInvalid(what + " with last stride 1",
+               "stride " + std::to_string(view.stride[view.rank - 1]));
+}
+
 void CheckShape(const char* name, const ConstTensorView& view, DType type,
                 std::initializer_list<int64_t> shape, ViewNeed need) {
-  const ConstTensorView wanted(nullptr, type, shape);
-  const bool holds_nothing =
-      std::any_of(shape.begin(), shape.end(), [](int64_t s) { return s == 0; });
-  // Text is made only for an error: a token's attention takes microseconds.
-  const auto what = [&] { return std::string(name) + " " + ToString(wanted); };
   if (!view) {
-    if (need == ViewNeed::kOptional || holds_nothing) return;
-    ThrowInvalid(what(), std::string("no ") + name);
-  }
-  if (view.type != type || view.rank != wanted.rank ||
-      !std::equal(shape.begin(), shape.end(), view.shape.begin())) {
-    ThrowInvalid(what(), ToString(view));
-  }
-  for (int axis = 0; axis < view.rank; ++axis) {
-    // Byte offsets of any two elements then differ by less than 2^62.
-    int64_t reach = 0;
-    if (__builtin_mul_overflow(view.stride[axis], view.shape[axis], &reach) ||
-        std::abs(reach) > (int64_t{1} << 55)) {
-      ThrowInvalid(what() + " whose strides fit memory",
-                   "stride " + std::to_string(view.stride[axis]));
+    if (need == ViewNeed::kOptional ||
+        std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+      return;
     }
+    Refuse(name, view, type, shape);
+  }
+  bool fits = HasShape(view, type, shape);
+  for (int axis = 0; fits && axis < view.rank; ++axis) {
+    fits = FitsMemory(view.stride[axis], view.shape[axis]);
   }
   const int last = view.rank - 1;
-  if (view.shape[last] > 1 && view.stride[last] != 1) {
-    ThrowInvalid(what() + " with last stride 1",
-                 "stride " + std::to_string(view.stride[last]));
+  if (!fits || (view.shape[last] > 1 && view.stride[last] != 1)) {
+    Refuse(name, view, type, shape);
   }
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] void RefuseOverlap(
+    const char* name, const ConstTensorView& view) {
+  std::string strides;
+  for (int axis = 0; axis < view.rank; ++axis) {
+    strides += (axis == 0 ? "" : ", ") + std::to_string(view.stride[axis]);
+  }
+  ThrowInvalid(std::string(name) + " " + ToString(view) +
+                   " whose elements do not overlap",
+               "strides [" + strides + "]");
 }
 
 }  // namespace
@@ -153,15 +182,7 @@ void ViewChecker::Output(const char* name, const ConstTensorView& view,
                          ViewNeed need) {
   CheckShape(name, view, type, shape, need);
   if (!view) return;
-  if (OverlapsItself(view)) {
-    std::string strides;
-    for (int axis = 0; axis < view.rank; ++axis) {
-      strides += (axis == 0 ? "" : ", ") + std::to_string(view.stride[axis]);
-    }
-    ThrowInvalid(std::string(name) + " " + ToString(view) +
-                     " whose elements do not overlap",
-                 "strides [" + strides + "]");
-  }
+  if (OverlapsItself(view)) RefuseOverlap(name, view);
   entries_.push_back({name, view, true});
 }
 

@@ -19,6 +19,7 @@ enum class ViewNeed { kOptional, kRequired };
 // makes sure that no output shares memory with any other view.
 class ViewChecker {
  public:
+  ViewChecker() { entries_.reserve(16); }
   // `shape` is what the view must have; its last stride must be 1. A required
   // view may be null only where it would hold nothing.
   void Input(const char* name, const ConstTensorView& view, DType type,

@@ -49,7 +49,7 @@ float RowSum(int64_t width, const VectorTerm& vector_term,
 }
 
 void NormRow(const NormProblem& p, const NormArgs& a, int64_t row) {
-  const float* HWY_RESTRICT x = a.x + Begin(p, row);
+  const float* x = a.x + Begin(p, row);
   float* y = a.y + Begin(p, row);
   const float n = static_cast<float>(p.width);
   const bool layer = p.kind == NormKind::kLayer;
@@ -68,12 +68,20 @@ void NormRow(const NormProblem& p, const NormArgs& a, int64_t row) {
       },
       [&](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
   const float scale = 1.0f / std::sqrt(squares / n + p.epsilon);
-  for (int64_t i = 0; i < p.width; ++i) {
-    float value = (x[i] - mean) * scale;
-    if (a.weight != nullptr) value *= a.weight[i];
-    if (a.bias != nullptr) value += a.bias[i];
-    y[i] = value;
-  }
+  const auto write = [&](auto d, int64_t i) HWY_ATTR {
+    auto value = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)),
+                         hn::Set(d, scale));
+    if (a.weight != nullptr) {
+      value = hn::Mul(value, hn::LoadU(d, a.weight + i));
+    }
+    if (a.bias != nullptr) value = hn::Add(value, hn::LoadU(d, a.bias + i));
+    hn::StoreU(value, d, y + i);
+  };
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= p.width; i += lanes) write(d, i);
+  for (; i < p.width; ++i) write(One(), i);
   if (layer && a.mean != nullptr) a.mean[row] = mean;
   if (a.scale != nullptr) a.scale[row] = scale;
 }

@@ -56,7 +56,9 @@ void Rope(Context& context, const std::vector<float>& frequencies,
   const float sign = direction == RopeDirection::kForward ? 1.0f : -1.0f;
   const int64_t tasks = (tokens + kTokensPerTask - 1) / kTokensPerTask;
   context.pool().ParallelFor(tasks, [&](int64_t task, int) {
-    std::vector<float> cosine(half), sine(half);
+    std::vector<float> turn(2 * half);
+    float* cosine = turn.data();
+    float* sine = cosine + half;
     const int64_t end = std::min(tokens, (task + 1) * kTokensPerTask);
     for (int64_t t = task * kTokensPerTask; t < end; ++t) {
       for (int64_t i = 0; i < half; ++i) {

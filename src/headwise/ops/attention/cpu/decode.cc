@@ -156,12 +156,12 @@ HWY_INLINE void AddSeen(const Rows& v, const Panel& panel, size_t lane,
 // Panel's outputs o [kTileColumns, columns] = α·o + e·v, `width` columns of
 // them, over the tile's `real` keys.
 HWY_NOINLINE void AddLanes(const Rows& v, const Panel& panel, int64_t j,
-                           int64_t key, int64_t real, bool masked, size_t width,
+                           int64_t key, int64_t real, bool partly, size_t width,
                            const float* e, const float* alpha, float* o,
                            size_t columns) {
   const size_t lanes = panel.count;
   size_t lane = 0;
-  for (; !masked && lane + 4 <= lanes; lane += 4) {
+  for (; !partly && lane + 4 <= lanes; lane += 4) {
     AddFourLanes(v, key, real, width, e + lane, alpha + lane,
                  o + lane * columns, columns);
   }
@@ -288,10 +288,11 @@ void VisitTile(const ForwardCall& call, const ScoreRule& rule,
   StoreRow(SoftmaxTile<kLevel>(call, rule, tile, wants_histogram, keys, masked,
                                panel, work.tile),
            alpha);
-  AddLanes(from.values, panel, tile.j, tile.j, real, masked, call.value_dim, s,
+  const bool partly = !panel.AllSeeAll(tile.j, real);
+  AddLanes(from.values, panel, tile.j, tile.j, real, partly, call.value_dim, s,
            alpha, o, work.columns);
   if (call.features > 0) {
-    AddLanes(from.features, panel, tile.j, tile.j, real, masked, call.features,
+    AddLanes(from.features, panel, tile.j, tile.j, real, partly, call.features,
              s, alpha, o + call.value_dim, work.columns);
   }
 }

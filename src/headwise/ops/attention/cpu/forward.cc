@@ -17,6 +17,7 @@
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/ops/attention/cpu/decode.h"
 #include "headwise/ops/attention/cpu/forward_plan.h"
+#include "headwise/ops/attention/cpu/one_query.h"
 #include "headwise/ops/attention/cpu/results.h"
 #include "headwise/ops/attention/cpu/score_rule.h"
 #include "headwise/ops/attention/cpu/views.h"
@@ -365,6 +366,7 @@ HWY_EXPORT(RunForward);
 
 void ForwardF32(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args) {
+  if (OneQueryF32(context, problem, args)) return;
   const ForwardCall call(problem, args);
   if (problem.query_len <= kFewQueries) return DecodeF32(context, call);
   HWY_DYNAMIC_DISPATCH(RunForward)(context, call);

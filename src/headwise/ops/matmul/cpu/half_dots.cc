@@ -76,15 +76,22 @@ bool HasHalfDots() {
 }
 
 bool SplitRow::Set(const float* x, size_t k, uint16_t* memory) {
-  const size_t whole = k / 4 * 4;
-  float32x4_t most4 = vdupq_n_f32(0);  // vmaxq keeps NaN
-  for (size_t i = 0; i < whole; i += 4) {
-    most4 = vmaxq_f32(most4, vabsq_f32(vld1q_f32(x + i)));
+  // The largest number of x; vmaxq keeps NaN.
+  const auto above = [&](float32x4_t most4, size_t i) {
+    return vmaxq_f32(most4, vabsq_f32(vld1q_f32(x + i)));
+  };
+  float32x4_t p = vdupq_n_f32(0), q = p, r = p, s = p;
+  size_t done = 0;
+  for (; done + 16 <= k; done += 16) {
+    p = above(p, done);
+    q = above(q, done + 4);
+    r = above(r, done + 8);
+    s = above(s, done + 12);
   }
-  for (size_t i = whole; i < k; ++i) {
-    most4 = vmaxq_f32(most4, vdupq_n_f32(std::abs(x[i])));
-  }
-  const float most = vmaxvq_f32(most4);
+  for (; done + 4 <= k; done += 4) p = above(p, done);
+  const size_t whole = done;
+  for (; done < k; ++done) p = vmaxq_f32(p, vdupq_n_f32(std::abs(x[done])));
+  const float most = vmaxvq_f32(vmaxq_f32(vmaxq_f32(p, q), vmaxq_f32(r, s)));
   if (!std::isfinite(most)) return false;
   // The largest number gets the exponent 2^14: below f16's end, and far above
   // its smallest, where the low parts are.
@@ -99,16 +106,19 @@ bool SplitRow::Set(const float* x, size_t k, uint16_t* memory) {
   uint16_t* lower_part = memory + padded;
   high = upper_part;
   low = lower_part;
-  for (size_t i = 0; i < padded; i += 4) {
-    float rest[4] = {};
-    for (size_t e = whole; i == whole && e < k; ++e) rest[e - whole] = x[e];
-    const float32x4_t scaled =
-        vmulq_n_f32(vld1q_f32(i < whole ? x + i : rest), inverse);
+  const auto put = [&](size_t i, float32x4_t four) {
+    const float32x4_t scaled = vmulq_n_f32(four, inverse);
     const float16x4_t upper = vcvt_f16_f32(scaled);
     const float16x4_t lower =
         vcvt_f16_f32(vsubq_f32(scaled, vcvt_f32_f16(upper)));
     vst1_u16(upper_part + i, vreinterpret_u16_f16(upper));
     vst1_u16(lower_part + i, vreinterpret_u16_f16(lower));
+  };
+  for (size_t i = 0; i < whole; i += 4) put(i, vld1q_f32(x + i));
+  float rest[4] = {};
+  std::copy(x + whole, x + k, rest);
+  for (size_t i = whole; i < padded; i += 4) {
+    put(i, i < k ? vld1q_f32(rest) : vdupq_n_f32(0));
   }
   return true;
 }

@@ -19,21 +19,24 @@
 namespace headwise {
 namespace {
 
-// What a thread takes at a time: a microsecond's, so that all are done at about
-// the same time.
-constexpr int64_t kPieceBytes = 32 << 10;
+// What a thread takes at a time: of the order of a microsecond's.
+constexpr int64_t kLeastBytes = 8 << 10;
+constexpr int64_t kMostBytes = 64 << 10;
+constexpr int64_t kMostGroups = 64;  // whose sums are on the stack
 
 int64_t StepsOf(int64_t k) {
   constexpr int64_t kStep = kHalfStep;
   return (k + kStep - 1) / kStep;
 }
 
-// sums[line] = Σ x·w of lines in [begin, end) where x is not finite: as f32.
-void DotWide(const float* x, const HalfMatrix& b, int64_t begin, int64_t end,
+// sums [count] = Σ x·w of lines from `first` on where x is not finite: as f32.
+void DotWide(const float* x, const HalfMatrix& b, int64_t first, int64_t count,
              float* sums) {
-  for (int64_t line = begin; line < end; ++line) {
+  for (int64_t line = 0; line < count; ++line) {
     sums[line] = 0;
-    for (int64_t p = 0; p < b.k(); ++p) sums[line] += x[p] * b.At(p, line);
+    for (int64_t p = 0; p < b.k(); ++p) {
+      sums[line] += x[p] * b.At(p, first + line);
+    }
   }
 }
 
@@ -113,39 +116,38 @@ void MultiplyHalf(Context& context, const MatmulProblem& problem,
   constexpr int64_t kLines = kHalfLines;
   const int64_t groups = (n + kLines - 1) / kLines;
   const size_t steps = StepsOf(k);
-  Stretches stretches(context.pool(),
-                      static_cast<int64_t>(b.bytes()) / kPieceBytes);
-  const Scratch memory =
-      context.workspace().TakeArray<float>(m * groups * kLines);
+  const int64_t group_bytes =
+      std::max<int64_t>(1, static_cast<int64_t>(b.bytes()) / groups);
   const bool add = problem.store == Store::kAccumulate;
-  stretches.ForEach([&](int64_t piece) {
-    const int64_t begin = groups * piece / stretches.pieces();
-    const int64_t end = groups * (piece + 1) / stretches.pieces();
-    const size_t more =
-        groups * stretches.StretchEnd(piece) / stretches.pieces() - begin;
-    const int64_t first = begin * kLines;
-    const int64_t last = std::min(end * kLines, n);
-    for (int64_t i = 0; i < m; ++i) {
-      float* sums = memory.As<float>() + i * groups * kLines;
-      if (finite[i]) {
-        DotHalf(split[i],
-                {b.group(begin), steps, static_cast<size_t>(end - begin), more},
-                sums + first);
-      } else {
-        DotWide(a + i * k, b, first, end * kLines, sums);
-      }
-      float* c = args.c.As<float>() + i * args.c.stride[0];
-      if (args.bias) {
-        const float* bias = args.bias.As<float>();
-        for (int64_t j = first; j < last; ++j) sums[j] += bias[j];
-      }
-      if (add) {
-        for (int64_t j = first; j < last; ++j) c[j] += sums[j];
-      } else {
-        std::copy(sums + first, sums + last, c + first);
-      }
-    }
-  });
+  ForStretches(
+      context.pool(), groups,
+      {std::clamp<int64_t>(kLeastBytes / group_bytes, 1, kMostGroups),
+       std::clamp<int64_t>(kMostBytes / group_bytes, 1, kMostGroups)},
+      [&](int64_t begin, int64_t end, int64_t stretch_end) {
+        std::array<float, kMostGroups * kLines> sums;
+        const int64_t first = begin * kLines;
+        const int64_t count = std::min(end * kLines, n) - first;
+        for (int64_t i = 0; i < m; ++i) {
+          if (finite[i]) {
+            DotHalf(split[i],
+                    {b.group(begin), steps, static_cast<size_t>(end - begin),
+                     static_cast<size_t>(stretch_end - begin)},
+                    sums.data());
+          } else {
+            DotWide(a + i * k, b, first, count, sums.data());
+          }
+          float* c = args.c.As<float>() + i * args.c.stride[0] + first;
+          if (args.bias) {
+            const float* bias = args.bias.As<float>() + first;
+            for (int64_t j = 0; j < count; ++j) sums[j] += bias[j];
+          }
+          if (add) {
+            for (int64_t j = 0; j < count; ++j) c[j] += sums[j];
+          } else {
+            std::copy_n(sums.begin(), count, c);
+          }
+        }
+      });
 }
 
 }  // namespace headwise
