@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "assets.h"
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/context.h"
+#include "headwise/error.h"
 #include "headwise/report/study_report.h"
+#include "headwise/study/head_advice.h"
 #include "headwise/study/study.h"
 #include "interrupt.h"
 #include "progress_bar.h"
@@ -24,19 +27,43 @@ struct Options {
   bool quick = false;
   bool full = false;
   std::vector<std::string> texts;
+  std::string model, twin;
+  std::string recommend;
   std::string svg;
   int threads = 0;
 };
+
+// The models to look at: those given, else what ships, else none.
+void AddModels(const Options& options, StudyRequest& request) {
+  request.model = options.model;
+  request.twin = options.twin;
+  request.reading = options.texts;
+  try {
+    if (options.model.empty() && options.twin.empty()) {
+      request.model = Asset("novels");
+      request.twin = Asset("novels-one-head");
+    }
+    if (request.reading.empty()) {
+      request.reading = {Asset("text/the-lamp-at-sorrel-point.txt").string()};
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    if (!options.model.empty()) throw;
+    request.model.clear();
+  }
+}
 
 int RunOne(const Options& options) {
   const Study& study = FindStudy(options.name);
   Context context({.threads = options.threads, .implementations = ""});
   ProgressBar bar;
-  const StudyResult result = RunStudy(study, context,
-                                      {.full = options.full,
-                                       .texts = options.texts,
-                                       .progress = bar.callback(),
-                                       .stop = StopOnInterrupt()});
+  StudyRequest request;
+  request.full = options.full;
+  request.texts = options.texts;
+  request.progress = bar.callback();
+  request.stop = StopOnInterrupt();
+  AddModels(options, request);
+  const StudyResult result = RunStudy(study, context, request);
   if (!options.svg.empty()) {
     WriteFileAtomically(options.svg, StudySvg(study, result));
   }
@@ -47,6 +74,41 @@ int RunOne(const Options& options) {
   }
   // A hypothesis may fail; mathematics may not.
   return result.laws_held() ? kSucceeded : kFailed;
+}
+
+int Recommend(const Options& options) {
+  if (options.name != "effective-heads") {
+    throw UsageError("--recommend belongs to study effective-heads");
+  }
+  const ModelSize size = ParseModelSize(options.recommend);
+  const HeadAdvice advice = RecommendHeads(size);
+  if (options.json) {
+    const nlohmann::ordered_json json = {{"width", size.width},
+                                         {"layers", size.layers},
+                                         {"tokens", size.tokens},
+                                         {"heads", advice.heads},
+                                         {"head_dim", advice.head_dim},
+                                         {"kv_heads", advice.kv_heads},
+                                         {"cache_bytes", advice.cache_bytes},
+                                         {"map_bytes", advice.map_bytes},
+                                         {"reason", advice.reason}};
+    fmt::print("{}\n", json.dump(2));
+    return kSucceeded;
+  }
+  constexpr double kMiB = 1 << 20;
+  fmt::print(
+      "{}",
+      Wrap(fmt::format("Width {}, {} layers, {} tokens: begin with {} heads of "
+                       "{} dimensions a layer, {} of keys and values. Their "
+                       "cache is {:.4g} MiB in bf16; one layer's attention "
+                       "maps, if they were kept, {:.4g} MiB. Why: {}. Then "
+                       "measure how many are used: headwise rank.",
+                       size.width, size.layers, size.tokens, advice.heads,
+                       advice.head_dim, advice.kv_heads,
+                       advice.cache_bytes / kMiB, advice.map_bytes / kMiB,
+                       advice.reason),
+           StdoutConsole().width));
+  return kSucceeded;
 }
 
 int Run(const Options& options) {
@@ -61,7 +123,7 @@ int Run(const Options& options) {
   if (options.name.empty()) {
     throw UsageError("expected the name of a study, or --list");
   }
-  return RunOne(options);
+  return options.recommend.empty() ? RunOne(options) : Recommend(options);
 }
 
 std::function<int()> Setup(CommandLine line) {
@@ -80,6 +142,13 @@ std::function<int()> Setup(CommandLine line) {
               "Text files or folders for studies that read; head-count also "
               "takes .tsv pairs to translate. Default: stories of a small "
               "made-up grammar");
+  line.Option("--model", options->model,
+              "A trained model that one-vs-many, layers and specialise look at "
+              "beside those they train. Default: the shipped one");
+  line.Option("--twin", options->twin, "Its twin of one head, for one-vs-many");
+  line.Option("--recommend", options->recommend,
+              "effective-heads: WIDTH,LAYERS,TOKENS of a model; says how many "
+              "heads to begin with, and trains nothing");
   line.Option("--svg", options->svg, "Also write the figure to this file");
   line.Option("--threads", options->threads,
               "Threads to use; 0: all cores. Results do not depend on it");
@@ -97,6 +166,7 @@ const Command kStudyCommand = {
         "  headwise study averaging\n"
         "  headwise study rank --svg rank.svg\n"
         "  headwise study operator --json\n"
+        "  headwise study effective-heads --recommend 4096,32,131072\n"
         "A law that does not hold gives exit code 1.",
     .setup = Setup};
 

@@ -3,19 +3,18 @@
 // Expectation: the effective number of heads, exp of the entropy of their
 //   importances, is below the number of heads everywhere and differs between
 //   models; half the heads, chosen from a trained model, do no worse than as
-//   many trained from scratch.
+//   many trained from scratch, at once and after training on.
 // Kind: hypothesis.
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <functional>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/runtime/gates.h"
+#include "headwise/study/head_advice.h"
 #include "headwise/study/story.h"
 #include "headwise/study/study.h"
 
@@ -25,27 +24,46 @@ namespace {
 constexpr int64_t kHeads = 8;
 constexpr int64_t kSequences = 32;
 
+enum class Part : uint8_t {
+  kBase,   // measured while it grows, and pruned
+  kOther,  // measured at the end
+  kRival,  // what the pruned base is compared with
+};
+
 struct Variant {
   const char* name;
   TinyShape shape;
+  Part part = Part::kOther;
   bool repeats = false;  // the task: random words repeated, nothing else
 };
 
+// The base first, its rivals last: half as many heads of the same size, and
+// one head of the whole width.
 std::vector<Variant> Variants() {
-  const TinyShape base{.layers = 2, .heads = kHeads, .width = 64};
-  std::vector<Variant> variants = {{"base: width 64, 2 layers, stories", base}};
-  TinyShape shape = base;
-  shape.width = 32;
-  variants.push_back({"width 32", shape});
-  shape.width = 128;
-  variants.push_back({"width 128", shape});
-  shape = base;
-  shape.layers = 1;
-  variants.push_back({"1 layer", shape});
-  shape.layers = 4;
-  variants.push_back({"4 layers", shape});
-  variants.push_back({"task: repeats only", base, true});
+  const auto shape = [](int64_t layers, int64_t heads, int64_t width) {
+    return TinyShape{.layers = layers, .heads = heads, .width = width};
+  };
+  std::vector<Variant> variants = {
+      {"base: width 64, 2 layers, stories", shape(2, kHeads, 64), Part::kBase},
+      {"width 32", shape(2, kHeads, 32)},
+      {"width 128", shape(2, kHeads, 128)},
+      {"1 layer", shape(1, kHeads, 64)},
+      {"4 layers", shape(4, kHeads, 64)},
+      {"task: repeats only", shape(2, kHeads, 64), Part::kOther, true},
+      {"half the heads", shape(2, kHeads / 2, 64), Part::kRival},
+      {"one head", shape(2, 1, 64), Part::kRival}};
+  variants[variants.size() - 2].shape.head_dim = 64 / kHeads;
   return variants;
+}
+
+// Both the base, when it is pruned, and its rivals take a quarter more.
+int64_t RepairSteps(int64_t steps) { return steps / 4; }
+int64_t TotalTicks(const std::vector<Variant>& variants, int64_t steps) {
+  int64_t ticks = 0;
+  for (const Variant& variant : variants) {
+    ticks += steps + (variant.part == Part::kOther ? 0 : RepairSteps(steps));
+  }
+  return ticks;
 }
 
 // Importances of a model's heads, summed up.
@@ -53,8 +71,6 @@ struct Effective {
   double number = 0;
   double heads = 0;
   Ranking ranking;
-
-  double share() const { return number / heads; }
 };
 
 Effective Measure(Context& context, const Model& model,
@@ -69,44 +85,6 @@ Effective Measure(Context& context, const Model& model,
   effective.heads = static_cast<double>(effective.ranking.heads.size());
   return effective;
 }
-
-class Bench {
- public:
-  Bench(Context& context, const StudyText& text, uint64_t seed, int64_t steps,
-        StudyClock& clock)
-      : context_(context),
-        text_(text),
-        seed_(seed),
-        steps_(steps),
-        clock_(clock) {}
-
-  std::unique_ptr<TinyModel> Train(
-      TinyShape shape, const MadeBatches::Maker& make,
-      const std::function<void(const TinyModel&, int64_t step)>& on_step = {}) {
-    shape.vocabulary = text_.vocabulary;
-    TrainConfig how = StoryTraining(seed_, steps_);
-    how.batch = 8;
-    auto tiny = std::make_unique<TinyModel>(context_, TinyLlama(shape), how);
-    tiny->Train(MadeBatches(seed_, make), clock_,
-                [&](const StepReport& report) {
-                  if (on_step) on_step(*tiny, report.step + 1);
-                });
-    return tiny;
-  }
-
-  double Loss(const Model& model, RunHooks* hooks = nullptr) const {
-    const TrainBatch batch =
-        MadeBatches(kSecondHeldOutSeed, text_.held_out).Make(0, kSequences);
-    return MeanLoss(TargetProbabilities(context_, model, batch, hooks));
-  }
-
- private:
-  Context& context_;
-  const StudyText& text_;
-  uint64_t seed_;
-  int64_t steps_;
-  StudyClock& clock_;
-};
 
 // The less important half of the heads.
 std::vector<HeadRef> WorseHalf(const Ranking& ranking) {
@@ -123,69 +101,167 @@ std::vector<HeadRef> WorseHalf(const Ranking& ranking) {
   return worse;
 }
 
-// Losses on the second split of what stands for "fewer heads".
-struct Fewer {
-  double whole = 0;
-  double pruned = 0;   // the worse half closed, nothing trained again
-  double scratch = 0;  // as many heads of that size from the beginning
-  double one = 0;      // one head of the whole width
+// What one training showed; losses are of the second split.
+struct Outcome {
+  double number = 0, heads = 0;  // effective, and all
+  double loss = 0;
+  double pruned = 0, repaired = 0;  // without the worse half; of the base
+  Series growth{"base, while training", {}, {}};
 };
 
-Fewer TryFewer(Context& context, Bench& bench, const StudyText& text,
-               const TinyModel& whole, const Ranking& ranking) {
-  Fewer fewer;
-  fewer.whole = bench.Loss(whole.model());
-  ClosedHeads closed(whole.model(), WorseHalf(ranking));
-  fewer.pruned = bench.Loss(whole.model(), &closed);
-  TinyShape shape{.layers = 2, .heads = kHeads / 2, .width = 64};
-  shape.head_dim = 64 / kHeads;
-  fewer.scratch = bench.Loss(bench.Train(shape, text.train)->model());
-  shape.heads = 1;
-  shape.head_dim = 64;
-  fewer.one = bench.Loss(bench.Train(shape, text.train)->model());
-  return fewer;
-}
+// Trains the models of one request. Several threads may use it.
+class Bench {
+ public:
+  Bench(const StudyText& text, int64_t steps, StudyClock& clock)
+      : text_(text),
+        steps_(steps),
+        repair_(RepairSteps(steps)),
+        clock_(clock) {}
 
-// The number of heads we would start from. Heads of at least 16 dimensions in
-// small models and 64 in larger ones (128 from width 4096 on, and for long
-// texts, where a head has more keys to tell apart): what is narrower loses
-// (head-count), and a head of width d_k can rank at most d_k + 1 keys freely
-// (rank).
-struct Advice {
-  int64_t width, layers, length;
+  Outcome Run(Context& context, const Variant& variant, uint64_t seed) const {
+    TinyShape shape = variant.shape;
+    shape.vocabulary = text_.vocabulary;
+    shape.tied = false;  // see layers.cc
+    const nlohmann::json config = StoryLlama(shape);
+    // What is compared with the pruned model has its steps too.
+    const int64_t steps = steps_ + (variant.part == Part::kRival ? repair_ : 0);
+    const MadeBatches::Maker make = variant.repeats
+                                        ? MadeBatches::Maker(OnlyRepeats)
+                                        : MostlyRepeats(text_);
+    const MadeBatches::Maker& held_out =
+        variant.repeats ? make : text_.held_out;
+    TinyModel tiny(context, config, InductionTraining(seed, steps));
+    Outcome outcome;
+    const int64_t every = std::max<int64_t>(1, steps / 8);
+    tiny.Train(MadeBatches(seed, make), clock_, [&](const StepReport& report) {
+      if (variant.part != Part::kBase || (report.step + 1) % every != 0) return;
+      outcome.growth.x.push_back(static_cast<double>(report.step + 1));
+      outcome.growth.y.push_back(
+          Measure(context, tiny.model(), held_out).number);
+    });
+    const Effective effective = Measure(context, tiny.model(), held_out);
+    outcome.number = effective.number;
+    outcome.heads = effective.heads;
+    outcome.loss = Loss(context, tiny.model(), nullptr);
+    if (variant.part == Part::kBase) {
+      Prune(context, config, tiny, effective.ranking, outcome);
+    }
+    return outcome;
+  }
+
+ private:
+  static MadeSequence OnlyRepeats(Rng& rng) {
+    return NextToken(MakeRepeats(rng));
+  }
+
+  double Loss(Context& context, const Model& model, RunHooks* hooks) const {
+    const TrainBatch batch =
+        MadeBatches(kSecondHeldOutSeed, text_.held_out).Make(0, kSequences);
+    return MeanLoss(TargetProbabilities(context, model, batch, hooks));
+  }
+
+  // Closes the worse half of the heads, then trains the rest on.
+  void Prune(Context& context, const nlohmann::json& config,
+             const TinyModel& whole, const Ranking& ranking,
+             Outcome& outcome) const {
+    ClosedHeads closed(whole.model(), WorseHalf(ranking));
+    outcome.pruned = Loss(context, whole.model(), &closed);
+    TrainConfig how = whole.how();
+    how.steps = repair_;
+    TinyModel rest(context, config, how);
+    for (auto& [name, entry] : rest.store().entries()) {
+      const Tensor& value = whole.store().entries().at(name).value;
+      std::copy_n(value.As<float>(), value.size(), entry.value.As<float>());
+    }
+    // Data that the whole has not seen.
+    rest.Train(MadeBatches(how.seed + 500, MostlyRepeats(text_)), clock_, {},
+               &closed);
+    outcome.repaired = Loss(context, rest.model(), &closed);
+  }
+
+  const StudyText& text_;
+  int64_t steps_, repair_;
+  StudyClock& clock_;
+};
+
+constexpr struct {
+  ModelSize size;
   const char* what;
-};
-constexpr Advice kAdvice[] = {{64, 2, 64, "very small"},
-                              {256, 6, 512, "the size of the shipped model"},
-                              {768, 12, 1024, "base"},
-                              {8192, 80, 8192, "very large"},
-                              {4096, 32, 131072, "very long"}};
-
-int64_t AdvisedHeadDim(const Advice& advice) {
-  if (advice.width <= 128) return 16;
-  if (advice.width <= 512) return 32;
-  const bool wide = advice.width >= 4096 || advice.length > 16384;
-  return wide ? 128 : 64;
-}
+} kAdvised[] = {{{64, 2, 64}, "very small"},
+                {{128, 6, 256}, "the size of the shipped model"},
+                {{768, 12, 1024}, "base"},
+                {{8192, 80, 8192}, "very large"},
+                {{4096, 32, 131072}, "very long"}};
 
 StudyTable AdviceTable() {
-  StudyTable table{"How many heads to begin with",
-                   {"model", "width", "layers", "tokens", "heads", "head_dim",
-                    "maps, MiB a layer"},
-                   {}};
-  for (const Advice& advice : kAdvice) {
-    const int64_t head_dim = AdvisedHeadDim(advice);
-    const int64_t heads = advice.width / head_dim;
-    const double maps = 4.0 * static_cast<double>(heads) *
-                        static_cast<double>(advice.length) *
-                        static_cast<double>(advice.length) / (1 << 20);
-    table.rows.push_back({advice.what, std::to_string(advice.width),
-                          std::to_string(advice.layers),
-                          std::to_string(advice.length), std::to_string(heads),
-                          std::to_string(head_dim),
-                          fmt::format("{:.4g}", maps)});
+  StudyTable table{
+      "How many heads to begin with",
+      {"model", "width", "layers", "tokens", "heads", "head_dim", "of keys"},
+      {}};
+  for (const auto& [size, what] : kAdvised) {
+    const HeadAdvice advice = RecommendHeads(size);
+    table.rows.push_back(
+        {what, std::to_string(size.width), std::to_string(size.layers),
+         std::to_string(size.tokens), std::to_string(advice.heads),
+         std::to_string(advice.head_dim), std::to_string(advice.kv_heads)});
   }
   return table;
+}
+
+using Outcomes = std::vector<std::vector<Outcome>>;  // [variant][seed]
+
+std::vector<double> Of(const std::vector<Outcome>& seeds,
+                       double Outcome::*what) {
+  std::vector<double> values;
+  for (const Outcome& outcome : seeds) values.push_back(outcome.*what);
+  return values;
+}
+
+void TellShares(const std::vector<Variant>& variants, const Outcomes& outcomes,
+                StudyResult& result) {
+  StudyTable table{"Effective number of heads, by mean ablation",
+                   {"model", "heads", "effective", "share"},
+                   {}};
+  double least = 1, most = 0;
+  for (size_t v = 0; v < variants.size(); ++v) {
+    if (variants[v].part == Part::kRival) continue;
+    const Interval number = OverSeeds(Of(outcomes[v], &Outcome::number));
+    const double heads = outcomes[v][0].heads;
+    const double share = number.value / heads;
+    least = std::min(least, share);
+    most = std::max(most, share);
+    table.rows.push_back({variants[v].name, fmt::format("{:.0f}", heads),
+                          ShowInterval(number), fmt::format("{:.2f}", share)});
+  }
+  result.AtMost("largest share of heads that is effective", most, 0.95);
+  result.AtLeast("largest ÷ smallest share over width, depth and task",
+                 most / least, 1.2);
+  result.tables.push_back(std::move(table));
+}
+
+void TellFewer(const Outcomes& outcomes, StudyResult& result) {
+  const std::vector<Outcome>& base = outcomes.front();
+  const std::vector<double> scratch =
+      Of(outcomes[outcomes.size() - 2], &Outcome::loss);
+  const std::vector<double> one = Of(outcomes.back(), &Outcome::loss);
+  const std::vector<double> pruned = Of(base, &Outcome::pruned);
+  const std::vector<double> repaired = Of(base, &Outcome::repaired);
+  result.AtMost("half the heads: closed, nothing trained again − from scratch",
+                DifferenceOverSeeds(pruned, scratch), 0);
+  result.AtMost("half the heads: closed and trained on − from scratch",
+                DifferenceOverSeeds(repaired, scratch), 0);
+  const auto row = [&](const char* name, const std::vector<double>& losses) {
+    result.Report(std::string("loss, ") + name, OverSeeds(losses));
+    return std::vector<std::string>{name, ShowInterval(OverSeeds(losses))};
+  };
+  result.tables.push_back(
+      {"Fewer heads: held-out loss, nats",
+       {"", "loss"},
+       {row("the whole model, 2 × 8 heads", Of(base, &Outcome::loss)),
+        row("its better half", pruned),
+        row("its better half, trained on", repaired),
+        row("2 × 4 heads from scratch", scratch),
+        row("2 × 1 head of the whole width", one)}});
 }
 
 StudyResult Run(Context& context, const StudyRequest& request) {
@@ -193,81 +269,33 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   result.seeds = StudySeeds(request);
   const StudyText text = OpenStudyText(request);
   std::vector<Variant> variants = Variants();
-  if (!text.story) variants.pop_back();
-  const int64_t steps = StudySteps(request, 250, 2000);
+  if (!text.story) {
+    std::erase_if(variants, [](const Variant& v) { return v.repeats; });
+  }
+  const int64_t steps = StudySteps(request, 1200, 2000);
   StudyClock clock(request, "effective-heads",
-                   steps * static_cast<int64_t>((variants.size() + 2) *
-                                                result.seeds.size()));
-  std::vector<std::vector<double>> shares(variants.size());
-  std::vector<std::vector<double>> numbers(variants.size());
-  std::vector<double> heads(variants.size());
-  std::vector<double> whole, pruned, scratch, one;
-  Series growth{"base, while training", {}, {}};
-  const MadeBatches::Maker repeats = [](Rng& rng) {
-    return NextToken(MakeRepeats(rng));
-  };
-  for (const uint64_t seed : result.seeds) {
-    Bench bench(context, text, seed, steps, clock);
-    for (size_t v = 0; v < variants.size(); ++v) {
-      const bool watch = v == 0 && seed == result.seeds.front();
-      const int64_t every = std::max<int64_t>(1, steps / 8);
-      const auto tiny = bench.Train(
-          variants[v].shape, variants[v].repeats ? repeats : text.train,
-          [&](const TinyModel& now, int64_t step) {
-            if (!watch || step % every != 0) return;
-            growth.x.push_back(static_cast<double>(step));
-            growth.y.push_back(
-                Measure(context, now.model(), text.held_out).number);
-          });
-      const Effective effective =
-          Measure(context, tiny->model(),
-                  variants[v].repeats ? repeats : text.held_out);
-      shares[v].push_back(effective.share());
-      numbers[v].push_back(effective.number);
-      heads[v] = effective.heads;
-      if (v > 0) continue;
-      const Fewer fewer =
-          TryFewer(context, bench, text, *tiny, effective.ranking);
-      whole.push_back(fewer.whole);
-      pruned.push_back(fewer.pruned);
-      scratch.push_back(fewer.scratch);
-      one.push_back(fewer.one);
-    }
-  }
-  StudyTable table{"Effective number of heads, by mean ablation",
-                   {"model", "heads", "effective", "share"},
-                   {}};
-  double least = 1, most = 0;
-  for (size_t v = 0; v < variants.size(); ++v) {
-    const double share = MeanOf(shares[v]);
-    least = std::min(least, share);
-    most = std::max(most, share);
-    table.rows.push_back({variants[v].name, fmt::format("{:.0f}", heads[v]),
-                          ShowInterval(OverSeeds(numbers[v])),
-                          fmt::format("{:.2f}", share)});
-  }
-  result.AtMost("largest share of heads that is effective", most, 0.95);
-  result.AtLeast("largest ÷ smallest share over width, depth and task",
-                 most / least, 1.2);
-  result.AtMost("loss of half the heads: pruned − from scratch",
-                MeanOf(pruned) - MeanOf(scratch), 0);
-  result.Report("loss of the whole model", OverSeeds(whole));
-  result.Report("loss of half its heads, pruned", OverSeeds(pruned));
-  result.Report("loss of as many from scratch", OverSeeds(scratch));
-  result.Report("loss of one head of the whole width", OverSeeds(one));
-  result.tables.push_back(std::move(table));
+                   TotalTicks(variants, steps) * std::ssize(result.seeds));
+  const Bench bench(text, steps, clock);
+  const Outcomes outcomes =
+      RunCases(context, variants.size(), result.seeds,
+               [&](Context& own, size_t v, uint64_t seed) {
+                 return bench.Run(own, variants[v], seed);
+               });
+  TellShares(variants, outcomes, result);
+  TellFewer(outcomes, result);
   result.tables.push_back(AdviceTable());
   result.pictures.push_back(LinePlot{"Effective heads of 16 while training",
                                      "step",
                                      "heads",
                                      false,
                                      false,
-                                     {std::move(growth)}});
+                                     {outcomes[0][0].growth}});
   result.remark = fmt::format(
-      "Trained on {}. Pruned heads were closed without training again. The "
-      "advice rests on the widths that lose nothing (study head-count) and on "
-      "what a head of a given width can rank (study rank), not on these small "
-      "models alone.",
+      "Trained on {} and, two of three sequences, random words repeated. What "
+      "is trained from scratch has as many steps as the pruned model in all. "
+      "The advice (--recommend) rests on the widths that lose nothing (study "
+      "head-count) and on what a head of a given width can rank (study rank), "
+      "not on these small models alone.",
       text.name);
   return result;
 }

@@ -52,7 +52,7 @@ class Sweep {
   Sweep(Context& context, const StudyRequest& request)
       : context_(context),
         steps_(StudySteps(request, 250, 750)),
-        tuning_(StudySteps(request, 250, 750)),
+        tuning_(StudySteps(request, 1000, 1500)),
         seeds_(StudySeeds(request)),
         clock_(request, "gates",
                static_cast<int64_t>(seeds_.size()) *

@@ -16,6 +16,7 @@
 #include "headwise/heads/composition/composition.h"
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/study/layers.h"
 #include "headwise/study/story.h"
 #include "headwise/study/study.h"
 
@@ -24,32 +25,14 @@ namespace {
 
 constexpr int64_t kLayers = 6;
 constexpr int64_t kSequences = 32;
+constexpr const char* kPrevious = "previous";
+constexpr const char* kInduction = "repeats.induction";
 
-struct Best {
-  size_t head = 0;
-  double score = -1;
-};
-
-Best BestOf(const Profile& profile, const std::string& metric) {
-  Best best;
-  for (size_t h = 0; h < profile.heads.size(); ++h) {
-    const double score = profile.Get(metric, h).mean;
-    if (score > best.score) best = {h, score};
-  }
-  return best;
-}
-
-// The mean of a metric over the heads of each layer.
-std::vector<double> ByLayer(const Profile& profile, const char* metric) {
-  std::vector<double> sums(kLayers), counts(kLayers);
-  for (size_t h = 0; h < profile.heads.size(); ++h) {
-    sums[profile.heads[h].layer] += profile.Get(metric, h).mean;
-    ++counts[profile.heads[h].layer];
-  }
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
-    sums[layer] /= counts[layer];
-  }
-  return sums;
+// Untied: where the output matrix is the embeddings, models this small form no
+// induction heads in so few steps.
+nlohmann::json ModelFor(const StudyText& text) {
+  return StoryLlama(
+      {.layers = kLayers, .vocabulary = text.vocabulary, .tied = false});
 }
 
 // Shares of right answers when the model is read off after some layers.
@@ -111,9 +94,7 @@ double Transfer(Context& context, TinyModel& from, const StudyText& text,
   };
   TrainConfig how = from.how();
   how.steps = steps;
-  TinyModel tiny(context,
-                 StoryLlama({.layers = kLayers, .vocabulary = text.vocabulary}),
-                 how);
+  TinyModel tiny(context, ModelFor(text), how);
   const auto is_frozen = [&](const std::string& name) {
     const size_t at = name.find("layers.");
     return at != std::string::npos && std::stoll(name.substr(at + 7)) < frozen;
@@ -131,40 +112,6 @@ double Transfer(Context& context, TinyModel& from, const StudyText& text,
              });
   return tiny.trainer().Evaluate(
       MadeBatches(kHeldOutSeed, exchange(text.held_out)), kSequences);
-}
-
-void TellLayers(const Profile& profile, const Ranking& ranking,
-                StudyResult& result) {
-  StudyTable table{"Heads by layer",
-                   {"layer", "distance", "entropy", "previous token",
-                    "induction", "loss without it"},
-                   {}};
-  const std::vector<double> distance = ByLayer(profile, "distance"),
-                            entropy = ByLayer(profile, "entropy"),
-                            previous = ByLayer(profile, "previous"),
-                            induction = ByLayer(profile, "repeats.induction");
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
-    table.rows.push_back(
-        {std::to_string(layer), fmt::format("{:.1f}", distance[layer]),
-         fmt::format("{:.2f}", entropy[layer]),
-         fmt::format("{:.2f}", previous[layer]),
-         fmt::format("{:.2f}", induction[layer]),
-         fmt::format("{:+.3f}", ranking.layers[layer].delta.value)});
-  }
-  result.tables.push_back(std::move(table));
-  LinePlot plot{"Heads by layer, mean mass",
-                "layer",
-                "share",
-                false,
-                false,
-                {{"previous token", {}, previous},
-                 {"induction, on repeats", {}, induction}}};
-  for (Series& series : plot.series) {
-    for (int64_t layer = 0; layer < kLayers; ++layer) {
-      series.x.push_back(static_cast<double>(layer));
-    }
-  }
-  result.pictures.push_back(std::move(plot));
 }
 
 void TellReadings(Context& context, const Model& model, const StudyText& text,
@@ -211,22 +158,6 @@ void TellTransfer(Context& context, TinyModel& tiny, const StudyText& text,
   result.tables.push_back(std::move(table));
 }
 
-// How the edge from one head to another's keys ranks among all such edges.
-void TellEdge(Context& context, const Model& model, size_t from, size_t to,
-              StudyResult& result) {
-  const Composition composition = MeasureComposition(context, model);
-  double rank = 0, edges = 0;
-  for (const HeadEdge& edge : composition.edges) {
-    if (edge.input != HeadInput::kKey) continue;
-    ++edges;
-    if (edge.sender == from && edge.receiver == to) rank = edges;
-  }
-  result.Report(fmt::format("rank of the edge previous-token → induction "
-                            "among {:.0f} key edges",
-                            edges),
-                rank);
-}
-
 StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
   result.seeds = StudySeeds(request);
@@ -238,33 +169,27 @@ StudyResult Run(Context& context, const StudyRequest& request) {
                        (text.story ? 4 * transfer : 0));
   std::vector<double> apart, distance;
   for (const uint64_t seed : result.seeds) {
-    TinyModel tiny(
-        context, StoryLlama({.layers = kLayers, .vocabulary = text.vocabulary}),
-        InductionTraining(seed, steps));
+    TinyModel tiny(context, ModelFor(text), InductionTraining(seed, steps));
     tiny.Train(MadeBatches(seed, MostlyRepeats(text)), clock);
     const Profile profile =
         StoryProfile(context, tiny.model(), text, kSequences);
-    const Best previous = BestOf(profile, "previous");
-    const Best induction = BestOf(profile, "repeats.induction");
-    apart.push_back(static_cast<double>(profile.heads[induction.head].layer -
-                                        profile.heads[previous.head].layer));
-    const std::vector<double> far = ByLayer(profile, "distance");
-    distance.push_back(far[kLayers - 1] - far[0]);
+    apart.push_back(LayersToInduction(profile));
+    const std::vector<double> far = LayerMeans(profile, "distance");
+    distance.push_back(far.back() - far.front());
     if (seed != result.seeds.front()) continue;
-    result.Report("best previous-token score", previous.score);
-    result.Report("best induction score on repeats", induction.score);
+    result.Report("best previous-token score",
+                  FindBestHead(profile, kPrevious).score);
+    result.Report("best induction score on repeats",
+                  FindBestHead(profile, kInduction).score);
     RankOptions options;
-    options.criteria = {Criterion::kAblationMean};
     options.replicates = 200;
     TellLayers(
         profile,
         RankHeads(context, tiny.model(),
                   StoryExamples(text.held_out, kSecondHeldOutSeed, kSequences),
                   options),
-        result);
-    if (apart.back() > 0) {
-      TellEdge(context, tiny.model(), previous.head, induction.head, result);
-    }
+        "Heads by layer", result);
+    TellEdge(context, tiny.model(), profile, "", result);
     if (!text.story) continue;
     TellReadings(context, tiny.model(), text, result);
     TellTransfer(context, tiny, text, transfer, clock, result);
@@ -278,10 +203,92 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "heads. \"Early is local\" is half true: the broadest heads of real "
       "models are early too.",
       kLayers, text.name);
+  TellShippedLayers(context, request, result);
   return result;
 }
 
 }  // namespace
+
+BestHead FindBestHead(const Profile& profile, const std::string& metric) {
+  BestHead best;
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    const double score = profile.Get(metric, h).mean;
+    if (score > best.score) best = {h, score};
+  }
+  return best;
+}
+
+std::vector<double> LayerMeans(const Profile& profile,
+                               const std::string& metric) {
+  std::vector<double> sums, counts;
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    const auto layer = static_cast<size_t>(profile.heads[h].layer);
+    sums.resize(std::max(sums.size(), layer + 1));
+    counts.resize(sums.size());
+    sums[layer] += profile.Get(metric, h).mean;
+    ++counts[layer];
+  }
+  for (size_t layer = 0; layer < sums.size(); ++layer) {
+    sums[layer] /= counts[layer];
+  }
+  return sums;
+}
+
+double LayersToInduction(const Profile& profile) {
+  const auto layer_of = [&](const char* metric) {
+    return profile.heads[FindBestHead(profile, metric).head].layer;
+  };
+  return static_cast<double>(layer_of(kInduction) - layer_of(kPrevious));
+}
+
+void TellLayers(const Profile& profile, const Ranking& ranking,
+                const std::string& title, StudyResult& result) {
+  StudyTable table{title,
+                   {"layer", "distance", "entropy", "previous token",
+                    "induction", "loss without it"},
+                   {}};
+  const std::vector<double> distance = LayerMeans(profile, "distance"),
+                            entropy = LayerMeans(profile, "entropy"),
+                            previous = LayerMeans(profile, kPrevious),
+                            induction = LayerMeans(profile, kInduction);
+  Series layers;
+  for (size_t layer = 0; layer < distance.size(); ++layer) {
+    layers.x.push_back(static_cast<double>(layer));
+    table.rows.push_back(
+        {std::to_string(layer), fmt::format("{:.1f}", distance[layer]),
+         fmt::format("{:.2f}", entropy[layer]),
+         fmt::format("{:.2f}", previous[layer]),
+         fmt::format("{:.2f}", induction[layer]),
+         fmt::format("{:+.3f}", ranking.layers[layer].delta.value)});
+  }
+  result.tables.push_back(std::move(table));
+  result.pictures.push_back(
+      LinePlot{title + ", mean mass",
+               "layer",
+               "share",
+               false,
+               false,
+               {{"previous token", layers.x, previous},
+                {"induction, on repeats", layers.x, induction}}});
+}
+
+void TellEdge(Context& context, const Model& model, const Profile& profile,
+              const std::string& whose, StudyResult& result) {
+  const size_t from = FindBestHead(profile, kPrevious).head;
+  const size_t to = FindBestHead(profile, kInduction).head;
+  if (profile.heads[to].layer <= profile.heads[from].layer) return;
+  const Composition composition = MeasureComposition(context, model);
+  double rank = 0, edges = 0;
+  for (const HeadEdge& edge : composition.edges) {
+    if (edge.input != HeadInput::kKey) continue;
+    ++edges;
+    if (edge.sender == from && edge.receiver == to) rank = edges;
+  }
+  result.Report(fmt::format("{}rank of the edge previous-token → induction "
+                            "among {:.0f} key edges",
+                            whose, edges),
+                rank);
+}
 
 const Study kLayersStudy = {
     .name = "layers",

@@ -15,6 +15,7 @@
 #include "headwise/heads/roles/roles.h"
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/runtime/attention_maps.h"
+#include "headwise/study/one_vs_many.h"
 #include "headwise/study/story.h"
 #include "headwise/study/study.h"
 
@@ -53,40 +54,6 @@ Twin TrainTwin(Context& context, const StudyText& text, int64_t heads,
       });
   twin.losses = twin.tiny->SequenceLosses(held_out, kSequences);
   return twin;
-}
-
-// Means over pairs of heads of one layer.
-struct Difference {
-  double jsd = 0;      // of where they look, nats
-  double overlap = 0;  // of what W_V reads: squared cosine
-};
-
-Difference Compare(Context& context, const Model& model,
-                   const StudyText& text) {
-  const Similarity like = CompareHeads(
-      context, model, StoryWindows(text.held_out, kHeldOutSeed, 16));
-  Difference difference;
-  double pairs = 0;
-  for (size_t a = 0; a < like.heads.size(); ++a) {
-    for (size_t b = a + 1; b < like.heads.size(); ++b) {
-      if (like.heads[a].layer != like.heads[b].layer) continue;
-      difference.jsd += like.jsd(a, b);
-      difference.overlap += like.ov_read(a, b);
-      ++pairs;
-    }
-  }
-  difference.jsd /= pairs;
-  difference.overlap /= pairs;
-  return difference;
-}
-
-double CountRoles(Context& context, const Model& model, const StudyText& text) {
-  std::set<std::string> names;
-  for (const HeadRoles& head :
-       AssignRoles(StoryProfile(context, model, text, 32))) {
-    for (const Role& role : head.roles) names.insert(role.name);
-  }
-  return static_cast<double>(names.size());
 }
 
 // Where the last layer's heads look from the last word of a beginning.
@@ -134,11 +101,18 @@ StudyResult Run(Context& context, const StudyRequest& request) {
     const Twin many = TrainTwin(context, text, kHeads, seed, steps, clock);
     parameters = static_cast<double>(many.tiny->store().Count() -
                                      one.tiny->store().Count());
-    const Difference difference = Compare(context, many.tiny->model(), text);
+    const LayerDifference difference =
+        DifferenceInLayers(context, many.tiny->model(),
+                           StoryWindows(text.held_out, kHeldOutSeed, 16));
     jsd.push_back(difference.jsd);
-    overlap.push_back(difference.overlap);
-    roles_one.push_back(CountRoles(context, one.tiny->model(), text));
-    roles_many.push_back(CountRoles(context, many.tiny->model(), text));
+    overlap.push_back(difference.read);
+    const auto roles = [&](const Twin& twin) {
+      return static_cast<double>(
+          RoleNames(StoryProfile(context, twin.tiny->model(), text, 32))
+              .size());
+    };
+    roles_one.push_back(roles(one));
+    roles_many.push_back(roles(many));
     paired = PairedDifference(one.losses, many.losses);
     gains.push_back(paired.value);
     if (seed != result.seeds.front()) continue;
@@ -176,10 +150,40 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "Two small models of two layers, width {}, the same seed and data ({}), "
       "trained here.",
       kWidth, text.name);
+  TellShippedTwins(context, request, result);
   return result;
 }
 
 }  // namespace
+
+LayerDifference DifferenceInLayers(Context& context, const Model& model,
+                                   std::span<const TokenWindow> windows) {
+  const Similarity like = CompareHeads(context, model, windows);
+  LayerDifference difference;
+  double pairs = 0;
+  for (size_t a = 0; a < like.heads.size(); ++a) {
+    for (size_t b = a + 1; b < like.heads.size(); ++b) {
+      if (like.heads[a].layer != like.heads[b].layer) continue;
+      difference.jsd += like.jsd(a, b);
+      difference.read += like.ov_read(a, b);
+      difference.write += like.ov_write(a, b);
+      ++pairs;
+    }
+  }
+  difference.jsd /= pairs;
+  difference.read /= pairs;
+  difference.write /= pairs;
+  return difference;
+}
+
+std::set<std::string> RoleNames(const Profile& profile, int64_t layer) {
+  std::set<std::string> names;
+  for (const HeadRoles& head : AssignRoles(profile)) {
+    if (layer >= 0 && head.head.layer != layer) continue;
+    for (const Role& role : head.roles) names.insert(role.name);
+  }
+  return names;
+}
 
 const Study kOneVsManyStudy = {
     .name = "one-vs-many",

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <span>
@@ -94,6 +95,10 @@ struct StudyRequest {
   bool full = false;               // enough seeds and steps for a verdict
   double effort = 1;               // share of the training steps: for tests
   std::vector<std::string> texts;  // of studies that read; empty: made-up ones
+  // Folders of trained models that studies look at beside those they train: one
+  // of several heads and its twin of one; empty: none. And what these read.
+  std::filesystem::path model, twin;
+  std::vector<std::string> reading;
   ProgressCallback progress;
   std::stop_token stop;  // Error(kCancelled) soon after
 };
