@@ -79,7 +79,7 @@ DeviceBuffer::~DeviceBuffer() {
 CudaState& StateOf(Context& context) {
   if (!context.accelerator()) {
     auto state = std::make_shared<CudaState>();
-    const int zeros[2] = {0, 0};
+    const int zeros[4] = {0, 0, 0, 0};
     state->counters = DeviceBuffer(zeros, sizeof(zeros), StreamOf(context));
     context.accelerator() = std::move(state);
   }

@@ -73,7 +73,8 @@ struct ForwardParams {
   RowResult lse, entropy, max_probability, argmax, distance;
 
   // Two zeros in device memory: the next work item, and the blocks that have
-  // finished. The last block zeroes them again.
+  // finished. The last block zeroes them again. Two more follow, for a kernel
+  // that starts under the end of another.
   int* counters = nullptr;
 };
 

@@ -15,10 +15,6 @@ __device__ inline bool TileIsEmpty(const Band& band, const TilePlace& at) {
 template <class C>
 struct HeldStage {
   int stage = -1;
-  __device__ void Hold(GradientShared<C>& shared, int s) {
-    stage = s;
-    if (!C::kRunsOn) Release(shared);
-  }
   __device__ void Release(GradientShared<C>& shared) {
     if (stage >= 0) WarpArrive(&shared.empty[stage]);
     stage = -1;
@@ -60,7 +56,7 @@ __device__ inline void ComputeKeys(const BackwardParams& p,
         in.deltas = shared.delta[s] + 2 * (threadIdx.x % 4);
         GradientTile<C>(p, shared, group, s, at, in, dk, dv, received,
                         [&] { held.Release(shared); });
-        held.Hold(shared, s);
+        held.stage = s;
       } else {
         // A stage held through a run of empty tiles would never come round.
         ProductWait<0>();
@@ -116,7 +112,7 @@ __device__ inline void ComputeQueries(const BackwardParams& p,
       }
       GradientTile<C>(p, shared, group, s, at, in, dq, dq, unused,
                       [&] { held.Release(shared); });
-      held.Hold(shared, s);
+      held.stage = s;
     } else {
       ProductWait<0>();
       Pin(dq);
@@ -179,6 +175,7 @@ __global__ __launch_bounds__(C::kThreads, 1) void GradientKernel(
   GradientShared<C>& shared = *reinterpret_cast<GradientShared<C>*>(
       raw + (1024 - SharedAddress(raw) % 1024) % 1024);
   if (threadIdx.x == 0) {
+    if (C::kKeys) LetNextLaunch();
     const int warps = 4 * C::kGroups;
     BarrierInit(&shared.rows_full, 1);
     BarrierInit(&shared.rows_empty, warps);

@@ -13,6 +13,7 @@
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
 #include "headwise/ops/attention/cuda/device/mma.cuh"
+#include "headwise/ops/attention/cuda/device/run.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/sm90/layout.cuh"
 #include "headwise/ops/attention/cuda/sm90/wgmma.cuh"
@@ -32,9 +33,10 @@ struct GradientConfig {
   static constexpr int kBlocks = kDim / 64;
   static constexpr int kComputeRegisters = kGroups == 2 ? 232 : 160;
   static constexpr int kCopyRegisters = kGroups == 2 ? 40 : 32;
-  // Whether a tile's last product may run on under the next tile's first: with
-  // two results of 128 columns no registers are left for its operand.
-  static constexpr bool kRunsOn = !(kRowsAreKeys && kHeadDim == 128);
+  // A tile's last product runs on under the next tile's first. With two results
+  // of 128 columns no registers are left for its operand dS, which then lies in
+  // shared memory.
+  static constexpr bool kStored = kRowsAreKeys && kHeadDim == 128;
 };
 
 struct GradientTask {
@@ -51,6 +53,8 @@ struct GradientShared {
   alignas(1024) typename C::T r2[C::kBlocks][C::kM][64];
   alignas(1024) typename C::T c1[C::kStages][C::kBlocks][C::kN][64];
   alignas(1024) typename C::T c2[C::kStages][C::kBlocks][C::kN][64];
+  alignas(1024) typename C::T
+      stored[C::kStored ? C::kGroups : 1][C::kStored ? 64 : 8][64];
   alignas(16) float lse[C::kStages][C::kN];  // keys: of the tile's queries
   alignas(16) float delta[C::kStages][C::kN];
   uint64_t rows_full, rows_empty;
@@ -184,6 +188,8 @@ __device__ void CopyGradients(const GradientMaps& maps, const BackwardParams& p,
     counters[0] = 0;
     counters[1] = 0;
   }
+  // So that what follows in the stream follows both kernels.
+  if (!C::kKeys) WaitForLaunchBefore();
 }
 
 // d[64 × 64] = R · Cᵀ of a warpgroup's rows: issued, not awaited.
@@ -223,6 +229,34 @@ __device__ inline void PackTile(const float (&d)[32], uint32_t (&a)[4][4]) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
     a[i / 4][i % 4] = Pack<typename C::T>(d[2 * i], d[2 * i + 1]);
+  }
+}
+
+// The same to rows of shared memory as the copy engine would put them, a warp
+// its 16 of 64 rows.
+template <class C>
+__device__ inline void StoreTile(const float (&d)[32],
+                                 typename C::T (&rows)[64][64]) {
+  const int lane = threadIdx.x % 32;
+  const uint32_t row =
+      SharedAddress(rows[threadIdx.x % 128 / 32 * 16 + lane % 16]);
+  const uint32_t first = row + 16 * (lane / 16 ^ lane % 8);
+  uint32_t a[4][4];
+  PackTile<C>(d, a);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) StoreBlocks(a[k], first ^ 32 * k);
+}
+
+// d[64 × 128] += A[64 × 64] · C, A in shared memory: issued, not awaited.
+template <class C>
+__device__ inline void IssueStored(
+    const typename C::T (&a)[64][64],
+    const typename C::T (&c)[C::kBlocks][C::kN][64], float (&d)[C::kDim / 2]) {
+  const uint32_t rows = SharedAddress(a), columns = SharedAddress(c);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    ProductOfStored(d, Descriptor(rows, 16, 32 * k),
+                    Descriptor(columns, C::kN * 128, 2048 * k));
   }
 }
 
@@ -298,16 +332,12 @@ __device__ inline void ScoreGradients(const float (&p)[32], float (&dp)[32],
 }
 
 // One tile of columns. first: dQ or dK, second: dV. `release` is called when
-// the products of the tile before are done; this tile's last may still run
-// where C::kRunsOn.
+// the products of the tile before are done; this tile's last still runs.
 template <class C, class Release>
-__device__ inline void GradientTile(const BackwardParams& p,
-                                    const GradientShared<C>& shared, int group,
-                                    int stage, const TilePlace& at,
-                                    const QueryInputs<C>& in,
-                                    float (&first)[C::kDim / 2],
-                                    float (&second)[C::kDim / 2],
-                                    float (&received)[2], Release release) {
+__device__ inline void GradientTile(
+    const BackwardParams& p, GradientShared<C>& shared, int group, int stage,
+    const TilePlace& at, const QueryInputs<C>& in, float (&first)[C::kDim / 2],
+    float (&second)[C::kDim / 2], float (&received)[2], Release release) {
   float s[32], dp[32];
   ProductFence();
   IssueRowProduct<C>(shared.r1, shared.c1[stage], group, s);
@@ -335,15 +365,21 @@ __device__ inline void GradientTile(const BackwardParams& p,
   }
   Pin(dp);
   ScoreGradients<C>(s, dp, in);
-  uint32_t b[4][4];
-  PackTile<C>(dp, b);
-  ProductFence();
-  IssueResult<C>(b, shared.c1[stage], first);
-  ProductCommit();
-  if constexpr (!C::kRunsOn) {
-    ProductWait<0>();
-    Pin(first);
+  if constexpr (C::kStored) {
+    StoreTile<C>(dp, shared.stored[group]);
+    FenceForProducts();
+    NamedSync(8 + group, 128);
+    ProductFence();
+    IssueStored<C>(shared.stored[group], shared.c1[stage], first);
+    ProductCommit();
+    ProductWait<1>();
     Pin(second);
+  } else {
+    uint32_t b[4][4];
+    PackTile<C>(dp, b);
+    ProductFence();
+    IssueResult<C>(b, shared.c1[stage], first);
+    ProductCommit();
   }
 }
 

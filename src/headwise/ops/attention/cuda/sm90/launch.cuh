@@ -55,18 +55,29 @@ void LaunchObserveSm90(const ObserveParams& params, const TensorMaps& maps,
   CheckCuda(cudaGetLastError(), "attention cuda.sm90");
 }
 
+// early: under the end of the kernel before, as its blocks leave.
 template <class C>
 void LaunchGradients(const BackwardParams& params, const GradientMaps& maps,
-                     int work, int processors, cudaStream_t stream) {
+                     int work, int processors, bool early,
+                     cudaStream_t stream) {
   static_assert(C::kN == kSm90GradientColumns);
-  if (work == 0) return;
   constexpr int kBytes = sizeof(sm90::GradientShared<C>) + 1024;
   const auto kernel = sm90::GradientKernel<C>;
   CheckCuda(cudaFuncSetAttribute(
                 kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
             "attention cuda.sm90");
-  kernel<<<Min(processors, work), C::kThreads, kBytes, stream>>>(maps, params);
-  CheckCuda(cudaGetLastError(), "attention cuda.sm90");
+  cudaLaunchAttribute under = {};
+  under.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  under.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = Min(processors, work);
+  config.blockDim = C::kThreads;
+  config.dynamicSmemBytes = kBytes;
+  config.stream = stream;
+  config.attrs = &under;
+  config.numAttrs = early ? 1 : 0;
+  CheckCuda(cudaLaunchKernelEx(&config, kernel, maps, params),
+            "attention cuda.sm90");
 }
 
 template <class T, int kDim>
@@ -74,14 +85,20 @@ void LaunchBackwardSm90(const BackwardParams& params,
                         const GradientMaps& of_queries,
                         const GradientMaps& of_keys, int processors,
                         cudaStream_t stream) {
-  if (params.dk.data != nullptr || params.dv.data != nullptr ||
-      params.received.data != nullptr) {
+  const bool keys = params.key_order.count() > 0 &&
+                    (params.dk.data != nullptr || params.dv.data != nullptr ||
+                     params.received.data != nullptr);
+  if (keys) {
     LaunchGradients<sm90::GradientConfig<T, kDim, true>>(
-        params, of_keys, params.key_order.count(), processors, stream);
+        params, of_keys, params.key_order.count(), processors, false, stream);
   }
-  if (params.dq.data != nullptr) {
+  if (params.dq.data != nullptr && params.forward.order.count() > 0) {
+    // Neither needs the other: the second fills what the first leaves idle.
+    BackwardParams second = params;
+    second.forward.counters += 2;
     LaunchGradients<sm90::GradientConfig<T, kDim, false>>(
-        params, of_queries, params.forward.order.count(), processors, stream);
+        second, of_queries, params.forward.order.count(), processors, keys,
+        stream);
   }
 }
 

@@ -45,7 +45,7 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
     advance();
   }
   // The tile whose values come next: where it lies and begins, its side.
-  Ring<C::kStages> before;
+  Ring<C::kStages> before = stage;
   int begin = 0, side = 0;
   float counted[4] = {};
   float s[C::kN / 2];
@@ -61,6 +61,7 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
   const auto take_scores = [&] {
     Pin(s);
     WarpArrive(&shared.k_empty[stage.index]);
+    stage.Next();
   };
   const auto issue_values = [&] {
     BarrierWait(&shared.v_full[before.index], before.parity);
@@ -74,6 +75,7 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
     Pin(o);
     Pin(counted);
     WarpArrive(&shared.v_empty[before.index]);
+    before.Next();
   };
   const auto treat = [&] {
     side = SideOf(params, at, tile * C::kN, C::kN);
@@ -83,8 +85,6 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
   const auto keep_probabilities = [&] {
     Probabilities<C>(s, p);
     begin = tile * C::kN;
-    before = stage;
-    stage.Next();
     advance();
   };
   BarrierWait(&shared.q_full[slot.index], slot.parity);

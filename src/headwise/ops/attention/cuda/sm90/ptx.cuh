@@ -55,6 +55,16 @@ __device__ inline void FenceForProducts() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// Four 8 × 8 blocks of 16-bit elements to shared memory, the reverse of
+// LoadBlocks: lane l gives the address of row l % 8 of block l / 8.
+__device__ inline void StoreBlocks(const uint32_t (&r)[4], uint32_t address) {
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+          address),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
+}
+
 // A named barrier among `threads` threads; Arrive does not wait.
 __device__ inline void NamedSync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -72,12 +72,13 @@ __device__ inline uint64_t Descriptor(uint32_t address, int lead, int skip) {
 #define HEADWISE_36(d, x) HEADWISE_32(d), HEADWISE_4(x, 0)
 #define HEADWISE_68(d, x) HEADWISE_64(d), HEADWISE_4(x, 0)
 
-// D[64 × N] = A[64 × 16] · B[N × 16]ᵀ (+ D), both rows of shared memory.
-#define HEADWISE_FROM_SHARED(n, names, values, a_b, last, type)               \
+// D[64 × N] = A[64 × 16] · B[N × 16]ᵀ (+ D), both rows of shared memory; along
+// "1": B[16 × N], its rows along N.
+#define HEADWISE_FROM_SHARED(n, names, values, a_b, last, type, along)        \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " last                       \
                ", 0;\n"                                                       \
                "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type \
-               " {" names "}, " a_b ", p, 1, 1, 0, 0;\n}\n"                   \
+               " {" names "}, " a_b ", p, 1, 1, 0, " along ";\n}\n"           \
                : values                                                       \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
 template <class T>
@@ -85,10 +86,10 @@ __device__ inline void ProductFromShared(float (&d)[32], uint64_t a, uint64_t b,
                                          bool add) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     HEADWISE_FROM_SHARED("64", HEADWISE_NAMES_32, HEADWISE_32(d), "%32, %33",
-                         "%34", "bf16");
+                         "%34", "bf16", "0");
   } else {
     HEADWISE_FROM_SHARED("64", HEADWISE_NAMES_32, HEADWISE_32(d), "%32, %33",
-                         "%34", "f16");
+                         "%34", "f16", "0");
   }
 }
 template <class T>
@@ -96,11 +97,18 @@ __device__ inline void ProductFromShared(float (&d)[64], uint64_t a, uint64_t b,
                                          bool add) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     HEADWISE_FROM_SHARED("128", HEADWISE_NAMES_64, HEADWISE_64(d), "%64, %65",
-                         "%66", "bf16");
+                         "%66", "bf16", "0");
   } else {
     HEADWISE_FROM_SHARED("128", HEADWISE_NAMES_64, HEADWISE_64(d), "%64, %65",
-                         "%66", "f16");
+                         "%66", "f16", "0");
   }
+}
+
+// D[64 × 128] += A[64 × 16] · B[16 × 128], bf16.
+__device__ inline void ProductOfStored(float (&d)[64], uint64_t a, uint64_t b) {
+  constexpr bool add = true;
+  HEADWISE_FROM_SHARED("128", HEADWISE_NAMES_64, HEADWISE_64(d), "%64, %65",
+                       "%66", "bf16", "1");
 }
 
 // D[64 × N] += A[64 × 16] · B[16 × N], A in registers, B rows of shared memory
