@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "headwise/base/fields.h"
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
 namespace headwise::bench {
@@ -63,11 +64,10 @@ TEST(Config, ProblemTakesZerosAsTheSameAsItsNeighbour) {
   EXPECT_EQ(problem.mask, AttentionMask::SlidingWindow(256));
 }
 
-class ProblemFile : public testing::Test {
+class ProblemFile : public ScratchFolderTest {
  protected:
   std::filesystem::path Write(const std::string& text) {
-    const std::filesystem::path path =
-        testing::TempDir() + "/headwise_problem.json";
+    const std::filesystem::path path = folder_ / "problem.json";
     std::ofstream(path) << text;
     return path;
   }

@@ -5,21 +5,24 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
 namespace headwise {
 
 class ScratchFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
+  ~ScratchFolderTest() override { std::filesystem::remove_all(folder_); }
+
+  const std::filesystem::path folder_ = Made();
+
+ private:
+  static std::filesystem::path Made() {
     std::string name =
         (std::filesystem::temp_directory_path() / "headwise.XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(name);
+    return name;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
 };
 
 }  // namespace headwise

@@ -4,19 +4,22 @@
 
 #include <filesystem>
 
+#include "headwise/base/scratch_folder.h"
 #include "headwise/format/safetensors.h"
 
 namespace headwise {
 namespace {
 
-std::string HashOf(std::vector<NamedTensor> tensors) {
-  const auto path =
-      std::filesystem::path(testing::TempDir()) / "hash.safetensors";
-  WriteSafetensors(path, std::move(tensors));
-  return ModelHash(path);
-}
+class ModelHashTest : public ScratchFolderTest {
+ protected:
+  std::string HashOf(std::vector<NamedTensor> tensors) {
+    const auto path = folder_ / "hash.safetensors";
+    WriteSafetensors(path, std::move(tensors));
+    return ModelHash(path);
+  }
+};
 
-TEST(ModelHashTest, NamesShapesTypesAndBytesCount) {
+TEST_F(ModelHashTest, NamesShapesTypesAndBytesCount) {
   Tensor a(DType::kF32, {2, 3}), b(DType::kF32, {3, 2}), c(DType::kI32, {2, 3});
   const std::string hash = HashOf({{"a", a.view()}, {"b", b.view()}});
   EXPECT_EQ(hash.size(), 32);

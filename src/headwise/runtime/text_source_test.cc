@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -16,24 +17,14 @@ namespace {
 
 using testing::HasSubstr;
 
-class TextSourceTest : public testing::Test {
+class TextSourceTest : public ScratchFolderTest {
  protected:
-  TextSourceTest()
-      : folder_(std::filesystem::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~TextSourceTest() override { std::filesystem::remove_all(folder_); }
-
   std::string Write(const std::string& name, const std::string& bytes) {
     const auto path = folder_ / name;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << bytes;
     return path.string();
   }
-
-  std::filesystem::path folder_;
 };
 
 std::vector<Document> All(std::vector<std::string> paths) {

@@ -5,6 +5,7 @@
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/fields.h"
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/train/schedule.h"
 
@@ -14,28 +15,29 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::filesystem::path Written(const std::string& text) {
-  const std::filesystem::path file =
-      std::filesystem::path(testing::TempDir()) / "train_config.json";
-  WriteFileAtomically(file, text);
-  return file;
-}
-
 const char* const kSmall =
     R"({"out": "o", "data": ["d"], "tokenizer": "t",
         "model": {"model_type": "llama", "hidden_size": 64}})";
 
-std::string ErrorOf(const std::string& text,
-                    const std::vector<std::string>& settings = {}) {
-  try {
-    ReadTrainConfig(Written(text), settings);
-  } catch (const Error& error) {
-    return error.what();
+class TrainConfigFile : public ScratchFolderTest {
+ protected:
+  std::filesystem::path Written(const std::string& text) const {
+    const std::filesystem::path file = folder_ / "train_config.json";
+    WriteFileAtomically(file, text);
+    return file;
   }
-  return "";
-}
+  std::string ErrorOf(const std::string& text,
+                      const std::vector<std::string>& settings = {}) const {
+    try {
+      ReadTrainConfig(Written(text), settings);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
 
-TEST(TrainConfig, ReadsAFileAndSettingsOverIt) {
+TEST_F(TrainConfigFile, ReadsAFileAndSettingsOverIt) {
   const TrainConfig config = ReadTrainConfig(
       Written(kSmall), {"steps=7", "model.hidden_size=32", "schedule=constant",
                         "data=[\"a\",\"b\"]"});
@@ -46,12 +48,12 @@ TEST(TrainConfig, ReadsAFileAndSettingsOverIt) {
   EXPECT_THAT(config.data, ElementsAre("a", "b"));
 }
 
-TEST(TrainConfig, NamesTheNearestKnownKey) {
+TEST_F(TrainConfigFile, NamesTheNearestKnownKey) {
   EXPECT_THAT(ErrorOf(R"({"warmpu": 3})"), HasSubstr("\"warmup\""));
   EXPECT_THAT(ErrorOf(kSmall, {"rat=1"}), HasSubstr("\"rate\""));
 }
 
-TEST(TrainConfig, RefusesWhatMakesNoSense) {
+TEST_F(TrainConfigFile, RefusesWhatMakesNoSense) {
   EXPECT_THAT(ErrorOf(kSmall, {"task=lm"}), HasSubstr("causal_lm"));
   EXPECT_THAT(ErrorOf(kSmall, {"batch=7", "micro_batch=2"}),
               HasSubstr("divisor of batch"));
@@ -62,7 +64,7 @@ TEST(TrainConfig, RefusesWhatMakesNoSense) {
               HasSubstr("data"));
 }
 
-TEST(TrainConfig, ListsWhatChanged) {
+TEST_F(TrainConfigFile, ListsWhatChanged) {
   const TrainConfig before = ReadTrainConfig(Written(kSmall), {});
   const TrainConfig after = ReadTrainConfig(
       Written(kSmall), {"seed=9", "rate=0.5", "save_every=3", "out=p"});

@@ -10,6 +10,7 @@
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/rng.h"
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
@@ -24,14 +25,9 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 // A folder with a text, pairs and a vocabulary of bytes.
-class TrainingRun : public testing::Test {
+class TrainingRun : public ScratchFolderTest {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("run_") +
-               testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     std::string text, pairs;
     Rng rng(3);
     const char* const words[] = {"the ", "cat ", "sat ", "on ", "a ", "mat. "};
@@ -47,7 +43,6 @@ class TrainingRun : public testing::Test {
         TrainByteLevelBpe(
             {}, {.size = 260, .special_tokens = {"<mask>", "<eos>", "<p>"}}));
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   TrainConfig Config(const std::string& out) const {
     TrainConfig config;
@@ -101,8 +96,6 @@ class TrainingRun : public testing::Test {
     }
     return "";
   }
-
-  fs::path folder_;
 };
 
 TEST_F(TrainingRun, LearnsAndLeavesAModelThatOpens) {

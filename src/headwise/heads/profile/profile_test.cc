@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 
@@ -13,10 +14,6 @@ namespace headwise {
 namespace {
 
 using testing::HasSubstr;
-
-std::filesystem::path TestFile(const char* name) {
-  return std::filesystem::path(testing::TempDir()) / name;
-}
 
 Profile Small(double seed) {
   Profile profile({{AttentionKind::kSelf, 0, 0}, {AttentionKind::kSelf, 0, 1}});
@@ -49,8 +46,10 @@ std::string MessageOf(Call call) {
   return "";
 }
 
-TEST(ProfileTest, FileKeepsEverything) {
-  const auto path = TestFile("kept.heads");
+using ProfileTest = ScratchFolderTest;
+
+TEST_F(ProfileTest, FileKeepsEverything) {
+  const auto path = folder_ / "kept.heads";
   const Profile profile = Small(3);
   profile.Save(path);
   const Profile loaded = Profile::Load(path);
@@ -68,7 +67,7 @@ TEST(ProfileTest, FileKeepsEverything) {
   EXPECT_EQ(loaded.examples[1][0].keys[0].mass, .5);
 }
 
-TEST(ProfileTest, MergeAddsTextAndKeepsTheModel) {
+TEST_F(ProfileTest, MergeAddsTextAndKeepsTheModel) {
   Profile a = Small(1), b = Small(2);
   a.Merge(b);
   EXPECT_EQ(a.counts.tokens, 256);
@@ -80,7 +79,7 @@ TEST(ProfileTest, MergeAddsTextAndKeepsTheModel) {
   EXPECT_EQ(a.examples[1].size(), 2);
 }
 
-TEST(ProfileTest, MergeRefusesOtherModelsAndSettings) {
+TEST_F(ProfileTest, MergeRefusesOtherModelsAndSettings) {
   Profile a = Small(1), b = Small(2);
   b.model_hash = "4567";
   EXPECT_THAT(MessageOf([&] { a.Merge(b); }), HasSubstr("4567"));
@@ -89,25 +88,25 @@ TEST(ProfileTest, MergeRefusesOtherModelsAndSettings) {
   EXPECT_THAT(MessageOf([&] { a.Merge(b); }), HasSubstr("--min-visible"));
 }
 
-TEST(ProfileTest, TruncatedAndForeignFilesAreNamed) {
-  const auto path = TestFile("whole.heads");
+TEST_F(ProfileTest, TruncatedAndForeignFilesAreNamed) {
+  const auto path = folder_ / "whole.heads";
   Small(1).Save(path);
   std::ifstream in(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
   for (const size_t size :
        {size_t{0}, size_t{5}, bytes.size() / 2, bytes.size() - 1}) {
-    const auto cut = TestFile("cut.heads");
+    const auto cut = folder_ / "cut.heads";
     std::ofstream(cut, std::ios::binary) << bytes.substr(0, size);
     EXPECT_THAT(MessageOf([&] { Profile::Load(cut); }), HasSubstr("cut.heads"));
   }
-  const auto foreign = TestFile("foreign.safetensors");
+  const auto foreign = folder_ / "foreign.safetensors";
   const Tensor tensor(DType::kF32, {2});
   WriteSafetensors(foreign, {{"x", tensor.view()}});
   EXPECT_THAT(MessageOf([&] { Profile::Load(foreign); }),
               HasSubstr("headwise.profile/1"));
 }
 
-TEST(ProfileTest, ExamplesKeepTheBestOfEachKind) {
+TEST_F(ProfileTest, ExamplesKeepTheBestOfEachKind) {
   std::vector<Example> examples;
   for (uint64_t i = 0; i < 10; ++i) {
     Example example;
@@ -122,7 +121,7 @@ TEST(ProfileTest, ExamplesKeepTheBestOfEachKind) {
   EXPECT_EQ(examples[kExamplesPerKind].score, 9);
 }
 
-TEST(ProfileTest, AbsentMetricsReadAsNothing) {
+TEST_F(ProfileTest, AbsentMetricsReadAsNothing) {
   const Profile profile = Small(1);
   EXPECT_EQ(profile.Find("syntactic.nsubj.up", 0), nullptr);
   EXPECT_EQ(profile.Get("syntactic.nsubj.up", 0).count, 0);

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "headwise/base/rng.h"
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/model/checkpoint.h"
@@ -18,19 +19,13 @@ namespace {
 
 using testing::HasSubstr;
 
-class ProfilerTest : public testing::Test {
+class ProfilerTest : public ScratchFolderTest {
  protected:
   ProfilerTest()
       : planted_(std::filesystem::path(HEADWISE_SOURCE) / "assets" / "planted"),
-        folder_(std::filesystem::path(testing::TempDir()) /
-                testing::UnitTest::GetInstance()->current_test_info()->name()),
         model_(OpenModel(planted_)),
         tokenizer_(Tokenizer::Load(planted_)),
-        context_({.threads = 2, .implementations = ""}) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~ProfilerTest() override { std::filesystem::remove_all(folder_); }
+        context_({.threads = 2, .implementations = ""}) {}
 
   std::string Write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name, std::ios::binary) << text;
@@ -76,7 +71,7 @@ class ProfilerTest : public testing::Test {
     return "";
   }
 
-  std::filesystem::path planted_, folder_;
+  std::filesystem::path planted_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   Context context_;
