@@ -166,6 +166,8 @@ BlockInput Model::LayerInput(const Stack& stack, int64_t layer,
     block.cross_cache = &input.caches.cross[layer];
   }
   block.hooks = input.hooks;
+  block.attention_only = input.hooks_only &&
+                         layer + 1 == static_cast<int64_t>(stack.blocks.size());
   block.dropout = input.dropout;
   block.gate_training = input.gate_training;
   block.dropout.stream += (&stack == decoder() ? kDecoderStreams : 0) +
@@ -196,6 +198,7 @@ void Model::Run(Context& context, const Stack& stack, const StackInput& input,
   for (size_t layer = 0; layer < stack.blocks.size(); ++layer) {
     RunLayer(context, stack, static_cast<int64_t>(layer), input, x);
   }
+  if (input.hooks_only) return;
   Finish(context, stack, input.hooks, x, input.saved);
 }
 

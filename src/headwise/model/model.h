@@ -78,6 +78,9 @@ struct StackInput {
   const SequenceBatch* memory_batch = nullptr;
   StackCaches caches;
   RunHooks* hooks = nullptr;
+  // Nobody but the attention's hooks: the run ends with the last attention
+  // and x is of no use.
+  bool hooks_only = false;
   // Training: dropout, its streams counted from this one (a step has 2^20),
   // and what is kept for Backward.
   DropoutMask dropout = {};

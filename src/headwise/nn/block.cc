@@ -166,6 +166,7 @@ void Block::Forward(Context& context, const BlockInput& input,
                parts_.cross.Forward(context, cross, y, store);
              });
   }
+  if (input.attention_only) return;
   if (parts_.mlp.hidden() > 0) {
     Residual(context, MlpStep(input), x,
              [&](ConstTensorView in, TensorView y, Store store) {

@@ -42,6 +42,7 @@ struct BlockInput {
   const CacheView* cache = nullptr;        // of self-attention
   const CacheView* cross_cache = nullptr;  // of cross-attention
   RunHooks* hooks = nullptr;
+  bool attention_only = false;  // nobody reads x: no feed-forward
   // Training: dropout of what each residual step adds, its streams counted
   // from this one, and what is kept for Backward.
   DropoutMask dropout = {};

@@ -137,14 +137,17 @@ void Session::Reorder(std::span<const int32_t> order) {
   cache_.Reorder(order);
 }
 
-Tensor Forward(Context& context, const Model& model,
-               const ForwardInput& input) {
+namespace {
+
+Tensor RunStacks(Context& context, const Model& model,
+                 const ForwardInput& input, bool hooks_only) {
   const int64_t width = model.config().width;
   const SequenceBatch batch = MakeBatch(input.lengths);
   StackInput stack;
   stack.ids = input.ids;
   stack.batch = &batch;
   stack.hooks = input.hooks;
+  stack.hooks_only = hooks_only && !model.config().encoder_decoder();
   Tensor x(DType::kF32, {batch.total(), width});
   model.Run(context, model.stack(), stack, x.view());
   if (!model.config().encoder_decoder()) return x;
@@ -155,9 +158,22 @@ Tensor Forward(Context& context, const Model& model,
   decoder.memory = std::as_const(x).view();
   decoder.memory_batch = &batch;
   decoder.hooks = input.hooks;
+  decoder.hooks_only = hooks_only;
   Tensor y(DType::kF32, {target.total(), width});
   model.Run(context, *model.decoder(), decoder, y.view());
   return y;
+}
+
+}  // namespace
+
+Tensor Forward(Context& context, const Model& model,
+               const ForwardInput& input) {
+  return RunStacks(context, model, input, false);
+}
+
+void ForwardToLastAttention(Context& context, const Model& model,
+                            const ForwardInput& input) {
+  RunStacks(context, model, input, true);
 }
 
 }  // namespace headwise

@@ -67,5 +67,9 @@ struct ForwardInput {
   RunHooks* hooks = nullptr;
 };
 Tensor Forward(Context& context, const Model& model, const ForwardInput& input);
+// The same run for its attention's hooks alone, ending with the last attention:
+// no activation after it is given.
+void ForwardToLastAttention(Context& context, const Model& model,
+                            const ForwardInput& input);
 
 }  // namespace headwise

@@ -48,7 +48,8 @@ void RunWindows(Context& context, const Model& model,
     ids.insert(ids.end(), window.source.ids.begin(), window.source.ids.end());
     lengths.push_back(window.source.size());
   }
-  Forward(context, model, {.ids = ids, .lengths = lengths, .hooks = &hooks});
+  ForwardToLastAttention(context, model,
+                         {.ids = ids, .lengths = lengths, .hooks = &hooks});
 }
 
 // Where the largest key of each expected row was the expected one.

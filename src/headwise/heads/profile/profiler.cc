@@ -306,12 +306,12 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
     words_->Begin(notes);
     hooks = &both.emplace(*observer_, *words_);
   }
-  Forward(context_, model_,
-          {.ids = ids,
-           .lengths = lengths,
-           .decoder_ids = decoder_ids,
-           .decoder_lengths = decoder_lengths,
-           .hooks = hooks});
+  ForwardToLastAttention(context_, model_,
+                         {.ids = ids,
+                          .lengths = lengths,
+                          .decoder_ids = decoder_ids,
+                          .decoder_lengths = decoder_lengths,
+                          .hooks = hooks});
   for (const TokenWindow& window : batch) {
     ++profile_.counts.windows;
     profile_.counts.tokens += TokensOf(window);
