@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/rng.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/tensor/half.h"
@@ -165,10 +166,20 @@ int64_t ParameterStore::Count() const {
   return count;
 }
 
-void ParameterStore::ClearGradients() {
+void ParameterStore::ClearGradients(Context& context) {
+  // A whole matrix is little for one thread and much for many.
+  constexpr int64_t kPiece = 1 << 16;
+  std::vector<std::span<float>> pieces;
   for (auto& [name, entry] : entries_) {
-    std::fill_n(entry.gradient.As<float>(), entry.gradient.size(), 0.0f);
+    float* values = entry.gradient.As<float>();
+    for (int64_t at = 0; at < entry.gradient.size(); at += kPiece) {
+      pieces.emplace_back(values + at,
+                          std::min(kPiece, entry.gradient.size() - at));
+    }
   }
+  context.pool().ParallelFor(
+      static_cast<int64_t>(pieces.size()),
+      [&](int64_t task, int) { std::ranges::fill(pieces[task], 0.0f); });
 }
 
 void ParameterStore::Save(const std::filesystem::path& file, DType type) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/context.h"
 #include "headwise/model/config.h"
 #include "headwise/model/weights.h"
 #include "headwise/tensor.h"
@@ -61,7 +62,7 @@ class ParameterStore : public WeightSource {
   const std::map<std::string, Entry>& entries() const { return entries_; }
   // Of the trained entries.
   int64_t Count() const;
-  void ClearGradients();
+  void ClearGradients(Context& context);
 
   // model.safetensors, whole or not at all, in f32 or bf16.
   void Save(const std::filesystem::path& file, DType type) const;

@@ -26,10 +26,11 @@ int64_t LayerOf(const std::string& name) {
 }
 
 // Norms of the gradient of each layer's parameters.
-std::vector<double> LayerGradients(TinyModel& tiny, const BatchSource& data) {
+std::vector<double> LayerGradients(Context& context, TinyModel& tiny,
+                                   const BatchSource& data) {
   const TrainBatch batch = data.Make(0, 32);
   ParameterStore& store = tiny.store();
-  store.ClearGradients();
+  store.ClearGradients(context);
   tiny.trainer().Differentiate(
       batch, 1.0f / static_cast<float>(batch.CountTargets()), {}, nullptr);
   std::vector<double> norms(kLayers);
@@ -41,7 +42,7 @@ std::vector<double> LayerGradients(TinyModel& tiny, const BatchSource& data) {
       norms[layer] += g * g;
     }
   }
-  store.ClearGradients();
+  store.ClearGradients(context);
   for (double& norm : norms) norm = std::sqrt(norm);
   return norms;
 }
@@ -80,13 +81,13 @@ OneFlow Measure(Context& context, const StudyText& text, int64_t heads,
                              .vocabulary = text.vocabulary,
                              .tied = false}),
                  InductionTraining(seed, steps));
-  flow.start = LayerGradients(tiny, held_out);
+  flow.start = LayerGradients(context, tiny, held_out);
   std::vector<double> norms;
   tiny.Train(
       MadeBatches(seed, MostlyRepeats(text)), clock,
       [&](const StepReport& report) { norms.push_back(report.gradient_norm); });
   flow.variation = Variation(norms);
-  flow.end = LayerGradients(tiny, held_out);
+  flow.end = LayerGradients(context, tiny, held_out);
   flow.loss = tiny.trainer().Evaluate(held_out, 64);
   return flow;
 }

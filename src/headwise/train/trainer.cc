@@ -141,7 +141,7 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
     report.tokens += static_cast<int64_t>(batches.back().ids.size() +
                                           batches.back().source_ids.size());
   }
-  store_.ClearGradients();
+  store_.ClearGradients(context_);
   const float scale = 1.0f / static_cast<float>(std::max<int64_t>(targets, 1));
   uint64_t pass = static_cast<uint64_t>(report.step) * batches.size();
   // Penalties are of the step, not of its passes.
