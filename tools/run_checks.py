@@ -277,14 +277,12 @@ def fuzz(seconds):
     folder = build(stage, "fuzz", "fuzz")
     for program in sorted((folder / "tests").glob("fuzz_*")):
         name = program.name.removeprefix("fuzz_")
-        seeds = [seeds for seeds in (f"tests/fuzz/corpus/{name}",
-                                     f"tests/conformance/{name}")
-                 if (ROOT / seeds).exists()]
+        seeds = f"tests/fuzz/corpus/{name}"
         code, output = stage.run(
             str(program), f"-max_total_time={seconds}", "-timeout=20",
             "-rss_limit_mb=4096", "-max_len=65536",
             f"-artifact_prefix={folder}/", str(folder / "corpus" / name),
-            *seeds, may_fail=True)
+            seeds, may_fail=True)
         if code:
             print("\n".join(output.splitlines()[-60:]))
         print(f"{name}: {'FOUND SOMETHING' if code else 'ok'}, {seconds} s",

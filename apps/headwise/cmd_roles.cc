@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
@@ -150,21 +152,55 @@ class Runner {
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
+bool HasMetric(const Profile& profile, std::string_view prefix) {
+  const auto at = profile.metrics.lower_bound(std::string(prefix));
+  return at != profile.metrics.end() && at->first.starts_with(prefix);
+}
+
+// "a, b and c"
+std::string AndList(const std::vector<std::string>& items) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += i + 1 == items.size() ? " and " : ", ";
+    text += items[i];
+  }
+  return text;
+}
+
+// What the roles rest on; without text, also what could be judged at all.
+std::string Material(const Profile& profile) {
+  std::vector<std::string> material;
+  std::vector<std::string> judged = {"positions", "sinks", "copies",
+                                     "retrieval"};
+  const bool text = profile.counts.tokens > 0;
+  if (text) {
+    material.push_back(fmt::format("{} tokens of text", profile.counts.tokens));
+  }
+  material.emplace_back("random repeats");
+  if (HasMetric(profile, "syntactic.")) {
+    material.emplace_back("a treebank");
+    judged.emplace_back("syntax");
+  }
+  if (HasMetric(profile, "coreference")) {
+    material.emplace_back("coreference chains");
+    judged.emplace_back("coreference");
+  }
+  if (text) return AndList(material);
+  return fmt::format(
+      "{}: no text was given, so only {} could be judged",
+      material.size() == 1 ? "random repeats alone" : AndList(material),
+      AndList(judged));
+}
+
 void Print(const Profile& profile, const std::vector<HeadRoles>& roles,
            const Options& options) {
   const Console console = StdoutConsole();
   size_t with_role = 0;
   for (const HeadRoles& head : roles) with_role += head.roles.empty() ? 0 : 1;
-  const std::string material =
-      profile.counts.tokens > 0
-          ? fmt::format("{} tokens of text and random repeats",
-                        profile.counts.tokens)
-          : "random repeats alone: no text was given, so only positions, "
-            "sinks, copies and retrieval could be judged";
-  fmt::print("{}\n",
-             Wrap(fmt::format("{}: {} of {} heads have a role, on {}.",
-                              profile.model, with_role, roles.size(), material),
-                  console.width));
+  fmt::print("{}\n", Wrap(fmt::format("{}: {} of {} heads have a role, on {}.",
+                                      profile.model, with_role, roles.size(),
+                                      Material(profile)),
+                          console.width));
   fmt::print("{}\n", DrawRoleMap(roles, console));
   fmt::print("{}", DrawRoles(roles, options.all, console));
   if (const std::string words = DrawWords(profile, console); !words.empty()) {

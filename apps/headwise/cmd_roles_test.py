@@ -99,6 +99,24 @@ class Roles(unittest.TestCase):
             self.assertEqual(run(profile, "--text", TEXT).returncode, 2)
             self.assertEqual(run(profile, "--confirm").returncode, 2)
 
+    def test_what_roles_rest_on_is_told(self):
+        def head_of(*args):
+            result = run(PLANTED, *args, columns=500)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stdout.splitlines()[0]
+        self.assertIn("on random repeats alone: no text was given, so only "
+                      "positions, sinks, copies and retrieval", head_of())
+        with tempfile.TemporaryDirectory() as folder:
+            bank = pathlib.Path(folder) / "bank.conllu"
+            bank.write_text("# text = the house\n"
+                            "1\tthe\t_\t_\t_\t_\t2\tdet\t_\t_\n"
+                            "2\thouse\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+            self.assertIn("on random repeats and a treebank: no text was given, "
+                          "so only positions, sinks, copies, retrieval and "
+                          "syntax could be judged", head_of("--conllu", bank))
+            self.assertIn("tokens of text, random repeats and a treebank.",
+                          head_of("--conllu", bank, "--text", TEXT))
+
     def test_mistakes_are_named(self):
         def fails(code, words, *args):
             result = run(*args)
