@@ -126,9 +126,7 @@ void Linear::Pack(Context& context) const {
   const Operand operand = out_in ? Operand::kTransposed : Operand::kPlain;
   if (parts_.size() == 1) {
     const Parameter& only = parts_[0].weight;
-    Tensor copy;
-    const ConstTensorView weight = aligned_ ? only.value : AsF32(only, copy);
-    packed_->weight = PackedMatrix(context, weight, operand);
+    packed_->weight = PackedMatrix(context, only.value, operand);
     return ReleaseWeight(only);
   }
   Tensor weight = out_in ? Tensor(DType::kF32, {out_, in_})

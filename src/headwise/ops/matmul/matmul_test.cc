@@ -209,6 +209,31 @@ TEST(Matmul, RefusesImpossibleArguments) {
   EXPECT_THROW(PackedMatrix(context, {}, Operand::kPlain), Error);
 }
 
+TEST(Matmul, PacksWeightsAtOddAddresses) {
+  Context context({2, ""});
+  const int64_t n = 901, k = 13;  // more than is turned at a time
+  const std::vector<float> values = Random(n * k, 3);
+  std::vector<uint16_t> half(n * k);
+  for (int64_t i = 0; i < n * k; ++i) half[i] = ToF16(values[i]);
+  for (const Operand operand : {Operand::kPlain, Operand::kTransposed}) {
+    const bool plain = operand == Operand::kPlain;
+    for (const DType type : {DType::kF32, DType::kF16}) {
+      const bool wide = type == DType::kF32;
+      const size_t bytes = n * k * SizeOf(type);
+      const void* from = wide ? static_cast<const void*>(values.data())
+                              : static_cast<const void*>(half.data());
+      std::vector<char> odd(bytes + 1);
+      std::memcpy(odd.data() + 1, from, bytes);
+      ConstTensorView b(from, type, {plain ? k : n, plain ? n : k});
+      const PackedMatrix expected(context, b, operand);
+      b.data = odd.data() + 1;
+      const PackedMatrix found(context, b, operand);
+      ASSERT_EQ(found.bytes(), expected.bytes());
+      EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0);
+    }
+  }
+}
+
 TEST(Matmul, HonoursThePreferredImplementation) {
   Case x;
   x.problem = {4, 4, 4};

@@ -14,6 +14,7 @@
 #include "headwise/ops/matmul/cpu/f32.h"
 #include "headwise/ops/matmul/cpu/few_rows.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/tensor/unaligned.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "headwise/ops/matmul/cpu/f32.cc"
@@ -295,17 +296,36 @@ int64_t PackedPanels(int64_t n) {
   return (n + PackedColumns() - 1) / PackedColumns();
 }
 
-// b as f32 or half; to: [PackedPanels(n), k, PackedColumns].
+// Columns [begin, begin + count) of B.
+ConstTensorView ColumnsOfB(ConstTensorView b, Operand operand, int64_t begin,
+                           int64_t count) {
+  const int axis = operand == Operand::kTransposed ? 0 : 1;
+  b.data = static_cast<const char*>(b.data) +
+           begin * b.stride[axis] * static_cast<int64_t>(SizeOf(b.type));
+  b.shape[axis] = count;
+  return b;
+}
+
+// b as f32 or half, at any address; to: [PackedPanels(n), k, PackedColumns].
 void PackAny(Context& context, const ConstTensorView& b, Operand operand,
              float* to) {
-  if (b.type == DType::kF32) {
+  if (b.type == DType::kF32 && IsAligned(b)) {
     return HWY_DYNAMIC_DISPATCH(PackB)(context, b, operand, to);
   }
-  Scratch dense = context.workspace().TakeArray<float>(b.shape[0] * b.shape[1]);
-  ConvertToF32(context, b, dense.As<float>());
-  HWY_DYNAMIC_DISPATCH(PackB)
-  (context, View(dense.As<const float>(), {b.shape[0], b.shape[1]}), operand,
-   to);
+  // Some panels at a time: a second copy of all of B would double its memory.
+  const bool transposed = operand == Operand::kTransposed;
+  const int64_t n = b.shape[transposed ? 0 : 1],
+                k = b.shape[transposed ? 1 : 0];
+  const int64_t most = std::min(n, 32 * PackedColumns());
+  const Scratch dense = context.workspace().TakeArray<float>(most * k);
+  for (int64_t begin = 0; begin < n; begin += most) {
+    const ConstTensorView part =
+        ColumnsOfB(b, operand, begin, std::min(most, n - begin));
+    ConvertToF32(context, part, dense.As<float>());
+    HWY_DYNAMIC_DISPATCH(PackB)
+    (context, View(dense.As<const float>(), {part.shape[0], part.shape[1]}),
+     operand, to + begin * k);
+  }
 }
 
 void Run(Context& context, const MatmulProblem& problem,
@@ -333,7 +353,8 @@ PackedMatrix::PackedMatrix(Context& context, const ConstTensorView& b,
       b.data != nullptr && b.rank == 2 &&
       (IsHalf(b.type)
            ? b.stride[1] == 1
-           : b.type == DType::kF32 && (b.stride[0] == 1 || b.stride[1] == 1));
+           : b.type == DType::kF32 &&
+                 (b.stride[1] == 1 || (b.stride[0] == 1 && IsAligned(b))));
   if (!known) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"matmul",

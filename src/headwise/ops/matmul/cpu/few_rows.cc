@@ -7,12 +7,13 @@
 #include "headwise/ops/matmul/cpu/few_rows.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstring>
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/ops/matmul/cpu/half_matrix.h"
 #include "headwise/tensor/half.h"
+#include "headwise/tensor/unaligned.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "headwise/ops/matmul/cpu/few_rows.cc"
@@ -38,10 +39,10 @@ HWY_INLINE VF LoadF32(const Half* p) {
 }
 HWY_INLINE float OneF32(const float* p) { return *p; }
 HWY_INLINE float OneF32(const F16* p) {
-  return FromF16(std::bit_cast<uint16_t>(*p));
+  return FromF16(LoadUnaligned<uint16_t>(p, 0));
 }
 HWY_INLINE float OneF32(const BF16* p) {
-  return FromBf16(std::bit_cast<uint16_t>(*p));
+  return FromBf16(LoadUnaligned<uint16_t>(p, 0));
 }
 
 // Lines of B: columns or rows, whichever are contiguous, `stride` apart.
@@ -271,7 +272,7 @@ void MultiplyAny(Context& context, const MatmulProblem& problem,
   }
 }
 
-// Row r of a matrix.
+// Row r of a matrix at any address.
 void ConvertRow(const ConstTensorView& from, int64_t r, float* to) {
   const int64_t at = r * from.stride[0];
   const size_t count = from.shape[1];
@@ -281,7 +282,10 @@ void ConvertRow(const ConstTensorView& from, int64_t r, float* to) {
     case DType::kBF16:
       return ConvertLine(static_cast<const BF16*>(from.data) + at, count, to);
     default:
-      return ConvertLine(from.As<float>() + at, count, to);
+      std::memcpy(to,
+                  static_cast<const char*>(from.data) +
+                      at * static_cast<int64_t>(sizeof(float)),
+                  count * sizeof(float));
   }
 }
 

@@ -10,7 +10,8 @@ namespace headwise {
 void MultiplyFewRows(Context& context, const MatmulProblem& problem,
                      const MatmulArgs& args);
 
-// to [rows, columns], dense, from a matrix of f32, bf16 or f16.
+// to [rows, columns], dense, from a matrix of f32, bf16 or f16 at any address
+// with a last stride of 1.
 void ConvertToF32(Context& context, const ConstTensorView& from, float* to);
 
 }  // namespace headwise
