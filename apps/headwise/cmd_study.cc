@@ -95,17 +95,17 @@ int Recommend(const Options& options) {
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }
-  constexpr double kMiB = 1 << 20;
+  constexpr double kGiB = 1 << 30;
   fmt::print(
       "{}",
       Wrap(fmt::format("Width {}, {} layers, {} tokens: begin with {} heads of "
                        "{} dimensions a layer, {} of keys and values. Their "
-                       "cache is {:.4g} MiB in bf16; one layer's attention "
-                       "maps, if they were kept, {:.4g} MiB. Why: {}. Then "
+                       "cache is {:.2f} GiB in bf16; one layer's attention "
+                       "maps, if they were kept, {:.2f} GiB. Why: {}. Then "
                        "measure how many are used: headwise rank.",
                        size.width, size.layers, size.tokens, advice.heads,
                        advice.head_dim, advice.kv_heads,
-                       advice.cache_bytes / kMiB, advice.map_bytes / kMiB,
+                       advice.cache_bytes / kGiB, advice.map_bytes / kGiB,
                        advice.reason),
            StdoutConsole().width));
   return kSucceeded;

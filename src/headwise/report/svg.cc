@@ -54,7 +54,7 @@ double LabelWidth(const std::vector<std::string>& labels) {
 Drawing DrawHeatMap(const HeatMap& map) {
   MapLayout layout;
   layout.label_width = LabelWidth(map.rows);
-  layout.cell = map.columns.size() <= 6 ? 72 : 56;  // "duplicate" fits
+  layout.cell = map.columns.size() <= 7 ? 72 : 56;  // "duplicate" fits
   const Drawing cells = DrawMapSvg(map, layout);
   std::string body =
       SvgText(kMargin, kMargin + 6, map.title, "class=\"title\"");

@@ -69,6 +69,7 @@ struct Comparison {
   std::string sentence;
   std::vector<std::string> words;
   bool trained = false;
+  int64_t layer = 0;    // of trained models: the one that is shown
   std::string about;    // what the weights are, in a sentence
   std::string command;  // flags of `headwise compare` that make it again
   std::vector<HeadSet> sets;

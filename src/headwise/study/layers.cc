@@ -200,7 +200,9 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   result.remark = fmt::format(
       "{} layers of 4 heads, trained on {}; two of three sequences were random "
       "words repeated, without which models this small form no induction "
-      "heads. \"Early is local\" is half true: the broadest heads of real "
+      "heads. Recall takes two layers, a head for the token before and one "
+      "that looks it up, wherever they stand: in the first two it can be read "
+      "off early. \"Early is local\" is half true: the broadest heads of real "
       "models are early too.",
       kLayers, text.name);
   TellShippedLayers(context, request, result);

@@ -91,8 +91,9 @@ StudyTable LossTable(const Seen& one, const Seen& many) {
 HeatMap LastWord(Context& context, const StudyRequest& request) {
   const Comparison comparison = CompareTrained(
       context, kSentence, {request.twin, request.model}, std::nullopt);
-  HeatMap map{fmt::format("The shipped models: from the last word of \"{}\"",
-                          kSentence),
+  HeatMap map{fmt::format("The shipped models, layer {}: from the last word of "
+                          "\"{}\"",
+                          comparison.layer, kSentence),
               {},
               comparison.words,
               {}};

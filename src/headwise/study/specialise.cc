@@ -336,7 +336,8 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "4 layers of 4 heads, trained on {}; two of three sequences were random "
       "words repeated, without which models this small form no induction "
       "heads. Specialisation is the mutual information between heads and "
-      "roles: 0 when all heads do the same, {:.2f} at the most.",
+      "roles: 0 when all heads do the same, {:.2f} at the most. Where a whole "
+      "layer does one thing it is no more than a random split gives.",
       text.name, std::log(static_cast<double>(kRoles)));
   TellShipped(context, request, result);
   return result;

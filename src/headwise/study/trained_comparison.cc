@@ -125,6 +125,7 @@ Comparison CompareTrained(Context& context, std::string_view sentence,
   comparison.sentence = sentence;
   comparison.words = TokenLabels(last.window.source, *last.tokenizer);
   comparison.trained = true;
+  comparison.layer = chosen;
   for (std::vector<HeadSet>& of_model : sets) {
     AddSet(std::move(of_model[chosen]), comparison);
   }
