@@ -64,17 +64,17 @@ def figures_of(row, record):
     figures = record["figures"]
     told = [name for name in figures if decides(figures[name], record)]
     names = row.get("figures", told[:SHOWN])
-    missing = [name for name in names if name not in figures]
-    if missing:
-        sys.exit(f"claim {row['number']}: study {row['study']} has no figure "
-                 f"{missing[0]!r}; it has {list(figures)}")
     return "; ".join(f"{name}: {number(figures[name]['value'])}"
                      for name in names)
 
 
-def verdict(record):
-    held = [figure["held"] for figure in record["figures"].values()
-            if decides(figure, record)]
+def verdict(record, names=()):
+    """What the figures say: those named, where the study judges any of them,
+    else all."""
+    figures = record["figures"]
+    judged = [name for name in figures if decides(figures[name], record)]
+    chosen = [name for name in judged if name in names] or judged
+    held = [figures[name]["held"] for name in chosen]
     if all(held):
         word = "HELD"
     else:
@@ -94,8 +94,13 @@ def outcome(row, studies):
         return command, "", "later"
     if record.get("full"):
         command += " --full"
-    return command, figures_of(row, record), row.get("status",
-                                                     verdict(record))
+    names = row.get("figures", [])
+    missing = [name for name in names if name not in record["figures"]]
+    if missing:
+        sys.exit(f"claim {row['number']}: study {row['study']} has no figure "
+                 f"{missing[0]!r}; it has {list(record['figures'])}")
+    return command, figures_of(row, record), row.get(
+        "status", verdict(record, names))
 
 
 def cell(text):
