@@ -11,6 +11,7 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
+#include "headwise/model/checkpoint.h"
 #include "headwise/report/study_report.h"
 #include "headwise/study/head_advice.h"
 #include "headwise/study/study.h"
@@ -35,6 +36,10 @@ struct Options {
 
 // The models to look at: those given, else what ships, else none.
 void AddModels(const Options& options, StudyRequest& request) {
+  // Refused before the training, not after it.
+  for (const std::string& given : {options.model, options.twin}) {
+    if (!given.empty()) OpenConfig(given);
+  }
   request.model = options.model;
   request.twin = options.twin;
   request.reading = options.texts;
@@ -95,19 +100,22 @@ int Recommend(const Options& options) {
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }
-  constexpr double kGiB = 1 << 30;
+  const auto show = [](double bytes) {
+    constexpr double kKiB = 1 << 10, kGiB = 1 << 30;
+    return bytes < kGiB ? fmt::format("{:.0f} KiB", bytes / kKiB)
+                        : fmt::format("{:.1f} GiB", bytes / kGiB);
+  };
   fmt::print(
-      "{}",
-      Wrap(fmt::format("Width {}, {} layers, {} tokens: begin with {} heads of "
-                       "{} dimensions a layer, {} of keys and values. Their "
-                       "cache is {:.2f} GiB in bf16; one layer's attention "
-                       "maps, if they were kept, {:.2f} GiB. Why: {}. Then "
-                       "measure how many are used: headwise rank.",
-                       size.width, size.layers, size.tokens, advice.heads,
-                       advice.head_dim, advice.kv_heads,
-                       advice.cache_bytes / kGiB, advice.map_bytes / kGiB,
-                       advice.reason),
-           StdoutConsole().width));
+      "{}", Wrap(fmt::format(
+                     "Width {}, {} layers, {} tokens: begin with {} heads of "
+                     "{} dimensions a layer, {} of keys and values. Their "
+                     "cache is {} in bf16; one layer's attention "
+                     "maps, if they were kept, {}. Why: {}. Then "
+                     "measure how many are used: headwise rank.",
+                     size.width, size.layers, size.tokens, advice.heads,
+                     advice.head_dim, advice.kv_heads, show(advice.cache_bytes),
+                     show(advice.map_bytes), advice.reason),
+                 StdoutConsole().width));
   return kSucceeded;
 }
 
