@@ -18,27 +18,8 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kContext = 256;  // what the shipped models were trained on
-constexpr size_t kColumns = 70;
-constexpr int64_t kBlock = 24;          // tokens that are repeated
+constexpr int64_t kBlock = 24;     // tokens that are repeated
 constexpr uint64_t kRepeatSeed = 2000;  // apart from those of training
-
-// Lines as books print them. The shipped models read novels so, and a text
-// without line ends costs them two nats a token.
-void BreakLines(std::string& text) {
-  size_t line = 0, space = std::string::npos;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\n') {
-      line = i + 1;
-      space = std::string::npos;
-    } else if (text[i] == ' ') {
-      space = i;
-    }
-    if (i - line < kColumns || space == std::string::npos) continue;
-    text[space] = '\n';
-    line = space + 1;
-    space = std::string::npos;
-  }
-}
 
 std::vector<TokenWindow> ReadBook(const std::vector<std::string>& texts,
                                   const WindowCutter& cutter,
@@ -47,7 +28,6 @@ std::vector<TokenWindow> ReadBook(const std::vector<std::string>& texts,
   std::vector<TokenWindow> windows;
   int64_t tokens = 0;
   while (std::optional<Document> document = source.Next()) {
-    BreakLines(document->text);
     for (TokenWindow& window : cutter.Cut(*document)) {
       if (tokens >= most_tokens) return windows;
       tokens += window.source.size();
