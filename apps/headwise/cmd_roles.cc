@@ -157,16 +157,6 @@ bool HasMetric(const Profile& profile, std::string_view prefix) {
   return at != profile.metrics.end() && at->first.starts_with(prefix);
 }
 
-// "a, b and c"
-std::string AndList(const std::vector<std::string>& items) {
-  std::string text;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (i > 0) text += i + 1 == items.size() ? " and " : ", ";
-    text += items[i];
-  }
-  return text;
-}
-
 // What the roles rest on; without text, also what could be judged at all.
 std::string Material(const Profile& profile) {
   std::vector<std::string> material;

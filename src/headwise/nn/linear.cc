@@ -244,17 +244,14 @@ void Linear::ForwardParts(Context& context, ConstTensorView x, TensorView y,
   }
 }
 
-void Linear::ForwardHalf(Context& context, ConstTensorView x, TensorView y,
-                         Store store) const {
-  std::call_once(packed_->half_once, [&] { PackHalf(); });
+void Linear::ForwardPacked(Context& context, ConstTensorView x, TensorView y,
+                           Store store, MatmulArgs args) const {
   MatmulProblem problem;
   problem.m = x.shape[0];
   problem.n = out_;
   problem.k = in_;
   problem.store = store;
-  MatmulArgs args;
   args.a = x;
-  args.half_b = &packed_->half;
   args.bias = std::as_const(packed_->bias).view();
   args.c = y;
   Matmul(context, problem, args);
@@ -262,8 +259,11 @@ void Linear::ForwardHalf(Context& context, ConstTensorView x, TensorView y,
 
 void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
                      Store store) const {
+  MatmulArgs args;
   if (half_ && x.shape[0] <= kHalfRows) {
-    return ForwardHalf(context, x, y, store);
+    std::call_once(packed_->half_once, [&] { PackHalf(); });
+    args.half_b = &packed_->half;
+    return ForwardPacked(context, x, y, store, args);
   }
   const bool trainable = parts_[0].weight.trainable();
   if (!trainable) std::call_once(packed_->bias_once, [&] { PackBias(); });
@@ -275,17 +275,8 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
     return ForwardParts(context, x, y, store);
   }
   std::call_once(packed_->once, [&] { Pack(context); });
-  MatmulProblem problem;
-  problem.m = x.shape[0];
-  problem.n = out_;
-  problem.k = in_;
-  problem.store = store;
-  MatmulArgs args;
-  args.a = x;
   args.packed_b = &packed_->weight;
-  args.bias = std::as_const(packed_->bias).view();
-  args.c = y;
-  Matmul(context, problem, args);
+  ForwardPacked(context, x, y, store, args);
 }
 
 void Linear::Expect(Context& context, int64_t rows) const {

@@ -79,8 +79,9 @@ class Linear {
   void Pack(Context& context) const;
   void PackBias() const;
   void PackHalf() const;
-  void ForwardHalf(Context& context, ConstTensorView x, TensorView y,
-                   Store store) const;
+  // args: which of the two forms of all parts is B.
+  void ForwardPacked(Context& context, ConstTensorView x, TensorView y,
+                     Store store, MatmulArgs args) const;
   // All parts as one f32 matrix in the layer's layout: where the only one lies,
   // or put together in `copy`.
   ConstTensorView WholeWeight(Context& context, Scratch& copy) const;

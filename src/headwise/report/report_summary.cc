@@ -8,6 +8,7 @@
 #include <map>
 
 #include "headwise/report/terminal.h"
+#include "headwise/report/text.h"
 
 namespace headwise {
 namespace {
@@ -57,12 +58,11 @@ std::string CountedRoles(const OrderedJson& report) {
   std::stable_sort(
       order.begin(), order.end(),
       [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::string out;
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i > 0) out += i + 1 == order.size() ? " and " : ", ";
-    out += fmt::format("{} {}", order[i].second, order[i].first);
+  std::vector<std::string> counted;
+  for (const auto& [role, count] : order) {
+    counted.push_back(fmt::format("{} {}", count, role));
   }
-  return out;
+  return AndList(counted);
 }
 
 std::string RolesSentence(const OrderedJson& report) {

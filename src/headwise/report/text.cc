@@ -123,6 +123,15 @@ std::string Capital(std::string text) {
   return text;
 }
 
+std::string AndList(std::span<const std::string> items) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += i + 1 == items.size() ? " and " : ", ";
+    text += items[i];
+  }
+  return text;
+}
+
 std::string Share(double value) {
   if (value == 0) return "0";
   if (value >= 0.995) return fmt::format("{:.1f}", value);

@@ -1,6 +1,7 @@
 // Text in terminal columns: UTF-8, counted as a terminal shows it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,9 @@ std::string Wrap(std::string_view text, int width, int indent = 0);
 
 // With its first letter, where it is an ASCII one, in upper case.
 std::string Capital(std::string text);
+
+// "a, b and c"
+std::string AndList(std::span<const std::string> items);
 
 // ".24", "1.0"; "0" for exactly 0: a share in three columns.
 std::string Share(double value);

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "headwise/error.h"
@@ -20,22 +19,6 @@ namespace {
 constexpr int64_t kContext = 256;  // what the shipped models were trained on
 constexpr int64_t kBlock = 24;     // tokens that are repeated
 constexpr uint64_t kRepeatSeed = 2000;  // apart from those of training
-
-std::vector<TokenWindow> ReadBook(const std::vector<std::string>& texts,
-                                  const WindowCutter& cutter,
-                                  int64_t most_tokens) {
-  TextSource source(texts);
-  std::vector<TokenWindow> windows;
-  int64_t tokens = 0;
-  while (std::optional<Document> document = source.Next()) {
-    for (TokenWindow& window : cutter.Cut(*document)) {
-      if (tokens >= most_tokens) return windows;
-      tokens += window.source.size();
-      windows.push_back(std::move(window));
-    }
-  }
-  return windows;
-}
 
 // One sequence as the batch that models take.
 TrainBatch BatchOf(const MadeSequence& sequence) {
@@ -101,7 +84,7 @@ TrainedReader::TrainedReader(const std::filesystem::path& folder,
   }
   tokenizer_ = Tokenizer::Load(folder);
   const int64_t context = std::min(ContextOf(model_->config(), 0), kContext);
-  windows_ = ReadBook(
+  windows_ = ReadWindows(
       texts, WindowCutter(*tokenizer_, model_->config(), {.context = context}),
       kMostTokens);
 }
