@@ -135,7 +135,8 @@ std::string WhyNotAny(const AttentionProblem& problem) {
 namespace {
 
 ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
-                        const AttentionArgs& args, int block) {
+                        const AttentionArgs& args, int block,
+                        bool gathers_full) {
   ForwardCall call;
   call.params = Inputs(problem, args, block, CurrentChip()->cache_bytes);
   ForwardParams& p = call.params;
@@ -144,27 +145,34 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
   call.active_heads = ActiveHeads(args, StreamOf(context), p);
   p.counters = StateOf(context).counters.As<int>();
   call.observation = MakeObservation(context, problem, args, p);
-  call.statistics = p.entropy.data != nullptr ||
+  const bool core = p.entropy.data != nullptr ||
                     p.max_probability.data != nullptr ||
                     p.argmax.data != nullptr || p.distance.data != nullptr;
+  if (core) call.gathered = Statistics::kCore;
+  if (gathers_full && call.observation.observes &&
+      !call.observation.has_sides) {
+    call.gathered = Statistics::kFull;
+    call.observation.observe.forward = p;
+  }
   return call;
 }
 
 }  // namespace
 
 void RunForward(Context& context, const AttentionProblem& problem,
-                const AttentionArgs& args, int block,
-                const std::function<void(const ForwardCall&)>& launch,
-                const ObserveLaunch& observe) {
-  const ForwardCall call = MakeForward(context, problem, args, block);
+                const AttentionArgs& args, int block, bool gathers_full,
+                const std::function<void(const ForwardCall&)>& launch) {
+  const bool decodes = IsDecoding(problem);
+  const ForwardCall call =
+      MakeForward(context, problem, args, block, gathers_full && !decodes);
   if (call.params.order.count() > 0) {
-    if (IsDecoding(problem)) {
+    if (decodes) {
       RunDecode(context, problem, args, call);
     } else {
       launch(call);
     }
   }
-  RunObservation(context, call.observation, observe);
+  RunObservation(context, call.observation, call.gathered == Statistics::kFull);
 }
 
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,

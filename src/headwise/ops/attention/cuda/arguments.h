@@ -15,7 +15,10 @@ namespace headwise::attention_cuda {
 struct ForwardCall {
   ForwardParams params;
   DeviceBuffer active_heads;
-  bool statistics = false;  // of the core
+  // What the forward kernel has to gather; more than the core only where it
+  // can (RunForward's gathers_full) and no features, labels or excluded keys
+  // are looked at: then by observation.observe, whose forward is params.
+  Statistics gathered = Statistics::kNone;
   ObservationCall observation;
 };
 struct BackwardCall {
@@ -37,14 +40,12 @@ DeviceBuffer ActiveFlags(const AttentionProblem& problem,
                          const AttentionArgs& args, cudaStream_t stream);
 
 // A forward pass in blocks of `block` queries by `launch`, or by decoding where
-// queries are few; then what is observed beyond the core (observe: see
-// RunObservation). Throws
-// Error(kUnsupported) for views that the kernels cannot read or write, such as
-// rows that are not 16-byte aligned.
+// queries are few; then what is observed beyond the core, unless the pass has
+// (gathers_full: it can). Throws Error(kUnsupported) for views that the kernels
+// cannot read or write, such as rows that are not 16-byte aligned.
 void RunForward(Context& context, const AttentionProblem& problem,
-                const AttentionArgs& args, int block,
-                const std::function<void(const ForwardCall&)>& launch,
-                const ObserveLaunch& observe);
+                const AttentionArgs& args, int block, bool gathers_full,
+                const std::function<void(const ForwardCall&)>& launch);
 
 // Throws likewise, and for an entropy gradient or a relative table's.
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,

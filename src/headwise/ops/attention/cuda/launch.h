@@ -33,12 +33,12 @@ template <class T, int kDim>
 void LaunchForwardSm90(const ForwardParams& params, const TensorMaps& maps,
                        bool statistics, int processors, cudaStream_t stream);
 
-// Statistics beyond the core, of bf16 and without features, labels or excluded
-// keys; maps.v is not read.
-inline constexpr int kSm90ObserveRows = 192;
+// The same for bf16 with the full statistics, where no features, labels or
+// excluded keys are looked at; params.forward in blocks of the forward
+// kernel's.
 template <int kDim>
-void LaunchObserveSm90(const ObserveParams& params, const TensorMaps& maps,
-                       int processors, cudaStream_t stream);
+void LaunchFullSm90(const ObserveParams& params, const TensorMaps& maps,
+                    int processors, cudaStream_t stream);
 
 // After LaunchPrepare; maps: for dQ, and for dK and dV.
 template <class T, int kDim>

@@ -164,10 +164,8 @@ ObservationCall MakeObservation(Context& context,
 }
 
 void RunObservation(Context& context, const ObservationCall& call,
-                    const ObserveLaunch& quick) {
-  if (call.observes && quick && !call.has_sides) {
-    quick(call.observe);
-  } else if (call.observes) {
+                    bool is_full) {
+  if (call.observes && !is_full) {
     LaunchObserve(call.observe, StreamOf(context));
   }
   if (call.sums) LaunchSums(call.sum, StreamOf(context));

@@ -2,7 +2,6 @@
 // forward kernels, and the passes after them.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "headwise/attention.h"
@@ -29,10 +28,8 @@ ObservationCall MakeObservation(Context& context,
                                 const AttentionArgs& args,
                                 ForwardParams& forward);
 
-// After the forward pass. quick: a path's own kernel where nothing of the keys
-// is looked at but their scores; may be empty.
-using ObserveLaunch = std::function<void(const ObserveParams&)>;
+// After the forward pass. is_full: that pass has gathered the full statistics.
 void RunObservation(Context& context, const ObservationCall& call,
-                    const ObserveLaunch& quick);
+                    bool is_full);
 
 }  // namespace headwise::attention_cuda

@@ -108,9 +108,10 @@ struct View3 {
   }
 };
 
-// Statistics beyond the core, by a pass over (q, k, LSE) after the forward.
+// Statistics beyond the core, by a pass over (q, k, LSE) after the forward or
+// by the forward itself.
 struct ObserveParams {
-  ForwardParams forward;  // order: blocks of the kernel's; lse is read
+  ForwardParams forward;  // order: blocks of the kernel's; a pass reads lse
   bool is_half = false;
   RowResult varentropy, sum_squares, kept_max, kept_argmax;  // may be null
   bool kept_is_max = false;  // no key is excluded: the forward pass knows
@@ -133,6 +134,12 @@ struct ObserveParams {
   int blocks = 0;  // of kObserveRows queries
 };
 inline constexpr int kObserveRows = 64;
+
+HEADWISE_HD const ForwardParams& ForwardOf(const ForwardParams& p) { return p; }
+HEADWISE_HD const ForwardParams& ForwardOf(const ObserveParams& p) {
+  return p.forward;
+}
+
 // Features that one block takes; further ones take further blocks.
 inline constexpr int kObserveFeatures = 32;
 inline constexpr int kMostLabels = 4;

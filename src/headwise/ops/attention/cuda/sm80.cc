@@ -49,7 +49,7 @@ void WithColumns(int head_dim, Run run) {
 void Forward(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args) {
   RunForward(
-      context, problem, args, kBlock,
+      context, problem, args, kBlock, /*gathers_full=*/false,
       [&](const ForwardCall& call) {
         const ForwardParams& p = call.params;
         const auto run = [&]<class T>(T) {
@@ -58,8 +58,7 @@ void Forward(Context& context, const AttentionProblem& problem,
           });
         };
         problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
-      },
-      {});
+      });
 }
 
 void Backward(Context& context, const AttentionProblem& problem,

@@ -2,6 +2,7 @@
 #include <cudaTypedefs.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "headwise/error.h"
 #include "headwise/ops/attention/cuda/arguments.h"
@@ -70,17 +71,18 @@ CUtensorMap MapOf(const ConstTensorView& view, DType type, int rows) {
   return map;
 }
 
-template <class T>
-void Run(const AttentionProblem& problem, const ForwardCall& call,
-         const TensorMaps& maps, cudaStream_t stream) {
+template <class T, int kDim>
+void Run(const ForwardCall& call, const TensorMaps& maps, cudaStream_t stream) {
   const int processors = CurrentChip()->processors;
-  if (problem.head_dim == 64) {
-    LaunchForwardSm90<T, 64>(call.params, maps, call.statistics, processors,
-                             stream);
-  } else {
-    LaunchForwardSm90<T, 128>(call.params, maps, call.statistics, processors,
-                              stream);
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    if (call.gathered == Statistics::kFull) {
+      return LaunchFullSm90<kDim>(call.observation.observe, maps, processors,
+                                  stream);
+    }
   }
+  LaunchForwardSm90<T, kDim>(call.params, maps,
+                             call.gathered != Statistics::kNone, processors,
+                             stream);
 }
 
 void Forward(Context& context, const AttentionProblem& problem,
@@ -90,25 +92,19 @@ void Forward(Context& context, const AttentionProblem& problem,
     const TensorMaps maps = {MapOf(args.q, problem.type, block),
                              MapOf(args.k, problem.type, kSm90KeyTile),
                              MapOf(args.v, problem.type, kSm90KeyTile)};
+    const bool narrow = problem.head_dim == 64;
     if (problem.type == DType::kBF16) {
-      Run<__nv_bfloat16>(problem, call, maps, StreamOf(context));
+      const auto run =
+          narrow ? Run<__nv_bfloat16, 64> : Run<__nv_bfloat16, 128>;
+      run(call, maps, StreamOf(context));
     } else {
-      Run<__half>(problem, call, maps, StreamOf(context));
+      const auto run = narrow ? Run<__half, 64> : Run<__half, 128>;
+      run(call, maps, StreamOf(context));
     }
   };
   // f16 is observed by the portable kernel.
-  ObserveLaunch observe;
-  if (problem.type == DType::kBF16) {
-    observe = [&](const ObserveParams& params) {
-      const TensorMaps maps = {MapOf(args.q, problem.type, kSm90ObserveRows),
-                               MapOf(args.k, problem.type, kSm90KeyTile),
-                               {}};
-      const auto run = problem.head_dim == 64 ? LaunchObserveSm90<64>
-                                              : LaunchObserveSm90<128>;
-      run(params, maps, CurrentChip()->processors, StreamOf(context));
-    };
-  }
-  RunForward(context, problem, args, block, launch, observe);
+  const bool gathers_full = problem.type == DType::kBF16;
+  RunForward(context, problem, args, block, gathers_full, launch);
 }
 
 void Backward(Context& context, const AttentionProblem& problem,

@@ -47,6 +47,9 @@ struct Rows {
   float distance[2] = {0, 0};  // Σ e·|p − j|
   float best[2] = {0, 0};      // largest e
   int place[2] = {0, 0};       // its key
+  // Of the full statistics.
+  float square_log[2] = {0, 0};  // Σ e·x²
+  float squares[2] = {0, 0};     // Σ e²
 };
 
 // The sums of one tile.
@@ -56,6 +59,7 @@ struct TileSums {
   float entropy[2];
   float column[2];  // Σ e·(8k + b)
   float best[2];    // largest e, tagged
+  float square_log[2], squares[2];
 };
 
 __device__ inline void QuadMaximum(float& v) {
@@ -65,8 +69,9 @@ __device__ inline void QuadMaximum(float& v) {
 
 // Moves the references up to the rows' maxima in s and rescales what was
 // summed; `alphas` collects what the output must be scaled by. Returns whether
-// every row of the warp has a reference now.
-template <bool kStatistics, int kCount>
+// every row of the warp has a reference now. kFull here and below: Σe·x² and
+// Σe² are gathered too.
+template <bool kFull = false, bool kStatistics, int kCount>
 __device__ inline bool MoveReference(const float (&s)[kCount],
                                      Rows<kStatistics>& rows, float scale,
                                      float (&alphas)[2]) {
@@ -83,6 +88,15 @@ __device__ inline bool MoveReference(const float (&s)[kCount],
     const float next = fmaxf(rows.reference[r], m * scale);
     const float delta = next - rows.reference[r];
     const float alpha = Exp2(-delta);
+    if (kFull) {
+      // Where nothing is left of the sums, as at the first reference, δ² may
+      // overflow.
+      const float shifted =
+          fmaf(delta, fmaf(delta, rows.sum[r], -2 * rows.entropy[r]),
+               rows.square_log[r]);
+      rows.square_log[r] = alpha == 0 ? 0 : alpha * shifted;
+      rows.squares[r] *= alpha * alpha;
+    }
     if (kStatistics) {
       rows.entropy[r] = alpha * (rows.entropy[r] - delta * rows.sum[r]);
       rows.distance[r] *= alpha;
@@ -115,7 +129,8 @@ __device__ inline float Largest(float a, float b, float c) {
 
 // s becomes e = 2^(s·scale − reference), and is summed; Σe·j only where
 // kColumns, otherwise the matrix unit sums it.
-template <bool kStatistics, bool kColumns, bool kThreeWay = false, int kCount>
+template <bool kStatistics, bool kColumns, bool kThreeWay = false,
+          bool kFull = false, int kCount>
 __device__ inline TileSums<kStatistics> Exponentials(
     float (&s)[kCount], const Rows<kStatistics>& rows, float scale,
     uint32_t mask) {
@@ -123,6 +138,8 @@ __device__ inline TileSums<kStatistics> Exponentials(
   float sum[2][2] = {};
 #pragma unroll
   for (int r = 0; r < 2; ++r) t.entropy[r] = t.column[r] = t.best[r] = 0;
+  if (kFull) t.square_log[0] = t.square_log[1] = 0;
+  if (kFull) t.squares[0] = t.squares[1] = 0;
 #pragma unroll
   for (int k = 0; k < kCount / 4; ++k) {
 #pragma unroll
@@ -133,7 +150,14 @@ __device__ inline TileSums<kStatistics> Exponentials(
         const float x = fmaf(pair[b], scale, -rows.reference[r]);
         pair[b] = Exp2(x);
         sum[r][b] += pair[b];
-        if (kStatistics) t.entropy[r] = fmaf(pair[b], x, t.entropy[r]);
+        if (kFull) {
+          const float product = pair[b] * x;
+          t.entropy[r] += product;
+          t.square_log[r] = fmaf(product, x, t.square_log[r]);
+          t.squares[r] = fmaf(pair[b], pair[b], t.squares[r]);
+        } else if (kStatistics) {
+          t.entropy[r] = fmaf(pair[b], x, t.entropy[r]);
+        }
         if (kStatistics && kColumns) {
           t.column[r] =
               fmaf(pair[b], static_cast<float>(8 * k + b), t.column[r]);
@@ -151,16 +175,19 @@ __device__ inline TileSums<kStatistics> Exponentials(
   return t;
 }
 
-// The entropy's sums again from e, where a score of −∞ made them NaN: e is 0
-// there and adds nothing.
-template <bool kStatistics, int kCount>
+// The sums of logarithms again from e, where a score of −∞ made them NaN: e is
+// 0 there and adds nothing.
+template <bool kFull = false, bool kStatistics, int kCount>
 __device__ inline void MendEntropy(const float (&e)[kCount],
                                    TileSums<kStatistics>& t) {
   t.entropy[0] = t.entropy[1] = 0;
+  if (kFull) t.square_log[0] = t.square_log[1] = 0;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
+    const int r = (i / 2) % 2;
     const float product = e[i] == 0 ? 0 : e[i] * __log2f(e[i]);
-    t.entropy[(i / 2) % 2] += product;
+    t.entropy[r] += product;
+    if (kFull && e[i] != 0) t.square_log[r] += product * __log2f(e[i]);
   }
 }
 
@@ -175,7 +202,7 @@ __device__ inline bool EntropyIsSound(const TileSums<kStatistics>& t) {
 // all at or before the rows' positions, −1 where all after, 0 where mixed:
 // distances are then added one by one from e. Row 1 stands `below` positions
 // after row 0.
-template <bool kStatistics, bool kColumns, int kCount>
+template <bool kStatistics, bool kColumns, bool kFull = false, int kCount>
 __device__ inline void AddTile(Rows<kStatistics>& rows,
                                const TileSums<kStatistics>& t,
                                const float (&e)[kCount], int column, int ahead,
@@ -183,6 +210,10 @@ __device__ inline void AddTile(Rows<kStatistics>& rows,
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     rows.sum[r] += t.sum[r];
+    if (kFull) {
+      rows.square_log[r] += t.square_log[r];
+      rows.squares[r] += t.squares[r];
+    }
     if (kStatistics) {
       rows.entropy[r] += t.entropy[r];
       if (kColumns) {

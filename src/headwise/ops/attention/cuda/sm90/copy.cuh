@@ -43,13 +43,11 @@ __device__ void Copy(const CUtensorMap& q_map, const CUtensorMap& k_map,
         LoadBox(k_map, shared.k[s][c], &shared.k_full[s], 64 * c, kv_head, row,
                 batch);
       }
-      if constexpr (C::kValues) {
-        BarrierWait(&shared.v_empty[s], stage.parity ^ 1);
-        BarrierExpect(&shared.v_full[s], kTileBytes);
-        for (int c = 0; c < C::kBlocks; ++c) {
-          LoadBox(v_map, shared.v[c][s], &shared.v_full[s], 64 * c, kv_head,
-                  row, batch);
-        }
+      BarrierWait(&shared.v_empty[s], stage.parity ^ 1);
+      BarrierExpect(&shared.v_full[s], kTileBytes);
+      for (int c = 0; c < C::kBlocks; ++c) {
+        LoadBox(v_map, shared.v[c][s], &shared.v_full[s], 64 * c, kv_head, row,
+                batch);
       }
       stage.Next();
     }

@@ -11,9 +11,11 @@ namespace headwise::attention_cuda::sm90 {
 
 // Writes what a warpgroup has found for its rows.
 template <class C>
-__device__ inline void Finish(const ForwardParams& p, const Task& t, int group,
+__device__ inline void Finish(const typename C::Params& all, Shared<C>& shared,
+                              const Task& t, int group,
                               const float (&o)[C::kDim / 2],
                               const Rows<C::kStatistics>& rows) {
+  const ForwardParams& p = ForwardOf(all);
   RowPlace place;
   place.sequence = p.packed ? 0 : t.sequence;
   place.head = t.head;
@@ -23,10 +25,15 @@ __device__ inline void Finish(const ForwardParams& p, const Task& t, int group,
   const int rows_len = p.packed ? t.extent.query_len : p.query_len;
   FinishRows<typename C::T, C::kDim, C::kStatistics>(
       p, rows, o, place, t.extent.query_len, rows_len);
+  if constexpr (C::kFull) {
+    FinishObserved<C>(all, shared, t, group, place, rows_len, rows);
+  }
 }
 
 template <class C>
-__device__ void Compute(const ForwardParams& p, Shared<C>& shared, int group) {
+__device__ void Compute(const typename C::Params& all, Shared<C>& shared,
+                        int group) {
+  const ForwardParams& p = ForwardOf(all);
   Ring<C::kStages> stage;
   Ring<2> slot;
   if (group == C::kGroups - 1) NamedArrive(1, 256);  // the first turn
@@ -39,6 +46,7 @@ __device__ void Compute(const ForwardParams& p, Shared<C>& shared, int group) {
 #pragma unroll
     for (int i = 0; i < C::kDim / 2; ++i) o[i] = 0;
     Rows<C::kStatistics> rows;
+    if constexpr (C::kFull) ClearBuckets<C>(shared, group);
     if (count > 0) {
       KeyWalk walk;
       walk.band_end = Uniform(t.walk.band_end);
@@ -49,9 +57,9 @@ __device__ void Compute(const ForwardParams& p, Shared<C>& shared, int group) {
       at.key_len = Uniform(t.extent.key_len);
       at.full_from = at.first + 63 - p.band.before;
       at.full_upto = Min(at.key_len, at.first + p.band.after + 1) - C::kN;
-      MainLoop<C>(p, shared, t, walk, group, at, slot, stage, o, rows);
+      MainLoop<C>(all, shared, t, walk, group, at, slot, stage, o, rows);
     }
-    Finish<C>(p, t, group, o, rows);
+    Finish<C>(all, shared, t, group, o, rows);
     __syncwarp();
     WarpArrive(&shared.task_empty[slot.index]);
     slot.Next();
@@ -63,7 +71,7 @@ __global__ __launch_bounds__(C::kThreads, 1) void ForwardKernel(
     const __grid_constant__ CUtensorMap q_map,
     const __grid_constant__ CUtensorMap k_map,
     const __grid_constant__ CUtensorMap v_map,
-    const __grid_constant__ ForwardParams p) {
+    const __grid_constant__ typename C::Params p) {
   extern __shared__ uint8_t raw[];
   Shared<C>& shared = *reinterpret_cast<Shared<C>*>(
       raw + (1024 - SharedAddress(raw) % 1024) % 1024);
@@ -79,7 +87,9 @@ __global__ __launch_bounds__(C::kThreads, 1) void ForwardKernel(
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (group == 0) {
     ReleaseRegisters<C::kCopyRegisters>();
-    if (threadIdx.x == 0) Copy<C>(q_map, k_map, v_map, p, shared);
+    if (threadIdx.x == 0) {
+      Copy<C>(q_map, k_map, v_map, ForwardOf(p), shared);
+    }
   } else {
     TakeRegisters<C::kComputeRegisters>();
     Compute<C>(p, shared, group - 1);

@@ -5,13 +5,12 @@
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/sm90/backward.cuh"
 #include "headwise/ops/attention/cuda/sm90/forward.cuh"
-#include "headwise/ops/attention/cuda/sm90/observe.cuh"
 
 namespace headwise::attention_cuda {
 
 template <class C>
-void Launch(const ForwardParams& params, const TensorMaps& maps, int processors,
-            cudaStream_t stream) {
+void Launch(const typename C::Params& params, const TensorMaps& maps,
+            int processors, cudaStream_t stream) {
   static_assert(C::kN == kSm90KeyTile);
   // The structure is aligned by hand to the swizzle's 1024 bytes.
   constexpr int kBytes = sizeof(sm90::Shared<C>) + 1024;
@@ -19,7 +18,8 @@ void Launch(const ForwardParams& params, const TensorMaps& maps, int processors,
   CheckCuda(cudaFuncSetAttribute(
                 kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
             "attention cuda.sm90");
-  const int blocks = Min(processors, params.order.count());
+  static_assert(kBytes <= 232448, "a block's shared memory on Hopper");
+  const int blocks = Min(processors, ForwardOf(params).order.count());
   kernel<<<blocks, C::kThreads, kBytes, stream>>>(maps.q, maps.k, maps.v,
                                                   params);
   CheckCuda(cudaGetLastError(), "attention cuda.sm90");
@@ -31,28 +31,19 @@ void LaunchForwardSm90(const ForwardParams& params, const TensorMaps& maps,
                        bool statistics, int processors, cudaStream_t stream) {
   constexpr bool kAlways = std::is_same_v<T, __half>;
   if (kAlways || statistics) {
-    Launch<sm90::Config<T, kDim, true>>(params, maps, processors, stream);
+    Launch<sm90::Config<T, kDim, Statistics::kCore>>(params, maps, processors,
+                                                     stream);
   } else if constexpr (!kAlways) {
-    Launch<sm90::Config<T, kDim, false>>(params, maps, processors, stream);
+    Launch<sm90::Config<T, kDim, Statistics::kNone>>(params, maps, processors,
+                                                     stream);
   }
 }
 
 template <int kDim>
-void LaunchObserveSm90(const ObserveParams& params, const TensorMaps& maps,
-                       int processors, cudaStream_t stream) {
-  using C = sm90::ObserveConfig<kDim>;
-  static_assert(C::kM == kSm90ObserveRows && C::kN == kSm90KeyTile);
-  ObserveParams p = params;
-  p.forward.order.blocks = CeilDiv(p.forward.query_len, C::kM);
-  if (p.forward.order.count() == 0) return;
-  constexpr int kBytes = sizeof(sm90::ObserveShared<C>) + 1024;
-  const auto kernel = sm90::ObserveKernel<C>;
-  CheckCuda(cudaFuncSetAttribute(
-                kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-            "attention cuda.sm90");
-  const int blocks = Min(processors, p.forward.order.count());
-  kernel<<<blocks, C::kThreads, kBytes, stream>>>(maps.q, maps.k, p);
-  CheckCuda(cudaGetLastError(), "attention cuda.sm90");
+void LaunchFullSm90(const ObserveParams& params, const TensorMaps& maps,
+                    int processors, cudaStream_t stream) {
+  Launch<sm90::Config<__nv_bfloat16, kDim, Statistics::kFull>>(
+      params, maps, processors, stream);
 }
 
 // early: under the end of the kernel before, as its blocks leave.

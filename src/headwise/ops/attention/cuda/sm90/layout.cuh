@@ -1,6 +1,9 @@
 // The shape of the Hopper forward kernel: tiles, registers, shared memory.
 #pragma once
 
+#include <type_traits>
+
+#include "headwise/observation.h"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/sm90/ptx.cuh"
 
@@ -9,17 +12,18 @@ namespace headwise::attention_cuda::sm90 {
 // Scores (64), probabilities (32) and output (kDim / 2) of a warpgroup are in
 // registers: with 64 columns three warpgroups fit beside the copying one, with
 // 128 two.
-template <class Element, int kHeadDim, bool kStatisticsOn>
+template <class Element, int kHeadDim, Statistics kGathered>
 struct Config {
   using T = Element;
   static constexpr int kDim = kHeadDim;
-  static constexpr bool kStatistics = kStatisticsOn;
+  static constexpr bool kStatistics = kGathered != Statistics::kNone;
+  static constexpr bool kFull = kGathered == Statistics::kFull;
+  using Params = std::conditional_t<kFull, ObserveParams, ForwardParams>;
   static constexpr int kGroups = ComputeGroups(kHeadDim);
   static constexpr int kM = 64 * kGroups;  // queries a block
   static constexpr int kN = 128;           // keys a tile
   static constexpr int kStages = kHeadDim == 64 ? 4 : 2;
-  static constexpr bool kValues = true;
-  static constexpr bool kUnder = SoftmaxUnderProduct(kHeadDim, kStatisticsOn);
+  static constexpr bool kUnder = SoftmaxUnderProduct(kHeadDim, kStatistics);
   static constexpr bool kThreeWay = ThreeWayMaxima(kHeadDim);
   static constexpr int kThreads = 128 * (kGroups + 1);
   // 65 536 registers over the warpgroups, the copying one getting what is left.
@@ -52,13 +56,21 @@ struct Ring {
   }
 };
 
+// With the full statistics, of each row its distance histogram (histogram.cuh)
+// and what it counts in sums.
+template <class C>
+struct ObservedShared {
+  // With two column blocks it lies between the counting columns.
+  float histogram[C::kBlocks == 1 ? C::kM : 1][kBuckets];
+  float weight[C::kM];
+};
+struct NothingShared {};
+
 template <class C>
 struct Shared {
   alignas(1024) typename C::T q[2][C::kBlocks][C::kM][64];
   alignas(1024) typename C::T k[C::kStages][C::kBlocks][C::kN][64];
-  alignas(1024)
-      typename C::T v[C::kValues ? C::kBlocks : 1][C::kValues ? C::kStages : 1]
-                     [C::kValues ? C::kN : 8][64];
+  alignas(1024) typename C::T v[C::kBlocks][C::kStages][C::kN][64];
   alignas(1024) typename C::T counting[C::kCounting > 0 ? C::kCounting : 1]
                                       [C::kCounting > 0 ? C::kN : 8][64];
   uint64_t q_full[2];
@@ -67,6 +79,7 @@ struct Shared {
   uint64_t task_full[2], task_empty[2];
   Task task[2];
   uint32_t tag_mask;
+  std::conditional_t<C::kFull, ObservedShared<C>, NothingShared> observed;
 };
 
 // One lane's reading, so that the compiler knows it for the same in all: what

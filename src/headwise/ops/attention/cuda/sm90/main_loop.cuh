@@ -5,6 +5,7 @@
 // turns at the matrix unit, so that one's softmax meets another's products.
 #pragma once
 
+#include "headwise/ops/attention/cuda/sm90/histogram.cuh"
 #include "headwise/ops/attention/cuda/sm90/tile.cuh"
 
 namespace headwise::attention_cuda::sm90 {
@@ -19,15 +20,17 @@ __device__ inline void PassTurn(int group) {
   NamedArrive(1 + (group + 1) % C::kGroups, 256);
 }
 
-// Walks the key tiles of one work item. o and rows start cleared; stage: of the
-// next tile's keys, moved on.
+// Walks the key tiles of one work item. o, rows and the rows' buckets start
+// cleared; stage: of the next tile's keys, moved on.
 template <class C>
-__device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
-                                const Task& t, const KeyWalk& walk, int group,
+__device__ inline void MainLoop(const typename C::Params& all,
+                                Shared<C>& shared, const Task& t,
+                                const KeyWalk& walk, int group,
                                 const TileContext& at, const Ring<2>& slot,
                                 Ring<C::kStages>& stage,
                                 float (&o)[C::kDim / 2],
                                 Rows<C::kStatistics>& rows) {
+  const ForwardParams& params = ForwardOf(all);
   int left = walk.count();
   int tile = walk.Tile(0);
   const int band_begin = walk.band_end - walk.band_count;
@@ -44,9 +47,10 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
     PassTurn<C>(group);
     advance();
   }
-  // The tile whose values come next: where it lies and begins, its side.
+  // The tile whose values come next: where it lies and begins, its side, and
+  // the bucket of distance that still wants its sums, −1 if none does.
   Ring<C::kStages> before = stage;
-  int begin = 0, side = 0;
+  int begin = 0, side = 0, bucket = -1;
   float counted[4] = {};
   float s[C::kN / 2];
   uint32_t p[C::kN / 16][4];
@@ -83,9 +87,22 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
                         settled, alphas);
   };
   const auto keep_probabilities = [&] {
-    Probabilities<C>(s, p);
     begin = tile * C::kN;
+    if constexpr (C::kFull) {
+      bucket = BucketTile<C>(all, shared, group, at.first, begin, s);
+    }
+    Probabilities<C>(s, p);
     advance();
+  };
+  // The vote tells the compiler that a warp stays together.
+  const auto scale_buckets = [&](bool moved) {
+    if constexpr (C::kFull) {
+      if (__any_sync(~0u, moved)) ScaleBuckets<C>(shared, group, alphas);
+    }
+  };
+  const auto add_counted = [&](int of_side) {
+    if constexpr (C::kFull) AddWhole<C>(shared, group, bucket, counted);
+    AddCounted<C>(at, begin, of_side, counted, rows);
   };
   BarrierWait(&shared.q_full[slot.index], slot.parity);
   const int queries = Uniform(t.extent.query_len - t.first_query);
@@ -115,11 +132,13 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
 #pragma unroll
         for (int i = 0; i < 4; ++i) counted[i] *= alphas[i / 2];
       }
-      AddCounted<C>(at, begin, side_before, counted, rows);
+      scale_buckets(moved);
+      add_counted(side_before);
     } else {
       take_values();
-      AddCounted<C>(at, begin, side, counted, rows);
+      add_counted(side);
       moved = treat();
+      scale_buckets(moved);
     }
     if (moved) {
 #pragma unroll
@@ -130,7 +149,7 @@ __device__ inline void MainLoop(const ForwardParams& params, Shared<C>& shared,
   issue_values();
   ProductWait<0>();
   take_values();
-  AddCounted<C>(at, begin, side, counted, rows);
+  add_counted(side);
 }
 
 }  // namespace headwise::attention_cuda::sm90

@@ -86,7 +86,8 @@ __device__ inline void AddCounted(const TileContext& at, int begin, int side,
 // Whether a thread's exponentials are in range.
 template <class C>
 __device__ inline bool InRange(const TileSums<C::kStatistics>& t) {
-  constexpr float kLimit = kSumLimit<typename C::T>;
+  // Squares must not overflow either.
+  constexpr float kLimit = C::kFull ? 0x1p32f : kSumLimit<typename C::T>;
   return t.sum[0] < kLimit && t.sum[1] < kLimit;
 }
 
@@ -129,24 +130,26 @@ __device__ inline bool TreatTile(const ForwardParams& p, const Task& t,
   if (!full) MaskTile(s, p.band, at.first + RowInGroup(), column, at.key_len);
   alphas[0] = alphas[1] = 1;
   const bool unsettled = !settled;
-  if (unsettled) settled = MoveReference(s, rows, p.scale_log2, alphas);
+  if (unsettled) {
+    settled = MoveReference<C::kFull>(s, rows, p.scale_log2, alphas);
+  }
   TileSums<kStatistics> sums =
-      Exponentials<kStatistics, kColumns, C::kThreeWay>(s, rows, p.scale_log2,
-                                                        tag_mask);
+      Exponentials<kStatistics, kColumns, C::kThreeWay, C::kFull>(
+          s, rows, p.scale_log2, tag_mask);
   const bool sound = InRange<C>(sums) && EntropyIsSound(sums);
   bool overrun = false;
   if (!__all_sync(~0u, sound)) {
     overrun = !__all_sync(~0u, InRange<C>(sums));
     if (overrun) {
       ScoresAgain<C>(p, t, group, begin, s);
-      MoveReference(s, rows, p.scale_log2, alphas);
-      sums = Exponentials<kStatistics, kColumns, C::kThreeWay>(
+      MoveReference<C::kFull>(s, rows, p.scale_log2, alphas);
+      sums = Exponentials<kStatistics, kColumns, C::kThreeWay, C::kFull>(
           s, rows, p.scale_log2, tag_mask);
     }
-    if (kStatistics) MendEntropy(s, sums);
+    if (kStatistics) MendEntropy<C::kFull>(s, sums);
   }
-  AddTile<kStatistics, kColumns>(rows, sums, s, column,
-                                 at.first + RowInGroup() - column, side);
+  AddTile<kStatistics, kColumns, C::kFull>(
+      rows, sums, s, column, at.first + RowInGroup() - column, side);
   return unsettled || overrun;
 }
 
