@@ -18,116 +18,155 @@ __device__ inline float& BucketAt(Shared<C>& shared, int row, int bucket) {
     return shared.observed.histogram[row][bucket];
   } else {
     static_assert(C::kCounting == 2 && C::kM == C::kN && kBuckets <= 2 * 28);
-    const int tile = bucket / 28, in_tile = bucket % 28;
-    const int place = 32 * row + 4 * (row % 8);
+    const int tile = bucket / 4 / 7, piece = 1 + bucket / 4 % 7;
     float* floats = reinterpret_cast<float*>(shared.counting);
-    return floats[C::kN * 32 * tile + (place ^ (4 + in_tile))];
+    return floats[32 * (C::kN * tile + row) + 4 * (row % 8 ^ piece) +
+                  bucket % 4];
   }
 }
 
-// f(bucket, r) for all buckets of the thread's rows r, shared among the four
-// lanes of a row: as often in every lane, or the compiler would no longer know
-// the warp for whole and keep addresses in uniform registers.
-template <class C, class F>
-__device__ inline void ForBuckets(Shared<C>& shared, int group, F f) {
-  const int row = 64 * group + RowInGroup();
-#pragma unroll 1
-  for (int i = 0; i < 2 * CeilDiv(kBuckets, 4); ++i) {
-    const int r = i % 2, c = i / 2 * 4 + threadIdx.x % 4;
-    if (c < kBuckets) f(BucketAt<C>(shared, row + 8 * r, c), r);
-  }
-  __syncwarp();
-}
+// The four lanes of a row share its buckets: lane l takes those at 4i + l, as
+// many i in every lane, or the compiler would no longer know the warp for whole
+// and keep addresses in uniform registers.
+inline constexpr int kShares = (kBuckets + 3) / 4;
 
 template <class C>
 __device__ inline void ClearBuckets(Shared<C>& shared, int group) {
-  ForBuckets<C>(shared, group, [](float& bucket, int) { bucket = 0; });
+  const int row = 64 * group + RowInGroup();
+#pragma unroll
+  for (int i = 0; i < 2 * kShares; ++i) {
+    const int bucket = i / 2 * 4 + threadIdx.x % 4;
+    if (bucket < kBuckets) BucketAt<C>(shared, row + 8 * (i % 2), bucket) = 0;
+  }
+  __syncwarp();
 }
 
-// The reference has moved.
+// The rows' references have moved.
 template <class C>
 __device__ inline void ScaleBuckets(Shared<C>& shared, int group,
                                     const float (&alphas)[2]) {
+  const int row = 64 * group + RowInGroup();
   __syncwarp();
-  ForBuckets<C>(shared, group, [&](float& bucket, int r) {
-    bucket *= r == 0 ? alphas[0] : alphas[1];
-  });
+#pragma unroll 1
+  for (int i = 0; i < 2 * kShares; ++i) {
+    const int bucket = i / 2 * 4 + threadIdx.x % 4;
+    if (bucket >= kBuckets) continue;
+    BucketAt<C>(shared, row + 8 * (i % 2), bucket) *=
+        i % 2 == 0 ? alphas[0] : alphas[1];
+  }
+  __syncwarp();
 }
 
-// Adds the exponentials of the tile that begins at `begin`, where its distances
-// lie in several buckets. Where they lie in one, for all rows of the warpgroup,
-// returns it: the products count its sums (AddWhole). Otherwise −1. first:
-// position of the warpgroup's first row.
+// Adds the exponentials of a tile to the buckets high … low. Going through the
+// keys in order, that is by falling distance, a thread sums its columns; a
+// bucket gets what the sums have grown by since the one above it ended. Its end
+// lies within the same two steps of 8 keys for all lanes. row: the thread's
+// row 0 in the block; ahead: position of the warp's first row minus the tile's
+// first key.
 template <class C>
-__device__ inline int BucketTile(const ObserveParams& p, Shared<C>& shared,
-                                 int group, int first, int begin,
-                                 const float (&e)[C::kN / 2]) {
-  const int nearest = first - begin - (C::kN - 1);
-  const int low = BucketOf(Max(nearest, -p.forward.band.after));
-  const int high = BucketOf(first - begin + 63);
-  if (low >= high) return high;
-  if (p.histogram.data == nullptr && p.partials == nullptr) return -1;
-  const int row = 64 * group + RowInGroup();
-  const int ahead = first + RowInGroup() - begin - 2 * (threadIdx.x % 4);
-  // Sums of all keys from a bucket's first distance on, less those before.
-  float before[2] = {};
-#pragma unroll 1
-  for (int bucket = high; bucket >= low; --bucket) {
-    const int end = ahead - DistancesIn(bucket).first;
-    float sum[2][2] = {};
-    // Row 1, 8 positions further on, is to its next 8 keys as row 0 to these.
+__device__ inline void SpreadTile(Shared<C>& shared, int row, int ahead,
+                                  int high, int low,
+                                  const float (&e)[C::kN / 2]) {
+  constexpr int kSteps = C::kN / 8;
+  const int lane = threadIdx.x % 32;
+  const int own = ahead + lane / 4 - 2 * (lane % 4);
+  float sum[2] = {}, before[2] = {};
+  // Adds keys 8k … 8k + 7 of row 0, and of row 1, which stands 8 positions
+  // further on, the next 8: those up to `end`.
+  const auto add = [&](int k, int end, float(&to)[2]) {
 #pragma unroll
-    for (int k = -1; k < C::kN / 8; ++k) {
-#pragma unroll
-      for (int b = 0; b < 2; ++b) {
-        if (8 * k + b > end) continue;
-        if (k >= 0) sum[0][b] += e[Max(0, 4 * k + b)];
-        if (k < C::kN / 8 - 1)
-          sum[1][b] += e[Min(4 * k + 6 + b, C::kN / 2 - 1)];
-      }
+    for (int b = 0; b < 2; ++b) {
+      if (8 * k + b > end) continue;
+      if (k >= 0 && k < kSteps) to[0] += e[4 * k + b];
+      if (k + 1 < kSteps) to[1] += e[4 * k + 6 + b];
     }
+  };
+  const auto put = [&](int bucket, const float(&all)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float all = QuadSum(sum[r][0] + sum[r][1]);
-      if (threadIdx.x % 4 == 0) {
-        BucketAt<C>(shared, row + 8 * r, bucket) += all - before[r];
-      }
-      before[r] = all;
+      const float grown = QuadSum(all[r] - before[r]);
+      before[r] = all[r];
+      if (lane % 4 == 0) BucketAt<C>(shared, row + 8 * r, bucket) += grown;
     }
+  };
+  int bucket = high, first = 0, last = 0;
+  // The step from which on lanes leave the bucket; all stay in the lowest.
+  const auto aim = [&] {
+    first = DistancesIn(bucket).first;
+    last = bucket == low ? kSteps : (ahead + 1 - first) >> 3;
+  };
+  aim();
+#pragma unroll
+  for (int k = -1; k < kSteps; ++k) {
+#pragma unroll 1
+    while (last <= k) {
+      float all[2] = {sum[0], sum[1]};
+      add(k, own - first, all);
+      add(k + 1, own - first, all);
+      put(bucket, all);
+      --bucket;
+      aim();
+    }
+    add(k, 8 * k + 1, sum);
   }
-  return -1;
+  put(bucket, sum);
 }
 
-// Adds the sums of a tile that lies in one bucket, as its products counted
-// them.
+// Tiles that begin at keys from … upto lie in one bucket for all rows of the
+// warpgroup: their products count their sums, kept here until another bucket's
+// turn comes.
+struct WholeTiles {
+  int from = 1, upto = 0, bucket = 0;
+  float sum[2] = {0, 0};  // lane 0 of a row's four
+};
+
 template <class C>
-__device__ inline void AddWhole(Shared<C>& shared, int group, int bucket,
-                                const float (&counted)[4]) {
-  if (bucket < 0 || threadIdx.x % 4 != 0) return;
+__device__ inline void PutWhole(Shared<C>& shared, int group,
+                                WholeTiles& whole) {
   const int row = 64 * group + RowInGroup();
-  BucketAt<C>(shared, row, bucket) += counted[0];
-  BucketAt<C>(shared, row + 8, bucket) += counted[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (threadIdx.x % 4 == 0) {
+      BucketAt<C>(shared, row + 8 * r, whole.bucket) += whole.sum[r];
+    }
+    whole.sum[r] = 0;
+  }
 }
 
-// Writes the rows' histograms, which are whole, and their weighted sums.
+// Adds the exponentials of the tile that begins at `begin`, unless it is one of
+// `whole`, which is renewed where it lies in another bucket: then returns true,
+// and what its products count is to be added there. first: position of the
+// warpgroup's first row.
 template <class C>
-__device__ inline void StoreHistogram(const ObserveParams& p, Shared<C>& shared,
-                                      const Task& t, int group,
-                                      const RowPlace& at, int rows_len) {
-  const int first = t.first_query + 64 * group;
-  if (p.histogram.data != nullptr) {
-    const int warp = threadIdx.x % 128 / 32 * 16;
-    const int left = Min(16, rows_len - first - warp);
-    for (int i = threadIdx.x % 32; i < left * kBuckets; i += 32) {
-      const int row = warp + i / kBuckets, c = i % kBuckets;
-      p.histogram.At(at.sequence, t.head,
-                     t.extent.query_start + first + row)[c] =
-          BucketAt<C>(shared, 64 * group + row, c);
-    }
+__device__ inline bool BucketTile(const ObserveParams& p, Shared<C>& shared,
+                                  int group, int first, int begin,
+                                  WholeTiles& whole,
+                                  const float (&e)[C::kN / 2]) {
+  if (begin >= whole.from && begin <= whole.upto) return true;
+  if (p.histogram.data == nullptr && p.partials == nullptr) return false;
+  const int nearest = Max(first - begin - (C::kN - 1), -p.forward.band.after);
+  const int low = BucketOf(nearest), high = BucketOf(first - begin + 63);
+  if (low >= high) {
+    const DistanceRange range = DistancesIn(high);
+    PutWhole<C>(shared, group, whole);
+    whole.bucket = high;
+    whole.from = first + 63 - range.last;
+    whole.upto = first - (C::kN - 1) - range.first;
+    return true;
   }
-  if (p.partials == nullptr) return;
+  const int warp = Uniform(threadIdx.x % 128 / 32);
+  SpreadTile<C>(shared, 64 * group + RowInGroup(), first - begin + 16 * warp,
+                high, low, e);
+  return false;
+}
+
+// Writes the weighted sums of the warpgroup's histograms, which are whole.
+template <class C>
+__device__ inline void SumHistograms(const ObserveParams& p, Shared<C>& shared,
+                                     const Task& t, int group) {
   NamedSync(8 + group, 128);
-  const int block = first / kObserveRows, c = threadIdx.x % 128;
+  const int block = t.first_query / kObserveRows + group;
+  const int c = threadIdx.x % 128;
   if (block < p.blocks && c < kBuckets) {
     double sum = 0;
     for (int row = 64 * group; row < 64 * group + 64; ++row) {
@@ -141,14 +180,33 @@ __device__ inline void StoreHistogram(const ObserveParams& p, Shared<C>& shared,
   NamedSync(8 + group, 128);
 }
 
+// The histogram of the thread's row r, in units of 2^reference until now.
+template <class C>
+__device__ inline void FinishHistogram(const ObserveParams& p,
+                                       Shared<C>& shared, int group, int r,
+                                       const RowPlace& at, float inverse) {
+  const bool puts = p.histogram.data != nullptr && at.inside;
+  const int lane = threadIdx.x % 4;
+  float* to = p.histogram.At(at.sequence, at.head, at.row) + lane;
+#pragma unroll
+  for (int i = 0; i < kShares; ++i) {
+    if (4 * i + lane >= kBuckets) continue;
+    float& bucket =
+        BucketAt<C>(shared, 64 * group + RowInGroup() + 8 * r, 4 * i + lane);
+    const float mass = inverse == 0 ? 0 : bucket * inverse;
+    if (puts) to[4 * i] = mass;
+    if (p.partials != nullptr) bucket = mass;
+  }
+}
+
 // Writes what a warpgroup has found for its rows beyond the core. at: the
 // thread's row 0.
 template <class C>
 __device__ inline void FinishObserved(const ObserveParams& p, Shared<C>& shared,
-                                      const Task& t, int group, RowPlace at,
-                                      int rows_len, const Rows<true>& rows) {
+                                      const Task& t, int group,
+                                      const RowPlace& at, int rows_len,
+                                      const Rows<true>& rows) {
   static_assert(kObserveRows == 64);
-  float inverse[2];
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -163,21 +221,17 @@ __device__ inline void FinishObserved(const ObserveParams& p, Shared<C>& shared,
     const float lse =
         row.sum != 0 ? row.reference + __log2f(row.sum) : -INFINITY;
     const Shown shown(here, lse);
-    inverse[r] = shown(1 / row.sum);
+    const float inverse = shown(1 / row.sum);
+    FinishHistogram<C>(p, shared, group, r, here, inverse);
     if (threadIdx.x % 4 != 0) continue;
     shared.observed.weight[64 * group + RowInGroup() + 8 * r] =
         WeightOf(p, here, shown);
     if (!here.inside) continue;
-    const float best = row.best * inverse[r];
-    PutObserved(p, here, shown, row.entropy * inverse[r],
-                square_log * inverse[r], squares * inverse[r] * inverse[r],
-                best > 1 ? 1 : best, row.place);
+    const float best = row.best * inverse;
+    PutObserved(p, here, shown, row.entropy * inverse, square_log * inverse,
+                squares * inverse * inverse, best > 1 ? 1 : best, row.place);
   }
-  ForBuckets<C>(shared, group, [&](float& bucket, int r) {
-    const float scale = r == 0 ? inverse[0] : inverse[1];
-    bucket = scale == 0 ? 0 : bucket * scale;
-  });
-  StoreHistogram<C>(p, shared, t, group, at, rows_len);
+  if (p.partials != nullptr) SumHistograms<C>(p, shared, t, group);
 }
 
 }  // namespace headwise::attention_cuda::sm90

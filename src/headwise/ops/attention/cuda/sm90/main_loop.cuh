@@ -48,9 +48,11 @@ __device__ inline void MainLoop(const typename C::Params& all,
     advance();
   }
   // The tile whose values come next: where it lies and begins, its side, and
-  // the bucket of distance that still wants its sums, −1 if none does.
+  // whether it lies in one bucket of distance.
   Ring<C::kStages> before = stage;
-  int begin = 0, side = 0, bucket = -1;
+  int begin = 0, side = 0;
+  bool is_whole = false;
+  WholeTiles whole;
   float counted[4] = {};
   float s[C::kN / 2];
   uint32_t p[C::kN / 16][4];
@@ -89,7 +91,7 @@ __device__ inline void MainLoop(const typename C::Params& all,
   const auto keep_probabilities = [&] {
     begin = tile * C::kN;
     if constexpr (C::kFull) {
-      bucket = BucketTile<C>(all, shared, group, at.first, begin, s);
+      is_whole = BucketTile<C>(all, shared, group, at.first, begin, whole, s);
     }
     Probabilities<C>(s, p);
     advance();
@@ -97,11 +99,18 @@ __device__ inline void MainLoop(const typename C::Params& all,
   // The vote tells the compiler that a warp stays together.
   const auto scale_buckets = [&](bool moved) {
     if constexpr (C::kFull) {
-      if (__any_sync(~0u, moved)) ScaleBuckets<C>(shared, group, alphas);
+      if (__any_sync(~0u, moved)) {
+        ScaleBuckets<C>(shared, group, alphas);
+        whole.sum[0] *= alphas[0];
+        whole.sum[1] *= alphas[1];
+      }
     }
   };
   const auto add_counted = [&](int of_side) {
-    if constexpr (C::kFull) AddWhole<C>(shared, group, bucket, counted);
+    if (C::kFull && is_whole) {
+      whole.sum[0] += counted[0];
+      whole.sum[1] += counted[2];
+    }
     AddCounted<C>(at, begin, of_side, counted, rows);
   };
   BarrierWait(&shared.q_full[slot.index], slot.parity);
@@ -150,6 +159,7 @@ __device__ inline void MainLoop(const typename C::Params& all,
   ProductWait<0>();
   take_values();
   add_counted(side);
+  if constexpr (C::kFull) PutWhole<C>(shared, group, whole);
 }
 
 }  // namespace headwise::attention_cuda::sm90
