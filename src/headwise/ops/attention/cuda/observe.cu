@@ -275,11 +275,12 @@ __device__ inline void ObserveTile(const ObserveParams& p, const Task& t,
   if (p.excluded.data != nullptr) AddKept(s, side, column, sums);
   if (p.label_count > 0) AddLabels(s, side, rows, p.label_count, sums);
   if (p.histogram.data != nullptr || p.partials != nullptr) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      AddBuckets(s, r, rows.position + 8 * r - begin,
-                 side.histogram[rows.in_block + 8 * r]);
-    }
+    const int ahead = __shfl_sync(~0u, first - begin, 0);
+    const int high = BucketOf(ahead + 15);
+    const int low = BucketOf(Max(ahead - (kRows - 1), -f.band.after));
+    SpreadTile(s, ahead, Max(high, low), low, [&](int r, int b) -> float& {
+      return side.histogram[rows.in_block + 8 * r][b];
+    });
   }
 }
 

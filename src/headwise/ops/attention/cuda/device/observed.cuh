@@ -59,42 +59,60 @@ __device__ inline void AddProbabilities(float (&s)[kCount],
   }
 }
 
-// Adds row r's probabilities of a tile to its buckets. ahead: the row's
-// position minus the tile's first key. Far from the diagonal a tile lies in one
-// bucket; elsewhere the rows of a warp go through the buckets together, since
-// the sums of four lanes need them all.
-template <int kCount>
-__device__ inline void AddBuckets(const float (&e)[kCount], int r, int ahead,
-                                  float* buckets) {
-  constexpr int kKeys = 2 * kCount;
-  const int high = BucketOf(ahead), low = BucketOf(ahead - (kKeys - 1));
-  if (__all_sync(~0u, low == high)) {
-    float sum[2] = {};
+// Adds a tile's exponentials or probabilities to the buckets high … low, which
+// hold all distances that a row of the warp sees in it. ahead: position of the
+// warp's first row minus the tile's first key; at(r, bucket): a bucket of the
+// thread's row r.
+//
+// Going through the keys in order, that is by falling distance, a thread sums
+// its columns; a bucket gets what the sums have grown by since the one above it
+// ended. Its end lies within the same two steps of 8 keys for all lanes.
+template <int kCount, class At>
+__device__ inline void SpreadTile(const float (&e)[kCount], int ahead, int high,
+                                  int low, const At& at) {
+  constexpr int kSteps = kCount / 4;
+  const int lane = threadIdx.x % 32;
+  const int own = ahead + lane / 4 - 2 * (lane % 4);
+  float sum[2] = {}, before[2] = {};
+  // Adds keys 8k … 8k + 7 of row 0, and of row 1, which stands 8 positions
+  // further on, the next 8: those up to `end`.
+  const auto add = [&](int k, int end, float(&to)[2]) {
 #pragma unroll
-    for (int k = 0; k < kCount / 4; ++k) {
-      sum[0] += e[4 * k + 2 * r];
-      sum[1] += e[4 * k + 2 * r + 1];
+    for (int b = 0; b < 2; ++b) {
+      if (8 * k + b > end) continue;
+      if (k >= 0 && k < kSteps) to[0] += e[4 * k + b];
+      if (k + 1 < kSteps) to[1] += e[4 * k + 6 + b];
     }
-    const float all = QuadSum(sum[0] + sum[1]);
-    if (threadIdx.x % 4 == 0) buckets[low] += all;
-    return;
-  }
-  const int from = __reduce_min_sync(~0u, low);
-  const int upto = __reduce_max_sync(~0u, high);
-  for (int bucket = from; bucket <= upto; ++bucket) {
-    // Keys begin … end of the thread's columns; two comparisons a score.
-    const DistanceRange range = DistancesIn(bucket);
-    const int begin = ahead - range.last - 2 * (threadIdx.x % 4);
-    const int end = ahead - range.first - 2 * (threadIdx.x % 4);
-    float sum = 0;
+  };
+  const auto put = [&](int bucket, const float(&all)[2]) {
 #pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) {
-      const int k = i / 2, b = i % 2, j = 8 * k + b;
-      sum += j >= begin && j <= end ? e[4 * k + 2 * r + b] : 0;
+    for (int r = 0; r < 2; ++r) {
+      const float grown = QuadSum(all[r] - before[r]);
+      before[r] = all[r];
+      if (lane % 4 == 0) at(r, bucket) += grown;
     }
-    sum = QuadSum(sum);
-    if (threadIdx.x % 4 == 0) buckets[bucket] += sum;
+  };
+  int bucket = high, first = 0, last = 0;
+  // The step from which on lanes leave the bucket; all stay in the lowest.
+  const auto aim = [&] {
+    first = DistancesIn(bucket).first;
+    last = bucket == low ? kSteps : (ahead + 1 - first) >> 3;
+  };
+  aim();
+#pragma unroll
+  for (int k = -1; k < kSteps; ++k) {
+#pragma unroll 1
+    while (last <= k) {
+      float all[2] = {sum[0], sum[1]};
+      add(k, own - first, all);
+      add(k + 1, own - first, all);
+      put(bucket, all);
+      --bucket;
+      aim();
+    }
+    add(k, 8 * k + 1, sum);
   }
+  put(bucket, sum);
 }
 
 // What a row shows: 0 where it sees nothing, NaN where its LSE is not finite.

@@ -57,61 +57,6 @@ __device__ inline void ScaleBuckets(Shared<C>& shared, int group,
   __syncwarp();
 }
 
-// Adds the exponentials of a tile to the buckets high … low. Going through the
-// keys in order, that is by falling distance, a thread sums its columns; a
-// bucket gets what the sums have grown by since the one above it ended. Its end
-// lies within the same two steps of 8 keys for all lanes. row: the thread's
-// row 0 in the block; ahead: position of the warp's first row minus the tile's
-// first key.
-template <class C>
-__device__ inline void SpreadTile(Shared<C>& shared, int row, int ahead,
-                                  int high, int low,
-                                  const float (&e)[C::kN / 2]) {
-  constexpr int kSteps = C::kN / 8;
-  const int lane = threadIdx.x % 32;
-  const int own = ahead + lane / 4 - 2 * (lane % 4);
-  float sum[2] = {}, before[2] = {};
-  // Adds keys 8k … 8k + 7 of row 0, and of row 1, which stands 8 positions
-  // further on, the next 8: those up to `end`.
-  const auto add = [&](int k, int end, float(&to)[2]) {
-#pragma unroll
-    for (int b = 0; b < 2; ++b) {
-      if (8 * k + b > end) continue;
-      if (k >= 0 && k < kSteps) to[0] += e[4 * k + b];
-      if (k + 1 < kSteps) to[1] += e[4 * k + 6 + b];
-    }
-  };
-  const auto put = [&](int bucket, const float(&all)[2]) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float grown = QuadSum(all[r] - before[r]);
-      before[r] = all[r];
-      if (lane % 4 == 0) BucketAt<C>(shared, row + 8 * r, bucket) += grown;
-    }
-  };
-  int bucket = high, first = 0, last = 0;
-  // The step from which on lanes leave the bucket; all stay in the lowest.
-  const auto aim = [&] {
-    first = DistancesIn(bucket).first;
-    last = bucket == low ? kSteps : (ahead + 1 - first) >> 3;
-  };
-  aim();
-#pragma unroll
-  for (int k = -1; k < kSteps; ++k) {
-#pragma unroll 1
-    while (last <= k) {
-      float all[2] = {sum[0], sum[1]};
-      add(k, own - first, all);
-      add(k + 1, own - first, all);
-      put(bucket, all);
-      --bucket;
-      aim();
-    }
-    add(k, 8 * k + 1, sum);
-  }
-  put(bucket, sum);
-}
-
 // Tiles that begin at keys from … upto lie in one bucket for all rows of the
 // warpgroup: their products count their sums, kept here until another bucket's
 // turn comes.
@@ -154,9 +99,12 @@ __device__ inline bool BucketTile(const ObserveParams& p, Shared<C>& shared,
     whole.upto = first - (C::kN - 1) - range.first;
     return true;
   }
+  const int row = 64 * group + RowInGroup();
   const int warp = Uniform(threadIdx.x % 128 / 32);
-  SpreadTile<C>(shared, 64 * group + RowInGroup(), first - begin + 16 * warp,
-                high, low, e);
+  SpreadTile(e, first - begin + 16 * warp, high, low,
+             [&](int r, int bucket) -> float& {
+               return BucketAt<C>(shared, row + 8 * r, bucket);
+             });
   return false;
 }
 
