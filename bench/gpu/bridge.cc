@@ -73,6 +73,8 @@ enum ViewName {
   kSummedHistogram,
   kSummedFeatures,
   kSummedLabels,
+  kDentropy,
+  kDrelativeTable,
   kViewCount
 };
 struct BridgeCall {
@@ -239,6 +241,8 @@ __attribute__((visibility("default"))) const char* BridgeBackward(
     grads.dv = ViewOf(*call, kDv);
     grads.dgates = ViewOf(*call, kDgates);
     grads.received = ViewOf(*call, kReceived);
+    grads.dentropy = ViewOf(*call, kDentropy);
+    grads.drelative_table = ViewOf(*call, kDrelativeTable);
     Find(name).backward(TheContext(), ProblemOf(*call), args, grads);
   });
 }

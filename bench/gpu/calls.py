@@ -13,7 +13,8 @@ NAMES = ["q", "k", "v", "out", "query_lengths", "key_lengths", "query_starts",
          "varentropy", "sum_squares", "kept_max", "kept_argmax", "histogram",
          "feature_mass", "label_mass", "key_features", "query_labels",
          "key_labels", "excluded_keys", "query_weights", "sums",
-         "summed_histogram", "summed_features", "summed_labels"]
+         "summed_histogram", "summed_features", "summed_labels", "dentropy",
+         "drelative_table"]
 
 
 class View(c.Structure):

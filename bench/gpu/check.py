@@ -89,6 +89,8 @@ def poisoned(r, statistics):
         t[name] = torch.full_like(r[like], nan)
     t["dgates"] = torch.full((batch, m, heads), nan, device="cuda")
     t["received"] = torch.full((batch, heads, n), nan, device="cuda")
+    if "drelative_table" in r:
+        t["drelative_table"] = r["drelative_table"].clone()
     return t
 
 
@@ -157,6 +159,29 @@ def add_shape(r, seed):
         for name in ("v", "dout", "replacement"):
             if name in r:
                 r[name] = r[name][..., :e].contiguous()
+
+
+def add_gradients(r, seed, entropy, table):
+    """Gradients of entropies, and a relative table whose own is added to what
+    r["drelative_table"] holds: NaN for heads that are not to be touched."""
+    rng = random.Random(seed + 55)
+    batch, m, heads, _ = r["q"].shape
+    gen = torch.Generator(device="cuda").manual_seed(seed + 55)
+    if entropy:
+        size = rng.choice([1, 20])  # beside the values' part, or above it
+        r["dentropy"] = size * torch.randn(batch, heads, m, device="cuda",
+                                           generator=gen)
+        if "query_lengths" in r:
+            for b, end in enumerate(r["query_lengths"].tolist()):
+                r["dentropy"][b, :, end:] = float("nan")
+    if table:
+        r.pop("alibi_slopes", None)
+        width = 2 * rng.choice([0, 1, 20, 64, 200, 1000]) + 1
+        for name in ("relative_table", "drelative_table"):
+            r[name] = torch.randn(heads, width, device="cuda", generator=gen)
+        if "active" in r:
+            rest = [h for h in range(heads) if h not in r["active"]]
+            r["drelative_table"][rest] = float("nan")
 
 
 class Verdict:
@@ -258,9 +283,37 @@ def judge(verdict, r, t, ref, statistics, backward):
         truth = ref["received"][:, heads]
         verdict.hold("received", t["received"][:, heads], truth,
                      1e-2 * truth.abs().clamp_min(1))
+        if "drelative_table" in t:
+            judge_table(verdict, r, t, ref["drelative_table"],
+                        ref["table_size"])
 
 
-def check_packed(operators, name, count, head_dims, types):
+def judge_table(verdict, r, t, truth, size):
+    heads = r.get("active", list(range(r["q"].shape[2])))
+    found = t["drelative_table"].double() - r["drelative_table"].double()
+    verdict.hold("drelative_table", found[heads], truth[heads],
+                 2e-2 * size[heads])
+    rest = [h for h in range(r["q"].shape[2]) if h not in heads]
+    if not torch.isnan(t["drelative_table"][rest]).all():
+        verdict.wrong.append("an inactive head's table was touched")
+
+
+def repeats(operators, name, call, r, t):
+    """Whether another backward gives the same bits."""
+    names = [n for n in ("dq", "dk", "dv", "drelative_table") if n in t]
+    before = {n: t[n].clone() for n in names}
+    for n in names:
+        if n in r:
+            t[n].copy_(r[n])
+        else:
+            t[n].fill_(float("nan"))
+    operators.backward(name, call)
+    return all(torch.equal(before[n].nan_to_num(), t[n].nan_to_num())
+               for n in names)
+
+
+def check_packed(operators, name, count, head_dims, types, entropy=False,
+                 table=False):
     """Packed sequences against the same sequences one by one."""
     verdict, failed = Verdict(), 0
     for seed in range(count):
@@ -279,6 +332,7 @@ def check_packed(operators, name, count, head_dims, types):
         m, n = (sum(x) for x in zip(*spans))
         r = {"q": normal(m, heads), "k": normal(n, kv_heads),
              "v": normal(n, kv_heads), "dout": normal(m, heads)}
+        add_gradients(r, seed, entropy, table)
         t = poisoned(r, "full")
         for sums in ("sums", "summed_histogram"):
             t[sums] = t[sums].repeat(len(spans), 1, 1)
@@ -294,12 +348,15 @@ def check_packed(operators, name, count, head_dims, types):
         operators.backward(name, call)
         torch.cuda.synchronize()
         verdict.wrong = []
+        truth = size = torch.zeros_like(r.get("drelative_table", t["lse"]))
         for i, span in enumerate(spans):
             if span[0] == 0:
                 continue
             at = [slice(starts[a][i], starts[a][i] + span[a]) for a in (0, 1)]
             of_keys = ("k", "v", "dk", "dv")
-            alone = {name: x[:, at[name in of_keys]] for name, x in r.items()}
+            alone = {name: x if name.endswith("table") else
+                     x[:, :, at[0]] if name == "dentropy" else
+                     x[:, at[name in of_keys]] for name, x in r.items()}
             ref = attention({**alone, "mask": mask})
             part = {}
             for name_, x in t.items():
@@ -308,25 +365,32 @@ def check_packed(operators, name, count, head_dims, types):
                 elif name_.startswith("sum") and name_ != "sum_squares":
                     part[name_] = x[i:i + 1]
                 elif name_ in ROWS + MORE or name_ in (
-                        "argmax", "kept_argmax", "histogram"):
+                        "argmax", "kept_argmax", "histogram", "dentropy"):
                     part[name_] = x[:, :, at[0]]
-                elif not name_.endswith("starts"):
+                elif not name_.endswith(("starts", "table")):
                     part[name_] = x[:, at[name_ in of_keys]]
             judge(verdict, {**alone, "mask": mask}, part, ref, "full", True)
+            if table:
+                truth = truth + ref["drelative_table"]
+                size = size + ref["table_size"]
+        if table:
+            judge_table(verdict, r, t, truth, size.clamp_min(0.05))
         if verdict.wrong:
             failed += 1
             print(f"FAILED {name} packed seed {seed}: {verdict.wrong} {spans}",
                   flush=True)
-    print(f"{name}: {count - failed} of {count} packed problems agree",
+    kind = " entropy" * entropy + " table" * table
+    print(f"{name}: {count - failed} of {count} packed{kind} problems agree",
           flush=True)
     return failed == 0
 
 
 def check(operators, name, count, head_dims, types, first_seed=0,
-          shaped=False, decoding=False):
+          shaped=False, decoding=False, entropy=False, table=False):
     """Whether all problems agree; prints the worst error of each result as a
     part of its tolerance. shaped: with biases, soft caps and other values'
-    sizes; decoding: few queries, many keys."""
+    sizes; decoding: few queries, many keys; entropy, table: with gradients of
+    entropies and of a relative table."""
     verdict, failed, backwards = Verdict(), 0, 0
     for seed in range(first_seed, first_seed + count):
         r = random_problem(seed, head_dims, types, decoding)
@@ -335,6 +399,7 @@ def check(operators, name, count, head_dims, types, first_seed=0,
             add_observed(r, seed)
         if shaped:
             add_shape(r, seed)
+        add_gradients(r, seed, entropy, table)
         t = poisoned(r, statistics)
         call = operators.make(t, r["mask"], r.get("active"),
                               soft_cap=r.get("soft_cap", 0.0))
@@ -347,6 +412,9 @@ def check(operators, name, count, head_dims, types, first_seed=0,
         torch.cuda.synchronize()
         verdict.wrong = []
         judge(verdict, r, t, attention(r), statistics, backward)
+        if backward and (entropy or table) and not repeats(
+                operators, name, call, r, t):
+            verdict.wrong.append("another backward gave other bits")
         if verdict.wrong:
             failed += 1
             if failed <= 8:
@@ -355,7 +423,8 @@ def check(operators, name, count, head_dims, types, first_seed=0,
                 print(f"FAILED {name} seed {seed}: {verdict.wrong} {what}",
                       flush=True)
     worst = " ".join(f"{n} {w:.2f}" for n, w in verdict.worst.items())
-    kind = " decoding" if decoding else " shaped" if shaped else ""
+    kind = " shaped" * shaped + " decoding" * decoding
+    kind += " entropy" * entropy + " table" * table
     print(f"{name}: {count - failed} of {count}{kind} problems agree "
           f"({backwards} with gradients); worst: {worst}", flush=True)
     return failed == 0

@@ -66,6 +66,29 @@ def observe(r, a, p, logs):
     return found
 
 
+def table_gradient(r, dz, p):
+    """Of each entry the sum of dz [B, H, M, N] over its pairs, and what size
+    its error is measured by: the terms', for sums may cancel."""
+    heads, width = r["relative_table"].shape
+    reach = width // 2
+    away = torch.arange(dz.shape[-1], device="cuda") - p  # [B, M, N]
+    entry = (away.clamp(-reach, reach) + reach).reshape(1, -1)
+    terms = dz.transpose(0, 1).reshape(heads, -1)
+
+    def summed(x):
+        zeros = torch.zeros(heads, width, device="cuda", dtype=torch.float64)
+        return zeros.scatter_add_(1, entry.expand(x.shape), x)
+
+    least = max(0.05, 0.25 * terms.abs().max().item())
+    return {"drelative_table": summed(terms),
+            "table_size": summed(terms**2).sqrt().clamp_min(least)}
+
+
+def logs_of(a):
+    """ln a, 0 where a is."""
+    return torch.where(a > 0, a.clamp_min(1e-300).log(), 0.0)
+
+
 def attention(r):
     """Everything the operators return, as a dict of float64 tensors."""
     # Rows past the end of a sequence count for nothing, whatever they hold.
@@ -77,7 +100,7 @@ def attention(r):
     scale = 1 / math.sqrt(q.shape[-1])
     z = q @ k.repeat_interleave(group, 1).transpose(-1, -2) * scale
     seen, p = visible(r)
-    z = shaped(r, z, p)
+    shaped_z = z = shaped(r, z, p)
     seen = seen[:, None].expand_as(z)
     z = z.masked_fill(~seen, -math.inf)
     lse = torch.logsumexp(z, -1)
@@ -101,7 +124,7 @@ def attention(r):
     found = {"out": out, "ungated": o, "lse": lse,
              "seen": seen.any(-1), "a": a}
     with torch.no_grad():
-        logs = torch.where(a > 0, a.clamp_min(1e-300).log(), 0.0)
+        logs = logs_of(a)
         found["entropy"] = -(a * logs).sum(-1)
         found["max"] = a.amax(-1)
         j = torch.arange(a.shape[-1], device="cuda")
@@ -111,13 +134,20 @@ def attention(r):
         found["position"] = p[:, None, :, 0].expand(a.shape[:3])
         found.update(observe(r, a, p, logs))
     if r.get("dout") is not None:
-        active = r.get("active")
+        keep = torch.ones(out.shape[2], device="cuda")
+        if r.get("active") is not None:
+            keep[:] = 0
+            keep[r["active"]] = 1
         dout = r["dout"].double().nan_to_num()
-        if active is not None:
-            keep = torch.zeros(out.shape[2], device="cuda")
-            keep[active] = 1
-            dout = dout * keep[None, None, :, None]
-        dq, dk, dv, dg = torch.autograd.grad(out, (q, k, v, gates), dout)
+        loss = (out * dout * keep[:, None]).sum()
+        if r.get("dentropy") is not None:
+            entropy = -(a * logs_of(a)).sum(-1)
+            dentropy = r["dentropy"].double().nan_to_num()
+            loss = loss + (entropy * dentropy * keep[:, None]).sum()
+        dq, dk, dv, dg, dz = torch.autograd.grad(
+            loss, (q, k, v, gates, shaped_z))
         found.update(dq=dq.permute(0, 2, 1, 3), dk=dk.permute(0, 2, 1, 3),
                      dv=dv.permute(0, 2, 1, 3), dgates=dg)
+        if r.get("drelative_table") is not None:
+            found.update(table_gradient(r, dz, p))
     return {n: t.detach() for n, t in found.items()}

@@ -157,6 +157,29 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
   return call;
 }
 
+// What the gradients of entropies and of a relative table need; row_bytes: of
+// a float for each row.
+void FillScoreGradients(const AttentionProblem& problem,
+                        const AttentionGrads& grads, size_t row_bytes,
+                        cudaStream_t stream, BackwardCall& call) {
+  BackwardParams& p = call.params;
+  p.dentropy = Strides<const float>(grads.dentropy);
+  if (grads.dentropy || grads.drelative_table) {
+    call.log_weight = DeviceBuffer(row_bytes, stream);
+    p.log_weight = call.log_weight.As<float>();
+  }
+  if (!grads.drelative_table) return;
+  p.dtable = grads.drelative_table.As<float>();
+  p.dtable_head = grads.drelative_table.stride[0];
+  const WorkOrder& order = p.forward.order;
+  const int64_t width = 2 * problem.relative_reach + 1;
+  p.table_parts =
+      TableParts(order.blocks * order.sequences, order.heads, width);
+  call.tables =
+      DeviceBuffer(sizeof(float) * width * order.heads * p.table_parts, stream);
+  p.tables = call.tables.As<float>();
+}
+
 }  // namespace
 
 void RunForward(Context& context, const AttentionProblem& problem,
@@ -179,12 +202,6 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
                           const AttentionGrads& grads, int query_block,
                           int key_block) {
-  if (grads.dentropy) {
-    ThrowUnsupported("no entropy gradient", "dentropy", "");
-  }
-  if (grads.drelative_table) {
-    ThrowUnsupported("no gradient of a relative table", "drelative_table", "");
-  }
   const cudaStream_t stream = StreamOf(context);
   BackwardCall call;
   BackwardParams& p = call.params;
@@ -213,6 +230,7 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
   call.delta = DeviceBuffer(row_bytes, stream);
   p.lse_log2 = call.lse_log2.As<float>();
   p.delta = call.delta.As<float>();
+  FillScoreGradients(problem, grads, row_bytes, stream, call);
   p.d_o = p.dout;
   call.d_o_view = grads.dout;
   if (args.gates) {

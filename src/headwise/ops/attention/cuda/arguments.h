@@ -24,6 +24,7 @@ struct ForwardCall {
 struct BackwardCall {
   BackwardParams params;
   DeviceBuffer active_heads, is_active, lse_log2, delta, d_o;
+  DeviceBuffer log_weight, tables;
   ConstTensorView d_o_view;  // [B, M, H, E]: g·dout
 };
 
@@ -47,7 +48,7 @@ void RunForward(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args, int block, bool gathers_full,
                 const std::function<void(const ForwardCall&)>& launch);
 
-// Throws likewise, and for an entropy gradient or a relative table's.
+// Throws likewise.
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
                           const AttentionGrads& grads, int query_block,

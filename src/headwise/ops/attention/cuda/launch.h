@@ -52,6 +52,11 @@ template <class T, int kDim>
 void LaunchForwardSm80(const ForwardParams& params, cudaStream_t stream);
 // The backward pass's scratch, before either path's kernels.
 void LaunchPrepare(const BackwardParams& params, cudaStream_t stream);
+// δ from the scores, with the entropy's part; after LaunchPrepare, where there
+// is a log_weight. Both kernels need an order of 64 queries a block.
+void LaunchDelta(const BackwardParams& params, cudaStream_t stream);
+// Adds to dtable; after LaunchDelta.
+void LaunchTableGradient(const BackwardParams& params, cudaStream_t stream);
 
 // A few queries against a long cache; either path.
 void LaunchDecode(const DecodeParams& params, cudaStream_t stream);
@@ -68,6 +73,7 @@ void LaunchWindow(const SecondPassParams& params, int rows, int columns,
 void LaunchReceived(const ReceivedParams& params, cudaStream_t stream);
 void LaunchGram(const GramParams& params, cudaStream_t stream);
 
+// After LaunchPrepare, and LaunchDelta where it is needed.
 template <class T, int kDim>
 void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream);
 

@@ -214,7 +214,11 @@ struct BackwardParams {
   // ∂L/∂g [B, M, H] f32, may be null.
   float* dgates = nullptr;
   int64_t dgate_batch = 0, dgate_row = 0, dgate_head = 0;
-  RowResult received;  // [B, H, N] f32, may be null
+  RowResult received;           // [B, H, N] f32, may be null
+  View3<const float> dentropy;  // ∂L/∂H [B, H, M], may be null
+  // ∂L/∂table [H, 2·reach + 1], the last dense, is added to; may be null.
+  float* dtable = nullptr;
+  int64_t dtable_head = 0;
 
   // Scratch, made by the first kernel: of each row, LSE in base 2 (+∞ for rows
   // that see nothing and past the end, so that their probabilities vanish) and
@@ -224,6 +228,13 @@ struct BackwardParams {
   float* delta = nullptr;
   int padded_len = 0;  // query_len up to a multiple of kRowPadding
   Strided d_o;
+  // Where there is a dentropy or a dtable, ln 2 · ∂L/∂H of each row (0 without
+  // dentropy), laid out as δ: −log_weight · log2 P joins dP, and δ is made
+  // anew. Else null.
+  float* log_weight = nullptr;
+  // Where there is a dtable: [heads of the order, table_parts, 2·reach + 1].
+  float* tables = nullptr;
+  int table_parts = 0;
 
   const uint8_t* is_active = nullptr;  // [H]; null: all
   WorkOrder key_order;                 // blocks of keys, kv heads, sequences

@@ -2,6 +2,7 @@
 // each row, and ∂L/∂g = ⟨dout, O − μ⟩. A warp a row; bound by memory. Door:
 // launch.h.
 #include "headwise/backend/cuda/device.h"
+#include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
 
@@ -9,14 +10,6 @@ namespace headwise::attention_cuda {
 namespace {
 
 constexpr float kLog2E = 1.4426950408889634f;
-
-__device__ inline float WarpSum(float v) {
-#pragma unroll
-  for (int lane = 16; lane > 0; lane /= 2) {
-    v += __shfl_xor_sync(~0u, v, lane);
-  }
-  return v;
-}
 
 // One kernel for both element types, which are 2 bytes wide.
 __device__ inline float ReadElement(const void* row, int i, bool is_half) {
@@ -84,6 +77,10 @@ __global__ __launch_bounds__(128) void PrepareKernel(
       query;
   p.lse_log2[at] = lse == -INFINITY ? INFINITY : lse * kLog2E;
   p.delta[at] = delta;
+  if (p.log_weight != nullptr) {
+    const bool given = counts && p.dentropy.data != nullptr;
+    p.log_weight[at] = given ? kLn2 * *p.dentropy.At(batch, head, row) : 0;
+  }
   if (p.dgates != nullptr && inside) {
     p.dgates[batch * p.dgate_batch + row * p.dgate_row + head * p.dgate_head] =
         with_o - with_mu;

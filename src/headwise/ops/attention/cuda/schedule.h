@@ -127,6 +127,26 @@ HEADWISE_HD constexpr int PaddedDim(int head_dim) {
   return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
 }
 
+// Diagonals of a square tile: on the d-th, column − row = d − (tile − 1),
+// d = 0 … 2·(tile − 1). Its rows are first … last.
+struct DiagonalRows {
+  int first, last;
+};
+HEADWISE_HD DiagonalRows RowsOfDiagonal(int diagonal, int tile) {
+  return {Max(0, tile - 1 - diagonal), Min(tile, 2 * tile - 1 - diagonal) - 1};
+}
+
+// Into how many parts the query blocks of one head are cut for the gradient of
+// a relative table of `width` entries. Each has a table of its own: enough
+// parts to fill a chip, but no more than 64 MiB of tables if it can be helped.
+HEADWISE_HD int TableParts(int query_blocks, int heads, int64_t width) {
+  constexpr int kEnough = 1024;
+  constexpr int64_t kMostEntries = 1 << 24;
+  const int64_t room = kMostEntries / (width * Max(1, heads));
+  const int wanted = Min(query_blocks, CeilDiv(kEnough, Max(1, heads)));
+  return Max(1, room < wanted ? static_cast<int>(room) : wanted);
+}
+
 // One block of queries of one head of one sequence.
 struct WorkItem {
   int block = 0;

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "headwise/ops/attention/cuda/params.h"
@@ -116,6 +117,30 @@ TEST(CudaScheduleTest, RowScratchHoldsEveryKernelsLastBlock) {
       EXPECT_EQ(kRowPadding % (64 * GradientGroups(head_dim, of_keys)), 0);
     }
   }
+}
+
+TEST(CudaScheduleTest, DiagonalsHoldEveryPairOfATileOnce) {
+  for (const int tile : {1, 5, 64}) {
+    std::set<std::pair<int, int>> pairs;
+    for (int diagonal = 0; diagonal < 2 * tile - 1; ++diagonal) {
+      const DiagonalRows rows = RowsOfDiagonal(diagonal, tile);
+      for (int row = rows.first; row <= rows.last; ++row) {
+        const int column = row + diagonal - (tile - 1);
+        EXPECT_TRUE(row >= 0 && row < tile && column >= 0 && column < tile)
+            << row << ", " << column << " of " << tile;
+        EXPECT_TRUE(pairs.insert({row, column}).second);
+      }
+    }
+    EXPECT_EQ(static_cast<int>(pairs.size()), tile * tile);
+  }
+}
+
+TEST(CudaScheduleTest, TablePartsFillAChipWithinTheirMemory) {
+  EXPECT_EQ(TableParts(256, 16, 129), 64);
+  EXPECT_EQ(TableParts(3, 16, 129), 3);
+  EXPECT_EQ(TableParts(256, 16, 32769), 31);
+  EXPECT_EQ(TableParts(0, 16, 129), 1);
+  EXPECT_EQ(TableParts(256, 16, int64_t{1} << 31), 1);
 }
 
 TEST(CudaScheduleTest, HeadsArePaddedUpwards) {

@@ -65,13 +65,18 @@ void Backward(Context& context, const AttentionProblem& problem,
               const AttentionArgs& args, const AttentionGrads& grads) {
   const BackwardCall call =
       MakeBackward(context, problem, args, grads, kBlock, kBlock);
+  const BackwardParams& p = call.params;
+  const cudaStream_t stream = StreamOf(context);
   const auto run = [&]<class T>(T) {
-    const ForwardParams& f = call.params.forward;
+    const ForwardParams& f = p.forward;
     WithColumns<T>(Max(f.head_dim, f.value_dim), [&](auto columns) {
-      LaunchBackwardSm80<T, columns()>(call.params, StreamOf(context));
+      LaunchBackwardSm80<T, columns()>(p, stream);
     });
   };
+  LaunchPrepare(p, stream);
+  if (p.log_weight != nullptr) LaunchDelta(p, stream);
   problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
+  if (p.dtable != nullptr) LaunchTableGradient(p, stream);
 }
 
 }  // namespace

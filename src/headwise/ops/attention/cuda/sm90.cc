@@ -1,4 +1,5 @@
-// cuda.sm90: the Hopper kernels, forward and, for bf16, backward.
+// cuda.sm90: the Hopper kernels, forward and, for bf16 without an entropy
+// gradient, backward.
 #include <cudaTypedefs.h>
 
 #include <algorithm>
@@ -109,7 +110,7 @@ void Forward(Context& context, const AttentionProblem& problem,
 
 void Backward(Context& context, const AttentionProblem& problem,
               const AttentionArgs& args, const AttentionGrads& grads) {
-  if (problem.type != DType::kBF16) {
+  if (problem.type != DType::kBF16 || grads.dentropy) {
     return kAttentionCudaSm80.backward(context, problem, args, grads);
   }
   const cudaStream_t stream = StreamOf(context);

@@ -13,6 +13,14 @@ __device__ inline float QuadSum(float v) {
   return v + __shfl_xor_sync(~0u, v, 2);
 }
 
+__device__ inline float WarpSum(float v) {
+#pragma unroll
+  for (int lane = 16; lane > 0; lane /= 2) {
+    v += __shfl_xor_sync(~0u, v, lane);
+  }
+  return v;
+}
+
 // Where a row lies.
 struct RowPlace {
   int sequence, head, query;  // query within its sequence

@@ -8,7 +8,7 @@
 
 namespace headwise::attention_cuda {
 
-// z of one score in nats (or its probability), and dz / d(scale · s).
+// z of one score in nats (or what follows from it), and dz / d(scale · s).
 struct Shaped {
   float z, slope;
 };
@@ -59,14 +59,22 @@ __device__ inline void WithShape(const ForwardParams& p, Run run) {
   }
 }
 
-// The probability of a score, given the row's LSE in base 2, and dz /
-// d(scale·s).
+// The base-2 logarithm of a score's probability, given the row's LSE in base 2,
+// and dz / d(scale·s).
+template <bool kShaped>
+__device__ inline Shaped LogProbabilityOf(const ForwardParams& p, int head,
+                                          float s, int ahead, float lse) {
+  if (!kShaped) return {fmaf(s, p.scale_log2, -lse), 1};
+  const Shaped r = ShapeScore(p, head, s, ahead);
+  return {fmaf(r.z, 1 / kLn2, -lse), r.slope};
+}
+
+// The probability itself, and the same slope.
 template <bool kShaped>
 __device__ inline Shaped ProbabilityOf(const ForwardParams& p, int head,
                                        float s, int ahead, float lse) {
-  if (!kShaped) return {Exp2(fmaf(s, p.scale_log2, -lse)), 1};
-  const Shaped r = ShapeScore(p, head, s, ahead);
-  return {Exp2(fmaf(r.z, 1 / kLn2, -lse)), r.slope};
+  const Shaped x = LogProbabilityOf<kShaped>(p, head, s, ahead, lse);
+  return {Exp2(x.z), x.slope};
 }
 
 }  // namespace headwise::attention_cuda

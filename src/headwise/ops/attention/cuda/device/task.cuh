@@ -13,13 +13,10 @@ struct Task {
   KeyWalk walk;
 };
 
-// The index-th task, its blocks of block_m queries and tiles of tile_n keys.
-__device__ inline Task MakeTask(const ForwardParams& p, int index, int block_m,
-                                int tile_n) {
+// One item of work, its blocks of block_m queries and tiles of tile_n keys.
+__device__ inline Task TaskOf(const ForwardParams& p, const WorkItem& item,
+                              int block_m, int tile_n) {
   Task t;
-  t.count = -1;
-  if (index >= p.order.count()) return t;
-  const WorkItem item = p.order.At(index);
   t.sequence = item.sequence;
   t.extent = ExtentOf(p, item.sequence);
   t.head = p.active_heads != nullptr ? p.active_heads[item.head] : item.head;
@@ -31,6 +28,17 @@ __device__ inline Task MakeTask(const ForwardParams& p, int index, int block_m,
                       last + t.extent.offset, t.extent.key_len, tile_n);
   }
   t.count = t.walk.count();
+  return t;
+}
+
+// The index-th task of the order.
+__device__ inline Task MakeTask(const ForwardParams& p, int index, int block_m,
+                                int tile_n) {
+  if (index < p.order.count()) {
+    return TaskOf(p, p.order.At(index), block_m, tile_n);
+  }
+  Task t;
+  t.count = -1;
   return t;
 }
 

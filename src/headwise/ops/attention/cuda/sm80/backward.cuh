@@ -3,7 +3,9 @@
 //   KeyGradients    dK, dV and column sums: a block of 64 keys walks queries
 //   QueryGradients  dQ: a block of 64 queries walks keys
 // with P = 2^(s·scale − LSE), dP = dO·Vᵀ, dS = P·(dP − δ). The scores are
-// computed twice: 7 products where 5 would do with atomic sums.
+// computed twice: 7 products where 5 would do with atomic sums. An entropy's
+// gradient g adds −g·ln P to dP, and its mean to δ (delta.cu): with
+// H = −Σ P·ln P that is −g·P·(ln P + H) in dS.
 #pragma once
 
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
@@ -18,9 +20,9 @@ namespace headwise::attention_cuda::sm80 {
 template <int kDim>
 inline constexpr int kOutColumns = kDim <= 128 ? kDim : 128;
 
-// What the rows of a query tile bring.
+// What the rows of a query tile bring; log_weight only where it is given.
 struct RowInputs {
-  float lse[kRows], delta[kRows];
+  float lse[kRows], delta[kRows], log_weight[kRows];
 };
 
 template <class T, int kDim>
@@ -37,7 +39,36 @@ __device__ inline void LoadRowInputs(const BackwardParams& p, RowInputs& rows,
   for (int i = threadIdx.x; i < kRows; i += kThreads) {
     rows.lse[i] = p.lse_log2[from + i];
     rows.delta[i] = p.delta[from + i];
+    if (p.log_weight != nullptr) rows.log_weight[i] = p.log_weight[from + i];
   }
+}
+
+// What the gradient of a score takes: kShape the soft cap and biases too, and
+// kEntropy these and the weight of its logarithm.
+enum class ScoreTerms { kScale, kShape, kEntropy };
+template <ScoreTerms kTerms>
+using TermsConstant = std::integral_constant<ScoreTerms, kTerms>;
+
+// Calls run(TermsConstant) with the least that suffices, so that loops
+// over a tile need not ask at every score.
+template <class Run>
+__device__ inline void WithTerms(const BackwardParams& p, Run run) {
+  if (p.log_weight != nullptr) {
+    run(TermsConstant<ScoreTerms::kEntropy>());
+  } else if (p.forward.shape.any()) {
+    run(TermsConstant<ScoreTerms::kShape>());
+  } else {
+    run(TermsConstant<ScoreTerms::kScale>());
+  }
+}
+
+// dP with the entropy's part. x: log2 P, −∞ where P is 0 and adds nothing.
+template <ScoreTerms kTerms>
+__device__ inline float WithEntropy(float dp, float x, const RowInputs& rows,
+                                    int m) {
+  constexpr float kLeast = -150;  // 2^kLeast is 0
+  if (kTerms != ScoreTerms::kEntropy) return dp;
+  return fmaf(-rows.log_weight[m], fmaxf(x, kLeast), dp);
 }
 
 // Row r of a warp's result, scaled, to `to`; all lanes take part.
@@ -57,7 +88,7 @@ __device__ inline void StoreGradient(const float (&d)[kOut / 2], float scale,
 
 // scores → P, dP → dS of a transposed tile: the thread's rows are keys j0 and
 // j0 + 8, its columns queries from `first` on. Adds P to the keys' sums.
-template <bool kShaped>
+template <ScoreTerms kTerms>
 __device__ inline void TransposedGradients(const BackwardParams& p,
                                            const RowInputs& rows,
                                            const Extent& extent, int head,
@@ -70,11 +101,12 @@ __device__ inline void TransposedGradients(const BackwardParams& p,
     const int in_tile = 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
     const int position = first + in_tile + extent.offset, key = j0 + 8 * r;
     const bool seen = Sees(p.forward.band, position, key, extent.key_len);
-    const Shaped a = ProbabilityOf<kShaped>(p.forward, head, s[i],
-                                            position - key, rows.lse[in_tile]);
-    s[i] = seen ? a.z : 0;
+    const Shaped x = LogProbabilityOf<kTerms != ScoreTerms::kScale>(
+        p.forward, head, s[i], position - key, rows.lse[in_tile]);
+    s[i] = seen ? Exp2(x.z) : 0;
     received[r] += s[i];
-    dp[i] = s[i] * (dp[i] - rows.delta[in_tile]) * a.slope;
+    const float w = WithEntropy<kTerms>(dp[i], x.z, rows, in_tile);
+    dp[i] = s[i] * (w - rows.delta[in_tile]) * x.slope;
   }
 }
 
@@ -120,9 +152,9 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
       float s[32] = {}, dp[32] = {};
       RowProduct<T, kDim>(s, shared.k, row, shared.q);
       RowProduct<T, kDim>(dp, shared.v, row, shared.dout);
-      WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
-        TransposedGradients<kShaped>(p, shared.rows, extent, head, j0, first, s,
-                                     dp, received);
+      WithTerms(p, [&]<ScoreTerms kTerms>(TermsConstant<kTerms>) {
+        TransposedGradients<kTerms>(p, shared.rows, extent, head, j0, first, s,
+                                    dp, received);
       });
       uint32_t a[4][4];
       AsOperand<T>(s, a);
@@ -154,8 +186,9 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
 }
 
 // dP → dS of a tile whose rows are the block's queries from `in_block` on and
-// its columns keys from `begin` on.
-template <bool kShaped>
+// its columns keys from `begin` on. kSlope: of the scores before the soft cap,
+// else of those after.
+template <ScoreTerms kTerms, bool kSlope = true>
 __device__ inline void QueryScoreGradients(const ForwardParams& f,
                                            const Task& t, const RowInputs& rows,
                                            int begin, int in_block,
@@ -167,22 +200,24 @@ __device__ inline void QueryScoreGradients(const ForwardParams& f,
     const int key = begin + 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
     const int position = t.first_query + m + t.extent.offset;
     const bool seen = Sees(f.band, position, key, t.extent.key_len);
-    const Shaped a =
-        ProbabilityOf<kShaped>(f, t.head, s[i], position - key, rows.lse[m]);
-    dp[i] = seen ? a.z * (dp[i] - rows.delta[m]) * a.slope : 0;
+    const Shaped x = LogProbabilityOf<kTerms != ScoreTerms::kScale>(
+        f, t.head, s[i], position - key, rows.lse[m]);
+    const float w = WithEntropy<kTerms>(dp[i], x.z, rows, m);
+    const float dz = Exp2(x.z) * (w - rows.delta[m]);
+    dp[i] = seen ? (kSlope ? dz * x.slope : dz) : 0;
   }
 }
 
-// grid: (work items, ⌈kDim / kOutColumns⌉).
-template <class T, int kDim>
-__global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
-    const __grid_constant__ BackwardParams p) {
-  constexpr int kOut = kOutColumns<kDim>;
-  extern __shared__ __align__(128) uint8_t raw[];
-  auto& shared = *reinterpret_cast<BackwardShared<T, kDim>*>(raw);
+// Walks the keys that a task's queries see: visit(begin, s, dp) for each tile,
+// with the warp's 16 rows of Q·Kᵀ and dO·Vᵀ for keys from `begin` on. Steps: of
+// 16 columns that the products take.
+template <class T, int kDim, class Visit>
+__device__ inline void VisitKeys(const BackwardParams& p, const Task& t,
+                                 BackwardShared<T, kDim>& shared, Visit visit,
+                                 int head_steps = kDim / 16,
+                                 int value_steps = kDim / 16) {
   const ForwardParams& f = p.forward;
-  const Task t = MakeTask(f, blockIdx.x, kRows, kRows);
-  const int part = blockIdx.y, kv_head = t.head / f.queries_per_kv;
+  const int kv_head = t.head / f.queries_per_kv;
   const int64_t batch = f.packed ? 0 : t.sequence;
   const int64_t q_row = t.extent.query_start + t.first_query;
   const int left = t.extent.query_len - t.first_query;
@@ -192,8 +227,6 @@ __global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
            p.d_o.row, left, f.value_dim);
   LoadRowInputs(p, shared.rows, t.sequence, t.head, t.first_query);
   const int row = threadIdx.x / 32 * 16;
-  const int in_tile = row + threadIdx.x % 32 / 4;
-  float dq[kOut / 2] = {};
   for (int step = 0; step < t.count; ++step) {
     const int begin = t.walk.Tile(step) * kRows;
     const int64_t k_row = t.extent.key_start + begin;
@@ -206,15 +239,35 @@ __global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
     CopyWait<0>();
     __syncthreads();
     float s[32] = {}, dp[32] = {};
-    RowProduct<T, kDim>(s, shared.q, row, shared.k);
-    RowProduct<T, kDim>(dp, shared.dout, row, shared.v);
-    WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
-      QueryScoreGradients<kShaped>(f, t, shared.rows, begin, in_tile, s, dp);
-    });
-    uint32_t a[4][4];
-    AsOperand<T>(dp, a);
-    ColumnProduct<T, kDim, kOut>(dq, a, shared.k, part * kOut);
+    RowProduct<T, kDim>(s, shared.q, row, shared.k, head_steps);
+    RowProduct<T, kDim>(dp, shared.dout, row, shared.v, value_steps);
+    visit(begin, s, dp);
   }
+}
+
+// grid: (work items, ⌈kDim / kOutColumns⌉).
+template <class T, int kDim>
+__global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
+    const __grid_constant__ BackwardParams p) {
+  constexpr int kOut = kOutColumns<kDim>;
+  extern __shared__ __align__(128) uint8_t raw[];
+  auto& shared = *reinterpret_cast<BackwardShared<T, kDim>*>(raw);
+  const ForwardParams& f = p.forward;
+  const Task t = MakeTask(f, blockIdx.x, kRows, kRows);
+  const int part = blockIdx.y;
+  const int in_tile = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+  float dq[kOut / 2] = {};
+  VisitKeys<T, kDim>(
+      p, t, shared, [&](int begin, float(&s)[32], float(&dp)[32]) {
+        WithTerms(p, [&]<ScoreTerms kTerms>(TermsConstant<kTerms>) {
+          QueryScoreGradients<kTerms>(f, t, shared.rows, begin, in_tile, s, dp);
+        });
+        uint32_t a[4][4];
+        AsOperand<T>(dp, a);
+        ColumnProduct<T, kDim, kOut>(dq, a, shared.k, part * kOut);
+      });
+  const int64_t batch = f.packed ? 0 : t.sequence;
+  const int64_t q_row = t.extent.query_start + t.first_query;
   const int rows_len = f.packed ? t.extent.query_len : f.query_len;
   StoreGradient<T, kOut>(dq, p.scale, p.dq, batch, q_row, t.head, part * kOut,
                          f.head_dim, rows_len - t.first_query);

@@ -31,7 +31,6 @@ void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
   constexpr size_t kBytes = sizeof(sm80::BackwardShared<T, kDim>);
   constexpr int kParts = kDim / sm80::kOutColumns<kDim>;
-  LaunchPrepare(params, stream);
   const bool of_keys = params.dk.data != nullptr || params.dv.data != nullptr ||
                        params.received.data != nullptr;
   if (of_keys && f.key_len > 0) {
