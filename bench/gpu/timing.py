@@ -13,17 +13,28 @@ PEERS = {"flash": SDPBackend.FLASH_ATTENTION,
          "efficient": SDPBackend.EFFICIENT_ATTENTION}
 
 
-def median_ms(run, repeats):
+def medians_ms(runs, repeats):
+    """Name → median ms, all measured in turn: the chip's clock drifts with
+    its power, and one after the other they would meet different clocks."""
     for _ in range(3):
-        run()
-    marks = [(torch.cuda.Event(enable_timing=True),
-              torch.cuda.Event(enable_timing=True)) for _ in range(repeats)]
-    for begin, end in marks:
-        begin.record()
-        run()
-        end.record()
+        for run in runs.values():
+            run()
+    marks = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            begin, end = (torch.cuda.Event(enable_timing=True)
+                          for _ in range(2))
+            begin.record()
+            run()
+            end.record()
+            marks[name].append((begin, end))
     torch.cuda.synchronize()
-    return statistics.median(b.elapsed_time(e) for b, e in marks)
+    return {name: statistics.median(b.elapsed_time(e) for b, e in pairs)
+            for name, pairs in marks.items()}
+
+
+def median_ms(run, repeats):
+    return medians_ms({"": run}, repeats)[""]
 
 
 def tensors(d, n):
@@ -114,8 +125,7 @@ def measure(operators, sizes, repeats, backward=False):
                 if n > TOKENS:
                     flops *= n / TOKENS
                 line = []
-                for name, run in runs.items():
-                    ms = median_ms(run, repeats)
+                for name, ms in medians_ms(runs, repeats).items():
                     line.append(flops / ms / 1e9)
                     rows.append({"implementation": name, "head_dim": d,
                                  "length": n, "causal": causal, "ms": ms,

@@ -11,7 +11,6 @@ namespace {
 
 using sm80::kRows;
 using sm80::kThreads;
-using sm80::ScoreTerms;
 
 template <class T, int kDim>
 __device__ inline void CorrectDelta(const BackwardParams& p, uint8_t* raw) {
@@ -24,8 +23,8 @@ __device__ inline void CorrectDelta(const BackwardParams& p, uint8_t* raw) {
   sm80::VisitKeys<T, kDim>(
       p, t, shared,
       [&](int begin, float(&s)[32], float(&dp)[32]) {
-        sm80::QueryScoreGradients<ScoreTerms::kEntropy, false>(
-            f, t, shared.rows, begin, in_tile, s, dp);
+        sm80::QueryScoreGradients<true, false>(f, t, shared.rows, begin,
+                                               in_tile, s, dp);
 #pragma unroll
         for (int i = 0; i < 32; ++i) sums[(i / 2) % 2] += dp[i];
       },

@@ -12,7 +12,6 @@ namespace {
 
 using sm80::kRows;
 using sm80::kThreads;
-using sm80::ScoreTerms;
 
 constexpr int kDiagonals = 2 * kRows - 1;
 static_assert(kDiagonals <= kThreads);
@@ -92,8 +91,8 @@ __device__ inline void SumDistances(const BackwardParams& p, uint8_t* raw) {
     sm80::VisitKeys<T, kDim>(
         p, t, shared.tiles,
         [&](int begin, float(&s)[32], float(&dp)[32]) {
-          sm80::QueryScoreGradients<ScoreTerms::kEntropy, false>(
-              f, t, shared.tiles.rows, begin, in_tile, s, dp);
+          sm80::QueryScoreGradients<true, false>(f, t, shared.tiles.rows, begin,
+                                                 in_tile, s, dp);
           AddTile(dp, begin - (t.first_query + t.extent.offset), shared.dz,
                   sums);
         },

@@ -20,7 +20,7 @@ namespace headwise::attention_cuda::sm80 {
 template <int kDim>
 inline constexpr int kOutColumns = kDim <= 128 ? kDim : 128;
 
-// What the rows of a query tile bring; log_weight only where it is given.
+// What the rows of a query tile bring.
 struct RowInputs {
   float lse[kRows], delta[kRows], log_weight[kRows];
 };
@@ -39,36 +39,27 @@ __device__ inline void LoadRowInputs(const BackwardParams& p, RowInputs& rows,
   for (int i = threadIdx.x; i < kRows; i += kThreads) {
     rows.lse[i] = p.lse_log2[from + i];
     rows.delta[i] = p.delta[from + i];
-    if (p.log_weight != nullptr) rows.log_weight[i] = p.log_weight[from + i];
+    rows.log_weight[i] = p.log_weight != nullptr ? p.log_weight[from + i] : 0;
   }
 }
 
-// What the gradient of a score takes: kShape the soft cap and biases too, and
-// kEntropy these and the weight of its logarithm.
-enum class ScoreTerms { kScale, kShape, kEntropy };
-template <ScoreTerms kTerms>
-using TermsConstant = std::integral_constant<ScoreTerms, kTerms>;
-
-// Calls run(TermsConstant) with the least that suffices, so that loops
-// over a tile need not ask at every score.
+// Calls run(std::bool_constant) once a tile: whether scores are more than
+// scaled, by a shape or by the weight of their logarithms.
 template <class Run>
 __device__ inline void WithTerms(const BackwardParams& p, Run run) {
-  if (p.log_weight != nullptr) {
-    run(TermsConstant<ScoreTerms::kEntropy>());
-  } else if (p.forward.shape.any()) {
-    run(TermsConstant<ScoreTerms::kShape>());
+  if (p.log_weight != nullptr || p.forward.shape.any()) {
+    run(std::true_type());
   } else {
-    run(TermsConstant<ScoreTerms::kScale>());
+    run(std::false_type());
   }
 }
 
 // dP with the entropy's part. x: log2 P, −∞ where P is 0 and adds nothing.
-template <ScoreTerms kTerms>
+template <bool kTerms>
 __device__ inline float WithEntropy(float dp, float x, const RowInputs& rows,
                                     int m) {
   constexpr float kLeast = -150;  // 2^kLeast is 0
-  if (kTerms != ScoreTerms::kEntropy) return dp;
-  return fmaf(-rows.log_weight[m], fmaxf(x, kLeast), dp);
+  return kTerms ? fmaf(-rows.log_weight[m], fmaxf(x, kLeast), dp) : dp;
 }
 
 // Row r of a warp's result, scaled, to `to`; all lanes take part.
@@ -88,7 +79,7 @@ __device__ inline void StoreGradient(const float (&d)[kOut / 2], float scale,
 
 // scores → P, dP → dS of a transposed tile: the thread's rows are keys j0 and
 // j0 + 8, its columns queries from `first` on. Adds P to the keys' sums.
-template <ScoreTerms kTerms>
+template <bool kTerms>
 __device__ inline void TransposedGradients(const BackwardParams& p,
                                            const RowInputs& rows,
                                            const Extent& extent, int head,
@@ -101,7 +92,7 @@ __device__ inline void TransposedGradients(const BackwardParams& p,
     const int in_tile = 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
     const int position = first + in_tile + extent.offset, key = j0 + 8 * r;
     const bool seen = Sees(p.forward.band, position, key, extent.key_len);
-    const Shaped x = LogProbabilityOf<kTerms != ScoreTerms::kScale>(
+    const Shaped x = LogProbabilityOf<kTerms>(
         p.forward, head, s[i], position - key, rows.lse[in_tile]);
     s[i] = seen ? Exp2(x.z) : 0;
     received[r] += s[i];
@@ -152,7 +143,7 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
       float s[32] = {}, dp[32] = {};
       RowProduct<T, kDim>(s, shared.k, row, shared.q);
       RowProduct<T, kDim>(dp, shared.v, row, shared.dout);
-      WithTerms(p, [&]<ScoreTerms kTerms>(TermsConstant<kTerms>) {
+      WithTerms(p, [&]<bool kTerms>(std::bool_constant<kTerms>) {
         TransposedGradients<kTerms>(p, shared.rows, extent, head, j0, first, s,
                                     dp, received);
       });
@@ -188,7 +179,7 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
 // dP → dS of a tile whose rows are the block's queries from `in_block` on and
 // its columns keys from `begin` on. kSlope: of the scores before the soft cap,
 // else of those after.
-template <ScoreTerms kTerms, bool kSlope = true>
+template <bool kTerms, bool kSlope = true>
 __device__ inline void QueryScoreGradients(const ForwardParams& f,
                                            const Task& t, const RowInputs& rows,
                                            int begin, int in_block,
@@ -200,8 +191,8 @@ __device__ inline void QueryScoreGradients(const ForwardParams& f,
     const int key = begin + 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2;
     const int position = t.first_query + m + t.extent.offset;
     const bool seen = Sees(f.band, position, key, t.extent.key_len);
-    const Shaped x = LogProbabilityOf<kTerms != ScoreTerms::kScale>(
-        f, t.head, s[i], position - key, rows.lse[m]);
+    const Shaped x =
+        LogProbabilityOf<kTerms>(f, t.head, s[i], position - key, rows.lse[m]);
     const float w = WithEntropy<kTerms>(dp[i], x.z, rows, m);
     const float dz = Exp2(x.z) * (w - rows.delta[m]);
     dp[i] = seen ? (kSlope ? dz * x.slope : dz) : 0;
@@ -259,7 +250,7 @@ __global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
   float dq[kOut / 2] = {};
   VisitKeys<T, kDim>(
       p, t, shared, [&](int begin, float(&s)[32], float(&dp)[32]) {
-        WithTerms(p, [&]<ScoreTerms kTerms>(TermsConstant<kTerms>) {
+        WithTerms(p, [&]<bool kTerms>(std::bool_constant<kTerms>) {
           QueryScoreGradients<kTerms>(f, t, shared.rows, begin, in_tile, s, dp);
         });
         uint32_t a[4][4];
