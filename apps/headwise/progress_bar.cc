@@ -24,6 +24,13 @@ std::string Short(double value) {
   return fmt::format("{:.0f}", value);
 }
 
+// 12.3k/s, 0.4/s, 25 s each
+std::string Rate(double speed) {
+  if (speed >= 10) return Short(speed) + "/s";
+  if (speed >= 0.1 || speed <= 0) return fmt::format("{:.1f}/s", speed);
+  return Duration(1 / speed) + " each";
+}
+
 std::string Bar(double share, int cells) {
   const int full =
       std::clamp(static_cast<int>(std::lround(share * cells)), 0, cells);
@@ -77,7 +84,7 @@ void ProgressBar::Show(const Progress& progress) {
       left = fmt::format(", {} left", Duration(seconds));
     }
   }
-  numbers += fmt::format(" {}, {}/s{}", progress.unit, Short(speed), left);
+  numbers += fmt::format(" {}, {}{}", progress.unit, Rate(speed), left);
   if (!terminal_) {
     fmt::print(stderr, "{}: {}\n", stage_, numbers);
     return;

@@ -38,7 +38,8 @@ int64_t HeadDimFor(const ModelSize& size) {
   const int64_t usual = UsualHeadDim(size);
   int64_t best = 0;
   double least = std::log(2) + 1e-9;
-  for (int64_t dim = 1; dim <= size.width; ++dim) {
+  const int64_t most = std::min(size.width, 2 * usual);
+  for (int64_t dim = usual / 2; dim <= most; ++dim) {
     if (size.width % dim != 0) continue;
     const double away = std::abs(
         std::log(static_cast<double>(dim) / static_cast<double>(usual)));
