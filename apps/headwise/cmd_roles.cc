@@ -141,7 +141,8 @@ class Runner {
                  "without text the random-repeat test needs none"});
   }
   [[noreturn]] static void Cancelled() {
-    throw Error(ErrorCode::kCancelled, {"roles", "", "stopped", ""});
+    throw Error(ErrorCode::kCancelled,
+                {"roles", "", "", "stopped before the end"});
   }
 
   const Options& options_;

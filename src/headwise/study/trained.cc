@@ -35,7 +35,8 @@ StudyClock::StudyClock(const StudyRequest& request, std::string name,
 
 void StudyClock::Tick() {
   if (request_.stop.stop_requested()) {
-    throw Error(ErrorCode::kCancelled, {"study " + name_, "", "stopped", ""});
+    throw Error(ErrorCode::kCancelled,
+                {"study " + name_, "", "", "stopped before the end"});
   }
   const std::lock_guard lock(mutex_);
   ++done_;

@@ -243,7 +243,8 @@ Composition MeasureComposition(Context& context, const Model& model,
   }
   for (size_t i = 0; i < sites.size(); ++i) {
     if (options.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled, {"compose", "", "", ""});
+      throw Error(ErrorCode::kCancelled,
+                  {"compose", "", "", "stopped before the end"});
     }
     for (const HeadInput input : kHeadInputs) {
       Stacked receives;

@@ -228,7 +228,8 @@ void MeasureEffects(Context& context, const Model& model,
   EffectRun run(context, model, changes);
   for (size_t w = 0; w < windows.size(); ++w) {
     if (options.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled, {"compose", "", "", ""});
+      throw Error(ErrorCode::kCancelled,
+                  {"compose", "", "", "stopped before the end"});
     }
     run.Add(windows[w]);
     composition.effect_tokens += windows[w].source.size();

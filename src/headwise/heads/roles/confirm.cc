@@ -162,7 +162,8 @@ void ConfirmRoles(Context& context, const Model& model,
   const Behaviour before = repeats.Measure({});
   for (size_t h = 0; h < heads.size(); ++h) {
     if (options.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled, {"confirm", "", "stopped", ""});
+      throw Error(ErrorCode::kCancelled,
+                  {"confirm", "", "", "stopped before the end"});
     }
     if (options.progress) {
       options.progress({"confirm", static_cast<double>(h),

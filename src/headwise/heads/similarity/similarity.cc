@@ -227,7 +227,8 @@ Similarity CompareHeads(Context& context, const Model& model,
   const Runner runner(context, model, options, windows.size());
   for (size_t w = 0; w < windows.size(); ++w) {
     if (options.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled, {"similar", "", "", ""});
+      throw Error(ErrorCode::kCancelled,
+                  {"similar", "", "", "stopped before the end"});
     }
     const WindowRecord record = runner.Run(windows[w]);
     patterns.Add(context, record);

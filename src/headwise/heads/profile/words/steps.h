@@ -19,7 +19,8 @@ namespace headwise {
 inline void ReportOrStop(const WordOptions& options, const char* stage,
                          size_t done, size_t total, const char* unit) {
   if (options.stop.stop_requested()) {
-    throw Error(ErrorCode::kCancelled, {stage, "", "stopped", ""});
+    throw Error(ErrorCode::kCancelled,
+                {stage, "", "", "stopped before the end"});
   }
   if (!options.progress) return;
   options.progress(
