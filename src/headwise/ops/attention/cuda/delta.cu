@@ -66,11 +66,8 @@ void Launch(const BackwardParams& params, cudaStream_t stream) {
 void LaunchDelta(const BackwardParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
   if (f.order.count() == 0) return;
-  if (Max(f.head_dim, f.value_dim) <= 128) {
-    Launch<128>(params, stream);
-  } else {
-    Launch<256>(params, stream);
-  }
+  sm80::WithFewColumns(
+      f, [&](auto columns) { Launch<columns()>(params, stream); });
 }
 
 }  // namespace headwise::attention_cuda

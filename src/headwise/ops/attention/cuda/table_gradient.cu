@@ -156,11 +156,8 @@ void Launch(const BackwardParams& params, cudaStream_t stream) {
 void LaunchTableGradient(const BackwardParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
   if (f.order.count() == 0) return;
-  if (Max(f.head_dim, f.value_dim) <= 128) {
-    Launch<128>(params, stream);
-  } else {
-    Launch<256>(params, stream);
-  }
+  sm80::WithFewColumns(
+      f, [&](auto columns) { Launch<columns()>(params, stream); });
   const dim3 grid(CeilDiv(2 * f.shape.reach + 1, kThreads), f.order.heads);
   TablesKernel<<<grid, kThreads, 0, stream>>>(params);
   CheckCuda(cudaGetLastError(), "attention cuda table gradient");

@@ -8,6 +8,8 @@
 // H = −Σ P·ln P that is −g·P·(ln P + H) in dS.
 #pragma once
 
+#include <type_traits>
+
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/softmax.cuh"
@@ -40,6 +42,17 @@ __device__ inline void LoadRowInputs(const BackwardParams& p, RowInputs& rows,
     rows.lse[i] = p.lse_log2[from + i];
     rows.delta[i] = p.delta[from + i];
     rows.log_weight[i] = p.log_weight != nullptr ? p.log_weight[from + i] : 0;
+  }
+}
+
+// Calls run(std::integral_constant) with the columns of the kernels that are
+// not made for every size.
+template <class Run>
+void WithFewColumns(const ForwardParams& f, Run run) {
+  if (Max(f.head_dim, f.value_dim) <= 128) {
+    run(std::integral_constant<int, 128>());
+  } else {
+    run(std::integral_constant<int, 256>());
   }
 }
 
