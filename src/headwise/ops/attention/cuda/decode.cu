@@ -3,13 +3,13 @@
 // holds 16 rows (queries × heads of one key/value head) and streams a run of
 // keys, each warp its own 16 of every tile, copies two tiles ahead and no
 // barrier between warps. combine.cu adds the runs up. Door: launch.h.
-#include "headwise/backend/cuda/device.h"
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
 #include "headwise/ops/attention/cuda/device/run.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm80/tile.cuh"
 
 namespace headwise::attention_cuda {
@@ -308,14 +308,10 @@ __global__ __launch_bounds__(128, kDecodeBlocks) void DecodeKernel(
 
 void LaunchDecode(const DecodeParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
-  CheckCuda(cudaFuncSetAttribute(DecodeKernel,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 kSharedBytes),
-            "attention cuda decode");
   const dim3 grid(params.row_blocks * params.plan.splits, params.kv_heads,
                   f.order.sequences);
-  DecodeKernel<<<grid, 128, kSharedBytes, stream>>>(params);
-  CheckCuda(cudaGetLastError(), "attention cuda decode");
+  LaunchKernel(DecodeKernel, grid, 128, kSharedBytes, stream,
+               "attention cuda decode", params);
   LaunchCombine(params, stream);
 }
 

@@ -2,8 +2,8 @@
 // up to with δ = ⟨dO, O⟩ is what that δ lacks: the entropy's part, and what the
 // rounding of O has left in it, which the many terms of a table's entry would
 // not forgive. Door: launch.h.
-#include "headwise/backend/cuda/device.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm80/backward.cuh"
 
 namespace headwise::attention_cuda {
@@ -49,25 +49,16 @@ __global__ __launch_bounds__(kThreads) void DeltaKernel(
             : CorrectDelta<__nv_bfloat16, kDim>(p, raw);
 }
 
-template <int kDim>
-void Launch(const BackwardParams& params, cudaStream_t stream) {
-  constexpr int kBytes = sizeof(sm80::BackwardShared<__half, kDim>);
-  CheckCuda(
-      cudaFuncSetAttribute(DeltaKernel<kDim>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-      "attention cuda delta");
-  const int count = params.forward.order.count();
-  DeltaKernel<kDim><<<count, kThreads, kBytes, stream>>>(params);
-  CheckCuda(cudaGetLastError(), "attention cuda delta");
-}
-
 }  // namespace
 
 void LaunchDelta(const BackwardParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
   if (f.order.count() == 0) return;
-  sm80::WithFewColumns(
-      f, [&](auto columns) { Launch<columns()>(params, stream); });
+  sm80::WithFewColumns(f, [&](auto columns) {
+    LaunchKernel(DeltaKernel<columns()>, f.order.count(), kThreads,
+                 sizeof(sm80::BackwardShared<__half, columns()>), stream,
+                 "attention cuda delta", params);
+  });
 }
 
 }  // namespace headwise::attention_cuda

@@ -3,12 +3,12 @@
 // known a probability is one exponential and every statistic a plain sum. A
 // block takes 64 queries of one head, 16 a warp, and walks their keys 64 at a
 // time. Features are value columns: a product with P. Door: launch.h.
-#include "headwise/backend/cuda/device.h"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
 #include "headwise/ops/attention/cuda/device/observed.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm80/tile.cuh"
 
 namespace headwise::attention_cuda {
@@ -365,16 +365,10 @@ __global__ __launch_bounds__(kThreads, kDim <= 128 ? 3 : 1) void ObserveKernel(
 
 template <int kDim>
 void Launch(const ObserveParams& params, cudaStream_t stream) {
-  constexpr int kBytes = sizeof(ObserveShared<__half, kDim>);
-  CheckCuda(
-      cudaFuncSetAttribute(ObserveKernel<kDim>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-      "attention cuda observe");
   const int parts = Max(1, CeilDiv(params.feature_count, kFeatures));
-  ObserveKernel<kDim>
-      <<<dim3(params.forward.order.count(), parts), kThreads, kBytes, stream>>>(
-          params);
-  CheckCuda(cudaGetLastError(), "attention cuda observe");
+  LaunchKernel(ObserveKernel<kDim>, dim3(params.forward.order.count(), parts),
+               kThreads, sizeof(ObserveShared<__half, kDim>), stream,
+               "attention cuda observe", params);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // Received attention: column sums of A over queries, Σ_i w_i A_ij. A block
 // holds 64 keys of one head and walks the queries that see them, so that every
 // sum has one owner and one order. Door: launch.h.
-#include "headwise/backend/cuda/device.h"
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm80/tile.cuh"
 
 namespace headwise::attention_cuda {
@@ -109,13 +109,9 @@ __global__ __launch_bounds__(kThreads) void ReceivedKernel(
 
 template <int kDim>
 void Launch(const ReceivedParams& params, dim3 grid, cudaStream_t stream) {
-  constexpr int kBytes = sizeof(ReceivedShared<__half, kDim>);
-  CheckCuda(
-      cudaFuncSetAttribute(ReceivedKernel<kDim>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-      "attention cuda received");
-  ReceivedKernel<kDim><<<grid, kThreads, kBytes, stream>>>(params);
-  CheckCuda(cudaGetLastError(), "attention cuda received");
+  LaunchKernel(ReceivedKernel<kDim>, grid, kThreads,
+               sizeof(ReceivedShared<__half, kDim>), stream,
+               "attention cuda received", params);
 }
 
 }  // namespace

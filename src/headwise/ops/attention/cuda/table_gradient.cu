@@ -3,8 +3,8 @@
 // blocks, brings each tile's ∂L/∂z to shared memory, adds up diagonals, a
 // thread each, and adds them to a table of its own; a second kernel adds the
 // tables in one order. No atomics, so that results repeat. Door: launch.h.
-#include "headwise/backend/cuda/device.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm80/backward.cuh"
 
 namespace headwise::attention_cuda {
@@ -139,25 +139,17 @@ __global__ __launch_bounds__(kThreads) void TablesKernel(
   p.dtable[head * p.dtable_head + entry] += sum;
 }
 
-template <int kDim>
-void Launch(const BackwardParams& params, cudaStream_t stream) {
-  constexpr int kBytes = sizeof(TableShared<__half, kDim>);
-  CheckCuda(
-      cudaFuncSetAttribute(DistancesKernel<kDim>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-      "attention cuda table gradient");
-  const dim3 grid(params.table_parts, params.forward.order.heads);
-  DistancesKernel<kDim><<<grid, kThreads, kBytes, stream>>>(params);
-  CheckCuda(cudaGetLastError(), "attention cuda table gradient");
-}
-
 }  // namespace
 
 void LaunchTableGradient(const BackwardParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
   if (f.order.count() == 0) return;
-  sm80::WithFewColumns(
-      f, [&](auto columns) { Launch<columns()>(params, stream); });
+  sm80::WithFewColumns(f, [&](auto columns) {
+    LaunchKernel(DistancesKernel<columns()>,
+                 dim3(params.table_parts, f.order.heads), kThreads,
+                 sizeof(TableShared<__half, columns()>), stream,
+                 "attention cuda table gradient", params);
+  });
   const dim3 grid(CeilDiv(2 * f.shape.reach + 1, kThreads), f.order.heads);
   TablesKernel<<<grid, kThreads, 0, stream>>>(params);
   CheckCuda(cudaGetLastError(), "attention cuda table gradient");

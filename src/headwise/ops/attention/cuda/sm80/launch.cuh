@@ -1,8 +1,8 @@
 // Launches the portable kernels; included by the generated files.
 #pragma once
 
-#include "headwise/backend/cuda/device.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm80/backward.cuh"
 #include "headwise/ops/attention/cuda/sm80/forward.cuh"
 
@@ -10,13 +10,9 @@ namespace headwise::attention_cuda {
 
 template <class Params>
 void Launch(void (*kernel)(Params), const Params& params, dim3 grid,
-            size_t shared_bytes, cudaStream_t stream) {
-  CheckCuda(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           static_cast<int>(shared_bytes)),
-      "attention cuda.sm80");
-  kernel<<<grid, sm80::kThreads, shared_bytes, stream>>>(params);
-  CheckCuda(cudaGetLastError(), "attention cuda.sm80");
+            int shared_bytes, cudaStream_t stream) {
+  LaunchKernel(kernel, grid, sm80::kThreads, shared_bytes, stream,
+               "attention cuda.sm80", params);
 }
 
 template <class T, int kDim>
@@ -29,7 +25,7 @@ void LaunchForwardSm80(const ForwardParams& params, cudaStream_t stream) {
 template <class T, int kDim>
 void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
-  constexpr size_t kBytes = sizeof(sm80::BackwardShared<T, kDim>);
+  constexpr int kBytes = sizeof(sm80::BackwardShared<T, kDim>);
   constexpr int kParts = kDim / sm80::kOutColumns<kDim>;
   const bool of_keys = params.dk.data != nullptr || params.dv.data != nullptr ||
                        params.received.data != nullptr;

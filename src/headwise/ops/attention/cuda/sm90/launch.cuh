@@ -1,8 +1,8 @@
 // Launches the Hopper forward kernel; included by the generated files.
 #pragma once
 
-#include "headwise/backend/cuda/device.h"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm90/backward.cuh"
 #include "headwise/ops/attention/cuda/sm90/forward.cuh"
 
@@ -14,15 +14,10 @@ void Launch(const typename C::Params& params, const TensorMaps& maps,
   static_assert(C::kN == kSm90KeyTile);
   // The structure is aligned by hand to the swizzle's 1024 bytes.
   constexpr int kBytes = sizeof(sm90::Shared<C>) + 1024;
-  const auto kernel = sm90::ForwardKernel<C>;
-  CheckCuda(cudaFuncSetAttribute(
-                kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-            "attention cuda.sm90");
   static_assert(kBytes <= 232448, "a block's shared memory on Hopper");
   const int blocks = Min(processors, ForwardOf(params).order.count());
-  kernel<<<blocks, C::kThreads, kBytes, stream>>>(maps.q, maps.k, maps.v,
-                                                  params);
-  CheckCuda(cudaGetLastError(), "attention cuda.sm90");
+  LaunchKernel(sm90::ForwardKernel<C>, blocks, C::kThreads, kBytes, stream,
+               "attention cuda.sm90", maps.q, maps.k, maps.v, params);
 }
 
 // f16 has no kernel without statistics: it would be one more of 24.
