@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/heads/profile/words/materials.h"
@@ -101,7 +102,7 @@ class Runner {
     if (!options_.texts.empty()) {
       RequireTokenizer();
       TextSource source(options_.texts);
-      if (!profiler.AddText(source)) Cancelled();
+      if (!profiler.AddText(source)) ThrowStopped("roles");
     }
     Profile result = profiler.Take();
     AddWords(result);
@@ -139,10 +140,6 @@ class Runner {
     throw Error(ErrorCode::kNotFound,
                 {options_.subject, "a tokenizer beside the model", "none",
                  "without text the random-repeat test needs none"});
-  }
-  [[noreturn]] static void Cancelled() {
-    throw Error(ErrorCode::kCancelled,
-                {"roles", "", "", "stopped before the end"});
   }
 
   const Options& options_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "headwise/backend/cpu/thread_pool.h"
-#include "headwise/error.h"
+#include "headwise/base/stop.h"
 #include "headwise/heads/profile/tally.h"
 
 namespace headwise {
@@ -34,10 +34,7 @@ StudyClock::StudyClock(const StudyRequest& request, std::string name,
       total_(static_cast<double>(total)) {}
 
 void StudyClock::Tick() {
-  if (request_.stop.stop_requested()) {
-    throw Error(ErrorCode::kCancelled,
-                {"study " + name_, "", "", "stopped before the end"});
-  }
+  if (request_.stop.stop_requested()) ThrowStopped("study " + name_);
   const std::lock_guard lock(mutex_);
   ++done_;
   if (request_.progress) request_.progress({name_, done_, total_, "steps"});

@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "headwise/error.h"
+#include "headwise/base/stop.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/tensor/matrix.h"
@@ -242,10 +242,7 @@ Composition MeasureComposition(Context& context, const Model& model,
     }
   }
   for (size_t i = 0; i < sites.size(); ++i) {
-    if (options.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled,
-                  {"compose", "", "", "stopped before the end"});
-    }
+    ThrowIfStopped(options.stop, "compose");
     for (const HeadInput input : kHeadInputs) {
       Stacked receives;
       for (const Site& from : sites) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/tensor/matrix.h"
@@ -227,10 +228,7 @@ void MeasureEffects(Context& context, const Model& model,
   Changes changes;
   EffectRun run(context, model, changes);
   for (size_t w = 0; w < windows.size(); ++w) {
-    if (options.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled,
-                  {"compose", "", "", "stopped before the end"});
-    }
+    ThrowIfStopped(options.stop, "compose");
     run.Add(windows[w]);
     composition.effect_tokens += windows[w].source.size();
     if (options.progress) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "headwise/base/rng.h"
+#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/gradient.h"
 #include "headwise/nn/head_weights.h"
@@ -131,12 +132,6 @@ size_t BatchEnd(std::span<const TextExample> examples, size_t begin,
   return end + 1 == examples.size() ? end + 1 : end;
 }
 
-void CheckStop(const std::stop_token& stop) {
-  if (!stop.stop_requested()) return;
-  throw Error(ErrorCode::kCancelled,
-              {"rank", "", "", "stopped before the end"});
-}
-
 }  // namespace
 
 CorpusRuns::CorpusRuns(Context& context, const Model& model,
@@ -169,7 +164,7 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
 void CorpusRuns::RunWhole() {
   Means means;
   for (size_t i = 0; i < batches_.size(); ++i) {
-    CheckStop(options_.stop);
+    ThrowIfStopped(options_.stop, "rank");
     ExampleBatch& batch = batches_[i].examples;
     const CleanRun run = RunClean(context_, model_, batch);
     objective_.SetReference(batch, run.final.view());
@@ -203,7 +198,7 @@ LossTable CorpusRuns::Gradients(std::span<const HeadRef> heads,
                                 Criterion criterion) {
   LossTable table(heads.size());
   for (size_t i = 0; i < batches_.size(); ++i) {
-    CheckStop(options_.stop);
+    ThrowIfStopped(options_.stop, "rank");
     const auto gradients =
         GateGradients(context_, model_, batches_[i].examples, heads);
     for (size_t h = 0; h < heads.size(); ++h) {
@@ -287,7 +282,7 @@ LossTable CorpusRuns::RemoveDirect(std::span<const HeadRef> heads,
     const CleanRun run = RunClean(context_, model_, batch.examples);
     for (size_t h = 0; h < heads.size(); ++h) {
       if (!HasDirectPath(model_, heads[h])) continue;
-      CheckStop(options_.stop);
+      ThrowIfStopped(options_.stop, "rank");
       Tensor x(DType::kF32, {run.stream.shape(0), run.stream.shape(1)});
       std::memcpy(x.As<float>(), run.stream.As<float>(), x.bytes());
       const std::string& site = SiteOf(model_, heads[h]);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "headwise/error.h"
+#include "headwise/base/stop.h"
 
 namespace headwise {
 namespace {
@@ -274,10 +274,7 @@ void RunVariants(Context& context, const Model& model,
     while (prefix.depth() < depth) prefix.Step(nullptr);
     const int64_t count = static_cast<int64_t>(indices.size());
     for (int64_t begin = 0; begin < count; begin += together) {
-      if (job.stop.stop_requested()) {
-        throw Error(ErrorCode::kCancelled,
-                    {"ablation", "", "", "stopped before the end"});
-      }
+      ThrowIfStopped(job.stop, "ablation");
       const auto some =
           std::span(indices).subspan(begin, std::min(together, count - begin));
       std::vector<HeadSet> heads;

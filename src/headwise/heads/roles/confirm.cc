@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "headwise/error.h"
+#include "headwise/base/stop.h"
 #include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/probes.h"
@@ -161,10 +161,7 @@ void ConfirmRoles(Context& context, const Model& model,
   }
   const Behaviour before = repeats.Measure({});
   for (size_t h = 0; h < heads.size(); ++h) {
-    if (options.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled,
-                  {"confirm", "", "", "stopped before the end"});
-    }
+    ThrowIfStopped(options.stop, "confirm");
     if (options.progress) {
       options.progress({"confirm", static_cast<double>(h),
                         static_cast<double>(heads.size()), "heads"});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/similarity/content.h"
 #include "headwise/heads/similarity/output.h"
@@ -226,10 +227,7 @@ Similarity CompareHeads(Context& context, const Model& model,
   OutputSamples outputs(result.heads);
   const Runner runner(context, model, options, windows.size());
   for (size_t w = 0; w < windows.size(); ++w) {
-    if (options.stop.stop_requested()) {
-      throw Error(ErrorCode::kCancelled,
-                  {"similar", "", "", "stopped before the end"});
-    }
+    ThrowIfStopped(options.stop, "similar");
     const WindowRecord record = runner.Run(windows[w]);
     patterns.Add(context, record);
     outputs.Add(record);

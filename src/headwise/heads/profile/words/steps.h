@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "headwise/base/stop.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/words/materials.h"
@@ -18,10 +19,7 @@ namespace headwise {
 // Tells how far the run is. Throws Error(kCancelled) when it is to stop.
 inline void ReportOrStop(const WordOptions& options, const char* stage,
                          size_t done, size_t total, const char* unit) {
-  if (options.stop.stop_requested()) {
-    throw Error(ErrorCode::kCancelled,
-                {stage, "", "", "stopped before the end"});
-  }
+  ThrowIfStopped(options.stop, stage);
   if (!options.progress) return;
   options.progress(
       {stage, static_cast<double>(done), static_cast<double>(total), unit});
