@@ -27,6 +27,17 @@ struct RowPlace {
   int row;                    // of the views: the same, but for packed input
   bool inside;                // a row of the views
   bool counts;                // and a query of its sequence
+
+  // The thread's row r, given row 0; the views have rows_len rows of the
+  // sequence, which has query_len queries.
+  __device__ RowPlace Row(int r, int query_len, int rows_len) const {
+    RowPlace at = *this;
+    at.query += 8 * r;
+    at.row += 8 * r;
+    at.inside = at.query < rows_len;
+    at.counts = at.query < query_len;
+    return at;
+  }
 };
 
 __device__ inline void Put(const RowResult& result, const RowPlace& at,
@@ -152,11 +163,7 @@ __device__ inline void FinishRows(const ForwardParams& p,
                                   int query_len, int rows_len) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    RowPlace here = at;
-    here.query += 8 * r;
-    here.row += 8 * r;
-    here.inside = here.query < rows_len;
-    here.counts = here.query < query_len;
+    const RowPlace here = at.Row(r, query_len, rows_len);
     const float inverse = FinishRow<kStatistics>(p, rows, r, here);
     const int64_t s = here.sequence, h = here.head, m = here.row;
     float gate = 1;

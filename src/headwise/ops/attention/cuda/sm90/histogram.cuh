@@ -158,11 +158,7 @@ __device__ inline void FinishObserved(const ObserveParams& p, Shared<C>& shared,
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    RowPlace here = at;
-    here.query += 8 * r;
-    here.row += 8 * r;
-    here.inside = here.query < rows_len;
-    here.counts = here.query < t.extent.query_len;
+    const RowPlace here = at.Row(r, t.extent.query_len, rows_len);
     const RowPartial row = GatherRow(rows, r);
     const float square_log = QuadSum(rows.square_log[r]);
     const float squares = QuadSum(rows.squares[r]);
