@@ -32,6 +32,7 @@ class Sampler {
   // Throws Error(kInvalidArgument) for values outside their range.
   explicit Sampler(const SamplerOptions& options);
 
+  // Throws Error(kInvalidArgument) where NaN or ∞ leaves no choice.
   int32_t Next(std::span<const float> logits);
 
  private:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "headwise/error.h"
@@ -44,6 +45,25 @@ TEST(Sampler, TopKAndTopPCutTheTail) {
 TEST(Sampler, SameSeedSameTokens) {
   Sampler a({.temperature = 1, .seed = 9}), b({.temperature = 1, .seed = 9});
   for (int i = 0; i < 100; ++i) EXPECT_EQ(a.Next(kLogits), b.Next(kLogits));
+}
+
+TEST(Sampler, RefusesLogitsThatAreNoNumbers) {
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  EXPECT_THROW(Sampler({.temperature = 1}).Next(std::vector<float>{1, NAN}),
+               Error);
+  for (const double temperature : {0.0, 1.0}) {
+    for (const std::vector<float>& logits : {std::vector<float>{NAN, 1},
+                                             {1, kInfinite},
+                                             {-kInfinite, -kInfinite}}) {
+      Sampler sampler({.temperature = temperature});
+      EXPECT_THROW(sampler.Next(logits), Error)
+          << logits[0] << " " << logits[1];
+    }
+    EXPECT_EQ(Sampler({.temperature = temperature})
+                  .Next(std::vector<float>{-kInfinite, 1}),
+              1)
+        << "a token that is ruled out";
+  }
 }
 
 TEST(Sampler, RefusesValuesOutsideTheirRange) {
