@@ -43,6 +43,13 @@ ConstTensorView Vector(std::span<const int32_t> values) {
   return {values.data(), DType::kI32, {static_cast<int64_t>(values.size())}};
 }
 
+// What a layer that has lost all its heads gives to its output projection:
+// [rows, 0].
+ConstTensorView NoHeads(int64_t rows) {
+  static constexpr float kNothing = 0;
+  return View(&kNothing, {rows, 0});
+}
+
 // Copies new rows [1, B·M, G, D] behind the rows the cache holds.
 void Append(const TensorView& rows, const TensorView& cache,
             std::span<const int32_t> lengths) {
@@ -347,9 +354,7 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
 void AttentionLayer::Forward(Context& context, const AttentionInput& input,
                              TensorView y, Store store) const {
   if (config_.heads == 0) {  // all of them pruned: what is left is the bias
-    const int64_t tokens = input.x.shape[0];
-    static constexpr float kNothing = 0;
-    return weights_.output.Forward(context, View(&kNothing, {tokens, 0}), y,
+    return weights_.output.Forward(context, NoHeads(input.x.shape[0]), y,
                                    store);
   }
   Projections p = Project(context, input);
@@ -459,6 +464,10 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
   const int64_t heads = config_.heads, groups = config_.kv_heads;
   const int64_t dim = config_.head_dim, keys = groups * dim;
   const int64_t width = heads * value_dim();
+  if (heads == 0) {  // as in Forward
+    std::fill_n(dx.As<float>(), rows * dx.shape[1], 0.0f);
+    return weights_.output.BackwardWeights(context, NoHeads(rows), dy);
+  }
   const Scratch dheads_memory =
       context.workspace().TakeArray<float>(rows * width);
   const TensorView dheads = View(dheads_memory.As<float>(), {rows, width});

@@ -269,6 +269,49 @@ TEST_F(Backward, AttentionWithRotationNormsGroupsWindowAndGates) {
   values_.Check(loss);
 }
 
+TEST_F(Backward, AttentionThatHasLostItsHeadsIsItsBias) {
+  for (const bool cross : {false, true}) {
+    Values values;
+    AttentionWeights weights;
+    if (cross) {
+      weights.q = MakeLinear(values, "q", {0}, kWidth);
+      weights.kv = MakeLinear(values, "kv", {0, 0}, kWidth);
+    } else {
+      weights.qkv = MakeLinear(values, "qkv", {0, 0, 0}, kWidth);
+    }
+    weights.output = MakeLinear(values, "o", {kWidth}, 0);
+    AttentionLayerConfig config;
+    config.heads = config.kv_heads = 0;
+    config.head_dim = kHeadDim;
+    const AttentionLayer layer(config, std::move(weights),
+                               {AttentionKind::kSelf, 0, "none"});
+    const int64_t lengths[] = {3};
+    const SequenceBatch batch = MakeBatch(lengths);
+    const Tensor x = RandomTensor({3, kWidth}, 1);
+    const Tensor r = RandomTensor({3, kWidth}, 2);
+    Tensor y(DType::kF32, {3, kWidth}), dx = RandomTensor({3, kWidth}, 3);
+    Tensor dmemory(DType::kF32, {3, kWidth});
+    AttentionSaved saved;
+    AttentionInput input;
+    input.x = input.memory = x.view();
+    input.batch = input.memory_batch = &batch;
+    input.saved = &saved;
+    layer.Forward(context_, input, y.view(), Store::kOverwrite);
+    layer.Backward(context_, input, saved, r.view(), dx.view(), dmemory.view());
+    for (int64_t i = 0; i < 3 * kWidth; ++i) {
+      EXPECT_EQ(y.As<float>()[i],
+                values.value("o.0.bias").As<float>()[i % kWidth]);
+      EXPECT_EQ(dx.As<float>()[i], 0);
+      EXPECT_EQ(dmemory.As<float>()[i], 0);
+    }
+    for (int64_t i = 0; i < kWidth; ++i) {
+      EXPECT_FLOAT_EQ(values.gradient("o.0.bias").As<float>()[i],
+                      r.As<float>()[i] + r.As<float>()[i + kWidth] +
+                          r.As<float>()[i + 2 * kWidth]);
+    }
+  }
+}
+
 TEST_F(Backward, CrossAttentionAddsToTheMemorysGradient) {
   const AttentionLayer layer =
       MakeAttention(values_, "a", true, AttentionMask::None());
