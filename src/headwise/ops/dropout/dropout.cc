@@ -17,8 +17,10 @@ constexpr int64_t kPerTask = 16384;  // values; a multiple of a block's four
 void Dropout(Context& context, const DropoutMask& mask, int64_t count,
              const float* x, float* y) {
   const float keep = 1.0f / (1.0f - mask.rate);
+  // Of 65536ths: all of them would be one more than the words have.
   const uint32_t least =
-      static_cast<uint32_t>(std::lround(mask.rate * 65536.0f)) << 16;
+      static_cast<uint32_t>(std::min(std::lround(mask.rate * 65536.0f), 65535L))
+      << 16;
   context.pool().ParallelFor(
       (count + kPerTask - 1) / kPerTask, [&](int64_t task, int) {
         const int64_t end = std::min(count, (task + 1) * kPerTask);

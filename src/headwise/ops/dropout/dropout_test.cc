@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace headwise {
@@ -31,6 +32,13 @@ TEST(Dropout, IsTheSameAtAnyThreadCountAndOtherInOtherStreams) {
   EXPECT_EQ(one, Dropped(3, {0.5f, 7, 3}, 40'001));
   EXPECT_NE(one, Dropped(1, {0.5f, 7, 4}, 40'001));
   EXPECT_NE(one, Dropped(1, {0.5f, 8, 3}, 40'001));
+}
+
+TEST(Dropout, DropsNearlyEverythingAtARateJustBelowOne) {
+  const std::vector<float> values = Dropped(1, {0.999999f, 1, 1}, 10'000);
+  EXPECT_LT(std::count_if(values.begin(), values.end(),
+                          [](float value) { return value != 0; }),
+            10);
 }
 
 TEST(Dropout, LeavesEverythingAtRateZero) {
