@@ -122,8 +122,9 @@ std::vector<TokenWindow> WindowCutter::CutPairs(
   for (size_t at = 0; at < document.text.size(); ++number) {
     const size_t end =
         std::min(document.text.find('\n', at), document.text.size());
-    const std::string line = document.text.substr(at, end - at);
+    std::string line = document.text.substr(at, end - at);
     at = end + 1;
+    if (line.ends_with('\r')) line.pop_back();
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const size_t tab = line.find('\t');
     if (tab == line.npos) {

@@ -96,6 +96,9 @@ TEST(WindowsTest, PairsForEncoderDecoders) {
   EXPECT_THAT(windows[0].source.ids, ElementsAre(1, 'a', 'b', 2));
   EXPECT_THAT(windows[0].target.ids, ElementsAre(9, 'c', 'd'));
   EXPECT_EQ(windows[1].source.size(), 6) << "cut to the context";
+  const auto dos = cutter.Cut({"x", 0, 0, "ab\tcd\r\n"});
+  ASSERT_EQ(dos.size(), 1);
+  EXPECT_THAT(dos[0].target.ids, ElementsAre(9, 'c', 'd'));
   try {
     cutter.Cut({"pairs.tsv", 0, 0, "a\tb\nno tab"});
     FAIL();
