@@ -102,7 +102,8 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
   check(c.observe_every >= 0, "observe_every of at least 0", c.observe_every);
   check(c.smoothing >= 0 && c.smoothing < 1, "smoothing in [0, 1)",
         c.smoothing);
-  share(c.mask_share, "mask_share in [0, 1]");
+  check(c.mask_share > 0 && c.mask_share <= 1, "mask_share in (0, 1]",
+        c.mask_share);
   share(c.repeat_share, "repeat_share in [0, 1]");
   share(c.repeat_share_late, "repeat_share_late in [0, 1]");
   share(c.repeat_random, "repeat_random in [0, 1]");

@@ -59,6 +59,10 @@ TEST_F(TrainConfigFile, RefusesWhatMakesNoSense) {
               HasSubstr("divisor of batch"));
   EXPECT_THAT(ErrorOf(kSmall, {"steps=many"}), HasSubstr("steps"));
   EXPECT_THAT(ErrorOf(kSmall, {"dropout=1"}), HasSubstr("[0, 1)"));
+  EXPECT_THAT(ErrorOf(kSmall, {"steps=2.5"}), HasSubstr("steps"));
+  EXPECT_THAT(ErrorOf(kSmall, {"seed=-1"}), HasSubstr("seed"));
+  EXPECT_THAT(ErrorOf(kSmall, {"task=masked_lm", "mask_share=0"}),
+              HasSubstr("mask_share"));
   EXPECT_THAT(ErrorOf(kSmall, {"steps"}), HasSubstr("key=value"));
   EXPECT_THAT(ErrorOf(R"({"out": "o", "tokenizer": "t", "model": {"a": 1}})"),
               HasSubstr("data"));

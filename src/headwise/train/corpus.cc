@@ -83,7 +83,14 @@ std::vector<Path> ListFiles(const std::vector<std::string>& paths) {
   return files;
 }
 
-std::string HashFiles(const std::vector<Path>& files, const std::string& more) {
+std::string HashData(const TrainConfig& config, const Tokenizer& tokenizer) {
+  std::vector<Path> files = ListFiles(config.data);
+  const std::vector<int32_t> probe =
+      tokenizer.Encode("The 3 cats, Ünïcode\n\tdon't sit—still!").ids;
+  const std::string more =
+      fmt::format("{};{};{};{}", files.size(), config.hold_out,
+                  tokenizer.vocab_size(), fmt::join(probe, ","));
+  for (const Path& held : ListFiles(config.validation)) files.push_back(held);
   const std::unique_ptr<XXH3_state_t, StateFree> state(XXH3_createState());
   XXH3_128bits_reset(state.get());
   for (const Path& path : files) {
@@ -106,14 +113,8 @@ Corpus Corpus::Open(Context& context, const TrainConfig& config,
   const std::vector<Path> held = ListFiles(config.validation);
   std::vector<Path> all = files;
   all.insert(all.end(), held.begin(), held.end());
-  // The tokenizer's part of the hash: what it makes of a text of every kind.
-  const std::vector<int32_t> probe =
-      tokenizer.Encode("The 3 cats, Ünïcode\n\tdon't sit—still!").ids;
-  const std::string more =
-      fmt::format("{};{};{};{}", files.size(), config.hold_out,
-                  tokenizer.vocab_size(), fmt::join(probe, ","));
   Corpus corpus;
-  corpus.hash_ = HashFiles(all, more);
+  corpus.hash_ = HashData(config, tokenizer);
   if (std::filesystem::exists(cache)) {
     corpus.file_ = Safetensors::Open(cache);
     const auto found = corpus.file_.metadata().find("hash");

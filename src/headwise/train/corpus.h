@@ -21,9 +21,9 @@ namespace headwise {
 std::vector<std::filesystem::path> ListFiles(
     const std::vector<std::string>& paths);
 
-// 32 hexadecimal digits over the files' bytes, and over `more`.
-std::string HashFiles(const std::vector<std::filesystem::path>& files,
-                      const std::string& more);
+// 32 hexadecimal digits over what a run reads: the bytes of its files, how they
+// are split, and what the tokenizer makes of a text of every kind.
+std::string HashData(const TrainConfig& config, const Tokenizer& tokenizer);
 
 class Corpus {
  public:

@@ -178,9 +178,7 @@ void OpenPairs(const TrainConfig& config, const ModelConfig& model,
   for (const Path& file : held) {
     for (TokenPair& pair : read(file)) validation.push_back(std::move(pair));
   }
-  std::vector<Path> all = files;
-  all.insert(all.end(), held.begin(), held.end());
-  material.data = {{"hash", HashFiles(all, std::to_string(config.hold_out))},
+  material.data = {{"hash", HashData(config, *material.tokenizer)},
                    {"files", config.data},
                    {"pairs", train.size()},
                    {"validation_pairs", validation.size()}};
@@ -217,7 +215,7 @@ void OpenLabelled(const TrainConfig& config, const ModelConfig& model,
     json["id2label"][std::to_string(c)] = read.labels[c];
     json["label2id"][read.labels[c]] = c;
   }
-  material.data = {{"hash", HashFiles(files, std::to_string(config.hold_out))},
+  material.data = {{"hash", HashData(config, *material.tokenizer)},
                    {"files", config.data},
                    {"texts", train.size()},
                    {"validation_texts", validation.size()},

@@ -124,7 +124,10 @@ class Run {
     if (!due || material_.validation == nullptr) return NAN;
     const double loss =
         trainer_->Evaluate(*material_.validation, config_.evaluate_sequences);
-    record_.validation.emplace_back(record_.step, loss);
+    // Nothing to evaluate is not a number, which JSON has no word for.
+    if (std::isfinite(loss)) {
+      record_.validation.emplace_back(record_.step, loss);
+    }
     return loss;
   }
 

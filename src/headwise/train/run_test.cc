@@ -366,6 +366,43 @@ TEST_F(FamilyRun, TrainsEveryFamily) {
   }
 }
 
+// Pairs and labels are cut by a tokenizer and split into two parts too.
+TEST_F(FamilyRun, RefusesToMixTokenizersAndSplits) {
+  const auto tokenizer = [&](const std::string& word) {
+    const std::vector<fs::path> words = {folder_ / "words.txt"};
+    WriteFileAtomically(words[0], word + word + word);
+    WriteFileAtomically(
+        folder_ / "tokenizer.json",
+        TrainByteLevelBpe(
+            words,
+            {.size = 261, .special_tokens = {"<mask>", "<eos>", "<p>"}}));
+  };
+  tokenizer("cats ");
+  TrainConfig config = FamilyConfig("marian", "mixed");
+  config.steps = 2;
+  config.data = {folder_ / "pairs.tsv", folder_ / "pairs.tsv"};
+  Train(config);
+  RunOptions resume;
+  resume.resume = true;
+  EXPECT_EQ(ErrorOf(config, resume), "");
+  TrainConfig split = config;
+  split.data = {folder_ / "pairs.tsv"};
+  split.validation = {folder_ / "pairs.tsv"};
+  EXPECT_THAT(ErrorOf(split, resume), HasSubstr("other text"));
+  tokenizer("still ");
+  EXPECT_THAT(ErrorOf(config, resume), HasSubstr("another tokenizer"));
+}
+
+// So small a share that there is nothing to guess, to learn or to measure.
+TEST_F(FamilyRun, ResumesAfterAnEvaluationOfNothing) {
+  TrainConfig config = FamilyConfig("bert", "nothing");
+  config.mask_share = 1e-9;
+  config.evaluate_every = 1;
+  config.steps = 4;
+  EXPECT_EQ(TrainPiece(config, 2).step, 2);
+  EXPECT_EQ(TrainPiece(config, 2).step, 4);
+}
+
 // Gates of a layer that are 0.
 int64_t CountClosed(const AttentionLayer& layer) {
   const Tensor log_alpha = ToF32(layer.weights().gates.weights().log_alpha);
