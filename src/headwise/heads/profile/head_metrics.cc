@@ -250,11 +250,20 @@ void HeadMetrics::AddConfidence(const Row& row, Sums& sums) const {
   const int64_t last = row.sequence.keys - 1;
   const bool at_end =
       row.argmax == last && row.sequence.key_notes->special[last] != 0;
-  const double kept = row.results.kept_max(row.h, row.t);
-  sums.Add(confidence_,
-           at_end ? std::max(kept, row.feature(kFirstKey))
-                  : row.results.max(row.h, row.t),
-           1);
+  if (!at_end) {
+    sums.Add(confidence_, row.results.max(row.h, row.t), 1);
+    return;
+  }
+  double most = std::max<double>(row.results.kept_max(row.h, row.t),
+                                 row.feature(kFirstKey));
+  for (const HeadSink* sink : row.own) {
+    if (row.Sees(sink->key)) most = std::max<double>(most, sink->mass[row.i]);
+  }
+  // Of other special tokens only one is told apart from the end.
+  if (row.notes.separator.seen == 2) {
+    most = std::max(most, row.feature(kSeparatorKey) - row.feature(kLastKey));
+  }
+  sums.Add(confidence_, most, 1);
 }
 
 void HeadMetrics::AddKeys(const Row& row, Sums& sums) const {

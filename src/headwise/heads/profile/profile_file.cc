@@ -204,10 +204,10 @@ Profile Profile::Load(const std::filesystem::path& path) {
   profile.model_hash = root["model"]["hash"].String();
   const JsonCursor settings = root["settings"];
   // Absent in older files.
-  if (settings.value().value("metrics", "all") == Name(MetricSet::kCore)) {
+  if (settings.String("metrics", "all") == Name(MetricSet::kCore)) {
     profile.settings.metrics = MetricSet::kCore;
   }
-  profile.settings.sentences = settings.value().value("sentences", false);
+  profile.settings.sentences = settings.Bool("sentences", false);
   profile.settings.context = settings["context"].Int(0, kMostCount);
   profile.settings.min_visible = settings["min_visible"].Int(0, kMostCount);
   profile.settings.repeats = settings["repeats"].Int(0, kMostCount);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "headwise/base/json.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
@@ -104,6 +105,26 @@ TEST_F(ProfileTest, TruncatedAndForeignFilesAreNamed) {
   WriteSafetensors(foreign, {{"x", tensor.view()}});
   EXPECT_THAT(MessageOf([&] { Profile::Load(foreign); }),
               HasSubstr("headwise.profile/1"));
+}
+
+TEST_F(ProfileTest, SettingsOfAWrongTypeAreNamed) {
+  const auto path = folder_ / "lie.heads";
+  Small(1).Save(path);
+  const Safetensors file = Safetensors::Open(path);
+  const Json good = Json::parse(file.metadata().at("profile"));
+  for (const auto& [key, value] : std::map<std::string, Json>{
+           {"metrics", 5}, {"sentences", "yes"}, {"context", "all"}}) {
+    Json json = good;
+    json["settings"][key] = value;
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, view] : file.tensors()) {
+      tensors.push_back({name, view});
+    }
+    const auto lie = folder_ / "told.heads";
+    WriteSafetensors(lie, tensors,
+                     {{"format", Profile::kFormat}, {"profile", json.dump()}});
+    EXPECT_THAT(MessageOf([&] { Profile::Load(lie); }), HasSubstr(key));
+  }
 }
 
 TEST_F(ProfileTest, ExamplesKeepTheBestOfEachKind) {

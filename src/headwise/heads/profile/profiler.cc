@@ -164,7 +164,7 @@ bool Profiler::AddText(TextSource& source) {
                        (bytes > 0 ? tokens / bytes : 0);
     const int64_t wanted =
         options_.tokens > 0
-            ? std::min(kCountedTokens, options_.tokens - profile_.counts.tokens)
+            ? std::min(kCountedTokens, options_.tokens - passed_)
             : kCountedTokens;
     if ((!counting_ || counted_ >= wanted) && !RunWaiting()) return false;
   }
@@ -217,6 +217,7 @@ void Profiler::NextCorpus() {
 bool Profiler::Skip(const TokenWindow& window) {
   if (skip_ == 0) return false;
   skipped_key_ += window.key;
+  passed_ += TokensOf(window);
   if (--skip_ == 0 && skipped_key_ != profile_.counts.text_key) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"resume", "the text that was begun with", "another one",
@@ -315,6 +316,7 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
   for (const TokenWindow& window : batch) {
     ++profile_.counts.windows;
     profile_.counts.tokens += TokensOf(window);
+    passed_ += TokensOf(window);
     profile_.counts.text_key += window.key;
   }
 }

@@ -107,6 +107,7 @@ class Profiler {
   // were.
   int64_t skip_ = 0;
   uint64_t skipped_key_ = 0;
+  int64_t passed_ = 0;  // tokens of the text that were run or passed over
   double expected_tokens_ = 0;  // of the whole text; 0: not known
 };
 

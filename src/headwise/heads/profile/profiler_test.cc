@@ -161,6 +161,43 @@ TEST_F(ProfilerTest, ResumesWhereItWasStopped) {
               HasSubstr("same model"));
 }
 
+// Which tokens are rare is counted on the same text again.
+TEST_F(ProfilerTest, ResumesWithALimitOfTokens) {
+  // The second half of the files has other words.
+  Shards();
+  for (int s = 0; s < 16; ++s) {
+    std::string text;
+    for (int i = 0; i < 20; ++i) text += "zebra quickly jumps over lazy dogs. ";
+    Write("zebra" + std::to_string(s), text);
+  }
+  const std::vector<std::string> paths = {folder_.string()};
+  ProfileOptions options;
+  options.tokens = Run(paths).counts.tokens - 1000;
+  const Profile whole = Run(paths, options);
+  std::stop_source stop;
+  options.context = 48;
+  options.repeats = 4;
+  options.stop = stop.get_token();
+  options.progress = [&](const Progress& progress) {
+    if (2 * progress.done > static_cast<double>(options.tokens)) {
+      stop.request_stop();
+    }
+  };
+  Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
+                 options);
+  first.AddProbes();
+  TextSource source(paths);
+  ASSERT_FALSE(first.AddText(source));
+  options.stop = {};
+  options.progress = {};
+  Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
+                  options);
+  second.Resume(first.Take());
+  TextSource again(paths);
+  ASSERT_TRUE(second.AddText(again));
+  ExpectSame(whole, second.Take());
+}
+
 // What a killed program leaves behind is the last checkpoint.
 TEST_F(ProfilerTest, ResumesFromACheckpoint) {
   const std::vector<std::string> paths = Shards();
