@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/family.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/model/parameters.h"
 #include "headwise/runtime/gates.h"
 #include "headwise/runtime/session.h"
 
@@ -94,6 +96,56 @@ TEST(PrunedLayers, DecodersGoOnStepByStep) {
   ExpectNear(pruned.Feed(prompt), whole.Feed(prompt));
   const std::vector<int32_t> next = {10};
   ExpectNear(pruned.Feed(next), whole.Feed(next));
+}
+
+// GPT-2's weights with its matrices stored [out, in], as gpt-nano's are.
+class OutIn : public WeightSource {
+ public:
+  explicit OutIn(const ParameterStore& store) {
+    for (const std::string& name : store.Names()) {
+      const ConstTensorView from = store.Find(name);
+      const bool turned = from.rank == 2 && name.find(".c_") != name.npos;
+      const int64_t rows = from.rank == 2 ? from.shape[0] : 1;
+      const int64_t columns = from.shape[from.rank - 1];
+      Tensor& to = tensors_[name];
+      to = from.rank == 1 ? Tensor(DType::kF32, {columns})
+           : turned       ? Tensor(DType::kF32, {columns, rows})
+                          : Tensor(DType::kF32, {rows, columns});
+      for (int64_t i = 0; i < rows * columns; ++i) {
+        const int64_t at = turned ? i % columns * rows + i / columns : i;
+        to.As<float>()[at] = from.As<float>()[i];
+      }
+    }
+  }
+  std::string Describe() const override { return "turned"; }
+  std::vector<std::string> Names() const override { return {}; }
+  ConstTensorView Find(const std::string& name) const override {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? ConstTensorView{} : found->second.view();
+  }
+
+ private:
+  std::map<std::string, Tensor> tensors_;
+};
+
+// A first layer of a third of the heads has a square fused matrix.
+TEST(PrunedLayers, BothLayoutsOfGpt2AreToldApart) {
+  const ModelConfig config = ReadConfig({{"model_type", "gpt2"},
+                                         {"n_embd", 24},
+                                         {"n_head", 3},
+                                         {"n_layer", 2},
+                                         {"vocab_size", 12},
+                                         {"n_positions", 8},
+                                         {"heads_per_layer", {1, 3}}},
+                                        "config.json");
+  const auto store = ParameterStore::Fresh(config, {.deviation = 0.5f});
+  const auto plain = BuildModel(config, store);
+  const auto turned = BuildModel(config, std::make_shared<OutIn>(*store));
+  Context context({1, ""});
+  const std::vector<int32_t> ids = {1, 5, 7, 2, 9};
+  const int64_t lengths[] = {5};
+  const ForwardInput input{.ids = ids, .lengths = lengths};
+  ExpectNear(Forward(context, *turned, input), Forward(context, *plain, input));
 }
 
 }  // namespace

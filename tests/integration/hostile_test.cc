@@ -95,6 +95,16 @@ std::vector<Lie> Lies() {
        "decoder_attention_heads"},
       {"positions", "gpt2", set("n_positions", 7), "wpe.weight"},
       {"fused rows", "gpt2", set("n_head", 3), "n_head"},
+      {"scores without a scale", "gpt2", set("scale_attn_weights", false),
+       "scale_attn_weights"},
+      {"relative positions", "bert",
+       set("position_embedding_type", "relative_key"),
+       "position_embedding_type"},
+      {"a causal encoder", "bert", set("is_decoder", true), "is_decoder"},
+      {"padding beyond the positions", "roberta", set("pad_token_id", 1 << 20),
+       "pad_token_id"},
+      {"padding without end", "roberta", set("pad_token_id", INT64_MAX),
+       "pad_token_id"},
   };
 }
 

@@ -94,13 +94,13 @@ std::string ConfigReader::Text(const char* key,
 }
 
 std::vector<int64_t> ConfigReader::Ids(const char* key) const {
-  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const auto value = root_.Find(key);
   if (!value) return {};
-  if (!value->value().is_array()) return {value->Int(-kAny, kAny)};
+  if (!value->value().is_array()) return {value->Int(-kMost, kMost)};
   std::vector<int64_t> ids;
   for (const JsonCursor& id : value->Items()) {
-    ids.push_back(id.Int(-kAny, kAny));
+    ids.push_back(id.Int(-kMost, kMost));
   }
   return ids;
 }
@@ -131,9 +131,7 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
     const std::vector<int64_t> counts = config.Ids(key);
     if (counts.size() != shapes.size()) config.Fail(key, "one count a layer");
     for (size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] < 0 || counts[i] > kMostSize) {
-        config.Fail(key, "counts of heads");
-      }
+      if (counts[i] < 0) config.Fail(key, "counts of heads");
       shapes[i].*member = counts[i];
     }
   };

@@ -73,7 +73,7 @@ class ConfigReader {
   double Number(const char* key, double other) const;
   bool Flag(const char* key, bool other) const;
   std::string Text(const char* key, const std::string& other) const;
-  // One id or a list of them; absent: empty.
+  // One id of 32 bits or a list of them; absent: empty.
   std::vector<int64_t> Ids(const char* key) const;
   const Json& json() const { return root_.value(); }
   const std::string& file() const { return root_.where(); }

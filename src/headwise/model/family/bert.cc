@@ -37,7 +37,14 @@ ModelConfig Read(const ConfigReader& reader) {
   config.positions = Positions::kLearned;
   config.pad =
       reader.Ids("pad_token_id").empty() ? 0 : reader.Ids("pad_token_id")[0];
+  if (reader.Text("position_embedding_type", "absolute") != "absolute") {
+    reader.Fail("position_embedding_type", "\"absolute\"");
+  }
+  if (reader.Flag("is_decoder", false)) reader.Fail("is_decoder", "false");
   if (type == "roberta") {
+    if (config.pad < 0 || config.pad + 1 >= config.context) {
+      reader.Fail("pad_token_id", "an id below max_position_embeddings");
+    }
     config.position_offset = config.pad + 1;
     config.context -= config.position_offset;
   }

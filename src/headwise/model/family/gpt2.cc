@@ -33,6 +33,9 @@ ModelConfig Read(const ConfigReader& reader) {
   if (reader.Flag("scale_attn_by_inverse_layer_idx", false)) {
     reader.Fail("scale_attn_by_inverse_layer_idx", "false");
   }
+  if (!reader.Flag("scale_attn_weights", true)) {
+    reader.Fail("scale_attn_weights", "true");
+  }
   return config;
 }
 
@@ -42,12 +45,15 @@ class Builder : private FamilyBuilder {
   Builder(const ModelConfig& config, const WeightSource& weights)
       : FamilyBuilder(config, weights) {
     if (!weights_.Find("wte.weight")) root_ = "transformer.";
-    // Only the fused matrix tells the two layouts apart: it is not square.
-    const ConstTensorView fused =
-        weights_.Find(root_ + "h.0.attn.c_attn.weight");
-    if (fused && fused.rank == 2 && fused.shape[1] == config_.width &&
-        fused.shape[0] != config_.width) {
-      layout_ = WeightLayout::kOutIn;
+    // A matrix that is not square tells the two layouts apart. The fused one
+    // is square where a third of the heads is left.
+    for (const char* name : {"attn.c_attn.weight", "mlp.c_fc.weight"}) {
+      const ConstTensorView matrix = weights_.Find(root_ + "h.0." + name);
+      if (!matrix || matrix.rank != 2 || matrix.shape[0] == matrix.shape[1]) {
+        continue;
+      }
+      if (matrix.shape[1] == config_.width) layout_ = WeightLayout::kOutIn;
+      break;
     }
   }
 
