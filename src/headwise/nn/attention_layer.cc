@@ -117,7 +117,6 @@ void ComposeGates(Context& context, const ConstTensorView& own,
   if (!mu) return;
   args.replacement = View(gates.replacement.As<float>(),
                           {own.shape[0], own.shape[1], heads, dim});
-  args.active_heads = {};  // a closed head is replaced, not left out
 }
 
 }  // namespace
@@ -340,8 +339,9 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
   if (input.hooks == nullptr) return;
   input.hooks->BeforeAttention(site_, problem, args);
   if (!own) return;
-  // A closed head, too, has a distribution that someone wants to see.
-  if (args.observation != nullptr) args.active_heads = {};
+  // A closed head, too, has a distribution that someone wants to see, now or
+  // in a second pass.
+  args.active_heads = {};
   if (args.gates.data == own.data) return;
   if (args.replacement && input.saved != nullptr) {
     throw Error(ErrorCode::kUnsupported,

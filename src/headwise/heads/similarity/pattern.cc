@@ -60,6 +60,9 @@ void PatternSums::AddGram(Context& context, const WindowRecord& record,
   std::vector<HeadSource> sources;
   for (const int64_t layer : group.layers) {
     sources.push_back(record.source(group.kind, layer));
+    // Learned spans narrow the mask of a run, layer by layer; their bias does
+    // the same.
+    sources.back().problem.mask = group.mask;
   }
   const CountedRows& rows = record.rows(group.kind);
   const auto n = static_cast<int64_t>(group.heads.size());

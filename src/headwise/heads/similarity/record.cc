@@ -49,6 +49,13 @@ void WindowRecord::AfterAttention(const AttentionSite& site,
   layer.source.args.q = layer.q.view();
   layer.source.args.k = layer.k.view();
   layer.source.args.lse = layer.lse.view();
+  if (const ConstTensorView& table = args.relative_table; table) {
+    layer.relative_table =
+        Tensor(DType::kF32, {table.shape[0], table.shape[1]});
+    std::memcpy(layer.relative_table.As<float>(), table.data,
+                layer.relative_table.bytes());
+    layer.source.args.relative_table = layer.relative_table.view();
+  }
 }
 
 bool WindowRecord::Wants(std::string_view activation) const {

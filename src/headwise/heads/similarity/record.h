@@ -46,7 +46,7 @@ class WindowRecord : public RunHooks {
 
  private:
   struct Layer {
-    Tensor q, k, lse, outputs;
+    Tensor q, k, lse, relative_table, outputs;
     HeadSource source;
   };
   std::map<AttentionKind, CountedRows> rows_;

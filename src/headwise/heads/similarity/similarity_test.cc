@@ -8,11 +8,15 @@
 #include <numbers>
 
 #include "headwise/base/distribution.h"
+#include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
+#include "headwise/base/rng.h"
 #include "headwise/error.h"
 #include "headwise/heads/similarity/content.h"
 #include "headwise/heads/similarity/output.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/model/family.h"
+#include "headwise/model/parameters.h"
 #include "headwise/model/planted.h"
 #include "headwise/runtime/activations.h"
 
@@ -121,6 +125,91 @@ TEST_F(PlantedSimilarity, EqualsDenseMaps) {
     const double below = 1 - bhattacharyya.values[i];
     EXPECT_LE(std::log(2) * below, jsd.values[i] + 1e-5);
     EXPECT_LE(jsd.values[i], below + 1e-5);
+  }
+}
+
+// A small causal model that chooses its heads and how far they look.
+struct ChoosingModel {
+  explicit ChoosingModel(const Json& choice) {
+    const ModelConfig config = ReadConfig({{"model_type", "llama"},
+                                           {"hidden_size", 16},
+                                           {"intermediate_size", 16},
+                                           {"num_hidden_layers", 2},
+                                           {"num_attention_heads", 2},
+                                           {"vocab_size", 20},
+                                           {"tie_word_embeddings", true},
+                                           {"max_position_embeddings", 64},
+                                           {"headwise", choice}},
+                                          "config.json");
+    store = ParameterStore::Fresh(config, {.deviation = 0.5f});
+    model = BuildModel(config, store);
+    Rng rng(2);
+    std::vector<int32_t> ids(40);
+    for (int32_t& id : ids) id = static_cast<int32_t>(rng.Below(20));
+    window = WindowOfIds(std::move(ids));
+  }
+  void Set(const std::string& name, const std::vector<float>& values) {
+    std::copy(values.begin(), values.end(),
+              store->entries().at("headwise." + name).value.As<float>());
+  }
+  Similarity Compare() const {
+    SimilarityOptions options;
+    options.rows = 1000;
+    Context context;
+    return CompareHeads(context, *model, {&window, 1}, options);
+  }
+
+  std::shared_ptr<ParameterStore> store;
+  std::unique_ptr<Model> model;
+  TokenWindow window;
+};
+
+// Gates of the last layer change no pattern.
+TEST(ChoosingSimilarity, SeesHeadsThatAreClosed) {
+  ChoosingModel choosing(Json{{"gates", "hard_concrete"}});
+  const Similarity open = choosing.Compare();
+  choosing.Set("layer.1.attention.log_alpha", {3, -9});
+  const Similarity closed = choosing.Compare();
+  EXPECT_LE(MaxDifference(open.bhattacharyya, closed.bhattacharyya), 1e-6);
+  EXPECT_LE(MaxDifference(open.jsd, closed.jsd), 1e-6);
+  Context context;
+  const std::vector<int64_t> lengths = {choosing.window.source.size()};
+  const auto maps = RecordActivations(
+      context, *choosing.model,
+      {.ids = choosing.window.source.ids, .lengths = lengths}, {"*.probs"});
+  const Tensor& map = maps.at("layer.1.attention.probs");
+  EXPECT_FLOAT_EQ(map.As<float>()[40 * 40], 1) << "the first row of head 1";
+}
+
+TEST(ChoosingSimilarity, FollowsSpans) {
+  ChoosingModel choosing(Json{{"span_ramp", 4}});
+  choosing.Set("layer.0.attention.span", {1, .1f});
+  choosing.Set("layer.1.attention.span", {.2f, .05f});
+  const Similarity found = choosing.Compare();
+  Context context;
+  const std::vector<int64_t> lengths = {choosing.window.source.size()};
+  const int64_t n = lengths[0];
+  const auto maps = RecordActivations(
+      context, *choosing.model,
+      {.ids = choosing.window.source.ids, .lengths = lengths}, {"*.probs"});
+  const auto row = [&](int64_t head, int64_t query) {
+    const Tensor& map =
+        maps.at("layer." + std::to_string(head / 2) + ".attention.probs");
+    const float* p = map.As<float>() + (head % 2 * n + query) * n;
+    return std::vector<double>(p, p + n);
+  };
+  for (int64_t a = 0; a < 4; ++a) {
+    for (int64_t b = 0; b < 4; ++b) {
+      double bhattacharyya = 0, jsd = 0;
+      for (int64_t i = 7; i < n; ++i) {
+        const std::vector<double> p = row(a, i), q = row(b, i);
+        for (int64_t j = 0; j < n; ++j) bhattacharyya += std::sqrt(p[j] * q[j]);
+        jsd += JensenShannon(p, q);
+      }
+      const auto rows = static_cast<double>(n - 7);
+      EXPECT_NEAR(found.bhattacharyya(a, b), bhattacharyya / rows, 1e-5);
+      EXPECT_NEAR(found.jsd(a, b), jsd / rows, 1e-5);
+    }
   }
 }
 
