@@ -222,10 +222,13 @@ std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
   const int64_t width = last.shape(1);
   const Tensor seen = StreamDirections(context, model, last, directions);
   std::vector<LogitParts> parts(cases.size());
+  const Tensor no_heads;
   for (const Block& block : model.stack().blocks) {
     const AttentionLayer& layer = block.parts().attention;
-    AddHeads(context, layer, run.outputs.find(layer.site().name)->second, batch,
-             seen, parts);
+    const auto found = run.outputs.find(layer.site().name);
+    AddHeads(context, layer,
+             found == run.outputs.end() ? no_heads : found->second, batch, seen,
+             parts);
   }
   MlpTaker mlps(batch);
   StackInput input;

@@ -18,7 +18,7 @@ constexpr double kNormal975 = 1.959963984540054;
 double NormalBelow(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
 
 // Student's t as a normal deviate of the same probability, and back (Wallace
-// 1959; good to three digits from one degree of freedom on).
+// 1959; within 1 % from three degrees of freedom on, too cautious below).
 double NormalOfT(double t, double freedom) {
   const double z = (8 * freedom + 1) / (8 * freedom + 3) *
                    std::sqrt(freedom * std::log1p(t * t / freedom));
