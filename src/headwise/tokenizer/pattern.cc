@@ -159,8 +159,7 @@ Pattern Pattern::Regex(const std::string& expression,
 }
 
 Pattern Pattern::FromJson(const JsonCursor& json) {
-  if (json.value().is_string()) return Literal(json.String());
-  if (const auto text = json.Find("String")) {
+  if (const auto text = json.value().is_string() ? json : json.Find("String")) {
     if (text->String().empty()) text->Fail("a text to look for");
     return Literal(text->String());
   }

@@ -220,6 +220,13 @@ TEST(TokenizerJson, ExpressionsThatCannotRunAreRefused) {
                   {"pattern", {{"Regex", expression}}},
                   {"behavior", "Isolated"}}}};
   };
+  for (const Json& nothing : {Json(""), Json{{"String", ""}}}) {
+    EXPECT_THAT(Complaint({{"pre_tokenizer",
+                            {{"type", "Split"},
+                             {"pattern", nothing},
+                             {"behavior", "Isolated"}}}}),
+                HasSubstr("a text to look for"));
+  }
   EXPECT_THAT(Complaint(split("(unclosed")), HasSubstr("pattern: Regex]"));
   EXPECT_THAT(Complaint(split("[a[bc]]")), HasSubstr("sets inside sets"));
   EXPECT_THAT(Complaint(split("[a&&b]")), HasSubstr("sets inside sets"));
