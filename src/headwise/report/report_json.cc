@@ -131,8 +131,9 @@ OrderedJson RoleJson(const Role& role, const Profile& profile, size_t head) {
   const RoleRule* rule = RuleOf(role.name);
   if (rule != nullptr && rule->least_cases == 0) {
     json["threshold"] = rule->threshold;
+    const std::string form = role.sink_excluded ? ".content" : "";
     const double chance =
-        profile.Get(std::string(rule->metric) + ".chance", head).mean;
+        profile.Get(rule->metric + form + ".chance", head).mean;
     if (std::isfinite(chance)) json["chance"] = Rounded(chance);
   }
   if (!role.material.empty()) json["material"] = role.material;

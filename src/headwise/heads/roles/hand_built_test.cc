@@ -16,8 +16,11 @@
 namespace headwise {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
 
 // Probability of each (query, key), to be divided by the row's sum.
 using Weights = std::function<double(int64_t query, int64_t key)>;
@@ -259,6 +262,23 @@ TEST(HandBuilt, RareTokensDrawTheRestOfTheirSentence) {
     return j == notes.rarest[i] ? 1 : 1e-3;
   };
   EXPECT_EQ(First(RolesOf(kCausal, Text(notes), rarest)), "rare-token");
+  const Weights sink_first = [=](int64_t i, int64_t j) {
+    return j == 0 ? 3 : rarest(i, j);
+  };
+  EXPECT_THAT(RolesOf(kCausal, Text(notes), sink_first),
+              Contains(StartsWith("rare-token (when not at the sink, c = .2")));
+}
+
+TEST(HandBuilt, RareTokensOfShortSentencesAreMetByChance) {
+  TokenNotes notes = Distinct(6);
+  notes.rarest.assign(6, 1);
+  notes.rare[1] = 1;
+  // Half of the four rows after it, which see three to six keys.
+  const Weights half = [](int64_t i, int64_t j) {
+    return j == (i < 4 ? 1 : i) ? 1 : 1e-3;
+  };
+  const Set set = {.min_visible = 2};
+  EXPECT_THAT(RolesOf(set, Text(notes), half), Not(Contains("rare-token")));
 }
 
 TEST(HandBuilt, AttentionByLikenessOfEmbeddingsIsSemantic) {

@@ -151,8 +151,7 @@ class Judge {
                           profile_.Get(where.prefix + "self", head).count) {
       return;
     }
-    const std::string content_metric =
-        rule.content_metric ? rule.content_metric : metric + ".content";
+    const std::string content_metric = metric + ".content";
     const Estimate content = profile_.Get(content_metric, head);
     const bool has_content = rule.content && content.count > 0;
     Judgement with = OneShare(rule, where, metric, name, head);
@@ -188,9 +187,7 @@ class Judge {
                      const std::string& metric, const std::string& name,
                      size_t head) const {
     const Estimate score = profile_.Get(metric, head);
-    const Estimate chance = profile_.Get(
-        rule.chance ? rule.chance : where.prefix + where.metric + ".chance",
-        head);
+    const Estimate chance = profile_.Get(metric + ".chance", head);
     const Estimate argmax = profile_.Get(metric + ".argmax", head);
     Judgement result = Start(rule, name, score);
     result.role.material = where.material;

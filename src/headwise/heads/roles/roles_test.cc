@@ -103,10 +103,10 @@ TEST(Roles, LocalNeedsMoreThanChanceAndNoSingleOffset) {
 TEST(Roles, RareTokensMustBeatChanceThreefold) {
   Profile profile = OneHead();
   Put(profile, "rare.argmax", .6);
-  Put(profile, "rare.chance", .25);
+  Put(profile, "rare.argmax.chance", .25);
   EXPECT_THAT(Names(profile), ElementsAre());
-  profile.metrics.erase("rare.chance");
-  Put(profile, "rare.chance", .1);
+  profile.metrics.erase("rare.argmax.chance");
+  Put(profile, "rare.argmax.chance", .1);
   EXPECT_THAT(Names(profile), ElementsAre("rare-token"));
 }
 

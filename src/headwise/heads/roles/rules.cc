@@ -109,9 +109,7 @@ constexpr std::array kRules = {
              .metric = "rare.argmax",
              .threshold = 0.5,
              .times_chance = 3,
-             .chance = "rare.chance",
              .content = true,
-             .content_metric = "rare.content.argmax",
              .means = "share of rows whose largest key is the rarest token of "
                       "the sentence, three times as often as by chance",
              .trap = "frequency is counted in the profiled text; in short "

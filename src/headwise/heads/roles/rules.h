@@ -33,19 +33,15 @@ struct RoleRule {
   // Or: METRIC.argmax, the share of rows whose largest key is there, is at
   // least 90 %.
   bool positional = false;
-  // And this far above, or so many times, what chance gives: METRIC.chance,
-  // unless another name is given.
+  // And this far above, or so many times, what chance gives: METRIC.chance.
   double above_chance = 0;
   double times_chance = 0;
-  const char* chance = nullptr;
   // And below this.
   double below = std::numeric_limits<double>::infinity();
   // And no single offset passes.
   bool no_offset = false;
-  // Also judged with the sinks left out: by METRIC.content, unless another
-  // name is given.
+  // Also judged with the sinks left out: by METRIC.content.
   bool content = false;
-  const char* content_metric = nullptr;
   // Baselines of the material: score − the best of them ≥ threshold, over at
   // least so many cases.
   const char* baseline = nullptr;
