@@ -45,6 +45,24 @@ for command in $("$program" --help | sed -n '/^Understand/,$s/^  \([a-z]*\) .*/\
   expect 0 '^Examples:' "$command" --help
 done
 
+# Help fits the terminal; commands to copy stand as they are.
+for columns in 40 80; do
+  for command in '' $("$program" --help | sed -n '/^Understand/,$s/^  \([a-z]*\) .*/\1/p'); do
+    COLUMNS=$columns "$program" $command --help | sed '/^Examples/,$d' |
+      python3 -c 'import sys; n = int(sys.argv[1])
+sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
+      fail "help of $command within $columns columns"
+  done
+done
+
+expect 2 'tokens: expected a number from 0 on; found -5$' rank m --tokens -5
+expect 2 'cells: expected a number from 1 to 512; found 513$' show m --cells 513
+expect 2 'seed: expected a number from 0 on; found -1$' generate m --seed -1
+expect 2 'ids: expected a whole number; found x$' generate m --ids x
+expect 2 'by: expected weights or effect; found x$' compose m --by x
+expect 2 'answers: expected 2 words; found 1$' patch m --answers a
+expect 2 'tokens: expected it once; found it again' rank m --tokens 1 --tokens 2
+
 expect 2 'did you mean study' stduy
 expect_quiet out
 expect 2 'did you mean --help' --hlp

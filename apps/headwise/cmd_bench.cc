@@ -158,7 +158,7 @@ int Run(Settings& settings) {
 
 std::function<int()> Setup(CommandLine line) {
   auto settings = std::make_shared<Settings>();
-  settings->problem.Declare(line);
+  settings->problem.Declare(line, "attention, matmul, model or train");
   line.Option("MODEL", settings->model.folder,
               "bench model, train: the model's folder (train: its shape)");
   line.Option("--onnx", settings->model.onnx,
@@ -194,7 +194,7 @@ std::function<int()> Setup(CommandLine line) {
 }  // namespace
 
 const Command kBenchCommand = {
-    "bench", Group::kTools, "speed of the operators, of models and of training",
+    "bench", Group::kTools, "Speed of the operators, of models and of training",
     "  headwise bench attention --quick\n"
     "  headwise bench attention --query-len 2048 --threads 1,2 --peers\n"
     "  headwise bench attention --problems bench/problems/attention.json\n"

@@ -92,12 +92,11 @@ std::function<int()> Setup(CommandLine line) {
 const Command kCompareCommand = {
     .name = "compare",
     .group = Group::kUnderstand,
-    .summary = "one head beside many on your sentence",
+    .summary = "One head beside many on your sentence",
     .examples =
         "  headwise compare \"The cat sat on the mat\"\n"
         "  headwise compare \"The cat sat on the mat\" --out compare.html\n"
-        "  headwise compare \"Apple released a new phone because it is tasty\" "
-        "--heads 1,2,8\n"
+        "  headwise compare \"Apple released a new phone\" --heads 1,2,8\n"
         "  headwise compare \"The cat sat on the mat\" --layer 2\n"
         "Compared are the shipped model of 8 heads and its twin of one head, "
         "trained\nalike; other numbers of heads are drawn at random.",

@@ -126,8 +126,8 @@ const Command kDumpCommand = {
         "  headwise dump models/minilm-l6 --list\n"
         "  headwise dump models/minilm-l6 --text \"The cat sat\" \\\n"
         "      --names 'layer.*.attention.probs,final' --out cat.safetensors\n"
-        "  headwise dump models/gpt2 --input ids.safetensors --names logits "
-        "--out logits.safetensors",
+        "  headwise dump models/gpt2 --input ids.safetensors \\\n"
+        "      --names logits --out logits.safetensors",
     .setup = Setup};
 
 }  // namespace headwise

@@ -99,7 +99,7 @@ void PrintJson(const ProblemFlags& flags, const std::vector<Explained>& all) {
 std::function<int()> Setup(CommandLine line) {
   auto flags = std::make_shared<ProblemFlags>();
   auto json = std::make_shared<bool>(false);
-  flags->Declare(line);
+  flags->Declare(line, "attention or matmul");
   line.Flag("--json", *json, "for machines");
   return [flags, json] {
     const std::vector<Explained> all = ExplainAll(*flags);
@@ -111,7 +111,7 @@ std::function<int()> Setup(CommandLine line) {
 }  // namespace
 
 const Command kExplainCommand = {
-    "explain", Group::kTools, "which implementations run a problem, or why not",
+    "explain", Group::kTools, "Which implementations run a problem, or why not",
     "  headwise explain attention\n"
     "  headwise explain attention --type bf16 --head-dim 128 --mask causal\n"
     "  headwise explain matmul --m 128 --n 384 --k 384",

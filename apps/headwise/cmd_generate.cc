@@ -257,7 +257,8 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("MODEL", options->model, "A model's folder").Required();
   line.Option("PROMPT", options->prompt,
               "Text to continue, or to translate (encoder–decoders)");
-  line.Option("--ids", options->ids, "The prompt as token ids").Commas();
+  line.Option("--ids", options->ids, "The prompt as token ids: 1,15,7")
+      .Commas();
   line.Option("--file", options->file,
               "Prompts (sources of encoder–decoders), one a line");
   line.Option("--out", options->out,
@@ -266,10 +267,12 @@ std::function<int()> Setup(CommandLine line) {
               "Heads to switch off: 5.1,6.0 (layer.head, from 0); "
               "cross:5.1 and decoder:5.1 in encoder–decoders");
   line.Option("--max-tokens", options->generate.max_tokens, "Most new tokens")
-      .ShowDefault();
+      .ShowDefault()
+      .NotNegative();
   line.Option("--context", options->generate.capacity,
               "Most positions; 0: as many as the model knows")
-      .ShowDefault();
+      .ShowDefault()
+      .NotNegative();
   line.Option("--beam", options->generate.beam, "Beams of an encoder–decoder")
       .ShowDefault();
   AddFlags(line, options->generate.sampler);
@@ -293,7 +296,7 @@ const Command kGenerateCommand = {
         "  headwise generate models/minimind2-small \"Once\" --drop 5.1,5.0\n"
         "  headwise generate models/marian \"Guten Tag\" --beam 4\n"
         "  headwise generate models/marian --file source.txt --beam 4 --out "
-        "translated.txt",
+        "out.txt",
     .setup = Setup};
 
 }  // namespace headwise

@@ -318,7 +318,8 @@ std::function<int()> Setup(CommandLine line) {
               "Many at once: JSON lines with \"prompt\", "
               "\"counterfactual\", \"answers\": [right, wrong]");
   line.Option("--most", options->most, "Most prompts of the file; 0: all")
-      .ShowDefault();
+      .ShowDefault()
+      .NotNegative();
   return [options] { return Run(*options); };
 }
 

@@ -230,9 +230,11 @@ std::function<int()> Setup(CommandLine line) {
               "perhaps attention_mask");
   line.Option("--context", options->context,
               "Tokens of a window; 0: 512, for encoders 128, or what the model "
-              "can take. Longer sees further and costs more");
+              "can take. Longer sees further and costs more")
+      .NotNegative();
   line.Option("--tokens", options->tokens,
-              "Stop after so many tokens; 0: read everything");
+              "Stop after so many tokens; 0: read everything")
+      .NotNegative();
   line.Option("--conllu", options->conllu, "A treebank, for syntactic heads");
   line.Option("--coref", options->coref,
               "Coreference annotation (CoNLL), for coreference heads");
@@ -255,10 +257,12 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Option("--min-visible", options->min_visible,
               "Rows that see fewer keys are left out")
-      .ShowDefault();
+      .ShowDefault()
+      .NotNegative();
   line.Option("--repeats", options->repeats,
               "Sequences of the random-repeat test; 0: none")
-      .ShowDefault();
+      .ShowDefault()
+      .NotNegative();
   line.Option("--out", options->out,
               "The profile to write; default: MODEL.heads here");
   line.Flag("--resume", options->resume,

@@ -353,7 +353,9 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Option("--profile", options->profile,
               "The model's profile: tells heads without a role (noise)");
-  line.Option("--top", options->top, "Heads to print; 0: all").ShowDefault();
+  line.Option("--top", options->top, "Heads to print; 0: all")
+      .ShowDefault()
+      .NotNegative();
   line.Option("--least-hurt", options->least_hurt,
               "A head hurts when closing it lowers the loss by more than "
               "this share of it, on both halves of the text. 0: by "

@@ -59,13 +59,16 @@ std::function<int()> Setup(CommandLine line) {
               "Write the data here too (docs/report.schema.json); - prints "
               "it");
   line.Option("--tokens", options->report.tokens,
-              "Most tokens to profile; 0: all");
+              "Most tokens to profile; 0: all")
+      .NotNegative();
   line.Option("--rank-tokens", options->report.rank_tokens,
               "Most tokens for importance, similarity and path effects, "
               "which run the model once a head")
-      .ShowDefault();
+      .ShowDefault()
+      .NotNegative();
   line.Option("--context", options->report.context,
-              "Tokens of a window; 0: what the model knows, 512 at most");
+              "Tokens of a window; 0: what the model knows, 512 at most")
+      .NotNegative();
   line.Option("--skip", options->report.skip,
               "Parts to leave out: importance, similarity, composition, "
               "content, samples")
@@ -85,9 +88,7 @@ std::function<int()> Setup(CommandLine line) {
 const Command kReportCommand = {
     .name = "report",
     .group = Group::kAnalyse,
-    .summary =
-        "All of it as one page: roles, importance, likeness, who feeds "
-        "whom",
+    .summary = "All of it as one page, for a browser, and as JSON",
     .examples =
         "  headwise report models/minilm-l6 --text novel.txt\n"
         "  headwise report models/gpt2 --text wiki/ --tokens 50000 \\\n"

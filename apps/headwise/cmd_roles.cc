@@ -274,9 +274,11 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Option("--context", options->context,
               "With a model: tokens of a window; 0: its context, at most "
-              "512");
+              "512")
+      .NotNegative();
   line.Option("--tokens", options->tokens,
-              "With a model: stop after so many; 0: all");
+              "With a model: stop after so many; 0: all")
+      .NotNegative();
   line.Option("--induction", options->repeat_form,
               "The form of the random-repeat test: 25x4 (25 tokens four "
               "times), or 50x2, which older figures are given in")

@@ -350,8 +350,9 @@ const Command kShowCommand = {
     .examples =
         "  headwise show assets/planted --text \"The cat sat. The cat\" "
         "--heads 0.0,1.0\n"
-        "  headwise show models/minilm-l6 --text \"The cat sat on the mat\" "
-        "--heads 0.2 --svg cat.svg\n"
+        "  headwise show models/minilm-l6 --text \"The cat sat\" --heads 0.2 "
+        "\\\n"
+        "      --svg cat.svg\n"
         "  headwise show models/minimind2-small --file novel.txt --heads 5.1 "
         "--query 40\n"
         "  headwise show --example cat-sat",

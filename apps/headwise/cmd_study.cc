@@ -168,7 +168,7 @@ std::function<int()> Setup(CommandLine line) {
 const Command kStudyCommand = {
     .name = "study",
     .group = Group::kUnderstand,
-    .summary = "one runnable claim about multi-head attention",
+    .summary = "One runnable claim about multi-head attention",
     .examples =
         "  headwise study --list\n"
         "  headwise study averaging\n"

@@ -1,9 +1,36 @@
 // Door: command_line.h.
 #include "command_line.h"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
 namespace headwise {
+namespace {
+
+// Words that are no number at all are left to the conversion, which follows.
+CLI::Validator Number(const std::string& expected,
+                      std::function<bool(double)> good) {
+  return CLI::Validator(
+      [expected, good = std::move(good)](const std::string& word) {
+        char* end = nullptr;
+        const double value = std::strtod(word.c_str(), &end);
+        if (end == word.c_str() || *end != '\0' || good(value)) {
+          return std::string();
+        }
+        return fmt::format("expected {}; found {}", expected, word);
+      },
+      "");
+}
+
+CLI::Validator FromZero() {
+  return Number("a number from 0 on", [](double value) { return value >= 0; });
+}
+
+}  // namespace
 
 Argument Argument::Required() const { return Argument(option_->required()); }
 
@@ -12,19 +39,30 @@ Argument Argument::ShowDefault() const {
 }
 
 Argument Argument::Positive() const {
-  return Argument(option_->check(CLI::PositiveNumber));
+  return Argument(option_->check(
+      Number("a number above 0", [](double value) { return value > 0; })));
 }
 
 Argument Argument::NotNegative() const {
-  return Argument(option_->check(CLI::NonNegativeNumber));
+  return Argument(option_->check(FromZero()));
 }
 
 Argument Argument::Between(double low, double high) const {
-  return Argument(option_->check(CLI::Range(low, high)));
+  return Argument(option_->check(
+      Number(fmt::format("a number from {} to {}", low, high),
+             [=](double value) { return value >= low && value <= high; })));
 }
 
 Argument Argument::OneOf(const std::vector<std::string>& words) const {
-  return Argument(option_->check(CLI::IsMember(words)));
+  return Argument(option_->check(CLI::Validator(
+      [words](const std::string& word) {
+        if (std::find(words.begin(), words.end(), word) != words.end()) {
+          return std::string();
+        }
+        return fmt::format("expected {}; found {}", fmt::join(words, " or "),
+                           word);
+      },
+      "")));
 }
 
 Argument Argument::Several() const {
@@ -74,7 +112,8 @@ Argument CommandLine::Option(const std::string& name,
 
 Argument CommandLine::Option(const std::string& name, uint64_t& value,
                              const std::string& help) {
-  return Argument(app_->add_option(name, value, help));
+  // CLI11 would wrap a negative number around.
+  return Argument(app_->add_option(name, value, help)->check(FromZero()));
 }
 
 Argument CommandLine::Option(const std::string& name, float& value,

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -13,9 +14,11 @@
 #include <vector>
 
 #include "commands.h"
+#include "console.h"
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
 #include "headwise/version.h"
+#include "help.h"
 
 namespace headwise {
 namespace {
@@ -114,6 +117,43 @@ std::string Unknown(const CLI::App& app) {
                      Nearest(word, names));
 }
 
+// "a whole number" for what --help calls INT.
+std::string InWords(const std::string& type) {
+  if (type == "INT") return "a whole number";
+  if (type == "UINT") return "a whole number from 0 on";
+  if (type == "FLOAT") return "a number";
+  return type;
+}
+
+// CLI11's message in the words of the house: expected …; found ….
+std::string Message(const CLI::ParseError& error, const CLI::App& app) {
+  const std::string text = error.what();
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    // "Could not convert: --flag = word"
+    for (const CLI::Option* option : app.get_options()) {
+      const std::string start = option->get_name() + " = ";
+      const size_t at = text.find(": " + start);
+      if (at == std::string::npos) continue;
+      return fmt::format("{}: expected {}; found {}", option->get_name(),
+                         InWords(option->get_type_name()),
+                         text.substr(at + 2 + start.size()));
+    }
+  }
+  const size_t twice = text.find(": At Most 1 required");
+  if (twice != std::string::npos) {
+    return text.substr(0, twice) + ": expected it once; found it again";
+  }
+  const std::string few = "At least ", got = " required but received ";
+  const size_t least = text.find(few), received = text.find(got);
+  if (least != std::string::npos && received != std::string::npos) {
+    const size_t count = least + few.size();
+    return fmt::format("{}expected {} words; found {}", text.substr(0, least),
+                       text.substr(count, received - count),
+                       text.substr(received + got.size()));
+  }
+  return text;
+}
+
 int Usage(const std::string& message, const CLI::App& app) {
   const std::string name =
       app.get_parent() == nullptr ? "" : app.get_name() + " ";
@@ -148,7 +188,7 @@ int Run(const Declared& chosen) {
 int Main(int argc, char** argv) {
   CLI::App app("Multi-head attention: build it, see what each head does.\n");
   app.name("headwise");
-  app.get_formatter()->column_width(18);
+  app.formatter(HelpFormatter(std::min(StdoutConsole().width, 100)));
   app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
   app.footer("headwise COMMAND --help tells more, with examples.\n");
   app.allow_extras();
@@ -171,7 +211,7 @@ int Main(int argc, char** argv) {
     choose();
     const CLI::App& where = chosen != nullptr ? *chosen->app : app;
     const std::string unknown = Unknown(where);
-    return Usage(unknown.empty() ? error.what() : unknown, where);
+    return Usage(unknown.empty() ? Message(error, where) : unknown, where);
   }
   const CLI::App& where = chosen != nullptr ? *chosen->app : app;
   if (std::string unknown = Unknown(where); !unknown.empty()) {

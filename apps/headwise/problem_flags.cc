@@ -18,10 +18,9 @@ std::string FlagName(std::string field) {
 
 }  // namespace
 
-void ProblemFlags::Declare(CommandLine command) {
+void ProblemFlags::Declare(CommandLine command, const char* ops) {
   line = command;
-  command.Option("op", op, "attention or matmul (bench: or model, train)")
-      .Required();
+  command.Option("OPERATOR", op, ops).Required();
   AddFlags(command, config);
   command.Option("--problems", file,
                  "a file of problems, such as those in bench/problems");

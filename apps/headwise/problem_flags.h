@@ -18,7 +18,8 @@ struct ProblemFlags {
   std::optional<CommandLine> line;
 
   // Declares them. The object must outlive the parse.
-  void Declare(CommandLine command);
+  // `ops`: which ones the command takes, for its help.
+  void Declare(CommandLine command, const char* ops);
 
   // The problems asked for: those of the file or the one default, with the
   // flags that were given laid over each. Throws UsageError for flags and

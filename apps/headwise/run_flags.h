@@ -34,7 +34,7 @@ struct TextFlags {
 inline Argument AddTextFlags(CommandLine line, TextFlags& flags,
                              const char* tokens, const char* context) {
   line.Option("--tokens", flags.tokens, tokens).ShowDefault().NotNegative();
-  line.Option("--context", flags.context, context);
+  line.Option("--context", flags.context, context).NotNegative();
   return line
       .Option("--text", flags.paths,
               "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
