@@ -42,7 +42,9 @@ void WriteOutput(const AttentionArgs& args, const ReferenceHead& head,
   const int64_t h = head.head();
   const int64_t width = args.out.shape[3];
   std::vector<double> o(width);
-  for (int64_t j = 0; j < s.keys; ++j) {
+  // A row of scores that are all −∞ reads nothing, be it NaN.
+  const bool reads = row.lse != -INFINITY;
+  for (int64_t j = 0; j < s.keys && reads; ++j) {
     if (!head.SeesKey(row, j)) continue;
     const double p = row.probability[j];
     for (int64_t e = 0; e < width; ++e) o[e] += p * values[j * width + e];

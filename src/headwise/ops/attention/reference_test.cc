@@ -177,6 +177,10 @@ TEST(AttentionReference, ScoresOfMinusInfinityAreAsGoodAsUnseen) {
   EXPECT_FLOAT_EQ(u.out.As<float>()[1], 2.0f);
   EXPECT_EQ(u.out.As<float>()[2], 0.0f);
   EXPECT_EQ(u.lse.As<float>()[2], -INFINITY);
+  u.v.As<float>()[1] = NAN;
+  AttentionForward(u.context, problem, u.args);
+  EXPECT_TRUE(std::isnan(u.out.As<float>()[0]));
+  EXPECT_EQ(u.out.As<float>()[2], 0.0f) << "no value reaches it";
 }
 
 }  // namespace
