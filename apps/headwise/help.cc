@@ -116,7 +116,7 @@ class Formatter : public CLI::Formatter {
     for (const CLI::Option* other : option.get_excludes()) {
       more.push_back("not with " + Names(*other));
     }
-    const std::string text = option.get_description();
+    const std::string& text = option.get_description();
     if (more.empty()) return text;
     return fmt::format("{} ({})", text, fmt::join(more, "; "));
   }

@@ -122,5 +122,27 @@ TEST(SimilaritySvg, NamesEveryHead) {
   EXPECT_THAT(svg, HasSubstr("0.0 → 0.1 1.0"));
 }
 
+// Around one place there is room for a few names only.
+TEST(SimilaritySvg, LeavesNamesOutRatherThanCoverPoints) {
+  Similarity s;
+  constexpr int64_t kHeads = 40;
+  s.map = Matrix(kHeads, 2);
+  s.jsd = Matrix(kHeads, kHeads);
+  for (int64_t h = 0; h < kHeads; ++h) {
+    s.heads.push_back({AttentionKind::kSelf, 0, h});
+    s.clusters.group.push_back(h);
+    s.clusters.order.push_back(h);
+    s.map(h, 0) = h == 0 ? 1 : 0;  // all but one at the same place
+  }
+  const std::string svg = SimilaritySvg(s, "t");
+  int named = 0;
+  for (size_t at = svg.find("font-size:10px"); at != std::string::npos;
+       at = svg.find("font-size:10px", at + 1)) {
+    ++named;
+  }
+  EXPECT_GE(named, 3);
+  EXPECT_LT(named, 12);
+}
+
 }  // namespace
 }  // namespace headwise

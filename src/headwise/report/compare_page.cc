@@ -146,9 +146,10 @@ std::string SetMaps(const Comparison& comparison, const HeadSet& set,
     const HeadMap& map = set.maps[h];
     out += MapFigure(
         comparison, map.weights,
-        fmt::format("<strong>Head {}</strong> · {:.2f} off", h + 1, map.lost),
+        fmt::format("<strong>Head {}</strong> · {:.2f} off",
+                    HeadName(comparison, h), map.lost),
         fmt::format("Attention map of head {}, {:.2f} nats from the average",
-                    h + 1, map.lost),
+                    HeadName(comparison, h), map.lost),
         false);
   }
   return out + "</div></div></section>\n";
@@ -197,7 +198,8 @@ std::string WordPanel(const Comparison& comparison, int64_t word) {
                          h == 0 ? " class=\"first\"" : "",
                          set.heads == 1
                              ? "One head"
-                             : fmt::format("Head {} of {}", h + 1, set.heads),
+                             : fmt::format("Head {} of {}",
+                                           HeadName(comparison, h), set.heads),
                          Cells(comparison, set.maps[h].weights, word));
     }
     if (set.heads > 1) {

@@ -53,6 +53,13 @@ StudyTable SummaryTable(const Comparison& comparison) {
   return table;
 }
 
+// Sets of several sizes may stand below each other.
+std::string HeadOf(const Comparison& comparison, const HeadSet& set,
+                   int64_t head) {
+  const std::string name = HeadName(comparison, head);
+  return comparison.trained ? name : fmt::format("{} of {}", name, set.heads);
+}
+
 std::string DrawWord(const Comparison& comparison, int64_t word,
                      const CellRows& cells, const Console& console) {
   std::string out =
@@ -60,9 +67,8 @@ std::string DrawWord(const Comparison& comparison, int64_t word,
   out += cells.Labels(comparison.words);
   for (const HeadSet& set : comparison.sets) {
     for (int64_t h = 0; h < set.heads; ++h) {
-      const std::string name = set.heads == 1
-                                   ? "  one head"
-                                   : fmt::format("  {}/{}", h + 1, set.heads);
+      const std::string name =
+          set.heads == 1 ? "  one head" : "  " + HeadOf(comparison, set, h);
       out += cells.Row(name, RowOf(set.maps[h].weights, word));
     }
     if (set.heads > 1) {
@@ -76,6 +82,11 @@ std::string DrawWord(const Comparison& comparison, int64_t word,
 
 std::string HeadsName(int64_t heads) {
   return heads == 1 ? "one head" : fmt::format("{} heads", heads);
+}
+
+std::string HeadName(const Comparison& comparison, int64_t head) {
+  return comparison.trained ? fmt::format("{}.{}", comparison.layer, head)
+                            : fmt::format("{}", head);
 }
 
 std::string LayerName(const HeadSet& set) {
@@ -117,8 +128,8 @@ std::vector<std::string> KeptAndLost(const Comparison& comparison,
     lines.push_back(fmt::format(
         "Largest loss: head {} has \"{}\" look at \"{}\" with {}; the average "
         "leaves {}.",
-        link.head + 1, comparison.words[link.word], comparison.words[link.key],
-        Share(link.weight), Share(link.average)));
+        HeadName(comparison, link.head), comparison.words[link.word],
+        comparison.words[link.key], Share(link.weight), Share(link.average)));
   }
   return lines;
 }

@@ -12,6 +12,9 @@ namespace headwise {
 
 // "one head", "8 heads".
 std::string HeadsName(int64_t heads);
+
+// "3.2" of a trained model, by which other commands know it; else "2".
+std::string HeadName(const Comparison& comparison, int64_t head);
 // "one head of width 64", "8 heads of width 8".
 std::string LayerName(const HeadSet& set);
 

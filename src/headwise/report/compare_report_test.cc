@@ -49,6 +49,25 @@ TEST(CompareTextTest, SaysThatWeightsAreUntrainedAndWhatIsLost) {
   EXPECT_THAT(text, HasSubstr("\"sat\" looks at"));
 }
 
+// As `headwise roles` and `headwise show` name them, so that one finds a head
+// again.
+TEST(CompareTextTest, NamesHeadsOfTrainedModelsByLayerAndHead) {
+  Comparison comparison = Compare(kSentence);
+  comparison.trained = true;
+  comparison.layer = 3;
+  const std::string text =
+      CompareText(comparison, {.width = 200, .color = false});
+  EXPECT_THAT(text, HasSubstr("\n  3.0 "));
+  EXPECT_THAT(text, HasSubstr("\n  3.7 "));
+  EXPECT_THAT(text, Not(HasSubstr("3.8 ")));
+  EXPECT_THAT(CompareSvg(comparison), HasSubstr(">head 3.7<"));
+}
+
+TEST(CompareSvgTest, WritesWordsOutThatAreWiderThanTheirColumns) {
+  EXPECT_THAT(CompareSvg(Compare("Apple released a new phone because it is")),
+              HasSubstr("rotate(-90)\">because<"));
+}
+
 TEST(CompareJsonTest, HoldsTheMaps) {
   const nlohmann::ordered_json json = CompareJson(Compare(kSentence));
   EXPECT_EQ(json["trained"], false);
@@ -74,7 +93,7 @@ TEST(ComparePageTest, StandsAloneAndEscapes) {
 TEST(ComparePageTest, WorksForOneWordAndManySets) {
   EXPECT_THAT(ComparePage(Compare("cat", {1})), HasSubstr("</html>"));
   EXPECT_THAT(ComparePage(Compare(kSentence, {1, 2, 64})),
-              HasSubstr("Head 64"));
+              HasSubstr("Head 63"));
   EXPECT_THAT(CompareSvg(Compare("cat", {1})), Not(HasSubstr("nan")));
 }
 

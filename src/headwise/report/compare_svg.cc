@@ -32,7 +32,7 @@ Drawing DrawGrid(const Comparison& comparison, const HeadSet& set,
     const int64_t row = h / columns;
     const double y = static_cast<double>(row) * (side + kGap + kCaption);
     grid.body +=
-        SvgText(x, y + 13, fmt::format("head {}", h + 1), "class=\"soft\"");
+        SvgText(x, y + 13, "head " + HeadName(comparison, h), "class=\"soft\"");
     const Drawing map =
         DrawMapSvg(WordMap(comparison, set.maps[h].weights), layout);
     grid.body += Place(x, y + kCaption, map);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "headwise/report/svg.h"
@@ -50,29 +52,52 @@ std::map<int64_t, std::vector<size_t>> Groups(const Similarity& s) {
   return groups;
 }
 
-// Labels give way downwards where they would cover each other; one that would
-// stand too far from its point is left out (false).
-std::vector<bool> Separate(std::vector<Point>& labels) {
-  constexpr double kWide = 26, kHigh = 11, kFar = 24;
-  std::vector<size_t> order(labels.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return labels[a].y < labels[b].y; });
-  std::vector<bool> kept(labels.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    Point label = labels[order[i]];
-    for (size_t j = 0; j < i; ++j) {
-      const Point& above = labels[order[j]];
-      if (kept[order[j]] && std::abs(label.x - above.x) < kWide &&
-          std::abs(label.y - above.y) < kHigh) {
-        label.y = above.y + kHigh;
-      }
-    }
-    if (label.y - labels[order[i]].y > kFar) continue;
-    labels[order[i]] = label;
-    kept[order[i]] = true;
+// Where a label stands: its left or right end, whichever is at the point.
+struct Label {
+  double x = 0, y = 0;  // of the base line
+  bool left = false;    // of its point
+};
+
+// A place beside, above or below each point where its label covers neither
+// points nor other labels; none where there is no such place.
+std::vector<std::optional<Label>> PlaceLabels(
+    const std::vector<Point>& points, const std::vector<std::string>& names) {
+  constexpr double kWide = 6, kHigh = 10, kRadius = 4.5;
+  struct Box {
+    double left, top, right, bottom;
+  };
+  std::vector<Box> taken;
+  for (const Point& p : points) {
+    taken.push_back(
+        {p.x - kRadius, p.y - kRadius, p.x + kRadius, p.y + kRadius});
   }
-  return kept;
+  constexpr struct {
+    double x, y;
+    bool left;
+  } kPlaces[] = {{7, 4, false},   {-7, 4, true},  {5, -5, false},
+                 {5, 13, false},  {-5, -5, true}, {-5, 13, true},
+                 {-8, -8, false}, {-8, 16, false}};
+  std::vector<std::optional<Label>> labels(points.size());
+  for (size_t i = 0; i < points.size(); ++i) {
+    const double wide = kWide * DisplayWidth(names[i]);
+    for (const auto& place : kPlaces) {
+      const Label label{points[i].x + place.x, points[i].y + place.y,
+                        place.left};
+      const double left = place.left ? label.x - wide : label.x;
+      const Box box{left, label.y - kHigh + 2, left + wide, label.y + 1};
+      const bool free =
+          box.left > 2 && box.right < kSide - 2 &&
+          std::none_of(taken.begin(), taken.end(), [&](const Box& other) {
+            return box.left < other.right && other.left < box.right &&
+                   box.top < other.bottom && other.top < box.bottom;
+          });
+      if (!free) continue;
+      labels[i] = label;
+      taken.push_back(box);
+      break;
+    }
+  }
+  return labels;
 }
 
 Drawing DrawMap(const Similarity& s) {
@@ -93,23 +118,19 @@ Drawing DrawMap(const Similarity& s) {
           middle.x, middle.y, points[i].x, points[i].y);
     }
   }
-  std::vector<Point> labels;
-  for (const Point& point : points) {
-    const bool right = point.x < kSide - 50;
-    labels.push_back({point.x + (right ? 7 : -7), point.y + 4});
-  }
-  const std::vector<bool> labelled = Separate(labels);
+  std::vector<std::string> names;
+  for (const HeadRef& head : s.heads) names.push_back(ToString(head));
+  const std::vector<std::optional<Label>> labels = PlaceLabels(points, names);
   for (size_t i = 0; i < points.size(); ++i) {
-    const std::string name = ToString(s.heads[i]);
     body += fmt::format(
         "<circle class=\"s0\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{}"
         "</title></circle>\n",
-        points[i].x, points[i].y, name);
-    if (!labelled[i]) continue;
-    body += SvgText(labels[i].x, labels[i].y, name,
-                    labels[i].x > points[i].x
-                        ? "style=\"font-size:10px\""
-                        : "style=\"font-size:10px\" text-anchor=\"end\"");
+        points[i].x, points[i].y, names[i]);
+    if (!labels[i]) continue;
+    body +=
+        SvgText(labels[i]->x, labels[i]->y, names[i],
+                labels[i]->left ? "style=\"font-size:10px\" text-anchor=\"end\""
+                                : "style=\"font-size:10px\"");
   }
   return {std::move(body), kSide, kSide};
 }

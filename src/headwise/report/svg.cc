@@ -124,8 +124,13 @@ const char* OnHeat(double strength) {
 
 Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout) {
   const double left = layout.labels ? layout.label_width : 0;
-  // Narrow columns have their labels upright, read from below.
-  const bool upright = layout.cell < 30;
+  // Columns too narrow for their labels have them upright, read from below.
+  const bool upright =
+      layout.cell < 30 ||
+      std::any_of(map.columns.begin(), map.columns.end(),
+                  [&](const std::string& label) {
+                    return DisplayWidth(label) > layout.cell / kCharacter;
+                  });
   const double label_height =
       upright ? std::min(LabelWidth(map.columns), layout.label_width) : 22;
   const double top = layout.labels ? label_height : 0;

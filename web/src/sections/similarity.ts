@@ -15,6 +15,37 @@ import {goTo, headLink} from './link';
 const shapes = [symbolCircle, symbolSquare, symbolTriangle, symbolDiamond,
                 symbolCross, symbolStar, symbolWye];
 
+interface Place {
+  x: number;
+  y: number;
+  end: boolean;  // the name ends at x
+}
+
+// Beside, above or below each point, where its name covers neither points nor
+// other names; undefined where there is no such place.
+function placeNames(points: [number, number][], names: string[],
+                    width: number): (Place | undefined)[] {
+  const wide = 6.5, high = 9, radius = 6;
+  const taken = points.map(([px, py]) =>
+    [px - radius, py - radius, px + radius, py + radius]);
+  const places: Place[] = [
+    {x: 9, y: 4, end: false}, {x: -9, y: 4, end: true},
+    {x: 6, y: -6, end: false}, {x: 6, y: 15, end: false},
+    {x: -6, y: -6, end: true}, {x: -6, y: 15, end: true}];
+  return points.map(([px, py], i) => {
+    const length = wide * (names[i]?.length ?? 0);
+    return places.find((place) => {
+      const left = px + place.x - (place.end ? length : 0);
+      const box = [left, py + place.y - high, left + length, py + place.y + 1];
+      const free = left > 0 && left + length < width &&
+        !taken.some(([l = 0, t = 0, r = 0, b = 0]) => left < r &&
+          l < left + length && (box[1] ?? 0) < b && t < (box[3] ?? 0));
+      if (free) taken.push(box);
+      return free;
+    });
+  });
+}
+
 function scatter(similarity: Similarity, report: Report,
                  selection: Selection): SVGSVGElement {
   const points = similarity.map ?? [];
@@ -31,17 +62,9 @@ function scatter(similarity: Similarity, report: Report,
   const groups = similarity.clusters ?? [];
   const large = new Map(groups.map((_, i) => i)
     .filter((i) => (groups[i]?.length ?? 0) > 1).map((i, k) => [i, k]));
-  // Names of points that coincide stand below each other.
-  const named: [number, number][] = [];
-  const below = (px: number, py: number): number => {
-    let down = 4;
-    const covered = (): boolean => named.some(([qx, qy]) =>
-      Math.abs(qx - px) < 28 && Math.abs(qy - py - down) < 11);
-    for (let tries = 0; tries < 6 && covered(); ++tries) down += 11;
-    named.push([px, py + down]);
-    return down;
-  };
-  const marks = points.map((point) => {
+  const places = placeNames(points.map((p) => [x(p.x), y(p.y)]),
+    points.map((p) => p.head), width);
+  const marks = points.map((point, i) => {
     const head = selection.head(point.head);
     const shape = shapes[(large.get(point.cluster) ?? 0) % shapes.length];
     const role = head === undefined ? undefined : firstRole(head);
@@ -60,15 +83,16 @@ function scatter(similarity: Similarity, report: Report,
         }
       },
     }, s('path', {d: symbol(shape, 110)() ?? ''}),
-    s('text', {x: 9, y: below(x(point.x), y(point.y)), class: 'tick'},
-      point.head));
+    s('text', {
+      x: places[i]?.x ?? 9, y: places[i]?.y ?? 4,
+      'text-anchor': places[i]?.end ? 'end' : undefined,
+      class: places[i] === undefined ? 'tick covered' : 'tick',
+    }, point.head));
   });
   roving(marks, 0);
   selection.follow((head) => marks.forEach((mark, i) =>
     mark.classList.toggle('chosen', points[i]?.head === head.id)));
-  // Past some sixty, names would cover each other: they show when reached.
-  const svg = figure('', width, height, s('g', {
-    class: points.length > 60 ? 'crowded' : undefined}, ...marks));
+  const svg = figure('', width, height, ...marks);
   svg.setAttribute('role', 'group');
   svg.setAttribute('aria-label', `Map of ${report.heads.length} heads: near ` +
     'ones look alike. Arrows move, Enter shows the head.');
