@@ -73,25 +73,6 @@ Tensor InputRows(const Linear& linear, int64_t begin, int64_t count) {
   return slice;
 }
 
-Tensor Product(Context& context, const Tensor& a, Operand a_kind,
-               const Tensor& b, Operand b_kind) {
-  MatmulProblem problem;
-  const bool a_plain = a_kind == Operand::kPlain;
-  const bool b_plain = b_kind == Operand::kPlain;
-  problem.m = a.shape(a_plain ? 0 : 1);
-  problem.k = a.shape(a_plain ? 1 : 0);
-  problem.n = b.shape(b_plain ? 1 : 0);
-  problem.a = a_kind;
-  problem.b = b_kind;
-  Tensor c(DType::kF32, {problem.m, problem.n});
-  MatmulArgs args;
-  args.a = a.view();
-  args.b = b.view();
-  args.c = c.view();
-  Matmul(context, problem, args);
-  return c;
-}
-
 // √Σ a_ij b_ij of two symmetric matrices: the trace of their product.
 double RootTrace(const Tensor& a, const Tensor& b) {
   double sum = 0;
@@ -127,25 +108,23 @@ HeadWeights WeightsOfHead(const AttentionLayer& layer, int64_t head) {
 }
 
 Tensor QkProduct(Context& context, const HeadWeights& weights) {
-  return Product(context, weights.q, Operand::kPlain, weights.k,
-                 Operand::kTransposed);
+  return MatrixProduct(context, weights.q, weights.k, Operand::kPlain,
+                       Operand::kTransposed);
 }
 
 Tensor OvProduct(Context& context, const HeadWeights& weights) {
-  return Product(context, weights.v, Operand::kPlain, weights.o,
-                 Operand::kPlain);
+  return MatrixProduct(context, weights.v, weights.o);
 }
 
 double QkNorm(Context& context, const HeadWeights& w) {
-  return RootTrace(
-      Product(context, w.q, Operand::kTransposed, w.q, Operand::kPlain),
-      Product(context, w.k, Operand::kTransposed, w.k, Operand::kPlain));
+  return RootTrace(MatrixProduct(context, w.q, w.q, Operand::kTransposed),
+                   MatrixProduct(context, w.k, w.k, Operand::kTransposed));
 }
 
 double OvNorm(Context& context, const HeadWeights& w) {
   return RootTrace(
-      Product(context, w.v, Operand::kTransposed, w.v, Operand::kPlain),
-      Product(context, w.o, Operand::kPlain, w.o, Operand::kTransposed));
+      MatrixProduct(context, w.v, w.v, Operand::kTransposed),
+      MatrixProduct(context, w.o, w.o, Operand::kPlain, Operand::kTransposed));
 }
 
 }  // namespace headwise

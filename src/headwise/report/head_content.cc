@@ -12,22 +12,6 @@
 namespace headwise {
 namespace {
 
-Tensor Product(Context& context, const Tensor& a, const Tensor& b,
-               Operand b_kind) {
-  MatmulProblem problem;
-  problem.m = a.shape(0);
-  problem.k = a.shape(1);
-  problem.b = b_kind;
-  problem.n = b.shape(b_kind == Operand::kPlain ? 1 : 0);
-  Tensor c(DType::kF32, {problem.m, problem.n});
-  MatmulArgs args;
-  args.a = a.view();
-  args.b = b.view();
-  args.c = c.view();
-  Matmul(context, problem, args);
-  return c;
-}
-
 // Embeddings of the tokens, without positions: [tokens, d].
 Tensor Embedded(Context& context, const Stack& stack, const Tensor& table,
                 std::span<const int32_t> tokens) {
@@ -62,7 +46,8 @@ Tensor NormedInput(Context& context, const Block& block, AttentionKind kind,
 Tensor ReadOut(Context& context, const Model& model, const Tensor& table,
                Tensor rows) {
   if (!model.has_head()) {
-    return Product(context, rows, table, Operand::kTransposed);
+    return MatrixProduct(context, rows, table, Operand::kPlain,
+                         Operand::kTransposed);
   }
   const Norm& norm = model.predictor().final_norm;
   if (norm) norm.Forward(context, rows.view(), rows.view());
@@ -99,8 +84,7 @@ void AddLayer(Context& context, const Model& model, const AttentionLayer& layer,
   for (int64_t h = 0; h < heads; ++h) {
     const HeadWeights weights = WeightsOfHead(layer, h);
     const Tensor written =
-        Product(context, Product(context, x, weights.v, Operand::kPlain),
-                weights.o, Operand::kPlain);
+        MatrixProduct(context, MatrixProduct(context, x, weights.v), weights.o);
     std::copy_n(written.As<float>(), written.size(),
                 rows.As<float>() + h * count * width);
   }

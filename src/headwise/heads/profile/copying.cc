@@ -16,24 +16,6 @@
 namespace headwise {
 namespace {
 
-// [m, n] = a [m, k] · b [k, n], or aᵀ with a [k, m].
-Tensor Product(Context& context, const Tensor& a, Operand a_kind,
-               const Tensor& b) {
-  MatmulProblem problem;
-  const bool plain = a_kind == Operand::kPlain;
-  problem.m = a.shape(plain ? 0 : 1);
-  problem.k = a.shape(plain ? 1 : 0);
-  problem.n = b.shape(1);
-  problem.a = a_kind;
-  Tensor c(DType::kF32, {problem.m, problem.n});
-  MatmulArgs args;
-  args.a = a.view();
-  args.b = b.view();
-  args.c = c.view();
-  Matmul(context, problem, args);
-  return c;
-}
-
 double CopyingScore(const Tensor& core) {
   Matrix matrix(core.shape(0), core.shape(1));
   std::copy_n(core.As<float>(), core.size(), matrix.values.begin());
@@ -45,8 +27,7 @@ double CopyingScore(const Tensor& core) {
   return size > 0 ? real / size : 0;
 }
 
-// W_U·W_E [d, d], summed over pieces of the vocabulary; empty where the model
-// has no vocabulary head that is one matrix [vocabulary, d].
+// Whether the model has a vocabulary head that is one matrix [vocabulary, d].
 bool HasPlainVocabulary(const Model& model) {
   const VocabularyHead& head = model.head();
   return model.decoder() == nullptr && model.has_head() && !head.transform &&
@@ -54,6 +35,8 @@ bool HasPlainVocabulary(const Model& model) {
          head.vocabulary.layout() == WeightLayout::kOutIn;
 }
 
+// W_U·W_E [d, d], summed over pieces of the vocabulary; empty without such a
+// head.
 Tensor ThroughVocabulary(Context& context, const Model& model) {
   if (!HasPlainVocabulary(model)) return {};
   const VocabularyHead& head = model.head();
@@ -70,7 +53,7 @@ Tensor ThroughVocabulary(Context& context, const Model& model) {
     Tensor u(DType::kF32, {count, width}), e(DType::kF32, {count, width});
     EmbeddingForward(context, out, ids, u.view());
     EmbeddingForward(context, in, ids, e.view());
-    const Tensor piece = Product(context, u, Operand::kTransposed, e);
+    const Tensor piece = MatrixProduct(context, u, e, Operand::kTransposed);
     for (int64_t i = 0; i < sum.size(); ++i) {
       sum.As<float>()[i] += piece.As<float>()[i];
     }
@@ -146,8 +129,8 @@ class LogitCopyingHooks : public RunHooks {
     const int64_t first = profile_.IndexOf({site.kind, site.layer, 0});
     std::vector<Tensor> to_logits;  // [E, ids] a head
     for (int64_t h = 0; h < problem.heads; ++h) {
-      to_logits.push_back(Product(context_, WeightsOfHead(layer, h).o,
-                                  Operand::kPlain, directions_));
+      to_logits.push_back(
+          MatrixProduct(context_, WeightsOfHead(layer, h).o, directions_));
     }
     AttentionArgs scores = args;
     scores.observation = nullptr;
@@ -249,13 +232,12 @@ void AddCopying(Context& context, const Model& model, Profile& profile) {
     // The value matrix of cross-attention reads another stream: what it would
     // copy there has no place in this one.
     if (ref.kind == AttentionKind::kCross) continue;
-    const Tensor core = Product(context, weights.o, Operand::kPlain, weights.v);
+    const Tensor core = MatrixProduct(context, weights.o, weights.v);
     profile.Tallies("copying")[i].Add(CopyingScore(core), 1);
     if (vocabulary.size() == 0) continue;
-    const Tensor logits =
-        Product(context, weights.o, Operand::kPlain, vocabulary);
+    const Tensor logits = MatrixProduct(context, weights.o, vocabulary);
     profile.Tallies("copying.vocabulary")[i].Add(
-        CopyingScore(Product(context, logits, Operand::kPlain, weights.v)), 1);
+        CopyingScore(MatrixProduct(context, logits, weights.v)), 1);
   }
 }
 

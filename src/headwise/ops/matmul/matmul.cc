@@ -151,4 +151,23 @@ void Matmul(Context& context, const MatmulProblem& problem,
        "the implementations are cpu.f32 and reference"});
 }
 
+Tensor MatrixProduct(Context& context, const Tensor& a, const Tensor& b,
+                     Operand a_kind, Operand b_kind) {
+  MatmulProblem problem;
+  const bool a_plain = a_kind == Operand::kPlain;
+  const bool b_plain = b_kind == Operand::kPlain;
+  problem.m = a.shape(a_plain ? 0 : 1);
+  problem.k = a.shape(a_plain ? 1 : 0);
+  problem.n = b.shape(b_plain ? 1 : 0);
+  problem.a = a_kind;
+  problem.b = b_kind;
+  Tensor c(DType::kF32, {problem.m, problem.n});
+  MatmulArgs args;
+  args.a = a.view();
+  args.b = b.view();
+  args.c = c.view();
+  Matmul(context, problem, args);
+  return c;
+}
+
 }  // namespace headwise

@@ -120,6 +120,11 @@ struct MatmulArgs {
 void Matmul(Context& context, const MatmulProblem& problem,
             const MatmulArgs& args);
 
+// a · b as a new matrix, either of them transposed.
+Tensor MatrixProduct(Context& context, const Tensor& a, const Tensor& b,
+                     Operand a_kind = Operand::kPlain,
+                     Operand b_kind = Operand::kPlain);
+
 struct MatmulImplementation {
   const char* name = "";
   // Empty, or the reason why this problem cannot be run here and now.
