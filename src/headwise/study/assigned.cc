@@ -136,7 +136,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 
 const Study kAssignedStudy = {
     .name = "assigned",
-    .claim = "heads could be given their jobs by hand",
+    .claim = "Heads could be given their jobs by hand.",
     .expectation =
         "assigned heads learn faster early; learned heads are at least as "
         "good in the end",

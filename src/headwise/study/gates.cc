@@ -165,7 +165,8 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 
 const Study kGatesStudy = {
     .name = "gates",
-    .claim = "with a price on open heads a trained model learns which it needs",
+    .claim =
+        "With a price on open heads a trained model learns which it needs.",
     .expectation =
         "gates end open or closed; no worse than the same shape from scratch",
     .kind = StudyKind::kLiterature,

@@ -107,7 +107,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 
 const Study kHeadDropoutStudy = {
     .name = "head-dropout",
-    .claim = "dropping whole heads in training makes no single head critical",
+    .claim = "Dropping whole heads in training makes no single head critical.",
     .expectation =
         "against none: lower Gini of importances, cheaper worst single "
         "ablation, more backup",

@@ -152,7 +152,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 
 const Study kMixtureStudy = {
     .name = "mixture",
-    .claim = "a router that picks heads for each token keeps their quality",
+    .claim = "A router that picks heads for each token keeps their quality.",
     .expectation =
         "dense quality at 75 % active, no worse than as many dense heads at "
         "50 %; without balance fewer heads are used",
