@@ -155,6 +155,37 @@ sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
     fail "show within $columns columns"
 done
 
+# One of a thing is one thing.
+expect 0 'Width 16, 1 layer, 4 tokens: begin with 1 head of 16 dimensions' \
+  study effective-heads --recommend 16,1,4
+expect 0 ' 2\.0 TiB' study effective-heads --recommend 4096,32,131072
+
+# What a model is, up to its own context.
+expect 0 '^ +256 ' info "$assets/novels"
+for columns in 40 80; do
+  for arguments in "info $assets/novels --heads" 'explain attention'; do
+    COLUMNS=$columns "$program" $arguments |
+      python3 -c 'import sys; n = int(sys.argv[1])
+sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
+      fail "$arguments within $columns columns"
+  done
+done
+
+# What cannot be written is said before the work, not after it.
+for arguments in "study one-vs-many --svg $folder/none/a.svg" \
+  "report $planted --text $story --out $folder/none/a.html" \
+  "profile $planted --text $story --out $folder/none/a.heads" \
+  "demo --out $folder/short.txt"; do
+  SECONDS=0
+  expect 1 'error: \[write ' $arguments
+  ((SECONDS < 3)) || fail "$arguments: told only after the work"
+done
+: >"$folder/empty.txt"
+expect 1 'expected text to learn from; found none' vocab --text "$folder/empty.txt" \
+  --out "$folder/tokenizer.json"
+expect 1 'special tokens that differ' vocab --text "$story" --size 300 \
+  --special-tokens '<bos>' --out "$folder/tokenizer.json"
+
 # Everything as one page.
 expect 2 'expected --text FILE' report "$planted"
 expect 1 'did you mean similarity' report "$planted" --text "$story" \

@@ -25,6 +25,12 @@ struct Options {
 
 int Run(const Options& options) {
   namespace fs = std::filesystem;
+  std::error_code ignored;  // the writer tells what is wrong with the folder
+  fs::create_directories(options.folder, ignored);
+  const fs::path page = fs::path(options.folder) / "report.html";
+  const fs::path data = fs::path(options.folder) / "report.json";
+  RequireWritable(page);
+  RequireWritable(data);
   ReportOptions report_options;
   report_options.texts = {Asset("text/the-lamp-at-sorrel-point.txt").string()};
   report_options.rank_tokens = 0;  // the whole text: it is short
@@ -36,10 +42,6 @@ int Run(const Options& options) {
     report_options.progress = bar.callback();
     report = MakeReport(context, Asset("novels"), report_options);
   }
-  std::error_code ignored;  // the writer tells what is wrong with the folder
-  fs::create_directories(options.folder, ignored);
-  const fs::path page = fs::path(options.folder) / "report.html";
-  const fs::path data = fs::path(options.folder) / "report.json";
   const std::string json = report.dump(
       1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   WriteFileAtomically(page, HtmlReport(report));

@@ -5,9 +5,11 @@
 #include <memory>
 
 #include "commands.h"
+#include "console.h"
 #include "headwise/backend/cpu/isa.h"
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/report/text.h"
 #include "problem_flags.h"
 
 namespace headwise {
@@ -67,13 +69,22 @@ std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
 }
 
 void Print(const ProblemFlags& flags, const std::vector<Explained>& all) {
-  fmt::print("instruction set: {} (HEADWISE_MAX_ISA caps it)\n", ActiveIsa());
+  const int width = StdoutConsole().width;
+  // `text` in lines that begin in column `indent`.
+  const auto wrapped = [&](const std::string& text, int indent) {
+    return Wrap(text, width, indent).substr(indent);
+  };
+  fmt::print("{}", Wrap(fmt::format("instruction set: {} (HEADWISE_MAX_ISA "
+                                    "caps it)",
+                                    ActiveIsa()),
+                        width));
   for (const Explained& explained : all) {
-    fmt::print("\n{}: {}\n", flags.op, explained.problem);
+    fmt::print("\n{}", Wrap(flags.op + ": " + explained.problem, width));
     for (const Entry& entry : explained.entries) {
-      fmt::print("  {:<16}{}\n", entry.name,
-                 entry.why_not.empty() ? "runs" : entry.why_not);
-      if (!entry.passes.empty()) fmt::print("  {:<16}  {}\n", "", entry.passes);
+      fmt::print("  {:<16}{}", entry.name,
+                 wrapped(entry.why_not.empty() ? "runs" : entry.why_not, 18));
+      if (!entry.passes.empty())
+        fmt::print("{}", Wrap(entry.passes, width, 20));
     }
   }
 }

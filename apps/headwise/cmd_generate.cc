@@ -21,6 +21,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/report/text.h"
 #include "headwise/runtime/gates.h"
 #include "headwise/runtime/generate.h"
 #include "headwise/tokenizer/tokenizer.h"
@@ -213,7 +214,8 @@ int RunFile(Options& options) {
   } else if (options.out.empty()) {
     for (const std::string& text : texts) fmt::print("{}\n", text);
   } else {
-    fmt::print("{}: {} lines in {}\n", options.out, texts.size(),
+    fmt::print("{}: {} in {}\n", options.out,
+               Counted(static_cast<int64_t>(texts.size()), "line"),
                Duration(took.count()));
   }
   return kSucceeded;

@@ -6,13 +6,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "command.h"
 #include "commands.h"
+#include "console.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/summary.h"
 #include "headwise/nn/head_weights.h"
+#include "headwise/report/terminal.h"
 
 namespace headwise {
 namespace {
@@ -76,58 +79,87 @@ std::string GateText(const GateConfig& gates) {
   return "";
 }
 
-void PrintShape(const ModelConfig& c) {
+// "  name             what", what is long on lines below each other.
+std::string Fact(const char* name, const std::string& text, int width) {
+  constexpr int kIndent = 19;
+  return fmt::format("  {:<17}{}", name,
+                     Wrap(text, width, kIndent).substr(kIndent));
+}
+
+void PrintShape(const ModelConfig& c, int width) {
   const char* kind = c.encoder_decoder() ? "encoder–decoder"
                      : c.causal          ? "decoder, causal"
                                          : "encoder";
-  fmt::print("{} ({}; {}), width {}, {}\n", c.model_type, kind,
-             c.norm_place == NormPlace::kPre ? "pre-norm" : "post-norm",
-             c.width, PositionText(c));
-  fmt::print("  layers × heads   {}{}, head_dim {}\n",
-             HeadCounts(c.layers, &LayerShape::heads),
-             c.encoder_decoder() ? " (encoder)" : "", c.head_dim);
+  std::string text = Wrap(
+      fmt::format("{} ({}; {}), width {}, {}", c.model_type, kind,
+                  c.norm_place == NormPlace::kPre ? "pre-norm" : "post-norm",
+                  c.width, PositionText(c)),
+      width);
+  const auto add = [&](const char* name, const std::string& what) {
+    text += Fact(name, what, width);
+  };
+  add("layers × heads",
+      fmt::format("{}{}, head_dim {}", HeadCounts(c.layers, &LayerShape::heads),
+                  c.encoder_decoder() ? " (encoder)" : "", c.head_dim));
   if (c.encoder_decoder()) {
-    fmt::print("  decoder          {} self, {} cross\n",
-               HeadCounts(c.decoder, &LayerShape::heads),
-               HeadCounts(c.decoder, &LayerShape::cross_heads));
+    add("decoder",
+        fmt::format("{} self, {} cross",
+                    HeadCounts(c.decoder, &LayerShape::heads),
+                    HeadCounts(c.decoder, &LayerShape::cross_heads)));
   }
-  fmt::print("  key/value heads  {}\n",
-             HeadCounts(c.layers, &LayerShape::kv_heads));
+  add("key/value heads", HeadCounts(c.layers, &LayerShape::kv_heads));
   if (const std::string gates = GateText(c.gates); !gates.empty()) {
-    fmt::print("  gates            {}\n", gates);
+    add("gates", gates);
   }
   if (c.spans.ramp > 0) {
-    fmt::print("  spans            learned, a ramp of {} (--heads)\n",
-               c.spans.ramp);
+    add("spans", fmt::format("learned, a ramp of {} (--heads)", c.spans.ramp));
   }
-  fmt::print("  feed-forward     {}{}\n", c.hidden, c.gated ? ", gated" : "");
-  fmt::print("  vocabulary       {}\n  context          {}\n", c.vocabulary,
-             c.context);
+  add("feed-forward", fmt::format("{}{}", c.hidden, c.gated ? ", gated" : ""));
+  add("vocabulary", std::to_string(c.vocabulary));
+  add("context", std::to_string(c.context));
+  fmt::print("{}", text);
 }
 
-void PrintCosts(const ModelSummary& s) {
+// Powers of four from 128 on, and the model's own context, at which it ends.
+std::vector<int64_t> RunLengths(const ModelConfig& config) {
+  constexpr int64_t kMost = 131072;
+  const int64_t most = config.context > 0 ? config.context : kMost;
+  std::vector<int64_t> lengths;
+  for (int64_t n = 128; n < most && n <= kMost; n *= 4) lengths.push_back(n);
+  if (most <= kMost) lengths.push_back(most);
+  return lengths;
+}
+
+void PrintCosts(const ModelSummary& s, const Console& console) {
   std::string types;
   for (const auto& [type, count] : s.types) {
     types += (types.empty() ? "" : ", ") + type;
   }
-  fmt::print("  parameters       {} ({} in embeddings), {}B as {}\n\n",
-             Short(static_cast<double>(s.parameters)),
-             Short(static_cast<double>(s.embedding_parameters)),
-             Short(static_cast<double>(s.file_bytes)), types);
-  fmt::print("{:>9} {:>9} {:>10} {:>9} {:>9} {:>9} {:>9}\n", "tokens", "FLOP",
-             "attention", "weights", "cache", "run", "all maps");
-  for (int64_t n = 128; n <= 131072; n *= 4) {
-    if (n > s.config.context && n > 128) break;
-    const RunCost cost = CostOf(s.config, n);
-    fmt::print("{:>9} {:>9} {:>9.0f}% {:>8}B {:>8}B {:>8}B {:>8}B\n", n,
-               Short(cost.flops()), 100 * cost.attention_flops / cost.flops(),
-               Short(4 * static_cast<double>(s.parameters)),
-               Short(cost.cache_bytes), Short(cost.stream_bytes),
-               Short(cost.maps_bytes));
-  }
   fmt::print(
-      "weights: f32, as run; cache: keys and values; run: activations of one\n"
-      "layer; all maps: what keeping every attention matrix would take\n");
+      "{}\n",
+      Fact("parameters",
+           fmt::format("{} ({} in embeddings), {}B as {}",
+                       Short(static_cast<double>(s.parameters)),
+                       Short(static_cast<double>(s.embedding_parameters)),
+                       Short(static_cast<double>(s.file_bytes)), types),
+           console.width));
+  StudyTable table;
+  table.columns = {"tokens", "FLOP", "attention", "weights",
+                   "cache",  "run",  "all maps"};
+  for (const int64_t n : RunLengths(s.config)) {
+    const RunCost cost = CostOf(s.config, n);
+    table.rows.push_back(
+        {std::to_string(n), Short(cost.flops()),
+         fmt::format("{:.0f} %", 100 * cost.attention_flops / cost.flops()),
+         Short(4 * static_cast<double>(s.parameters)) + "B",
+         Short(cost.cache_bytes) + "B", Short(cost.stream_bytes) + "B",
+         Short(cost.maps_bytes) + "B"});
+  }
+  fmt::print("{}{}", DrawTable(table, console),
+             Wrap("weights: f32, as run; cache: keys and values; run: "
+                  "activations of one layer; all maps: what keeping every "
+                  "attention matrix would take",
+                  console.width));
 }
 
 nlohmann::ordered_json HeadsJson(const std::string& folder) {
@@ -168,7 +200,7 @@ nlohmann::ordered_json ToJson(const ModelSummary& s) {
     return list;
   };
   nlohmann::ordered_json costs = nlohmann::ordered_json::array();
-  for (int64_t n = 128; n <= 131072; n *= 4) {
+  for (const int64_t n : RunLengths(c)) {
     const RunCost cost = CostOf(c, n);
     costs.push_back({{"tokens", n},
                      {"flops", cost.flops()},
@@ -207,29 +239,33 @@ int Run(const Options& options) {
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }
-  PrintShape(summary.config);
-  PrintCosts(summary);
+  const Console console = StdoutConsole();
+  PrintShape(summary.config, console.width);
+  PrintCosts(summary, console);
   if (!options.heads) return kSucceeded;
-  const bool gated = summary.config.gates.kind == GateKind::kHardConcrete;
-  fmt::print("\n{:>12} {:>10} {:>10}{}{}\n", "head", "‖W_QK‖", "‖W_OV‖",
-             gated ? "   gate" : "",
-             summary.config.spans.ramp > 0 ? "   span" : "");
+  StudyTable table;
+  table.columns = {"head", "‖W_QK‖", "‖W_OV‖"};
+  if (summary.config.gates.kind == GateKind::kHardConcrete) {
+    table.columns.emplace_back("gate");
+  }
+  if (summary.config.spans.ramp > 0) table.columns.emplace_back("span");
   for (const auto& head : HeadsJson(options.model)) {
     const std::string kind = head["kind"];
-    const std::string name =
+    std::vector<std::string> row = {
         fmt::format("{}{}.{}", kind == "self" ? "" : kind + ":",
-                    head["layer"].get<int64_t>(), head["head"].get<int64_t>());
-    std::string more;
+                    head["layer"].get<int64_t>(), head["head"].get<int64_t>()),
+        fmt::format("{:.3f}", head["qk_norm"].get<double>()),
+        fmt::format("{:.3f}", head["ov_norm"].get<double>())};
     if (head.contains("gate")) {
-      more += fmt::format(" {:>6.2f}", head["gate"].get<double>());
+      row.push_back(fmt::format("{:.2f}", head["gate"].get<double>()));
     }
     if (head.contains("span")) {
-      more += fmt::format(" {:>6.1f}", head["span"].get<double>());
+      row.push_back(fmt::format("{:.1f}", head["span"].get<double>()));
     }
-    fmt::print("{:>12} {:>8.3f} {:>8.3f}{}\n", name,
-               head["qk_norm"].get<double>(), head["ov_norm"].get<double>(),
-               more);
+    row.resize(table.columns.size());
+    table.rows.push_back(std::move(row));
   }
+  fmt::print("\n{}", DrawTable(table, console));
   return kSucceeded;
 }
 

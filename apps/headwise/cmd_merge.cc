@@ -5,7 +5,9 @@
 #include <string>
 
 #include "commands.h"
+#include "console.h"
 #include "headwise/heads/profile/profile_json.h"
+#include "profile_title.h"
 
 namespace headwise {
 namespace {
@@ -28,9 +30,9 @@ int Run(const Options& options) {
                    2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kSucceeded;
   }
-  fmt::print("{}: {} heads on {} tokens of {} windows, written to {}\n",
-             merged.model, merged.heads.size(), merged.counts.tokens,
-             merged.counts.windows, options.out);
+  fmt::print("{}", Wrap(fmt::format("{}, written to {}.", ProfileTitle(merged),
+                                    options.out),
+                        StdoutConsole().width));
   return kSucceeded;
 }
 

@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "headwise/base/atomic_file.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/definitions.h"
@@ -20,6 +21,7 @@
 #include "headwise/report/terminal.h"
 #include "ids_file.h"
 #include "interrupt.h"
+#include "profile_title.h"
 #include "progress_bar.h"
 
 namespace headwise {
@@ -79,9 +81,6 @@ std::string Cell(const Estimate& estimate) {
 
 void Print(const Profile& profile, const Console& console) {
   StudyTable table;
-  table.title = fmt::format("{}: {} heads on {} tokens of {} windows",
-                            profile.model, profile.heads.size(),
-                            profile.counts.tokens, profile.counts.windows);
   table.columns = {"head",     "entropy", "distance",  "first",
                    "previous", "local",   "delimiter", "induction*"};
   for (size_t h = 0; h < profile.heads.size(); ++h) {
@@ -93,8 +92,10 @@ void Print(const Profile& profile, const Console& console) {
     }
     table.rows.push_back(std::move(row));
   }
-  fmt::print("{}", DrawTable(table, console));
-  fmt::print("* on random repeats. Entropy is a share of its maximum.\n");
+  fmt::print("{}{}{}", Wrap(ProfileTitle(profile) + ".", console.width),
+             DrawTable(table, console),
+             Wrap("* on random repeats. Entropy is a share of its maximum.",
+                  console.width));
 }
 
 // Word-level material, where it is given.
@@ -149,6 +150,7 @@ int Run(Options options) {
   const auto tokenizer = MaybeTokenizer(options.model);
   const std::string name = ModelName(options.model);
   if (options.out.empty()) options.out = name + ".heads";
+  RequireWritable(options.out);
   Detector detector;
   ProfileOptions profiling;
   if (!options.pattern.empty()) {
@@ -213,8 +215,10 @@ int Run(Options options) {
     return kSucceeded;
   }
   Print(profile, console);
-  fmt::print("Written to {}. What each head does: headwise roles {}\n",
-             options.out, options.out);
+  fmt::print("{}", Wrap(fmt::format("Written to {}. What each head does: "
+                                    "headwise roles {}",
+                                    options.out, options.out),
+                        console.width));
   return kSucceeded;
 }
 

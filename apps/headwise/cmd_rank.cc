@@ -222,11 +222,11 @@ void Print(const StudyTable& table, const Console& console) {
 
 void PrintText(const Options& options, const Ranking& ranking) {
   const Console console = StdoutConsole();
-  fmt::print("{}", Wrap(fmt::format("Loss: {} ({}), {:.4f} over {} tokens in "
-                                    "{} sequences.",
+  fmt::print("{}", Wrap(fmt::format("Loss: {} ({}), {:.4f} over {} in {}.",
                                     Name(ranking.loss_kind),
                                     Describe(ranking.loss_kind), ranking.loss,
-                                    ranking.tokens, ranking.sequences),
+                                    Counted(ranking.tokens, "token"),
+                                    Counted(ranking.sequences, "sequence")),
                         console.width));
   if (ranking.gradient_loss && *ranking.gradient_loss != ranking.loss_kind) {
     fmt::print("{}", Wrap(fmt::format("Gradients are of another loss: {} ({}).",

@@ -26,6 +26,8 @@ struct Options {
 
 int Run(Options options) {
   options.report.stop = StopOnInterrupt();
+  RequireWritable(options.out);
+  if (options.json != "-") RequireWritable(options.json);
   Context context({.threads = options.threads, .implementations = ""});
   nlohmann::ordered_json report;
   {

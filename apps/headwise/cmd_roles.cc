@@ -162,7 +162,8 @@ std::string Material(const Profile& profile) {
                                      "retrieval"};
   const bool text = profile.counts.tokens > 0;
   if (text) {
-    material.push_back(fmt::format("{} tokens of text", profile.counts.tokens));
+    material.push_back(
+        fmt::format("{} of text", Counted(profile.counts.tokens, "token")));
   }
   material.emplace_back("random repeats");
   if (HasMetric(profile, "syntactic.")) {
@@ -185,8 +186,9 @@ void Print(const Profile& profile, const std::vector<HeadRoles>& roles,
   const Console console = StdoutConsole();
   size_t with_role = 0;
   for (const HeadRoles& head : roles) with_role += head.roles.empty() ? 0 : 1;
-  fmt::print("{}\n", Wrap(fmt::format("{}: {} of {} heads have a role, on {}.",
+  fmt::print("{}\n", Wrap(fmt::format("{}: {} of {} heads {} a role, on {}.",
                                       profile.model, with_role, roles.size(),
+                                      with_role == 1 ? "has" : "have",
                                       Material(profile)),
                           console.width));
   fmt::print("{}\n", DrawRoleMap(roles, console));

@@ -60,6 +60,7 @@ void AddModels(const Options& options, StudyRequest& request) {
 
 int RunOne(const Options& options) {
   const Study& study = FindStudy(options.name);
+  RequireWritable(options.svg);
   Context context({.threads = options.threads, .implementations = ""});
   ProgressBar bar;
   StudyRequest request;
@@ -81,6 +82,15 @@ int RunOne(const Options& options) {
   return result.laws_held() ? kSucceeded : kFailed;
 }
 
+// "512 B", "16.0 GiB"
+std::string BinarySize(double bytes) {
+  const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
+  int unit = 0;
+  for (bytes /= 1024; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  return fmt::format("{:.1f} {}", bytes, units[unit]);
+}
+
 int Recommend(const Options& options) {
   if (options.name != "effective-heads") {
     throw UsageError("--recommend belongs to study effective-heads");
@@ -100,22 +110,20 @@ int Recommend(const Options& options) {
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }
-  const auto show = [](double bytes) {
-    constexpr double kKiB = 1 << 10, kGiB = 1 << 30;
-    return bytes < kGiB ? fmt::format("{:.0f} KiB", bytes / kKiB)
-                        : fmt::format("{:.1f} GiB", bytes / kGiB);
-  };
   fmt::print(
-      "{}", Wrap(fmt::format(
-                     "Width {}, {} layers, {} tokens: begin with {} heads of "
-                     "{} dimensions a layer, {} of keys and values. Their "
-                     "cache is {} in bf16; one layer's attention "
-                     "maps, if they were kept, {}. Why: {}. Then "
-                     "measure how many are used: headwise rank.",
-                     size.width, size.layers, size.tokens, advice.heads,
-                     advice.head_dim, advice.kv_heads, show(advice.cache_bytes),
-                     show(advice.map_bytes), advice.reason),
-                 StdoutConsole().width));
+      "{}",
+      Wrap(fmt::format("Width {}, {}, {}: begin with {} of {} a layer, {} of "
+                       "keys and values. Their "
+                       "cache is {} in bf16; one layer's attention "
+                       "maps, if they were kept, {}. Why: {}. Then "
+                       "measure how many are used: headwise rank.",
+                       size.width, Counted(size.layers, "layer"),
+                       Counted(size.tokens, "token"),
+                       Counted(advice.heads, "head"),
+                       Counted(advice.head_dim, "dimension"), advice.kv_heads,
+                       BinarySize(advice.cache_bytes),
+                       BinarySize(advice.map_bytes), advice.reason),
+           StdoutConsole().width));
   return kSucceeded;
 }
 

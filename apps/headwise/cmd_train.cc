@@ -14,6 +14,7 @@
 
 #include "command.h"
 #include "commands.h"
+#include "console.h"
 #include "headwise/base/fields.h"
 #include "headwise/heads/importance/head_life.h"
 #include "headwise/report/text.h"
@@ -142,13 +143,15 @@ void PrintResult(const Options& options, const TrainConfig& config,
     fmt::print("{}\n", json.dump(2));
     return;
   }
-  fmt::print("{}: {} steps, {:.1f} M parameters, loss {:.3f}", config.out,
-             r.step, static_cast<double>(r.parameters) / 1e6, loss);
+  std::string text = fmt::format("{}: {}, {:.1f} M parameters, loss {:.3f}",
+                                 config.out, Counted(r.step, "step"),
+                                 static_cast<double>(r.parameters) / 1e6, loss);
   if (!r.validation.empty()) {
-    fmt::print(", validation {:.3f}", r.validation.back().second);
+    text += fmt::format(", validation {:.3f}", r.validation.back().second);
   }
-  fmt::print(", {:.2f} M tokens in {}\n", static_cast<double>(r.tokens) / 1e6,
-             Duration(r.seconds));
+  text += fmt::format(", {:.2f} M tokens in {}",
+                      static_cast<double>(r.tokens) / 1e6, Duration(r.seconds));
+  fmt::print("{}", Wrap(text, StdoutConsole().width));
 }
 
 int Run(const Options& options) {

@@ -11,6 +11,8 @@
 #include "commands.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/mapped_file.h"
+#include "headwise/error.h"
 #include "headwise/tokenizer/bpe_trainer.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 
@@ -27,18 +29,23 @@ struct Options {
 int Run(const Options& options) {
   const std::vector<std::filesystem::path> files(options.text.begin(),
                                                  options.text.end());
+  uintmax_t bytes = 0;
+  for (const auto& path : files) bytes += MappedFile(path).size();
+  if (bytes == 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {options.text.front(), "text to learn from", "none", ""});
+  }
   const std::string file = TrainByteLevelBpe(files, options.training);
   const auto tokenizer = ParseTokenizerJson(file, options.out);
   WriteFileAtomically(options.out, file);
-  uintmax_t bytes = 0;
-  for (const auto& path : files) bytes += std::filesystem::file_size(path);
   if (options.json) {
     fmt::print("{{\"out\": {}, \"entries\": {}, \"bytes\": {}}}\n",
                nlohmann::json(options.out).dump(), tokenizer->vocab_size(),
                bytes);
   } else {
-    fmt::print("{}: {} entries from {:.1f} MB of text\n", options.out,
-               tokenizer->vocab_size(), static_cast<double>(bytes) / 1e6);
+    fmt::print("{}: {} entries from {:.{}f} MB of text\n", options.out,
+               tokenizer->vocab_size(), static_cast<double>(bytes) / 1e6,
+               bytes < 1'000'000 ? 3 : 1);
   }
   return kSucceeded;
 }

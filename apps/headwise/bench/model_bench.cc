@@ -283,14 +283,17 @@ ModelResult BenchModel(const ModelOptions& options) {
 }
 
 std::string Table(const ModelResult& result) {
+  size_t name = 0;
+  for (const ModelRow& row : result.rows)
+    name = std::max(name, row.impl.size());
   std::string text = fmt::format(
-      "{:8} {:>2} {:12} {:>9} {:>6} {:>9} {:>15}  {}\n", "pass", "th", "", "ms",
-      "spread", "tokens/s", "rate", "of the machine's");
+      "{:8} {:>2} {:{}} {:>9} {:>6} {:>9} {:>15}  {}\n", "pass", "th", "", name,
+      "ms", "spread", "tokens/s", "rate", "of machine's");
   for (const ModelRow& row : result.rows) {
     text += fmt::format(
-        "{:8} {:>2} {:12} {:>9.2f} {:>5.0f}% {:>9.0f} {:>7.1f} {:7}", row.pass,
-        row.threads, row.impl, row.ms, 100 * row.spread, row.tokens_per_second,
-        row.rate, row.unit);
+        "{:8} {:>2} {:{}} {:>9.2f} {:>5.0f}% {:>9.0f} {:>7.1f} {:7}", row.pass,
+        row.threads, row.impl, name, row.ms, 100 * row.spread,
+        row.tokens_per_second, row.rate, row.unit);
     if (row.bound > 0) {
       text += fmt::format("  {:.0f} % of {:.1f}", 100 * row.rate / row.bound,
                           row.bound);

@@ -77,10 +77,15 @@ std::string Gain(const std::vector<Row>& rows, const Row& row) {
   return Ratio(single, row.ms);
 }
 
-// Columns by what is seen: "×" is two bytes and one column.
-std::string Pad(const std::string& text, size_t width) {
+// What is seen: "×" is two bytes and one column.
+size_t Columns(const std::string& text) {
   size_t columns = 0;
   for (unsigned char byte : text) columns += (byte & 0xc0) != 0x80;
+  return columns;
+}
+
+std::string Pad(const std::string& text, size_t width) {
+  const size_t columns = Columns(text);
   return std::string(columns < width ? width - columns : 0, ' ') + text;
 }
 
@@ -126,27 +131,34 @@ ordered_json ToJson(const Row& row) {
 }
 
 std::string Table(const std::vector<Row>& rows) {
-  size_t name_width = 4;
-  for (const Row& row : rows) {
-    name_width = std::max(name_width, row.impl.size());
-  }
-  const auto line = [&](const std::vector<std::string>& cells) {
-    std::string text = fmt::format("  {:<{}}", cells[0], name_width);
-    constexpr size_t kWidths[] = {0, 8, 8, 11, 8, 9, 12, 9, 9, 9};
-    for (size_t i = 1; i < cells.size(); ++i) text += Pad(cells[i], kWidths[i]);
-    return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
-  };
-  std::string text = line({"impl", "threads", "observe", "ms", "spread",
-                           "GFLOP/s", "extra", "vs peer", "cost", "scaling"});
+  std::vector<std::vector<std::string>> lines = {
+      {"impl", "threads", "observe", "ms", "spread", "GFLOP/s", "extra",
+       "vs peer", "cost", "scaling"}};
   for (const Row& row : rows) {
     const double peer = Fastest(rows, [&](const Row& other) {
       return other.peer && other.threads == row.threads;
     });
-    text += line({row.impl, std::to_string(row.threads), row.observe,
-                  fmt::format("{:.3f}", row.ms),
-                  fmt::format("{:.1f} %", row.spread * 100),
-                  fmt::format("{:.1f}", row.gflops), Memory(row),
-                  Ratio(peer, row.ms), Cost(rows, row), Gain(rows, row)});
+    lines.push_back({row.impl, std::to_string(row.threads), row.observe,
+                     fmt::format("{:.3f}", row.ms),
+                     fmt::format("{:.1f} %", row.spread * 100),
+                     fmt::format("{:.1f}", row.gflops), Memory(row),
+                     Ratio(peer, row.ms), Cost(rows, row), Gain(rows, row)});
+  }
+  // As wide as what stands in them; what nothing stands in is left out.
+  std::vector<size_t> widths(lines[0].size(), 0);
+  for (size_t c = 0; c < widths.size(); ++c) {
+    for (size_t r = 1; r < lines.size(); ++r) {
+      widths[c] = std::max(widths[c], Columns(lines[r][c]));
+    }
+    if (widths[c] > 0) widths[c] = std::max(widths[c], Columns(lines[0][c]));
+  }
+  std::string text;
+  for (const std::vector<std::string>& line : lines) {
+    std::string out = fmt::format("  {:<{}}", line[0], widths[0]);
+    for (size_t c = 1; c < line.size(); ++c) {
+      if (widths[c] > 0) out += "  " + Pad(line[c], widths[c]);
+    }
+    text += out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
 }

@@ -118,4 +118,8 @@ void WriteFileAtomically(const fs::path& path, std::string_view bytes) {
   file.Commit();
 }
 
+void RequireWritable(const std::filesystem::path& path) {
+  if (!path.empty()) AtomicFile attempt(path);
+}
+
 }  // namespace headwise

@@ -44,4 +44,8 @@ class AtomicFile {
 void WriteFileAtomically(const std::filesystem::path& path,
                          std::string_view bytes);
 
+// Throws what writing `path` would throw for its folder or for what is there:
+// called before long work, so that its result is not lost. Nothing for "".
+void RequireWritable(const std::filesystem::path& path);
+
 }  // namespace headwise

@@ -123,6 +123,11 @@ std::string Capital(std::string text) {
   return text;
 }
 
+std::string Counted(int64_t count, std::string_view noun) {
+  return std::to_string(count) + ' ' + std::string(noun) +
+         (count == 1 ? "" : "s");
+}
+
 std::string AndList(std::span<const std::string> items) {
   std::string text;
   for (size_t i = 0; i < items.size(); ++i) {

@@ -1,6 +1,7 @@
 // Text in terminal columns: UTF-8, counted as a terminal shows it.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ std::string Wrap(std::string_view text, int width, int indent = 0);
 
 // With its first letter, where it is an ASCII one, in upper case.
 std::string Capital(std::string text);
+
+// "1 head", "2 heads"
+std::string Counted(int64_t count, std::string_view noun);
 
 // "a, b and c"
 std::string AndList(std::span<const std::string> items);

@@ -17,9 +17,11 @@ constexpr int64_t kLong = 16384;  // tokens from which the cache decides
 constexpr int64_t kWide = 4096;   // width from which heads are of 128
 
 [[noreturn]] void Refuse(const std::string& found) {
-  throw Error(ErrorCode::kInvalidArgument,
-              {"recommend", "WIDTH,LAYERS,TOKENS, each at least 1", found,
-               "for example: --recommend 768,12,1024"});
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      {"recommend",
+       "WIDTH,LAYERS,TOKENS, whole numbers from 1 on that a model can have",
+       found, "for example: --recommend 768,12,1024"});
 }
 
 // Heads that are narrower lose (study head-count), and a head of width d_k

@@ -123,12 +123,16 @@ Trainer::Trainer(const BpeTraining& options, const WordCounts& counts)
   for (int byte = 0; byte < 256; ++byte) {
     bytes[byte] = Add(Utf8(ByteToCharacter(static_cast<unsigned char>(byte))));
   }
-  if (specials != given || tokens_.size() != specials + 256 ||
-      options.size < static_cast<int64_t>(tokens_.size())) {
+  if (specials != given || tokens_.size() != specials + 256) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"train vocabulary",
-                 "different special tokens and at least " +
-                     std::to_string(given + 256) + " entries",
+                 "special tokens that differ from each other and from bytes",
+                 "one twice", ""});
+  }
+  if (options.size < static_cast<int64_t>(tokens_.size())) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"train vocabulary",
+                 "at least " + std::to_string(given + 256) + " entries",
                  std::to_string(options.size), ""});
   }
   // In a fixed order, so that nothing depends on how the map was filled.

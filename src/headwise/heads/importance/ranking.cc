@@ -324,9 +324,10 @@ std::string Summary(const Ranking& ranking) {
   const CriterionResult& primary = ranking.criteria[*ranking.primary];
   const size_t hurt = ranking.negative.size();
   return fmt::format(
-      "{} of {} heads carry 90 % of the importance; {}. The effective number "
+      "{} of {} heads {} 90 % of the importance; {}. The effective number "
       "of heads is {:.1f} (Gini {:.2f}).",
       ranking.heads_for_90, ranking.heads.size(),
+      ranking.heads_for_90 == 1 ? "carries" : "carry",
       hurt == 0   ? "none hurts"
       : hurt == 1 ? "1 hurts"
                   : fmt::format("{} hurt", hurt),
