@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -16,6 +18,7 @@
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/runtime/generate.h"
 #include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {
@@ -183,6 +186,30 @@ TEST_F(HostileModels, MissingAndMisshapenTensorsAreNamed) {
   fs::resize_file(folder_ / "model.safetensors",
                   fs::file_size(folder_ / "model.safetensors") - 1);
   EXPECT_THAT(Complaint(), HasSubstr("model.safetensors"));
+}
+
+// Weights that are no numbers end a translation, with beams and without.
+TEST_F(HostileModels, LogitsThatAreNoNumbers) {
+  Copy("marian");
+  const Safetensors file = Safetensors::Open(kGoldens / "marian");
+  Tensor bias(DType::kF32, {1, file.At("final_logits_bias").shape[1]});
+  std::fill_n(bias.As<float>(), bias.size(), NAN);
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, view] : file.tensors()) {
+    tensors.push_back({name, name == "final_logits_bias"
+                                 ? std::as_const(bias).view()
+                                 : view});
+  }
+  WriteSafetensors(folder_ / "model.safetensors", tensors);
+  const auto model = OpenModel(folder_);
+  Context context({1, ""});
+  const std::vector<int32_t> source = {5, 6, 7};
+  for (const int64_t beam : {1, 4}) {
+    EXPECT_THROW(
+        Generate(context, *model, source, {.max_tokens = 5, .beam = beam}),
+        Error)
+        << beam;
+  }
 }
 
 TEST_F(HostileModels, MergesThatNameUnknownTokens) {

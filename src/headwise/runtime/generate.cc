@@ -64,6 +64,7 @@ std::vector<Candidate> Best(const Tensor& logits,
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c) sum += std::exp(z[c] - top);
     const double lse = top + std::log(sum);
+    RequireFiniteLogits(lse);
     for (int64_t c = 0; c < classes; ++c) {
       all.push_back({scores[b] + z[c] - lse, static_cast<int32_t>(b),
                      static_cast<int32_t>(c)});

@@ -9,17 +9,13 @@
 #include "headwise/error.h"
 
 namespace headwise {
-namespace {
 
-// Of the largest logit, and of the sum that all of them go into.
-void RequireFinite(double value) {
+void RequireFiniteLogits(double value) {
   if (std::isfinite(value)) return;
   throw Error(ErrorCode::kInvalidArgument,
-              {"sampler", "finite logits", std::to_string(value),
+              {"generate", "finite logits", std::to_string(value),
                "are the model's weights whole?"});
 }
-
-}  // namespace
 
 Sampler::Sampler(const SamplerOptions& options)
     : options_(options), rng_(options.seed) {
@@ -37,7 +33,7 @@ Sampler::Sampler(const SamplerOptions& options)
 
 int32_t Sampler::Next(std::span<const float> logits) {
   const auto best = std::max_element(logits.begin(), logits.end());
-  RequireFinite(*best);
+  RequireFiniteLogits(*best);
   if (options_.temperature == 0) {
     return static_cast<int32_t>(best - logits.begin());
   }
@@ -61,7 +57,7 @@ int32_t Sampler::Next(std::span<const float> logits) {
     weights_.push_back(std::exp((logits[id] - *best) / options_.temperature));
     total += weights_.back();
   }
-  RequireFinite(total);
+  RequireFiniteLogits(total);
   double held = 0;
   size_t count = 0;
   while (count < weights_.size() && held < options_.top_p * total) {

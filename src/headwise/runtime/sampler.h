@@ -27,12 +27,16 @@ struct SamplerOptions {
   }
 };
 
+// value: the largest logit, or a sum that all of them go into. Throws
+// Error(kInvalidArgument) for NaN and ∞, which leave no choice.
+void RequireFiniteLogits(double value);
+
 class Sampler {
  public:
   // Throws Error(kInvalidArgument) for values outside their range.
   explicit Sampler(const SamplerOptions& options);
 
-  // Throws Error(kInvalidArgument) where NaN or ∞ leaves no choice.
+  // Throws as RequireFiniteLogits does.
   int32_t Next(std::span<const float> logits);
 
  private:
