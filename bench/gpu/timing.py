@@ -106,10 +106,10 @@ def peers(t, causal, backward):
     return runs
 
 
-def measure(operators, sizes, repeats, backward=False):
+def measure(operators, head_dims, sizes, repeats, backward=False):
     """Rows of results; prints a table in TFLOP/s."""
     rows = []
-    for d in (64, 128):
+    for d in head_dims:
         head = None
         for n in sizes:
             t = tensors(d, n)
@@ -120,8 +120,8 @@ def measure(operators, sizes, repeats, backward=False):
                     head = list(runs)
                     print(f"d {d}, bf16, {TOKENS} tokens, TFLOP/s: "
                           + " | ".join(head), flush=True)
-                flops = (4 * TOKENS * WIDTH * n * (2.5 if backward else 1)
-                         * (0.5 if causal else 1))
+                flops = (4 * TOKENS * (WIDTH // d * d) * n
+                         * (2.5 if backward else 1) * (0.5 if causal else 1))
                 if n > TOKENS:
                     flops *= n / TOKENS
                 line = []

@@ -122,7 +122,7 @@ HEADWISE_HD constexpr int GradientGroups(int head_dim, bool of_keys) {
   return head_dim == 64 && !of_keys ? 3 : 2;
 }
 
-// Columns to which the portable kernels pad a head.
+// Columns to which kernels pad a head.
 HEADWISE_HD constexpr int PaddedDim(int head_dim) {
   return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
 }

@@ -17,17 +17,22 @@ namespace {
 
 using namespace attention_cuda;  // NOLINT: the folder's own namespace
 
+// Keys and values are padded alike: what lies past the end of a row the copy
+// engine fills with zeros.
+int Columns(const AttentionProblem& problem) {
+  return PaddedDim(
+      static_cast<int>(std::max(problem.head_dim, ValueDim(problem))));
+}
+
 std::string WhyNot(const AttentionProblem& problem) {
   std::string reason = WhyNotAny(problem);
   if (!reason.empty()) return reason;
   if (problem.bias != AttentionBias::kNone) return "has no biases";
   if (problem.soft_cap != 0) return "has no soft cap";
-  if (problem.head_dim != 64 && problem.head_dim != 128) {
-    return "takes heads of 64 and 128 only";
+  if (problem.head_dim % 8 != 0 || ValueDim(problem) % 8 != 0) {
+    return "needs a head_dim and value_dim divisible by 8";
   }
-  if (ValueDim(problem) != problem.head_dim) {
-    return "needs value_dim equal to head_dim";
-  }
+  if (Columns(problem) > 128) return "takes heads up to 128";
   return CurrentChip()->major == 9 ? "" : "needs a Hopper chip (sm_90)";
 }
 
@@ -88,12 +93,13 @@ void Run(const ForwardCall& call, const TensorMaps& maps, cudaStream_t stream) {
 
 void Forward(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args) {
-  const int block = 64 * ComputeGroups(static_cast<int>(problem.head_dim));
+  const int columns = Columns(problem);
+  const int block = 64 * ComputeGroups(columns);
   const auto launch = [&](const ForwardCall& call) {
     const TensorMaps maps = {MapOf(args.q, problem.type, block),
                              MapOf(args.k, problem.type, kSm90KeyTile),
                              MapOf(args.v, problem.type, kSm90KeyTile)};
-    const bool narrow = problem.head_dim == 64;
+    const bool narrow = columns == 64;
     if (problem.type == DType::kBF16) {
       const auto run =
           narrow ? Run<__nv_bfloat16, 64> : Run<__nv_bfloat16, 128>;
@@ -114,9 +120,9 @@ void Backward(Context& context, const AttentionProblem& problem,
     return kAttentionCudaSm80.backward(context, problem, args, grads);
   }
   const cudaStream_t stream = StreamOf(context);
-  const int head_dim = static_cast<int>(problem.head_dim);
-  const int queries = 64 * GradientGroups(head_dim, false);
-  const int keys = 64 * GradientGroups(head_dim, true);
+  const int columns = Columns(problem);
+  const int queries = 64 * GradientGroups(columns, false);
+  const int keys = 64 * GradientGroups(columns, true);
   const BackwardCall call =
       MakeBackward(context, problem, args, grads, queries, keys);
   const auto map = [&](const ConstTensorView& view, int rows) {
@@ -131,7 +137,7 @@ void Backward(Context& context, const AttentionProblem& problem,
                                 map(call.d_o_view, kColumns)};
   const int processors = CurrentChip()->processors;
   LaunchPrepare(call.params, stream);
-  if (head_dim == 64) {
+  if (columns == 64) {
     LaunchBackwardSm90<__nv_bfloat16, 64>(call.params, of_queries, of_keys,
                                           processors, stream);
   } else {

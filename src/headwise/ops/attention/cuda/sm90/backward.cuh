@@ -152,14 +152,17 @@ __device__ void ComputeGradients(const BackwardParams& p,
       const int rows = f.packed ? t.extent.key_len : f.key_len;
       const int64_t row = t.extent.key_start + first;
       const int counted = t.extent.key_len - first;
-      StoreRows<C>(a, p.scale, p.dk, batch, row, t.head, rows - first, counted);
-      StoreRows<C>(b, 1, p.dv, batch, row, t.head, rows - first, counted);
+      StoreRows<C>(a, p.scale, p.dk, batch, row, t.head, f.head_dim,
+                   rows - first, counted);
+      StoreRows<C>(b, 1, p.dv, batch, row, t.head, f.value_dim, rows - first,
+                   counted);
     } else {
       ComputeQueries<C>(p, shared, t, group, stage, a);
       if (count > 0) WarpArrive(&shared.rows_empty);
       const int rows = f.packed ? t.extent.query_len : f.query_len;
       StoreRows<C>(a, p.scale, p.dq, batch, t.extent.query_start + first,
-                   t.head, rows - first, t.extent.query_len - first);
+                   t.head, f.head_dim, rows - first,
+                   t.extent.query_len - first);
     }
     __syncwarp();
     WarpArrive(&shared.task_empty[slot.index]);

@@ -387,8 +387,8 @@ __device__ inline void GradientTile(
 template <class C>
 __device__ inline void StoreRows(const float (&d)[C::kDim / 2], float scale,
                                  const Strided& view, int64_t batch,
-                                 int64_t row, int head, int rows_left,
-                                 int counted) {
+                                 int64_t row, int head, int columns,
+                                 int rows_left, int counted) {
   using T = typename C::T;
   if (view.data == nullptr) return;
 #pragma unroll
@@ -396,7 +396,7 @@ __device__ inline void StoreRows(const float (&d)[C::kDim / 2], float scale,
     const int in_group = RowInGroup() + 8 * r;
     T* to = RowsOf<T>(view, false, batch, row + in_group, head);
     StoreRow<T, C::kDim>(d, r, in_group < counted ? scale : 0, nullptr, 0, to,
-                         C::kDim, in_group < rows_left);
+                         columns, in_group < rows_left);
   }
 }
 

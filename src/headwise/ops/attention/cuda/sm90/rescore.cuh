@@ -17,15 +17,17 @@ struct TileSource {
   int64_t second;
   const T* keys;
   int64_t key_row;
+  int columns;         // of a row, a multiple of 8
   int begin, key_len;  // the tile's first key; keys of the sequence
   int position;        // of row 0
 };
 
 // Masked scores of the tile. The order of a dot product's terms is free, so
-// lane t of four takes the 8-byte pieces t, t + 4, … of every row. The loop is
-// hardly unrolled and its results go through the stack: this path must not cost
-// the main loop registers.
-template <class T, int kDim, int kCount>
+// lane t of four takes the 8-byte pieces t, t + 4, … of every row; past the
+// last it reads that again, for no branch, and takes zeros. The loop is hardly
+// unrolled and its results go through the stack: this path must not cost the
+// main loop registers.
+template <class T, int kCount>
 __device__ inline void Rescore(const TileSource<T>& tile, const Band& band,
                                float (&s)[kCount]) {
   float4 found[kCount / 4];
@@ -35,12 +37,15 @@ __device__ inline void Rescore(const TileSource<T>& tile, const Band& band,
     const int key = Min(8 * k + lane / 4, tile.key_len - tile.begin - 1);
     float d[4] = {};
 #pragma unroll 2
-    for (int u = 4 * t; u < kDim; u += 16) {
-      const uint2 a = *reinterpret_cast<const uint2*>(tile.query + u);
-      const uint2 b =
-          *reinterpret_cast<const uint2*>(tile.query + tile.second + u);
-      const uint2 c =
-          *reinterpret_cast<const uint2*>(tile.keys + key * tile.key_row + u);
+    for (int first = 0; first < tile.columns; first += 16) {
+      const int column = first + 4 * t;
+      const auto read = [&](const T* row) {
+        const uint2 piece = *reinterpret_cast<const uint2*>(
+            row + Min(column, tile.columns - 4));
+        return column < tile.columns ? piece : make_uint2(0, 0);
+      };
+      const uint2 a = read(tile.query), b = read(tile.query + tile.second);
+      const uint2 c = read(tile.keys + key * tile.key_row);
       SmallProduct<T>(d, a.x, b.x, a.y, b.y, c.x, c.y);
     }
 #pragma unroll

@@ -108,10 +108,11 @@ __device__ inline void ScoresAgain(const ForwardParams& p, const Task& t,
                         t.head / p.queries_per_kv) +
               begin * p.k.row;
   tile.key_row = p.k.row;
+  tile.columns = p.head_dim;
   tile.begin = begin;
   tile.key_len = t.extent.key_len;
   tile.position = row + t.extent.offset;
-  Rescore<T, C::kDim>(tile, p.band, s);
+  Rescore<T>(tile, p.band, s);
 }
 
 // Turns the tile's scores into exponentials and adds them to the rows. side: of
