@@ -147,7 +147,8 @@ def attention(r):
         dq, dk, dv, dg, dz = torch.autograd.grad(
             loss, (q, k, v, gates, shaped_z))
         found.update(dq=dq.permute(0, 2, 1, 3), dk=dk.permute(0, 2, 1, 3),
-                     dv=dv.permute(0, 2, 1, 3), dgates=dg)
+                     dv=dv.permute(0, 2, 1, 3), dgates=dg,
+                     gate_terms=(dout * o).abs().sum(-1))
         if r.get("drelative_table") is not None:
             found.update(table_gradient(r, dz, p))
     return {n: t.detach() for n, t in found.items()}

@@ -149,8 +149,7 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
                     p.max_probability.data != nullptr ||
                     p.argmax.data != nullptr || p.distance.data != nullptr;
   if (core) call.gathered = Statistics::kCore;
-  if (gathers_full && call.observation.observes &&
-      !call.observation.has_sides) {
+  if (gathers_full && call.observation.numbers) {
     call.gathered = Statistics::kFull;
     call.observation.observe.forward = p;
   }

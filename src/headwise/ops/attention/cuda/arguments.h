@@ -16,8 +16,8 @@ struct ForwardCall {
   ForwardParams params;
   DeviceBuffer active_heads;
   // What the forward kernel has to gather; more than the core only where it
-  // can (RunForward's gathers_full) and no features, labels or excluded keys
-  // are looked at: then by observation.observe, whose forward is params.
+  // can (RunForward's gathers_full): then by observation.observe, whose forward
+  // is params.
   Statistics gathered = Statistics::kNone;
   ObservationCall observation;
 };

@@ -23,13 +23,18 @@ bool WantsSums(const Observation& o) {
   return s.sums || s.histogram || s.feature_mass || s.label_mass;
 }
 
-bool WantsMoreThanCore(const Observation& o) {
+bool WantsFullSums(const Observation& o) {
+  return o.summed.sums && o.statistics == Statistics::kFull;
+}
+
+bool WantsKept(const Observation& o) {
+  return o.rows.kept_max || o.rows.kept_argmax || WantsFullSums(o);
+}
+
+bool WantsNumbers(const Observation& o) {
   const RowStatistics& r = o.rows;
-  const SummedStatistics& s = o.summed;
-  return r.varentropy || r.sum_squares || r.kept_max || r.kept_argmax ||
-         r.histogram || r.feature_mass || r.label_mass || s.histogram ||
-         s.feature_mass || s.label_mass ||
-         (s.sums && o.statistics == Statistics::kFull);
+  return r.varentropy || r.sum_squares || r.histogram || o.summed.histogram ||
+         WantsFullSums(o) || (WantsKept(o) && !o.excluded_keys);
 }
 
 // Memory for a row result that a later pass reads and the caller did not ask
@@ -75,9 +80,23 @@ void FillObserve(const AttentionProblem& problem, const Observation& o,
     p.key_labels = Strides<const int32_t>(o.key_labels);
     p.label_count = static_cast<int>(o.key_labels.shape[0]);
   }
-  p.excluded = Strides<const uint8_t>(o.excluded_keys);
+  if (WantsKept(o)) p.excluded = Strides<const uint8_t>(o.excluded_keys);
   p.weights = Strides<const float>(o.query_weights);
   p.width = kBuckets + p.feature_count + p.label_count;
+}
+
+// The features as bf16 columns; see ObserveParams::split_features.
+void FillFeatures(const ViewSizes& sizes, cudaStream_t stream,
+                  ObservationCall& call) {
+  ObserveParams& p = call.observe;
+  p.key_rows = static_cast<int>(sizes.keys);
+  p.key_batches = static_cast<int>(sizes.batch);
+  const size_t parts = CeilDiv(p.feature_count, kObserveFeatures);
+  call.scratch.emplace_back(
+      std::max<size_t>(1, parts * sizes.keys * sizes.batch) * kObserveFeatures *
+          2 * sizeof(uint16_t),
+      stream);
+  p.split_features = call.scratch.back().As<void>();
 }
 
 }  // namespace
@@ -94,55 +113,39 @@ ObservationCall MakeObservation(Context& context,
       ResultView("max_probability", o.rows.max_probability);
   forward.argmax = ResultView("argmax", o.rows.argmax);
   forward.distance = ResultView("distance", o.rows.distance);
-  call.observes = WantsMoreThanCore(o);
+  ObserveParams& p = call.observe;
+  FillObserve(problem, o, p);
+  call.numbers = WantsNumbers(o);
+  call.sides =
+      p.feature_count > 0 || p.label_count > 0 || p.excluded.data != nullptr;
   call.sums = WantsSums(o);
   const cudaStream_t stream = StreamOf(context);
-  RowScratch scratch(SizesOf(problem, args), problem.heads, stream,
-                     call.scratch);
-  if (call.observes || call.sums) scratch.Fill(forward.lse);
-  const bool kept = call.observes && !o.excluded_keys &&
-                    (o.rows.kept_max || o.rows.kept_argmax || o.summed.sums);
-  if (kept) {
+  const ViewSizes sizes = SizesOf(problem, args);
+  RowScratch scratch(sizes, problem.heads, stream, call.scratch);
+  if (call.numbers || call.sides || call.sums) scratch.Fill(forward.lse);
+  p.kept_is_max = WantsKept(o) && !o.excluded_keys;
+  if (p.kept_is_max || o.summed.sums) {
     scratch.Fill(forward.max_probability);
     scratch.Fill(forward.argmax);
   }
   if (o.summed.sums) {
     scratch.Fill(forward.entropy);
-    scratch.Fill(forward.max_probability);
-    scratch.Fill(forward.argmax);
     scratch.Fill(forward.distance);
   }
-  ObserveParams& p = call.observe;
-  if (call.observes) {
-    FillObserve(problem, o, p);
-    p.forward = forward;
-    p.kept_is_max = kept;
-    p.blocks = CeilDiv(forward.query_len, kObserveRows);
-    p.forward.order.blocks = p.blocks;
-    if (p.feature_count > 0) {
-      const ViewSizes sizes = SizesOf(problem, args);
-      p.key_rows = static_cast<int>(sizes.keys);
-      p.key_batches = static_cast<int>(sizes.batch);
-      const size_t parts = CeilDiv(p.feature_count, kObserveFeatures);
-      call.scratch.emplace_back(
-          std::max<size_t>(1, parts * sizes.keys * sizes.batch) *
-              kObserveFeatures * 2 * sizeof(uint16_t),
-          stream);
-      p.split_features = call.scratch.back().As<void>();
-    }
-    call.has_sides =
-        p.feature_count > 0 || p.label_count > 0 || p.excluded.data != nullptr;
-    if (o.summed.sums && o.statistics == Statistics::kFull) {
-      scratch.Fill(p.varentropy);
-      scratch.Fill(p.sum_squares);
-      scratch.Fill(p.kept_max);
-    }
-    if (o.summed.histogram || o.summed.feature_mass || o.summed.label_mass) {
-      const size_t rows = p.forward.order.count();
-      call.scratch.emplace_back(
-          std::max<size_t>(1, rows * p.width) * sizeof(double), stream);
-      p.partials = call.scratch.back().As<double>();
-    }
+  if (WantsFullSums(o)) {
+    scratch.Fill(p.varentropy);
+    scratch.Fill(p.sum_squares);
+    scratch.Fill(p.kept_max);
+  }
+  p.forward = forward;
+  p.blocks = CeilDiv(forward.query_len, kObserveRows);
+  p.forward.order.blocks = p.blocks;
+  if (p.feature_count > 0) FillFeatures(sizes, stream, call);
+  if (o.summed.histogram || o.summed.feature_mass || o.summed.label_mass) {
+    const size_t rows = p.forward.order.count();
+    call.scratch.emplace_back(
+        std::max<size_t>(1, rows * p.width) * sizeof(double), stream);
+    p.partials = call.scratch.back().As<double>();
   }
   SumParams& s = call.sum;
   s.forward = forward;
@@ -164,9 +167,12 @@ ObservationCall MakeObservation(Context& context,
 }
 
 void RunObservation(Context& context, const ObservationCall& call,
-                    bool is_full) {
-  if (call.observes && !is_full) {
-    LaunchObserve(call.observe, StreamOf(context));
+                    bool has_numbers) {
+  if (call.sides || (call.numbers && !has_numbers)) {
+    ObserveParams pass = call.observe;
+    pass.forward.order.blocks = pass.blocks;
+    pass.sides_only = has_numbers || !call.numbers;
+    LaunchObserve(pass, StreamOf(context));
   }
   if (call.sums) LaunchSums(call.sum, StreamOf(context));
 }

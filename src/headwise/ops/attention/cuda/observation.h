@@ -14,8 +14,8 @@ namespace headwise::attention_cuda {
 // The passes that follow a forward pass, and the memory they share with it:
 // O(rows), a few floats each.
 struct ObservationCall {
-  bool observes = false;   // beyond the core
-  bool has_sides = false;  // features, labels or excluded keys
+  bool numbers = false;  // beyond the core: variance, squares, histogram, …
+  bool sides = false;    // features, labels, maxima beside excluded keys
   bool sums = false;
   ObserveParams observe;
   SumParams sum;
@@ -28,8 +28,8 @@ ObservationCall MakeObservation(Context& context,
                                 const AttentionArgs& args,
                                 ForwardParams& forward);
 
-// After the forward pass. is_full: that pass has gathered the full statistics.
+// After the forward pass. has_numbers: that pass has gathered those.
 void RunObservation(Context& context, const ObservationCall& call,
-                    bool is_full);
+                    bool has_numbers);
 
 }  // namespace headwise::attention_cuda

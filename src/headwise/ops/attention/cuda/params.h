@@ -113,6 +113,7 @@ struct View3 {
 struct ObserveParams {
   ForwardParams forward;  // order: blocks of the kernel's; a pass reads lse
   bool is_half = false;
+  bool sides_only = false;  // features, labels, and what is kept of excluded
   RowResult varentropy, sum_squares, kept_max, kept_argmax;  // may be null
   bool kept_is_max = false;  // no key is excluded: the forward pass knows
   // Rows of several numbers, [B, H, M, …], the last dense, may be null.

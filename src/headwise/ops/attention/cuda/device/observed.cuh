@@ -22,7 +22,17 @@ struct LogSums {
   float squares[2] = {};     // Σ p²
 };
 
-// Scores become probabilities, given the rows' LSE in base 2, and are summed.
+// Scores become probabilities, given the rows' LSE in base 2.
+template <int kCount>
+__device__ inline void Probabilities(float (&s)[kCount], const float (&lse)[2],
+                                     float scale) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    s[i] = Exp2(fmaf(s[i], scale, -lse[(i / 2) % 2]));
+  }
+}
+
+// The same, and their sums.
 template <int kCount>
 __device__ inline void AddProbabilities(float (&s)[kCount],
                                         const float (&lse)[2], float scale,
@@ -128,17 +138,21 @@ struct Shown {
 // Row results of one number each, from whole sums; by one lane.
 __device__ inline void PutObserved(const ObserveParams& p, const RowPlace& at,
                                    const Shown& shown, float log,
-                                   float square_log, float squares, float kept,
-                                   int kept_place) {
+                                   float square_log, float squares) {
   const float variance = kLn2 * kLn2 * (square_log - log * log);
   Put(p.varentropy, at, shown(variance < 0 ? 0 : variance));
   Put(p.sum_squares, at, shown(squares));
+}
+
+// The largest probability among keys that are not excluded, and its key.
+__device__ inline void PutKept(const ObserveParams& p, const RowPlace& at,
+                               const Shown& shown, float kept, int place) {
   Put(p.kept_max, at, shown(kept));
   if (p.kept_argmax.data != nullptr) {
     static_cast<int*>(
         p.kept_argmax.data)[at.sequence * p.kept_argmax.batch +
                             at.head * p.kept_argmax.head + at.row] =
-        shown.empty ? -1 : kept_place;
+        shown.empty ? -1 : place;
   }
 }
 

@@ -173,7 +173,10 @@ __device__ inline void FinishObserved(const ObserveParams& p, Shared<C>& shared,
     if (!here.inside) continue;
     const float best = row.best * inverse;
     PutObserved(p, here, shown, row.entropy * inverse, square_log * inverse,
-                squares * inverse * inverse, best > 1 ? 1 : best, row.place);
+                squares * inverse * inverse);
+    if (p.kept_is_max) {
+      PutKept(p, here, shown, best > 1 ? 1 : best, row.place);
+    }
   }
   if (p.partials != nullptr) SumHistograms<C>(p, shared, t, group);
 }
