@@ -52,8 +52,7 @@ def build(folder):
         source.write_text(text, encoding="utf-8")
         jobs.append((source, flags))
     jobs += [(CUDA / f"{name}.cu", SM80)
-             for name in ("prepare", "delta", "table_gradient", "combine",
-                          "decode", "gram", "observe", "received",
+             for name in ("prepare", "delta", "table_gradient", "decode", "gram", "observe", "received",
                           "second_pass", "sums")]
     jobs += [(ROOT / source, []) for source in HOST]
 

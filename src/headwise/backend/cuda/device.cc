@@ -78,12 +78,22 @@ DeviceBuffer::~DeviceBuffer() {
 
 CudaState& StateOf(Context& context) {
   if (!context.accelerator()) {
-    auto state = std::make_shared<CudaState>();
-    const int zeros[4] = {0, 0, 0, 0};
-    state->counters = DeviceBuffer(zeros, sizeof(zeros), StreamOf(context));
-    context.accelerator() = std::move(state);
+    context.accelerator() = std::make_shared<CudaState>();
   }
   return *static_cast<CudaState*>(context.accelerator().get());
+}
+
+int* DeviceCounters(Context& context, size_t count) {
+  CudaState& state = StateOf(context);
+  if (state.counter_count < count) {
+    const cudaStream_t stream = StreamOf(context);
+    state.counters = DeviceBuffer(count * sizeof(int), stream);
+    state.counter_count = count;
+    CheckCuda(cudaMemsetAsync(state.counters.As<int>(), 0, count * sizeof(int),
+                              stream),
+              "cudaMemsetAsync");
+  }
+  return state.counters.As<int>();
 }
 
 void* DeviceScratch(Context& context, size_t bytes) {

@@ -46,12 +46,16 @@ class DeviceBuffer {
 
 // What the backend keeps on a Context between calls.
 struct CudaState {
-  // Counters of the kernels that take their work from one; zero between calls.
   DeviceBuffer counters;
+  size_t counter_count = 0;
   DeviceBuffer workspace;
   size_t workspace_bytes = 0;
 };
 CudaState& StateOf(Context& context);
+
+// At least `count` counters for blocks to agree by who does what; zero between
+// calls: whoever counts leaves them so. Valid until the next request.
+int* DeviceCounters(Context& context, size_t count);
 
 // At least `bytes` of device memory, kept from call to call: small calls would
 // spend longer on allocation than on work. Valid until the next request.

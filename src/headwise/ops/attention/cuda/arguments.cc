@@ -143,7 +143,7 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
   p.out = RowsView("out", args.out);
   p.ungated = RowsView("ungated", args.ungated);
   call.active_heads = ActiveHeads(args, StreamOf(context), p);
-  p.counters = StateOf(context).counters.As<int>();
+  p.counters = DeviceCounters(context, 2);
   call.observation = MakeObservation(context, problem, args, p);
   const bool core = p.entropy.data != nullptr ||
                     p.max_probability.data != nullptr ||
@@ -248,7 +248,7 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
   p.key_order = {CeilDiv(p.forward.key_len, key_block), p.kv_heads,
                  static_cast<int>(problem.batch),
                  SectionPairs(q_bytes, 1, CurrentChip()->cache_bytes / 2)};
-  p.forward.counters = StateOf(context).counters.As<int>();
+  p.forward.counters = DeviceCounters(context, 4);  // two kernels
   p.sequences = static_cast<int>(problem.batch);
   p.scale = static_cast<float>(Scale(problem));
   p.is_half = problem.type == DType::kF16;

@@ -31,6 +31,7 @@ void RunDecode(Context& context, const AttentionProblem& problem,
       sizeof(RowPartial) + kDecodeColumns * sizeof(float);
   p.outputs = static_cast<float*>(DeviceScratch(context, rows * kRowBytes));
   p.parts = reinterpret_cast<RowPartial*>(p.outputs + rows * kDecodeColumns);
+  p.done = DeviceCounters(context, units);
   LaunchDecode(p, stream);
 }
 

@@ -2,8 +2,9 @@
 // memory, so that every byte is read once for all heads that share it: a block
 // holds 16 rows (queries × heads of one key/value head) and streams a run of
 // keys, each warp its own 16 of every tile, copies two tiles ahead and no
-// barrier between warps. combine.cu adds the runs up. Door: launch.h.
-#include "headwise/ops/attention/cuda/device/epilogue.cuh"
+// barrier between warps. The last of the blocks that share rows adds their runs
+// up. Door: launch.h.
+#include "headwise/ops/attention/cuda/combine.cuh"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
 #include "headwise/ops/attention/cuda/device/run.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
@@ -203,6 +204,13 @@ __device__ inline void TreatKeys(const ForwardParams& f, const DecodeTask& t,
   }
 }
 
+// The block's rows' place among those of all blocks that share keys or rows.
+__device__ inline int64_t UnitOf(const DecodeParams& p) {
+  return (static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y) *
+             p.row_blocks +
+         blockIdx.x % p.row_blocks;
+}
+
 // Adds the warps' parts up and leaves the block's in p.parts and p.outputs.
 __device__ inline void StoreRun(const DecodeParams& p, const DecodeTask& t,
                                 const Rows<true>& rows,
@@ -222,24 +230,51 @@ __device__ inline void StoreRun(const DecodeParams& p, const DecodeTask& t,
     }
   }
   __syncthreads();
-  const int64_t unit =
-      (static_cast<int64_t>(blockIdx.z) * gridDim.y + blockIdx.y) *
-          p.row_blocks +
-      blockIdx.x % p.row_blocks;
   const int64_t first =
-      (unit * p.plan.splits + blockIdx.x / p.row_blocks) * kDecodeRows;
-  for (int row = 0; row < t.rows; ++row) {
+      (UnitOf(p) * p.plan.splits + blockIdx.x / p.row_blocks) * kDecodeRows;
+  // A warp a row, a lane four columns of it, here and in CombineRows.
+  for (int row = warp; row < t.rows; row += 4) {
     RowPartial sum = shared.rows[0][row];
     for (int w = 1; w < 4; ++w) sum = Merged(sum, shared.rows[w][row]);
-    float value = 0;
+    float4 value = make_float4(0, 0, 0, 0);
+#pragma unroll
     for (int w = 0; w < 4; ++w) {
       const RowPartial& part = shared.rows[w][row];
-      if (part.sum == 0) continue;
-      value = fmaf(Exp2(part.reference - sum.reference),
-                   shared.o[w][row][threadIdx.x], value);
+      const float alpha = Exp2(part.reference - sum.reference);
+      AddScaled(value, alpha, FourOf(shared.o[w][row], lane), part.sum != 0);
     }
-    p.outputs[(first + row) * kColumns + threadIdx.x] = value;
-    if (threadIdx.x == 0) p.parts[first + row] = sum;
+    FourOf(p.outputs + (first + row) * kColumns, lane) = value;
+    if (lane == 0) p.parts[first + row] = sum;
+  }
+}
+
+// Whether all other blocks of these rows have stored their runs.
+__device__ inline bool IsLast(const DecodeParams& p) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int* done = p.done + UnitOf(p);
+    last = atomicAdd(done, 1) == p.plan.splits - 1;
+    if (last) *done = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
+// Also of rows past the end of a sequence, which see nothing.
+__device__ inline void CombineRows(const DecodeParams& p, const DecodeTask& t) {
+  const ForwardParams& f = p.forward;
+  const int len = f.packed ? t.extent.query_len : f.query_len;
+  for (int row = threadIdx.x / 32; row < kDecodeRows; row += 4) {
+    const int query = t.Query(f, row), head = t.Head(f, row);
+    if (query >= len) return;
+    if (p.is_active != nullptr && !p.is_active[head]) continue;
+    CombineRow(
+        p, UnitOf(p) * p.plan.splits * kDecodeRows + row,
+        {f.packed ? 0 : t.sequence, head, query, t.extent.query_start + query,
+         true, query < t.extent.query_len});
   }
 }
 
@@ -290,12 +325,12 @@ __device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
   }
   CopyWait<0>();
   StoreRun(p, t, rows, o, *reinterpret_cast<DecodeResults*>(raw));
+  if (IsLast(p)) CombineRows(p, t);
 }
 
 __global__ __launch_bounds__(128, kDecodeBlocks) void DecodeKernel(
     const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) uint8_t raw[];
-  LetNextLaunch();
   const int heads = p.forward.queries_per_kv;
   const int first = blockIdx.y * heads;
   bool any = p.is_active == nullptr;
@@ -312,7 +347,6 @@ void LaunchDecode(const DecodeParams& params, cudaStream_t stream) {
                   f.order.sequences);
   LaunchKernel(DecodeKernel, grid, 128, kSharedBytes, stream,
                "attention cuda decode", params);
-  LaunchCombine(params, stream);
 }
 
 }  // namespace headwise::attention_cuda

@@ -60,7 +60,6 @@ void LaunchTableGradient(const BackwardParams& params, cudaStream_t stream);
 
 // A few queries against a long cache; either path.
 void LaunchDecode(const DecodeParams& params, cudaStream_t stream);
-void LaunchCombine(const DecodeParams& params, cudaStream_t stream);
 // Statistics beyond the core, and sums over rows, after a forward pass.
 void LaunchObserve(const ObserveParams& params, cudaStream_t stream);
 void LaunchSums(const SumParams& params, cudaStream_t stream);

@@ -96,6 +96,8 @@ struct DecodeParams {
   // and kDecodeColumns outputs each.
   RowPartial* parts = nullptr;
   float* outputs = nullptr;
+  // [sequences, kv_heads, row_blocks]: how many of the splits are done.
+  int* done = nullptr;
 };
 
 // Any strides, in elements.

@@ -13,7 +13,6 @@
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
 #include "headwise/ops/attention/cuda/device/mma.cuh"
-#include "headwise/ops/attention/cuda/device/run.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/sm90/layout.cuh"
 #include "headwise/ops/attention/cuda/sm90/wgmma.cuh"
@@ -395,8 +394,12 @@ __device__ inline void StoreRows(const float (&d)[C::kDim / 2], float scale,
   for (int r = 0; r < 2; ++r) {
     const int in_group = RowInGroup() + 8 * r;
     T* to = RowsOf<T>(view, false, batch, row + in_group, head);
-    StoreRow<T, C::kDim>(d, r, in_group < counted ? scale : 0, nullptr, 0, to,
-                         columns, in_group < rows_left);
+    const auto store = [&](int width) {
+      StoreRow<T, C::kDim>(d, r, in_group < counted ? scale : 0, nullptr, 0, to,
+                           width, in_group < rows_left);
+    };
+    // Twice: with the common width as a constant the main loop spills less.
+    columns == C::kDim ? store(C::kDim) : store(columns);
   }
 }
 

@@ -1,5 +1,5 @@
 // Hopper's barriers, copy engine and register moves as functions: raw PTX, one
-// instruction each. Used by forward.cuh only.
+// instruction each.
 #pragma once
 
 #include <cuda.h>
@@ -71,6 +71,15 @@ __device__ inline void NamedSync(int id, int threads) {
 }
 __device__ inline void NamedArrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Lets the next kernel be launched before this one ends, and waits in it for
+// this one's results.
+__device__ inline void LetNextLaunch() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+__device__ inline void WaitForLaunchBefore() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 template <int kRegisters>

@@ -1,15 +1,12 @@
-// Decoding's second kernel: adds up the runs of keys that decode.cu left, and
-// finishes the rows. Door: launch.h.
-#include "headwise/backend/cuda/device.h"
+// The end of decoding: adds up a row's runs of keys and finishes it. What other
+// blocks have left is read past the first cache, which does not follow them.
+#pragma once
+
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/run.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
-#include "headwise/ops/attention/cuda/launch.h"
 
 namespace headwise::attention_cuda {
-namespace {
-
-constexpr int kColumns = kDecodeColumns;
 
 __device__ inline RowPartial Shuffled(const RowPartial& row, int lane) {
   RowPartial other;
@@ -61,11 +58,18 @@ __device__ inline void StoreDecoded(const ForwardParams& f, const RowPlace& at,
   StoreColumns<T>(f.out, at, column, o);
 }
 
-// All runs of a row whose first part is `first`; every warp gets the same.
+__device__ inline RowPartial PartOf(const DecodeParams& p, int64_t part) {
+  const float* from = reinterpret_cast<const float*>(p.parts + part);
+  static_assert(sizeof(RowPartial) == 6 * sizeof(float));
+  return {__ldcg(from),     __ldcg(from + 1), __ldcg(from + 2),
+          __ldcg(from + 3), __ldcg(from + 4), __float_as_int(__ldcg(from + 5))};
+}
+
+// All runs of a row whose first part is `first`; every lane gets the same.
 __device__ inline RowPartial MergeRuns(const DecodeParams& p, int64_t first) {
   RowPartial row{kNoReference, 0, 0, 0, 0, 0};
   for (int s = threadIdx.x % 32; s < p.plan.splits; s += 32) {
-    row = Merged(row, p.parts[first + s * kDecodeRows]);
+    row = Merged(row, PartOf(p, first + s * kDecodeRows));
   }
   for (int step = 1; step < 32; step *= 2) {
     row = Merged(row, Shuffled(row, step));
@@ -73,89 +77,36 @@ __device__ inline RowPartial MergeRuns(const DecodeParams& p, int64_t first) {
   return row;
 }
 
-// A lane's four columns of the runs that its warp takes, every fourth, in units
-// of 2^reference. Runs that saw nothing left nothing.
+// A lane's four columns of all runs, in units of 2^reference.
 __device__ inline float4 AddRuns(const DecodeParams& p, int64_t first,
                                  float reference) {
   const int lane = threadIdx.x % 32;
   float4 o = make_float4(0, 0, 0, 0);
   // Several reads at once: each takes longer than all that is done here.
 #pragma unroll 8
-  for (int s = threadIdx.x / 32; s < p.plan.splits; s += 4) {
+  for (int s = 0; s < p.plan.splits; ++s) {
     const int64_t part = first + s * kDecodeRows;
-    const float sum = p.parts[part].sum;
-    const float alpha = Exp2(p.parts[part].reference - reference);
-    const float4 v =
-        reinterpret_cast<const float4*>(p.outputs + part * kColumns)[lane];
-    o.x = sum != 0 ? fmaf(alpha, v.x, o.x) : o.x;
-    o.y = sum != 0 ? fmaf(alpha, v.y, o.y) : o.y;
-    o.z = sum != 0 ? fmaf(alpha, v.z, o.z) : o.z;
-    o.w = sum != 0 ? fmaf(alpha, v.w, o.w) : o.w;
+    const float alpha = Exp2(__ldcg(&p.parts[part].reference) - reference);
+    const bool counts = __ldcg(&p.parts[part].sum) != 0;
+    AddScaled(o, alpha,
+              __ldcg(&FourOf(p.outputs + part * kDecodeColumns, lane)), counts);
   }
   return o;
 }
 
-// A block a row: grid (queries of the views, heads, sequences).
-__global__ __launch_bounds__(128) void CombineKernel(
-    const __grid_constant__ DecodeParams p) {
-  __shared__ float4 shared[4][32];
-  const ForwardParams& f = p.forward;
-  const int query = blockIdx.x, head = blockIdx.y;
-  const Extent extent = ExtentOf(f, blockIdx.z);
-  const int rows_len = f.packed ? extent.query_len : f.query_len;
-  if (query >= rows_len) return;
-  if (p.is_active != nullptr && !p.is_active[head]) return;
-  const RowPlace at{f.packed ? 0 : static_cast<int>(blockIdx.z),
-                    head,
-                    query,
-                    extent.query_start + query,
-                    true,
-                    query < extent.query_len};
-  WaitForLaunchBefore();
+// Row `at`, whose first part is `first`, by one warp.
+__device__ inline void CombineRow(const DecodeParams& p, int64_t first,
+                                  const RowPlace& at) {
   RowPartial row{kNoReference, 0, 0, 0, 0, 0};
   float4 o = make_float4(0, 0, 0, 0);
   if (at.counts) {
-    const int kv_head = head / f.queries_per_kv;
-    const int index = query * f.queries_per_kv + head % f.queries_per_kv;
-    const int64_t unit =
-        (static_cast<int64_t>(blockIdx.z) * p.kv_heads + kv_head) *
-            p.row_blocks +
-        index / kDecodeRows;
-    const int64_t first =
-        unit * p.plan.splits * kDecodeRows + index % kDecodeRows;
     row = MergeRuns(p, first);
     o = AddRuns(p, first, row.reference);
   }
-  shared[threadIdx.x / 32][threadIdx.x % 32] = o;
-  __syncthreads();
-  if (threadIdx.x >= 32) return;
-  for (int w = 1; w < 4; ++w) {
-    const float4 v = shared[w][threadIdx.x];
-    o = make_float4(o.x + v.x, o.y + v.y, o.z + v.z, o.w + v.w);
-  }
-  if (threadIdx.x == 0) WriteStatistics<true>(f, row, at);
+  if (threadIdx.x % 32 == 0) WriteStatistics<true>(p.forward, row, at);
   const float inverse = row.sum != 0 ? 1 / row.sum : 0;
-  p.is_half ? StoreDecoded<__half>(f, at, o, inverse)
-            : StoreDecoded<__nv_bfloat16>(f, at, o, inverse);
-}
-
-}  // namespace
-
-void LaunchCombine(const DecodeParams& params, cudaStream_t stream) {
-  const ForwardParams& f = params.forward;
-  const int heads = params.kv_heads * f.queries_per_kv;
-  // Hopper starts the second kernel under the end of the first.
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(f.query_len, heads, f.order.sequences);
-  config.blockDim = 128;
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = CurrentChip()->major >= 9 ? 1 : 0;
-  CheckCuda(cudaLaunchKernelEx(&config, CombineKernel, params),
-            "attention cuda decode");
+  p.is_half ? StoreDecoded<__half>(p.forward, at, o, inverse)
+            : StoreDecoded<__nv_bfloat16>(p.forward, at, o, inverse);
 }
 
 }  // namespace headwise::attention_cuda
