@@ -24,7 +24,7 @@ struct TileSource {
 
 // Masked scores of the tile. The order of a dot product's terms is free, so
 // lane t of four takes the 8-byte pieces t, t + 4, … of every row; past the
-// last it reads that again, for no branch, and takes zeros. The loop is hardly
+// last it reads that again, for no branch, and takes zeros. The loop is not
 // unrolled and its results go through the stack: this path must not cost the
 // main loop registers.
 template <class T, int kCount>
@@ -36,7 +36,7 @@ __device__ inline void Rescore(const TileSource<T>& tile, const Band& band,
   for (int k = 0; k < kCount / 4; ++k) {
     const int key = Min(8 * k + lane / 4, tile.key_len - tile.begin - 1);
     float d[4] = {};
-#pragma unroll 2
+#pragma unroll 1
     for (int first = 0; first < tile.columns; first += 16) {
       const int column = first + 4 * t;
       const auto read = [&](const T* row) {
