@@ -6,7 +6,6 @@
 // up. Door: launch.h.
 #include "headwise/ops/attention/cuda/combine.cuh"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
-#include "headwise/ops/attention/cuda/device/run.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
