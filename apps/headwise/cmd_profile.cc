@@ -237,7 +237,8 @@ std::function<int()> Setup(CommandLine line) {
               "can take. Longer sees further and costs more")
       .NotNegative();
   line.Option("--tokens", options->tokens,
-              "Stop after so many tokens; 0: read everything")
+              "Stop after so many tokens, at the end of a window; 0: read "
+              "everything")
       .NotNegative();
   line.Option("--conllu", options->conllu, "A treebank, for syntactic heads");
   line.Option("--coref", options->coref,

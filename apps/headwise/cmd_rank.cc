@@ -342,7 +342,8 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run);
-  AddTextFlags(line, options->text, "Most tokens to use; 0: all",
+  AddTextFlags(line, options->text,
+               "Stop after so many tokens, at the end of a window; 0: all",
                "Tokens of a window; 0: 256 or what the model knows")
       .Required();
   line.Option("--by", options->by,

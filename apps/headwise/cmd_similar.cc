@@ -144,7 +144,8 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run);
-  AddTextFlags(line, options->text, "Most tokens to read; 0: all",
+  AddTextFlags(line, options->text,
+               "Stop after so many tokens, at the end of a window; 0: all",
                "Tokens of a window; 0: 512, or the model's context")
       .Required();
   line.Option("--svg", options->svg, "Write the map and the matrix here");

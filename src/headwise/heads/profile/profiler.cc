@@ -250,7 +250,11 @@ bool Profiler::RunWaiting() {
   while (at < all.size() && !Enough()) {
     size_t end = at;
     int64_t tokens = 0;
-    while (end < all.size() &&
+    // The window in which options_.tokens are reached is the last one.
+    const int64_t left = options_.tokens > 0
+                             ? options_.tokens - profile_.counts.tokens
+                             : kBatchTokens;
+    while (end < all.size() && tokens < left &&
            (end == at || tokens + TokensOf(all[end]) <= kBatchTokens)) {
       tokens += TokensOf(all[end++]);
     }

@@ -199,6 +199,16 @@ TEST_F(ProfilerTest, ResumesWithALimitOfTokens) {
 }
 
 // What a killed program leaves behind is the last checkpoint.
+// Not at the end of the batch that the window runs in.
+TEST_F(ProfilerTest, StopsAtTheEndOfTheWindowThatReachesTheLimit) {
+  Shards();
+  ProfileOptions options;
+  options.tokens = 100;
+  const int64_t read = Run({folder_.string()}, options).counts.tokens;
+  EXPECT_GE(read, 100);
+  EXPECT_LT(read, 100 + 48);  // Run's context
+}
+
 TEST_F(ProfilerTest, ResumesFromACheckpoint) {
   const std::vector<std::string> paths = Shards();
   const Profile whole = Run(paths);
