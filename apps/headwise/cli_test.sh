@@ -155,6 +155,11 @@ sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
     fail "show within $columns columns"
 done
 
+for command in profile roles; do
+  "$program" $command --explain --json | python3 -m json.tool >/dev/null ||
+    fail "$command --explain --json is JSON"
+done
+
 # One of a thing is one thing.
 expect 0 'Width 16, 1 layer, 4 tokens: begin with 1 head of 16 dimensions' \
   study effective-heads --recommend 16,1,4

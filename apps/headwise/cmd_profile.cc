@@ -5,6 +5,8 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "commands.h"
@@ -57,7 +59,25 @@ std::string ModelName(const std::string& path) {
 
 std::string PartialOf(const std::string& out) { return out + ".partial"; }
 
-int Explain(const Console& console) {
+nlohmann::ordered_json DefinitionsOf(
+    std::span<const MetricDefinition> definitions) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const MetricDefinition& definition : definitions) {
+    list.push_back({{"name", definition.name},
+                    {"what", definition.sentence},
+                    {"trap", definition.trap}});
+  }
+  return list;
+}
+
+int Explain(const Console& console, bool json) {
+  if (json) {
+    const nlohmann::ordered_json all = {
+        {"metrics", DefinitionsOf(MetricDefinitions())},
+        {"forms", DefinitionsOf(MetricForms())}};
+    fmt::print("{}\n", all.dump(2));
+    return kSucceeded;
+  }
   const auto print = [&](const MetricDefinition& definition) {
     fmt::print("{}\n{}", Bold(console, definition.name),
                Wrap(Capital(definition.sentence) + ".", console.width, 2));
@@ -140,7 +160,7 @@ std::unique_ptr<Tokenizer> MaybeTokenizer(const std::string& model) {
 
 int Run(Options options) {
   const Console console = StdoutConsole();
-  if (options.explain) return Explain(console);
+  if (options.explain) return Explain(console, options.json);
   if (options.model.empty()) throw UsageError("expected MODEL");
   if (options.texts.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");

@@ -211,7 +211,11 @@ int Run(const Options& options) {
       fmt::print("{}", MetricsPage());
       return kSucceeded;
     }
-    fmt::print("{}", ExplainRoles(thresholds, StdoutConsole()));
+    if (options.json) {
+      fmt::print("{}\n", ExplainRolesJson(thresholds).dump(2));
+    } else {
+      fmt::print("{}", ExplainRoles(thresholds, StdoutConsole()));
+    }
     return kSucceeded;
   }
   if (options.subject.empty()) {

@@ -251,4 +251,16 @@ std::string ExplainRoles(const RoleThresholds& thresholds,
   return out;
 }
 
+nlohmann::ordered_json ExplainRolesJson(const RoleThresholds& thresholds) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const RoleRule& rule : RoleRules()) {
+    list.push_back({{"role", rule.role},
+                    {"means", rule.means},
+                    {"when", Condition(rule, thresholds)},
+                    {"material", rule.material},
+                    {"trap", rule.trap}});
+  }
+  return list;
+}
+
 }  // namespace headwise

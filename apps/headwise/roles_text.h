@@ -1,6 +1,7 @@
 // Roles of heads as text for a terminal of any width.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
@@ -26,5 +27,8 @@ std::string DrawWords(const Profile& profile, const Console& console);
 // What every role means, when a head has it, and how it misleads.
 std::string ExplainRoles(const RoleThresholds& thresholds,
                          const Console& console);
+
+// The same as a list of {role, means, when, material, trap}.
+nlohmann::ordered_json ExplainRolesJson(const RoleThresholds& thresholds);
 
 }  // namespace headwise
