@@ -80,7 +80,7 @@ class Bench(unittest.TestCase):
 
     def test_usage_errors_name_the_nearest_and_exit_2(self):
         for arguments, text in (
-                (["bench"], "op is required"),
+                (["bench"], "OPERATOR is required"),
                 (["bench", "atention"], "did you mean attention?"),
                 (["bench", "attention", "--hedas", "2"],
                  "did you mean --heads?"),
