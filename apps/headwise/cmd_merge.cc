@@ -1,11 +1,13 @@
 // headwise merge: profiles of parts of a corpus become the profile of all.
 #include <fmt/core.h>
 
+#include <map>
 #include <memory>
 #include <string>
 
 #include "commands.h"
 #include "console.h"
+#include "headwise/error.h"
 #include "headwise/heads/profile/profile_json.h"
 #include "profile_title.h"
 
@@ -18,10 +20,26 @@ struct Options {
   bool json = false;
 };
 
+// A text that is counted twice would make intervals too narrow. names: of the
+// profiles so far, by their texts.
+void RequireNewText(const Profile& profile, const std::string& name,
+                    std::map<uint64_t, std::string>& names) {
+  if (profile.counts.text_key == 0) return;  // none: random repeats alone
+  const auto [at, is_new] = names.try_emplace(profile.counts.text_key, name);
+  if (is_new) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"merge", "profiles of different texts",
+               fmt::format("{} and {}, of the same", at->second, name), ""});
+}
+
 int Run(const Options& options) {
+  std::map<uint64_t, std::string> names;
   Profile merged = Profile::Load(options.profiles.front());
+  RequireNewText(merged, options.profiles.front(), names);
   for (size_t i = 1; i < options.profiles.size(); ++i) {
-    merged.Merge(Profile::Load(options.profiles[i]));
+    const Profile part = Profile::Load(options.profiles[i]);
+    RequireNewText(part, options.profiles[i], names);
+    merged.Merge(part);
   }
   merged.Save(options.out);
   if (options.json) {

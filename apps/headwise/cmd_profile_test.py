@@ -82,6 +82,27 @@ class Profile(unittest.TestCase):
             self.assertEqual(heads["1.0"]["roles"][0]["name"], "induction")
         self.assertIn("words.previous", heads["0.0"]["metrics"])
 
+    def test_parts_make_the_whole_but_none_twice(self):
+        lines = TEXT.read_text().splitlines(keepends=True)
+        parts = []
+        for half in (lines[:len(lines) // 2], lines[len(lines) // 2:]):
+            text = self.folder / f"part{len(parts)}.txt"
+            text.write_text("".join(half))
+            parts.append(text.with_suffix(".heads"))
+            self.assertEqual(run(PLANTED, "--text", text, "--repeats", 0,
+                                 "--out", parts[-1]).returncode, 0)
+
+        def merge(*profiles):
+            return subprocess.run(
+                [PROGRAM, "merge", *profiles, "-o", self.folder / "all.heads",
+                 "--json"], text=True, capture_output=True)
+
+        whole = merge(*parts)
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        twice = merge(parts[0], parts[1], parts[0])
+        self.assertEqual(twice.returncode, 1, twice.stderr)
+        self.assertIn("part0.heads", twice.stderr)
+
     def test_pairs_are_for_encoder_decoders(self):
         pairs = self.folder / "pairs.tsv"
         pairs.write_text("a house\tein Haus\n")
