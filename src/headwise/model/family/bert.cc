@@ -97,6 +97,7 @@ class Builder : private FamilyBuilder {
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
     }
+    RequireLast(root_ + names_.layer, config_.layers);
     ReadHead(parts);
     return parts;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "headwise/error.h"
 #include "headwise/model/config.h"
 #include "headwise/model/weights.h"
 #include "headwise/nn/head_gates.h"
@@ -18,6 +19,21 @@ class FamilyBuilder {
  protected:
   FamilyBuilder(const ModelConfig& config, const WeightSource& weights)
       : config_(config), weights_(weights) {}
+
+  // Refuses tensors of one layer more than the configuration counts: without
+  // them it would be another model. prefix: of the layers' names, "h.".
+  void RequireLast(const std::string& prefix,
+                   const std::vector<LayerShape>& layers) const {
+    const std::string next = prefix + std::to_string(layers.size()) + ".";
+    for (const std::string& name : weights_.Names()) {
+      if (!name.starts_with(next)) continue;
+      throw Error(ErrorCode::kCorrupt,
+                  {weights_.Describe(),
+                   "as many layers as its configuration says, " +
+                       std::to_string(layers.size()),
+                   "another one, " + name, "do both belong together?"});
+    }
+  }
 
   // NAME.weight [out, in] and NAME.bias [out], which may be absent.
   Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {

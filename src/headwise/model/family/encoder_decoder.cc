@@ -88,6 +88,7 @@ class Builder : private FamilyBuilder {
       stack.blocks.push_back(
           Layer(which, static_cast<int64_t>(i), layers[i], hidden));
     }
+    RequireLast(root + "layers.", layers);
     return stack;
   }
 

@@ -68,6 +68,7 @@ class Builder : private FamilyBuilder {
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
     }
+    RequireLast(root_ + "h.", config_.layers);
     parts.stack.final_norm = LayerNorm(root_ + "ln_f");
     Parameter head =
         weights_.Maybe("lm_head.weight", {config_.vocabulary, config_.width});

@@ -113,6 +113,7 @@ class Builder : private FamilyBuilder {
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
     }
+    RequireLast("model.layers.", config_.layers);
     parts.stack.final_norm = RmsNorm("model.norm", config_.width);
     Parameter head =
         weights_.Maybe("lm_head.weight", {config_.vocabulary, config_.width});
