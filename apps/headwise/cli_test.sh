@@ -39,21 +39,27 @@ fail() {
   failures=$((failures + 1))
 }
 
+# fits COLUMNS: no line of stdin is wider.
+fits() {
+  python3 -c 'import sys; n = int(sys.argv[1])
+sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' "$1"
+}
+
 cat_sat="The cat sat on the mat"
 
 expect 0 '^headwise [0-9]+\.[0-9]+\.[0-9]+$' --version
 expect 0 'Understand:'
 expect 0 'Understand:' --help
-for command in $("$program" --help | sed -n '/^Understand/,$s/^  \([a-z]*\) .*/\1/p'); do
+commands=$("$program" --help | sed -n '/^Understand/,$s/^  \([a-z]*\) .*/\1/p')
+for command in $commands; do
   expect 0 '^Examples:' "$command" --help
 done
 
 # Help fits the terminal; commands to copy stand as they are.
 for columns in 40 80; do
-  for command in '' $("$program" --help | sed -n '/^Understand/,$s/^  \([a-z]*\) .*/\1/p'); do
+  for command in '' $commands; do
     COLUMNS=$columns "$program" $command --help | sed '/^Examples/,$d' |
-      python3 -c 'import sys; n = int(sys.argv[1])
-sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
+      fits $columns ||
       fail "help of $command within $columns columns"
   done
 done
@@ -153,8 +159,7 @@ expect 0 'A last-token head' show --example cat-sat
 expect 2 'there is cat-sat' show --example dog
 for columns in 40 80; do
   COLUMNS=$columns "$program" show "$planted" --file "$story" --heads 0.1 |
-    python3 -c 'import sys; n = int(sys.argv[1])
-sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
+    fits $columns ||
     fail "show within $columns columns"
 done
 
@@ -173,8 +178,7 @@ expect 0 '^ +256 ' info "$assets/novels"
 for columns in 40 80; do
   for arguments in "info $assets/novels --heads" 'explain attention'; do
     COLUMNS=$columns "$program" $arguments |
-      python3 -c 'import sys; n = int(sys.argv[1])
-sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' $columns ||
+      fits $columns ||
       fail "$arguments within $columns columns"
   done
 done

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "headwise/backend/cpu/isa.h"
+#include "headwise/report/text.h"
 #include "headwise/version.h"
 
 namespace headwise::bench {
@@ -77,18 +78,6 @@ std::string Gain(const std::vector<Row>& rows, const Row& row) {
   return Ratio(single, row.ms);
 }
 
-// What is seen: "×" is two bytes and one column.
-size_t Columns(const std::string& text) {
-  size_t columns = 0;
-  for (unsigned char byte : text) columns += (byte & 0xc0) != 0x80;
-  return columns;
-}
-
-std::string Pad(const std::string& text, size_t width) {
-  const size_t columns = Columns(text);
-  return std::string(columns < width ? width - columns : 0, ' ') + text;
-}
-
 }  // namespace
 
 ordered_json DescribeMachine(const std::vector<std::string>& peer_versions) {
@@ -145,18 +134,19 @@ std::string Table(const std::vector<Row>& rows) {
                      Ratio(peer, row.ms), Cost(rows, row), Gain(rows, row)});
   }
   // As wide as what stands in them; what nothing stands in is left out.
-  std::vector<size_t> widths(lines[0].size(), 0);
+  std::vector<int> widths(lines[0].size(), 0);
   for (size_t c = 0; c < widths.size(); ++c) {
     for (size_t r = 1; r < lines.size(); ++r) {
-      widths[c] = std::max(widths[c], Columns(lines[r][c]));
+      widths[c] = std::max(widths[c], DisplayWidth(lines[r][c]));
     }
-    if (widths[c] > 0) widths[c] = std::max(widths[c], Columns(lines[0][c]));
+    if (widths[c] > 0)
+      widths[c] = std::max(widths[c], DisplayWidth(lines[0][c]));
   }
   std::string text;
   for (const std::vector<std::string>& line : lines) {
-    std::string out = fmt::format("  {:<{}}", line[0], widths[0]);
+    std::string out = "  " + PadRight(line[0], widths[0]);
     for (size_t c = 1; c < line.size(); ++c) {
-      if (widths[c] > 0) out += "  " + Pad(line[c], widths[c]);
+      if (widths[c] > 0) out += "  " + PadLeft(line[c], widths[c]);
     }
     text += out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
   }
