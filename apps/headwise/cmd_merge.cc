@@ -57,7 +57,7 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("PROFILE", options->profiles,
-              "Profiles of one model, in any order")
+              "Profiles of one model on different texts, in any order")
       .Required()
       .Several();
   line.Option("-o,--out", options->out, "The profile to write").Required();
