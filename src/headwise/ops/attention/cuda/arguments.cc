@@ -6,7 +6,6 @@
 #include <numbers>
 #include <vector>
 
-#include "headwise/ops/attention/cuda/decode.h"
 #include "headwise/ops/attention/cuda/views.h"
 #include "headwise/ops/attention/geometry.h"
 
@@ -132,8 +131,6 @@ std::string WhyNotAny(const AttentionProblem& problem) {
   return "";
 }
 
-namespace {
-
 ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
                         const AttentionArgs& args, int block,
                         bool gathers_full) {
@@ -155,6 +152,8 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
   }
   return call;
 }
+
+namespace {
 
 // What the gradients of entropies and of a relative table need; row_bytes: of
 // a float for each row.
@@ -180,22 +179,6 @@ void FillScoreGradients(const AttentionProblem& problem,
 }
 
 }  // namespace
-
-void RunForward(Context& context, const AttentionProblem& problem,
-                const AttentionArgs& args, int block, bool gathers_full,
-                const std::function<void(const ForwardCall&)>& launch) {
-  const bool decodes = IsDecoding(problem);
-  const ForwardCall call =
-      MakeForward(context, problem, args, block, gathers_full && !decodes);
-  if (call.params.order.count() > 0) {
-    if (decodes) {
-      RunDecode(context, problem, args, call);
-    } else {
-      launch(call);
-    }
-  }
-  RunObservation(context, call.observation, call.gathered == Statistics::kFull);
-}
 
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,

@@ -1,7 +1,6 @@
 // AttentionProblem and AttentionArgs as the kernels' plain parameters.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "headwise/attention.h"
@@ -16,8 +15,7 @@ struct ForwardCall {
   ForwardParams params;
   DeviceBuffer active_heads;
   // What the forward kernel has to gather; more than the core only where it
-  // can (RunForward's gathers_full): then by observation.observe, whose forward
-  // is params.
+  // can: then by observation.observe, whose forward is params.
   Statistics gathered = Statistics::kNone;
   ObservationCall observation;
 };
@@ -40,13 +38,12 @@ DeviceBuffer ScoreInputs(Context& context, const AttentionProblem& problem,
 DeviceBuffer ActiveFlags(const AttentionProblem& problem,
                          const AttentionArgs& args, cudaStream_t stream);
 
-// A forward pass in blocks of `block` queries by `launch`, or by decoding where
-// queries are few; then what is observed beyond the core, unless the pass has
-// (gathers_full: it can). Throws Error(kUnsupported) for views that the kernels
-// cannot read or write, such as rows that are not 16-byte aligned.
-void RunForward(Context& context, const AttentionProblem& problem,
-                const AttentionArgs& args, int block, bool gathers_full,
-                const std::function<void(const ForwardCall&)>& launch);
+// Throws Error(kUnsupported) for views that the kernels cannot read or write,
+// such as rows that are not 16-byte aligned. block: queries a work item;
+// gathers_full: the kernel can gather more than the core.
+ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
+                        const AttentionArgs& args, int block,
+                        bool gathers_full);
 
 // Throws likewise.
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "headwise/ops/attention/cuda/arguments.h"
+#include "headwise/ops/attention/cuda/forward.h"
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/second_pass.h"
 #include "headwise/ops/attention/geometry.h"

@@ -7,6 +7,7 @@
 
 #include "headwise/error.h"
 #include "headwise/ops/attention/cuda/arguments.h"
+#include "headwise/ops/attention/cuda/forward.h"
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/second_pass.h"
 #include "headwise/ops/attention/geometry.h"
