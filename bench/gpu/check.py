@@ -16,11 +16,13 @@ MORE = ("varentropy", "sum_squares", "kept_max")
 SETTINGS = ("mask", "active", "scale", "soft_cap")
 
 
-def random_problem(seed, head_dims, types, decoding=False):
+def random_problem(seed, head_dims, types, decoding=False, crowded=False):
     rng = random.Random(seed)
     kv_heads = rng.choice([1, 2, 3])
     heads = kv_heads * rng.choice([1, 1, 2, 4])
     batch = rng.choice([1, 2, 3])
+    if crowded:
+        kv_heads, heads, batch = 8, 16, 12
     m = rng.choice([1, 17, 64, 100, 128, 200, 320, 513])
     n = rng.choice([1, 5, 64, 128, 129, 200, 384, 700])
     if decoding:
@@ -397,14 +399,16 @@ def check_packed(operators, name, count, head_dims, types, entropy=False,
 
 
 def check(operators, name, count, head_dims, types, first_seed=0,
-          shaped=False, decoding=False, entropy=False, table=False):
+          shaped=False, decoding=False, entropy=False, table=False,
+          crowded=False):
     """Whether all problems agree; prints the worst error of each result as a
     part of its tolerance. shaped: with biases and soft caps; decoding: few
     queries, many keys; entropy, table: with gradients of entropies and of a
-    relative table."""
+    relative table; crowded: so many rows that every block of a kernel takes
+    several work items, one after the other."""
     verdict, failed, backwards = Verdict(), 0, 0
     for seed in range(first_seed, first_seed + count):
-        r = random_problem(seed, head_dims, types, decoding)
+        r = random_problem(seed, head_dims, types, decoding, crowded)
         narrow_values(r, seed)
         statistics = (None, "core", "full")[seed % 3]
         if statistics == "full":
@@ -436,7 +440,7 @@ def check(operators, name, count, head_dims, types, first_seed=0,
                       flush=True)
     worst = " ".join(f"{n} {w:.2f}" for n, w in verdict.worst.items())
     kind = " shaped" * shaped + " decoding" * decoding
-    kind += " entropy" * entropy + " table" * table
+    kind += " entropy" * entropy + " table" * table + " crowded" * crowded
     print(f"{name}: {count - failed} of {count}{kind} problems agree "
           f"({backwards} with gradients); worst: {worst}", flush=True)
     return failed == 0

@@ -18,9 +18,6 @@ struct TensorMaps {
   CUtensorMap q, k, v;
 };
 
-// Keys a tile of the Hopper forward kernel.
-inline constexpr int kSm90KeyTile = 128;
-
 // The backward kernel's rows and columns (sm90/gradient.cuh), read in boxes of
 // 64 · GradientGroups rows and kSm90GradientColumns.
 struct GradientMaps {

@@ -102,12 +102,24 @@ HEADWISE_HD constexpr int ComputeGroups(int head_dim) {
   return head_dim == 64 ? 3 : 2;
 }
 
+// Keys a tile of that kernel. The full statistics take half as many: a tile
+// then spans fewer buckets of distance, and its scores half the registers.
+HEADWISE_HD constexpr int ForwardKeyTile(bool full) { return full ? 64 : 128; }
+
+// Tiles of keys and of values in its shared memory: as many as there is room
+// for.
+HEADWISE_HD constexpr int ForwardStages(int head_dim, bool full) {
+  return head_dim == 64 ? 4 : full ? 3 : 2;
+}
+
 // Whether a warpgroup of that kernel does its softmax under its own product of
-// the tile before, which keeps that tile's probabilities in 32 registers. With
-// 64 columns statistics need those: 160 a thread leave nothing to have several
-// exponentials under way. The other two warpgroups keep the matrix unit busy.
-HEADWISE_HD constexpr bool SoftmaxUnderProduct(int head_dim, bool statistics) {
-  return head_dim != 64 || !statistics;
+// the tile before, which keeps that tile's probabilities in registers, a fourth
+// of its keys. With 64 columns and 128 keys statistics need those: 160 a thread
+// leave nothing to have several exponentials under way. The other two
+// warpgroups keep the matrix unit busy.
+HEADWISE_HD constexpr bool SoftmaxUnderProduct(int head_dim, int key_tile,
+                                               bool statistics) {
+  return head_dim != 64 || key_tile == 64 || !statistics;
 }
 
 // Whether it finds the largest score by maxima of three: half the instructions,

@@ -168,11 +168,14 @@ TEST(CudaScheduleTest, BucketsHoldEveryDistanceOnce) {
 // under way: 16 of them, of 160 (three warpgroups) or 232 (two) a thread.
 TEST(CudaScheduleTest, ForwardLeavesRegistersForTheSoftmax) {
   for (const int head_dim : {64, 128}) {
-    for (const bool statistics : {false, true}) {
-      const int held = SoftmaxUnderProduct(head_dim, statistics) ? 32 : 0;
-      const int used = 64 + head_dim / 2 + held + (statistics ? 24 : 8);
+    for (const int level : {0, 1, 2}) {  // no statistics, core, full
+      const int keys = ForwardKeyTile(level == 2);
+      const bool under = SoftmaxUnderProduct(head_dim, keys, level > 0);
+      const int held = under ? keys / 4 : 0;
+      const int gathered[] = {8, 24, 36};
+      const int used = keys / 2 + head_dim / 2 + held + gathered[level];
       const int owned = ComputeGroups(head_dim) == 3 ? 160 : 232;
-      EXPECT_LE(used + 16, owned) << head_dim << " " << statistics;
+      EXPECT_LE(used + 16, owned) << head_dim << " " << level;
     }
   }
 }

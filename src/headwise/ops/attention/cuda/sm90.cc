@@ -97,9 +97,10 @@ void Forward(Context& context, const AttentionProblem& problem,
   const int columns = Columns(problem);
   const int block = 64 * ComputeGroups(columns);
   const auto launch = [&](const ForwardCall& call) {
+    const int keys = ForwardKeyTile(call.gathered == Statistics::kFull);
     const TensorMaps maps = {MapOf(args.q, problem.type, block),
-                             MapOf(args.k, problem.type, kSm90KeyTile),
-                             MapOf(args.v, problem.type, kSm90KeyTile)};
+                             MapOf(args.k, problem.type, keys),
+                             MapOf(args.v, problem.type, keys)};
     const bool narrow = columns == 64;
     if (problem.type == DType::kBF16) {
       const auto run =

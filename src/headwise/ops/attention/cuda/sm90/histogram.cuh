@@ -9,20 +9,10 @@
 
 namespace headwise::attention_cuda::sm90 {
 
-// A bucket of a row of the block. With two column blocks there is no room for
-// an array of them; but of each 128 bytes of the two tiles of counting columns
-// products read 16, those at piece `row % 8`, and the rest takes 28 buckets.
+// A bucket of a row of the block.
 template <class C>
 __device__ inline float& BucketAt(Shared<C>& shared, int row, int bucket) {
-  if constexpr (C::kBlocks == 1) {
-    return shared.observed.histogram[row][bucket];
-  } else {
-    static_assert(C::kCounting == 2 && C::kM == C::kN && kBuckets <= 2 * 28);
-    const int tile = bucket / 4 / 7, piece = 1 + bucket / 4 % 7;
-    float* floats = reinterpret_cast<float*>(shared.counting);
-    return floats[32 * (C::kN * tile + row) + 4 * (row % 8 ^ piece) +
-                  bucket % 4];
-  }
+  return shared.observed.histogram[row][bucket];
 }
 
 // The four lanes of a row share its buckets: lane l takes those at 4i + l, as

@@ -11,7 +11,6 @@ namespace headwise::attention_cuda {
 template <class C>
 void Launch(const typename C::Params& params, const TensorMaps& maps,
             int processors, cudaStream_t stream) {
-  static_assert(C::kN == kSm90KeyTile);
   // The structure is aligned by hand to the swizzle's 1024 bytes.
   constexpr int kBytes = sizeof(sm90::Shared<C>) + 1024;
   static_assert(kBytes <= 232448, "a block's shared memory on Hopper");

@@ -9,9 +9,9 @@
 
 namespace headwise::attention_cuda::sm90 {
 
-// Scores (64), probabilities (32) and output (kDim / 2) of a warpgroup are in
-// registers: with 64 columns three warpgroups fit beside the copying one, with
-// 128 two.
+// Scores (kN / 2), probabilities (kN / 4) and output (kDim / 2) of a warpgroup
+// are in registers: with 64 columns three warpgroups fit beside the copying
+// one, with 128 two.
 template <class Element, int kHeadDim, Statistics kGathered>
 struct Config {
   using T = Element;
@@ -20,10 +20,10 @@ struct Config {
   static constexpr bool kFull = kGathered == Statistics::kFull;
   using Params = std::conditional_t<kFull, ObserveParams, ForwardParams>;
   static constexpr int kGroups = ComputeGroups(kHeadDim);
-  static constexpr int kM = 64 * kGroups;  // queries a block
-  static constexpr int kN = 128;           // keys a tile
-  static constexpr int kStages = kHeadDim == 64 ? 4 : 2;
-  static constexpr bool kUnder = SoftmaxUnderProduct(kHeadDim, kStatistics);
+  static constexpr int kM = 64 * kGroups;           // queries a block
+  static constexpr int kN = ForwardKeyTile(kFull);  // keys a tile
+  static constexpr int kStages = ForwardStages(kHeadDim, kFull);
+  static constexpr bool kUnder = SoftmaxUnderProduct(kHeadDim, kN, kStatistics);
   static constexpr bool kThreeWay = ThreeWayMaxima(kHeadDim);
   static constexpr int kThreads = 128 * (kGroups + 1);
   // 65 536 registers over the warpgroups, the copying one getting what is left.
@@ -60,8 +60,7 @@ struct Ring {
 // and what it counts in sums.
 template <class C>
 struct ObservedShared {
-  // With two column blocks it lies between the counting columns.
-  float histogram[C::kBlocks == 1 ? C::kM : 1][kBuckets];
+  float histogram[C::kM][kBuckets];
   float weight[C::kM];
 };
 struct NothingShared {};

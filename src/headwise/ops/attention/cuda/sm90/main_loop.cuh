@@ -38,9 +38,13 @@ __device__ inline void MainLoop(const typename C::Params& all,
     tile = tile == band_begin ? walk.sink_end - 1 : tile - 1;
     --left;
   };
-  // Tiles right of everything this warpgroup sees: pass them by.
+  // Tiles right of everything this warpgroup sees: pass them by, but not before
+  // they are there. Until then others may still read what had the stage before,
+  // and an arrival would count for that.
   while (left > 1 && tile * C::kN > at.first + 63 + params.band.after) {
+    BarrierWait(&shared.k_full[stage.index], stage.parity);
     WarpArrive(&shared.k_empty[stage.index]);
+    BarrierWait(&shared.v_full[stage.index], stage.parity);
     WarpArrive(&shared.v_empty[stage.index]);
     stage.Next();
     TakeTurn<C>(group);
