@@ -2,6 +2,7 @@
 // NumPy.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "headwise/runtime/activations.h"
 #include "headwise/tokenizer/tokenizer.h"
 #include "ids_file.h"
+#include "past_context.h"
 
 namespace headwise {
 namespace {
@@ -79,6 +81,7 @@ int Run(const Options& options) {
       target = FromFile(file, "decoder_input_ids", "decoder_attention_mask");
     }
   }
+  WarnPastContext(model->config(), std::ranges::max(source.lengths));
   Context context({.threads = options.threads, .implementations = ""});
   ForwardInput input{.ids = source.ids,
                      .lengths = source.lengths,
