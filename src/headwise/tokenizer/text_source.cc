@@ -55,12 +55,14 @@ bool Blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
 }
 
-// How many bytes of `text` to take for a piece of at most `most`: up to the
-// last line end in it, else the last whole character.
-size_t PieceBytes(std::string_view text, size_t most) {
-  const size_t line = text.rfind('\n', most - 1);
+// How many bytes of `text` to take for a piece: all, or up to the last line end
+// in as many as a piece may have, else the last whole character.
+size_t PieceBytes(std::string_view text) {
+  constexpr size_t kMost = TextSource::kMostDocumentBytes;
+  if (text.size() <= kMost) return text.size();
+  const size_t line = text.rfind('\n', kMost - 1);
   if (line != text.npos && line > 0) return line + 1;
-  size_t end = most;
+  size_t end = kMost;
   while (end > 1 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
     --end;
   }
@@ -148,15 +150,23 @@ Document TextSource::Checked(std::string text, std::string name) const {
 std::optional<Document> TextSource::NextPiece() {
   while (!ended_ && rest().size() <= kMostDocumentBytes) Fill();
   if (rest().empty()) return std::nullopt;
-  const size_t bytes = rest().size() <= kMostDocumentBytes
-                           ? rest().size()
-                           : PieceBytes(rest(), kMostDocumentBytes);
+  const size_t bytes = PieceBytes(rest());
   Document document = Checked(std::string(rest().substr(0, bytes)), name_);
   Give(bytes);
   return document;
 }
 
+Document TextSource::NextOfLong() {
+  const auto left = std::string_view(long_.text).substr(long_.offset);
+  Document piece = {long_.name, long_.argument, long_.offset,
+                    std::string(left.substr(0, PieceBytes(left)))};
+  long_.offset += piece.text.size();
+  if (long_.offset == long_.text.size()) long_ = {};
+  return piece;
+}
+
 std::optional<Document> TextSource::NextLine() {
+  if (!long_.text.empty()) return NextOfLong();
   size_t end = 0, seen = 0;  // bytes of the line without an end
   while ((end = rest().find('\n', seen)) == std::string_view::npos && !ended_) {
     seen = rest().size();
@@ -178,7 +188,9 @@ std::optional<Document> TextSource::NextLine() {
     document.offset = 0;
   }
   Give(std::min(line.size() + 1, rest().size()));
-  return document;
+  if (document.text.size() <= kMostDocumentBytes) return document;
+  long_ = std::move(document);
+  return NextOfLong();
 }
 
 // The next piece or line, blank ones too.

@@ -62,6 +62,7 @@ class TextSource {
   void Give(size_t bytes);
   std::optional<Document> NextPiece();
   std::optional<Document> NextLine();
+  Document NextOfLong();
   Document Checked(std::string text, std::string name) const;
   bool JsonLines(const std::filesystem::path& path);
 
@@ -81,6 +82,7 @@ class TextSource {
   uint64_t line_ = 0;
   std::string buffer_;
   size_t given_ = 0;  // bytes of buffer_ that documents were made of
+  Document long_;     // of a line of JSON; `offset` bytes of it were given
 };
 
 // The files that paths name: themselves, and those below a folder as above.

@@ -128,10 +128,17 @@ TEST_F(TextSourceTest, JsonLinesOfAnyLength) {
     text += "{\"text\": \"" + std::to_string(i) + "\"}\r\n";
   }
   const auto documents = All({Write("many.jsonl", text)});
-  ASSERT_EQ(documents.size(), 5001);
-  EXPECT_EQ(documents[0].text, longest);
+  ASSERT_EQ(documents.size(), 5005);
+  std::string joined;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(documents[i].offset, joined.size());
+    EXPECT_THAT(documents[i].name, HasSubstr("many.jsonl:1"));
+    joined += documents[i].text;
+  }
+  EXPECT_EQ(joined, longest);
   for (int i = 0; i < 5000; ++i) {
-    ASSERT_EQ(documents[i + 1].text, std::to_string(i));
+    ASSERT_EQ(documents[i + 5].text, std::to_string(i));
+    ASSERT_EQ(documents[i + 5].offset, 0);
   }
 }
 
@@ -140,6 +147,10 @@ TEST_F(TextSourceTest, WholeDocumentsOfAFile) {
   const auto whole = ReadDocuments(Write("long.gz", Gzip(text)));
   ASSERT_EQ(whole.size(), 1);
   EXPECT_EQ(whole[0].text, text);
+  EXPECT_EQ(
+      ReadDocuments(Write("long.jsonl", "{\"text\": \"" + text + "\"}"))[0]
+          .text,
+      text);
   EXPECT_TRUE(ReadDocuments(Write("blank.txt", " \n")).empty());
   EXPECT_EQ(ReadDocuments(Write("a.jsonl",
                                 "{\"text\": \"one\"}\n"
