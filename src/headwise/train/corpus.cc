@@ -12,6 +12,7 @@
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/train/text_batches.h"
 
 namespace headwise {
 namespace {
@@ -117,6 +118,7 @@ Corpus Corpus::Open(Context& context, const TrainConfig& config,
     throw Error(ErrorCode::kInvalidArgument,
                 {"training data", "some text", "none", ""});
   }
+  RequireSequence(train.size(), config.sequence);
   WriteSafetensors(cache,
                    {Named("train", train), Named("validation", validation)},
                    {{"hash", corpus.hash_}});

@@ -279,6 +279,11 @@ TEST_F(TrainingRun, LeavesNothingWhenItIsRefused) {
   config.data = {folder_ / "none.txt"};
   EXPECT_THAT(ErrorOf(config), HasSubstr("none.txt"));
   EXPECT_FALSE(fs::exists(folder_ / "new"));
+  WriteFileAtomically(folder_ / "short.txt", "the cat");
+  config.data = {folder_ / "short.txt"};
+  EXPECT_THAT(ErrorOf(config), HasSubstr("at least 16 tokens, one sequence"));
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+  config.data = {folder_ / "none.txt"};
   // What was there before stays.
   fs::create_directories(folder_ / "old");
   config.out = folder_ / "old" / "run";
