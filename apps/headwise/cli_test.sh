@@ -222,6 +222,10 @@ for _ in {1..40}; do cat "$assets"/text/*.txt; done >"$folder/long.txt"
 for arguments in "study one-vs-many --svg $folder/none/a.svg" \
   "report $assets/novels --text $folder/long.txt --out $folder/none/a.html" \
   "profile $assets/novels --text $folder/long.txt --out $folder/none/a.heads" \
+  "generate $assets/novels --file $folder/long.txt --out $folder/none/a.txt" \
+  "similar $assets/novels --text $folder/long.txt --tokens 0 --svg $folder/none/a.svg" \
+  "compose $assets/novels --text $folder/long.txt --tokens 4096 --dot $folder/none/a.dot" \
+  "show $assets/novels --file $folder/long.txt --heads 0.0 --svg $folder/none/a.svg" \
   "demo --out $folder/short.txt"; do
   SECONDS=0
   expect 1 'error: \[write ' $arguments

@@ -98,6 +98,8 @@ int Run(const Options& options) {
   if (options.by == "effect" && options.text.paths.empty()) {
     throw UsageError("--by effect needs --text");
   }
+  RequireWritable(options.svg);
+  RequireWritable(options.dot);
   const std::stop_token stop = StopOnInterrupt();
   const auto model = OpenModel(options.run.model);
   const Composition composition = Measure(options, *model, stop);

@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "commands.h"
+#include "headwise/base/atomic_file.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
@@ -68,6 +69,7 @@ int Run(const Options& options) {
   if (options.input.empty() == options.text.empty()) {
     throw UsageError("expected either --text or --input");
   }
+  RequireWritable(options.out);
   Sequences source, target;
   if (options.input.empty()) {
     source = FromText(options.model, options.text);

@@ -205,6 +205,7 @@ int RunFile(Options& options) {
   if (!options.prompt.empty() || !options.ids.empty()) {
     throw UsageError("--file takes the place of PROMPT and --ids");
   }
+  RequireWritable(options.out);
   const auto model = OpenModel(options.model);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::Load(options.model);
   CheckContext(options, *model, options.generate.capacity);

@@ -290,6 +290,7 @@ int Run(const Options& options) {
   if (options.heads.empty()) {
     throw UsageError("expected --heads, such as 5.1,4.0");
   }
+  RequireWritable(options.svg);
   const Shown shown = Map(options);
   if (!options.svg.empty()) {
     std::vector<HeatMap> pictures;

@@ -110,6 +110,7 @@ void Print(const Similarity& s, const Options& options) {
 }
 
 int Run(const Options& options) {
+  RequireWritable(options.svg);
   const std::stop_token stop = StopOnInterrupt();
   const auto model = OpenModel(options.run.model);
   const auto tokenizer = Tokenizer::Load(options.run.model);
