@@ -68,6 +68,12 @@ expect 2 'tokens: expected a number from 0 on; found -5$' rank m --tokens -5
 expect 2 'cells: expected a number from 1 to 512; found 513$' show m --cells 513
 expect 2 'seed: expected a number from 0 on; found -1$' generate m --seed -1
 expect 2 'ids: expected a whole number; found x$' generate m --ids x
+expect 2 'threads: expected a whole number of fewer digits; found 99999999999$' \
+  show m --threads 99999999999
+expect 2 'repeats: expected a number from 0 to 10000; found 99999999999$' \
+  profile m --repeats 99999999999
+expect 2 'seed: expected a number from 0 on; found -1$' compare x --seed -1
+expect 2 'either PROMPT or --ids' generate m x --ids 1
 expect 2 'by: expected weights or effect; found x$' compose m --by x
 expect 2 'answers: expected 2 words; found 1$' patch m --answers a
 expect 2 'tokens: expected it once; found it again' rank m --tokens 1 --tokens 2
@@ -116,6 +122,8 @@ expect 0 'heads carry 90 %' rank "$planted" --text "$story" \
   --tokens 256 --context 64 --by ablation-zero
 expect 0 '"format": "headwise.ranking/1"' rank "$planted" --text "$story" \
   --tokens 128 --context 64 --by weights --json
+expect 0 '\+0\.[0-9]{4} +-?\.[0-9]{4}…-?\.[0-9]{4}  ' rank "$planted" \
+  --text "$story" --tokens 256 --context 64 --by ablation-zero,activation
 expect 1 'did you mean ablation-mean' rank "$planted" --text "$story" \
   --by ablation-meen
 expect 1 'error: ' rank "$planted" --text "$folder/none.txt"
@@ -137,6 +145,10 @@ grep -q '</svg>' "$folder/like.svg" || fail "a whole picture of like heads"
 expect 1 'expected text; found none' similar "$planted" --text /dev/null
 expect 1 'at least two tokens' similar "$planted" --text "$folder/short.txt"
 expect 2 'text is required' similar "$planted"
+expect 1 'rows of at least 1; found -4' similar "$planted" --text "$story" \
+  --rows -4
+expect 1 'twin from 0 to 1; found -1' similar "$planted" --text "$story" \
+  --twin -1
 expect 0 '0\.0 → 1\.0 +k ' compose "$planted" --top 4 \
   --svg "$folder/graph.svg" --dot "$folder/graph.dot"
 grep -q '"0.0" -> "1.0"' "$folder/graph.dot" || fail "the planted edge in DOT"
@@ -162,6 +174,27 @@ for columns in 40 80; do
     fits $columns ||
     fail "show within $columns columns"
 done
+
+# Rotary positions go on past what a model was trained for; others end.
+long=$assets/text/the-lamp-at-sorrel-point.txt
+past='warning: \[context\] expected at most 256 tokens at once.*; found'
+novels=$assets/novels
+expect 0 "$past 5168;" show "$novels" --file "$long" --heads 0.0 --cells 8
+for command in 'rank --by weights' 'similar' 'profile --metrics core' \
+  'report --skip importance,similarity,composition,content,samples'; do
+  where=
+  case $command in profile*) where="--out $folder/a.heads" ;;
+  report*) where="--out $folder/a.html" ;; esac
+  expect 0 "$past 300;" ${command%% *} "$novels" --text "$long" --tokens 300 \
+    --context 300 $(sed 's/^[a-z]* *//' <<<"$command") $where
+done
+expect 0 "$past 258;" generate "$novels" --ids 5,6 --max-tokens 256 \
+  --context 300
+expect 0 '.' generate "$novels" --ids 5,6 --max-tokens 2 --context 300
+expect_quiet err
+expect 1 'at most 512 tokens, which is what the model has positions for' \
+  generate "$planted" x --max-tokens 2 --context 600
+expect_quiet out
 
 for command in profile roles; do
   "$program" $command --explain --json | python3 -m json.tool >/dev/null ||
@@ -189,14 +222,30 @@ for _ in {1..40}; do cat "$assets"/text/*.txt; done >"$folder/long.txt"
 for arguments in "study one-vs-many --svg $folder/none/a.svg" \
   "report $assets/novels --text $folder/long.txt --out $folder/none/a.html" \
   "profile $assets/novels --text $folder/long.txt --out $folder/none/a.heads" \
+  "generate $assets/novels --file $folder/long.txt --out $folder/none/a.txt" \
+  "similar $assets/novels --text $folder/long.txt --tokens 0 --svg $folder/none/a.svg" \
+  "compose $assets/novels --text $folder/long.txt --tokens 4096 --dot $folder/none/a.dot" \
+  "show $assets/novels --file $folder/long.txt --heads 0.0 --svg $folder/none/a.svg" \
   "demo --out $folder/short.txt"; do
   SECONDS=0
   expect 1 'error: \[write ' $arguments
   ((SECONDS < 6)) || fail "$arguments: told only after the work"
 done
 : >"$folder/empty.txt"
-expect 1 'expected text to learn from; found none' vocab --text "$folder/empty.txt" \
+expect 1 'expected text; found none' vocab --text "$folder/empty.txt" \
   --out "$folder/tokenizer.json"
+expect 1 'min_count of at least 1; found -1' vocab --text "$story" \
+  --min-count -1 --out "$folder/tokenizer.json"
+# One vocabulary from one text, whatever holds it.
+mkdir "$folder/texts"
+gzip -c "$story" >"$folder/texts/a.txt.gz"
+python3 -c 'import json, sys; print(json.dumps({"text": open(sys.argv[1]).read()}))' \
+  "$story" >"$folder/a.jsonl"
+expect 0 ' 300 entries' vocab --text "$story" --size 300 --out "$folder/plain.json"
+for text in "$folder/texts" "$folder/a.jsonl"; do
+  expect 0 ' 300 entries' vocab --text "$text" --size 300 --out "$folder/other.json"
+  cmp -s "$folder/plain.json" "$folder/other.json" || fail "vocabulary of $text"
+done
 expect 1 'special tokens that differ' vocab --text "$story" --size 300 \
   --special-tokens '<bos>' --out "$folder/tokenizer.json"
 

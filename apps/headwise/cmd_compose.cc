@@ -15,6 +15,7 @@
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "model_name.h"
+#include "past_context.h"
 #include "progress_bar.h"
 #include "run_flags.h"
 
@@ -80,6 +81,7 @@ Composition Measure(const Options& options, const Model& model,
                  ? std::min(context, std::max<int64_t>(8, options.text.tokens))
                  : context});
     windows = ReadWindows(options.text.paths, cutter, options.text.tokens);
+    WarnPastContext(model.config(), Longest(windows));
   }
   Context context({.threads = options.run.threads, .implementations = ""});
   ProgressBar bar;
@@ -96,6 +98,8 @@ int Run(const Options& options) {
   if (options.by == "effect" && options.text.paths.empty()) {
     throw UsageError("--by effect needs --text");
   }
+  RequireWritable(options.svg);
+  RequireWritable(options.dot);
   const std::stop_token stop = StopOnInterrupt();
   const auto model = OpenModel(options.run.model);
   const Composition composition = Measure(options, *model, stop);

@@ -2,17 +2,20 @@
 // NumPy.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
 #include "command.h"
 #include "commands.h"
+#include "headwise/base/atomic_file.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/runtime/activations.h"
 #include "headwise/tokenizer/tokenizer.h"
 #include "ids_file.h"
+#include "past_context.h"
 
 namespace headwise {
 namespace {
@@ -66,6 +69,7 @@ int Run(const Options& options) {
   if (options.input.empty() == options.text.empty()) {
     throw UsageError("expected either --text or --input");
   }
+  RequireWritable(options.out);
   Sequences source, target;
   if (options.input.empty()) {
     source = FromText(options.model, options.text);
@@ -79,6 +83,7 @@ int Run(const Options& options) {
       target = FromFile(file, "decoder_input_ids", "decoder_attention_mask");
     }
   }
+  WarnPastContext(model->config(), std::ranges::max(source.lengths));
   Context context({.threads = options.threads, .implementations = ""});
   ForwardInput input{.ids = source.ids,
                      .lengths = source.lengths,

@@ -26,6 +26,7 @@
 #include "headwise/runtime/generate.h"
 #include "headwise/tokenizer/tokenizer.h"
 #include "interrupt.h"
+#include "past_context.h"
 #include "progress_bar.h"
 
 namespace headwise {
@@ -91,6 +92,15 @@ void Truncate(const Options& options, const Model& model,
          std::to_string(count), "--truncate keeps the last ones"});
   }
   ids.erase(ids.begin(), ids.end() - capacity);
+}
+
+// A --context beyond the model's own, where positions allow it and `most`
+// tokens may come to use it.
+void CheckContext(const Options& options, const Model& model, int64_t most) {
+  const int64_t asked = options.generate.capacity;
+  if (asked == 0) return;
+  WarnPastContext(model.config(),
+                  std::min(ContextOf(model.config(), asked), most));
 }
 
 // Prints text as it grows. A token may end inside a character: what is not
@@ -195,8 +205,10 @@ int RunFile(Options& options) {
   if (!options.prompt.empty() || !options.ids.empty()) {
     throw UsageError("--file takes the place of PROMPT and --ids");
   }
+  RequireWritable(options.out);
   const auto model = OpenModel(options.model);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::Load(options.model);
+  CheckContext(options, *model, options.generate.capacity);
   ClosedHeads closed(*model, ParseHeads(options.drop, *model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
   const auto start = std::chrono::steady_clock::now();
@@ -224,10 +236,15 @@ int RunFile(Options& options) {
 int Run(Options& options) {
   if (!options.file.empty()) return RunFile(options);
   if (!options.out.empty()) throw UsageError("--out needs --file");
+  if (!options.prompt.empty() && !options.ids.empty()) {
+    throw UsageError("expected either PROMPT or --ids");
+  }
   const auto model = OpenModel(options.model);
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options);
   std::vector<int32_t> prompt = PromptIds(options, *model, tokenizer.get());
   Truncate(options, *model, prompt);
+  CheckContext(options, *model,
+               std::ssize(prompt) + options.generate.max_tokens);
   ClosedHeads closed(*model, ParseHeads(options.drop, *model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
   Context context({.threads = options.threads, .implementations = ""});

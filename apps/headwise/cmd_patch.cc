@@ -18,6 +18,7 @@
 #include "headwise/report/terminal.h"
 #include "headwise/runtime/windows.h"
 #include "interrupt.h"
+#include "past_context.h"
 #include "progress_bar.h"
 #include "run_flags.h"
 
@@ -149,6 +150,14 @@ Cases Tokenise(const std::vector<Texts>& texts, const Tokenizer& tokenizer,
                  "the same token twice", ""});
   }
   return result;
+}
+
+int64_t Longest(const Cases& cases) {
+  int64_t most = 0;
+  for (const PatchCase& one : cases.cases) {
+    most = std::max(most, std::ssize(one.prompt));
+  }
+  return most;
 }
 
 // layer × head, "+0.12"
@@ -288,6 +297,7 @@ int Run(const Options& options) {
   const auto tokenizer = Tokenizer::Load(options.run.model);
   const Cases cases =
       Tokenise(ReadPrompts(options), *tokenizer, model->config());
+  WarnPastContext(model->config(), Longest(cases));
   Context context({.threads = options.run.threads, .implementations = ""});
   PatchResult result;
   {

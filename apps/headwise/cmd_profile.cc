@@ -23,6 +23,7 @@
 #include "headwise/report/terminal.h"
 #include "ids_file.h"
 #include "interrupt.h"
+#include "past_context.h"
 #include "profile_title.h"
 #include "progress_bar.h"
 
@@ -181,6 +182,7 @@ int Run(Options options) {
   std::unique_ptr<TextSource> source;
   if (!options.texts.empty()) {
     source = std::make_unique<TextSource>(options.texts);
+    WarnPastContext(model->config(), options.context);
   }
   if (options.metrics == Name(MetricSet::kCore)) {
     profiling.metrics = MetricSet::kCore;
@@ -201,6 +203,11 @@ int Run(Options options) {
   Profile profile;
   bool whole = false;
   {
+    std::vector<TokenWindow> windows;
+    if (source == nullptr) {
+      windows = ReadIds(options.ids, options.context);
+      WarnPastContext(model->config(), Longest(windows));
+    }
     ProgressBar bar;
     profiling.progress = bar.callback();
     Context context({.threads = options.threads, .implementations = ""});
@@ -211,9 +218,8 @@ int Run(Options options) {
     } else {
       profiler.AddProbes();
     }
-    whole = source != nullptr
-                ? profiler.AddText(*source)
-                : profiler.AddWindows(ReadIds(options.ids, options.context));
+    whole = source != nullptr ? profiler.AddText(*source)
+                              : profiler.AddWindows(std::move(windows));
     profile = profiler.Take();
     if (whole) {
       AddWords(options, context, *model, tokenizer.get(), bar, profile);
@@ -287,7 +293,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--repeats", options->repeats,
               "Sequences of the random-repeat test; 0: none")
       .ShowDefault()
-      .NotNegative();
+      .Between(0, 10000);
   line.Option("--out", options->out,
               "The profile to write; default: MODEL.heads here");
   line.Flag("--resume", options->resume,

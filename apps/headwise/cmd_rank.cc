@@ -21,6 +21,7 @@
 #include "headwise/model/model_hash.h"
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
+#include "past_context.h"
 #include "progress_bar.h"
 #include "run_flags.h"
 
@@ -48,10 +49,10 @@ std::string Signed(double value) {
   return std::isfinite(value) ? fmt::format("{:+.4f}", value) : "?";
 }
 
-// ".059", "-.002", "1.234"
+// ".0593", "-.0021", "1.2340": as many digits as the value beside it.
 std::string Bare(double value) {
   if (!std::isfinite(value)) return "?";
-  std::string text = fmt::format("{:.3f}", value);
+  std::string text = fmt::format("{:.4f}", value);
   const size_t digit = text[0] == '-' ? 1 : 0;
   if (text[digit] == '0') text.erase(digit, 1);
   return text;
@@ -307,6 +308,7 @@ int Run(const Options& options) {
   const WindowCutter cutter(*tokenizer, model->config(), {context});
   const std::vector<TokenWindow> windows =
       ReadWindows(options.text.paths, cutter, options.text.tokens);
+  WarnPastContext(model->config(), Longest(windows));
   rank.objective = ObjectiveFor(*tokenizer);
   rank.objective.seed = options.seed;
   std::set<HeadRef> with_role;

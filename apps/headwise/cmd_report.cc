@@ -7,10 +7,12 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/model/checkpoint.h"
 #include "headwise/report/html_report.h"
 #include "headwise/report/make_report.h"
 #include "headwise/report/report_summary.h"
 #include "interrupt.h"
+#include "past_context.h"
 #include "progress_bar.h"
 
 namespace headwise {
@@ -28,6 +30,9 @@ int Run(Options options) {
   options.report.stop = StopOnInterrupt();
   RequireWritable(options.out);
   if (options.json != "-") RequireWritable(options.json);
+  if (options.report.context > 0) {
+    WarnPastContext(OpenModel(options.model)->config(), options.report.context);
+  }
   Context context({.threads = options.threads, .implementations = ""});
   nlohmann::ordered_json report;
   {

@@ -20,6 +20,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/model_hash.h"
 #include "interrupt.h"
+#include "past_context.h"
 #include "progress_bar.h"
 #include "roles_text.h"
 
@@ -89,6 +90,7 @@ class Runner {
   }
 
   Profile MakeProfile() {
+    WarnPastContext(model_->config(), options_.context);
     ProfileOptions profile;
     profile.context = options_.context;
     profile.tokens = options_.tokens;

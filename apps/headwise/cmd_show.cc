@@ -22,6 +22,7 @@
 #include "headwise/runtime/token_labels.h"
 #include "headwise/study/cat_sat.h"
 #include "model_name.h"
+#include "past_context.h"
 
 namespace headwise {
 namespace {
@@ -86,6 +87,7 @@ Shown Map(const Options& options) {
   const std::vector<HeadRef> heads = ParseHeads(options.heads, *model);
   const auto tokenizer = Tokenizer::Load(options.model);
   const TokenWindow window = Window(options, *model, *tokenizer);
+  WarnPastContext(model->config(), Longest({&window, 1}));
   Context context({.threads = options.threads, .implementations = ""});
   MapOptions how;
   how.most_cells = options.cells;
@@ -288,6 +290,7 @@ int Run(const Options& options) {
   if (options.heads.empty()) {
     throw UsageError("expected --heads, such as 5.1,4.0");
   }
+  RequireWritable(options.svg);
   const Shown shown = Map(options);
   if (!options.svg.empty()) {
     std::vector<HeatMap> pictures;

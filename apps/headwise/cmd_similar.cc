@@ -17,6 +17,7 @@
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "model_name.h"
+#include "past_context.h"
 #include "progress_bar.h"
 #include "run_flags.h"
 
@@ -109,6 +110,7 @@ void Print(const Similarity& s, const Options& options) {
 }
 
 int Run(const Options& options) {
+  RequireWritable(options.svg);
   const std::stop_token stop = StopOnInterrupt();
   const auto model = OpenModel(options.run.model);
   const auto tokenizer = Tokenizer::Load(options.run.model);
@@ -116,6 +118,7 @@ int Run(const Options& options) {
                             {.context = options.text.context});
   const auto windows =
       ReadWindows(options.text.paths, cutter, options.text.tokens);
+  WarnPastContext(model->config(), Longest(windows));
   Context context({.threads = options.run.threads, .implementations = ""});
   SimilarityOptions how = options.similarity;
   Similarity similarity;

@@ -1,7 +1,6 @@
 // headwise vocab: learn a byte-level BPE vocabulary from text files.
 #include <fmt/core.h>
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,8 +10,6 @@
 #include "commands.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/base/mapped_file.h"
-#include "headwise/error.h"
 #include "headwise/tokenizer/bpe_trainer.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 
@@ -27,15 +24,10 @@ struct Options {
 };
 
 int Run(const Options& options) {
-  const std::vector<std::filesystem::path> files(options.text.begin(),
-                                                 options.text.end());
-  uintmax_t bytes = 0;
-  for (const auto& path : files) bytes += MappedFile(path).size();
-  if (bytes == 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {options.text.front(), "text to learn from", "none", ""});
-  }
-  const std::string file = TrainByteLevelBpe(files, options.training);
+  RequireWritable(options.out);
+  TextSource texts(options.text);
+  const std::string file = TrainByteLevelBpe(texts, options.training);
+  const uint64_t bytes = texts.text_bytes();
   const auto tokenizer = ParseTokenizerJson(file, options.out);
   WriteFileAtomically(options.out, file);
   if (options.json) {
@@ -52,7 +44,9 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  line.Option("--text", options->text, "Text files in UTF-8")
+  line.Option("--text", options->text,
+              "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
+              "standard input")
       .Required()
       .Several();
   line.Option("--out", options->out, "The tokenizer.json to write").Required();
@@ -68,7 +62,8 @@ const Command kVocabCommand = {
     .group = Group::kTrain,
     .summary = "Learn a byte-level BPE vocabulary from text files",
     .examples =
-        "  headwise vocab --text novels/*.txt --out model/tokenizer.json\n"
+        "  headwise vocab --text novels/ --out model/tokenizer.json\n"
+        "  headwise vocab --text news.jsonl.gz --out tokenizer.json\n"
         "  headwise vocab --text a.txt --size 1024 --out tokenizer.json",
     .setup = Setup};
 

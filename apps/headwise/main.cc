@@ -134,9 +134,12 @@ std::string Message(const CLI::ParseError& error, const CLI::App& app) {
       const std::string start = option->get_name() + " = ";
       const size_t at = text.find(": " + start);
       if (at == std::string::npos) continue;
-      return fmt::format("{}: expected {}; found {}", option->get_name(),
+      const std::string word = text.substr(at + 2 + start.size());
+      const bool number =
+          word.find_first_not_of("-+0123456789") == std::string::npos;
+      return fmt::format("{}: expected {}{}; found {}", option->get_name(),
                          InWords(option->get_type_name()),
-                         text.substr(at + 2 + start.size()));
+                         number ? " of fewer digits" : "", word);
     }
   }
   const size_t twice = text.find(": At Most 1 required");

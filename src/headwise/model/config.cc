@@ -79,6 +79,10 @@ int64_t ConfigReader::Size(std::initializer_list<const char*> keys,
   return other;
 }
 
+int64_t ConfigReader::Count(const char* key, int64_t other) const {
+  return root_.Int(key, 0, kMostSize - 1, other);
+}
+
 double ConfigReader::Number(const char* key, double other) const {
   const auto value = root_.Find(key);
   return value ? value->Number() : other;

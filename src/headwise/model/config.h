@@ -70,6 +70,8 @@ class ConfigReader {
   // Error(kCorrupt) naming them. Integers are in [1, 2^40).
   int64_t Size(std::initializer_list<const char*> keys) const;
   int64_t Size(std::initializer_list<const char*> keys, int64_t other) const;
+  // In [0, 2^40).
+  int64_t Count(const char* key, int64_t other) const;
   double Number(const char* key, double other) const;
   bool Flag(const char* key, bool other) const;
   std::string Text(const char* key, const std::string& other) const;

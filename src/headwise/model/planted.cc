@@ -415,7 +415,8 @@ void WritePlantedModel(const std::filesystem::path& text,
                        const std::filesystem::path& folder) {
   BpeTraining training;
   training.size = kVocabulary;
-  const std::string file = TrainByteLevelBpe({&text, 1}, training);
+  TextSource texts({text.string()});
+  const std::string file = TrainByteLevelBpe(texts, training);
   const auto tokenizer = ParseTokenizerJson(file, "tokenizer.json");
   if (tokenizer->vocab_size() != kVocabulary) {
     throw Error(ErrorCode::kInvalidArgument,

@@ -29,7 +29,7 @@ std::string CompareText(const Comparison& comparison, const Console& console);
 
 nlohmann::ordered_json CompareJson(const Comparison& comparison);
 
-// The figure: the first set's average map beside every map of the last set.
+// The figure: every map of every set, set beside set.
 std::string CompareSvg(const Comparison& comparison);
 
 }  // namespace headwise

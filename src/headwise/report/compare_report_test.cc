@@ -12,6 +12,7 @@
 namespace headwise {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -66,6 +67,21 @@ TEST(CompareTextTest, NamesHeadsOfTrainedModelsByLayerAndHead) {
 TEST(CompareSvgTest, WritesWordsOutThatAreWiderThanTheirColumns) {
   EXPECT_THAT(CompareSvg(Compare("Apple released a new phone because it is")),
               HasSubstr("rotate(-90)\">because<"));
+}
+
+TEST(CompareSvgTest, DrawsEverySet) {
+  const std::string svg = CompareSvg(Compare(kSentence, {1, 2, 4}));
+  EXPECT_THAT(svg, HasSubstr(">one head beside 2 heads beside 4 heads<"));
+  EXPECT_THAT(svg, HasSubstr(">2 heads of width 32<"));
+  EXPECT_THAT(svg, HasSubstr(">4 heads of width 16<"));
+  EXPECT_THAT(svg, HasSubstr("All layers have"));
+  EXPECT_THAT(svg,
+              ContainsRegex("the 2 heads loses [.0-9]+, the 4 heads [.0-9]"));
+  // Heads of a set are drawn apart, be it the first one.
+  const std::string alone = CompareSvg(Compare(kSentence, {2}));
+  EXPECT_THAT(alone, HasSubstr(">2 heads<"));
+  EXPECT_THAT(alone, HasSubstr(">head 1<"));
+  EXPECT_THAT(alone, HasSubstr("The layer has"));
 }
 
 TEST(CompareJsonTest, HoldsTheMaps) {

@@ -1,4 +1,4 @@
-// The figure of a comparison: one big map, then the small ones of many heads.
+// The figure of a comparison: sets of heads side by side, a map of each head.
 // Door: compare_report.h.
 #include <fmt/core.h>
 
@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kMargin = 24;
 constexpr double kTop = 74;  // below the headings
+constexpr double kBetween = 56;
 
 std::string Place(double x, double y, const Drawing& drawing) {
   return fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}</g>\n", x,
@@ -42,56 +43,82 @@ Drawing DrawGrid(const Comparison& comparison, const HeadSet& set,
   return grid;
 }
 
-}  // namespace
-
-std::string CompareSvg(const Comparison& comparison) {
-  const HeadSet& one = comparison.sets.front();
-  const HeadSet& many = comparison.sets.back();
-  const auto words = static_cast<double>(comparison.words.size());
+// The one map of a head alone is large.
+Drawing DrawSet(const Comparison& comparison, const HeadSet& set) {
+  if (set.heads > 1) return DrawGrid(comparison, set, 120);
   MapLayout layout;
-  layout.cell = std::clamp(280 / words, 6.0, 40.0);
+  layout.cell =
+      std::clamp(280 / static_cast<double>(comparison.words.size()), 6.0, 40.0);
   layout.numbers = layout.cell >= 30;
   layout.labels = layout.cell >= 12;
   layout.full_scale = comparison.largest;
-  const Drawing left = DrawMapSvg(WordMap(comparison, one.average), layout);
-  const double split = kMargin + left.width + 56;
-  const Drawing right = DrawGrid(comparison, many, 120);
-  const double bottom = kTop + std::max(left.height, right.height);
+  return DrawMapSvg(WordMap(comparison, set.average), layout);
+}
 
-  std::string body;
-  auto heading = [&](double x, const HeadSet& set) {
-    body += SvgText(x, 32, Capital(LayerName(set)), "class=\"title\"");
-    body += SvgText(
-        x, 52,
-        set.heads == 1
-            ? "one distribution per word"
-            : fmt::format("{} distributions per word, worth {:.1f} distinct "
-                          "ones",
-                          set.heads, set.distinct),
-        "class=\"soft\"");
-  };
-  heading(kMargin, one);
-  heading(split, many);
-  body += Place(kMargin, kTop, left);
-  body += Place(split, kTop, right);
-  body += SvgText(
-      kMargin, bottom + 34,
-      fmt::format(
-          "Rows look at columns. Both layers have {} weights. Averaging "
-          "the {} loses {:.2f} nats per word. {} weights.",
-          many.parameters, HeadsName(many.heads), many.lost,
-          comparison.trained ? "Trained" : "Untrained"),
-      "class=\"soft\"");
-  const Drawing drawing{std::move(body),
-                        std::max(split + right.width, 640.0) + kMargin,
-                        bottom + 34 + kMargin};
+std::string Subtitle(const HeadSet& set) {
+  if (set.heads == 1) return "one distribution per word";
+  return fmt::format("{} distributions per word, worth {:.1f} distinct ones",
+                     set.heads, set.distinct);
+}
+
+// Room for the headings of a set, at the widths of their letters.
+double HeadingWidth(const HeadSet& set) {
+  return std::max(8.5 * DisplayWidth(LayerName(set)),
+                  6.6 * DisplayWidth(Subtitle(set)));
+}
+
+std::string Footer(const Comparison& comparison) {
+  std::string lost;
+  for (const HeadSet& set : comparison.sets) {
+    if (set.heads == 1) continue;
+    const bool first = lost.empty();
+    lost += fmt::format("{}the {} {}{:.2f}", first ? "Averaging " : ", ",
+                        HeadsName(set.heads), first ? "loses " : "", set.lost);
+  }
+  if (!lost.empty()) lost += " nats per word. ";
+  const size_t sets = comparison.sets.size();
+  return fmt::format("Rows look at columns. {} {} weights. {}{} weights.",
+                     sets == 1   ? "The layer has"
+                     : sets == 2 ? "Both layers have"
+                                 : "All layers have",
+                     comparison.sets.back().parameters, lost,
+                     comparison.trained ? "Trained" : "Untrained");
+}
+
+// "one head beside 2 heads beside 8 heads"
+std::string Names(const Comparison& comparison, std::string_view between) {
+  std::string names;
+  for (const HeadSet& set : comparison.sets) {
+    if (!names.empty()) names += between;
+    names += HeadsName(set.heads);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string CompareSvg(const Comparison& comparison) {
+  Drawing drawing;
+  double bottom = kTop, end = 0;
+  for (const HeadSet& set : comparison.sets) {
+    const double x = end == 0 ? kMargin : end + kBetween;
+    const Drawing maps = DrawSet(comparison, set);
+    drawing.body += SvgText(x, 32, Capital(LayerName(set)), "class=\"title\"");
+    drawing.body += SvgText(x, 52, Subtitle(set), "class=\"soft\"");
+    drawing.body += Place(x, kTop, maps);
+    end = x + std::max(maps.width, HeadingWidth(set));
+    bottom = std::max(bottom, kTop + maps.height);
+  }
+  drawing.body +=
+      SvgText(kMargin, bottom + 34, Footer(comparison), "class=\"soft\"");
+  drawing.width = std::max(end, 640.0) + kMargin;
+  drawing.height = bottom + 34 + kMargin;
   return SvgDocument(
-      drawing,
-      fmt::format("{} beside {}", HeadsName(one.heads), HeadsName(many.heads)),
-      fmt::format("Attention of each word of \"{}\" to every other: {} on the "
-                  "left, {} on the right. {}",
-                  comparison.sentence, HeadsName(one.heads),
-                  HeadsName(many.heads), comparison.about));
+      drawing, Names(comparison, " beside "),
+      fmt::format("Attention of each word of \"{}\" to every other, from left "
+                  "to right: {}. {}",
+                  comparison.sentence, Names(comparison, ", "),
+                  comparison.about));
 }
 
 }  // namespace headwise

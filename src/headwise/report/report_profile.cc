@@ -6,7 +6,7 @@
 #include "headwise/error.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/model/model_hash.h"
-#include "headwise/runtime/text_source.h"
+#include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
 

@@ -1,6 +1,8 @@
 // Sampler. Door: sampler.h.
 #include "headwise/runtime/sampler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,14 +21,14 @@ void RequireFiniteLogits(double value) {
 
 Sampler::Sampler(const SamplerOptions& options)
     : options_(options), rng_(options.seed) {
-  auto require = [](bool fine, const char* expected, double found) {
+  auto require = [](bool fine, const char* expected, auto found) {
     if (fine) return;
     throw Error(ErrorCode::kInvalidArgument,
-                {"sampler", expected, std::to_string(found), ""});
+                {"sampler", expected, fmt::format("{}", found), ""});
   };
   require(options.temperature >= 0 && std::isfinite(options.temperature),
           "temperature ≥ 0", options.temperature);
-  require(options.top_k >= 0, "top-k ≥ 0", static_cast<double>(options.top_k));
+  require(options.top_k >= 0, "top-k ≥ 0", options.top_k);
   require(options.top_p > 0 && options.top_p <= 1, "0 < top-p ≤ 1",
           options.top_p);
 }

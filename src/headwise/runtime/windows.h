@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "headwise/model/config.h"
-#include "headwise/runtime/text_source.h"
+#include "headwise/tokenizer/text_source.h"
 #include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {

@@ -34,7 +34,7 @@ Tensor Embed(const std::vector<std::string>& words,
   const int64_t width = options.d_model;
   Matrix x(static_cast<int64_t>(words.size()), width);
   for (int64_t r = 0; r < x.rows; ++r) {
-    Rng rng(static_cast<uint64_t>(options.seed), WordHash(words[r]));
+    Rng rng(options.seed, WordHash(words[r]));
     for (int64_t c = 0; c < width; ++c) {
       const double angle = static_cast<double>(r) *
                            std::pow(10000.0, -static_cast<double>(c - c % 2) /
@@ -98,7 +98,7 @@ void Summarise(HeadSet& set) {
 HeadSet RunSet(Context& context, const Tensor& x, int64_t heads,
                const ComparisonOptions& options) {
   const MultiHeadAttention module({.d_model = options.d_model, .heads = heads},
-                                  static_cast<uint64_t>(options.seed));
+                                  options.seed);
   MultiHeadAttentionInput input{.x = x.view()};
   if (options.causal) input.mask = AttentionMask::Causal();
   std::vector<Matrix> maps;

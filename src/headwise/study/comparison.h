@@ -20,7 +20,7 @@ inline constexpr int64_t kMaxCompareHeads = 64;
 struct ComparisonOptions {
   std::vector<int64_t> heads = {1, 8};
   int64_t d_model = 64;
-  int64_t seed = 1;
+  uint64_t seed = 1;
   bool causal = false;
 
   template <typename Self, typename Visit>

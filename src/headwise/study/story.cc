@@ -15,8 +15,8 @@
 #include "headwise/error.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/ops/loss/loss.h"
-#include "headwise/runtime/text_source.h"
 #include "headwise/study/head_scores.h"
+#include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
 namespace {

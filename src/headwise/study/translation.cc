@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "headwise/base/mapped_file.h"
 #include "headwise/runtime/generate.h"
 #include "headwise/study/story.h"
 #include "headwise/tokenizer/bpe_trainer.h"
@@ -27,21 +26,22 @@ struct Pairs {
 };
 
 Pairs ReadAll(const StudyRequest& request) {
-  const std::vector<std::filesystem::path> files(request.texts.begin(),
-                                                 request.texts.end());
   BpeTraining vocabulary;
   vocabulary.size = 2048;
   vocabulary.bos = "";
   vocabulary.special_tokens = {"<unk>", "<eos>", "<pad>"};
   Pairs pairs;
+  TextSource texts(request.texts);
   pairs.tokenizer =
-      ParseTokenizerJson(TrainByteLevelBpe(files, vocabulary), "study");
+      ParseTokenizerJson(TrainByteLevelBpe(texts, vocabulary), "study");
   int64_t number = 0;
-  for (const std::filesystem::path& file : files) {
-    for (TokenPair& pair : ReadPairs(MappedFile(file).text(), file.string(),
-                                     *pairs.tokenizer, kLongest)) {
-      const bool kept = ++number % kHoldOut == 0;
-      (kept ? pairs.held_out : pairs.train).push_back(std::move(pair));
+  for (const std::filesystem::path& file : ListFiles(request.texts)) {
+    for (const Document& document : ReadDocuments(file)) {
+      for (TokenPair& pair : ReadPairs(document.text, document.name,
+                                       *pairs.tokenizer, kLongest)) {
+        const bool kept = ++number % kHoldOut == 0;
+        (kept ? pairs.held_out : pairs.train).push_back(std::move(pair));
+      }
     }
   }
   const auto most = static_cast<size_t>(request.full ? 1000 : 200);

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/tokenizer/pattern.h"
 #include "headwise/tokenizer/pre_tokenizer.h"
@@ -53,43 +52,60 @@ struct PairUse {
   std::vector<size_t> words;  // that contain it, perhaps no longer
 };
 
-// Where the stretch that begins at `begin` may end without cutting a word:
-// after a single line break between two visible characters.
-size_t StretchEnd(std::string_view text, size_t begin) {
-  size_t at = begin + kStretchBytes;
+// The first place from `at` on where a text may be cut without cutting a word,
+// or npos: after a single line break between two visible characters.
+size_t FindCut(std::string_view text, size_t at) {
+  const auto visible = [&](size_t i) {
+    return static_cast<unsigned char>(text[i]) > ' ' &&
+           static_cast<unsigned char>(text[i]) < 0x7F;
+  };
   for (; at + 1 < text.size(); ++at) {
-    const auto visible = [&](size_t i) {
-      return static_cast<unsigned char>(text[i]) > ' ' &&
-             static_cast<unsigned char>(text[i]) < 0x7F;
-    };
     if (text[at] == '\n' && visible(at - 1) && visible(at + 1)) return at + 1;
   }
-  return text.size();
+  return std::string_view::npos;
 }
 
 using WordCounts = std::unordered_map<std::string, int64_t>;
 
-void CountWords(const std::filesystem::path& path, const Pattern& rule,
-                WordCounts& counts) {
-  const MappedFile file(path);
-  const std::string_view text = file.text();
-  const size_t invalid = FindInvalidUtf8(text);
-  if (invalid != std::string_view::npos) {
-    throw Error(ErrorCode::kCorrupt,
-                {path.string() + ": byte " + std::to_string(invalid),
-                 "text in UTF-8", "another byte", ""});
-  }
-  std::string word;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = StretchEnd(text, begin);
-    const std::string_view stretch = text.substr(begin, end - begin);
-    for (const Match& match : rule.Cut(stretch)) {
-      word = stretch.substr(match.range.begin, match.range.size());
-      ++counts[word];
+// Counts words of texts that come in pieces, stretch by stretch.
+class WordCounter {
+ public:
+  void Add(const Document& piece) {
+    if (piece.offset == 0) Finish();
+    rest_ += piece.text;
+    size_t begin = 0, cut = 0;
+    while ((cut = FindCut(rest_, std::max(searched_, begin + kStretchBytes))) !=
+           std::string::npos) {
+      Count(std::string_view(rest_).substr(begin, cut - begin));
+      begin = cut;
     }
-    begin = end;
+    rest_.erase(0, begin);
+    searched_ = rest_.empty() ? 0 : rest_.size() - 1;
   }
-}
+
+  // The text has ended.
+  void Finish() {
+    Count(rest_);
+    rest_.clear();
+    searched_ = 0;
+  }
+
+  const WordCounts& counts() const { return counts_; }
+
+ private:
+  void Count(std::string_view stretch) {
+    std::string word;
+    for (const Match& match : rule_.Cut(stretch)) {
+      word = stretch.substr(match.range.begin, match.range.size());
+      ++counts_[word];
+    }
+  }
+
+  const Pattern rule_ = Pattern::Regex(kGpt2Expression, "byte-level rule");
+  std::string rest_;     // that no cut was found in
+  size_t searched_ = 0;  // up to here
+  WordCounts counts_;
+};
 
 class Trainer {
  public:
@@ -134,6 +150,11 @@ Trainer::Trainer(const BpeTraining& options, const WordCounts& counts)
                 {"train vocabulary",
                  "at least " + std::to_string(given + 256) + " entries",
                  std::to_string(options.size), ""});
+  }
+  if (options.min_count < 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"train vocabulary", "min_count of at least 1",
+                 std::to_string(options.min_count), ""});
   }
   // In a fixed order, so that nothing depends on how the map was filled.
   std::vector<std::pair<std::string_view, int64_t>> sorted(counts.begin(),
@@ -282,12 +303,11 @@ std::string TokenizerJson(const BpeTraining& options, const Trainer& trainer) {
 
 }  // namespace
 
-std::string TrainByteLevelBpe(std::span<const std::filesystem::path> files,
-                              const BpeTraining& options) {
-  const Pattern rule = Pattern::Regex(kGpt2Expression, "byte-level rule");
-  WordCounts counts;
-  for (const auto& file : files) CountWords(file, rule, counts);
-  Trainer trainer(options, counts);
+std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options) {
+  WordCounter words;
+  while (const std::optional<Document> piece = texts.Next()) words.Add(*piece);
+  words.Finish();
+  Trainer trainer(options, words.counts());
   trainer.Learn();
   return TokenizerJson(options, trainer);
 }

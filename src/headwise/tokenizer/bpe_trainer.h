@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
+
+#include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
 
@@ -30,9 +30,8 @@ struct BpeTraining {
 // A tokenizer.json for the texts, cut into words by GPT-2's rule. The result
 // depends on the texts and the options only: of pairs seen equally often the
 // one with the lower ids is joined first. Throws Error(kInvalidArgument) for a
-// size that leaves no room for the bytes or tokens given twice, and
-// Error(kCorrupt) for a file that is not UTF-8.
-std::string TrainByteLevelBpe(std::span<const std::filesystem::path> files,
-                              const BpeTraining& options);
+// size that leaves no room for the bytes or tokens given twice, and what
+// TextSource throws.
+std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options);
 
 }  // namespace headwise

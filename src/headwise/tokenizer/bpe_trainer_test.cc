@@ -20,9 +20,9 @@ using testing::ElementsAre;
 class BpeTrainerTest : public ScratchFolderTest {
  protected:
   std::string Train(const std::string& text, const BpeTraining& options) {
-    const std::vector<fs::path> files = {folder_ / "text"};
-    WriteFileAtomically(files[0], text);
-    return TrainByteLevelBpe(files, options);
+    WriteFileAtomically(folder_ / "text", text);
+    TextSource texts({folder_ / "text"});
+    return TrainByteLevelBpe(texts, options);
   }
 };
 
@@ -132,11 +132,25 @@ TEST_F(BpeTrainerTest, LongTextsGiveTheSameWordsAsShortOnes) {
   EXPECT_EQ(MergesOf(Train(text, {.size = 280})), MergesOf(once));
 }
 
+// Pieces of a long text end where a line does, here before spaces that belong
+// to its words.
+TEST_F(BpeTrainerTest, PiecesOfATextCutNoWords) {
+  std::string text;
+  while (text.size() < 3 * TextSource::kMostDocumentBytes) {
+    text += "word\n    word\n    ";
+  }
+  const auto merges = MergesOf(Train(text, {.size = 400, .min_count = 1}));
+  EXPECT_EQ(merges, MergesOf(Train("word\n    word\n    word\n    word\n    ",
+                                   {.size = 400, .min_count = 1})));
+}
+
 TEST_F(BpeTrainerTest, RefusesImpossibleRequests) {
   EXPECT_THROW(Train("a", {.size = 256}), Error);
   EXPECT_THROW(Train("a", {.special_tokens = {"<bos>"}}), Error);
   EXPECT_THROW(Train("a", {.special_tokens = {"a"}}), Error);
   EXPECT_THROW(Train("a\xff", {}), Error);
+  EXPECT_THROW(Train("a", {.min_count = 0}), Error);
+  EXPECT_THROW(Train("a", {.min_count = -1}), Error);
 }
 
 }  // namespace

@@ -142,8 +142,9 @@ TEST(TextBatches, WantAtLeastOneWindow) {
 }
 
 std::unique_ptr<Tokenizer> Bytes() {
+  TextSource none({});
   return ParseTokenizerJson(
-      TrainByteLevelBpe({}, {.size = 257, .bos = "<bos>"}), "bytes");
+      TrainByteLevelBpe(none, {.size = 257, .bos = "<bos>"}), "bytes");
 }
 
 TEST(PairBatches, ReadTheSourceAndPredictTheTarget) {

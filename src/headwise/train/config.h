@@ -72,7 +72,9 @@ struct TrainConfig {
           "follows the tokenizer where it is not given");
     visit("start", self.start, "model to train further; empty: a new one");
     visit("tokenizer", self.tokenizer, "tokenizer.json or a folder with one");
-    visit("data", self.data, "text files or folders of them; or pairs");
+    visit("data", self.data,
+          "text files or folders of them (.gz, .xz, .zst, .jsonl too); or "
+          "pairs");
     visit("validation", self.validation,
           "files to evaluate on; empty: some of data are held out");
     visit("hold_out", self.hold_out,

@@ -12,6 +12,7 @@
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/train/text_batches.h"
 
 namespace headwise {
 namespace {
@@ -23,14 +24,13 @@ struct StateFree {
 };
 
 std::vector<int32_t> Tokens(const Tokenizer& tokenizer, const Path& path) {
-  const MappedFile file(path);
-  try {
-    return tokenizer.Encode(file.text(), {.add_special_tokens = false}).ids;
-  } catch (const Error& error) {
-    ErrorParts parts = error.parts();
-    parts.where = path.string();
-    throw Error(error.code(), parts);
+  std::vector<int32_t> ids;
+  for (const Document& document : ReadDocuments(path)) {
+    const std::vector<int32_t> more =
+        tokenizer.Encode(document.text, {.add_special_tokens = false}).ids;
+    ids.insert(ids.end(), more.begin(), more.end());
   }
+  return ids;
 }
 
 std::vector<std::vector<int32_t>> TokenizeAll(
@@ -56,32 +56,6 @@ NamedTensor Named(const char* name, const std::vector<int32_t>& ids) {
 }
 
 }  // namespace
-
-std::vector<Path> ListFiles(const std::vector<std::string>& paths) {
-  std::vector<Path> files;
-  for (const std::string& given : paths) {
-    const Path path(given);
-    if (!std::filesystem::exists(path)) {
-      throw Error(ErrorCode::kNotFound,
-                  {given, "a file or folder of text", "nothing", ""});
-    }
-    if (!std::filesystem::is_directory(path)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<Path> below;
-    for (const auto& one :
-         std::filesystem::recursive_directory_iterator(path)) {
-      if (one.is_regular_file() &&
-          !one.path().filename().string().starts_with('.')) {
-        below.push_back(one.path());
-      }
-    }
-    std::sort(below.begin(), below.end());
-    files.insert(files.end(), below.begin(), below.end());
-  }
-  return files;
-}
 
 std::string HashData(const TrainConfig& config, const Tokenizer& tokenizer) {
   std::vector<Path> files = ListFiles(config.data);
@@ -144,6 +118,7 @@ Corpus Corpus::Open(Context& context, const TrainConfig& config,
     throw Error(ErrorCode::kInvalidArgument,
                 {"training data", "some text", "none", ""});
   }
+  RequireSequence(train.size(), config.sequence);
   WriteSafetensors(cache,
                    {Named("train", train), Named("validation", validation)},
                    {{"hash", corpus.hash_}});

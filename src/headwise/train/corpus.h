@@ -11,15 +11,11 @@
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/format/safetensors.h"
+#include "headwise/tokenizer/text_source.h"
 #include "headwise/tokenizer/tokenizer.h"
 #include "headwise/train/config.h"
 
 namespace headwise {
-
-// The files that `paths` name: themselves, and all below a folder but hidden
-// ones, by name. Throws Error(kNotFound).
-std::vector<std::filesystem::path> ListFiles(
-    const std::vector<std::string>& paths);
 
 // 32 hexadecimal digits over what a run reads: the bytes of its files, how they
 // are split, and what the tokenizer makes of a text of every kind.

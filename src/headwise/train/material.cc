@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/family.h"
@@ -162,8 +161,15 @@ void OpenPairs(const TrainConfig& config, const ModelConfig& model,
   options.seed = config.seed;
   std::vector<TokenPair> train, validation;
   auto read = [&](const Path& file) {
-    return ReadPairs(MappedFile(file).text(), file.string(),
-                     *material.tokenizer, config.sequence - 1);
+    std::vector<TokenPair> pairs;
+    for (const Document& document : ReadDocuments(file)) {
+      for (TokenPair& pair :
+           ReadPairs(document.text, document.name, *material.tokenizer,
+                     config.sequence - 1)) {
+        pairs.push_back(std::move(pair));
+      }
+    }
+    return pairs;
   };
   const std::vector<Path> files = ListFiles(config.data);
   const std::vector<Path> held = ListFiles(config.validation);

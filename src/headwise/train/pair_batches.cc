@@ -5,9 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
 namespace {
@@ -65,16 +65,17 @@ LabelledTexts ReadLabelled(const std::vector<std::filesystem::path>& files,
   LabelledTexts read;
   std::vector<std::string> labels;
   for (const std::filesystem::path& path : files) {
-    const MappedFile file(path);
-    ForLines(file.text(), path.string(), "text, a tab, label",
-             [&](std::string_view text, std::string_view label) {
-               std::vector<int32_t> ids = tokenizer.Encode(text).ids;
-               if (static_cast<int64_t>(ids.size()) > longest) {
-                 ids.resize(longest);
-               }
-               read.texts.push_back({std::move(ids), 0});
-               labels.emplace_back(label);
-             });
+    for (const Document& document : ReadDocuments(path)) {
+      ForLines(document.text, document.name, "text, a tab, label",
+               [&](std::string_view text, std::string_view label) {
+                 std::vector<int32_t> ids = tokenizer.Encode(text).ids;
+                 if (static_cast<int64_t>(ids.size()) > longest) {
+                   ids.resize(longest);
+                 }
+                 read.texts.push_back({std::move(ids), 0});
+                 labels.emplace_back(label);
+               });
+    }
   }
   const std::set<std::string> distinct(labels.begin(), labels.end());
   read.labels.assign(distinct.begin(), distinct.end());

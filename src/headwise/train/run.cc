@@ -51,6 +51,33 @@ void RefuseChanges(const Path& checkpoint, const TrainingRecord& before,
                "begin a new run in another folder"});
 }
 
+// The folder of a run, made with the folders above it. Those that were made
+// here leave again while they are empty: a run that is refused leaves nothing.
+class OutFolder {
+ public:
+  explicit OutFolder(const Path& path) {
+    for (Path at = path; !at.empty() && !std::filesystem::exists(at);
+         at = at.parent_path()) {
+      made_.push_back(at);
+    }
+    std::error_code code;
+    std::filesystem::create_directories(path, code);
+    if (code) {
+      throw Error(ErrorCode::kIo, {path.string(), "a folder that can be made",
+                                   code.message(), ""});
+    }
+  }
+  ~OutFolder() {
+    std::error_code stays;
+    for (const Path& path : made_) std::filesystem::remove(path, stays);
+  }
+  OutFolder(const OutFolder&) = delete;
+  OutFolder& operator=(const OutFolder&) = delete;
+
+ private:
+  std::vector<Path> made_;  // innermost first
+};
+
 class Run {
  public:
   Run(Context& context, const TrainConfig& config, const RunOptions& options)
@@ -154,12 +181,7 @@ RunResult RunTraining(Context& context, const TrainConfig& config,
       found && !options.resume) {
     RefuseExisting(config.out, *found);
   }
-  std::error_code code;
-  std::filesystem::create_directories(config.out, code);
-  if (code) {
-    throw Error(ErrorCode::kIo,
-                {config.out, "a folder that can be made", code.message(), ""});
-  }
+  const OutFolder folder(config.out);
   return Run(context, config, options).Finish();
 }
 

@@ -38,10 +38,11 @@ class TrainingRun : public ScratchFolderTest {
     }
     WriteFileAtomically(folder_ / "text.txt", text);
     WriteFileAtomically(folder_ / "pairs.tsv", pairs);
+    TextSource none({});
     WriteFileAtomically(
         folder_ / "tokenizer.json",
         TrainByteLevelBpe(
-            {}, {.size = 260, .special_tokens = {"<mask>", "<eos>", "<p>"}}));
+            none, {.size = 260, .special_tokens = {"<mask>", "<eos>", "<p>"}}));
   }
 
   TrainConfig Config(const std::string& out) const {
@@ -260,6 +261,39 @@ TEST_F(TrainingRun, NamesStepAndTensorOfALossThatIsNotFinite) {
   EXPECT_THAT(message, HasSubstr("first in the"));
 }
 
+TEST_F(TrainingRun, ReadsLinesOfJsonAsTheirTexts) {
+  TrainConfig config = Config("plain");
+  config.hold_out = 0;
+  WriteFileAtomically(folder_ / "text.jsonl",
+                      "{\"text\": \"the cat sat on a mat. \"}\n"
+                      "{\"text\": \"the mat sat on a cat. \"}\n");
+  fs::create_directories(folder_ / "folder/.hidden");
+  WriteFileAtomically(folder_ / "folder/.hidden/text.txt", "never read");
+  config.data = {folder_ / "text.jsonl", folder_ / "folder"};
+  config.steps = 1;
+  EXPECT_EQ(Train(config).data["tokens"], 44);
+}
+
+TEST_F(TrainingRun, LeavesNothingWhenItIsRefused) {
+  TrainConfig config = Config("new/run");
+  config.data = {folder_ / "none.txt"};
+  EXPECT_THAT(ErrorOf(config), HasSubstr("none.txt"));
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+  WriteFileAtomically(folder_ / "short.txt", "the cat");
+  config.data = {folder_ / "short.txt"};
+  EXPECT_THAT(ErrorOf(config), HasSubstr("at least 16 tokens, one sequence"));
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+  config.data = {folder_ / "none.txt"};
+  // What was there before stays.
+  fs::create_directories(folder_ / "old");
+  config.out = folder_ / "old" / "run";
+  EXPECT_THAT(ErrorOf(config), HasSubstr("none.txt"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "old"));
+  config.out = folder_ / "old";
+  EXPECT_THAT(ErrorOf(config), HasSubstr("none.txt"));
+  EXPECT_TRUE(fs::exists(folder_ / "old"));
+}
+
 TEST_F(TrainingRun, NamesBadData) {
   TrainConfig config = Config("bad");
   WriteFileAtomically(folder_ / "text.txt", "");
@@ -369,8 +403,8 @@ TEST_F(FamilyRun, TrainsEveryFamily) {
 // Pairs and labels are cut by a tokenizer and split into two parts too.
 TEST_F(FamilyRun, RefusesToMixTokenizersAndSplits) {
   const auto tokenizer = [&](const std::string& word) {
-    const std::vector<fs::path> words = {folder_ / "words.txt"};
-    WriteFileAtomically(words[0], word + word + word);
+    WriteFileAtomically(folder_ / "words.txt", word + word + word);
+    TextSource words({folder_ / "words.txt"});
     WriteFileAtomically(
         folder_ / "tokenizer.json",
         TrainByteLevelBpe(

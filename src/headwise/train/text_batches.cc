@@ -20,16 +20,19 @@ Rng RngOf(uint64_t seed, Stream kind, int64_t i) {
 
 }  // namespace
 
+void RequireSequence(size_t tokens, int64_t length) {
+  if (static_cast<int64_t>(tokens) >= length) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"training data",
+               "at least " + std::to_string(length) + " tokens, one sequence",
+               std::to_string(tokens), "give more text or a shorter sequence"});
+}
+
 TextBatches::TextBatches(std::span<const int32_t> tokens,
                          TextBatchOptions options)
     : tokens_(tokens), options_(options) {
+  RequireSequence(tokens.size(), options_.length);
   windows_ = static_cast<int64_t>(tokens.size()) / options_.length;
-  if (windows_ > 0) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      {"training data",
-       "at least " + std::to_string(options_.length) + " tokens, one sequence",
-       std::to_string(tokens.size()), "give more text or a shorter sequence"});
 }
 
 bool TextBatches::IsRepeat(int64_t i) const {

@@ -33,6 +33,9 @@ struct TextBatchOptions {
   int32_t mask = -1;
 };
 
+// Throws Error(kInvalidArgument) for fewer tokens than one sequence has.
+void RequireSequence(size_t tokens, int64_t length);
+
 // Borrows the tokens. Window w predicts tokens w·length … (w + 1)·length − 1.
 class TextBatches : public BatchSource {
  public:

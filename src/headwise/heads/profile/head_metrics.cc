@@ -254,13 +254,16 @@ void HeadMetrics::AddConfidence(const Row& row, Sums& sums) const {
     sums.Add(confidence_, row.results.max(row.h, row.t), 1);
     return;
   }
+  if (row.notes.separator.seen > kSeparatorsTold) {
+    sums.Add(confidence_, row.results.below_end(row.h, row.t), 1);
+    return;
+  }
   double most = std::max<double>(row.results.kept_max(row.h, row.t),
                                  row.feature(kFirstKey));
   for (const HeadSink* sink : row.own) {
     if (row.Sees(sink->key)) most = std::max<double>(most, sink->mass[row.i]);
   }
-  // Of other special tokens only one is told apart from the end.
-  if (row.notes.separator.seen == 2) {
+  if (row.notes.separator.seen == kSeparatorsTold) {
     most = std::max(most, row.feature(kSeparatorKey) - row.feature(kLastKey));
   }
   sums.Add(confidence_, most, 1);

@@ -145,8 +145,10 @@ TEST(ObserverTest, ConfidenceLeavesOutTheEndAlone) {
   const int64_t n = 40;
   TokenNotes notes = RandomNotes(n, false, rng);
   notes.special[n - 1] = 1;
-  for (const int64_t second : {int64_t{0}, int64_t{7}, n / 2}) {
-    notes.special[n / 2] = second == n / 2 ? 1 : 0;
+  for (const int64_t second : {int64_t{0}, int64_t{7}, n / 2, n / 4}) {
+    // n / 4 is one of three special keys behind the first.
+    notes.special[n / 2] = second == n / 2 || second == n / 4 ? 1 : 0;
+    notes.special[n / 4] = second == n / 4 ? 1 : 0;
     DenseAttention dense{1, n, n, false, std::vector<float>(n * n, 0)};
     for (int64_t i = 0; i < n; ++i) {
       float* p = dense.probabilities.data() + i * n;

@@ -18,8 +18,8 @@
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
-#include "headwise/runtime/text_source.h"
 #include "headwise/runtime/windows.h"
+#include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
 

@@ -22,6 +22,40 @@ constexpr int64_t kLeastRows = 8;
 // How far down a row's order we look at most for a key that is no sink.
 constexpr int64_t kMostTopKeys = 32;
 
+// The largest keys of rows of one head, in order.
+class TopKeys {
+ public:
+  TopKeys(Context& context, const AttentionProblem& problem, AttentionArgs args,
+          int32_t head, std::span<const RowRef> rows, int64_t top)
+      : heads_(problem.heads), head_(head), top_(top) {
+    const int32_t active[] = {head};
+    args.active_heads = active;
+    const auto count = static_cast<int64_t>(rows.size());
+    const int64_t size = count * heads_ * top;
+    keys_ = context.workspace().TakeArray<int32_t>(size);
+    shares_ = context.workspace().TakeArray<float>(size);
+    AttentionTopK(context, problem, args, rows,
+                  {keys_.As<int32_t>(), DType::kI32, {count, heads_, top}},
+                  View(shares_.As<float>(), {count, heads_, top}));
+  }
+
+  // −1: the row sees no more keys.
+  int32_t key(int64_t row, int64_t place) const {
+    return keys_.As<int32_t>()[At(row, place)];
+  }
+  float share(int64_t row, int64_t place) const {
+    return shares_.As<float>()[At(row, place)];
+  }
+
+ private:
+  int64_t At(int64_t row, int64_t place) const {
+    return (row * heads_ + head_) * top_ + place;
+  }
+
+  int64_t heads_, head_, top_;
+  Scratch keys_, shares_;
+};
+
 }  // namespace
 
 SiteResults::SiteResults(Context& context, const SiteNotes& notes,
@@ -90,6 +124,7 @@ void SiteResults::Finish(Context& context, const AttentionProblem& problem,
                    {}, View(pairs_.As<float>(), {heads_, pair_count_}), {});
   }
   FindSinks(context, problem, args);
+  LookBelowEnds(context, problem, args);
 }
 
 void SiteResults::FindSinks(Context& context, const AttentionProblem& problem,
@@ -204,30 +239,59 @@ void SiteResults::LookPastSinks(Context& context,
     }
   }
   if (rows.empty()) return;
-  AttentionArgs one = args;
-  const int32_t active[] = {head};
-  one.active_heads = active;
-  const int64_t count = static_cast<int64_t>(rows.size());
-  const int64_t size = count * heads_ * top;
-  const Scratch keys = context.workspace().TakeArray<int32_t>(size);
-  const Scratch masses = context.workspace().TakeArray<float>(size);
-  AttentionTopK(context, problem, one, rows,
-                {keys.As<int32_t>(), DType::kI32, {count, heads_, top}},
-                View(masses.As<float>(), {count, heads_, top}));
-  for (int64_t r = 0; r < count; ++r) {
-    const int64_t at = (r * heads_ + head) * top;
+  const TopKeys keys(context, problem, args, head, rows, top);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const auto row = static_cast<int64_t>(r);
     int32_t best = -1;
     float mass = 0;
     for (int64_t c = 0; c < top && best < 0; ++c) {
-      const int32_t j = keys.As<int32_t>()[at + c];
+      const int32_t j = keys.key(row, c);
       if (j < 0 || is_sink(rows[r].sequence, j)) continue;
       best = j;
-      mass = masses.As<float>()[at + c];
+      mass = keys.share(row, c);
     }
     const int64_t t =
         notes_.sequences[rows[r].sequence].query_begin + rows[r].query;
     kept_argmax_.As<int32_t>()[head * queries_ + t] = best;
     kept_max_.As<float>()[head * queries_ + t] = mass;
+  }
+}
+
+std::vector<RowRef> SiteResults::EndsAmongSeparators(int64_t head) const {
+  std::vector<RowRef> rows;
+  for (size_t b = 0; b < notes_.sequences.size(); ++b) {
+    const SiteNotes::Sequence& s = notes_.sequences[b];
+    const int64_t last = s.keys - 1;
+    if (s.key_notes->special[last] == 0) continue;
+    for (int64_t i = 0; i < s.queries; ++i) {
+      const int64_t t = s.query_begin + i;
+      const SiteNotes::Row& row = notes_.rows[t];
+      if (row.counted && row.separator.seen > kSeparatorsTold &&
+          argmax(head, t) == last) {
+        rows.push_back({static_cast<int64_t>(b), i});
+      }
+    }
+  }
+  return rows;
+}
+
+void SiteResults::LookBelowEnds(Context& context,
+                                const AttentionProblem& problem,
+                                const AttentionArgs& args) {
+  for (int64_t h = 0; h < heads_; ++h) {
+    const std::vector<RowRef> rows = EndsAmongSeparators(h);
+    if (rows.empty()) continue;
+    if (below_end_.As<float>() == nullptr) {
+      below_end_ = context.workspace().TakeArray<float>(heads_ * queries_);
+    }
+    const TopKeys keys(context, problem, args, static_cast<int32_t>(h), rows,
+                       2);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const int64_t t =
+          notes_.sequences[rows[r].sequence].query_begin + rows[r].query;
+      below_end_.As<float>()[h * queries_ + t] =
+          keys.share(static_cast<int64_t>(r), 1);
+    }
   }
 }
 

@@ -20,6 +20,10 @@ struct HeadSink {
   std::vector<float> mass;  // one a query of the sequence; 0 where unseen
 };
 
+// So many special keys besides the first are told apart by their features: the
+// end, and the rest of their sum.
+inline constexpr int32_t kSeparatorsTold = 2;
+
 // Results [H, T, …] of one call; T queries of the batch.
 class SiteResults {
  public:
@@ -40,6 +44,9 @@ class SiteResults {
   float max(int64_t h, int64_t t) const { return At(max_, h, t); }
   float distance(int64_t h, int64_t t) const { return At(distance_, h, t); }
   float kept_max(int64_t h, int64_t t) const { return At(kept_max_, h, t); }
+  // The second largest share, in rows whose largest key is a special end that
+  // more than kSeparatorsTold special keys are seen with.
+  float below_end(int64_t h, int64_t t) const { return At(below_end_, h, t); }
   int32_t argmax(int64_t h, int64_t t) const {
     return argmax_.As<int32_t>()[h * queries_ + t];
   }
@@ -82,6 +89,9 @@ class SiteResults {
                std::vector<HeadSink>& sinks) const;
   void LookPastSinks(Context& context, const AttentionProblem& problem,
                      const AttentionArgs& args, int32_t head);
+  void LookBelowEnds(Context& context, const AttentionProblem& problem,
+                     const AttentionArgs& args);
+  std::vector<RowRef> EndsAmongSeparators(int64_t head) const;
 
   const SiteNotes& notes_;
   int64_t heads_ = 0;
@@ -92,7 +102,7 @@ class SiteResults {
   int before_ = -1, after_ = -1;
   Observation observation_;
   Scratch entropy_, max_, argmax_, distance_, kept_max_, kept_argmax_;
-  Scratch features_, labels_, histogram_, band_, pairs_;
+  Scratch features_, labels_, histogram_, band_, pairs_, below_end_;
   std::vector<std::vector<HeadSink>> sinks_;  // by head
 };
 

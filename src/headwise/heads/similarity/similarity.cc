@@ -1,6 +1,8 @@
 // Runs the windows and puts the comparisons together. Door: similarity.h.
 #include "headwise/heads/similarity/similarity.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -166,6 +168,21 @@ void FindPairs(const SimilarityOptions& options, Similarity& result) {
   result.closest = std::move(pairs);
 }
 
+void Check(const SimilarityOptions& options) {
+  const auto require = [](bool good, const char* expected, auto found) {
+    if (good) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                {"similar", expected, fmt::format("{}", found), ""});
+  };
+  require(options.rows >= 1, "rows of at least 1", options.rows);
+  require(options.samples >= 1, "samples of at least 1", options.samples);
+  require(options.min_visible >= 0, "min_visible of at least 0",
+          options.min_visible);
+  require(options.twin >= 0 && options.twin <= 1, "twin from 0 to 1",
+          options.twin);
+  require(options.cut >= 0 && options.cut <= 1, "cut from 0 to 1", options.cut);
+}
+
 class Runner {
  public:
   Runner(Context& context, const Model& model, const SimilarityOptions& options,
@@ -173,7 +190,7 @@ class Runner {
       : context_(context), model_(model), options_(options) {
     auto share = [&](int64_t wanted) {
       const auto n = static_cast<int64_t>(windows);
-      return std::max<int64_t>(1, (wanted + n - 1) / n);
+      return std::max<int64_t>(1, wanted / n + (wanted % n != 0 ? 1 : 0));
     };
     rows_ = share(options.rows);
     samples_ = share(options.samples);
@@ -221,6 +238,7 @@ class Runner {
 Similarity CompareHeads(Context& context, const Model& model,
                         std::span<const TokenWindow> windows,
                         const SimilarityOptions& options) {
+  Check(options);
   Similarity result;
   result.heads = AllHeads(model);
   PatternSums patterns(model);

@@ -34,11 +34,13 @@ struct SimilarityOptions {
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
-    visit("rows", self.rows, "queries sampled for the exact divergence");
-    visit("samples", self.samples, "tokens sampled for comparing outputs");
+    visit("rows", self.rows, "queries sampled for the exact divergence, 1 on");
+    visit("samples", self.samples,
+          "tokens sampled for comparing outputs, 1 on");
     visit("min_visible", self.min_visible,
           "leave out queries that see fewer keys");
-    visit("twin", self.twin, "heads with a divergence below this are twins");
+    visit("twin", self.twin,
+          "heads with a divergence below this are twins (0 to 1)");
     visit("cut", self.cut,
           "heads are grouped up to this mean distance (Hellinger, 0 to 1)");
   }
@@ -70,8 +72,8 @@ struct Similarity {
   std::vector<HeadPair> twins;    // every pair below options.twin
 };
 
-// Throws Error(kInvalidArgument) for windows in which no row counts, and
-// Error(kCancelled) when stopped.
+// Throws Error(kInvalidArgument) for options out of range and for windows in
+// which no row counts, and Error(kCancelled) when stopped.
 Similarity CompareHeads(Context& context, const Model& model,
                         std::span<const TokenWindow> windows,
                         const SimilarityOptions& options = {});

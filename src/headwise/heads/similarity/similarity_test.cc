@@ -243,6 +243,21 @@ TEST_F(PlantedSimilarity, WantsRowsThatCount) {
   EXPECT_THROW(CompareHeads(context_, *model_, windows), Error);
 }
 
+TEST_F(PlantedSimilarity, RefusesOptionsOutOfRange) {
+  const std::vector<TokenWindow> windows = PlantedWindows(*model_, 64);
+  for (const SimilarityOptions& options :
+       {SimilarityOptions{.rows = -4}, SimilarityOptions{.rows = 0},
+        SimilarityOptions{.samples = 0}, SimilarityOptions{.min_visible = -1},
+        SimilarityOptions{.twin = -1}, SimilarityOptions{.twin = NAN},
+        SimilarityOptions{.cut = 1.5}}) {
+    EXPECT_THROW(CompareHeads(context_, *model_, windows, options), Error);
+  }
+  // As many as there are, whatever is asked for.
+  const SimilarityOptions all{.rows = INT64_MAX, .samples = INT64_MAX};
+  EXPECT_EQ(CompareHeads(context_, *model_, windows, all).sampled_rows,
+            CompareHeads(context_, *model_, windows).rows);
+}
+
 TEST_F(PlantedSimilarity, Stops) {
   std::stop_source stop;
   stop.request_stop();

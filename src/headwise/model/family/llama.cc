@@ -41,26 +41,56 @@ RopeConfig ReadRope(const ConfigReader& reader, int64_t head_dim) {
   return rope;
 }
 
+// What transformers takes where a file says nothing.
+constexpr int64_t kDefaultWindow = 4096;
+constexpr int64_t kDefaultFullLayers = 28;
+
+bool IsQwen(const ConfigReader& reader) {
+  return reader.Text("model_type", "").starts_with("qwen");
+}
+
+// Keys that a query sees in layers with a window; 0: there are none.
+int64_t WindowOf(const ConfigReader& reader) {
+  if (IsQwen(reader) && !reader.Flag("use_sliding_window", false)) return 0;
+  if (reader.Has("sliding_window")) return reader.Size({"sliding_window"});
+  const bool null = reader.json().contains("sliding_window");
+  const bool llama = reader.Text("model_type", "") == "llama";
+  return null || llama ? 0 : kDefaultWindow;
+}
+
+void ReadLayerTypes(const ConfigReader& reader, int64_t window,
+                    ModelConfig& config) {
+  const nlohmann::json& types = reader.json()["layer_types"];
+  if (!types.is_array() || types.size() != config.layers.size()) {
+    reader.Fail("layer_types", "one type a layer");
+  }
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == "full_attention") continue;
+    if (types[i] != "sliding_attention") {
+      reader.Fail("layer_types",
+                  "full_attention or sliding_attention for each layer");
+    }
+    if (window == 0) {
+      reader.Fail("layer_types", "full_attention for each layer",
+                  "sliding_attention needs sliding_window and, in Qwen, "
+                  "use_sliding_window");
+    }
+    config.layers[i].window = window;
+  }
+}
+
 // Mistral: every layer; Qwen: by layer_types, or the layers from
-// max_window_layers on where use_sliding_window says so.
+// max_window_layers on, where use_sliding_window says so.
 void ReadWindows(const ConfigReader& reader, ModelConfig& config) {
-  if (!reader.Has("sliding_window")) return;
-  const int64_t window = reader.Size({"sliding_window"});
+  const int64_t window = WindowOf(reader);
   if (reader.Has("layer_types")) {
-    const nlohmann::json& types = reader.json()["layer_types"];
-    if (!types.is_array() || types.size() != config.layers.size()) {
-      reader.Fail("layer_types", "one type a layer");
-    }
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (types[i] == "sliding_attention") config.layers[i].window = window;
-    }
+    ReadLayerTypes(reader, window, config);
     return;
   }
-  const bool qwen = reader.Has("use_sliding_window");
-  if (qwen && !reader.Flag("use_sliding_window", false)) return;
-  const size_t first =
-      qwen ? static_cast<size_t>(reader.Size({"max_window_layers"}, 1)) : 0;
-  for (size_t i = first; i < config.layers.size(); ++i) {
+  const int64_t full =
+      IsQwen(reader) ? reader.Count("max_window_layers", kDefaultFullLayers)
+                     : 0;
+  for (size_t i = static_cast<size_t>(full); i < config.layers.size(); ++i) {
     config.layers[i].window = window;
   }
 }

@@ -1,4 +1,4 @@
-#include "headwise/runtime/text_source.h"
+#include "headwise/tokenizer/text_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -117,6 +117,54 @@ TEST_F(TextSourceTest, JsonLines) {
       Write("bad.jsonl", "{\"text\": \"x\"}\n{\"body\": 1}");
   EXPECT_THAT(MessageOf({bad}), HasSubstr("bad.jsonl:2"));
   EXPECT_THAT(MessageOf({bad}), HasSubstr("text"));
+}
+
+// A line that comes in many reads is searched once, and lines that come in one
+// read leave it together: both would cost the square of the size.
+TEST_F(TextSourceTest, JsonLinesOfAnyLength) {
+  const std::string longest(5 << 20, 'x');
+  std::string text = "{\"text\": \"" + longest + "\"}\n";
+  for (int i = 0; i < 5000; ++i) {
+    text += "{\"text\": \"" + std::to_string(i) + "\"}\r\n";
+  }
+  const auto documents = All({Write("many.jsonl", text)});
+  ASSERT_EQ(documents.size(), 5005);
+  std::string joined;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(documents[i].offset, joined.size());
+    EXPECT_THAT(documents[i].name, HasSubstr("many.jsonl:1"));
+    joined += documents[i].text;
+  }
+  EXPECT_EQ(joined, longest);
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_EQ(documents[i + 5].text, std::to_string(i));
+    ASSERT_EQ(documents[i + 5].offset, 0);
+  }
+}
+
+TEST_F(TextSourceTest, WholeDocumentsOfAFile) {
+  const std::string text(3 * TextSource::kMostDocumentBytes, 'x');
+  const auto whole = ReadDocuments(Write("long.gz", Gzip(text)));
+  ASSERT_EQ(whole.size(), 1);
+  EXPECT_EQ(whole[0].text, text);
+  EXPECT_EQ(
+      ReadDocuments(Write("long.jsonl", "{\"text\": \"" + text + "\"}"))[0]
+          .text,
+      text);
+  EXPECT_TRUE(ReadDocuments(Write("blank.txt", " \n")).empty());
+  EXPECT_EQ(ReadDocuments(Write("a.jsonl",
+                                "{\"text\": \"one\"}\n"
+                                "{\"text\": \"two\"}\n"))
+                .size(),
+            2);
+}
+
+TEST_F(TextSourceTest, FilesOfFoldersButHiddenOnes) {
+  const std::string seen = Write("folder/a/x.txt", "text");
+  Write("folder/.git/objects", "no text");
+  EXPECT_THAT(ListFiles({(folder_ / "folder").string(), seen}),
+              testing::ElementsAre(seen, seen));
+  EXPECT_FALSE(TextSource({}).Next().has_value());
 }
 
 TEST_F(TextSourceTest, LongTextComesInWholeCharacters) {

@@ -1,5 +1,5 @@
 // Files and their compressions. Door: byte_stream.h.
-#include "headwise/runtime/byte_stream.h"
+#include "headwise/base/byte_stream.h"
 
 #include <fcntl.h>
 #include <lzma.h>

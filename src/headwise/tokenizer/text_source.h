@@ -7,9 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "headwise/runtime/byte_stream.h"
+#include "headwise/base/byte_stream.h"
 
 namespace headwise {
 
@@ -29,7 +30,7 @@ struct Document {
 //
 // Throws Error: kNotFound; kIo; kCorrupt for a damaged compressed file or
 // JSON; kInvalidArgument for binary files and bytes that are not UTF-8 (with
-// the offset), and, from the last Next, when all paths held no text at all.
+// the offset), and, from the last Next, when paths held no text at all.
 class TextSource {
  public:
   static constexpr size_t kMostDocumentBytes = size_t{1} << 20;
@@ -42,16 +43,26 @@ class TextSource {
 
   // The next document; none at the end.
   std::optional<Document> Next();
+  // Bytes of all documents given so far.
+  uint64_t text_bytes() const { return text_bytes_; }
 
  private:
+  friend std::vector<Document> ReadDocuments(const std::filesystem::path& file);
   struct File {
     std::filesystem::path path;
     size_t argument = 0;
   };
   void OpenNext();
+  std::optional<Document> NextPart();
   void Fill();
+  // Bytes that were read and wait to be given.
+  std::string_view rest() const {
+    return std::string_view(buffer_).substr(given_);
+  }
+  void Give(size_t bytes);
   std::optional<Document> NextPiece();
   std::optional<Document> NextLine();
+  Document NextOfLong();
   Document Checked(std::string text, std::string name) const;
   bool JsonLines(const std::filesystem::path& path);
 
@@ -59,7 +70,7 @@ class TextSource {
   std::vector<File> files_;
   size_t next_file_ = 0;
   uint64_t total_bytes_ = 0;
-  bool any_ = false;  // some document was given
+  uint64_t text_bytes_ = 0;
 
   // The open file.
   std::unique_ptr<ByteStream> stream_;
@@ -67,9 +78,19 @@ class TextSource {
   size_t argument_ = 0;
   bool json_ = false;
   bool ended_ = false;
-  uint64_t taken_ = 0;  // bytes before buffer_
+  uint64_t taken_ = 0;  // bytes before rest()
   uint64_t line_ = 0;
   std::string buffer_;
+  size_t given_ = 0;  // bytes of buffer_ that documents were made of
+  Document long_;     // of a line of JSON; `offset` bytes of it were given
 };
+
+// The files that paths name: themselves, and those below a folder as above.
+// Throws Error(kNotFound).
+std::vector<std::filesystem::path> ListFiles(
+    const std::vector<std::string>& paths);
+
+// The documents of one file, whole however long, empty ones left out.
+std::vector<Document> ReadDocuments(const std::filesystem::path& file);
 
 }  // namespace headwise

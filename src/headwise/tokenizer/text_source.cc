@@ -1,5 +1,5 @@
 // Reading documents. Door: text_source.h.
-#include "headwise/runtime/text_source.h"
+#include "headwise/tokenizer/text_source.h"
 
 #include <algorithm>
 #include <utility>
@@ -35,6 +35,17 @@ std::vector<std::filesystem::path> FilesBelow(
   return files;
 }
 
+std::vector<std::filesystem::path> FilesOf(const std::filesystem::path& path) {
+  if (path == "-") return {path};
+  if (!std::filesystem::exists(path)) {
+    throw Error(
+        ErrorCode::kNotFound,
+        {path.string(), "a text file, a folder of them or -", "nothing", ""});
+  }
+  if (std::filesystem::is_directory(path)) return FilesBelow(path);
+  return {path};
+}
+
 bool Compressed(const std::filesystem::path& path) {
   const std::string last = path.extension().string();
   return last == ".gz" || last == ".xz" || last == ".zst";
@@ -44,12 +55,14 @@ bool Blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
 }
 
-// How many bytes of `text` to take for a piece of at most `most`: up to the
-// last line end in it, else the last whole character.
-size_t PieceBytes(const std::string& text, size_t most) {
-  const size_t line = text.rfind('\n', most - 1);
+// How many bytes of `text` to take for a piece: all, or up to the last line end
+// in as many as a piece may have, else the last whole character.
+size_t PieceBytes(std::string_view text) {
+  constexpr size_t kMost = TextSource::kMostDocumentBytes;
+  if (text.size() <= kMost) return text.size();
+  const size_t line = text.rfind('\n', kMost - 1);
   if (line != text.npos && line > 0) return line + 1;
-  size_t end = most;
+  size_t end = kMost;
   while (end > 1 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
     --end;
   }
@@ -61,17 +74,7 @@ size_t PieceBytes(const std::string& text, size_t most) {
 TextSource::TextSource(std::vector<std::string> paths)
     : paths_(std::move(paths)) {
   for (size_t i = 0; i < paths_.size(); ++i) {
-    const std::filesystem::path path = paths_[i];
-    if (path != "-" && !std::filesystem::exists(path)) {
-      throw Error(
-          ErrorCode::kNotFound,
-          {path.string(), "a text file, a folder of them or -", "nothing", ""});
-    }
-    if (path != "-" && std::filesystem::is_directory(path)) {
-      for (auto& file : FilesBelow(path)) files_.push_back({file, i});
-    } else {
-      files_.push_back({path, i});
-    }
+    for (auto& file : FilesOf(paths_[i])) files_.push_back({file, i});
   }
   for (const File& file : files_) {
     if (file.path == "-" || Compressed(file.path)) {
@@ -87,8 +90,8 @@ TextSource::TextSource(std::vector<std::string> paths)
 bool TextSource::JsonLines(const std::filesystem::path& path) {
   if (path == "-") {
     Fill();
-    const size_t first = buffer_.find_first_not_of(" \t\r\n");
-    return first != buffer_.npos && buffer_[first] == '{';
+    const size_t first = rest().find_first_not_of(" \t\r\n");
+    return first != std::string_view::npos && rest()[first] == '{';
   }
   std::filesystem::path name = path.filename();
   if (Compressed(name)) name = name.stem();
@@ -104,15 +107,25 @@ void TextSource::OpenNext() {
   taken_ = 0;
   line_ = 0;
   buffer_.clear();
+  given_ = 0;
   json_ = JsonLines(file.path);
 }
 
+// What was given leaves the buffer here, not with every line: a buffer of many
+// lines would be moved as many times.
 void TextSource::Fill() {
+  buffer_.erase(0, given_);
+  given_ = 0;
   const size_t have = buffer_.size();
   buffer_.resize(have + kReadBytes);
   const size_t count = stream_->Read(buffer_.data() + have, kReadBytes);
   buffer_.resize(have + count);
   if (count == 0) ended_ = true;
+}
+
+void TextSource::Give(size_t bytes) {
+  given_ += bytes;
+  taken_ += bytes;
 }
 
 Document TextSource::Checked(std::string text, std::string name) const {
@@ -135,30 +148,37 @@ Document TextSource::Checked(std::string text, std::string name) const {
 }
 
 std::optional<Document> TextSource::NextPiece() {
-  while (!ended_ && buffer_.size() <= kMostDocumentBytes) Fill();
-  if (buffer_.empty()) return std::nullopt;
-  const size_t bytes = buffer_.size() <= kMostDocumentBytes
-                           ? buffer_.size()
-                           : PieceBytes(buffer_, kMostDocumentBytes);
-  Document document = Checked(buffer_.substr(0, bytes), name_);
-  buffer_.erase(0, bytes);
-  taken_ += bytes;
+  while (!ended_ && rest().size() <= kMostDocumentBytes) Fill();
+  if (rest().empty()) return std::nullopt;
+  const size_t bytes = PieceBytes(rest());
+  Document document = Checked(std::string(rest().substr(0, bytes)), name_);
+  Give(bytes);
   return document;
 }
 
+Document TextSource::NextOfLong() {
+  const auto left = std::string_view(long_.text).substr(long_.offset);
+  Document piece = {long_.name, long_.argument, long_.offset,
+                    std::string(left.substr(0, PieceBytes(left)))};
+  long_.offset += piece.text.size();
+  if (long_.offset == long_.text.size()) long_ = {};
+  return piece;
+}
+
 std::optional<Document> TextSource::NextLine() {
-  size_t end = 0;
-  while ((end = buffer_.find('\n')) == buffer_.npos && !ended_) {
-    if (buffer_.size() > kMostLineBytes) {
+  if (!long_.text.empty()) return NextOfLong();
+  size_t end = 0, seen = 0;  // bytes of the line without an end
+  while ((end = rest().find('\n', seen)) == std::string_view::npos && !ended_) {
+    seen = rest().size();
+    if (seen > kMostLineBytes) {
       throw Error(ErrorCode::kCorrupt,
                   {name_ + ":" + std::to_string(line_ + 1),
                    "a JSON object on one line", "a longer one", ""});
     }
     Fill();
   }
-  if (buffer_.empty()) return std::nullopt;
-  const std::string line = buffer_.substr(0, end);
-  buffer_.erase(0, end == buffer_.npos ? end : end + 1);
+  if (rest().empty()) return std::nullopt;
+  const std::string_view line = rest().substr(0, end);
   ++line_;
   Document document;
   if (!Blank(line)) {
@@ -167,30 +187,61 @@ std::optional<Document> TextSource::NextLine() {
     document = Checked(JsonCursor(json, where)["text"].String(), where);
     document.offset = 0;
   }
-  taken_ += line.size() + 1;
-  return document;
+  Give(std::min(line.size() + 1, rest().size()));
+  if (document.text.size() <= kMostDocumentBytes) return document;
+  long_ = std::move(document);
+  return NextOfLong();
+}
+
+// The next piece or line, blank ones too.
+std::optional<Document> TextSource::NextPart() {
+  while (true) {
+    if (stream_ == nullptr) {
+      if (next_file_ == files_.size()) return std::nullopt;
+      OpenNext();
+    }
+    std::optional<Document> part = json_ ? NextLine() : NextPiece();
+    if (part.has_value()) return part;
+    stream_.reset();
+  }
 }
 
 std::optional<Document> TextSource::Next() {
-  while (true) {
-    if (stream_ == nullptr) {
-      if (next_file_ == files_.size()) break;
-      OpenNext();
-    }
-    std::optional<Document> document = json_ ? NextLine() : NextPiece();
-    if (!document.has_value()) {
-      stream_.reset();
-    } else if (!Blank(document->text)) {
-      any_ = true;
-      return document;
-    }
+  while (std::optional<Document> document = NextPart()) {
+    if (Blank(document->text)) continue;
+    text_bytes_ += document->text.size();
+    return document;
   }
-  if (any_) return std::nullopt;
+  if (text_bytes_ > 0 || paths_.empty()) return std::nullopt;
   std::string names;
   for (const std::string& path : paths_) {
     names += (names.empty() ? "" : ", ") + path;
   }
   throw Error(ErrorCode::kInvalidArgument, {names, "text", "none", ""});
+}
+
+std::vector<std::filesystem::path> ListFiles(
+    const std::vector<std::string>& paths) {
+  std::vector<std::filesystem::path> files;
+  for (const std::string& path : paths) {
+    for (auto& file : FilesOf(path)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::vector<Document> ReadDocuments(const std::filesystem::path& file) {
+  TextSource source({file.string()});
+  std::vector<Document> documents;
+  while (std::optional<Document> part = source.NextPart()) {
+    if (part->offset > 0) {
+      documents.back().text += part->text;
+    } else {
+      documents.push_back(std::move(*part));
+    }
+  }
+  std::erase_if(documents,
+                [](const Document& document) { return Blank(document.text); });
+  return documents;
 }
 
 }  // namespace headwise

@@ -1,0 +1,29 @@
+// Door: past_context.h.
+#include "past_context.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace headwise {
+
+void WarnPastContext(const ModelConfig& config, int64_t tokens) {
+  if (config.positions != Positions::kRotary || tokens <= config.context) {
+    return;
+  }
+  fmt::print(stderr,
+             "warning: [context] expected at most {} tokens at once, which "
+             "the model was trained for; found {}; heads may do there what "
+             "they do nowhere else\n",
+             config.context, tokens);
+}
+
+int64_t Longest(std::span<const TokenWindow> windows) {
+  int64_t most = 0;
+  for (const TokenWindow& window : windows) {
+    most = std::max({most, window.source.size(), window.target.size()});
+  }
+  return most;
+}
+
+}  // namespace headwise

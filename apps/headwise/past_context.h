@@ -1,0 +1,19 @@
+// Texts longer than a model knows positions for, which rotary positions allow.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "headwise/model/config.h"
+#include "headwise/runtime/windows.h"
+
+namespace headwise {
+
+// Says on standard error that heads will be seen where they were not trained,
+// if `tokens` in one window are more than the model's context.
+void WarnPastContext(const ModelConfig& config, int64_t tokens);
+
+// Tokens of the longest window, of either side.
+int64_t Longest(std::span<const TokenWindow> windows);
+
+}  // namespace headwise
