@@ -253,7 +253,7 @@ TEST_F(HostileModels, NothingIsAllocatedOnAFilesWord) {
   for (const char* key :
        {"hidden_size", "head_dim", "vocab_size", "intermediate_size",
         "max_position_embeddings", "num_hidden_layers", "sliding_window"}) {
-    Copy("llama");
+    Copy("mistral");
     Json config = ReadJson(folder_ / "config.json");
     config[key] = (int64_t{1} << 40) - 1;
     WriteConfig(config.dump());

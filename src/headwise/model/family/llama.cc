@@ -49,13 +49,13 @@ bool IsQwen(const ConfigReader& reader) {
   return reader.Text("model_type", "").starts_with("qwen");
 }
 
-// Keys that a query sees in layers with a window; 0: there are none.
+// Keys that a query sees in layers with a window; 0: there are none, as in
+// Llama whatever its file says.
 int64_t WindowOf(const ConfigReader& reader) {
+  if (reader.Text("model_type", "") == "llama") return 0;
   if (IsQwen(reader) && !reader.Flag("use_sliding_window", false)) return 0;
   if (reader.Has("sliding_window")) return reader.Size({"sliding_window"});
-  const bool null = reader.json().contains("sliding_window");
-  const bool llama = reader.Text("model_type", "") == "llama";
-  return null || llama ? 0 : kDefaultWindow;
+  return reader.json().contains("sliding_window") ? 0 : kDefaultWindow;
 }
 
 void ReadLayerTypes(const ConfigReader& reader, int64_t window,

@@ -73,7 +73,11 @@ TEST(WindowedLayers, MistralHasThemInEveryLayer) {
               ElementsAre(0, 0, 0));
   EXPECT_THAT(Windows("mistral", Json::object()),
               ElementsAre(4096, 4096, 4096));
+}
+
+TEST(WindowedLayers, LlamaHasNone) {
   EXPECT_THAT(Windows("llama", Json::object()), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Windows("llama", {{"sliding_window", 5}}), ElementsAre(0, 0, 0));
 }
 
 TEST(WindowedLayers, TypesOfLayersAreTakenAtTheirWordOrRefused) {
