@@ -196,6 +196,14 @@ expect 1 'at most 512 tokens, which is what the model has positions for' \
   generate "$planted" x --max-tokens 2 --context 600
 expect_quiet out
 
+# A file of no sequences.
+python3 -c 'import struct, sys
+head = b"{\"input_ids\":{\"dtype\":\"I32\",\"shape\":[0,4],\"data_offsets\":[0,0]}}"
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head)' "$folder/no.ids"
+none='sequences in "input_ids"; found none'
+expect 1 "$none" dump "$planted" --input "$folder/no.ids" --out "$folder/a.out"
+expect 1 "$none" profile "$planted" --ids "$folder/no.ids" --out "$folder/a.heads"
+
 for command in profile roles; do
   "$program" $command --explain --json | python3 -m json.tool >/dev/null ||
     fail "$command --explain --json is JSON"

@@ -31,7 +31,7 @@ int Run(Options options) {
   RequireWritable(options.out);
   if (options.json != "-") RequireWritable(options.json);
   if (options.report.context > 0) {
-    WarnPastContext(OpenModel(options.model)->config(), options.report.context);
+    WarnPastContext(OpenConfig(options.model), options.report.context);
   }
   Context context({.threads = options.threads, .implementations = ""});
   nlohmann::ordered_json report;

@@ -42,6 +42,11 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
          fmt::format("\"{}\" and \"{}\" to be [sequences, tokens]", ids, mask),
          ToString(values), ""});
   }
+  if (values.shape[0] == 0) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {file.where(), fmt::format("sequences in \"{}\"", ids), "none", ""});
+  }
   std::vector<std::vector<int32_t>> rows(values.shape[0]);
   for (int64_t b = 0; b < values.shape[0]; ++b) {
     int64_t last = -1;

@@ -12,8 +12,8 @@ namespace headwise {
 
 // The rows of the tensor `ids` [B, N] without what the tensor `mask` [B, N], if
 // there is one, leaves out (both integers). Throws Error(kInvalidArgument) for
-// other shapes and types, for padding between tokens, and for rows of fewer
-// than `least` tokens.
+// other shapes and types, for no rows, for padding between tokens, and for rows
+// of fewer than `least` tokens.
 std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
                                              const char* ids, const char* mask,
                                              int64_t least);

@@ -139,8 +139,8 @@ std::string Table(const std::vector<Row>& rows) {
     for (size_t r = 1; r < lines.size(); ++r) {
       widths[c] = std::max(widths[c], DisplayWidth(lines[r][c]));
     }
-    if (widths[c] > 0)
-      widths[c] = std::max(widths[c], DisplayWidth(lines[0][c]));
+    if (widths[c] == 0) continue;
+    widths[c] = std::max(widths[c], DisplayWidth(lines[0][c]));
   }
   std::string text;
   for (const std::vector<std::string>& line : lines) {

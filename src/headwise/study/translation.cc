@@ -36,12 +36,9 @@ Pairs ReadAll(const StudyRequest& request) {
       ParseTokenizerJson(TrainByteLevelBpe(texts, vocabulary), "study");
   int64_t number = 0;
   for (const std::filesystem::path& file : ListFiles(request.texts)) {
-    for (const Document& document : ReadDocuments(file)) {
-      for (TokenPair& pair : ReadPairs(document.text, document.name,
-                                       *pairs.tokenizer, kLongest)) {
-        const bool kept = ++number % kHoldOut == 0;
-        (kept ? pairs.held_out : pairs.train).push_back(std::move(pair));
-      }
+    for (TokenPair& pair : ReadPairs(file, *pairs.tokenizer, kLongest)) {
+      const bool kept = ++number % kHoldOut == 0;
+      (kept ? pairs.held_out : pairs.train).push_back(std::move(pair));
     }
   }
   const auto most = static_cast<size_t>(request.full ? 1000 : 200);

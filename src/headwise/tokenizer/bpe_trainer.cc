@@ -109,13 +109,14 @@ class WordCounter {
 
 class Trainer {
  public:
-  Trainer(const BpeTraining& options, const WordCounts& counts);
-  void Learn();
+  explicit Trainer(const BpeTraining& options);
+  void Learn(const WordCounts& counts);
   Json Vocabulary() const;
   const std::vector<std::string>& merges() const { return merges_; }
 
  private:
   TokenId Add(const std::string& token);
+  void TakeWords(const WordCounts& counts);
   void CountPair(Pair pair, int64_t count, size_t word);
   void Join(Pair pair, TokenId joined);
   void JoinInWord(Pair pair, TokenId joined, size_t index);
@@ -123,21 +124,21 @@ class Trainer {
   BpeTraining options_;
   std::vector<std::string> tokens_;
   std::unordered_map<std::string, TokenId> ids_;
+  std::vector<TokenId> bytes_;
   std::vector<std::string> merges_;
   std::vector<Word> words_;
   std::unordered_map<Pair, PairUse, PairHash> uses_;
   std::priority_queue<Queued> queue_;
 };
 
-Trainer::Trainer(const BpeTraining& options, const WordCounts& counts)
-    : options_(options) {
+Trainer::Trainer(const BpeTraining& options) : options_(options) {
   if (!options.bos.empty()) Add(options.bos);
   for (const std::string& token : options.special_tokens) Add(token);
   const size_t specials = tokens_.size();
   const size_t given = options.special_tokens.size() + !options.bos.empty();
-  std::vector<TokenId> bytes(256);
   for (int byte = 0; byte < 256; ++byte) {
-    bytes[byte] = Add(Utf8(ByteToCharacter(static_cast<unsigned char>(byte))));
+    bytes_.push_back(
+        Add(Utf8(ByteToCharacter(static_cast<unsigned char>(byte)))));
   }
   if (specials != given || tokens_.size() != specials + 256) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -156,6 +157,9 @@ Trainer::Trainer(const BpeTraining& options, const WordCounts& counts)
                 {"train vocabulary", "min_count of at least 1",
                  std::to_string(options.min_count), ""});
   }
+}
+
+void Trainer::TakeWords(const WordCounts& counts) {
   // In a fixed order, so that nothing depends on how the map was filled.
   std::vector<std::pair<std::string_view, int64_t>> sorted(counts.begin(),
                                                            counts.end());
@@ -163,7 +167,7 @@ Trainer::Trainer(const BpeTraining& options, const WordCounts& counts)
   for (const auto& [text, count] : sorted) {
     Word word{{}, count};
     for (char byte : text) {
-      word.symbols.push_back(bytes[static_cast<unsigned char>(byte)]);
+      word.symbols.push_back(bytes_[static_cast<unsigned char>(byte)]);
     }
     words_.push_back(std::move(word));
   }
@@ -219,7 +223,8 @@ void Trainer::Join(Pair pair, TokenId joined) {
   uses_.erase(pair);
 }
 
-void Trainer::Learn() {
+void Trainer::Learn(const WordCounts& counts) {
+  TakeWords(counts);
   while (static_cast<int64_t>(tokens_.size()) < options_.size &&
          !queue_.empty()) {
     const Queued top = queue_.top();
@@ -304,11 +309,11 @@ std::string TokenizerJson(const BpeTraining& options, const Trainer& trainer) {
 }  // namespace
 
 std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options) {
+  Trainer trainer(options);
   WordCounter words;
   while (const std::optional<Document> piece = texts.Next()) words.Add(*piece);
   words.Finish();
-  Trainer trainer(options, words.counts());
-  trainer.Learn();
+  trainer.Learn(words.counts());
   return TokenizerJson(options, trainer);
 }
 

@@ -224,6 +224,11 @@ std::vector<std::filesystem::path> ListFiles(
     const std::vector<std::string>& paths) {
   std::vector<std::filesystem::path> files;
   for (const std::string& path : paths) {
+    if (path == "-") {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"text", "files, which are read more than once",
+                   "standard input", "write it to a file first"});
+    }
     for (auto& file : FilesOf(path)) files.push_back(std::move(file));
   }
   return files;

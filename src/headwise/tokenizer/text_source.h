@@ -85,8 +85,9 @@ class TextSource {
   Document long_;     // of a line of JSON; `offset` bytes of it were given
 };
 
-// The files that paths name: themselves, and those below a folder as above.
-// Throws Error(kNotFound).
+// The files that paths name, to be read as often as one likes: themselves, and
+// those below a folder as above. Throws Error(kNotFound), and kInvalidArgument
+// for standard input.
 std::vector<std::filesystem::path> ListFiles(
     const std::vector<std::string>& paths);
 

@@ -165,6 +165,7 @@ TEST_F(TextSourceTest, FilesOfFoldersButHiddenOnes) {
   EXPECT_THAT(ListFiles({(folder_ / "folder").string(), seen}),
               testing::ElementsAre(seen, seen));
   EXPECT_FALSE(TextSource({}).Next().has_value());
+  EXPECT_THROW(ListFiles({"-"}), Error);
 }
 
 TEST_F(TextSourceTest, LongTextComesInWholeCharacters) {

@@ -161,15 +161,7 @@ void OpenPairs(const TrainConfig& config, const ModelConfig& model,
   options.seed = config.seed;
   std::vector<TokenPair> train, validation;
   auto read = [&](const Path& file) {
-    std::vector<TokenPair> pairs;
-    for (const Document& document : ReadDocuments(file)) {
-      for (TokenPair& pair :
-           ReadPairs(document.text, document.name, *material.tokenizer,
-                     config.sequence - 1)) {
-        pairs.push_back(std::move(pair));
-      }
-    }
-    return pairs;
+    return ReadPairs(file, *material.tokenizer, config.sequence - 1);
   };
   const std::vector<Path> files = ListFiles(config.data);
   const std::vector<Path> held = ListFiles(config.validation);

@@ -60,6 +60,18 @@ std::vector<TokenPair> ReadPairs(std::string_view text,
   return pairs;
 }
 
+std::vector<TokenPair> ReadPairs(const std::filesystem::path& file,
+                                 const Tokenizer& tokenizer, int64_t longest) {
+  std::vector<TokenPair> pairs;
+  for (const Document& document : ReadDocuments(file)) {
+    for (TokenPair& pair :
+         ReadPairs(document.text, document.name, tokenizer, longest)) {
+      pairs.push_back(std::move(pair));
+    }
+  }
+  return pairs;
+}
+
 LabelledTexts ReadLabelled(const std::vector<std::filesystem::path>& files,
                            const Tokenizer& tokenizer, int64_t longest) {
   LabelledTexts read;

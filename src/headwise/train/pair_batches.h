@@ -24,6 +24,9 @@ struct TokenPair {
 std::vector<TokenPair> ReadPairs(std::string_view text,
                                  const std::string& where,
                                  const Tokenizer& tokenizer, int64_t longest);
+// The same of the documents of a file.
+std::vector<TokenPair> ReadPairs(const std::filesystem::path& file,
+                                 const Tokenizer& tokenizer, int64_t longest);
 
 struct PairOptions {
   int32_t start = 0;  // what the decoder is fed first
