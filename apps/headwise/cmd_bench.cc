@@ -57,7 +57,7 @@ std::vector<bench::Result> RunAll(Settings& settings) {
   return all;
 }
 
-void PrintMachine(const nlohmann::ordered_json& machine,
+void PrintMachine(const Json& machine,
                   const std::vector<std::string>& versions) {
   fmt::print("machine: {}, {} cores, {}; headwise {}\n",
              machine["cpu"].get<std::string>(), machine["cores"].get<int>(),
@@ -68,10 +68,10 @@ void PrintMachine(const nlohmann::ordered_json& machine,
   }
 }
 
-void PrintDocument(nlohmann::ordered_json machine, nlohmann::ordered_json rows,
+void PrintDocument(Json machine, Json rows,
                    const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
-  nlohmann::ordered_json document;
+  Json document;
   document["machine"] = std::move(machine);
   document["rows"] = std::move(rows);
   fmt::print("{}\n", document.dump(1));
@@ -88,9 +88,9 @@ int RunModel(Settings& settings) {
                     settings.problem.config.observe[0] != "none";
   options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
   const bench::ModelResult result = bench::BenchModel(options);
-  nlohmann::ordered_json machine = bench::DescribeMachine(result.peer_versions);
+  Json machine = bench::DescribeMachine(result.peer_versions);
   if (settings.json) {
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    Json rows = Json::array();
     for (const bench::ModelRow& row : result.rows) {
       rows.push_back(bench::ToJson(row));
     }
@@ -113,9 +113,9 @@ int RunTrain(const Settings& settings) {
   options.threads = settings.problem.config.threads;
   options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
   const bench::TrainResult result = bench::BenchTrain(options);
-  nlohmann::ordered_json machine = bench::DescribeMachine({});
+  Json machine = bench::DescribeMachine({});
   if (settings.json) {
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    Json rows = Json::array();
     for (const bench::TrainRow& row : result.rows) {
       rows.push_back(bench::ToJson(result, row));
     }
@@ -133,7 +133,7 @@ int Run(Settings& settings) {
   if (settings.problem.op == "train") return RunTrain(settings);
   std::vector<bench::Result> results = RunAll(settings);
   std::vector<std::string> versions, notes;
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  Json rows = Json::array();
   auto add_new = [](const std::vector<std::string>& from,
                     std::vector<std::string>& to) {
     for (const std::string& one : from) {
@@ -147,7 +147,7 @@ int Run(Settings& settings) {
       rows.push_back(bench::ToJson(row));
     }
   }
-  nlohmann::ordered_json machine = bench::DescribeMachine(versions);
+  Json machine = bench::DescribeMachine(versions);
   if (!settings.json) {
     PrintMachine(machine, versions);
     return kSucceeded;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "command.h"
 #include "commands.h"
+#include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/tokenizer/unicode.h"
@@ -68,7 +68,7 @@ std::vector<BleuCounts> Count(const std::string& path,
   return counts;
 }
 
-nlohmann::ordered_json ToJson(const BleuEstimate& estimate) {
+Json ToJson(const BleuEstimate& estimate) {
   return {{"bleu", estimate.score.score},
           {"low", estimate.low},
           {"high", estimate.high},
@@ -102,7 +102,7 @@ int Run(const Options& options) {
     gain = CompareBleu(counts, base, options.replicates, options.seed);
   }
   if (options.json) {
-    nlohmann::ordered_json json = ToJson(estimate);
+    Json json = ToJson(estimate);
     json["segments"] = counts.size();
     json["signature"] = kSignature;
     if (other) {

@@ -62,10 +62,7 @@ int Run(const Options& options) {
   }
   if (options.json) {
     // Words that are no UTF-8 are replaced rather than refused.
-    fmt::print("{}\n",
-               CompareJson(comparison)
-                   .dump(2, ' ', false,
-                         nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", CompareJson(comparison).dump(2));
   } else {
     fmt::print("{}", CompareText(comparison, StdoutConsole()));
   }

@@ -114,7 +114,7 @@ int Run(const Options& options) {
     WriteFileAtomically(options.dot, ToDot(composition, top));
   }
   if (options.run.json) {
-    nlohmann::ordered_json json = {{"model", options.run.model}};
+    Json json = {{"model", options.run.model}};
     json.update(ToJson(composition, top));
     fmt::print("{}\n", json.dump());
   } else {

@@ -36,14 +36,13 @@ int Run(const Options& options) {
   report_options.rank_tokens = 0;  // the whole text: it is short
   report_options.stop = StopOnInterrupt();
   Context context;
-  nlohmann::ordered_json report;
+  Json report;
   {
     ProgressBar bar;
     report_options.progress = bar.callback();
     report = MakeReport(context, Asset("novels"), report_options);
   }
-  const std::string json = report.dump(
-      1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string json = report.dump(1);
   WriteFileAtomically(page, HtmlReport(report));
   WriteFileAtomically(data, json + "\n");
   if (options.json) {

@@ -90,14 +90,14 @@ void Print(const ProblemFlags& flags, const std::vector<Explained>& all) {
 }
 
 void PrintJson(const ProblemFlags& flags, const std::vector<Explained>& all) {
-  nlohmann::ordered_json document;
+  Json document;
   document["isa"] = ActiveIsa();
-  document["problems"] = nlohmann::ordered_json::array();
+  document["problems"] = Json::array();
   for (const Explained& explained : all) {
-    nlohmann::ordered_json problem;
+    Json problem;
     problem["op"] = flags.op;
     problem["problem"] = explained.problem;
-    problem["implementations"] = nlohmann::ordered_json::array();
+    problem["implementations"] = Json::array();
     for (const Entry& entry : explained.entries) {
       problem["implementations"].push_back(
           {{"name", entry.name}, {"why_not", entry.why_not}});

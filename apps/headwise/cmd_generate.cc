@@ -7,7 +7,6 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "flags.h"
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
@@ -140,8 +140,7 @@ class Printer {
 
 void PrintJson(const Tokenizer* tokenizer, const std::vector<int32_t>& prompt,
                const std::vector<int32_t>& tokens, double seconds) {
-  nlohmann::ordered_json json = {
-      {"prompt_ids", prompt}, {"ids", tokens}, {"seconds", seconds}};
+  Json json = {{"prompt_ids", prompt}, {"ids", tokens}, {"seconds", seconds}};
   if (tokenizer != nullptr) json["text"] = tokenizer->Decode(tokens);
   fmt::print("{}\n", json.dump(2));
 }
@@ -221,7 +220,7 @@ int RunFile(Options& options) {
                         fmt::format("{}\n", fmt::join(texts, "\n")));
   }
   if (options.json) {
-    nlohmann::ordered_json json = {{"seconds", took.count()}, {"texts", texts}};
+    Json json = {{"seconds", took.count()}, {"texts", texts}};
     fmt::print("{}\n", json.dump(2));
   } else if (options.out.empty()) {
     for (const std::string& text : texts) fmt::print("{}\n", text);

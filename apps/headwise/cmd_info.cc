@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "headwise/base/json.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/summary.h"
@@ -162,10 +162,10 @@ void PrintCosts(const ModelSummary& s, const Console& console) {
                   console.width));
 }
 
-nlohmann::ordered_json HeadsJson(const std::string& folder) {
+Json HeadsJson(const std::string& folder) {
   const auto model = OpenModel(folder);
   Context context;
-  nlohmann::ordered_json heads = nlohmann::ordered_json::array();
+  Json heads = Json::array();
   for (const HeadRef& head : AllHeads(*model)) {
     const AttentionLayer& layer =
         *AttentionLayers(*model, head.kind)[head.layer];
@@ -187,10 +187,10 @@ nlohmann::ordered_json HeadsJson(const std::string& folder) {
   return heads;
 }
 
-nlohmann::ordered_json ToJson(const ModelSummary& s) {
+Json ToJson(const ModelSummary& s) {
   const ModelConfig& c = s.config;
   auto layers = [](const std::vector<LayerShape>& shapes) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    Json list = Json::array();
     for (const LayerShape& shape : shapes) {
       list.push_back({{"heads", shape.heads},
                       {"kv_heads", shape.kv_heads},
@@ -199,7 +199,7 @@ nlohmann::ordered_json ToJson(const ModelSummary& s) {
     }
     return list;
   };
-  nlohmann::ordered_json costs = nlohmann::ordered_json::array();
+  Json costs = Json::array();
   for (const int64_t n : RunLengths(c)) {
     const RunCost cost = CostOf(c, n);
     costs.push_back({{"tokens", n},
@@ -234,7 +234,7 @@ nlohmann::ordered_json ToJson(const ModelSummary& s) {
 int Run(const Options& options) {
   const ModelSummary summary = Summarise(options.model);
   if (options.json) {
-    nlohmann::ordered_json json = ToJson(summary);
+    Json json = ToJson(summary);
     if (options.heads) json["heads"] = HeadsJson(options.model);
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
@@ -250,7 +250,7 @@ int Run(const Options& options) {
   }
   if (summary.config.spans.ramp > 0) table.columns.emplace_back("span");
   for (const auto& head : HeadsJson(options.model)) {
-    const std::string kind = head["kind"];
+    const std::string& kind = head["kind"].text();
     std::vector<std::string> row = {
         fmt::format("{}{}.{}", kind == "self" ? "" : kind + ":",
                     head["layer"].get<int64_t>(), head["head"].get<int64_t>()),

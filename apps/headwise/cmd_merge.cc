@@ -43,9 +43,7 @@ int Run(const Options& options) {
   }
   merged.Save(options.out);
   if (options.json) {
-    fmt::print("{}\n",
-               ProfileJson(merged).dump(
-                   2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", ProfileJson(merged).dump(2));
     return kSucceeded;
   }
   fmt::print("{}", Wrap(fmt::format("{}, written to {}.", ProfileTitle(merged),

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "commands.h"
@@ -251,25 +250,25 @@ void PrintText(const Model& model, const Cases& cases,
   say(fmt::format("Largest: {}.", Largest(result, result.share)));
 }
 
-nlohmann::ordered_json ToJson(const Options& options, const Cases& cases,
-                              const PatchResult& result) {
-  nlohmann::ordered_json json = {{"model", options.run.model},
-                                 {"format", "headwise.patch/1"},
-                                 {"prompts", result.cases},
-                                 {"left_out",
-                                  {{"lengths_differ", cases.unequal},
-                                   {"answers_begin_alike", cases.ambiguous}}},
-                                 {"preferred", result.preferred},
-                                 {"difference", ToJson(result.difference)}};
+Json ToJson(const Options& options, const Cases& cases,
+            const PatchResult& result) {
+  Json json = {{"model", options.run.model},
+               {"format", "headwise.patch/1"},
+               {"prompts", result.cases},
+               {"left_out",
+                {{"lengths_differ", cases.unequal},
+                 {"answers_begin_alike", cases.ambiguous}}},
+               {"preferred", result.preferred},
+               {"difference", ToJson(result.difference)}};
   if (!result.patched.empty()) {
     json["counterfactual"] = ToJson(result.counterfactual);
   }
-  nlohmann::ordered_json heads = nlohmann::ordered_json::array();
+  Json heads = Json::array();
   for (size_t i = 0; i < result.heads.size(); ++i) {
-    nlohmann::ordered_json head = {{"layer", result.heads[i].layer},
-                                   {"head", result.heads[i].head},
-                                   {"kind", Name(result.heads[i].kind)},
-                                   {"direct", result.direct.heads[i]}};
+    Json head = {{"layer", result.heads[i].layer},
+                 {"head", result.heads[i].head},
+                 {"kind", Name(result.heads[i].kind)},
+                 {"direct", result.direct.heads[i]}};
     if (!result.patched.empty()) {
       head["patched"] = ToJson(result.patched[i]);
       head["share"] = result.share[i];

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/definitions.h"
@@ -60,9 +60,8 @@ std::string ModelName(const std::string& path) {
 
 std::string PartialOf(const std::string& out) { return out + ".partial"; }
 
-nlohmann::ordered_json DefinitionsOf(
-    std::span<const MetricDefinition> definitions) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+Json DefinitionsOf(std::span<const MetricDefinition> definitions) {
+  Json list = Json::array();
   for (const MetricDefinition& definition : definitions) {
     list.push_back({{"name", definition.name},
                     {"what", definition.sentence},
@@ -73,9 +72,8 @@ nlohmann::ordered_json DefinitionsOf(
 
 int Explain(const Console& console, bool json) {
   if (json) {
-    const nlohmann::ordered_json all = {
-        {"metrics", DefinitionsOf(MetricDefinitions())},
-        {"forms", DefinitionsOf(MetricForms())}};
+    const Json all = {{"metrics", DefinitionsOf(MetricDefinitions())},
+                      {"forms", DefinitionsOf(MetricForms())}};
     fmt::print("{}\n", all.dump(2));
     return kSucceeded;
   }
@@ -236,8 +234,7 @@ int Run(Options options) {
   profile.Save(options.out);
   std::filesystem::remove(PartialOf(options.out));
   if (options.json) {
-    fmt::print("{}\n", ProfileJson(profile).dump(
-                           2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", ProfileJson(profile).dump(2));
     return kSucceeded;
   }
   Print(profile, console);

@@ -332,7 +332,7 @@ int Run(const Options& options) {
     ranking = RankHeads(machine, *model, ExamplesOf(windows), rank);
   }
   if (options.run.json) {
-    nlohmann::ordered_json json = {{"model", options.run.model}};
+    Json json = {{"model", options.run.model}};
     json.update(ToJson(ranking));
     fmt::print("{}\n", json.dump(2));
   } else {

@@ -34,15 +34,14 @@ int Run(Options options) {
     WarnPastContext(OpenConfig(options.model), options.report.context);
   }
   Context context({.threads = options.threads, .implementations = ""});
-  nlohmann::ordered_json report;
+  Json report;
   {
     ProgressBar bar;
     options.report.progress = bar.callback();
     report = MakeReport(context, options.model, options.report);
   }
   WriteFileAtomically(options.out, HtmlReport(report));
-  const std::string json = report.dump(
-      1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string json = report.dump(1);
   if (options.json == "-") {
     fmt::print("{}\n", json);
     return kSucceeded;

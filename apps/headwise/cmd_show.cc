@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -12,6 +11,7 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
@@ -216,17 +216,17 @@ void PrintHead(const Shown& shown, const MappedHead& map,
   fmt::print("\n");
 }
 
-nlohmann::ordered_json ToJson(const Shown& shown, const Options& options) {
-  nlohmann::ordered_json heads = nlohmann::ordered_json::array();
+Json ToJson(const Shown& shown, const Options& options) {
+  Json heads = Json::array();
   for (const MappedHead& map : shown.maps) {
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    Json rows = Json::array();
     for (int64_t r = 0; r < map.rows; ++r) {
       const auto from = map.values.begin() + r * map.columns;
       rows.push_back(std::vector<float>(from, from + map.columns));
     }
-    nlohmann::ordered_json top = nlohmann::ordered_json::array();
+    Json top = Json::array();
     for (const int64_t i : Chosen(options, map.queries)) {
-      nlohmann::ordered_json keys = nlohmann::ordered_json::array();
+      Json keys = Json::array();
       for (int64_t t = 0; t < map.top; ++t) {
         const int64_t at = i * map.top + t;
         if (map.top_keys[at] < 0) break;
@@ -243,9 +243,9 @@ nlohmann::ordered_json ToJson(const Shown& shown, const Options& options) {
                      {"strip", map.strip},
                      {"top", std::move(top)}});
   }
-  nlohmann::ordered_json json = {{"format", "headwise.show/1"},
-                                 {"model", options.model},
-                                 {"tokens", shown.source}};
+  Json json = {{"format", "headwise.show/1"},
+               {"model", options.model},
+               {"tokens", shown.source}};
   if (!shown.target.empty()) json["target_tokens"] = shown.target;
   json["heads"] = std::move(heads);
   return json;
@@ -264,7 +264,7 @@ int RunExample(const Options& options) {
                      "Drawn from texts about attention, not from a model."));
   }
   if (options.json) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    Json json = Json::array();
     for (const HeatMap& map : maps) {
       json.push_back({{"title", map.title},
                       {"rows", map.rows},

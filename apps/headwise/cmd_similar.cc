@@ -135,7 +135,7 @@ int Run(const Options& options) {
                       "Like heads of " + ModelName(options.run.model)));
   }
   if (options.run.json) {
-    nlohmann::ordered_json json = {{"model", options.run.model}};
+    Json json = {{"model", options.run.model}};
     json.update(ToJson(similarity));
     fmt::print("{}\n", json.dump());
   } else {

@@ -98,15 +98,15 @@ int Recommend(const Options& options) {
   const ModelSize size = ParseModelSize(options.recommend);
   const HeadAdvice advice = RecommendHeads(size);
   if (options.json) {
-    const nlohmann::ordered_json json = {{"width", size.width},
-                                         {"layers", size.layers},
-                                         {"tokens", size.tokens},
-                                         {"heads", advice.heads},
-                                         {"head_dim", advice.head_dim},
-                                         {"kv_heads", advice.kv_heads},
-                                         {"cache_bytes", advice.cache_bytes},
-                                         {"map_bytes", advice.map_bytes},
-                                         {"reason", advice.reason}};
+    const Json json = {{"width", size.width},
+                       {"layers", size.layers},
+                       {"tokens", size.tokens},
+                       {"heads", advice.heads},
+                       {"head_dim", advice.head_dim},
+                       {"kv_heads", advice.kv_heads},
+                       {"cache_bytes", advice.cache_bytes},
+                       {"map_bytes", advice.map_bytes},
+                       {"reason", advice.reason}};
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }

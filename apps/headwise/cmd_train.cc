@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/fields.h"
+#include "headwise/base/json.h"
 #include "headwise/heads/importance/head_life.h"
 #include "headwise/report/text.h"
 #include "headwise/runtime/windows.h"
@@ -132,11 +132,10 @@ void PrintResult(const Options& options, const TrainConfig& config,
   const TrainingRecord& r = result.record;
   const double loss = r.losses.empty() ? NAN : r.losses.back();
   if (options.json) {
-    nlohmann::ordered_json json = {
-        {"out", config.out},   {"finished", result.finished},
-        {"steps", r.step},     {"parameters", r.parameters},
-        {"loss", loss},        {"tokens", r.tokens},
-        {"seconds", r.seconds}};
+    Json json = {{"out", config.out},   {"finished", result.finished},
+                 {"steps", r.step},     {"parameters", r.parameters},
+                 {"loss", loss},        {"tokens", r.tokens},
+                 {"seconds", r.seconds}};
     if (!r.validation.empty()) {
       json["validation"] = r.validation.back().second;
     }
@@ -184,7 +183,7 @@ std::string FieldList() {
   const TrainConfig config;
   TrainConfig::VisitFields(
       config, [&](const char* name, const auto& value, const char* help) {
-        text += fmt::format("  {} {}\n{}", name, nlohmann::json(value).dump(),
+        text += fmt::format("  {} {}\n{}", name, Json(value).dump(),
                             Wrap(help, 76, 6) + "\n");
       });
   return text;

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "commands.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/json.h"
 #include "headwise/tokenizer/bpe_trainer.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 
@@ -32,8 +32,7 @@ int Run(const Options& options) {
   WriteFileAtomically(options.out, file);
   if (options.json) {
     fmt::print("{{\"out\": {}, \"entries\": {}, \"bytes\": {}}}\n",
-               nlohmann::json(options.out).dump(), tokenizer->vocab_size(),
-               bytes);
+               Json(options.out).dump(), tokenizer->vocab_size(), bytes);
   } else {
     fmt::print("{}: {} entries from {:.{}f} MB of text\n", options.out,
                tokenizer->vocab_size(), static_cast<double>(bytes) / 1e6,

@@ -7,6 +7,7 @@
 #include "flags.h"
 #include "headwise/base/fields.h"
 #include "headwise/base/nearest.h"
+#include "headwise/error.h"
 
 namespace headwise {
 namespace {
@@ -36,7 +37,7 @@ std::vector<bench::Config> ProblemFlags::Problems() const {
     throw UsageError("unknown operator \"" + op + "\"; did you mean " +
                      Nearest(op, ops) + "?");
   }
-  nlohmann::ordered_json given = FieldsToJson(config);
+  Json given = FieldsToJson(config);
   for (const std::string& field : FieldNames<bench::Config>()) {
     if (!Given(field)) {
       given.erase(field);
@@ -44,11 +45,11 @@ std::vector<bench::Config> ProblemFlags::Problems() const {
       throw UsageError(FlagName(field) + " says nothing about " + op);
     }
   }
-  std::vector<nlohmann::ordered_json> problems(1);
-  problems[0] = nlohmann::ordered_json::object();
+  std::vector<Json> problems(1);
+  problems[0] = Json::object();
   if (!file.empty()) problems = bench::ReadProblems(file, op);
   std::vector<bench::Config> configs;
-  for (nlohmann::ordered_json& problem : problems) {
+  for (Json& problem : problems) {
     bench::Config one;
     FieldsFromJson(problem, one, file);
     FieldsFromJson(given, one, "flags");

@@ -251,8 +251,8 @@ std::string ExplainRoles(const RoleThresholds& thresholds,
   return out;
 }
 
-nlohmann::ordered_json ExplainRolesJson(const RoleThresholds& thresholds) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+Json ExplainRolesJson(const RoleThresholds& thresholds) {
+  Json list = Json::array();
   for (const RoleRule& rule : RoleRules()) {
     list.push_back({{"role", rule.role},
                     {"means", rule.means},

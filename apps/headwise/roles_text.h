@@ -1,10 +1,10 @@
 // Roles of heads as text for a terminal of any width.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
+#include "headwise/base/json.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/report/text.h"
 
@@ -29,6 +29,6 @@ std::string ExplainRoles(const RoleThresholds& thresholds,
                          const Console& console);
 
 // The same as a list of {role, means, when, material, trap}.
-nlohmann::ordered_json ExplainRolesJson(const RoleThresholds& thresholds);
+Json ExplainRolesJson(const RoleThresholds& thresholds);
 
 }  // namespace headwise

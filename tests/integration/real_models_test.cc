@@ -30,7 +30,7 @@ GoldenTensor Decode(const Json& json) {
   std::vector<uint8_t> bytes;
   uint32_t bits = 0;
   int have = 0;
-  for (const char c : json.at("data").get_ref<const std::string&>()) {
+  for (const char c : json.at("data").text()) {
     static constexpr std::string_view kAlphabet =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const size_t digit = kAlphabet.find(c);

@@ -113,22 +113,13 @@ std::vector<MatmulProblem> MatmulShapes(const Config& config) {
           {.m = 1024, .n = 768, .k = 768}};
 }
 
-std::vector<nlohmann::ordered_json> ReadProblems(
-    const std::filesystem::path& file, const std::string& op) {
-  using nlohmann::ordered_json;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file)) {
+std::vector<Json> ReadProblems(const std::filesystem::path& file,
+                               const std::string& op) {
+  if (!std::filesystem::is_regular_file(file)) {
     throw Error(ErrorCode::kNotFound, {"bench", "a problem file", file.string(),
                                        "bench/problems holds ours"});
   }
-  ordered_json json;
-  try {
-    json = ordered_json::parse(stream);
-  } catch (const ordered_json::parse_error& error) {
-    throw Error(ErrorCode::kCorrupt,
-                {file.string(), "JSON",
-                 fmt::format("a fault at byte {}", error.byte), ""});
-  }
+  Json json = ReadJson(file);
   const bool object = json.is_object() && json.contains("problems") &&
                       json["problems"].is_array() && json.contains("op");
   if (!object) {
@@ -140,7 +131,7 @@ std::vector<nlohmann::ordered_json> ReadProblems(
     throw Error(ErrorCode::kInvalidArgument,
                 {file.string(), "problems of " + op, json["op"].dump(), ""});
   }
-  return json["problems"].get<std::vector<ordered_json>>();
+  return json["problems"].get<std::vector<Json>>();
 }
 
 }  // namespace headwise::bench

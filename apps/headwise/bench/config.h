@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "headwise/attention.h"
+#include "headwise/base/json.h"
 #include "headwise/ops/matmul/matmul.h"
 
 namespace headwise::bench {
@@ -76,7 +76,7 @@ std::vector<MatmulProblem> MatmulShapes(const Config& config);
 // A problem file: {"op": "attention", "problems": [{"heads": 8, …}, …]}, each
 // problem laid over the defaults. Throws Error(kNotFound), Error(kCorrupt) or
 // Error(kInvalidArgument).
-std::vector<nlohmann::ordered_json> ReadProblems(
-    const std::filesystem::path& file, const std::string& op);
+std::vector<Json> ReadProblems(const std::filesystem::path& file,
+                               const std::string& op);
 
 }  // namespace headwise::bench

@@ -306,16 +306,16 @@ std::string Table(const ModelResult& result) {
   return text;
 }
 
-nlohmann::ordered_json ToJson(const ModelRow& row) {
-  nlohmann::ordered_json json = {{"op", "model"},
-                                 {"pass", row.pass},
-                                 {"impl", row.impl},
-                                 {"threads", row.threads},
-                                 {"ms", row.ms},
-                                 {"spread", row.spread},
-                                 {"tokens_per_second", row.tokens_per_second},
-                                 {"unit", row.unit},
-                                 {"rate", row.rate}};
+Json ToJson(const ModelRow& row) {
+  Json json = {{"op", "model"},
+               {"pass", row.pass},
+               {"impl", row.impl},
+               {"threads", row.threads},
+               {"ms", row.ms},
+               {"spread", row.spread},
+               {"tokens_per_second", row.tokens_per_second},
+               {"unit", row.unit},
+               {"rate", row.rate}};
   if (row.bound > 0) {
     json["bound"] = row.bound;
     json["share"] = row.rate / row.bound;

@@ -4,9 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "headwise/base/json.h"
 
 namespace headwise::bench {
 
@@ -45,6 +46,6 @@ struct ModelResult {
 ModelResult BenchModel(const ModelOptions& options);
 
 std::string Table(const ModelResult& result);
-nlohmann::ordered_json ToJson(const ModelRow& row);
+Json ToJson(const ModelRow& row);
 
 }  // namespace headwise::bench

@@ -14,8 +14,6 @@
 namespace headwise::bench {
 namespace {
 
-using nlohmann::ordered_json;
-
 // The processor's name: /proc/cpuinfo says it on x86; on Arm it gives the
 // maker's numbers only, which is still enough to tell two machines apart.
 std::string CpuName() {
@@ -80,10 +78,10 @@ std::string Gain(const std::vector<Row>& rows, const Row& row) {
 
 }  // namespace
 
-ordered_json DescribeMachine(const std::vector<std::string>& peer_versions) {
+Json DescribeMachine(const std::vector<std::string>& peer_versions) {
   utsname system{};
   uname(&system);
-  ordered_json machine;
+  Json machine;
   machine["cpu"] = CpuName();
   machine["cores"] = std::thread::hardware_concurrency();
   machine["arch"] = system.machine;
@@ -95,8 +93,8 @@ ordered_json DescribeMachine(const std::vector<std::string>& peer_versions) {
   return machine;
 }
 
-ordered_json ToJson(const Row& row) {
-  ordered_json json;
+Json ToJson(const Row& row) {
+  Json json;
   json["op"] = row.op;
   json["impl"] = row.impl;
   json["peer"] = row.peer;
@@ -114,8 +112,7 @@ ordered_json ToJson(const Row& row) {
   json["ms"] = row.ms;
   json["spread"] = row.spread;
   json["gflops"] = row.gflops;
-  json["extra_bytes"] =
-      row.extra_bytes ? ordered_json(*row.extra_bytes) : ordered_json();
+  json["extra_bytes"] = row.extra_bytes ? Json(*row.extra_bytes) : Json();
   return json;
 }
 

@@ -1,19 +1,18 @@
 // Results as people read them and as programs do.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/measure.h"
+#include "headwise/base/json.h"
 
 namespace headwise::bench {
 
 // {"cpu": …, "cores": …, "isa": …, …, "peers": […]}
-nlohmann::ordered_json DescribeMachine(
-    const std::vector<std::string>& peer_versions);
+Json DescribeMachine(const std::vector<std::string>& peer_versions);
 
-nlohmann::ordered_json ToJson(const Row& row);
+Json ToJson(const Row& row);
 
 // One table for rows of one problem: ours and peers', with the ratio to the
 // fastest peer of as many threads, the cost of statistics over none, and the

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<std::string> Keys(const nlohmann::ordered_json& object) {
+std::vector<std::string> Keys(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   return keys;

@@ -28,7 +28,7 @@ constexpr double kAttentionBackward = 2.5;
 
 ModelConfig ShapeOf(const TrainOptions& options) {
   if (!options.folder.empty()) return OpenConfig(options.folder);
-  const nlohmann::json json = {
+  const Json json = {
       {"model_type", "llama"},          {"hidden_size", 256},
       {"intermediate_size", 688},       {"num_hidden_layers", 6},
       {"num_attention_heads", 8},       {"vocab_size", 4096},
@@ -274,7 +274,7 @@ std::string Table(const TrainResult& result) {
   return text;
 }
 
-nlohmann::ordered_json ToJson(const TrainResult& result, const TrainRow& row) {
+Json ToJson(const TrainResult& result, const TrainRow& row) {
   return {{"op", "train"},
           {"impl", "headwise"},
           {"threads", row.threads},

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "headwise/base/json.h"
 
 namespace headwise::bench {
 
@@ -50,6 +51,6 @@ struct TrainResult {
 TrainResult BenchTrain(const TrainOptions& options);
 
 std::string Table(const TrainResult& result);
-nlohmann::ordered_json ToJson(const TrainResult& result, const TrainRow& row);
+Json ToJson(const TrainResult& result, const TrainRow& row);
 
 }  // namespace headwise::bench

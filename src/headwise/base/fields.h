@@ -13,49 +13,44 @@
 // vectors of these.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
-#include "headwise/base/nearest.h"
-#include "headwise/error.h"
+#include "headwise/base/json.h"
 
 namespace headwise {
 
-// Whether a field of type T holds what the JSON value says: no truth values as
-// numbers, no fractions as whole ones, nothing outside the type's range.
+// What the templates below share. Whether a field of type T holds what the
+// JSON value says: no truth values as numbers, no fractions as whole ones,
+// nothing outside the type's range.
+bool TakeField(const Json& json, bool& field);
+bool TakeField(const Json& json, int& field);
+bool TakeField(const Json& json, int64_t& field);
+bool TakeField(const Json& json, uint64_t& field);
+bool TakeField(const Json& json, float& field);
+bool TakeField(const Json& json, double& field);
+bool TakeField(const Json& json, std::string& field);
+bool TakeField(const Json& json, Json& field);
 template <typename T>
-bool FieldHolds(const nlohmann::ordered_json& json, const T&) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return json.is_boolean();
-  } else if constexpr (std::is_integral_v<T>) {
-    if (json.is_number_unsigned())
-      return std::in_range<T>(json.get<uint64_t>());
-    if (json.is_number_integer()) return std::in_range<T>(json.get<int64_t>());
-    if (!json.is_number_float()) return false;
-    const double value = json.get<double>();  // "1e3"
-    return std::abs(value) < 0x1p53 && std::trunc(value) == value &&
-           std::in_range<T>(static_cast<int64_t>(value));
-  } else {
-    return !std::is_floating_point_v<T> || json.is_number();
+bool TakeField(const Json& json, std::vector<T>& field) {
+  if (!json.is_array()) return false;
+  std::vector<T> values;
+  for (const Json& element : json) {
+    if (!TakeField(element, values.emplace_back())) return false;
   }
+  field = std::move(values);
+  return true;
 }
-template <typename T>
-bool FieldHolds(const nlohmann::ordered_json& json, const std::vector<T>&) {
-  return json.is_array() &&
-         std::all_of(json.begin(), json.end(), [](const auto& element) {
-           return FieldHolds(element, T());
-         });
-}
+void RequireKnownFields(const Json& json, const std::vector<std::string>& names,
+                        const std::string& where);
+[[noreturn]] void FailField(const char* name, const Json& field,
+                            const Json& found, const std::string& where);
 
 // {"heads": 8, …}, in the order of the list.
 template <typename Config>
-nlohmann::ordered_json FieldsToJson(const Config& config) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+Json FieldsToJson(const Config& config) {
+  Json json = Json::object();
   Config::VisitFields(config, [&](const char* name, const auto& value,
                                   const char*) { json[name] = value; });
   return json;
@@ -75,33 +70,14 @@ std::vector<std::string> FieldNames() {
 // Error(kInvalidArgument) for an unknown name (with the nearest known one) or
 // a value of the wrong type.
 template <typename Config>
-void FieldsFromJson(const nlohmann::ordered_json& json, Config& config,
+void FieldsFromJson(const Json& json, Config& config,
                     const std::string& where) {
-  const std::vector<std::string> names = FieldNames<Config>();
-  for (const auto& [key, value] : json.items()) {
-    if (std::find(names.begin(), names.end(), key) != names.end()) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                {.where = where,
-                 .expected = "known fields",
-                 .found = "\"" + key + "\"",
-                 .hint = "did you mean \"" + Nearest(key, names) + "\"?"});
-  }
+  RequireKnownFields(json, FieldNames<Config>(), where);
   Config::VisitFields(config, [&](const char* name, auto& value, const char*) {
     const auto found = json.find(name);
-    if (found == json.end()) return;
-    bool fits = FieldHolds(*found, value);
-    try {
-      if (fits) found->get_to(value);
-    } catch (const nlohmann::json::exception&) {
-      fits = false;
+    if (found != json.end() && !TakeField(*found, value)) {
+      FailField(name, Json(value), *found, where);
     }
-    if (fits) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                {.where = where,
-                 .expected = std::string("a value of the type of \"") + name +
-                             "\", such as " + nlohmann::json(value).dump(),
-                 .found = found->dump(),
-                 .hint = ""});
   });
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "headwise/error.h"
+
 namespace headwise {
 namespace {
 
@@ -66,12 +68,10 @@ TEST(FieldsTest, RefusesNumbersThatAFieldCannotHold) {
         R"({"heads": 9223372036854775808})", R"({"bias": 1})",
         R"({"counts": [1, 2.5]})", R"({"counts": 1})", R"({"seed": -1})",
         R"({"threads": 2147483648})", R"({"share": true})"}) {
-    EXPECT_THROW(
-        FieldsFromJson(nlohmann::ordered_json::parse(json), config, "test"),
-        Error)
+    EXPECT_THROW(FieldsFromJson(Json::parse(json), config, "test"), Error)
         << json;
   }
-  FieldsFromJson(nlohmann::ordered_json::parse(
+  FieldsFromJson(Json::parse(
                      R"({"heads": 1e3, "seed": 18446744073709551615,
                          "threads": -2, "share": 1, "counts": []})"),
                  config, "test");

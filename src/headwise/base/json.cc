@@ -1,14 +1,19 @@
-// JSON parsing over nlohmann-json. Door: json.h.
+// JSON parsing and writing over nlohmann-json, which no other file sees. Door:
+// json.h.
 #include "headwise/base/json.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "headwise/base/json_object.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 
 namespace headwise {
 namespace {
+
+using Foreign = nlohmann::ordered_json;
 
 // Thrown while parsing, by what does not know the byte offset.
 struct Refused {
@@ -18,7 +23,7 @@ struct Refused {
 // Builds the value, watching nesting and, where asked, repeated keys. (The
 // library's own parser with a callback looks through all of an object's
 // siblings at its end: quadratic in files of many small objects.)
-class Builder : public nlohmann::json_sax<Json> {
+class Builder : public nlohmann::json_sax<Foreign> {
  public:
   explicit Builder(JsonOptions options) : options_(options) {}
 
@@ -32,7 +37,7 @@ class Builder : public nlohmann::json_sax<Json> {
     return Put(value);
   }
   bool string(std::string& value) override { return Put(std::move(value)); }
-  bool binary(Json::binary_t&) override { return false; }  // not in JSON
+  bool binary(Foreign::binary_t&) override { return false; }  // not in JSON
   bool start_object(size_t) override { return Open(Json::object()); }
   bool start_array(size_t) override { return Open(Json::array()); }
   bool end_object() override { return Close(); }
@@ -43,12 +48,12 @@ class Builder : public nlohmann::json_sax<Json> {
     if (options_.unique_keys && object.contains(name)) {
       throw Refused{"the key \"" + name + "\" twice"};
     }
-    member_ = &object[std::move(name)];
+    member_ = &object[name];
     return true;
   }
 
   bool parse_error(size_t byte, const std::string&,
-                   const Json::exception& error) override {
+                   const nlohmann::json::exception& error) override {
     error_byte_ = byte;
     error_ = error.what();
     return false;
@@ -135,17 +140,54 @@ std::string Reason(const std::string& text) {
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }
 
-std::string Describe(const Json& value) {
-  if (value.is_structured()) {
-    return std::string(value.is_object() ? "an object" : "an array") + " of " +
-           std::to_string(value.size());
+}  // namespace
+
+// Hands a value to the library that knows how to write it.
+class JsonWriter {
+ public:
+  static Foreign ToForeign(const Json& json) {
+    if (json.is_array()) {
+      Foreign list = Foreign::array();
+      for (const Json& element : json) list.push_back(ToForeign(element));
+      return list;
+    }
+    if (json.is_object()) {
+      Foreign object = Foreign::object();
+      // Its operator[] would look through all members before.
+      auto& members = object.get_ref<Foreign::object_t&>();
+      for (const auto& [key, value] : json.items()) {
+        members.Container::emplace_back(key, ToForeign(value));
+      }
+      return object;
+    }
+    return std::visit(
+        [](const auto& value) -> Foreign {
+          using Value = std::decay_t<decltype(value)>;
+          if constexpr (std::is_copy_constructible_v<Value> &&
+                        !std::is_same_v<Value, std::monostate>) {
+            return value;
+          }
+          return nullptr;
+        },
+        json.value_);
   }
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
+};
+
+std::string Json::dump(int indent) const {
+  return JsonWriter::ToForeign(*this).dump(indent, ' ', false,
+                                           Foreign::error_handler_t::replace);
 }
 
-}  // namespace
+std::string DumpUtf8(const Json& json, const std::string& where) {
+  try {
+    return JsonWriter::ToForeign(json).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {where, "names and texts in UTF-8", "other bytes", ""});
+  }
+}
+
+Json Json::parse(std::string_view text) { return ParseJson(text, "JSON"); }
 
 Json ParseJson(std::string_view text, const std::string& where,
                JsonOptions options) {
@@ -154,7 +196,7 @@ Json ParseJson(std::string_view text, const std::string& where,
   const CountingIterator end(text.data() + text.size(), nullptr);
   Builder builder(options);
   try {
-    if (Json::sax_parse(begin, end, &builder)) {
+    if (Foreign::sax_parse(begin, end, &builder)) {
       return std::move(builder.result());
     }
   } catch (const Refused& refused) {
@@ -196,8 +238,14 @@ std::vector<JsonCursor> JsonCursor::Items() const {
   if (!value_->is_structured()) Fail("an array or an object");
   std::vector<JsonCursor> items;
   items.reserve(value_->size());
-  for (const auto& [key, item] : value_->items()) {
-    items.emplace_back(item, where_ + ": " + key);
+  if (value_->is_object()) {
+    for (const auto& [key, item] : value_->items()) {
+      items.emplace_back(item, where_ + ": " + key);
+    }
+  } else {
+    for (const Json& item : *value_) {
+      items.emplace_back(item, where_ + ": " + std::to_string(items.size()));
+    }
   }
   return items;
 }
@@ -227,7 +275,7 @@ double JsonCursor::Number() const {
 
 const std::string& JsonCursor::String() const {
   if (!value_->is_string()) Fail("a string");
-  return value_->get_ref<const std::string&>();
+  return value_->text();
 }
 
 bool JsonCursor::Bool(const std::string& key, bool otherwise) const {

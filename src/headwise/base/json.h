@@ -4,15 +4,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-namespace headwise {
+#include "headwise/base/json_value.h"
 
-using Json = nlohmann::json;
+namespace headwise {
 
 // Deeper files are refused, since values are destroyed by recursion.
 inline constexpr int kMaxJsonDepth = 128;
@@ -31,6 +31,13 @@ Json ParseJson(std::string_view text, const std::string& where,
 
 // The same for a whole file; Error(kNotFound) or Error(kIo) as MappedFile.
 Json ReadJson(const std::filesystem::path& path, JsonOptions options = {});
+
+// A short text of a value for messages: "an array of 3", "7".
+std::string Describe(const Json& value);
+
+// The text of a value that must be UTF-8 throughout: else
+// Error(kInvalidArgument).
+std::string DumpUtf8(const Json& json, const std::string& where);
 
 // A place in a JSON value that knows its name, so that a wrong type is
 // reported as "[tokenizer.json: model.merges.3] expected a string; found 7".

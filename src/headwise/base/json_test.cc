@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+
 #include "headwise/error.h"
 
 namespace headwise {
@@ -78,6 +81,69 @@ TEST(Json, ManySmallObjectsTakeNoLongerThanTheirBytes) {
 TEST(Json, TheLastOfEqualKeysCounts) {
   const Json value = ParseJson(R"({"a": {"b": 1}, "a": [2, {"c": 3}]})", "f");
   EXPECT_EQ(value, Json::parse(R"({"a": [2, {"c": 3}]})"));
+}
+
+TEST(Json, PairsMakeAnObjectAndOtherListsAnArray) {
+  const Json value = {{"a", 1}, {"b", {1, 2.5, "x", nullptr, true}}};
+  EXPECT_EQ(value.dump(), R"({"a":1,"b":[1,2.5,"x",null,true]})");
+  EXPECT_EQ(Json({"a", "b"}).dump(), R"(["a","b"])");
+  EXPECT_EQ(Json(std::vector<float>{0.5f}).dump(), "[0.5]");
+  EXPECT_EQ(Json(std::map<std::string, int>{{"k", 1}}).dump(), R"({"k":1})");
+}
+
+TEST(Json, ObjectsKeepTheirOrderAndAreEqualInAny) {
+  Json value;
+  value["z"] = 1;
+  value["a"] = 2;
+  EXPECT_EQ(value.dump(), R"({"z":1,"a":2})");
+  EXPECT_EQ(value, (Json{{"a", 2}, {"z", 1}}));
+  value.erase("z");
+  EXPECT_EQ(value.dump(), R"({"a":2})");
+}
+
+TEST(Json, FindsEveryKeyOfSmallAndLargeObjects) {
+  Json value = Json::object();
+  for (int i = 0; i < 2000; ++i) {
+    value["k" + std::to_string(i)] = i;
+    ASSERT_EQ(value["k0"], 0);
+    ASSERT_EQ(value.size(), static_cast<size_t>(i) + 1);
+  }
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_EQ(value.at("k" + std::to_string(i)), i);
+  }
+  EXPECT_FALSE(value.contains("k2000"));
+  value.erase("k7");
+  EXPECT_FALSE(value.contains("k7"));
+  EXPECT_EQ(value.at("k1999"), 1999);
+  const Json copy = value;
+  EXPECT_EQ(copy, value);
+}
+
+TEST(Json, RefusesWhatATypeCannotHold) {
+  EXPECT_THROW(Json(2.5).get<int>(), Error);
+  EXPECT_THROW(Json(-1).get<uint64_t>(), Error);
+  EXPECT_THROW(Json(int64_t{1} << 40).get<int>(), Error);
+  EXPECT_THROW(Json(UINT64_MAX).get<int64_t>(), Error);
+  EXPECT_THROW(Json("7").get<int>(), Error);
+  EXPECT_THROW(Json(true).get<double>(), Error);
+  EXPECT_THROW(Json(7).get<std::string>(), Error);
+  EXPECT_THROW(Json(7).at("key"), Error);
+  EXPECT_THROW(Json::array().at(size_t{0}), Error);
+  EXPECT_EQ(Json(1e3).get<int>(), 1000);
+  EXPECT_EQ(Json(UINT64_MAX).get<uint64_t>(), UINT64_MAX);
+}
+
+TEST(Json, ComparesNumbersByValue) {
+  EXPECT_EQ(Json(1), Json(1u));
+  EXPECT_EQ(Json(1), Json(1.0));
+  EXPECT_NE(Json(-1), Json(UINT64_MAX));
+  EXPECT_NE(Json(1), Json(true));
+}
+
+TEST(Json, WritesWhatIsNotUtf8AndNotFinite) {
+  EXPECT_EQ(Json("a\xff").dump(), "\"a\xef\xbf\xbd\"");
+  EXPECT_EQ(Json(std::nan("")).dump(), "null");
+  EXPECT_THROW(DumpUtf8(Json("a\xff"), "here"), Error);
 }
 
 TEST(JsonCursor, ReadsNumbersWithinBoundsOnly) {

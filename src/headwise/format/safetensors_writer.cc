@@ -56,12 +56,12 @@ void CheckNames(const std::vector<NamedTensor>& tensors) {
 std::string Header(const std::vector<NamedTensor>& sorted,
                    const Metadata& metadata) {
   // Ordered as the data lies, which is also how people look for a tensor.
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  Json json = Json::object();
   if (!metadata.empty()) json["__metadata__"] = metadata;
   uint64_t offset = 0;
   for (const NamedTensor& tensor : sorted) {
     const uint64_t end = offset + Bytes(tensor.view);
-    nlohmann::ordered_json entry;
+    Json entry;
     entry["dtype"] = SafetensorsName(tensor.view.type);
     entry["shape"] =
         std::vector<int64_t>(tensor.view.shape.begin(),
@@ -70,14 +70,7 @@ std::string Header(const std::vector<NamedTensor>& sorted,
     json[tensor.name] = std::move(entry);
     offset = end;
   }
-  std::string text;
-  try {
-    text = json.dump();
-  } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"write safetensors", "names and metadata in UTF-8",
-                 "other bytes", ""});
-  }
+  std::string text = DumpUtf8(json, "write safetensors");
   text.append(
       (kHeaderAlignment - text.size() % kHeaderAlignment) % kHeaderAlignment,
       ' ');

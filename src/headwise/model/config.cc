@@ -146,7 +146,7 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
     for (LayerShape& shape : shapes) shape.kv_heads = shape.heads;
   }
   if (config.Has("pruned_heads")) {
-    const nlohmann::json& pruned = config.json()["pruned_heads"];
+    const Json& pruned = config.json()["pruned_heads"];
     if (!pruned.is_object()) config.Fail("pruned_heads", "layer: [heads, …]");
     if (heads != kv_heads) {
       config.Fail("pruned_heads", "absent from a model with grouped queries",
@@ -192,11 +192,10 @@ const char* Name(GateKind kind) {
 
 void ReadHeadChoice(const ConfigReader& reader, ModelConfig& config) {
   if (!reader.Has("headwise")) return;
-  const nlohmann::json& given = reader.json()["headwise"];
+  const Json& given = reader.json()["headwise"];
   if (!given.is_object()) reader.Fail("headwise", "an object");
   GateFields fields;
-  FieldsFromJson(nlohmann::ordered_json::parse(given.dump()), fields,
-                 reader.file() + ": headwise");
+  FieldsFromJson(given, fields, reader.file() + ": headwise");
   bool known = false;
   for (const GateKind kind :
        {GateKind::kOpen, GateKind::kHardConcrete, GateKind::kMixture}) {

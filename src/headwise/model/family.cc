@@ -26,7 +26,7 @@ const Family& FindFamily(const std::string& model_type) {
                model_type.empty() ? "none" : model_type, ""});
 }
 
-ModelConfig ReadConfig(const nlohmann::json& json, const std::string& file) {
+ModelConfig ReadConfig(const Json& json, const std::string& file) {
   const ConfigReader reader(json, file);
   const std::string type = reader.Text("model_type", "");
   const Family& family = FindFamily(type);

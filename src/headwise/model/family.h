@@ -30,7 +30,7 @@ extern const Family kEncoderDecoderFamily;  // family/encoder_decoder.cc
 const Family& FindFamily(const std::string& model_type);
 
 // Sets model_type and family besides what the family reads.
-ModelConfig ReadConfig(const nlohmann::json& json, const std::string& file);
+ModelConfig ReadConfig(const Json& json, const std::string& file);
 
 // `weights` is kept alive by the model.
 std::unique_ptr<Model> BuildModel(const ModelConfig& config,

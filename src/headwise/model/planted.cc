@@ -367,19 +367,19 @@ void AddLayer(Weights& weights, int64_t index, const Layer& layer) {
 }
 
 std::string ConfigText() {
-  const nlohmann::ordered_json config = {{"architectures", {"GPT2LMHeadModel"}},
-                                         {"model_type", "gpt2"},
-                                         {"vocab_size", kVocabulary},
-                                         {"n_positions", kContext},
-                                         {"n_embd", kWidth},
-                                         {"n_layer", kLayers},
-                                         {"n_head", kHeads},
-                                         {"n_inner", kInner},
-                                         {"activation_function", "gelu_new"},
-                                         {"layer_norm_epsilon", 1e-5},
-                                         {"tie_word_embeddings", false},
-                                         {"bos_token_id", 0},
-                                         {"torch_dtype", "bfloat16"}};
+  const Json config = {{"architectures", {"GPT2LMHeadModel"}},
+                       {"model_type", "gpt2"},
+                       {"vocab_size", kVocabulary},
+                       {"n_positions", kContext},
+                       {"n_embd", kWidth},
+                       {"n_layer", kLayers},
+                       {"n_head", kHeads},
+                       {"n_inner", kInner},
+                       {"activation_function", "gelu_new"},
+                       {"layer_norm_epsilon", 1e-5},
+                       {"tie_word_embeddings", false},
+                       {"bos_token_id", 0},
+                       {"torch_dtype", "bfloat16"}};
   return config.dump(2) + "\n";
 }
 

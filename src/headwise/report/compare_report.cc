@@ -169,10 +169,10 @@ std::string CompareText(const Comparison& comparison, const Console& console) {
   return out;
 }
 
-nlohmann::ordered_json CompareJson(const Comparison& comparison) {
-  nlohmann::ordered_json sets = nlohmann::ordered_json::array();
+Json CompareJson(const Comparison& comparison) {
+  Json sets = Json::array();
   auto rows = [](const Matrix& a) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    Json list = Json::array();
     for (int64_t r = 0; r < a.rows; ++r) {
       const std::span<const double> row = RowOf(a, r);
       list.push_back(std::vector<double>(row.begin(), row.end()));
@@ -180,13 +180,13 @@ nlohmann::ordered_json CompareJson(const Comparison& comparison) {
     return list;
   };
   for (const HeadSet& set : comparison.sets) {
-    nlohmann::ordered_json maps = nlohmann::ordered_json::array();
+    Json maps = Json::array();
     for (const HeadMap& map : set.maps) {
       maps.push_back({{"weights", rows(map.weights)},
                       {"entropy", map.entropy},
                       {"lost", map.lost}});
     }
-    nlohmann::ordered_json words = nlohmann::ordered_json::array();
+    Json words = Json::array();
     for (const WordMixture& word : set.words) {
       words.push_back({{"lost", word.lost},
                        {"distinct", word.distinct},

@@ -1,9 +1,9 @@
 // One head beside many, drawn: terminal, JSON, SVG. The page: compare_page.h.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "headwise/base/json.h"
 #include "headwise/report/svg.h"
 #include "headwise/report/text.h"
 #include "headwise/study/comparison.h"
@@ -27,7 +27,7 @@ std::vector<std::string> KeptAndLost(const Comparison& comparison,
 
 std::string CompareText(const Comparison& comparison, const Console& console);
 
-nlohmann::ordered_json CompareJson(const Comparison& comparison);
+Json CompareJson(const Comparison& comparison);
 
 // The figure: every map of every set, set beside set.
 std::string CompareSvg(const Comparison& comparison);

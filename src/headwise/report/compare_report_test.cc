@@ -85,7 +85,7 @@ TEST(CompareSvgTest, DrawsEverySet) {
 }
 
 TEST(CompareJsonTest, HoldsTheMaps) {
-  const nlohmann::ordered_json json = CompareJson(Compare(kSentence));
+  const Json json = CompareJson(Compare(kSentence));
   EXPECT_EQ(json["trained"], false);
   EXPECT_EQ(json["sets"][1]["maps"].size(), 8u);
   double sum = 0;

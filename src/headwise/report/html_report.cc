@@ -12,9 +12,7 @@
 namespace headwise {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-std::string Text(const OrderedJson& json, const char* key) {
+std::string Text(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found == json.end() || !found->is_string()
              ? ""
@@ -22,7 +20,7 @@ std::string Text(const OrderedJson& json, const char* key) {
 }
 
 // "0.871 (0.852 to 0.890)", "" where there is no such number.
-std::string Interval(const OrderedJson& json, const char* key) {
+std::string Interval(const Json& json, const char* key) {
   const auto number = [&](const char* name) {
     const auto found = json.find(name);
     return found == json.end() || !found->is_number() ? NAN
@@ -35,9 +33,9 @@ std::string Interval(const OrderedJson& json, const char* key) {
 }
 
 // Roles of a head, each with its score: "previous-token 0.98 (0.97 to 0.99)".
-std::string Roles(const OrderedJson& head) {
+std::string Roles(const Json& head) {
   std::string out;
-  for (const OrderedJson& role : head.value("roles", OrderedJson::array())) {
+  for (const Json& role : head.value("roles", Json::array())) {
     if (!out.empty()) out += "<br>";
     out += Text(role, "name") + " " + Interval(role, "score");
     if (role.value("sink_excluded", false)) out += " when not at the sink";
@@ -45,14 +43,14 @@ std::string Roles(const OrderedJson& head) {
   return out.empty() ? "no role" : out;
 }
 
-std::string Effect(const OrderedJson& head, const std::string& by) {
+std::string Effect(const Json& head, const std::string& by) {
   const auto found = head.find("importance");
   if (found == head.end()) return "";
-  const OrderedJson values = found->value("values", OrderedJson::object());
+  const Json values = found->value("values", Json::object());
   return values.contains(by) ? Interval(values[by], "value") : "";
 }
 
-std::string HeadTable(const OrderedJson& report) {
+std::string HeadTable(const Json& report) {
   const bool ranked = report.contains("importance");
   const std::string by =
       ranked ? report["importance"].value("by", std::string()) : "";
@@ -65,7 +63,7 @@ std::string HeadTable(const OrderedJson& report) {
                        Escape(by));
   }
   out += "</tr></thead><tbody>\n";
-  for (const OrderedJson& head : report.value("heads", OrderedJson::array())) {
+  for (const Json& head : report.value("heads", Json::array())) {
     out += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td>",
                        Text(head, "id"), Text(head, "kind"), Roles(head));
     if (ranked) {
@@ -78,10 +76,9 @@ std::string HeadTable(const OrderedJson& report) {
   return out + "</tbody></table></div>\n";
 }
 
-std::string Definitions(const OrderedJson& report) {
+std::string Definitions(const Json& report) {
   std::string out;
-  for (const OrderedJson& one :
-       report.value("definitions", OrderedJson::array())) {
+  for (const Json& one : report.value("definitions", Json::array())) {
     const std::string trap = Text(one, "trap");
     out += fmt::format("<dt>{}</dt><dd>{}{}{}</dd>\n", Text(one, "name"),
                        Text(one, "sentence"),
@@ -91,7 +88,7 @@ std::string Definitions(const OrderedJson& report) {
     out = "<h2>How each number was computed</h2><dl>\n" + out + "</dl>\n";
   }
   std::string absent;
-  for (const OrderedJson& one : report.value("absent", OrderedJson::array())) {
+  for (const Json& one : report.value("absent", Json::array())) {
     absent += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Text(one, "part"),
                           Text(one, "why"));
   }
@@ -103,9 +100,8 @@ std::string Definitions(const OrderedJson& report) {
 
 }  // namespace
 
-std::string ScriptJson(const OrderedJson& json) {
-  const std::string text =
-      json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+std::string ScriptJson(const Json& json) {
+  const std::string text = json.dump();
   std::string safe;
   safe.reserve(text.size() + text.size() / 64);
   for (const char c : text) {
@@ -118,12 +114,11 @@ std::string ScriptJson(const OrderedJson& json) {
   return safe;
 }
 
-std::string PlainTables(const OrderedJson& report) {
-  const OrderedJson model = report.value("model", OrderedJson::object());
+std::string PlainTables(const Json& report) {
+  const Json model = report.value("model", Json::object());
   std::string out = fmt::format("<h1>{}</h1>\n", Text(model, "name"));
-  const OrderedJson summary = report.value("summary", OrderedJson::object());
-  for (const OrderedJson& sentence :
-       summary.value("sentences", OrderedJson::array())) {
+  const Json summary = report.value("summary", Json::object());
+  for (const Json& sentence : summary.value("sentences", Json::array())) {
     out += fmt::format("<p>{}</p>\n", Escape(sentence.get<std::string>()));
   }
   return out + HeadTable(report) + Definitions(report);
@@ -150,7 +145,7 @@ std::string FillTemplate(std::string_view page, std::string_view json,
   return out;
 }
 
-std::string HtmlReport(const OrderedJson& report) {
+std::string HtmlReport(const Json& report) {
   return FillTemplate(PageTemplate(), ScriptJson(report), PlainTables(report));
 }
 

@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 constexpr char kHostile[] =
     "</script><script>alert(1)</script><!-- <img src=x onerror=y> \"'&";
 
-nlohmann::ordered_json SmallReport(const std::string& name) {
+Json SmallReport(const std::string& name) {
   return {{"format", "headwise.report/1"},
           {"model", {{"name", name}}},
           {"summary", {{"sentences", {"1 of 2 heads has a role: 1 local."}}}},
@@ -44,7 +44,7 @@ nlohmann::ordered_json SmallReport(const std::string& name) {
              {"layer", 0},
              {"head", 1},
              {"kind", "self"},
-             {"roles", nlohmann::ordered_json::array()}}}},
+             {"roles", Json::array()}}}},
           {"definitions",
            {{{"name", "local"}, {"sentence", "near"}, {"trap", "short"}}}}};
 }
@@ -95,8 +95,8 @@ TEST(ReportNumbersTest, BytesAreBase64OfShares) {
 }
 
 TEST(ReportNumbersTest, RoundedNumbersAreShort) {
-  EXPECT_EQ(nlohmann::json(Rounded(1.0 / 3)).dump(), "0.3333");
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  EXPECT_EQ(Json(Rounded(1.0 / 3)).dump(), "0.3333");
+  Json json = Json::object();
   PutInterval(json, NAN, 1);
   EXPECT_TRUE(json.empty());
 }
@@ -115,7 +115,7 @@ TEST(ReportSummaryTest, ThirdsCountEachHeadOnce) {
   }
   const auto thirds = ThirdsJson(roles)["thirds"];
   ASSERT_EQ(thirds.size(), 3u);
-  EXPECT_EQ(thirds[0]["layers"], nlohmann::ordered_json({0, 1}));
+  EXPECT_EQ(thirds[0]["layers"], Json({0, 1}));
   EXPECT_EQ(thirds[0]["counts"]["no role"], 2);
   EXPECT_EQ(thirds[2]["counts"]["syntactic"], 1);
   EXPECT_EQ(thirds[2]["counts"]["no role"], 1);

@@ -41,7 +41,7 @@ class ReportMaker {
         model_(OpenModel(folder)),
         tokenizer_(Tokenizer::Load(folder)) {}
 
-  nlohmann::ordered_json Make() {
+  Json Make() {
     profile_ =
         ProfileForReport(context_, *model_, *tokenizer_, folder_, options_);
     CutText();
@@ -184,9 +184,8 @@ class ReportMaker {
 
 }  // namespace
 
-nlohmann::ordered_json MakeReport(Context& context,
-                                  const std::filesystem::path& model,
-                                  const ReportOptions& options) {
+Json MakeReport(Context& context, const std::filesystem::path& model,
+                const ReportOptions& options) {
   if (options.texts.empty() && options.profile.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"report", "a text or a profile", "neither", ""});

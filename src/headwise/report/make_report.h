@@ -3,11 +3,11 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 
@@ -31,8 +31,7 @@ struct ReportOptions {
 // and Profile::Load; kInvalidArgument for a profile of another model, for
 // neither text nor profile, for standard input (the text is read more than
 // once) and for an unknown part to skip; kCancelled.
-nlohmann::ordered_json MakeReport(Context& context,
-                                  const std::filesystem::path& model,
-                                  const ReportOptions& options);
+Json MakeReport(Context& context, const std::filesystem::path& model,
+                const ReportOptions& options);
 
 }  // namespace headwise

@@ -19,28 +19,26 @@
 namespace headwise {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson ModelJson(const ReportParts& parts) {
+Json ModelJson(const ReportParts& parts) {
   const ModelConfig& config = parts.model->config();
-  OrderedJson model = {{"name", parts.profile->model},
-                       {"hash", parts.profile->model_hash},
-                       {"type", config.model_type},
-                       {"kind", config.encoder_decoder() ? "encoder–decoder"
-                                : config.causal          ? "decoder"
-                                                         : "encoder"},
-                       {"width", config.width},
-                       {"head_dim", config.head_dim},
-                       {"vocabulary", config.vocabulary}};
+  Json model = {{"name", parts.profile->model},
+                {"hash", parts.profile->model_hash},
+                {"type", config.model_type},
+                {"kind", config.encoder_decoder() ? "encoder–decoder"
+                         : config.causal          ? "decoder"
+                                                  : "encoder"},
+                {"width", config.width},
+                {"head_dim", config.head_dim},
+                {"vocabulary", config.vocabulary}};
   if (parts.summary != nullptr) {
     model["parameters"] = parts.summary->parameters;
   }
   return model;
 }
 
-OrderedJson ProfileJson(const ReportParts& parts) {
+Json ProfileJson(const ReportParts& parts) {
   const Profile& profile = *parts.profile;
-  OrderedJson json = OrderedJson::object();
+  Json json = Json::object();
   if (!parts.texts.empty()) json["texts"] = parts.texts;
   json["documents"] = profile.counts.documents;
   json["sequences"] = profile.counts.windows;
@@ -67,13 +65,13 @@ bool IsReported(const std::string& metric) {
              std::string::npos;
 }
 
-OrderedJson MetricsJson(const Profile& profile, size_t head) {
-  OrderedJson metrics = OrderedJson::object();
+Json MetricsJson(const Profile& profile, size_t head) {
+  Json metrics = Json::object();
   for (const auto& [name, tallies] : profile.metrics) {
     if (!IsReported(name)) continue;
     const Estimate estimate = profile.Get(name, head);
     if (!(estimate.count > 0) || !std::isfinite(estimate.mean)) continue;
-    OrderedJson one;
+    Json one;
     one["mean"] = Rounded(estimate.mean);
     PutInterval(one, estimate.low, estimate.high);
     one["count"] = Rounded(estimate.count);
@@ -84,7 +82,7 @@ OrderedJson MetricsJson(const Profile& profile, size_t head) {
 
 // Shares by distance, key − query; outer buckets that hold nothing are left
 // out.
-OrderedJson DistanceJson(const std::vector<double>& histogram) {
+Json DistanceJson(const std::vector<double>& histogram) {
   const double total = std::accumulate(histogram.begin(), histogram.end(), 0.0);
   int first = kHistogramBuckets, last = -1;
   for (int b = 0; b < static_cast<int>(histogram.size()); ++b) {
@@ -93,7 +91,7 @@ OrderedJson DistanceJson(const std::vector<double>& histogram) {
     first = std::min(first, b);
     last = b;
   }
-  OrderedJson buckets = OrderedJson::array();
+  Json buckets = Json::array();
   // Earlier keys, which the operator counts upward, come first here.
   for (int b = last; b >= first && total > 0; --b) {
     const int steps = std::abs(b - kHistogramCenter);
@@ -118,8 +116,8 @@ const RoleRule* RuleOf(const std::string& role) {
   return nullptr;
 }
 
-OrderedJson RoleJson(const Role& role, const Profile& profile, size_t head) {
-  OrderedJson json;
+Json RoleJson(const Role& role, const Profile& profile, size_t head) {
+  Json json;
   json["name"] = role.name;
   json["score"] = Rounded(role.score);
   PutInterval(json, role.low, role.high);
@@ -144,12 +142,12 @@ OrderedJson RoleJson(const Role& role, const Profile& profile, size_t head) {
 
 // Tokens around the query, with the mass of those that are among its top keys;
 // keys further away are added in front, so that they are seen.
-OrderedJson ExampleJson(const Example& example, const TokenText& text) {
+Json ExampleJson(const Example& example, const TokenText& text) {
   std::map<int64_t, const Example::Key*> keys;
   for (const Example::Key& key : example.keys) keys[key.position] = &key;
   const int64_t last =
       example.first + static_cast<int64_t>(example.tokens.size()) - 1;
-  OrderedJson tokens = OrderedJson::array(), weights = OrderedJson::array();
+  Json tokens = Json::array(), weights = Json::array();
   int64_t before = 0;
   for (const auto& [position, key] : keys) {
     if (position >= example.first || key->mass < 0.02) continue;
@@ -178,20 +176,18 @@ OrderedJson ExampleJson(const Example& example, const TokenText& text) {
       {"induction", "What followed the same token before"},
       {"duplicate", "An earlier copy of the same token"}};
   const auto title = titles.find(example.kind);
-  OrderedJson json = {
-      {"title", title == titles.end() ? example.kind : title->second},
-      {"tokens", std::move(tokens)},
-      {"query", example.query - example.first + before},
-      {"weights", std::move(weights)}};
+  Json json = {{"title", title == titles.end() ? example.kind : title->second},
+               {"tokens", std::move(tokens)},
+               {"query", example.query - example.first + before},
+               {"weights", std::move(weights)}};
   if (example.kind != "sample") json["score"] = Rounded(example.score, 3);
   return json;
 }
 
 // The two best of each kind, and one row at random.
-OrderedJson ExamplesJson(const std::vector<Example>& examples,
-                         const TokenText& text) {
+Json ExamplesJson(const std::vector<Example>& examples, const TokenText& text) {
   std::map<std::string, int> taken;
-  OrderedJson list = OrderedJson::array();
+  Json list = Json::array();
   for (const bool samples : {false, true}) {
     for (const Example& example : examples) {
       if ((example.kind == "sample") != samples) continue;
@@ -205,26 +201,25 @@ OrderedJson ExamplesJson(const std::vector<Example>& examples,
   return list;
 }
 
-OrderedJson SamplesJson(const HeadSamples& samples, const TokenText& text) {
-  OrderedJson list = OrderedJson::array();
+Json SamplesJson(const HeadSamples& samples, const TokenText& text) {
+  Json list = Json::array();
   const auto tokens = [&](const std::vector<int32_t>& ids) {
-    OrderedJson texts = OrderedJson::array();
+    Json texts = Json::array();
     for (const int32_t id : ids) texts.push_back(text.Of(id));
     return texts;
   };
   for (const AttentionSample& sample : samples.samples) {
-    OrderedJson one = {{"title", sample.title},
-                       {"kind", Name(sample.kind)},
-                       {"tokens", tokens(sample.queries)}};
+    Json one = {{"title", sample.title},
+                {"kind", Name(sample.kind)},
+                {"tokens", tokens(sample.queries)}};
     if (sample.kind == AttentionKind::kCross) one["keys"] = tokens(sample.keys);
     list.push_back(std::move(one));
   }
   return list;
 }
 
-OrderedJson ContentJson(const ReportParts& parts, size_t head,
-                        const TokenText& text) {
-  OrderedJson json = OrderedJson::object();
+Json ContentJson(const ReportParts& parts, size_t head, const TokenText& text) {
+  Json json = Json::object();
   for (const auto& [key, metric] :
        {std::pair{"copying", "copying"},
         std::pair{"copying_vocabulary", "copying.vocabulary"}}) {
@@ -233,9 +228,9 @@ OrderedJson ContentJson(const ReportParts& parts, size_t head,
   }
   if (parts.contents == nullptr) return json;
   json["readout"] = parts.contents->readout;
-  OrderedJson writes = OrderedJson::array();
+  Json writes = Json::array();
   for (const TokenWrites& one : parts.contents->heads[head]) {
-    OrderedJson top = OrderedJson::array();
+    Json top = Json::array();
     // A head that writes nothing favours nothing.
     for (const WrittenToken& token : one.top) {
       if (!(token.logit > 0)) continue;
@@ -249,15 +244,14 @@ OrderedJson ContentJson(const ReportParts& parts, size_t head,
   return json;
 }
 
-OrderedJson HeadJson(const ReportParts& parts, size_t head,
-                     const TokenText& text) {
+Json HeadJson(const ReportParts& parts, size_t head, const TokenText& text) {
   const Profile& profile = *parts.profile;
   const HeadRef& ref = profile.heads[head];
-  OrderedJson json = {{"id", ToString(ref)},
-                      {"layer", ref.layer},
-                      {"head", ref.head},
-                      {"kind", Name(ref.kind)},
-                      {"roles", OrderedJson::array()}};
+  Json json = {{"id", ToString(ref)},
+               {"layer", ref.layer},
+               {"head", ref.head},
+               {"kind", Name(ref.kind)},
+               {"roles", Json::array()}};
   if (parts.roles != nullptr) {
     for (const Role& role : (*parts.roles)[head].roles) {
       json["roles"].push_back(RoleJson(role, profile, head));
@@ -271,12 +265,12 @@ OrderedJson HeadJson(const ReportParts& parts, size_t head,
     json["distance"] = DistanceJson(profile.histograms[head]);
   }
   if (parts.samples != nullptr) {
-    OrderedJson keys = OrderedJson::array();
+    Json keys = Json::array();
     for (const auto& [id, share] : parts.samples->top_keys[head]) {
       keys.push_back({{"token", text.Of(id)}, {"share", Rounded(share, 3)}});
     }
     json["top_keys"] = std::move(keys);
-    OrderedJson attention = OrderedJson::array();
+    Json attention = Json::array();
     for (const AttentionSample& sample : parts.samples->samples) {
       attention.push_back(Bytes(sample.weights[head]));
     }
@@ -290,11 +284,11 @@ OrderedJson HeadJson(const ReportParts& parts, size_t head,
 }
 
 // Roles first, then every measurement that the profile holds.
-OrderedJson DefinitionsJson(const Profile& profile) {
-  OrderedJson list = OrderedJson::array();
+Json DefinitionsJson(const Profile& profile) {
+  Json list = Json::array();
   const auto add = [&](const std::string& name, const char* sentence,
                        const char* trap) {
-    OrderedJson one = {{"name", name}, {"sentence", Capital(sentence)}};
+    Json one = {{"name", name}, {"sentence", Capital(sentence)}};
     if (*trap != '\0') one["trap"] = Capital(trap);
     list.push_back(std::move(one));
   };
@@ -313,15 +307,15 @@ OrderedJson DefinitionsJson(const Profile& profile) {
 
 }  // namespace
 
-OrderedJson ReportJson(const ReportParts& parts) {
+Json ReportJson(const ReportParts& parts) {
   const TokenText text(*parts.tokenizer);
-  OrderedJson report;
+  Json report;
   report["format"] = "headwise.report/1";
   report["program"] = "headwise " HEADWISE_VERSION;
   report["model"] = ModelJson(parts);
   report["profile"] = ProfileJson(parts);
-  report["summary"] = OrderedJson::object();  // last: it reads the rest
-  report["heads"] = OrderedJson::array();
+  report["summary"] = Json::object();  // last: it reads the rest
+  report["heads"] = Json::array();
   for (size_t head = 0; head < parts.profile->heads.size(); ++head) {
     report["heads"].push_back(HeadJson(parts, head, text));
   }
@@ -340,7 +334,7 @@ OrderedJson ReportJson(const ReportParts& parts) {
   }
   report["definitions"] = DefinitionsJson(*parts.profile);
   if (!parts.absent.empty()) {
-    report["absent"] = OrderedJson::array();
+    report["absent"] = Json::array();
     for (const ReportParts::Absent& one : parts.absent) {
       report["absent"].push_back({{"part", one.part}, {"why", one.why}});
     }

@@ -3,11 +3,11 @@
 // it.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/heads/profile/profile.h"
@@ -41,6 +41,6 @@ struct ReportParts {
   std::vector<Absent> absent;
 };
 
-nlohmann::ordered_json ReportJson(const ReportParts& parts);
+Json ReportJson(const ReportParts& parts);
 
 }  // namespace headwise

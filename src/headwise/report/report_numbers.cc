@@ -25,7 +25,7 @@ std::string PlainNumber(double value) {
                                     : fmt::format("{:.3g}", value);
 }
 
-void PutInterval(nlohmann::ordered_json& json, double low, double high) {
+void PutInterval(Json& json, double low, double high) {
   if (!std::isfinite(low) || !std::isfinite(high)) return;
   json["low"] = Rounded(low);
   json["high"] = Rounded(high);

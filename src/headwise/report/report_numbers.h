@@ -1,9 +1,10 @@
 // Numbers as a report writes them: short, finite.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+
+#include "headwise/base/json.h"
 
 namespace headwise {
 
@@ -14,7 +15,7 @@ double Rounded(double value, int digits = 4);
 std::string PlainNumber(double value);
 
 // "low" and "high", where both are finite.
-void PutInterval(nlohmann::ordered_json& json, double low, double high);
+void PutInterval(Json& json, double low, double high);
 
 // Weights in [0, 1] as base64 of one byte each, weight · 255 rounded.
 std::string Bytes(std::span<const float> weights);

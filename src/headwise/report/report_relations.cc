@@ -12,13 +12,11 @@
 namespace headwise {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 constexpr size_t kMostPairs = 12;
 constexpr size_t kMostEdges = 150;
 
-OrderedJson IntervalJson(const Interval& interval) {
-  OrderedJson json = {{"value", Rounded(interval.value)}};
+Json IntervalJson(const Interval& interval) {
+  Json json = {{"value", Rounded(interval.value)}};
   if (interval.low != interval.high) {
     PutInterval(json, interval.low, interval.high);
   }
@@ -39,7 +37,7 @@ std::vector<int64_t> Ranks(const std::vector<Interval>& values) {
   return ranks;
 }
 
-OrderedJson CorrelationsJson(const Ranking& ranking) {
+Json CorrelationsJson(const Ranking& ranking) {
   const size_t n = ranking.criteria.size();
   std::vector<std::vector<double>> matrix(n, std::vector<double>(n, 1));
   for (const RankCorrelation& one : ranking.correlations) {
@@ -54,8 +52,7 @@ std::string PairName(const Similarity& similarity, size_t head) {
 }
 
 // The most alike pairs by one matrix [heads, heads].
-OrderedJson Pairs(const Similarity& similarity, const Matrix& matrix,
-                  bool distance) {
+Json Pairs(const Similarity& similarity, const Matrix& matrix, bool distance) {
   struct Pair {
     size_t a, b;
     double value;
@@ -74,7 +71,7 @@ OrderedJson Pairs(const Similarity& similarity, const Matrix& matrix,
                     pairs.end(), [&](const Pair& x, const Pair& y) {
                       return distance ? x.value < y.value : x.value > y.value;
                     });
-  OrderedJson list = OrderedJson::array();
+  Json list = Json::array();
   for (size_t i = 0; i < most; ++i) {
     list.push_back({{"a", PairName(similarity, pairs[i].a)},
                     {"b", PairName(similarity, pairs[i].b)},
@@ -85,13 +82,13 @@ OrderedJson Pairs(const Similarity& similarity, const Matrix& matrix,
 
 }  // namespace
 
-OrderedJson ImportanceJson(const Ranking& ranking, OrderedJson& heads) {
+Json ImportanceJson(const Ranking& ranking, Json& heads) {
   const size_t primary = ranking.primary.value_or(0);
-  OrderedJson json = {{"loss", Name(ranking.loss_kind)},
-                      {"base", Rounded(ranking.loss, 5)},
-                      {"by", Name(ranking.criteria[primary].criterion)}};
+  Json json = {{"loss", Name(ranking.loss_kind)},
+               {"base", Rounded(ranking.loss, 5)},
+               {"by", Name(ranking.criteria[primary].criterion)}};
   if (ranking.primary) json["sentence"] = Summary(ranking);
-  json["criteria"] = OrderedJson::array();
+  json["criteria"] = Json::array();
   for (const CriterionResult& one : ranking.criteria) {
     json["criteria"].push_back({{"name", Name(one.criterion)},
                                 {"what", Describe(one.criterion)},
@@ -101,15 +98,15 @@ OrderedJson ImportanceJson(const Ranking& ranking, OrderedJson& heads) {
   if (ranking.criteria.size() > 1) {
     json["correlations"] = CorrelationsJson(ranking);
   }
-  json["layers"] = OrderedJson::array();
+  json["layers"] = Json::array();
   for (const LayerImportance& layer : ranking.layers) {
-    OrderedJson one = {{"kind", Name(layer.kind)}, {"layer", layer.layer}};
+    Json one = {{"kind", Name(layer.kind)}, {"layer", layer.layer}};
     one.update(IntervalJson(layer.delta));
     json["layers"].push_back(std::move(one));
   }
   if (ranking.primary) {
     json["carry"] = {{"share", 0.9}, {"heads", ranking.heads_for_90}};
-    json["negative"] = OrderedJson::array();
+    json["negative"] = Json::array();
     for (const NegativeHead& one : ranking.negative) {
       json["negative"].push_back(ToString(ranking.heads[one.head]));
     }
@@ -122,12 +119,12 @@ OrderedJson ImportanceJson(const Ranking& ranking, OrderedJson& heads) {
 
   const std::vector<int64_t> ranks = Ranks(ranking.criteria[primary].heads);
   for (size_t head = 0; head < ranking.heads.size(); ++head) {
-    OrderedJson one = OrderedJson::object();
+    Json one = Json::object();
     if (head < ranking.classes.size()) {
       one["class"] = Name(ranking.classes[head]);
     }
     one["rank"] = ranks[head];
-    one["values"] = OrderedJson::object();
+    one["values"] = Json::object();
     for (const CriterionResult& criterion : ranking.criteria) {
       one["values"][Name(criterion.criterion)] =
           IntervalJson(criterion.heads[head]);
@@ -137,11 +134,11 @@ OrderedJson ImportanceJson(const Ranking& ranking, OrderedJson& heads) {
   return json;
 }
 
-OrderedJson SimilarityJson(const Similarity& similarity) {
-  OrderedJson measures = OrderedJson::array();
+Json SimilarityJson(const Similarity& similarity) {
+  Json measures = Json::array();
   const auto add = [&](const char* name, const char* what, const Matrix& matrix,
                        bool distance) {
-    OrderedJson pairs = Pairs(similarity, matrix, distance);
+    Json pairs = Pairs(similarity, matrix, distance);
     if (pairs.empty()) return;
     measures.push_back({{"name", name},
                         {"what", what},
@@ -157,7 +154,7 @@ OrderedJson SimilarityJson(const Similarity& similarity) {
       "Overlap of what W_O writes into, by principal angles: 1 is the same.",
       similarity.ov_write, false);
 
-  OrderedJson map = OrderedJson::array();
+  Json map = Json::array();
   std::map<int64_t, std::vector<std::string>> groups;
   for (size_t head = 0; head < similarity.heads.size(); ++head) {
     const auto row = static_cast<int64_t>(head);
@@ -168,9 +165,9 @@ OrderedJson SimilarityJson(const Similarity& similarity) {
                    {"y", Rounded(similarity.map(row, 1))},
                    {"cluster", group}});
   }
-  OrderedJson clusters = OrderedJson::array();
+  Json clusters = Json::array();
   for (auto& [group, heads] : groups) clusters.push_back(std::move(heads));
-  OrderedJson twins = OrderedJson::array();
+  Json twins = Json::array();
   for (const HeadPair& pair : similarity.twins) {
     twins.push_back(
         {PairName(similarity, pair.a), PairName(similarity, pair.b)});
@@ -182,22 +179,22 @@ OrderedJson SimilarityJson(const Similarity& similarity) {
           {"twins", std::move(twins)}};
 }
 
-OrderedJson CompositionJson(const Composition& composition) {
-  OrderedJson edges = OrderedJson::array();
+Json CompositionJson(const Composition& composition) {
+  Json edges = Json::array();
   for (const HeadEdge& edge : composition.edges) {
     if (edges.size() == kMostEdges) break;
     if (composition.Over(edge) <= 0) continue;
-    OrderedJson one = {{"from", ToString(composition.heads[edge.sender])},
-                       {"to", ToString(composition.heads[edge.receiver])},
-                       {"kind", Name(edge.input)},
-                       {"score", Rounded(edge.score)},
-                       {"baseline", Rounded(composition.baseline)}};
+    Json one = {{"from", ToString(composition.heads[edge.sender])},
+                {"to", ToString(composition.heads[edge.receiver])},
+                {"kind", Name(edge.input)},
+                {"score", Rounded(edge.score)},
+                {"baseline", Rounded(composition.baseline)}};
     if (composition.effect_tokens > 0 && std::isfinite(edge.effect)) {
       one["effect"] = Rounded(edge.effect, 3);
     }
     edges.push_back(std::move(one));
   }
-  OrderedJson json = OrderedJson::object();
+  Json json = Json::object();
   if (composition.rotary) {
     json["note"] =
         "Rotary positions: W_QK is taken at equal positions (offset 0).";

@@ -2,8 +2,7 @@
 // more, which are alike, which feed which.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "headwise/base/json.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/heads/similarity/similarity.h"
@@ -12,12 +11,11 @@ namespace headwise {
 
 // The report's "importance"; sets "importance" of every head in `heads`, which
 // are those of the ranking, in its order.
-nlohmann::ordered_json ImportanceJson(const Ranking& ranking,
-                                      nlohmann::ordered_json& heads);
+Json ImportanceJson(const Ranking& ranking, Json& heads);
 
-nlohmann::ordered_json SimilarityJson(const Similarity& similarity);
+Json SimilarityJson(const Similarity& similarity);
 
 // The edges that are most above their baseline.
-nlohmann::ordered_json CompositionJson(const Composition& composition);
+Json CompositionJson(const Composition& composition);
 
 }  // namespace headwise

@@ -13,16 +13,14 @@
 namespace headwise {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 // "syntactic(nsubj)", "offset -2" → "syntactic", "offset".
 std::string Stem(const std::string& role) {
   if (role == kNoRole) return role;
   return role.substr(0, role.find_first_of("( "));
 }
 
-std::string FirstRole(const OrderedJson& head) {
-  const OrderedJson& roles = head["roles"];
+std::string FirstRole(const Json& head) {
+  const Json& roles = head["roles"];
   return roles.empty() ? kNoRole : roles[0]["name"].get<std::string>();
 }
 
@@ -46,9 +44,9 @@ std::string Plural(int64_t count, const char* one, const char* many) {
 }
 
 // "5 previous-token, 3 induction and 2 local"
-std::string CountedRoles(const OrderedJson& report) {
+std::string CountedRoles(const Json& report) {
   std::map<std::string, int64_t> counts;
-  for (const OrderedJson& head : report["heads"]) {
+  for (const Json& head : report["heads"]) {
     if (const std::string role = FirstRole(head); role != kNoRole) {
       ++counts[Stem(role)];
     }
@@ -65,11 +63,11 @@ std::string CountedRoles(const OrderedJson& report) {
   return AndList(counted);
 }
 
-std::string RolesSentence(const OrderedJson& report) {
+std::string RolesSentence(const Json& report) {
   const auto heads = static_cast<int64_t>(report["heads"].size());
-  const auto without = std::count_if(
-      report["heads"].begin(), report["heads"].end(),
-      [](const OrderedJson& head) { return head["roles"].empty(); });
+  const auto without =
+      std::count_if(report["heads"].begin(), report["heads"].end(),
+                    [](const Json& head) { return head["roles"].empty(); });
   if (without == heads) {
     return fmt::format(
         "None of the {} heads has a role that passed its "
@@ -82,12 +80,12 @@ std::string RolesSentence(const OrderedJson& report) {
 }
 
 // The head with the highest score of a role, or "".
-std::string BestSentence(const OrderedJson& report, const std::string& role,
+std::string BestSentence(const Json& report, const std::string& role,
                          const char* words) {
   std::string best;
   double most = 0;
-  for (const OrderedJson& head : report["heads"]) {
-    for (const OrderedJson& one : head["roles"]) {
+  for (const Json& head : report["heads"]) {
+    for (const Json& one : head["roles"]) {
       if (one["name"] != role || one.value("sink_excluded", false) ||
           one["score"].get<double>() <= most) {
         continue;
@@ -101,11 +99,10 @@ std::string BestSentence(const OrderedJson& report, const std::string& role,
                                     best, words, most);
 }
 
-std::string LayerRow(const OrderedJson& heads, size_t begin, size_t end,
-                     int width) {
+std::string LayerRow(const Json& heads, size_t begin, size_t end, int width) {
   std::string line;
   for (size_t i = begin; i < end; ++i) {
-    const OrderedJson& roles = heads[i]["roles"];
+    const Json& roles = heads[i]["roles"];
     std::string cell = Short(FirstRole(heads[i]));
     if (roles.size() > 1 && width > 9) {
       cell += fmt::format("+{}", roles.size() - 1);
@@ -117,7 +114,7 @@ std::string LayerRow(const OrderedJson& heads, size_t begin, size_t end,
 }
 
 // One line a layer, or a list where the terminal is too narrow for that.
-std::string RoleGrid(const OrderedJson& heads, const Console& console) {
+std::string RoleGrid(const Json& heads, const Console& console) {
   constexpr int kLabel = 12;
   std::string out, list;
   for (size_t begin = 0; begin < heads.size();) {
@@ -127,7 +124,7 @@ std::string RoleGrid(const OrderedJson& heads, const Console& console) {
       ++end;
     }
     const int cell = (console.width - kLabel) / static_cast<int>(end - begin);
-    const std::string kind = heads[begin]["kind"];
+    const std::string& kind = heads[begin]["kind"].text();
     const std::string label =
         fmt::format("{}{}", kind == "self" ? "layer " : kind + " ",
                     heads[begin]["layer"].get<int64_t>());
@@ -152,15 +149,15 @@ std::string RoleGrid(const OrderedJson& heads, const Console& console) {
 
 }  // namespace
 
-OrderedJson ThirdsJson(const std::vector<HeadRoles>& roles) {
+Json ThirdsJson(const std::vector<HeadRoles>& roles) {
   int64_t layers = 0;
   for (const HeadRoles& head : roles) {
     layers = std::max(layers, head.head.layer + 1);
   }
   constexpr std::array kNames = {"Early", "Middle", "Late"};
-  OrderedJson thirds = OrderedJson::array();
+  Json thirds = Json::array();
   for (int64_t third = 0; third < 3; ++third) {
-    OrderedJson of_layers = OrderedJson::array();
+    Json of_layers = Json::array();
     for (int64_t layer = 0; layer < layers; ++layer) {
       if (3 * layer / layers == third) of_layers.push_back(layer);
     }
@@ -179,7 +176,7 @@ OrderedJson ThirdsJson(const std::vector<HeadRoles>& roles) {
       return std::pair(a.first != kNoRole, a.second) >
              std::pair(b.first != kNoRole, b.second);
     });
-    OrderedJson counted = OrderedJson::object();
+    Json counted = Json::object();
     for (const auto& [name, count] : order) counted[name] = count;
     // Two layers are the first and the last.
     const char* name = kNames[layers == 2 && third == 1 ? 2 : third];
@@ -191,11 +188,11 @@ OrderedJson ThirdsJson(const std::vector<HeadRoles>& roles) {
   return {{"thirds", std::move(thirds)}};
 }
 
-std::vector<std::string> SummarySentences(const OrderedJson& report) {
+std::vector<std::string> SummarySentences(const Json& report) {
   std::vector<std::string> sentences;
   if (report.contains("importance") &&
       report["importance"].contains("sentence")) {
-    sentences.push_back(report["importance"]["sentence"]);
+    sentences.push_back(report["importance"]["sentence"].text());
   }
   sentences.push_back(RolesSentence(report));
   for (const auto& [role, words] :
@@ -209,7 +206,7 @@ std::vector<std::string> SummarySentences(const OrderedJson& report) {
   }
   const int64_t sinks = std::count_if(
       report["heads"].begin(), report["heads"].end(),
-      [](const OrderedJson& head) { return FirstRole(head) == "first-token"; });
+      [](const Json& head) { return FirstRole(head) == "first-token"; });
   if (sinks > 0) {
     sentences.push_back(fmt::format("{} on the first token, as at a sink.",
                                     Plural(sinks, "head rests", "heads rest")));
@@ -217,10 +214,10 @@ std::vector<std::string> SummarySentences(const OrderedJson& report) {
   return sentences;
 }
 
-std::string SummaryText(const OrderedJson& report, const Console& console) {
+std::string SummaryText(const Json& report, const Console& console) {
   std::string out =
       Bold(console, report["model"]["name"].get<std::string>()) + "\n\n";
-  for (const OrderedJson& sentence : report["summary"]["sentences"]) {
+  for (const Json& sentence : report["summary"]["sentences"]) {
     out += Wrap(sentence.get<std::string>(), console.width);
   }
   return out + "\n" + RoleGrid(report["heads"], console);

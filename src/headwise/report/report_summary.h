@@ -2,10 +2,10 @@
 // what is printed in the terminal.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/report/text.h"
 
@@ -13,13 +13,12 @@ namespace headwise {
 
 // {"thirds": [{"name", "layers", "heads", "counts": {role: heads}}]}: each head
 // counts once, by its first role without its parameter.
-nlohmann::ordered_json ThirdsJson(const std::vector<HeadRoles>& roles);
+Json ThirdsJson(const std::vector<HeadRoles>& roles);
 
 // What a reader should know first, from a report that has all else.
-std::vector<std::string> SummarySentences(const nlohmann::ordered_json& report);
+std::vector<std::string> SummarySentences(const Json& report);
 
 // The sentences and the layer × head table of first roles.
-std::string SummaryText(const nlohmann::ordered_json& report,
-                        const Console& console);
+std::string SummaryText(const Json& report, const Console& console);
 
 }  // namespace headwise

@@ -91,13 +91,13 @@ TEST(StudyReportTest, SaysWhetherItHeld) {
 }
 
 TEST(StudyReportTest, JsonHasItsKeys) {
-  const nlohmann::ordered_json json = StudyJson(kSample, SampleResult());
+  const Json json = StudyJson(kSample, SampleResult());
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   EXPECT_THAT(keys, testing::ElementsAre("study", "claim", "kind", "held",
                                          "figures", "seeds", "seconds"));
   EXPECT_EQ(json["kind"], "law");
-  EXPECT_TRUE(json["held"]);
+  EXPECT_EQ(json["held"], true);
   EXPECT_EQ(json["figures"]["an error with a rather long name, to fill lines"]
                 ["value"],
             1e-6);

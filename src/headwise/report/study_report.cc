@@ -73,9 +73,8 @@ std::string StudyText(const Study& study, const StudyResult& result,
   return out;
 }
 
-nlohmann::ordered_json StudyJson(const Study& study,
-                                 const StudyResult& result) {
-  nlohmann::ordered_json figures = nlohmann::ordered_json::object();
+Json StudyJson(const Study& study, const StudyResult& result) {
+  Json figures = Json::object();
   for (const Figure& figure : result.figures) {
     figures[figure.name] = {{"value", figure.value},
                             {"expected", figure.expected},
@@ -87,7 +86,7 @@ nlohmann::ordered_json StudyJson(const Study& study,
     figures[figure.name]["low"] = figure.low;
     figures[figure.name]["high"] = figure.high;
   }
-  nlohmann::ordered_json held = result.held();
+  Json held = result.held();
   if (result.indicative) held = "indicative";
   return {{"study", study.name},      {"claim", study.claim},
           {"kind", Name(study.kind)}, {"held", held},
@@ -116,8 +115,8 @@ std::string StudyListText(const Console& console) {
   return out;
 }
 
-nlohmann::ordered_json StudyListJson() {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+Json StudyListJson() {
+  Json list = Json::array();
   for (const Study* study : Studies()) {
     list.push_back({{"study", study->name},
                     {"claim", study->claim},

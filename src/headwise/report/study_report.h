@@ -1,9 +1,9 @@
 // A study's result for people and for programs.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "headwise/base/json.h"
 #include "headwise/report/text.h"
 #include "headwise/study/study.h"
 
@@ -18,13 +18,13 @@ std::string StudyText(const Study& study, const StudyResult& result,
 // {"value", "expected", "held"}}, "seeds", "seconds"}; figures over several
 // seeds also have "low" and "high", their 95 % interval, and those of another
 // kind than the study's "kind".
-nlohmann::ordered_json StudyJson(const Study& study, const StudyResult& result);
+Json StudyJson(const Study& study, const StudyResult& result);
 
 // Its pictures below each other.
 std::string StudySvg(const Study& study, const StudyResult& result);
 
 // Name, kind and claim of every study.
 std::string StudyListText(const Console& console);
-nlohmann::ordered_json StudyListJson();
+Json StudyListJson();
 
 }  // namespace headwise

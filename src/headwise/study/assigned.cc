@@ -64,7 +64,7 @@ struct Curve {
 
 Curve Learn(Context& context, uint64_t seed, int64_t steps, bool assigned,
             StudyClock& clock) {
-  nlohmann::json config = PairModel(kLayers, kHeads);
+  Json config = PairModel(kLayers, kHeads);
   config["model_type"] = "qwen2";  // Llama with biases on queries and keys
   TinyModel tiny(context, config, PairTraining(steps, seed));
   if (assigned) AssignPlaces(tiny);

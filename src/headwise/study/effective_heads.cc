@@ -122,7 +122,7 @@ class Bench {
     TinyShape shape = variant.shape;
     shape.vocabulary = text_.vocabulary;
     shape.tied = false;  // see layers.cc
-    const nlohmann::json config = StoryLlama(shape);
+    const Json config = StoryLlama(shape);
     // What is compared with the pruned model has its steps too.
     const int64_t steps = steps_ + (variant.part == Part::kRival ? repair_ : 0);
     const MadeBatches::Maker make = variant.repeats
@@ -161,9 +161,8 @@ class Bench {
   }
 
   // Closes the worse half of the heads, then trains the rest on.
-  void Prune(Context& context, const nlohmann::json& config,
-             const TinyModel& whole, const Ranking& ranking,
-             Outcome& outcome) const {
+  void Prune(Context& context, const Json& config, const TinyModel& whole,
+             const Ranking& ranking, Outcome& outcome) const {
     ClosedHeads closed(whole.model(), WorseHalf(ranking));
     outcome.pruned = Loss(context, whole.model(), &closed);
     TrainConfig how = whole.how();

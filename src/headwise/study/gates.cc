@@ -77,7 +77,7 @@ class Sweep {
       // Weights are there already: a fifth of their rate, gates as before.
       how.rate /= 5;
       how.gate_rate *= 5;
-      nlohmann::json config = PairModel(kLayers, kHeads);
+      Json config = PairModel(kLayers, kHeads);
       config["headwise"] = {{"gates", "hard_concrete"}};
       TinyModel gated(context_, config, how);
       CopyWeights(dense, gated);
@@ -89,7 +89,7 @@ class Sweep {
 
   void AddResult(uint64_t seed, const TinyModel& gated, Closing& closing) {
     double open = 0, extreme = 0;
-    nlohmann::json counts = nlohmann::json::array();
+    Json counts = Json::array();
     for (const std::vector<double>& layer : GatesOf(gated.model())) {
       int64_t kept = 0;
       for (const double gate : layer) {
@@ -102,7 +102,7 @@ class Sweep {
     closing.open.push_back(open);
     closing.extreme.push_back(extreme / (kLayers * kHeads));
     closing.loss.push_back(PairLoss(context_, gated.model(), {}));
-    nlohmann::json config = PairModel(kLayers, kHeads);
+    Json config = PairModel(kLayers, kHeads);
     config["heads_per_layer"] = counts;
     TinyModel scratch(context_, config, PairTraining(steps_ + tuning_, seed));
     scratch.Train(PairData(seed), clock_);

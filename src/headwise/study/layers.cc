@@ -30,7 +30,7 @@ constexpr const char* kInduction = "repeats.induction";
 
 // Untied: where the output matrix is the embeddings, models this small form no
 // induction heads in so few steps.
-nlohmann::json ModelFor(const StudyText& text) {
+Json ModelFor(const StudyText& text) {
   return StoryLlama(
       {.layers = kLayers, .vocabulary = text.vocabulary, .tied = false});
 }

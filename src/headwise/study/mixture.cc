@@ -69,7 +69,7 @@ ArmResult RunArm(Context& context, const std::vector<uint64_t>& seeds,
                  const Arm& arm, int64_t steps, StudyClock& clock) {
   ArmResult result;
   for (const uint64_t seed : seeds) {
-    nlohmann::json config = PairModel(kLayers, arm.heads);
+    Json config = PairModel(kLayers, arm.heads);
     TrainConfig how = PairTraining(steps, seed);
     how.balance = arm.balance;
     if (arm.active < arm.heads) {

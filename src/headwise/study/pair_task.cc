@@ -41,14 +41,14 @@ MadeBatches PairData(uint64_t seed) { return {seed, MakePairs}; }
 
 MadeBatches HeldOutPairs() { return {kHeldOutSeed, MakePairs}; }
 
-nlohmann::json PairModel(int64_t layers, int64_t heads) {
+Json PairModel(int64_t layers, int64_t heads) {
   TinyShape shape;
   shape.layers = layers;
   shape.heads = heads;
   shape.head_dim = 8;
   shape.vocabulary = kPairVocabulary;
   shape.context = kPairBlock * kPairBlocks;
-  nlohmann::json config = TinyLlama(shape);
+  Json config = TinyLlama(shape);
   // Six places are told apart by angles that suit them.
   config["rope_theta"] = 100;
   return config;

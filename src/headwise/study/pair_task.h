@@ -30,7 +30,7 @@ MadeBatches HeldOutPairs();
 inline constexpr int64_t kHeldOutSequences = 64;
 
 // config.json of a small model for it.
-nlohmann::json PairModel(int64_t layers, int64_t heads);
+Json PairModel(int64_t layers, int64_t heads);
 // How it is trained: 16 sequences a step.
 TrainConfig PairTraining(int64_t steps, uint64_t seed);
 

@@ -181,16 +181,16 @@ TrainConfig InductionTraining(uint64_t seed, int64_t steps) {
   return how;
 }
 
-nlohmann::json TinyGpt2(const TinyShape& shape) {
+Json TinyGpt2(const TinyShape& shape) {
   return {{"model_type", "gpt2"},         {"n_embd", shape.width},
           {"n_layer", shape.layers},      {"n_head", shape.heads},
           {"n_inner", shape.hidden},      {"vocab_size", shape.vocabulary},
           {"n_positions", shape.context}, {"n_ctx", shape.context}};
 }
 
-nlohmann::json StoryLlama(TinyShape shape) {
+Json StoryLlama(TinyShape shape) {
   shape.context = kStoryLength;
-  nlohmann::json config = TinyLlama(shape);
+  Json config = TinyLlama(shape);
   config["bos_token_id"] = kBos;
   config["rope_theta"] = 100;
   return config;

@@ -67,11 +67,11 @@ TrainConfig InductionTraining(uint64_t seed, int64_t steps);
 
 // GPT-2's layout: learned positions, so that heads of any width see places
 // equally well.
-nlohmann::json TinyGpt2(const TinyShape& shape);
+Json TinyGpt2(const TinyShape& shape);
 
 // Llama's layout, for stories and no longer: rotary angles that tell places of
 // a story apart, and probes of what the model was trained to read.
-nlohmann::json StoryLlama(TinyShape shape);
+Json StoryLlama(TinyShape shape);
 
 // `count` sequences of a maker, as heads' analyses take them.
 std::vector<TokenWindow> StoryWindows(const MadeBatches::Maker& make,

@@ -53,7 +53,7 @@ TrainBatch MadeBatches::Make(int64_t first, int64_t count) const {
   return batch;
 }
 
-nlohmann::json TinyLlama(const TinyShape& shape) {
+Json TinyLlama(const TinyShape& shape) {
   return {{"model_type", "llama"},
           {"hidden_size", shape.width},
           {"num_attention_heads", shape.heads},
@@ -86,8 +86,7 @@ std::shared_ptr<ParameterStore> NewParameters(const ModelConfig& config,
   return ParameterStore::Fresh(config, init);
 }
 
-TinyModel::TinyModel(Context& context, const nlohmann::json& config,
-                     TrainConfig how)
+TinyModel::TinyModel(Context& context, const Json& config, TrainConfig how)
     : how_(InOnePiece(std::move(how))),
       store_(NewParameters(ReadConfig(config, "study"), how_)),
       model_(BuildModel(ReadConfig(config, "study"), store_)),

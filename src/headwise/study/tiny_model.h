@@ -14,11 +14,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/base/rng.h"
 #include "headwise/context.h"
 #include "headwise/study/trained.h"
@@ -62,7 +62,7 @@ struct TinyShape {
   bool tied = true;  // the output matrix is the embeddings
 };
 // config.json of a model in Llama's layout.
-nlohmann::json TinyLlama(const TinyShape& shape);
+Json TinyLlama(const TinyShape& shape);
 // How such a model is trained unless a study says otherwise.
 TrainConfig TinyTraining(uint64_t seed, int64_t steps);
 
@@ -75,7 +75,7 @@ class TinyModel {
  public:
   // config as config.json. how: steps, batch, rate, seed (of the weights), …;
   // data, files and intervals are not used.
-  TinyModel(Context& context, const nlohmann::json& config, TrainConfig how);
+  TinyModel(Context& context, const Json& config, TrainConfig how);
   // A model that was built from the store.
   TinyModel(Context& context, std::shared_ptr<ParameterStore> store,
             std::unique_ptr<Model> model, TrainConfig how);

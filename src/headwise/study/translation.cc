@@ -46,8 +46,8 @@ Pairs ReadAll(const StudyRequest& request) {
   return pairs;
 }
 
-nlohmann::json MarianConfig(const TranslatorShape& shape, int64_t heads,
-                            int64_t vocabulary) {
+Json MarianConfig(const TranslatorShape& shape, int64_t heads,
+                  int64_t vocabulary) {
   return {{"model_type", "marian"},
           {"d_model", shape.width},
           {"encoder_layers", shape.layers},

@@ -18,7 +18,6 @@
 namespace headwise {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Pair = std::pair<TokenId, TokenId>;
 
 // Text is cut into words by stretches of about this, so that memory holds one
@@ -249,10 +248,7 @@ void Trainer::Learn(const WordCounts& counts) {
 
 Json Trainer::Vocabulary() const {
   Json vocabulary = Json::object();
-  auto& members = vocabulary.get_ref<Json::object_t&>();
-  for (size_t id = 0; id < tokens_.size(); ++id) {
-    members.emplace_back(tokens_[id], id);
-  }
+  for (size_t id = 0; id < tokens_.size(); ++id) vocabulary[tokens_[id]] = id;
   return vocabulary;
 }
 

@@ -27,7 +27,8 @@ class BpeTrainerTest : public ScratchFolderTest {
 };
 
 std::vector<std::string> MergesOf(const std::string& file) {
-  return ParseJson(file, "t")["model"]["merges"];
+  return ParseJson(file, "t")["model"]["merges"]
+      .get<std::vector<std::string>>();
 }
 
 TEST_F(BpeTrainerTest, JoinsTheMostFrequentPairFirst) {

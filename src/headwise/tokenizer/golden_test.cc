@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 
 const fs::path kFolder = HEADWISE_TOKENIZER_GOLDENS;
 
-std::vector<std::string> Texts() { return ReadJson(kFolder / "texts.json"); }
+std::vector<std::string> Texts() {
+  return ReadJson(kFolder / "texts.json").get<std::vector<std::string>>();
+}
 
 std::vector<uint32_t> Flat(const std::vector<TextSpan>& spans) {
   std::vector<uint32_t> flat;

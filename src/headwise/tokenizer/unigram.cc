@@ -28,7 +28,7 @@ std::unique_ptr<UnigramModel> UnigramModel::FromJson(const JsonCursor& json) {
       JsonCursor(entry, vocab.where() + ": " + std::to_string(id))
           .Fail("a token and its score");
     }
-    const auto& token = entry[0].get_ref<const std::string&>();
+    const auto& token = entry[0].text();
     model->scores_.push_back(entry[1].get<double>());
     worst = std::min(worst, model->scores_.back());
     model->vocabulary_.Add(token, id);

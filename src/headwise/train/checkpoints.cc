@@ -19,8 +19,6 @@ namespace headwise {
 namespace {
 
 using Path = std::filesystem::path;
-using nlohmann::ordered_json;
-
 constexpr const char* kFormat = "headwise.training/1";
 constexpr const char* kPrefix = "step-";
 
@@ -38,7 +36,7 @@ int64_t StepOf(const Path& path) {
   return std::stoll(digits);
 }
 
-void WriteJson(const Path& path, const ordered_json& json) {
+void WriteJson(const Path& path, const Json& json) {
   WriteFileAtomically(path, json.dump(1) + "\n");
 }
 
@@ -88,8 +86,8 @@ void RemoveOlder(const Path& out, int64_t step, int64_t keep_every) {
 
 }  // namespace
 
-ordered_json TrainingRecord::ToJson() const {
-  ordered_json points = ordered_json::array();
+Json TrainingRecord::ToJson() const {
+  Json points = Json::array();
   for (const auto& [at, loss] : validation) points.push_back({at, loss});
   return {{"format", kFormat}, {"version", HEADWISE_VERSION},
           {"step", step},      {"parameters", parameters},
@@ -103,19 +101,20 @@ TrainingRecord TrainingRecord::FromFile(const Path& file) {
   const Json json = ReadJson(file);
   TrainingRecord record;
   try {
-    if (json.at("format") != kFormat)
-      throw Json::other_error::create(501, "format", &json);
-    const ordered_json ordered = ordered_json::parse(json.dump());
-    record.config = ordered.at("config");
-    record.data = ordered.at("data");
-    record.machine = ordered.at("machine");
+    if (json.at("format") != kFormat) {
+      throw Error(ErrorCode::kCorrupt,
+                  {"format", kFormat, json.at("format").dump(), ""});
+    }
+    record.config = json.at("config");
+    record.data = json.at("data");
+    record.machine = json.at("machine");
     json.at("step").get_to(record.step);
     json.at("parameters").get_to(record.parameters);
     json.at("seconds").get_to(record.seconds);
     json.at("tokens").get_to(record.tokens);
     json.at("losses").get_to(record.losses);
     json.at("validation").get_to(record.validation);
-  } catch (const Json::exception& error) {
+  } catch (const Error& error) {
     throw Error(ErrorCode::kCorrupt,
                 {file.string(), std::string("a ") + kFormat + " file",
                  error.what(), ""});

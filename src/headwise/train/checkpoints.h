@@ -10,11 +10,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/model/parameters.h"
 #include "headwise/train/optimizer.h"
 
@@ -22,16 +22,16 @@ namespace headwise {
 
 // What stays the same in every checkpoint of a run.
 struct RunFiles {
-  nlohmann::ordered_json config;            // config.json
-  std::filesystem::path tokenizer;          // tokenizer.json; empty: none
-  nlohmann::ordered_json tokenizer_config;  // tokenizer_config.json
+  Json config;                      // config.json
+  std::filesystem::path tokenizer;  // tokenizer.json; empty: none
+  Json tokenizer_config;            // tokenizer_config.json
 };
 
 // training.json: the manifest and how far the run came.
 struct TrainingRecord {
-  nlohmann::ordered_json config;   // the TrainConfig
-  nlohmann::ordered_json data;     // hash, files, tokens
-  nlohmann::ordered_json machine;  // of the last piece of the run
+  Json config;   // the TrainConfig
+  Json data;     // hash, files, tokens
+  Json machine;  // of the last piece of the run
   int64_t step = 0;
   int64_t parameters = 0;
   double seconds = 0;
@@ -39,7 +39,7 @@ struct TrainingRecord {
   std::vector<double> losses;                          // one a step
   std::vector<std::pair<int64_t, double>> validation;  // step, loss
 
-  nlohmann::ordered_json ToJson() const;
+  Json ToJson() const;
   // Throws Error(kCorrupt) naming the key.
   static TrainingRecord FromFile(const std::filesystem::path& file);
 };

@@ -11,23 +11,25 @@
 namespace headwise {
 namespace {
 
-using nlohmann::ordered_json;
-
 [[noreturn]] void Refuse(const std::string& where, const std::string& expected,
                          const std::string& found) {
   throw Error(ErrorCode::kInvalidArgument, {where, expected, found, ""});
 }
 
 // "key=value": the value as JSON where it is, else as text.
-void Apply(ordered_json& json, const std::string& setting) {
+void Apply(Json& json, const std::string& setting) {
   const size_t equals = setting.find('=');
   if (equals == std::string::npos || equals == 0) {
     Refuse("--set", "key=value", setting);
   }
   const std::string text = setting.substr(equals + 1);
-  ordered_json value = ordered_json::parse(text, nullptr, false);
-  if (value.is_discarded()) value = text;
-  ordered_json* at = &json;
+  Json value = text;
+  try {
+    value = Json::parse(text);
+  } catch (const Error&) {
+    // It stays the text.
+  }
+  Json* at = &json;
   std::string_view key = std::string_view(setting).substr(0, equals);
   for (size_t dot = key.find('.'); dot != key.npos; dot = key.find('.')) {
     at = &(*at)[std::string(key.substr(0, dot))];
@@ -44,8 +46,8 @@ void Apply(ordered_json& json, const std::string& setting) {
 TrainConfig ReadTrainConfig(const std::filesystem::path& file,
                             const std::vector<std::string>& settings) {
   const std::string where = file.string();
-  ordered_json json = ordered_json::parse(ReadJson(file).dump());
-  if (!json.is_object()) Refuse(where, "an object", json.type_name());
+  Json json = ReadJson(file);
+  if (!json.is_object()) Refuse(where, "an object", Describe(json));
   for (const std::string& setting : settings) Apply(json, setting);
   TrainConfig config;
   FieldsFromJson(json, config, where);
@@ -55,7 +57,7 @@ TrainConfig ReadTrainConfig(const std::filesystem::path& file,
 
 void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
   auto check = [&](bool fine, const char* expected, const auto& found) {
-    if (!fine) Refuse(where, expected, nlohmann::json(found).dump());
+    if (!fine) Refuse(where, expected, Json(found).dump());
   };
   static const std::set<std::string> kTasks = {"causal_lm", "masked_lm",
                                                "translation", "classification"};
@@ -118,7 +120,7 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
         c.save_type);
 }
 
-std::vector<std::string> Differences(const ordered_json& before,
+std::vector<std::string> Differences(const Json& before,
                                      const TrainConfig& now) {
   // What only says where things are and how often they are written.
   static const std::set<std::string> kFree = {"out",
@@ -133,18 +135,15 @@ std::vector<std::string> Differences(const ordered_json& before,
                                               "evaluate_sequences",
                                               "observe_every"};
   std::vector<std::string> differences;
-  const ordered_json fields = FieldsToJson(now);
-  const ordered_json defaults = FieldsToJson(TrainConfig());
+  const Json fields = FieldsToJson(now);
+  const Json defaults = FieldsToJson(TrainConfig());
   for (const auto& [name, value] : fields.items()) {
     if (kFree.contains(name)) continue;
     const auto found = before.find(name);
     const bool absent = found == before.end();
     // A field that came later was at its default.
     if (absent && value == defaults[name]) continue;
-    // The order of an object's keys says nothing.
-    if (!absent && Json::parse(found->dump()) == Json::parse(value.dump())) {
-      continue;
-    }
+    if (!absent && *found == value) continue;
     differences.push_back(name + ": " + (absent ? "absent" : found->dump()) +
                           ", now " + value.dump());
   }

@@ -4,16 +4,17 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "headwise/base/json.h"
 
 namespace headwise {
 
 struct TrainConfig {
   std::string task = "causal_lm";
   std::string out;
-  nlohmann::ordered_json model = nlohmann::ordered_json::object();
+  Json model = Json::object();
   std::string start;
   std::string tokenizer;
   std::vector<std::string> data;
@@ -34,7 +35,7 @@ struct TrainConfig {
   double decay = 0.1;
   double clip = 1.0;
   double dropout = 0;
-  nlohmann::ordered_json heads = nlohmann::ordered_json::object();
+  Json heads = Json::object();
   double head_dropout = 0;
   std::string head_dropout_schedule = "constant";
   double gate_penalty = 0;
@@ -154,7 +155,7 @@ void CheckTrainConfig(const TrainConfig& config, const std::string& where);
 
 // Fields whose change would change the run, "steps: 100, now 200" each; a
 // resumed run must have none.
-std::vector<std::string> Differences(const nlohmann::ordered_json& before,
+std::vector<std::string> Differences(const Json& before,
                                      const TrainConfig& now);
 
 }  // namespace headwise

@@ -16,8 +16,6 @@ namespace headwise {
 namespace {
 
 using Path = std::filesystem::path;
-using nlohmann::ordered_json;
-
 [[noreturn]] void Refuse(const char* where, const std::string& expected,
                          const std::string& found,
                          const std::string& hint = "") {
@@ -47,21 +45,21 @@ int32_t FirstToken(const Tokenizer& tokenizer) {
 }
 
 // Only what chooses heads: others of the file stay.
-void SetHeads(const TrainConfig& config, ordered_json& json) {
+void SetHeads(const TrainConfig& config, Json& json) {
   for (const auto& [key, value] : config.heads.items()) {
     json["headwise"][key] = value;
   }
 }
 
 // config.json: as given, completed by what the tokenizer knows.
-ordered_json ModelJson(const TrainConfig& config, const Tokenizer& tokenizer) {
+Json ModelJson(const TrainConfig& config, const Tokenizer& tokenizer) {
   if (!config.start.empty()) {
-    ordered_json json = ordered_json::parse(
-        ReadJson(Path(config.start) / "config.json").dump());
+    Json json =
+        Json::parse(ReadJson(Path(config.start) / "config.json").dump());
     SetHeads(config, json);
     return json;
   }
-  ordered_json json = config.model;
+  Json json = config.model;
   SetHeads(config, json);
   const int32_t bos = FirstToken(tokenizer);
   if (!json.contains("vocab_size")) {
@@ -205,10 +203,10 @@ void OpenLabelled(const TrainConfig& config, const ModelConfig& model,
   }
   const auto classes = static_cast<int64_t>(read.labels.size());
   material.classifier.emplace(model, *material.store, classes);
-  ordered_json& json = material.files.config;
+  Json& json = material.files.config;
   json["architectures"] = {ClassifierArchitecture(model.model_type)};
-  json["id2label"] = ordered_json::object();
-  json["label2id"] = ordered_json::object();
+  json["id2label"] = Json::object();
+  json["label2id"] = Json::object();
   for (int64_t c = 0; c < classes; ++c) {
     json["id2label"][std::to_string(c)] = read.labels[c];
     json["label2id"][read.labels[c]] = c;
@@ -247,8 +245,8 @@ Material OpenMaterial(Context& context, const TrainConfig& config,
         material.tokenizer->Token(bos).value_or("");
   }
   material.files.config = ModelJson(config, *material.tokenizer);
-  const ModelConfig model = ReadConfig(
-      Json::parse(material.files.config.dump()), "the model's configuration");
+  const ModelConfig model =
+      ReadConfig(material.files.config, "the model's configuration");
   CheckFit(config, model, *material.tokenizer);
   if (config.start.empty()) {
     Initialisation how;

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/model/model.h"
@@ -28,7 +28,7 @@ struct Material {
   std::unique_ptr<BatchSource> train;
   std::unique_ptr<BatchSource> validation;  // null: none
   RunFiles files;
-  nlohmann::ordered_json data;  // for the manifest
+  Json data;  // for the manifest
 };
 
 Material OpenMaterial(Context& context, const TrainConfig& config,

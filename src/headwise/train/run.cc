@@ -19,9 +19,7 @@ namespace headwise {
 namespace {
 
 using Path = std::filesystem::path;
-using nlohmann::ordered_json;
-
-ordered_json DescribeMachine(const Context& context) {
+Json DescribeMachine(const Context& context) {
   utsname name{};
   ::uname(&name);
   return {{"architecture", name.machine},
@@ -39,7 +37,7 @@ void RefuseExisting(const Path& out, const Path& checkpoint) {
 
 // Lists every field that differs, in one error.
 void RefuseChanges(const Path& checkpoint, const TrainingRecord& before,
-                   const TrainConfig& now, const ordered_json& data) {
+                   const TrainConfig& now, const Json& data) {
   std::vector<std::string> changes = Differences(before.config, now);
   if (before.data.value("hash", "") != data.value("hash", "")) {
     changes.push_back("data: other text or another tokenizer");

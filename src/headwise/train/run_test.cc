@@ -143,7 +143,7 @@ TEST_F(TrainingRun, GatesDependOnTheSeedAloneAndResumeBitForBit) {
       TrainConfig own = Config(out + std::to_string(seen.size()));
       own.model["num_attention_heads"] = 4;
       own.model["num_key_value_heads"] = 2;
-      own.heads = nlohmann::ordered_json::parse(kind);
+      own.heads = Json::parse(kind);
       own.head_dropout = 0.3;
       own.head_dropout_schedule = "v";
       own.gate_penalty = 0.1;
@@ -175,7 +175,7 @@ TEST_F(TrainingRun, PenaltiesCloseGatesAndTheCheckpointKeepsThem) {
   Train(first);
   TrainConfig config = Config("gated");
   config.start = first.out;
-  config.model = nlohmann::ordered_json::object();
+  config.model = Json::object();
   config.heads = {{"gates", "hard_concrete"}};
   config.gate_penalty = 5;
   config.gate_rate = 100;
@@ -193,7 +193,7 @@ TEST_F(TrainingRun, PenaltiesCloseGatesAndTheCheckpointKeepsThem) {
   // Opened again without a word about heads, the gates stay.
   TrainConfig again = Config("again");
   again.start = config.out;
-  again.model = nlohmann::ordered_json::object();
+  again.model = Json::object();
   Train(again);
   EXPECT_EQ(OpenModel(again.out)->config().gates.kind, GateKind::kHardConcrete);
 }
@@ -314,7 +314,7 @@ TEST_F(TrainingRun, NamesBadData) {
   EXPECT_THAT(ErrorOf(config), HasSubstr("260"));
 }
 
-nlohmann::ordered_json Bert(const std::string& type) {
+Json Bert(const std::string& type) {
   if (type == "distilbert") {
     return {{"model_type", type}, {"dim", 16},
             {"hidden_dim", 24},   {"n_layers", 2},
@@ -325,7 +325,7 @@ nlohmann::ordered_json Bert(const std::string& type) {
           {"num_attention_heads", 2}, {"max_position_embeddings", 64}};
 }
 
-nlohmann::ordered_json ModelOfFamily(const std::string& type) {
+Json ModelOfFamily(const std::string& type) {
   if (type == "gpt2") {
     return {{"model_type", "gpt2"},
             {"n_embd", 16},
@@ -380,8 +380,8 @@ class FamilyRun : public TrainingRun {
     Context context({1, ""});
     TrainConfig again = config;
     again.start = config.out;
-    again.model = nlohmann::ordered_json::object();
-    again.heads = nlohmann::ordered_json::object();
+    again.model = Json::object();
+    again.heads = Json::object();
     const Material material = OpenMaterial(context, again, {});
     const Trainer trainer(context, again, *material.model, *material.store);
     EXPECT_EQ(trainer.Evaluate(*material.validation, 4),
@@ -506,14 +506,14 @@ TEST_F(TrainingRun, LearnsToClassifyFromANewAndFromATrainedModel) {
     if (type.find("bert") != type.npos) {
       config.model = Bert(type);
     } else if (type == "further") {
-      config.model = nlohmann::ordered_json::object();
+      config.model = Json::object();
       config.start = folder_ / "language";
     }
     EXPECT_LT(Train(config).validation.back().second, 0.3) << type;
     Context context({1, ""});
     TrainConfig again = config;
     again.start = config.out;
-    again.model = nlohmann::ordered_json::object();
+    again.model = Json::object();
     const Material material = OpenMaterial(context, again, {});
     const Trainer trainer(context, again, *material.model, *material.store,
                           &*material.classifier);

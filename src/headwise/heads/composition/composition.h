@@ -11,11 +11,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stop_token>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/model/head_ref.h"
@@ -80,7 +80,7 @@ void SortByEffect(Composition& composition);
 
 // "headwise.composition/1" with the first `top` edges, above chance or not;
 // 0: all.
-nlohmann::ordered_json ToJson(const Composition& composition, size_t top = 0);
+Json ToJson(const Composition& composition, size_t top = 0);
 
 // Shown(top) edges as a graph for Graphviz, layers from left to right.
 std::string ToDot(const Composition& composition, size_t top);

@@ -13,17 +13,17 @@
 namespace headwise {
 namespace {
 
-nlohmann::ordered_json Number(double value) {
+Json Number(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::round(value * 1e5) / 1e5;
 }
 
 }  // namespace
 
-nlohmann::ordered_json ToJson(const Composition& c, size_t top) {
-  nlohmann::ordered_json heads = nlohmann::ordered_json::array();
+Json ToJson(const Composition& c, size_t top) {
+  Json heads = Json::array();
   for (const HeadRef& head : c.heads) heads.push_back(ToString(head));
-  nlohmann::ordered_json edges = nlohmann::ordered_json::array();
+  Json edges = Json::array();
   const size_t count =
       top == 0 ? c.edges.size() : std::min(top, c.edges.size());
   for (size_t i = 0; i < count; ++i) {
@@ -38,9 +38,8 @@ nlohmann::ordered_json ToJson(const Composition& c, size_t top) {
   return {{"format", "headwise.composition/1"},
           {"heads", std::move(heads)},
           {"baseline", Number(c.baseline)},
-          {"rotary_offset", c.rotary ? nlohmann::ordered_json(0) : nullptr},
-          {"ablation",
-           c.effect_tokens > 0 ? nlohmann::ordered_json(c.ablation) : nullptr},
+          {"rotary_offset", c.rotary ? Json(0) : nullptr},
+          {"ablation", c.effect_tokens > 0 ? Json(c.ablation) : nullptr},
           {"effect_tokens", c.effect_tokens},
           {"all_edges", c.edges.size()},
           {"edges", std::move(edges)}};

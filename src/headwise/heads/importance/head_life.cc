@@ -94,8 +94,7 @@ void WriteLife(const std::filesystem::path& file,
                const std::vector<LifeMoment>& life) {
   std::string text;
   for (const LifeMoment& moment : life) {
-    nlohmann::ordered_json json = {{"step", moment.step},
-                                   {"heads", moment.heads}};
+    Json json = {{"step", moment.step}, {"heads", moment.heads}};
     // NaN is written as null.
     for (const char* series : kLifeSeries) {
       json[series] = moment.values.at(series);
@@ -117,7 +116,7 @@ std::vector<LifeMoment> ReadLife(const std::filesystem::path& file,
       LifeMoment moment =
           ParseMoment(ParseJson(rest.substr(0, end), file.string()));
       if (moment.step <= last) life.push_back(std::move(moment));
-    } catch (const Json::exception& error) {
+    } catch (const Error& error) {
       throw Error(ErrorCode::kCorrupt,
                   {file.string() + ":" + std::to_string(line),
                    "one observation a line", error.what(), ""});

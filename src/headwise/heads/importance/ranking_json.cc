@@ -6,28 +6,26 @@
 namespace headwise {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 // JSON has no ∞ and no NaN.
-OrderedJson Number(double value) {
-  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+Json Number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-OrderedJson CriterionJson(const CriterionResult& result) {
+Json CriterionJson(const CriterionResult& result) {
   return {{"name", Name(result.criterion)},
           {"definition", Describe(result.criterion)},
           {"gini", Number(result.gini)},
           {"effective_heads", Number(result.effective)}};
 }
 
-OrderedJson HeadJson(const Ranking& ranking, size_t index) {
+Json HeadJson(const Ranking& ranking, size_t index) {
   const HeadRef& head = ranking.heads[index];
-  OrderedJson json = {
+  Json json = {
       {"layer", head.layer}, {"head", head.head}, {"kind", Name(head.kind)}};
   if (!ranking.classes.empty()) {
     json["class"] = Name(ranking.classes[index]);
   }
-  OrderedJson values = OrderedJson::object();
+  Json values = Json::object();
   for (const CriterionResult& result : ranking.criteria) {
     values[Name(result.criterion)] = ToJson(result.heads[index]);
   }
@@ -40,31 +38,31 @@ OrderedJson HeadJson(const Ranking& ranking, size_t index) {
 
 }  // namespace
 
-nlohmann::ordered_json ToJson(const Interval& interval) {
+Json ToJson(const Interval& interval) {
   return {{"value", Number(interval.value)},
           {"low", Number(interval.low)},
           {"high", Number(interval.high)}};
 }
 
-nlohmann::ordered_json ToJson(const Ranking& ranking) {
-  OrderedJson json = {{"format", "headwise.ranking/1"},
-                      {"loss",
-                       {{"name", Name(ranking.loss_kind)},
-                        {"definition", Describe(ranking.loss_kind)},
-                        {"value", Number(ranking.loss)}}},
-                      {"sequences", ranking.sequences},
-                      {"tokens", ranking.tokens},
-                      {"summary", Summary(ranking)}};
+Json ToJson(const Ranking& ranking) {
+  Json json = {{"format", "headwise.ranking/1"},
+               {"loss",
+                {{"name", Name(ranking.loss_kind)},
+                 {"definition", Describe(ranking.loss_kind)},
+                 {"value", Number(ranking.loss)}}},
+               {"sequences", ranking.sequences},
+               {"tokens", ranking.tokens},
+               {"summary", Summary(ranking)}};
   if (ranking.gradient_loss) {
     json["gradient_loss"] = {{"name", Name(*ranking.gradient_loss)},
                              {"definition", Describe(*ranking.gradient_loss)}};
   }
-  OrderedJson criteria = OrderedJson::array();
+  Json criteria = Json::array();
   for (const CriterionResult& result : ranking.criteria) {
     criteria.push_back(CriterionJson(result));
   }
   json["criteria"] = std::move(criteria);
-  OrderedJson correlations = OrderedJson::array();
+  Json correlations = Json::array();
   for (const RankCorrelation& pair : ranking.correlations) {
     correlations.push_back({{"a", Name(ranking.criteria[pair.a].criterion)},
                             {"b", Name(ranking.criteria[pair.b].criterion)},
@@ -72,7 +70,7 @@ nlohmann::ordered_json ToJson(const Ranking& ranking) {
                             {"kendall", Number(pair.kendall)}});
   }
   json["correlations"] = std::move(correlations);
-  OrderedJson heads = OrderedJson::array();
+  Json heads = Json::array();
   for (size_t i = 0; i < ranking.heads.size(); ++i) {
     heads.push_back(HeadJson(ranking, i));
   }
@@ -80,7 +78,7 @@ nlohmann::ordered_json ToJson(const Ranking& ranking) {
   if (!ranking.primary) return json;
   json["primary"] = Name(ranking.criteria[*ranking.primary].criterion);
   json["heads_for_90_percent"] = ranking.heads_for_90;
-  OrderedJson negative = OrderedJson::array();
+  Json negative = Json::array();
   for (const NegativeHead& head : ranking.negative) {
     negative.push_back({{"head", ToString(ranking.heads[head.head])},
                         {"selection", ToJson(head.selection)},
@@ -88,14 +86,14 @@ nlohmann::ordered_json ToJson(const Ranking& ranking) {
   }
   json["negative"] = std::move(negative);
   json["least_negative"] = Number(ranking.least_negative);
-  OrderedJson layers = OrderedJson::array();
+  Json layers = Json::array();
   for (const LayerImportance& layer : ranking.layers) {
     layers.push_back({{"kind", Name(layer.kind)},
                       {"layer", layer.layer},
                       {"delta", ToJson(layer.delta)}});
   }
   json["layers"] = std::move(layers);
-  OrderedJson pairs = OrderedJson::array();
+  Json pairs = Json::array();
   for (const PairEffect& pair : ranking.pairs) {
     pairs.push_back({{"a", ToString(ranking.heads[pair.a])},
                      {"b", ToString(ranking.heads[pair.b])},

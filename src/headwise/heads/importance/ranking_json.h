@@ -1,18 +1,17 @@
 // A ranking for machines: docs/ranking.schema.json describes it.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "headwise/base/json.h"
 #include "headwise/heads/importance/ranking.h"
 
 namespace headwise {
 
 // {"value", "low", "high"}; null for what is not finite.
-nlohmann::ordered_json ToJson(const Interval& interval);
+Json ToJson(const Interval& interval);
 
 // {"format": "headwise.ranking/1", "loss": …, "heads": [{"layer", "head",
 // "kind", "class", "criteria": {name: {"value", "low", "high"}}}], …}. Ends of
 // intervals that are not known are null.
-nlohmann::ordered_json ToJson(const Ranking& ranking);
+Json ToJson(const Ranking& ranking);
 
 }  // namespace headwise

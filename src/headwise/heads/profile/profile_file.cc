@@ -177,10 +177,8 @@ void Profile::Save(const std::filesystem::path& path) const {
                      {"baselines", baseline_names},
                      {"heads", HeadsJson(*this)}};
   // Token texts may hold half a character, cut by a byte-level vocabulary.
-  WriteSafetensors(
-      path, std::move(tensors),
-      {{"format", kFormat},
-       {"profile", json.dump(-1, ' ', false, Json::error_handler_t::replace)}});
+  WriteSafetensors(path, std::move(tensors),
+                   {{"format", kFormat}, {"profile", json.dump()}});
 }
 
 Profile Profile::Load(const std::filesystem::path& path) {

@@ -6,15 +6,13 @@
 namespace headwise {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson Number(double value) {
-  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+Json Number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-OrderedJson HeadJson(const Profile& profile, size_t h) {
+Json HeadJson(const Profile& profile, size_t h) {
   const HeadRef& ref = profile.heads[h];
-  OrderedJson metrics = OrderedJson::object();
+  Json metrics = Json::object();
   for (const auto& [name, tallies] : profile.metrics) {
     if (tallies[h].empty()) continue;
     const Estimate estimate = tallies[h].Ratio();
@@ -23,7 +21,7 @@ OrderedJson HeadJson(const Profile& profile, size_t h) {
                      {"high", Number(estimate.high)},
                      {"count", Number(estimate.count)}};
   }
-  OrderedJson sinks = OrderedJson::object();
+  Json sinks = Json::object();
   for (const auto& [token, windows] : profile.sinks[h]) sinks[token] = windows;
   return {{"layer", ref.layer},
           {"head", ref.head},
@@ -35,8 +33,8 @@ OrderedJson HeadJson(const Profile& profile, size_t h) {
 
 }  // namespace
 
-OrderedJson ProfileJson(const Profile& profile) {
-  OrderedJson heads = OrderedJson::array();
+Json ProfileJson(const Profile& profile) {
+  Json heads = Json::array();
   for (size_t h = 0; h < profile.heads.size(); ++h) {
     heads.push_back(HeadJson(profile, h));
   }

@@ -1,8 +1,7 @@
 // A profile as JSON, for machines: every metric of every head.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "headwise/base/json.h"
 #include "headwise/heads/profile/profile.h"
 
 namespace headwise {
@@ -10,6 +9,6 @@ namespace headwise {
 // {"format", "model", "hash", "settings", "counts", "heads": [{"layer",
 // "head", "kind", "metrics": {NAME: {"mean", "low", "high", "count"}},
 // "histogram", "sinks"}]}. Numbers that are not known are null.
-nlohmann::ordered_json ProfileJson(const Profile& profile);
+Json ProfileJson(const Profile& profile);
 
 }  // namespace headwise

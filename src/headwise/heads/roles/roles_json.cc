@@ -6,22 +6,20 @@
 namespace headwise {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson Number(double value) {
-  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+Json Number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-OrderedJson RoleJson(const Role& role) {
-  OrderedJson json = {{"name", role.name},
-                      {"score", Number(role.score)},
-                      {"low", Number(role.low)},
-                      {"high", Number(role.high)},
-                      {"count", Number(role.count)},
-                      {"sink_excluded", role.sink_excluded},
-                      {"content_mass", Number(role.content_mass)},
-                      {"material", role.material},
-                      {"evidence", role.evidence}};
+Json RoleJson(const Role& role) {
+  Json json = {{"name", role.name},
+               {"score", Number(role.score)},
+               {"low", Number(role.low)},
+               {"high", Number(role.high)},
+               {"count", Number(role.count)},
+               {"sink_excluded", role.sink_excluded},
+               {"content_mass", Number(role.content_mass)},
+               {"material", role.material},
+               {"evidence", role.evidence}};
   if (role.check) {
     json["check"] = {{"behaviour", role.check->behaviour},
                      {"before", Number(role.check->before)},
@@ -30,8 +28,8 @@ OrderedJson RoleJson(const Role& role) {
   return json;
 }
 
-OrderedJson MetricsJson(const Profile& profile, size_t head, bool every) {
-  OrderedJson json = OrderedJson::object();
+Json MetricsJson(const Profile& profile, size_t head, bool every) {
+  Json json = Json::object();
   for (const auto& [name, tallies] : profile.metrics) {
     if (!every && name.starts_with("syntactic.")) continue;
     if (tallies[head].empty()) continue;
@@ -46,12 +44,12 @@ OrderedJson MetricsJson(const Profile& profile, size_t head, bool every) {
 
 }  // namespace
 
-OrderedJson RolesJson(const Profile& profile, std::span<const HeadRoles> roles,
-                      bool every_metric) {
-  OrderedJson heads = OrderedJson::array();
+Json RolesJson(const Profile& profile, std::span<const HeadRoles> roles,
+               bool every_metric) {
+  Json heads = Json::array();
   for (size_t h = 0; h < roles.size(); ++h) {
     const HeadRoles& head = roles[h];
-    OrderedJson list = OrderedJson::array();
+    Json list = Json::array();
     for (const Role& role : head.roles) list.push_back(RoleJson(role));
     heads.push_back({{"layer", head.head.layer},
                      {"head", head.head.head},

@@ -2,9 +2,9 @@
 // docs/roles.schema.json describes it.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 
+#include "headwise/base/json.h"
 #include "headwise/heads/roles/roles.h"
 
 namespace headwise {
@@ -13,8 +13,7 @@ namespace headwise {
 // "low", "high", "count", "sink_excluded", …}], "metrics": {…}}]}. Metrics are
 // {"mean", "low", "high", "count"} by name; those of single relations are left
 // out unless `every_metric`. What is not finite is null.
-nlohmann::ordered_json RolesJson(const Profile& profile,
-                                 std::span<const HeadRoles> roles,
-                                 bool every_metric = false);
+Json RolesJson(const Profile& profile, std::span<const HeadRoles> roles,
+               bool every_metric = false);
 
 }  // namespace headwise

@@ -8,12 +8,12 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/similarity/cluster.h"
@@ -79,6 +79,6 @@ Similarity CompareHeads(Context& context, const Model& model,
                         const SimilarityOptions& options = {});
 
 // "headwise.similarity/1". Matrices rounded to 4 digits, null for NaN.
-nlohmann::ordered_json ToJson(const Similarity& similarity);
+Json ToJson(const Similarity& similarity);
 
 }  // namespace headwise

@@ -6,24 +6,23 @@
 namespace headwise {
 namespace {
 
-nlohmann::ordered_json Number(double value) {
+Json Number(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::round(value * 1e4) / 1e4;
 }
 
-nlohmann::ordered_json Rows(const Matrix& a) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+Json Rows(const Matrix& a) {
+  Json rows = Json::array();
   for (int64_t r = 0; r < a.rows; ++r) {
-    nlohmann::ordered_json row = nlohmann::ordered_json::array();
+    Json row = Json::array();
     for (int64_t c = 0; c < a.columns; ++c) row.push_back(Number(a(r, c)));
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-nlohmann::ordered_json Pairs(const Similarity& s,
-                             const std::vector<HeadPair>& pairs) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+Json Pairs(const Similarity& s, const std::vector<HeadPair>& pairs) {
+  Json list = Json::array();
   for (const HeadPair& pair : pairs) {
     list.push_back({{"a", ToString(s.heads[pair.a])},
                     {"b", ToString(s.heads[pair.b])},
@@ -38,8 +37,8 @@ nlohmann::ordered_json Pairs(const Similarity& s,
 
 }  // namespace
 
-nlohmann::ordered_json ToJson(const Similarity& s) {
-  nlohmann::ordered_json heads = nlohmann::ordered_json::array();
+Json ToJson(const Similarity& s) {
+  Json heads = Json::array();
   for (const HeadRef& head : s.heads) heads.push_back(ToString(head));
   return {{"format", "headwise.similarity/1"},
           {"tokens", s.tokens},

@@ -60,7 +60,7 @@ int64_t WindowOf(const ConfigReader& reader) {
 
 void ReadLayerTypes(const ConfigReader& reader, int64_t window,
                     ModelConfig& config) {
-  const nlohmann::json& types = reader.json()["layer_types"];
+  const Json& types = reader.json()["layer_types"];
   if (!types.is_array() || types.size() != config.layers.size()) {
     reader.Fail("layer_types", "one type a layer");
   }
