@@ -1,6 +1,7 @@
-# headwise_layer(NAME [HOT] DEPENDS layers… LIBRARIES libs…): one folder of
-#   src/headwise as the static target headwise_NAME; HOT: its loops over
-#   elements are worth the compiler's time (-O3). Its folders add files with
+# headwise_layer(NAME [OPTIMIZE 1|2|3] DEPENDS layers… LIBRARIES libs…): one
+#   folder of src/headwise as the static target headwise_NAME. OPTIMIZE is what
+#   its loops are worth of the compiler's time: 3 where they run over elements,
+#   2 (the default), 1 where it only calls others. Its folders add files with
 #   headwise_sources(NAME files…) and tests with headwise_test(NAME files…).
 # Tests of a layer are one program, NAME_test, beside their sources.
 # headwise_threaded_tests(NAME filter) names the tests of a layer that the
@@ -50,7 +51,7 @@ if(HEADWISE_BUILD_TESTS)
 endif()
 
 function(headwise_layer name)
-  cmake_parse_arguments(ARG "HOT" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "OPTIMIZE" "DEPENDS;LIBRARIES" ${ARGN})
   add_library(headwise_${name} STATIC)
   target_include_directories(headwise_${name} PUBLIC
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
@@ -58,7 +59,10 @@ function(headwise_layer name)
   list(TRANSFORM ARG_DEPENDS PREPEND headwise_)
   target_link_libraries(headwise_${name}
     PUBLIC ${ARG_DEPENDS} PRIVATE headwise_flags ${ARG_LIBRARIES})
-  headwise_optimize(headwise_${name} $<IF:$<BOOL:${ARG_HOT}>,3,2>)
+  if(NOT ARG_OPTIMIZE)
+    set(ARG_OPTIMIZE 2)
+  endif()
+  headwise_optimize(headwise_${name} ${ARG_OPTIMIZE})
   target_precompile_headers(headwise_${name} REUSE_FROM headwise_precompiled)
   set(HEADWISE_LAYERS ${HEADWISE_LAYERS} headwise_${name} CACHE INTERNAL "")
 endfunction()
