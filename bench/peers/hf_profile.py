@@ -17,13 +17,15 @@ started it, so this one never loads PyTorch.) PyTorch is timed inside (one
 warm-up, then the best of the calls); ours is timed from outside as the
 difference between a run of many windows and a run of one, so that loading is
 left out on both sides. PyTorch's hooks keep sums only: each layer's matrix is
-freed before the next.
+freed before the next. The two sides take turns for --runs runs; medians are
+printed, and the least and the largest ratio.
 """
 import argparse
 import json
 import os
 import pathlib
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -118,11 +120,33 @@ def run_headwise(binary, folder, length, threads, metrics):
             "peak_bytes": peak}
 
 
+def median_of(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def row_of(length, metrics, threads, ours, peers):
+    """What several runs of both sides, taken in turn, come to."""
+    ratios = [our["tokens_per_s"] / peer["tokens_per_s"]
+              for our, peer in zip(ours, peers)]
+    row = {"length": length, "threads": threads, "metrics": metrics,
+           "speed_ratio": statistics.median(ratios),
+           "speed_ratios": ratios}
+    for name, runs in (("headwise", ours), ("hugging_face", peers)):
+        row[name] = {**runs[0],
+                     **{key: median_of(runs, key)
+                        for key in ("tokens_per_s", "peak_bytes")}}
+    row["memory_ratio"] = (row["hugging_face"]["peak_bytes"] /
+                           row["headwise"]["peak_bytes"])
+    return row
+
+
 def line_of(row):
     ours, peer = row["headwise"], row["hugging_face"]
     return (f"{row['length']:6} {row['metrics']:>7} "
             f"{ours['tokens_per_s']:10.0f} {peer['tokens_per_s']:13.0f} "
-            f"{row['speed_ratio']:6.2f} {ours['peak_bytes'] / 2**20:10.0f} / "
+            f"{row['speed_ratio']:6.2f} ({min(row['speed_ratios']):.2f}–"
+            f"{max(row['speed_ratios']):.2f}) "
+            f"{ours['peak_bytes'] / 2**20:10.0f} / "
             f"{peer['peak_bytes'] / 2**20:.0f} {row['memory_ratio']:10.2f}")
 
 
@@ -132,6 +156,7 @@ def main():
     parser.add_argument("--lengths", default="1024,4096")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--calls", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--torch", nargs=2, metavar=("FOLDER", "N"),
                         help="internal: run PyTorch's side and print JSON")
@@ -147,27 +172,25 @@ def main():
         return
     rows = []
     if not args.json:
-        print("     N metrics   headwise  hugging face  ratio   "
+        print("     N metrics   headwise  hugging face  ratio (range)   "
               "peak MiB ours/theirs  ratio", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         subprocess.run([sys.executable, __file__, "--make", name, "--lengths",
                         args.lengths], check=True)
         for length in lengths:
-            peer = json.loads(subprocess.run(
-                [sys.executable, __file__, "--torch", name, str(length),
-                 "--threads", str(args.threads), "--calls", str(args.calls)],
-                check=True, stdout=subprocess.PIPE, text=True).stdout)
-            for metrics in ("core", "all"):
-                ours = run_headwise(args.headwise, folder, length,
-                                    args.threads, metrics)
-                rows.append({"length": length, "threads": args.threads,
-                             "metrics": metrics,
-                             "headwise": ours, "hugging_face": peer,
-                             "speed_ratio": ours["tokens_per_s"] /
-                             peer["tokens_per_s"],
-                             "memory_ratio": peer["peak_bytes"] /
-                             ours["peak_bytes"]})
+            peers, ours = [], {"core": [], "all": []}
+            for _ in range(args.runs):
+                peers.append(json.loads(subprocess.run(
+                    [sys.executable, __file__, "--torch", name, str(length),
+                     "--threads", str(args.threads), "--calls",
+                     str(args.calls)],
+                    check=True, stdout=subprocess.PIPE, text=True).stdout))
+                for metrics, runs in ours.items():
+                    runs.append(run_headwise(args.headwise, folder, length,
+                                             args.threads, metrics))
+            for metrics, runs in ours.items():
+                rows.append(row_of(length, metrics, args.threads, runs, peers))
                 if not args.json:
                     print(line_of(rows[-1]), flush=True)
     if args.json:

@@ -14,7 +14,9 @@ How it is measured: each side and number of threads runs in a process of its
 own, one after the other. PyTorch takes its warm-up steps, then the median of
 the timed ones; ours is the median that `headwise bench train` reports. Both
 kinds of PyTorch's attention (eager, sdpa) are timed and the faster one counts;
-its AdamW runs in the fused form where this build has one for the CPU.
+its AdamW runs in the fused form where this build has one for the CPU. The two
+sides take turns for --runs runs; medians are printed, and the least and the
+largest ratio.
 """
 import argparse
 import json
@@ -119,6 +121,22 @@ def run_headwise(binary, threads, seconds):
     return json.loads(done.stdout)["rows"][0]
 
 
+def middle(runs):
+    """The run of median speed."""
+    return sorted(runs, key=lambda run: run["tokens_per_second"])[
+        len(runs) // 2]
+
+
+def row_of(threads, ours, peers):
+    row = {"threads": threads, "torch": middle(peers)}
+    if ours:
+        row["headwise"] = middle(ours)
+        row["ratios"] = [our["tokens_per_second"] / peer["tokens_per_second"]
+                         for our, peer in zip(ours, peers)]
+        row["ratio"] = statistics.median(row["ratios"])
+    return row
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--headwise", default=shutil.which("headwise"))
@@ -127,6 +145,7 @@ def main():
     parser.add_argument("--warm-up", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10,
                         help="of our side, for each number of threads, about")
+    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--torch", choices=ATTENTION,
                         help="internal: run PyTorch's side and print JSON")
@@ -138,24 +157,26 @@ def main():
         return
     rows = []
     for threads in counts:
-        row = {"threads": threads, "torch": best_of_torch(args, threads)}
-        if args.headwise:
-            row["headwise"] = run_headwise(args.headwise, threads,
-                                           args.seconds)
-            row["ratio"] = (row["headwise"]["tokens_per_second"] /
-                            row["torch"]["tokens_per_second"])
-        rows.append(row)
+        peers, ours = [], []
+        for _ in range(args.runs):
+            peers.append(best_of_torch(args, threads))
+            if args.headwise:
+                ours.append(run_headwise(args.headwise, threads,
+                                         args.seconds))
+        rows.append(row_of(threads, ours, peers))
     if args.json:
         print(json.dumps(rows, indent=1))
         return
-    print(f"{'threads':>7} {'headwise':>10} {'PyTorch':>10} {'ratio':>6}  "
-          "(tokens/s)")
+    print(f"{'threads':>7} {'headwise':>10} {'PyTorch':>10} "
+          f"{'ratio (range)':>19}  (tokens/s)")
     for row in rows:
         ours = row.get("headwise", {}).get("tokens_per_second")
         peer = row["torch"]
         print(f"{row['threads']:>7} {ours or 0:>10.0f} "
               f"{peer['tokens_per_second']:>10.0f} "
-              f"{row.get('ratio', float('nan')):>6.2f}  "
+              f"{row.get('ratio', float('nan')):>6.2f} "
+              f"({min(row.get('ratios', [0])):.2f}–"
+              f"{max(row.get('ratios', [0])):.2f})  "
               f"{peer['attention']}, AdamW {peer['adamw']}, "
               f"torch {peer['torch']}")
 
