@@ -26,6 +26,14 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(headwise_flags INTERFACE)
+# The fastest linker that is there.
+find_program(HEADWISE_MOLD mold)
+find_program(HEADWISE_LLD ld.lld)
+if(HEADWISE_MOLD)
+  target_link_options(headwise_flags INTERFACE -fuse-ld=mold)
+elseif(HEADWISE_LLD)
+  target_link_options(headwise_flags INTERFACE -fuse-ld=lld)
+endif()
 # Contraction is fixed so that one source gives one result on every compiler.
 target_compile_options(headwise_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wno-unused-parameter;-ffp-contract=on>"
