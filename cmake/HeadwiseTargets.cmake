@@ -11,44 +11,45 @@ set(HEADWISE_LAYERS "" CACHE INTERNAL "")
 add_custom_target(threaded_tests)
 
 # Parsing the standard library is half of a small file's time, so it is parsed
-# once for the layers and the program, and once with GoogleTest for the tests.
+# once for each level of optimisation, and once with GoogleTest for the tests.
 # Nothing of ours is in here: a change of ours would build all anew. Sources
 # include what they use all the same: clang-tidy reads them without this.
 set(library_headers
   <algorithm> <array> <cmath> <cstdint> <filesystem> <functional> <map>
   <memory> <numeric> <optional> <set> <span> <string> <string_view>
   <unordered_map> <utility> <vector> <fmt/format.h>)
-function(headwise_precompiled name)
-  file(WRITE "${PROJECT_BINARY_DIR}/${name}.cc" "// Precompiled headers alone.\n")
-  add_library(${name} OBJECT EXCLUDE_FROM_ALL
-              "${PROJECT_BINARY_DIR}/${name}.cc")
-  target_link_libraries(${name} PRIVATE headwise_flags ${ARGN})
-  # -O1 to -O3 share it.
-  headwise_optimize(${name} 2)
-endfunction()
+set(test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
-# In release builds; after CMake's own -O3.
+# After CMake's own -O3 of release builds. Programs are compiled as the library
+# is (-fPIC, not -fPIE), or the compiler would turn the headers down.
 function(headwise_optimize target level)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-fPIC>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O${level}>)
 endfunction()
 
-# headwise_use_precompiled(TARGET [tests]). A program is compiled as the library
-# is (-fPIC, not -fPIE), or the compiler would turn the headers down.
-function(headwise_use_precompiled target)
-  list(TRANSFORM ARGN PREPEND _)
-  target_precompile_headers(${target} REUSE_FROM headwise_precompiled${ARGN})
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
+# headwise_compile(TARGET LEVEL [tests]): how the target's sources are compiled.
+function(headwise_compile target level)
+  headwise_optimize(${target} ${level})
+  set(shared headwise_precompiled_${level})
+  set(headers ${library_headers})
+  set(libraries fmt::fmt)
+  if(ARGN)
+    set(shared headwise_precompiled_tests)
+    list(APPEND headers ${test_headers})
+    list(APPEND libraries GTest::gmock)
+  endif()
+  if(NOT TARGET ${shared})
+    set(source "${PROJECT_BINARY_DIR}/${shared}.cc")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "// Headers alone.\n")
+    add_library(${shared} OBJECT EXCLUDE_FROM_ALL "${source}")
+    target_link_libraries(${shared} PRIVATE headwise_flags ${libraries})
+    headwise_optimize(${shared} ${level})
+    target_precompile_headers(${shared} PRIVATE ${headers})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${shared})
 endfunction()
-
-headwise_precompiled(headwise_precompiled fmt::fmt)
-target_precompile_headers(headwise_precompiled PRIVATE ${library_headers})
-if(HEADWISE_BUILD_TESTS)
-  headwise_precompiled(headwise_precompiled_tests fmt::fmt GTest::gmock)
-  target_precompile_headers(headwise_precompiled_tests PRIVATE
-    ${library_headers} <gmock/gmock.h> <gtest/gtest.h>)
-endif()
 
 function(headwise_layer name)
   cmake_parse_arguments(ARG "" "OPTIMIZE" "DEPENDS;LIBRARIES" ${ARGN})
@@ -62,8 +63,7 @@ function(headwise_layer name)
   if(NOT ARG_OPTIMIZE)
     set(ARG_OPTIMIZE 2)
   endif()
-  headwise_optimize(headwise_${name} ${ARG_OPTIMIZE})
-  target_precompile_headers(headwise_${name} REUSE_FROM headwise_precompiled)
+  headwise_compile(headwise_${name} ${ARG_OPTIMIZE})
   set(HEADWISE_LAYERS ${HEADWISE_LAYERS} headwise_${name} CACHE INTERNAL "")
 endfunction()
 
@@ -93,8 +93,7 @@ function(headwise_test layer)
       headwise_${layer} headwise_flags fmt::fmt GTest::gmock GTest::gtest_main)
     set_target_properties(${layer}_test PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-    headwise_optimize(${layer}_test 1)
-    headwise_use_precompiled(${layer}_test tests)
+    headwise_compile(${layer}_test 1 tests)
     headwise_add_test(${layer} unit ${layer}_test)
   endif()
   target_sources(${layer}_test PRIVATE ${ARGN})

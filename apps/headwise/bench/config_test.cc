@@ -89,7 +89,7 @@ TEST_F(ProblemFile, FaultsSayWhatAndWhere) {
   EXPECT_THAT(MessageOf([] { ReadProblems("no/such.json", "attention"); }),
               HasSubstr("no/such.json"));
   EXPECT_THAT(MessageOf([&] { ReadProblems(Write("{\"op\": "), "matmul"); }),
-              HasSubstr("at byte"));
+              HasSubstr(": byte 7]"));
   EXPECT_THAT(MessageOf([&] {
                 ReadProblems(Write(R"({"op": "matmul", "problems": []})"),
                              "attention");
