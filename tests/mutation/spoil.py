@@ -1,7 +1,6 @@
 """Ways to spoil a file: any bytes, JSON, safetensors, lines of text. Each takes
 a random.Random and the file's bytes, and returns other bytes and in words what
 it did. Door: spoil(rng, name, data)."""
-import copy
 import gzip
 import json
 import lzma
@@ -160,9 +159,9 @@ def repeat_part(rng, value):
     if len(json.dumps(part)) * times > 4_000_000:
         times = 2
     if isinstance(holder, list):
-        holder[key:key] = [copy.deepcopy(part) for _ in range(times)]
+        holder[key:key] = [part] * times
     else:
-        holder[key] = [copy.deepcopy(part) for _ in range(times)]
+        holder[key] = [part] * times
     return f"{'.'.join(map(str, path))[:80]} × {times}"
 
 
@@ -172,7 +171,8 @@ JSON = (change_value, change_number, change_number, remove_key, swap_values,
 
 def spoil_value(rng, value):
     for _ in range(20):
-        changed = copy.deepcopy(value)
+        # A copy in which no part stands twice: it could come to hold itself.
+        changed = json.loads(json.dumps(value))
         said = rng.choice(JSON)(rng, changed)
         if said:
             return changed, said
