@@ -365,7 +365,7 @@ STAGES = {
     "names": Kind(stage_names, "no two types share a name", quick=True),
     "sizes": Kind(stage_sizes, "no file or function is too long", quick=True),
     "tools": Kind(stage_tools, "the checks' own tests",
-                  ("tools/", "headwise"), quick=True),
+                  ("tools/", "headwise", "tests/mutation/"), quick=True),
     "changed": Kind(stage_changed, "unit tests whose programs changed",
                     SOURCES + ("docs/",), whole=False, quick=True),
     "unit": Kind(stage_unit, "unit tests, as shipped", SOURCES + ("docs/",),
