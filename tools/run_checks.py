@@ -294,12 +294,13 @@ def stage_cuda(stage):
     objects = re.findall(r"^(src/\S+/cuda/\S+(?<!_test\.cc)\.o): ", output,
                          re.M)
     stage.run("ninja", "-C", folder, *objects)
-    link_cuda(stage, [str(folder / name) for name in objects],
-              pathlib.Path(nvcc).resolve().parents[1])
+    runtime = re.search(r"^CUDA_cudart_static_LIBRARY:\w+=(.+)$",
+                        (folder / "CMakeCache.txt").read_text(), re.M)[1]
+    link_cuda(stage, [str(folder / name) for name in objects], runtime)
     return Count(1, note=f"{len(objects)} objects")
 
 
-def link_cuda(stage, objects, cuda):
+def link_cuda(stage, objects, runtime):
     """Links the program as in release, but with these objects first: what
     they define is not taken from the list that says there is no CUDA."""
     release = build(stage, "release", "headwise_app")
@@ -309,8 +310,8 @@ def link_cuda(stage, objects, cuda):
     program = CHECK / "headwise-cuda"
     linked = re.sub(r"(?<= )-o \S+/headwise ", " ".join(
         [*objects, "-o", str(program), ""]), link)
-    linked = re.sub(r"( && :)?$", f" -L{cuda}/lib64 -lcudart_static -ldl "
-                    r"-lrt -lpthread\1", linked, count=1)
+    linked = re.sub(r"( && :)?$", rf" {runtime} -ldl -lrt -lpthread\1",
+                    linked, count=1)
     stage.run("bash", "-c", linked, cwd=release)
     stage.run(program, "--version")
 
