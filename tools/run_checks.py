@@ -301,19 +301,25 @@ def stage_cuda(stage):
 
 
 def link_cuda(stage, objects, runtime):
-    """Links the program as in release, but with these objects first: what
-    they define is not taken from the list that says there is no CUDA."""
+    """Links the program of what release is made of and of these, and starts
+    it."""
     release = build(stage, "release", "headwise_app")
     _, output = stage.run("ninja", "-C", release, "-t", "commands",
                           "headwise_app")
-    link = output.strip().splitlines()[-1]
     program = CHECK / "headwise-cuda"
-    linked = re.sub(r"(?<= )-o \S+/headwise ", " ".join(
-        [*objects, "-o", str(program), ""]), link)
-    linked = re.sub(r"( && :)?$", rf" {runtime} -ldl -lrt -lpthread\1",
-                    linked, count=1)
-    stage.run("bash", "-c", linked, cwd=release)
+    stage.run("bash", "-c", with_objects(output.strip().splitlines()[-1],
+                                         objects, program, runtime),
+              cwd=release)
     stage.run(program, "--version")
+
+
+def with_objects(link, objects, program, runtime):
+    """The link command of a program with more objects, before the libraries:
+    what they define is not taken from the one that says there is no CUDA."""
+    link = re.sub(r"(?<= )-o \S+/headwise ",
+                  " ".join([*objects, "-o", str(program), ""]), link)
+    return re.sub(r"( && :)?$", rf" {runtime} -ldl -lrt -lpthread\1", link,
+                  count=1)
 
 
 def fuzz(seconds):

@@ -116,6 +116,15 @@ class RunStagesTest(InAFolder):
                          2 + 19)
 
 
+class LinkTest(unittest.TestCase):
+    def test_objects_come_before_the_libraries(self):
+        self.assertEqual(run_checks.with_objects(
+            ": && g++ -O3 main.o -o apps/headwise/headwise  ops.a -lz && :",
+            ["/c/a.o", "/c/b.o"], "/check/program", "/cuda/rt.a"),
+            ": && g++ -O3 main.o /c/a.o /c/b.o -o /check/program  ops.a -lz "
+            "/cuda/rt.a -ldl -lrt -lpthread && :")
+
+
 class SpeedsTest(unittest.TestCase):
     def test_the_whole_has_all_that_the_quick_one_has(self):
         """Under the same name, or as the stage that the quick one is of."""
