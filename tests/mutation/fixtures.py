@@ -16,6 +16,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests" / "conformance" / "goldens"
 TOKENIZERS = ROOT / "tests" / "fuzz" / "corpus" / "tokenizer"
+PIECES = ROOT / "tests" / "fuzz" / "corpus" / "sentencepiece" / "unigram"
 SENTENCE = "the cat sat on a mat while two dogs ran after it"
 CAUSAL = ("gpt2", "llama", "llama-3", "mistral", "qwen2", "qwen3")
 FAMILIES = CAUSAL + ("bert", "distilbert", "roberta", "marian")
@@ -24,11 +25,13 @@ FAMILIES = CAUSAL + ("bert", "distilbert", "roberta", "marian")
 @dataclasses.dataclass
 class Subject:
     """Files that are spoilt (relative to the fixtures) and the commands that
-    read them; a folder named in `copies` is copied for every case."""
+    read them; a folder named in `copies` is copied for every case. `well` is
+    the exit code when nothing is spoilt."""
     format: str
     files: list
     commands: list
     copies: list
+    well: int = 0
 
 
 def safetensors(path, tensors):
@@ -117,8 +120,7 @@ def write_families(folder):
 
 def write_other_tokenizers(folder):
     """A model in shards, and the older files of tokenizers."""
-    source = folder / "llama"
-    shards, pieces = folder / "shards", folder / "pieces"
+    source, shards = folder / "llama", folder / "shards"
     tensors = read_safetensors(source / "model.safetensors")
     names = sorted(tensors)
     shards.mkdir()
@@ -137,10 +139,6 @@ def write_other_tokenizers(folder):
         for line in model["merges"]))
     (shards / "tokenizer_config.json").write_text(json.dumps(
         {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": False}))
-    shutil.copytree(source, pieces)
-    (pieces / "tokenizer.json").unlink()
-    shutil.copyfile(ROOT / "tests/fuzz/corpus/sentencepiece/unigram",
-                    pieces / "tokenizer.model")
     words = folder / "wordpieces"
     shutil.copytree(folder / "bert", words)
     vocabulary = json.loads((words / "tokenizer.json").read_text())["model"]
@@ -151,7 +149,38 @@ def write_other_tokenizers(folder):
         {"tokenizer_class": "BertTokenizer", "do_lower_case": True}))
 
 
-RUN = {"data": ["text.txt"], "tokenizer": "vocab.json", "out": "run",
+def write_pieces(folder):
+    """SentencePiece: of a model that has as many rows, and of Marian, whose
+    ids are in a file of their own."""
+    pieces = folder / "pieces"
+    shutil.copytree(folder / "small", pieces)
+    (pieces / "tokenizer.json").unlink()
+    (pieces / "tokenizer_config.json").unlink()
+    shutil.copyfile(PIECES, pieces / "tokenizer.model")
+    marian = folder / "marian"
+    for side in ("source", "target"):
+        shutil.copyfile(PIECES, marian / f"{side}.spm")
+    known = json.loads((TOKENIZERS / "unigram").read_text())["model"]["vocab"]
+    names = ["</s>", "<unk>"] + [
+        name for name, _ in known if name not in ("<unk>", "</s>", "<s>")]
+    (marian / "vocab.json").write_text(json.dumps(
+        {name: i for i, name in enumerate(names[:59] + ["<pad>"])}))
+
+
+def write_half(folder):
+    """A run as if it had been stopped before its end."""
+    shutil.copytree(folder / "run", folder / "half")
+    (folder / "longer.json").write_text(json.dumps(
+        {**RUN, "out": "half", "steps": 6}))
+    for path in (folder / "half").rglob("training.json"):
+        record = json.loads(path.read_text())
+        record["config"]["steps"] = 6
+        path.write_text(json.dumps(record))
+    for name in ("model.safetensors", "training.json"):
+        (folder / "half" / name).unlink()
+
+
+RUN = {"data": ["text.txt"], "tokenizer": "tokenizer.json", "out": "run",
        "model": {"model_type": "llama", "hidden_size": 16,
                  "intermediate_size": 24, "num_hidden_layers": 2,
                  "num_attention_heads": 2, "max_position_embeddings": 64,
@@ -175,17 +204,17 @@ def make(program, folder):
     write_families(folder)
     write_other_tokenizers(folder)
     headwise("vocab", "--text", "text.txt", "--size", "280", "--out",
-             "vocab.json")
+             "tokenizer.json")
     (folder / "run.json").write_text(json.dumps(RUN))
     headwise("train", "run.json")
-    # One that was stopped before its end: resumed, it has work to do.
-    shutil.copytree(folder / "run", folder / "half")
-    (folder / "longer.json").write_text(json.dumps(
-        {**RUN, "out": "half", "steps": 6}))
-    headwise("profile", "run", "--text", "text.txt", "--tokens", "256",
-             "--out", "run.heads")
+    write_half(folder)
+    for text, profile in (("text.txt", "run.heads"),
+                          ("references.txt", "other.heads")):
+        headwise("profile", "run", "--text", text, "--tokens", "256", "--out",
+                 profile)
     shutil.copytree(folder / "run", folder / "small",
                     ignore=shutil.ignore_patterns("checkpoints", "tokens*"))
+    write_pieces(folder)
 
 
 TEXT = ["--text", "text.txt", "--tokens", "128"]
@@ -201,7 +230,8 @@ def reading(model):
             ["similar", model, *TEXT, "--json"],
             ["compose", model, "--json"],
             ["patch", model, "--prompts", "prompts.jsonl", "--json"],
-            ["show", model, "--file", "short.txt", "--json"],
+            ["show", model, "--file", "short.txt", "--heads", "0.0,1.1",
+             "--json"],
             ["dump", model, "--input", "ids.safetensors", "--out",
              "o.safetensors"],
             ["report", model, *TEXT, "--rank-tokens", "64", "--out",
@@ -240,7 +270,7 @@ def subjects():
                 [["similar", "wordpieces", *TEXT, "--json"]], ["wordpieces"]),
         Subject("profile", ["run.heads"],
                 [["roles", "run.heads", "--json"],
-                 ["merge", "run.heads", "run.heads", "--out", "o.heads"],
+                 ["merge", "run.heads", "other.heads", "--out", "o.heads"],
                  ["report", "run", *TEXT, "--profile", "run.heads",
                   "--rank-tokens", "64", "--out", "o.html"],
                  ["rank", "run", *TEXT, "--profile", "run.heads", "--json"]],
@@ -252,6 +282,16 @@ def subjects():
                   "o.safetensors"],
                  ["dump", "marian", "--input", "ids.safetensors", "--out",
                   "o.safetensors"]], ["small", "marian"]),
+        # An encoder–decoder is profiled on pairs.
+        Subject("ids", ["ids.safetensors"],
+                [["profile", "marian", "--ids", "ids.safetensors", "--out",
+                  "o.heads", "--json"]], ["marian"], well=1),
+        Subject("sentencepiece", ["marian/source.spm", "marian/vocab.json"],
+                [["generate", "marian", "the cat", "--max-tokens", "2"]],
+                ["marian"]),
+        Subject("pairs", ["pairs.tsv"],
+                [["profile", "marian", "--text", "pairs.tsv", "--pairs",
+                  "pairs.tsv", "--out", "o.heads", "--json"]], ["marian"]),
         Subject("text", ["text.txt", "text.txt.gz", "text.txt.xz",
                          "text.jsonl"],
                 [["profile", "small", "--text", "FILE", "--tokens", "128",
@@ -276,7 +316,9 @@ def subjects():
     ]
     for family in FAMILIES:
         files = [f"{family}/config.json", f"{family}/model.safetensors"]
-        found.append(Subject("families", files, briefly(family), [family]))
+        commands = [command for command in briefly(family)
+                    if family != "marian" or command[0] != "profile"]
+        found.append(Subject("families", files, commands, [family]))
     for family in ("gpt2", "llama", "llama-3", "qwen2", "mistral", "qwen3"):
         found.append(Subject(
             "tokenizer.json", [f"{family}/tokenizer.json"],

@@ -141,7 +141,7 @@ def judge(case, code, folder):
                        parse_constant=lambda word: 1 / 0)
         except (ValueError, ZeroDivisionError):
             return "prints no JSON"
-    if case.number == 0 and code != 0:
+    if case.number == 0 and code != case.subject.well:
         return f"exit {code} on files that are well"
     return ""
 
