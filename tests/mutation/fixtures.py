@@ -26,12 +26,14 @@ FAMILIES = CAUSAL + ("bert", "distilbert", "roberta", "marian")
 class Subject:
     """Files that are spoilt (relative to the fixtures) and the commands that
     read them; a folder named in `copies` is copied for every case. `well` is
-    the exit code when nothing is spoilt."""
+    the exit code when nothing is spoilt, `turns` how often it is the
+    format's turn while others have one."""
     format: str
     files: list
     commands: list
     copies: list
     well: int = 0
+    turns: int = 1
 
 
 def safetensors(path, tensors):
@@ -82,8 +84,15 @@ def write_texts(folder):
          "answers": [" a", " two"]}) for _ in range(2)))
     (folder / "hypotheses.txt").write_text(text)
     (folder / "references.txt").write_text(text.replace("cat", "dogs"))
-    (folder / "problems.json").write_text(json.dumps(
-        {"attention": [{"query_len": 8, "key_len": 8, "head_dim": 8}]}))
+    shutil.copyfile(ROOT / "bench" / "problems" / "attention.json",
+                    folder / "problems.json")
+    (folder / "pattern.json").write_text(json.dumps(
+        {"name": "cats", "rules": [{"match": "\\b(cat|dogs)\\b", "query": 1},
+                                   {"match": "\\bthe\\b", "key": 1}],
+         "spans": [{"document": "text.txt", "begin": 0, "end": 6,
+                    "query": 2}],
+         "pairs": [{"document": "text.txt", "query": [10, 14],
+                    "key": [0, 3]}]}))
 
 
 def write_trees(folder):
@@ -253,8 +262,8 @@ def subjects():
                                           "tokenizer_config.json")]
     found = [
         Subject("safetensors", ["small/model.safetensors"], reading("small"),
-                ["small"]),
-        Subject("model JSON", small, reading("small"), ["small"]),
+                ["small"], turns=5),
+        Subject("model JSON", small, reading("small"), ["small"], turns=3),
         Subject("shards", ["shards/model.safetensors.index.json",
                            "shards/model-00001-of-00002.safetensors"],
                 briefly("shards"), ["shards"]),
@@ -274,14 +283,14 @@ def subjects():
                  ["report", "run", *TEXT, "--profile", "run.heads",
                   "--rank-tokens", "64", "--out", "o.html"],
                  ["rank", "run", *TEXT, "--profile", "run.heads", "--json"]],
-                ["run"]),
+                ["run"], turns=2),
         Subject("ids", ["ids.safetensors"],
                 [["profile", "small", "--ids", "ids.safetensors", "--out",
                   "o.heads", "--json"],
                  ["dump", "small", "--input", "ids.safetensors", "--out",
                   "o.safetensors"],
                  ["dump", "marian", "--input", "ids.safetensors", "--out",
-                  "o.safetensors"]], ["small", "marian"]),
+                  "o.safetensors"]], ["small", "marian"], turns=2),
         # An encoder–decoder is profiled on pairs.
         Subject("ids", ["ids.safetensors"],
                 [["profile", "marian", "--ids", "ids.safetensors", "--out",
@@ -312,17 +321,24 @@ def subjects():
         Subject("run", ["run.json"], [["train", "run.json", "--set",
                                        "out=fresh", "--json"]], []),
         Subject("checkpoint", [], [["train", "longer.json", "--resume",
-                                    "--json"]], ["half"]),
+                                    "--json"]], ["half"], turns=2),
+        Subject("pattern", ["pattern.json"],
+                [["profile", "small", *TEXT, "--pattern", "pattern.json",
+                  "--out", "o.heads", "--json"]], ["small"]),
+        Subject("problems", ["problems.json"],
+                [["explain", "attention", "--problems", "problems.json",
+                  "--json"]], []),
     ]
     for family in FAMILIES:
         files = [f"{family}/config.json", f"{family}/model.safetensors"]
         commands = [command for command in briefly(family)
                     if family != "marian" or command[0] != "profile"]
-        found.append(Subject("families", files, commands, [family]))
+        found.append(Subject("families", files, commands, [family], turns=2))
     for family in ("gpt2", "llama", "llama-3", "qwen2", "mistral", "qwen3"):
         found.append(Subject(
             "tokenizer.json", [f"{family}/tokenizer.json"],
-            [["generate", family, "the cat", "--max-tokens", "2"]], [family]))
+            [["generate", family, "the cat", "--max-tokens", "2"]], [family],
+            turns=3))
     return found
 
 
@@ -334,4 +350,7 @@ def with_checkpoints(found, folder):
                 str(path.relative_to(folder))
                 for path in (folder / "half").rglob("*")
                 if path.suffix in (".json", ".safetensors", ".jsonl"))
+            # What a run goes on from is read first, and believed.
+            subject.files += 3 * [name for name in subject.files
+                                  if name.endswith("/training.json")]
     return found

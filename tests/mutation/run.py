@@ -62,7 +62,12 @@ class Result:
 def choose(subjects, base, seed, number):
     """The case of a number: formats take turns, the rest is drawn."""
     rng = random.Random(f"{seed}:{number}")
-    formats = list(dict.fromkeys(subject.format for subject in subjects))
+    turns = {}
+    for subject in subjects:
+        turns[subject.format] = max(turns.get(subject.format, 0),
+                                    subject.turns)
+    formats = [name for turn in range(max(turns.values()))
+               for name in turns if turns[name] > turn]
     name = formats[number % len(formats)]
     subject = rng.choice([one for one in subjects if one.format == name])
     file = rng.choice(subject.files)

@@ -197,6 +197,38 @@ def spoil_json(rng, data):
     return json.dumps(value).encode(), "; ".join(said)
 
 
+# Tokenizers: rules that grow what they are given.
+
+def spoil_tokenizer(rng, data):
+    value = json.loads(data)
+    times = rng.choice((2, 40, 400))
+    grow = [{"type": "Replace", "pattern": {"String": letter},
+             "content": letter * 4} for letter in "tea"]
+    bombs = {
+        "normalizer": {"type": "Sequence", "normalizers": grow * times},
+        "decoder": {"type": "Sequence", "decoders": grow * times},
+        "pre_tokenizer": {"type": "Split", "pattern": {
+            "Regex": rng.choice(("(a+)+$", "(.*)*x", "(?:(?=(.*))\\1)*z",
+                                 "", "(t|h|e|.)*?$"))},
+            "behavior": rng.choice(("Isolated", "Removed", "Contiguous")),
+            "invert": rng.random() < 0.5},
+        "added_tokens": [{"id": rng.choice((2**24 - 1, 2**31 - 1, -1)),
+                          "content": "the", "special": False}],
+        "post_processor": {"type": "Sequence", "processors": [
+            value.get("post_processor")] * times},
+        "truncation": {"max_length": rng.choice(NUMBERS), "stride": 0,
+                       "strategy": "LongestFirst", "direction": "Right"},
+    }
+    name = rng.choice(sorted(bombs))
+    value[name] = bombs[name]
+    if name in ("normalizer", "decoder") and rng.random() < 0.4:
+        prefix = {"type": "Prepend" if name == "normalizer" else "Replace",
+                  "prepend": "t" * 1000, "pattern": {"String": ""},
+                  "content": "t" * 1000}
+        value[name] = {**value[name], f"{name}s": [prefix] * times}
+    return json.dumps(value).encode(), f"{name} of {times}"
+
+
 # Safetensors: eight bytes of length, a JSON header, the tensors.
 
 def take_apart(data):
@@ -301,6 +333,8 @@ def spoil(rng, name, data):
         return spoil_packed(rng, name, data)
     if name.endswith((".safetensors", ".heads")):
         return rng.choice(SAFETENSORS)(rng, data)
+    if name.endswith("tokenizer.json") and rng.random() < 0.5:
+        return spoil_tokenizer(rng, data)
     if name.endswith(".json"):
         return spoil_json(rng, data)
     if name.endswith(".jsonl"):
