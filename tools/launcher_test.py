@@ -49,7 +49,7 @@ class LauncherTest(unittest.TestCase):
         for name in ("include", "cmake", "web/src", "apps", "src/deep"):
             (self.checkout / name).mkdir(parents=True)
         for name in ("CMakeLists.txt", "CMakePresets.json", "src/a.cc",
-                     "src/deep/b.cc"):
+                     "src/a_test.cc", "src/deep/b.cc"):
             (self.checkout / name).write_text("text\n")
         (self.checkout / "tools").mkdir()
         for name in ("headwise", "tools/packages.sh"):
@@ -111,6 +111,7 @@ class LauncherTest(unittest.TestCase):
     def test_it_builds_after_a_change_an_addition_and_a_removal(self):
         self.headwise()
         (self.checkout / "README.md").write_text("not of the program\n")
+        (self.checkout / "src/a_test.cc").write_text("nor is a test\n")
         self.headwise()
         self.assertFalse(self.was_built())
         for name, change in (
