@@ -229,6 +229,15 @@ def spoil_tokenizer(rng, data):
     return json.dumps(value).encode(), f"{name} of {times}"
 
 
+def spoil_record(rng, data):
+    """The numbers that a resumed run goes on from."""
+    value = json.loads(data)
+    key = rng.choice([key for key in ("step", "tokens", "seconds",
+                                      "parameters") if key in value] or ["x"])
+    value[key] = rng.choice(NUMBERS)
+    return json.dumps(value).encode(), f"{key} = {value[key]!r}"
+
+
 # Safetensors: eight bytes of length, a JSON header, the tensors.
 
 def take_apart(data):
@@ -333,6 +342,8 @@ def spoil(rng, name, data):
         return spoil_packed(rng, name, data)
     if name.endswith((".safetensors", ".heads")):
         return rng.choice(SAFETENSORS)(rng, data)
+    if name.endswith("training.json") and rng.random() < 0.5:
+        return spoil_record(rng, data)
     if name.endswith("tokenizer.json") and rng.random() < 0.5:
         return spoil_tokenizer(rng, data)
     if name.endswith(".json"):
