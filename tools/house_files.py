@@ -7,6 +7,9 @@ import pathlib
 import re
 import subprocess
 
+# Where an #include "…" of the house may point, besides the file's own folder.
+INCLUDE_FOLDERS = ("include", "src", "apps/headwise", "tests/integration")
+
 
 def run(*command, cwd=None):
     return subprocess.run(command, cwd=cwd, check=True, capture_output=True,
@@ -27,6 +30,10 @@ def hash_file(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
 
+def hash_text(*parts):
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
 def hashes(root):
     return {name: hash_file(os.path.join(root, name)) for name in listed(root)}
 
@@ -38,25 +45,57 @@ def toolchain():
             ("g++", "cmake", "clang-format", "clang-tidy")]
 
 
+def resolve(root, source, name):
+    """The file of the house that an #include "name" in source means, or
+    None."""
+    for folder in (source.parent, *(root / part for part in INCLUDE_FOLDERS)):
+        path = pathlib.Path(os.path.normpath(folder / name))
+        if path.is_file():
+            return path
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def includes(root, source):
+    """The files of the house that a file names in its #includes, whatever
+    #if they stand under."""
+    names = re.findall(r'^\s*#\s*include\s+"([^"]+)"', source.read_text(
+        encoding="utf-8", errors="replace"), re.M)
+    found = (resolve(root, source, name) for name in names)
+    return tuple(path for path in found if path)
+
+
+def all_includes(root, source):
+    """A file and all of the house that it includes, sorted."""
+    seen, todo = {source}, [source]
+    while todo:
+        for path in includes(root, todo.pop()):
+            if path not in seen:
+                seen.add(path)
+                todo.append(path)
+    return sorted(seen)
+
+
+def key_of(root, source, *more):
+    """Changes with a file, with what it includes of the house, with the
+    toolchain, and with more."""
+    return hash_text(toolchain(), *more, *(
+        [str(path), hash_file(str(path))]
+        for path in all_includes(root, source)))
+
+
+def compile_commands(build):
+    """path: command of each source in a compile database."""
+    database = json.loads((build / "compile_commands.json").read_text())
+    return {pathlib.Path(entry["file"]): entry["command"]
+            for entry in database}
+
+
 def tidy_keys(root, build):
     """(source, key) of each C++ source that ships; the key changes with the
     source, the headers of ours that it includes, and its flags."""
-    commands = {
-        re.search(r" -o (\S+)", entry["command"])[1]: entry
-        for entry in json.loads((build / "compile_commands.json").read_text())
-        if re.search(r"(?<!_test)\.cc$", entry["file"])}
+    ours = {root / name for name in listed(root)}
     rules = hash_file(str(root / ".clang-tidy"))
-    # "object: #deps N, …" and then one indented path a line.
-    for block in run("ninja", "-C", str(build), "-t", "deps").split("\n\n"):
-        lines = block.strip().splitlines()
-        if not lines or not re.match(r"\S+: #deps", lines[0]):
-            continue
-        entry = commands.get(lines[0].split(": #deps")[0])
-        if entry is None:
-            continue
-        text = rules + entry["command"] + json.dumps(toolchain())
-        for line in sorted(lines[1:]):
-            path = os.path.normpath(os.path.join(build, line.strip()))
-            if path.startswith(f"{root}/") and os.path.exists(path):
-                text += path + hash_file(path)
-        yield entry["file"], hashlib.sha256(text.encode()).hexdigest()
+    for source, command in sorted(compile_commands(build).items()):
+        if source in ours and re.search(r"(?<!_test)\.cc$", source.name):
+            yield source, key_of(root, source, rules, command)

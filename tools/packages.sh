@@ -1,6 +1,6 @@
 # The Debian packages that Headwise stands on, and the one way to get them.
-# Sourced by ./headwise (what it takes to build and run) and ./check (what it
-# takes to test as well).
+# Sourced by ./headwise (what it takes to build, and to run a command) and by
+# ./check (what it takes to test as well).
 
 build_packages=(
   g++ cmake ninja-build # the compiler and the build
@@ -11,11 +11,15 @@ build_packages=(
   libpcre2-dev          # PCRE2: the rules that tokenizers cut text by
   libutf8proc-dev       # utf8proc: Unicode tables
   libsentencepiece-dev  # SentencePiece: .model files
-  libopenblas0-pthread  # OpenBLAS: for its LAPACK, loaded when needed
   libxxhash-dev         # xxHash: what tells models apart
   zlib1g-dev            # gzip, and the two below: compressed text
   liblzma-dev           # xz
   libzstd-dev           # zstd
+)
+
+# Loaded when a command first asks for eigenvalues.
+lapack_packages=(
+  libopenblas0-pthread # OpenBLAS
 )
 
 check_packages=(
@@ -32,9 +36,8 @@ web_packages=(
   chromium # opens it
 )
 
-# need_packages NAME…: installs what is missing; without root says how, and
-# returns 1.
-need_packages() {
+# missing_packages NAME…: those that are not installed, one a line.
+missing_packages() {
   if ! command -v dpkg-query >/dev/null; then
     echo "headwise: no Debian packages here. Needed: g++ 12 or clang 14 or" \
       "newer, CMake 3.25, Ninja, and the libraries Highway, fmt," \
@@ -43,28 +46,38 @@ need_packages() {
       "GoogleTest, clang-format, clang-tidy, Python 3)" >&2
     return 0
   fi
-  local missing=() name
+  local known name
+  # It fails when it does not know one of them.
+  known=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" \
+    2>/dev/null) || true
   for name in "$@"; do
-    [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == \
-    installed ]] || missing+=("$name")
+    grep -qxF "installed $name" <<<"$known" || echo "$name"
   done
-  ((${#missing[@]})) || return 0
-  if ((EUID != 0)); then
-    echo "headwise: packages are missing. As root:" >&2
-    echo "  apt-get update && apt-get install -y ${missing[*]}" >&2
-    return 1
-  fi
-  echo "headwise: installing ${missing[*]}" >&2
+}
+
+# may_install NAME…: without root says how, and returns 1.
+may_install() {
+  ((EUID != 0)) || return 0
+  echo "headwise: packages are missing. As root:" >&2
+  echo "  apt-get update && apt-get install -y $*" >&2
+  return 1
+}
+
+install_packages() {
   export DEBIAN_FRONTEND=noninteractive
-  local command="apt-get update && apt-get install -y --no-install-recommends"
-  command+=" ${missing[*]}"
-  if [[ -t 2 ]]; then
-    bash -c "$command" >&2 </dev/null && return 0
-  else
-    local output
-    output=$(bash -c "$command" 2>&1 </dev/null) && return 0
-    echo "$output" >&2
-  fi
+  apt-get update && apt-get install -y --no-install-recommends "$@"
+}
+
+# need_packages NAME…: installs what is missing, in a line or with what went
+# wrong.
+need_packages() {
+  local missing output
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]})) || return 0
+  may_install "${missing[@]}" || return 1
+  echo "headwise: installing ${missing[*]}" >&2
+  output=$(install_packages "${missing[@]}" 2>&1 </dev/null) && return 0
+  echo "$output" >&2
   echo "headwise: the packages could not be installed" >&2
   return 1
 }

@@ -3,117 +3,65 @@
 
 A stage that passed is not run again while the files it reads stay the same:
 build/check/STAGE.json keeps the hash of its inputs and what it counted. Logs
-lie beside it. The door is ./check, which installs what this needs.
+lie beside it. Stages of the background take what time the others leave. The
+door is ./check, which installs what this needs.
 """
 import argparse
 import concurrent.futures
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import time
+import typing
 
+import build_cost
+import check_headers
+import ctest_programs
 import house_files
+import stage_costs
+from stage import CHECK, JOBS, ROOT, Count, Failed, Passed, Skipped, Stage
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-CHECK = ROOT / "build" / "check"
 # Tests ask for impossible sizes: an allocator answers with null.
 TOO_LARGE_IS_NULL = "allocator_may_return_null=1"
-JOBS = os.cpu_count() or 2
+SANITIZED = {"ASAN_OPTIONS": TOO_LARGE_IS_NULL,
+             "UBSAN_OPTIONS": "print_stacktrace=1"}
+BUILD_COST = ROOT / "tools" / "build_cost.json"
 
 
-class Failed(Exception):
-    """A stage did not pass; the text says why."""
-
-
-class Skipped(Exception):
-    """A stage cannot run here; the text says what is absent."""
-
-
-@dataclasses.dataclass
-class Count:
-    """How many tests a stage ran."""
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    note: str = ""
-
-
-class Stage:
-    """What a stage function gets: its name and a log to write to."""
-
-    def __init__(self, name):
-        self.name = name
-        self.log_path = CHECK / f"{name}.log"
-        self.log_path.write_text("")
-
-    def log(self, text):
-        with self.log_path.open("a", encoding="utf-8") as out:
-            out.write(text)
-
-    def run(self, *command, env=None, may_fail=False):
-        """Runs a command into the log; its output as text."""
-        self.log("$ " + " ".join(map(str, command)) + "\n")
-        done = subprocess.run(
-            list(map(str, command)), cwd=ROOT, text=True, errors="replace",
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, check=False,
-            env={**os.environ, **(env or {})})
-        self.log(done.stdout)
-        if done.returncode and not may_fail:
-            raise Failed(done.stdout)
-        return done.returncode, done.stdout
-
-
-def build(stage, preset, *targets):
-    """Configures a preset with its tests and builds targets of it."""
+def configured(stage, preset, *options):
+    """The folder of a preset, configured with its tests."""
     folder = ROOT / "build" / preset
     cache = folder / "CMakeCache.txt"
     known = cache.read_text() if cache.exists() else ""
     if f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in known and known:
         shutil.rmtree(folder)
+        known = ""
     if "HEADWISE_BUILD_TESTS:BOOL=ON" not in known or \
             not (folder / "build.ninja").exists():
         stage.run("cmake", "--preset", preset, "-DHEADWISE_BUILD_TESTS=ON",
                   "-DHEADWISE_BUILD_EXAMPLES=ON",
-                  "-DHEADWISE_BUILD_BENCHMARKS=ON")
+                  "-DHEADWISE_BUILD_BENCHMARKS=ON", *options)
+    return folder
+
+
+def build(stage, preset, *targets):
+    """Configures a preset with its tests and builds targets of it."""
+    folder = configured(stage, preset)
     stage.run("ninja", "-C", folder, *targets)
     return folder
 
 
-def ctest(stage, folder, label, env=None):
-    """Runs the ctest programs of a label and counts the tests inside them."""
-    reports = folder / "reports" / label
-    shutil.rmtree(reports, ignore_errors=True)
-    code, output = stage.run(
-        "ctest", "--test-dir", folder, "-L", label, "-j", JOBS,
-        "--output-on-failure", "--no-tests=error", "--timeout", 1200,
-        env=env, may_fail=True)
-    count = Count()
-    for path in reports.glob("*.json"):
-        for suite in json.loads(path.read_text())["testsuites"]:
-            count.failed += suite["failures"] + suite["errors"]
-            for test in suite["testsuite"]:
-                count.skipped += test["result"] == "SKIPPED"
-                count.passed += test["result"] == "COMPLETED" and \
-                    "failures" not in test
-    # Programs that are no GoogleTest count as one test each.
-    for name, how in re.findall(r"Test +#\d+: (\S+) \.+ *(Passed|\*\*\*\w+)",
-                                output):
-        if not (reports / f"{name}.json").exists():
-            count.passed += how == "Passed"
-            count.skipped += how == "***Skipped"
-            count.failed += how not in ("Passed", "***Skipped")
-    if code:
-        # A program that crashed has left no report.
-        count.failed = max(count.failed, 1)
-        raise Failed(output, count)
-    return count
+def build_tests(stage, preset, label):
+    """Builds what the tests of a label run, and nothing else."""
+    folder = configured(stage, preset)
+    # CMake first, if its files changed: they name the tests.
+    stage.run("ninja", "-C", folder, "build.ninja")
+    stage.run("ninja", "-C", folder, *ctest_programs.targets(folder, label))
+    return folder
 
 
 def stage_format(stage):
@@ -165,53 +113,121 @@ def fetched_models(stage):
     return {"HEADWISE_MODELS": str(folder)}
 
 
+def build_release(stage):
+    """All that ships and its tests; a build from nothing is measured."""
+    folder = configured(stage, "release")
+    if (folder / ".ninja_log").exists():
+        print("  build cost: not measured, the folder was not empty")
+    else:
+        cost, said = build_cost.measure(stage, folder, "headwise_app")
+        print(f"  build cost: {said}")
+        if cost:
+            print("  " + build_cost.judge(BUILD_COST, cost))
+            (CHECK / "build_cost.json").write_text(json.dumps(cost))
+    return build(stage, "release", "all")
+
+
+def unit_memory(folder, environment):
+    return ctest_programs.Memory(CHECK / "unit_passed.json", folder, "unit",
+                                 [environment, shared_files()])
+
+
 def stage_unit(stage):
-    folder = build(stage, "release", "all")
-    return ctest(stage, folder, "unit", env=fetched_models(stage))
+    folder, env = build_release(stage), fetched_models(stage)
+    count, passed = ctest_programs.run(stage, folder, "unit", env)
+    unit_memory(folder, env).passed(passed)
+    return count
+
+
+def stage_changed(stage):
+    """Unit tests of those programs that are not what passed last."""
+    folder = build_tests(stage, "release", "unit")
+    env = fetched_models(stage)
+    memory = unit_memory(folder, env)
+    changed = memory.changed()
+    count = Count()
+    if changed:
+        count, passed = ctest_programs.run(stage, folder, "unit", env, changed)
+        memory.passed(passed)
+    count.note = f"{len(changed)} of {len(memory.keys)} programs changed"
+    return count
+
+
+def without_precompiled(stage):
+    """A folder with a compile database that knows no precompiled headers:
+    whoever reads it sees each source with its own includes only."""
+    folder = ROOT / "build" / "tidy"
+    stage.run("cmake", "--preset", "release", "-B", folder,
+              "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
+              "-DHEADWISE_BUILD_TESTS=ON", "-DHEADWISE_BUILD_EXAMPLES=ON",
+              "-DHEADWISE_BUILD_BENCHMARKS=ON")
+    return folder
+
+
+def each(todo, passed, look):
+    """Runs look(path, …) of (path, key, …) in parallel; keeps the keys of
+    what passed, and fails with what the others said."""
+    failures = []
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        done = pool.map(lambda item: (item[1], *look(item[0], *item[2:])),
+                        todo)
+        for key, code, output in done:
+            if code:
+                failures.append(re.sub(r"\d+ warnings.*\n", "", output))
+            else:
+                passed.add(key)
+    if failures:
+        raise Failed("\n".join(failures))
 
 
 def stage_tidy(stage):
     """clang-tidy on what ships and changed; tests would double its time."""
-    folder = build(stage, "release", "all")
-    with (CHECK / "tidy.cache").open("a+", encoding="utf-8") as cache:
-        cache.seek(0)
-        known = set(cache.read().split())
-        todo = {key: path for path, key in house_files.tidy_keys(ROOT, folder)
-                if key not in known}
-        failures = []
-
-        def tidy(item):
-            key, path = item
-            code, output = stage.run("clang-tidy", "--quiet", "-p", folder,
-                                     path, may_fail=True)
-            return key, code, output
-
-        with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-            for key, code, output in pool.map(tidy, sorted(
-                    todo.items(), key=lambda item: item[1])):
-                if code:
-                    failures.append(re.sub(r"\d+ warnings.*\n", "", output))
-                else:
-                    cache.write(key + "\n")
-    if failures:
-        raise Failed("\n".join(failures))
+    folder = without_precompiled(stage)
+    passed = Passed(CHECK / "tidy.cache")
+    todo = [item for item in house_files.tidy_keys(ROOT, folder)
+            if item[1] not in passed]
+    each(todo, passed, lambda path: stage.run(
+        "clang-tidy", "--quiet", "-p", folder, path, may_fail=True))
     return Count(1, note=f"{len(todo)} files looked at")
 
 
+def stage_headers(stage):
+    """Headers alone; those that clang-tidy proved are not looked at."""
+    folder = without_precompiled(stage)
+    tidy = Passed(CHECK / "tidy.cache")
+    found, absent = check_headers.jobs(ROOT, folder, [
+        path for path, key in house_files.tidy_keys(ROOT, folder)
+        if key in tidy])
+    passed = Passed(CHECK / "headers.cache")
+    todo = [item for item in found if item[1] not in passed]
+    each(todo, passed, lambda _, command: stage.run(
+        *command, cwd=folder, may_fail=True))
+    without = f", {absent} need CUDA, which is not here" if absent else ""
+    return Count(1, note=f"{len(todo)} files looked at{without}")
+
+
 def stage_asan(stage):
-    return ctest(stage, build(stage, "asan", "all"), "unit",
-                 {"ASAN_OPTIONS": TOO_LARGE_IS_NULL,
-                  "UBSAN_OPTIONS": "print_stacktrace=1"})
+    folder = build_tests(stage, "asan", "unit")
+    return ctest_programs.run(stage, folder, "unit", SANITIZED)[0]
 
 
 def stage_tsan(stage):
-    return ctest(stage, build(stage, "tsan", "threaded_tests"), "threaded",
-                 {"TSAN_OPTIONS": f"halt_on_error=1:{TOO_LARGE_IS_NULL}"})
+    folder = build_tests(stage, "tsan", "threaded")
+    return ctest_programs.run(stage, folder, "threaded", {
+        "TSAN_OPTIONS": f"halt_on_error=1:{TOO_LARGE_IS_NULL}"})[0]
 
 
-def script(stage, *command):
+def stage_mutation(stage):
+    """Every command on files that were spoilt, with the sanitizers."""
+    folder = build(stage, "asan", "headwise_app")
+    return script(stage, sys.executable, "tests/mutation/run.py",
+                  folder / "apps" / "headwise" / "headwise", "--count", 500,
+                  env=SANITIZED)
+
+
+def script(stage, *command, env=None):
     """Runs a script that prints "ok …", "not ok …" or "skip …" a test."""
-    code, output = stage.run(*command, may_fail=True)
+    code, output = stage.run(*command, may_fail=True, env=env)
     lines = output.splitlines()
     count = Count(sum(line.startswith("ok ") for line in lines),
                   sum(line.startswith("not ok ") for line in lines),
@@ -226,12 +242,12 @@ def script(stage, *command):
 
 
 def stage_install(stage):
-    build(stage, "release", "all")
+    build(stage, "release", "headwise", "headwise_app")
     return script(stage, "tests/install/run")
 
 
 def stage_docs(stage):
-    build(stage, "release", "all")
+    build(stage, "release", "headwise", "headwise_app")
     return script(stage, sys.executable, "tests/docs/run.py")
 
 
@@ -263,12 +279,47 @@ def stage_web(stage):
 
 
 def stage_cuda(stage):
+    """Compiles what CUDA adds, and links the program of it and of what ships
+    without."""
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     if not os.path.exists(nvcc):
         raise Skipped("no nvcc: the CUDA sources are not compiled")
     os.environ["CUDACXX"] = nvcc
-    build(stage, "cuda", "headwise_app")
-    return Count(1)
+    options = ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
+    if shutil.which("ccache"):
+        options.append("-DCMAKE_CUDA_COMPILER_LAUNCHER=ccache")
+    folder = configured(stage, "cuda", *options)
+    stage.run("ninja", "-C", folder, "build.ninja")
+    _, output = stage.run("ninja", "-C", folder, "-t", "targets", "all")
+    objects = re.findall(r"^(src/\S+/cuda/\S+(?<!_test\.cc)\.o): ", output,
+                         re.M)
+    stage.run("ninja", "-C", folder, *objects)
+    runtime = re.search(r"^CUDA_cudart_static_LIBRARY:\w+=(.+)$",
+                        (folder / "CMakeCache.txt").read_text(), re.M)[1]
+    link_cuda(stage, [str(folder / name) for name in objects], runtime)
+    return Count(1, note=f"{len(objects)} objects")
+
+
+def link_cuda(stage, objects, runtime):
+    """Links the program of what release is made of and of these, and starts
+    it."""
+    release = build(stage, "release", "headwise_app")
+    _, output = stage.run("ninja", "-C", release, "-t", "commands",
+                          "headwise_app")
+    program = CHECK / "headwise-cuda"
+    stage.run("bash", "-c", with_objects(output.strip().splitlines()[-1],
+                                         objects, program, runtime),
+              cwd=release)
+    stage.run(program, "--version")
+
+
+def with_objects(link, objects, program, runtime):
+    """The link command of a program with more objects, before the libraries:
+    what they define is not taken from the one that says there is no CUDA."""
+    link = re.sub(r"(?<= )-o \S+/headwise ",
+                  " ".join([*objects, "-o", str(program), ""]), link)
+    return re.sub(r"( && :)?$", rf" {runtime} -ldl -lrt -lpthread\1", link,
+                  count=1)
 
 
 def fuzz(seconds):
@@ -292,43 +343,79 @@ def fuzz(seconds):
     return 0
 
 
+@dataclasses.dataclass
+class Kind:
+    """A stage of the check: what it does, what it is, the beginnings of the
+    paths it reads ("*.x": the ends), the folder it builds in, and when it
+    runs."""
+    run: typing.Callable
+    what: str
+    reads: tuple = ("",)
+    folder: str = ""
+    whole: bool = True
+    quick: bool = False
+    background: bool = False
+
+    def depends_on(self, path):
+        ends = tuple(part[1:] for part in self.reads if part[:1] == "*")
+        return path.startswith(self.reads) or \
+            bool(ends) and path.endswith(ends)
+
+
 SOURCES = ("src/", "include/", "cmake/", "CMake", "apps/", "bench/",
            "examples/", "assets/", "web/", "tests/CMake", "tests/conformance/",
            "tests/integration/")
-# name: (function, what it is, the beginnings of the paths it reads)
 STAGES = {
-    "format": (stage_format, "clang-format has nothing to change", ("",)),
-    "layers": (stage_layers, "no folder includes upward", ("",)),
-    "names": (stage_names, "no two types share a name", ("",)),
-    "sizes": (stage_sizes, "no file or function is too long", ("",)),
-    "tools": (stage_tools, "the checks' own tests", ("tools/",)),
-    "unit": (stage_unit, "unit tests, as shipped", SOURCES),
-    "tidy": (stage_tidy, "clang-tidy, its short list",
-             SOURCES + (".clang-tidy",)),
-    "asan": (stage_asan, "unit tests, address and undefined behaviour",
-             SOURCES),
-    "tsan": (stage_tsan, "threaded tests, data races", SOURCES),
-    "install": (stage_install, "find_package(headwise) from outside",
-                SOURCES + ("tests/install/",)),
-    "web": (stage_web, "the report's page in Chromium",
-            SOURCES + ("docs/",)),
-    "docs": (stage_docs, "what the README says can be done", ("",)),
-    "cuda": (stage_cuda, "the CUDA sources compile", SOURCES),
+    "format": Kind(stage_format, "clang-format has nothing to change",
+                   quick=True),
+    "layers": Kind(stage_layers, "no folder includes upward", quick=True),
+    "names": Kind(stage_names, "no two types share a name", quick=True),
+    "sizes": Kind(stage_sizes, "no file or function is too long", quick=True),
+    "tools": Kind(stage_tools, "the checks' own tests",
+                  ("tools/", "headwise", "tests/mutation/"), quick=True),
+    "changed": Kind(stage_changed, "unit tests whose programs changed",
+                    SOURCES + ("docs/",), whole=False, quick=True),
+    "unit": Kind(stage_unit, "unit tests, as shipped", SOURCES + ("docs/",),
+                 "release"),
+    "tidy": Kind(stage_tidy, "clang-tidy, its short list",
+                 SOURCES + (".clang-tidy",), "tidy", background=True),
+    "headers": Kind(stage_headers, "every header compiles alone", SOURCES,
+                    "tidy", background=True),
+    "asan": Kind(stage_asan, "unit tests, address and undefined behaviour",
+                 SOURCES + ("docs/",), "asan"),
+    "mutation": Kind(stage_mutation, "every command on spoilt files",
+                     SOURCES + ("tests/mutation/",), "asan"),
+    "tsan": Kind(stage_tsan, "threaded tests, data races", SOURCES, "tsan"),
+    "install": Kind(stage_install, "find_package(headwise) from outside",
+                    SOURCES + ("tests/install/",)),
+    "web": Kind(stage_web, "the report's page in Chromium",
+                SOURCES + ("docs/",)),
+    "docs": Kind(stage_docs, "what the documents say can be done"),
+    "documents": Kind(stage_docs, "the same, when documents changed",
+                      ("*.md", "docs/", "examples/", "tests/docs/"),
+                      whole=False, quick=True),
+    "cuda": Kind(stage_cuda, "the CUDA sources compile and link", SOURCES,
+                 "cuda"),
 }
+
+
+def shared_files():
+    """Where the data is that is too large for the house, or that there is
+    none."""
+    return os.environ.get("HEADWISE_SHARED",
+                          str((ROOT / "../shared").exists()))
 
 
 def key_of(name, hashes):
     """The hash of all that a stage's result depends on."""
-    text = json.dumps([house_files.toolchain(), os.environ.get(
-        "HEADWISE_SHARED", str((ROOT / "../shared").exists()))])
-    prefixes = STAGES[name][2] + ("tools/", "check")
-    for path, content in hashes.items():
-        if path.startswith(prefixes):
-            text += f"{path} {content}\n"
-    return hashlib.sha256(text.encode()).hexdigest()
+    kind = STAGES[name]
+    return house_files.hash_text(
+        house_files.toolchain(), shared_files(),
+        {path: content for path, content in hashes.items()
+         if kind.depends_on(path) or path.startswith(("tools/", "check"))})
 
 
-def run_stage(name, key, again):
+def run_stage(name, key, again, background=False):
     """One stage: its count and whether it passed, told in one line."""
     stamp = CHECK / f"{name}.json"
     if stamp.exists() and not again:
@@ -337,10 +424,12 @@ def run_stage(name, key, again):
             count = Count(**known)
             tell(name, "unchanged", 0, count)
             return count
-    stage, start = Stage(name), time.monotonic()
+    folder = STAGES[name].folder
+    is_cold = not folder or not (ROOT / "build" / folder).exists()
+    stage, start = Stage(name, CHECK, background), time.monotonic()
     stamp.unlink(missing_ok=True)
     try:
-        count = STAGES[name][0](stage)
+        count = STAGES[name].run(stage)
     except Skipped as skipped:
         count = Count(skipped=1, note=str(skipped))
         tell(name, "SKIPPED", time.monotonic() - start, count)
@@ -351,8 +440,10 @@ def run_stage(name, key, again):
         count.note = f"see {stage.log_path.relative_to(ROOT)}"
         tell(name, "FAILED", time.monotonic() - start, count)
         return count
+    seconds = time.monotonic() - start
     stamp.write_text(json.dumps({"key": key, **dataclasses.asdict(count)}))
-    tell(name, "ok", time.monotonic() - start, count)
+    stage_costs.keep(CHECK, name, is_cold, seconds, stage.processor_s, count)
+    tell(name, "ok", seconds, count)
     return count
 
 
@@ -360,25 +451,61 @@ def tell(name, how, seconds, count):
     tests = f"{count.passed} passed" if count.passed > 1 else ""
     skips = f"{count.skipped} skipped" if count.skipped else ""
     notes = ", ".join(filter(None, [tests, skips, count.note]))
-    print(f"{name:8} {how:9} {seconds:6.1f} s  {notes}", flush=True)
+    print(f"{name:9} {how:9} {seconds:6.1f} s  {notes}", flush=True)
 
 
-def main():
+def run_stages(names, again):
+    """The counts of stages: one after the other, and those of the background
+    beside them where there are others."""
+    hashes = house_files.hashes(ROOT)
+    keys = {name: key_of(name, hashes) for name in names}
+    aside = [name for name in names if STAGES[name].background]
+    front = [name for name in names if name not in aside]
+    if not front:
+        aside, front = [], aside
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        later = [pool.submit(run_stage, name, keys[name], again, True)
+                 for name in aside]
+        try:
+            return [run_stage(name, keys[name], again) for name in front] + \
+                [future.result() for future in later]
+        except KeyboardInterrupt:
+            Stage.stopping.set()
+            raise
+
+
+def parser_of_options():
     parser = argparse.ArgumentParser(
         prog="./check", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="The whole test of Headwise.",
-        epilog="stages:\n" + "\n".join(
-            f"  {name:8} {what}" for name, (_, what, _) in STAGES.items()) +
+        epilog="stages (q: also of --quick, Q: only of it):\n" + "\n".join(
+            f"  {name:9} {' q'[kind.quick] if kind.whole else 'Q'} {kind.what}"
+            for name, kind in STAGES.items()) +
         "\n\nexamples:\n  ./check               everything that changed\n"
+        "  ./check --quick       between two commits\n"
         "  ./check format unit   two stages\n"
         "  ./check --again       everything, even if nothing changed")
     parser.add_argument("stages", nargs="*", metavar="STAGE",
-                        help="stages to run (default: all)")
+                        help="stages to run (default: the whole test)")
+    parser.add_argument("--quick", action="store_true",
+                        help="what can be known in a minute or two: form, and "
+                             "unit tests of the programs that changed")
     parser.add_argument("--again", action="store_true",
                         help="run stages that passed on these files before")
     parser.add_argument("--fuzz", nargs="?", type=int, const=600,
                         metavar="SECONDS",
                         help="only the fuzzers, each that long (default 600)")
+    parser.add_argument("--costs", action="store_true",
+                        help="only a table of what the stages cost when they "
+                             "last ran")
+    parser.add_argument("--record-cost", action="store_true",
+                        help="only keep the processor time of the last cold "
+                             "build in tools/build_cost.json")
+    return parser
+
+
+def main():
+    parser = parser_of_options()
     options = parser.parse_args()
     unknown = [name for name in options.stages if name not in STAGES]
     if unknown:
@@ -388,17 +515,40 @@ def main():
     CHECK.mkdir(parents=True, exist_ok=True)
     if options.fuzz:
         return fuzz(options.fuzz)
-    hashes = house_files.hashes(ROOT)
-    total, start = Count(), time.monotonic()
-    for name in options.stages or STAGES:
-        count = run_stage(name, key_of(name, hashes), options.again)
-        total.passed += count.passed
-        total.failed += count.failed
-        total.skipped += count.skipped
+    if options.costs:
+        print(stage_costs.table(CHECK, {name: kind.what for name, kind
+                                        in STAGES.items()}))
+        return 0
+    if options.record_cost:
+        return record_cost()
+    names = options.stages or [
+        name for name, kind in STAGES.items()
+        if (kind.quick if options.quick else kind.whole)]
+    start = time.monotonic()
+    try:
+        counts = run_stages(names, options.again)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    total = Count(*(sum(getattr(count, part) for count in counts)
+                    for part in ("passed", "failed", "skipped")))
     print(f"\nall of it in {time.monotonic() - start:.0f} s")
     print(f"{total.passed} passed, {total.failed} failed" +
           (f", {total.skipped} skipped" if total.skipped else ""))
     return 1 if total.failed else 0
+
+
+def record_cost():
+    path = CHECK / "build_cost.json"
+    if not path.exists():
+        print("expected a build from nothing that was measured; found none; "
+              "remove build/release and run CCACHE_DISABLE=1 ./check unit")
+        return 1
+    cost = json.loads(path.read_text())
+    build_cost.record(BUILD_COST, cost)
+    print(f"kept: {cost['processor_s']} s, {cost['steps']} steps, "
+          f"{cost['processor']}, {cost['compiler']}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -3,13 +3,17 @@ import contextlib
 import io
 import pathlib
 import tempfile
+import threading
 import unittest
+from unittest import mock
 
+import house_files
 import run_checks
+import stage_costs
 from run_checks import Count, Failed, Skipped
 
 
-class RunStageTest(unittest.TestCase):
+class InAFolder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -20,12 +24,14 @@ class RunStageTest(unittest.TestCase):
             setattr(run_checks, name, value)
         self.runs = 0
 
+
+class RunStageTest(InAFolder):
     def run_stage(self, body, key="a", again=False):
         def counted(stage):
             self.runs += 1
             return body(stage)
 
-        run_checks.STAGES["made-up"] = (counted, "", ("src/",))
+        run_checks.STAGES["made-up"] = run_checks.Kind(counted, "", ("src/",))
         self.addCleanup(run_checks.STAGES.pop, "made-up", None)
         with contextlib.redirect_stdout(io.StringIO()) as self.said:
             return run_checks.run_stage("made-up", key, again)
@@ -66,6 +72,68 @@ class RunStageTest(unittest.TestCase):
             {"src/a.cc": "1"}, {"src/a.cc": "1", "docs/b.md": "1"},
             {"src/a.cc": "2"}, {"src/a.cc": "1", "tools/c.py": "1"})}
         self.assertEqual(len(keys), 3)
+
+    def test_what_a_stage_reads_may_be_an_ending(self):
+        kind = run_checks.Kind(None, "", ("docs/", "*.md"))
+        for path, read in (("docs/a.json", True), ("src/b/c.md", True),
+                           ("src/b/c.cc", False)):
+            self.assertEqual(kind.depends_on(path), read, path)
+
+    def test_a_stage_that_passed_tells_its_cost(self):
+        self.run_stage(lambda stage: stage.run("true") and Count(5))
+        table = stage_costs.table(run_checks.CHECK, {"made-up": "a thing"})
+        self.assertRegex(table, r"\| made-up \| a thing \| 5 \| \d+ s")
+
+
+class RunStagesTest(InAFolder):
+    """The order of stages, and what runs beside them."""
+
+    def run_stages(self, again=False):
+        with contextlib.redirect_stdout(io.StringIO()) as self.said, \
+                mock.patch.object(house_files, "hashes", lambda _: {}):
+            return run_checks.run_stages(["aside", "front"], again)
+
+    def test_the_background_runs_beside_the_others_and_counts(self):
+        begun, ended = threading.Event(), threading.Event()
+
+        def front(_):
+            # Would wait for ever if one came after the other.
+            self.assertTrue(begun.wait(10))
+            ended.set()
+            return Count(2)
+
+        def aside(stage):
+            begun.set()
+            self.assertTrue(ended.wait(10))
+            _, nice = stage.run("nice")
+            return Count(int(nice))
+
+        for name, body in (("aside", aside), ("front", front)):
+            run_checks.STAGES[name] = run_checks.Kind(
+                body, "", background=name == "aside")
+            self.addCleanup(run_checks.STAGES.pop, name)
+        self.assertEqual(sum(count.passed for count in self.run_stages()),
+                         2 + 19)
+
+
+class LinkTest(unittest.TestCase):
+    def test_objects_come_before_the_libraries(self):
+        self.assertEqual(run_checks.with_objects(
+            ": && g++ -O3 main.o -o apps/headwise/headwise  ops.a -lz && :",
+            ["/c/a.o", "/c/b.o"], "/check/program", "/cuda/rt.a"),
+            ": && g++ -O3 main.o /c/a.o /c/b.o -o /check/program  ops.a -lz "
+            "/cuda/rt.a -ldl -lrt -lpthread && :")
+
+
+class SpeedsTest(unittest.TestCase):
+    def test_the_whole_has_all_that_the_quick_one_has(self):
+        """Under the same name, or as the stage that the quick one is of."""
+        whole = {name for name, kind in run_checks.STAGES.items()
+                 if kind.whole}
+        quick = {name for name, kind in run_checks.STAGES.items()
+                 if kind.quick}
+        self.assertEqual(quick - whole, {"changed", "documents"})
+        self.assertLessEqual({"unit", "docs", "asan", "tsan", "tidy"}, whole)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ Commands are the lines of ```sh blocks. They run in a scratch folder that holds
 links to the checkout's entries, so that what they write stays out of it.
 Prints "ok", "not ok" or "skip" for each.
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -39,10 +40,17 @@ def commands(text):
 
 
 def tell(passed, what, output=""):
-    print(f"{'ok' if passed else 'not ok'} {what}", flush=True)
+    lines = [f"{'ok' if passed else 'not ok'} {what}"]
     if not passed:
-        print("\n".join(f"  {line}" for line in output.splitlines()[-30:]))
+        lines += [f"  {line}" for line in output.splitlines()[-30:]]
+    print("\n".join(lines), flush=True)
     return passed
+
+
+def at_once(attempt, items):
+    """Tries what does not depend on each other, two at a time."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return all(list(pool.map(attempt, items)))
 
 
 def try_command(line, folder):
@@ -119,16 +127,17 @@ def try_lines(lines, claims, listed, folder):
     """Runs commands of the documents; of studies it looks at the words only,
     and passes over those that claims.json says come later."""
     planned = {row.get("study") for row in claims["claims"]}
-    passed = True
+    passed, studies = True, []
     for line in dict.fromkeys(lines):
         words = shlex.split(line)
         if words[1:2] != ["study"] or "--list" in words:
             passed &= try_command(line, folder)
         elif words[2] in listed or words[2] not in planned:
-            passed &= try_words(line, listed, folder)
+            studies.append(line)
         else:
             print(f"skip {line}: later")
-    return passed
+    return passed & at_once(lambda line: try_words(line, listed, folder),
+                            studies)
 
 
 def try_documents(folder):
@@ -167,10 +176,9 @@ def main():
                 os.symlink(entry, pathlib.Path(folder, entry.name))
         for line in commands(readme):
             passed &= try_command(line, folder)
-        for name, outcome in re.findall(
-                r"^\| `([\w-]+)` \|.*\| (HELD|DID NOT HOLD) \|$", readme,
-                re.M):
-            passed &= try_study(name, outcome, folder)
+        studies = re.findall(
+            r"^\| `([\w-]+)` \|.*\| (HELD|DID NOT HOLD) \|$", readme, re.M)
+        passed &= at_once(lambda study: try_study(*study, folder), studies)
         for source in blocks(readme, "cpp"):
             passed &= try_program(source, folder)
         passed &= try_documents(folder)

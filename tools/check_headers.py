@@ -1,0 +1,89 @@
+"""Headers that must compile alone: without a source that included other
+things first, and without precompiled headers.
+
+A header that a source includes before all else compiles alone if the source
+does; clang-tidy compiles those without precompiled headers, so what has passed
+there is not compiled again.
+"""
+import os
+import pathlib
+import re
+import shlex
+
+import house_files
+
+FOLDERS = ("include/", "src/", "apps/")
+
+
+def headers(root):
+    return [root / name for name in house_files.listed(root)
+            if name.startswith(FOLDERS) and name.endswith(".h")]
+
+
+def first_include(root, source):
+    """The header of the house that a source includes before all else."""
+    first = re.search(r'^\s*#\s*(\w+)\s+(?:"([^"]+)")?',
+                      source.read_text(encoding="utf-8"), re.M)
+    if not first or first[1] != "include" or not first[2]:
+        return None
+    return house_files.resolve(root, source, first[2])
+
+
+def proven(root, passed_sources):
+    """Headers that a source which compiled includes first."""
+    return {first_include(root, source) for source in passed_sources} - {None}
+
+
+def nearest_command(header, commands):
+    """The command of the source that stands nearest to a header."""
+    def distance(source):
+        shared = os.path.commonpath([header, source])
+        return (len(source.parts) - len(pathlib.Path(shared).parts) +
+                len(header.parts) - len(pathlib.Path(shared).parts))
+
+    return commands[min(sorted(commands), key=distance)]
+
+
+def alone(header, command):
+    """Turns a source's command into one that reads a header and writes
+    nothing. A compiler cache in front of it could answer nothing."""
+    words = shlex.split(command)
+    if os.path.basename(words[0]) == "ccache":
+        del words[0]
+    for flag in ("-o", "-c"):
+        at = words.index(flag)
+        del words[at:at + 2]
+    return [*words, "-Werror", "-fsyntax-only", "-include", str(header), "-x",
+            "c++", os.devnull]
+
+
+def cuda_folder(header):
+    """What a header of CUDA needs besides: a folder, None when it needs none,
+    "" when it is not here."""
+    if not re.search(r"^#include <cu\w+\.h>", header.read_text(), re.M):
+        return None
+    folder = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"),
+                          "include")
+    return str(folder) if folder.exists() else ""
+
+
+def jobs(root, build, passed_sources):
+    """(header, key, command) of what is to be looked at, and how many need a
+    CUDA that is not here."""
+    commands = {source: command for source, command
+                in house_files.compile_commands(build).items()
+                if not source.name.endswith("_test.cc")}
+    skip, absent, found = proven(root, passed_sources), 0, []
+    for header in headers(root):
+        if header in skip:
+            continue
+        command = alone(header, nearest_command(header, commands))
+        cuda = cuda_folder(header)
+        if cuda == "":
+            absent += 1
+            continue
+        if cuda:
+            command.insert(1, f"-I{cuda}")
+        found.append((header, house_files.key_of(root, header, command),
+                      command))
+    return found, absent
