@@ -95,7 +95,7 @@ TEST(AttentionSvg, WhatCannotBeSeenHasNoCell) {
 TEST(AttentionSvg, SaysWhatItsColoursMean) {
   const HeatMap map{"t", {"a"}, {"a"}, {1}};
   EXPECT_THAT(AttentionSvg({&map, 1}, "t", ""),
-              HasSubstr("1: share of a row&apos;s attention"));
+              HasSubstr("1: share of a row's attention"));
 }
 
 TEST(AttentionSvg, IsOneDocumentAndEscapes) {

@@ -67,7 +67,7 @@ TEST(SvgTest, MarksPointsWhileTheyCanBeToldApart) {
 
 TEST(TerminalTest, WhatCannotBeSeenIsBlank) {
   const HeatMap map{"A map", {"a", "b"}, {"a", "b"}, {1, NAN, .5, .5}};
-  EXPECT_THAT(DrawPicture(map, {.width = 40}), HasSubstr("  a █1.0\n"));
+  EXPECT_THAT(DrawPicture(map, {.width = 40}), HasSubstr("  a  █1.0\n"));
 }
 
 TEST(TerminalTest, NothingIsWiderThanTheConsole) {
