@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/report/svg.h"
@@ -74,11 +75,10 @@ std::string DrawLabels(const HeatMap& map, double left, double cell) {
                         "class=\"soft\" text-anchor=\"end\"");
 }
 
-// One series of all heads, on the scale of its largest value.
+// One series of the heads that have it, on the scale of its largest value.
 Drawing DrawPanel(const Panel& panel,
                   const std::vector<const LifeMoment*>& columns) {
   HeatMap map;
-  map.rows = columns[0]->heads;
   double most = 0;
   for (const LifeMoment* moment : columns) {
     map.columns.push_back(std::to_string(moment->step));
@@ -86,7 +86,10 @@ Drawing DrawPanel(const Panel& panel,
       if (std::isfinite(value)) most = std::max(most, value);
     }
   }
-  for (size_t h = 0; h < map.rows.size(); ++h) {
+  const LifeMoment& last = *columns.back();
+  for (size_t h = 0; h < last.heads.size(); ++h) {
+    if (!std::isfinite(last.values.at(panel.series)[h])) continue;
+    map.rows.push_back(last.heads[h]);
     for (const LifeMoment* moment : columns) {
       const double value = moment->values.at(panel.series)[h];
       map.values.push_back(std::isfinite(value)
@@ -119,21 +122,26 @@ Drawing DrawPanel(const Panel& panel,
           kTop + cells.height + 24};
 }
 
-// The head that has most of a series at the end.
-size_t Strongest(const std::vector<LifeMoment>& life, const char* series) {
+// A series can be empty of numbers: decoders that read a source have no random
+// repeats, models without a language head no loss.
+bool Applies(const std::vector<LifeMoment>& life, const char* series) {
   const std::vector<double>& last = life.back().values.at(series);
-  return static_cast<size_t>(std::max_element(last.begin(), last.end()) -
-                             last.begin());
+  return std::any_of(last.begin(), last.end(),
+                     [](double value) { return std::isfinite(value); });
 }
 
-Series LifeOf(const std::vector<LifeMoment>& life, const char* series,
-              const char* name) {
-  const size_t head = Strongest(life, series);
-  Series line{
-      fmt::format("{}: head {}, {} at the end", name, life.back().heads[head],
-                  Share(life.back().values.at(series)[head])),
-      {},
-      {}};
+// The life of the head that has most of a series at the end.
+Series LifeOfStrongest(const std::vector<LifeMoment>& life, const char* series,
+                       const char* name) {
+  const std::vector<double>& last = life.back().values.at(series);
+  size_t head = 0;
+  for (size_t h = 0; h < last.size(); ++h) {
+    if (last[h] > last[head] || !std::isfinite(last[head])) head = h;
+  }
+  Series line{fmt::format("{}: head {}, {} at the end", name,
+                          life.back().heads[head], Share(last[head])),
+              {},
+              {}};
   for (const LifeMoment& moment : life) {
     const double value = moment.values.at(series)[head];
     if (!std::isfinite(value)) continue;
@@ -145,11 +153,15 @@ Series LifeOf(const std::vector<LifeMoment>& life, const char* series,
 
 Drawing DrawStrongest(const std::vector<LifeMoment>& life) {
   LinePlot plot;
-  plot.title = "The strongest previous-token and induction heads";
+  plot.title = "The strongest head of each kind";
   plot.x_label = "step";
   plot.y_label = "share of attention (induction: on random repeats)";
-  plot.series = {LifeOf(life, "previous", "previous token"),
-                 LifeOf(life, "induction", "induction")};
+  for (const auto& [series, name] : {std::pair("previous", "previous token"),
+                                     std::pair("induction", "induction")}) {
+    if (Applies(life, series)) {
+      plot.series.push_back(LifeOfStrongest(life, series, name));
+    }
+  }
   return DrawSvg(plot);
 }
 
@@ -158,19 +170,20 @@ std::string LifeChart(const std::vector<LifeMoment>& life) {
   Drawing whole = DrawStrongest(life);
   double x = kMargin, y = whole.height + kMargin, row = 0;
   whole.width = kPlotWidth;
-  for (size_t i = 0; i < std::size(kPanels); ++i) {
-    const Drawing one = DrawPanel(kPanels[i], columns);
+  for (const Panel& panel : kPanels) {
+    if (!Applies(life, panel.series)) continue;
+    const Drawing one = DrawPanel(panel, columns);
+    const bool second = x > kMargin;
     whole.body += Placed(x, y, one.body);
     whole.width = std::max(whole.width, x + one.width + kMargin);
-    x += one.width + kGap;
     row = std::max(row, one.height);
-    if (i % 2 == 1 || i + 1 == std::size(kPanels)) {
-      x = kMargin;
-      y += row + kGap / 2;
+    whole.height = y + row + kGap / 2;
+    x = second ? kMargin : x + one.width + kGap;
+    if (second) {
+      y = whole.height;
       row = 0;
     }
   }
-  whole.height = y;
   return SvgDocument(
       whole, "A head's life",
       "What every head does during training. Lines: the strongest heads by "

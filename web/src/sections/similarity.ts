@@ -11,8 +11,9 @@ import {firstRole, kindOf} from '../roles';
 import type {Selection} from '../state';
 import {headLink, markOf} from './link';
 
-const shapes = [symbolCircle, symbolSquare, symbolTriangle, symbolDiamond,
-                symbolCross, symbolStar, symbolWye];
+// Of clusters; a head that is in none is a circle.
+const shapes = [symbolSquare, symbolTriangle, symbolDiamond, symbolCross,
+                symbolStar, symbolWye];
 
 interface Place {
   x: number;
@@ -85,7 +86,9 @@ function scatter(similarity: Similarity, report: Report,
     points.map((p) => p.head), width);
   const marks = points.map((point, i) => {
     const head = selection.head(point.head);
-    const shape = shapes[(large.get(point.cluster) ?? 0) % shapes.length];
+    const cluster = large.get(point.cluster);
+    const shape = cluster === undefined ? symbolCircle
+      : shapes[cluster % shapes.length];
     const role = head === undefined ? undefined : firstRole(head);
     return s('g', {
       ...markOf(point.head, selection), class: 'point',
@@ -145,7 +148,8 @@ export function similaritySection(report: Report, selection: Selection):
   section.append(
     h('p', {}, 'Near heads look at the same places' +
       (similarity.map_of ? ` (${similarity.map_of})` : '') +
-      '. Colour is the first role; the shape is the cluster.'),
+      '. Colour is the first role; the shape is the cluster, a circle for ' +
+      'heads in none.'),
     h('div', {class: 'columns'},
       h('div', {}, points.length > 0
         ? h('div', {class: 'figure'}, scatter(similarity, report, selection))
