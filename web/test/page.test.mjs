@@ -336,6 +336,10 @@ test('it prints light, whole and without controls', {skip}, async () => {
   assert.ok(pdf.length > 20000);
   await page.emulateMedia({media: 'print'});
   assert.equal(await page.isVisible('nav.top'), false);
+  await page.setViewportSize({width: 700, height: 900});
+  const cut = await page.$$eval('.figure.wide', (all) => all.filter(
+    (one) => one.scrollWidth > one.clientWidth + 1).length);
+  assert.equal(cut, 0, 'drawings cut by the edge of the paper');
   assert.deepEqual(trouble, []);
 });
 
