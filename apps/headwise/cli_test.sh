@@ -163,7 +163,7 @@ grep -q '</svg>' "$folder/cat.svg" || fail "a whole picture of attention"
 ! grep -q '&lt;bos&gt; → [^&]' "$folder/cat.svg" ||
   fail "a cell for what the first token cannot see"
 expect 0 'Head 2: position' show --example cat-sat --svg "$folder/cat.svg"
-grep -q 'sat → on .33' "$folder/cat.svg" || fail "an arc from the word that looks"
+grep -q 'The framed word looks' "$folder/cat.svg" || fail "a word that looks"
 expect 0 '"pooled":true' show "$planted" --file "$story" --heads 1.0 --cells 32 \
   --json
 expect 1 'heads 1.0 to 1.7; found 1.99' show "$planted" --text "$cat_sat" \
