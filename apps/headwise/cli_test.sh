@@ -160,6 +160,10 @@ expect 0 'Head 0\.0' show "$planted" --text "$cat_sat" --heads 0.0,1.0 \
   --svg "$folder/cat.svg"
 expect_quiet err
 grep -q '</svg>' "$folder/cat.svg" || fail "a whole picture of attention"
+! grep -q '&lt;bos&gt; → [^&]' "$folder/cat.svg" ||
+  fail "a cell for what the first token cannot see"
+expect 0 'Head 2: position' show --example cat-sat --svg "$folder/cat.svg"
+grep -q 'The framed word looks' "$folder/cat.svg" || fail "a word that looks"
 expect 0 '"pooled":true' show "$planted" --file "$story" --heads 1.0 --cells 32 \
   --json
 expect 1 'heads 1.0 to 1.7; found 1.99' show "$planted" --text "$cat_sat" \

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,8 +120,13 @@ HeatMap Picture(const Shown& shown, const MappedHead& map) {
   }
   picture.rows = CellLabels(shown.queries(map), map.rows);
   picture.columns = CellLabels(shown.keys(map), map.columns);
-  for (const float share : map.values) {
-    picture.values.push_back(share < 0.005F ? 0 : share);  // no rows of .00
+  for (int64_t r = 0; r < map.rows; ++r) {
+    for (int64_t c = 0; c < map.columns; ++c) {
+      const float share = map.values[r * map.columns + c];
+      picture.values.push_back(!map.Sees(r, c)  ? NAN
+                               : share < 0.005F ? 0  // no rows of .00
+                                                : share);
+    }
   }
   return picture;
 }
@@ -299,8 +305,7 @@ int Run(const Options& options) {
     }
     WriteFileAtomically(
         options.svg,
-        AttentionSvg(pictures, "Attention of " + ModelName(options.model),
-                     "Rows look at columns."));
+        AttentionSvg(pictures, "Attention of " + ModelName(options.model), ""));
   }
   if (options.json) {
     fmt::print("{}\n", ToJson(shown, options).dump());

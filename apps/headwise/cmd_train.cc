@@ -85,27 +85,38 @@ class StepPrinter {
   double shown_ = 0;
 };
 
-// Observes every head every so many steps: OUT/heads.jsonl and OUT/heads.svg.
+// Observes every head before the first step and every so many: OUT/heads.jsonl
+// and OUT/heads.svg.
 class LifeWriter {
  public:
   LifeWriter(Context& context, const TrainConfig& config)
       : context_(context), config_(config), out_(config.out) {}
 
+  void Begin(const Model& model, int64_t step) {
+    if (config_.observe_every == 0) return;
+    if (step == 0) {
+      Observe(model, step);
+    } else {  // what a lost piece of the run saw is seen again
+      life_ = ReadLife(out_ / "heads.jsonl", step);
+    }
+  }
+
   void Show(const StepView& view) {
     const int64_t done = view.report.step + 1;
     if (config_.observe_every == 0) return;
-    const bool first = view.report.step == view.steps_before;
-    // What a lost piece of the run saw is seen again.
-    if (first) life_ = ReadLife(out_ / "heads.jsonl", view.steps_before);
     if (done % config_.observe_every != 0 && done != config_.steps) return;
-    if (!observer_) Prepare(view.model);
-    life_.push_back(observer_->Observe(view.model, done));
-    WriteLife(out_ / "heads.jsonl", life_);
-    WriteLifeChart(out_ / "heads.svg", life_);
+    Observe(view.model, done);
   }
 
  private:
   static constexpr int64_t kTokens = 2048;  // of an observation
+
+  void Observe(const Model& model, int64_t step) {
+    if (!observer_) Prepare(model);
+    life_.push_back(observer_->Observe(model, step));
+    WriteLife(out_ / "heads.jsonl", life_);
+    WriteLifeChart(out_ / "heads.svg", life_);
+  }
 
   void Prepare(const Model& model) {
     tokenizer_ = Tokenizer::Load(config_.tokenizer.empty() ? config_.start
@@ -164,8 +175,11 @@ int Run(const Options& options) {
   run.progress = bar->callback();
   StepPrinter printer(config.steps);
   LifeWriter life(context, config);
-  run.on_step = [&](const StepView& view) {
+  run.on_start = [&](const Model& model, int64_t step) {
     bar.reset();
+    life.Begin(model, step);
+  };
+  run.on_step = [&](const StepView& view) {
     printer.Show(view);
     life.Show(view);
   };

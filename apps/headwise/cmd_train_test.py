@@ -15,7 +15,8 @@ import sys
 import tempfile
 import time
 
-PROGRAM = sys.argv[1]
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 
 
@@ -106,17 +107,33 @@ def observe(config, folder):
     check(train(config, *words).returncode == 0, "a gated run fails")
     lines = [json.loads(line) for line in
              (out / "heads.jsonl").read_text().splitlines()]
-    check([line["step"] for line in lines] == [4, 8, 10], str(lines))
+    check([line["step"] for line in lines] == [0, 4, 8, 10], str(lines))
     for line in lines:
         check(line["heads"] == ["0.0", "0.1", "1.0", "1.1"], str(line))
         for series in ("entropy", "previous", "induction", "importance"):
             check(len(line[series]) == 4 and min(line[series]) >= 0,
                   f"{series}: {line[series]}")
-    check("A head's life" in (out / "heads.svg").read_text(), "no picture")
+    picture = (out / "heads.svg").read_text()
+    for part in ("A head's life", ">Induction<", ">Previous token<", ">step<",
+                 "on random repeats, attention on", "nats, |∂loss / ∂gate|"):
+        check(part in picture, f"no {part} in the picture of heads")
+    # Each map is on a scale of its own: its strongest cell is at full strength.
+    full = picture.count('fill-opacity="1.000"')
+    check(full >= 2 * 4 - 1, f"{full} cells at full strength")
     told = headwise("info", out, "--heads").stdout
     check("hard concrete" in told and "spans" in told, told)
     text = headwise("generate", out, "the cat", "--max-tokens", 5)
     check(text.returncode == 0, text.stderr)
+
+
+def examples(folder):
+    """The runs that need nothing but the repository begin."""
+    for name in ("story", "induction"):
+        out = folder / name
+        result = headwise("train", f"examples/train/{name}.json", "--set",
+                          f"out={out}", "--set", "steps=1", cwd=ROOT)
+        check(result.returncode == 0, f"{name}: {result.stderr}")
+        check((out / "heads.svg").exists(), f"{name} draws no heads")
 
 
 def mistakes(config, folder):
@@ -148,6 +165,7 @@ def main():
         kill_and_resume(config, folder, whole, seconds)
         interrupt(config, folder)
         observe(config, folder)
+        examples(folder)
         mistakes(config, folder)
     print(f"train: killed {KILLS} times, resumed bit for bit")
 

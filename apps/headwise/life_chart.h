@@ -1,5 +1,5 @@
-// "A head's life" as a picture: heads in rows, steps of a training run in
-// columns, one map a series.
+// "A head's life" as a picture: the strongest heads as lines, then heads in
+// rows and steps of a training run in columns, one map a series.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace headwise {
 
-// Nothing is written for an empty life.
+// `life` has at least one moment.
 void WriteLifeChart(const std::filesystem::path& file,
                     const std::vector<LifeMoment>& life);
 

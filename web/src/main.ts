@@ -6,6 +6,7 @@ import {cardPanel} from './sections/card';
 import {compositionSection} from './sections/composition';
 import {gridSection} from './sections/grid';
 import {importanceSection} from './sections/importance';
+import {peekBar} from './sections/peek';
 import {definitionsSection, footer, tableSection} from './sections/reference';
 import {similaritySection} from './sections/similarity';
 import {summarySection} from './sections/summary';
@@ -35,20 +36,21 @@ function build(report: Report): Node[] {
   }
   document.title = `${report.model.name} · Headwise report`;
   const selection = new Selection(report);
+  const card = cardPanel(report, selection);
   return [
     navigation(report),
     h('main', {},
       summarySection(report),
       h('section', {id: 'heads'},
         h('h2', {}, 'The heads'),
-        h('div', {class: 'master'}, gridSection(report, selection),
-          cardPanel(report, selection))),
+        h('div', {class: 'master'}, gridSection(report, selection), card)),
       thirdsSection(report),
       importanceSection(report, selection),
       similaritySection(report, selection),
       compositionSection(report, selection),
-      tableSection(report, selection),
+      tableSection(report),
       definitionsSection(report)),
+    peekBar(report, selection, card),
     footer(report),
   ];
 }

@@ -195,6 +195,86 @@ test('switches work from the keyboard', {skip}, async () => {
   assert.deepEqual(trouble, []);
 });
 
+const scrolled = (page) => page.evaluate(() => scrollY);
+
+test('a press in a drawing shows the head where the reader is', {skip},
+  async () => {
+    const {page, trouble} = await open(fixture());
+    for (const mark of ['#importance .bar', '#similarity .point',
+                        '#composition .node']) {
+      const one = page.locator(mark).nth(5);
+      await one.evaluate((mark) => mark.scrollIntoView({block: 'center'}));
+      const before = await one.boundingBox();
+      const id = await one.getAttribute('data-head');
+      assert.equal(await one.locator('text').textContent(), id);
+      assert.ok(await one.locator('text').isVisible(), `${mark} has a name`);
+      const body = await one.locator('path, circle, .hit').boundingBox();
+      await page.mouse.click(body.x + body.width / 2, body.y + body.height / 2);
+      // The card above may have grown: what counts is where the mark is seen.
+      const after = await one.boundingBox();
+      assert.ok(Math.abs(after.y - before.y) < 20, `${mark} moved away`);
+      assert.equal(await page.textContent('#card-title'), `Head ${id}`);
+      assert.equal(await page.textContent('.peek-name'), `Head ${id}`);
+      assert.ok(await page.isVisible('.peek'));
+      assert.match(await one.getAttribute('class'), /chosen/);
+    }
+    const before = await scrolled(page);
+    await page.click('.peek a');
+    assert.ok(await page.locator('#card-title').isVisible());
+    assert.ok(await scrolled(page) < before - 500);
+    await page.waitForSelector('.peek', {state: 'hidden'});
+    await page.goBack();
+    await page.waitForFunction((y) => Math.abs(scrollY - y) < 20, before);
+    assert.deepEqual(trouble, []);
+  });
+
+test('the address names the head', {skip}, async () => {
+  const report = fixture();
+  const {page, trouble} = await open(report);
+  await page.focus('.cell[data-head="3.5"]');
+  await page.waitForFunction(() => location.hash === '#head-3.5');
+  assert.equal(await page.getAttribute('.permalink', 'href'), '#head-3.5');
+  const shared = await browser.newPage({viewport: {width: 420, height: 800}});
+  await shared.goto(page.url());
+  assert.equal(await shared.textContent('#card-title'), 'Head 3.5');
+  const top = await shared.locator('#card-title').boundingBox();
+  assert.ok(top.y > 0 && top.y < 400, `the card is in the window: ${top.y}`);
+  await shared.evaluate(() => { location.hash = '#head-1.2'; });
+  await shared.waitForFunction(() => document.querySelector('#card-title')
+    .textContent === 'Head 1.2');
+  await shared.evaluate(() => { location.hash = '#head-%'; });
+  assert.equal(await shared.textContent('#card-title'), 'Head 1.2');
+  assert.deepEqual(trouble, []);
+});
+
+test('the table is put in order by its headings', {skip}, async () => {
+  const report = fixture();
+  const {page} = await open(report);
+  await page.click('#table summary');
+  const column = (at) => page.$$eval('#table tbody tr', (rows, i) =>
+    rows.map((row) => row.children[i].textContent), at);
+  const heads = report.heads.map((head) => head.id);
+  assert.deepEqual(await column(0), heads);
+  const value = (head) => head.importance.values['ablation-mean'].value;
+  const byValue = [...report.heads].sort((a, b) => value(b) - value(a))
+    .map((head) => head.id);
+  const press = (name) => page.click(`#table th button:text-is("${name}")`);
+  await press('ablation-mean');
+  assert.deepEqual(await column(0), byValue);
+  assert.equal(await page.getAttribute('#table [aria-sort]', 'aria-sort'),
+    'descending');
+  await press('ablation-mean');
+  assert.deepEqual(await column(0), [...byValue].reverse());
+  await press('First score');
+  const scores = await column(2);
+  const none = scores.indexOf('');
+  assert.ok(none > 0 && scores.slice(none).every((one) => one === ''));
+  await press('First score');
+  assert.notEqual((await column(2))[0], '', 'heads without a score stay last');
+  await press('Head');
+  assert.deepEqual(await column(0), heads);
+});
+
 test('strings of the data stay text', {skip}, async () => {
   const report = fixture();
   const nasty = ['</script><script>alert(1)</script>', '<img src=x onerror=a()>',
@@ -256,6 +336,10 @@ test('it prints light, whole and without controls', {skip}, async () => {
   assert.ok(pdf.length > 20000);
   await page.emulateMedia({media: 'print'});
   assert.equal(await page.isVisible('nav.top'), false);
+  await page.setViewportSize({width: 700, height: 900});
+  const cut = await page.$$eval('.figure.wide', (all) => all.filter(
+    (one) => one.scrollWidth > one.clientWidth + 1).length);
+  assert.equal(cut, 0, 'drawings cut by the edge of the paper');
   assert.deepEqual(trouble, []);
 });
 

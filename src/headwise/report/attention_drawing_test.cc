@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <sstream>
 
+#include "headwise/report/arcs_svg.h"
 #include "headwise/report/attention_svg.h"
 #include "headwise/report/attention_text.h"
 #include "headwise/report/graph_svg.h"
@@ -51,6 +53,49 @@ TEST(Arcs, LeadToWhatIsLookedAt) {
   EXPECT_THAT(body, Not(HasSubstr("c → a")));
   map.columns = {"x", "y", "z"};
   EXPECT_EQ(Count(DrawArcs(map).body, "<path"), 4u);
+}
+
+// Columns are 56 wide after a margin of 20, as in the map above the arcs.
+TEST(Looks, StartAtTheWordThatLooks) {
+  const HeatMap map{
+      "t", {"sat"}, {"The", "cat", "sat", "on"}, {0, .6, .1, .3}, 2};
+  const std::string body = DrawLooks(map).body;
+  EXPECT_EQ(Count(body, "<path"), 3u);
+  EXPECT_EQ(Count(body, "d=\"M160.0"), 2u);  // to "cat" and "on"
+  EXPECT_THAT(body, HasSubstr("<title>sat → cat .60</title>"));
+  for (const char* place : {">−2<", ">−1<", ">0<", ">+1<"}) {
+    EXPECT_THAT(body, HasSubstr(place));
+  }
+}
+
+TEST(Looks, NameTheHeadsThatShareAQuery) {
+  const HeatMap map{"t", {"syntax", "meaning"}, {"a", "b"}, {1, 0, 0, 1}, 1};
+  const std::string svg = AttentionSvg({&map, 1}, "t", "");
+  EXPECT_THAT(svg, HasSubstr(">syntax</text>"));
+  EXPECT_THAT(svg, HasSubstr(">meaning</text>"));
+  EXPECT_THAT(svg, HasSubstr("The framed word looks"));
+}
+
+TEST(CatSat, WordsLookFromWhereTheyStand) {
+  for (const HeatMap& map : CatSatExamples()) {
+    if (map.rows == map.columns) continue;
+    ASSERT_TRUE(map.query) << map.title;
+    EXPECT_THAT(map.title + map.rows[0], HasSubstr(map.columns[*map.query]));
+  }
+}
+
+TEST(AttentionSvg, WhatCannotBeSeenHasNoCell) {
+  HeatMap map{"t", {"a", "b"}, {"a", "b"}, {1, NAN, .5, 0}};
+  const std::string svg = AttentionSvg({&map, 1}, "t", "");
+  EXPECT_THAT(svg, Not(HasSubstr("a → b")));
+  EXPECT_THAT(svg, HasSubstr("b → b 0"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
+TEST(AttentionSvg, SaysWhatItsColoursMean) {
+  const HeatMap map{"t", {"a"}, {"a"}, {1}};
+  EXPECT_THAT(AttentionSvg({&map, 1}, "t", ""),
+              HasSubstr("1: share of a row's attention"));
 }
 
 TEST(AttentionSvg, IsOneDocumentAndEscapes) {
@@ -120,6 +165,26 @@ TEST(SimilaritySvg, NamesEveryHead) {
   const std::string svg = SimilaritySvg(s, "t");
   EXPECT_THAT(svg, HasSubstr("<title>0.1</title>"));
   EXPECT_THAT(svg, HasSubstr("0.0 → 0.1 1.0"));
+}
+
+// Six layers of eight heads: names are small, and all there.
+TEST(SimilaritySvg, NamesAxesColoursAndRows) {
+  Similarity s;
+  constexpr int64_t kHeads = 48;
+  s.map = Matrix(kHeads, 2);
+  s.jsd = Matrix(kHeads, kHeads);
+  for (int64_t h = 0; h < kHeads; ++h) {
+    s.heads.push_back({AttentionKind::kSelf, h / 8, h % 8});
+    s.clusters.group.push_back(h);
+    s.clusters.order.push_back(h);
+    s.map(h, 0) = .01 * static_cast<double>(h);
+  }
+  const std::string svg = SimilaritySvg(s, "t");
+  EXPECT_THAT(svg, HasSubstr("first direction, in Hellinger distance"));
+  EXPECT_THAT(svg, HasSubstr("heads in the order of their groups"));
+  EXPECT_THAT(svg, HasSubstr("1: the same attention"));
+  EXPECT_THAT(svg, HasSubstr(">0.1</text>"));  // a tick of the map
+  EXPECT_EQ(Count(svg, "font-size:9"), 2u * kHeads);
 }
 
 // Around one place there is room for a few names only.

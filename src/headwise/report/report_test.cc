@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <sstream>
 #include <string>
 
@@ -53,6 +54,21 @@ StudyResult SampleResult() {
 
 const Study kSample = {"sample", "A claim.", "an expectation", StudyKind::kLaw,
                        nullptr};
+
+TEST(SvgTest, MarksPointsWhileTheyCanBeToldApart) {
+  LinePlot plot{"t", "x", "y", false, false, {{"a", {0, 1}, {1, 2}}}};
+  EXPECT_THAT(DrawSvg(plot).body, HasSubstr("<circle"));
+  for (int i = 2; i < 200; ++i) {
+    plot.series[0].x.push_back(i);
+    plot.series[0].y.push_back(1);
+  }
+  EXPECT_THAT(DrawSvg(plot).body, Not(HasSubstr("<circle")));
+}
+
+TEST(TerminalTest, WhatCannotBeSeenIsBlank) {
+  const HeatMap map{"A map", {"a", "b"}, {"a", "b"}, {1, NAN, .5, .5}};
+  EXPECT_THAT(DrawPicture(map, {.width = 40}), HasSubstr("  a  █1.0\n"));
+}
 
 TEST(TerminalTest, NothingIsWiderThanTheConsole) {
   for (int width : {20, 40, 80, 200}) {

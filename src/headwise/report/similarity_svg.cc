@@ -19,27 +19,73 @@ namespace {
 constexpr double kMargin = 24;
 constexpr double kTop = 84;
 constexpr double kSide = 460;  // of each of the two parts
+constexpr double kAxis = 44;   // room for an axis beside them
 
 struct Point {
   double x = 0, y = 0;
 };
 
 // Points of the map in a square of kSide, one scale for both axes.
-std::vector<Point> Fit(const Matrix& map) {
+struct Placed {
+  std::vector<Point> points;
+  Point zero;
+  double scale = 1;  // of a distance of 1
+};
+
+Placed Fit(const Matrix& map) {
   Point low{1e300, 1e300}, high{-1e300, -1e300};
   for (int64_t i = 0; i < map.rows; ++i) {
     low = {std::min(low.x, map(i, 0)), std::min(low.y, map(i, 1))};
     high = {std::max(high.x, map(i, 0)), std::max(high.y, map(i, 1))};
   }
   constexpr double kInset = 26;
-  const double extent = std::max({high.x - low.x, high.y - low.y, 1e-12});
+  const double extent = std::max({high.x - low.x, high.y - low.y, 1e-6});
   const double scale = (kSide - 2 * kInset) / extent;
-  std::vector<Point> points;
+  Placed placed;
+  placed.scale = scale;
+  placed.zero = {kSide / 2 - scale * (low.x + high.x) / 2,
+                 kSide / 2 + scale * (low.y + high.y) / 2};
   for (int64_t i = 0; i < map.rows; ++i) {
-    points.push_back({kSide / 2 + scale * (map(i, 0) - (low.x + high.x) / 2),
-                      kSide / 2 + scale * (map(i, 1) - (low.y + high.y) / 2)});
+    placed.points.push_back(
+        {placed.zero.x + scale * map(i, 0), placed.zero.y - scale * map(i, 1)});
   }
-  return points;
+  return placed;
+}
+
+// Ticks along the bottom and the left of the map, and what they count.
+std::string DrawAxes(const Placed& placed) {
+  // About five ticks, at 1, 2 or 5 times a power of ten.
+  const double raw = kSide / placed.scale / 5;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  const double step = power * (raw < 2 * power ? 1 : raw < 5 * power ? 2 : 5);
+  std::string body;
+  for (const bool upright : {false, true}) {
+    const double zero = upright ? placed.zero.y : placed.zero.x;
+    const double first = std::ceil(-zero / placed.scale / step);
+    for (double k = first; zero + k * step * placed.scale <= kSide; ++k) {
+      const double at = zero + k * step * placed.scale;
+      const double value = k == 0 ? 0 : (upright ? -k : k) * step;
+      const std::string label =
+          value < 0 ? fmt::format("−{:g}", -value) : fmt::format("{:g}", value);
+      body +=
+          upright
+              ? fmt::format("<path class=\"axis\" d=\"M-5 {:.1f}H0\"/>\n", at) +
+                    SvgText(-8, at + 4, label,
+                            "class=\"soft\" text-anchor=\"end\"")
+              : fmt::format("<path class=\"axis\" d=\"M{:.1f} {}v5\"/>\n", at,
+                            kSide) +
+                    SvgText(at, kSide + 18, label,
+                            "class=\"soft\" text-anchor=\"middle\"");
+    }
+  }
+  body +=
+      SvgText(kSide / 2, kSide + 38, "first direction, in Hellinger distance",
+              "text-anchor=\"middle\"");
+  body += SvgText(0, 0, "second direction",
+                  fmt::format("text-anchor=\"middle\" transform=\"translate("
+                              "{} {}) rotate(-90)\"",
+                              -kAxis, kSide / 2));
+  return body;
 }
 
 // Members of groups of at least two, by group.
@@ -101,9 +147,11 @@ std::vector<std::optional<Label>> PlaceLabels(
 }
 
 Drawing DrawMap(const Similarity& s) {
-  const std::vector<Point> points = Fit(s.map);
+  const Placed placed = Fit(s.map);
+  const std::vector<Point>& points = placed.points;
   std::string body = fmt::format(
       "<rect class=\"rule\" width=\"{0}\" height=\"{0}\" rx=\"4\"/>\n", kSide);
+  body += DrawAxes(placed);
   // Groups: lines from their middle to the members.
   for (const auto& [group, members] : Groups(s)) {
     Point middle;
@@ -135,55 +183,75 @@ Drawing DrawMap(const Similarity& s) {
   return {std::move(body), kSide, kSide};
 }
 
-// 1 − JSD / ln 2 in the order of the groups.
+// 1 − JSD / ln 2 in the order of the groups. Of heads too many to name each,
+// every so many are named.
 Drawing DrawMatrix(const Similarity& s) {
+  constexpr double kName = 9;  // height of a name
   HeatMap map;
   const auto n = static_cast<int64_t>(s.heads.size());
+  MapLayout layout;
+  layout.label_width = s.heads[n - 1].kind == AttentionKind::kSelf ? 30 : 60;
+  const auto count = static_cast<double>(n);
+  layout.cell =
+      std::max((kSide - layout.label_width) / count, n <= 100 ? kName + .5 : 2);
+  const auto every = static_cast<int64_t>(std::ceil(kName / layout.cell));
   for (const int64_t i : s.clusters.order) {
-    map.rows.push_back(ToString(s.heads[i]));
+    const bool named = static_cast<int64_t>(map.rows.size()) % every == 0;
+    map.rows.push_back(named ? ToString(s.heads[i]) : "");
   }
   map.columns = map.rows;
   for (const int64_t i : s.clusters.order) {
     for (const int64_t j : s.clusters.order) {
       const double jsd = i == j ? 0 : s.jsd(i, j);
-      map.values.push_back(std::isnan(jsd) ? 0 : 1 - jsd / std::log(2.0));
+      map.values.push_back(std::isnan(jsd) ? jsd : 1 - jsd / std::log(2.0));
     }
   }
-  MapLayout layout;
-  layout.labels = n <= 40;
-  layout.hints = n <= 64;
+  layout.hints = every == 1 && n <= 64;
   layout.numbers = false;
-  layout.label_width = s.heads[n - 1].kind == AttentionKind::kSelf ? 36 : 66;
-  layout.cell =
-      std::max(2.0, (kSide - (layout.labels ? layout.label_width : 0)) /
-                        static_cast<double>(n));
+  layout.label_size = std::min(12.0, std::max(kName, layout.cell - 1));
   return DrawMapSvg(map, layout);
+}
+
+// The matrix with its axes' name and its colours below it.
+Drawing DrawPairs(const Similarity& s) {
+  Drawing matrix = DrawMatrix(s);
+  matrix.body += SvgText(matrix.width / 2, matrix.height + 18,
+                         "heads in the order of their groups, on both sides",
+                         "text-anchor=\"middle\"");
+  const Drawing scale =
+      DrawScale("1", "the same attention (1 − JSD / ln 2, mean over rows)");
+  matrix.body += fmt::format("<g transform=\"translate(0 {:.1f})\">\n{}</g>\n",
+                             matrix.height + 30, scale.body);
+  matrix.width = std::max(matrix.width, scale.width);
+  matrix.height += 30 + scale.height;
+  return matrix;
 }
 
 }  // namespace
 
 std::string SimilaritySvg(const Similarity& s, std::string_view title) {
-  const Drawing matrix = DrawMatrix(s), map = DrawMap(s);
-  const double split = kMargin + kSide + 40;
+  const Drawing matrix = DrawPairs(s), map = DrawMap(s);
+  const double left = kMargin + kAxis + 10;
+  const double split = left + kSide + 40;
   std::string body = SvgText(kMargin, 30, title, "class=\"title\"");
-  body += SvgText(kMargin, 68,
+  body += SvgText(left, 68,
                   "Near heads look alike; lines join groups of like heads",
                   "class=\"soft\"");
   body += SvgText(
       split, 68,
       "All pairs, like heads beside each other; more colour: more alike",
       "class=\"soft\"");
-  body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", kMargin,
+  body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", left,
                       kTop, map.body);
   body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", split,
                       kTop, matrix.body);
   const double width = split + std::max(matrix.width, 400.0) + kMargin;
-  return SvgDocument(
-      {std::move(body), width, kTop + std::max(kSide, matrix.height) + kMargin},
-      title,
-      "Left: heads as points, by classical scaling of Hellinger "
-      "distances between their attention. Right: one less the "
-      "Jensen–Shannon divergence of every pair.");
+  return SvgDocument({std::move(body), width,
+                      kTop + std::max(kSide + kAxis, matrix.height) + kMargin},
+                     title,
+                     "Left: heads as points, by classical scaling of Hellinger "
+                     "distances between their attention. Right: one less the "
+                     "Jensen–Shannon divergence of every pair.");
 }
 
 }  // namespace headwise

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -125,40 +126,47 @@ const char* OnHeat(double strength) {
 Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout) {
   const double left = layout.labels ? layout.label_width : 0;
   // Columns too narrow for their labels have them upright, read from below.
+  const double character = kCharacter * layout.label_size / 12;
   const bool upright =
       layout.cell < 30 ||
       std::any_of(map.columns.begin(), map.columns.end(),
                   [&](const std::string& label) {
-                    return DisplayWidth(label) > layout.cell / kCharacter;
+                    return DisplayWidth(label) > layout.cell / character;
                   });
   const double label_height =
       upright ? std::min(LabelWidth(map.columns), layout.label_width) : 22;
+  const std::string size =
+      layout.label_size == 12
+          ? ""
+          : fmt::format(" style=\"font-size:{:g}px\"", layout.label_size);
   const double top = layout.labels ? label_height : 0;
-  const double cell = layout.cell, row_height = std::min(cell, 40.0);
+  const double cell = layout.cell;
+  const double row_height = std::min(cell, layout.row_height);
   const size_t columns = map.columns.size();
   std::string body;
   for (size_t c = 0; layout.labels && c < columns; ++c) {
     const double x = left + (static_cast<double>(c) + 0.5) * cell;
     const double room = upright ? top : cell;
     const std::string label =
-        Shorten(map.columns[c], static_cast<int>(room / kCharacter));
+        Shorten(map.columns[c], static_cast<int>(room / character));
     body += upright
                 ? SvgText(0, 0, label,
                           fmt::format("class=\"soft\" transform=\"translate("
-                                      "{:.1f} {:.1f}) rotate(-90)\"",
-                                      x + 4, top - 5))
+                                      "{:.1f} {:.1f}) rotate(-90)\"{}",
+                                      x + layout.label_size / 3, top - 5, size))
                 : SvgText(x, top - 7, label,
-                          "class=\"soft\" text-anchor=\"middle\"");
+                          "class=\"soft\" text-anchor=\"middle\"" + size);
   }
   for (size_t r = 0; r < map.rows.size(); ++r) {
     const double y = top + static_cast<double>(r) * row_height;
     if (layout.labels) {
-      body += SvgText(left - 8, y + row_height / 2 + 4,
-                      Shorten(map.rows[r], static_cast<int>(left / kCharacter)),
-                      "text-anchor=\"end\"");
+      body += SvgText(left - 8, y + row_height / 2 + layout.label_size / 3,
+                      Shorten(map.rows[r], static_cast<int>(left / character)),
+                      "text-anchor=\"end\"" + size);
     }
     for (size_t c = 0; c < columns; ++c) {
       const double value = map.values[r * columns + c];
+      if (std::isnan(value)) continue;
       const double strength = std::clamp(value / layout.full_scale, 0.0, 1.0);
       const double x = left + static_cast<double>(c) * cell;
       const double gap = cell > 12 ? 0.75 : 0.25;
@@ -184,6 +192,25 @@ Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout) {
   }
   return {std::move(body), left + static_cast<double>(columns) * cell,
           top + static_cast<double>(map.rows.size()) * row_height};
+}
+
+Drawing DrawScale(std::string_view full, std::string_view meaning) {
+  constexpr int kSteps = 20;
+  constexpr double kStep = 6, kHigh = 10, kLeft = 14;
+  std::string body = SvgText(0, kHigh, "0", "class=\"soft\"");
+  for (int i = 0; i < kSteps; ++i) {
+    const std::string box =
+        fmt::format("x=\"{}\" y=\"1\" width=\"{}\" height=\"{}\"",
+                    kLeft + kStep * i, kStep, kHigh);
+    body += fmt::format(
+        "<rect class=\"cell\" {0}/><rect class=\"heat\" "
+        "fill-opacity=\"{1:.3f}\" {0}/>\n",
+        box, i / (kSteps - 1.0));
+  }
+  const std::string words = fmt::format("{}: {}", full, meaning);
+  const double right = kLeft + kStep * kSteps + 6;
+  body += SvgText(right, kHigh, words, "class=\"soft\"");
+  return {std::move(body), right + kCharacter * DisplayWidth(words), kHigh + 6};
 }
 
 Drawing DrawSvg(const Picture& picture) {

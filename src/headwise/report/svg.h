@@ -41,17 +41,23 @@ std::string_view SvgStyle();
 // The class of text that stays readable on a cell of this strength.
 const char* OnHeat(double strength);
 
+// A strip of the colours of cells, from 0 to full strength, with what its ends
+// stand for and `meaning` behind it.
+Drawing DrawScale(std::string_view full, std::string_view meaning);
+
 // How the cells of a heat map are laid out.
 struct MapLayout {
-  double cell = 40;         // width of a cell; its height is at most 40
+  double cell = 40;         // width of a cell
+  double row_height = 40;   // its height is no more than its width
   bool labels = true;       // row and column labels
   bool numbers = true;      // shares written into the cells
   bool hints = true;        // a <title> per cell: "row → column share"
   double full_scale = 1;    // the share drawn at full strength
   double label_width = 70;  // room for row labels
+  double label_size = 12;   // of their letters
 };
 
-// The cells alone, without the map's title.
+// The cells alone, without the map's title. What a row cannot see has no cell.
 Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout);
 
 }  // namespace headwise

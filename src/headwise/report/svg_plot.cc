@@ -14,6 +14,8 @@ namespace headwise {
 namespace {
 
 constexpr double kMargin = 20;
+// Points of a series that are marked one by one; more would be a band.
+constexpr size_t kMostMarks = 48;
 constexpr double kWidth = 640, kLeft = 66, kTop = 76, kHeight = 250;
 
 // Ticks of a linear axis at 1, 2 or 5 times a power of ten; of a logarithmic
@@ -157,11 +159,16 @@ Drawing DrawPlotSvg(const LinePlot& plot) {
       points += fmt::format("{:.1f},{:.1f} ", px, py);
       marks += Mark(s, px, py);
     }
+    constexpr const char* kLine =
+        "<polyline class=\"s{}\" stroke-dasharray=\"{}\" points=\"{}\"/>\n";
+    body += fmt::format(kLine, s % 4, kDashes[s % 4], points);
     body += fmt::format(
-        "<polyline class=\"s{}\" stroke-dasharray=\"{}\" points=\"{}\"/>\n{}",
-        s % 4, kDashes[s % 4], points, marks);
-    body += Mark(s, kLeft + 6, legend - 4);
-    body += SvgText(kLeft + 18, legend, series.name);
+        kLine, s % 4, kDashes[s % 4],
+        fmt::format("{0},{2} {1},{2}", kLeft - 8, kLeft + 20, legend - 4));
+    if (series.x.size() <= kMostMarks) {
+      body += marks + Mark(s, kLeft + 6, legend - 4);
+    }
+    body += SvgText(kLeft + 28, legend, series.name);
     legend += 20;
   }
   return {std::move(body), kWidth, legend + kMargin - 20};

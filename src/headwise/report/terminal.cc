@@ -195,6 +195,10 @@ std::string CellRows::Row(std::string_view label,
   for (size_t c = 0; c < shown_; ++c) {
     // A space keeps neighbours apart wherever a cell has room for one.
     const int bars = cell_ >= 5 ? 1 : std::max(1, cell_ - 1);
+    if (std::isnan(values[c])) {  // what the row cannot see
+      line += PadRight("", cell_);
+      continue;
+    }
     std::string bar;
     for (int i = 0; i < bars; ++i) bar += Bar(values[c], largest_);
     if (console_.color) bar = "\033[36m" + bar + "\033[0m";

@@ -54,6 +54,7 @@ class Mapper : public RunHooks {
             MappedHead& map) {
     map.queries = problem.query_len;
     map.keys = problem.key_len;
+    map.mask = problem.mask;
     map.rows = std::min(map.queries, options_.most_cells);
     map.columns = std::min(map.keys, options_.most_cells);
     map.values.resize(map.rows * map.columns);
@@ -116,6 +117,21 @@ class Mapper : public RunHooks {
 };
 
 }  // namespace
+
+bool MappedHead::Sees(int64_t row, int64_t column) const {
+  // Cells cover tokens as AttentionWindow pools them: at least one.
+  const int64_t first_query = row * queries / rows + mask.query_offset;
+  const int64_t last_query =
+      std::max((row + 1) * queries / rows - 1 + mask.query_offset, first_query);
+  const int64_t first_key = column * keys / columns;
+  const int64_t last_key =
+      std::max((column + 1) * keys / columns - 1, first_key);
+  const bool late =
+      mask.after != kUnlimited && first_key > last_query + mask.after;
+  const bool early =
+      mask.before != kUnlimited && last_key < first_query - mask.before;
+  return !late && (!early || first_key < mask.sinks);
+}
 
 std::vector<MappedHead> MapHeads(Context& context, const Model& model,
                                  const TokenWindow& window,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "headwise/attention.h"
 #include "headwise/context.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/windows.h"
@@ -36,7 +37,12 @@ struct MappedHead {
   // of the queries that see it.
   std::vector<float> strip;
 
+  // What the queries may look at.
+  AttentionMask mask;
+
   bool pooled() const { return rows < queries || columns < keys; }
+  // Whether a query of the row sees a key of the column.
+  bool Sees(int64_t row, int64_t column) const;
 };
 
 // One a head, in their order. Throws Error(kInvalidArgument) for a query that

@@ -1,6 +1,7 @@
 // Door: cat_sat.h.
 #include "headwise/study/cat_sat.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -30,10 +31,14 @@ HeatMap Grid(std::string title, std::vector<double> values) {
   return Normalised({std::move(title), places, places, std::move(values)});
 }
 
-HeatMap OnSentence(std::string title, std::string word,
+HeatMap OnSentence(std::string title, const std::string& word,
                    std::vector<double> values) {
-  return Normalised(
-      {std::move(title), {std::move(word)}, Words(), std::move(values)});
+  const auto at = std::find(Words().begin(), Words().end(), word);
+  return Normalised({std::move(title),
+                     {word},
+                     Words(),
+                     std::move(values),
+                     static_cast<size_t>(at - Words().begin())});
 }
 
 }  // namespace
@@ -44,7 +49,8 @@ std::vector<HeatMap> CatSatExamples() {
                 Words(),
                 {0, .8, 0, 0, 0, .2,    //
                  .3, .3, .2, .2, 0, 0,  //
-                 0, .3, 0, 0, 0, .7}};
+                 0, .3, 0, 0, 0, .7},
+                2};
   return {
       OnSentence("One head for \"sat\"", "sat", {.05, .35, .15, .10, .05, .30}),
       std::move(ideal),

@@ -2,6 +2,7 @@
 // draws them in the terminal, as SVG and as HTML.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,12 +24,15 @@ struct LinePlot {
   std::vector<Series> series;
 };
 
-// Shares of a whole, one row each: values [rows, columns] in [0, 1].
+// Shares of a whole, one row each: values [rows, columns] in [0, 1], NaN where
+// a row cannot see the column.
 struct HeatMap {
   std::string title;
   std::vector<std::string> rows;
   std::vector<std::string> columns;
   std::vector<double> values;
+  // The column that every row looks from, where that is one.
+  std::optional<size_t> query = std::nullopt;
 };
 
 using Picture = std::variant<LinePlot, HeatMap>;

@@ -95,6 +95,7 @@ class Run {
 
   RunResult Finish() {
     Resume();
+    if (options_.on_start) options_.on_start(*material_.model, record_.step);
     const auto begun = std::chrono::steady_clock::now();
     const double seconds_before = record_.seconds;
     const int64_t steps_before = record_.step;

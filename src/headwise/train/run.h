@@ -29,6 +29,9 @@ struct StepView {
 struct RunOptions {
   bool resume = false;        // continue the run in config.out, if there is one
   ProgressCallback progress;  // of what comes before the first step
+  // The model as it is before the first step of this piece, and the steps that
+  // earlier pieces did. It may be run during the call.
+  std::function<void(const Model&, int64_t step)> on_start;
   std::function<void(const StepView&)> on_step;
   std::stop_token stop;  // saves a checkpoint and returns
 };

@@ -5,6 +5,7 @@ import {plural} from '../format';
 import type {Head, Report} from '../report';
 import {kindOf, rolesOf} from '../roles';
 import type {Selection} from '../state';
+import {addressOf} from '../state';
 import {attentionPart, examplesPart} from './attention';
 import {contentPart} from './content';
 import {effectPart} from './effect';
@@ -38,6 +39,28 @@ function gist(head: Head): string {
   return `It ${unique.join('; it also ')}.`;
 }
 
+// The address that opens the page at this head; a press copies it.
+function permalink(head: Head): HTMLElement {
+  const link = h('a', {
+    class: 'permalink', href: addressOf(head.id),
+    title: 'Copy the link to this head',
+    'aria-label': `Copy the link to head ${head.id}`,
+    click: () => {
+      const address = new URL(addressOf(head.id), location.href).href;
+      navigator.clipboard?.writeText(address).then(
+        () => { link.textContent = 'copied'; }, () => undefined);
+    },
+  }, '#');
+  return link;
+}
+
+// Where the addresses of all heads lead: the browser itself goes there when a
+// page is opened at one, and comes back from there.
+function anchors(report: Report): HTMLElement {
+  return h('div', {class: 'anchors', 'aria-hidden': 'true'},
+    ...report.heads.map((head) => h('span', {id: `head-${head.id}`})));
+}
+
 function card(head: Head, report: Report, selection: Selection): HTMLElement {
   const at = report.heads.indexOf(head);
   const step = (by: number): HTMLElement => {
@@ -57,6 +80,7 @@ function card(head: Head, report: Report, selection: Selection): HTMLElement {
     h('header', {},
       h('div', {class: 'card-top'},
         h('h3', {id: 'card-title'}, `Head ${head.id}`),
+        permalink(head),
         h('div', {class: 'steps'}, step(-1), step(1))),
       chips(head),
       h('p', {class: 'gist'}, gist(head))),
@@ -70,10 +94,12 @@ function card(head: Head, report: Report, selection: Selection): HTMLElement {
 
 export function cardPanel(report: Report, selection: Selection): HTMLElement {
   const panel = h('div', {class: 'panel'});
+  const targets = anchors(report);
   // Told in words for those who do not see the card change.
   const status = h('p', {class: 'visually-hidden', role: 'status'});
   selection.follow((head) => {
-    panel.replaceChildren(status, card(head, report, selection));
+    panel.replaceChildren(targets, status,
+      card(head, report, selection));
     status.textContent = `Head ${head.id}, ` +
       plural(rolesOf(head).length, 'role');
   });

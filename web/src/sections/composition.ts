@@ -2,13 +2,13 @@
 import {max} from 'd3-array';
 import {linkVertical} from 'd3-shape';
 
-import {behind, choice, h, roving, s, figure, table} from '../dom';
+import {behind, choice, figure, h, room, roving, s, table} from '../dom';
 import {integer, number, signed} from '../format';
 import type {Edge, Head, Report} from '../report';
 import {whyAbsent} from '../report';
 import {firstRole, kindOf} from '../roles';
 import type {Selection} from '../state';
-import {goTo, headLink} from './link';
+import {headLink, markOf} from './link';
 
 const kindNames: Record<string, string> = {
   q: 'into what the receiver asks (Q)',
@@ -26,12 +26,14 @@ function graph(heads: Head[], edges: Edge[], selection: Selection):
   const layers = [...new Set(heads.map((head) => head.layer))]
     .sort((a, b) => a - b);
   const columns = 1 + Math.max(...heads.map((head) => head.head));
-  const width = 1080;
+  // Wider than the window only where its heads would touch.
+  const left = 48;
+  const width = Math.max(room(1080), left + 8 + 37 * columns);
   const gap = Math.max(58, Math.min(96, 620 / layers.length));
   const height = gap * layers.length + 20;
-  const radius = Math.min(15, (width - 90) / columns / 2.6);
+  const radius = Math.min(15, (width - left - 8) / columns / 2.4);
   const x = (head: Head): number =>
-    70 + (width - 90) * (head.head + 0.5) / columns;
+    left + (width - left - 8) * (head.head + 0.5) / columns;
   const y = (head: Head): number =>
     height - 10 - gap * (layers.indexOf(head.layer) + 0.5);
   const byId = new Map(heads.map((head) => [head.id, head]));
@@ -52,23 +54,16 @@ function graph(heads: Head[], edges: Edge[], selection: Selection):
   });
   const busy = new Set(edges.flatMap((edge) => [edge.from, edge.to]));
   const nodes = heads.map((head) => s('g', {
-    class: busy.has(head.id) ? 'node' : 'node idle', role: 'button',
-    tabindex: -1, 'data-family': kindOf(firstRole(head)?.name).family,
+    ...markOf(head.id, selection),
+    class: busy.has(head.id) ? 'node' : 'node idle', 'data-family': kindOf(firstRole(head)?.name).family,
     transform: `translate(${x(head).toFixed(1)},${y(head).toFixed(1)})`,
     'aria-label': `Head ${head.id}, ${firstRole(head)?.name ?? 'no role'}, ` +
       `${paths.filter((p) => p.edge.to === head.id).length} in, ` +
       `${paths.filter((p) => p.edge.from === head.id).length} out`,
-    click: () => goTo(head.id, selection),
     focus: () => emphasise(head.id),
     blur: () => emphasise(undefined),
     mouseenter: () => emphasise(head.id),
     mouseleave: () => emphasise(undefined),
-    keydown: (event: KeyboardEvent) => {
-      if (event.key === 'Enter' || event.key === ' ') {
-        event.preventDefault();
-        goTo(head.id, selection);
-      }
-    },
   }, s('circle', {r: radius}), radius >= 9 && s('text', {
     class: 'tick', 'text-anchor': 'middle', y: 3.5}, head.id)));
   const emphasise = (id: string | undefined): void => {
@@ -94,8 +89,14 @@ function graph(heads: Head[], edges: Edge[], selection: Selection):
     ...paths.map((one) => one.path), ...nodes);
   svg.setAttribute('role', 'group');
   svg.setAttribute('aria-label', 'Heads by layer, the first at the bottom, ' +
-    'with their strongest connections. Arrows move, Enter shows the head.');
+    'with their strongest connections. Arrows move, Enter shows the head, ' +
+    'Enter again opens its card.');
   return svg;
+}
+
+function markChosen(graphBox: HTMLElement, head: Head): void {
+  graphBox.querySelectorAll<SVGElement>('.node').forEach((node) =>
+    node.classList.toggle('chosen', node.dataset.head === head.id));
 }
 
 function legend(): HTMLElement {
@@ -130,10 +131,11 @@ export function compositionSection(report: Report, selection: Selection):
     const edges = all.filter((edge) => wanted.kind === 'all' ||
       edge.kind === wanted.kind).slice(0, wanted.count);
     box.replaceChildren(graph(heads, edges, selection));
+    markChosen(box, selection.current);
     numbers.replaceChildren(table(`The ${integer(edges.length)} strongest ` +
       'connections', ['From', 'To', 'Through', 'Over baseline',
       ...(hasEffect ? ['Path effect'] : [])], edges.map((edge) => [
-      headLink(edge.from, selection), headLink(edge.to, selection),
+      headLink(edge.from), headLink(edge.to),
       edge.kind.toUpperCase(), signed(excess(edge)),
       ...(hasEffect ? [edge.effect === undefined ? ''
         : number(edge.effect, 3)] : [])])));
@@ -146,9 +148,11 @@ export function compositionSection(report: Report, selection: Selection):
                   show();
                 }}));
   show();
+  selection.follow((head) => markChosen(box, head));
   section.append(
     h('p', {}, 'A line is what an earlier head writes and a later head ' +
-      'reads, over what random matrices would show.' +
+      'reads, over what random matrices would show; press a head to see ' +
+      'what it does.' +
       (composition.note ? ` ${composition.note}` : '')),
     all.length === 0 ? h('p', {class: 'absent'},
       'No connection is above its baseline.')

@@ -1,22 +1,15 @@
 // Which heads matter: the ranking, layers, classes, and how far the criteria
 // agree.
-import {max, min} from 'd3-array';
-import {scaleLinear} from 'd3-scale';
+import {max} from 'd3-array';
 
-import {figure, h, s, table} from '../dom';
+import {h, table} from '../dom';
 import {interval, number, percent, share, signed} from '../format';
-import type {Head, Importance, Report} from '../report';
+import type {Importance, Report} from '../report';
 import {whyAbsent} from '../report';
 import {firstRole} from '../roles';
 import type {Selection} from '../state';
 import {headLink} from './link';
-
-interface Ranked {
-  head: Head;
-  value: number;
-  low: number;
-  high: number;
-}
+import {skyline, type Ranked} from './skyline';
 
 function ranking(report: Report, by: string): Ranked[] {
   return report.heads.flatMap((head) => {
@@ -26,40 +19,6 @@ function ranking(report: Report, by: string): Ranked[] {
       high: value.high ?? value.value,
     }];
   }).sort((a, b) => b.value - a.value);
-}
-
-// Every head as a thin bar, most important first: the shape of the ranking.
-function skyline(ranked: Ranked[], by: string): SVGSVGElement {
-  const width = 1080;
-  const height = 190;
-  const y = scaleLinear().domain([
-    Math.min(0, min(ranked, (one) => one.low) ?? 0),
-    max(ranked, (one) => one.high) || 1]).nice().range([height - 22, 8]);
-  const step = (width - 56) / ranked.length;
-  const x = (i: number): number => 52 + i * step;
-  const marks: SVGElement[] = [];
-  for (const tick of y.ticks(4)) {
-    marks.push(s('line', {x1: 48, x2: width, y1: y(tick), y2: y(tick),
-                          class: tick === 0 ? 'axis' : 'rule'}),
-      s('text', {x: 42, y: y(tick) + 4, class: 'tick', 'text-anchor': 'end'},
-        number(tick, tick !== 0 && Math.abs(tick) < 0.1 ? 3 : 2)));
-  }
-  ranked.forEach((one, i) => {
-    const bar = Math.max(1, Math.min(step * 0.72, 34));
-    const left = x(i) + (step - bar) / 2;
-    marks.push(s('g', {class: one.value < 0 ? 'bar hurts' : 'bar'},
-      s('title', {}, `${one.head.id}: ${
-        interval(one.value, one.low, one.high, signed)}`),
-      s('rect', {x: left, width: bar, y: Math.min(y(0), y(one.value)),
-                 height: Math.max(0.75, Math.abs(y(one.value) - y(0))),
-                 rx: 1}),
-      s('line', {x1: left + bar / 2, x2: left + bar / 2, y1: y(one.low),
-                 y2: y(one.high), class: 'whisker'}),
-      step > 26 && s('text', {x: left + bar / 2, y: height - 4, class: 'tick',
-                              'text-anchor': 'middle'}, one.head.id)));
-  });
-  return figure(`Heads from the most to the least important by ${by}, with ` +
-    '95 % intervals', width, height, ...marks);
 }
 
 function layerBars(importance: Importance): HTMLElement | null {
@@ -72,7 +31,7 @@ function layerBars(importance: Importance): HTMLElement | null {
       'are silenced together.'),
     h('ol', {class: 'bars layers'}, ...layers.map((one) => h('li', {},
       h('span', {class: 'token'},
-        `${one.kind && one.kind !== 'self' ? one.kind + ' ' : ''}${
+        `${one.kind && one.kind !== 'self' ? one.kind + ' ' : ''}layer ${
           one.layer}`),
       h('span', {class: 'track', 'aria-hidden': 'true'}, h('span', {
         class: one.value < 0 ? 'fill hurts' : 'fill',
@@ -120,10 +79,12 @@ export function importanceSection(report: Report, selection: Selection):
   if (ranked.length > 0) {
     section.append(h('div', {class: 'figure wide', tabindex: 0, role: 'group',
                              'aria-label': 'The ranking as bars'},
-      skyline(ranked, importance.by)));
+      skyline(ranked, importance.by, selection)),
+    h('p', {class: 'soft small'}, 'A bar is a head: press it to see what it ' +
+      'does. Thin lines are 95 % intervals; red bars are below zero.'));
   }
   const rows = ranked.map((one, i) => [
-    headLink(one.head.id, selection), String(i + 1),
+    headLink(one.head.id), String(i + 1),
     interval(one.value, one.low, one.high, signed),
     one.head.importance?.class ?? '',
     firstRole(one.head)?.name ?? 'no role']);

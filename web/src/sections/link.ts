@@ -1,20 +1,30 @@
-// A button that shows a head in the card and goes there.
+// Ways to a head: a link to its card, and marks of drawings that show it in
+// place.
 import {h} from '../dom';
 import type {Selection} from '../state';
+import {addressOf} from '../state';
 
-export function goTo(id: string, selection: Selection): void {
-  selection.select(id);
-  const title = document.getElementById('card-title');
-  if (title === null) return;
-  title.tabIndex = -1;
-  title.focus({preventScroll: true});
-  const calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
-  title.scrollIntoView({behavior: calm ? 'auto' : 'smooth', block: 'center'});
+// The browser goes to the card by the address; Back returns.
+export function headLink(id: string, text = id,
+                         attributes: Record<string, string> = {}):
+    HTMLElement {
+  return h('a', {
+    class: 'link', href: addressOf(id), 'aria-label': `Show head ${id}`,
+    ...attributes,
+  }, text);
 }
 
-export function headLink(id: string, selection: Selection): HTMLElement {
-  return h('button', {
-    type: 'button', class: 'link', 'aria-label': `Show head ${id}`,
-    click: () => goTo(id, selection),
-  }, id);
+// What makes a mark of a drawing a button that stands for a head.
+export function markOf(id: string, selection: Selection):
+    Record<string, string | number | ((event: never) => void)> {
+  return {
+    role: 'button', tabindex: -1, 'data-head': id,
+    click: (event: Event) => selection.glance(id,
+      event.currentTarget as Element),
+    keydown: (event: KeyboardEvent) => {
+      if (event.key !== 'Enter' && event.key !== ' ') return;
+      event.preventDefault();
+      selection.glance(id, event.currentTarget as Element);
+    },
+  };
 }

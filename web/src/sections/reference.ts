@@ -1,34 +1,45 @@
 // The end of the page: every head as a table, how each number was computed,
 // what is absent, and what made the page.
-import {h, table} from '../dom';
+import {h} from '../dom';
 import {interval, signed} from '../format';
 import type {Report} from '../report';
 import {rolesOf} from '../roles';
-import type {Selection} from '../state';
+import {sortableTable, type Cell, type Column} from '../sortable';
 import {headLink} from './link';
 
-export function tableSection(report: Report, selection: Selection):
-    HTMLElement {
+export function tableSection(report: Report): HTMLElement {
   const by = report.importance?.by;
-  const columns = ['Head', 'Kind', 'Roles', 'First score',
-    ...(by === undefined ? [] : [by, 'Class'])];
-  const rows = report.heads.map((head) => {
+  const kinds = new Set(report.heads.map((head) => head.kind)).size;
+  const columns: Column[] = [
+    {name: 'Head', first: 'ascending'},
+    ...(kinds > 1 ? [{name: 'Kind', first: 'ascending'} as const] : []),
+    {name: 'Roles', first: 'ascending'},
+    {name: 'First score', first: 'descending'},
+    ...(by === undefined ? [] : [
+      {name: by, first: 'descending'} as const,
+      {name: 'Class', first: 'ascending'} as const])];
+  const rows = report.heads.map((head, i): Cell[] => {
     const roles = rolesOf(head);
     const first = roles[0];
+    const names = roles.map((role) => role.name).join(', ');
     const effect = by === undefined ? undefined
       : head.importance?.values[by];
-    return [headLink(head.id, selection), head.kind,
-      roles.map((role) => role.name).join(', ') || 'no role',
-      first === undefined ? '' : interval(first.score, first.low, first.high),
+    return [{shown: headLink(head.id), key: i},
+      ...(kinds > 1 ? [{shown: head.kind, key: head.kind}] : []),
+      {shown: names || 'no role', key: names || undefined},
+      {shown: first === undefined ? ''
+        : interval(first.score, first.low, first.high), key: first?.score},
       ...(by === undefined ? [] : [
-        effect === undefined ? ''
+        {shown: effect === undefined ? ''
           : interval(effect.value, effect.low, effect.high, signed),
-        head.importance?.class ?? ''])];
+         key: effect?.value},
+        {shown: head.importance?.class ?? '', key: head.importance?.class}])];
   });
   return h('section', {id: 'table'}, h('h2', {}, 'Every head in one table'),
     h('details', {class: 'behind printed', open: rows.length <= 24},
       h('summary', {}, `${rows.length} heads`),
-      table('Every head', columns, rows)));
+      sortableTable('Every head; a press on a heading puts them in its order',
+        columns, rows)));
 }
 
 export function definitionsSection(report: Report): HTMLElement {

@@ -1,6 +1,5 @@
 // Which heads duplicate which: a map in two dimensions, clusters, pairs.
-import {extent} from 'd3-array';
-import {scaleLinear} from 'd3-scale';
+import {extent, ticks} from 'd3-array';
 import {symbol, symbolCircle, symbolCross, symbolDiamond, symbolSquare,
         symbolStar, symbolTriangle, symbolWye} from 'd3-shape';
 
@@ -10,10 +9,11 @@ import type {Report, Similarity} from '../report';
 import {whyAbsent} from '../report';
 import {firstRole, kindOf} from '../roles';
 import type {Selection} from '../state';
-import {goTo, headLink} from './link';
+import {headLink, markOf} from './link';
 
-const shapes = [symbolCircle, symbolSquare, symbolTriangle, symbolDiamond,
-                symbolCross, symbolStar, symbolWye];
+// Of clusters; a head that is in none is a circle.
+const shapes = [symbolSquare, symbolTriangle, symbolDiamond, symbolCross,
+                symbolStar, symbolWye];
 
 interface Place {
   x: number;
@@ -46,6 +46,21 @@ function placeNames(points: [number, number][], names: string[],
   });
 }
 
+// The directions, which have no names, and a length to read distances by.
+function frame(width: number, height: number, scale: number,
+               unit = 'distance'): SVGElement[] {
+  const length = ticks(0, 0.3 * width / scale, 2)[1] ?? 0.1;
+  const y = height - 12;
+  return [
+    s('rect', {x: 0.5, y: 0.5, width: width - 1, height: height - 29, rx: 6,
+               class: 'plane'}),
+    s('path', {d: `M1 ${y - 9}v6h${(scale * length).toFixed(1)}v-6`,
+               class: 'measure'}),
+    s('text', {x: scale * length + 9, y: y - 1, class: 'tick'},
+      `${Number(length.toPrecision(3))} ${unit.split(',')[0]}`),
+  ];
+}
+
 function scatter(similarity: Similarity, report: Report,
                  selection: Selection): SVGSVGElement {
   const points = similarity.map ?? [];
@@ -55,10 +70,15 @@ function scatter(similarity: Similarity, report: Report,
     const [low = 0, high = 1] = extent(values) as [number, number];
     return low === high ? [low - 1, high + 1] : [low, high];
   };
-  const x = scaleLinear().domain(spread(points.map((p) => p.x)))
-    .range([26, width - 34]);
-  const y = scaleLinear().domain(spread(points.map((p) => p.y)))
-    .range([height - 24, 22]);
+  // One scale for both directions: what is near on paper is near.
+  const [left, right] = spread(points.map((p) => p.x));
+  const [low, high] = spread(points.map((p) => p.y));
+  const scale = Math.min((width - 74) / (right - left),
+    (height - 80) / (high - low));
+  const x = (value: number): number =>
+    width / 2 + scale * (value - (left + right) / 2);
+  const y = (value: number): number =>
+    height / 2 - 14 - scale * (value - (low + high) / 2);
   const groups = similarity.clusters ?? [];
   const large = new Map(groups.map((_, i) => i)
     .filter((i) => (groups[i]?.length ?? 0) > 1).map((i, k) => [i, k]));
@@ -66,22 +86,17 @@ function scatter(similarity: Similarity, report: Report,
     points.map((p) => p.head), width);
   const marks = points.map((point, i) => {
     const head = selection.head(point.head);
-    const shape = shapes[(large.get(point.cluster) ?? 0) % shapes.length];
+    const cluster = large.get(point.cluster);
+    const shape = cluster === undefined ? symbolCircle
+      : shapes[cluster % shapes.length];
     const role = head === undefined ? undefined : firstRole(head);
     return s('g', {
-      class: 'point', role: 'button', tabindex: -1,
+      ...markOf(point.head, selection), class: 'point',
       'data-family': kindOf(role?.name).family,
       transform: `translate(${x(point.x).toFixed(1)},${
         y(point.y).toFixed(1)})`,
       'aria-label': `Head ${point.head}, ${role?.name ?? 'no role'}, ` +
         `cluster ${point.cluster + 1}`,
-      click: () => goTo(point.head, selection),
-      keydown: (event: KeyboardEvent) => {
-        if (event.key === 'Enter' || event.key === ' ') {
-          event.preventDefault();
-          goTo(point.head, selection);
-        }
-      },
     }, s('path', {d: symbol(shape, 110)() ?? ''}),
     s('text', {
       x: places[i]?.x ?? 9, y: places[i]?.y ?? 4,
@@ -92,22 +107,24 @@ function scatter(similarity: Similarity, report: Report,
   roving(marks, 0);
   selection.follow((head) => marks.forEach((mark, i) =>
     mark.classList.toggle('chosen', points[i]?.head === head.id)));
-  const svg = figure('', width, height, ...marks);
+  const svg = figure('', width, height,
+    ...frame(width, height, scale, similarity.map_of), ...marks);
   svg.setAttribute('role', 'group');
   svg.setAttribute('aria-label', `Map of ${report.heads.length} heads: near ` +
-    'ones look alike. Arrows move, Enter shows the head.');
+    'ones look alike. Arrows move, Enter shows the head, Enter again opens ' +
+    'its card.');
   return svg;
 }
 
-function pairs(similarity: Similarity, selection: Selection): HTMLElement {
+function pairs(similarity: Similarity): HTMLElement {
   const box = h('div');
   const show = (name: string): void => {
     const measure = similarity.measures.find((one) => one.name === name);
     if (measure === undefined) return;
     box.replaceChildren(h('p', {class: 'soft small'}, measure.what),
       table(`Closest pairs by ${measure.name}`, ['Head', 'Head', 'Value'],
-        measure.pairs.map((pair) => [headLink(pair.a, selection),
-          headLink(pair.b, selection), share(pair.value)])));
+        measure.pairs.map((pair) => [headLink(pair.a),
+          headLink(pair.b), share(pair.value)])));
   };
   const first = similarity.measures[0]?.name ?? '';
   show(first);
@@ -131,19 +148,20 @@ export function similaritySection(report: Report, selection: Selection):
   section.append(
     h('p', {}, 'Near heads look at the same places' +
       (similarity.map_of ? ` (${similarity.map_of})` : '') +
-      '. Colour is the first role; the shape is the cluster.'),
+      '. Colour is the first role; the shape is the cluster, a circle for ' +
+      'heads in none.'),
     h('div', {class: 'columns'},
       h('div', {}, points.length > 0
         ? h('div', {class: 'figure'}, scatter(similarity, report, selection))
         : h('p', {class: 'absent'}, 'No map in this report.'),
       points.length > 0 && behind(table('Places on the map',
         ['Head', 'x', 'y', 'Cluster'], points.map((point) => [
-          headLink(point.head, selection), share(point.x), share(point.y),
+          headLink(point.head), share(point.x), share(point.y),
           String(point.cluster + 1)])))),
-      h('div', {}, pairs(similarity, selection),
+      h('div', {}, pairs(similarity),
         clusters.length > 0 && h('div', {class: 'figure'},
           h('h3', {}, 'Clusters'),
           h('ul', {class: 'clusters'}, ...clusters.map((ids) => h('li', {},
-            ...ids.map((id) => headLink(id, selection)))))))));
+            ...ids.map((id) => headLink(id)))))))));
   return section;
 }
