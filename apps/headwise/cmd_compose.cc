@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 256, .context = 0};
+  TextFlags text = {.paths = {}, .tokens = 256, .context = 0, .reading = {}};
   std::string svg;
   std::string dot;
   std::string by = "weights";
@@ -72,7 +72,8 @@ Composition Measure(const Options& options, const Model& model,
                     const std::stop_token& stop) {
   std::vector<TokenWindow> windows;
   if (!options.text.paths.empty() && model.decoder() == nullptr) {
-    const auto tokenizer = Tokenizer::Load(options.run.model);
+    const auto tokenizer =
+        Tokenizer::Load(options.run.model, options.text.reading.options());
     const int64_t context = ContextOf(model.config(), options.text.context);
     const WindowCutter cutter(
         *tokenizer, model.config(),
@@ -82,6 +83,7 @@ Composition Measure(const Options& options, const Model& model,
                  : context});
     windows = ReadWindows(options.text.paths, cutter, options.text.tokens);
     WarnPastContext(model.config(), Longest(windows));
+    WarnUnknownScript(*tokenizer, windows);
   }
   Context context({.threads = options.run.threads, .implementations = ""});
   ProgressBar bar;

@@ -3,19 +3,24 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "command.h"
 #include "commands.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/model/text_frame.h"
 #include "headwise/runtime/activations.h"
+#include "headwise/tokenizer/piece_text.h"
 #include "headwise/tokenizer/tokenizer.h"
 #include "ids_file.h"
 #include "past_context.h"
+#include "text_reading.h"
 
 namespace headwise {
 namespace {
@@ -29,6 +34,7 @@ struct Options {
   std::string out;
   bool list = false;
   int threads = 0;
+  ReadingFlags reading;
 };
 
 // The sequences of a run, end to end.
@@ -46,9 +52,9 @@ Sequences FromFile(const Safetensors& file, const char* ids, const char* mask) {
   return sequences;
 }
 
-Sequences FromText(const std::string& model, const std::string& text) {
+Sequences FromText(const Framer& framer, const std::string& text) {
   Sequences sequences;
-  sequences.ids = Tokenizer::Load(model)->Encode(text).ids;
+  sequences.ids = framer.Encode(text).ids;
   if (sequences.ids.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"dump", "a text of at least one token", "none", ""});
@@ -56,6 +62,43 @@ Sequences FromText(const std::string& model, const std::string& text) {
   sequences.lengths = {static_cast<int64_t>(sequences.ids.size())};
   return sequences;
 }
+
+// The tokens of a run as --input takes them, and in words.
+class WrittenTokens {
+ public:
+  WrittenTokens(const Sequences& sequences, const Tokenizer* tokenizer) {
+    const auto rows = std::ssize(sequences.lengths);
+    const int64_t longest = rows == 0 ? 0 : std::ranges::max(sequences.lengths);
+    ids_ = Tensor(DType::kI32, {rows, longest});
+    mask_ = Tensor(DType::kI32, {rows, longest});
+    auto next = sequences.ids.begin();
+    for (int64_t row = 0; row < rows; ++row) {
+      Json pieces = Json::array();
+      for (int64_t i = 0; i < sequences.lengths[row]; ++i, ++next) {
+        ids_.As<int32_t>()[row * longest + i] = *next;
+        mask_.As<int32_t>()[row * longest + i] = 1;
+        if (tokenizer != nullptr)
+          pieces.push_back(PieceText(*tokenizer, *next));
+      }
+      pieces_.push_back(std::move(pieces));
+    }
+    has_pieces_ = tokenizer != nullptr;
+  }
+
+  // input_ids, attention_mask [B, N] and the metadata "pieces", each name after
+  // a prefix.
+  void AddTo(const std::string& prefix, std::vector<NamedTensor>& tensors,
+             std::map<std::string, std::string>& notes) const {
+    tensors.push_back({prefix + "input_ids", ids_.view()});
+    tensors.push_back({prefix + "attention_mask", mask_.view()});
+    if (has_pieces_) notes[prefix + "pieces"] = pieces_.dump();
+  }
+
+ private:
+  Tensor ids_, mask_;
+  Json pieces_ = Json::array();
+  bool has_pieces_ = false;
+};
 
 int Run(const Options& options) {
   const auto model = OpenModel(options.model);
@@ -70,11 +113,17 @@ int Run(const Options& options) {
     throw UsageError("expected either --text or --input");
   }
   RequireWritable(options.out);
+  const auto tokenizer =
+      options.input.empty()
+          ? Tokenizer::Load(options.model, options.reading.options())
+          : nullptr;
   Sequences source, target;
   if (options.input.empty()) {
-    source = FromText(options.model, options.text);
+    WarnUnknownScript(*tokenizer, options.text);
+    source = FromText(Framer(*tokenizer, model->config()), options.text);
     if (model->decoder() != nullptr) {
-      target = FromText(options.model, options.decoder_text);
+      target = FromText(Framer(*tokenizer, TargetFrameOf(model->config())),
+                        options.decoder_text);
     }
   } else {
     const Safetensors file = Safetensors::Open(options.input);
@@ -94,7 +143,12 @@ int Run(const Options& options) {
   for (const auto& [name, tensor] : taken) {
     tensors.push_back({name, tensor.view()});
   }
-  WriteSafetensors(options.out, tensors, {{"format", "headwise.dump/1"}});
+  std::map<std::string, std::string> notes = {{"format", "headwise.dump/1"}};
+  const WrittenTokens of_source(source, tokenizer.get());
+  of_source.AddTo("", tensors, notes);
+  const WrittenTokens of_target(target, tokenizer.get());
+  if (model->decoder() != nullptr) of_target.AddTo("decoder_", tensors, notes);
+  WriteSafetensors(options.out, tensors, notes);
   for (const NamedTensor& tensor : tensors) {
     fmt::print("{:40} {}\n", tensor.name, ToString(tensor.view));
   }
@@ -114,6 +168,7 @@ std::function<int()> Setup(CommandLine line) {
       .Commas()
       .ShowDefault();
   line.Option("--out", options->out, "The safetensors file to write");
+  AddReadingFlags(line, options->reading);
   line.Flag("--list", options->list,
             "Name every activation that the model has");
   line.Option("--threads", options->threads,

@@ -21,6 +21,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/model/text_frame.h"
 #include "headwise/report/text.h"
 #include "headwise/runtime/gates.h"
 #include "headwise/runtime/generate.h"
@@ -28,6 +29,7 @@
 #include "interrupt.h"
 #include "past_context.h"
 #include "progress_bar.h"
+#include "text_reading.h"
 
 namespace headwise {
 namespace {
@@ -43,30 +45,25 @@ struct Options {
   int threads = 0;
   bool truncate = false;
   bool json = false;
+  ReadingFlags reading;
 };
 
 // Null for a model without one, where the prompt is ids: ids in, ids out.
 std::unique_ptr<Tokenizer> LoadTokenizer(const Options& options) {
   try {
-    return Tokenizer::Load(options.model);
+    return Tokenizer::Load(options.model, options.reading.options());
   } catch (const Error&) {
     if (options.ids.empty() || !options.prompt.empty()) throw;
     return nullptr;
   }
 }
 
-// What encoders read ends with the end token, whether or not the tokenizer
-// puts it there.
+// Nothing at all is begun by the begin token, unless none was wanted.
 std::vector<int32_t> TextIds(std::string_view text, const Model& model,
                              const Tokenizer& tokenizer) {
-  std::vector<int32_t> ids = tokenizer.Encode(text).ids;
-  const ModelConfig& config = model.config();
-  if (config.encoder_decoder()) {
-    if (!config.eos.empty() && (ids.empty() || ids.back() != config.eos[0])) {
-      ids.push_back(static_cast<int32_t>(config.eos[0]));
-    }
-  } else if (ids.empty() && config.bos >= 0) {
-    ids.push_back(static_cast<int32_t>(config.bos));
+  std::vector<int32_t> ids = Framer(tokenizer, model.config()).Encode(text).ids;
+  if (ids.empty() && tokenizer.bos().asked != BosChoice::kNo) {
+    ids = FrameOf(model.config()).before;
   }
   return ids;
 }
@@ -74,6 +71,7 @@ std::vector<int32_t> TextIds(std::string_view text, const Model& model,
 std::vector<int32_t> PromptIds(const Options& options, const Model& model,
                                const Tokenizer* tokenizer) {
   if (!options.ids.empty()) return options.ids;
+  WarnUnknownScript(*tokenizer, options.prompt);
   return TextIds(options.prompt, model, *tokenizer);
 }
 
@@ -206,7 +204,9 @@ int RunFile(Options& options) {
   }
   RequireWritable(options.out);
   const auto model = OpenModel(options.model);
-  const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::Load(options.model);
+  const std::unique_ptr<Tokenizer> tokenizer =
+      Tokenizer::Load(options.model, options.reading.options());
+  WarnUnknownScript(*tokenizer, MappedFile(options.file).text());
   CheckContext(options, *model, options.generate.capacity);
   ClosedHeads closed(*model, ParseHeads(options.drop, *model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
@@ -294,6 +294,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--beam", options->generate.beam, "Beams of an encoder–decoder")
       .ShowDefault();
   AddFlags(line, options->generate.sampler);
+  AddReadingFlags(line, options->reading);
   line.Flag("--truncate", options->truncate,
             "Keep the last tokens of a prompt that is too long");
   line.Option("--threads", options->threads,

@@ -1,6 +1,6 @@
 // headwise info: what a model is, how many heads each layer has, what a run
 // costs, and (--heads) what each head's matrices look like.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -11,11 +11,14 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/json.h"
+#include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/summary.h"
+#include "headwise/model/text_frame.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/report/terminal.h"
+#include "headwise/tokenizer/piece_text.h"
 
 namespace headwise {
 namespace {
@@ -86,7 +89,45 @@ std::string Fact(const char* name, const std::string& text, int width) {
                      Wrap(text, width, kIndent).substr(kIndent));
 }
 
-void PrintShape(const ModelConfig& c, int width) {
+// How the model's texts begin and end.
+struct Reading {
+  std::string in_words;
+  Json json;
+};
+
+Reading ReadingOf(const std::string& folder, const ModelConfig& config) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  TokenFrame frame;
+  try {
+    tokenizer = Tokenizer::Find(folder);
+    if (tokenizer == nullptr) return {"no tokenizer: ids only", nullptr};
+    frame = FrameOf(*tokenizer, config);
+  } catch (const Error& error) {  // what the model is can still be told
+    return {error.what(), nullptr};
+  }
+  const auto pieces = [&](const std::vector<int32_t>& ids) {
+    std::vector<std::string> texts;
+    for (const int32_t id : ids) texts.push_back(PieceText(*tokenizer, id));
+    return texts;
+  };
+  const auto before = pieces(frame.before), after = pieces(frame.after);
+  Reading reading;
+  reading.in_words = before.empty()
+                         ? fmt::format("begin with no token ({})", frame.why)
+                         : fmt::format("begin with {} ({})",
+                                       fmt::join(before, " "), frame.why);
+  if (!after.empty()) {
+    reading.in_words += fmt::format(", end with {}", fmt::join(after, " "));
+  }
+  reading.json = {{"begin", before},
+                  {"begin_ids", frame.before},
+                  {"why", frame.why},
+                  {"end", after},
+                  {"end_ids", frame.after}};
+  return reading;
+}
+
+void PrintShape(const ModelConfig& c, const Reading& reading, int width) {
   const char* kind = c.encoder_decoder() ? "encoder–decoder"
                      : c.causal          ? "decoder, causal"
                                          : "encoder";
@@ -117,6 +158,7 @@ void PrintShape(const ModelConfig& c, int width) {
   add("feed-forward", fmt::format("{}{}", c.hidden, c.gated ? ", gated" : ""));
   add("vocabulary", std::to_string(c.vocabulary));
   add("context", std::to_string(c.context));
+  add("texts", reading.in_words);
   fmt::print("{}", text);
 }
 
@@ -233,14 +275,16 @@ Json ToJson(const ModelSummary& s) {
 
 int Run(const Options& options) {
   const ModelSummary summary = Summarise(options.model);
+  const Reading reading = ReadingOf(options.model, summary.config);
   if (options.json) {
     Json json = ToJson(summary);
+    json["texts"] = reading.json;
     if (options.heads) json["heads"] = HeadsJson(options.model);
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }
   const Console console = StdoutConsole();
-  PrintShape(summary.config, console.width);
+  PrintShape(summary.config, reading, console.width);
   PrintCosts(summary, console);
   if (!options.heads) return kSucceeded;
   StudyTable table;

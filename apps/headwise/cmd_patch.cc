@@ -20,6 +20,7 @@
 #include "past_context.h"
 #include "progress_bar.h"
 #include "run_flags.h"
+#include "text_reading.h"
 
 namespace headwise {
 namespace {
@@ -31,6 +32,7 @@ struct Options {
   std::vector<std::string> answers;
   std::string prompts;
   int64_t most = 0;
+  ReadingFlags reading;
 };
 
 struct Texts {
@@ -95,13 +97,9 @@ struct Cases {
 
 Cases Tokenise(const std::vector<Texts>& texts, const Tokenizer& tokenizer,
                const ModelConfig& config) {
-  const TokenFrame frame = FrameOf(tokenizer, config);
+  const Framer framer(tokenizer, config);
   auto encode = [&](const std::string& text) {
-    std::vector<int32_t> ids = frame.before;
-    const Encoding encoding =
-        tokenizer.Encode(text, {.add_special_tokens = false});
-    ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
-    return ids;
+    return framer.Encode(text).ids;
   };
   auto first = [&](const std::string& text) {
     const Encoding encoding =
@@ -293,10 +291,12 @@ int Run(const Options& options) {
   PatchOptions patch;
   patch.stop = StopOnInterrupt();
   const auto model = OpenModel(options.run.model);
-  const auto tokenizer = Tokenizer::Load(options.run.model);
+  const auto tokenizer =
+      Tokenizer::Load(options.run.model, options.reading.options());
   const Cases cases =
       Tokenise(ReadPrompts(options), *tokenizer, model->config());
   WarnPastContext(model->config(), Longest(cases));
+  if (!options.prompt.empty()) WarnUnknownScript(*tokenizer, options.prompt);
   Context context({.threads = options.run.threads, .implementations = ""});
   PatchResult result;
   {
@@ -329,6 +329,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--most", options->most, "Most prompts of the file; 0: all")
       .ShowDefault()
       .NotNegative();
+  AddReadingFlags(line, options->reading);
   return [options] { return Run(*options); };
 }
 

@@ -26,6 +26,7 @@
 #include "past_context.h"
 #include "profile_title.h"
 #include "progress_bar.h"
+#include "text_reading.h"
 
 namespace headwise {
 namespace {
@@ -51,6 +52,7 @@ struct Options {
   bool resume = false;
   bool json = false;
   bool explain = false;
+  ReadingFlags reading;
 };
 
 // The folder's own name, whatever the path's form.
@@ -147,16 +149,6 @@ void AddWords(const Options& options, Context& context, const Model& model,
   }
 }
 
-// The tokenizer of a model's folder; null where it has none.
-std::unique_ptr<Tokenizer> MaybeTokenizer(const std::string& model) {
-  try {
-    return Tokenizer::Load(model);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNotFound) return nullptr;
-    throw;
-  }
-}
-
 int Run(Options options) {
   const Console console = StdoutConsole();
   if (options.explain) return Explain(console, options.json);
@@ -166,7 +158,8 @@ int Run(Options options) {
   }
   const std::stop_token stop = StopOnInterrupt();
   const auto model = OpenModel(options.model);
-  const auto tokenizer = MaybeTokenizer(options.model);
+  const auto tokenizer =
+      Tokenizer::Find(options.model, options.reading.options());
   const std::string name = ModelName(options.model);
   if (options.out.empty()) options.out = name + ".heads";
   RequireWritable(options.out);
@@ -181,6 +174,7 @@ int Run(Options options) {
   if (!options.texts.empty()) {
     source = std::make_unique<TextSource>(options.texts);
     WarnPastContext(model->config(), options.context);
+    if (tokenizer != nullptr) WarnUnknownScript(*tokenizer, *source);
   }
   if (options.metrics == Name(MetricSet::kCore)) {
     profiling.metrics = MetricSet::kCore;
@@ -263,6 +257,7 @@ std::function<int()> Setup(CommandLine line) {
               "Stop after so many tokens, at the end of a window; 0: read "
               "everything")
       .NotNegative();
+  AddReadingFlags(line, options->reading);
   line.Option("--conllu", options->conllu, "A treebank, for syntactic heads");
   line.Option("--coref", options->coref,
               "Coreference annotation (CoNLL), for coreference heads");

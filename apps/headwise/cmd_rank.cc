@@ -30,7 +30,7 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0};
+  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
   std::string profile;
   std::vector<std::string> by = {"ablation-mean", "activation", "weights"};
   int64_t top = 20;
@@ -301,7 +301,8 @@ int Run(const Options& options) {
   rank.seed = options.seed;
   rank.stop = StopOnInterrupt();
   const auto model = OpenModel(options.run.model);
-  const auto tokenizer = Tokenizer::Load(options.run.model);
+  const auto tokenizer =
+      Tokenizer::Load(options.run.model, options.text.reading.options());
   const int64_t context = options.text.context > 0
                               ? options.text.context
                               : std::min(kRankContext, model->config().context);
@@ -309,6 +310,7 @@ int Run(const Options& options) {
   const std::vector<TokenWindow> windows =
       ReadWindows(options.text.paths, cutter, options.text.tokens);
   WarnPastContext(model->config(), Longest(windows));
+  WarnUnknownScript(*tokenizer, windows);
   rank.objective = ObjectiveFor(*tokenizer);
   rank.objective.seed = options.seed;
   std::set<HeadRef> with_role;

@@ -1,6 +1,7 @@
 // headwise report: everything that is known of a model's heads, as one page.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "interrupt.h"
 #include "past_context.h"
 #include "progress_bar.h"
+#include "text_reading.h"
 
 namespace headwise {
 namespace {
@@ -24,7 +26,18 @@ struct Options {
   std::string out = "report.html";
   std::string json;
   int threads = 0;
+  ReadingFlags reading;
 };
+
+// Standard input cannot be read twice, and is refused later.
+void WarnOfScript(const Options& options) {
+  const std::vector<std::string>& texts = options.report.texts;
+  if (texts.empty() || std::ranges::find(texts, "-") != texts.end()) return;
+  const auto tokenizer = Tokenizer::Find(options.model);
+  if (tokenizer == nullptr) return;
+  TextSource source(texts);
+  WarnUnknownScript(*tokenizer, source);
+}
 
 int Run(Options options) {
   options.report.stop = StopOnInterrupt();
@@ -33,6 +46,8 @@ int Run(Options options) {
   if (options.report.context > 0) {
     WarnPastContext(OpenConfig(options.model), options.report.context);
   }
+  options.report.tokenizer = options.reading.options();
+  WarnOfScript(options);
   Context context({.threads = options.threads, .implementations = ""});
   Json report;
   {
@@ -75,6 +90,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--context", options->report.context,
               "Tokens of a window; 0: what the model knows, 512 at most")
       .NotNegative();
+  AddReadingFlags(line, options->reading);
   line.Option("--skip", options->report.skip,
               "Parts to leave out: importance, similarity, composition, "
               "content, samples")

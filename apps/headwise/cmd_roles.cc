@@ -23,6 +23,7 @@
 #include "past_context.h"
 #include "progress_bar.h"
 #include "roles_text.h"
+#include "text_reading.h"
 
 namespace headwise {
 namespace {
@@ -46,22 +47,13 @@ struct Options {
   bool markdown = false;
   int threads = 0;
   bool json = false;
+  ReadingFlags reading;
 };
 
 // A model's folder without its last slash has a name.
 std::string NameOf(const std::string& folder) {
   const auto path = std::filesystem::absolute(folder).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
-
-// Null where the folder holds none, which is enough for random repeats.
-std::unique_ptr<Tokenizer> FindTokenizer(const std::string& folder) {
-  try {
-    return Tokenizer::Load(folder);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) throw;
-    return nullptr;
-  }
 }
 
 void CheckUsage(const Options& options, bool is_model) {
@@ -86,7 +78,7 @@ class Runner {
 
   void OpenModelIn(const std::string& folder) {
     model_ = OpenModel(folder);
-    tokenizer_ = FindTokenizer(folder);
+    tokenizer_ = Tokenizer::Find(folder, options_.reading.options());
   }
 
   Profile MakeProfile() {
@@ -104,6 +96,7 @@ class Runner {
     if (!options_.texts.empty()) {
       RequireTokenizer();
       TextSource source(options_.texts);
+      WarnUnknownScript(*tokenizer_, source);
       if (!profiler.AddText(source)) ThrowStopped("roles");
     }
     Profile result = profiler.Take();
@@ -280,6 +273,7 @@ std::function<int()> Setup(CommandLine line) {
               "With a model: rows that see fewer keys do not count")
       .Positive()
       .ShowDefault();
+  AddReadingFlags(line, options->reading);
   line.Option("--context", options->context,
               "With a model: tokens of a window; 0: its context, at most "
               "512")

@@ -24,6 +24,7 @@
 #include "headwise/study/cat_sat.h"
 #include "model_name.h"
 #include "past_context.h"
+#include "text_reading.h"
 
 namespace headwise {
 namespace {
@@ -42,6 +43,7 @@ struct Options {
   int64_t cells = 96;
   bool json = false;
   int threads = 0;
+  ReadingFlags reading;
 };
 
 struct Shown {
@@ -86,9 +88,11 @@ TokenWindow Window(const Options& options, const Model& model,
 Shown Map(const Options& options) {
   const auto model = OpenModel(options.model);
   const std::vector<HeadRef> heads = ParseHeads(options.heads, *model);
-  const auto tokenizer = Tokenizer::Load(options.model);
+  const auto tokenizer =
+      Tokenizer::Load(options.model, options.reading.options());
   const TokenWindow window = Window(options, *model, *tokenizer);
   WarnPastContext(model->config(), Longest({&window, 1}));
+  WarnUnknownScript(*tokenizer, std::span(&window, 1));
   Context context({.threads = options.threads, .implementations = ""});
   MapOptions how;
   how.most_cells = options.cells;
@@ -343,6 +347,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--svg", options->svg, "Write the maps and arcs here");
   line.Option("--example", options->example,
               "Draw known pictures instead of a model: cat-sat");
+  AddReadingFlags(line, options->reading);
   line.Flag("--json", options->json, "Print JSON");
   line.Option("--threads", options->threads,
               "Threads to use; 0: all cores. Results do not depend on it");

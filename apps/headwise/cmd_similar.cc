@@ -26,7 +26,7 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0};
+  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
   std::string svg;
   int64_t top = 15;
   SimilarityOptions similarity;
@@ -113,12 +113,14 @@ int Run(const Options& options) {
   RequireWritable(options.svg);
   const std::stop_token stop = StopOnInterrupt();
   const auto model = OpenModel(options.run.model);
-  const auto tokenizer = Tokenizer::Load(options.run.model);
+  const auto tokenizer =
+      Tokenizer::Load(options.run.model, options.text.reading.options());
   const WindowCutter cutter(*tokenizer, model->config(),
                             {.context = options.text.context});
   const auto windows =
       ReadWindows(options.text.paths, cutter, options.text.tokens);
   WarnPastContext(model->config(), Longest(windows));
+  WarnUnknownScript(*tokenizer, windows);
   Context context({.threads = options.run.threads, .implementations = ""});
   SimilarityOptions how = options.similarity;
   Similarity similarity;

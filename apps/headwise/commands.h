@@ -23,6 +23,7 @@ extern const Command kShowCommand;      // cmd_show.cc
 extern const Command kSimilarCommand;   // cmd_similar.cc
 extern const Command kReportCommand;    // cmd_report.cc
 extern const Command kStudyCommand;     // cmd_study.cc
+extern const Command kTokenizeCommand;  // cmd_tokenize.cc
 extern const Command kTrainCommand;     // cmd_train.cc
 extern const Command kVocabCommand;     // cmd_vocab.cc
 

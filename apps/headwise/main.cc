@@ -47,6 +47,7 @@ const std::vector<const Command*>& Commands() {
       // Tools
       &kDemoCommand,
       &kInfoCommand,
+      &kTokenizeCommand,
       &kBenchCommand,
       &kBleuCommand,
       &kExplainCommand,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "text_reading.h"
 
 namespace headwise {
 
@@ -28,6 +29,7 @@ struct TextFlags {
   std::vector<std::string> paths;
   int64_t tokens = 0;
   int64_t context = 0;
+  ReadingFlags reading;
 };
 
 // Returns --text, so that a command may require it.
@@ -35,6 +37,7 @@ inline Argument AddTextFlags(CommandLine line, TextFlags& flags,
                              const char* tokens, const char* context) {
   line.Option("--tokens", flags.tokens, tokens).ShowDefault().NotNegative();
   line.Option("--context", flags.context, context).NotNegative();
+  AddReadingFlags(line, flags.reading);
   return line
       .Option("--text", flags.paths,
               "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "

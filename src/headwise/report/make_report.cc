@@ -39,7 +39,7 @@ class ReportMaker {
         options_(options),
         summary_(Summarise(folder)),
         model_(OpenModel(folder)),
-        tokenizer_(Tokenizer::Load(folder)) {}
+        tokenizer_(Tokenizer::Load(folder, options.tokenizer)) {}
 
   Json Make() {
     profile_ =

@@ -10,6 +10,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {
 
@@ -18,6 +19,7 @@ struct ReportOptions {
   std::string profile;  // a file to read instead of profiling; "": profile
   int64_t tokens = 0;   // most to profile; 0: all
   int64_t context = 0;  // tokens of a window; 0: as the model allows
+  TokenizerOptions tokenizer;
   // Most tokens for what runs the model once a head (importance, path effects);
   // 0: all.
   int64_t rank_tokens = 2048;

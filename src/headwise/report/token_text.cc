@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "headwise/tokenizer/piece_text.h"
+
 namespace headwise {
 namespace {
 
@@ -36,7 +38,7 @@ std::string TokenText::Of(TokenId id) const {
       tokenizer_.Decode(std::span(&id, 1), {.skip_special_tokens = false});
   // Part of a character: no text of its own.
   if (text.empty() || text.find(kReplacement) != std::string::npos) {
-    return entry;
+    return PieceText(tokenizer_, id);
   }
   const bool begins =
       entry.starts_with(kByteSpace) || entry.starts_with(kPieceSpace);

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "headwise/tokenizer/piece_text.h"
+
 namespace headwise {
 
 std::vector<std::string> TokenLabels(const TokenRow& row,
@@ -11,8 +13,9 @@ std::vector<std::string> TokenLabels(const TokenRow& row,
   for (int64_t i = 0; i < row.size(); ++i) {
     const auto [begin, end] = row.spans[i];
     std::string label = row.added[i] != 0 || row.text == nullptr
-                            ? tokenizer.Token(row.ids[i]).value_or("?")
+                            ? PieceText(tokenizer, row.ids[i])
                             : row.text->substr(begin, end - begin);
+    if (label.empty()) label = "?";
     const size_t first = label.find_first_not_of(" \t\r\n");
     if (first == label.npos) {
       label = label.find('\n') != label.npos ? "⏎" : "␣";

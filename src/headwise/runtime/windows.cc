@@ -14,31 +14,18 @@ namespace {
 // A window of fewer tokens of text has no attention to speak of.
 constexpr size_t kLeastTokens = 2;
 
-// What the tokenizer adds before and after any text.
-TokenFrame TemplateOf(const Tokenizer& tokenizer) {
-  const Encoding encoding = tokenizer.Encode("a");
-  TokenFrame frame;
-  size_t begin = 0, end = encoding.size();
-  while (begin < end && encoding.added[begin] != 0) {
-    frame.before.push_back(encoding.ids[begin++]);
-  }
-  while (end > begin && encoding.added[end - 1] != 0) --end;
-  frame.after.assign(encoding.ids.begin() + static_cast<int64_t>(end),
-                     encoding.ids.end());
-  return frame;
+// Tokens [begin, end) of a text in a frame.
+TokenRow RowOf(const Encoding& encoding, const TokenFrame& frame, size_t begin,
+               size_t end) {
+  Encoding framed = Framed(encoding, frame, begin, end);
+  TokenRow row;
+  row.ids = std::move(framed.ids);
+  row.spans = std::move(framed.spans);
+  row.added = std::move(framed.added);
+  return row;
 }
 
 }  // namespace
-
-TokenFrame FrameOf(const Tokenizer& tokenizer, const ModelConfig& config) {
-  TokenFrame frame = TemplateOf(tokenizer);
-  if (!config.causal) return frame;
-  frame.after.clear();
-  if (frame.before.empty() && config.bos >= 0) {
-    frame.before.push_back(static_cast<int32_t>(config.bos));
-  }
-  return frame;
-}
 
 int64_t ContextOf(const ModelConfig& config, int64_t asked) {
   const int64_t most = config.context > 0 ? config.context : kUnlimited;
@@ -61,10 +48,8 @@ WindowCutter::WindowCutter(const Tokenizer& tokenizer,
     : tokenizer_(tokenizer),
       pairs_(config.encoder_decoder()),
       context_(ContextOf(config, options.context)),
-      frame_(FrameOf(tokenizer, config)) {
-  if (config.decoder_start >= 0) {
-    target_frame_.before.push_back(static_cast<int32_t>(config.decoder_start));
-  }
+      frame_(FrameOf(tokenizer, config)),
+      target_frame_(TargetFrameOf(config)) {
   const int64_t least = static_cast<int64_t>(kLeastTokens) + frame_.size();
   if (context_ < least) {
     throw Error(
@@ -74,23 +59,6 @@ WindowCutter::WindowCutter(const Tokenizer& tokenizer,
              std::to_string(frame_.size()) + " around them",
          std::to_string(context_), ""});
   }
-}
-
-TokenRow WindowCutter::Frame(const Encoding& encoding, size_t begin, size_t end,
-                             const TokenFrame& frame) const {
-  TokenRow row;
-  row.ids = frame.before;
-  row.ids.insert(row.ids.end(), encoding.ids.begin() + begin,
-                 encoding.ids.begin() + end);
-  row.ids.insert(row.ids.end(), frame.after.begin(), frame.after.end());
-  row.spans.assign(frame.before.size(), TextSpan{});
-  row.spans.insert(row.spans.end(), encoding.spans.begin() + begin,
-                   encoding.spans.begin() + end);
-  row.spans.resize(row.ids.size());
-  row.added.assign(row.ids.size(), 0);
-  std::fill_n(row.added.begin(), frame.before.size(), 1);
-  std::fill_n(row.added.rbegin(), frame.after.size(), 1);
-  return row;
 }
 
 std::vector<TokenWindow> WindowCutter::Cut(const Document& document) const {
@@ -104,7 +72,7 @@ std::vector<TokenWindow> WindowCutter::Cut(const Document& document) const {
     const size_t end = std::min(encoding.size(), begin + room);
     if (end - begin < kLeastTokens) break;
     TokenWindow window;
-    window.source = Frame(encoding, begin, end, frame_);
+    window.source = RowOf(encoding, frame_, begin, end);
     window.source.text = text;
     window.name = document.name;
     window.argument = document.argument;
@@ -143,7 +111,7 @@ std::vector<TokenWindow> WindowCutter::CutPairs(
       const Encoding encoding =
           tokenizer_.Encode(text, {.add_special_tokens = false});
       const size_t room = static_cast<size_t>(context_ - frame.size());
-      TokenRow row = Frame(encoding, 0, std::min(encoding.size(), room), frame);
+      TokenRow row = RowOf(encoding, frame, 0, std::min(encoding.size(), room));
       row.text = std::make_shared<const std::string>(text);
       (target ? window.target : window.source) = std::move(row);
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "headwise/model/config.h"
+#include "headwise/model/text_frame.h"
 #include "headwise/tokenizer/text_source.h"
 #include "headwise/tokenizer/tokenizer.h"
 
@@ -36,20 +37,6 @@ struct TokenWindow {
   uint64_t key = 0;
 };
 
-// What stands around the tokens of a text.
-struct TokenFrame {
-  std::vector<int32_t> before;
-  std::vector<int32_t> after;
-
-  int64_t size() const {
-    return static_cast<int64_t>(before.size() + after.size());
-  }
-};
-
-// Causal models: <bos> where the model has one, nothing behind. Others: what
-// the tokenizer's template adds.
-TokenFrame FrameOf(const Tokenizer& tokenizer, const ModelConfig& config);
-
 struct WindowOptions {
   // Tokens of a window, its frame included. 0: the model's context or
   // kDefaultContext, whichever is shorter.
@@ -73,8 +60,6 @@ class WindowCutter {
   std::vector<TokenWindow> Cut(const Document& document) const;
 
  private:
-  TokenRow Frame(const Encoding& encoding, size_t begin, size_t end,
-                 const TokenFrame& frame) const;
   std::vector<TokenWindow> CutPairs(const Document& document) const;
 
   const Tokenizer& tokenizer_;

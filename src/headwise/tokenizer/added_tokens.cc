@@ -42,8 +42,10 @@ void AddedTokens::Add(AddedToken token, const Normalizer& normalizer) {
   by_content_[token.content] = index;
   size_ = std::max(size_, token.id + 1);
   if (token.normalized) {
-    normalized_.Add(normalizer.Normalize(AlignedText(token.content, 0)).text(),
-                    static_cast<int32_t>(index));
+    const WorkBudget budget(token.content.size());
+    normalized_.Add(
+        normalizer.Normalize(AlignedText(token.content, 0, &budget)).text(),
+        static_cast<int32_t>(index));
   } else {
     plain_.Add(token.content, static_cast<int32_t>(index));
   }

@@ -39,6 +39,7 @@ class AddedTokens {
   const AddedToken* Find(const std::string& content) const;
   // The largest id plus one.
   TokenId size() const { return size_; }
+  size_t count() const { return tokens_.size(); }
 
  private:
   std::vector<AddedToken> tokens_;

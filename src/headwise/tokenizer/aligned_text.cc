@@ -28,6 +28,7 @@ TextSpan AlignedText::SourceOf(Range range) const {
 }
 
 void AlignedText::Append(std::string_view text, TextSpan source) {
+  CheckRoom(text.size());
   text_ += text;
   source_.resize(text_.size(), source);
 }
@@ -42,19 +43,21 @@ void AlignedText::Append(const AlignedText& from, Range range) {
     }
     return;
   }
+  CheckRoom(range.size());
   text_ += from[range];
   source_.insert(source_.end(), from.source_.begin() + range.begin,
                  from.source_.begin() + range.end);
 }
 
 void AlignedText::Append(char32_t character, TextSpan source) {
+  CheckRoom(0);
   AppendUtf8(text_, character);
   source_.resize(text_.size(), source);
 }
 
 AlignedText AlignedText::Changed(const std::vector<CharacterChange>& changes,
                                  size_t skipped) const {
-  AlignedText result;
+  AlignedText result = Blank();
   result.text_.reserve(text_.size());
   result.source_.reserve(text_.size());
   size_t at = 0;
@@ -78,8 +81,8 @@ AlignedText AlignedText::Changed(const std::vector<CharacterChange>& changes,
 }
 
 AlignedText AlignedText::Slice(Range range) const {
-  AlignedText result((*this)[range],
-                     base_ + static_cast<uint32_t>(range.begin));
+  AlignedText result((*this)[range], base_ + static_cast<uint32_t>(range.begin),
+                     budget_);
   if (!is_original()) {
     result.source_.assign(source_.begin() + range.begin,
                           source_.begin() + range.end);

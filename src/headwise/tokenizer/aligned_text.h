@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "headwise/tokenizer/tokenizer.h"
+#include "headwise/tokenizer/work_budget.h"
 
 namespace headwise {
 
@@ -31,9 +32,11 @@ struct CharacterChange {
 class AlignedText {
  public:
   AlignedText() = default;
-  // `text` as it stands in the original from byte `base` on.
-  AlignedText(std::string_view text, uint32_t base)
-      : text_(text), base_(base) {}
+  // `text` as it stands in the original from byte `base` on. What rules make
+  // of it is held against the budget, which must outlive it; null: no limit.
+  AlignedText(std::string_view text, uint32_t base,
+              const WorkBudget* budget = nullptr)
+      : text_(text), base_(base), budget_(budget) {}
 
   const std::string& text() const { return text_; }
   size_t size() const { return text_.size(); }
@@ -45,7 +48,11 @@ class AlignedText {
   // the first character's source to the end of the last one's.
   TextSpan SourceOf(Range range) const;
 
-  // Rewriting: start from Rewrite(old), append in order, done.
+  const WorkBudget* budget() const { return budget_; }
+
+  // Rewriting: start from old.Blank(), append in order, done. Appending throws
+  // Error(kUnsupported) beyond the budget.
+  AlignedText Blank() const { return {{}, 0, budget_}; }
   void Append(std::string_view text, TextSpan source);
   void Append(const AlignedText& from, Range range);
   void Append(char32_t character, TextSpan source);
@@ -61,10 +68,15 @@ class AlignedText {
  private:
   // Before the first rewriting each byte stands for itself: no array then.
   bool is_original() const { return source_.empty(); }
+  // Before so many bytes are added.
+  void CheckRoom(size_t bytes) const {
+    if (budget_ != nullptr) budget_->CheckBytes(text_.size() + bytes);
+  }
 
   std::string text_;
   uint32_t base_ = 0;
   std::vector<TextSpan> source_;  // one per byte of text_, or empty
+  const WorkBudget* budget_ = nullptr;
 };
 
 }  // namespace headwise

@@ -33,6 +33,7 @@ class BpeModel : public SubwordModel {
   void Tokenize(std::string_view piece,
                 std::vector<PieceToken>& tokens) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  TokenId unknown() const override { return unknown_; }
 
  private:
   struct Merge {

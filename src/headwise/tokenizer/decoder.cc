@@ -15,10 +15,21 @@ namespace {
 using Tokens = std::vector<std::string>;
 
 void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos;
-       at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
+  size_t at = text.find(from);
+  if (at == std::string::npos) return;
+  std::string replaced;
+  size_t done = 0;
+  for (; at != std::string::npos; at = text.find(from, done)) {
+    replaced.append(text, done, at - done).append(to);
+    done = at + from.size();
   }
+  text = replaced.append(text, done);
+}
+
+size_t CountBytes(const Tokens& tokens) {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  return bytes;
 }
 
 std::string Join(const Tokens& tokens) {
@@ -29,7 +40,7 @@ std::string Join(const Tokens& tokens) {
 
 class SpaceDecoder : public TokenDecoder {
  public:
-  Tokens Decode(Tokens tokens) const override {
+  Tokens Decode(Tokens tokens, const WorkBudget&) const override {
     for (size_t i = 1; i < tokens.size(); ++i) {
       tokens[i].insert(tokens[i].begin(), ' ');
     }
@@ -39,7 +50,7 @@ class SpaceDecoder : public TokenDecoder {
 
 class ByteLevelDecoder : public TokenDecoder {
  public:
-  Tokens Decode(Tokens tokens) const override {
+  Tokens Decode(Tokens tokens, const WorkBudget&) const override {
     std::string bytes;
     for (const std::string& token : tokens) AppendBytes(token, bytes);
     return {ReplaceInvalidUtf8(bytes)};
@@ -68,7 +79,7 @@ class WordPieceDecoder : public TokenDecoder {
   WordPieceDecoder(std::string prefix, bool cleanup)
       : prefix_(std::move(prefix)), cleanup_(cleanup) {}
 
-  Tokens Decode(Tokens tokens) const override {
+  Tokens Decode(Tokens tokens, const WorkBudget&) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& token = tokens[i];
       if (i > 0) {
@@ -100,7 +111,7 @@ class MetaspaceDecoder : public TokenDecoder {
  public:
   MetaspaceDecoder(std::string mark, bool strips_first)
       : mark_(std::move(mark)), strips_first_(strips_first) {}
-  Tokens Decode(Tokens tokens) const override {
+  Tokens Decode(Tokens tokens, const WorkBudget&) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       ReplaceAll(tokens[i], mark_, i == 0 && strips_first_ ? "" : " ");
     }
@@ -115,7 +126,7 @@ class MetaspaceDecoder : public TokenDecoder {
 // Runs of "<0x0A>" become the characters they spell, or U+FFFD each.
 class ByteFallbackDecoder : public TokenDecoder {
  public:
-  Tokens Decode(Tokens tokens) const override {
+  Tokens Decode(Tokens tokens, const WorkBudget&) const override {
     Tokens result;
     std::string bytes;
     const auto flush = [&] {
@@ -158,7 +169,9 @@ class ByteFallbackDecoder : public TokenDecoder {
 
 class FuseDecoder : public TokenDecoder {
  public:
-  Tokens Decode(Tokens tokens) const override { return {Join(tokens)}; }
+  Tokens Decode(Tokens tokens, const WorkBudget&) const override {
+    return {Join(tokens)};
+  }
 };
 
 // Takes up to `start` and `stop` of one character off the ends of each token.
@@ -166,14 +179,16 @@ class StripDecoder : public TokenDecoder {
  public:
   StripDecoder(std::string content, int64_t start, int64_t stop)
       : content_(std::move(content)), start_(start), stop_(stop) {}
-  Tokens Decode(Tokens tokens) const override {
+  Tokens Decode(Tokens tokens, const WorkBudget&) const override {
     for (std::string& token : tokens) {
-      for (int64_t i = 0; i < start_ && token.starts_with(content_); ++i) {
-        token.erase(0, content_.size());
+      std::string_view kept = token;
+      for (int64_t i = 0; i < start_ && kept.starts_with(content_); ++i) {
+        kept.remove_prefix(content_.size());
       }
-      for (int64_t i = 0; i < stop_ && token.ends_with(content_); ++i) {
-        token.resize(token.size() - content_.size());
+      for (int64_t i = 0; i < stop_ && kept.ends_with(content_); ++i) {
+        kept.remove_suffix(content_.size());
       }
+      token = std::string(kept);
     }
     return tokens;
   }
@@ -188,14 +203,18 @@ class ReplaceDecoder : public TokenDecoder {
  public:
   ReplaceDecoder(Pattern pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  Tokens Decode(Tokens tokens) const override {
+  Tokens Decode(Tokens tokens, const WorkBudget& budget) const override {
+    size_t made = 0;  // bytes of the tokens so far
     for (std::string& token : tokens) {
       std::string replaced;
-      for (const Match& match : pattern_.Cut(token)) {
-        replaced += match.matched
-                        ? content_
-                        : token.substr(match.range.begin, match.range.size());
+      for (const Match& match : pattern_.Cut(token, &budget)) {
+        const Range range = match.range;
+        replaced += match.matched ? std::string_view(content_)
+                                  : std::string_view(token).substr(
+                                        range.begin, range.size());
+        budget.CheckBytes(made + replaced.size());
       }
+      made += replaced.size();
       token = std::move(replaced);
     }
     return tokens;
@@ -209,7 +228,7 @@ class ReplaceDecoder : public TokenDecoder {
 class SuffixDecoder : public TokenDecoder {
  public:
   explicit SuffixDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
-  Tokens Decode(Tokens tokens) const override {
+  Tokens Decode(Tokens tokens, const WorkBudget&) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       ReplaceAll(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
     }
@@ -224,8 +243,11 @@ class SequenceDecoder : public TokenDecoder {
  public:
   explicit SequenceDecoder(std::vector<std::unique_ptr<TokenDecoder>> parts)
       : parts_(std::move(parts)) {}
-  Tokens Decode(Tokens tokens) const override {
-    for (const auto& part : parts_) tokens = part->Decode(std::move(tokens));
+  Tokens Decode(Tokens tokens, const WorkBudget& budget) const override {
+    for (const auto& part : parts_) {
+      tokens = part->Decode(std::move(tokens), budget);
+      budget.CheckBytes(CountBytes(tokens));
+    }
     return tokens;
   }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/tokenizer/work_budget.h"
 
 namespace headwise {
 
@@ -13,9 +14,10 @@ namespace headwise {
 class TokenDecoder {
  public:
   virtual ~TokenDecoder() = default;
-  // The text is what is returned, one after the other.
-  virtual std::vector<std::string> Decode(
-      std::vector<std::string> tokens) const = 0;
+  // The text is what is returned, one after the other. Throws
+  // Error(kUnsupported) when that takes more than the budget has.
+  virtual std::vector<std::string> Decode(std::vector<std::string> tokens,
+                                          const WorkBudget& budget) const = 0;
 };
 
 // The "decoder" of a tokenizer.json; null joins tokens by spaces. Throws

@@ -80,9 +80,25 @@ std::unique_ptr<Tokenizer> LoadFolder(const fs::path& folder) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> Tokenizer::Load(const fs::path& path) {
+std::unique_ptr<Tokenizer> Tokenizer::Load(const fs::path& path,
+                                           TokenizerOptions options) {
   std::error_code ignored;
-  return fs::is_directory(path, ignored) ? LoadFolder(path) : LoadFile(path);
+  const bool is_folder = fs::is_directory(path, ignored);
+  std::unique_ptr<Tokenizer> tokenizer =
+      is_folder ? LoadFolder(path) : LoadFile(path);
+  tokenizer->bos_ = ReadBosFacts(is_folder ? path : path.parent_path());
+  tokenizer->bos_.asked = options.bos;
+  return tokenizer;
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::Find(const fs::path& folder,
+                                           TokenizerOptions options) {
+  try {
+    return Load(folder, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return nullptr;
+  }
 }
 
 }  // namespace headwise

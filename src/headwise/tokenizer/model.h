@@ -27,6 +27,8 @@ class SubwordModel {
   virtual void Tokenize(std::string_view piece,
                         std::vector<PieceToken>& tokens) const = 0;
   virtual const Vocabulary& vocabulary() const = 0;
+  // What unknown characters become, or kNoToken.
+  virtual TokenId unknown() const = 0;
 };
 
 // The "model" of a tokenizer.json. Throws Error(kCorrupt) or, for a type no

@@ -25,7 +25,7 @@ void ForEachCharacter(const AlignedText& text, Function fn) {
 // The text with each character kept, replaced or dropped (nullopt).
 template <typename Function>
 AlignedText MapCharacters(const AlignedText& text, Function fn) {
-  AlignedText result;
+  AlignedText result = text.Blank();
   ForEachCharacter(text, [&](char32_t c, Range range) {
     if (const std::optional<char32_t> mapped = fn(c)) {
       result.Append(*mapped, text.SourceOf(range));
@@ -37,7 +37,7 @@ AlignedText MapCharacters(const AlignedText& text, Function fn) {
 AlignedText Lowercase(const AlignedText& text) {
   constexpr char32_t kCapitalIWithDot = 0x130;
   constexpr char32_t kDotAbove = 0x307;
-  AlignedText result;
+  AlignedText result = text.Blank();
   ForEachCharacter(text, [&](char32_t c, Range range) {
     const TextSpan source = text.SourceOf(range);
     if (c == kCapitalIWithDot) {  // the one that becomes two
@@ -52,7 +52,7 @@ AlignedText Lowercase(const AlignedText& text) {
 
 AlignedText Prepend(const AlignedText& text, const std::string& prefix) {
   if (text.size() == 0) return text;
-  AlignedText result;
+  AlignedText result = text.Blank();
   const size_t first = CharacterAt(text.text(), 0).bytes;
   result.Append(prefix, text.SourceOf({0, first}));
   result.Append(text, {0, text.size()});
@@ -122,7 +122,7 @@ class BertNormalizer : public Normalizer {
   }
 
   static AlignedText SpaceChinese(const AlignedText& text) {
-    AlignedText result;
+    AlignedText result = text.Blank();
     ForEachCharacter(text, [&](char32_t c, Range range) {
       const TextSpan source = text.SourceOf(range);
       const bool chinese = IsChineseCharacter(c);
@@ -142,8 +142,8 @@ class ReplaceNormalizer : public Normalizer {
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
   AlignedText Normalize(AlignedText text) const override {
-    AlignedText result;
-    for (const Match& match : pattern_.Cut(text.text())) {
+    AlignedText result = text.Blank();
+    for (const Match& match : pattern_.Cut(text.text(), text.budget())) {
       const Range range = match.range;
       if (!match.matched) {
         result.Append(text, range);
@@ -197,7 +197,7 @@ class StripNormalizer : public Normalizer {
 class ByteLevelNormalizer : public Normalizer {
  public:
   AlignedText Normalize(AlignedText text) const override {
-    AlignedText result;
+    AlignedText result = text.Blank();
     ForEachCharacter(text, [&](char32_t, Range range) {
       for (char byte : text[range]) {
         result.Append(ByteToCharacter(static_cast<unsigned char>(byte)),

@@ -13,8 +13,21 @@
 namespace headwise {
 namespace {
 
-// Steps of backtracking at one position before a pattern is called hostile.
-constexpr uint32_t kMaxSteps = 10'000'000;
+// Steps of backtracking at one place before a pattern is called hostile: many
+// times what going once through the text takes. PCRE2 counts anew at each
+// place, so what a text may take in all is a matter of time.
+constexpr size_t kFreeSteps = 10'000;
+constexpr size_t kStepsPerByte = 16;
+constexpr size_t kMaxSteps = 2'000'000;
+
+// Places that one search goes through before the clock may be looked at.
+constexpr size_t kStepsPerSearch = 4'000'000;
+constexpr size_t kLeastPlaces = 8;
+
+uint32_t MostSteps(size_t text_bytes) {
+  return static_cast<uint32_t>(
+      std::min(kMaxSteps, kFreeSteps + kStepsPerByte * text_bytes));
+}
 
 // Members of \s and \w as Oniguruma and Rust have them: PCRE2 counts U+180E
 // as a space and leaves marks out of words.
@@ -92,18 +105,19 @@ void AddRest(std::vector<Match>& matches, size_t done, size_t size) {
 struct FreeMatchData {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
+struct FreeMatchContext {
+  void operator()(pcre2_match_context* context) const {
+    pcre2_match_context_free(context);
+  }
+};
 
 }  // namespace
 
 struct Pattern::Compiled {
   std::string where;
   pcre2_code* code = nullptr;
-  pcre2_match_context* context = nullptr;
 
-  ~Compiled() {
-    pcre2_match_context_free(context);
-    pcre2_code_free(code);
-  }
+  ~Compiled() { pcre2_code_free(code); }
 
   [[noreturn]] void Fail(int error) const {
     PCRE2_UCHAR text[128] = {};
@@ -112,23 +126,75 @@ struct Pattern::Compiled {
                 {where, "an expression that PCRE2 can run",
                  reinterpret_cast<const char*>(text), ""});
   }
+};
+
+namespace {
+
+// One expression going through one text.
+template <typename Compiled>
+class Search {
+ public:
+  Search(const Compiled& compiled, std::string_view text,
+         const WorkBudget& budget)
+      : compiled_(compiled),
+        text_(text),
+        budget_(budget),
+        data_(pcre2_match_data_create_from_pattern(compiled.code, nullptr)),
+        context_(pcre2_match_context_create(nullptr)) {
+    if (data_ == nullptr || context_ == nullptr) {
+      compiled_.Fail(PCRE2_ERROR_NOMEMORY);
+    }
+    const uint32_t steps = MostSteps(text.size());
+    pcre2_set_match_limit(context_.get(), steps);
+    places_ = std::max(kLeastPlaces, kStepsPerSearch / steps);
+  }
 
   // The first match at or after `from`; false where there is none.
-  bool Search(std::string_view text, size_t from,
-              pcre2_match_data* data) const {
-    const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-    int result = pcre2_match(code, subject, text.size(), from,
-                             PCRE2_NO_UTF_CHECK, data, context);
-    // The interpreter keeps its backtracking on the heap.
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT) {
-      result = pcre2_match(code, subject, text.size(), from,
-                           PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data, context);
+  bool Next(size_t from) {
+    while (from < text_.size()) {
+      budget_.CheckTime();
+      const size_t last = std::min(text_.size(), from + places_);
+      pcre2_set_offset_limit(context_.get(), last);
+      if (Run(from)) return true;
+      from = last + 1;
+      while (from < text_.size() && IsContinuation(text_[from])) ++from;
     }
+    return false;
+  }
+  Range found() const {
+    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data_.get());
+    return {bounds[0], bounds[1]};
+  }
+
+ private:
+  static bool IsContinuation(char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+  }
+
+  bool Run(size_t from) {
+    const auto subject = reinterpret_cast<PCRE2_SPTR>(text_.data());
+    const auto run = [&](uint32_t options) {
+      return pcre2_match(compiled_.code, subject, text_.size(), from,
+                         PCRE2_NO_UTF_CHECK | options, data_.get(),
+                         context_.get());
+    };
+    int result = run(0);
+    // The interpreter keeps its backtracking on the heap.
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = run(PCRE2_NO_JIT);
     if (result == PCRE2_ERROR_NOMATCH) return false;
-    if (result < 0) Fail(result);
+    if (result < 0) compiled_.Fail(result);
     return true;
   }
+
+  const Compiled& compiled_;
+  std::string_view text_;
+  const WorkBudget& budget_;
+  std::unique_ptr<pcre2_match_data, FreeMatchData> data_;
+  std::unique_ptr<pcre2_match_context, FreeMatchContext> context_;
+  size_t places_;
 };
+
+}  // namespace
 
 Pattern Pattern::Literal(std::string text) {
   Pattern pattern;
@@ -145,14 +211,11 @@ Pattern Pattern::Regex(const std::string& expression,
   PCRE2_SIZE offset = 0;
   compiled->code = pcre2_compile(
       reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
-      nullptr);
+      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
+      &error, &offset, nullptr);
   if (compiled->code == nullptr) compiled->Fail(error);
   // Without a just-in-time compiler the interpreter does the same.
   pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
-  compiled->context = pcre2_match_context_create(nullptr);
-  if (compiled->context == nullptr) compiled->Fail(PCRE2_ERROR_NOMEMORY);
-  pcre2_set_match_limit(compiled->context, kMaxSteps);
   Pattern pattern;
   pattern.compiled_ = std::move(compiled);
   return pattern;
@@ -167,24 +230,29 @@ Pattern Pattern::FromJson(const JsonCursor& json) {
   return Regex(regex.String(), regex.where());
 }
 
-std::vector<Match> Pattern::Cut(std::string_view text) const {
+std::vector<Match> Pattern::Cut(std::string_view text,
+                                const WorkBudget* budget) const {
+  if (compiled_ != nullptr) {
+    return CutByExpression(
+        text, budget != nullptr ? *budget : WorkBudget(text.size()));
+  }
   std::vector<Match> matches;
   size_t done = 0;
-  if (compiled_ == nullptr) {
-    for (size_t at = text.find(literal_); at != std::string_view::npos;
-         at = text.find(literal_, at + literal_.size())) {
-      AddMatch(matches, done, {at, at + literal_.size()});
-    }
-    AddRest(matches, done, text.size());
-    return matches;
+  for (size_t at = text.find(literal_); at != std::string_view::npos;
+       at = text.find(literal_, at + literal_.size())) {
+    AddMatch(matches, done, {at, at + literal_.size()});
   }
-  const std::unique_ptr<pcre2_match_data, FreeMatchData> data(
-      pcre2_match_data_create_from_pattern(compiled_->code, nullptr));
-  if (data == nullptr) compiled_->Fail(PCRE2_ERROR_NOMEMORY);
-  const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data.get());
-  for (size_t from = 0;
-       from < text.size() && compiled_->Search(text, from, data.get());) {
-    const Range range{bounds[0], bounds[1]};
+  AddRest(matches, done, text.size());
+  return matches;
+}
+
+std::vector<Match> Pattern::CutByExpression(std::string_view text,
+                                            const WorkBudget& budget) const {
+  std::vector<Match> matches;
+  size_t done = 0;
+  Search search(*compiled_, text, budget);
+  for (size_t from = 0; search.Next(from);) {
+    const Range range = search.found();
     // \K can put the start behind the end or before what is already cut. An
     // empty match cuts the text in two, but not again where a match ended.
     const bool usable = range.begin <= range.end && range.begin >= done;

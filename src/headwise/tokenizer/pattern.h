@@ -10,6 +10,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/tokenizer/aligned_text.h"
+#include "headwise/tokenizer/work_budget.h"
 
 namespace headwise {
 
@@ -31,12 +32,16 @@ class Pattern {
   static Pattern FromJson(const JsonCursor& json);
 
   // The whole text, in order, cut into matched and unmatched stretches. Throws
-  // Error(kUnsupported) when the expression takes too many steps.
-  std::vector<Match> Cut(std::string_view text) const;
+  // Error(kUnsupported) when the expression takes too many steps at one place
+  // or, over all places, more time than the budget has; null: one for `text`.
+  std::vector<Match> Cut(std::string_view text,
+                         const WorkBudget* budget = nullptr) const;
 
  private:
   struct Compiled;
   Pattern() = default;
+  std::vector<Match> CutByExpression(std::string_view text,
+                                     const WorkBudget& budget) const;
 
   std::string literal_;
   std::shared_ptr<const Compiled> compiled_;

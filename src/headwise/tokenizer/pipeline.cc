@@ -54,6 +54,7 @@ void PipelineTokenizer::EncodeSegment(AlignedText text,
   parts_.pre_tokenizer->Cut(list);
   std::vector<PieceToken> tokens;
   for (const Range& piece : list.pieces) {
+    list.text.budget()->CheckTime();
     tokens.clear();
     parts_.model->Tokenize(list.text[piece], tokens);
     for (const PieceToken& token : tokens) {
@@ -67,6 +68,7 @@ void PipelineTokenizer::EncodeSegment(AlignedText text,
 EncodedPart PipelineTokenizer::EncodeText(std::string_view text,
                                           int32_t segment) const {
   CheckText(text);
+  const WorkBudget budget(text.size());
   EncodedPart part;
   part.text = text;
   for (const AddedSegment& plain : parts_.added.Cut(text, false)) {
@@ -78,7 +80,7 @@ EncodedPart PipelineTokenizer::EncodeText(std::string_view text,
       continue;
     }
     const AlignedText normal = parts_.normalizer->Normalize(
-        AlignedText(text.substr(base, plain.range.size()), base));
+        AlignedText(text.substr(base, plain.range.size()), base, &budget));
     for (const AddedSegment& found : parts_.added.Cut(normal.text(), true)) {
       if (found.id != kNoToken) {
         part.found.push_back(part.encoding.size());
@@ -130,8 +132,11 @@ std::string PipelineTokenizer::Decode(std::span<const TokenId> ids,
     }
     tokens.push_back(*token);
   }
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
   std::string text;
-  for (const std::string& part : parts_.decoder->Decode(std::move(tokens))) {
+  for (const std::string& part :
+       parts_.decoder->Decode(std::move(tokens), WorkBudget(bytes))) {
     text += part;
   }
   return text;
@@ -156,6 +161,11 @@ std::optional<TokenId> PipelineTokenizer::Id(std::string_view token) const {
   const AddedToken* added = parts_.added.Find(std::string(token));
   const TokenId id =
       added != nullptr ? added->id : parts_.model->vocabulary().Find(token);
+  return id == kNoToken ? std::nullopt : std::optional(id);
+}
+
+std::optional<TokenId> PipelineTokenizer::unknown() const {
+  const TokenId id = parts_.model->unknown();
   return id == kNoToken ? std::nullopt : std::optional(id);
 }
 

@@ -37,6 +37,7 @@ class PipelineTokenizer : public Tokenizer {
   std::optional<std::string> Token(TokenId id) const override;
   std::optional<TokenId> Id(std::string_view token) const override;
   bool IsSpecial(TokenId id) const override;
+  std::optional<TokenId> unknown() const override;
 
  private:
   const std::string* FindToken(TokenId id) const;

@@ -50,6 +50,7 @@ void CutPieces(PieceList& list, MatchBehavior behavior, Cut cut) {
   std::vector<Range> pieces;
   pieces.reserve(list.pieces.size());
   for (const Range& piece : list.pieces) {
+    if (list.text.budget() != nullptr) list.text.budget()->CheckTime();
     for (const Range& part : Merge(cut(list.text[piece]), behavior)) {
       if (part.size() == 0) continue;
       pieces.push_back({piece.begin + part.begin, piece.begin + part.end});
@@ -61,7 +62,7 @@ void CutPieces(PieceList& list, MatchBehavior behavior, Cut cut) {
 // Rewrites every piece; `write` appends the new text of one piece.
 template <typename Write>
 void RewritePieces(PieceList& list, Write write) {
-  AlignedText text;
+  AlignedText text = list.text.Blank();
   for (Range& piece : list.pieces) {
     const size_t begin = text.size();
     write(text, piece);
@@ -97,7 +98,7 @@ class PatternSplit : public PreTokenizer {
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
   void Cut(PieceList& list) const override {
     CutPieces(list, behavior_, [&](std::string_view piece) {
-      std::vector<Match> matches = pattern_.Cut(piece);
+      std::vector<Match> matches = pattern_.Cut(piece, list.text.budget());
       for (Match& match : matches) match.matched ^= invert_;
       return matches;
     });
@@ -118,8 +119,9 @@ class ByteLevel : public PreTokenizer {
   void Cut(PieceList& list) const override {
     if (options_.add_prefix_space) AddSpaces(list);
     if (options_.use_regex) {
-      CutPieces(list, MatchBehavior::kIsolated,
-                [&](std::string_view piece) { return words_.Cut(piece); });
+      CutPieces(list, MatchBehavior::kIsolated, [&](std::string_view piece) {
+        return words_.Cut(piece, list.text.budget());
+      });
     }
     const AlignedText& old = list.text;
     RewritePieces(list, [&](AlignedText& text, Range piece) {

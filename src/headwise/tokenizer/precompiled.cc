@@ -22,6 +22,9 @@ constexpr size_t kBlock = 256;
 // Readers keep the entries that a text begins with in an array of this size.
 constexpr int kMostNested = 32;
 
+// The longest of Unicode has 33: a text must not grow without bound.
+constexpr size_t kMostReplacement = 1024;
+
 // A unit of a double array (Darts-clone): where the children are, which byte
 // leads here, whether a value hangs below; or a value itself.
 struct Unit {
@@ -134,6 +137,12 @@ PrecompiledMap::PrecompiledMap(std::string_view blob, const std::string& where,
   const size_t invalid = FindInvalidUtf8(strings_);
   require(invalid == std::string::npos, 4 + bytes + invalid,
           "replacements in UTF-8");
+  for (size_t at = 0; at < strings_.size();) {
+    const size_t end = strings_.find('\0', at);
+    require(end - at <= kMostReplacement, 4 + bytes + at,
+            "replacements of at most 1024 bytes");
+    at = end + 1;
+  }
   for (uint32_t at = 0; at < trie_.size(); ++at) {
     const Unit unit{trie_[at]};
     if (unit.is_value() && at != 0) continue;
@@ -172,6 +181,7 @@ AlignedText PrecompiledMap::Normalize(const AlignedText& text) const {
   changes.reserve(all.size());
   bool changed = false;
   for (size_t at = 0; at < all.size();) {
+    if (text.budget() != nullptr) text.budget()->CheckBytes(changes.size());
     const size_t end = GraphemeEnd(all, at);
     const std::string_view grapheme = all.substr(at, end - at);
     if (grapheme.size() < kLongGrapheme) {

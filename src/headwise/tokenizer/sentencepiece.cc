@@ -119,6 +119,11 @@ class SentencePieceTokenizer : public Tokenizer {
     return parts_.encoder->IsControl(id);
   }
 
+  std::optional<TokenId> unknown() const override {
+    return parts_.numbering.vocabulary ? parts_.numbering.unknown
+                                       : parts_.encoder->unk_id();
+  }
+
  private:
   const Processor& decoder() const {
     return parts_.decoder != nullptr ? *parts_.decoder : *parts_.encoder;
@@ -172,6 +177,8 @@ std::unique_ptr<Tokenizer> ReadMarian(const fs::path& folder) {
   const fs::path path = folder / "vocab.json";
   const Json json = ReadJson(path);
   parts.numbering.vocabulary = Vocabulary::FromJson({json, path.string()});
+  CheckIds(parts.numbering.vocabulary->size() - 1,
+           parts.numbering.vocabulary->count(), path.string());
   const auto find = [&](const char* token) {
     const TokenId id = parts.numbering.vocabulary->Find(token);
     if (id == kNoToken) {

@@ -11,6 +11,7 @@
 #include "headwise/error.h"
 #include "headwise/tokenizer/precompiled.h"
 #include "headwise/tokenizer/unicode.h"
+#include "headwise/tokenizer/vocabulary.h"
 
 namespace headwise {
 namespace {
@@ -147,6 +148,8 @@ class ModelCheck {
     Require(!text.empty() && text.find('\0') == std::string_view::npos &&
                 FindInvalidUtf8(text) == std::string_view::npos,
             message, "pieces in UTF-8, none empty and none with a zero byte");
+    Require(text.size() <= kMaxSoughtBytes, message,
+            "pieces of at most 1024 bytes");
     Require(type >= 1 && type <= kLastType, message, "pieces of a known type");
     if (type == kUserDefined) symbols_.push_back(text);
   }

@@ -206,7 +206,13 @@ std::optional<Document> TextSource::NextPart() {
   }
 }
 
+const Document* TextSource::Peek() {
+  if (!peeked_) peeked_ = Next();
+  return peeked_ ? &*peeked_ : nullptr;
+}
+
 std::optional<Document> TextSource::Next() {
+  if (peeked_) return std::exchange(peeked_, std::nullopt);
   while (std::optional<Document> document = NextPart()) {
     if (Blank(document->text)) continue;
     text_bytes_ += document->text.size();

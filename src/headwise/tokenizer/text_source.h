@@ -43,6 +43,8 @@ class TextSource {
 
   // The next document; none at the end.
   std::optional<Document> Next();
+  // The document that Next will give, or null.
+  const Document* Peek();
   // Bytes of all documents given so far.
   uint64_t text_bytes() const { return text_bytes_; }
 
@@ -83,6 +85,7 @@ class TextSource {
   std::string buffer_;
   size_t given_ = 0;  // bytes of buffer_ that documents were made of
   Document long_;     // of a line of JSON; `offset` bytes of it were given
+  std::optional<Document> peeked_;
 };
 
 // The files that paths name, to be read as often as one likes: themselves, and

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/tokenizer/bos.h"
+
 namespace headwise {
 
 using TokenId = int32_t;
@@ -46,6 +48,11 @@ struct DecodeOptions {
   bool skip_special_tokens = true;
 };
 
+struct TokenizerOptions {
+  // Whether texts begin with the model's begin token. kAuto: by the files.
+  BosChoice bos = BosChoice::kAuto;
+};
+
 // Immutable after Load: any number of threads may use one tokenizer.
 class Tokenizer {
  public:
@@ -54,12 +61,18 @@ class Tokenizer {
   // (SentencePiece), tok*.bin (llama2.c). In a folder the first of these, in
   // this order, is taken. Throws Error: kNotFound, kIo, kCorrupt (naming file
   // and key), kUnsupported for parts no reader knows.
-  static std::unique_ptr<Tokenizer> Load(const std::filesystem::path& path);
+  static std::unique_ptr<Tokenizer> Load(const std::filesystem::path& path,
+                                         TokenizerOptions options = {});
+  // The same; null for a folder that holds none.
+  static std::unique_ptr<Tokenizer> Find(const std::filesystem::path& folder,
+                                         TokenizerOptions options = {});
 
   virtual ~Tokenizer() = default;
 
   // Throws Error(kInvalidArgument) for text that is not UTF-8 or is longer
-  // than 4 GiB.
+  // than 4 GiB, and Error(kUnsupported) where the tokenizer's rules make too
+  // much of it. Adds what the tokenizer's own template adds; what a model
+  // wants around a text is in model/text_frame.h.
   virtual Encoding Encode(std::string_view text,
                           EncodeOptions options = {}) const = 0;
   // Two texts in one sequence, by the template's rule for pairs. Spans of the
@@ -79,6 +92,14 @@ class Tokenizer {
   virtual std::optional<TokenId> Id(std::string_view token) const = 0;
   // Whether Decode leaves it out when asked to skip special tokens.
   virtual bool IsSpecial(TokenId id) const = 0;
+  // What characters become that the vocabulary does not know, if anything.
+  virtual std::optional<TokenId> unknown() const { return std::nullopt; }
+
+  // What is known of the token that begins texts.
+  const BosFacts& bos() const { return bos_; }
+
+ private:
+  BosFacts bos_;
 };
 
 }  // namespace headwise

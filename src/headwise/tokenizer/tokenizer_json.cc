@@ -1,6 +1,7 @@
 // Reading tokenizer.json. Door: tokenizer_json.h.
 #include "headwise/tokenizer/tokenizer_json.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "headwise/base/json.h"
@@ -15,6 +16,7 @@ AddedToken ReadAddedToken(const JsonCursor& json,
                           const Vocabulary& vocabulary) {
   AddedToken token;
   token.content = json["content"].String();
+  CheckSought(token.content, json.where());
   token.id = static_cast<TokenId>(json["id"].Int(0, kMaxTokenId));
   token.special = json.Bool("special", false);
   token.single_word = json.Bool("single_word", false);
@@ -27,11 +29,29 @@ AddedToken ReadAddedToken(const JsonCursor& json,
   return token;
 }
 
+// Rules of one part, in sequences within sequences too.
+size_t CountRules(const Json& json) {
+  size_t rules = json.is_object() && json.contains("type") ? 1 : 0;
+  if (json.is_structured()) {
+    for (const Json& inner : json) rules += CountRules(inner);
+  }
+  return rules;
+}
+
+// Each goes through the whole text.
+constexpr size_t kMaxRules = 256;
+
 // A part that may be absent: the makers take null for "none".
 template <typename Make>
 auto MakePart(const JsonCursor& root, const char* key, Make make) {
   static const Json kNull;
   const auto part = root.Find(key);
+  if (part && CountRules(part->value()) > kMaxRules) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        {part->where(), "at most " + std::to_string(kMaxRules) + " rules",
+         std::to_string(CountRules(part->value())), ""});
+  }
   return make(part ? *part : JsonCursor(kNull, root.where() + ": " + key));
 }
 
@@ -53,6 +73,9 @@ std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view text,
                       *parts.normalizer);
     }
   }
+  const Vocabulary& vocabulary = parts.model->vocabulary();
+  CheckIds(std::max(vocabulary.size(), parts.added.size()) - 1,
+           vocabulary.count() + parts.added.count(), where);
   return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 

@@ -29,6 +29,7 @@ std::unique_ptr<UnigramModel> UnigramModel::FromJson(const JsonCursor& json) {
           .Fail("a token and its score");
     }
     const auto& token = entry[0].text();
+    CheckSought(token, vocab.where() + ": " + std::to_string(id));
     model->scores_.push_back(entry[1].get<double>());
     worst = std::min(worst, model->scores_.back());
     model->vocabulary_.Add(token, id);

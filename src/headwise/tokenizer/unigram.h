@@ -17,6 +17,7 @@ class UnigramModel : public SubwordModel {
   void Tokenize(std::string_view piece,
                 std::vector<PieceToken>& tokens) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  TokenId unknown() const override { return unknown_; }
 
  private:
   // The best way to reach a byte of the piece.

@@ -4,7 +4,36 @@
 #include <algorithm>
 #include <utility>
 
+#include "headwise/error.h"
+
 namespace headwise {
+namespace {
+
+// Gaps are left where tokens were taken out or places kept free.
+constexpr size_t kIdsPerToken = 4;
+constexpr size_t kFreeIds = size_t{1} << 17;
+
+}  // namespace
+
+void CheckSought(std::string_view token, const std::string& where) {
+  if (token.size() <= kMaxSoughtBytes) return;
+  throw Error(
+      ErrorCode::kCorrupt,
+      {where, "tokens of at most " + std::to_string(kMaxSoughtBytes) + " bytes",
+       "\"" + std::string(token.substr(0, 16)) + "…\" of " +
+           std::to_string(token.size()),
+       ""});
+}
+
+void CheckIds(TokenId largest, size_t used, const std::string& where) {
+  const size_t most = kIdsPerToken * used + kFreeIds;
+  if (largest < 0 || static_cast<size_t>(largest) < most) return;
+  throw Error(ErrorCode::kCorrupt,
+              {where,
+               "ids below " + std::to_string(most) + " for " +
+                   std::to_string(used) + " tokens",
+               std::to_string(largest), "ids count the rows of a model"});
+}
 
 Vocabulary Vocabulary::FromJson(const JsonCursor& json) {
   if (!json.value().is_object()) json.Fail("an object of ids");

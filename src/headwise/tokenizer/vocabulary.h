@@ -13,6 +13,11 @@ namespace headwise {
 inline constexpr TokenId kNoToken = -1;
 // Ids of real vocabularies stay far below; a larger one is a broken file.
 inline constexpr TokenId kMaxTokenId = (1 << 24) - 1;
+// Of tokens that are looked for at every place of a text, each of which costs
+// as many steps as the token has bytes.
+inline constexpr size_t kMaxSoughtBytes = 1024;
+// Throws Error(kCorrupt) naming `where` for a longer one.
+void CheckSought(std::string_view token, const std::string& where);
 
 class Vocabulary {
  public:
@@ -34,6 +39,8 @@ class Vocabulary {
   }
   // The largest id plus one.
   TokenId size() const { return size_; }
+  // Ids that stand for something.
+  size_t count() const { return tokens_.size(); }
 
   // "<0x0A>": how byte fallback writes a byte.
   TokenId FindByte(unsigned char byte) const;
@@ -50,5 +57,9 @@ class Vocabulary {
   std::unordered_map<TokenId, const std::string*> tokens_;
   TokenId size_ = 0;
 };
+
+// Throws Error(kCorrupt) naming `where` when the largest id leaves so many
+// below it unused (`used` are) that a model's table would be mostly air.
+void CheckIds(TokenId largest, size_t used, const std::string& where);
 
 }  // namespace headwise

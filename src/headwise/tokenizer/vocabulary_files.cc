@@ -185,8 +185,9 @@ std::unique_ptr<Tokenizer> ReadVocabJson(const fs::path& vocab,
                                          const fs::path& merges) {
   const std::string where = vocab.string();
   const Json json = ReadJson(vocab);
-  auto model = std::make_unique<BpeModel>(Vocabulary::FromJson({json, where}),
-                                          BpeOptions{});
+  Vocabulary vocabulary = Vocabulary::FromJson({json, where});
+  CheckIds(vocabulary.size() - 1, vocabulary.count(), where);
+  auto model = std::make_unique<BpeModel>(std::move(vocabulary), BpeOptions{});
   ReadMerges(merges, *model);
   const TokenId bos = model->vocabulary().Find("<s>");
   const TokenId eos = model->vocabulary().Find("</s>");

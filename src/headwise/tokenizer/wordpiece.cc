@@ -20,9 +20,17 @@ WordPieceModel::WordPieceModel(Vocabulary vocabulary, WordPieceOptions options,
                 {where, "the unknown token \"" + options_.unknown + "\"",
                  "none in the vocabulary", ""});
   }
+  const std::string& prefix = options_.continuing_prefix;
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const std::string* token = vocabulary_.Token(id);
-    if (token != nullptr) longest_ = std::max(longest_, token->size());
+    if (token == nullptr) continue;
+    CheckSought(*token, where);
+    // A token that is there twice has the id that the vocabulary finds.
+    const TokenId known = vocabulary_.Find(*token);
+    first_.Add(*token, known);
+    if (token->starts_with(prefix)) {
+      continuing_.Add(std::string_view(*token).substr(prefix.size()), known);
+    }
   }
 }
 
@@ -46,30 +54,15 @@ void WordPieceModel::Tokenize(std::string_view piece,
   const auto size = static_cast<uint32_t>(piece.size());
   bool known =
       CountCharacters(piece) <= static_cast<size_t>(options_.max_characters);
-  std::string prefixed;
   for (uint32_t begin = 0; known && begin < size;) {
-    uint32_t end =
-        static_cast<uint32_t>(std::min<size_t>(size, begin + longest_));
-    // Back to the beginning of a character, if that cut one in two.
-    while (end < size &&
-           (static_cast<unsigned char>(piece[end]) & 0xC0) == 0x80) {
-      --end;
-    }
-    TokenId id = kNoToken;
-    while (begin < end) {
-      std::string_view part = piece.substr(begin, end - begin);
-      if (begin > 0) {
-        prefixed = options_.continuing_prefix;
-        prefixed += part;
-        part = prefixed;
-      }
-      id = vocabulary_.Find(part);
-      if (id != kNoToken) break;
-      end -= static_cast<uint32_t>(CharacterBefore(piece, end).bytes);
-    }
-    known = id != kNoToken;
-    tokens.push_back({id, begin, end});
-    begin = end;
+    PieceToken longest{kNoToken, begin, begin};
+    const ByteTrie& trie = begin == 0 ? first_ : continuing_;
+    trie.ForEachPrefix(piece.substr(begin), [&](size_t length, TokenId id) {
+      longest = {id, begin, begin + static_cast<uint32_t>(length)};
+    });
+    known = longest.id != kNoToken;
+    tokens.push_back(longest);
+    begin = longest.end;
   }
   if (known) return;
   tokens.resize(first);

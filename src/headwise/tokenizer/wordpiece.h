@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "headwise/tokenizer/byte_trie.h"
 #include "headwise/tokenizer/model.h"
 
 namespace headwise {
@@ -16,7 +17,8 @@ struct WordPieceOptions {
 
 class WordPieceModel : public SubwordModel {
  public:
-  // Throws Error(kCorrupt) naming `where` without the unknown token.
+  // Throws Error(kCorrupt) naming `where` without the unknown token, and for
+  // tokens longer than kMaxSoughtBytes.
   WordPieceModel(Vocabulary vocabulary, WordPieceOptions options,
                  const std::string& where);
   static std::unique_ptr<WordPieceModel> FromJson(const JsonCursor& json);
@@ -24,12 +26,14 @@ class WordPieceModel : public SubwordModel {
   void Tokenize(std::string_view piece,
                 std::vector<PieceToken>& tokens) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  TokenId unknown() const override { return unknown_; }
 
  private:
   Vocabulary vocabulary_;
   WordPieceOptions options_;
   TokenId unknown_;
-  size_t longest_ = 0;  // token, in bytes: nothing longer need be looked up
+  ByteTrie first_;       // tokens that begin words
+  ByteTrie continuing_;  // those that go on, without their prefix
 };
 
 class WordLevelModel : public SubwordModel {
@@ -39,6 +43,7 @@ class WordLevelModel : public SubwordModel {
   void Tokenize(std::string_view piece,
                 std::vector<PieceToken>& tokens) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
+  TokenId unknown() const override { return unknown_; }
 
  private:
   Vocabulary vocabulary_;

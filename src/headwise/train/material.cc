@@ -9,6 +9,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/family.h"
+#include "headwise/model/text_frame.h"
 #include "headwise/train/pair_batches.h"
 #include "headwise/train/text_batches.h"
 
@@ -42,6 +43,26 @@ std::string Architecture(const std::string& type) {
 int32_t FirstToken(const Tokenizer& tokenizer) {
   const Encoding encoding = tokenizer.Encode("a");
   return encoding.size() > 0 && encoding.added[0] ? encoding.ids[0] : -1;
+}
+
+// The token that begins the model's windows, or −1.
+int32_t BeginOfWindows(const Tokenizer& tokenizer, const ModelConfig& model) {
+  const TokenFrame frame = FrameOf(tokenizer, model);
+  return frame.before.empty() ? -1 : frame.before[0];
+}
+
+// tokenizer_config.json: what begins windows, so that whoever reads the model
+// begins texts so too.
+Json TokenizerJson(const Tokenizer& tokenizer, const ModelConfig& model) {
+  Json json = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
+  const int32_t bos = BeginOfWindows(tokenizer, model);
+  if (bos >= 0) json["bos_token"] = tokenizer.Token(bos).value_or("");
+  const bool by_template = FirstToken(tokenizer) >= 0;
+  if (model.causal &&
+      (by_template != (bos >= 0) || (bos < 0 && model.bos >= 0))) {
+    json["add_bos_token"] = bos >= 0;
+  }
+  return json;
 }
 
 // Only what chooses heads: others of the file stay.
@@ -101,11 +122,11 @@ void CheckFit(const TrainConfig& config, const ModelConfig& model,
   }
 }
 
-TextBatchOptions Windows(const TrainConfig& config,
+TextBatchOptions Windows(const TrainConfig& config, const ModelConfig& model,
                          const Tokenizer& tokenizer) {
   TextBatchOptions options;
   options.length = config.sequence;
-  options.bos = FirstToken(tokenizer);
+  options.bos = BeginOfWindows(tokenizer, model);
   options.vocabulary = tokenizer.vocab_size();
   options.seed = config.seed;
   RepeatMixture& repeats = options.repeats;
@@ -134,7 +155,8 @@ void OpenText(Context& context, const TrainConfig& config,
       Corpus::Open(context, config, *material.tokenizer,
                    Path(config.out) / "tokens.safetensors", progress);
   const Corpus& corpus = *material.corpus;
-  TextBatchOptions options = Windows(config, *material.tokenizer);
+  TextBatchOptions options =
+      Windows(config, material.model->config(), *material.tokenizer);
   material.train = std::make_unique<TextBatches>(corpus.train(), options);
   options.shuffled = false;
   options.repeats = {};
@@ -194,7 +216,7 @@ void OpenLabelled(const TrainConfig& config, const ModelConfig& model,
   }
   const std::vector<Path> files = ListFiles(config.data);
   LabelledTexts read =
-      ReadLabelled(files, *material.tokenizer, config.sequence);
+      ReadLabelled(files, Framer(*material.tokenizer, model), config.sequence);
   std::vector<LabelledText> train, validation;
   const auto hold_out = static_cast<size_t>(config.hold_out);
   for (size_t i = 0; i < read.texts.size(); ++i) {
@@ -238,16 +260,11 @@ Material OpenMaterial(Context& context, const TrainConfig& config,
   if (file.extension() == ".json" && std::filesystem::exists(file)) {
     material.files.tokenizer = file;
   }
-  material.files.tokenizer_config = {
-      {"tokenizer_class", "PreTrainedTokenizerFast"}};
-  if (const int32_t bos = FirstToken(*material.tokenizer); bos >= 0) {
-    material.files.tokenizer_config["bos_token"] =
-        material.tokenizer->Token(bos).value_or("");
-  }
   material.files.config = ModelJson(config, *material.tokenizer);
   const ModelConfig model =
       ReadConfig(material.files.config, "the model's configuration");
   CheckFit(config, model, *material.tokenizer);
+  material.files.tokenizer_config = TokenizerJson(*material.tokenizer, model);
   if (config.start.empty()) {
     Initialisation how;
     how.seed = config.seed;

@@ -73,14 +73,14 @@ std::vector<TokenPair> ReadPairs(const std::filesystem::path& file,
 }
 
 LabelledTexts ReadLabelled(const std::vector<std::filesystem::path>& files,
-                           const Tokenizer& tokenizer, int64_t longest) {
+                           const Framer& framer, int64_t longest) {
   LabelledTexts read;
   std::vector<std::string> labels;
   for (const std::filesystem::path& path : files) {
     for (const Document& document : ReadDocuments(path)) {
       ForLines(document.text, document.name, "text, a tab, label",
                [&](std::string_view text, std::string_view label) {
-                 std::vector<int32_t> ids = tokenizer.Encode(text).ids;
+                 std::vector<int32_t> ids = framer.Encode(text).ids;
                  if (static_cast<int64_t>(ids.size()) > longest) {
                    ids.resize(longest);
                  }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/model/text_frame.h"
 #include "headwise/tokenizer/tokenizer.h"
 #include "headwise/train/batch.h"
 
@@ -61,7 +62,7 @@ struct LabelledTexts {
 // Lines "text<tab>label" of several files, encoded as the model expects whole
 // texts. Throws as ReadPairs does, and for fewer than two labels.
 LabelledTexts ReadLabelled(const std::vector<std::filesystem::path>& files,
-                           const Tokenizer& tokenizer, int64_t longest);
+                           const Framer& framer, int64_t longest);
 
 class LabelledBatches : public BatchSource {
  public:

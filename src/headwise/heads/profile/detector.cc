@@ -136,7 +136,15 @@ void Detector::Label(const TokenWindow& window,
     found_ = Find(window);
     text_ = row.text;
   }
+  // Of the whole text there may be many; few of them are in this window.
+  uint32_t begin = UINT32_MAX, end = 0;
+  for (size_t i = 0; i < row.ids.size(); ++i) {
+    if (row.added[i] != 0) continue;
+    begin = std::min(begin, row.spans[i].begin);
+    end = std::max(end, row.spans[i].end);
+  }
   for (const Stretch& stretch : found_) {
+    if (stretch.end <= begin || stretch.begin >= end) continue;
     for (size_t i = 0; i < row.ids.size(); ++i) {
       const TextSpan span = row.spans[i];
       if (row.added[i] != 0 || span.end <= stretch.begin ||

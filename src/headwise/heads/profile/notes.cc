@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "headwise/tokenizer/piece_text.h"
 #include "headwise/tokenizer/unicode.h"
 
 namespace headwise {
@@ -113,6 +114,10 @@ TokenTable::TokenTable(const Tokenizer* tokenizer, const ModelConfig& config) {
       texts_[id] = tokenizer->Decode(one, {.skip_special_tokens = false});
       punctuation_[id] = AllPunctuation(texts_[id]) ? 1 : 0;
       sentence_end_[id] = EndsSentence(texts_[id]) ? 1 : 0;
+      // Half a character is no text of its own: its bytes are shown.
+      if (texts_[id].find("\uFFFD") != std::string::npos) {
+        texts_[id] = PieceText(*tokenizer, id);
+      }
       const auto token = tokenizer->Token(id);
       plain = plain && token.has_value() && !IsByte(*token) &&
               !tokenizer->IsSpecial(id);

@@ -84,6 +84,13 @@ void Profile::Merge(const Profile& other) {
                std::to_string(other.settings.repeats));
   RequireEqual("kind of sequence", settings.sentences ? "sentences" : "windows",
                other.settings.sentences ? "sentences" : "windows");
+  if (settings.bos && other.settings.bos) {
+    RequireEqual("begin of windows (the id of its token, -1: none)",
+                 std::to_string(*settings.bos),
+                 std::to_string(*other.settings.bos));
+  } else if (!settings.bos) {
+    settings.bos = other.settings.bos;
+  }
   if (heads != other.heads) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"merge", std::to_string(heads.size()) + " equal heads",

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ struct ProfileSettings {
   int64_t repeats = 32;
   // Each sentence of the text is a sequence of its own.
   bool sentences = false;
+  // The token that begins windows; −1: none; nothing: an older file, which does
+  // not say.
+  std::optional<int32_t> bos;
 
   friend bool operator==(const ProfileSettings&,
                          const ProfileSettings&) = default;

@@ -162,20 +162,21 @@ void Profile::Save(const std::filesystem::path& path) const {
   for (const auto& histogram : histograms) {
     to = std::copy(histogram.begin(), histogram.end(), to);
   }
-  const Json json = {{"model", {{"name", model}, {"hash", model_hash}}},
-                     {"settings",
-                      {{"metrics", Name(settings.metrics)},
-                       {"context", settings.context},
-                       {"min_visible", settings.min_visible},
-                       {"repeats", settings.repeats},
-                       {"sentences", settings.sentences}}},
-                     {"counts",
-                      {{"documents", counts.documents},
-                       {"windows", counts.windows},
-                       {"tokens", counts.tokens},
-                       {"text_key", counts.text_key}}},
-                     {"baselines", baseline_names},
-                     {"heads", HeadsJson(*this)}};
+  Json json = {{"model", {{"name", model}, {"hash", model_hash}}},
+               {"settings",
+                {{"metrics", Name(settings.metrics)},
+                 {"context", settings.context},
+                 {"min_visible", settings.min_visible},
+                 {"repeats", settings.repeats},
+                 {"sentences", settings.sentences}}},
+               {"counts",
+                {{"documents", counts.documents},
+                 {"windows", counts.windows},
+                 {"tokens", counts.tokens},
+                 {"text_key", counts.text_key}}},
+               {"baselines", baseline_names},
+               {"heads", HeadsJson(*this)}};
+  if (settings.bos) json["settings"]["bos"] = *settings.bos;
   // Token texts may hold half a character, cut by a byte-level vocabulary.
   WriteSafetensors(path, std::move(tensors),
                    {{"format", kFormat}, {"profile", json.dump()}});
@@ -206,6 +207,9 @@ Profile Profile::Load(const std::filesystem::path& path) {
     profile.settings.metrics = MetricSet::kCore;
   }
   profile.settings.sentences = settings.Bool("sentences", false);
+  if (const auto bos = settings.Find("bos")) {
+    profile.settings.bos = static_cast<int32_t>(bos->Int(-1, INT32_MAX));
+  }
   profile.settings.context = settings["context"].Int(0, kMostCount);
   profile.settings.min_visible = settings["min_visible"].Int(0, kMostCount);
   profile.settings.repeats = settings["repeats"].Int(0, kMostCount);

@@ -95,11 +95,8 @@ Profiler::Profiler(Context& context, const Model& model,
       table_(tokenizer, model.config()),
       profile_(AllHeads(model)),
       counts_(table_.size()) {
-  if (tokenizer != nullptr) {
-    frame_ = FrameOf(*tokenizer, model.config());
-  } else if (model.config().causal && model.config().bos >= 0) {
-    frame_.before.push_back(static_cast<int32_t>(model.config().bos));
-  }
+  frame_ = tokenizer != nullptr ? FrameOf(*tokenizer, model.config())
+                                : FrameOf(model.config());
   profile_.model = std::move(name);
   profile_.model_hash = std::move(hash);
   options_.context = WindowTokens(model.config(), options_.context);
@@ -109,6 +106,7 @@ Profiler::Profiler(Context& context, const Model& model,
   profile_.settings.min_visible = options_.min_visible;
   profile_.settings.repeats = options_.repeats;
   profile_.settings.sentences = options_.sentences;
+  profile_.settings.bos = frame_.before.empty() ? -1 : frame_.before[0];
 }
 
 Profiler::~Profiler() = default;

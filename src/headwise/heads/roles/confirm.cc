@@ -36,12 +36,9 @@ class Repeats {
           int64_t sequences)
       : context_(context), model_(model) {
     const TokenTable table(tokenizer, model.config());
-    TokenFrame frame;
-    if (tokenizer != nullptr) {
-      frame = FrameOf(*tokenizer, model.config());
-    } else if (model.config().bos >= 0) {
-      frame.before = {static_cast<int32_t>(model.config().bos)};
-    }
+    const TokenFrame frame = tokenizer != nullptr
+                                 ? FrameOf(*tokenizer, model.config())
+                                 : FrameOf(model.config());
     for (const TokenWindow& window : RepeatWindows(
              table, frame, ContextOf(model.config(), 0), kRepeats, sequences)) {
       SequenceNotes notes;

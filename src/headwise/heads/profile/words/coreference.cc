@@ -7,8 +7,10 @@
 #include "headwise/heads/profile/words/links.h"
 #include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/profile/words/steps.h"
+#include "headwise/model/text_frame.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/observation.h"
+#include "headwise/runtime/windows.h"
 #include "headwise/tokenizer/unicode.h"
 
 namespace headwise {

@@ -8,6 +8,7 @@
 #include "headwise/heads/profile/words/links.h"
 #include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/profile/words/steps.h"
+#include "headwise/model/text_frame.h"
 
 namespace headwise {
 namespace {

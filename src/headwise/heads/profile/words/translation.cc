@@ -11,6 +11,7 @@
 #include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/profile/words/steps.h"
 #include "headwise/heads/profile/words/word_alignment.h"
+#include "headwise/model/text_frame.h"
 #include "headwise/tokenizer/unicode.h"
 
 namespace headwise {
@@ -190,11 +191,12 @@ WordCounts AddTranslation(Context& context, const Model& model,
     words.push_back({sources.back().lower, targets.back().lower});
   }
   const WordAligner aligner(words);
+  const Framer source_framer(source_tokenizer, model.config());
   Translation translation(context, model, options, profile);
   for (size_t p = 0; p < pairs.size(); ++p) {
     ReportOrStop(options, "translation", p, pairs.size(), "pairs");
     translation.Add(
-        source_tokenizer.Encode(pairs[p].source), sources[p],
+        source_framer.Encode(pairs[p].source), sources[p],
         target_tokenizer.Encode(pairs[p].target, {.add_special_tokens = false}),
         targets[p], aligner.Links(words[p]));
   }

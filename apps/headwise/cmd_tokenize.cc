@@ -1,0 +1,177 @@
+// headwise tokenize: the tokens of a text, or the text of tokens.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "commands.h"
+#include "console.h"
+#include "headwise/base/json.h"
+#include "headwise/error.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/model/text_frame.h"
+#include "headwise/report/terminal.h"
+#include "headwise/tokenizer/piece_text.h"
+#include "headwise/tokenizer/text_source.h"
+#include "text_reading.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string text;
+  std::vector<std::string> paths;
+  std::vector<int32_t> ids;
+  ReadingFlags reading;
+  bool json = false;
+};
+
+// Of a model's folder; of a tokenizer alone nothing is known.
+ModelConfig ConfigOf(const std::string& model) {
+  const std::filesystem::path path(model);
+  return std::filesystem::exists(path / "config.json") ? OpenConfig(path)
+                                                       : ModelConfig();
+}
+
+std::vector<Document> ReadTexts(const Options& options) {
+  if (options.paths.empty()) return {{"", 0, 0, options.text}};
+  TextSource source(options.paths);
+  std::vector<Document> documents;
+  while (auto document = source.Next()) {
+    documents.push_back(std::move(*document));
+  }
+  return documents;
+}
+
+// "\n" and other controls as escapes, so that a token stays on its line.
+std::string OneLine(const std::string& text) {
+  const std::string quoted = Json(text).dump();
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+Json TokenJson(const Tokenizer& tokenizer, const Encoding& encoding, size_t i) {
+  const TokenId id = encoding.ids[i];
+  return {{"id", id},
+          {"token", tokenizer.Token(id).value_or("")},
+          {"text", PieceText(tokenizer, id)},
+          {"begin", encoding.spans[i].begin},
+          {"end", encoding.spans[i].end},
+          {"added", encoding.added[i] != 0}};
+}
+
+void PrintTable(const Tokenizer& tokenizer, const Encoding& encoding,
+                const Console& console) {
+  StudyTable table;
+  table.columns = {"place", "id", "piece", "bytes"};
+  for (size_t i = 0; i < encoding.size(); ++i) {
+    const auto [begin, end] = encoding.spans[i];
+    table.rows.push_back(
+        {std::to_string(i), std::to_string(encoding.ids[i]),
+         fmt::format("\"{}\"", OneLine(PieceText(tokenizer, encoding.ids[i]))),
+         encoding.added[i] != 0 ? "added"
+                                : fmt::format("{} to {}", begin, end)});
+  }
+  fmt::print("{}", DrawTable(table, console));
+}
+
+int RunTexts(const Options& options, const Tokenizer& tokenizer) {
+  const Framer framer(tokenizer, ConfigOf(options.model));
+  const std::vector<Document> documents = ReadTexts(options);
+  const Console console = StdoutConsole();
+  Json texts = Json::array();
+  for (const Document& document : documents) {
+    WarnUnknownScript(tokenizer, document.text);
+    const Encoding encoding = framer.Encode(document.text);
+    if (options.json) {
+      Json tokens = Json::array();
+      for (size_t i = 0; i < encoding.size(); ++i) {
+        tokens.push_back(TokenJson(tokenizer, encoding, i));
+      }
+      texts.push_back({{"name", document.name}, {"tokens", tokens}});
+      continue;
+    }
+    if (!document.name.empty()) fmt::print("{}\n", document.name);
+    PrintTable(tokenizer, encoding, console);
+    fmt::print("{} tokens. Begin: {}\n", encoding.size(), framer.frame().why);
+  }
+  if (options.json) {
+    const Json json = {{"format", "headwise.tokens/1"},
+                       {"model", options.model},
+                       {"begin", framer.frame().why},
+                       {"texts", texts}};
+    fmt::print("{}\n", json.dump());
+  }
+  return kSucceeded;
+}
+
+int RunIds(const Options& options, const Tokenizer& tokenizer) {
+  Json pieces = Json::array();
+  for (const TokenId id : options.ids) {
+    if (!tokenizer.Token(id)) {
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          {"tokenize",
+           fmt::format("ids of tokens, below {}", tokenizer.vocab_size()),
+           std::to_string(id), ""});
+    }
+    pieces.push_back(PieceText(tokenizer, id));
+  }
+  const std::string text =
+      tokenizer.Decode(options.ids, {.skip_special_tokens = false});
+  if (!options.json) {
+    fmt::print("{}\n", text);
+    return kSucceeded;
+  }
+  const Json json = {{"format", "headwise.tokens/1"},
+                     {"model", options.model},
+                     {"ids", options.ids},
+                     {"pieces", pieces},
+                     {"text", text}};
+  fmt::print("{}\n", json.dump());
+  return kSucceeded;
+}
+
+int Run(const Options& options, bool has_text) {
+  const int given = (has_text ? 1 : 0) + (options.paths.empty() ? 0 : 1) +
+                    (options.ids.empty() ? 0 : 1);
+  if (given != 1) throw UsageError("expected one of TEXT, --text and --ids");
+  const auto tokenizer =
+      Tokenizer::Load(options.model, options.reading.options());
+  return options.ids.empty() ? RunTexts(options, *tokenizer)
+                             : RunIds(options, *tokenizer);
+}
+
+std::function<int()> Setup(CommandLine line) {
+  auto options = std::make_shared<Options>();
+  line.Option("MODEL", options->model,
+              "A model's folder, or a tokenizer's file")
+      .Required();
+  line.Option("TEXT", options->text, "The text itself");
+  line.Option("--text", options->paths,
+              "Files or folders of text instead; - is standard input")
+      .Several();
+  line.Option("--ids", options->ids, "Ids to turn back into text: 1,15,7")
+      .Commas();
+  AddReadingFlags(line, options->reading);
+  line.Flag("--json", options->json, "Print JSON");
+  return [options, line] { return Run(*options, line.Given("TEXT")); };
+}
+
+}  // namespace
+
+const Command kTokenizeCommand = {
+    .name = "tokenize",
+    .group = Group::kTools,
+    .summary = "The tokens of a text, as a model reads it",
+    .examples =
+        "  headwise tokenize assets/novels \"The captain looked at\"\n"
+        "  headwise tokenize models/gpt2 --text novel.txt --json\n"
+        "  headwise tokenize models/gpt2 --ids 464,3797,3332\n"
+        "  headwise tokenize models/gpt2/tokenizer.json \"The cat\" --bos no",
+    .setup = Setup};
+
+}  // namespace headwise

@@ -1,0 +1,35 @@
+// Whether texts begin with a token of their own (<s>, <bos>, <|endoftext|>):
+// what a tokenizer's files say of it, and what its user asked for. How this
+// becomes one rule is in model/text_frame.h.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace headwise {
+
+enum class BosChoice { kAuto, kYes, kNo };
+
+// "auto", "yes" or "no". Throws Error(kInvalidArgument) for another word.
+BosChoice ParseBosChoice(std::string_view word);
+
+struct BosFacts {
+  BosChoice asked = BosChoice::kAuto;  // by who loaded the tokenizer
+  // From tokenizer_config.json:
+  std::optional<bool> add;           // "add_bos_token"
+  std::optional<std::string> token;  // "bos_token"
+  bool null_token = false;           // "bos_token": null
+  bool opens_chat = false;           // the chat template begins with it
+};
+
+// tokenizer_config.json of a folder, and chat_template.jinja. Without them
+// nothing is said. Throws Error(kCorrupt) naming file and key.
+BosFacts ReadBosFacts(const std::filesystem::path& folder);
+
+// Whether the first text that a chat template (Jinja) writes begins with the
+// token, by its name or as the variable bos_token.
+bool OpensWith(std::string_view chat_template, std::string_view token);
+
+}  // namespace headwise
