@@ -38,11 +38,11 @@ Json ProfileJson(const Profile& profile) {
   for (size_t h = 0; h < profile.heads.size(); ++h) {
     heads.push_back(HeadJson(profile, h));
   }
-  OrderedJson settings = {{"metrics", Name(profile.settings.metrics)},
-                          {"context", profile.settings.context},
-                          {"min_visible", profile.settings.min_visible},
-                          {"repeats", profile.settings.repeats},
-                          {"sentences", profile.settings.sentences}};
+  Json settings = {{"metrics", Name(profile.settings.metrics)},
+                   {"context", profile.settings.context},
+                   {"min_visible", profile.settings.min_visible},
+                   {"repeats", profile.settings.repeats},
+                   {"sentences", profile.settings.sentences}};
   if (profile.settings.bos) settings["bos"] = *profile.settings.bos;
   return {{"format", Profile::kFormat},
           {"model", profile.model},
