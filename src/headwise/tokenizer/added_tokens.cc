@@ -43,9 +43,10 @@ void AddedTokens::Add(AddedToken token, const Normalizer& normalizer) {
   size_ = std::max(size_, token.id + 1);
   if (token.normalized) {
     const WorkBudget budget(token.content.size());
-    normalized_.Add(
-        normalizer.Normalize(AlignedText(token.content, 0, &budget)).text(),
-        static_cast<int32_t>(index));
+    const AlignedText normal =
+        normalizer.Normalize(AlignedText(token.content, 0, &budget));
+    CheckSought(normal.text(), "added token, normalised");
+    normalized_.Add(normal.text(), static_cast<int32_t>(index));
   } else {
     plain_.Add(token.content, static_cast<int32_t>(index));
   }

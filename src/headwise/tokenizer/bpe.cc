@@ -61,6 +61,10 @@ std::unique_ptr<BpeModel> BpeModel::FromJson(const JsonCursor& json) {
   options.unknown = json.String("unk_token", "");
   options.continuing_prefix = json.String("continuing_subword_prefix", "");
   options.end_suffix = json.String("end_of_word_suffix", "");
+  for (const std::string* part :
+       {&options.continuing_prefix, &options.end_suffix}) {
+    CheckSought(*part, json.where());
+  }
   options.fuse_unknown = json.Bool("fuse_unk", false);
   options.byte_fallback = json.Bool("byte_fallback", false);
   options.ignore_merges = json.Bool("ignore_merges", false);

@@ -185,12 +185,22 @@ TemplatePiece ReadSpecial(const JsonCursor& json, const JsonCursor& tokens) {
                static_cast<int32_t>(json.Int("type_id", 0, INT32_MAX, 0)));
 }
 
+// Each text gets them all.
+constexpr size_t kMostAdded = 1024;
+
 Template ReadTemplate(const JsonCursor& json, const JsonCursor& tokens) {
   Template result;
+  size_t added = 0;
   for (const JsonCursor& piece : json.Items()) {
     const auto sequence = piece.Find("Sequence");
     result.push_back(sequence ? ReadSequence(*sequence)
                               : ReadSpecial(piece["SpecialToken"], tokens));
+    added += result.back().ids.size();
+    if (added > kMostAdded) json.Fail("a template of at most 1024 tokens");
+    const auto same = [&](const TemplatePiece& other) {
+      return other.text >= 0 && other.text == result.back().text;
+    };
+    if (std::ranges::count_if(result, same) > 1) json.Fail("each text once");
   }
   return result;
 }

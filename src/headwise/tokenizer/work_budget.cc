@@ -10,11 +10,12 @@
 namespace headwise {
 namespace {
 
-// A character may become eighteen others (NFKD), each of two bytes (ByteLevel).
-constexpr size_t kMostGrowth = 64;
+// The character that grows most does so eleven times (U+FDFA by NFKD), and each
+// byte of that may become two (ByteLevel).
+constexpr size_t kMostGrowth = 32;
 constexpr size_t kFreeBytes = 4096;
 
-constexpr double kFreeSeconds = 2;
+constexpr double kFreeSeconds = 0.5;
 constexpr double kSecondsPerByte = 2e-6;
 
 // Processor time does not run while others have the machine.

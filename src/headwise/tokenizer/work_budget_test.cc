@@ -51,7 +51,7 @@ TEST(WorkBudgetTest, ReplacementsMayNotMakeMoreAndMore) {
       With("normalizer", R"({"type": "Sequence", "normalizers": )" +
                              Repeated(kGrows, 40) + "}");
   EXPECT_THAT(MessageOf([&] { tokenizer->Encode("a"); }),
-              HasSubstr("at most 4160 bytes of a text of 1; found more"));
+              HasSubstr("at most 4128 bytes of a text of 1; found more"));
 }
 
 TEST(WorkBudgetTest, SequencesWithinSequencesShareOneBudget) {
@@ -63,7 +63,7 @@ TEST(WorkBudgetTest, SequencesWithinSequencesShareOneBudget) {
   const auto tokenizer = With(
       "normalizer", R"({"type": "Sequence", "normalizers": )" + rules + "}");
   EXPECT_THAT(MessageOf([&] { tokenizer->Encode("aa"); }),
-              HasSubstr("at most 4224 bytes"));
+              HasSubstr("at most 4160 bytes"));
 }
 
 TEST(WorkBudgetTest, PrefixesMayNotMakeMoreAndMore) {
@@ -82,6 +82,17 @@ TEST(WorkBudgetTest, DecodersMayNotMakeMoreAndMore) {
   const std::vector<TokenId> ids = {0, 1};
   EXPECT_THAT(MessageOf([&] { tokenizer->Decode(ids); }),
               HasSubstr("found more"));
+}
+
+TEST(WorkBudgetTest, TemplatesHoldEachTextOnce) {
+  const std::string text = R"({"Sequence": {"id": "A", "type_id": 0}})";
+  EXPECT_THAT(MessageOf([&] {
+                With("post_processor",
+                     R"({"type": "TemplateProcessing", "special_tokens": {},
+                         "single": )" +
+                         Repeated(text, 1000) + "}");
+              }),
+              HasSubstr("single] expected each text once"));
 }
 
 TEST(WorkBudgetTest, RulesAreCounted) {

@@ -105,8 +105,9 @@ Detector Detector::Load(const std::filesystem::path& path) {
 
 std::vector<Detector::Stretch> Detector::Find(const TokenWindow& window) const {
   std::vector<Stretch> found;
+  const WorkBudget budget(window.source.text->size());
   for (const Rule& rule : rules_) {
-    for (const Match& match : rule.match.Cut(*window.source.text)) {
+    for (const Match& match : rule.match.Cut(*window.source.text, &budget)) {
       if (match.matched) {
         found.push_back({match.range.begin, match.range.end, rule.labels});
       }
