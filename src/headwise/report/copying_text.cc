@@ -1,0 +1,60 @@
+// Sentences about copying. Door: copying_text.h.
+#include "headwise/report/copying_text.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace headwise {
+namespace {
+
+constexpr const char* kMetric = "copying.run";
+// A tenth of a logit changes odds by a tenth: less is hardly anything.
+constexpr double kFaint = 0.1;
+
+// "1.93", "0.042"
+std::string Logits(double value) {
+  const double size = std::abs(value);
+  return fmt::format(size < 0.1 ? "{:.3f}" : "{:.2f}", size);
+}
+
+}  // namespace
+
+std::string CopyingSentence(const Profile& profile, size_t head) {
+  if (!profile.metrics.contains(kMetric)) {
+    return "Whether it copies what it reads was not measured in a run: its "
+           "output does not reach logits directly, or the profile is an older "
+           "one.";
+  }
+  const Estimate run = profile.Get(kMetric, head);
+  if (!(run.count > 0) || !std::isfinite(run.mean)) {
+    return "Whether it copies what it reads cannot be said: on random tokens "
+           "it reads none of them most.";
+  }
+  const bool sure = std::isfinite(run.low) && std::isfinite(run.high);
+  const double low = sure ? run.low : run.mean;
+  const double high = sure ? run.high : run.mean;
+  std::string says;
+  if (low > 0) {
+    says = fmt::format(
+        "{}: its output makes the token that it reads most likelier, by {} "
+        "logits above the mean",
+        low > kFaint ? "It copies" : "It copies faintly", Logits(run.mean));
+  } else if (high < 0) {
+    says = fmt::format(
+        "{}: its output makes the token that it reads most less likely, by {} "
+        "logits below the mean",
+        high < -kFaint ? "It suppresses" : "It suppresses faintly",
+        Logits(run.mean));
+  } else {
+    says = fmt::format(
+        "Its output is not surely for or against the token that it reads "
+        "most: {:+.2f} logits from the mean",
+        run.mean);
+  }
+  if (sure) says += fmt::format(" ({:+.2f} to {:+.2f})", run.low, run.high);
+  return says + fmt::format(", in {:.0f} rows of random tokens said twice.",
+                            run.count);
+}
+
+}  // namespace headwise
