@@ -10,13 +10,7 @@ namespace {
 
 constexpr const char* kMetric = "copying.run";
 // A tenth of a logit changes odds by a tenth: less is hardly anything.
-constexpr double kFaint = 0.1;
-
-// "1.93", "0.042"
-std::string Logits(double value) {
-  const double size = std::abs(value);
-  return fmt::format(size < 0.1 ? "{:.3f}" : "{:.2f}", size);
-}
+constexpr double kLeast = 0.1;
 
 }  // namespace
 
@@ -35,21 +29,25 @@ std::string CopyingSentence(const Profile& profile, size_t head) {
   const double low = sure ? run.low : run.mean;
   const double high = sure ? run.high : run.mean;
   std::string says;
-  if (low > 0) {
+  if (std::abs(run.mean) < kLeast) {
     says = fmt::format(
-        "{}: its output makes the token that it reads most likelier, by {} "
-        "logits above the mean",
-        low > kFaint ? "It copies" : "It copies faintly", Logits(run.mean));
+        "Its output does next to nothing to the token that it reads most: "
+        "{:+.3f} logits from the mean",
+        run.mean);
+  } else if (low > 0) {
+    says = fmt::format(
+        "It copies: its output makes the token that it reads most likelier, by "
+        "{:.2f} logits above the mean",
+        run.mean);
   } else if (high < 0) {
     says = fmt::format(
-        "{}: its output makes the token that it reads most less likely, by {} "
-        "logits below the mean",
-        high < -kFaint ? "It suppresses" : "It suppresses faintly",
-        Logits(run.mean));
+        "It suppresses: its output makes the token that it reads most less "
+        "likely, by {:.2f} logits below the mean",
+        -run.mean);
   } else {
     says = fmt::format(
-        "Its output is not surely for or against the token that it reads "
-        "most: {:+.2f} logits from the mean",
+        "Its output is not surely for or against the token that it reads most: "
+        "{:+.2f} logits from the mean",
         run.mean);
   }
   if (sure) says += fmt::format(" ({:+.2f} to {:+.2f})", run.low, run.high);

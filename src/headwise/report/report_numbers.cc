@@ -19,7 +19,7 @@ double Rounded(double value, int digits) {
   return std::strtod(text, nullptr);
 }
 
-nlohmann::ordered_json Number(double value, int digits) {
+Json Number(double value, int digits) {
   if (!std::isfinite(value)) return nullptr;
   return Rounded(value, digits);
 }

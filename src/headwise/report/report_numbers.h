@@ -15,7 +15,7 @@ double Rounded(double value, int digits = 4);
 std::string PlainNumber(double value);
 
 // The same for JSON: null for what is not a number.
-nlohmann::ordered_json Number(double value, int digits = 4);
+Json Number(double value, int digits = 4);
 
 // "low" and "high", where both are finite.
 void PutInterval(Json& json, double low, double high);
