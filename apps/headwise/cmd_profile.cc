@@ -98,10 +98,9 @@ std::vector<std::string> SpecialNames(const std::string& model) {
 int Explain(const Console& console, const std::string& model, bool json) {
   const std::vector<std::string> special = SpecialNames(model);
   if (json) {
-    Json all = {
-        {"metrics", DefinitionsOf(MetricDefinitions())},
-        {"forms", DefinitionsOf(MetricForms())},
-        {"rows_left_out", DefinitionsOf(RowDefinitions())}};
+    Json all = {{"metrics", DefinitionsOf(MetricDefinitions())},
+                {"forms", DefinitionsOf(MetricForms())},
+                {"rows_left_out", DefinitionsOf(RowDefinitions())}};
     if (!model.empty()) all["special_tokens"] = special;
     fmt::print("{}\n", all.dump(2));
     return kSucceeded;

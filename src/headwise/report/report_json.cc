@@ -213,8 +213,7 @@ Json SamplesJson(const HeadSamples& samples, const TokenText& text) {
   return list;
 }
 
-Json ContentJson(const ReportParts& parts, size_t head,
-                        const TokenText& text) {
+Json ContentJson(const ReportParts& parts, size_t head, const TokenText& text) {
   Json json = {{"says", CopyingSentence(*parts.profile, head)}};
   if (parts.profile->Find("copying.run", head) != nullptr) {
     json["copying_run"] = EstimateJson(parts.profile->Get("copying.run", head));

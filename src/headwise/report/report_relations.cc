@@ -90,8 +90,8 @@ Json Pairs(const Similarity& similarity, const Matrix& matrix, bool distance) {
 Json ImportanceJson(const Ranking& ranking, Json& heads) {
   const size_t primary = ranking.primary.value_or(0);
   Json json = {{"loss", Name(ranking.loss_kind)},
-                      {"base", Number(ranking.loss, 5)},
-                      {"by", Name(ranking.criteria[primary].criterion)}};
+               {"base", Number(ranking.loss, 5)},
+               {"by", Name(ranking.criteria[primary].criterion)}};
   if (ranking.primary) json["sentence"] = Summary(ranking);
   json["criteria"] = Json::array();
   for (const CriterionResult& one : ranking.criteria) {
@@ -190,10 +190,10 @@ Json CompositionJson(const Composition& composition) {
     if (edges.size() == kMostEdges) break;
     if (composition.Over(edge) <= 0) continue;
     Json one = {{"from", ToString(composition.heads[edge.sender])},
-                       {"to", ToString(composition.heads[edge.receiver])},
-                       {"kind", Name(edge.input)},
-                       {"score", Number(edge.score)},
-                       {"baseline", Number(composition.baseline)}};
+                {"to", ToString(composition.heads[edge.receiver])},
+                {"kind", Name(edge.input)},
+                {"score", Number(edge.score)},
+                {"baseline", Number(composition.baseline)}};
     if (composition.effect_tokens > 0 && std::isfinite(edge.effect)) {
       one["effect"] = Rounded(edge.effect, 3);
     }

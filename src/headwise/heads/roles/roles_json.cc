@@ -12,15 +12,15 @@ Json Number(double value) {
 
 Json RoleJson(const Role& role) {
   Json json = {{"name", role.name},
-                      {"score", Number(role.score)},
-                      {"low", Number(role.low)},
-                      {"high", Number(role.high)},
-                      {"count", Number(role.count)},
-                      {"shape", role.shape},
-                      {"sink_excluded", role.sink_excluded},
-                      {"content_mass", Number(role.content_mass)},
-                      {"material", role.material},
-                      {"evidence", role.evidence}};
+               {"score", Number(role.score)},
+               {"low", Number(role.low)},
+               {"high", Number(role.high)},
+               {"count", Number(role.count)},
+               {"shape", role.shape},
+               {"sink_excluded", role.sink_excluded},
+               {"content_mass", Number(role.content_mass)},
+               {"material", role.material},
+               {"evidence", role.evidence}};
   if (role.check) {
     json["check"] = {{"behaviour", role.check->behaviour},
                      {"before", Number(role.check->before)},
