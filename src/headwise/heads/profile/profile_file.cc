@@ -2,6 +2,8 @@
 // "histogram" f64 [heads, buckets] and "baselines" f64 [names, 6], everything
 // else as JSON in the metadata.
 // Door: profile.h.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -31,12 +33,13 @@ Tally ReadTally(const double* from, const std::string& where) {
   const Tally t = {from[0], from[1], from[2], from[3], from[4], from[5]};
   // Sequences are counted one by one: doubles hold them up to 2⁵³.
   constexpr double kMostSequences = 9007199254740992.0;
-  if (t.n < 0 || t.n > kMostSequences || t.w < 0 || t.ww < 0 || t.xx < 0) {
-    throw Error(ErrorCode::kCorrupt,
-                {where, "counts, weights and squares of at least 0",
-                 std::to_string(std::min({t.n, t.w, t.ww, t.xx})), ""});
+  if (t.n >= 0 && t.n <= kMostSequences && t.w >= 0 && t.ww >= 0 && t.xx >= 0) {
+    return t;
   }
-  return t;
+  throw Error(
+      ErrorCode::kCorrupt,
+      {where, "sequences up to 2^53, weights and squares from 0 on",
+       fmt::format("{:g}, {:g}, {:g}, {:g}", t.n, t.w, t.ww, t.xx), ""});
 }
 
 Json ExampleJson(const Example& example) {
