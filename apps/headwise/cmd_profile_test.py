@@ -105,7 +105,7 @@ class Profile(unittest.TestCase):
 
     def test_patterns_are_shown(self):
         patterns = []
-        for name, query in (("speech", "she"), ("place", "house"),
+        for name, query in (("speech", "she"), ("place", "the"),
                             ("unmet", "zyzzyva")):
             path = self.folder / f"{name}.json"
             path.write_text(json.dumps({"name": name, "rules": [

@@ -31,7 +31,7 @@ std::string CopyingSentence(const Profile& profile, size_t head) {
   std::string says;
   if (std::abs(run.mean) < kLeast) {
     says = fmt::format(
-        "Its output does next to nothing to the token that it reads most: "
+        "By itself its output hardly moves the token that it reads most: "
         "{:+.3f} logits from the mean",
         run.mean);
   } else if (low > 0) {
@@ -50,7 +50,11 @@ std::string CopyingSentence(const Profile& profile, size_t head) {
         "{:+.2f} logits from the mean",
         run.mean);
   }
-  if (sure) says += fmt::format(" ({:+.2f} to {:+.2f})", run.low, run.high);
+  if (sure) {
+    const int digits = std::abs(run.mean) < kLeast ? 3 : 2;
+    says += fmt::format(" ({:+.{}f} to {:+.{}f})", run.low, digits, run.high,
+                        digits);
+  }
   return says + fmt::format(", in {:.0f} rows of random tokens said twice.",
                             run.count);
 }

@@ -144,9 +144,9 @@ TEST_F(ProfileTest, HeadsThatNoModelHasAreRefused) {
     return MessageOf([&] { Profile::Load(lie); });
   };
   EXPECT_THAT(told([](Json& heads) { heads[0]["layer"] = int64_t{1} << 62; }),
-              HasSubstr("heads.0.layer"));
+              HasSubstr("heads: 0: layer"));
   EXPECT_THAT(told([](Json& heads) { heads[1]["head"] = 1 << 16; }),
-              HasSubstr("heads.1.head"));
+              HasSubstr("heads: 1: head"));
   EXPECT_THAT(told([](Json& heads) { heads[1]["head"] = 0; }),
               HasSubstr("each head once"));
   EXPECT_THAT(told([](Json& heads) { heads = Json::array(); }),
