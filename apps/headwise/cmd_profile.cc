@@ -24,8 +24,10 @@
 #include "ids_file.h"
 #include "interrupt.h"
 #include "past_context.h"
+#include "patterns_text.h"
 #include "profile_title.h"
 #include "progress_bar.h"
+#include "roles_text.h"
 #include "text_reading.h"
 
 namespace headwise {
@@ -38,7 +40,7 @@ struct Options {
   std::string conllu;
   std::string coref;
   std::string pairs;
-  std::string pattern;
+  std::vector<std::string> patterns;
   std::string metrics = Name(MetricSet::kAll);
   std::string out;
   int64_t context = 0;
@@ -72,10 +74,36 @@ Json DefinitionsOf(std::span<const MetricDefinition> definitions) {
   return list;
 }
 
-int Explain(const Console& console, bool json) {
+// The tokenizer of a model's folder; null where it has none.
+std::unique_ptr<Tokenizer> MaybeTokenizer(const std::string& model) {
+  try {
+    return Tokenizer::Load(model);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNotFound) return nullptr;
+    throw;
+  }
+}
+
+// The tokens of a model whose rows are left out: "<s> (1)".
+std::vector<std::string> SpecialNames(const std::string& model) {
+  std::vector<std::string> names;
+  if (model.empty()) return names;
+  const auto tokenizer = MaybeTokenizer(model);
+  for (const int32_t id : SpecialTokens(tokenizer.get(), OpenConfig(model))) {
+    const auto token =
+        tokenizer == nullptr ? std::nullopt : tokenizer->Token(id);
+    names.push_back(fmt::format("{} ({})", token.value_or("#"), id));
+  }
+  return names;
+}
+
+int Explain(const Console& console, const std::string& model, bool json) {
+  const std::vector<std::string> special = SpecialNames(model);
   if (json) {
-    const Json all = {{"metrics", DefinitionsOf(MetricDefinitions())},
-                      {"forms", DefinitionsOf(MetricForms())}};
+    Json all = {{"metrics", DefinitionsOf(MetricDefinitions())},
+                {"forms", DefinitionsOf(MetricForms())},
+                {"rows_left_out", DefinitionsOf(RowDefinitions())}};
+    if (!model.empty()) all["special_tokens"] = special;
     fmt::print("{}\n", all.dump(2));
     return kSucceeded;
   }
@@ -92,6 +120,13 @@ int Explain(const Console& console, bool json) {
   }
   fmt::print("\nForms of a name\n");
   for (const MetricDefinition& form : MetricForms()) print(form);
+  fmt::print("\nRows that are left out\n");
+  for (const MetricDefinition& row : RowDefinitions()) print(row);
+  if (!special.empty()) {
+    fmt::print("{}", Wrap(fmt::format("Special tokens of {}: {}.", model,
+                                      AndList(special)),
+                          console.width));
+  }
   return kSucceeded;
 }
 
@@ -117,6 +152,10 @@ void Print(const Profile& profile, const Console& console) {
              DrawTable(table, console),
              Wrap("* on random repeats. Entropy is a share of its maximum.",
                   console.width));
+  if (const std::string patterns = DrawPatterns(profile, console);
+      !patterns.empty()) {
+    fmt::print("\n{}", patterns);
+  }
 }
 
 // Word-level material, where it is given.
@@ -151,7 +190,9 @@ void AddWords(const Options& options, Context& context, const Model& model,
 
 int Run(Options options) {
   const Console console = StdoutConsole();
-  if (options.explain) return Explain(console, options.json);
+  if (options.explain) {
+    return Explain(console, options.model, options.json);
+  }
   if (options.model.empty()) throw UsageError("expected MODEL");
   if (options.texts.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
@@ -163,12 +204,12 @@ int Run(Options options) {
   const std::string name = ModelName(options.model);
   if (options.out.empty()) options.out = name + ".heads";
   RequireWritable(options.out);
-  Detector detector;
-  ProfileOptions profiling;
-  if (!options.pattern.empty()) {
-    detector = Detector::Load(options.pattern);
-    profiling.detector = &detector;
+  std::vector<Detector> detectors;
+  for (const std::string& path : options.patterns) {
+    detectors.push_back(Detector::Load(path));
   }
+  ProfileOptions profiling;
+  profiling.detectors = detectors;
   // Before the work, so that a mistake shows at once.
   std::unique_ptr<TextSource> source;
   if (!options.texts.empty()) {
@@ -227,6 +268,8 @@ int Run(Options options) {
   }
   profile.Save(options.out);
   std::filesystem::remove(PartialOf(options.out));
+  WarnUnmet(profile, detectors);
+  WarnCertain(profile);
   if (options.json) {
     fmt::print("{}\n", ProfileJson(profile).dump(2));
     return kSucceeded;
@@ -270,8 +313,8 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--sentences", options->sentences,
             "Make each sentence a sequence of its own, as rare-token heads "
             "are defined");
-  line.Option("--pattern", options->pattern,
-              "A detector of your own (docs/patterns.md)");
+  line.Option("--pattern", options->patterns,
+              "Detectors of your own (docs/patterns.md), as many as you like");
   line.Option("--metrics", options->metrics,
               "all; or core: entropy, largest key, distance, first token "
               "and neighbours, which come almost free with the forward "

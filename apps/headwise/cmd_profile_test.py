@@ -103,6 +103,51 @@ class Profile(unittest.TestCase):
         self.assertEqual(twice.returncode, 1, twice.stderr)
         self.assertIn("part0.heads", twice.stderr)
 
+    def test_patterns_are_shown(self):
+        patterns = []
+        for name, query in (("speech", "she"), ("place", "the"),
+                            ("unmet", "zyzzyva")):
+            path = self.folder / f"{name}.json"
+            path.write_text(json.dumps({"name": name, "rules": [
+                {"match": rf"\b{query}\b", "query": 1},
+                {"match": r"\b[A-Z][a-z]+\b", "key": 1}]}))
+            patterns += ["--pattern", path]
+        out = self.folder / "p.heads"
+        done = run(PLANTED, "--text", TEXT, "--repeats", 0, "--out", out,
+                   *patterns)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Pattern speech", done.stdout)
+        self.assertIn("Pattern place", done.stdout)
+        self.assertIn("warning: [pattern unmet]", done.stderr)
+        shown = subprocess.run([PROGRAM, "roles", out], text=True,
+                               capture_output=True).stdout
+        self.assertIn("Pattern speech", shown)
+
+    def test_rows_that_are_left_out_are_named(self):
+        printed = run("--explain").stdout
+        self.assertIn("rows of special tokens are left out",
+                      " ".join(printed.lower().split()))
+        named = run(PLANTED, "--explain", "--json")
+        special = json.loads(named.stdout)["special_tokens"]
+        self.assertTrue(any("<" in name for name in special), special)
+
+    def test_mentions_without_a_choice_are_warned_of(self):
+        coref = self.folder / "one.conll"
+        rows = []
+        for sentence in (("Mara", "walked"), ("Mara", "sat")):
+            for i, word in enumerate(sentence):
+                mention = "(1)" if word == "Mara" else "_"
+                rows.append(f"one\t0\t{i}\t{word}\t_\t_\t_\t_\t_\t_\t_\t"
+                            f"_\t{mention}")
+            rows.append("")
+        coref.write_text("#begin document (one); part 0\n" + "\n".join(rows)
+                         + "\n#end document\n")
+        done = run(PLANTED, "--text", TEXT, "--repeats", 0, "--tokens", 500,
+                   "--coref", coref, "--out", self.folder / "p.heads")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: [coreference]", done.stderr)
+        self.assertIn("found 1 without", done.stderr)
+
     def test_pairs_are_for_encoder_decoders(self):
         pairs = self.folder / "pairs.tsv"
         pairs.write_text("a house\tein Haus\n")

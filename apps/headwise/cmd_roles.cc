@@ -21,6 +21,7 @@
 #include "headwise/model/model_hash.h"
 #include "interrupt.h"
 #include "past_context.h"
+#include "patterns_text.h"
 #include "progress_bar.h"
 #include "roles_text.h"
 #include "text_reading.h"
@@ -179,11 +180,16 @@ std::string Material(const Profile& profile) {
 void Print(const Profile& profile, const std::vector<HeadRoles>& roles,
            const Options& options) {
   const Console console = StdoutConsole();
-  size_t with_role = 0;
-  for (const HeadRoles& head : roles) with_role += head.roles.empty() ? 0 : 1;
-  fmt::print("{}\n", Wrap(fmt::format("{}: {} of {} heads {} a role, on {}.",
+  const RoleCounts counts = CountRoles(roles);
+  const int64_t with_role = counts.with_function;
+  const std::string shapes =
+      counts.shape_only == 0
+          ? ""
+          : fmt::format(" ({} more {} only broad)", counts.shape_only,
+                        counts.shape_only == 1 ? "is" : "are");
+  fmt::print("{}\n", Wrap(fmt::format("{}: {} of {} heads {} a role{}, on {}.",
                                       profile.model, with_role, roles.size(),
-                                      with_role == 1 ? "has" : "have",
+                                      with_role == 1 ? "has" : "have", shapes,
                                       Material(profile)),
                           console.width));
   fmt::print("{}\n", DrawRoleMap(roles, console));
@@ -191,7 +197,11 @@ void Print(const Profile& profile, const std::vector<HeadRoles>& roles,
   if (const std::string words = DrawWords(profile, console); !words.empty()) {
     fmt::print("\n{}", words);
   }
-  if (!options.all && with_role < roles.size()) {
+  if (const std::string patterns = DrawPatterns(profile, console);
+      !patterns.empty()) {
+    fmt::print("\n{}", patterns);
+  }
+  if (!options.all && with_role + counts.shape_only < std::ssize(roles)) {
     fmt::print("{}", Wrap("Heads that are not listed have no role; --all shows "
                           "what came closest.",
                           console.width));
@@ -246,6 +256,7 @@ int Run(const Options& options) {
       runner.Confirm(roles);
     }
   }
+  WarnCertain(profile);
   if (options.json) {
     fmt::print("{}\n", RolesJson(profile, roles, options.all).dump(2));
   } else {

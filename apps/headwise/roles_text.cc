@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/roles/explain.h"
 #include "headwise/heads/roles/syntactic.h"
 #include "headwise/report/terminal.h"
@@ -165,6 +166,18 @@ std::string DrawWords(const Profile& profile, const Console& console) {
                     "Translation", console);
 }
 
+void WarnCertain(const Profile& profile) {
+  const auto certain = profile.baselines.find(kCertainMentions);
+  if (certain == profile.baselines.end() || certain->second.empty()) return;
+  const auto cases = profile.baselines.find("coreference.nearest");
+  fmt::print(stderr,
+             "warning: [coreference] expected mentions with other candidates "
+             "than their antecedents; found {:.0f} without, which any head "
+             "would get right; they do not count, {:.0f} others do\n",
+             certain->second.w,
+             cases == profile.baselines.end() ? 0.0 : cases->second.w);
+}
+
 std::string DrawRoleMap(std::span<const HeadRoles> heads,
                         const Console& console) {
   // Rows by kind and layer; a head's letter, "·" for none.
@@ -245,7 +258,9 @@ std::string ExplainRoles(const RoleThresholds& thresholds,
       fmt::format("A role that holds only with the sinks left out (first and "
                   "special tokens, and keys that get more than .3 of a head's "
                   "mass) says so, and needs a mean mass of {:.2f} outside "
-                  "them. Where nothing passes a head has no role.",
+                  "them. A score passes where its whole 95 % interval is "
+                  "past the threshold. Where nothing passes a head has no "
+                  "role.",
                   thresholds.content_mass()),
       console.width);
   return out;

@@ -24,6 +24,10 @@ std::string DrawRoles(std::span<const HeadRoles> heads, bool all,
 // heads for coreference and translation beside their baselines. "" for none.
 std::string DrawWords(const Profile& profile, const Console& console);
 
+// Says on stderr how many coreferent mentions were left out since all their
+// candidates are antecedents; nothing where there are none.
+void WarnCertain(const Profile& profile);
+
 // What every role means, when a head has it, and how it misleads.
 std::string ExplainRoles(const RoleThresholds& thresholds,
                          const Console& console);

@@ -112,6 +112,28 @@ TEST(Words, ADuplicateHeadFindsRepeatedNames) {
   EXPECT_EQ(profile.baselines["coreference.same-word"].Ratio().mean, 1);
 }
 
+TEST(Words, MentionsThatCannotBeMissedDoNotCount) {
+  Loaded planted = Planted();
+  Profile profile = planted.NewProfile();
+  // One entity alone: each later mention has but its antecedents to choose.
+  CoreferenceDocument document;
+  document.words = {"Mara", "walked", ".",    "Then",  "Mara",
+                    "sat",  ".",      "Mara", "slept", "."};
+  document.sentence_starts = {0, 3, 7, 10};
+  document.mentions = {{0, 1, 0, 1}, {4, 5, 4, 1}, {7, 8, 7, 1}};
+  const std::vector<CoreferenceDocument> documents = {document};
+  const WordCounts counts =
+      AddCoreference(planted.context, *planted.model, *planted.tokenizer,
+                     documents, {}, profile);
+  EXPECT_EQ(counts.cases, 0);
+  EXPECT_EQ(counts.certain, 2);
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    EXPECT_EQ(profile.Get("coreference", h).count, 0) << h;
+  }
+  EXPECT_TRUE(profile.baselines["coreference.nearest"].empty());
+  EXPECT_EQ(profile.baselines[kCertainMentions].w, 2);
+}
+
 TEST(Words, StopsBetweenSentencesAndLeavesTheProfileAsItWas) {
   Loaded planted = Planted();
   Profile profile = planted.NewProfile();

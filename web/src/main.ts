@@ -1,5 +1,6 @@
 // The page of a report: reads the JSON that the program put into the page and
 // builds every part of it. What the data has to look like: report.ts.
+import {defined} from './defined';
 import {h} from './dom';
 import type {Report} from './report';
 import {cardPanel} from './sections/card';
@@ -71,7 +72,7 @@ function unfoldForPrint(): void {
 const page = document.getElementById('page');
 const data = document.getElementById('report')?.textContent ?? '';
 try {
-  page?.replaceChildren(...build(JSON.parse(data) as Report));
+  page?.replaceChildren(...build(defined(JSON.parse(data) as Report)));
   unfoldForPrint();
 } catch (error) {
   page?.replaceChildren(h('main', {}, h('h1', {}, 'This report is broken'),

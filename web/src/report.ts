@@ -2,14 +2,15 @@
 // Every part but `heads` may be absent; the page says so where it would stand.
 
 export interface Estimate {
-  mean: number;
+  mean: number | null; // null: not defined
   low?: number;
   high?: number;
-  count?: number;
+  count?: number | null;
 }
 
 export interface Role {
   name: string;
+  shape?: boolean; // how attention is spread, not what it is for
   score: number;
   low?: number;
   high?: number;
@@ -44,8 +45,10 @@ export interface Example {
 }
 
 export interface Content {
-  copying?: number; // Σ Re λ / Σ |λ| of W_V W_O
-  copying_vocabulary?: number; // the same of W_E W_V W_O W_U
+  says?: string; // whether it copies or suppresses, by the run alone
+  copying_run?: Estimate; // added to the logit of the token it reads most
+  copying?: number | null; // by weights: Σ Re λ / Σ |λ| of W_V W_O
+  copying_vocabulary?: number | null; // the same of W_E W_V W_O W_U
   norm?: number;
   readout?: string; // what turned written vectors into tokens
   writes?: {token: string; top: {token: string; logit: number}[]}[];
@@ -166,7 +169,8 @@ export interface Report {
   summary: {sentences: string[]};
   heads: Head[];
   samples?: Sample[];
-  roles?: {thirds: Third[]};
+  top_keys_on?: {sequences: number; tokens: number};
+  roles?: {with_role?: number; only_shape?: number; thirds: Third[]};
   importance?: Importance;
   similarity?: Similarity;
   composition?: Composition;

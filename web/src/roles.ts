@@ -64,6 +64,11 @@ export function rolesOf(head: Head): Role[] {
   return head.roles.filter((role) => role.name !== 'no role');
 }
 
+// Whether a role says what the head does; being broad is a mere shape.
+export function hasFunction(head: Head): boolean {
+  return rolesOf(head).some((role) => role.shape !== true);
+}
+
 export function firstRole(head: Head): Role | undefined {
   return rolesOf(head)[0];
 }

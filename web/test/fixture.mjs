@@ -96,7 +96,7 @@ function oneHead(layer, head, layers, next) {
     },
     distance: spans.map(([from, to], i) => ({from, to,
                                              mass: masses[i] / total})),
-    top_keys: [['<bos>', 0.31], [' the', 0.12], ['.', 0.08], [' keeper', 0.05],
+    top_keys: [[' she', 0.14], [' the', 0.12], ['.', 0.08], [' keeper', 0.05],
       [',', 0.04]].map(([token, share]) => ({token, share})),
     attention: [attention(role, next)],
     examples: [{
@@ -105,6 +105,11 @@ function oneHead(layer, head, layers, next) {
         ...Array(text.length - query - 1).fill(0)],
     }],
     content: {
+      says: 'It copies: its output makes the token that it reads most ' +
+        'likelier, by 1.93 logits above the mean (+1.80 to +2.06), in 336 ' +
+        'rows of random tokens said twice.',
+      copying_run: {mean: 1.93, low: 1.8, high: 2.06, count: 336},
+      copying_vocabulary: -0.669,
       copying: 2 * next() - 1, readout: 'through the vocabulary',
       writes: [' keeper', ' lamp', ' Mara'].map((token) => ({
         token, top: [token, ' lighthouse', ' sea', ' book', ' night'].map(
@@ -180,6 +185,7 @@ export function fixture({layers = 6, heads = 8, seed = 7} = {}) {
       'Two pairs of heads are near duplicates.']},
     heads: all,
     samples: [{title: 'The text', tokens: tokens()}],
+    top_keys_on: {sequences: 8, tokens: 128},
     roles: {thirds: thirds(all, layers)},
     importance: {
       loss: 'next-token', base: 3.435, by,

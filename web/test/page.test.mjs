@@ -317,6 +317,49 @@ test('parts that are absent are said to be', {skip}, async () => {
   assert.deepEqual(trouble, []);
 });
 
+test('a card says what the head does in the run', {skip}, async () => {
+  const report = fixture();
+  const {page, trouble} = await open(report);
+  const card = await page.textContent('.card');
+  assert.match(card, /It copies: its output makes the token/);
+  assert.doesNotMatch(card, /It suppresses/);
+  assert.match(card, /by weights alone.*−0\.669.*misleads/is);
+  assert.match(card, /first 128 tokens of 8 sequences/);
+  assert.deepEqual(trouble, []);
+});
+
+test('heads that are only broad are counted apart', {skip}, async () => {
+  const report = fixture();
+  const role = {name: 'broad', shape: true, score: 0.9};
+  report.heads.forEach((head, i) => { head.roles = i < 3 ? [role] : []; });
+  report.heads[3].roles = [{name: 'local', score: 0.8}, role];
+  assert.ok(validate(report), JSON.stringify(validate.errors));
+  const {page} = await open(report);
+  assert.match(await page.textContent('.tiles'), /1 of 48/);
+  assert.match(await page.textContent('.tiles'), /3 more only broad/);
+});
+
+test('numbers that are not defined are left out', {skip}, async () => {
+  const report = fixture();
+  const [first, second] = report.heads;
+  first.metrics.first = {mean: null, count: 3};
+  first.importance.values['ablation-mean'].value = null;
+  second.content.copying = second.content.copying_vocabulary = null;
+  report.importance.criteria[0].gini = null;
+  report.importance.correlations[0][1] = null;
+  report.similarity.map[0].x = null;
+  report.composition.edges[0].score = null;
+  assert.ok(validate(report), JSON.stringify(validate.errors));
+  const {page, trouble} = await open(report);
+  await page.focus(`.cell[data-head="${first.id}"]`);
+  assert.doesNotMatch(await page.textContent('#page'), /NaN|undefined|null/);
+  const wrong = await page.$$eval('#page svg *', (all) => all.filter((one) =>
+    [...one.attributes].some((a) => /NaN|undefined|null/.test(a.value)))
+    .length);
+  assert.equal(wrong, 0);
+  assert.deepEqual(trouble, []);
+});
+
 test('every kind of attention has its grid', {skip}, async () => {
   const report = fixture({layers: 2, heads: 4});
   report.heads.push(...['decoder', 'cross'].flatMap((kind) =>

@@ -100,10 +100,15 @@ TokenWindow SaidTwice(const TokenWindow& like, std::span<const int32_t> words) {
   return WindowOfIds(std::move(ids), frame);
 }
 
+// What one head gave to each token, and by how many rows.
+struct KeyMass {
+  std::map<int32_t, double> tokens;
+  double rows = 0;
+};
+
 // Adds what each head gives to each token; rows of the frame do not count.
 void AddKeys(Context& context, const Model& model, const TokenWindow& window,
-             const std::vector<HeadRef>& heads,
-             std::vector<std::map<int32_t, double>>& mass) {
+             const std::vector<HeadRef>& heads, std::vector<KeyMass>& mass) {
   const Attentions attentions(context, model, window);
   for (size_t h = 0; h < heads.size(); ++h) {
     const bool source_looks = heads[h].kind == AttentionKind::kSelf;
@@ -113,23 +118,23 @@ void AddKeys(Context& context, const Model& model, const TokenWindow& window,
     const std::vector<float> weights = attentions.Of(model, heads[h]);
     for (int64_t i = 0; i < rows.size(); ++i) {
       if (rows.added[i] != 0) continue;
-      for (int64_t j = 0; j < keys.size(); ++j) {
-        mass[h][keys.ids[j]] += weights[i * keys.size() + j];
+      mass[h].rows += 1;
+      for (int64_t j = 1; j < keys.size(); ++j) {
+        if (keys.added[j] != 0) continue;
+        mass[h].tokens[keys.ids[j]] += weights[i * keys.size() + j];
       }
     }
   }
 }
 
-std::vector<std::pair<int32_t, double>> Largest(
-    const std::map<int32_t, double>& mass) {
-  double total = 0;
-  for (const auto& [id, value] : mass) total += value;
-  std::vector<std::pair<int32_t, double>> all(mass.begin(), mass.end());
+std::vector<std::pair<int32_t, double>> Largest(const KeyMass& mass) {
+  std::vector<std::pair<int32_t, double>> all(mass.tokens.begin(),
+                                              mass.tokens.end());
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return a.second > b.second;
   });
   if (all.size() > kTopKeys) all.resize(kTopKeys);
-  for (auto& [id, value] : all) value /= total > 0 ? total : 1;
+  for (auto& [id, value] : all) value /= std::max(mass.rows, 1.0);
   return all;
 }
 
@@ -151,12 +156,12 @@ HeadSamples SampleHeads(Context& context, const Model& model,
               result.samples);
   }
   const std::vector<HeadRef> heads = AllHeads(model);
-  std::vector<std::map<int32_t, double>> mass(heads.size());
+  std::vector<KeyMass> mass(heads.size());
   for (const TokenWindow& window : windows) {
     AddKeys(context, model, Beginning(window, kSampleTokens), heads, mass);
   }
   result.windows = static_cast<int64_t>(windows.size());
-  for (const auto& one : mass) result.top_keys.push_back(Largest(one));
+  for (const KeyMass& one : mass) result.top_keys.push_back(Largest(one));
   return result;
 }
 
@@ -171,7 +176,7 @@ std::vector<int32_t> FrequentWords(const Tokenizer& tokenizer,
   std::stable_sort(
       order.begin(), order.end(),
       [](const auto& a, const auto& b) { return a.second > b.second; });
-  const TokenText text(tokenizer);
+  const TokenText text(&tokenizer);
   std::vector<int32_t> words;
   for (const auto& [id, count] : order) {
     if (words.size() == most) break;

@@ -30,7 +30,9 @@ struct AttentionSample {
 struct HeadSamples {
   std::vector<AttentionSample> samples;
   // Per head: tokens and their shares of its attention, largest first, over
-  // `windows` (each cut to kSampleTokens).
+  // `windows` (each cut to kSampleTokens). The first token and those that frame
+  // a window are left out: what rests there is a metric of its own, over the
+  // whole text.
   std::vector<std::vector<std::pair<int32_t, double>>> top_keys;
   int64_t windows = 0;
 };

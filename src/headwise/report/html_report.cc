@@ -57,15 +57,18 @@ std::string HeadTable(const Json& report) {
   std::string out =
       "<h2>The heads</h2><div class=\"scroll\"><table><thead><tr>"
       "<th scope=\"col\">Head</th><th scope=\"col\">Kind</th>"
-      "<th scope=\"col\">Roles</th>";
+      "<th scope=\"col\">Roles</th>"
+      "<th scope=\"col\">What it does to what it reads</th>";
   if (ranked) {
     out += fmt::format("<th scope=\"col\">{}</th><th scope=\"col\">Class</th>",
                        Escape(by));
   }
   out += "</tr></thead><tbody>\n";
   for (const Json& head : report.value("heads", Json::array())) {
-    out += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td>",
-                       Text(head, "id"), Text(head, "kind"), Roles(head));
+    out += fmt::format(
+        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td>",
+        Text(head, "id"), Text(head, "kind"), Roles(head),
+        Text(head.value("content", Json::object()), "says"));
     if (ranked) {
       out += fmt::format(
           "<td>{}</td><td>{}</td>", Effect(head, by),

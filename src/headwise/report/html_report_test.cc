@@ -9,6 +9,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/report/copying_text.h"
 #include "headwise/report/page_template.h"
 #include "headwise/report/report_numbers.h"
 #include "headwise/report/report_summary.h"
@@ -34,6 +35,7 @@ Json SmallReport(const std::string& name) {
              {"layer", 0},
              {"head", 0},
              {"kind", "self"},
+             {"content", {{"says", "It copies: what it reads."}}},
              {"roles",
               {{{"name", "local"},
                 {"score", 0.81},
@@ -81,6 +83,7 @@ TEST(HtmlReportTest, PlainTablesHoldEveryHead) {
   EXPECT_THAT(tables, HasSubstr("local 0.81 (0.8 to 0.82) when not at the "
                                 "sink"));
   EXPECT_THAT(tables, HasSubstr("0.1</th><td>self</td><td>no role"));
+  EXPECT_THAT(tables, HasSubstr("<td>It copies: what it reads.</td>"));
   EXPECT_THAT(tables, HasSubstr("<dt>local</dt>"));
 }
 
@@ -92,6 +95,12 @@ TEST(ReportNumbersTest, BytesAreBase64OfShares) {
   const float weights[] = {0.0f, 1.0f, 0.5f, 1.0f};
   EXPECT_EQ(Bytes(weights), "AP+A/w==");
   EXPECT_EQ(Bytes({}), "");
+}
+
+TEST(ReportNumbersTest, WhatIsNoNumberIsNull) {
+  EXPECT_TRUE(Number(NAN).is_null());
+  EXPECT_TRUE(Number(INFINITY).is_null());
+  EXPECT_EQ(Number(1.0 / 3), 0.3333);
 }
 
 TEST(ReportNumbersTest, RoundedNumbersAreShort) {
@@ -119,6 +128,38 @@ TEST(ReportSummaryTest, ThirdsCountEachHeadOnce) {
   EXPECT_EQ(thirds[0]["counts"]["no role"], 2);
   EXPECT_EQ(thirds[2]["counts"]["syntactic"], 1);
   EXPECT_EQ(thirds[2]["counts"]["no role"], 1);
+}
+
+TEST(ReportSummaryTest, BroadHeadsAreCountedApart) {
+  auto report = SmallReport("a model");
+  report["heads"][1]["roles"] = {
+      {{"name", "broad"}, {"score", 0.9}, {"shape", true}}};
+  EXPECT_EQ(SummarySentences(report)[0],
+            "1 of 2 heads has a role: 1 local. 1 is only broad: attention "
+            "spread out, a shape and not a function.");
+}
+
+TEST(CopyingTextTest, WordsRestOnTheRunAlone) {
+  Profile profile({{AttentionKind::kSelf, 0, 0}});
+  const auto says = [&](double mean, double spread) {
+    profile.metrics.erase("copying.run");
+    for (int s = 0; s < 8; ++s) {
+      const double one = mean + (s % 2 == 0 ? spread : -spread);
+      profile.Tallies("copying.run")[0].Add(40 * one, 40);
+    }
+    return CopyingSentence(profile, 0);
+  };
+  // Whatever the weights would say.
+  profile.Tallies("copying")[0].Add(-.7, 1);
+  profile.Tallies("copying.vocabulary")[0].Add(-.7, 1);
+  EXPECT_THAT(CopyingSentence(profile, 0), HasSubstr("not measured"));
+  EXPECT_THAT(says(2, .1), StartsWith("It copies: "));
+  EXPECT_THAT(says(2, .1), HasSubstr("by 2.00 logits above the mean"));
+  EXPECT_THAT(says(-2, .1), StartsWith("It suppresses: "));
+  EXPECT_THAT(says(.05, .001), HasSubstr("hardly moves"));
+  EXPECT_THAT(says(.5, 2), HasSubstr("not surely for or against"));
+  profile.metrics["copying.run"] = {Tally()};
+  EXPECT_THAT(CopyingSentence(profile, 0), HasSubstr("cannot be said"));
 }
 
 TEST(ReportSummaryTest, TextFitsTheTerminal) {

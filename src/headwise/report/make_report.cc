@@ -29,6 +29,17 @@ const std::vector<std::string>& Parts() {
   return parts;
 }
 
+// Null where the folder holds none: enough for what a profile alone gives.
+std::unique_ptr<Tokenizer> TokenizerIn(const std::filesystem::path& folder,
+                                       TokenizerOptions options) {
+  try {
+    return Tokenizer::Load(folder, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    return nullptr;
+  }
+}
+
 // Everything that a report is made of, while it is made.
 class ReportMaker {
  public:
@@ -39,11 +50,11 @@ class ReportMaker {
         options_(options),
         summary_(Summarise(folder)),
         model_(OpenModel(folder)),
-        tokenizer_(Tokenizer::Load(folder, options.tokenizer)) {}
+        tokenizer_(TokenizerIn(folder, options.tokenizer)) {}
 
   Json Make() {
-    profile_ =
-        ProfileForReport(context_, *model_, *tokenizer_, folder_, options_);
+    profile_ = ProfileForReport(context_, *model_, tokenizer_.get(), folder_,
+                                options_);
     CutText();
     roles_ = AssignRoles(profile_);
     ConfirmOptions confirm;
@@ -96,6 +107,11 @@ class ReportMaker {
   // The beginning of the text in short windows.
   void CutText() {
     if (options_.texts.empty()) return;
+    if (tokenizer_ == nullptr) {
+      throw Error(ErrorCode::kNotFound,
+                  {folder_.string(), "a tokenizer to read text with", "none",
+                   "leave the text out: a profile alone gives the roles"});
+    }
     const int64_t context =
         std::min(kRankContext, ContextOf(model_->config(), options_.context));
     const WindowCutter cutter(*tokenizer_, model_->config(), {context});

@@ -29,8 +29,9 @@ struct ReportOptions {
   std::stop_token stop = {};
 };
 
-// headwise.report/1. Throws Error: as OpenModel, Tokenizer::Load, TextSource
-// and Profile::Load; kInvalidArgument for a profile of another model, for
+// headwise.report/1. A model without a tokenizer is reported from its profile
+// alone. Throws Error: as OpenModel, Tokenizer::Load, TextSource and
+// Profile::Load; kInvalidArgument for a profile of another model, for
 // neither text nor profile, for standard input (the text is read more than
 // once) and for an unknown part to skip; kCancelled.
 Json MakeReport(Context& context, const std::filesystem::path& model,

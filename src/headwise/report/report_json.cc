@@ -9,6 +9,7 @@
 
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/observation.h"
+#include "headwise/report/copying_text.h"
 #include "headwise/report/report_numbers.h"
 #include "headwise/report/report_relations.h"
 #include "headwise/report/report_summary.h"
@@ -65,17 +66,19 @@ bool IsReported(const std::string& metric) {
              std::string::npos;
 }
 
+Json EstimateJson(const Estimate& estimate) {
+  Json json = {{"mean", Number(estimate.mean)}};
+  PutInterval(json, estimate.low, estimate.high);
+  json["count"] = Number(estimate.count);
+  return json;
+}
+
 Json MetricsJson(const Profile& profile, size_t head) {
   Json metrics = Json::object();
   for (const auto& [name, tallies] : profile.metrics) {
     if (!IsReported(name)) continue;
     const Estimate estimate = profile.Get(name, head);
-    if (!(estimate.count > 0) || !std::isfinite(estimate.mean)) continue;
-    Json one;
-    one["mean"] = Rounded(estimate.mean);
-    PutInterval(one, estimate.low, estimate.high);
-    one["count"] = Rounded(estimate.count);
-    metrics[name] = std::move(one);
+    if (estimate.count > 0) metrics[name] = EstimateJson(estimate);
   }
   return metrics;
 }
@@ -105,28 +108,18 @@ Json DistanceJson(const std::vector<double>& histogram) {
   return buckets;
 }
 
-const RoleRule* RuleOf(const std::string& role) {
-  for (const RoleRule& rule : RoleRules()) {
-    const std::string name = rule.role;
-    if (role == name || role.starts_with(name + " ") ||
-        role.starts_with(name + "(")) {
-      return &rule;
-    }
-  }
-  return nullptr;
-}
-
 Json RoleJson(const Role& role, const Profile& profile, size_t head) {
   Json json;
   json["name"] = role.name;
-  json["score"] = Rounded(role.score);
+  if (role.shape) json["shape"] = true;
+  json["score"] = Number(role.score);
   PutInterval(json, role.low, role.high);
-  json["count"] = Rounded(role.count);
+  json["count"] = Number(role.count);
   json["sink_excluded"] = role.sink_excluded;
-  if (role.sink_excluded) json["content_mass"] = Rounded(role.content_mass);
+  if (role.sink_excluded) json["content_mass"] = Number(role.content_mass);
   // Where the score is compared with a baseline, the threshold is in points
   // above it: not a place on the score's own line.
-  const RoleRule* rule = RuleOf(role.name);
+  const RoleRule* rule = FindRule(role.name);
   if (rule != nullptr && rule->least_cases == 0) {
     json["threshold"] = rule->threshold;
     const std::string form = role.sink_excluded ? ".content" : "";
@@ -191,7 +184,9 @@ Json ExamplesJson(const std::vector<Example>& examples, const TokenText& text) {
   for (const bool samples : {false, true}) {
     for (const Example& example : examples) {
       if ((example.kind == "sample") != samples) continue;
-      if (example.query < example.first ||
+      // A query that is not among its tokens cannot be shown.
+      const int64_t at = example.query - example.first;
+      if (at < 0 || at >= static_cast<int64_t>(example.tokens.size()) ||
           ++taken[example.kind] > (samples ? 1 : 2)) {
         continue;
       }
@@ -219,12 +214,15 @@ Json SamplesJson(const HeadSamples& samples, const TokenText& text) {
 }
 
 Json ContentJson(const ReportParts& parts, size_t head, const TokenText& text) {
-  Json json = Json::object();
+  Json json = {{"says", CopyingSentence(*parts.profile, head)}};
+  if (parts.profile->Find("copying.run", head) != nullptr) {
+    json["copying_run"] = EstimateJson(parts.profile->Get("copying.run", head));
+  }
   for (const auto& [key, metric] :
        {std::pair{"copying", "copying"},
         std::pair{"copying_vocabulary", "copying.vocabulary"}}) {
     if (parts.profile->Find(metric, head) == nullptr) continue;
-    json[key] = Rounded(parts.profile->Get(metric, head).mean);
+    json[key] = Number(parts.profile->Get(metric, head).mean);
   }
   if (parts.contents == nullptr) return json;
   json["readout"] = parts.contents->readout;
@@ -308,7 +306,7 @@ Json DefinitionsJson(const Profile& profile) {
 }  // namespace
 
 Json ReportJson(const ReportParts& parts) {
-  const TokenText text(*parts.tokenizer);
+  const TokenText text(parts.tokenizer);
   Json report;
   report["format"] = "headwise.report/1";
   report["program"] = "headwise " HEADWISE_VERSION;
@@ -321,6 +319,8 @@ Json ReportJson(const ReportParts& parts) {
   }
   if (parts.samples != nullptr) {
     report["samples"] = SamplesJson(*parts.samples, text);
+    report["top_keys_on"] = {{"sequences", parts.samples->windows},
+                             {"tokens", kSampleTokens}};
   }
   if (parts.roles != nullptr) report["roles"] = ThirdsJson(*parts.roles);
   if (parts.ranking != nullptr) {

@@ -28,7 +28,7 @@ struct ReportParts {
   };
 
   const Model* model = nullptr;          // required
-  const Tokenizer* tokenizer = nullptr;  // required
+  const Tokenizer* tokenizer = nullptr;  // null: tokens are shown as numbers
   const Profile* profile = nullptr;      // required
   const ModelSummary* summary = nullptr;
   std::vector<std::string> texts;  // names of what was read

@@ -19,6 +19,11 @@ double Rounded(double value, int digits) {
   return std::strtod(text, nullptr);
 }
 
+Json Number(double value, int digits) {
+  if (!std::isfinite(value)) return nullptr;
+  return Rounded(value, digits);
+}
+
 std::string PlainNumber(double value) {
   const double size = std::abs(value);
   return size >= 1000 && size < 1e6 ? fmt::format("{:.0f}", value)

@@ -14,6 +14,9 @@ double Rounded(double value, int digits = 4);
 // Three digits that count, whole numbers whole: "0.123", "2000", "1e+07".
 std::string PlainNumber(double value);
 
+// The same for JSON: null for what is not a number.
+Json Number(double value, int digits = 4);
+
 // "low" and "high", where both are finite.
 void PutInterval(Json& json, double low, double high);
 

@@ -11,17 +11,19 @@
 namespace headwise {
 
 Profile ProfileForReport(Context& context, const Model& model,
-                         const Tokenizer& tokenizer,
+                         const Tokenizer* tokenizer,
                          const std::filesystem::path& folder,
                          const ReportOptions& options) {
   const std::string hash = ModelHash(folder);
   if (!options.profile.empty()) {
     Profile profile = Profile::Load(options.profile);
-    if (profile.model_hash == hash) return profile;
+    const bool same_heads = profile.heads == AllHeads(model);
+    if (profile.model_hash == hash && same_heads) return profile;
     throw Error(
         ErrorCode::kInvalidArgument,
         {options.profile, "a profile of " + folder.string(),
-         fmt::format("one of {} ({})", profile.model, profile.model_hash),
+         fmt::format("one of {} ({}){}", profile.model, profile.model_hash,
+                     same_heads ? "" : " with other heads"),
          "profile this model anew"});
   }
   ProfileOptions settings;
@@ -31,7 +33,7 @@ Profile ProfileForReport(Context& context, const Model& model,
   settings.stop = options.stop;
   std::filesystem::path name = folder.lexically_normal();
   if (!name.has_filename()) name = name.parent_path();
-  Profiler profiler(context, model, &tokenizer, name.filename().string(), hash,
+  Profiler profiler(context, model, tokenizer, name.filename().string(), hash,
                     settings);
   profiler.AddProbes();
   TextSource source(options.texts);

@@ -14,7 +14,7 @@ namespace headwise {
 // Throws Error(kInvalidArgument) for a profile of another model, and
 // Error(kCancelled) when stopped.
 Profile ProfileForReport(Context& context, const Model& model,
-                         const Tokenizer& tokenizer,
+                         const Tokenizer* tokenizer,
                          const std::filesystem::path& folder,
                          const ReportOptions& options);
 

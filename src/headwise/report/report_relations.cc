@@ -16,7 +16,7 @@ constexpr size_t kMostPairs = 12;
 constexpr size_t kMostEdges = 150;
 
 Json IntervalJson(const Interval& interval) {
-  Json json = {{"value", Rounded(interval.value)}};
+  Json json = {{"value", Number(interval.value)}};
   if (interval.low != interval.high) {
     PutInterval(json, interval.low, interval.high);
   }
@@ -41,10 +41,15 @@ Json CorrelationsJson(const Ranking& ranking) {
   const size_t n = ranking.criteria.size();
   std::vector<std::vector<double>> matrix(n, std::vector<double>(n, 1));
   for (const RankCorrelation& one : ranking.correlations) {
-    matrix[one.a][one.b] = matrix[one.b][one.a] =
-        std::isfinite(one.spearman) ? Rounded(one.spearman, 3) : 0;
+    matrix[one.a][one.b] = matrix[one.b][one.a] = one.spearman;
   }
-  return matrix;
+  Json rows = Json::array();
+  for (const std::vector<double>& values : matrix) {
+    Json row = Json::array();
+    for (const double value : values) row.push_back(Number(value, 3));
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::string PairName(const Similarity& similarity, size_t head) {
@@ -85,15 +90,15 @@ Json Pairs(const Similarity& similarity, const Matrix& matrix, bool distance) {
 Json ImportanceJson(const Ranking& ranking, Json& heads) {
   const size_t primary = ranking.primary.value_or(0);
   Json json = {{"loss", Name(ranking.loss_kind)},
-               {"base", Rounded(ranking.loss, 5)},
+               {"base", Number(ranking.loss, 5)},
                {"by", Name(ranking.criteria[primary].criterion)}};
   if (ranking.primary) json["sentence"] = Summary(ranking);
   json["criteria"] = Json::array();
   for (const CriterionResult& one : ranking.criteria) {
     json["criteria"].push_back({{"name", Name(one.criterion)},
                                 {"what", Describe(one.criterion)},
-                                {"gini", Rounded(one.gini, 6)},
-                                {"effective", Rounded(one.effective, 3)}});
+                                {"gini", Number(one.gini, 6)},
+                                {"effective", Number(one.effective, 3)}});
   }
   if (ranking.criteria.size() > 1) {
     json["correlations"] = CorrelationsJson(ranking);
@@ -110,7 +115,7 @@ Json ImportanceJson(const Ranking& ranking, Json& heads) {
     for (const NegativeHead& one : ranking.negative) {
       json["negative"].push_back(ToString(ranking.heads[one.head]));
     }
-    json["least_negative"] = Rounded(ranking.least_negative, 5);
+    json["least_negative"] = Number(ranking.least_negative, 5);
   }
   std::map<std::string, int64_t> classes;
   for (const HeadClass one : ranking.classes) ++classes[Name(one)];
@@ -161,8 +166,8 @@ Json SimilarityJson(const Similarity& similarity) {
     const int64_t group = similarity.clusters.group[head];
     groups[group].push_back(PairName(similarity, head));
     map.push_back({{"head", PairName(similarity, head)},
-                   {"x", Rounded(similarity.map(row, 0))},
-                   {"y", Rounded(similarity.map(row, 1))},
+                   {"x", Number(similarity.map(row, 0))},
+                   {"y", Number(similarity.map(row, 1))},
                    {"cluster", group}});
   }
   Json clusters = Json::array();
@@ -187,8 +192,8 @@ Json CompositionJson(const Composition& composition) {
     Json one = {{"from", ToString(composition.heads[edge.sender])},
                 {"to", ToString(composition.heads[edge.receiver])},
                 {"kind", Name(edge.input)},
-                {"score", Rounded(edge.score)},
-                {"baseline", Rounded(composition.baseline)}};
+                {"score", Number(edge.score)},
+                {"baseline", Number(composition.baseline)}};
     if (composition.effect_tokens > 0 && std::isfinite(edge.effect)) {
       one["effect"] = Rounded(edge.effect, 3);
     }

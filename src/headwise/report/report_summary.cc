@@ -19,6 +19,14 @@ std::string Stem(const std::string& role) {
   return role.substr(0, role.find_first_of("( "));
 }
 
+// Whether a role says what the head does: a mere shape does not.
+bool HasFunction(const Json& head) {
+  const Json& roles = head["roles"];
+  return std::any_of(roles.begin(), roles.end(), [](const Json& role) {
+    return !role.value("shape", false);
+  });
+}
+
 std::string FirstRole(const Json& head) {
   const Json& roles = head["roles"];
   return roles.empty() ? kNoRole : roles[0]["name"].get<std::string>();
@@ -47,9 +55,7 @@ std::string Plural(int64_t count, const char* one, const char* many) {
 std::string CountedRoles(const Json& report) {
   std::map<std::string, int64_t> counts;
   for (const Json& head : report["heads"]) {
-    if (const std::string role = FirstRole(head); role != kNoRole) {
-      ++counts[Stem(role)];
-    }
+    if (HasFunction(head)) ++counts[Stem(FirstRole(head))];
   }
   std::vector<std::pair<std::string, int64_t>> order(counts.begin(),
                                                      counts.end());
@@ -64,19 +70,29 @@ std::string CountedRoles(const Json& report) {
 }
 
 std::string RolesSentence(const Json& report) {
-  const auto heads = static_cast<int64_t>(report["heads"].size());
-  const auto without =
-      std::count_if(report["heads"].begin(), report["heads"].end(),
-                    [](const Json& head) { return head["roles"].empty(); });
-  if (without == heads) {
+  const Json& all = report["heads"];
+  const auto heads = static_cast<int64_t>(all.size());
+  const int64_t with = std::count_if(all.begin(), all.end(), HasFunction);
+  const int64_t broad =
+      std::count_if(all.begin(), all.end(), [](const Json& head) {
+        return !head["roles"].empty() && !HasFunction(head);
+      });
+  const std::string shape =
+      broad == 0 ? ""
+                 : fmt::format(
+                       " {} {} only broad: attention spread out, a "
+                       "shape and not a function.",
+                       broad, broad == 1 ? "is" : "are");
+  if (with == 0) {
     return fmt::format(
-        "None of the {} heads has a role that passed its "
-        "threshold.",
-        heads);
+               "None of the {} heads has a role that surely passed its "
+               "threshold.",
+               heads) +
+           shape;
   }
-  return fmt::format("{} of {} heads {} a role: {}.", heads - without, heads,
-                     heads - without == 1 ? "has" : "have",
-                     CountedRoles(report));
+  return fmt::format("{} of {} heads {} a role: {}.", with, heads,
+                     with == 1 ? "has" : "have", CountedRoles(report)) +
+         shape;
 }
 
 // The head with the highest score of a role, or "".
@@ -185,7 +201,10 @@ Json ThirdsJson(const std::vector<HeadRoles>& roles) {
                       {"heads", heads},
                       {"counts", std::move(counted)}});
   }
-  return {{"thirds", std::move(thirds)}};
+  const RoleCounts counts = CountRoles(roles);
+  return {{"with_role", counts.with_function},
+          {"only_shape", counts.shape_only},
+          {"thirds", std::move(thirds)}};
 }
 
 std::vector<std::string> SummarySentences(const Json& report) {

@@ -11,8 +11,9 @@
 
 namespace headwise {
 
-// {"thirds": [{"name", "layers", "heads", "counts": {role: heads}}]}: each head
-// counts once, by its first role without its parameter.
+// {"with_role", "only_shape", "thirds": [{"name", "layers", "heads", "counts":
+// {role: heads}}]}: in thirds each head counts once, by its first role without
+// its parameter.
 Json ThirdsJson(const std::vector<HeadRoles>& roles);
 
 // What a reader should know first, from a report that has all else.

@@ -20,14 +20,16 @@ bool IsLetter(char c) {
 
 }  // namespace
 
-TokenText::TokenText(const Tokenizer& tokenizer)
+TokenText::TokenText(const Tokenizer* tokenizer)
     : tokenizer_(tokenizer),
-      word_pieces_(tokenizer.Id("##s").has_value() ||
-                   tokenizer.Id("##e").has_value()) {}
+      word_pieces_(tokenizer != nullptr && (tokenizer->Id("##s").has_value() ||
+                                            tokenizer->Id("##e").has_value())) {
+}
 
 std::string TokenText::Of(TokenId id) const {
-  const std::string entry = tokenizer_.Token(id).value_or("");
-  if (tokenizer_.IsSpecial(id)) return entry;
+  if (tokenizer_ == nullptr) return "#" + std::to_string(id);
+  const std::string entry = tokenizer_->Token(id).value_or("");
+  if (tokenizer_->IsSpecial(id)) return entry;
   if (word_pieces_) {
     if (entry.starts_with("##")) return entry.substr(2);
     const bool word =
@@ -35,7 +37,7 @@ std::string TokenText::Of(TokenId id) const {
     return word ? " " + entry : entry;
   }
   std::string text =
-      tokenizer_.Decode(std::span(&id, 1), {.skip_special_tokens = false});
+      tokenizer_->Decode(std::span(&id, 1), {.skip_special_tokens = false});
   // Part of a character: no text of its own.
   if (text.empty() || text.find(kReplacement) != std::string::npos) {
     return PieceText(tokenizer_, id);
@@ -46,7 +48,8 @@ std::string TokenText::Of(TokenId id) const {
 }
 
 std::string TokenText::Of(std::string_view entry) const {
-  const auto id = tokenizer_.Id(entry);
+  if (tokenizer_ == nullptr) return std::string(entry);
+  const auto id = tokenizer_->Id(entry);
   return id ? Of(*id) : std::string(entry);
 }
 

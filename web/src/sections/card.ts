@@ -84,7 +84,7 @@ function card(head: Head, report: Report, selection: Selection): HTMLElement {
         h('div', {class: 'steps'}, step(-1), step(1))),
       chips(head),
       h('p', {class: 'gist'}, gist(head))),
-    positionsPart(head),
+    positionsPart(head, report),
     relationPart(head),
     contentPart(head, report),
     attentionPart(head, report),

@@ -1,23 +1,24 @@
-// 3. What content does a head move? What W_V W_O writes of a token it reads.
+// 3. What content does a head move? What it did to the tokens it read in the
+// run, and what W_V W_O writes of a token.
 import {h} from '../dom';
 import {alone, signed} from '../format';
 import type {Content, Head, Report} from '../report';
 import {whyAbsent} from '../report';
 
-// From tokens to logits where the model has a vocabulary head: a head may write
-// a token in another place than where it read it.
-function copyingSentence(content: Content): string {
+// The score by weights is a detail: a head behind the first feed-forward does
+// not read embeddings as they are.
+function byWeights(content: Content): HTMLElement | null {
   const score = content.copying_vocabulary ?? content.copying;
-  if (score === undefined) return '';
-  const how = score > 0.5 ? 'It copies: what it reads it makes likelier.'
-    : score < -0.5 ? 'It suppresses: what it reads it makes less likely.'
-    : score > 0.05 ? 'It leans to copying what it reads.'
-    : score < -0.05 ? 'It leans to suppressing what it reads.'
-    : 'What it writes is neither for nor against the token that it read.';
-  const where = content.copying_vocabulary !== undefined
-    ? 'from tokens to logits' : 'within the stream';
-  return `${how} Copying score ${signed(score)} ${where}, on a scale from ` +
-    '−1 to +1.';
+  if (score === undefined || score === null) return null;
+  const where = content.copying_vocabulary != null
+    ? 'from tokens to logits (W_E W_V W_O W_U)'
+    : 'within the stream (W_V W_O)';
+  return h('details', {class: 'behind'},
+    h('summary', {}, 'Copying by weights alone'),
+    h('p', {}, `Score ${signed(score)} ${where}, from −1, what is read is ` +
+      'suppressed, to +1, it is copied. It takes embeddings for what the ' +
+      'head reads, and misleads where they are tied or the first ' +
+      'feed-forward rewrites them. What the head does is said above.'));
 }
 
 export function contentPart(head: Head, report: Report): HTMLElement {
@@ -28,7 +29,8 @@ export function contentPart(head: Head, report: Report): HTMLElement {
       'What content does it move?'),
     content === undefined && h('p', {class: 'absent'},
       whyAbsent(report, 'content')),
-    content !== undefined && h('p', {}, copyingSentence(content)),
+    content?.says !== undefined && h('p', {}, content.says),
+    content !== undefined && byWeights(content),
     writes.length > 0 && h('div', {class: 'figure'},
       h('p', {class: 'figure-title'},
         `Having read a token, it favours${

@@ -3,8 +3,8 @@ import {max} from 'd3-array';
 import {scaleBand, scaleLinear} from 'd3-scale';
 
 import {behind, figure, h, room, s, table} from '../dom';
-import {alone, number, percent, share} from '../format';
-import type {Bucket, Head, Share} from '../report';
+import {alone, number, percent, plural, share} from '../format';
+import type {Bucket, Head, Report, Share} from '../report';
 
 export function bucketName(bucket: Bucket): string {
   const {from, to} = bucket;
@@ -83,11 +83,21 @@ const shapes: [string, string][] = [
   ['local', 'within 4 tokens'],
 ];
 
-export function positionsPart(head: Head): HTMLElement {
+// Which tokens: of shorter texts than all else on the card, which is said.
+function topKeys(items: Share[], report: Report): HTMLElement {
+  const on = report.top_keys_on;
+  return barList('Tokens it reads most besides the first and special ones, ' +
+    'as shares of its attention' + (on === undefined ? '' :
+    ` (on the first ${on.tokens} tokens of ${
+      plural(on.sequences, 'sequence')}; all else here is of the whole text)`),
+  items);
+}
+
+export function positionsPart(head: Head, report: Report): HTMLElement {
   const metrics = head.metrics ?? {};
   const rows = shapes.flatMap(([name, label]) => {
     const value = metrics[name];
-    return value === undefined ? [] : [h('div', {},
+    return value === undefined || value.mean === null ? [] : [h('div', {},
       h('dt', {}, label),
       h('dd', {}, name === 'distance' ? number(value.mean, 1)
                                       : share(value.mean)))];
@@ -99,8 +109,7 @@ export function positionsPart(head: Head): HTMLElement {
     head.distance && h('p', {}, whereMost(head.distance)),
     head.distance && histogram(head.distance),
     head.top_keys !== undefined && head.top_keys.length > 0 &&
-      barList('Tokens it reads most, as shares of its attention',
-        head.top_keys),
+      topKeys(head.top_keys, report),
     rows.length > 0 && h('dl', {class: 'shape'}, ...rows),
     empty && h('p', {class: 'absent'}, 'Not in this report.'));
 }

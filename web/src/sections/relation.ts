@@ -66,10 +66,11 @@ function allMetrics(head: Head): HTMLElement | null {
     h('summary', {}, `All ${rows.length} measurements of this head`),
     table(`Measurements of head ${head.id}, 95 % intervals over sequences`,
       ['Measurement', 'Mean', 'Interval', 'Cases'],
-      rows.map(([name, value]) => [name, write(name)(value.mean),
+      rows.map(([name, value]) => [name,
+        value.mean === null ? 'not defined' : write(name)(value.mean),
         value.low === undefined || value.high === undefined ? ''
           : `${write(name)(value.low)} to ${write(name)(value.high)}`,
-        value.count === undefined ? '' : integer(value.count)])));
+        value.count == null ? '' : integer(value.count)])));
 }
 
 export function relationPart(head: Head): HTMLElement {

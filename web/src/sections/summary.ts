@@ -2,7 +2,7 @@
 import {h} from '../dom';
 import {integer, plural, short} from '../format';
 import type {Report} from '../report';
-import {rolesOf} from '../roles';
+import {hasFunction, rolesOf} from '../roles';
 
 function tile(value: string, label: string): HTMLElement {
   return h('div', {class: 'tile'}, h('dt', {}, label), h('dd', {}, value));
@@ -10,9 +10,12 @@ function tile(value: string, label: string): HTMLElement {
 
 function tiles(report: Report): HTMLElement {
   const heads = report.heads.length;
-  const withRole = report.heads.filter((head) => rolesOf(head).length).length;
+  const withRole = report.heads.filter(hasFunction).length;
+  const broad = report.heads.filter((head) => rolesOf(head).length).length -
+    withRole;
   const list = h('dl', {class: 'tiles'},
-    tile(`${withRole} of ${heads}`, 'heads with a role'));
+    tile(`${withRole} of ${heads}`, 'heads with a role' +
+      (broad === 0 ? '' : `; ${broad} more only broad`)));
   const importance = report.importance;
   if (importance?.carry) {
     list.append(tile(`${importance.carry.heads} of ${heads}`,

@@ -1,9 +1,14 @@
-// Eigenvalues of heads' value circuits. Door: copying.h.
+// What heads add to logits, and eigenvalues of their value circuits. Door:
+// copying.h.
 #include "headwise/heads/profile/copying.h"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "headwise/nn/head_weights.h"
 #include "headwise/nn/release.h"
@@ -35,6 +40,17 @@ bool HasPlainVocabulary(const Model& model) {
          head.vocabulary.layout() == WeightLayout::kOutIn;
 }
 
+// Calls `use` with the ids of one piece of a vocabulary after another.
+void ForPieces(int64_t size,
+               const std::function<void(std::span<const int32_t>)>& use) {
+  constexpr int64_t kPiece = 4096;
+  for (int64_t begin = 0; begin < size; begin += kPiece) {
+    std::vector<int32_t> ids(std::min(kPiece, size - begin));
+    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(begin));
+    use(ids);
+  }
+}
+
 // W_U·W_E [d, d], summed over pieces of the vocabulary; empty without such a
 // head.
 Tensor ThroughVocabulary(Context& context, const Model& model) {
@@ -43,13 +59,9 @@ Tensor ThroughVocabulary(Context& context, const Model& model) {
   const ConstTensorView out = head.vocabulary.parts()[0].weight.value;
   const ConstTensorView in = model.stack().embeddings.tokens.value;
   const int64_t width = in.shape[1];
-  const int64_t size = std::min(in.shape[0], out.shape[0]);
-  constexpr int64_t kPiece = 4096;
   Tensor sum(DType::kF32, {width, width});
-  for (int64_t begin = 0; begin < size; begin += kPiece) {
-    const int64_t count = std::min(kPiece, size - begin);
-    std::vector<int32_t> ids(count);
-    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(begin));
+  const auto add = [&](std::span<const int32_t> ids) {
+    const int64_t count = static_cast<int64_t>(ids.size());
     Tensor u(DType::kF32, {count, width}), e(DType::kF32, {count, width});
     EmbeddingForward(context, out, ids, u.view());
     EmbeddingForward(context, in, ids, e.view());
@@ -57,68 +69,107 @@ Tensor ThroughVocabulary(Context& context, const Model& model) {
     for (int64_t i = 0; i < sum.size(); ++i) {
       sum.As<float>()[i] += piece.As<float>()[i];
     }
-  }
+  };
+  ForPieces(std::min(in.shape[0], out.shape[0]), add);
   ReleaseWeight(head.vocabulary.parts()[0].weight);
   ReleaseWeight(model.stack().embeddings.tokens);
   return sum;
 }
 
-// Directions of logits in the stream, [d, ids]: columns of W_U behind the final
-// norm's weights. The norm's own length changes no share of a row.
+// The mean of the rows of table [size, d], to [d].
+void MeanRow(Context& context, const ConstTensorView& table, float* to) {
+  const int64_t width = table.shape[1];
+  std::vector<double> sum(width, 0.0);
+  ForPieces(table.shape[0], [&](std::span<const int32_t> ids) {
+    Tensor rows(DType::kF32, {static_cast<int64_t>(ids.size()), width});
+    EmbeddingForward(context, table, ids, rows.view());
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      sum[i % width] += rows.As<float>()[i];
+    }
+  });
+  for (int64_t i = 0; i < width; ++i) {
+    to[i] = static_cast<float>(sum[i] / static_cast<double>(table.shape[0]));
+  }
+}
+
+// Directions of logits in the stream, [d, ids + 1]: columns of W_U behind the
+// final norm's weights, and at the end that of the mean logit.
 Tensor LogitDirections(Context& context, const Model& model,
                        std::span<const int32_t> ids) {
   const ConstTensorView out = model.head().vocabulary.parts()[0].weight.value;
   const int64_t width = out.shape[1], count = static_cast<int64_t>(ids.size());
-  Tensor rows(DType::kF32, {count, width});
-  EmbeddingForward(context, out, ids, rows.view());
+  Tensor rows(DType::kF32, {count + 1, width});
+  if (count > 0) {
+    EmbeddingForward(context, out, ids, View(rows.As<float>(), {count, width}));
+  }
+  MeanRow(context, out, rows.As<float>() + count * width);
   const Norm& norm = model.stack().final_norm;
-  Tensor columns(DType::kF32, {width, count});
-  for (int64_t v = 0; v < count; ++v) {
+  const bool centred = model.config().norm == NormKind::kLayer;
+  Tensor columns(DType::kF32, {width, count + 1});
+  for (int64_t v = 0; v <= count; ++v) {
     const float* row = rows.As<float>() + v * width;
     double mean = 0;
     for (int64_t i = 0; i < width; ++i) {
-      const float weight = norm ? norm.weight()[i] : 1;
-      columns.As<float>()[i * count + v] = weight * row[i];
-      mean += weight * row[i] / static_cast<double>(width);
+      mean += norm.weight()[i] * row[i] / static_cast<double>(width);
     }
-    if (!norm || model.config().norm != NormKind::kLayer) continue;
     for (int64_t i = 0; i < width; ++i) {
-      columns.As<float>()[i * count + v] -= static_cast<float>(mean);
+      columns.As<float>()[i * (count + 1) + v] = static_cast<float>(
+          norm.weight()[i] * row[i] - (centred ? mean : 0.0));
     }
   }
   return columns;
 }
 
+// Whether a head's output reaches the logits through the final norm alone.
+bool HasDirectPath(const Model& model) {
+  return HasPlainVocabulary(model) &&
+         model.config().norm_place == NormPlace::kPre &&
+         static_cast<bool>(model.stack().final_norm) &&
+         !model.stack().blocks.empty();
+}
+
 // Rows that see fewer tokens of the text do not count.
 constexpr int64_t kLeastTokens = 8;
 
-class LogitCopyingHooks : public RunHooks {
+// Of each row the token that a head reads most, and what its output adds to
+// that token's logit, before the final norm's scale, which is known last.
+class CopyingHooks : public RunHooks {
  public:
-  LogitCopyingHooks(Context& context, const Model& model,
-                    std::span<const TokenWindow> windows, Profile& profile)
+  CopyingHooks(Context& context, const Model& model,
+               std::span<const TokenWindow> windows, Profile& profile)
       : context_(context),
         model_(model),
-        tallies_(profile.Tallies("copying.logits")),
-        profile_(profile) {
+        profile_(profile),
+        last_(model.stack().blocks.back().parts().name + ".output") {
     std::vector<int32_t> ids;
+    std::map<int32_t, int64_t> columns;
     int64_t row = 0;
     for (const TokenWindow& window : windows) {
       Text& text = texts_.emplace_back();
       text.row = row;
-      text.column = static_cast<int64_t>(ids.size());
       row += window.source.size();
       for (int64_t i = 0; i < window.source.size(); ++i) {
-        if (window.source.added[i] != 0) continue;
         const int32_t id = window.source.ids[i];
-        const auto begin = ids.begin() + text.column;
-        const auto found = std::find(begin, ids.end(), id);
-        text.positions.push_back(i);
-        text.words.push_back(found - begin);
-        if (found == ids.end()) ids.push_back(id);
+        // Heads rest on the first token: they do not read it.
+        const bool read = i > 0 && window.source.added[i] == 0;
+        if (read && columns.try_emplace(id, ids.size()).second) {
+          ids.push_back(id);
+        }
+        text.columns.push_back(read ? columns[id] : -1);
       }
-      text.distinct = static_cast<int64_t>(ids.size()) - text.column;
     }
     directions_ = LogitDirections(context, model, ids);
+  }
+
+  bool Wants(std::string_view activation) const override {
+    return activation == last_;
+  }
+  void Take(std::string_view, ConstTensorView value) override {
+    Tensor normed(DType::kF32, {value.shape[0], value.shape[1]});
+    NormSaved saved;
+    model_.stack().final_norm.Forward(context_, value, normed.view(), &saved);
+    scales_.assign(saved.scale.As<float>(),
+                   saved.scale.As<float>() + value.shape[0]);
   }
 
   void AfterAttention(const AttentionSite& site,
@@ -127,93 +178,107 @@ class LogitCopyingHooks : public RunHooks {
     const AttentionLayer& layer =
         *AttentionLayers(model_, site.kind)[site.layer];
     const int64_t first = profile_.IndexOf({site.kind, site.layer, 0});
-    std::vector<Tensor> to_logits;  // [E, ids] a head
-    for (int64_t h = 0; h < problem.heads; ++h) {
-      to_logits.push_back(
-          MatrixProduct(context_, WeightsOfHead(layer, h).o, directions_));
-    }
     AttentionArgs scores = args;
     scores.observation = nullptr;
-    const int64_t heads = problem.heads, keys = problem.key_len;
+    std::vector<Tensor> largest;  // keys [rows, heads, 1] a text
     for (size_t b = 0; b < texts_.size(); ++b) {
-      const Text& text = texts_[b];
-      std::vector<RowRef> rows;
-      for (const int64_t i : text.positions) {
-        rows.push_back({static_cast<int64_t>(b), i});
+      largest.push_back(Largest(problem, scores, static_cast<int64_t>(b)));
+    }
+    for (int64_t h = 0; h < problem.heads; ++h) {
+      const Tensor to_logits =
+          MatrixProduct(context_, WeightsOfHead(layer, h).o, directions_);
+      const float* z = args.out.As<float>() + h * args.out.stride[2];
+      for (size_t b = 0; b < texts_.size(); ++b) {
+        const int32_t* keys = largest[b].As<int32_t>() + h;
+        AddText(b, {z, args.out.stride[1]}, to_logits, {keys, problem.heads},
+                first + h);
       }
-      const int64_t count = static_cast<int64_t>(rows.size());
-      Tensor p(DType::kF32, {count, heads, keys});
-      AttentionRows(context_, problem, scores, rows, p.view());
-      for (int64_t h = 0; h < heads; ++h) {
-        const float* z = args.out.As<float>() + text.row * args.out.stride[1] +
-                         h * args.out.stride[2];
-        AddText(text, {z, args.out.stride[1]}, to_logits[h],
-                {p.As<float>() + h * keys, heads * keys}, tallies_[first + h]);
-      }
+    }
+  }
+
+  // Once the run is over.
+  void AddTo(Profile& profile) const {
+    std::vector<Tally>& tallies = profile.Tallies("copying.run");
+    std::map<std::pair<int64_t, size_t>, std::pair<double, double>> sums;
+    for (const Reading& reading : readings_) {
+      auto& [sum, rows] = sums[{reading.head, reading.text}];
+      sum += reading.added * scales_[reading.row];
+      rows += 1;
+    }
+    for (const auto& [place, sum] : sums) {
+      if (!std::isfinite(sum.first)) continue;
+      tallies[place.first].Add(sum.first, sum.second);
     }
   }
 
  private:
-  // Tokens of a window that are of the text, and which of its distinct tokens
-  // each one is.
+  // Where a window begins in the batch, and which direction each of its tokens
+  // has; −1: it is not of the text, or is the first.
   struct Text {
-    int64_t row = 0;     // of the batch, where the window begins
-    int64_t column = 0;  // of the directions, where its tokens begin
-    int64_t distinct = 0;
-    std::vector<int64_t> positions;
-    std::vector<int64_t> words;
+    int64_t row = 0;
+    std::vector<int64_t> columns;
   };
+  struct Reading {
+    int64_t head = 0;
+    size_t text = 0;
+    int64_t row = 0;
+    double added = 0;
+  };
+  template <typename T>
   struct Rows {
-    const float* data = nullptr;
+    const T* data = nullptr;
     int64_t stride = 0;
   };
 
-  // Shares of one head's rows, weighted by what it gives to the text. z: rows
-  // of its output; to_logits: [E, ids]; p: a row for each token of the text.
-  static void AddText(const Text& text, const Rows& z, const Tensor& to_logits,
-                      const Rows& p, Tally& tally) {
+  Tensor Largest(const AttentionProblem& problem, const AttentionArgs& args,
+                 int64_t text) const {
+    const int64_t count = static_cast<int64_t>(texts_[text].columns.size());
+    std::vector<RowRef> rows;
+    for (int64_t i = 0; i < count; ++i) rows.push_back({text, i});
+    Tensor keys(DType::kI32, {count, problem.heads, 1});
+    Tensor mass(DType::kF32, {count, problem.heads, 1});
+    AttentionTopK(context_, problem, args, rows, keys.view(), mass.view());
+    return keys;
+  }
+
+  // z: rows of a head's output; to_logits: [E, directions].
+  void AddText(size_t b, const Rows<float>& z, const Tensor& to_logits,
+               const Rows<int32_t>& keys, int64_t head) {
+    const Text& text = texts_[b];
     const int64_t columns = to_logits.shape(1), dim = to_logits.shape(0);
-    std::vector<double> raised(text.distinct);
-    double sum = 0, weight = 0;
-    for (size_t q = kLeastTokens; q < text.positions.size(); ++q) {
-      const float* out = z.data + text.positions[q] * z.stride;
-      double mean = 0;
-      for (int64_t v = 0; v < text.distinct; ++v) {
-        const float* to = to_logits.As<float>() + text.column + v;
-        raised[v] = 0;
-        for (int64_t e = 0; e < dim; ++e) {
-          raised[v] += static_cast<double>(out[e]) * to[e * columns];
-        }
-        mean += raised[v] / static_cast<double>(text.distinct);
+    int64_t seen = 0;
+    for (size_t i = 0; i < text.columns.size(); ++i) {
+      if (text.columns[i] < 0 || ++seen <= kLeastTokens) continue;
+      const int32_t key = keys.data[static_cast<int64_t>(i) * keys.stride];
+      if (key < 0 || text.columns[key] < 0) continue;
+      const int64_t row = text.row + static_cast<int64_t>(i);
+      const float* out = z.data + row * z.stride;
+      const float* to = to_logits.As<float>();
+      double added = 0;
+      for (int64_t e = 0; e < dim; ++e, to += columns) {
+        added += static_cast<double>(out[e]) *
+                 (to[text.columns[key]] - to[columns - 1]);
       }
-      double total = 0;
-      for (double& one : raised) total += one = std::max(one - mean, 0.0);
-      if (!(total > 0)) continue;
-      const float* mass = p.data + static_cast<int64_t>(q) * p.stride;
-      for (size_t k = 0; k < text.positions.size(); ++k) {
-        const double here = mass[text.positions[k]];
-        sum += here * raised[text.words[k]] / total;
-        weight += here;
-      }
+      readings_.push_back({head, b, row, added});
     }
-    const double chance = 1 / static_cast<double>(text.distinct);
-    tally.Add((sum - chance * weight) / (1 - chance), weight);
   }
 
   Context& context_;
   const Model& model_;
-  std::vector<Tally>& tallies_;
   Profile& profile_;
+  std::string last_;  // the activation that the final norm reads
   std::vector<Text> texts_;
-  Tensor directions_;  // [d, distinct tokens of all windows]
+  Tensor directions_;
+  std::vector<Reading> readings_;
+  std::vector<float> scales_;  // of the final norm, one a row of the batch
 };
 
 }  // namespace
 
-void AddLogitCopying(Context& context, const Model& model,
+void AddCopyingInRun(Context& context, const Model& model,
                      std::span<const TokenWindow> windows, Profile& profile) {
-  if (!HasPlainVocabulary(model) || windows.empty()) return;
-  LogitCopyingHooks hooks(context, model, windows, profile);
+  if (!HasDirectPath(model) || windows.empty()) return;
+  CopyingHooks hooks(context, model, windows, profile);
   std::vector<int32_t> ids;
   std::vector<int64_t> lengths;
   for (const TokenWindow& window : windows) {
@@ -221,6 +286,7 @@ void AddLogitCopying(Context& context, const Model& model,
     lengths.push_back(window.source.size());
   }
   Forward(context, model, {.ids = ids, .lengths = lengths, .hooks = &hooks});
+  hooks.AddTo(profile);
 }
 
 void AddCopying(Context& context, const Model& model, Profile& profile) {

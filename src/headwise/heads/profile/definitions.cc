@@ -79,19 +79,27 @@ constexpr std::array kDefinitions = {
                      "same-token, same-word and special keys left out; "
                      ".chance: the same with permuted embeddings",
                      "on sampled rows"},
-    MetricDefinition{"copying", "Σ Re λ / Σ |λ| of the eigenvalues of W_V·W_O",
-                     "weights "
-                     "alone: says what is copied if it is read"},
+    MetricDefinition{"copying.run",
+                     "what the head's own output adds to the logit of the "
+                     "token that it reads most, above the mean logit, in "
+                     "logits; on 25 random tokens twice over, rows whose most "
+                     "attended key is one of them, but not the sequence's "
+                     "first. Above 0 it copies, below 0 "
+                     "it suppresses",
+                     "of the direct path alone; what later layers make of the "
+                     "output is not in it"},
+    MetricDefinition{"copying",
+                     "by weights: Σ Re λ / Σ |λ| of the eigenvalues of "
+                     "W_V·W_O",
+                     "weights alone: embeddings are not what a head reads "
+                     "behind the first feed-forward; copying.run says what "
+                     "the head does"},
     MetricDefinition{"copying.vocabulary",
-                     "the same of W_E·W_V·W_O·W_U, from tokens to logits",
-                     "norms and everything between are left out"},
-    MetricDefinition{
-        "copying.logits",
-        "on 25 random tokens twice over, of what the head's direct write "
-        "raises among their logits, the share that falls on the "
-        "tokens it attends to; 1: all of it, 0: as by chance",
-        "of the direct path alone; says little of a head that "
-        "rests"},
+                     "by weights: the same of W_E·W_V·W_O·W_U, from tokens to "
+                     "logits",
+                     "misleads where embeddings are tied or rewritten by the "
+                     "first feed-forward: −.67 was seen of an induction head "
+                     "that copies"},
     MetricDefinition{"retrieval",
                      "share of needle tokens about to be produced for which "
                      "the most attended key is that token in the needle; ten "
@@ -108,7 +116,8 @@ constexpr std::array kDefinitions = {
                      "compare with the best fixed offset"},
     MetricDefinition{"coreference",
                      "share of coreferent mentions whose head word attends "
-                     "most, among mention heads, to an antecedent",
+                     "most, among mention heads, to an antecedent; mentions "
+                     "whose candidates are all antecedents do not count",
                      "compare with the nearest mention and the same word"},
     MetricDefinition{"translation",
                      "share of target words whose most attended source word "
@@ -141,6 +150,28 @@ constexpr std::array kForms = {
         ""},
 };
 
+constexpr std::array kRows = {
+    MetricDefinition{"special tokens",
+                     "rows of special tokens are left out: the model's <bos>, "
+                     "<eos>, <pad> and decoder start, and what frames a "
+                     "sequence ([CLS], [SEP])",
+                     "as keys they are seen, and attention to them counts "
+                     "(first, delimiter, sink)"},
+    MetricDefinition{"the first token",
+                     "the first row of a sequence is left out, but in "
+                     "cross-attention",
+                     ""},
+    MetricDefinition{"few keys",
+                     "rows that see fewer keys than --min-visible are left "
+                     "out",
+                     "over four keys uniform causal attention already puts a "
+                     "third of its mass on the token before"},
+    MetricDefinition{"no target",
+                     "rows from which nothing that is asked for can be seen "
+                     "do not count for that metric",
+                     ""},
+};
+
 // "offset.-3" is one of "offset.K".
 bool Covers(std::string_view name, std::string_view metric) {
   if (name == metric) return true;
@@ -153,6 +184,8 @@ bool Covers(std::string_view name, std::string_view metric) {
 }  // namespace
 
 std::span<const MetricDefinition> MetricDefinitions() { return kDefinitions; }
+
+std::span<const MetricDefinition> RowDefinitions() { return kRows; }
 
 std::span<const MetricDefinition> MetricForms() { return kForms; }
 

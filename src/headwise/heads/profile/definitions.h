@@ -20,6 +20,9 @@ std::span<const MetricDefinition> MetricDefinitions();
 // "repeats.duplicate", "offset.-3.chance"), or null.
 const MetricDefinition* FindDefinition(std::string_view metric);
 
+// Which rows do not count, for --explain.
+std::span<const MetricDefinition> RowDefinitions();
+
 // What the suffixes and prefixes of names say, for --explain.
 std::span<const MetricDefinition> MetricForms();
 

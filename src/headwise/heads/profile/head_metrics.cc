@@ -98,8 +98,7 @@ TargetSlots HeadMetrics::Targets(const std::string& name, int forms) {
   return slots;
 }
 
-HeadMetrics::HeadMetrics(const std::string& prefix, const std::string& detector,
-                         MetricSet metrics)
+HeadMetrics::HeadMetrics(const std::string& prefix, MetricSet metrics)
     : prefix_(prefix), metrics_(metrics) {
   AddCoreSlots();
   if (metrics == MetricSet::kCore) {
@@ -124,7 +123,6 @@ HeadMetrics::HeadMetrics(const std::string& prefix, const std::string& detector,
   rare_ = Targets("rare.mass", kMass);
   monotone_ = Targets("monotone", kMass);
   source_end_ = Targets("source-end", kAll);
-  if (!detector.empty()) pattern_ = Targets("pattern." + detector, kScore);
 }
 
 void HeadMetrics::AddCoreSlots() {
@@ -354,11 +352,6 @@ void HeadMetrics::AddRepeats(const Row& row, Sums& sums) const {
       [&](int32_t j) { return j > 0 && keys.special[j] == 0 && same(j - 1); },
       &own);
   add(induction_, row.notes.induction, induction, own, own_next);
-  if (pattern_.score >= 0 && site.has_pattern) {
-    const int channel = site.causal ? kPattern : 0;
-    add(pattern_, row.notes.pattern, row.results.label(row.h, row.t, channel),
-        0, 0);
-  }
 }
 
 void HeadMetrics::AddRare(const Row& row, Sums& sums) const {

@@ -23,10 +23,8 @@ struct TargetSlots {
 
 class HeadMetrics {
  public:
-  // Metrics are named with `prefix` before: "", "repeats.". `detector`: the
-  // name of a user's own ("pattern.NAME"), or "".
-  HeadMetrics(const std::string& prefix, const std::string& detector,
-              MetricSet metrics);
+  // Metrics are named with `prefix` before: "", "repeats.".
+  HeadMetrics(const std::string& prefix, MetricSet metrics);
 
   // Makes room for every metric, so that threads may then add to different
   // heads. The profile must stay where it is.
@@ -82,7 +80,7 @@ class HeadMetrics {
   int first_offset_ = -1, most_offset_ = 0, offset_forms_ = 0;
   TargetSlots local_, first_, last_, sink_, delimiter_, cls_, separator_,
       punctuation_, duplicate_, induction_, rarest_, rare_, monotone_,
-      source_end_, pattern_;
+      source_end_;
 };
 
 }  // namespace headwise

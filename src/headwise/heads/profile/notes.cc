@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "headwise/tokenizer/piece_text.h"
 #include "headwise/tokenizer/unicode.h"
@@ -88,7 +89,28 @@ void NoteRarest(const TokenTable& table, const TokenCounts& counts,
   }
 }
 
+// <bos>, <eos>, <pad> and the decoder's start, where the model has them.
+std::set<int64_t> OfConfig(const ModelConfig& config) {
+  std::set<int64_t> ids(config.eos.begin(), config.eos.end());
+  ids.insert({config.bos, config.pad, config.decoder_start});
+  std::erase_if(ids, [](int64_t id) { return id < 0; });
+  return ids;
+}
+
 }  // namespace
+
+std::vector<int32_t> SpecialTokens(const Tokenizer* tokenizer,
+                                   const ModelConfig& config) {
+  std::set<int64_t> ids = OfConfig(config);
+  if (tokenizer != nullptr) {
+    const TokenFrame frame = FrameOf(*tokenizer, config);
+    ids.insert(frame.before.begin(), frame.before.end());
+    ids.insert(frame.after.begin(), frame.after.end());
+  }
+  std::vector<int32_t> special;
+  for (const int64_t id : ids) special.push_back(static_cast<int32_t>(id));
+  return special;
+}
 
 TokenTable::TokenTable(const Tokenizer* tokenizer, const ModelConfig& config) {
   const int32_t size = static_cast<int32_t>(std::max<int64_t>(
@@ -97,13 +119,9 @@ TokenTable::TokenTable(const Tokenizer* tokenizer, const ModelConfig& config) {
   special_.assign(size, 0);
   punctuation_.assign(size, 0);
   sentence_end_.assign(size, 0);
-  const auto mark = [&](int64_t id) {
-    if (id >= 0 && id < size) special_[id] = 1;
-  };
-  mark(config.bos);
-  mark(config.pad);
-  mark(config.decoder_start);
-  for (const int64_t id : config.eos) mark(id);
+  for (const int64_t id : OfConfig(config)) {
+    if (id < size) special_[id] = 1;
+  }
   std::vector<int32_t> usable;
   for (int32_t id = 0; id < size; ++id) {
     bool plain = special_[id] == 0 && id < config.vocabulary;

@@ -43,6 +43,11 @@ class TokenTable {
   std::vector<int32_t> ordinary_;
 };
 
+// The special tokens of a model, ascending: those of its configuration, and
+// what frames its texts. `tokenizer` may be null.
+std::vector<int32_t> SpecialTokens(const Tokenizer* tokenizer,
+                                   const ModelConfig& config);
+
 // How often tokens occur in a corpus. "Rare" is what is not among the 500 most
 // frequent; in vocabularies under 5000, not among those that cover 60 % of the
 // corpus.

@@ -51,7 +51,7 @@ HeadObserver::HeadObserver(Context& context, Profile& profile,
     : context_(context),
       profile_(profile),
       options_(std::move(options)),
-      metrics_(options_.prefix, options_.detector, options_.metrics) {
+      metrics_(options_.prefix, options_.metrics) {
   // The core is rows alone.
   if (options_.metrics == MetricSet::kCore) options_.text = false;
   metrics_.Prepare(profile_);

@@ -23,8 +23,6 @@ struct ObserverOptions {
   std::string prefix;  // of metric names: "", "repeats."
   int64_t min_visible = 8;
   MetricSet metrics = MetricSet::kAll;
-  // Sequences carry labels of a user's detector of this name; "": of none.
-  std::string detector;
   // Distances, histograms, sinks and examples of text; off for probes.
   bool text = true;
   // For examples and the names of sinks; null: neither is kept.

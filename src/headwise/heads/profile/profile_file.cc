@@ -2,7 +2,11 @@
 // "histogram" f64 [heads, buckets] and "baselines" f64 [names, 6], everything
 // else as JSON in the metadata.
 // Door: profile.h.
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
@@ -16,14 +20,26 @@ namespace {
 constexpr const char* kMetricPrefix = "metric/";
 constexpr const char* kBaselines = "baselines";
 constexpr int64_t kMostCount = int64_t{1} << 62;
+// No model has more layers, nor more heads in one; what is made a layer stays
+// small.
+constexpr int64_t kMostPlaces = 1 << 16;
 
 double* WriteTally(const Tally& t, double* to) {
   for (const double value : {t.n, t.w, t.x, t.ww, t.wx, t.xx}) *to++ = value;
   return to;
 }
 
-Tally ReadTally(const double* from) {
-  return {from[0], from[1], from[2], from[3], from[4], from[5]};
+Tally ReadTally(const double* from, const std::string& where) {
+  const Tally t = {from[0], from[1], from[2], from[3], from[4], from[5]};
+  // Sequences are counted one by one: doubles hold them up to 2⁵³.
+  constexpr double kMostSequences = 9007199254740992.0;
+  if (t.n >= 0 && t.n <= kMostSequences && t.w >= 0 && t.ww >= 0 && t.xx >= 0) {
+    return t;
+  }
+  throw Error(
+      ErrorCode::kCorrupt,
+      {where, "sequences up to 2^53, weights and squares from 0 on",
+       fmt::format("{:g}, {:g}, {:g}, {:g}", t.n, t.w, t.ww, t.xx), ""});
 }
 
 Json ExampleJson(const Example& example) {
@@ -93,10 +109,15 @@ AttentionKind ReadKind(const JsonCursor& json) {
 
 void ReadHeads(const JsonCursor& json, Profile& profile) {
   const std::vector<JsonCursor> items = json.Items();
+  if (items.empty()) json.Fail("at least one head");
   std::vector<HeadRef> heads;
+  std::set<HeadRef> known;
   for (const JsonCursor& head : items) {
-    heads.push_back({ReadKind(head["kind"]), head["layer"].Int(0, kMostCount),
-                     head["head"].Int(0, kMostCount)});
+    const HeadRef ref = {ReadKind(head["kind"]),
+                         head["layer"].Int(0, kMostPlaces - 1),
+                         head["head"].Int(0, kMostPlaces - 1)};
+    if (!known.insert(ref).second) head.Fail("each head once");
+    heads.push_back(ref);
   }
   profile = Profile(std::move(heads));
   for (size_t h = 0; h < items.size(); ++h) {
@@ -225,7 +246,7 @@ Profile Profile::Load(const std::filesystem::path& path) {
     if (!name.starts_with(prefix)) continue;
     const double* from = Numbers(file, name, heads, Tally::kNumbers);
     for (Tally& t : profile.Tallies(name.substr(prefix.size()))) {
-      t = ReadTally(from);
+      t = ReadTally(from, file.where() + ": " + name);
       from += Tally::kNumbers;
     }
   }
@@ -234,7 +255,7 @@ Profile Profile::Load(const std::filesystem::path& path) {
     const double* tallies = Numbers(
         file, kBaselines, static_cast<int64_t>(names.size()), Tally::kNumbers);
     for (const JsonCursor& name : names) {
-      profile.baselines[name.String()] = ReadTally(tallies);
+      profile.baselines[name.String()] = ReadTally(tallies, file.where());
       tallies += Tally::kNumbers;
     }
   }

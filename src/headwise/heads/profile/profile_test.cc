@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "headwise/base/json.h"
 #include "headwise/base/scratch_folder.h"
@@ -125,6 +126,47 @@ TEST_F(ProfileTest, SettingsOfAWrongTypeAreNamed) {
                      {{"format", Profile::kFormat}, {"profile", json.dump()}});
     EXPECT_THAT(MessageOf([&] { Profile::Load(lie); }), HasSubstr(key));
   }
+}
+
+TEST_F(ProfileTest, HeadsThatNoModelHasAreRefused) {
+  const auto path = folder_ / "good.heads", lie = folder_ / "lie.heads";
+  Small(1).Save(path);
+  const Safetensors file = Safetensors::Open(path);
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, view] : file.tensors()) {
+    tensors.push_back({name, view});
+  }
+  const auto told = [&](const std::function<void(Json&)>& change) {
+    Json json = ParseJson(file.metadata().at("profile"), "profile");
+    change(json["heads"]);
+    WriteSafetensors(lie, tensors,
+                     {{"format", Profile::kFormat}, {"profile", json.dump()}});
+    return MessageOf([&] { Profile::Load(lie); });
+  };
+  EXPECT_THAT(told([](Json& heads) { heads[0]["layer"] = int64_t{1} << 62; }),
+              HasSubstr("heads: 0: layer"));
+  EXPECT_THAT(told([](Json& heads) { heads[1]["head"] = 1 << 16; }),
+              HasSubstr("heads: 1: head"));
+  EXPECT_THAT(told([](Json& heads) { heads[1]["head"] = 0; }),
+              HasSubstr("each head once"));
+  EXPECT_THAT(told([](Json& heads) { heads = Json::array(); }),
+              HasSubstr("at least one head"));
+}
+
+TEST_F(ProfileTest, TalliesThatNothingAddsUpToAreRefused) {
+  const auto path = folder_ / "lie.heads";
+  for (double Tally::*part : {&Tally::n, &Tally::w, &Tally::ww, &Tally::xx}) {
+    Profile profile = Small(1);
+    profile.Tallies("previous")[1].*part = -1;
+    profile.Save(path);
+    EXPECT_THAT(MessageOf([&] { Profile::Load(path); }),
+                HasSubstr("metric/previous"));
+  }
+  Profile profile = Small(1);
+  profile.Tallies("previous")[0].n = 1e300;
+  profile.Save(path);
+  EXPECT_THAT(MessageOf([&] { Profile::Load(path); }),
+              HasSubstr("metric/previous"));
 }
 
 TEST_F(ProfileTest, ExamplesKeepTheBestOfEachKind) {

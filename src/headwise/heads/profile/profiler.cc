@@ -124,7 +124,7 @@ void Profiler::AddProbes() {
   if (options_.progress) options_.progress({"probe the model", 0, 0, ""});
   AddCopying(context_, model_, profile_);
   const int64_t room = ContextOf(model_.config(), 0);
-  AddLogitCopying(context_, model_,
+  AddCopyingInRun(context_, model_,
                   RepeatWindows(table_, frame_, room, {25, 2}, 8), profile_);
   if (options_.repeats > 0) {
     AddRepeats(context_, model_, table_, frame_, profile_);
@@ -136,7 +136,7 @@ bool Profiler::AddText(TextSource& source) {
   if (tokenizer_ == nullptr) {
     throw Error(ErrorCode::kNotFound,
                 {profile_.model, "a tokenizer to read text with", "none",
-                 "models without one take ids: --ids FILE"});
+                 "models without one take ids"});
   }
   const WindowCutter cutter(*tokenizer_, model_.config(),
                             {.context = options_.context});
@@ -188,6 +188,7 @@ bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
 Profile Profiler::Take() {
   observer_.reset();
   words_.reset();
+  patterns_.reset();
   std::erase_if(profile_.metrics, [](const auto& metric) {
     return std::all_of(metric.second.begin(), metric.second.end(),
                        [](const Tally& tally) { return tally.empty(); });
@@ -224,24 +225,28 @@ bool Profiler::Skip(const TokenWindow& window) {
   return true;
 }
 
+void Profiler::MakeObservers() {
+  ObserverOptions options;
+  options.min_visible = options_.min_visible;
+  options.metrics = options_.metrics;
+  options.table = &table_;
+  options.model = &model_;
+  observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
+  if (options_.words) {
+    words_ = std::make_unique<WordObserver>(context_, profile_,
+                                            options_.min_visible);
+  }
+  if (!options_.detectors.empty()) {
+    patterns_ = std::make_unique<PatternObserver>(
+        context_, profile_, options_.detectors, options_.min_visible);
+  }
+}
+
 // Runs all waiting windows in batches; false when stopped.
 bool Profiler::RunWaiting() {
   if (counting_) counts_.Finish();
   counting_ = false;
-  if (observer_ == nullptr) {
-    ObserverOptions options;
-    options.min_visible = options_.min_visible;
-    options.metrics = options_.metrics;
-    options.detector =
-        options_.detector != nullptr ? options_.detector->name() : "";
-    options.table = &table_;
-    options.model = &model_;
-    observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
-    if (options_.words) {
-      words_ = std::make_unique<WordObserver>(context_, profile_,
-                                              options_.min_visible);
-    }
-  }
+  if (observer_ == nullptr) MakeObservers();
   const std::span<const TokenWindow> all = waiting_;
   size_t at = 0;
   while (at < all.size() && Skip(all[at])) ++at;
@@ -292,10 +297,6 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
     sequence.source = Annotate(window.source, table_, &counts_);
     sequence.target = Annotate(window.target, table_, nullptr);
     sequence.key = window.key;
-    if (options_.detector != nullptr) {
-      options_.detector->Label(window, sequence.query_labels,
-                               sequence.key_labels);
-    }
     notes.push_back(std::move(sequence));
     Append(window.source, ids, lengths);
     if (window.target.size() > 0) {
@@ -304,10 +305,14 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
   }
   observer_->Begin(notes);
   RunHooks* hooks = observer_.get();
-  std::optional<BothHooks> both;
+  std::optional<BothHooks> with_words, with_patterns;
   if (words_ != nullptr) {
     words_->Begin(notes);
-    hooks = &both.emplace(*observer_, *words_);
+    hooks = &with_words.emplace(*hooks, *words_);
+  }
+  if (patterns_ != nullptr) {
+    patterns_->Begin(batch, notes);
+    hooks = &with_patterns.emplace(*hooks, *patterns_);
   }
   ForwardToLastAttention(context_, model_,
                          {.ids = ids,

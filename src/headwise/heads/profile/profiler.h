@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "headwise/heads/profile/detector.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/observer.h"
+#include "headwise/heads/profile/pattern_observer.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
@@ -29,10 +31,10 @@ struct ProfileOptions {
   // Tokens of a window. 0: 512 for causal models, 128 for encoders (whose
   // later positions were often hardly trained), or what the model can take.
   int64_t context = 0;
-  int64_t tokens = 0;            // stop after so many; 0: all
-  int64_t min_visible = 8;       // rows that see fewer keys do not count
-  int64_t repeats = 32;          // sequences of the random-repeat test; 0: none
-  Detector* detector = nullptr;  // a user's own, or none
+  int64_t tokens = 0;       // stop after so many; 0: all
+  int64_t min_visible = 8;  // rows that see fewer keys do not count
+  int64_t repeats = 32;     // sequences of the random-repeat test; 0: none
+  std::span<Detector> detectors = {};  // a user's own
   // Each sentence is a sequence of its own, as rare-token heads are defined:
   // it then has no other sentence to look at.
   bool sentences = false;
@@ -80,6 +82,7 @@ class Profiler {
   void Queue(TokenWindow window);
   bool RunWaiting();
   bool Skip(const TokenWindow& window);
+  void MakeObservers();
   void Run(std::span<const TokenWindow> batch);
   void MaybeCheckpoint();
   bool Enough() const {
@@ -95,6 +98,7 @@ class Profiler {
   Profile profile_;
   std::unique_ptr<HeadObserver> observer_;
   std::unique_ptr<WordObserver> words_;
+  std::unique_ptr<PatternObserver> patterns_;
   std::chrono::steady_clock::time_point saved_at_ =
       std::chrono::steady_clock::now();
   // Windows that wait for their path's frequencies, which are counted until

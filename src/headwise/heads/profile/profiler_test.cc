@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -11,8 +12,11 @@
 #include "headwise/base/rng.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
+#include "headwise/heads/profile/copying.h"
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/nn/head_weights.h"
+#include "headwise/runtime/activations.h"
 
 namespace headwise {
 namespace {
@@ -279,13 +283,85 @@ TEST_F(ProfilerTest, SentencesAreSequencesOfTheirOwn) {
   EXPECT_LT(words.Get("words.self", 0).count, words.Get("self", 0).count + 1);
 }
 
-TEST_F(ProfilerTest, LogitCopyingTellsCopiersFromOthers) {
+TEST_F(ProfilerTest, CopyingInTheRunTellsCopiersFromOthers) {
   const Profile profile = Run(Shards());
   // 1.0 predicts what it reads, 1.1 its own token; 0.0 writes for others.
-  // Embeddings are not orthogonal, so that other tokens rise a little too.
-  EXPECT_GT(profile.Get("copying.logits", 8).mean, 0.3);
-  EXPECT_GT(profile.Get("copying.logits", 9).mean, 0.3);
-  EXPECT_EQ(profile.Get("copying.logits", 0).count, 0);
+  EXPECT_GT(profile.Get("copying.run", 8).low, 1);
+  EXPECT_GT(profile.Get("copying.run", 9).low, 1);
+  EXPECT_NEAR(profile.Get("copying.run", 0).mean, 0, .1);
+  // 0.3 rests on the first token: of the others it reads none most.
+  EXPECT_EQ(profile.Get("copying.run", 3).count, 0);
+}
+
+// By definition, through the model's own vocabulary head: the mean over rows
+// that see enough of what one head's output adds to the logit of the token
+// that it reads most, above the mean logit.
+double DirectGain(Context& context, const Model& model,
+                  const std::vector<int32_t>& ids, const HeadRef& head) {
+  const std::vector<int64_t> lengths = {static_cast<int64_t>(ids.size())};
+  const AttentionLayer& layer = *AttentionLayers(model, head.kind)[head.layer];
+  const std::string site = layer.site().name;
+  auto seen = RecordActivations(
+      context, model, {.ids = ids, .lengths = lengths},
+      {site + ".probs", site + ".head_output", "layer.1.output"});
+  const Tensor o = WeightsOfHead(layer, head.head).o;
+  const int64_t n = lengths[0], width = o.shape(1), dim = o.shape(0);
+  const int64_t vocabulary = model.config().vocabulary;
+  const float* probs = seen.at(site + ".probs").As<float>() + head.head * n * n;
+  const Norm& norm = model.stack().final_norm;
+  double sum = 0, rows = 0;
+  for (int64_t i = 9; i < n; ++i) {
+    const float* row = probs + i * n;
+    const int64_t key = std::max_element(row, row + n) - row;
+    if (key == 0) continue;
+    rows += 1;
+    const float* z = seen.at(site + ".head_output").As<float>() +
+                     (i * layer.config().heads + head.head) * dim;
+    std::vector<double> written(width, 0.0);
+    for (int64_t e = 0; e < dim; ++e) {
+      for (int64_t d = 0; d < width; ++d) {
+        written[d] += z[e] * o.As<float>()[e * width + d];
+      }
+    }
+    const auto mean_of = [&](auto get) {
+      double total = 0;
+      for (int64_t d = 0; d < width; ++d) total += get(d);
+      return total / static_cast<double>(width);
+    };
+    const float* last = seen.at("layer.1.output").As<float>() + i * width;
+    const double mean = mean_of([&](int64_t d) { return last[d]; });
+    const double variance =
+        mean_of([&](int64_t d) { return (last[d] - mean) * (last[d] - mean); });
+    const double shift = mean_of([&](int64_t d) { return written[d]; });
+    Tensor x(DType::kF32, {2, width}), logits(DType::kF32, {2, vocabulary});
+    for (int64_t d = 0; d < width; ++d) {
+      x.As<float>()[width + d] = 0;
+      x.As<float>()[d] = static_cast<float>(
+          (written[d] - shift) / std::sqrt(variance + norm.epsilon()) *
+          norm.weight()[d]);
+    }
+    model.Logits(context, x.view(), logits.view());
+    const auto gain = [&](int64_t v) {
+      return logits.As<float>()[v] - logits.As<float>()[vocabulary + v];
+    };
+    double all = 0;
+    for (int64_t v = 0; v < vocabulary; ++v) all += gain(v);
+    sum += gain(ids[key]) - all / static_cast<double>(vocabulary);
+  }
+  return sum / rows;
+}
+
+TEST_F(ProfilerTest, CopyingIsWhatTheOutputAddsToTheLogit) {
+  std::vector<int32_t> ids;
+  for (int copy = 0; copy < 2; ++copy) {
+    for (int32_t id = 0; id < 25; ++id) ids.push_back(20 + 3 * id);
+  }
+  const TokenWindow window = WindowOfIds(ids);
+  Profile profile(AllHeads(*model_));
+  AddCopyingInRun(context_, *model_, {&window, 1}, profile);
+  const HeadRef copier{AttentionKind::kSelf, 1, 0};
+  EXPECT_NEAR(profile.Get("copying.run", 8).mean,
+              DirectGain(context_, *model_, ids, copier), 1e-3);
 }
 
 TEST_F(ProfilerTest, PlantedHeadsScore) {
@@ -316,17 +392,54 @@ TEST_F(ProfilerTest, DetectorsCountTheirOwnKeys) {
       "tom.txt",
       "Tom sat near the old house and Tom saw a river and he was very old.");
   // Every "Tom" should be read by every "he": both are one label.
-  Detector detector =
+  std::vector<Detector> detectors;
+  detectors.push_back(
       Detector::Load(Write("tom.json", R"({"name": "tom", "rules": [
-        {"match": "\\bhe\\b", "query": 1}, {"match": "Tom", "key": 1}]})"));
+        {"match": "\\bhe\\b", "query": 1}, {"match": "Tom", "key": 1}]})")));
   ProfileOptions options;
-  options.detector = &detector;
+  options.detectors = detectors;
   options.min_visible = 2;
   const Profile profile = Run({text}, options);
   const Estimate score = profile.Get("pattern.tom", 0);
   EXPECT_GE(score.count, 1);
   EXPECT_GT(profile.Get("pattern.tom.chance", 0).mean, 0);
   EXPECT_LT(profile.Get("pattern.tom.chance", 0).mean, .5);
+}
+
+TEST_F(ProfilerTest, ManyDetectorsCountAsEachWouldAlone) {
+  std::vector<std::string> files;
+  const char* words[] = {"cat", "mat", "Tom", "river", "old", "house"};
+  for (const char* word : words) {
+    std::string name = word;
+    name[0] = static_cast<char>(std::tolower(name[0]));
+    files.push_back(Write(name + ".json", R"({"name": ")" + name +
+                                              R"(", "rules": [
+        {"match": "\\bhe\\b", "query": 1}, {"match": ")" +
+                                              word + R"(", "key": 1}]})"));
+  }
+  std::vector<Detector> all;
+  for (const std::string& file : files) all.push_back(Detector::Load(file));
+  ProfileOptions options;
+  options.detectors = all;
+  const Profile together = Run(Shards(), options);
+  for (const std::string& file : files) {
+    std::vector<Detector> one;
+    one.push_back(Detector::Load(file));
+    options.detectors = one;
+    const std::string metric = "pattern." + one[0].name();
+    const Profile alone = Run(Shards(), options);
+    for (size_t h = 0; h < alone.heads.size(); ++h) {
+      EXPECT_GT(alone.Get(metric, h).count, 10);
+      EXPECT_EQ(*alone.Find(metric, h), *together.Find(metric, h)) << metric;
+      EXPECT_EQ(*alone.Find(metric + ".chance", h),
+                *together.Find(metric + ".chance", h));
+    }
+  }
+  std::vector<Detector> twice;
+  for (int i = 0; i < 2; ++i) twice.push_back(Detector::Load(files[0]));
+  options.detectors = twice;
+  EXPECT_THAT(MessageOf([&] { Run(Shards(), options); }),
+              HasSubstr("\"cat\" twice"));
 }
 
 TEST_F(ProfilerTest, BadDetectorsAreNamed) {

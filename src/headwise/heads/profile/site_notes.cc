@@ -64,21 +64,18 @@ class Builder {
           {queries, q.size(), keys, k.size(), &q, &k, sequence.key, 0});
       queries += q.size();
       keys += k.size();
-      notes_.has_pattern |=
-          !sequence.query_labels.empty() && side == SiteSide::kSource;
     }
     notes_.rows.resize(queries);
     notes_.features = Tensor(DType::kF32, {1, keys, Features()});
     notes_.excluded = Tensor(DType::kU8, {1, keys});
     notes_.weights = Tensor(DType::kF32, {1, queries});
-    const int64_t channels = Channels();
-    if (channels > 0) {
-      notes_.query_labels = Tensor(DType::kI32, {channels, 1, queries});
-      notes_.key_labels = Tensor(DType::kI32, {channels, 1, keys});
+    if (notes_.causal && !core()) {
+      notes_.query_labels = Tensor(DType::kI32, {kLabelChannels, 1, queries});
+      notes_.key_labels = Tensor(DType::kI32, {kLabelChannels, 1, keys});
     }
     notes_.pair_offsets.push_back(0);
     for (size_t s = 0; s < sequences.size(); ++s) {
-      Add(static_cast<int64_t>(s), sequences[s]);
+      Add(static_cast<int64_t>(s));
     }
   }
 
@@ -87,15 +84,8 @@ class Builder {
  private:
   bool core() const { return notes_.metrics == MetricSet::kCore; }
   int64_t Features() const { return core() ? kFirstKey + 1 : kKeyFeatures; }
-  // Under other masks than causal ones only a pattern needs labels.
-  int64_t Channels() const {
-    if (notes_.cross || core()) return 0;
-    if (notes_.causal) return notes_.has_pattern ? 3 : 2;
-    return notes_.has_pattern ? 1 : 0;
-  }
-  int PatternChannel() const { return notes_.causal ? kPattern : 0; }
 
-  void Add(int64_t index, const SequenceNotes& source) {
+  void Add(int64_t index) {
     SiteNotes::Sequence& s = notes_.sequences[index];
     AddKeys(s);
     AddRows(s);
@@ -106,7 +96,6 @@ class Builder {
     }
     AddRepeats(index);
     if (notes_.causal) AddLabels(s);
-    if (notes_.has_pattern) AddPattern(s, source);
   }
 
   void AddKeys(const SiteNotes::Sequence& s) {
@@ -235,32 +224,6 @@ class Builder {
       q[kAfterSameToken * queries + i] = notes.ids[i];
       k[kSameToken * keys + i] = special ? -1 : notes.ids[i];
       k[kAfterSameToken * keys + i] = open ? notes.ids[i - 1] : -1;
-    }
-  }
-
-  void AddPattern(const SiteNotes::Sequence& s, const SequenceNotes& source) {
-    const int64_t queries = notes_.query_labels.shape(2);
-    const int64_t keys = notes_.key_labels.shape(2);
-    int32_t* q = notes_.query_labels.As<int32_t>() +
-                 PatternChannel() * queries + s.query_begin;
-    int32_t* k =
-        notes_.key_labels.As<int32_t>() + PatternChannel() * keys + s.key_begin;
-    std::unordered_map<int32_t, std::vector<int32_t>> found;
-    for (int64_t i = 0; i < s.queries; ++i) {
-      q[i] = source.query_labels.empty() ? -1 : source.query_labels[i];
-      k[i] = source.key_labels.empty() ? -1 : source.key_labels[i];
-      if (k[i] >= 0) found[k[i]].push_back(static_cast<int32_t>(i));
-    }
-    for (int64_t i = 0; i < s.queries; ++i) {
-      SiteNotes::Row& row = notes_.rows[s.query_begin + i];
-      const auto at = found.find(q[i]);
-      if (!row.counted || q[i] < 0 || at == found.end()) continue;
-      row.pattern.seen = CountIn(at->second, row.low, row.high);
-      for (const int32_t j : at->second) {
-        if (j >= row.low && j < row.high && !SiteNotes::IsSink(s, j)) {
-          ++row.pattern.content;
-        }
-      }
     }
   }
 

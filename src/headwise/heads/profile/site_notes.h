@@ -19,10 +19,6 @@ struct SequenceNotes {
   TokenNotes source;
   TokenNotes target;
   uint64_t key = 0;
-  // A user's detector on the source (detector.h): labels of queries and keys,
-  // −1 matches nothing; empty: none.
-  std::vector<int32_t> query_labels;
-  std::vector<int32_t> key_labels;
 };
 
 // Columns of the operator's key features.
@@ -38,7 +34,7 @@ enum KeyFeature : int {
 
 // Channels of the operator's labels. Under a causal mask equal labels at or
 // before the query are what is wanted; elsewhere listed pairs are.
-enum LabelChannel : int { kSameToken, kAfterSameToken, kPattern };
+enum LabelChannel : int { kSameToken, kAfterSameToken, kLabelChannels };
 
 // What stands for a row's targets of a kind: how many of them it can see.
 struct RowTargets {
@@ -59,7 +55,7 @@ struct SiteNotes {
     int32_t low = 0, high = 0;  // keys [low, high) are seen
     bool counted = false;
     float log_visible = 0;
-    RowTargets separator, punctuation, rare, duplicate, induction, pattern;
+    RowTargets separator, punctuation, rare, duplicate, induction;
     int32_t rarest = -1;  // key, where this row counts for it
     int32_t visible() const { return high - low; }
   };
@@ -77,7 +73,6 @@ struct SiteNotes {
   Tensor key_labels;    // i32 [L, 1, S]
   Tensor excluded;      // u8 [1, S]: the first and special keys
   Tensor weights;       // f32 [1, T]: 1 for rows that count
-  bool has_pattern = false;
 
   // Listed pairs: keys of row pair_rows[r] are pair_keys[pair_offsets[r] …];
   // the first `pair_split[r]` of them are duplicates, the others follow one.

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "headwise/base/stop.h"
+#include "headwise/error.h"
 #include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/probes.h"
@@ -108,6 +110,13 @@ class Repeats {
   std::vector<int64_t> lengths_;
 };
 
+void RequireHead(const Model& model, const HeadRef& head) {
+  const std::vector<HeadRef> all = AllHeads(model);
+  if (std::find(all.begin(), all.end(), head) != all.end()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"confirm", "heads of the model", ToString(head), ""});
+}
+
 bool IsRole(const Role& role, const char* name) { return role.name == name; }
 
 CausalCheck LossCheck(const Behaviour& before, const Behaviour& after) {
@@ -148,6 +157,7 @@ void ConfirmRoles(Context& context, const Model& model,
                   const Tokenizer* tokenizer, std::vector<HeadRoles>& heads,
                   const ConfirmOptions& options) {
   if (!model.config().causal || !model.has_head()) return;
+  for (const HeadRoles& head : heads) RequireHead(model, head.head);
   const Repeats repeats(context, model, tokenizer, options.sequences);
   if (repeats.empty()) return;
   std::vector<HeadRef> induction;

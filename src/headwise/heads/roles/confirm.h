@@ -29,6 +29,7 @@ struct ConfirmOptions {
 
 // Sets Role::check where there is something to check. Models that predict no
 // next token are left as they are. `tokenizer` may be null. Throws
+// Error(kInvalidArgument) for a head that the model does not have,
 // Error(kCancelled) when stopped.
 void ConfirmRoles(Context& context, const Model& model,
                   const Tokenizer* tokenizer, std::vector<HeadRoles>& heads,

@@ -53,14 +53,20 @@ the word itself do not count. Sentences of more than 512 tokens are left out.
   a hash of their text; a head is chosen on one half and reported on the other.
   The baseline is the best fixed distance in words on the same half.
 - Coreference looks at mentions that have an antecedent in the window: among the
-  head words of earlier mentions, is the most attended one an antecedent's? The
-  head word is found by surface alone: the last before a comma, preposition or
+  head words of earlier mentions, is the most attended one an antecedent's? A
+  mention whose only candidates are antecedents cannot be missed and does not
+  count; how many those were is told. The head word is found by surface alone: the last before a comma, preposition or
   relative word.
 - The row of a target word in cross-attention is the one that predicts it. Links
   come from IBM Model 1, learnt on the given pairs, lower-cased; target words
   that link to no source word are no cases.
 
 ## Roles
+
+A head has a role where the whole 95 % interval of its score is past the
+threshold: a score of .25 between .16 and .35 is not surely .25. Of one sequence
+there is no interval, and the score itself decides. Chance and baselines count
+as they are.
 
 A head may have several roles; the one furthest above its threshold is named
 first. An offset that ties with the token itself comes before it. Where nothing
@@ -76,10 +82,18 @@ size, .1 % of the loss (`--least-hurt`). With enough text nearly every head
 changes the loss reliably by next to nothing; below that size the classes call a
 head quiet.
 
-**Broad and uniform.** Attention that is uniform, up to .01 of normalised
-entropy, gets no role: it is what chance gives. Broad heads lie between .80 and
-.99. Entropy does not see which keys are read, so shuffling the keys of a broad
-head leaves it broad; any other head loses its role.
+**Broad and uniform.** Broad is a shape, not a function: it is named last, and
+headlines count heads that are only broad apart from those with a role.
+Attention that is uniform, up to .01 of normalised entropy, gets no role: it is
+what chance gives. Broad heads lie between .80 and .99. Entropy does not see
+which keys are read, so shuffling the keys of a broad head leaves it broad; any
+other head loses its role.
+
+**Copying.** Whether a head copies what it reads, or suppresses it, is said by
+the run alone: `copying.run`, what the head's output adds to the logit of the
+token that it reads most. The scores by weights (`copying`,
+`copying.vocabulary`) stand beside it. They look at embeddings, which a head
+behind the first feed-forward does not read, and can be of the other sign.
 
 **The causal check** (`--confirm`) switches a head off and looks at what its role
 would explain: for induction and duplicate heads the loss on repeated tokens, for

@@ -32,10 +32,24 @@ std::string Points(double share) {
   return text;
 }
 
+// The end of an estimate's interval that a threshold from below must reach; of
+// one sequence, which has no interval, the mean.
+double Surely(const Estimate& score) {
+  return std::isfinite(score.low) ? score.low : score.mean;
+}
+double AtMost(const Estimate& score) {
+  return std::isfinite(score.high) ? score.high : score.mean;
+}
+bool Reaches(double value, double threshold) {
+  return value >= threshold - kRounding;
+}
+
 // A rule applied to a head.
 struct Judgement {
   Role role;
   bool passes = false;
+  // The score alone would pass, but not its whole interval.
+  bool unsure = false;
   double threshold = 0;
   size_t rule = 0;  // place in the table
 };
@@ -191,21 +205,29 @@ class Judge {
     const Estimate argmax = profile_.Get(metric + ".argmax", head);
     Judgement result = Start(rule, name, score);
     result.role.material = where.material;
-    result.passes = score.mean >= result.threshold - kRounding;
+    const auto passes = [&](double value, double largest, double most) {
+      bool enough = Reaches(value, result.threshold);
+      if (rule.positional && argmax.count > 0) {
+        enough |= Reaches(largest, thresholds_.argmax()) &&
+                  IsLargestOffset(where, metric, head);
+      }
+      if (chance.count > 0) {
+        enough &= Reaches(value - chance.mean, rule.above_chance) &&
+                  Reaches(value, rule.times_chance * chance.mean);
+      }
+      return enough && most < rule.below;
+    };
+    result.passes = passes(Surely(score), Surely(argmax), AtMost(score));
+    result.unsure =
+        !result.passes && passes(score.mean, argmax.mean, score.mean);
     if (rule.positional && argmax.count > 0) {
-      result.passes |= argmax.mean >= thresholds_.argmax() - kRounding &&
-                       IsLargestOffset(where, metric, head);
       result.role.evidence =
           fmt::format("largest key in {:.0f} % of rows", 100 * argmax.mean);
     }
     if (chance.count > 0) {
       if (!result.role.evidence.empty()) result.role.evidence += ", ";
       result.role.evidence += "chance " + Points(chance.mean);
-      result.passes &=
-          score.mean - chance.mean >= rule.above_chance - kRounding &&
-          score.mean >= rule.times_chance * chance.mean - kRounding;
     }
-    result.passes &= score.mean < rule.below;
     return result;
   }
 
@@ -242,8 +264,10 @@ class Judge {
     }
     Judgement result = Start(rule, rule.role, score);
     RaiseTo(result, best);
-    result.passes = score.count >= rule.least_cases &&
-                    score.mean >= result.threshold - kRounding;
+    const bool enough = score.count >= rule.least_cases;
+    result.passes = enough && Reaches(Surely(score), result.threshold);
+    result.unsure =
+        enough && !result.passes && Reaches(score.mean, result.threshold);
     result.role.evidence = text;
     return {result};
   }
@@ -259,10 +283,13 @@ class Judge {
         if (!(chosen.count > 0) || shown.count < rule.least_cases) continue;
         Judgement one =
             Start(rule, fmt::format("syntactic({})", relation.name), shown);
-        const double needed = thresholds_.Of(rule) - kRounding;
-        one.passes = chosen.mean - way.first.share >= needed &&
-                     shown.mean - way.second.share >= needed;
         RaiseTo(one, way.second.share);
+        // One half chooses, the other decides.
+        const bool is_chosen =
+            Reaches(chosen.mean - way.first.share, thresholds_.Of(rule));
+        one.passes = is_chosen && Reaches(Surely(shown), one.threshold);
+        one.unsure =
+            is_chosen && !one.passes && Reaches(shown.mean, one.threshold);
         one.role.evidence = fmt::format(
             "{}, best offset {:+} {}", way.up ? "to governor" : "to dependent",
             way.second.offset, Points(way.second.share));
@@ -284,6 +311,7 @@ class Judge {
     result.role.high = score.high;
     result.role.count = score.count;
     result.role.material = rule.material;
+    result.role.shape = rule.shape;
     SetStrength(result);
     return result;
   }
@@ -299,15 +327,15 @@ class Judge {
         (judgement.role.score - judgement.threshold) / room;
   }
 
-  // Strongest first; what holds only off the sinks, and secondary roles, after
-  // the others. Self stands behind every other offset: both pass only where
-  // they share the mass evenly, and edge rows would decide otherwise.
+  // Strongest first; what holds only off the sinks, secondary roles and shapes
+  // after the others. Self stands behind every other offset: both pass only
+  // where they share the mass evenly, and edge rows would decide otherwise.
   static void Sort(std::vector<Judgement>& all) {
     const auto key = [](const Judgement& j) {
       double strength = j.role.strength;
       if (j.role.name == "self" && j.passes) strength = std::min(strength, 0.0);
-      return std::tuple(j.role.sink_excluded, RoleRules()[j.rule].secondary,
-                        -strength, j.rule);
+      return std::tuple(j.role.shape, j.role.sink_excluded,
+                        RoleRules()[j.rule].secondary, -strength, j.rule);
     };
     std::stable_sort(all.begin(), all.end(),
                      [&](const Judgement& a, const Judgement& b) {
@@ -315,12 +343,14 @@ class Judge {
                      });
   }
 
-  // Of the rules that did not pass, the one that is the largest part there.
+  // Of the rules that did not pass, the strongest whose score did, if not its
+  // interval; else the one that is the largest part there.
   static std::string Closest(const std::vector<Judgement>& all) {
     const Judgement* best = nullptr;
     double part = 0;
     for (const Judgement& judgement : all) {
       if (judgement.role.sink_excluded) continue;
+      if (judgement.unsure) return Unsure(judgement);
       const RoleRule& rule = RoleRules()[judgement.rule];
       if (judgement.role.score >= rule.below) {
         return "uniform, as by chance";
@@ -334,6 +364,12 @@ class Judge {
     if (best == nullptr) return "";
     return fmt::format("{} {} of {}", best->role.name, Points(best->role.score),
                        Points(best->threshold));
+  }
+  static std::string Unsure(const Judgement& judgement) {
+    const Role& role = judgement.role;
+    return fmt::format("{} {} [{}, {}] of {}, not surely", role.name,
+                       Points(role.score), Points(role.low), Points(role.high),
+                       Points(judgement.threshold));
   }
 
   const Profile& profile_;
@@ -353,6 +389,23 @@ std::vector<HeadRoles> AssignRoles(const Profile& profile,
     all.push_back(judge.Head(head));
   }
   return all;
+}
+
+bool HeadRoles::HasFunction() const {
+  return std::any_of(roles.begin(), roles.end(),
+                     [](const Role& role) { return !role.shape; });
+}
+
+RoleCounts CountRoles(std::span<const HeadRoles> heads) {
+  RoleCounts counts;
+  for (const HeadRoles& head : heads) {
+    if (head.HasFunction()) {
+      ++counts.with_function;
+    } else if (!head.roles.empty()) {
+      ++counts.shape_only;
+    }
+  }
+  return counts;
 }
 
 const char* Name(RepeatForm form) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct Role {
   std::string material;  // what was run: "text", "random repeats"
   std::string evidence;  // "uniform .02, largest key in 97 % of rows"
   double strength = 0;   // how far above its threshold, 1 at the most possible
+  bool shape = false;  // how attention is spread ("broad"), not what it is for
   std::optional<CausalCheck> check;
 };
 
@@ -42,7 +44,18 @@ struct HeadRoles {
   std::vector<Role> roles;  // strongest first; empty: no role
   // Without a role: what came closest, "local .61 of .70"; may be "".
   std::string closest;
+
+  // Whether a role says what the head does; a mere shape does not.
+  bool HasFunction() const;
 };
+
+// Heads with a role that says what they do, and heads of which only the shape
+// of their attention is known.
+struct RoleCounts {
+  int64_t with_function = 0;
+  int64_t shape_only = 0;
+};
+RoleCounts CountRoles(std::span<const HeadRoles> heads);
 
 // Which of a metric's variants roles are judged by.
 enum class RepeatForm : uint8_t {
@@ -58,8 +71,10 @@ struct RoleForms {
   bool words = false;
 };
 
-// One a head, in the profile's order. A role that passes with the sinks counted
-// stands before one that passes only without them.
+// One a head, in the profile's order. A head has a role where the whole 95 %
+// interval of its score is past the threshold; of one sequence, which has no
+// interval, where the score is. A role that passes with the sinks counted
+// stands before one that passes only without them; a mere shape stands last.
 std::vector<HeadRoles> AssignRoles(const Profile& profile,
                                    const RoleThresholds& thresholds = {},
                                    const RoleForms& forms = {});

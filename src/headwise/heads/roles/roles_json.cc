@@ -16,6 +16,7 @@ Json RoleJson(const Role& role) {
                {"low", Number(role.low)},
                {"high", Number(role.high)},
                {"count", Number(role.count)},
+               {"shape", role.shape},
                {"sink_excluded", role.sink_excluded},
                {"content_mass", Number(role.content_mass)},
                {"material", role.material},

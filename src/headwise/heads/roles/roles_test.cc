@@ -27,6 +27,16 @@ void Put(Profile& profile, const std::string& metric, double mean) {
   }
 }
 
+// Sequences of 500 rows whose means lie `spread` above and below, in turn.
+void PutSpread(Profile& profile, const std::string& metric, double mean,
+               double spread, int sequences) {
+  profile.metrics.erase(metric);
+  for (int s = 0; s < sequences; ++s) {
+    const double one = mean + (s % 2 == 0 ? spread : -spread);
+    profile.Tallies(metric)[0].Add(500 * one, 500);
+  }
+}
+
 std::vector<std::string> Names(const Profile& profile,
                                const RoleThresholds& thresholds = {}) {
   std::vector<std::string> names;
@@ -50,6 +60,60 @@ TEST(Roles, BelowEveryThresholdIsNoRoleAndSaysWhatCameClosest) {
   const auto roles = AssignRoles(profile);
   EXPECT_TRUE(roles[0].roles.empty());
   EXPECT_EQ(roles[0].closest, "previous-token .49 of .50");
+}
+
+TEST(Roles, TheWholeIntervalMustPassTheThreshold) {
+  Profile profile = OneHead();
+  PutSpread(profile, "semantic", .27, .1, 8);
+  Put(profile, "semantic.chance", 0);
+  const auto unsure = AssignRoles(profile);
+  EXPECT_TRUE(unsure[0].roles.empty());
+  EXPECT_THAT(unsure[0].closest,
+              testing::StartsWith("semantic .27 [.18, .36]"));
+  PutSpread(profile, "semantic", .27, .01, 8);
+  EXPECT_THAT(Names(profile), ElementsAre("semantic"));
+}
+
+TEST(Roles, TheIntervalDecidesOnLargestKeysAndBaselinesToo) {
+  Profile profile = OneHead();
+  Put(profile, "self", .1);
+  Put(profile, "previous", .4);
+  PutSpread(profile, "previous.argmax", .93, .06, 8);
+  EXPECT_THAT(Names(profile), ElementsAre());
+  PutSpread(profile, "previous.argmax", .93, .01, 8);
+  EXPECT_THAT(Names(profile), ElementsAre("previous-token"));
+  profile = OneHead();
+  PutSpread(profile, "coreference", .75, .2, 8);
+  profile.baselines["coreference.nearest"].Add(2400, 4000);
+  EXPECT_THAT(Names(profile), ElementsAre());
+  PutSpread(profile, "coreference", .75, .02, 8);
+  EXPECT_THAT(Names(profile), ElementsAre("coreference"));
+}
+
+TEST(Roles, OfOneSequenceTheScoreItselfDecides) {
+  Profile profile = OneHead();
+  profile.Tallies("first")[0].Add(61, 100);
+  EXPECT_THAT(Names(profile), ElementsAre("first-token"));
+}
+
+TEST(Roles, BroadIsNamedLastAndCountedApart) {
+  Profile profile = OneHead();
+  Put(profile, "entropy.normalised", .9);
+  auto roles = AssignRoles(profile);
+  EXPECT_FALSE(roles[0].HasFunction());
+  EXPECT_EQ(CountRoles(roles).with_function, 0);
+  EXPECT_EQ(CountRoles(roles).shape_only, 1);
+  EXPECT_EQ(RolesJson(profile, roles)["heads"][0]["roles"][0]["shape"], true);
+  // Even before what holds only off the sinks.
+  Put(profile, "self", .01);
+  Put(profile, "previous", .2);
+  Put(profile, "previous.content", .8);
+  Put(profile, "sink", .7);
+  roles = AssignRoles(profile);
+  ASSERT_EQ(roles[0].roles.size(), 2u);
+  EXPECT_EQ(roles[0].roles[0].name, "previous-token");
+  EXPECT_EQ(CountRoles(roles).with_function, 1);
+  EXPECT_EQ(CountRoles(roles).shape_only, 0);
 }
 
 TEST(Roles, StrongestComesFirst) {
@@ -214,7 +278,7 @@ TEST(Roles, CoreferenceBeatsTheBetterBaseline) {
   profile.baselines["coreference.nearest"].Add(40, 100);
   profile.baselines["coreference.same-word"].Add(60, 100);
   EXPECT_THAT(Names(profile), ElementsAre());
-  profile.Tallies("coreference")[0].Add(80, 100);
+  PutSpread(profile, "coreference", .74, .01, 8);
   const auto roles = AssignRoles(profile)[0].roles;
   ASSERT_EQ(roles.size(), 1u);
   EXPECT_EQ(roles[0].evidence, "nearest .40, same-word .60");

@@ -188,7 +188,7 @@ constexpr std::array kRules = {
              .scope = RuleScope::kAll,
              .repeats = OnRepeats::kInstead,
              .below = 0.99,
-             .secondary = true,
+             .shape = true,
              .means = "entropy near that of uniform attention, yet not equal "
                       "to it",
              .trap = "entropy does not see which keys: shuffled keys are as "
@@ -199,6 +199,14 @@ constexpr std::array kRules = {
 }  // namespace
 
 std::span<const RoleRule> RoleRules() { return kRules; }
+
+const RoleRule* FindRule(std::string_view role) {
+  const std::string_view stem = role.substr(0, role.find_first_of("( "));
+  for (const RoleRule& rule : kRules) {
+    if (stem == rule.role) return &rule;
+  }
+  return nullptr;
+}
 
 void RoleThresholds::Set(std::string_view assignment) {
   std::vector<std::string> names = {"argmax", "content-mass"};

@@ -26,7 +26,8 @@ enum class OnRepeats : uint8_t {
 struct RoleRule {
   const char* role;    // "previous-token"
   const char* metric;  // of the profile: its mean is the score
-  double threshold;    // score ≥ threshold
+  // The score's interval lies at or above it.
+  double threshold;
   RuleScope scope = RuleScope::kSelf;
   OnRepeats repeats = OnRepeats::kNo;
 
@@ -48,8 +49,11 @@ struct RoleRule {
   const char* second_baseline = nullptr;
   double least_cases = 0;
 
-  // Named after all others: what another role brings with it, or a mere shape.
+  // Named after all others: what another role brings with it.
   bool secondary = false;
+  // How attention is spread, not what it is for: named last, and counted apart
+  // from roles that say what a head does.
+  bool shape = false;
 
   const char* material = "text";
   const char* means = "";  // one sentence for --explain
@@ -58,6 +62,9 @@ struct RoleRule {
 
 // In the order in which equally strong roles are named.
 std::span<const RoleRule> RoleRules();
+// The rule of a role by its whole name, "offset -2", "syntactic(nsubj)"; null
+// for a name that has none.
+const RoleRule* FindRule(std::string_view role);
 
 // What may be set by --threshold besides a role's own: "argmax" and
 // "content-mass".

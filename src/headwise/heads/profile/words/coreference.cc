@@ -37,6 +37,7 @@ struct Case {
 struct Window {
   std::vector<int32_t> ids;
   std::vector<Case> cases;
+  int64_t certain = 0;   // left out: every candidate is an antecedent
   double nearest = 0;    // hits of the nearest mention
   double same_word = 0;  // hits of the nearest mention with the same head word
 };
@@ -77,7 +78,7 @@ Window MakeWindow(const CoreferenceDocument& document, size_t first,
     one.rows = tokens[word];
     if (from == FromWord::kFirstPiece) one.rows.resize(1);
     const std::string form = Lower(document.words[begin + word]);
-    bool nearest = false, same_word = false, any = false;
+    bool nearest = false, same_word = false, any = false, all = true;
     for (const auto& [other, others] : heads) {
       if (other >= word) break;
       const bool antecedent = std::any_of(
@@ -86,10 +87,16 @@ Window MakeWindow(const CoreferenceDocument& document, size_t first,
       one.candidates.push_back(tokens[other]);
       one.antecedent.push_back(antecedent);
       any |= antecedent;
+      all &= antecedent;
       nearest = antecedent;
       if (Lower(document.words[begin + other]) == form) same_word = antecedent;
     }
     if (!any) continue;
+    // Whatever is attended to would be a hit, of heads and baselines alike.
+    if (all) {
+      ++window.certain;
+      continue;
+    }
     window.nearest += nearest ? 1 : 0;
     window.same_word += same_word ? 1 : 0;
     window.cases.push_back(std::move(one));
@@ -192,6 +199,7 @@ class Coreference {
     AddTallies(profile, "coreference", hits_);
     profile.baselines["coreference.nearest"].Merge(nearest_);
     profile.baselines["coreference.same-word"].Merge(same_word_);
+    if (!certain_.empty()) profile.baselines[kCertainMentions].Merge(certain_);
   }
   const WordCounts& counts() const { return counts_; }
 
@@ -207,6 +215,9 @@ class Coreference {
   }
 
   void Run(const Window& window) {
+    counts_.certain += window.certain;
+    certain_.Add(static_cast<double>(window.certain),
+                 static_cast<double>(window.certain));
     if (window.cases.empty()) return;
     PairHooks hooks(context_, window, hits_, heads_);
     TokenBatch batch;
@@ -227,7 +238,7 @@ class Coreference {
   const std::vector<HeadRef>& heads_;
   int64_t length_ = 0;
   std::vector<Tally> hits_;
-  Tally nearest_, same_word_;
+  Tally nearest_, same_word_, certain_;
   WordCounts counts_;
 };
 

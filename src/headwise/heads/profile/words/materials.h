@@ -7,7 +7,8 @@
 //                                each for two halves of the sentences
 //   coreference                  coreferent mentions whose head word attends
 //                                most, among earlier mention heads, to an
-//                                antecedent; .nearest and .same-word: what the
+//                                antecedent, where not all of them are;
+//                                .nearest and .same-word: what the
 //                                nearest mention, or the nearest with the same
 //                                head word, would get
 //   translation                  target words whose most attended source word
@@ -35,6 +36,11 @@ namespace headwise {
 // ".offset.-2": behind a metric of syntax, the baseline of that offset.
 std::string OffsetBaseline(int offset);
 
+// Among a profile's baselines: coreferent mentions that were left out, since
+// all their candidates are antecedents and none could be missed. Its weight is
+// their number.
+inline constexpr const char* kCertainMentions = "coreference.certain";
+
 struct WordOptions {
   FromWord from = FromWord::kMean;
   // Tokens of a coreference window; more see antecedents further back and cost
@@ -49,6 +55,7 @@ struct WordCounts {
   int64_t sequences = 0;  // sentences, windows or pairs that were run
   int64_t too_long = 0;   // left out: more tokens than the model can take
   int64_t cases = 0;
+  int64_t certain = 0;  // kCertainMentions
 };
 
 // Self-attention of the encoder, or of a decoder-only model, where a link
