@@ -26,6 +26,9 @@ class Norm {
   float epsilon() const { return epsilon_; }
   // [width]
   const float* weight() const { return weight_.As<float>(); }
+  // As the checkpoint holds them; the bias may be absent.
+  const Parameter& weight_parameter() const { return weight_parameter_; }
+  const Parameter& bias_parameter() const { return bias_parameter_; }
 
   // x, y: [rows, width] f32; y may be x. saved: for Backward; may be null.
   void Forward(Context& context, ConstTensorView x, TensorView y,
