@@ -138,8 +138,7 @@ void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
   token.name += " of token " + std::to_string(input.ids[row]);
   ThrowNotFinite({stack.prefix + "embedding",
                   {&token, &e.positions, &e.types, &e.norm.weight_parameter(),
-                   &e.norm.bias_parameter()},
-                  e.norm.epsilon()},
+                   &e.norm.bias_parameter()}},
                  x.As<float>(), count);
 }
 
@@ -149,8 +148,7 @@ void Model::RequireFiniteEnd(Context& context, const Stack& stack,
   if (trained_ || AllFinite(context, x.As<float>(), count)) return;
   const Norm& norm = stack.final_norm;
   ThrowNotFinite({stack.prefix + "final",
-                  {&norm.weight_parameter(), &norm.bias_parameter()},
-                  norm.epsilon()},
+                  {&norm.weight_parameter(), &norm.bias_parameter()}},
                  x.As<float>(), count);
 }
 
@@ -169,7 +167,7 @@ void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
       continue;
     }
     const VocabularyHead& head = parts_.head;
-    NumberSource source{"logits", {&head.bias}, head.norm.epsilon()};
+    NumberSource source{"logits", {&head.bias}};
     for (const Linear* linear : {&head.transform, &head.vocabulary}) {
       for (const Linear::Part& part : linear->parts()) {
         source.weights.insert(source.weights.end(), {&part.weight, &part.bias});

@@ -122,9 +122,8 @@ void Block::RequireFinite(Context& context, const Step& step,
   if (trained_) return;
   const int64_t count = x.shape[0] * x.shape[1];
   if (AllFinite(context, x.As<float>(), count)) return;
-  ThrowNotFinite(
-      {parts_.name + step.name, WeightsOf(step), step.norm->epsilon()},
-      x.As<float>(), count);
+  ThrowNotFinite({parts_.name + step.name, WeightsOf(step)}, x.As<float>(),
+                 count);
 }
 
 // One residual step. inner(in, y, store) writes f(in) to y or adds it.

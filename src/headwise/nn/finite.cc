@@ -102,10 +102,6 @@ void ThrowNotFinite(const NumberSource& source, const float* values,
     found += ", by " + Show(*culprit);
     Throw(source.where, found, "the checkpoint is damaged");
   }
-  if (!(source.epsilon >= 0 && source.epsilon < 1)) {
-    found += fmt::format(", by a norm's epsilon of {:g}", source.epsilon);
-    Throw(source.where, found, "see the model's configuration");
-  }
   Throw(source.where, found,
         "the weights that were used there are finite: the model's numbers "
         "overflow");

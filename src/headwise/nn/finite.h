@@ -24,7 +24,6 @@ bool AllFinite(Context& context, const float* values, int64_t count);
 struct NumberSource {
   std::string where;  // the activation: "layer.3.mlp.output"
   std::vector<const Parameter*> weights;
-  float epsilon = 0;  // of the norm that comes with them
 };
 
 // Throws Error(kCorrupt) for values, `count` of them, of which AllFinite is

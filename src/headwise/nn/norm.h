@@ -18,7 +18,8 @@ struct NormSaved {
 class Norm {
  public:
   Norm() = default;
-  // bias may be absent.
+  // bias may be absent. Throws Error(kCorrupt) for an epsilon that makes no
+  // norm: below 0, from 1 on, or no number.
   Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias);
 
   explicit operator bool() const { return width_ > 0; }

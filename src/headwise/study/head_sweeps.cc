@@ -19,6 +19,23 @@ HeadSweep Vaswani() {
   return sweep;
 }
 
+// headwise study head-count, on the shipped text.
+HeadSweep Width128() {
+  return {128,
+          true,
+          "two layers on the shipped story, one seed (study head-count)",
+          "loss",
+          0.02,
+          {{1, 2.054},
+           {2, 1.732},
+           {4, 1.666},
+           {8, 1.737},
+           {16, 1.793},
+           {32, 1.874},
+           {64, 1.902},
+           {128, 1.907}}};
+}
+
 }  // namespace
 
 std::vector<HeadSweep::Point> HeadSweep::Ties() const {
@@ -42,7 +59,7 @@ const HeadSweep::Point& HeadSweep::Best() const {
 }
 
 std::span<const HeadSweep> MeasuredSweeps() {
-  static const std::vector<HeadSweep> sweeps = {Vaswani()};
+  static const std::vector<HeadSweep> sweeps = {Width128(), Vaswani()};
   return sweeps;
 }
 
