@@ -254,7 +254,7 @@ int Run(const Options& options) {
   bool query_norms = false;
   for (const auto& head : HeadsJson(options.model)) {
     query_norms |= head.contains("query_norms");
-    const std::string kind = head["kind"];
+    const std::string& kind = head["kind"].text();
     std::vector<std::string> row = {
         fmt::format("{}{}.{}", kind == "self" ? "" : kind + ":",
                     head["layer"].get<int64_t>(), head["head"].get<int64_t>()),

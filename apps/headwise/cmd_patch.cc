@@ -263,15 +263,15 @@ void WarnOfWrongAnswers(const PatchResult& result) {
 }
 
 Json ToJson(const Options& options, const Cases& cases,
-                              const PatchResult& result) {
+            const PatchResult& result) {
   Json json = {{"model", options.run.model},
-                                 {"format", "headwise.patch/1"},
-                                 {"prompts", result.cases},
-                                 {"left_out",
-                                  {{"lengths_differ", cases.unequal},
-                                   {"answers_begin_alike", cases.ambiguous}}},
-                                 {"preferred", result.preferred},
-                                 {"difference", ToJson(result.difference)}};
+               {"format", "headwise.patch/1"},
+               {"prompts", result.cases},
+               {"left_out",
+                {{"lengths_differ", cases.unequal},
+                 {"answers_begin_alike", cases.ambiguous}}},
+               {"preferred", result.preferred},
+               {"difference", ToJson(result.difference)}};
   if (!result.patched.empty()) {
     json["counterfactual"] = ToJson(result.counterfactual);
   }

@@ -99,15 +99,15 @@ int Recommend(const Options& options) {
   const HeadAdvice advice = RecommendHeads(size);
   if (options.json) {
     const Json json = {{"width", size.width},
-                                         {"layers", size.layers},
-                                         {"tokens", size.tokens},
-                                         {"heads", advice.heads},
-                                         {"head_dim", advice.head_dim},
-                                         {"kv_heads", advice.kv_heads},
-                                         {"cache_bytes", advice.cache_bytes},
-                                         {"map_bytes", advice.map_bytes},
-                                         {"rests_on", Name(advice.basis)},
-                                         {"reason", advice.reason}};
+                       {"layers", size.layers},
+                       {"tokens", size.tokens},
+                       {"heads", advice.heads},
+                       {"head_dim", advice.head_dim},
+                       {"kv_heads", advice.kv_heads},
+                       {"cache_bytes", advice.cache_bytes},
+                       {"map_bytes", advice.map_bytes},
+                       {"rests_on", Name(advice.basis)},
+                       {"reason", advice.reason}};
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }

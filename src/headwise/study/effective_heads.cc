@@ -193,11 +193,10 @@ constexpr struct {
                 {{4096, 32, 131072}, "very long"}};
 
 StudyTable AdviceTable() {
-  StudyTable table{
-      "How many heads to begin with",
-      {"model", "width", "layers", "tokens", "heads", "head_dim", "of keys",
-       "rests on"},
-      {}};
+  StudyTable table{"How many heads to begin with",
+                   {"model", "width", "layers", "tokens", "heads", "head_dim",
+                    "of keys", "rests on"},
+                   {}};
   for (const auto& [size, what] : kAdvised) {
     const HeadAdvice advice = RecommendHeads(size);
     table.rows.push_back(

@@ -76,8 +76,9 @@ std::string Measured(const HeadSweep& sweep) {
       "{} at width {}: {} × {} had the lowest {} ({:.2f}){}; {} ({})",
       sweep.ours ? "measured" : "published", sweep.width, sweep.Best().heads,
       sweep.width / sweep.Best().heads, sweep.unit, sweep.Best().loss,
-      ties.size() > 1 ? fmt::format(", up to {} heads as good", ties.back().heads)
-                      : "",
+      ties.size() > 1
+          ? fmt::format(", up to {} heads as good", ties.back().heads)
+          : "",
       sweep.source, losses);
 }
 
@@ -147,13 +148,12 @@ HeadAdvice RecommendHeads(const ModelSize& size) {
   // The sweeps were of short texts.
   if (size.tokens <= kLong) advice.sweep = NearestSweep(size.width);
   if (advice.sweep != nullptr) {
-    advice.basis = advice.sweep->ours ? AdviceBasis::kMeasured
-                                      : AdviceBasis::kPublished;
+    advice.basis =
+        advice.sweep->ours ? AdviceBasis::kMeasured : AdviceBasis::kPublished;
   }
-  const int64_t usual =
-      advice.sweep != nullptr
-          ? advice.sweep->width / advice.sweep->Best().heads
-          : UsualHeadDim(size);
+  const int64_t usual = advice.sweep != nullptr
+                            ? advice.sweep->width / advice.sweep->Best().heads
+                            : UsualHeadDim(size);
   advice.head_dim = std::min(HeadDimFor(size, usual), size.width);
   advice.heads = std::max<int64_t>(1, size.width / advice.head_dim);
   advice.kv_heads = size.tokens > kLong || size.width >= kWide

@@ -35,11 +35,11 @@ Json ToJson(const Composition& c, size_t top) {
                      {"over", Number(c.Over(edge))},
                      {"effect", Number(edge.effect)}});
   }
-  nlohmann::ordered_json groups = nlohmann::ordered_json::array();
+  Json groups = Json::array();
   for (size_t head = 0; head < c.heads.size(); ++head) {
     const std::vector<size_t> sharing = c.Sharing(head);
     if (sharing.size() < 2 || sharing[0] != head) continue;
-    nlohmann::ordered_json group = nlohmann::ordered_json::array();
+    Json group = Json::array();
     for (const size_t one : sharing) group.push_back(ToString(c.heads[one]));
     groups.push_back(std::move(group));
   }
