@@ -134,6 +134,15 @@ expect 0 'together' patch "$planted" --prompt 'The lamp' --answers ' the' ' a'
 expect 1 'as many tokens' patch "$planted" --prompt 'The lamp' \
   --counterfactual 'The lamp was out' --answers ' the' ' a'
 expect 2 'either --prompt or --prompts' patch "$planted"
+# One of two answers is the wrong one: the clean run does not prefer it.
+warned=0
+for answers in "' the' ' a'" "' a' ' the'"; do
+  eval "\"\$program\" patch \"\$planted\" --prompt 'The lamp' \
+    --answers $answers" 2>&1 >/dev/null |
+    grep -q 'warning: \[patch\] expected the clean run to prefer the right' &&
+    warned=$((warned + 1))
+done
+[[ $warned -eq 1 ]] || fail "patch warns of the wrong answer, $warned of 1 times"
 
 # Like heads, heads that feed heads, attention drawn.
 story=$planted/vocabulary.txt
@@ -156,6 +165,17 @@ grep -q '</svg>' "$folder/graph.svg" || fail "a whole graph"
 expect 0 '"input":"k".*"effect":0\.' compose "$planted" --text "$story" \
   --tokens 64 --by effect --json
 expect 2 'needs --text' compose "$planted" --by effect
+goldens=$(dirname "$0")/../../tests/conformance/goldens
+expect 0 '^[01]\.[0-3] → 1\.(0–1|2–3) +[kv] ' compose "$goldens/llama"
+expect 0 'share keys and values stand in one row' compose "$goldens/llama"
+normed='Queries and keys are normed'
+for command in compose 'info --heads'; do
+  expect 0 "$normed" ${command%% *} "$goldens/qwen3" \
+    $(sed 's/^[a-z]* *//' <<<"$command")
+  "$program" ${command%% *} "$goldens/qwen2" \
+    $(sed 's/^[a-z]* *//' <<<"$command") | grep -q "$normed" &&
+    fail "$command: qwen2 norms no queries"
+done
 expect 0 'Head 0\.0' show "$planted" --text "$cat_sat" --heads 0.0,1.0 \
   --svg "$folder/cat.svg"
 expect_quiet err

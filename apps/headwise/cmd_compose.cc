@@ -31,26 +31,36 @@ struct Options {
   int64_t top = 30;
 };
 
+// "1.4", or "1.4–1.7" for heads that share what is fed.
+std::string NameOf(const Composition& c, const std::vector<size_t>& heads) {
+  const std::string first = ToString(c.heads[heads.front()]);
+  return heads.size() == 1
+             ? first
+             : first + "–" + std::to_string(c.heads[heads.back()].head);
+}
+
 void Print(const Composition& c, const Options& options) {
   const Console console = StdoutConsole();
   const bool effects = c.effect_tokens > 0;
-  const size_t count = c.Shown(static_cast<size_t>(options.top));
+  const std::vector<EdgeRow> edges = Rows(c, static_cast<size_t>(options.top));
   StudyTable table;
   table.columns = {"sender → receiver", "into", "score", "over chance"};
   if (effects) table.columns.emplace_back("effect");
-  for (size_t i = 0; i < count; ++i) {
-    const HeadEdge& edge = c.edges[i];
+  bool shared = false;
+  for (const EdgeRow& one : edges) {
+    const HeadEdge& edge = one.edge;
+    shared |= one.receivers.size() > 1;
     std::vector<std::string> row = {
         fmt::format("{} → {}", ToString(c.heads[edge.sender]),
-                    ToString(c.heads[edge.receiver])),
+                    NameOf(c, one.receivers)),
         Name(edge.input), fmt::format("{:.3f}", edge.score),
         fmt::format("{:+.3f}", c.Over(edge))};
     if (effects) row.push_back(fmt::format("{:.1f} %", 100 * edge.effect));
     table.rows.push_back(std::move(row));
   }
   const std::string title =
-      fmt::format("The {} strongest of {} edges, by {}", count, c.edges.size(),
-                  options.by == "effect" ? "effect" : "score");
+      fmt::format("The {} strongest of {} edges, by {}", edges.size(),
+                  c.edges.size(), options.by == "effect" ? "effect" : "score");
   fmt::print("{}{}", Bold(console, Wrap(title, console.width)),
              DrawTable(table, console));
   std::string note = fmt::format(
@@ -59,6 +69,17 @@ void Print(const Composition& c, const Options& options) {
       "{:.3f}.",
       c.baseline);
   if (c.rotary) note += " Rotary positions: at offset 0.";
+  if (c.query_norms) {
+    note +=
+        " Queries and keys are normed head by head: the norms' gains are in "
+        "W_QK, their division by the root mean square is not (it scales a "
+        "head's scores token by token).";
+  }
+  if (shared) {
+    note +=
+        " Heads that share keys and values stand in one row, with the "
+        "strongest of their scores.";
+  }
   if (effects) {
     note += fmt::format(
         " effect: relative change of the receiver's queries, keys or values "

@@ -217,6 +217,8 @@ Json HeadsJson(const std::string& folder) {
                      {"kind", Name(head.kind)},
                      {"qk_norm", QkNorm(context, weights)},
                      {"ov_norm", OvNorm(context, weights)}});
+    // The scale of W_Q and W_K is then not in the scores.
+    if (NormsQueries(layer)) heads.back()["query_norms"] = true;
     if (const Parameter& gate = layer.weights().gates.weights().log_alpha) {
       heads.back()["gate"] = ConcreteGate(ToF32(gate).As<float>()[head.head]);
     }
@@ -293,7 +295,9 @@ int Run(const Options& options) {
     table.columns.emplace_back("gate");
   }
   if (summary.config.spans.ramp > 0) table.columns.emplace_back("span");
+  bool query_norms = false;
   for (const auto& head : HeadsJson(options.model)) {
+    query_norms |= head.contains("query_norms");
     const std::string& kind = head["kind"].text();
     std::vector<std::string> row = {
         fmt::format("{}{}.{}", kind == "self" ? "" : kind + ":",
@@ -310,6 +314,14 @@ int Run(const Options& options) {
     table.rows.push_back(std::move(row));
   }
   fmt::print("\n{}", DrawTable(table, console));
+  if (query_norms) {
+    fmt::print("{}",
+               Wrap("Queries and keys are normed head by head: the norms' "
+                    "gains are in W_QK, their division by the root mean square "
+                    "is not, and takes the scale of W_Q and W_K out of the "
+                    "scores.",
+                    console.width));
+  }
   return kSucceeded;
 }
 

@@ -248,6 +248,18 @@ void PrintText(const Model& model, const Cases& cases,
   say(fmt::format("Largest: {}.", Largest(result, result.share)));
 }
 
+// Parts of a difference that points the other way explain the wrong answer.
+void WarnOfWrongAnswers(const PatchResult& result) {
+  if (result.difference.value > 0 && result.preferred >= 0.5) return;
+  const auto right = static_cast<int64_t>(
+      std::lround(result.preferred * static_cast<double>(result.cases)));
+  fmt::print(stderr,
+             "warning: [patch] expected the clean run to prefer the right "
+             "answer; found it ahead in {} of {} prompts, by {:+.3f} in the "
+             "mean; what is attributed and patched then makes the wrong one\n",
+             right, result.cases, result.difference.value);
+}
+
 Json ToJson(const Options& options, const Cases& cases,
             const PatchResult& result) {
   Json json = {{"model", options.run.model},
@@ -304,6 +316,7 @@ int Run(const Options& options) {
     patch.progress = bar.callback();
     result = Patch(context, *model, cases.cases, patch);
   }
+  WarnOfWrongAnswers(result);
   if (options.run.json) {
     fmt::print("{}\n", ToJson(options, cases, result).dump(2));
   } else {

@@ -106,6 +106,7 @@ int Recommend(const Options& options) {
                        {"kv_heads", advice.kv_heads},
                        {"cache_bytes", advice.cache_bytes},
                        {"map_bytes", advice.map_bytes},
+                       {"rests_on", Name(advice.basis)},
                        {"reason", advice.reason}};
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;

@@ -109,6 +109,8 @@ export interface Importance {
   correlations?: number[][];
   layers?: {kind?: string; layer: number; value: number}[];
   carry?: {share: number; heads: number};
+  // Whether any head hurts: none, some, not-tested or not-testable.
+  hurting?: {answer: string; reason?: string};
   negative?: string[];
   least_negative?: number; // of the loss, by which they hurt
   classes?: Record<string, number>;

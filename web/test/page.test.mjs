@@ -70,6 +70,25 @@ const focused = (page) => page.evaluate(() => {
     : at.getAttribute('aria-label') || at.textContent.trim();
 });
 
+test('whether heads hurt is answered, or why it is not', {skip}, async () => {
+  const told = async (hurting, negative) => {
+    const report = fixture();
+    Object.assign(report.importance, {hurting, negative});
+    assert.ok(validate(report), JSON.stringify(validate.errors));
+    const {page} = await open(report);
+    const tiles = await page.$$eval('.tiles .tile',
+      (all) => all.map((one) => one.textContent));
+    await page.close();
+    return tiles.filter((text) => /hurt/.test(text));
+  };
+  assert.match((await told({answer: 'none'}, []))[0], /0$/);
+  assert.match((await told({answer: 'some'}, ['1.2']))[0], /1$/);
+  assert.match((await told({answer: 'not-tested', reason: 'too short'}, []))[0],
+    /too short.*not tested$/);
+  assert.match((await told({answer: 'not-testable', reason: 'base 0'}, []))[0],
+    /base 0.*not testable$/);
+});
+
 test('a whole report opens without error or request', {skip}, async () => {
   const report = fixture({layers: 12, heads: 12});
   const {page, trouble} = await open(report);

@@ -9,6 +9,7 @@
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
 #include "headwise/model/summary.h"
+#include "headwise/nn/finite.h"
 #include "headwise/nn/projection.h"
 #include "headwise/nn/release.h"
 #include "headwise/ops/activation/activation.h"
@@ -64,6 +65,7 @@ void AddSinusoids(const std::vector<int32_t>& positions, int64_t first,
 }  // namespace
 
 Model::Model(Parts parts) : parts_(std::move(parts)) {
+  trained_ = parts_.stack.embeddings.tokens.trainable();
   if (parts_.head.bias) head_bias_ = ToF32(parts_.head.bias);
   std::vector<const Linear*> linears = LinearsOf(stack());
   for (const Linear* more : {&parts_.head.transform, &parts_.head.vocabulary}) {
@@ -103,15 +105,78 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
     EmbeddingForward(context, e.types.value, types, x, EmbeddingWrite::kAdd);
   }
   StackSaved* saved = input.saved;
+  RequireFiniteEmbedding(context, stack, input, x);
   if (e.norm) {
     if (saved != nullptr) saved->embedded = KeepCopy(context, x);
     e.norm.Forward(context, x, x,
                    saved != nullptr ? &saved->embedding_norm : nullptr);
+    RequireFiniteEmbedding(context, stack, input, x);
   }
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
     Dropout(context, mask, count, x.As<float>(), x.As<float>());
   }
   Tap(input.hooks, stack.prefix + "embedding", x);
+}
+
+void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
+                                   const StackInput& input,
+                                   TensorView x) const {
+  const int64_t count = x.shape[0] * x.shape[1];
+  if (trained_ || AllFinite(context, x.As<float>(), count)) return;
+  const Embeddings& e = stack.embeddings;
+  // Only the rows that were read: a table may be large, and bad elsewhere.
+  Parameter token = e.tokens;
+  int64_t row = 0;
+  while (AllFinite(context, x.As<float>() + row * x.shape[1], x.shape[1])) {
+    ++row;
+  }
+  ConstTensorView& view = token.value;
+  view.data =
+      static_cast<const std::byte*>(view.data) +
+      input.ids[row] * view.stride[0] * static_cast<int64_t>(SizeOf(view.type));
+  view.shape[0] = 1;
+  token.name += " of token " + std::to_string(input.ids[row]);
+  ThrowNotFinite({stack.prefix + "embedding",
+                  {&token, &e.positions, &e.types, &e.norm.weight_parameter(),
+                   &e.norm.bias_parameter()}},
+                 x.As<float>(), count);
+}
+
+void Model::RequireFiniteEnd(Context& context, const Stack& stack,
+                             TensorView x) const {
+  const int64_t count = x.shape[0] * x.shape[1];
+  if (trained_ || AllFinite(context, x.As<float>(), count)) return;
+  const Norm& norm = stack.final_norm;
+  ThrowNotFinite({stack.prefix + "final",
+                  {&norm.weight_parameter(), &norm.bias_parameter()}},
+                 x.As<float>(), count);
+}
+
+// A weight that is not finite shows in every row, so that two of them tell;
+// looking at all would take as long as a thin model's product.
+void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
+  const int64_t rows = logits.shape[0], classes = logits.shape[1];
+  if (trained_ || rows == 0) return;
+  for (const int64_t row : {int64_t{0}, rows - 1}) {
+    const float* values = logits.As<float>() + row * logits.stride[0];
+    // Padding may be shut out by −∞.
+    const int64_t pad = std::clamp<int64_t>(parts_.config.pad, -1, classes - 1);
+    const float* after = values + pad + 1;
+    if (AllFinite(context, values, std::max<int64_t>(pad, 0)) &&
+        AllFinite(context, after, classes - pad - 1)) {
+      continue;
+    }
+    const VocabularyHead& head = parts_.head;
+    NumberSource source{"logits", {&head.bias}};
+    for (const Linear* linear : {&head.transform, &head.vocabulary}) {
+      for (const Linear::Part& part : linear->parts()) {
+        source.weights.insert(source.weights.end(), {&part.weight, &part.bias});
+      }
+    }
+    source.weights.insert(source.weights.end(), {&head.norm.weight_parameter(),
+                                                 &head.norm.bias_parameter()});
+    ThrowNotFinite(source, values, classes);
+  }
 }
 
 // The backward of Embed: dx [T, d] by its result, which is overwritten.
@@ -187,6 +252,7 @@ void Model::Finish(Context& context, const Stack& stack, RunHooks* hooks,
     if (saved != nullptr) saved->last = KeepCopy(context, x);
     stack.final_norm.Forward(context, x, x,
                              saved != nullptr ? &saved->final_norm : nullptr);
+    RequireFiniteEnd(context, stack, x);
   }
   Tap(hooks, stack.prefix + "final", x);
 }
@@ -295,6 +361,7 @@ void Model::Logits(Context& context, ConstTensorView x,
   RequireHead();
   HeadRun run;
   RunHead(context, x, logits, run);
+  RequireFiniteLogits(context, logits);
 }
 
 double Model::HeadLoss(Context& context, ConstTensorView x,

@@ -88,6 +88,9 @@ struct StackInput {
   StackSaved* saved = nullptr;
 };
 
+// Every run throws Error(kCorrupt) where its numbers are not finite, with the
+// first layer and the weight at fault; models in training are their trainer's.
+//
 // Immutable once built (but for trainable parameters, whose owner changes
 // them between runs); runs may come from several threads, each with its own
 // Context.
@@ -147,6 +150,12 @@ class Model {
                                const StackInput& input) const;
   BlockInput LayerInput(const Stack& stack, int64_t layer,
                         const StackInput& input) const;
+  // These throw Error(kCorrupt) for numbers that are not finite (finite.h).
+  void RequireFiniteEmbedding(Context& context, const Stack& stack,
+                              const StackInput& input, TensorView x) const;
+  void RequireFiniteEnd(Context& context, const Stack& stack,
+                        TensorView x) const;
+  void RequireFiniteLogits(Context& context, TensorView logits) const;
   void EmbedBackward(Context& context, const Stack& stack,
                      const StackInput& input, TensorView dx) const;
   void RequireHead() const;
@@ -158,6 +167,7 @@ class Model {
 
   Parts parts_;
   Tensor head_bias_;
+  bool trained_ = false;  // its numbers are the trainer's to check
 };
 
 // Rows whose logits are held at a time while training.

@@ -7,6 +7,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
+#include "headwise/nn/finite.h"
 #include "headwise/nn/projection.h"
 
 namespace headwise {
@@ -30,15 +31,22 @@ void Add(Context& context, const TensorView& x, const float* more) {
 struct Block::Step {
   const char* name;  // of the activation that it adds
   const Norm* norm;
+  const AttentionLayer* attention;  // null: the feed-forward half
   RunHooks* hooks;
   DropoutMask dropout;
   ResidualSaved* saved;  // null: nothing is kept
 };
 
-Block::Block(BlockParts parts) : parts_(std::move(parts)) {}
+Block::Block(BlockParts parts) : parts_(std::move(parts)) {
+  const Linear& output = parts_.attention.weights().output;
+  trained_ = output && output.parts()[0].weight.trainable();
+}
 
 Block::Step Block::AttentionStep(const BlockInput& input) const {
-  return {".attention.output", &parts_.attention_norm, input.hooks,
+  return {".attention.output",
+          &parts_.attention_norm,
+          &parts_.attention,
+          input.hooks,
           input.dropout,
           input.saved != nullptr ? &input.saved->attention_step : nullptr};
 }
@@ -46,15 +54,21 @@ Block::Step Block::AttentionStep(const BlockInput& input) const {
 Block::Step Block::CrossStep(const BlockInput& input) const {
   DropoutMask dropout = input.dropout;
   dropout.stream += 1;
-  return {".cross.output", &parts_.cross_norm, input.hooks, dropout,
+  return {".cross.output",
+          &parts_.cross_norm,
+          &parts_.cross,
+          input.hooks,
+          dropout,
           input.saved != nullptr ? &input.saved->cross_step : nullptr};
 }
 
 Block::Step Block::MlpStep(const BlockInput& input) const {
   DropoutMask dropout = input.dropout;
   dropout.stream += 2;
-  return {".mlp.output", &parts_.mlp_norm, input.hooks, dropout,
-          input.saved != nullptr ? &input.saved->mlp_step : nullptr};
+  return {
+      ".mlp.output", &parts_.mlp_norm,
+      nullptr,       input.hooks,
+      dropout,       input.saved != nullptr ? &input.saved->mlp_step : nullptr};
 }
 
 AttentionInput Block::Attention(const BlockInput& input) const {
@@ -77,6 +91,39 @@ AttentionInput Block::Cross(const BlockInput& input) const {
   cross.gate_draw = {input.gate_training, input.dropout.stream + 1};
   if (input.saved != nullptr) cross.saved = &input.saved->cross;
   return cross;
+}
+
+// The matrices, biases and norms that one residual step reads.
+std::vector<const Parameter*> Block::WeightsOf(const Step& step) const {
+  std::vector<const Linear*> linears;
+  std::vector<const Norm*> norms = {step.norm};
+  if (step.attention != nullptr) {
+    const AttentionWeights& w = step.attention->weights();
+    linears = {&w.qkv, &w.q, &w.kv, &w.output};
+    norms.insert(norms.end(), {&w.query_norm, &w.key_norm});
+  } else {
+    linears = {&parts_.mlp.in(), &parts_.mlp.down()};
+  }
+  std::vector<const Parameter*> weights;
+  for (const Norm* norm : norms) {
+    weights.insert(weights.end(),
+                   {&norm->weight_parameter(), &norm->bias_parameter()});
+  }
+  for (const Linear* linear : linears) {
+    for (const Linear::Part& part : linear->parts()) {
+      weights.insert(weights.end(), {&part.weight, &part.bias});
+    }
+  }
+  return weights;
+}
+
+void Block::RequireFinite(Context& context, const Step& step,
+                          TensorView x) const {
+  if (trained_) return;
+  const int64_t count = x.shape[0] * x.shape[1];
+  if (AllFinite(context, x.As<float>(), count)) return;
+  ThrowNotFinite({parts_.name + step.name, WeightsOf(step)}, x.As<float>(),
+                 count);
 }
 
 // One residual step. inner(in, y, store) writes f(in) to y or adds it.
@@ -111,9 +158,11 @@ void Block::Residual(Context& context, const Step& step, TensorView x,
   } else {
     inner(input, x, Store::kAccumulate);
   }
+  RequireFinite(context, step, x);
   if (!pre) {
     if (saved != nullptr) saved->stream = KeepCopy(context, x);
     step.norm->Forward(context, x, x, norm_saved);
+    RequireFinite(context, step, x);
   }
   if (saved != nullptr) saved->input = std::move(input_memory);
 }

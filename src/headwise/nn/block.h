@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "headwise/context.h"
 #include "headwise/nn/attention_layer.h"
@@ -81,6 +82,9 @@ class Block {
   template <typename Inner>
   void Residual(Context& context, const Step& step, TensorView x,
                 const Inner& inner) const;
+  std::vector<const Parameter*> WeightsOf(const Step& step) const;
+  // Throws Error(kCorrupt) for x that is not finite (finite.h).
+  void RequireFinite(Context& context, const Step& step, TensorView x) const;
   template <typename Inner>
   void ResidualBackward(Context& context, const Step& step, TensorView dx,
                         const Inner& inner) const;
@@ -91,6 +95,7 @@ class Block {
   AttentionInput Cross(const BlockInput& input) const;
 
   BlockParts parts_;
+  bool trained_ = false;  // its numbers are the trainer's to check
 };
 
 }  // namespace headwise

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/nn/finite.h"
 #include "headwise/ops/matmul/matmul.h"
 
 namespace headwise {
@@ -25,7 +26,22 @@ Tensor Part(Parameter weight, bool out_in, Range ins, Range outs) {
                   static_cast<int64_t>(SizeOf(view.type));
   view.shape[0] = rows.end - rows.begin;
   view.shape[1] = columns.end - columns.begin;
-  return ToF32(weight);
+  Tensor part = ToF32(weight);
+  RequireFinite(weight, part);
+  return part;
+}
+
+// w [d, D] · diag(gain of a norm over each head's D).
+void FoldGain(const Norm& norm, Tensor& w) {
+  if (!norm) return;
+  const Tensor gain = ToF32(norm.weight_parameter());
+  RequireFinite(norm.weight_parameter(), gain);
+  const int64_t rows = w.shape(0), columns = w.shape(1);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      w.As<float>()[r * columns + c] *= gain.As<float>()[c];
+    }
+  }
 }
 
 // Outputs [begin, begin + count) of a linear layer as [in, count]; its parts'
@@ -104,7 +120,13 @@ HeadWeights WeightsOfHead(const AttentionLayer& layer, int64_t head) {
   weights.k = Columns(keys, first_key + group * dim, dim);
   weights.v = Columns(keys, first_value + group * value, value);
   weights.o = InputRows(w.output, head * value, value);
+  FoldGain(w.query_norm, weights.q);
+  FoldGain(w.key_norm, weights.k);
   return weights;
+}
+
+bool NormsQueries(const AttentionLayer& layer) {
+  return static_cast<bool>(layer.weights().query_norm);
 }
 
 Tensor QkProduct(Context& context, const HeadWeights& weights) {

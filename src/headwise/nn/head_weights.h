@@ -1,6 +1,12 @@
 // The weights of one head, in the mathematician's orientation (x is a row):
 // q = x·W_Q, k = x·W_K, v = x·W_V, and what it writes is v·W_O. Heads of one
 // group share W_K and W_V.
+//
+// Where queries and keys are normed head by head (Qwen3), q = g ∘ (x·W_Q)/rms:
+// the gain g is part of W_Q and W_K here. The division by the root mean square
+// is not linear and cannot be: it scales a head's scores token by token, so
+// that the size of W_QK says nothing of the size of its scores, while its
+// directions stay.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +23,12 @@ struct HeadWeights {
   Tensor o;  // [E, d]
 };
 
-// Throws Error(kInvalidArgument) for a head that the layer does not have.
+// Throws Error: kInvalidArgument for a head that the layer does not have,
+// kCorrupt for weights that are not finite.
 HeadWeights WeightsOfHead(const AttentionLayer& layer, int64_t head);
+
+// Whether queries and keys are divided by their root mean square, as above.
+bool NormsQueries(const AttentionLayer& layer);
 
 // W_Q·W_Kᵀ [d, d]: how the head matches, at equal rotary positions.
 Tensor QkProduct(Context& context, const HeadWeights& weights);

@@ -30,8 +30,19 @@ class HeadWeightsTest : public testing::Test {
     auto part = [](const Tensor& t) {
       return Linear::Part{{"w", t.view()}, {}};
     };
-    weights.qkv = Linear({part(q_), part(k_), part(v_)}, WeightLayout::kOutIn);
-    weights.output = Linear({part(o_)}, WeightLayout::kOutIn);
+    for (int64_t i = 0; i < kDim; ++i) {
+      gain_.As<float>()[i] = static_cast<float>(i + 1);
+    }
+    AttentionWeights normed;
+    for (Norm* norm : {&normed.query_norm, &normed.key_norm}) {
+      *norm = Norm(NormKind::kRms, 1e-6f, {"gain", gain_.view()}, {});
+    }
+    for (AttentionWeights* w : {&weights, &normed}) {
+      w->qkv = Linear({part(q_), part(k_), part(v_)}, WeightLayout::kOutIn);
+      w->output = Linear({part(o_)}, WeightLayout::kOutIn);
+    }
+    normed_layer_ = AttentionLayer(config, std::move(normed),
+                                   {AttentionKind::kSelf, 0, "layer.0"});
     layer_ = AttentionLayer(config, std::move(weights),
                             {AttentionKind::kSelf, 0, "layer.0.attention"});
   }
@@ -40,7 +51,9 @@ class HeadWeightsTest : public testing::Test {
   Tensor k_{DType::kF32, {kGroups * kDim, kWidth}};
   Tensor v_{DType::kF32, {kGroups * kDim, kWidth}};
   Tensor o_{DType::kF32, {kWidth, kHeads* kDim}};
+  Tensor gain_{DType::kF32, {kDim}};
   AttentionLayer layer_;
+  AttentionLayer normed_layer_;  // queries and keys normed head by head
 };
 
 TEST_F(HeadWeightsTest, SlicesFollowHeadsAndGroups) {
@@ -58,6 +71,19 @@ TEST_F(HeadWeightsTest, SlicesFollowHeadsAndGroups) {
     }
   }
   EXPECT_THROW(WeightsOfHead(layer_, kHeads), Error);
+}
+
+TEST_F(HeadWeightsTest, GainsOfQueryAndKeyNormsArePartOfTheWeights) {
+  EXPECT_FALSE(NormsQueries(layer_));
+  EXPECT_TRUE(NormsQueries(normed_layer_));
+  const HeadWeights plain = WeightsOfHead(layer_, 2);
+  const HeadWeights folded = WeightsOfHead(normed_layer_, 2);
+  for (int64_t i = 0; i < kWidth * kDim; ++i) {
+    const float gain = gain_.As<float>()[i % kDim];
+    EXPECT_EQ(folded.q.As<float>()[i], gain * plain.q.As<float>()[i]);
+    EXPECT_EQ(folded.k.As<float>()[i], gain * plain.k.As<float>()[i]);
+    EXPECT_EQ(folded.v.As<float>()[i], plain.v.As<float>()[i]);
+  }
 }
 
 TEST_F(HeadWeightsTest, NormsAreThoseOfTheProducts) {

@@ -1,7 +1,10 @@
 // Norm, forward and backward. Door: norm.h.
 #include "headwise/nn/norm.h"
 
+#include <string>
 #include <utility>
+
+#include "headwise/error.h"
 
 namespace headwise {
 namespace {
@@ -25,6 +28,10 @@ Norm::Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias)
       bias_parameter_(std::move(bias)),
       weight_(ToF32(weight_parameter_)) {
   if (bias_parameter_) bias_ = ToF32(bias_parameter_);
+  if (epsilon >= 0 && epsilon < 1) return;
+  throw Error(ErrorCode::kCorrupt,
+              {weight_parameter_.name, "an epsilon from 0 to 1 in the norm",
+               std::to_string(epsilon), "see the model's configuration"});
 }
 
 void Norm::Forward(Context& context, ConstTensorView x, TensorView y,

@@ -18,7 +18,8 @@ struct NormSaved {
 class Norm {
  public:
   Norm() = default;
-  // bias may be absent.
+  // bias may be absent. Throws Error(kCorrupt) for an epsilon that makes no
+  // norm: below 0, from 1 on, or no number.
   Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias);
 
   explicit operator bool() const { return width_ > 0; }
@@ -26,6 +27,9 @@ class Norm {
   float epsilon() const { return epsilon_; }
   // [width]
   const float* weight() const { return weight_.As<float>(); }
+  // As the checkpoint holds them; the bias may be absent.
+  const Parameter& weight_parameter() const { return weight_parameter_; }
+  const Parameter& bias_parameter() const { return bias_parameter_; }
 
   // x, y: [rows, width] f32; y may be x. saved: for Backward; may be null.
   void Forward(Context& context, ConstTensorView x, TensorView y,

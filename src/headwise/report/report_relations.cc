@@ -111,8 +111,12 @@ Json ImportanceJson(const Ranking& ranking, Json& heads) {
   }
   if (ranking.primary) {
     json["carry"] = {{"share", 0.9}, {"heads", ranking.heads_for_90}};
+    json["hurting"] = {{"answer", Name(ranking.hurting.answer)}};
+    if (!ranking.hurting.reason.empty()) {
+      json["hurting"]["reason"] = ranking.hurting.reason;
+    }
     json["negative"] = Json::array();
-    for (const NegativeHead& one : ranking.negative) {
+    for (const NegativeHead& one : ranking.hurting.heads) {
       json["negative"].push_back(ToString(ranking.heads[one.head]));
     }
     json["least_negative"] = Number(ranking.least_negative, 5);
@@ -200,10 +204,16 @@ Json CompositionJson(const Composition& composition) {
     edges.push_back(std::move(one));
   }
   Json json = Json::object();
+  std::string note;
   if (composition.rotary) {
-    json["note"] =
-        "Rotary positions: W_QK is taken at equal positions (offset 0).";
+    note = "Rotary positions: W_QK is taken at equal positions (offset 0).";
   }
+  if (composition.query_norms) {
+    note += std::string(note.empty() ? "" : " ") +
+            "Queries and keys are normed head by head: the norms' gains are "
+            "in W_QK, their division by the root mean square is not.";
+  }
+  if (!note.empty()) json["note"] = note;
   json["edges"] = std::move(edges);
   return json;
 }

@@ -193,16 +193,17 @@ constexpr struct {
                 {{4096, 32, 131072}, "very long"}};
 
 StudyTable AdviceTable() {
-  StudyTable table{
-      "How many heads to begin with",
-      {"model", "width", "layers", "tokens", "heads", "head_dim", "of keys"},
-      {}};
+  StudyTable table{"How many heads to begin with",
+                   {"model", "width", "layers", "tokens", "heads", "head_dim",
+                    "of keys", "rests on"},
+                   {}};
   for (const auto& [size, what] : kAdvised) {
     const HeadAdvice advice = RecommendHeads(size);
     table.rows.push_back(
         {what, std::to_string(size.width), std::to_string(size.layers),
          std::to_string(size.tokens), std::to_string(advice.heads),
-         std::to_string(advice.head_dim), std::to_string(advice.kv_heads)});
+         std::to_string(advice.head_dim), std::to_string(advice.kv_heads),
+         Name(advice.basis)});
   }
   return table;
 }
@@ -294,9 +295,9 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "is trained from scratch has as many steps as the pruned model in all. "
       "At width 64 heads of 8 dimensions are narrow: one wide head can do "
       "better than any of them. "
-      "The advice (--recommend) rests on the widths that lose nothing (study "
-      "head-count) and on what a head of a given width can rank (study rank), "
-      "not on these small models alone.",
+      "The advice (--recommend) rests on head counts compared at equal "
+      "parameters (study head-count, and published ones), and says where "
+      "nothing was measured.",
       text.name);
   return result;
 }

@@ -1,9 +1,12 @@
 // How many heads to begin with, for a model of given width, depth and length
-// of text: `headwise study effective-heads --recommend`.
+// of text: `headwise study effective-heads --recommend`. Rests on what was
+// measured (head_sweeps.h) near that width, and says where nothing was.
 #pragma once
 
 #include <cstdint>
 #include <string>
+
+#include "headwise/study/head_sweeps.h"
 
 namespace headwise {
 
@@ -13,12 +16,22 @@ struct ModelSize {
   int64_t tokens = 0;  // of a sequence
 };
 
+enum class AdviceBasis : uint8_t {
+  kMeasured,    // here, within a factor of two of the width
+  kPublished,   // the same, by others
+  kConvention,  // what models of this size are built with
+};
+// "measured", "published", "convention"
+const char* Name(AdviceBasis basis);
+
 struct HeadAdvice {
   int64_t heads = 0;
   int64_t head_dim = 0;
   int64_t kv_heads = 0;    // that keep keys and values
   double cache_bytes = 0;  // of them, all layers and tokens, in bf16
   double map_bytes = 0;    // of one layer's attention, if it were kept, in f32
+  AdviceBasis basis = AdviceBasis::kConvention;
+  const HeadSweep* sweep = nullptr;  // what was measured; null: nothing
   std::string reason;
 };
 

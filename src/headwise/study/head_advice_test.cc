@@ -3,13 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "headwise/error.h"
 
 namespace headwise {
 namespace {
 
 TEST(HeadAdviceTest, SuitsTheSizeOfTheModel) {
-  EXPECT_EQ(RecommendHeads({64, 2, 64}).head_dim, 16);
   EXPECT_EQ(RecommendHeads({768, 12, 1024}).heads, 12);
   const HeadAdvice large = RecommendHeads({8192, 80, 8192});
   EXPECT_EQ(large.heads, 64);
@@ -22,6 +23,33 @@ TEST(HeadAdviceTest, SuitsTheSizeOfTheModel) {
                 static_cast<double>(longer.kv_heads * longer.head_dim));
 }
 
+// What is advised at a width that was measured is what was best there.
+TEST(HeadAdviceTest, AgreesWithWhatWasMeasured) {
+  ASSERT_FALSE(MeasuredSweeps().empty());
+  for (const HeadSweep& sweep : MeasuredSweeps()) {
+    const HeadAdvice advice = RecommendHeads({sweep.width, 2, 256});
+    ASSERT_EQ(advice.sweep, &sweep);
+    double chosen = 1e9, least = 1e9;
+    for (const HeadSweep::Point& point : sweep.points) {
+      least = std::min(least, point.loss);
+      if (point.heads == advice.heads) chosen = point.loss;
+    }
+    EXPECT_LE(chosen, least + sweep.tie) << "width " << sweep.width;
+  }
+  EXPECT_EQ(RecommendHeads({128, 2, 64}).heads, 4);
+  EXPECT_EQ(RecommendHeads({128, 2, 64}).basis, AdviceBasis::kMeasured);
+}
+
+TEST(HeadAdviceTest, SaysWhereNothingWasMeasured) {
+  for (const ModelSize& size :
+       {ModelSize{8192, 80, 8192}, ModelSize{128, 6, 131072}}) {
+    const HeadAdvice advice = RecommendHeads(size);
+    EXPECT_EQ(advice.basis, AdviceBasis::kConvention);
+    EXPECT_NE(advice.reason.find("not measured here"), std::string::npos);
+  }
+  EXPECT_EQ(RecommendHeads({768, 12, 1024}).basis, AdviceBasis::kPublished);
+}
+
 TEST(HeadAdviceTest, DividesTheWidthWhereSomethingNearTheUsualSizeDoes) {
   for (int64_t width = 1; width <= 1200; ++width) {
     const HeadAdvice advice = RecommendHeads({width, 4, 512});
@@ -29,8 +57,8 @@ TEST(HeadAdviceTest, DividesTheWidthWhereSomethingNearTheUsualSizeDoes) {
     ASSERT_LE(advice.heads * advice.head_dim, width);
     ASSERT_EQ(advice.heads % advice.kv_heads, 0);
   }
-  EXPECT_EQ(RecommendHeads({100, 4, 512}).head_dim, 20);
-  EXPECT_EQ(RecommendHeads({101, 4, 512}).head_dim, 16);  // a prime
+  EXPECT_EQ(RecommendHeads({100, 4, 512}).head_dim, 25);
+  EXPECT_EQ(RecommendHeads({101, 4, 512}).head_dim, 32);  // a prime
 }
 
 TEST(HeadAdviceTest, ReadsThreeNumbersAndNothingElse) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/study/head_sweeps.h"
 #include "headwise/study/story.h"
 #include "headwise/study/study.h"
 #include "headwise/study/translation.h"
@@ -17,65 +18,71 @@ namespace headwise {
 namespace {
 
 constexpr int64_t kWidth = 128;
+// Read at this width too, for the advice of effective-heads.
+constexpr int64_t kNarrowWidth = 64;
 constexpr int64_t kCounts[] = {1, 2, 4, 8, 16, 32, 64, 128};
 constexpr size_t kSizes = std::size(kCounts);
 
-struct Published {
-  int64_t heads;
-  const char* perplexity;
-  const char* bleu;
-};
-// newstest2013, all with 65 M parameters.
-constexpr Published kPublished[] = {{1, "5.29", "24.9"},
-                                    {4, "5.00", "25.5"},
-                                    {8, "4.92", "25.8"},
-                                    {16, "4.91", "25.8"},
-                                    {32, "5.01", "25.4"}};
-
 struct Sweep {
+  int64_t width = kWidth;
   std::vector<double> losses[kSizes];  // one a seed
   int64_t parameters[kSizes] = {};
+  // As many as a width can have.
+  size_t sizes() const {
+    return static_cast<size_t>(
+        std::count_if(std::begin(kCounts), std::end(kCounts),
+                      [&](int64_t heads) { return heads <= width; }));
+  }
+};
+
+struct Training {
+  int64_t width = kWidth;
+  int64_t steps = 0;
 };
 
 Sweep TrainAll(Context& context, const std::vector<uint64_t>& seeds,
-               const StudyText& text, int64_t steps, StudyClock& clock) {
+               const StudyText& text, const Training& training,
+               StudyClock& clock) {
   Sweep sweep;
-  const std::vector<std::vector<double>> losses = RunCases(
-      context, kSizes, seeds, [&](Context& own, size_t i, uint64_t seed) {
-        TrainConfig how = StoryTraining(seed, steps);
-        how.batch = 8;
-        TinyModel tiny(own,
-                       TinyGpt2({.layers = 2,
-                                 .heads = kCounts[i],
-                                 .width = kWidth,
-                                 .hidden = 2 * kWidth,
-                                 .vocabulary = text.vocabulary,
-                                 .context = kStoryLength}),
-                       how);
-        if (seed == seeds.front()) sweep.parameters[i] = tiny.store().Count();
-        tiny.Train(MadeBatches(seed, text.train), clock);
-        return tiny.trainer().Evaluate(MadeBatches(kHeldOutSeed, text.held_out),
-                                       64);
-      });
+  sweep.width = training.width;
+  const std::vector<std::vector<double>> losses =
+      RunCases(context, sweep.sizes(), seeds,
+               [&](Context& own, size_t i, uint64_t seed) {
+                 TrainConfig how = StoryTraining(seed, training.steps);
+                 how.batch = 8;
+                 TinyModel tiny(own,
+                                TinyGpt2({.layers = 2,
+                                          .heads = kCounts[i],
+                                          .width = training.width,
+                                          .hidden = 2 * training.width,
+                                          .vocabulary = text.vocabulary,
+                                          .context = kStoryLength}),
+                                how);
+                 if (seed == seeds.front())
+                   sweep.parameters[i] = tiny.store().Count();
+                 tiny.Train(MadeBatches(seed, text.train), clock);
+                 return tiny.trainer().Evaluate(
+                     MadeBatches(kHeldOutSeed, text.held_out), 64);
+               });
   std::copy(losses.begin(), losses.end(), sweep.losses);
   return sweep;
 }
 
 StudyTable Table(const Sweep& sweep, const std::string& where) {
   StudyTable table{
-      fmt::format("{}width {}, two layers, {} parameters each", where, kWidth,
-                  sweep.parameters[0]),
+      fmt::format("{}width {}, two layers, {} parameters each", where,
+                  sweep.width, sweep.parameters[0]),
       {"heads", "d_k", "held-out loss", "published perplexity", "BLEU"},
       {}};
-  for (size_t i = 0; i < kSizes; ++i) {
+  for (size_t i = 0; i < sweep.sizes(); ++i) {
     std::string perplexity = "–", bleu = "–";
-    for (const Published& one : kPublished) {
+    for (const PublishedHeads& one : kVaswaniHeads) {
       if (one.heads != kCounts[i]) continue;
-      perplexity = one.perplexity;
-      bleu = one.bleu;
+      perplexity = fmt::format("{:.2f}", one.perplexity);
+      bleu = fmt::format("{:.1f}", one.bleu);
     }
     table.rows.push_back(
-        {std::to_string(kCounts[i]), std::to_string(kWidth / kCounts[i]),
+        {std::to_string(kCounts[i]), std::to_string(sweep.width / kCounts[i]),
          ShowInterval(OverSeeds(sweep.losses[i])), perplexity, bleu});
   }
   return table;
@@ -105,6 +112,28 @@ void Translate(Context& context, const StudyRequest& request,
                                      true,
                                      false,
                                      {series}});
+}
+
+// The losses by themselves.
+void Show(const Sweep& sweep, const std::string& where, StudyResult& result) {
+  result.tables.push_back(Table(sweep, where));
+  Series series{"held-out loss", {}, {}};
+  for (size_t i = 0; i < sweep.sizes(); ++i) {
+    const Interval loss = OverSeeds(sweep.losses[i]);
+    series.x.push_back(static_cast<double>(kCounts[i]));
+    series.y.push_back(loss.value);
+    result.Report(fmt::format("{}width {}, loss of h = {}", where, sweep.width,
+                              kCounts[i]),
+                  loss);
+  }
+  result.pictures.push_back(
+      LinePlot{fmt::format("{}loss by head count at width {}, equal parameters",
+                           where, sweep.width),
+               "heads",
+               "nats a token",
+               true,
+               false,
+               {series}});
 }
 
 // Judges one sweep. `where` begins names and titles.
@@ -139,20 +168,7 @@ void Tell(const Sweep& sweep, const std::string& where, StudyResult& result) {
         return (loss(5, s) + loss(6, s) + loss(7, s)) / 3 - loss(3, s);
       }),
       0);
-  result.tables.push_back(Table(sweep, where));
-  Series series{"held-out loss", {}, {}};
-  for (size_t i = 0; i < kSizes; ++i) {
-    series.x.push_back(static_cast<double>(kCounts[i]));
-    series.y.push_back(OverSeeds(sweep.losses[i]).value);
-  }
-  result.pictures.push_back(
-      LinePlot{fmt::format("{}loss by head count at width {}, equal parameters",
-                           where, kWidth),
-               "heads",
-               "nats a token",
-               true,
-               false,
-               {series}});
+  Show(sweep, where, result);
 }
 
 StudyResult Run(Context& context, const StudyRequest& request) {
@@ -168,15 +184,24 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       language.texts.empty() && !request.reading.empty() && !pairs;
   const int64_t steps = StudySteps(request, 400, 1500);
   const int64_t reading_steps = read ? StudySteps(request, 400, 400) : 0;
+  const bool narrow = read && request.full;
   StudyClock clock(request, "head-count",
-                   (steps + reading_steps) * static_cast<int64_t>(kSizes) *
-                       std::ssize(result.seeds));
-  Tell(TrainAll(context, result.seeds, text, steps, clock), "", result);
+                   (steps + (narrow ? 2 : 1) * reading_steps) *
+                       static_cast<int64_t>(kSizes) * std::ssize(result.seeds));
+  Tell(TrainAll(context, result.seeds, text, {kWidth, steps}, clock), "",
+       result);
   if (read) {
     language.texts = request.reading;
-    Tell(TrainAll(context, result.seeds, OpenStudyText(language), reading_steps,
+    const StudyText reading = OpenStudyText(language);
+    const std::string where = "shipped text: ";
+    Tell(TrainAll(context, result.seeds, reading, {kWidth, reading_steps},
                   clock),
-         "shipped text: ", result);
+         where, result);
+    if (narrow) {
+      Show(TrainAll(context, result.seeds, reading,
+                    {kNarrowWidth, reading_steps}, clock),
+           where, result);
+    }
   }
   result.remark = fmt::format(
       "Trained on {}{}. The published column is Table 3 (A) of Vaswani et al. "

@@ -1,11 +1,28 @@
 // The top of the page: which model, on what text, and what was found, in words.
 import {h} from '../dom';
 import {integer, plural, short} from '../format';
-import type {Report} from '../report';
+import type {Importance, Report} from '../report';
 import {hasFunction, rolesOf} from '../roles';
 
 function tile(value: string, label: string): HTMLElement {
   return h('div', {class: 'tile'}, h('dt', {}, label), h('dd', {}, value));
+}
+
+// Whether heads hurt: how many, or why there is no telling.
+function hurtTile(importance: Importance): HTMLElement | undefined {
+  const answer = importance.hurting?.answer;
+  const reason = importance.hurting?.reason ?? '';
+  if (answer === 'not-tested') {
+    return tile('not tested', `whether heads hurt: ${reason}`);
+  }
+  if (answer === 'not-testable') {
+    return tile('not testable', `whether heads hurt: ${reason}`);
+  }
+  if (!importance.negative) return undefined;
+  const by = importance.least_negative;
+  return tile(String(importance.negative.length),
+    'heads hurt: without them the loss is lower' +
+    (by ? ` by more than ${by.toPrecision(1)}` : ''));
 }
 
 function tiles(report: Report): HTMLElement {
@@ -26,12 +43,8 @@ function tiles(report: Report): HTMLElement {
   if (chosen?.effective !== undefined) {
     list.append(tile(chosen.effective.toFixed(1), 'effective heads'));
   }
-  if (importance?.negative) {
-    const by = importance.least_negative;
-    list.append(tile(String(importance.negative.length),
-      'heads hurt: without them the loss is lower' +
-      (by ? ` by more than ${by.toPrecision(1)}` : '')));
-  }
+  const hurt = importance && hurtTile(importance);
+  if (hurt) list.append(hurt);
   if (report.profile?.tokens !== undefined) {
     list.append(tile(integer(report.profile.tokens), 'tokens read'));
   }

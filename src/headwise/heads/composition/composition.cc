@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "headwise/base/stop.h"
+#include "headwise/nn/finite.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/tensor/matrix.h"
@@ -78,6 +81,7 @@ const Norm* ReadNorm(const Model& model, AttentionKind kind, int64_t layer,
 Matrix Through(const Norm* norm, NormKind kind, const Tensor& w) {
   Matrix a = FromTensor(w);
   if (norm == nullptr || !*norm) return a;
+  RequireFinite(norm->weight_parameter(), ToF32(norm->weight_parameter()));
   for (int64_t c = 0; c < a.columns; ++c) {
     double mean = 0;
     for (int64_t r = 0; r < a.rows; ++r) {
@@ -238,7 +242,14 @@ Composition MeasureComposition(Context& context, const Model& model,
     for (size_t layer = 0; layer < layers.size(); ++layer) {
       sites.push_back(
           measure.MakeSite(kind, static_cast<int64_t>(layer), first_head));
-      first_head += layers[layer]->config().heads;
+      const AttentionLayerConfig& config = layers[layer]->config();
+      for (int64_t h = 0; h < config.heads; ++h) {
+        const int64_t share = config.heads / config.kv_heads;
+        result.key_group.push_back(first_head +
+                                   static_cast<size_t>(h / share * share));
+      }
+      result.query_norms |= NormsQueries(*layers[layer]);
+      first_head += static_cast<size_t>(config.heads);
     }
   }
   for (size_t i = 0; i < sites.size(); ++i) {
@@ -265,6 +276,31 @@ size_t Composition::Shown(size_t top) const {
   // Sorted by score, those that chance gives stand at the end.
   while (!by_effect && count > 0 && Over(edges[count - 1]) <= 0) --count;
   return count;
+}
+
+std::vector<size_t> Composition::Sharing(size_t head) const {
+  std::vector<size_t> sharing;
+  for (size_t other = 0; other < heads.size(); ++other) {
+    if (key_group[other] == key_group[head]) sharing.push_back(other);
+  }
+  return sharing;
+}
+
+std::vector<EdgeRow> Rows(const Composition& c, size_t top) {
+  std::vector<EdgeRow> rows;
+  std::set<std::tuple<size_t, HeadInput, size_t>> listed;
+  const size_t count = c.Shown(c.edges.size());
+  for (size_t i = 0; i < count && rows.size() < top; ++i) {
+    const HeadEdge& edge = c.edges[i];
+    if (edge.input == HeadInput::kQuery) {
+      rows.push_back({edge, {edge.receiver}});
+      continue;
+    }
+    const size_t group = c.key_group[edge.receiver];
+    if (!listed.insert({edge.sender, edge.input, group}).second) continue;
+    rows.push_back({edge, c.Sharing(edge.receiver)});
+  }
+  return rows;
 }
 
 void SortByEffect(Composition& composition) {

@@ -7,7 +7,9 @@
 //
 // W is what the layer reads through its norm: the norm's weights, and its
 // centring, are part of it where norms stand before the layers. With rotary
-// positions W_QK is the one at equal positions; biases are left out.
+// positions W_QK is the one at equal positions; biases are left out. Where
+// queries and keys are normed head by head, W_QK holds the norms' gains but not
+// their division by the root mean square (head_weights.h).
 #pragma once
 
 #include <cstdint>
@@ -46,6 +48,9 @@ struct Composition {
   // squares, whatever the matrices.
   double baseline = 0;
   bool rotary = false;
+  bool query_norms = false;  // queries and keys are normed head by head
+  // Of each head, the first of those that share its keys and values.
+  std::vector<size_t> key_group;
   // Every pair that can feed and has weights; highest score first. A head that
   // writes or reads nothing has no edges.
   std::vector<HeadEdge> edges;
@@ -58,7 +63,19 @@ struct Composition {
   // How many edges to list or draw: the first `top`, but none that chance
   // gives just as well.
   size_t Shown(size_t top) const;
+  // The heads that share this one's keys and values, itself among them.
+  std::vector<size_t> Sharing(size_t head) const;
 };
+
+// An edge, and whom it feeds: one head, or all that share what is fed.
+struct EdgeRow {
+  HeadEdge edge;  // the strongest of them
+  std::vector<size_t> receivers;
+};
+
+// The first `top` rows to list: edges that Shown would give, those into shared
+// keys or values as one.
+std::vector<EdgeRow> Rows(const Composition& composition, size_t top);
 
 struct CompositionOptions {
   ProgressCallback progress = {};

@@ -8,7 +8,9 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <set>
 #include <sstream>
+#include <tuple>
 
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
@@ -92,9 +94,39 @@ TEST_P(DenseComposition, EqualsProductsOfWholeMatrices) {
   }
 }
 
-// LayerNorm; root mean square, rotary and grouped queries.
+// LayerNorm; root mean square, rotary and grouped queries; normed queries.
 INSTANTIATE_TEST_SUITE_P(Families, DenseComposition,
-                         testing::Values("gpt2", "llama"));
+                         testing::Values("gpt2", "llama", "qwen3"));
+
+TEST(Composition, SharedKeysAreNamedOnce) {
+  const auto model = Golden("llama");  // 4 heads on 2 of keys and values
+  Context context;
+  const Composition found = MeasureComposition(context, *model);
+  EXPECT_EQ(found.Sharing(6), (std::vector<size_t>{6, 7}));
+  std::set<std::tuple<size_t, HeadInput, size_t>> fed;
+  size_t shared = 0;
+  for (const EdgeRow& row : Rows(found, found.edges.size())) {
+    EXPECT_EQ(row.receivers.size(),
+              row.edge.input == HeadInput::kQuery ? 1u : 2u);
+    shared += row.receivers.size() == 2;
+    for (const size_t receiver : row.receivers) {
+      EXPECT_TRUE(
+          fed.insert({row.edge.sender, row.edge.input, receiver}).second);
+    }
+  }
+  EXPECT_GT(shared, 0u);
+  const auto groups = ToJson(found)["key_groups"];
+  ASSERT_EQ(groups.size(), 4u);
+  EXPECT_EQ(groups[0].dump(), "[\"0.0\",\"0.1\"]");
+  EXPECT_FALSE(found.query_norms);
+}
+
+TEST(Composition, SaysThatQueriesAreNormed) {
+  Context context;
+  const Composition found = MeasureComposition(context, *Golden("qwen3"));
+  EXPECT_TRUE(found.query_norms);
+  EXPECT_TRUE(ToJson(found)["query_norms"].get<bool>());
+}
 
 TEST(Composition, BaselineIsWhatRandomMatricesGive) {
   constexpr int64_t kWidth = 48, kDim = 6;

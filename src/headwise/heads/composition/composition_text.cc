@@ -35,8 +35,18 @@ Json ToJson(const Composition& c, size_t top) {
                      {"over", Number(c.Over(edge))},
                      {"effect", Number(edge.effect)}});
   }
+  Json groups = Json::array();
+  for (size_t head = 0; head < c.heads.size(); ++head) {
+    const std::vector<size_t> sharing = c.Sharing(head);
+    if (sharing.size() < 2 || sharing[0] != head) continue;
+    Json group = Json::array();
+    for (const size_t one : sharing) group.push_back(ToString(c.heads[one]));
+    groups.push_back(std::move(group));
+  }
   return {{"format", "headwise.composition/1"},
           {"heads", std::move(heads)},
+          {"key_groups", std::move(groups)},
+          {"query_norms", c.query_norms},
           {"baseline", Number(c.baseline)},
           {"rotary_offset", c.rotary ? Json(0) : nullptr},
           {"ablation", c.effect_tokens > 0 ? Json(c.ablation) : nullptr},

@@ -10,8 +10,7 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/gradient.h"
-#include "headwise/nn/head_weights.h"
-#include "headwise/ops/matmul/matmul.h"
+#include "headwise/heads/importance/self_repair.h"
 
 namespace headwise {
 namespace {
@@ -83,39 +82,6 @@ Tensor Turned(const Tensor& values, const SequenceBatch& batch, int64_t turn) {
     }
   }
   return turned;
-}
-
-// Whether what a head writes reaches the final norm by addition alone.
-bool HasDirectPath(const Model& model, const HeadRef& head) {
-  if (model.config().norm_place != NormPlace::kPre) return false;
-  return model.decoder() == nullptr || head.kind != AttentionKind::kSelf;
-}
-
-// x [rows, d] −= (z − μ) · W_O of one head; μ may be null.
-void RemoveWrite(Context& context, const Model& model, const HeadRef& head,
-                 const Tensor& outputs, const Tensor* mean, float* x) {
-  const int64_t rows = outputs.shape(0), dim = outputs.shape(2);
-  const HeadWeights weights =
-      WeightsOfHead(*AttentionLayers(model, head.kind)[head.layer], head.head);
-  Tensor less(DType::kF32, {rows, dim});
-  for (int64_t t = 0; t < rows; ++t) {
-    for (int64_t i = 0; i < dim; ++i) {
-      const int64_t at = head.head * dim + i;
-      const float kept = mean != nullptr ? mean->As<float>()[at] : 0;
-      less.As<float>()[t * dim + i] =
-          kept - outputs.As<float>()[t * outputs.shape(1) * dim + at];
-    }
-  }
-  MatmulProblem problem;
-  problem.m = rows;
-  problem.n = weights.o.shape(1);
-  problem.k = dim;
-  problem.store = Store::kAccumulate;
-  MatmulArgs args;
-  args.a = std::as_const(less).view();
-  args.b = weights.o.view();
-  args.c = View(x, {rows, problem.n});
-  Matmul(context, problem, args);
 }
 
 // Where the batch that starts with example `begin` ends: `most` tokens, but two
@@ -194,19 +160,35 @@ std::vector<double> CorpusRuns::ActivationNorms(
   return norms;
 }
 
+LossTable& CorpusRuns::Kept(const std::string& stage, size_t rows) {
+  KeptLosses& kept = options_.kept != nullptr ? *options_.kept : own_;
+  return kept.Stage(stage, rows, weights_.size());
+}
+
+std::vector<size_t> CorpusRuns::Missing(const LossTable& table,
+                                        const Batch& batch) {
+  std::vector<size_t> missing;
+  for (size_t row = 0; row < table.size(); ++row) {
+    if (std::isnan(table[row][batch.first])) missing.push_back(row);
+  }
+  return missing;
+}
+
 LossTable CorpusRuns::Gradients(std::span<const HeadRef> heads,
                                 Criterion criterion) {
-  LossTable table(heads.size());
+  LossTable& table = Kept(Name(criterion), heads.size());
   for (size_t i = 0; i < batches_.size(); ++i) {
     ThrowIfStopped(options_.stop, "rank");
+    if (Missing(table, batches_[i]).empty()) continue;
     const auto gradients =
         GateGradients(context_, model_, batches_[i].examples, heads);
     for (size_t h = 0; h < heads.size(); ++h) {
-      for (const GateGradient& gradient : gradients[h]) {
-        table[h].push_back(
+      for (size_t b = 0; b < gradients[h].size(); ++b) {
+        const GateGradient& gradient = gradients[h][b];
+        table[h][batches_[i].first + b] =
             criterion == Criterion::kGradient        ? std::abs(gradient.sum)
             : criterion == Criterion::kGradientToken ? gradient.absolute
-                                                     : gradient.sum);
+                                                     : gradient.sum;
       }
     }
     Tell(Name(criterion), static_cast<double>(i + 1),
@@ -221,7 +203,7 @@ HeadOutputs CorpusRuns::Resampled(size_t index) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"ablation-resample", "at least two sequences of text",
                  std::to_string(batch.size()),
-                 "give more text or a smaller --context"});
+                 "give more text, or cut it into shorter sequences"});
   }
   Rng rng(options_.seed, index);
   const int64_t turn = 1 + static_cast<int64_t>(rng.Below(batch.size() - 1));
@@ -236,21 +218,31 @@ HeadOutputs CorpusRuns::Resampled(size_t index) {
 }
 
 LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
-                             Criterion ablation) {
-  LossTable table(variants.size(), std::vector<double>(weights_.size()));
+                             Criterion ablation, const std::string& stage) {
+  LossTable& table = Kept(stage, variants.size());
   // The vocabulary counts as one more layer.
   auto cost = [&](const HeadSet& heads) {
     return static_cast<double>(LayersToRun(model_, heads) + 1);
   };
   double total = 0, done = 0;
   for (const HeadSet& heads : variants) total += cost(heads);
+  const double of_batch = total;
   total *= static_cast<double>(batches_.size());
   for (size_t i = 0; i < batches_.size(); ++i) {
     const Batch& batch = batches_[i];
     const int64_t count = batch.examples.size();
+    const std::vector<size_t> missing = Missing(table, batch);
+    std::vector<HeadSet> some;
+    double left = 0;
+    for (const size_t v : missing) {
+      some.push_back(variants[v]);
+      left += cost(variants[v]);
+    }
+    done += of_batch - left;
+    if (missing.empty()) continue;
     HeadOutputs resampled;
     VariantJob job;
-    job.variants = variants;
+    job.variants = some;
     job.most_rows = kMostRows;
     job.stop = options_.stop;
     if (ablation == Criterion::kAblationMean) job.replacement = &mean_;
@@ -262,11 +254,11 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
       const std::vector<double> losses = objective_.Losses(
           context_, batch.examples, x, static_cast<int64_t>(indices.size()));
       for (size_t v = 0; v < indices.size(); ++v) {
-        std::copy_n(
-            losses.begin() + static_cast<int64_t>(v) * count, count,
-            table[indices[v]].begin() + static_cast<int64_t>(batch.first));
+        std::copy_n(losses.begin() + static_cast<int64_t>(v) * count, count,
+                    table[missing[indices[v]]].begin() +
+                        static_cast<int64_t>(batch.first));
       }
-      for (const int64_t v : indices) done += cost(variants[v]);
+      for (const int64_t v : indices) done += cost(some[v]);
       Tell(Name(ablation), done, total);
     };
     RunVariants(context_, model_, batch.examples, job);
@@ -274,33 +266,32 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
   return table;
 }
 
-LossTable CorpusRuns::RemoveDirect(std::span<const HeadRef> heads,
-                                   Criterion ablation) {
-  LossTable table(heads.size(), base_);
+CorpusRuns::Repair CorpusRuns::MeasureRepair(std::span<const HeadRef> heads,
+                                             Criterion ablation) {
+  const RepairMeter meter(context_, model_, heads);
+  if (meter.heads().empty()) return {};
+  const std::string stage = std::string("repair ") + Name(ablation);
+  LossTable& lost = Kept(stage + " lost", heads.size());
+  LossTable& taken = Kept(stage + " taken", heads.size());
   for (size_t i = 0; i < batches_.size(); ++i) {
     const Batch& batch = batches_[i];
-    const CleanRun run = RunClean(context_, model_, batch.examples);
+    ThrowIfStopped(options_.stop, "rank");
+    if (Missing(taken, batch).empty()) continue;
+    const HeadOutputs* mean =
+        ablation == Criterion::kAblationMean ? &mean_ : nullptr;
+    const auto effects =
+        meter.Measure(batch.examples, mean, kMostRows, options_.stop);
     for (size_t h = 0; h < heads.size(); ++h) {
-      if (!HasDirectPath(model_, heads[h])) continue;
-      ThrowIfStopped(options_.stop, "rank");
-      Tensor x(DType::kF32, {run.stream.shape(0), run.stream.shape(1)});
-      std::memcpy(x.As<float>(), run.stream.As<float>(), x.bytes());
-      const std::string& site = SiteOf(model_, heads[h]);
-      const Tensor* mean = ablation == Criterion::kAblationMean
-                               ? &mean_.find(site)->second
-                               : nullptr;
-      RemoveWrite(context_, model_, heads[h], run.outputs.find(site)->second,
-                  mean, x.As<float>());
-      model_.Finish(context_, model_.predictor(), nullptr, x.view());
-      const std::vector<double> losses = objective_.Losses(
-          context_, batch.examples, std::as_const(x).view(), 1);
-      std::copy(losses.begin(), losses.end(),
-                table[h].begin() + static_cast<int64_t>(batch.first));
-      Tell("direct effects", static_cast<double>(i * heads.size() + h + 1),
-           static_cast<double>(heads.size() * batches_.size()));
+      const auto at = static_cast<int64_t>(batch.first);
+      std::copy(effects.lost[h].begin(), effects.lost[h].end(),
+                lost[h].begin() + at);
+      std::copy(effects.taken[h].begin(), effects.taken[h].end(),
+                taken[h].begin() + at);
     }
+    Tell("direct effects", static_cast<double>(i + 1),
+         static_cast<double>(batches_.size()));
   }
-  return table;
+  return {lost, taken};
 }
 
 void CorpusRuns::Tell(const char* stage, double done, double total) const {

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/importance/criterion.h"
+#include "headwise/heads/importance/kept_losses.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/importance/variants.h"
 
@@ -19,12 +21,10 @@ struct CorpusOptions {
   ObjectiveOptions objective = {};
   int64_t batch_tokens = 1024;  // at least one sequence, however long
   uint64_t seed = 0;
+  KeptLosses* kept = nullptr;  // what is known, and is added to; may be null
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };
-
-// Sums of losses, [variants][sequences].
-using LossTable = std::vector<std::vector<double>>;
 
 class CorpusRuns {
  public:
@@ -47,14 +47,21 @@ class CorpusRuns {
   LossTable Gradients(std::span<const HeadRef> heads, Criterion criterion);
 
   // Each variant's heads closed, what replaces them by the kind of ablation.
+  // `stage`: the name under which losses are kept, of these variants alone.
   // Throws Error(kInvalidArgument) for resampling with one sequence.
-  LossTable Ablate(std::span<const HeadSet> variants, Criterion ablation);
+  LossTable Ablate(std::span<const HeadSet> variants, Criterion ablation,
+                   const std::string& stage);
 
-  // One head each, removed only from what the last layer hands to the final
-  // norm: everything between computes as if it were there. A head without such
-  // a direct path (post-norm stacks, encoders of encoder–decoders) leaves the
-  // losses as they are. `ablation` is zero or mean.
-  LossTable RemoveDirect(std::span<const HeadRef> heads, Criterion ablation);
+  // Sums over the predictions of each sequence, of what a head adds directly
+  // to the logit of the right token above the mean logit (self_repair.h): what
+  // of it goes when the head is closed, and what the later heads' own direct
+  // effects gain then. Empty where the model's heads have no direct effects.
+  // `ablation` is zero or mean.
+  struct Repair {
+    LossTable lost;   // [heads][sequences]
+    LossTable taken;  // over by later heads
+  };
+  Repair MeasureRepair(std::span<const HeadRef> heads, Criterion ablation);
 
  private:
   struct Batch {
@@ -63,12 +70,17 @@ class CorpusRuns {
   };
   void RunWhole();
   HeadOutputs Resampled(size_t batch);
+  // Of so many rows; those of the batch that are not known.
+  LossTable& Kept(const std::string& stage, size_t rows);
+  static std::vector<size_t> Missing(const LossTable& table,
+                                     const Batch& batch);
   void Tell(const char* stage, double done, double total) const;
 
   Context& context_;
   const Model& model_;
   CorpusOptions options_;
   Objective objective_;
+  KeptLosses own_;  // where nobody asked for what is kept
   std::vector<Batch> batches_;
   int64_t tokens_ = 0;
   std::vector<double> weights_;

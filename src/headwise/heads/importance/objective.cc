@@ -48,6 +48,17 @@ double Cosine(const float* a, const float* b, int64_t width) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
+// States were finite (Model): what is left is a vocabulary whose logits are
+// not, in rows that Model did not look at.
+void RequireFiniteLosses(std::span<const double> losses) {
+  for (const double loss : losses) {
+    if (std::isfinite(loss)) continue;
+    throw Error(ErrorCode::kCorrupt, {"loss", "finite numbers",
+                                      std::isnan(loss) ? "NaN" : "infinity",
+                                      "the model's logits overflow"});
+  }
+}
+
 void AddSequence(std::span<const int32_t> ids, std::vector<int32_t>& all,
                  SequenceBatch& batch) {
   all.insert(all.end(), ids.begin(), ids.end());
@@ -202,6 +213,7 @@ std::vector<double> Objective::Losses(Context& context,
                        batch.reference.As<float>() + b * width, width);
       }
     }
+    RequireFiniteLosses(sums);
     return sums;
   }
   // Only rows that predict something pass through the vocabulary.
@@ -245,6 +257,7 @@ std::vector<double> Objective::Losses(Context& context,
     CrossEntropy(context, {n, classes, 0}, args);
     for (int64_t i = 0; i < n; ++i) sums[wanted[begin + i].sum] += losses[i];
   }
+  RequireFiniteLosses(sums);
   return sums;
 }
 

@@ -9,54 +9,13 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/importance/logit_direction.h"
 #include "headwise/heads/importance/variants.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/matmul/matmul.h"
 
 namespace headwise {
 namespace {
-
-// logit[answer] − logit[other] = ⟨final state, direction⟩ + constant.
-struct LogitDirection {
-  std::vector<float> direction;  // [d]
-  double constant = 0;
-};
-
-// Row `row` of a matrix parameter, or number `row` of a vector's.
-Tensor Row(const Parameter& parameter, int64_t row) {
-  ConstTensorView view = parameter.value;
-  const bool matrix = view.rank == 2 && view.shape[0] > 1;
-  const int64_t offset = matrix ? row * view.stride[0] : row;
-  ConstTensorView one(static_cast<const std::byte*>(view.data) +
-                          offset * static_cast<int64_t>(SizeOf(view.type)),
-                      view.type, {matrix ? view.shape[1] : 1});
-  return ToF32({parameter.name, one});
-}
-
-LogitDirection DirectionOf(const Model& model, const PatchCase& one) {
-  const VocabularyHead& head = model.head();
-  for (const int32_t id : {one.answer, one.other}) {
-    if (id >= 0 && id < model.config().vocabulary) continue;
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {"patch",
-         "answers in [0, " + std::to_string(model.config().vocabulary) + ")",
-         std::to_string(id), ""});
-  }
-  const Linear::Part& part = head.vocabulary.parts()[0];
-  LogitDirection result;
-  const Tensor a = Row(part.weight, one.answer),
-               b = Row(part.weight, one.other);
-  for (int64_t i = 0; i < a.size(); ++i) {
-    result.direction.push_back(a.As<float>()[i] - b.As<float>()[i]);
-  }
-  for (const Parameter* bias : {&part.bias, &head.bias}) {
-    if (!*bias) continue;
-    result.constant += Row(*bias, one.answer).As<float>()[0] -
-                       Row(*bias, one.other).As<float>()[0];
-  }
-  return result;
-}
 
 double Dot(const float* a, const float* b, int64_t count) {
   double sum = 0;
@@ -68,11 +27,8 @@ double Dot(const float* a, const float* b, int64_t count) {
 
 void RequirePredictor(const Model& model) {
   const ModelConfig& config = model.config();
-  const bool fits = config.causal && !config.encoder_decoder() &&
-                    model.has_head() && !model.head().transform &&
-                    model.head().vocabulary.layout() == WeightLayout::kOutIn &&
-                    config.norm_place == NormPlace::kPre &&
-                    static_cast<bool>(model.stack().final_norm);
+  const bool fits =
+      config.causal && !config.encoder_decoder() && HasLogitDirections(model);
   if (fits) return;
   throw Error(ErrorCode::kUnsupported,
               {"patch", "a causal model whose layers add to one stream",
@@ -134,36 +90,6 @@ class MlpTaker : public RunHooks {
   const ExampleBatch& batch_;
 };
 
-// Each case's direction as the residual stream sees it: through the final
-// norm with its scale as it was, [B, d]; for layer norms without the mean.
-// Dividing by σ is folded in.
-Tensor StreamDirections(Context& context, const Model& model,
-                        const Tensor& last,
-                        std::span<const LogitDirection> directions) {
-  const Norm& norm = model.stack().final_norm;
-  const int64_t count = last.shape(0), width = last.shape(1);
-  Tensor normed(DType::kF32, {count, width});
-  NormSaved saved;
-  norm.Forward(context, last.view(), normed.view(), &saved);
-  Tensor seen(DType::kF32, {count, width});
-  for (int64_t b = 0; b < count; ++b) {
-    float* row = seen.As<float>() + b * width;
-    const double scale = saved.scale.As<float>()[b];
-    double mean = 0;
-    for (int64_t i = 0; i < width; ++i) {
-      row[i] = norm.weight()[i] * directions[b].direction[i];
-      mean += row[i];
-    }
-    mean = model.config().norm == NormKind::kLayer
-               ? mean / static_cast<double>(width)
-               : 0;
-    for (int64_t i = 0; i < width; ++i) {
-      row[i] = static_cast<float>(scale * (row[i] - mean));
-    }
-  }
-  return seen;
-}
-
 // z·(W_O · direction) of every head: directions go back through W_O once, so
 // no head's [d] vector is made. outputs [rows, H, E]; seen [B, d].
 void AddHeads(Context& context, const AttentionLayer& layer,
@@ -215,12 +141,12 @@ std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
   const ExampleBatch batch = BatchOf(model, cases, false);
   std::vector<LogitDirection> directions;
   for (const PatchCase& one : cases) {
-    directions.push_back(DirectionOf(model, one));
+    directions.push_back(DirectionBetween(model, one.answer, one.other));
   }
   const CleanRun run = RunClean(context, model, batch);
   const Tensor last = LastRows(batch, run.stream.view(), 0);
   const int64_t width = last.shape(1);
-  const Tensor seen = StreamDirections(context, model, last, directions);
+  const Tensor seen = StreamDirections(context, model, last.view(), directions);
   std::vector<LogitParts> parts(cases.size());
   const Tensor no_heads;
   for (const Block& block : model.stack().blocks) {
@@ -286,7 +212,7 @@ class Patcher {
     if (cases[0].counterfactual.empty()) return;
     std::vector<LogitDirection> directions;
     for (const PatchCase& one : cases) {
-      directions.push_back(DirectionOf(model_, one));
+      directions.push_back(DirectionBetween(model_, one.answer, one.other));
     }
     const ExampleBatch batch = BatchOf(model_, cases, false);
     const CleanRun other =

@@ -110,7 +110,7 @@ TEST_F(Planted, HeadsHurtOnlyFromALeastSizeOn) {
   const Ranking strict =
       RankHeads(context, *model, ExamplesOf(Windows(*model, 2048)), options);
   EXPECT_LT(strict.criteria[0].heads[Index(1, 1)].high, 0);
-  EXPECT_TRUE(strict.negative.empty());
+  EXPECT_TRUE(strict.hurting.heads.empty());
   EXPECT_NE(strict.classes[Index(1, 1)], HeadClass::kNegative);
 }
 
@@ -131,8 +131,8 @@ TEST_F(Planted, ClassesAreThoseThatWerePlanted) {
   EXPECT_EQ(kind(0, 4), HeadClass::kNoise);
   EXPECT_EQ(kind(0, 7), HeadClass::kNoise);
   EXPECT_EQ(kind(1, 7), HeadClass::kNoise);
-  ASSERT_EQ(ranking_->negative.size(), 1u);
-  EXPECT_EQ(ranking_->negative[0].head, Index(1, 1));
+  ASSERT_EQ(ranking_->hurting.heads.size(), 1u);
+  EXPECT_EQ(ranking_->hurting.heads[0].head, Index(1, 1));
 }
 
 }  // namespace

@@ -5,17 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
+#include "headwise/error.h"
 #include "headwise/heads/importance/corpus_runs.h"
 #include "headwise/heads/importance/gradient.h"
+#include "headwise/nn/head_weights.h"
 
 namespace headwise {
 namespace {
 
-// Expected share of false discoveries among negative heads.
-constexpr double kFalseDiscoveries = 0.05;
 // Heads whose pairs are closed together: 276 pairs.
 constexpr size_t kMostPairedHeads = 24;
 
@@ -24,13 +23,6 @@ std::vector<double> Minus(std::span<const double> a,
   std::vector<double> difference(a.begin(), a.end());
   for (size_t i = 0; i < b.size(); ++i) difference[i] -= b[i];
   return difference;
-}
-
-// Every second sequence, from `first` on.
-std::vector<double> Half(std::span<const double> values, size_t first) {
-  std::vector<double> half;
-  for (size_t i = first; i < values.size(); i += 2) half.push_back(values[i]);
-  return half;
 }
 
 // All heads of each attention layer.
@@ -55,7 +47,7 @@ class Ranker {
         options_(options),
         runs_(context, model, examples,
               {options.objective, options.batch_tokens, options.seed,
-               options.progress, options.stop}),
+               options.kept, options.progress, options.stop}),
         bootstrap_(runs_.weights(), options.replicates, options.seed) {
     ranking_.loss_kind = runs_.loss_kind();
     ranking_.heads = AllHeads(model);
@@ -73,6 +65,7 @@ class Ranker {
       result.effective = EffectiveNumber(values);
     }
     Correlate();
+    NoteQueryNorms();
     if (!ranking_.primary) return std::move(ranking_);
     ranking_.heads_for_90 = CountForShare(ValuesOf(Primary()), 0.9);
     FindNegative();
@@ -152,7 +145,9 @@ class Ranker {
     for (const HeadRef& head : ranking_.heads) variants.push_back({head});
     const std::vector<HeadSet> layers = LayerSets(ranking_.heads);
     if (first) variants.insert(variants.end(), layers.begin(), layers.end());
-    const LossTable losses = runs_.Ablate(variants, criterion);
+    const LossTable losses = runs_.Ablate(
+        variants, criterion,
+        std::string(Name(criterion)) + (first ? " heads, layers" : " heads"));
     std::vector<std::vector<double>> deltas;
     std::vector<Interval> intervals;
     for (const std::vector<double>& sums : losses) {
@@ -182,44 +177,35 @@ class Ranker {
     }
   }
 
-  // Selected on the even sequences, confirmed on the odd ones.
   void FindNegative() {
-    ranking_.least_negative = options_.least_negative * Scale();
-    const std::vector<double>& weights = runs_.weights();
-    if (weights.size() < 4) {
-      ranking_.notes.push_back(
-          fmt::format("negative heads need at least 4 sequences; there {} {}",
-                      weights.size() == 1 ? "is" : "are", weights.size()));
-      return;
-    }
-    const std::vector<double> even = Half(weights, 0), odd = Half(weights, 1);
-    std::vector<double> p;
-    for (const std::vector<double>& delta : deltas_) {
-      p.push_back(BelowZeroP(Half(delta, 0), even));
-    }
-    const std::vector<bool> chosen = BenjaminiHochberg(p, kFalseDiscoveries);
-    std::vector<size_t> selected;
-    std::vector<double> confirm;
-    for (size_t h = 0; h < chosen.size(); ++h) {
-      if (!chosen[h]) continue;
-      selected.push_back(h);
-      confirm.push_back(BelowZeroP(Half(deltas_[h], 1), odd));
-    }
-    const std::vector<bool> held =
-        BenjaminiHochberg(confirm, kFalseDiscoveries);
-    const PairedBootstrap first(even, options_.replicates, options_.seed);
-    const PairedBootstrap second(odd, options_.replicates, options_.seed);
-    for (size_t i = 0; i < selected.size(); ++i) {
-      if (!held[i]) continue;
-      const std::vector<double>& delta = deltas_[selected[i]];
-      const NegativeHead head = {selected[i], first.Ratio(Half(delta, 0)),
-                                 second.Ratio(Half(delta, 1))};
-      const auto hurts = [&](const Interval& change) {
-        return change.high < 0 && change.value < -ranking_.least_negative;
-      };
-      if (hurts(head.selection) && hurts(head.confirmation)) {
-        ranking_.negative.push_back(head);
+    HurtingEvidence evidence;
+    evidence.loss = ranking_.loss_kind;
+    evidence.deltas = deltas_;
+    evidence.weights = runs_.weights();
+    evidence.intervals = Primary().heads;
+    evidence.least = options_.least_negative * Scale();
+    evidence.resolution = std::max(evidence.least, kNegligibleShare * Scale());
+    evidence.replicates = options_.replicates;
+    evidence.seed = options_.seed;
+    ranking_.hurting = FindHurting(evidence);
+    ranking_.least_negative = evidence.least;
+  }
+
+  // The norm's division takes the scale of W_Q and W_K out of the scores.
+  void NoteQueryNorms() {
+    const auto norms = [&](const HeadRef& head) {
+      return NormsQueries(*AttentionLayers(model_, head.kind)[head.layer]);
+    };
+    for (const CriterionResult& result : ranking_.criteria) {
+      if (result.criterion != Criterion::kWeightsQk ||
+          std::none_of(ranking_.heads.begin(), ranking_.heads.end(), norms)) {
+        continue;
       }
+      ranking_.notes.emplace_back(
+          "the size of scores by ‖W_QK‖: this model norms queries and keys "
+          "head by head; the norms' gains are in W_QK, their division by the "
+          "root mean square cannot be, and it takes the scale of W_Q and W_K "
+          "out of the scores");
     }
   }
 
@@ -239,7 +225,9 @@ class Ranker {
         ranking_.pairs.push_back({top[i], top[j], {}, {}});
       }
     }
-    const LossTable losses = runs_.Ablate(variants, Primary().criterion);
+    const Criterion criterion = Primary().criterion;
+    const LossTable losses = runs_.Ablate(
+        variants, criterion, std::string(Name(criterion)) + " pairs");
     for (size_t v = 0; v < variants.size(); ++v) {
       PairEffect& pair = ranking_.pairs[v];
       const std::vector<double> delta = Minus(losses[v], runs_.base());
@@ -249,17 +237,31 @@ class Ranker {
     }
   }
 
-  // Resampling has no single write to remove: its direct effect is the mean's.
+  // Resampling has no one effect to lose: its direct effect is the mean's.
   void MeasureRepair() {
     const Criterion ablation = Primary().criterion == Criterion::kAblationZero
                                    ? Criterion::kAblationZero
                                    : Criterion::kAblationMean;
-    const LossTable direct = runs_.RemoveDirect(ranking_.heads, ablation);
-    for (size_t h = 0; h < direct.size(); ++h) {
-      const Interval effect = bootstrap_.Ratio(Minus(direct[h], runs_.base()));
-      ranking_.self_repair.push_back(
-          effect.low > 0 ? 1 - Primary().heads[h].value / effect.value
-                         : std::numeric_limits<double>::quiet_NaN());
+    CorpusRuns::Repair repair = runs_.MeasureRepair(ranking_.heads, ablation);
+    ranking_.self_repair.resize(ranking_.heads.size());
+    if (repair.lost.empty()) {
+      ranking_.notes.emplace_back(
+          "self-repair: heads of this model have no direct path to logits");
+      return;
+    }
+    for (size_t h = 0; h < repair.lost.size(); ++h) {
+      std::vector<double>& lost = repair.lost[h];
+      std::vector<double>& taken = repair.taken[h];
+      const Interval direct = bootstrap_.Ratio(lost);
+      if (!(direct.low > 0 || direct.high < 0)) continue;
+      // A head that lowers the right logit: both change their sign.
+      for (size_t i = 0; i < lost.size() && direct.high < 0; ++i) {
+        lost[i] = -lost[i];
+        taken[i] = -taken[i];
+      }
+      ranking_.self_repair[h] =
+          PairedBootstrap(lost, options_.replicates, options_.seed)
+              .Ratio(taken);
     }
   }
 
@@ -269,7 +271,7 @@ class Ranker {
     evidence.scale = Scale();
     evidence.delta = Primary().heads;
     evidence.negative.assign(heads, false);
-    for (const NegativeHead& head : ranking_.negative) {
+    for (const NegativeHead& head : ranking_.hurting.heads) {
       evidence.negative[head.head] = true;
     }
     auto ask = [&](const std::function<bool(const HeadRef&)>& answer,
@@ -316,22 +318,42 @@ class Ranker {
 Ranking RankHeads(Context& context, const Model& model,
                   std::span<const TextExample> examples,
                   const RankOptions& options) {
+  RequireEnoughText(model, examples, options.criteria);
   return Ranker(context, model, examples, options).Run();
+}
+
+void RequireEnoughText(const Model& model,
+                       std::span<const TextExample> examples,
+                       std::span<const Criterion> criteria) {
+  if (examples.size() > 1) return;
+  for (const Criterion criterion : criteria) {
+    const bool compares = criterion == Criterion::kAblationResample ||
+                          (IsGradient(criterion) &&
+                           GradientLossOf(model) == LossKind::kContrastive);
+    if (!compares || examples.empty()) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                {Name(criterion), "at least two sequences of text",
+                 std::to_string(examples.size()),
+                 "give more text, or cut it into shorter sequences"});
+  }
+}
+
+std::string SettingsKey(const RankOptions& options) {
+  return fmt::format("seed {}, masks {} of token {} by {}, {} tokens together",
+                     options.seed, options.objective.mask_share,
+                     options.objective.mask_token, options.objective.seed,
+                     options.batch_tokens);
 }
 
 std::string Summary(const Ranking& ranking) {
   if (!ranking.primary) return "No ablation was asked for.";
   const CriterionResult& primary = ranking.criteria[*ranking.primary];
-  const size_t hurt = ranking.negative.size();
   return fmt::format(
       "{} of {} heads {} 90 % of the importance; {}. The effective number "
       "of heads is {:.1f} (Gini {:.2f}).",
       ranking.heads_for_90, ranking.heads.size(),
       ranking.heads_for_90 == 1 ? "carries" : "carry",
-      hurt == 0   ? "none hurts"
-      : hurt == 1 ? "1 hurts"
-                  : fmt::format("{} hurt", hurt),
-      primary.effective, primary.gini);
+      Describe(ranking.hurting), primary.effective, primary.gini);
 }
 
 }  // namespace headwise

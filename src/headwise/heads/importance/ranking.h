@@ -14,6 +14,8 @@
 #include "headwise/context.h"
 #include "headwise/heads/importance/classes.h"
 #include "headwise/heads/importance/criterion.h"
+#include "headwise/heads/importance/hurting.h"
+#include "headwise/heads/importance/kept_losses.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
@@ -33,14 +35,6 @@ struct LayerImportance {
   AttentionKind kind = AttentionKind::kSelf;
   int64_t layer = 0;
   Interval delta;  // all heads of the layer closed
-};
-
-// A head whose closing helps, and not by next to nothing: chosen on one half of
-// the sequences, measured again on the other.
-struct NegativeHead {
-  size_t head = 0;  // of Ranking::heads
-  Interval selection;
-  Interval confirmation;
 };
 
 // Two heads closed together.
@@ -72,15 +66,16 @@ struct Ranking {
   // The rest is by the first ablation among the criteria; empty without one.
   std::optional<size_t> primary;  // of criteria
   std::vector<HeadClass> classes;
-  std::vector<NegativeHead> negative;
+  Hurting hurting;
   double least_negative = 0;  // Δloss that is below −this, on both halves
   std::vector<LayerImportance> layers;
   std::vector<PairEffect> pairs;
-  // 1 − Δ(total)/Δ(direct); NaN where removing the direct effect costs
-  // nothing or there is no direct path.
-  std::vector<double> self_repair;
+  // The part of a head's direct effect that later heads take over when it is
+  // closed (self_repair.h); empty where the direct effect is not certain or
+  // there is none.
+  std::vector<std::optional<Interval>> self_repair;
   int64_t heads_for_90 = 0;  // the fewest that hold 90 % of the importance
-  // Which classes could not be told, and why.
+  // What could not be told, and why; what a figure does not hold.
   std::vector<std::string> notes;
 };
 
@@ -102,14 +97,26 @@ struct RankOptions {
   // What other analyses know of heads; absent: the class is not given.
   std::function<bool(const HeadRef&)> has_role = {};
   std::function<bool(const HeadRef&)> has_twin = {};
+  // What an earlier call computed for the same model, examples and options
+  // (SettingsKey), and where this one keeps what it computes; may be null.
+  KeptLosses* kept = nullptr;
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };
 
-// Throws Error: kInvalidArgument for no text, kCancelled when stopped.
+// Throws Error: kInvalidArgument for no text or less than the criteria need,
+// before anything runs; kCancelled when stopped, with what is done in `kept`.
 Ranking RankHeads(Context& context, const Model& model,
                   std::span<const TextExample> examples,
                   const RankOptions& options);
+
+// The same check alone.
+void RequireEnoughText(const Model& model,
+                       std::span<const TextExample> examples,
+                       std::span<const Criterion> criteria);
+
+// The options that losses depend on, in words.
+std::string SettingsKey(const RankOptions& options);
 
 // "14 of 48 heads carry 90 % of the importance; 3 hurt."
 std::string Summary(const Ranking& ranking);

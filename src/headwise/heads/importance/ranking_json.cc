@@ -18,6 +18,18 @@ Json CriterionJson(const CriterionResult& result) {
           {"effective_heads", Number(result.effective)}};
 }
 
+// Whether any head hurts, and why where there is no telling.
+Json HurtingJson(const Ranking& ranking) {
+  Json undecided = Json::array();
+  for (const size_t head : ranking.hurting.undecided) {
+    undecided.push_back(ToString(ranking.heads[head]));
+  }
+  Json json = {{"answer", Name(ranking.hurting.answer)}};
+  if (!ranking.hurting.reason.empty()) json["reason"] = ranking.hurting.reason;
+  json["undecided"] = std::move(undecided);
+  return json;
+}
+
 Json HeadJson(const Ranking& ranking, size_t index) {
   const HeadRef& head = ranking.heads[index];
   Json json = {
@@ -31,7 +43,8 @@ Json HeadJson(const Ranking& ranking, size_t index) {
   }
   json["criteria"] = std::move(values);
   if (!ranking.self_repair.empty()) {
-    json["self_repair"] = Number(ranking.self_repair[index]);
+    const std::optional<Interval>& repair = ranking.self_repair[index];
+    json["self_repair"] = repair ? ToJson(*repair) : Json(nullptr);
   }
   return json;
 }
@@ -78,8 +91,9 @@ Json ToJson(const Ranking& ranking) {
   if (!ranking.primary) return json;
   json["primary"] = Name(ranking.criteria[*ranking.primary].criterion);
   json["heads_for_90_percent"] = ranking.heads_for_90;
+  json["hurting"] = HurtingJson(ranking);
   Json negative = Json::array();
-  for (const NegativeHead& head : ranking.negative) {
+  for (const NegativeHead& head : ranking.hurting.heads) {
     negative.push_back({{"head", ToString(ranking.heads[head.head])},
                         {"selection", ToJson(head.selection)},
                         {"confirmation", ToJson(head.confirmation)}});

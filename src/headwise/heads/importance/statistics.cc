@@ -13,6 +13,7 @@ namespace headwise {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kNormal975 = 1.959963984540054;
 
 double NormalBelow(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
@@ -39,7 +40,13 @@ double Quantile(const std::vector<double>& sorted, double share) {
          (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// 1 for the smallest; equal values share the mean of their ranks.
+bool HoldsNaN(std::span<const double> values) {
+  return std::any_of(values.begin(), values.end(),
+                     [](double value) { return std::isnan(value); });
+}
+
+// 1 for the smallest; equal values share the mean of their ranks. No NaN, which
+// has no place in an order.
 std::vector<double> Ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -139,6 +146,7 @@ std::vector<bool> BenjaminiHochberg(std::span<const double> p, double q) {
 }
 
 double Spearman(std::span<const double> a, std::span<const double> b) {
+  if (HoldsNaN(a) || HoldsNaN(b)) return kNaN;
   const std::vector<double> x = Ranks(a), y = Ranks(b);
   const double mean = 0.5 * (static_cast<double>(x.size()) + 1);
   double xy = 0, xx = 0, yy = 0;
@@ -151,6 +159,7 @@ double Spearman(std::span<const double> a, std::span<const double> b) {
 }
 
 double Kendall(std::span<const double> a, std::span<const double> b) {
+  if (HoldsNaN(a) || HoldsNaN(b)) return kNaN;
   double concordant = 0, a_apart = 0, b_apart = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {

@@ -48,7 +48,7 @@ double BelowZeroP(std::span<const double> sums,
 std::vector<bool> BenjaminiHochberg(std::span<const double> p, double q);
 
 // Correlations of ranks, ties shared: Spearman's ρ, Kendall's τ_b. NaN where
-// one side is constant.
+// one side is constant or holds a NaN.
 double Spearman(std::span<const double> a, std::span<const double> b);
 double Kendall(std::span<const double> a, std::span<const double> b);
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "headwise/base/rng.h"
 
@@ -82,6 +83,14 @@ TEST(RankCorrelations, KnownValuesWithTies) {
   EXPECT_NEAR(Spearman(a, tied), 0.9486832980505138, 1e-12);
   EXPECT_NEAR(Kendall(a, tied), 8 / std::sqrt(80.0), 1e-12);
   EXPECT_TRUE(std::isnan(Spearman(a, std::vector<double>(5, 1.0))));
+}
+
+TEST(RankCorrelations, WhatIsNotANumberHasNoRank) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> a = {1, nan, 3}, b = {2, 1, 4};
+  EXPECT_TRUE(std::isnan(Spearman(a, b)));
+  EXPECT_TRUE(std::isnan(Spearman(b, a)));
+  EXPECT_TRUE(std::isnan(Kendall(a, b)));
 }
 
 TEST(Unevenness, EqualAndConcentrated) {

@@ -163,25 +163,29 @@ Tensor Copy(ConstTensorView view) {
   return copy;
 }
 
+constexpr std::string_view kHeadOutput = ".head_output";
+
+std::string_view SiteOfOutput(std::string_view name) {
+  return name.substr(0, name.size() - kHeadOutput.size());
+}
+
 class HeadOutputTaker : public RunHooks {
  public:
   HeadOutputTaker(CleanRun& run, std::string embedding)
       : run_(run), embedding_(std::move(embedding)) {}
 
   bool Wants(std::string_view name) const override {
-    return name == embedding_ || name.ends_with(kSuffix);
+    return name == embedding_ || name.ends_with(kHeadOutput);
   }
   void Take(std::string_view name, ConstTensorView value) override {
     if (name == embedding_) {
       run_.embedding = Copy(value);
     } else {
-      run_.outputs[std::string(name.substr(0, name.size() - kSuffix.size()))] =
-          Copy(value);
+      run_.outputs[std::string(SiteOfOutput(name))] = Copy(value);
     }
   }
 
  private:
-  static constexpr std::string_view kSuffix = ".head_output";
   CleanRun& run_;
   std::string embedding_;
 };
@@ -250,6 +254,29 @@ void StackedGates::BeforeAttention(const AttentionSite& site,
   }
 }
 
+namespace {
+
+// Gates, and the ear of a job that wants to see what heads give under them.
+class HeardGates : public StackedGates {
+ public:
+  HeardGates(StackedGates gates, const VariantJob& job,
+             std::span<const int64_t> indices)
+      : StackedGates(std::move(gates)), job_(job), indices_(indices) {}
+
+  bool Wants(std::string_view name) const override {
+    return job_.outputs && name.ends_with(kHeadOutput);
+  }
+  void Take(std::string_view name, ConstTensorView value) override {
+    job_.outputs(indices_, SiteOfOutput(name), value);
+  }
+
+ private:
+  const VariantJob& job_;
+  std::span<const int64_t> indices_;
+};
+
+}  // namespace
+
 int64_t LayersToRun(const Model& model, const HeadSet& heads) {
   int64_t most = 0;
   for (const HeadRef& head : heads) {
@@ -285,10 +312,12 @@ void RunVariants(Context& context, const Model& model,
           last = std::max(last, Depth(model, head));
         }
       }
-      StackedGates gates(model, batch, heads, job.replacement);
+      HeardGates gates(StackedGates(model, batch, heads, job.replacement), job,
+                       some);
       Streams streams = prefix.Stacked(static_cast<int64_t>(some.size()));
       while (!streams.ended()) {
-        streams.Step(streams.depth() <= last ? &gates : nullptr);
+        const bool heard = streams.depth() <= last || job.outputs;
+        streams.Step(heard ? &gates : nullptr);
       }
       streams.Finish();
       job.done(some, std::as_const(streams.x()).view());

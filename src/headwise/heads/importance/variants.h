@@ -10,6 +10,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headwise/context.h"
@@ -67,6 +68,12 @@ struct VariantJob {
   // Called with the indices of the variants that ran together and their final
   // states x [indices · rows, d].
   std::function<void(std::span<const int64_t>, ConstTensorView)> done;
+  // May be empty. Called before that, in order of execution, with the site's
+  // name and the outputs of its heads, [indices · rows, heads, E], from the
+  // layer on in which these variants begin.
+  std::function<void(std::span<const int64_t>, std::string_view,
+                     ConstTensorView)>
+      outputs = {};
   std::stop_token stop;
 };
 

@@ -80,7 +80,17 @@ constexpr const char* kBetween = R"md(
 the text, with false discoveries controlled at 5 %, and by more than a least
 size, .1 % of the loss (`--least-hurt`). With enough text nearly every head
 changes the loss reliably by next to nothing; below that size the classes call a
-head quiet.
+head quiet. That none hurts is said where no head's interval reaches below that
+size; else it was **not tested** (fewer than four sequences, or too little text
+to see such an effect), or is **not testable** (the distance of an embedding
+from the whole model's own, which nothing can lower).
+
+**Self-repair** (`rank --repair`): the part of a head's direct effect that later
+heads take over when it is closed, the sum of the changes of their direct effects
+over what is lost of its own. A direct effect is what a head adds to the logit of
+the right token, above the mean logit, through the final norm as it was. What
+merely flows through later layers is not repair. It is given where what is lost
+is certain (its interval does not hold 0).
 
 **Broad and uniform.** Broad is a shape, not a function: it is named last, and
 headlines count heads that are only broad apart from those with a role.

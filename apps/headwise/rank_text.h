@@ -1,0 +1,13 @@
+// A ranking in the terminal.
+#pragma once
+
+#include <cstddef>
+
+#include "headwise/heads/importance/ranking.h"
+
+namespace headwise {
+
+// `most` heads; 0: all. pairs: they were asked for.
+void PrintRanking(const Ranking& ranking, size_t most, bool pairs);
+
+}  // namespace headwise

@@ -1,0 +1,112 @@
+// Rows of the vocabulary. Door: logit_direction.h.
+#include "headwise/heads/importance/logit_direction.h"
+
+#include <string>
+
+#include "headwise/error.h"
+#include "headwise/nn/finite.h"
+
+namespace headwise {
+namespace {
+
+// Row `row` of a matrix parameter, or number `row` of a vector's.
+Tensor Row(const Parameter& parameter, int64_t row) {
+  ConstTensorView view = parameter.value;
+  const bool matrix = view.rank == 2 && view.shape[0] > 1;
+  const int64_t offset = matrix ? row * view.stride[0] : row;
+  ConstTensorView one(static_cast<const std::byte*>(view.data) +
+                          offset * static_cast<int64_t>(SizeOf(view.type)),
+                      view.type, {matrix ? view.shape[1] : 1});
+  Tensor values = ToF32({parameter.name, one});
+  RequireFinite(parameter, values);
+  return values;
+}
+
+const Linear::Part& Vocabulary(const Model& model) {
+  return model.head().vocabulary.parts()[0];
+}
+
+}  // namespace
+
+bool HasLogitDirections(const Model& model) {
+  return model.has_head() && !model.head().transform &&
+         model.head().vocabulary.layout() == WeightLayout::kOutIn &&
+         model.config().norm_place == NormPlace::kPre &&
+         static_cast<bool>(model.predictor().final_norm);
+}
+
+LogitDirection DirectionBetween(const Model& model, int32_t answer,
+                                int32_t other) {
+  for (const int32_t id : {answer, other}) {
+    if (id >= 0 && id < model.config().vocabulary) continue;
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"patch",
+         "answers in [0, " + std::to_string(model.config().vocabulary) + ")",
+         std::to_string(id), ""});
+  }
+  const Linear::Part& part = Vocabulary(model);
+  LogitDirection result;
+  const Tensor a = Row(part.weight, answer), b = Row(part.weight, other);
+  for (int64_t i = 0; i < a.size(); ++i) {
+    result.direction.push_back(a.As<float>()[i] - b.As<float>()[i]);
+  }
+  for (const Parameter* bias : {&part.bias, &model.head().bias}) {
+    if (!*bias) continue;
+    result.constant +=
+        Row(*bias, answer).As<float>()[0] - Row(*bias, other).As<float>()[0];
+  }
+  return result;
+}
+
+AboveMeanDirections::AboveMeanDirections(const Model& model)
+    : model_(model), mean_(model.head().vocabulary.in()) {
+  const int64_t rows = model.config().vocabulary;
+  // One row at a time: the whole table in f32 may be large.
+  for (int64_t row = 0; row < rows; ++row) {
+    const Tensor values = Row(Vocabulary(model).weight, row);
+    for (int64_t i = 0; i < values.size(); ++i) {
+      mean_[i] += values.As<float>()[i] / static_cast<double>(rows);
+    }
+  }
+}
+
+LogitDirection AboveMeanDirections::Of(int32_t id) const {
+  const Tensor values = Row(Vocabulary(model_).weight, id);
+  LogitDirection result;
+  for (int64_t i = 0; i < values.size(); ++i) {
+    result.direction.push_back(
+        static_cast<float>(values.As<float>()[i] - mean_[i]));
+  }
+  return result;
+}
+
+Tensor StreamDirections(Context& context, const Model& model,
+                        ConstTensorView stream,
+                        std::span<const LogitDirection> directions) {
+  const Norm& norm = model.predictor().final_norm;
+  const int64_t count = stream.shape[0], width = stream.shape[1];
+  Tensor normed(DType::kF32, {count, width});
+  NormSaved saved;
+  norm.Forward(context, stream, normed.view(), &saved);
+  Tensor seen(DType::kF32, {count, width});  // zeros
+  for (int64_t t = 0; t < count; ++t) {
+    if (directions[t].direction.empty()) continue;
+    float* row = seen.As<float>() + t * width;
+    const double scale = saved.scale.As<float>()[t];
+    double mean = 0;
+    for (int64_t i = 0; i < width; ++i) {
+      row[i] = norm.weight()[i] * directions[t].direction[i];
+      mean += row[i];
+    }
+    mean = model.config().norm == NormKind::kLayer
+               ? mean / static_cast<double>(width)
+               : 0;
+    for (int64_t i = 0; i < width; ++i) {
+      row[i] = static_cast<float>(scale * (row[i] - mean));
+    }
+  }
+  return seen;
+}
+
+}  // namespace headwise

@@ -1,0 +1,39 @@
+// One rule for numbers: a run whose residual stream, or what is made of it,
+// holds NaN, infinity or values too large for a norm's squares ends with an
+// Error that names the layer and, where it can be found, the weight. Models in
+// training are left to their trainer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/nn/parameter.h"
+
+namespace headwise {
+
+// The squares of a row of 10^4 such values still have a sum in f32. What
+// trained models hold is below 10^5.
+inline constexpr float kMostFinite = 1e17f;
+
+// Whether every |value| is below kMostFinite. One pass at the speed of memory.
+bool AllFinite(Context& context, const float* values, int64_t count);
+
+// What may be at fault for numbers that are not finite.
+struct NumberSource {
+  std::string where;  // the activation: "layer.3.mlp.output"
+  std::vector<const Parameter*> weights;
+};
+
+// Throws Error(kCorrupt) for values, `count` of them, of which AllFinite is
+// false: the first such value, and the weight that is not finite or, failing
+// that, the largest one beyond reason.
+[[noreturn]] void ThrowNotFinite(const NumberSource& source,
+                                 const float* values, int64_t count);
+
+// The same for values of a weight that are read by themselves. `values`: the
+// weight, or the part of it that is used.
+void RequireFinite(const Parameter& weight, const Tensor& values);
+
+}  // namespace headwise

@@ -1,0 +1,60 @@
+// What counts as a number that a run may hold.
+#include "headwise/nn/finite.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "headwise/error.h"
+#include "headwise/nn/norm.h"
+
+namespace headwise {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST(Finite, FindsOneBadValueAnywhere) {
+  Context context({2, ""});
+  for (const int64_t count : {1, 7, 65536, 65537, 200001}) {
+    std::vector<float> values(count, -1e16f);
+    EXPECT_TRUE(AllFinite(context, values.data(), count));
+    for (const float bad :
+         {kNaN, -kNaN, kInfinity, -kInfinity, 3e38f, -2e17f}) {
+      for (const int64_t at : {int64_t{0}, count / 2, count - 1}) {
+        values[at] = bad;
+        EXPECT_FALSE(AllFinite(context, values.data(), count)) << bad << at;
+        values[at] = 0;
+      }
+    }
+  }
+}
+
+TEST(Finite, NamesTheWeightAndItsPlace) {
+  Tensor good(DType::kF32, {2, 3}), bad(DType::kF32, {2, 3});
+  bad.As<float>()[4] = kInfinity;
+  const Parameter first{"first", good.view()}, second{"second", bad.view()};
+  const float values[] = {1, kNaN};
+  try {
+    ThrowNotFinite({"layer.3.mlp.output", {&first, &second}}, values, 2);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+    EXPECT_THAT(error.what(), HasSubstr("[layer.3.mlp.output]"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("found NaN, by infinity in second [1, 1]"));
+  }
+}
+
+TEST(Finite, AnEpsilonThatMakesNoNormIsRefused) {
+  const Tensor weight(DType::kF32, {4});
+  for (const float epsilon : {kNaN, -1e-5f, kInfinity, 1e30f}) {
+    EXPECT_THROW(Norm(NormKind::kRms, epsilon, {"w", weight.view()}, {}), Error)
+        << epsilon;
+  }
+}
+
+}  // namespace
+}  // namespace headwise
