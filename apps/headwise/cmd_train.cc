@@ -49,7 +49,7 @@ class StepPrinter {
     }
   }
   ~StepPrinter() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+    if (drawn_) WriteStderr("\r\x1b[K");
   }
   StepPrinter(const StepPrinter&) = delete;
   StepPrinter& operator=(const StepPrinter&) = delete;
@@ -70,9 +70,8 @@ class StepPrinter {
     text += fmt::format("  {:.0f} tokens/s", tokens_ / view.seconds);
     if (done < steps_) text += "  " + Duration(left) + " left";
     const bool stays = !terminal_ || evaluated;
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r\x1b[K" : "",
-               Shorten(text, width_ - 1), stays ? "\n" : "");
-    std::fflush(stderr);
+    WriteStderr("{}{}{}", terminal_ ? "\r\x1b[K" : "",
+                Shorten(text, width_ - 1), stays ? "\n" : "");
     drawn_ = !stays;
   }
 
@@ -173,8 +172,8 @@ int Run(const Options& options) {
   WriteLossCurve(std::filesystem::path(config.out) / "loss.svg", result.record);
   PrintResult(options, config, result);
   if (result.finished) return kSucceeded;
-  fmt::print(stderr, "stopped at step {} of {}; --resume continues\n",
-             result.record.step, config.steps);
+  WriteStderr("stopped at step {} of {}; --resume continues\n",
+              result.record.step, config.steps);
   return kFailed;
 }
 

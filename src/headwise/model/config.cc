@@ -129,7 +129,8 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
     throw Error(ErrorCode::kCorrupt, {config.file(), "at most 4096 layers",
                                       std::to_string(layers), ""});
   }
-  std::vector<LayerShape> shapes(layers, {heads, kv_heads, 0, 0});
+  std::vector<LayerShape> shapes(layers,
+                                 {.heads = heads, .kv_heads = kv_heads});
   auto list = [&](const char* key, int64_t LayerShape::*member) {
     if (!config.Has(key)) return;
     const std::vector<int64_t> counts = config.Ids(key);
