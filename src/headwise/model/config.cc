@@ -88,6 +88,12 @@ double ConfigReader::Number(const char* key, double other) const {
   return value ? value->Number() : other;
 }
 
+float ConfigReader::Epsilon(const char* key, double other) const {
+  const double value = Number(key, other);
+  if (!(value >= 0 && value <= 1)) Fail(key, "a number from 0 to 1");
+  return static_cast<float>(value);
+}
+
 bool ConfigReader::Flag(const char* key, bool other) const {
   return root_.Bool(key, other);
 }

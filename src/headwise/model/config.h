@@ -78,6 +78,8 @@ class ConfigReader {
   // In [0, 2^40).
   int64_t Count(const char* key, int64_t other) const;
   double Number(const char* key, double other) const;
+  // What a norm adds to a variance, in [0, 1].
+  float Epsilon(const char* key, double other) const;
   bool Flag(const char* key, bool other) const;
   std::string Text(const char* key, const std::string& other) const;
   // One id of 32 bits or a list of them; absent: empty.

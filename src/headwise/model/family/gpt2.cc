@@ -39,8 +39,7 @@ ModelConfig Read(const ConfigReader& reader) {
   config.layers = ReadLayers(
       reader, reader.Size({"n_layer", "num_hidden_layers"}), heads, heads);
   config.causal = true;
-  config.norm_epsilon =
-      static_cast<float>(reader.Number("layer_norm_epsilon", 1e-5));
+  config.norm_epsilon = reader.Epsilon("layer_norm_epsilon", 1e-5);
   config.activation = ReadActivation(reader, "activation_function", "gelu_new");
   config.positions = Positions::kLearned;
   config.tied_embeddings = reader.Flag("tie_word_embeddings", true);

@@ -123,7 +123,7 @@ ModelConfig Read(const ConfigReader& reader) {
   ReadWindows(reader, config);
   config.causal = true;
   config.norm = NormKind::kRms;
-  config.norm_epsilon = static_cast<float>(reader.Number("rms_norm_eps", 1e-6));
+  config.norm_epsilon = reader.Epsilon("rms_norm_eps", 1e-6);
   config.activation = ReadActivation(reader, "hidden_act", "silu");
   config.gated = true;
   config.positions = Positions::kRotary;
