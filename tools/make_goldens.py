@@ -86,8 +86,8 @@ FAMILIES = {
         **{**BERT, "hidden_size": 35, "num_attention_heads": 5,
            "num_hidden_layers": 3, "intermediate_size": 17})),
     "llama-odd": (hf.LlamaForCausalLM, hf.LlamaConfig(
-        **{**LLAMA, "hidden_size": 31, "num_attention_heads": 6,
-           "num_key_value_heads": 3, "intermediate_size": 17},
+        **{**LLAMA, "hidden_size": 33, "num_attention_heads": 3,
+           "num_key_value_heads": 1, "intermediate_size": 17},
         head_dim=10, **rope("default"))),
     "marian-odd": (hf.MarianMTModel, hf.MarianConfig(
         vocab_size=VOCAB, d_model=33, encoder_layers=1, decoder_layers=3,
