@@ -123,7 +123,7 @@ def best_and_last(config, folder):
     """A run that gets worse keeps what it had, and says which is which."""
     out = folder / "worse"
     words = ["--set", f"out={out}", "--set", "steps=24", "--set",
-             "evaluate_every=4", "--set", "save_every=8", "--set", "rate=3",
+             "evaluate_every=4", "--set", "save_every=8", "--set", "rate=30",
              "--set", "warmup=300", "--set", "schedule=constant"]
     result = json.loads(train(config, *words).stdout)
     best, last = result["best"], result["last"]

@@ -35,7 +35,7 @@ TEST_F(TrainingRun, KeepsTheBestBesideTheLast) {
   config.steps = 20;
   config.evaluate_every = 4;
   config.save_every = 10;
-  config.rate = 2;
+  config.rate = 20;
   config.warmup = 400;
   config.schedule = "constant";
   Context context({2, ""});
