@@ -72,7 +72,7 @@ void PrintMachine(const Json& machine,
 void PrintDocument(Json machine, Json rows,
                    const std::vector<std::string>& notes) {
   for (const std::string& note : notes) WriteStderr("note: {}\n", note);
-  nlohmann::ordered_json document;
+  Json document;
   document["machine"] = std::move(machine);
   document["rows"] = std::move(rows);
   fmt::print("{}\n", document.dump(1));

@@ -134,10 +134,10 @@ double ValidationAt(const TrainingRecord& record, int64_t step) {
   return NAN;
 }
 
-nlohmann::ordered_json ModelJson(const std::filesystem::path& folder,
-                                 const TrainingRecord& record, int64_t step) {
+Json ModelJson(const std::filesystem::path& folder,
+               const TrainingRecord& record, int64_t step) {
   if (folder.empty()) return nullptr;
-  nlohmann::ordered_json json = {{"folder", folder.string()}, {"step", step}};
+  Json json = {{"folder", folder.string()}, {"step", step}};
   const double loss = ValidationAt(record, step);
   if (!std::isnan(loss)) json["validation"] = loss;
   return json;

@@ -26,7 +26,7 @@ constexpr const char* kPrefix = "step-";
 
 Path Folder(const Path& out) { return out / "checkpoints"; }
 
-void WriteJson(const Path& path, const ordered_json& json) {
+void WriteJson(const Path& path, const Json& json) {
   WriteFileAtomically(path, json.dump(1) + "\n");
 }
 
@@ -79,7 +79,7 @@ void Remove(Path folder) {
 }
 
 void RemoveOlder(const Path& out, const TrainingRecord& record) {
-  const int64_t keep_every = record.config.value("keep_every", 0);
+  const int64_t keep_every = record.config.value("keep_every", int64_t{0});
   const auto best = record.Best();
   for (const Path& path : Entries(Folder(out))) {
     const int64_t step = StepOfCheckpoint(path);
@@ -106,9 +106,9 @@ std::vector<JsonCursor> Elements(const JsonCursor& field) {
   return field.Items();
 }
 
-ordered_json Object(const JsonCursor& field) {
+Json Object(const JsonCursor& field) {
   if (!field.value().is_object()) field.Fail("an object");
-  return ordered_json::parse(field.value().dump());
+  return field.value();
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ ordered_json Object(const JsonCursor& field) {
 Json TrainingRecord::ToJson() const {
   Json points = Json::array();
   for (const auto& [at, loss] : validation) points.push_back({at, loss});
-  ordered_json best = nullptr;
+  Json best;
   if (const auto lowest = Best()) {
     best = {{"step", lowest->first}, {"validation", lowest->second}};
   }

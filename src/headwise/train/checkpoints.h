@@ -45,7 +45,7 @@ struct TrainingRecord {
   // The lowest validation loss with its step, the first of equal ones.
   std::optional<std::pair<int64_t, double>> Best() const;
 
-  nlohmann::ordered_json ToJson() const;
+  Json ToJson() const;
   // Throws Error(kCorrupt) naming the key whose value has the wrong type or
   // contradicts another: as many losses as steps, no evaluation after the last.
   static TrainingRecord FromFile(const std::filesystem::path& file);

@@ -53,20 +53,19 @@ void SetHeads(const TrainConfig& config, Json& json) {
 
 // config.json of the model to train further. A run that describes its model
 // too, as one does that was begun without it, must describe this one.
-ordered_json StartJson(const TrainConfig& config) {
+Json StartJson(const TrainConfig& config) {
   const Path file = Path(config.start) / "config.json";
   const Json start = ReadJson(file);
   if (!start.is_object()) JsonCursor(start, file.string()).Fail("an object");
   for (const auto& [key, value] : config.model.items()) {
-    const Json said = Json::parse(value.dump());
     const auto found = start.find(key);
-    if (found != start.end() && *found == said) continue;
+    if (found != start.end() && *found == value) continue;
     Refuse("training",
            "\"" + key + "\" as " + file.string() + " has it, " +
                (found == start.end() ? "nothing" : found->dump()),
-           said.dump(), "leave it out of model, or begin without start");
+           value.dump(), "leave it out of model, or begin without start");
   }
-  return ordered_json::parse(start.dump());
+  return start;
 }
 
 // A table of embeddings has a row for every id up to the largest, used or not.
@@ -87,7 +86,7 @@ int64_t RowsOf(const Tokenizer& tokenizer) {
 // config.json: as given, completed by what the tokenizer knows.
 Json ModelJson(const TrainConfig& config, const Tokenizer& tokenizer) {
   if (!config.start.empty()) {
-    ordered_json json = StartJson(config);
+    Json json = StartJson(config);
     SetHeads(config, json);
     return json;
   }
