@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -79,11 +80,15 @@ std::string_view FileAt(uintptr_t address, std::array<char, 8192>& line) {
 // Models and texts are read through memory maps: of a file that another
 // program shortens meanwhile, the system has this signal to say so.
 void ReportShortenedFile(int signal, siginfo_t* info, void*) {
+  // Other threads read the same file: one of them speaks.
+  static std::atomic_flag reporting;
+  while (reporting.test_and_set()) pause();
   std::array<char, 8192> line;
   const std::string_view path =
       FileAt(reinterpret_cast<uintptr_t>(info->si_addr), line);
   if (path.empty()) {  // not ours to explain: the default action takes over
     ::signal(signal, SIG_DFL);
+    reporting.clear();
     return;
   }
   WriteAll({"error: [", path,
@@ -103,7 +108,7 @@ void PrepareProcess() {
   ::signal(SIGXFSZ, SIG_IGN);
   struct sigaction shortened = {};
   shortened.sa_sigaction = ReportShortenedFile;
-  shortened.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  shortened.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &shortened, nullptr);
   // Threads are ours; those that OpenBLAS would start are never used, and where
   // memory is too small for them it waits for them at the end without end.
