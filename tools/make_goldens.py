@@ -4,6 +4,8 @@ checkpoint and what Hugging Face transformers computes with it.
     python3 tools/make_goldens.py tests/conformance/goldens
     python3 tools/make_goldens.py tests/conformance/goldens --gradients
 
+--only NAME ... makes these and leaves the others as they are.
+
 Needs torch and transformers 5. Each folder holds config.json,
 model.safetensors and expected.safetensors: for the inputs 0 and 1 the token
 ids, logits, hidden states (after the embeddings and after every layer) and
@@ -71,7 +73,34 @@ FAMILIES = {
         scale_embedding=True, activation_function="swish", pad_token_id=0,
         eos_token_id=2, decoder_start_token_id=0,
         forced_eos_token_id=None)),
+    # Settings and shapes that few checkpoints have.
+    "gpt2-scaled": (hf.GPT2LMHeadModel, hf.GPT2Config(
+        vocab_size=VOCAB, n_embd=40, n_layer=3, n_head=5, n_positions=40,
+        n_inner=20, bos_token_id=1, eos_token_id=2,
+        scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True)),
+    "gpt2-unscaled": (hf.GPT2LMHeadModel, hf.GPT2Config(
+        vocab_size=VOCAB, n_embd=33, n_layer=LAYERS, n_head=11,
+        n_positions=40, n_inner=HIDDEN, bos_token_id=1, eos_token_id=2,
+        scale_attn_weights=False)),
+    "bert-odd": (hf.BertForMaskedLM, hf.BertConfig(
+        **{**BERT, "hidden_size": 35, "num_attention_heads": 5,
+           "num_hidden_layers": 3, "intermediate_size": 17})),
+    "llama-odd": (hf.LlamaForCausalLM, hf.LlamaConfig(
+        **{**LLAMA, "hidden_size": 33, "num_attention_heads": 3,
+           "num_key_value_heads": 1, "intermediate_size": 17},
+        head_dim=10, **rope("default"))),
+    "marian-odd": (hf.MarianMTModel, hf.MarianConfig(
+        vocab_size=VOCAB, d_model=33, encoder_layers=1, decoder_layers=3,
+        encoder_attention_heads=3, decoder_attention_heads=11,
+        encoder_ffn_dim=14, decoder_ffn_dim=21, max_position_embeddings=40,
+        scale_embedding=True, activation_function="swish", pad_token_id=0,
+        eos_token_id=2, decoder_start_token_id=0,
+        forced_eos_token_id=None)),
 }
+
+
+def is_marian(name):
+    return name.startswith("marian")
 
 
 def is_query_or_key(name):
@@ -79,7 +108,7 @@ def is_query_or_key(name):
     return any(key in name for key in keys)
 
 
-def randomise(model):
+def randomise(model, wide):
     """Normal weights; queries and keys wide enough for logits of std >= 1."""
     for name, tensor in model.named_parameters():
         if "embed_positions" in name:
@@ -92,7 +121,7 @@ def randomise(model):
         elif "embed" in name or "wte" in name or "wpe" in name:
             tensor.data = 0.05 * torch.randn_like(tensor)
         else:
-            std = 0.3 if is_query_or_key(name) else 0.12
+            std = wide if is_query_or_key(name) else 0.12
             tensor.data = std * torch.randn_like(tensor)
     if hasattr(model, "final_logits_bias"):
         model.final_logits_bias = 0.1 * torch.randn_like(
@@ -122,7 +151,7 @@ def run(model, name, index, length, generator):
     wanted = dict(output_hidden_states=True, output_attentions=True)
     expected = {f"{index}.input_ids": ids[0].to(torch.int32)}
     with torch.no_grad():
-        if name == "marian":
+        if is_marian(name):
             target = torch.randint(3, VOCAB, (1, length - 2),
                                    generator=generator)
             target[0, 0] = 0
@@ -149,7 +178,8 @@ def make(name, folder):
     torch.manual_seed(sum(map(ord, name)))
     config._attn_implementation = "eager"
     model = kind(config).eval()
-    randomise(model)
+    # Scores that are divided by the layer's number begin larger.
+    randomise(model, 0.45 if name == "gpt2-scaled" else 0.3)
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
@@ -172,7 +202,7 @@ def make(name, folder):
 
 def targets_of(name, ids):
     """What each position is to predict; -100: nothing."""
-    if name == "marian":
+    if is_marian(name):
         return (ids * 7 + 3) % VOCAB
     if "bert" in name:
         masked = torch.arange(len(ids)) % 3 == 1
@@ -189,7 +219,7 @@ def losses(model, name, kept, recorded):
         recorded["dfinal"] = dfinal.reshape(final.shape)
         return (final * recorded["dfinal"]).sum(), len(final)
     predicted, more, smoothing = ids[0], {}, 0.0
-    if name == "marian":
+    if is_marian(name):
         predicted, smoothing = kept["decoder_input_ids"].long(), 0.1
         more = dict(decoder_input_ids=predicted[None])
     targets = targets_of(name, predicted)
@@ -233,8 +263,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--gradients", action="store_true")
+    parser.add_argument("--only", nargs="+", default=FAMILIES,
+                        choices=FAMILIES, metavar="NAME")
     options = parser.parse_args()
-    for name in FAMILIES:
+    for name in options.only:
         (make_gradients if options.gradients else make)(
             name, options.folder / name)
 

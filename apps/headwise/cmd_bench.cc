@@ -11,6 +11,7 @@
 #include "bench/report.h"
 #include "bench/train_bench.h"
 #include "commands.h"
+#include "console.h"
 #include "problem_flags.h"
 
 namespace headwise {
@@ -70,7 +71,7 @@ void PrintMachine(const Json& machine,
 
 void PrintDocument(Json machine, Json rows,
                    const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : notes) WriteStderr("note: {}\n", note);
   Json document;
   document["machine"] = std::move(machine);
   document["rows"] = std::move(rows);

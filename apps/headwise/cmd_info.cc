@@ -143,10 +143,10 @@ void PrintShape(const ModelConfig& c, const Reading& reading, int width) {
       fmt::format("{}{}, head_dim {}", HeadCounts(c.layers, &LayerShape::heads),
                   c.encoder_decoder() ? " (encoder)" : "", c.head_dim));
   if (c.encoder_decoder()) {
-    add("decoder",
-        fmt::format("{} self, {} cross",
-                    HeadCounts(c.decoder, &LayerShape::heads),
-                    HeadCounts(c.decoder, &LayerShape::cross_heads)));
+    add("decoder", fmt::format("{} self, {} cross, head_dim {}",
+                               HeadCounts(c.decoder, &LayerShape::heads),
+                               HeadCounts(c.decoder, &LayerShape::cross_heads),
+                               c.HeadDim(c.decoder[0])));
   }
   add("key/value heads", HeadCounts(c.layers, &LayerShape::kv_heads));
   if (const std::string gates = GateText(c.gates); !gates.empty()) {

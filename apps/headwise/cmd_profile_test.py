@@ -5,6 +5,7 @@ Usage: cmd_profile_test.py PROGRAM SOURCE_FOLDER
 """
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -147,6 +148,26 @@ class Profile(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("warning: [coreference]", done.stderr)
         self.assertIn("found 1 without", done.stderr)
+
+    def test_ids_outside_the_vocabulary_are_named(self):
+        def file_of(ids):
+            header = json.dumps({"input_ids": {
+                "dtype": "I64", "shape": [1, len(ids)],
+                "data_offsets": [0, 8 * len(ids)]}}).encode()
+            path = self.folder / "ids.safetensors"
+            path.write_bytes(struct.pack("<Q", len(header)) + header
+                             + struct.pack(f"<{len(ids)}q", *ids))
+            return path
+
+        def profile(*ids):
+            return run(PLANTED, "--ids", file_of(ids), "--repeats", 0, "--out",
+                       self.folder / "ids.heads")
+
+        self.assertEqual(profile(0, 1, 2, 3, 1, 2).returncode, 0)
+        for bad in (5000, 2**24 + 1, 2**31 - 1, 2**32 + 5, -1, -2**63):
+            result = profile(0, 1, bad, 3)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(f"found {bad} at place 2", result.stderr)
 
     def test_pairs_are_for_encoder_decoders(self):
         pairs = self.folder / "pairs.tsv"

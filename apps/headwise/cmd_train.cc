@@ -32,6 +32,7 @@ struct Options {
   std::string config;
   std::vector<std::string> settings;
   bool resume = false;
+  bool force = false;
   int threads = 0;
   bool json = false;
 };
@@ -49,7 +50,7 @@ class StepPrinter {
     }
   }
   ~StepPrinter() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+    if (drawn_) WriteStderr("\r\x1b[K");
   }
   StepPrinter(const StepPrinter&) = delete;
   StepPrinter& operator=(const StepPrinter&) = delete;
@@ -70,9 +71,8 @@ class StepPrinter {
     text += fmt::format("  {:.0f} tokens/s", tokens_ / view.seconds);
     if (done < steps_) text += "  " + Duration(left) + " left";
     const bool stays = !terminal_ || evaluated;
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r\x1b[K" : "",
-               Shorten(text, width_ - 1), stays ? "\n" : "");
-    std::fflush(stderr);
+    WriteStderr("{}{}{}", terminal_ ? "\r\x1b[K" : "",
+                Shorten(text, width_ - 1), stays ? "\n" : "");
     drawn_ = !stays;
   }
 
@@ -138,6 +138,41 @@ class LifeWriter {
   std::vector<LifeMoment> life_;
 };
 
+double ValidationAt(const TrainingRecord& record, int64_t step) {
+  for (const auto& [at, loss] : record.validation) {
+    if (at == step) return loss;
+  }
+  return NAN;
+}
+
+Json ModelJson(const std::filesystem::path& folder,
+               const TrainingRecord& record, int64_t step) {
+  if (folder.empty()) return nullptr;
+  Json json = {{"folder", folder.string()}, {"step", step}};
+  const double loss = ValidationAt(record, step);
+  if (!std::isnan(loss)) json["validation"] = loss;
+  return json;
+}
+
+// Which folder holds which model.
+std::string ModelLines(const RunResult& result) {
+  const TrainingRecord& r = result.record;
+  const auto line = [&](const char* which, const std::filesystem::path& folder,
+                        int64_t step) {
+    const double loss = ValidationAt(r, step);
+    return fmt::format(
+        "{}: {}, step {}{}\n", which, folder.string(), step,
+        std::isnan(loss) ? "" : fmt::format(", validation {:.3f}", loss));
+  };
+  const auto best = r.Best();
+  if (result.best.empty() || best->first == r.step) {
+    return line(result.best.empty() ? "last" : "last and best", result.last,
+                r.step);
+  }
+  return line("last", result.last, r.step) +
+         line("best", result.best, best->first);
+}
+
 void PrintResult(const Options& options, const TrainConfig& config,
                  const RunResult& result) {
   const TrainingRecord& r = result.record;
@@ -150,6 +185,9 @@ void PrintResult(const Options& options, const TrainConfig& config,
     if (!r.validation.empty()) {
       json["validation"] = r.validation.back().second;
     }
+    json["last"] = ModelJson(result.last, r, r.step);
+    json["best"] =
+        ModelJson(result.best, r, r.Best().value_or(std::pair{-1, 0.0}).first);
     fmt::print("{}\n", json.dump(2));
     return;
   }
@@ -161,15 +199,19 @@ void PrintResult(const Options& options, const TrainConfig& config,
   }
   text += fmt::format(", {:.2f} M tokens in {}",
                       static_cast<double>(r.tokens) / 1e6, Duration(r.seconds));
-  fmt::print("{}", Wrap(text, StdoutConsole().width));
+  fmt::print("{}{}", Wrap(text, StdoutConsole().width), ModelLines(result));
 }
 
 int Run(const Options& options) {
+  if (options.resume && options.force) {
+    throw UsageError("either --resume or --force, not both");
+  }
   const std::stop_token stop = StopOnInterrupt();
   const TrainConfig config = ReadTrainConfig(options.config, options.settings);
   Context context({.threads = options.threads, .implementations = ""});
   RunOptions run;
   run.resume = options.resume;
+  run.replace = options.force;
   run.stop = stop;
   auto bar = std::make_unique<ProgressBar>();
   run.progress = bar->callback();
@@ -187,8 +229,8 @@ int Run(const Options& options) {
   WriteLossCurve(std::filesystem::path(config.out) / "loss.svg", result.record);
   PrintResult(options, config, result);
   if (result.finished) return kSucceeded;
-  fmt::print(stderr, "stopped at step {} of {}; --resume continues\n",
-             result.record.step, config.steps);
+  WriteStderr("stopped at step {} of {}; --resume continues\n",
+              result.record.step, config.steps);
   return kFailed;
 }
 
@@ -212,6 +254,9 @@ std::function<int()> Setup(CommandLine line) {
       .OneWord();
   line.Flag("--resume", options->resume,
             "Continue the run in its folder, bit for bit");
+  line.Flag("--force", options->force,
+            "Begin anew in a folder that holds a run or a model, and replace "
+            "it");
   line.Option("--threads", options->threads,
               "Threads to use; 0: all cores. Results do not depend on it");
   line.Flag("--json", options->json, "Print the result as JSON");

@@ -136,17 +136,52 @@ def examples(folder):
         check((out / "heads.svg").exists(), f"{name} draws no heads")
 
 
+def best_and_last(config, folder):
+    """A run that gets worse keeps what it had, and says which is which."""
+    out = folder / "worse"
+    words = ["--set", f"out={out}", "--set", "steps=24", "--set",
+             "evaluate_every=4", "--set", "save_every=8", "--set", "rate=30",
+             "--set", "warmup=300", "--set", "schedule=constant"]
+    result = json.loads(train(config, *words).stdout)
+    best, last = result["best"], result["last"]
+    check(last == {"folder": str(out), "step": 24,
+                   "validation": result["validation"]}, str(last))
+    check(best["step"] < 24 and best["validation"] < last["validation"],
+          str(result))
+    kept = sorted(path.name for path in (out / "checkpoints").iterdir())
+    check(kept == [pathlib.Path(best["folder"]).name, "step-00000024"],
+          str(kept))
+    opened = headwise("info", best["folder"])
+    check(opened.returncode == 0, opened.stderr)
+    # A folder that holds a model is not begun over by accident.
+    before = (out / "model.safetensors").read_bytes()
+    subprocess.run(["rm", "-r", out / "checkpoints"], check=True)
+    for more in ((), ("--resume",)):
+        refused = train(config, *words, *more)
+        check(refused.returncode == 1 and "of a model" in refused.stderr,
+              refused.stderr)
+    check((out / "model.safetensors").read_bytes() == before, "overwritten")
+    again = headwise("train", config, *words, "--set", "seed=2", "--force")
+    check(again.returncode == 0 and f"last: {out}, step 24" in again.stdout
+          and f"best: {out}/checkpoints/step-" in again.stdout, again.stdout)
+    check((out / "model.safetensors").read_bytes() != before, "not replaced")
+
+
 def mistakes(config, folder):
     for words, wanted in (
             (("--set", "warmpu=3"), "warmup"),
             (("--set", "model.model_type=lama", "--set",
               f"out={folder}/new"), "llama"),
-            ((), "--resume"),
+            ((), "resume it"),
+            (("--force", "--set", f"start={folder}/whole/checkpoints/x"),
+             "a start outside"),
             (("--resume", "--set", "seed=9"), "seed: 1, now 9")):
         result = train(config, *words)
         check(result.returncode == 1 and wanted in result.stderr,
               f"{words}: {result.returncode} {result.stderr}")
     check(headwise("train").returncode == 2, "no config is no usage error")
+    both = train(config, "--resume", "--force")
+    check(both.returncode == 2 and "either" in both.stderr, both.stderr)
     helped = headwise("train", "--help").stdout
     check("repeat_share" in helped and "--resume" in helped, helped)
 
@@ -166,6 +201,9 @@ def main():
         interrupt(config, folder)
         observe(config, folder)
         examples(folder)
+
+
+        best_and_last(config, folder)
         mistakes(config, folder)
     print(f"train: killed {KILLS} times, resumed bit for bit")
 

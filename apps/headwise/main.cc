@@ -5,12 +5,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "commands.h"
@@ -19,6 +20,7 @@
 #include "headwise/error.h"
 #include "headwise/version.h"
 #include "help.h"
+#include "process.h"
 
 namespace headwise {
 namespace {
@@ -161,14 +163,14 @@ std::string Message(const CLI::ParseError& error, const CLI::App& app) {
 int Usage(const std::string& message, const CLI::App& app) {
   const std::string name =
       app.get_parent() == nullptr ? "" : app.get_name() + " ";
-  fmt::print(stderr, "error: {}\nSee headwise {}--help.\n", message, name);
+  WriteStderr("error: {}\nSee headwise {}--help.\n", message, name);
   return kUsage;
 }
 
 // stdout is buffered: what a full disk or a closed pipe swallowed shows here.
 int FlushStdout(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  fmt::print(stderr, "error: [stdout] {}\n", std::strerror(errno));
+  WriteStderr("error: [stdout] {}\n", std::strerror(errno));
   return code == kSucceeded ? kFailed : code;
 }
 
@@ -179,12 +181,20 @@ int Run(const Declared& chosen) {
     return Usage(error.what(), *chosen.app);
   } catch (const Error& error) {
     FlushStdout(kFailed);
-    fmt::print(stderr, "error: {}\n", error.what());
+    WriteStderr("error: {}\n", error.what());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
+    WriteStderr("error: out of memory\n");
+  } catch (const std::filesystem::filesystem_error& error) {
+    FlushStdout(kFailed);
+    WriteStderr("error: [{}] {}\n", error.path1().string(),
+                error.code().message());
+  } catch (const std::system_error& error) {
+    // Standard output that is full, threads that cannot be started.
+    WriteStderr("error: [system] {}\n", error.what());
   } catch (const std::exception& error) {
     FlushStdout(kFailed);
-    fmt::print(stderr, "error: internal: {}\n", error.what());
+    WriteStderr("error: [{}] {}; this is a fault of the program\n",
+                chosen.command->name, error.what());
   }
   return kFailed;
 }
@@ -232,8 +242,6 @@ int Main(int argc, char** argv) {
 }  // namespace headwise
 
 int main(int argc, char** argv) {
-  // `headwise … | head` and Ctrl-C end the program at once, as everywhere;
-  // files are renamed into place, so neither leaves a broken one.
-  std::signal(SIGPIPE, SIG_DFL);
+  headwise::PrepareProcess();
   return headwise::Main(argc, argv);
 }

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "console.h"
 #include "headwise/report/text.h"
 
 namespace headwise {
@@ -57,8 +57,7 @@ ProgressBar::ProgressBar() : terminal_(::isatty(STDERR_FILENO) != 0) {
 }
 
 ProgressBar::~ProgressBar() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  if (drawn_) WriteStderr("\r\x1b[K");
 }
 
 void ProgressBar::Show(const Progress& progress) {
@@ -86,7 +85,7 @@ void ProgressBar::Show(const Progress& progress) {
   }
   numbers += fmt::format(" {}, {}{}", progress.unit, Rate(speed), left);
   if (!terminal_) {
-    fmt::print(stderr, "{}: {}\n", stage_, numbers);
+    WriteStderr("{}: {}\n", stage_, numbers);
     return;
   }
   const std::string text = stage_ + " " + numbers;
@@ -94,8 +93,7 @@ void ProgressBar::Show(const Progress& progress) {
   const std::string bar = progress.total > 0 && cells >= 5
                               ? Bar(progress.done / progress.total, cells) + " "
                               : "";
-  fmt::print(stderr, "\r\x1b[K{}", Shorten(bar + text, width_ - 1));
-  std::fflush(stderr);
+  WriteStderr("\r\x1b[K{}", Shorten(bar + text, width_ - 1));
   drawn_ = true;
 }
 

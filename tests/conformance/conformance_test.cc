@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 
+#include "goldens.h"
 #include "headwise/base/json.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
@@ -19,8 +20,6 @@
 
 namespace headwise {
 namespace {
-
-const std::filesystem::path kGoldens = HEADWISE_GOLDENS;
 
 // The two inputs, and what was expected of them.
 struct Golden {
@@ -120,7 +119,7 @@ double WorstError(const Golden& golden, const Model& model) {
   return worst;
 }
 
-class Conformance : public testing::TestWithParam<const char*> {};
+class Conformance : public GoldenTest {};
 
 TEST_P(Conformance, EqualsTransformers) {
   const Golden golden(GetParam());
@@ -158,16 +157,7 @@ TEST_P(Conformance, SteppingEqualsTheWholeText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Conformance,
-                         testing::Values("gpt2", "bert", "bert-headless",
-                                         "roberta", "distilbert", "llama",
-                                         "llama-linear", "llama-3", "mistral",
-                                         "qwen2", "qwen3", "marian"),
-                         [](const auto& one) {
-                           std::string name = one.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Families, Conformance, GoldenNames(), TestName);
 
 // Weights with one of them hidden or its rows moved.
 class MutatedWeights : public WeightSource {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "goldens.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/family.h"
@@ -17,8 +18,6 @@
 
 namespace headwise {
 namespace {
-
-const std::filesystem::path kGoldens = HEADWISE_GOLDENS;
 
 // Both inputs of a golden end to end.
 struct Inputs {
@@ -102,18 +101,17 @@ double Differentiate(Context& context, const Model& model,
   return loss;
 }
 
-class Gradients : public testing::TestWithParam<const char*> {};
+class Gradients : public GoldenTest {};
 
 TEST_P(Gradients, EqualPyTorchs) {
-  const std::filesystem::path folder = kGoldens / GetParam();
   const Safetensors golden =
-      Safetensors::Open(folder / "gradients.safetensors");
-  const auto store = ParameterStore::Load(folder);
-  const auto model = BuildModel(OpenConfig(folder), store);
+      Safetensors::Open(folder() / "gradients.safetensors");
+  const auto store = ParameterStore::Load(folder());
+  const auto model = BuildModel(OpenConfig(folder()), store);
   Context context({2, ""});
-  const double loss =
-      Differentiate(context, *model,
-                    Safetensors::Open(folder / "expected.safetensors"), golden);
+  const double loss = Differentiate(
+      context, *model, Safetensors::Open(folder() / "expected.safetensors"),
+      golden);
   EXPECT_NEAR(loss, golden.At("loss").As<float>()[0], 1e-4);
   int compared = 0;
   double worst_of_all = 0;
@@ -141,16 +139,15 @@ TEST_P(Gradients, EqualPyTorchs) {
 }
 
 TEST_P(Gradients, AreTheSameAtAnyThreadCount) {
-  const std::filesystem::path folder = kGoldens / GetParam();
   const Safetensors expected =
-      Safetensors::Open(folder / "expected.safetensors");
+      Safetensors::Open(folder() / "expected.safetensors");
   const Safetensors golden =
-      Safetensors::Open(folder / "gradients.safetensors");
+      Safetensors::Open(folder() / "gradients.safetensors");
   std::vector<std::shared_ptr<ParameterStore>> stores;
   for (const int threads : {1, 3}) {
     Context context({threads, ""});
-    stores.push_back(ParameterStore::Load(folder));
-    const auto model = BuildModel(OpenConfig(folder), stores.back());
+    stores.push_back(ParameterStore::Load(folder()));
+    const auto model = BuildModel(OpenConfig(folder()), stores.back());
     Differentiate(context, *model, expected, golden);
   }
   for (const auto& [name, entry] : stores[0]->entries()) {
@@ -161,16 +158,7 @@ TEST_P(Gradients, AreTheSameAtAnyThreadCount) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Gradients,
-                         testing::Values("gpt2", "bert", "bert-headless",
-                                         "roberta", "distilbert", "llama",
-                                         "llama-linear", "llama-3", "mistral",
-                                         "qwen2", "qwen3", "marian"),
-                         [](const auto& one) {
-                           std::string name = one.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Families, Gradients, GoldenNames(), TestName);
 
 }  // namespace
 }  // namespace headwise

@@ -11,11 +11,17 @@ namespace headwise {
 
 // Not thread-safe; two writers of one path do not disturb each other, the last
 // Commit wins. Every failure throws Error(kIo) naming the path.
+//
+// A symbolic link stays: what it names is written. A file that is replaced
+// keeps its mode and, where that is allowed, its owner. What is no file but can
+// be written (a pipe, a terminal, a device, /dev/stdout whatever it is) is
+// written as it stands, from the first byte that does not fit the buffer on.
 class AtomicFile {
  public:
-  // Opens the temporary file in the folder of `path`, so that the rename stays
-  // within one file system. A target that exists and is not a regular file (a
-  // folder, a device) is refused with Error(kInvalidArgument).
+  // Opens the temporary file in the folder of what `path` names, so that the
+  // rename stays within one file system, and removes those that writers of this
+  // path left behind when they were killed. A folder is refused with
+  // Error(kInvalidArgument).
   explicit AtomicFile(std::filesystem::path path);
   // Removes the temporary file unless Commit succeeded.
   ~AtomicFile();
@@ -32,12 +38,16 @@ class AtomicFile {
 
  private:
   [[noreturn]] void Fail(const char* action) const;
+  void CreateTemporary();
+  void OpenAsItStands();
   void Flush();
 
-  std::filesystem::path path_;
+  std::filesystem::path path_;    // as it was given
+  std::filesystem::path target_;  // where its links lead
   std::filesystem::path temporary_;
   std::string buffer_;
   int descriptor_ = -1;
+  bool replaces_ = true;  // false: written as it stands
 };
 
 // Writes `bytes` as the whole content of `path`.

@@ -1,7 +1,11 @@
 #include "headwise/base/atomic_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -80,8 +84,8 @@ TEST_F(AtomicFileTest, NamesThePathWhenTheFolderIsMissing) {
   }
 }
 
-TEST_F(AtomicFileTest, RefusesFoldersAndDevices) {
-  for (const fs::path& path : {folder_, fs::path("/dev/null"), fs::path()}) {
+TEST_F(AtomicFileTest, RefusesFolders) {
+  for (const fs::path& path : {folder_, fs::path()}) {
     try {
       WriteFileAtomically(path, "x");
       FAIL() << "wrote " << path;
@@ -89,6 +93,80 @@ TEST_F(AtomicFileTest, RefusesFoldersAndDevices) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << path;
     }
   }
+}
+
+TEST_F(AtomicFileTest, WritesDevicesAndPipesAsTheyStand) {
+  WriteFileAtomically("/dev/null", "x");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  RequireWritable("/dev/fd/" + std::to_string(ends[1]));
+  WriteFileAtomically("/dev/fd/" + std::to_string(ends[1]), "through");
+  close(ends[1]);
+  char read_back[16] = {};
+  EXPECT_EQ(read(ends[0], read_back, sizeof(read_back)), 7);
+  EXPECT_STREQ(read_back, "through");
+  close(ends[0]);
+  EXPECT_EQ(Entries(), 0);
+}
+
+// `--out /dev/stdout >file`: what else goes to that file stays in it.
+TEST_F(AtomicFileTest, WritesAnOpenDescriptorBehindWhatWasWrittenToIt) {
+  const fs::path path = folder_ / "out", link = folder_ / "link";
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT, 0644);
+  fs::create_symlink("/proc/self/fd/" + std::to_string(descriptor), link);
+  ASSERT_EQ(write(descriptor, "before ", 7), 7);
+  WriteFileAtomically(link, "whole");
+  ASSERT_EQ(write(descriptor, " after", 6), 6);
+  close(descriptor);
+  EXPECT_EQ(Read(path), "before whole after");
+  EXPECT_TRUE(fs::is_symlink(link));
+}
+
+TEST_F(AtomicFileTest, FollowsLinks) {
+  fs::create_directory(folder_ / "there");
+  fs::create_symlink("there/target", folder_ / "second");
+  fs::create_symlink("second", folder_ / "first");
+  for (const char* text : {"new", "changed"}) {  // a dangling link, then not
+    WriteFileAtomically(folder_ / "first", text);
+    EXPECT_TRUE(fs::is_symlink(folder_ / "first"));
+    EXPECT_TRUE(fs::is_symlink(folder_ / "second"));
+    EXPECT_EQ(Read(folder_ / "there/target"), text);
+  }
+  EXPECT_EQ(Entries(), 3);
+}
+
+TEST_F(AtomicFileTest, KeepsTheModeOfWhatItReplaces) {
+  for (const mode_t mode : {0600, 0755, 0666}) {
+    const fs::path path = folder_ / std::to_string(mode);
+    WriteFileAtomically(path, "old");
+    chmod(path.c_str(), mode);
+    WriteFileAtomically(path, "new");
+    struct stat status;
+    ASSERT_EQ(stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, mode);
+    EXPECT_EQ(Read(path), "new");
+  }
+}
+
+TEST_F(AtomicFileTest, RemovesWhatKilledWritersLeft) {
+  const fs::path path = folder_ / "out";
+  const fs::path left = folder_ / ".out.4000000.7.tmp";
+  const fs::path held = folder_ / ".out.4000001.0.tmp";
+  const fs::path others[] = {folder_ / ".out.txt.4000000.7.tmp",
+                             folder_ / ".out.notes.tmp", folder_ / "out.tmp"};
+  for (const fs::path& file : {left, held, others[0], others[1], others[2]}) {
+    std::ofstream(file) << "half";
+  }
+  const int writer = open(held.c_str(), O_WRONLY);
+  ASSERT_EQ(flock(writer, LOCK_EX), 0);  // as one that is at work
+  WriteFileAtomically(path, "whole");
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(held));
+  for (const fs::path& other : others) EXPECT_TRUE(fs::exists(other)) << other;
+  close(writer);
+  WriteFileAtomically(path, "again");
+  EXPECT_FALSE(fs::exists(held));
 }
 
 TEST_F(AtomicFileTest, AFailedRenameRemovesTheTemporaryFile) {

@@ -30,17 +30,27 @@ class SafetensorsWeights : public WeightSource {
   Safetensors file_;
 };
 
+// Of a folder with the file; "" where they are there.
+std::string WhatIsInstead(const std::filesystem::path& folder,
+                          const std::filesystem::path& file) {
+  using std::filesystem::file_type;
+  std::error_code code;
+  const file_type there = std::filesystem::status(folder, code).type();
+  if (there == file_type::none) return code.message();  // no permission
+  if (there == file_type::not_found) return "nothing";
+  if (there != file_type::directory) return "a file";
+  const file_type config = std::filesystem::status(file, code).type();
+  if (config == file_type::none) return code.message();
+  return config == file_type::not_found ? "a folder without it" : "";
+}
+
 }  // namespace
 
 ModelConfig OpenConfig(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
-  if (!std::filesystem::is_directory(folder) ||
-      !std::filesystem::exists(file)) {
+  if (std::string found = WhatIsInstead(folder, file); !found.empty()) {
     throw Error(ErrorCode::kNotFound,
-                {folder.string(), "a folder with config.json",
-                 !std::filesystem::exists(folder)        ? "nothing"
-                 : std::filesystem::is_directory(folder) ? "a folder without it"
-                                                         : "a file",
+                {folder.string(), "a folder with config.json", std::move(found),
                  "a model is a folder with config.json, model.safetensors and "
                  "tokenizer.json"});
   }

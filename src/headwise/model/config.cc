@@ -88,6 +88,12 @@ double ConfigReader::Number(const char* key, double other) const {
   return value ? value->Number() : other;
 }
 
+float ConfigReader::Epsilon(const char* key, double other) const {
+  const double value = Number(key, other);
+  if (!(value >= 0 && value <= 1)) Fail(key, "a number from 0 to 1");
+  return static_cast<float>(value);
+}
+
 bool ConfigReader::Flag(const char* key, bool other) const {
   return root_.Bool(key, other);
 }
@@ -129,7 +135,8 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
     throw Error(ErrorCode::kCorrupt, {config.file(), "at most 4096 layers",
                                       std::to_string(layers), ""});
   }
-  std::vector<LayerShape> shapes(layers, {heads, kv_heads, 0, 0});
+  std::vector<LayerShape> shapes(layers,
+                                 {.heads = heads, .kv_heads = kv_heads});
   auto list = [&](const char* key, int64_t LayerShape::*member) {
     if (!config.Has(key)) return;
     const std::vector<int64_t> counts = config.Ids(key);

@@ -20,6 +20,8 @@ struct LayerShape {
   int64_t kv_heads = 0;
   int64_t cross_heads = 0;  // decoders of encoder–decoders
   int64_t window = 0;       // keys a query sees; 0: all
+  int64_t head_dim = 0;     // 0: the model's
+  float scale = 0;          // of the scores; 0: 1/√head_dim
 };
 
 enum class Positions : uint8_t { kNone, kLearned, kSinusoid, kRotary };
@@ -28,8 +30,8 @@ struct ModelConfig {
   std::string family;      // "llama"
   std::string model_type;  // "qwen2"
   int64_t width = 0;       // d_model
-  int64_t head_dim = 0;
-  int64_t hidden = 0;  // of the feed-forward half
+  int64_t head_dim = 0;    // of layers that say no other
+  int64_t hidden = 0;      // of the feed-forward half
   int64_t vocabulary = 0;
   int64_t context = 0;              // positions the model knows
   std::vector<LayerShape> layers;   // of the encoder, where there are two
@@ -54,6 +56,9 @@ struct ModelConfig {
   int64_t decoder_start = -1;
 
   bool encoder_decoder() const { return !decoder.empty(); }
+  int64_t HeadDim(const LayerShape& layer) const {
+    return layer.head_dim > 0 ? layer.head_dim : head_dim;
+  }
 };
 
 // More is a broken file: shapes are listed before any weight is looked at.
@@ -73,6 +78,8 @@ class ConfigReader {
   // In [0, 2^40).
   int64_t Count(const char* key, int64_t other) const;
   double Number(const char* key, double other) const;
+  // What a norm adds to a variance, in [0, 1].
+  float Epsilon(const char* key, double other) const;
   bool Flag(const char* key, bool other) const;
   std::string Text(const char* key, const std::string& other) const;
   // One id of 32 bits or a list of them; absent: empty.

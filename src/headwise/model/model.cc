@@ -44,20 +44,22 @@ std::vector<int32_t> PositionRows(const Embeddings& embeddings,
   return ids;
 }
 
-// x [T, d] += sines in the first half of each row, cosines in the second. Made
-// as they are needed: a table would be as long as a file claims.
+// x [T, d] += sines in the first half of each row, which is the larger one of
+// an odd width, cosines in the second. Made as they are needed: a table would
+// be as long as a file claims.
 void AddSinusoids(const std::vector<int32_t>& positions, int64_t first,
                   TensorView x) {
-  const int64_t width = x.shape[1], half = width / 2;
+  const int64_t width = x.shape[1], half = (width + 1) / 2;
   for (int64_t i = 0; i < half; ++i) {
-    const double frequency =
-        std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(half));
+    const double frequency = std::pow(
+        10000.0, -2 * static_cast<double>(i) / static_cast<double>(width));
     for (size_t t = 0; t < positions.size(); ++t) {
       const double angle =
           static_cast<double>(first + positions[t]) * frequency;
       float* row = x.As<float>() + static_cast<int64_t>(t) * width;
       row[i] += static_cast<float>(std::sin(angle));
-      row[half + i] += static_cast<float>(std::cos(angle));
+      if (half + i < width)
+        row[half + i] += static_cast<float>(std::cos(angle));
     }
   }
 }

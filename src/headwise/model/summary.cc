@@ -71,11 +71,11 @@ RunCost CostOf(const ModelConfig& config, int64_t tokens) {
   cost.tokens = tokens;
   const double n = static_cast<double>(tokens);
   const double d = static_cast<double>(config.width);
-  const double dim = static_cast<double>(config.head_dim);
   const bool decoder = config.encoder_decoder();
   const auto& layers = decoder ? config.decoder : config.layers;
   double widest = 0;
   for (const LayerShape& layer : layers) {
+    const double dim = static_cast<double>(config.HeadDim(layer));
     const double heads = static_cast<double>(layer.heads);
     const double groups = static_cast<double>(layer.kv_heads);
     const double cross = static_cast<double>(layer.cross_heads);
@@ -84,7 +84,7 @@ RunCost CostOf(const ModelConfig& config, int64_t tokens) {
     AttentionProblem problem;
     problem.heads = problem.kv_heads = std::max<int64_t>(1, layer.heads);
     problem.query_len = problem.key_len = tokens;
-    problem.head_dim = config.head_dim;
+    problem.head_dim = config.HeadDim(layer);
     if (config.causal || decoder) problem.mask = AttentionMask::Causal();
     if (layer.window > 0) {
       problem.mask = AttentionMask::SlidingWindow(layer.window);

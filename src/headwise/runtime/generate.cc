@@ -16,6 +16,20 @@ bool IsEnd(const ModelConfig& config, int32_t id) {
          config.eos.end();
 }
 
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// A row of logits without padding, which fills batches and is no part of any
+// text: encoder–decoders begin with it and were never taught not to say it.
+std::vector<float> Sayable(const ModelConfig& config, const float* logits,
+                           int64_t classes) {
+  std::vector<float> row(logits, logits + classes);
+  const int64_t pad = config.pad;
+  if (pad >= 0 && pad < classes && !IsEnd(config, static_cast<int32_t>(pad))) {
+    row[pad] = kNever;
+  }
+  return row;
+}
+
 std::vector<int32_t> Start(const Model& model,
                            std::span<const int32_t> prompt) {
   if (model.config().encoder_decoder()) {
@@ -36,8 +50,8 @@ std::vector<int32_t> Sample(Context& context, const Model& model,
          !options.stop.stop_requested() &&
          (tokens.empty() || session.position() < session.capacity())) {
     const Tensor& logits = session.Feed(feed);
-    const int32_t next =
-        sampler.Next({logits.As<float>(), static_cast<size_t>(logits.size())});
+    const int32_t next = sampler.Next(
+        Sayable(model.config(), logits.As<float>(), logits.size()));
     if (IsEnd(model.config(), next)) break;
     tokens.push_back(next);
     if (options.on_token) options.on_token(next);
@@ -53,19 +67,22 @@ struct Candidate {
 };
 
 // The `count` best continuations of all beams.
-std::vector<Candidate> Best(const Tensor& logits,
+std::vector<Candidate> Best(const ModelConfig& config, const Tensor& logits,
                             const std::vector<double>& scores, size_t count) {
   const int64_t classes = logits.shape(1);
   std::vector<Candidate> all;
   for (size_t b = 0; b < scores.size(); ++b) {
     if (scores[b] == -std::numeric_limits<double>::infinity()) continue;
-    const float* z = logits.As<float>() + static_cast<int64_t>(b) * classes;
-    const float top = *std::max_element(z, z + classes);
+    const std::vector<float> z =
+        Sayable(config, logits.As<float>() + static_cast<int64_t>(b) * classes,
+                classes);
+    const float top = *std::max_element(z.begin(), z.end());
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c) sum += std::exp(z[c] - top);
     const double lse = top + std::log(sum);
     RequireFiniteLogits(lse);
     for (int64_t c = 0; c < classes; ++c) {
+      if (z[c] == kNever) continue;
       all.push_back({scores[b] + z[c] - lse, static_cast<int32_t>(b),
                      static_cast<int32_t>(c)});
     }
@@ -107,7 +124,7 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
     std::vector<double> grown_scores;
     std::vector<int32_t> order;
     feed.clear();
-    for (const Candidate& c : Best(logits, scores, 2 * width)) {
+    for (const Candidate& c : Best(model.config(), logits, scores, 2 * width)) {
       if (IsEnd(model.config(), c.token)) {
         finish(texts[c.parent], c.score);
       } else if (grown.size() < width) {

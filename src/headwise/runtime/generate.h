@@ -27,7 +27,8 @@ struct GenerateOptions {
 
 // New tokens after the prompt (decoder-only) or of the target (encoder–
 // decoder, prompt being the source), without the end token. A full context
-// ends the text too.
+// ends the text too. An encoder–decoder's padding is never chosen, as in
+// transformers.
 std::vector<int32_t> Generate(Context& context, const Model& model,
                               std::span<const int32_t> prompt,
                               const GenerateOptions& options);

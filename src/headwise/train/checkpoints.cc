@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "headwise/base/atomic_file.h"
@@ -23,18 +25,6 @@ constexpr const char* kFormat = "headwise.training/1";
 constexpr const char* kPrefix = "step-";
 
 Path Folder(const Path& out) { return out / "checkpoints"; }
-
-// −1 for a name that is no checkpoint's.
-int64_t StepOf(const Path& path) {
-  const std::string name = path.filename().string();
-  if (!name.starts_with(kPrefix)) return -1;
-  const std::string digits = name.substr(std::strlen(kPrefix));
-  if (digits.empty() || digits.size() > 15 ||
-      digits.find_first_not_of("0123456789") != digits.npos) {
-    return -1;
-  }
-  return std::stoll(digits);
-}
 
 void WriteJson(const Path& path, const Json& json) {
   WriteFileAtomically(path, json.dump(1) + "\n");
@@ -61,27 +51,64 @@ void SyncFolder(const Path& folder) {
               {path.string(), "to be written", code.message(), ""});
 }
 
-void RemoveOlder(const Path& out, int64_t step, int64_t keep_every) {
+std::vector<Path> Entries(const Path& folder) {
+  std::vector<Path> entries;
+  std::error_code code;
+  std::filesystem::directory_iterator at(folder, code);
+  for (; !code && at != std::filesystem::directory_iterator();
+       at.increment(code)) {
+    entries.push_back(at->path());
+  }
+  const bool none = code == std::errc::no_such_file_or_directory;
+  if (code && !none) {
+    throw Error(ErrorCode::kIo, {folder.string(), "a folder that can be read",
+                                 code.message(), ""});
+  }
+  return entries;
+}
+
+void Remove(Path folder) {
   std::error_code ignored;
-  std::vector<Path> gone;
-  for (const auto& one : std::filesystem::directory_iterator(Folder(out))) {
-    const int64_t other = StepOf(one.path());
-    const bool unfinished = one.path().extension() == ".tmp";
-    const bool old = other >= 0 && other < step;
-    if (!unfinished && (!old || (keep_every > 0 && other % keep_every == 0))) {
-      continue;
-    }
-    gone.push_back(one.path());
+  // What is half removed when the power goes must not look whole.
+  if (StepOfCheckpoint(folder) >= 0) {
+    const Path hidden = folder.string() + ".tmp";
+    std::filesystem::rename(folder, hidden, ignored);
+    if (!ignored) folder = hidden;
   }
-  for (Path path : gone) {
-    // What is half removed when the power goes must not look whole.
-    if (StepOf(path) >= 0) {
-      const Path hidden = path.string() + ".tmp";
-      std::filesystem::rename(path, hidden, ignored);
-      if (!ignored) path = hidden;
-    }
-    std::filesystem::remove_all(path, ignored);
+  std::filesystem::remove_all(folder, ignored);
+}
+
+void RemoveOlder(const Path& out, const TrainingRecord& record) {
+  const int64_t keep_every = record.config.value("keep_every", int64_t{0});
+  const auto best = record.Best();
+  for (const Path& path : Entries(Folder(out))) {
+    const int64_t step = StepOfCheckpoint(path);
+    const bool unfinished = path.extension() == ".tmp";
+    const bool kept = (keep_every > 0 && step % keep_every == 0) ||
+                      (best && step == best->first);
+    if (unfinished || (step >= 0 && step < record.step && !kept)) Remove(path);
   }
+}
+
+// One field of training.json: a whole number from `least` on.
+int64_t Count(const JsonCursor& file, const char* key, int64_t least) {
+  return file[key].Int(least, std::numeric_limits<int64_t>::max());
+}
+
+double Finite(const JsonCursor& field) {
+  const double value = field.Number();
+  if (!std::isfinite(value)) field.Fail("a finite number");
+  return value;
+}
+
+std::vector<JsonCursor> Elements(const JsonCursor& field) {
+  if (!field.value().is_array()) field.Fail("an array");
+  return field.Items();
+}
+
+Json Object(const JsonCursor& field) {
+  if (!field.value().is_object()) field.Fail("an object");
+  return field.value();
 }
 
 }  // namespace
@@ -89,57 +116,93 @@ void RemoveOlder(const Path& out, int64_t step, int64_t keep_every) {
 Json TrainingRecord::ToJson() const {
   Json points = Json::array();
   for (const auto& [at, loss] : validation) points.push_back({at, loss});
-  return {{"format", kFormat}, {"version", HEADWISE_VERSION},
-          {"step", step},      {"parameters", parameters},
-          {"tokens", tokens},  {"seconds", seconds},
-          {"data", data},      {"machine", machine},
-          {"config", config},  {"validation", points},
-          {"losses", losses}};
+  Json best;
+  if (const auto lowest = Best()) {
+    best = {{"step", lowest->first}, {"validation", lowest->second}};
+  }
+  return {{"format", kFormat},    {"version", HEADWISE_VERSION},
+          {"step", step},         {"parameters", parameters},
+          {"tokens", tokens},     {"seconds", seconds},
+          {"best", best},         {"data", data},
+          {"machine", machine},   {"config", config},
+          {"validation", points}, {"losses", losses}};
+}
+
+std::optional<std::pair<int64_t, double>> TrainingRecord::Best() const {
+  const auto lowest = std::min_element(
+      validation.begin(), validation.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (lowest == validation.end()) return {};
+  return *lowest;
 }
 
 TrainingRecord TrainingRecord::FromFile(const Path& file) {
   const Json json = ReadJson(file);
+  const JsonCursor root(json, file.string());
+  if (root["format"].String() != kFormat) root["format"].Fail(kFormat);
   TrainingRecord record;
-  try {
-    if (json.at("format") != kFormat) {
-      throw Error(ErrorCode::kCorrupt,
-                  {"format", kFormat, json.at("format").dump(), ""});
-    }
-    record.config = json.at("config");
-    record.data = json.at("data");
-    record.machine = json.at("machine");
-    json.at("step").get_to(record.step);
-    json.at("parameters").get_to(record.parameters);
-    json.at("seconds").get_to(record.seconds);
-    json.at("tokens").get_to(record.tokens);
-    json.at("losses").get_to(record.losses);
-    json.at("validation").get_to(record.validation);
-  } catch (const Error& error) {
-    throw Error(ErrorCode::kCorrupt,
-                {file.string(), std::string("a ") + kFormat + " file",
-                 error.what(), ""});
+  record.config = Object(root["config"]);
+  record.data = Object(root["data"]);
+  record.machine = Object(root["machine"]);
+  record.step = Count(root, "step", 0);
+  record.parameters = Count(root, "parameters", 0);
+  record.tokens = Count(root, "tokens", 0);
+  record.seconds = Finite(root["seconds"]);
+  for (const JsonCursor& loss : Elements(root["losses"])) {
+    record.losses.push_back(Finite(loss));
+  }
+  if (static_cast<int64_t>(record.losses.size()) != record.step) {
+    root["step"].Fail("the number of losses, " +
+                      std::to_string(record.losses.size()));
+  }
+  int64_t before = 0;
+  for (const JsonCursor& point : Elements(root["validation"])) {
+    const std::vector<JsonCursor> pair = Elements(point);
+    if (pair.size() != 2) point.Fail("a step and a loss");
+    before = pair[0].Int(before + 1, record.step);
+    record.validation.emplace_back(before, Finite(pair[1]));
   }
   return record;
 }
 
+Path CheckpointFolder(const Path& out, int64_t step) {
+  return Folder(out) / fmt::format("{}{:08}", kPrefix, step);
+}
+
+int64_t StepOfCheckpoint(const Path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kPrefix)) return -1;
+  const std::string digits = name.substr(std::strlen(kPrefix));
+  if (digits.empty() || digits.size() > 15 ||
+      digits.find_first_not_of("0123456789") != digits.npos) {
+    return -1;
+  }
+  return std::stoll(digits);
+}
+
 std::optional<Path> NewestCheckpoint(const Path& out) {
   std::optional<Path> newest;
-  if (!std::filesystem::is_directory(Folder(out))) return newest;
-  for (const auto& one : std::filesystem::directory_iterator(Folder(out))) {
-    const int64_t step = StepOf(one.path());
-    if (step >= 0 && (!newest || step > StepOf(*newest))) newest = one.path();
+  for (const Path& path : Entries(Folder(out))) {
+    const int64_t step = StepOfCheckpoint(path);
+    if (step < 0) continue;
+    if (!newest || step > StepOfCheckpoint(*newest)) newest = path;
   }
   return newest;
+}
+
+void RemoveCheckpoints(const Path& out) {
+  for (const Path& path : Entries(Folder(out))) {
+    if (StepOfCheckpoint(path) >= 0) Remove(path);
+  }
 }
 
 void SaveCheckpoint(const Path& out, const RunFiles& files,
                     const ParameterStore& store, const Optimizer& optimizer,
                     const TrainingRecord& record) {
-  const Path target =
-      Folder(out) / fmt::format("{}{:08}", kPrefix, record.step);
-  if (std::filesystem::exists(target)) return;
-  const Path building = target.string() + ".tmp";
+  const Path target = CheckpointFolder(out, record.step);
   std::error_code code;
+  if (std::filesystem::exists(target, code)) return;
+  const Path building = target.string() + ".tmp";
   std::filesystem::remove_all(building, code);
   std::filesystem::create_directories(building, code);
   if (code) FailIo(building, code);
@@ -151,7 +214,7 @@ void SaveCheckpoint(const Path& out, const RunFiles& files,
   std::filesystem::rename(building, target, code);
   if (code) FailIo(target, code);
   SyncFolder(Folder(out));
-  RemoveOlder(out, record.step, record.config.value("keep_every", 0));
+  RemoveOlder(out, record);
 }
 
 void RestoreCheckpoint(const Path& folder, ParameterStore& store,

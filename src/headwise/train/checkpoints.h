@@ -5,7 +5,10 @@
 //   OUT/checkpoints/step-00000500/  config.json tokenizer.json
 //       model.safetensors (f32) optimizer.safetensors training.json
 //   OUT/  config.json tokenizer.json model.safetensors training.json: the
-//       finished model
+//       finished model, as the last step left it
+//
+// Two checkpoints stay: the newest, and the one with the lowest validation
+// loss, which training.json names as its best.
 #pragma once
 
 #include <cstdint>
@@ -39,20 +42,33 @@ struct TrainingRecord {
   std::vector<double> losses;                          // one a step
   std::vector<std::pair<int64_t, double>> validation;  // step, loss
 
+  // The lowest validation loss with its step, the first of equal ones.
+  std::optional<std::pair<int64_t, double>> Best() const;
+
   Json ToJson() const;
-  // Throws Error(kCorrupt) naming the key.
+  // Throws Error(kCorrupt) naming the key whose value has the wrong type or
+  // contradicts another: as many losses as steps, no evaluation after the last.
   static TrainingRecord FromFile(const std::filesystem::path& file);
 };
+
+// OUT/checkpoints/step-…
+std::filesystem::path CheckpointFolder(const std::filesystem::path& out,
+                                       int64_t step);
+// −1 for a folder that is no checkpoint's.
+int64_t StepOfCheckpoint(const std::filesystem::path& folder);
 
 // The newest checkpoint of a run, or none.
 std::optional<std::filesystem::path> NewestCheckpoint(
     const std::filesystem::path& out);
 
-// Puts a checkpoint in place, then removes older ones but for those whose step
-// is a multiple of keep_every (0: all older ones go).
+// Puts a checkpoint in place, then removes older ones but for the best and for
+// those whose step is a multiple of keep_every (0: none is).
 void SaveCheckpoint(const std::filesystem::path& out, const RunFiles& files,
                     const ParameterStore& store, const Optimizer& optimizer,
                     const TrainingRecord& record);
+
+// All of them: a new run begins in the folder of an old one.
+void RemoveCheckpoints(const std::filesystem::path& out);
 
 // Values and optimizer state, exactly as they were saved.
 void RestoreCheckpoint(const std::filesystem::path& folder,

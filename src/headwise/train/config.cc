@@ -1,8 +1,10 @@
 // Reading and checking of training configurations. Door: config.h.
 #include "headwise/train/config.h"
 
+#include <cmath>
 #include <set>
 #include <string_view>
+#include <type_traits>
 
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
@@ -14,6 +16,22 @@ namespace {
 [[noreturn]] void Refuse(const std::string& where, const std::string& expected,
                          const std::string& found) {
   throw Error(ErrorCode::kInvalidArgument, {where, expected, found, ""});
+}
+
+// Beyond these, counts of sequences and streams of random numbers would not fit
+// 64 bits.
+constexpr int64_t kMostSteps = int64_t{1} << 40;
+constexpr int64_t kMostOfAStep = int64_t{1} << 24;
+
+void RequireFinite(const TrainConfig& config, const std::string& where) {
+  TrainConfig::VisitFields(
+      config, [&](const char* name, const auto& value, const char*) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>) {
+          if (std::isfinite(value)) return;
+          Refuse(where, std::string(name) + ": a finite number",
+                 std::to_string(value));
+        }
+      });
 }
 
 // "key=value": the value as JSON where it is, else as text.
@@ -69,9 +87,13 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
   check(!c.data.empty(), "data: at least one file", c.data);
   check(!c.tokenizer.empty() || !c.start.empty(),
         "tokenizer: a tokenizer.json (headwise vocab makes one)", c.tokenizer);
-  check(c.model.is_object() && c.model.empty() == !c.start.empty(),
+  check(c.model.is_object() && (!c.model.empty() || !c.start.empty()),
         "model: a configuration, unless start names a model", c.model);
-  check(c.steps >= 1, "steps of at least 1", c.steps);
+  RequireFinite(c, where);
+  check(c.steps >= 1 && c.steps <= kMostSteps, "steps from 1 to 2^40", c.steps);
+  check(c.batch <= kMostOfAStep, "a batch of at most 2^24", c.batch);
+  check(c.sequence <= kMostOfAStep, "a sequence of at most 2^24 tokens",
+        c.sequence);
   check(c.micro_batch >= 1 && c.batch >= 1 && c.batch % c.micro_batch == 0,
         "micro_batch: a divisor of batch", c.micro_batch);
   check(c.sequence >= 2, "sequence of at least 2 tokens", c.sequence);
@@ -108,6 +130,7 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
         c.mask_share);
   share(c.repeat_share, "repeat_share in [0, 1]");
   share(c.repeat_share_late, "repeat_share_late in [0, 1]");
+  share(c.repeat_change, "repeat_change in [0, 1]");
   share(c.repeat_random, "repeat_random in [0, 1]");
   check(c.repeat_min >= 1 && c.repeat_max >= c.repeat_min,
         "repeat_max of at least repeat_min", c.repeat_max);

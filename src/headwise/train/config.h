@@ -71,7 +71,9 @@ struct TrainConfig {
     visit("model", self.model,
           "config.json of the model, as Hugging Face writes it; vocab_size "
           "follows the tokenizer where it is not given");
-    visit("start", self.start, "model to train further; empty: a new one");
+    visit("start", self.start,
+          "model to train further; empty: a new one. What model says must be "
+          "so there too");
     visit("tokenizer", self.tokenizer, "tokenizer.json or a folder with one");
     visit("data", self.data,
           "text files or folders of them (.gz, .xz, .zst, .jsonl too); or "
@@ -131,7 +133,9 @@ struct TrainConfig {
     visit("repeat_max", self.repeat_max, "longest");
     visit("repeat_random", self.repeat_random,
           "share of the blocks that are random tokens, not text");
-    visit("evaluate_every", self.evaluate_every, "steps between evaluations");
+    visit("evaluate_every", self.evaluate_every,
+          "steps between evaluations; the one with the lowest loss is kept as "
+          "a checkpoint");
     visit("evaluate_sequences", self.evaluate_sequences,
           "sequences (or pairs) of an evaluation");
     visit("observe_every", self.observe_every,
@@ -139,7 +143,8 @@ struct TrainConfig {
           "0: none");
     visit("save_every", self.save_every, "steps between checkpoints");
     visit("keep_every", self.keep_every,
-          "keep the checkpoints of every so many-th step; 0: the last only");
+          "keep the checkpoints of every so many-th step too; 0: only the "
+          "last and the best");
     visit("save_type", self.save_type, "f32 or bf16, of the finished model");
   }
 };

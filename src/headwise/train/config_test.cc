@@ -64,8 +64,18 @@ TEST_F(TrainConfigFile, RefusesWhatMakesNoSense) {
   EXPECT_THAT(ErrorOf(kSmall, {"task=masked_lm", "mask_share=0"}),
               HasSubstr("mask_share"));
   EXPECT_THAT(ErrorOf(kSmall, {"steps"}), HasSubstr("key=value"));
+  EXPECT_THAT(ErrorOf(kSmall, {"steps=4611686018427387904"}),
+              HasSubstr("steps from 1 to 2^40"));
+  EXPECT_THAT(ErrorOf(kSmall, {"repeat_change=2"}), HasSubstr("repeat_change"));
   EXPECT_THAT(ErrorOf(R"({"out": "o", "tokenizer": "t", "model": {"a": 1}})"),
               HasSubstr("data"));
+}
+
+TEST_F(TrainConfigFile, MayDescribeTheModelThatItStartsFrom) {
+  EXPECT_EQ(ErrorOf(kSmall, {"start=m"}), "");
+  EXPECT_EQ(ErrorOf(kSmall, {"start=m", "model={}"}), "");
+  EXPECT_THAT(ErrorOf(kSmall, {"model={}"}),
+              HasSubstr("model: a configuration, unless start"));
 }
 
 TEST_F(TrainConfigFile, ListsWhatChanged) {

@@ -8,10 +8,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/train/text_batches.h"
 
 namespace headwise {
@@ -89,14 +91,8 @@ Corpus Corpus::Open(Context& context, const TrainConfig& config,
   all.insert(all.end(), held.begin(), held.end());
   Corpus corpus;
   corpus.hash_ = HashData(config, tokenizer);
-  if (std::filesystem::exists(cache)) {
-    corpus.file_ = Safetensors::Open(cache);
-    const auto found = corpus.file_.metadata().find("hash");
-    if (found != corpus.file_.metadata().end() &&
-        found->second == corpus.hash_) {
-      return corpus;
-    }
-    corpus.file_ = {};
+  if (corpus.Read(cache, config.sequence, tokenizer.vocab_size())) {
+    return corpus;
   }
   std::vector<int32_t> train, validation;
   const std::vector<std::vector<int32_t>> streams =
@@ -124,6 +120,28 @@ Corpus Corpus::Open(Context& context, const TrainConfig& config,
                    {{"hash", corpus.hash_}});
   corpus.file_ = Safetensors::Open(cache);
   return corpus;
+}
+
+// What is not as it was written (another type, shape, length or vocabulary) is
+// made anew, like what is absent: the text has it all.
+bool Corpus::Read(const Path& cache, int64_t least, int64_t vocabulary) {
+  try {
+    Safetensors file = Safetensors::Open(cache);
+    const auto found = file.metadata().find("hash");
+    if (found == file.metadata().end() || found->second != hash_) return false;
+    for (const char* name : {"train", "validation"}) {
+      const ConstTensorView view = file.At(name);
+      if (view.type != DType::kI32 || view.rank != 1) return false;
+    }
+    file_ = std::move(file);
+    RequireSequence(train().size(), least);
+    RequireTokenIds(train(), vocabulary, cache.string());
+    RequireTokenIds(validation(), vocabulary, cache.string());
+    return true;
+  } catch (const Error&) {
+    file_ = {};
+    return false;
+  }
 }
 
 std::span<const int32_t> Corpus::Stream(const char* name) const {

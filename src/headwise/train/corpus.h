@@ -36,6 +36,9 @@ class Corpus {
   const std::string& hash() const { return hash_; }
 
  private:
+  // Whether the cache holds what a run of this text can use.
+  bool Read(const std::filesystem::path& cache, int64_t least,
+            int64_t vocabulary);
   std::span<const int32_t> Stream(const char* name) const;
 
   std::string hash_;

@@ -72,20 +72,49 @@ void SetHeads(const TrainConfig& config, Json& json) {
   }
 }
 
+// config.json of the model to train further. A run that describes its model
+// too, as one does that was begun without it, must describe this one.
+Json StartJson(const TrainConfig& config) {
+  const Path file = Path(config.start) / "config.json";
+  const Json start = ReadJson(file);
+  if (!start.is_object()) JsonCursor(start, file.string()).Fail("an object");
+  for (const auto& [key, value] : config.model.items()) {
+    const auto found = start.find(key);
+    if (found != start.end() && *found == value) continue;
+    Refuse("training",
+           "\"" + key + "\" as " + file.string() + " has it, " +
+               (found == start.end() ? "nothing" : found->dump()),
+           value.dump(), "leave it out of model, or begin without start");
+  }
+  return start;
+}
+
+// A table of embeddings has a row for every id up to the largest, used or not.
+int64_t RowsOf(const Tokenizer& tokenizer) {
+  constexpr int64_t kSpare = 4096;
+  const int64_t rows = tokenizer.vocab_size();
+  int64_t tokens = 0;
+  for (int64_t id = 0; id < rows; ++id) {
+    if (tokenizer.Token(static_cast<int32_t>(id))) ++tokens;
+  }
+  if (rows <= 2 * tokens + kSpare) return rows;
+  Refuse("training", "a tokenizer whose ids lie close together",
+         std::to_string(tokens) + " tokens with ids up to " +
+             std::to_string(rows - 1),
+         "number its tokens anew, or give the model a vocab_size");
+}
+
 // config.json: as given, completed by what the tokenizer knows.
 Json ModelJson(const TrainConfig& config, const Tokenizer& tokenizer) {
   if (!config.start.empty()) {
-    Json json =
-        Json::parse(ReadJson(Path(config.start) / "config.json").dump());
+    Json json = StartJson(config);
     SetHeads(config, json);
     return json;
   }
   Json json = config.model;
   SetHeads(config, json);
   const int32_t bos = FirstToken(tokenizer);
-  if (!json.contains("vocab_size")) {
-    json["vocab_size"] = tokenizer.vocab_size();
-  }
+  if (!json.contains("vocab_size")) json["vocab_size"] = RowsOf(tokenizer);
   if (!json.contains("bos_token_id") && bos >= 0) json["bos_token_id"] = bos;
   const std::string name = Architecture(json.value("model_type", ""));
   if (!json.contains("architectures") && !name.empty()) {
@@ -254,10 +283,11 @@ Material OpenMaterial(Context& context, const TrainConfig& config,
   const Path tokenizer =
       config.tokenizer.empty() ? config.start : config.tokenizer;
   material.tokenizer = Tokenizer::Load(tokenizer);
-  const Path file = std::filesystem::is_directory(tokenizer)
+  std::error_code ignored;
+  const Path file = std::filesystem::is_directory(tokenizer, ignored)
                         ? tokenizer / "tokenizer.json"
                         : tokenizer;
-  if (file.extension() == ".json" && std::filesystem::exists(file)) {
+  if (file.extension() == ".json" && std::filesystem::exists(file, ignored)) {
     material.files.tokenizer = file;
   }
   material.files.config = ModelJson(config, *material.tokenizer);

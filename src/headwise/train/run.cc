@@ -14,6 +14,7 @@
 #include "headwise/error.h"
 #include "headwise/model/family.h"
 #include "headwise/train/material.h"
+#include "headwise/train/run_folder.h"
 
 namespace headwise {
 namespace {
@@ -26,13 +27,6 @@ Json DescribeMachine(const Context& context) {
           {"system", name.sysname},
           {"instructions", ActiveIsa()},
           {"threads", context.threads()}};
-}
-
-void RefuseExisting(const Path& out, const Path& checkpoint) {
-  throw Error(ErrorCode::kInvalidArgument,
-              {out.string(), "a folder without a run",
-               checkpoint.filename().string() + " of an earlier one",
-               "--resume continues it; or name another folder"});
 }
 
 // Lists every field that differs, in one error.
@@ -49,32 +43,29 @@ void RefuseChanges(const Path& checkpoint, const TrainingRecord& before,
                "begin a new run in another folder"});
 }
 
-// The folder of a run, made with the folders above it. Those that were made
-// here leave again while they are empty: a run that is refused leaves nothing.
-class OutFolder {
- public:
-  explicit OutFolder(const Path& path) {
-    for (Path at = path; !at.empty() && !std::filesystem::exists(at);
-         at = at.parent_path()) {
-      made_.push_back(at);
-    }
-    std::error_code code;
-    std::filesystem::create_directories(path, code);
-    if (code) {
-      throw Error(ErrorCode::kIo, {path.string(), "a folder that can be made",
-                                   code.message(), ""});
-    }
-  }
-  ~OutFolder() {
-    std::error_code stays;
-    for (const Path& path : made_) std::filesystem::remove(path, stays);
-  }
-  OutFolder(const OutFolder&) = delete;
-  OutFolder& operator=(const OutFolder&) = delete;
+// A record that was changed, or that another run left.
+void RequireRecordOf(const Path& checkpoint, const TrainingRecord& record,
+                     const TrainConfig& config) {
+  const int64_t step = StepOfCheckpoint(checkpoint);
+  if (record.step == step && step <= config.steps) return;
+  throw Error(ErrorCode::kCorrupt,
+              {(checkpoint / "training.json").string(),
+               fmt::format("step {} of {}", step, config.steps),
+               fmt::format("step {}", record.step), ""});
+}
 
- private:
-  std::vector<Path> made_;  // innermost first
-};
+// A new run would remove what it begins with.
+void RequireStartElsewhere(const TrainConfig& config) {
+  std::error_code ignored;
+  const Path start = std::filesystem::weakly_canonical(config.start, ignored);
+  const Path out = std::filesystem::weakly_canonical(
+      Path(config.out) / "checkpoints", ignored);
+  const Path within = start.lexically_relative(out);
+  if (config.start.empty() || within.empty() || *within.begin() == "..") return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"training", "a start outside of the checkpoints to be replaced",
+               config.start, "name another folder for the run"});
+}
 
 class Run {
  public:
@@ -94,6 +85,7 @@ class Run {
   }
 
   RunResult Finish() {
+    if (options_.replace) RemoveCheckpoints(out_);
     Resume();
     if (options_.on_start) options_.on_start(*material_.model, record_.step);
     const auto begun = std::chrono::steady_clock::now();
@@ -115,11 +107,21 @@ class Run {
         options_.on_step(
             {report, validation, seconds(), steps_before, *material_.model});
       }
-      if (record_.step % config_.save_every == 0) Save();
+      const auto best = record_.Best();
+      if (record_.step % config_.save_every == 0 ||
+          (best && best->first == record_.step)) {
+        Save();
+      }
     }
     Save();
     RunResult result;
     result.finished = record_.step >= config_.steps;
+    result.last = result.finished ? out_ : CheckpointFolder(out_, record_.step);
+    if (const auto best = record_.Best()) {
+      const Path folder = CheckpointFolder(out_, best->first);
+      std::error_code ignored;
+      if (std::filesystem::exists(folder, ignored)) result.best = folder;
+    }
     if (result.finished) {
       SaveModel(out_, material_.files, *material_.store,
                 config_.save_type == "bf16" ? DType::kBF16 : DType::kF32,
@@ -133,9 +135,9 @@ class Run {
   void Resume() {
     const std::optional<Path> checkpoint = NewestCheckpoint(out_);
     if (!checkpoint) return;
-    if (!options_.resume) RefuseExisting(out_, *checkpoint);
     TrainingRecord before =
         TrainingRecord::FromFile(*checkpoint / "training.json");
+    RequireRecordOf(*checkpoint, before, config_);
     RefuseChanges(*checkpoint, before, config_, record_.data);
     RestoreCheckpoint(*checkpoint, *material_.store, trainer_->optimizer(),
                       before.step);
@@ -176,11 +178,14 @@ class Run {
 RunResult RunTraining(Context& context, const TrainConfig& config,
                       const RunOptions& options) {
   CheckTrainConfig(config, "training");
-  if (const auto found = NewestCheckpoint(config.out);
-      found && !options.resume) {
-    RefuseExisting(config.out, *found);
+  const RunFolder folder(config.out);
+  if (options.replace) {
+    RequireStartElsewhere(config);
+  } else if (options.resume) {
+    folder.RequireRun();
+  } else {
+    folder.RequireNew();
   }
-  const OutFolder folder(config.out);
   return Run(context, config, options).Finish();
 }
 

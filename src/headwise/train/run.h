@@ -28,6 +28,7 @@ struct StepView {
 
 struct RunOptions {
   bool resume = false;        // continue the run in config.out, if there is one
+  bool replace = false;       // begin anew over what config.out holds
   ProgressCallback progress;  // of what comes before the first step
   // The model as it is before the first step of this piece, and the steps that
   // earlier pieces did. It may be run during the call.
@@ -39,11 +40,18 @@ struct RunOptions {
 struct RunResult {
   TrainingRecord record;
   bool finished = false;  // false: stopped before the last step
+  // The model as the last step left it: config.out of a finished run, else its
+  // newest checkpoint.
+  std::filesystem::path last;
+  // The checkpoint with the lowest validation loss; empty: there was none.
+  std::filesystem::path best;
 };
 
-// Throws Error: kInvalidArgument for a run that exists already and is not to
-// be resumed, for one whose configuration or data changed (listing how), and
-// for a loss that is not finite.
+// Throws Error: kInvalidArgument for a folder that holds a run or a model
+// already and is neither to be resumed nor to be replaced, for one in which
+// another run is at work, for one whose configuration or data changed (listing
+// how), and for a loss that is not finite; kCorrupt for a checkpoint whose
+// record contradicts itself.
 RunResult RunTraining(Context& context, const TrainConfig& config,
                       const RunOptions& options);
 

@@ -52,7 +52,7 @@ std::vector<int32_t> TextBatches::Repeated(int64_t i) const {
     for (int32_t& id : block) {
       do {
         id = static_cast<int32_t>(rng.Below(options_.vocabulary));
-      } while (id == options_.bos);
+      } while (id == options_.bos && options_.vocabulary > 1);
     }
   } else {
     const int64_t begin = rng.Between(0, total - period);

@@ -30,8 +30,7 @@ ModelConfig Read(const ConfigReader& reader) {
   config.layers = ReadLayers(
       reader, reader.Size({"num_hidden_layers", "n_layers"}), heads, heads);
   config.norm_place = NormPlace::kPost;
-  config.norm_epsilon =
-      static_cast<float>(reader.Number("layer_norm_eps", 1e-12));
+  config.norm_epsilon = reader.Epsilon("layer_norm_eps", 1e-12);
   config.activation = ReadActivation(
       reader, type == "distilbert" ? "activation" : "hidden_act", "gelu");
   config.positions = Positions::kLearned;

@@ -15,9 +15,11 @@ ModelConfig Read(const ConfigReader& reader) {
   config.width = reader.Size({"d_model"});
   const int64_t encoder_heads = reader.Size({"encoder_attention_heads"});
   const int64_t decoder_heads = reader.Size({"decoder_attention_heads"});
-  if (encoder_heads != decoder_heads || config.width % encoder_heads != 0) {
-    reader.Fail("encoder_attention_heads",
-                "a divisor of d_model, equal to decoder_attention_heads");
+  if (config.width % encoder_heads != 0) {
+    reader.Fail("encoder_attention_heads", "a divisor of d_model");
+  }
+  if (config.width % decoder_heads != 0) {
+    reader.Fail("decoder_attention_heads", "a divisor of d_model");
   }
   config.head_dim = config.width / encoder_heads;
   config.hidden = reader.Size({"encoder_ffn_dim"});
@@ -31,7 +33,10 @@ ModelConfig Read(const ConfigReader& reader) {
     reader.Fail("decoder_layers", "at most " + std::to_string(kMostLayers));
   }
   config.decoder.assign(decoder_layers,
-                        {decoder_heads, decoder_heads, decoder_heads, 0});
+                        {.heads = decoder_heads,
+                         .kv_heads = decoder_heads,
+                         .cross_heads = decoder_heads,
+                         .head_dim = config.width / decoder_heads});
   config.norm_place = NormPlace::kPost;
   config.activation = ReadActivation(reader, "activation_function", "gelu");
   config.positions = Positions::kSinusoid;
@@ -101,9 +106,11 @@ class Builder : private FamilyBuilder {
     BlockParts parts;
     parts.name = site;
     parts.place = NormPlace::kPost;
-    AttentionLayerConfig self = Heads(shape.heads);
+    const int64_t dim = config_.HeadDim(shape);
+    AttentionLayerConfig self = Heads(shape.heads, dim);
     if (decoder) self.mask = AttentionMask::Causal();
-    AttentionWeights weights = SelfWeights(name + "self_attn.", shape.heads);
+    AttentionWeights weights =
+        SelfWeights(name + "self_attn.", shape.heads * dim);
     weights.gates = Gates(site + ".attention", shape.heads);
     weights.spans = Spans(site + ".attention", shape.heads);
     parts.attention = AttentionLayer(
@@ -114,10 +121,10 @@ class Builder : private FamilyBuilder {
     if (decoder) {
       parts.has_cross = true;
       AttentionWeights cross =
-          CrossWeights(name + "encoder_attn.", shape.cross_heads);
+          CrossWeights(name + "encoder_attn.", shape.cross_heads * dim);
       cross.gates = Gates(site + ".cross", shape.cross_heads);
       parts.cross =
-          AttentionLayer(Heads(shape.cross_heads), std::move(cross),
+          AttentionLayer(Heads(shape.cross_heads, dim), std::move(cross),
                          {AttentionKind::kCross, layer, site + ".cross"});
       parts.cross_norm = LayerNorm(name + "encoder_attn_layer_norm");
     }
@@ -128,15 +135,15 @@ class Builder : private FamilyBuilder {
     return Block(std::move(parts));
   }
 
-  AttentionLayerConfig Heads(int64_t heads) const {
+  static AttentionLayerConfig Heads(int64_t heads, int64_t dim) {
     AttentionLayerConfig attention;
     attention.heads = attention.kv_heads = heads;
-    attention.head_dim = config_.head_dim;
+    attention.head_dim = dim;
     return attention;
   }
 
-  AttentionWeights SelfWeights(const std::string& name, int64_t heads) const {
-    const int64_t d = config_.width, inner = heads * config_.head_dim;
+  AttentionWeights SelfWeights(const std::string& name, int64_t inner) const {
+    const int64_t d = config_.width;
     AttentionWeights weights;
     weights.qkv =
         Dense({Part(name + "q_proj", d, inner), Part(name + "k_proj", d, inner),
@@ -145,8 +152,8 @@ class Builder : private FamilyBuilder {
     return weights;
   }
 
-  AttentionWeights CrossWeights(const std::string& name, int64_t heads) const {
-    const int64_t d = config_.width, inner = heads * config_.head_dim;
+  AttentionWeights CrossWeights(const std::string& name, int64_t inner) const {
+    const int64_t d = config_.width;
     AttentionWeights weights;
     weights.q = Dense({Part(name + "q_proj", d, inner)});
     weights.kv = Dense(

@@ -1,12 +1,29 @@
 // GPT-2 (Radford et al. 2019): pre-norm decoder, learned positions, one fused
 // query/key/value matrix stored [in, out]. Also minGPT's gpt-nano, which is
 // the same with matrices stored [out, in]. Door: ../family.h.
+#include <cmath>
+
 #include "headwise/error.h"
 #include "headwise/model/family.h"
 #include "headwise/model/family/builder.h"
 
 namespace headwise {
 namespace {
+
+// What the scores are multiplied by, which may fall from layer to layer.
+// (reorder_and_upcast_attn says in which type they are made: ours is always
+// f32, which is what it asks for.)
+void ReadScales(const ConfigReader& reader, ModelConfig& config) {
+  const bool by_width = reader.Flag("scale_attn_weights", true);
+  const bool by_layer = reader.Flag("scale_attn_by_inverse_layer_idx", false);
+  if (by_width && !by_layer) return;
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    const auto width = static_cast<double>(config.head_dim);
+    double scale = by_width ? 1 / std::sqrt(width) : 1;
+    if (by_layer) scale /= static_cast<double>(i + 1);
+    config.layers[i].scale = static_cast<float>(scale);
+  }
+}
 
 ModelConfig Read(const ConfigReader& reader) {
   ModelConfig config;
@@ -22,20 +39,14 @@ ModelConfig Read(const ConfigReader& reader) {
   config.layers = ReadLayers(
       reader, reader.Size({"n_layer", "num_hidden_layers"}), heads, heads);
   config.causal = true;
-  config.norm_epsilon =
-      static_cast<float>(reader.Number("layer_norm_epsilon", 1e-5));
+  config.norm_epsilon = reader.Epsilon("layer_norm_epsilon", 1e-5);
   config.activation = ReadActivation(reader, "activation_function", "gelu_new");
   config.positions = Positions::kLearned;
   config.tied_embeddings = reader.Flag("tie_word_embeddings", true);
   const std::vector<int64_t> bos = reader.Ids("bos_token_id");
   config.bos = bos.empty() ? -1 : bos[0];
   config.eos = reader.Ids("eos_token_id");
-  if (reader.Flag("scale_attn_by_inverse_layer_idx", false)) {
-    reader.Fail("scale_attn_by_inverse_layer_idx", "false");
-  }
-  if (!reader.Flag("scale_attn_weights", true)) {
-    reader.Fail("scale_attn_weights", "true");
-  }
+  ReadScales(reader, config);
   return config;
 }
 
@@ -85,6 +96,7 @@ class Builder : private FamilyBuilder {
     AttentionLayerConfig attention;
     attention.heads = attention.kv_heads = shape.heads;
     attention.head_dim = config_.head_dim;
+    attention.scale = shape.scale;
     attention.mask = AttentionMask::Causal();
     AttentionWeights weights;
     weights.qkv = Stored(name + "attn.c_attn", config_.width, 3 * inner);

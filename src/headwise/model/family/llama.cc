@@ -108,6 +108,13 @@ ModelConfig Read(const ConfigReader& reader) {
                 "an explicit head_dim lifts this");
   }
   config.head_dim = reader.Size({"head_dim"}, config.width / heads);
+  if (config.head_dim % 2 != 0) {
+    reader.Fail(reader.Has("head_dim") ? "head_dim" : "num_attention_heads",
+                "such that heads have an even width, since rotary positions "
+                "turn pairs of numbers",
+                "heads of " + std::to_string(config.head_dim) +
+                    ": take fewer of them, or set head_dim to an even number");
+  }
   config.hidden = reader.Size({"intermediate_size"});
   config.vocabulary = reader.Size({"vocab_size"});
   config.context = reader.Size({"max_position_embeddings"}, 2048);
@@ -116,7 +123,7 @@ ModelConfig Read(const ConfigReader& reader) {
   ReadWindows(reader, config);
   config.causal = true;
   config.norm = NormKind::kRms;
-  config.norm_epsilon = static_cast<float>(reader.Number("rms_norm_eps", 1e-6));
+  config.norm_epsilon = reader.Epsilon("rms_norm_eps", 1e-6);
   config.activation = ReadActivation(reader, "hidden_act", "silu");
   config.gated = true;
   config.positions = Positions::kRotary;

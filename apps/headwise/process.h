@@ -1,0 +1,10 @@
+// What the program asks of the system before anything else: which signals end
+// it, and with which words.
+#pragma once
+
+namespace headwise {
+
+// Called once, before there are other threads.
+void PrepareProcess();
+
+}  // namespace headwise
