@@ -14,6 +14,7 @@
 #include "interrupt.h"
 #include "past_context.h"
 #include "progress_bar.h"
+#include "text_argument.h"
 
 namespace headwise {
 namespace {
@@ -30,6 +31,7 @@ int Run(Options options) {
   options.report.stop = StopOnInterrupt();
   RequireWritable(options.out);
   if (options.json != "-") RequireWritable(options.json);
+  RequireTexts(options.report.texts);
   if (options.report.context > 0) {
     WarnPastContext(OpenConfig(options.model), options.report.context);
   }
@@ -48,7 +50,7 @@ int Run(Options options) {
   }
   if (!options.json.empty()) WriteFileAtomically(options.json, json + "\n");
   fmt::print("{}\nThe whole report: {}\n", SummaryText(report, StdoutConsole()),
-             options.out);
+             Visible(options.out));
   return kSucceeded;
 }
 
@@ -101,6 +103,7 @@ const Command kReportCommand = {
         "      --out gpt2.html --json gpt2.json\n"
         "  headwise report models/gpt2 --profile gpt2.heads --text wiki/\n"
         "The page is one file that needs no network: open it in a browser.",
-    .setup = Setup};
+    .setup = Setup,
+    .lower = "--context, --tokens, --rank-tokens or --threads"};
 
 }  // namespace headwise

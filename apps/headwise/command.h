@@ -26,6 +26,8 @@ struct Command {
   // headwise::Error for what went wrong, or UsageError for a combination of
   // flags that makes no sense.
   std::function<int()> (*setup)(CommandLine line);
+  // Flags that take less memory when they are lower, said when it runs out.
+  const char* lower = "";
 };
 
 struct UsageError : std::runtime_error {

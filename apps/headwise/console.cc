@@ -1,15 +1,39 @@
-// Asks the terminal and the environment. Door: console.h.
+// Asks the terminal and the environment; writes messages. Door: console.h.
 #include "console.h"
 
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 namespace headwise {
 namespace {
+
+// Holds SIGPIPE back, and takes it away again if it came: a reader of messages
+// that left does not end the work, as one of results does.
+class WithoutPipeSignal {
+ public:
+  WithoutPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutPipeSignal() {
+    const timespec at_once = {};
+    sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutPipeSignal(const WithoutPipeSignal&) = delete;
+  WithoutPipeSignal& operator=(const WithoutPipeSignal&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+};
 
 std::string_view Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -33,6 +57,12 @@ Console StdoutConsole() {
   console.color = terminal && Environment("NO_COLOR").empty() &&
                   Environment("TERM") != "dumb";
   return console;
+}
+
+void WriteStderr(std::string_view text) noexcept {
+  const WithoutPipeSignal quiet;
+  (void)!std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace headwise

@@ -15,6 +15,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "failure.h"
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
 #include "headwise/version.h"
@@ -160,14 +161,14 @@ std::string Message(const CLI::ParseError& error, const CLI::App& app) {
 int Usage(const std::string& message, const CLI::App& app) {
   const std::string name =
       app.get_parent() == nullptr ? "" : app.get_name() + " ";
-  fmt::print(stderr, "error: {}\nSee headwise {}--help.\n", message, name);
+  WriteStderr("error: {}\nSee headwise {}--help.\n", Visible(message), name);
   return kUsage;
 }
 
 // stdout is buffered: what a full disk or a closed pipe swallowed shows here.
 int FlushStdout(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  fmt::print(stderr, "error: [stdout] {}\n", std::strerror(errno));
+  WriteStderr("error: [stdout] {}\n", std::strerror(errno));
   return code == kSucceeded ? kFailed : code;
 }
 
@@ -176,14 +177,9 @@ int Run(const Declared& chosen) {
     return FlushStdout(chosen.run());
   } catch (const UsageError& error) {
     return Usage(error.what(), *chosen.app);
-  } catch (const Error& error) {
-    FlushStdout(kFailed);
-    fmt::print(stderr, "error: {}\n", error.what());
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
   } catch (const std::exception& error) {
     FlushStdout(kFailed);
-    fmt::print(stderr, "error: internal: {}\n", error.what());
+    WriteStderr("error: {}\n", FailureText(error, chosen.command->lower));
   }
   return kFailed;
 }

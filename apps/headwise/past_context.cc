@@ -1,9 +1,9 @@
 // Door: past_context.h.
 #include "past_context.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+
+#include "console.h"
 
 namespace headwise {
 
@@ -11,11 +11,11 @@ void WarnPastContext(const ModelConfig& config, int64_t tokens) {
   if (config.positions != Positions::kRotary || tokens <= config.context) {
     return;
   }
-  fmt::print(stderr,
-             "warning: [context] expected at most {} tokens at once, which "
-             "the model was trained for; found {}; heads may do there what "
-             "they do nowhere else\n",
-             config.context, tokens);
+  WriteStderr(
+      "warning: [context] expected at most {} tokens at once, which "
+      "the model was trained for; found {}; heads may do there what "
+      "they do nowhere else\n",
+      config.context, tokens);
 }
 
 int64_t Longest(std::span<const TokenWindow> windows) {
