@@ -135,6 +135,7 @@ int Run(const Options& options) {
   const Input given = ReadInput(options, *model);
   const ForwardInput input = given.view();
   RequireMemory(options, *model, input);
+  RequireRoom(model->config(), std::ssize(given.source.ids));
   WarnPastContext(model->config(), std::ranges::max(given.source.lengths));
   Context context({.threads = options.threads, .implementations = ""});
   const auto taken = RecordActivations(context, *model, input, options.names);

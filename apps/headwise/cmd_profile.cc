@@ -204,9 +204,11 @@ Profile Make(const Options& options) {
   if (options.ids.empty()) {
     RequireTexts(options.texts);
     source = std::make_unique<TextSource>(options.texts);
+    RequireRoom(model->config(), options.context);
     WarnPastContext(model->config(), options.context);
   } else {
     windows = ReadIds(options.ids, options.context);
+    RequireRoom(model->config(), Longest(windows));
     WarnPastContext(model->config(), Longest(windows));
   }
   const WordMaterials materials(options.material, *model, tokenizer.get(),

@@ -33,7 +33,9 @@ int Run(Options options) {
   if (options.json != "-") RequireWritable(options.json);
   RequireTexts(options.report.texts);
   if (options.report.context > 0) {
-    WarnPastContext(OpenConfig(options.model), options.report.context);
+    const ModelConfig config = OpenConfig(options.model);
+    RequireRoom(config, options.report.context);
+    WarnPastContext(config, options.report.context);
   }
   Context context({.threads = options.threads, .implementations = ""});
   Json report;

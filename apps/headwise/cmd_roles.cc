@@ -87,6 +87,7 @@ class Runner {
 
   // Inputs are read and judged before the model runs.
   Profile MakeProfile() {
+    RequireRoom(model_->config(), options_.context);
     WarnPastContext(model_->config(), options_.context);
     const WordMaterials materials(options_.material, *model_, tokenizer_.get(),
                                   options_.subject);
@@ -327,6 +328,7 @@ const Command kRolesCommand = {
         "  headwise roles models/minilm-l6 --conllu en_ewt-ud-dev.conllu\n"
         "  headwise roles minilm.heads --threshold induction=0.5 --all\n"
         "  headwise roles --explain",
-    .setup = Setup};
+    .setup = Setup,
+    .lower = "--context or --threads"};
 
 }  // namespace headwise

@@ -117,6 +117,7 @@ Shown Map(const Options& options) {
   const std::vector<HeadRef> heads = ParseHeads(options.heads, *model);
   const auto tokenizer = Tokenizer::Load(options.model);
   const TokenWindow window = Window(options, *model, *tokenizer);
+  RequireRoom(model->config(), Longest({&window, 1}));
   WarnPastContext(model->config(), Longest({&window, 1}));
   Context context({.threads = options.threads, .implementations = ""});
   ProgressBar bar;

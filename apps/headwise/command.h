@@ -26,7 +26,8 @@ struct Command {
   // headwise::Error for what went wrong, or UsageError for a combination of
   // flags that makes no sense.
   std::function<int()> (*setup)(CommandLine line);
-  // Flags that take less memory when they are lower, said when it runs out.
+  // What takes less memory when it is less, said when that runs out; "" for
+  // what commands of its group have in common.
   const char* lower = "";
 };
 

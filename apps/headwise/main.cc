@@ -172,6 +172,13 @@ int FlushStdout(int code) {
   return code == kSucceeded ? kFailed : code;
 }
 
+// What takes less memory when it is less.
+std::string Lower(const Command& command) {
+  if (*command.lower != '\0') return command.lower;
+  return command.group == Group::kAnalyse ? "--context, --tokens or --threads"
+                                          : "";
+}
+
 int Run(const Declared& chosen) {
   try {
     return FlushStdout(chosen.run());
@@ -179,7 +186,7 @@ int Run(const Declared& chosen) {
     return Usage(error.what(), *chosen.app);
   } catch (const std::exception& error) {
     FlushStdout(kFailed);
-    WriteStderr("error: {}\n", FailureText(error, chosen.command->lower));
+    WriteStderr("error: {}\n", FailureText(error, Lower(*chosen.command)));
   }
   return kFailed;
 }
