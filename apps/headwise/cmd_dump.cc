@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,7 @@
 #include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/runtime/activations.h"
 #include "headwise/tokenizer/tokenizer.h"
@@ -134,6 +136,9 @@ int Run(const Options& options) {
   RequireWritable(options.out);
   const Input given = ReadInput(options, *model);
   const ForwardInput input = given.view();
+  for (const std::span<const int32_t> ids : {input.ids, input.decoder_ids}) {
+    RequireTokenIds(ids, model->config().vocabulary, "dump");
+  }
   RequireMemory(options, *model, input);
   RequireRoom(model->config(), std::ssize(given.source.ids));
   WarnPastContext(model->config(), std::ranges::max(given.source.lengths));

@@ -19,6 +19,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/report/text.h"
@@ -74,7 +75,10 @@ std::vector<int32_t> TextIds(std::string_view text, const Model& model,
 
 std::vector<int32_t> PromptIds(const Options& options, const Model& model,
                                const Tokenizer* tokenizer) {
-  if (!options.ids.empty()) return options.ids;
+  if (!options.ids.empty()) {
+    RequireTokenIds(options.ids, model.config().vocabulary, "generate");
+    return options.ids;
+  }
   return TextIds(options.prompt, model, *tokenizer);
 }
 

@@ -15,6 +15,7 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/heads/profile/profile_json.h"
 #include "headwise/heads/profile/profiler.h"
@@ -208,6 +209,10 @@ Profile Make(const Options& options) {
     WarnPastContext(model->config(), options.context);
   } else {
     windows = ReadIds(options.ids, options.context);
+    for (const TokenWindow& window : windows) {
+      RequireTokenIds(window.source.ids, model->config().vocabulary,
+                      options.ids);
+    }
     RequireRoom(model->config(), Longest(windows));
     WarnPastContext(model->config(), Longest(windows));
   }

@@ -7,27 +7,9 @@
 #include <iterator>
 
 #include "headwise/error.h"
+#include "headwise/format/token_ids.h"
 
 namespace headwise {
-namespace {
-
-// Element `index` of dense ids or of a mask.
-int64_t IntegerAt(const ConstTensorView& view, int64_t index) {
-  switch (view.type) {
-    case DType::kI32:
-      return view.As<int32_t>()[index];
-    case DType::kI64:
-      return view.As<int64_t>()[index];
-    case DType::kBool:
-    case DType::kU8:
-      return view.As<uint8_t>()[index];
-    default:
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"ids", "ids and masks of integers", ToString(view), ""});
-  }
-}
-
-}  // namespace
 
 std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
                                              const char* ids, const char* mask,
@@ -52,14 +34,14 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
     int64_t last = -1;
     for (int64_t i = 0; i < values.shape[1]; ++i) {
       const int64_t at = b * values.shape[1] + i;
-      if (kept && IntegerAt(kept, at) == 0) continue;
+      if (kept && IntegerAt(kept, at, file.where()) == 0) continue;
       if (last >= 0 && last + 1 < i) {
         throw Error(
             ErrorCode::kInvalidArgument,
             {file.where(), "padding before or after a sequence",
              fmt::format("some before token {} of sequence {}", i, b), ""});
       }
-      rows[b].push_back(static_cast<int32_t>(IntegerAt(values, at)));
+      rows[b].push_back(TokenIdAt(values, at, file.where()));
       last = i;
     }
     if (std::ssize(rows[b]) < least) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/copying.h"
 #include "headwise/heads/profile/probes.h"
@@ -201,6 +202,9 @@ Profile Profiler::Take() {
 }
 
 void Profiler::Queue(TokenWindow window) {
+  for (const TokenRow* row : {&window.source, &window.target}) {
+    RequireTokenIds(row->ids, model_.config().vocabulary, "profile");
+  }
   if (!options_.sentences) {
     waiting_.push_back(std::move(window));
     return;
