@@ -1,3 +1,4 @@
+// What MapHeads runs, and for which queries.
 #include "headwise/runtime/attention_maps.h"
 
 #include <gmock/gmock.h>
