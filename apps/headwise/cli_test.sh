@@ -175,7 +175,7 @@ expect 2 'takes the place of TEXT' dump "$planted" "$cat_sat" --input x --out x
 expect 0 'A last-token head' show --example cat-sat
 expect 2 'there is cat-sat' show --example dog
 for columns in 40 80; do
-  COLUMNS=$columns "$program" show "$planted" --text "$story" --heads 0.1 |
+  COLUMNS=$columns "$program" show "$planted" --text "$story" --heads 0.1 2>"$folder/err" |
     fits $columns ||
     fail "show within $columns columns"
 done

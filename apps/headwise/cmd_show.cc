@@ -203,8 +203,8 @@ void PrintHead(const Shown& shown, const MappedHead& map,
                             "those that see it",
                       console.width, 2)));
   // A long text would fill screens: its beginning, then the pooled map.
-  constexpr size_t kMostTokens = 300;
-  const size_t drawn = std::min(kMostTokens, keys.size());
+  constexpr size_t kMostDrawn = 300;
+  const size_t drawn = std::min(kMostDrawn, keys.size());
   fmt::print("{}", DrawShadedTokens(std::span(keys).first(drawn),
                                     std::span(map.strip).first(drawn), largest,
                                     console));

@@ -83,7 +83,7 @@ std::vector<HeadSet> ReadLayers(Context& context, const Reader& reader) {
   for (size_t layer = 0; layer < maps.size(); ++layer) {
     const LayerShape& shape = config.layers[layer];
     if (maps[layer].empty()) {  // all its heads were taken away
-      sets.push_back({.heads = 0});
+      sets.emplace_back().heads = 0;
       continue;
     }
     sets.push_back(SetOfMaps(std::move(maps[layer])));
