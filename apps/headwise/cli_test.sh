@@ -101,6 +101,7 @@ expect 0 '"trained": false' compare "$cat_sat" --json --heads 1,4
 expect 1 'from 0 to 5' compare "$cat_sat" --layer 6
 expect 2 'of trained models' compare "$cat_sat" --layer 1 --untrained
 expect 2 'leave out --untrained, --heads' compare "$cat_sat" --layer 1 --heads 2
+expect 2 'of trained models' compare "$cat_sat" --model m --heads 2
 expect 1 'at least two tokens' compare ''
 expect 1 'head counts from 1' compare "$cat_sat" --heads 0
 expect 1 '64 / 7 leaves 1' compare "$cat_sat" --heads 7
@@ -176,7 +177,7 @@ for command in compose 'info --heads'; do
     $(sed 's/^[a-z]* *//' <<<"$command") | grep -q "$normed" &&
     fail "$command: qwen2 norms no queries"
 done
-expect 0 'Head 0\.0' show "$planted" --text "$cat_sat" --heads 0.0,1.0 \
+expect 0 'Head 0\.0' show "$planted" "$cat_sat" --heads 0.0,1.0 \
   --svg "$folder/cat.svg"
 expect_quiet err
 grep -q '</svg>' "$folder/cat.svg" || fail "a whole picture of attention"
@@ -184,17 +185,21 @@ grep -q '</svg>' "$folder/cat.svg" || fail "a whole picture of attention"
   fail "a cell for what the first token cannot see"
 expect 0 'Head 2: position' show --example cat-sat --svg "$folder/cat.svg"
 grep -q 'The framed word looks' "$folder/cat.svg" || fail "a word that looks"
-expect 0 '"pooled":true' show "$planted" --file "$story" --heads 1.0 --cells 32 \
+expect 0 '"pooled":true' show "$planted" --text "$story" --heads 1.0 --cells 32 \
   --json
-expect 1 'heads 1.0 to 1.7; found 1.99' show "$planted" --text "$cat_sat" \
+expect 1 'heads 1.0 to 1.7; found 1.99' show "$planted" "$cat_sat" \
   --heads 1.99
-expect 1 'a token from 0 to' show "$planted" --text "$cat_sat" --heads 0.0 \
+expect 1 'a token from 0 to' show "$planted" "$cat_sat" --heads 0.0 \
   --query 99
-expect 2 'expected --heads' show "$planted" --text "$cat_sat"
+expect 2 'expected --heads' show "$planted" "$cat_sat"
+expect 2 'either a text in quotes or --text FILE' show "$planted" --heads 0.0
+expect 2 'either a text in quotes or --text FILE' show "$planted" "$cat_sat" \
+  --text "$story" --heads 0.0
+expect 2 'takes the place of TEXT' dump "$planted" "$cat_sat" --input x --out x
 expect 0 'A last-token head' show --example cat-sat
 expect 2 'there is cat-sat' show --example dog
 for columns in 40 80; do
-  COLUMNS=$columns "$program" show "$planted" --file "$story" --heads 0.1 |
+  COLUMNS=$columns "$program" show "$planted" --text "$story" --heads 0.1 2>"$folder/err" |
     fits $columns ||
     fail "show within $columns columns"
 done
@@ -203,7 +208,7 @@ done
 long=$assets/text/the-lamp-at-sorrel-point.txt
 past='warning: \[context\] expected at most 256 tokens at once.*; found'
 novels=$assets/novels
-expect 0 "$past 5168;" show "$novels" --file "$long" --heads 0.0 --cells 8
+expect 0 "$past 5168;" show "$novels" --text "$long" --heads 0.0 --cells 8
 for command in 'rank --by weights' 'similar' 'profile --metrics core' \
   'report --skip importance,similarity,composition,content,samples'; do
   where=
@@ -257,7 +262,8 @@ for arguments in "study one-vs-many --svg $folder/none/a.svg" \
   "generate $assets/novels --file $folder/long.txt --out $folder/none/a.txt" \
   "similar $assets/novels --text $folder/long.txt --tokens 0 --svg $folder/none/a.svg" \
   "compose $assets/novels --text $folder/long.txt --tokens 4096 --dot $folder/none/a.dot" \
-  "show $assets/novels --file $folder/long.txt --heads 0.0 --svg $folder/none/a.svg" \
+  "show $assets/novels --text $folder/long.txt --heads 0.0 --svg $folder/none/a.svg" \
+  "compare cat --svg $folder/none/a.svg" \
   "demo --out $folder/short.txt"; do
   SECONDS=0
   expect 1 'error: \[write ' $arguments

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "assets.h"
 #include "command.h"
@@ -17,14 +18,19 @@
 #include "headwise/report/compare_report.h"
 #include "headwise/study/comparison.h"
 #include "headwise/study/trained_comparison.h"
+#include "interrupt.h"
+#include "progress_bar.h"
+#include "text_argument.h"
 
 namespace headwise {
 namespace {
 
 struct Options {
   std::string sentence;
+  std::vector<std::string> models;
   ComparisonOptions comparison;
   bool untrained = false;
+  bool roles = true;
   std::optional<int64_t> layer;
   std::string page;
   std::string svg;
@@ -37,22 +43,36 @@ bool Untrained(const Options& options) {
          FieldsToJson(options.comparison) != FieldsToJson(ComparisonOptions());
 }
 
+Comparison CompareModels(Context& context, const Options& options) {
+  TrainedComparison asked;
+  asked.layer = options.layer;
+  asked.roles = options.roles;
+  asked.named = !options.models.empty();
+  asked.models = {Asset("novels-one-head"), Asset("novels")};
+  if (asked.named) {
+    asked.models.assign(options.models.begin(), options.models.end());
+  }
+  ProgressBar bar;
+  asked.progress = bar.callback();
+  asked.stop = StopOnInterrupt();
+  return CompareTrained(context, options.sentence, asked);
+}
+
 Comparison Compare(const Options& options) {
   Context context;
-  if (Untrained(options)) {
-    if (options.layer) {
-      throw UsageError(
-          "--layer is of trained models: leave out --untrained, --heads, "
-          "--d-model, --seed and --causal");
-    }
-    return CompareHeads(context, options.sentence, options.comparison);
+  if (!Untrained(options)) return CompareModels(context, options);
+  if (options.layer || !options.models.empty()) {
+    throw UsageError(
+        "--layer and --model are of trained models: leave out --untrained, "
+        "--heads, --d-model, --seed and --causal");
   }
-  return CompareTrained(context, options.sentence,
-                        {Asset("novels-one-head"), Asset("novels")},
-                        options.layer);
+  return CompareHeads(context, options.sentence, options.comparison);
 }
 
 int Run(const Options& options) {
+  RequireWritable(options.page);
+  RequireWritable(options.svg);
+  HintAtFile(options.sentence, "$(cat " + options.sentence + ")");
   const Comparison comparison = Compare(options);
   if (!options.page.empty()) {
     WriteFileAtomically(options.page, ComparePage(comparison));
@@ -73,10 +93,18 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("SENTENCE", options->sentence, "The sentence, in quotes")
       .Required();
+  line.Option("--model", options->models,
+              "A model's folder; once for each to compare, instead of the "
+              "shipped two. They may differ in everything")
+      .OneWord();
   line.Option("--layer", options->layer,
               "The layer; without it, the one whose heads differ most");
+  line.Flag("--roles,!--no-roles", options->roles,
+            "Name what trained heads do, as random repeats show it (some "
+            "seconds for a large model); on unless --no-roles");
   line.Flag("--untrained", options->untrained,
-            "Random weights, as the next four flags also ask for");
+            "Random weights, as the next four flags also ask for: only one "
+            "head and 8 heads are shipped trained");
   AddFlags(line, options->comparison);
   line.Option("--out", options->page, "Write an HTML page to this file");
   line.Option("--svg", options->svg, "Write the figure to this file");
@@ -95,8 +123,11 @@ const Command kCompareCommand = {
         "  headwise compare \"The cat sat on the mat\" --out compare.html\n"
         "  headwise compare \"Apple released a new phone\" --heads 1,2,8\n"
         "  headwise compare \"The cat sat on the mat\" --layer 2\n"
+        "  headwise compare \"The cat sat\" --model models/gpt2 --model "
+        "models/minilm-l6\n"
         "Compared are the shipped model of 8 heads and its twin of one head, "
-        "trained\nalike; other numbers of heads are drawn at random.",
+        "trained\nalike, or the models that --model names; for other numbers "
+        "of heads the\nweights are untrained, drawn at random.",
     .setup = Setup};
 
 }  // namespace headwise

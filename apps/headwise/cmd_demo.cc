@@ -58,7 +58,7 @@ int Run(const Options& options) {
   fmt::print(
       "\nThe whole report: {}\nIts data: {}\nOpen it in a browser:\n"
       "  xdg-open {}\n",
-      page.string(), data.string(), page.string());
+      Visible(page.string()), Visible(data.string()), Visible(page.string()));
   return kSucceeded;
 }
 

@@ -3,16 +3,22 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "command.h"
 #include "commands.h"
+#include "free_memory.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/byte_size.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/runtime/activations.h"
@@ -20,6 +26,7 @@
 #include "headwise/tokenizer/tokenizer.h"
 #include "ids_file.h"
 #include "past_context.h"
+#include "text_argument.h"
 #include "text_reading.h"
 
 namespace headwise {
@@ -27,8 +34,8 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string text;
-  std::string decoder_text;
+  TextArgument text;
+  std::string target;
   std::string input;
   std::vector<std::string> names = {"logits"};
   std::string out;
@@ -100,6 +107,63 @@ class WrittenTokens {
   bool has_pieces_ = false;
 };
 
+struct Input {
+  Sequences source;
+  Sequences target;  // encoder–decoders
+
+  ForwardInput view() const {
+    return {.ids = source.ids,
+            .lengths = source.lengths,
+            .decoder_ids = target.ids,
+            .decoder_lengths = target.lengths};
+  }
+};
+
+Input ReadInput(const Options& options, const Model& model,
+                const Tokenizer* tokenizer) {
+  Input input;
+  const bool pairs = model.decoder() != nullptr;
+  if (!options.input.empty()) {
+    const Safetensors file = Safetensors::Open(options.input);
+    input.source = FromFile(file, "input_ids", "attention_mask");
+    if (pairs) {
+      input.target =
+          FromFile(file, "decoder_input_ids", "decoder_attention_mask");
+    }
+    return input;
+  }
+  const std::string text =
+      ReadText(options.text, std::numeric_limits<size_t>::max()).text;
+  WarnUnknownScript(*tokenizer, text);
+  const Framer framer(*tokenizer, model.config());
+  if (!pairs) {
+    input.source = FromText(framer, text);
+    return input;
+  }
+  const std::string line = text.substr(0, text.find('\n'));
+  const size_t tab = line.find('\t');
+  if (tab == line.npos && options.target.empty()) {
+    throw UsageError("an encoder–decoder also needs --target TEXT");
+  }
+  input.source = FromText(framer, line.substr(0, tab));
+  input.target =
+      FromText(Framer(*tokenizer, TargetFrameOf(model.config())),
+               options.target.empty() ? line.substr(tab + 1) : options.target);
+  return input;
+}
+
+// Activations are written when all are there.
+void RequireMemory(const Options& options, const Model& model,
+                   const ForwardInput& input) {
+  const uint64_t needed = ActivationBytes(model, input, options.names);
+  const auto free = FreeMemory();
+  if (!free || needed <= *free) return;
+  throw Error(
+      ErrorCode::kOutOfMemory,
+      {"dump", ByteSize(needed) + " of memory for these activations",
+       ByteSize(*free) + " free", "take fewer names or a shorter text"});
+}
+
 int Run(const Options& options) {
   const auto model = OpenModel(options.model);
   if (options.list) {
@@ -109,44 +173,34 @@ int Run(const Options& options) {
     return kSucceeded;
   }
   if (options.out.empty()) throw UsageError("expected --out FILE");
-  if (options.input.empty() == options.text.empty()) {
-    throw UsageError("expected either --text or --input");
+  if (options.input.empty()) {
+    options.text.Require();
+  } else if (!options.text.sentence.empty() || !options.text.path.empty()) {
+    throw UsageError("--input takes the place of TEXT and --text");
   }
   RequireWritable(options.out);
   const auto tokenizer =
       options.input.empty()
           ? Tokenizer::Load(options.model, options.reading.options())
           : nullptr;
-  Sequences source, target;
-  if (options.input.empty()) {
-    WarnUnknownScript(*tokenizer, options.text);
-    source = FromText(Framer(*tokenizer, model->config()), options.text);
-    if (model->decoder() != nullptr) {
-      target = FromText(Framer(*tokenizer, TargetFrameOf(model->config())),
-                        options.decoder_text);
-    }
-  } else {
-    const Safetensors file = Safetensors::Open(options.input);
-    source = FromFile(file, "input_ids", "attention_mask");
-    if (model->decoder() != nullptr) {
-      target = FromFile(file, "decoder_input_ids", "decoder_attention_mask");
-    }
+  const Input given = ReadInput(options, *model, tokenizer.get());
+  const ForwardInput input = given.view();
+  for (const std::span<const int32_t> ids : {input.ids, input.decoder_ids}) {
+    RequireTokenIds(ids, model->config().vocabulary, "dump");
   }
-  WarnPastContext(model->config(), std::ranges::max(source.lengths));
+  RequireMemory(options, *model, input);
+  RequireRoom(model->config(), std::ssize(given.source.ids));
+  WarnPastContext(model->config(), std::ranges::max(given.source.lengths));
   Context context({.threads = options.threads, .implementations = ""});
-  ForwardInput input{.ids = source.ids,
-                     .lengths = source.lengths,
-                     .decoder_ids = target.ids,
-                     .decoder_lengths = target.lengths};
   const auto taken = RecordActivations(context, *model, input, options.names);
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : taken) {
     tensors.push_back({name, tensor.view()});
   }
   std::map<std::string, std::string> notes = {{"format", "headwise.dump/1"}};
-  const WrittenTokens of_source(source, tokenizer.get());
+  const WrittenTokens of_source(given.source, tokenizer.get());
   of_source.AddTo("", tensors, notes);
-  const WrittenTokens of_target(target, tokenizer.get());
+  const WrittenTokens of_target(given.target, tokenizer.get());
   if (model->decoder() != nullptr) of_target.AddTo("decoder_", tensors, notes);
   WriteSafetensors(options.out, tensors, notes);
   for (const NamedTensor& tensor : tensors) {
@@ -158,9 +212,10 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder").Required();
-  line.Option("--text", options->text, "Text to run");
-  line.Option("--decoder-text", options->decoder_text,
-              "Encoder–decoders: the target side");
+  options->text.Declare(line);
+  line.Option("--target", options->target,
+              "Encoder–decoders: what the decoder reads, if the text does not "
+              "hold source<TAB>target");
   line.Option("--input", options->input,
               "Safetensors with input_ids [B, N], and attention_mask, "
               "decoder_input_ids where needed");
@@ -184,10 +239,11 @@ const Command kDumpCommand = {
     .summary = "Named activations of a run as safetensors, for NumPy",
     .examples =
         "  headwise dump models/minilm-l6 --list\n"
-        "  headwise dump models/minilm-l6 --text \"The cat sat\" \\\n"
+        "  headwise dump models/minilm-l6 \"The cat sat\" \\\n"
         "      --names 'layer.*.attention.probs,final' --out cat.safetensors\n"
         "  headwise dump models/gpt2 --input ids.safetensors \\\n"
         "      --names logits --out logits.safetensors",
-    .setup = Setup};
+    .setup = Setup,
+    .lower = "the number of names or the length of the text"};
 
 }  // namespace headwise

@@ -19,6 +19,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/text_frame.h"
@@ -29,6 +30,7 @@
 #include "interrupt.h"
 #include "past_context.h"
 #include "progress_bar.h"
+#include "text_argument.h"
 #include "text_reading.h"
 
 namespace headwise {
@@ -70,7 +72,10 @@ std::vector<int32_t> TextIds(std::string_view text, const Model& model,
 
 std::vector<int32_t> PromptIds(const Options& options, const Model& model,
                                const Tokenizer* tokenizer) {
-  if (!options.ids.empty()) return options.ids;
+  if (!options.ids.empty()) {
+    RequireTokenIds(options.ids, model.config().vocabulary, "generate");
+    return options.ids;
+  }
   WarnUnknownScript(*tokenizer, options.prompt);
   return TextIds(options.prompt, model, *tokenizer);
 }
@@ -118,7 +123,7 @@ class Printer {
       const std::string text = tokenizer_->Decode(ids_);
       const bool whole = !text.ends_with("\xEF\xBF\xBD");
       if (whole && text.size() > printed_) {
-        fmt::print("{}", std::string_view(text).substr(printed_));
+        fmt::print("{}", Visible(std::string_view(text).substr(printed_)));
         ids_.erase(ids_.begin(), ids_.end() - std::min<ptrdiff_t>(
                                                   kContext, std::ssize(ids_)));
         printed_ = tokenizer_->Decode(ids_).size();
@@ -223,9 +228,9 @@ int RunFile(Options& options) {
     Json json = {{"seconds", took.count()}, {"texts", texts}};
     fmt::print("{}\n", json.dump(2));
   } else if (options.out.empty()) {
-    for (const std::string& text : texts) fmt::print("{}\n", text);
+    for (const std::string& text : texts) fmt::print("{}\n", Visible(text));
   } else {
-    fmt::print("{}: {} in {}\n", options.out,
+    fmt::print("{}: {} in {}\n", Visible(options.out),
                Counted(static_cast<int64_t>(texts.size()), "line"),
                Duration(took.count()));
   }
@@ -238,6 +243,7 @@ int Run(Options& options) {
   if (!options.prompt.empty() && !options.ids.empty()) {
     throw UsageError("expected either PROMPT or --ids");
   }
+  HintAtFile(options.prompt, "--file " + options.prompt);
   const auto model = OpenModel(options.model);
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options);
   std::vector<int32_t> prompt = PromptIds(options, *model, tokenizer.get());
@@ -315,7 +321,10 @@ const Command kGenerateCommand = {
         "  headwise generate models/minimind2-small \"Once\" --drop 5.1,5.0\n"
         "  headwise generate models/marian \"Guten Tag\" --beam 4\n"
         "  headwise generate models/marian --file source.txt --beam 4 --out "
-        "out.txt",
-    .setup = Setup};
+        "out.txt\n"
+        "Control characters of a text are printed as ⟨1b⟩; --json and --out "
+        "have them\nas they are.",
+    .setup = Setup,
+    .lower = "--context, --beam or --threads"};
 
 }  // namespace headwise

@@ -5,30 +5,34 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/heads/profile/profile_json.h"
 #include "headwise/heads/profile/profiler.h"
-#include "headwise/heads/profile/words/materials.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/model_hash.h"
 #include "headwise/report/terminal.h"
 #include "ids_file.h"
 #include "interrupt.h"
+#include "model_name.h"
 #include "past_context.h"
 #include "patterns_text.h"
 #include "profile_title.h"
 #include "progress_bar.h"
 #include "roles_text.h"
+#include "text_argument.h"
 #include "text_reading.h"
+#include "word_materials.h"
 
 namespace headwise {
 namespace {
@@ -37,9 +41,7 @@ struct Options {
   std::string model;
   std::vector<std::string> texts;
   std::string ids;
-  std::string conllu;
-  std::string coref;
-  std::string pairs;
+  WordFlags material;
   std::vector<std::string> patterns;
   std::string metrics = Name(MetricSet::kAll);
   std::string out;
@@ -56,11 +58,6 @@ struct Options {
   bool explain = false;
   ReadingFlags reading;
 };
-
-// The folder's own name, whatever the path's form.
-std::string ModelName(const std::string& path) {
-  return std::filesystem::canonical(path).filename().string();
-}
 
 std::string PartialOf(const std::string& out) { return out + ".partial"; }
 
@@ -158,65 +155,11 @@ void Print(const Profile& profile, const Console& console) {
   }
 }
 
-// Word-level material, where it is given.
-void AddWords(const Options& options, Context& context, const Model& model,
-              const Tokenizer* tokenizer, ProgressBar& bar, Profile& profile) {
-  if (options.conllu.empty() && options.coref.empty() &&
-      options.pairs.empty()) {
-    return;
-  }
-  if (tokenizer == nullptr) {
-    throw Error(ErrorCode::kNotFound,
-                {options.model, "a tokenizer for words", "none", ""});
-  }
-  WordOptions words;
-  words.context = options.context;
-  words.progress = bar.callback();
-  words.stop = StopOnInterrupt();
-  if (!options.conllu.empty()) {
-    AddTreebank(context, model, *tokenizer, ReadTreebank(options.conllu), words,
-                profile);
-  }
-  if (!options.coref.empty()) {
-    AddCoreference(context, model, *tokenizer, ReadCoreference(options.coref),
-                   words, profile);
-  }
-  if (!options.pairs.empty()) {
-    const MappedFile file(options.pairs);
-    AddTranslation(context, model, *tokenizer, *tokenizer,
-                   ParsePairs(file.text(), options.pairs), words, profile);
-  }
-}
-
-int Run(Options options) {
-  const Console console = StdoutConsole();
-  if (options.explain) {
-    return Explain(console, options.model, options.json);
-  }
-  if (options.model.empty()) throw UsageError("expected MODEL");
-  if (options.texts.empty() == options.ids.empty()) {
-    throw UsageError("expected either --text or --ids");
-  }
-  const std::stop_token stop = StopOnInterrupt();
-  const auto model = OpenModel(options.model);
-  const auto tokenizer =
-      Tokenizer::Find(options.model, options.reading.options());
-  const std::string name = ModelName(options.model);
-  if (options.out.empty()) options.out = name + ".heads";
-  RequireWritable(options.out);
-  std::vector<Detector> detectors;
-  for (const std::string& path : options.patterns) {
-    detectors.push_back(Detector::Load(path));
-  }
+// What is asked for, as the profiler takes it. `options` must outlive it.
+ProfileOptions ProfilingOf(const Options& options,
+                           std::span<Detector> detectors) {
   ProfileOptions profiling;
   profiling.detectors = detectors;
-  // Before the work, so that a mistake shows at once.
-  std::unique_ptr<TextSource> source;
-  if (!options.texts.empty()) {
-    source = std::make_unique<TextSource>(options.texts);
-    WarnPastContext(model->config(), options.context);
-    if (tokenizer != nullptr) WarnUnknownScript(*tokenizer, *source);
-  }
   if (options.metrics == Name(MetricSet::kCore)) {
     profiling.metrics = MetricSet::kCore;
   }
@@ -232,42 +175,120 @@ int Run(Options options) {
       profile.Save(PartialOf(options.out));
     };
   }
-  profiling.stop = stop;
-  Profile profile;
-  bool whole = false;
-  {
-    std::vector<TokenWindow> windows;
-    if (source == nullptr) {
-      windows = ReadIds(options.ids, options.context);
-      WarnPastContext(model->config(), Longest(windows));
-    }
-    ProgressBar bar;
-    profiling.progress = bar.callback();
-    Context context({.threads = options.threads, .implementations = ""});
-    Profiler profiler(context, *model, tokenizer.get(), name,
-                      ModelHash(options.model), profiling);
-    if (options.resume) {
-      profiler.Resume(Profile::Load(PartialOf(options.out)));
-    } else {
-      profiler.AddProbes();
-    }
-    whole = source != nullptr ? profiler.AddText(*source)
-                              : profiler.AddWindows(std::move(windows));
-    profile = profiler.Take();
-    if (whole) {
-      AddWords(options, context, *model, tokenizer.get(), bar, profile);
-    }
+  profiling.stop = StopOnInterrupt();
+  return profiling;
+}
+
+// What an earlier call left.
+std::optional<Profile> Begun(const Options& options) {
+  if (!options.resume) return {};
+  const std::string partial = PartialOf(options.out);
+  std::error_code unknown;
+  if (!std::filesystem::exists(partial, unknown)) {
+    throw Error(ErrorCode::kNotFound,
+                {partial, "an interrupted profile", "none",
+                 "begin without --resume, or name the same --out"});
   }
-  if (!whole) {
-    profile.Save(PartialOf(options.out));
-    throw Error(ErrorCode::kCancelled,
-                {"profile", "to finish", "an interruption",
-                 fmt::format("{} tokens are kept in {}; the same command with "
-                             "--resume goes on",
-                             profile.counts.tokens, PartialOf(options.out))});
+  return Profile::Load(partial);
+}
+
+// Adds annotated material; false when it was interrupted, with the profile as
+// it was before.
+bool AddWords(const WordMaterials& materials, const Options& options,
+              Context& context, const Model& model, const Tokenizer* tokenizer,
+              ProgressBar& bar, Profile& profile) {
+  if (materials.empty()) return true;
+  WordOptions words;
+  words.context = options.context;
+  words.progress = bar.callback();
+  words.stop = StopOnInterrupt();
+  Profile grown = profile;
+  try {
+    materials.AddTo(context, model, *tokenizer, words, grown);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled) throw;
+    return false;
   }
+  profile = std::move(grown);
+  return true;
+}
+
+[[noreturn]] void KeepAndStop(const Profile& profile, const Options& options) {
+  profile.Save(PartialOf(options.out));
+  throw Error(ErrorCode::kCancelled,
+              {"profile", "to finish", "an interruption",
+               fmt::format("{} tokens are kept in {}; the same command with "
+                           "--resume goes on",
+                           profile.counts.tokens, PartialOf(options.out))});
+}
+
+// Inputs are read and judged before the model runs.
+Profile Make(const Options& options, std::span<Detector> detectors) {
+  const auto model = OpenModel(options.model);
+  const auto tokenizer =
+      Tokenizer::Find(options.model, options.reading.options());
+  std::optional<Profile> begun = Begun(options);
+  const ProfileOptions asked = ProfilingOf(options, detectors);
+  std::unique_ptr<TextSource> source;
+  std::vector<TokenWindow> windows;
+  if (options.ids.empty()) {
+    RequireTexts(options.texts);
+    source = std::make_unique<TextSource>(options.texts);
+    RequireRoom(model->config(), options.context);
+    WarnPastContext(model->config(), options.context);
+    if (tokenizer != nullptr) WarnUnknownScript(*tokenizer, *source);
+  } else {
+    windows = ReadIds(options.ids, options.context);
+    for (const TokenWindow& window : windows) {
+      RequireTokenIds(window.source.ids, model->config().vocabulary,
+                      options.ids);
+    }
+    RequireRoom(model->config(), Longest(windows));
+    WarnPastContext(model->config(), Longest(windows));
+  }
+  const WordMaterials materials(options.material, *model, tokenizer.get(),
+                                options.model);
+  ProgressBar bar;
+  ProfileOptions profiling = asked;
+  profiling.progress = bar.callback();
+  Context context({.threads = options.threads, .implementations = ""});
+  Profiler profiler(context, *model, tokenizer.get(), ModelName(options.model),
+                    ModelHash(options.model), profiling);
+  if (begun) {
+    profiler.Resume(std::move(*begun));
+  } else {
+    profiler.AddProbes();
+  }
+  const bool whole = source != nullptr
+                         ? profiler.AddText(*source)
+                         : profiler.AddWindows(std::move(windows));
+  Profile profile = profiler.Take();
+  if (!whole || !AddWords(materials, options, context, *model, tokenizer.get(),
+                          bar, profile)) {
+    KeepAndStop(profile, options);
+  }
+  return profile;
+}
+
+int Run(Options options) {
+  const Console console = StdoutConsole();
+  if (options.explain) {
+    return Explain(console, options.model, options.json);
+  }
+  if (options.model.empty()) throw UsageError("expected MODEL");
+  if (options.texts.empty() == options.ids.empty()) {
+    throw UsageError("expected either --text or --ids");
+  }
+  if (options.out.empty()) options.out = ModelName(options.model) + ".heads";
+  RequireWritable(options.out);
+  std::vector<Detector> detectors;
+  for (const std::string& path : options.patterns) {
+    detectors.push_back(Detector::Load(path));
+  }
+  const Profile profile = Make(options, detectors);
   profile.Save(options.out);
-  std::filesystem::remove(PartialOf(options.out));
+  std::error_code none;  // there need not be one
+  std::filesystem::remove(PartialOf(options.out), none);
   WarnUnmet(profile, detectors);
   WarnCertain(profile);
   if (options.json) {
@@ -301,10 +322,12 @@ std::function<int()> Setup(CommandLine line) {
               "everything")
       .NotNegative();
   AddReadingFlags(line, options->reading);
-  line.Option("--conllu", options->conllu, "A treebank, for syntactic heads");
-  line.Option("--coref", options->coref,
-              "Coreference annotation (CoNLL), for coreference heads");
-  line.Option("--pairs", options->pairs,
+  line.Option("--conllu", options->material.conllu,
+              "A treebank in CoNLL-U, a file or a folder, for syntactic heads");
+  line.Option(
+      "--coref", options->material.coref,
+      "Coreference in CoNLL, a file or a folder, for coreference heads");
+  line.Option("--pairs", options->material.pairs,
               "Lines source<TAB>target, for translation heads of "
               "encoder–decoders: links between words are learnt from them");
   line.Flag("--words", options->words,
@@ -357,6 +380,7 @@ const Command kProfileCommand = {
         "      --context 1024 --out news.heads\n"
         "  headwise profile models/gpt2 --text a.txt --conllu ewt.conllu\n"
         "  headwise profile --explain",
-    .setup = Setup};
+    .setup = Setup,
+    .lower = "--context or --threads"};
 
 }  // namespace headwise

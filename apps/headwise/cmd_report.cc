@@ -15,6 +15,7 @@
 #include "interrupt.h"
 #include "past_context.h"
 #include "progress_bar.h"
+#include "text_argument.h"
 #include "text_reading.h"
 
 namespace headwise {
@@ -43,8 +44,11 @@ int Run(Options options) {
   options.report.stop = StopOnInterrupt();
   RequireWritable(options.out);
   if (options.json != "-") RequireWritable(options.json);
+  RequireTexts(options.report.texts);
   if (options.report.context > 0) {
-    WarnPastContext(OpenConfig(options.model), options.report.context);
+    const ModelConfig config = OpenConfig(options.model);
+    RequireRoom(config, options.report.context);
+    WarnPastContext(config, options.report.context);
   }
   options.report.tokenizer = options.reading.options();
   WarnOfScript(options);
@@ -63,7 +67,7 @@ int Run(Options options) {
   }
   if (!options.json.empty()) WriteFileAtomically(options.json, json + "\n");
   fmt::print("{}\nThe whole report: {}\n", SummaryText(report, StdoutConsole()),
-             options.out);
+             Visible(options.out));
   return kSucceeded;
 }
 
@@ -117,6 +121,7 @@ const Command kReportCommand = {
         "      --out gpt2.html --json gpt2.json\n"
         "  headwise report models/gpt2 --profile gpt2.heads --text wiki/\n"
         "The page is one file that needs no network: open it in a browser.",
-    .setup = Setup};
+    .setup = Setup,
+    .lower = "--context, --tokens, --rank-tokens or --threads"};
 
 }  // namespace headwise

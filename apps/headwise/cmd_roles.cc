@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "commands.h"
@@ -12,7 +14,6 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/profiler.h"
-#include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/roles/confirm.h"
 #include "headwise/heads/roles/explain.h"
 #include "headwise/heads/roles/roles.h"
@@ -20,11 +21,14 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/model_hash.h"
 #include "interrupt.h"
+#include "model_name.h"
 #include "past_context.h"
 #include "patterns_text.h"
 #include "progress_bar.h"
 #include "roles_text.h"
+#include "text_argument.h"
 #include "text_reading.h"
+#include "word_materials.h"
 
 namespace headwise {
 namespace {
@@ -33,8 +37,7 @@ struct Options {
   std::string subject;  // a profile or a model's folder
   std::string model;    // for --confirm of a profile
   std::vector<std::string> texts;
-  std::string conllu;
-  std::string coref;
+  WordFlags material;
   std::string repeat_form = Name(RepeatForm::k25x4);
   int64_t context = 0;
   int64_t tokens = 0;
@@ -51,15 +54,8 @@ struct Options {
   ReadingFlags reading;
 };
 
-// A model's folder without its last slash has a name.
-std::string NameOf(const std::string& folder) {
-  const auto path = std::filesystem::absolute(folder).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
-
 void CheckUsage(const Options& options, bool is_model) {
-  const bool runs = !options.texts.empty() || !options.conllu.empty() ||
-                    !options.coref.empty();
+  const bool runs = !options.texts.empty() || options.material.any();
   if (!is_model && runs) {
     throw UsageError(
         "a profile already holds its text: give a model's folder with --text, "
@@ -82,8 +78,19 @@ class Runner {
     tokenizer_ = Tokenizer::Find(folder, options_.reading.options());
   }
 
+  // Inputs are read and judged before the model runs.
   Profile MakeProfile() {
+    RequireRoom(model_->config(), options_.context);
     WarnPastContext(model_->config(), options_.context);
+    const WordMaterials materials(options_.material, *model_, tokenizer_.get(),
+                                  options_.subject);
+    std::optional<TextSource> source;
+    if (!options_.texts.empty()) {
+      RequireTokenizer();
+      RequireTexts(options_.texts);
+      source.emplace(options_.texts);
+      WarnUnknownScript(*tokenizer_, *source);
+    }
     ProfileOptions profile;
     profile.context = options_.context;
     profile.tokens = options_.tokens;
@@ -91,17 +98,12 @@ class Runner {
     profile.progress = bar_.callback();
     profile.stop = stop_;
     Profiler profiler(context_, *model_, tokenizer_.get(),
-                      NameOf(options_.subject), ModelHash(options_.subject),
+                      ModelName(options_.subject), ModelHash(options_.subject),
                       profile);
     profiler.AddProbes();
-    if (!options_.texts.empty()) {
-      RequireTokenizer();
-      TextSource source(options_.texts);
-      WarnUnknownScript(*tokenizer_, source);
-      if (!profiler.AddText(source)) ThrowStopped("roles");
-    }
+    if (source && !profiler.AddText(*source)) ThrowStopped("roles");
     Profile result = profiler.Take();
-    AddWords(result);
+    AddWords(materials, result);
     return result;
   }
 
@@ -113,22 +115,14 @@ class Runner {
   }
 
  private:
-  void AddWords(Profile& profile) {
+  void AddWords(const WordMaterials& materials, Profile& profile) {
+    if (materials.empty()) return;
     WordOptions words;
     words.from = options_.first_piece ? FromWord::kFirstPiece : FromWord::kMean;
     words.context = options_.context;
     words.progress = bar_.callback();
     words.stop = stop_;
-    if (!options_.conllu.empty()) {
-      RequireTokenizer();
-      AddTreebank(context_, *model_, *tokenizer_, ReadTreebank(options_.conllu),
-                  words, profile);
-    }
-    if (!options_.coref.empty()) {
-      RequireTokenizer();
-      AddCoreference(context_, *model_, *tokenizer_,
-                     ReadCoreference(options_.coref), words, profile);
-    }
+    materials.AddTo(context_, *model_, *tokenizer_, words, profile);
   }
 
   void RequireTokenizer() const {
@@ -226,7 +220,13 @@ int Run(const Options& options) {
   if (options.subject.empty()) {
     throw UsageError("expected a profile or a model's folder");
   }
-  const bool is_model = std::filesystem::is_directory(options.subject);
+  std::error_code unknown;
+  const bool is_model = std::filesystem::is_directory(options.subject, unknown);
+  if (!is_model && !std::filesystem::exists(options.subject, unknown)) {
+    throw Error(ErrorCode::kNotFound,
+                {options.subject, "a profile or a model's folder",
+                 "nothing of that name", ""});
+  }
   CheckUsage(options, is_model);
   Profile profile;
   std::vector<HeadRoles> roles;
@@ -273,9 +273,10 @@ std::function<int()> Setup(CommandLine line) {
               "With a model: files or folders of text, - for stdin. "
               "Without any, the random-repeat test alone is run")
       .OneWord();
-  line.Option("--conllu", options->conllu,
-              "With a model: a treebank in CoNLL-U, for syntactic roles");
-  line.Option("--coref", options->coref,
+  line.Option("--conllu", options->material.conllu,
+              "With a model: a treebank in CoNLL-U, a file or a folder, for "
+              "syntactic roles");
+  line.Option("--coref", options->material.coref,
               "With a model: coreference in CoNLL, a file or a folder");
   line.Option("--threshold", options->thresholds,
               "ROLE=NUMBER: how much of it a head needs, e.g. induction=0.5")
@@ -332,6 +333,7 @@ const Command kRolesCommand = {
         "  headwise roles models/minilm-l6 --conllu en_ewt-ud-dev.conllu\n"
         "  headwise roles minilm.heads --threshold induction=0.5 --all\n"
         "  headwise roles --explain",
-    .setup = Setup};
+    .setup = Setup,
+    .lower = "--context or --threads"};
 
 }  // namespace headwise

@@ -13,7 +13,6 @@
 #include "console.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/report/attention_svg.h"
@@ -22,8 +21,11 @@
 #include "headwise/runtime/attention_maps.h"
 #include "headwise/runtime/token_labels.h"
 #include "headwise/study/cat_sat.h"
+#include "interrupt.h"
 #include "model_name.h"
 #include "past_context.h"
+#include "progress_bar.h"
+#include "text_argument.h"
 #include "text_reading.h"
 
 namespace headwise {
@@ -31,13 +33,13 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string text;
-  std::string file;
+  TextArgument text;
   std::string target;
   std::string heads;
   std::string example;
   std::string svg;
   std::optional<int64_t> query;
+  int64_t context = 0;
   int64_t top = 5;
   int64_t rows = 24;
   int64_t cells = 96;
@@ -59,28 +61,56 @@ struct Shown {
   }
 };
 
+// Tokens that are shown unless --context asks for more: a run takes time that
+// grows with their square.
+constexpr int64_t kMostTokens = 8192;
+// No tokenizer's tokens are longer on average.
+constexpr size_t kBytesPerToken = 64;
+
+// How many tokens of a text may be run.
+int64_t Room(const Options& options, const ModelConfig& config) {
+  if (options.context > 0) return ContextOf(config, options.context);
+  const bool open = config.positions == Positions::kRotary ||
+                    config.positions == Positions::kNone;
+  return open || config.context == 0 ? kMostTokens
+                                     : std::min(kMostTokens, config.context);
+}
+
+void WarnLeftOut(const Options& options, const ModelConfig& config,
+                 int64_t shown) {
+  const bool can_more = config.positions == Positions::kRotary ||
+                        config.positions == Positions::kNone ||
+                        shown < config.context;
+  WriteStderr("warning: [show] the first {} tokens of the text are shown{}\n",
+              shown,
+              options.context > 0 ? ""
+              : can_more ? "; --context shows more, in a time that grows with "
+                           "their square"
+                         : ", all that the model has positions for");
+}
+
 TokenWindow Window(const Options& options, const Model& model,
                    const Tokenizer& tokenizer) {
-  Document document;
-  document.text = options.file.empty()
-                      ? options.text
-                      : std::string(MappedFile(options.file).text());
+  const int64_t room = Room(options, model.config());
+  GivenText given =
+      ReadText(options.text, static_cast<size_t>(room) * kBytesPerToken);
   if (model.decoder() != nullptr) {
-    if (options.target.empty()) {
+    if (!options.target.empty()) given.text += '\t' + options.target;
+    if (given.text.find('\t') == given.text.npos) {
       throw UsageError("an encoder–decoder also needs --target TEXT");
     }
-    document.text += '\t';
-    document.text += options.target;
   }
-  // As long as the model takes; rotary positions take any length.
-  const int64_t context = model.config().positions == Positions::kRotary
-                              ? static_cast<int64_t>(document.text.size()) + 8
-                              : model.config().context;
-  const WindowCutter cutter(tokenizer, model.config(), {.context = context});
+  const WindowCutter cutter(tokenizer, model.config(), {.context = room});
+  Document document;
+  document.name = options.text.path;
+  document.text = std::move(given.text);
   std::vector<TokenWindow> windows = cutter.Cut(document);
   if (windows.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"show", "a text of at least two tokens", "fewer", ""});
+  }
+  if (given.more || windows.size() > 1) {
+    WarnLeftOut(options, model.config(), Longest({windows.data(), 1}));
   }
   return std::move(windows[0]);
 }
@@ -91,13 +121,18 @@ Shown Map(const Options& options) {
   const auto tokenizer =
       Tokenizer::Load(options.model, options.reading.options());
   const TokenWindow window = Window(options, *model, *tokenizer);
+  RequireRoom(model->config(), Longest({&window, 1}));
   WarnPastContext(model->config(), Longest({&window, 1}));
   WarnUnknownScript(*tokenizer, std::span(&window, 1));
   Context context({.threads = options.threads, .implementations = ""});
+  ProgressBar bar;
   MapOptions how;
   how.most_cells = options.cells;
   how.top = options.top;
+  how.most_queries = options.rows;
   how.query = options.query;
+  how.progress = bar.callback();
+  how.stop = StopOnInterrupt();
   return {TokenLabels(window.source, *tokenizer),
           TokenLabels(window.target, *tokenizer),
           MapHeads(context, *model, window, heads, how)};
@@ -163,18 +198,6 @@ std::string PooledText(const MappedHead& map, const Console& console) {
   return out;
 }
 
-// At most `most` queries, evenly spread; the one asked for alone.
-std::vector<int64_t> Chosen(const Options& options, int64_t queries) {
-  if (options.query) return {*options.query};
-  std::vector<int64_t> chosen;
-  const int64_t count = std::min(options.rows, queries);
-  for (int64_t i = 0; i < count; ++i) {
-    chosen.push_back(count == queries ? i
-                                      : (2 * i + 1) * queries / (2 * count));
-  }
-  return chosen;
-}
-
 void PrintHead(const Shown& shown, const MappedHead& map,
                const Options& options, const Console& console) {
   fmt::print("{}\n", Bold(console, "Head " + ToString(map.head)));
@@ -190,8 +213,8 @@ void PrintHead(const Shown& shown, const MappedHead& map,
                             "those that see it",
                       console.width, 2)));
   // A long text would fill screens: its beginning, then the pooled map.
-  constexpr size_t kMostTokens = 300;
-  const size_t drawn = std::min(kMostTokens, keys.size());
+  constexpr size_t kMostDrawn = 300;
+  const size_t drawn = std::min(kMostDrawn, keys.size());
   fmt::print("{}", DrawShadedTokens(std::span(keys).first(drawn),
                                     std::span(map.strip).first(drawn), largest,
                                     console));
@@ -206,8 +229,8 @@ void PrintHead(const Shown& shown, const MappedHead& map,
                PooledText(map, console));
   }
   std::vector<KeyList> lists;
-  for (const int64_t i : Chosen(options, map.queries)) {
-    KeyList list{queries[i], {}};
+  for (size_t i = 0; i < map.top_queries.size(); ++i) {
+    KeyList list{queries[map.top_queries[i]], {}};
     for (int64_t t = 0; t < map.top; ++t) {
       const int32_t key = map.top_keys[i * map.top + t];
       const float share = map.top_shares[i * map.top + t];
@@ -235,15 +258,15 @@ Json ToJson(const Shown& shown, const Options& options) {
       rows.push_back(std::vector<float>(from, from + map.columns));
     }
     Json top = Json::array();
-    for (const int64_t i : Chosen(options, map.queries)) {
+    for (size_t i = 0; i < map.top_queries.size(); ++i) {
       Json keys = Json::array();
       for (int64_t t = 0; t < map.top; ++t) {
-        const int64_t at = i * map.top + t;
+        const auto at = static_cast<int64_t>(i) * map.top + t;
         if (map.top_keys[at] < 0) break;
         keys.push_back(
             {{"key", map.top_keys[at]}, {"share", map.top_shares[at]}});
       }
-      top.push_back({{"query", i}, {"keys", std::move(keys)}});
+      top.push_back({{"query", map.top_queries[i]}, {"keys", std::move(keys)}});
     }
     heads.push_back({{"head", ToString(map.head)},
                      {"queries", map.queries},
@@ -294,9 +317,7 @@ int RunExample(const Options& options) {
 int Run(const Options& options) {
   if (!options.example.empty()) return RunExample(options);
   if (options.model.empty()) throw UsageError("expected MODEL or --example");
-  if (options.text.empty() == options.file.empty()) {
-    throw UsageError("expected either --text TEXT or --file FILE");
-  }
+  options.text.Require();
   if (options.heads.empty()) {
     throw UsageError("expected --heads, such as 5.1,4.0");
   }
@@ -325,10 +346,14 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder");
-  line.Option("--text", options->text, "The text itself");
-  line.Option("--file", options->file, "A file that holds the text");
+  options->text.Declare(line);
   line.Option("--target", options->target,
-              "Encoder–decoders: what the decoder reads");
+              "Encoder–decoders: what the decoder reads, if the text does not "
+              "hold source<TAB>target");
+  line.Option("--context", options->context,
+              "Tokens to show, from the text's beginning; 0: all that the "
+              "model has positions for, 8192 at most")
+      .NotNegative();
   line.Option("--heads", options->heads,
               "Heads as layer.head, 5.1,4.0; cross:2.3 for cross-attention");
   line.Option("--query", options->query,
@@ -361,14 +386,14 @@ const Command kShowCommand = {
     .group = Group::kUnderstand,
     .summary = "Attention of chosen heads on a text, drawn",
     .examples =
-        "  headwise show assets/planted --text \"The cat sat. The cat\" "
+        "  headwise show assets/planted \"The cat sat. The cat\" "
         "--heads 0.0,1.0\n"
-        "  headwise show models/minilm-l6 --text \"The cat sat\" --heads 0.2 "
-        "\\\n"
-        "      --svg cat.svg\n"
-        "  headwise show models/minimind2-small --file novel.txt --heads 5.1 "
+        "  headwise show models/minilm-l6 \"The cat sat\" --heads 0.2 "
+        "--svg cat.svg\n"
+        "  headwise show models/minimind2-small --text novel.txt --heads 5.1 "
         "--query 40\n"
         "  headwise show --example cat-sat",
-    .setup = Setup};
+    .setup = Setup,
+    .lower = "--context or --cells"};
 
 }  // namespace headwise

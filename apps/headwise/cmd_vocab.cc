@@ -10,8 +10,10 @@
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
+#include "headwise/report/text.h"
 #include "headwise/tokenizer/bpe_trainer.h"
 #include "headwise/tokenizer/tokenizer_json.h"
+#include "text_argument.h"
 
 namespace headwise {
 namespace {
@@ -25,6 +27,7 @@ struct Options {
 
 int Run(const Options& options) {
   RequireWritable(options.out);
+  RequireTexts(options.text);
   TextSource texts(options.text);
   const std::string file = TrainByteLevelBpe(texts, options.training);
   const uint64_t bytes = texts.text_bytes();
@@ -34,7 +37,7 @@ int Run(const Options& options) {
     fmt::print("{{\"out\": {}, \"entries\": {}, \"bytes\": {}}}\n",
                Json(options.out).dump(), tokenizer->vocab_size(), bytes);
   } else {
-    fmt::print("{}: {} entries from {:.{}f} MB of text\n", options.out,
+    fmt::print("{}: {} entries from {:.{}f} MB of text\n", Visible(options.out),
                tokenizer->vocab_size(), static_cast<double>(bytes) / 1e6,
                bytes < 1'000'000 ? 3 : 1);
   }
@@ -64,6 +67,7 @@ const Command kVocabCommand = {
         "  headwise vocab --text novels/ --out model/tokenizer.json\n"
         "  headwise vocab --text news.jsonl.gz --out tokenizer.json\n"
         "  headwise vocab --text a.txt --size 1024 --out tokenizer.json",
-    .setup = Setup};
+    .setup = Setup,
+    .lower = "the amount of text"};
 
 }  // namespace headwise

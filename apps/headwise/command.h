@@ -26,6 +26,9 @@ struct Command {
   // headwise::Error for what went wrong, or UsageError for a combination of
   // flags that makes no sense.
   std::function<int()> (*setup)(CommandLine line);
+  // What takes less memory when it is less, said when that runs out; "" for
+  // what commands of its group have in common.
+  const char* lower = "";
 };
 
 struct UsageError : std::runtime_error {

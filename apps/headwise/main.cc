@@ -16,6 +16,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "failure.h"
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
 #include "headwise/version.h"
@@ -163,7 +164,7 @@ std::string Message(const CLI::ParseError& error, const CLI::App& app) {
 int Usage(const std::string& message, const CLI::App& app) {
   const std::string name =
       app.get_parent() == nullptr ? "" : app.get_name() + " ";
-  WriteStderr("error: {}\nSee headwise {}--help.\n", message, name);
+  WriteStderr("error: {}\nSee headwise {}--help.\n", Visible(message), name);
   return kUsage;
 }
 
@@ -174,27 +175,21 @@ int FlushStdout(int code) {
   return code == kSucceeded ? kFailed : code;
 }
 
+// What takes less memory when it is less.
+std::string Lower(const Command& command) {
+  if (*command.lower != '\0') return command.lower;
+  return command.group == Group::kAnalyse ? "--context, --tokens or --threads"
+                                          : "";
+}
+
 int Run(const Declared& chosen) {
   try {
     return FlushStdout(chosen.run());
   } catch (const UsageError& error) {
     return Usage(error.what(), *chosen.app);
-  } catch (const Error& error) {
-    FlushStdout(kFailed);
-    WriteStderr("error: {}\n", error.what());
-  } catch (const std::bad_alloc&) {
-    WriteStderr("error: out of memory\n");
-  } catch (const std::filesystem::filesystem_error& error) {
-    FlushStdout(kFailed);
-    WriteStderr("error: [{}] {}\n", error.path1().string(),
-                error.code().message());
-  } catch (const std::system_error& error) {
-    // Standard output that is full, threads that cannot be started.
-    WriteStderr("error: [system] {}\n", error.what());
   } catch (const std::exception& error) {
     FlushStdout(kFailed);
-    WriteStderr("error: [{}] {}; this is a fault of the program\n",
-                chosen.command->name, error.what());
+    WriteStderr("error: {}\n", FailureText(error, Lower(*chosen.command)));
   }
   return kFailed;
 }

@@ -4,6 +4,10 @@
 #include <algorithm>
 
 #include "console.h"
+#include "free_memory.h"
+#include "headwise/base/byte_size.h"
+#include "headwise/error.h"
+#include "headwise/model/summary.h"
 
 namespace headwise {
 
@@ -16,6 +20,17 @@ void WarnPastContext(const ModelConfig& config, int64_t tokens) {
       "the model was trained for; found {}; heads may do there what "
       "they do nowhere else\n",
       config.context, tokens);
+}
+
+void RequireRoom(const ModelConfig& config, int64_t tokens) {
+  const double needed = CostOf(config, tokens).stream_bytes;
+  const auto free = FreeMemory();
+  if (!free || needed <= static_cast<double>(*free)) return;
+  throw Error(ErrorCode::kOutOfMemory,
+              {"memory",
+               fmt::format("{} for a run of {} tokens at once",
+                           ByteSize(static_cast<uint64_t>(needed)), tokens),
+               "none", ""});
 }
 
 int64_t Longest(std::span<const TokenWindow> windows) {

@@ -1,4 +1,5 @@
-// Texts longer than a model knows positions for, which rotary positions allow.
+// Texts longer than a model knows positions for, which rotary positions allow,
+// or than the memory has room for.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,10 @@ namespace headwise {
 // Says on standard error that heads will be seen where they were not trained,
 // if `tokens` in one window are more than the model's context.
 void WarnPastContext(const ModelConfig& config, int64_t tokens);
+
+// Throws Error(kOutOfMemory) where a run of so many tokens at once takes more
+// memory than is free, before it is begun: it might be killed without a word.
+void RequireRoom(const ModelConfig& config, int64_t tokens);
 
 // Tokens of the longest window, of either side.
 int64_t Longest(std::span<const TokenWindow> windows);

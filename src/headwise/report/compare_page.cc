@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "headwise/report/compare_report.h"
 #include "headwise/report/svg.h"
@@ -81,10 +83,10 @@ background:var(--cell);padding:2px 5px;border-radius:4px;overflow-wrap:anywhere}
 .grid td span{min-width:40px;padding:5px 2px}th,td{padding:4px 6px}}
 )";
 
-std::string MapFigure(const Comparison& comparison, const Matrix& weights,
-                      const std::string& caption, const std::string& label,
-                      bool large) {
-  const auto words = static_cast<double>(comparison.words.size());
+std::string MapFigure(const Comparison& comparison, const HeadSet& set,
+                      const Matrix& weights, const std::string& caption,
+                      const std::string& label, bool large) {
+  const auto words = static_cast<double>(set.tokens.size());
   MapLayout layout;
   layout.cell = large ? std::clamp(440 / words, 9.0, 40.0) : 120 / words;
   layout.numbers = large && layout.cell >= 28;
@@ -92,7 +94,7 @@ std::string MapFigure(const Comparison& comparison, const Matrix& weights,
   // A hint per cell is welcome until it makes the page heavy.
   layout.hints = words <= 24;
   layout.full_scale = comparison.largest;
-  const Drawing map = DrawMapSvg(WordMap(comparison, weights), layout);
+  const Drawing map = DrawMapSvg(WordMap(set, weights), layout);
   return fmt::format(
       "<figure><figcaption>{}</figcaption><svg class=\"map\" role=\"img\" "
       "aria-label=\"{}\" viewBox=\"0 0 {:.0f} {:.0f}\"{}>\n{}</svg></figure>\n",
@@ -112,8 +114,8 @@ std::string Cards(const Comparison& comparison) {
         "the heads are averaged into one</p>"
         "<p class=\"soft small\">mean entropy {:.2f} nats · {} weights</p>"
         "</div>\n",
-        Capital(LayerName(set)), set.distinct, set.heads, set.lost, set.entropy,
-        set.parameters);
+        Escape(Capital(LayerName(set))), set.distinct, set.heads, set.lost,
+        set.entropy, set.parameters);
   }
   return out + "</div>\n";
 }
@@ -121,13 +123,13 @@ std::string Cards(const Comparison& comparison) {
 // The only head, or the average of several, with labels and numbers.
 std::string LargeMap(const Comparison& comparison, const HeadSet& set) {
   if (set.heads == 1) {
-    return MapFigure(comparison, set.average,
+    return MapFigure(comparison, set, set.average,
                      fmt::format("<strong>{}</strong>: all it can hold",
-                                 Capital(LayerName(set))),
+                                 Escape(Capital(LayerName(set)))),
                      "Attention map of the only head", true);
   }
   return MapFigure(
-      comparison, set.average,
+      comparison, set, set.average,
       fmt::format("<strong>Average of the {} heads</strong>: one row in place "
                   "of {}",
                   set.heads, set.heads),
@@ -141,15 +143,18 @@ std::string SetMaps(const Comparison& comparison, const HeadSet& set,
   std::string out = "<section class=\"set pair\"><div class=\"stack\">\n" +
                     beside + LargeMap(comparison, set) + "</div><div>\n";
   out += fmt::format("<h3>{}</h3><div class=\"maps{}\">\n",
-                     Capital(LayerName(set)), set.heads > 12 ? " many" : "");
+                     Escape(Capital(LayerName(set))),
+                     set.heads > 12 ? " many" : "");
   for (int64_t h = 0; h < set.heads; ++h) {
     const HeadMap& map = set.maps[h];
+    const std::string name = HeadName(comparison, set, h);
+    const std::string role = set.roles.empty() ? "" : set.roles[h];
     out += MapFigure(
-        comparison, map.weights,
-        fmt::format("<strong>Head {}</strong> · {:.2f} off",
-                    HeadName(comparison, h), map.lost),
+        comparison, set, map.weights,
+        fmt::format("<strong>Head {}</strong>{} · {:.2f} off", Escape(name),
+                    role.empty() ? "" : " · " + Escape(role), map.lost),
         fmt::format("Attention map of head {}, {:.2f} nats from the average",
-                    HeadName(comparison, h), map.lost),
+                    name, map.lost),
         false);
   }
   return out + "</div></div></section>\n";
@@ -158,7 +163,7 @@ std::string SetMaps(const Comparison& comparison, const HeadSet& set,
 std::string AllMaps(const Comparison& comparison) {
   std::string single, out;
   for (const HeadSet& set : comparison.sets) {
-    if (set.heads == 1) single = LargeMap(comparison, set);
+    if (set.heads == 1) single += LargeMap(comparison, set);
   }
   for (const HeadSet& set : comparison.sets) {
     if (set.heads == 1) continue;
@@ -183,38 +188,50 @@ std::string Cells(const Comparison& comparison, const Matrix& weights,
   return out;
 }
 
-std::string WordPanel(const Comparison& comparison, int64_t word) {
+std::string RowName(const Comparison& comparison, const HeadSet& set,
+                    int64_t head) {
+  if (set.heads == 1 && set.model.empty()) return "One head";
+  return fmt::format("Head {} of {}", HeadName(comparison, set, head),
+                     set.model.empty() ? std::to_string(set.heads) : set.model);
+}
+
+// `key` tells the word from those of other groups.
+std::string WordPanel(const Comparison& comparison,
+                      std::span<const HeadSet> sets, int64_t word,
+                      const std::string& key) {
+  const std::vector<std::string>& tokens = sets.front().tokens;
   std::string out = fmt::format(
       "<div class=\"panel p{}\"><div class=\"scroll\"><table class=\"grid\">"
       "<thead><tr><th scope=\"col\">“{}” looks at</th>",
-      word, Escape(comparison.words[word]));
-  for (const std::string& key : comparison.words) {
-    out += fmt::format("<th scope=\"col\">{}</th>", Escape(key));
+      key, Escape(tokens[word]));
+  for (const std::string& seen : tokens) {
+    out += fmt::format("<th scope=\"col\">{}</th>", Escape(seen));
   }
   out += "</tr></thead><tbody>\n";
-  for (const HeadSet& set : comparison.sets) {
+  for (const HeadSet& set : sets) {
     for (int64_t h = 0; h < set.heads; ++h) {
       out += fmt::format("<tr{}><th scope=\"row\">{}</th>{}</tr>\n",
                          h == 0 ? " class=\"first\"" : "",
-                         set.heads == 1
-                             ? "One head"
-                             : fmt::format("Head {} of {}",
-                                           HeadName(comparison, h), set.heads),
+                         Escape(RowName(comparison, set, h)),
                          Cells(comparison, set.maps[h].weights, word));
     }
     if (set.heads > 1) {
       out += fmt::format(
           "<tr class=\"average\"><th scope=\"row\">Average of {}</th>{}</tr>\n",
-          set.heads, Cells(comparison, set.average, word));
+          set.model.empty() ? std::to_string(set.heads) : Escape(SetName(set)),
+          Cells(comparison, set.average, word));
     }
   }
   return out + "</tbody></table></div></div>\n";
 }
 
-std::string WordPicker(const Comparison& comparison) {
-  const auto words = static_cast<int64_t>(comparison.words.size());
+// One group's words to choose from. `group` tells its words from others'.
+std::string WordPicker(const Comparison& comparison,
+                       std::span<const HeadSet> sets,
+                       const std::string& group) {
+  const std::vector<std::string>& tokens = sets.front().tokens;
   // The word whose heads disagree most is the one to begin with.
-  const std::vector<WordMixture>& mixtures = comparison.sets.back().words;
+  const std::vector<WordMixture>& mixtures = sets.back().words;
   const int64_t first =
       std::max_element(mixtures.begin(), mixtures.end(),
                        [](const WordMixture& a, const WordMixture& b) {
@@ -222,13 +239,15 @@ std::string WordPicker(const Comparison& comparison) {
                        }) -
       mixtures.begin();
   std::string rules = "<style>", buttons, panels;
-  for (int64_t w = 0; w < words; ++w) {
-    rules += fmt::format(".pick:has(#q{0}:checked) .p{0}{{display:block}}", w);
+  for (int64_t w = 0; w < std::ssize(tokens); ++w) {
+    const std::string key = fmt::format("{}{}", group, w);
+    rules +=
+        fmt::format(".pick:has(#q{0}:checked) .p{0}{{display:block}}", key);
     buttons += fmt::format(
-        "<input type=\"radio\" name=\"q\" id=\"q{0}\"{1}><label "
+        "<input type=\"radio\" name=\"q{3}\" id=\"q{0}\"{1}><label "
         "for=\"q{0}\">{2}</label>\n",
-        w, w == first ? " checked" : "", Escape(comparison.words[w]));
-    panels += WordPanel(comparison, w);
+        key, w == first ? " checked" : "", Escape(tokens[w]), group);
+    panels += WordPanel(comparison, sets, w, key);
   }
   // Browsers that do not know :has() show every word.
   rules += "@supports not selector(:has(a)){.panel{display:block}}</style>\n";
@@ -238,10 +257,21 @@ std::string WordPicker(const Comparison& comparison) {
          buttons + "</fieldset>\n" + panels + "</div>\n";
 }
 
+std::string WordPickers(const Comparison& comparison) {
+  const auto groups = GroupsByTokens(comparison);
+  if (groups.size() == 1) return WordPicker(comparison, groups[0], "");
+  std::string out;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    out += fmt::format("<h3>{}</h3>\n", Escape(groups[g].front().model)) +
+           WordPicker(comparison, groups[g], fmt::format("g{}-", g));
+  }
+  return out;
+}
+
 // How often each word is a favourite, most frequent first: "mat ×3, cat ×2".
-std::string Favourites(const Comparison& comparison, const WordMixture& word) {
+std::string Favourites(const HeadSet& set, const WordMixture& word) {
   std::vector<std::pair<int64_t, int64_t>> counts;  // count, key
-  for (size_t key = 0; key < comparison.words.size(); ++key) {
+  for (size_t key = 0; key < set.tokens.size(); ++key) {
     const auto count =
         std::count(word.favourites.begin(), word.favourites.end(),
                    static_cast<int64_t>(key));
@@ -252,13 +282,13 @@ std::string Favourites(const Comparison& comparison, const WordMixture& word) {
   std::string out;
   for (const auto& [count, key] : counts) {
     if (!out.empty()) out += ", ";
-    out += Escape(comparison.words[key]);
+    out += Escape(set.tokens[key]);
     if (count > 1) out += fmt::format(" ×{}", count);
   }
   return out;
 }
 
-std::string LossTable(const Comparison& comparison, const HeadSet& set) {
+std::string LossTable(const HeadSet& set) {
   double most = 1e-9;
   for (const WordMixture& word : set.words) most = std::max(most, word.lost);
   std::string out = fmt::format(
@@ -269,15 +299,15 @@ std::string LossTable(const Comparison& comparison, const HeadSet& set) {
       "<th scope=\"col\" style=\"text-align:left\">Average’s</th>"
       "<th scope=\"col\">Heads kept</th><th scope=\"col\">Distinct</th>"
       "<th scope=\"col\">Lost (nats)</th></tr></thead><tbody>\n",
-      Capital(HeadsName(set.heads)));
+      Escape(Capital(SetName(set))));
   for (size_t w = 0; w < set.words.size(); ++w) {
     const WordMixture& word = set.words[w];
     out += fmt::format(
         "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td "
         "class=\"left\">{}</td><td>{} of {}</td><td>{:.2f}</td><td><span "
         "class=\"lost-bar\" style=\"width:{:.0f}px\"></span>{:.3f}</td></tr>\n",
-        Escape(comparison.words[w]), Favourites(comparison, word),
-        Escape(comparison.words[word.average_favourite]), word.kept, set.heads,
+        Escape(set.tokens[w]), Favourites(set, word),
+        Escape(set.tokens[word.average_favourite]), word.kept, set.heads,
         word.distinct, 60 * word.lost / most, word.lost);
   }
   return out + "</tbody></table></div>\n";
@@ -289,7 +319,7 @@ std::string Losses(const Comparison& comparison) {
     for (const std::string& line : KeptAndLost(comparison, set)) {
       out += "<p>" + Escape(Capital(line)) + "</p>\n";
     }
-    if (set.heads > 1) out += LossTable(comparison, set);
+    if (set.heads > 1) out += LossTable(set);
   }
   return out;
 }
@@ -302,12 +332,16 @@ std::string Footer(const Comparison& comparison) {
       "KL(head ‖ average) over heads, which is the Jensen–Shannon divergence "
       "of "
       "the heads; <em>distinct</em> is its exponential, between 1 and the "
-      "number of heads. Every layer here has the same width and the same "
-      "number "
-      "of weights.</p><p>Made by headwise {}: <code>headwise compare \"{}\" "
+      "number of heads.{}</p><p>Made by headwise {}: <code>headwise compare "
+      "\"{}\" "
       "{} --out FILE</code></p></footer>\n",
-      Share(comparison.largest), HEADWISE_VERSION, Escape(comparison.sentence),
-      comparison.command);
+      Share(comparison.largest),
+      EqualWeights(comparison)
+          ? " Every layer here has the same width and the same number of "
+            "weights."
+          : "",
+      HEADWISE_VERSION, Escape(comparison.sentence),
+      Escape(comparison.command));
 }
 
 }  // namespace
@@ -316,7 +350,7 @@ std::string ComparePage(const Comparison& comparison) {
   std::string title;
   for (const HeadSet& set : comparison.sets) {
     if (!title.empty()) title += " beside ";
-    title += HeadsName(set.heads);
+    title += SetName(set);
   }
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\" class=\"hw\"><head><meta "
@@ -332,10 +366,15 @@ std::string ComparePage(const Comparison& comparison) {
   out +=
       "<h2>The maps</h2><p>Rows look at columns; each row sums to 1. The small "
       "maps have the same rows and columns, and say how many nats their head "
-      "is off the average. The layers are equally wide and have equally many "
-      "weights; only the number of heads differs.</p>\n";
+      "is off the average.";
+  if (EqualWeights(comparison)) {
+    out +=
+        " The layers are equally wide and have equally many weights; only the "
+        "number of heads differs.";
+  }
+  out += "</p>\n";
   out += AllMaps(comparison);
-  out += "<h2>One word at a time</h2>\n" + WordPicker(comparison);
+  out += "<h2>One word at a time</h2>\n" + WordPickers(comparison);
   out += "<h2>What is kept, what is lost</h2>\n" + Losses(comparison);
   return out + Footer(comparison) + "</main></body></html>\n";
 }

@@ -1,7 +1,9 @@
 // One head beside many, drawn: terminal, JSON, SVG. The page: compare_page.h.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "headwise/base/json.h"
 #include "headwise/report/svg.h"
@@ -14,12 +16,20 @@ namespace headwise {
 std::string HeadsName(int64_t heads);
 
 // "3.2" of a trained model, by which other commands know it; else "2".
-std::string HeadName(const Comparison& comparison, int64_t head);
-// "one head of width 64", "8 heads of width 8".
+std::string HeadName(const Comparison& comparison, const HeadSet& set,
+                     int64_t head);
+// "one head of width 64"; where models have names "gpt2, layer 3: 8 heads of
+// width 8".
 std::string LayerName(const HeadSet& set);
+// "8 heads", "8 heads of gpt2".
+std::string SetName(const HeadSet& set);
 
-// `map` with the words as labels of rows and columns.
-HeatMap WordMap(const Comparison& comparison, const Matrix& weights);
+// `weights` with the set's tokens as labels of rows and columns.
+HeatMap WordMap(const HeadSet& set, const Matrix& weights);
+
+// Sets that stand for the same tokens, one after another, in groups.
+std::vector<std::span<const HeadSet>> GroupsByTokens(
+    const Comparison& comparison);
 
 // What is kept and what is lost, in sentences of plain words.
 std::vector<std::string> KeptAndLost(const Comparison& comparison,

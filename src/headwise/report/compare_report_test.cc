@@ -55,13 +55,45 @@ TEST(CompareTextTest, SaysThatWeightsAreUntrainedAndWhatIsLost) {
 TEST(CompareTextTest, NamesHeadsOfTrainedModelsByLayerAndHead) {
   Comparison comparison = Compare(kSentence);
   comparison.trained = true;
-  comparison.layer = 3;
+  for (HeadSet& set : comparison.sets) set.layer = 3;
   const std::string text =
       CompareText(comparison, {.width = 200, .color = false});
   EXPECT_THAT(text, HasSubstr("\n  3.0 "));
   EXPECT_THAT(text, HasSubstr("\n  3.7 "));
   EXPECT_THAT(text, Not(HasSubstr("3.8 ")));
   EXPECT_THAT(CompareSvg(comparison), HasSubstr(">head 3.7<"));
+}
+
+// Models of any kind: each by its name and its own tokens, with what its heads
+// do.
+TEST(CompareTextTest, TellsModelsApartAndNamesRoles) {
+  Comparison comparison = Compare(kSentence, {1, 2});
+  comparison.trained = true;
+  comparison.sets[0].model = "wide";
+  HeadSet& other = comparison.sets[1];
+  other.model = "<two>";
+  other.layer = 5;
+  other.parameters = 1;
+  other.tokens = {"The", "c", "at", "sat", "on", "it"};
+  other.roles = {"induction", ""};
+  const std::string text =
+      CompareText(comparison, {.width = 80, .color = false});
+  EXPECT_THAT(text, HasSubstr("\"mat\" looks at"));
+  EXPECT_THAT(text, HasSubstr("\"it\" looks at"));
+  EXPECT_THAT(text, HasSubstr("<two>, layer 5"));
+  EXPECT_THAT(text, HasSubstr("Kept by 2 heads of <two>"));
+  EXPECT_THAT(text, HasSubstr("5.0 induction; no role: 5.1."));
+  EXPECT_THAT(text, Not(HasSubstr("the same for any number")));
+  const Json json = CompareJson(comparison);
+  EXPECT_EQ(json["sets"][1]["maps"][0]["role"], "induction");
+  EXPECT_EQ(json["sets"][1]["tokens"][2], "at");
+  EXPECT_FALSE(json.contains("words"));
+  const std::string page = ComparePage(comparison);
+  EXPECT_THAT(page, HasSubstr("Head 5.0</strong> · induction"));
+  EXPECT_THAT(page, HasSubstr("id=\"qg1-5\""));
+  EXPECT_THAT(page, Not(HasSubstr("<two>")));
+  EXPECT_THAT(page, Not(HasSubstr("equally many weights")));
+  EXPECT_THAT(CompareSvg(comparison), Not(HasSubstr("<two>")));
 }
 
 TEST(CompareSvgTest, WritesWordsOutThatAreWiderThanTheirColumns) {

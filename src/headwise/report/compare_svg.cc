@@ -24,7 +24,7 @@ Drawing DrawGrid(const Comparison& comparison, const HeadSet& set,
   constexpr double kGap = 16, kCaption = 20;
   const int64_t columns = std::min<int64_t>(4, set.heads);
   MapLayout layout;
-  layout.cell = side / static_cast<double>(comparison.words.size());
+  layout.cell = side / static_cast<double>(set.tokens.size());
   layout.labels = layout.numbers = layout.hints = false;
   layout.full_scale = comparison.largest;
   Drawing grid;
@@ -32,10 +32,9 @@ Drawing DrawGrid(const Comparison& comparison, const HeadSet& set,
     const double x = static_cast<double>(h % columns) * (side + kGap);
     const int64_t row = h / columns;
     const double y = static_cast<double>(row) * (side + kGap + kCaption);
-    grid.body +=
-        SvgText(x, y + 13, "head " + HeadName(comparison, h), "class=\"soft\"");
-    const Drawing map =
-        DrawMapSvg(WordMap(comparison, set.maps[h].weights), layout);
+    grid.body += SvgText(x, y + 13, "head " + HeadName(comparison, set, h),
+                         "class=\"soft\"");
+    const Drawing map = DrawMapSvg(WordMap(set, set.maps[h].weights), layout);
     grid.body += Place(x, y + kCaption, map);
     grid.width = std::max(grid.width, x + side);
     grid.height = std::max(grid.height, y + side + kCaption);
@@ -48,11 +47,11 @@ Drawing DrawSet(const Comparison& comparison, const HeadSet& set) {
   if (set.heads > 1) return DrawGrid(comparison, set, 120);
   MapLayout layout;
   layout.cell =
-      std::clamp(280 / static_cast<double>(comparison.words.size()), 6.0, 40.0);
+      std::clamp(280 / static_cast<double>(set.tokens.size()), 6.0, 40.0);
   layout.numbers = layout.cell >= 30;
   layout.labels = layout.cell >= 12;
   layout.full_scale = comparison.largest;
-  return DrawMapSvg(WordMap(comparison, set.average), layout);
+  return DrawMapSvg(WordMap(set, set.average), layout);
 }
 
 std::string Subtitle(const HeadSet& set) {
@@ -73,15 +72,18 @@ std::string Footer(const Comparison& comparison) {
     if (set.heads == 1) continue;
     const bool first = lost.empty();
     lost += fmt::format("{}the {} {}{:.2f}", first ? "Averaging " : ", ",
-                        HeadsName(set.heads), first ? "loses " : "", set.lost);
+                        SetName(set), first ? "loses " : "", set.lost);
   }
   if (!lost.empty()) lost += " nats per word. ";
   const size_t sets = comparison.sets.size();
-  return fmt::format("Rows look at columns. {} {} weights. {}{} weights.",
-                     sets == 1   ? "The layer has"
-                     : sets == 2 ? "Both layers have"
-                                 : "All layers have",
-                     comparison.sets.back().parameters, lost,
+  const std::string weights =
+      EqualWeights(comparison) ? fmt::format("{} {} weights. ",
+                                             sets == 1   ? "The layer has"
+                                             : sets == 2 ? "Both layers have"
+                                                         : "All layers have",
+                                             comparison.sets.back().parameters)
+                               : "";
+  return fmt::format("Rows look at columns. {}{}{} weights.", weights, lost,
                      comparison.trained ? "Trained" : "Untrained");
 }
 
@@ -90,7 +92,7 @@ std::string Names(const Comparison& comparison, std::string_view between) {
   std::string names;
   for (const HeadSet& set : comparison.sets) {
     if (!names.empty()) names += between;
-    names += HeadsName(set.heads);
+    names += SetName(set);
   }
   return names;
 }

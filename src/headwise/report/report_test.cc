@@ -14,6 +14,7 @@
 namespace headwise {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -22,7 +23,24 @@ TEST(TextTest, CountsColumnsNotBytes) {
   EXPECT_EQ(DisplayWidth("α ≤ 1"), 5);
   EXPECT_EQ(DisplayWidth("猫"), 2);
   EXPECT_EQ(DisplayWidth("e\xcc\x81"), 1);  // e and a combining accent
-  EXPECT_EQ(DisplayWidth("\xff\xc3"), 2);
+  EXPECT_EQ(DisplayWidth("\xff\xc3"), 8);   // ⟨ff⟩⟨c3⟩
+}
+
+// What a token, a file's name or a treebank holds must not act on a terminal.
+TEST(TextTest, WritesOutWhatATerminalWouldObey) {
+  EXPECT_EQ(Visible("a\x1b[2Jb\x07\x7f"), "a⟨1b⟩[2Jb⟨07⟩⟨7f⟩");
+  EXPECT_EQ(Visible("\xc2\x9b"), "⟨9b⟩");              // CSI in one character
+  EXPECT_EQ(Visible("\xe2\x80\xae"), "⟨202e⟩");        // right to left
+  EXPECT_EQ(Visible("\xff\xe2\x82"), "⟨ff⟩⟨e2⟩⟨82⟩");  // no UTF-8
+  EXPECT_EQ(Visible("naïve 猫\n\tend"), "naïve 猫\n\tend");
+  const Console color = {.width = 80, .color = true};
+  for (const std::string& text :
+       {Shorten("\x1b[31mred", 80), PadRight("\x1b", 8), PadLeft("\x1b", 8),
+        Wrap("a \x1b b", 80)}) {
+    EXPECT_THAT(text, AllOf(HasSubstr("⟨1b⟩"), Not(HasSubstr("\x1b"))));
+  }
+  EXPECT_EQ(Bold(color, "\x1b"), "\x1b[1m⟨1b⟩\x1b[0m");
+  EXPECT_EQ(DisplayWidth(Shorten("\x1b\x1b\x1b\x1b", 10)), 9);
 }
 
 TEST(TextTest, ShortensAndPads) {

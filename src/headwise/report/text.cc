@@ -12,7 +12,8 @@ namespace {
 
 struct Glyph {
   std::string_view bytes;
-  int width;
+  uint32_t code = 0;  // the byte itself where it begins no character
+  bool shown = true;  // as it is; else written out
 };
 
 int WidthOf(uint32_t c) {
@@ -28,6 +29,32 @@ int WidthOf(uint32_t c) {
   return wide ? 2 : 1;
 }
 
+// Characters that act on a terminal instead of being seen, and those that
+// turn the direction of what follows.
+bool Acts(uint32_t c) {
+  const bool control =
+      (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0);
+  const bool turns =
+      (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+  return control || turns;
+}
+
+// ⟨1b⟩
+std::string WrittenOut(uint32_t code) { return fmt::format("⟨{:02x}⟩", code); }
+
+int WidthOf(const Glyph& glyph) {
+  if (glyph.shown) return WidthOf(glyph.code);
+  return 2 + static_cast<int>(fmt::formatted_size("{:02x}", glyph.code));
+}
+
+void Append(const Glyph& glyph, std::string& text) {
+  if (glyph.shown) {
+    text += glyph.bytes;
+  } else {
+    text += WrittenOut(glyph.code);
+  }
+}
+
 // The first character of non-empty `text`; a byte that begins none stands
 // for itself.
 Glyph First(std::string_view text) {
@@ -38,20 +65,21 @@ Glyph First(std::string_view text) {
                         : lead < 0xf0 ? 3
                         : lead < 0xf8 ? 4
                                       : 0;
-  if (length == 0 || length > text.size()) return {text.substr(0, 1), 1};
+  const Glyph byte = {text.substr(0, 1), lead, false};
+  if (length == 0 || length > text.size()) return byte;
   uint32_t code = length == 1 ? lead : lead & (0xff >> (length + 1));
   for (size_t i = 1; i < length; ++i) {
     const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xc0) != 0x80) return {text.substr(0, 1), 1};
+    if ((next & 0xc0) != 0x80) return byte;
     code = code << 6 | (next & 0x3f);
   }
-  return {text.substr(0, length), WidthOf(code)};
+  return {text.substr(0, length), code, !Acts(code)};
 }
 
 std::string Ansi(const Console& console, const char* code,
                  std::string_view text) {
-  if (!console.color) return std::string(text);
-  return fmt::format("\033[{}m{}\033[0m", code, text);
+  if (!console.color) return Visible(text);
+  return fmt::format("\033[{}m{}\033[0m", code, Visible(text));
 }
 
 std::string Spaces(int count) {
@@ -60,25 +88,35 @@ std::string Spaces(int count) {
 
 }  // namespace
 
+std::string Visible(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const Glyph glyph = First(text);
+    Append(glyph, out);
+    text.remove_prefix(glyph.bytes.size());
+  }
+  return out;
+}
+
 int DisplayWidth(std::string_view text) {
   int width = 0;
   while (!text.empty()) {
     const Glyph glyph = First(text);
-    width += glyph.width;
+    width += WidthOf(glyph);
     text.remove_prefix(glyph.bytes.size());
   }
   return width;
 }
 
 std::string Shorten(std::string_view text, int width) {
-  if (DisplayWidth(text) <= width) return std::string(text);
+  if (DisplayWidth(text) <= width) return Visible(text);
   std::string cut;
   int used = 0;
   while (!text.empty()) {
     const Glyph glyph = First(text);
-    if (used + glyph.width > width - 1) break;
-    used += glyph.width;
-    cut += glyph.bytes;
+    if (used + WidthOf(glyph) > width - 1) break;
+    used += WidthOf(glyph);
+    Append(glyph, cut);
     text.remove_prefix(glyph.bytes.size());
   }
   return width > 0 ? cut + "…" : "";
@@ -110,7 +148,7 @@ std::string Wrap(std::string_view text, int width, int indent) {
       out += ' ';
       ++used;
     }
-    out += word;
+    out += Visible(word);
     used += length;
     if (space == std::string_view::npos) break;
     text.remove_prefix(space + 1);

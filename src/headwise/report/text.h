@@ -14,8 +14,14 @@ struct Console {
   bool color = false;  // ANSI colours
 };
 
+// Text of unknown origin (tokens, names of files, words of a treebank) as it
+// may be printed: characters that a terminal would obey, those that turn the
+// direction of writing and bytes that are no UTF-8 are written out, ⟨1b⟩. Line
+// ends and tabs stay. All functions below print text so.
+std::string Visible(std::string_view text);
+
 // Columns that `text` takes: two for East Asian wide characters and emoji,
-// none for combining marks; bytes that are no UTF-8 count one each.
+// none for combining marks.
 int DisplayWidth(std::string_view text);
 
 // The beginning of `text` in at most `width` columns, "…" where it was cut.

@@ -12,23 +12,112 @@
 namespace headwise {
 namespace {
 
-void AddStackNames(const Stack& stack, std::vector<std::string>& names) {
-  names.push_back(stack.prefix + "embedding");
+enum class Side : uint8_t { kSource, kTarget };
+
+// An activation that a run gives, as far as its size goes.
+struct Planned {
+  std::string name;
+  Side rows = Side::kSource;
+  int64_t floats = 0;  // of a row; of probabilities: heads
+  // Probabilities: what is attended to.
+  bool dense = false;
+  Side keys = Side::kSource;
+};
+
+void PlanAttention(const AttentionLayer& layer, Side side, int64_t width,
+                   std::vector<Planned>& plan) {
+  const AttentionLayerConfig& config = layer.config();
+  const Side keys = layer.cross() ? Side::kSource : side;
+  const std::string& name = layer.site().name;
+  plan.push_back({name + ".query", side, config.heads * config.head_dim});
+  plan.push_back({name + ".key", keys, config.kv_heads * config.head_dim});
+  plan.push_back({name + ".value", keys, config.kv_heads * layer.value_dim()});
+  plan.push_back({name + ".probs", side, config.heads, true, keys});
+  plan.push_back(
+      {name + ".head_output", side, config.heads * layer.value_dim()});
+  plan.push_back({name + ".output", side, width});
+}
+
+void PlanStack(const Stack& stack, Side side, int64_t width,
+               std::vector<Planned>& plan) {
+  plan.push_back({stack.prefix + "embedding", side, width});
   for (const Block& block : stack.blocks) {
     const std::string& name = block.parts().name;
-    names.push_back(name + ".input");
-    std::vector<const AttentionLayer*> layers = {&block.parts().attention};
-    if (block.parts().has_cross) layers.push_back(&block.parts().cross);
-    for (const AttentionLayer* layer : layers) {
-      for (const char* part :
-           {".query", ".key", ".value", ".probs", ".head_output", ".output"}) {
-        names.push_back(layer->site().name + part);
-      }
+    plan.push_back({name + ".input", side, width});
+    PlanAttention(block.parts().attention, side, width, plan);
+    if (block.parts().has_cross) {
+      PlanAttention(block.parts().cross, side, width, plan);
     }
-    names.push_back(name + ".mlp.output");
-    names.push_back(name + ".output");
+    plan.push_back({name + ".mlp.output", side, width});
+    plan.push_back({name + ".output", side, width});
   }
-  names.push_back(stack.prefix + "final");
+  plan.push_back({stack.prefix + "final", side, width});
+}
+
+// Everything that a run of this model can give.
+std::vector<Planned> PlanOf(const Model& model) {
+  const int64_t width = model.config().width;
+  std::vector<Planned> plan;
+  PlanStack(model.stack(), Side::kSource, width, plan);
+  Side last = Side::kSource;
+  if (model.decoder() != nullptr) {
+    last = Side::kTarget;
+    PlanStack(*model.decoder(), last, width, plan);
+  }
+  if (model.has_head()) {
+    plan.push_back({"logits", last, model.config().vocabulary});
+  }
+  return plan;
+}
+
+bool Matches(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(
+      patterns.begin(), patterns.end(),
+      [&](const std::string& p) { return MatchesPattern(p, name); });
+}
+
+// What the patterns ask for. Throws Error(kNotFound) for one that asks for
+// nothing.
+std::vector<Planned> Chosen(const Model& model,
+                            const std::vector<std::string>& patterns) {
+  std::vector<Planned> plan = PlanOf(model);
+  for (const std::string& pattern : patterns) {
+    if (std::any_of(plan.begin(), plan.end(), [&](const Planned& one) {
+          return MatchesPattern(pattern, one.name);
+        })) {
+      continue;
+    }
+    throw Error(
+        ErrorCode::kNotFound,
+        {"activations", "names that this model has", pattern,
+         "did you mean " + Nearest(pattern, ActivationNames(model)) + "?"});
+  }
+  std::erase_if(
+      plan, [&](const Planned& one) { return !Matches(patterns, one.name); });
+  return plan;
+}
+
+int64_t Longest(const ForwardInput& input, Side side) {
+  const std::span<const int64_t> lengths =
+      side == Side::kSource ? input.lengths : input.decoder_lengths;
+  return lengths.empty() ? 0
+                         : *std::max_element(lengths.begin(), lengths.end());
+}
+
+// Before anything is run.
+void RequireDense(const std::vector<Planned>& plan, const ForwardInput& input) {
+  for (const Planned& one : plan) {
+    if (!one.dense) continue;
+    const int64_t tokens =
+        std::max(Longest(input, one.rows), Longest(input, one.keys));
+    if (tokens <= kMostDenseTokens) continue;
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {one.name,
+         "at most " + std::to_string(kMostDenseTokens) +
+             " tokens for dense probabilities",
+         std::to_string(tokens), "profile the text instead, or shorten it"});
+  }
 }
 
 // [T, …] rows of sequences end to end as [B, longest, …], zero past the end.
@@ -65,9 +154,7 @@ class Recorder : public RunHooks {
         target_(std::move(target)) {}
 
   bool Wants(std::string_view name) const override {
-    return std::any_of(
-        patterns_.begin(), patterns_.end(),
-        [&](const std::string& p) { return MatchesPattern(p, name); });
+    return Matches(patterns_, name);
   }
 
   void Take(std::string_view name, ConstTensorView value) override {
@@ -83,13 +170,6 @@ class Recorder : public RunHooks {
                       const AttentionArgs& args) override {
     const std::string name = site.name + ".probs";
     if (!Wants(name)) return;
-    if (problem.query_len > kMostDenseTokens ||
-        problem.key_len > kMostDenseTokens) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {name, "at most 4096 tokens for dense probabilities",
-                   std::to_string(problem.key_len),
-                   "profile the text instead, or shorten it"});
-    }
     const SequenceBatch& queries =
         site.kind == AttentionKind::kSelf ? batch_ : target_;
     taken_[name] = Probabilities(problem, args, queries);
@@ -155,26 +235,29 @@ bool MatchesPattern(std::string_view pattern, std::string_view name) {
 
 std::vector<std::string> ActivationNames(const Model& model) {
   std::vector<std::string> names;
-  AddStackNames(model.stack(), names);
-  if (model.decoder() != nullptr) AddStackNames(*model.decoder(), names);
-  if (model.has_head()) names.push_back("logits");
+  for (Planned& one : PlanOf(model)) names.push_back(std::move(one.name));
   return names;
+}
+
+uint64_t ActivationBytes(const Model& model, const ForwardInput& input,
+                         const std::vector<std::string>& patterns) {
+  const std::vector<Planned> plan = Chosen(model, patterns);
+  RequireDense(plan, input);
+  uint64_t floats = 0;
+  for (const Planned& one : plan) {
+    const std::span<const int64_t> lengths =
+        one.rows == Side::kSource ? input.lengths : input.decoder_lengths;
+    floats += lengths.size() *
+              static_cast<uint64_t>(Longest(input, one.rows) * one.floats) *
+              static_cast<uint64_t>(one.dense ? Longest(input, one.keys) : 1);
+  }
+  return floats * sizeof(float);
 }
 
 std::map<std::string, Tensor> RecordActivations(
     Context& context, const Model& model, const ForwardInput& input,
     const std::vector<std::string>& patterns) {
-  const std::vector<std::string> names = ActivationNames(model);
-  for (const std::string& pattern : patterns) {
-    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-          return MatchesPattern(pattern, name);
-        })) {
-      continue;
-    }
-    throw Error(ErrorCode::kNotFound,
-                {"activations", "names that this model has", pattern,
-                 "did you mean " + Nearest(pattern, names) + "?"});
-  }
+  RequireDense(Chosen(model, patterns), input);
   Recorder recorder(context, patterns, MakeBatch(input.lengths),
                     MakeBatch(input.decoder_lengths));
   ForwardInput run = input;

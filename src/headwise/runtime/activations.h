@@ -28,10 +28,15 @@ bool MatchesPattern(std::string_view pattern, std::string_view name);
 // Every name that a run of this model can give.
 std::vector<std::string> ActivationNames(const Model& model);
 
+// How much RecordActivations would return. Throws what it throws before a run.
+uint64_t ActivationBytes(const Model& model, const ForwardInput& input,
+                         const std::vector<std::string>& patterns);
+
 // Runs the model and returns the activations that match a pattern, by name.
 // Rows of a ragged batch are padded with zeros: [B, longest, …]; probs are
-// [B, heads, queries, keys]. Throws Error(kNotFound) with the nearest name for
-// a pattern that matches nothing.
+// [B, heads, queries, keys]. Before the run throws Error(kNotFound) with the
+// nearest name for a pattern that matches nothing, and Error(kInvalidArgument)
+// for probabilities of more than kMostDenseTokens.
 std::map<std::string, Tensor> RecordActivations(
     Context& context, const Model& model, const ForwardInput& input,
     const std::vector<std::string>& patterns);

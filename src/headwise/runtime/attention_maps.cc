@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <string>
 
+#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/observation.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
 namespace {
-
-// Rows that are asked for in one call.
-constexpr int64_t kRowsAtOnce = 1024;
 
 // Queries that see key j.
 int64_t Readers(const AttentionMask& mask, int64_t queries, int64_t j) {
@@ -22,11 +20,44 @@ int64_t Readers(const AttentionMask& mask, int64_t queries, int64_t j) {
   return std::max<int64_t>(1, last - first + 1);
 }
 
+// At most `most` of them, evenly spread.
+std::vector<int64_t> Spread(int64_t queries, int64_t most) {
+  const int64_t count = std::min(most, queries);
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; i < count; ++i) {
+    chosen.push_back(count == queries ? i
+                                      : (2 * i + 1) * queries / (2 * count));
+  }
+  return chosen;
+}
+
+int64_t QueriesOf(const HeadRef& head, const TokenWindow& window) {
+  return head.kind == AttentionKind::kSelf ? window.source.size()
+                                           : window.target.size();
+}
+
+// Ends a run that has given all that was wanted of it.
+struct Finished {};
+
 class Mapper : public RunHooks {
  public:
-  Mapper(Context& context, const MapOptions& options,
+  Mapper(Context& context, const MapOptions& options, int64_t layers,
          std::vector<MappedHead>& maps)
-      : context_(context), options_(options), maps_(maps) {}
+      : context_(context),
+        options_(options),
+        layers_(layers),
+        waiting_(maps.size()),
+        maps_(maps) {}
+
+  void BeforeAttention(const AttentionSite& site,
+                       const AttentionProblem& problem,
+                       AttentionArgs& args) override {
+    ThrowIfStopped(options_.stop, kStage);
+    if (options_.progress) {
+      options_.progress({kStage, static_cast<double>(begun_++),
+                         static_cast<double>(layers_), "layers"});
+    }
+  }
 
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
@@ -38,18 +69,17 @@ class Mapper : public RunHooks {
       }
     }
     if (here.empty()) return;
-    if (options_.query && *options_.query >= problem.query_len) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"query",
-                   "a token from 0 to " + std::to_string(problem.query_len - 1),
-                   std::to_string(*options_.query), ""});
-    }
+    ThrowIfStopped(options_.stop, kStage);
     for (MappedHead* map : here) Draw(problem, args, *map);
     Top(problem, args, here);
     Strips(problem, args, here);
+    waiting_ -= here.size();
+    if (waiting_ == 0) throw Finished();
   }
 
  private:
+  static constexpr const char* kStage = "attend";
+
   void Draw(const AttentionProblem& problem, const AttentionArgs& args,
             MappedHead& map) {
     map.queries = problem.query_len;
@@ -68,24 +98,26 @@ class Mapper : public RunHooks {
 
   void Top(const AttentionProblem& problem, const AttentionArgs& args,
            const std::vector<MappedHead*>& here) {
+    const std::vector<int64_t> queries =
+        options_.query ? std::vector<int64_t>{*options_.query}
+                       : Spread(problem.query_len, options_.most_queries);
+    const auto count = static_cast<int64_t>(queries.size());
     const int64_t heads = problem.heads;
     const int64_t top = std::min(options_.top, problem.key_len);
-    for (int64_t first = 0; first < problem.query_len; first += kRowsAtOnce) {
-      const int64_t count = std::min(kRowsAtOnce, problem.query_len - first);
-      std::vector<RowRef> rows;
-      for (int64_t i = 0; i < count; ++i) rows.push_back({0, first + i});
-      Tensor keys(DType::kI32, {count, heads, top});
-      Tensor shares(DType::kF32, {count, heads, top});
-      AttentionTopK(context_, problem, args, rows, keys.view(), shares.view());
-      for (MappedHead* map : here) {
-        map->top = top;
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t at = (i * heads + map->head.head) * top;
-          map->top_keys.insert(map->top_keys.end(), keys.As<int32_t>() + at,
-                               keys.As<int32_t>() + at + top);
-          map->top_shares.insert(map->top_shares.end(), shares.As<float>() + at,
-                                 shares.As<float>() + at + top);
-        }
+    std::vector<RowRef> rows;
+    for (const int64_t query : queries) rows.push_back({0, query});
+    Tensor keys(DType::kI32, {count, heads, top});
+    Tensor shares(DType::kF32, {count, heads, top});
+    AttentionTopK(context_, problem, args, rows, keys.view(), shares.view());
+    for (MappedHead* map : here) {
+      map->top = top;
+      map->top_queries = queries;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = (i * heads + map->head.head) * top;
+        map->top_keys.insert(map->top_keys.end(), keys.As<int32_t>() + at,
+                             keys.As<int32_t>() + at + top);
+        map->top_shares.insert(map->top_shares.end(), shares.As<float>() + at,
+                               shares.As<float>() + at + top);
       }
     }
   }
@@ -113,8 +145,23 @@ class Mapper : public RunHooks {
 
   Context& context_;
   const MapOptions& options_;
+  int64_t layers_;     // attention calls of a whole run
+  int64_t begun_ = 0;  // of them
+  size_t waiting_;     // heads
   std::vector<MappedHead>& maps_;
 };
+
+void RequireQuery(const MapOptions& options, const TokenWindow& window,
+                  const std::vector<HeadRef>& heads) {
+  if (!options.query) return;
+  for (const HeadRef& head : heads) {
+    const int64_t queries = QueriesOf(head, window);
+    if (*options.query >= 0 && *options.query < queries) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                {"query", "a token from 0 to " + std::to_string(queries - 1),
+                 std::to_string(*options.query), ""});
+  }
+}
 
 }  // namespace
 
@@ -137,17 +184,27 @@ std::vector<MappedHead> MapHeads(Context& context, const Model& model,
                                  const TokenWindow& window,
                                  const std::vector<HeadRef>& heads,
                                  const MapOptions& options) {
+  RequireQuery(options, window, heads);
   std::vector<MappedHead> maps(heads.size());
+  if (heads.empty()) return maps;
   for (size_t i = 0; i < heads.size(); ++i) maps[i].head = heads[i];
-  Mapper mapper(context, options, maps);
+  const ModelConfig& config = model.config();
+  Mapper mapper(
+      context, options,
+      static_cast<int64_t>(config.layers.size() + 2 * config.decoder.size()),
+      maps);
   const std::vector<int64_t> lengths = {window.source.size()};
   const std::vector<int64_t> targets = {window.target.size()};
-  Forward(context, model,
-          {.ids = window.source.ids,
-           .lengths = lengths,
-           .decoder_ids = window.target.ids,
-           .decoder_lengths = targets,
-           .hooks = &mapper});
+  try {
+    ForwardToLastAttention(context, model,
+                           {.ids = window.source.ids,
+                            .lengths = lengths,
+                            .decoder_ids = window.target.ids,
+                            .decoder_lengths = targets,
+                            .hooks = &mapper});
+  } catch (const Finished&) {
+    // Layers past the last one that is asked for need not run.
+  }
   return maps;
 }
 

@@ -73,7 +73,8 @@ WordMixture Mix(const HeadSet& set, int64_t word) {
 // Said wherever such weights are shown.
 constexpr char kUntrained[] =
     "Weights are untrained (seeded at random): this shows what one head or "
-    "many can hold, not what a trained model has learned.";
+    "many can hold, not what a trained model has learned. Trained models are "
+    "shipped of one head and of 8 heads.";
 
 void Summarise(HeadSet& set) {
   const int64_t words = set.average.rows;
@@ -171,6 +172,20 @@ void RefuseComparison(std::string expected, std::string found,
                                             std::move(found), std::move(hint)});
 }
 
+bool SameTokens(const Comparison& comparison) {
+  return std::all_of(comparison.sets.begin(), comparison.sets.end(),
+                     [&](const HeadSet& set) {
+                       return set.tokens == comparison.sets.front().tokens;
+                     });
+}
+
+bool EqualWeights(const Comparison& comparison) {
+  return std::all_of(
+      comparison.sets.begin(), comparison.sets.end(), [&](const HeadSet& set) {
+        return set.parameters == comparison.sets.front().parameters;
+      });
+}
+
 HeadSet SetOfMaps(std::vector<Matrix> maps) {
   HeadSet set;
   set.heads = static_cast<int64_t>(maps.size());
@@ -199,16 +214,18 @@ Comparison CompareHeads(Context& context, std::string_view sentence,
                         const ComparisonOptions& options) {
   Comparison comparison;
   comparison.sentence = sentence;
-  comparison.words = SplitWords(sentence);
+  const std::vector<std::string> words = SplitWords(sentence);
   comparison.about = kUntrained;
   comparison.command = CommandOf(options);
-  CheckOptions(comparison.words, options);
+  CheckOptions(words, options);
   for (int64_t heads : options.heads) {  // refuse before any work
     Resolve({.d_model = options.d_model, .heads = heads});
   }
-  const Tensor x = Embed(comparison.words, options);
+  const Tensor x = Embed(words, options);
   for (int64_t heads : options.heads) {
-    AddSet(RunSet(context, x, heads, options), comparison);
+    HeadSet set = RunSet(context, x, heads, options);
+    set.tokens = words;
+    AddSet(std::move(set), comparison);
   }
   return comparison;
 }

@@ -53,6 +53,13 @@ struct WordMixture {
 
 // One layer of `heads` heads on the sentence.
 struct HeadSet {
+  std::vector<std::string> tokens;  // what rows and columns stand for
+  // Of trained models: what it is called where it has to be told from others,
+  // which layer it is, and what each head does ("" for no role; empty: nobody
+  // asked).
+  std::string model;
+  int64_t layer = 0;
+  std::vector<std::string> roles;
   int64_t heads = 1;
   int64_t head_dim = 0;
   int64_t parameters = 0;
@@ -67,9 +74,7 @@ struct HeadSet {
 
 struct Comparison {
   std::string sentence;
-  std::vector<std::string> words;
   bool trained = false;
-  int64_t layer = 0;    // of trained models: the one that is shown
   std::string about;    // what the weights are, in a sentence
   std::string command;  // flags of `headwise compare` that make it again
   std::vector<HeadSet> sets;
@@ -80,8 +85,13 @@ struct Comparison {
 [[noreturn]] void RefuseComparison(std::string expected, std::string found,
                                    std::string hint = "");
 
-// A set of heads by their maps, [words, words] each; width and parameters are
-// left to the caller.
+// Whether all sets stand for the same tokens, so that they can be drawn below
+// each other; whether all have equally many weights.
+bool SameTokens(const Comparison& comparison);
+bool EqualWeights(const Comparison& comparison);
+
+// A set of heads by their maps, [words, words] each; all else is left to the
+// caller.
 HeadSet SetOfMaps(std::vector<Matrix> maps);
 
 void AddSet(HeadSet set, Comparison& comparison);

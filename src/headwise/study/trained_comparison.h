@@ -4,20 +4,35 @@
 
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
+#include "headwise/base/progress.h"
 #include "headwise/study/comparison.h"
 
 namespace headwise {
 
-// `models`: folders of models that share a tokenizer and a number of layers,
-// the last one with several heads. Without `layer`, the one in which the last
-// model's heads differ most on this sentence. Throws Error(kInvalidArgument)
-// for a sentence that is too short or too long, a layer that is not there and
-// models that cannot stand beside each other.
+struct TrainedComparison {
+  std::vector<std::filesystem::path> models;  // folders, at least one
+  // Of all models. Without it: where the last model's heads differ most on this
+  // sentence, or, of models with different numbers of layers, where each one's
+  // own do.
+  std::optional<int64_t> layer = {};
+  // Calls the models by name: they are not known to be alike but for the number
+  // of heads.
+  bool named = false;
+  // Also tells the heads' roles, as far as random repeats show them: runs each
+  // model some seconds longer.
+  bool roles = false;
+  ProgressCallback progress = {};
+  std::stop_token stop = {};
+};
+
+// Models may differ in everything, tokenizers too. Throws
+// Error(kInvalidArgument) for a sentence that is too short or too long, a layer
+// that is not there or has no heads, and encoder–decoders.
 Comparison CompareTrained(Context& context, std::string_view sentence,
-                          const std::vector<std::filesystem::path>& models,
-                          std::optional<int64_t> layer);
+                          const TrainedComparison& asked);
 
 }  // namespace headwise

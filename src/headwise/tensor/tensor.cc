@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -94,7 +95,10 @@ Tensor::Tensor(DType type, std::initializer_list<int64_t> shape) {
   memory_.reset(std::aligned_alloc(kAlignment, rounded));
   if (!memory_) {
     throw Error(ErrorCode::kOutOfMemory,
-                {"tensor", std::to_string(bytes) + " bytes", "none", ""});
+                {"tensor",
+                 ByteSize(static_cast<uint64_t>(bytes)) + " for a tensor " +
+                     List(shape.begin(), static_cast<int>(shape.size())),
+                 "none", ""});
   }
   std::memset(memory_.get(), 0, rounded);
   view_ = TensorView(memory_.get(), type, shape);

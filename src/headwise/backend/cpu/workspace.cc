@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -65,10 +66,9 @@ Scratch Workspace::Take(size_t bytes) {
     data = std::aligned_alloc(kAlignment, wanted);
   }
   if (data == nullptr) {
-    throw Error(
-        ErrorCode::kOutOfMemory,
-        {"workspace", std::to_string(bytes) + " bytes of scratch memory",
-         "none", "use a smaller problem"});
+    throw Error(ErrorCode::kOutOfMemory,
+                {"workspace", ByteSize(bytes) + " of scratch memory", "none",
+                 "use a smaller problem"});
   }
   held_ += size;
   peak_ = std::max(peak_, held_);

@@ -150,7 +150,7 @@ bool Profiler::AddText(TextSource& source) {
       NextCorpus();
       argument = document->argument;
     }
-    if (Enough()) break;
+    if (Enough() && skip_ == 0) break;
     ++profile_.counts.documents;
     bytes += static_cast<double>(document->text.size());
     for (TokenWindow& window : cutter.Cut(*document)) {
@@ -168,6 +168,7 @@ bool Profiler::AddText(TextSource& source) {
     if ((!counting_ || counted_ >= wanted) && !RunWaiting()) return false;
   }
   if (!RunWaiting()) return false;
+  RequireAllSkipped();
   if (profile_.counts.windows == 0) {
     throw Error(
         ErrorCode::kInvalidArgument,
@@ -183,7 +184,9 @@ bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
     Queue(std::move(window));
   }
   ++profile_.counts.documents;
-  return RunWaiting();
+  if (!RunWaiting()) return false;
+  RequireAllSkipped();
+  return true;
 }
 
 Profile Profiler::Take() {
@@ -222,9 +225,7 @@ bool Profiler::Skip(const TokenWindow& window) {
   skipped_key_ += window.key;
   passed_ += TokensOf(window);
   if (--skip_ == 0 && skipped_key_ != profile_.counts.text_key) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"resume", "the text that was begun with", "another one",
-                 "give the same --text in the same order"});
+    RefuseText("another one");
   }
   return true;
 }
@@ -244,6 +245,17 @@ void Profiler::MakeObservers() {
     patterns_ = std::make_unique<PatternObserver>(
         context_, profile_, options_.detectors, options_.min_visible);
   }
+}
+
+// A text that ends before what the profile holds cannot be the same.
+void Profiler::RequireAllSkipped() const {
+  if (skip_ > 0) RefuseText("a shorter one");
+}
+
+void Profiler::RefuseText(const char* found) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {"resume", "the text that was begun with", found,
+               "give the same texts in the same order"});
 }
 
 // Runs all waiting windows in batches; false when stopped.

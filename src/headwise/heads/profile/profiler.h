@@ -58,8 +58,9 @@ class Profiler {
   ~Profiler();
 
   // Goes on with an interrupted profile: the windows that it holds are passed
-  // over by the next AddText, which throws Error(kInvalidArgument) when they
-  // are of another text. Throws for another model or other settings too.
+  // over by the next AddText or AddWindows, which throws
+  // Error(kInvalidArgument) when they are of another text or of a longer one.
+  // Throws for another model or other settings too.
   void Resume(Profile profile);
 
   // What the model alone gives: repeats, retrieval, copying. Once.
@@ -83,6 +84,8 @@ class Profiler {
   bool RunWaiting();
   bool Skip(const TokenWindow& window);
   void MakeObservers();
+  void RequireAllSkipped() const;
+  [[noreturn]] static void RefuseText(const char* found);
   void Run(std::span<const TokenWindow> batch);
   void MaybeCheckpoint();
   bool Enough() const {

@@ -159,6 +159,19 @@ TEST_F(ProfilerTest, ResumesWhereItWasStopped) {
   TextSource other(reversed);
   EXPECT_THAT(MessageOf([&] { third.AddText(other); }),
               HasSubstr("another one"));
+  // One that ends before what is held, be it enough by itself.
+  for (const int64_t tokens : {0, 100}) {
+    options.tokens = tokens;
+    Profiler shorter(context_, *model_, tokenizer_.get(), "planted", "hash",
+                     options);
+    shorter.Resume(partial);
+    const std::vector<std::string> short_text = {
+        Write("little.txt", "The cat sat on the mat again.")};
+    TextSource little(short_text);
+    EXPECT_THAT(MessageOf([&] { shorter.AddText(little); }),
+                HasSubstr("a shorter one"));
+  }
+  options.tokens = 0;
   Profiler fourth(context_, *model_, tokenizer_.get(), "planted", "other",
                   options);
   EXPECT_THAT(MessageOf([&] { fourth.Resume(partial); }),

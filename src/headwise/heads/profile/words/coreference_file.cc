@@ -10,7 +10,9 @@
 
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/heads/profile/words/annotation_files.h"
 #include "headwise/heads/profile/words/lines.h"
+#include "headwise/tokenizer/unicode.h"
 
 namespace headwise {
 namespace {
@@ -49,8 +51,11 @@ class Parser {
 
   void Row(const std::vector<std::string_view>& columns) {
     if (columns.size() < kWordColumn + 2 || columns[kWordColumn].empty()) {
-      Fail("a word in the fourth of at least 5 columns",
-           fmt::format("{} columns", columns.size()));
+      Fail("a word in the fourth of at least 5 columns separated by tabs",
+           std::to_string(columns.size()));
+    }
+    if (FindInvalidUtf8(columns[kWordColumn]) != std::string_view::npos) {
+      Fail("UTF-8", "other bytes in the fourth column");
     }
     document_.words.emplace_back(columns[kWordColumn]);
     const std::string_view marks = columns.back();
@@ -154,24 +159,19 @@ std::vector<CoreferenceDocument> ParseCoreference(std::string_view conll,
 
 std::vector<CoreferenceDocument> ReadCoreference(
     const std::filesystem::path& path) {
-  std::vector<std::filesystem::path> files = {path};
-  if (std::filesystem::is_directory(path)) {
-    files.clear();
-    for (const auto& entry : std::filesystem::directory_iterator(path)) {
-      if (entry.is_regular_file()) files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-  }
   std::vector<CoreferenceDocument> documents;
-  for (const std::filesystem::path& file : files) {
+  for (const std::filesystem::path& file : AnnotationFiles(path, "")) {
     for (CoreferenceDocument& document :
          ParseCoreference(MappedFile(file).text(), file.string())) {
       documents.push_back(std::move(document));
     }
   }
-  if (documents.empty()) {
-    throw Error(ErrorCode::kNotFound,
-                {path.string(), "annotated documents", "an empty folder", ""});
+  if (std::all_of(documents.begin(), documents.end(), [](const auto& document) {
+        return document.mentions.empty();
+      })) {
+    throw Error(ErrorCode::kCorrupt,
+                {path.string(), "mentions such as (3) in the last column",
+                 "none", "is it coreference in CoNLL, with tabs?"});
   }
   return documents;
 }

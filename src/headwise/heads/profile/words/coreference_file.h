@@ -36,7 +36,9 @@ int32_t HeadWord(const std::vector<std::string>& words, int32_t begin,
 std::vector<CoreferenceDocument> ParseCoreference(std::string_view conll,
                                                   const std::string& where);
 
-// One file, or every file of a folder in the order of names.
+// One file, or every file of a folder in the order of names. Throws
+// Error(kNotFound), Error(kIo), and Error(kCorrupt) as above and where no file
+// has any mention.
 std::vector<CoreferenceDocument> ReadCoreference(
     const std::filesystem::path& path);
 

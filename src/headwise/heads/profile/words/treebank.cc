@@ -8,6 +8,7 @@
 
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/heads/profile/words/annotation_files.h"
 #include "headwise/heads/profile/words/lines.h"
 #include "headwise/tokenizer/unicode.h"
 
@@ -228,8 +229,15 @@ std::vector<TreebankSentence> ParseTreebank(std::string_view conllu,
   return sentences;
 }
 
-std::vector<TreebankSentence> ReadTreebank(const std::filesystem::path& file) {
-  return ParseTreebank(MappedFile(file).text(), file.string());
+std::vector<TreebankSentence> ReadTreebank(const std::filesystem::path& path) {
+  std::vector<TreebankSentence> sentences;
+  for (const std::filesystem::path& file : AnnotationFiles(path, ".conllu")) {
+    for (TreebankSentence& sentence :
+         ParseTreebank(MappedFile(file).text(), file.string())) {
+      sentences.push_back(std::move(sentence));
+    }
+  }
+  return sentences;
 }
 
 }  // namespace headwise

@@ -34,7 +34,8 @@ struct TreebankSentence {
 std::vector<TreebankSentence> ParseTreebank(std::string_view conllu,
                                             const std::string& where);
 
-// Throws Error(kNotFound), Error(kIo), and as above.
-std::vector<TreebankSentence> ReadTreebank(const std::filesystem::path& file);
+// One file, or every *.conllu of a folder in the order of names. Throws
+// Error(kNotFound), Error(kIo), and as above.
+std::vector<TreebankSentence> ReadTreebank(const std::filesystem::path& path);
 
 }  // namespace headwise

@@ -1,0 +1,423 @@
+#!/usr/bin/env python3
+"""What commands are given, from outside: judged before the model runs, never
+lost, never mistaken for something else, never let through to the terminal.
+
+Usage: cmd_inputs_test.py PROGRAM SOURCE_FOLDER
+"""
+import json
+import os
+import pathlib
+import pty
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+SOURCE = pathlib.Path(sys.argv[2]).resolve()
+PLANTED = SOURCE / "assets" / "planted"
+NOVELS = SOURCE / "assets" / "novels"
+TEXT = SOURCE / "assets" / "text" / "the-lamp-at-sorrel-point.txt"
+# With sanitizers the search for leaks takes seconds a call.
+ENVIRONMENT = {**os.environ, "LSAN_OPTIONS": "detect_leaks=0"}
+
+SENTENCE = ("# text = The cat sat\n"
+            "1\tThe\t_\t_\t_\t_\t2\tdet\t_\t_\n"
+            "2\tcat\t_\t_\t_\t_\t3\tnsubj\t_\t_\n"
+            "3\tsat\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+
+
+def run(*args, **options):
+    return subprocess.run([PROGRAM, *args], capture_output=True,
+                          env=ENVIRONMENT, **options)
+
+
+def write_ids(path, rows, columns, byte=5, kind="U8", size=1):
+    head = json.dumps({"input_ids": {
+        "dtype": kind, "shape": [rows, columns],
+        "data_offsets": [0, rows * columns * size]}}).encode()
+    ids = bytes([byte]) * (rows * columns) if size == 1 else byte
+    path.write_bytes(struct.pack("<Q", len(head)) + head + ids)
+    return path
+
+
+class Inputs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def refused(self, pattern, *args, code=1, **options):
+        done = run(*args, **options)
+        told = done.stderr.decode(errors="replace")
+        self.assertEqual(done.returncode, code, told)
+        self.assertRegex(told, pattern)
+        self.assertNotIn("internal", told)
+        return told
+
+
+class Early(Inputs):
+    def test_material_is_judged_before_text_is_read(self):
+        """Standard input stays open: who reads it first waits for ever."""
+        wrong = self.write("a.conll", "The cat sat\n")
+        treebank = self.write("a.conllu", SENTENCE)
+        pairs = self.write("pairs.tsv", "a house\tein Haus\n")
+        for flag, path, told in (
+                ("--coref", wrong, "5 columns separated by tabs; found 1"),
+                ("--coref", treebank, "mentions such as .3. in the last"),
+                ("--conllu", wrong, "10 columns"),
+                ("--conllu", self.folder / "none", "none"),
+                ("--pairs", pairs, "an encoder–decoder"),
+                ("--pattern", wrong, "a.conll")):
+            commands = ["profile"]
+            if flag in ("--coref", "--conllu"):
+                commands.append("roles")
+            for command in commands:
+                child = subprocess.Popen(
+                    [PROGRAM, command, PLANTED, "--text", "-", flag, path]
+                    + (["--out", self.folder / "a.heads"]
+                       if command == "profile" else []),
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, env=ENVIRONMENT)
+                try:
+                    child.wait(timeout=60)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    self.fail(f"{command} {flag}: reads the text first")
+                finally:
+                    child.stdin.close()
+                    error = child.stderr.read().decode()
+                    child.stderr.close()
+                    child.stdout.close()
+                self.assertEqual(child.returncode, 1, error)
+                self.assertRegex(error, told)
+
+    def test_a_treebank_may_be_a_folder(self):
+        bank = self.folder / "bank"
+        bank.mkdir()
+        (bank / "a.conllu").write_text(SENTENCE * 60)
+        (bank / "b.conllu").write_text(SENTENCE.replace("cat", "dog") * 60)
+        (bank / "README.md").write_text("of what it is\n")
+        done = run("roles", PLANTED, "--conllu", bank, "--json", "--all")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"syntactic.nsubj", done.stdout)
+
+    def test_dense_probabilities_and_memory_are_counted_first(self):
+        long = write_ids(self.folder / "long", 1, 5000)
+        out = self.folder / "a.safetensors"
+        self.refused("at most 4096 tokens for dense probabilities; found 5000",
+                     "dump", NOVELS, "--input", long, "--names", "*.probs",
+                     "--out", out)
+        many = write_ids(self.folder / "many", 1024, 4096)
+        self.refused(r"expected \d\.\d TiB of memory for these activations; "
+                     r"found [\d.]+ [GM]iB free; take fewer names",
+                     "dump", NOVELS, "--input", many, "--names", "*.probs",
+                     "--out", out)
+        self.assertFalse(out.exists())
+
+    def test_ids_outside_the_vocabulary_are_refused(self):
+        for bad in (10 ** 7, 2 ** 24, 2 ** 31, 2 ** 32 + 5, -1):
+            ids = write_ids(self.folder / "ids", 1, 4,
+                            struct.pack("<4q", 5, 6, bad, 7), "I64", 8)
+            for command in (("profile", PLANTED, "--ids", ids, "--out",
+                             self.folder / "a.heads"),
+                            ("dump", PLANTED, "--input", ids, "--out",
+                             self.folder / "a.out")):
+                self.refused(str(bad), *command)
+            if -2 ** 31 <= bad < 2 ** 31:
+                self.refused(str(bad), "generate", PLANTED, f"--ids=5,{bad}")
+
+
+class Kept(Inputs):
+    def interrupted(self, text):
+        """A profile that was killed after its first checkpoint."""
+        out = self.folder / "p.heads"
+        partial = self.folder / "p.heads.partial"
+        child = subprocess.Popen(
+            [PROGRAM, "profile", PLANTED, "--text", text, "--repeats", "0",
+             "--checkpoint", "0.02", "--out", out], env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while (not partial.exists() and child.poll() is None
+               and time.monotonic() < deadline):
+            time.sleep(0.005)
+        child.kill()
+        child.wait()
+        self.assertTrue(partial.exists(), "no checkpoint was written")
+        return out, partial
+
+    def test_a_shorter_text_does_not_resume(self):
+        text = self.write("long.txt", TEXT.read_text() * 8)
+        out, partial = self.interrupted(text)
+        before = partial.read_bytes()
+        other = self.write("other.txt", "It was another text, a shorter one.")
+        for more in ((), ("--tokens", "16")):
+            self.refused("expected the text that was begun with; found",
+                         "profile", PLANTED, "--text", other, "--repeats", "0",
+                         "--out", out, "--resume", *more)
+            self.assertEqual(partial.read_bytes(), before)
+            self.assertFalse(out.exists())
+
+    def test_nothing_to_resume_is_said(self):
+        self.refused("expected an interrupted profile; found none",
+                     "profile", PLANTED, "--text", TEXT, "--resume", "--out",
+                     self.folder / "p.heads")
+
+    def test_an_interruption_in_the_treebank_keeps_the_text(self):
+        bank = self.write("bank.conllu", SENTENCE * 40000)
+        out = self.folder / "p.heads"
+        partial = self.folder / "p.heads.partial"
+        command = [PROGRAM, "profile", PLANTED, "--text", TEXT, "--repeats",
+                   "0", "--out", out, "--checkpoint", "0"]
+        ours, theirs = pty.openpty()
+        child = subprocess.Popen(command + ["--conllu", bank], stderr=theirs,
+                                 stdout=subprocess.DEVNULL, env=ENVIRONMENT)
+        os.close(theirs)
+        seen = b""
+        try:
+            while b"treebank" not in seen:
+                seen += os.read(ours, 4096)
+            child.send_signal(signal.SIGINT)
+            while True:
+                seen += os.read(ours, 4096)
+        except OSError:  # the program ended
+            pass
+        os.close(ours)
+        self.assertEqual(child.wait(), 1, seen)
+        self.assertIn(b"--resume goes on", seen)
+        self.assertTrue(partial.exists())
+        self.assertFalse(out.exists())
+        bank.write_text(SENTENCE * 8)
+        done = run(*command[1:], "--conllu", bank, "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(partial.exists())
+        self.assertTrue(out.exists())
+
+
+class Terminal(Inputs):
+    """Escape sequences of what is read do not reach who looks at it."""
+
+    HOSTILE = "The \x1b[2Jcat\x1b]0;x\x07 sat \u009b31m on \u202ea mat"
+
+    def on_terminal(self, *args):
+        ours, theirs = pty.openpty()
+        child = subprocess.Popen(
+            [PROGRAM, *args], stdout=theirs, stderr=theirs,
+            env={**ENVIRONMENT, "TERM": "xterm"})
+        os.close(theirs)
+        seen = b""
+        try:
+            while True:
+                seen += os.read(ours, 65536)
+        except OSError:  # the program ended
+            pass
+        os.close(ours)
+        child.wait()
+        return seen.decode()
+
+    def assert_clean(self, seen):
+        # Colours, and the wiping of a progress bar, are our own.
+        rest = re.sub(r"\x1b\[([0-9;]*m|K)|\r", "", seen)
+        self.assertNotRegex(rest, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
+
+    def test_tokens_and_words(self):
+        for args in (("show", PLANTED, self.HOSTILE, "--heads", "0.0"),
+                     ("show", PLANTED, self.HOSTILE, "--heads", "0.0",
+                      "--query", "3"),
+                     ("compare", self.HOSTILE, "--no-roles"),
+                     ("compare", self.HOSTILE, "--untrained")):
+            seen = self.on_terminal(*args)
+            self.assertIn("⟨1b⟩", seen)
+            self.assert_clean(seen)
+            piped = run(*args).stdout.decode()
+            self.assertNotIn("\x1b", piped)
+
+    def test_names_and_flags_in_errors(self):
+        name = "no\x1b[31msuch"
+        for args in (("show", name, "x", "--heads", "0.0"),
+                     ("info", name), (name,), ("study", name),
+                     ("study", "--" + name), ("rank", "m", "--tokens", name),
+                     ("vocab", "--text", name, "--out", "x"),
+                     ("profile", PLANTED, "--text", name)):
+            done = run(*args, cwd=self.folder)
+            self.assertIn(done.returncode, (1, 2))
+            told = done.stderr.decode()
+            self.assertIn("⟨1b⟩", told, args)
+            self.assert_clean(told)
+
+    def test_names_of_models(self):
+        config = json.loads((PLANTED / "config.json").read_text())
+        model = self.folder / "model"
+        shutil.copytree(PLANTED, model)
+        config["model_type"] = "gpt2\x1b[2J"
+        (model / "config.json").write_text(json.dumps(config))
+        done = run("info", model)
+        self.assert_clean(done.stdout.decode() + done.stderr.decode())
+
+
+class Names(Inputs):
+    def test_odd_paths_get_plain_words(self):
+        loop = self.folder / "loop"
+        loop.symlink_to(loop)
+        long = "a" * 5000
+        broken = os.fsencode(self.folder) + b"/no\xff"
+        for path in (loop, long, broken, "", "/proc/self/mem", "/dev/null"):
+            for args in (("info", path), ("roles", path),
+                         ("show", path, "x", "--heads", "0.0"),
+                         ("show", PLANTED, "--text", path, "--heads", "0.0"),
+                         ("dump", PLANTED, "--input", path, "--out", "x"),
+                         ("profile", PLANTED, "--text", path, "--out", "x"),
+                         ("profile", PLANTED, "--text", TEXT, "--conllu", path,
+                          "--tokens", "64", "--out", "x"),
+                         ("vocab", "--text", path, "--out", "x"),
+                         ("merge", path, "-o", "x"),
+                         ("report", PLANTED, "--text", path, "--out", "x"),
+                         ("bleu", path, path)):
+                done = run(*args, cwd=self.folder, stdin=subprocess.DEVNULL)
+                told = done.stderr.decode(errors="replace")
+                self.assertIn(done.returncode, (0, 1, 2), (args, told))
+                self.assertNotIn("internal", told, args)
+                self.assertNotIn("fault of the program", told, args)
+
+    def test_folders_that_cannot_be_read(self):
+        closed = self.folder / "closed"
+        closed.mkdir(mode=0)
+        self.folder.chmod(0o777)
+        options = {"cwd": self.folder}
+        if os.geteuid() == 0:  # who reads every folder
+            options["user"] = 65534
+            try:
+                run("--version", **options)
+            except PermissionError:
+                self.skipTest("nobody else may run the program")
+        for args in (("profile", PLANTED, "--text", closed, "--out", "x"),
+                     ("roles", PLANTED, "--conllu", closed),
+                     ("roles", PLANTED, "--coref", closed),
+                     ("vocab", "--text", closed, "--out", "x"),
+                     ("info", closed)):
+            self.refused("ermission denied", *args, **options)
+
+    def test_a_name_that_is_not_utf8_is_a_name(self):
+        model = os.fsencode(self.folder) + b"/mod\xff"
+        shutil.copytree(os.fsencode(PLANTED), model)
+        done = run("show", model, "The cat sat", "--heads", "0.0", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("mod\ufffd", json.loads(done.stdout)["model"])
+        out = self.folder / "p.heads"
+        done = run("profile", model, "--text", TEXT, "--tokens", "256",
+                   "--repeats", "0", "--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("mod⟨ff⟩", done.stdout.decode())
+        self.assertEqual(run("roles", out, "--json").returncode, 0)
+
+    def test_out_of_memory_says_what_to_lower(self):
+        if "asan" in str(PROGRAM):
+            self.skipTest("sanitizers have a memory of their own")
+        limit = 1 << 30
+
+        def small():
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+        self.refused(r"\[memory\] expected .*; found [\d.]+ [KM]iB free; "
+                     "lower --context", "show", NOVELS, "--text",
+                     self.write("long.txt", TEXT.read_text() * 150),
+                     "--heads", "5.0", "--context", "1000000",
+                     preexec_fn=small)
+
+
+class Mixed(Inputs):
+    """--text names files, a sentence is written as it is."""
+
+    def test_a_sentence_behind_text(self):
+        hint = "a sentence is written without it"
+        for command in (("show", PLANTED, "--heads", "0.0"),
+                        ("dump", PLANTED, "--out", "x")):
+            self.refused(hint, *command, "--text", "The cat sat",
+                         cwd=self.folder)
+        self.refused("--text names files", "profile", PLANTED, "--text",
+                     "The cat sat", cwd=self.folder)
+
+    def test_a_file_in_a_sentences_place(self):
+        self.write("a.txt", "The cat sat on the mat")
+        for args in (("show", PLANTED, "a.txt", "--heads", "0.0"),
+                     ("dump", PLANTED, "a.txt", "--out", "x"),
+                     ("compare", "a.txt", "--no-roles"),
+                     ("generate", PLANTED, "a.txt", "--max-tokens", "1")):
+            done = run(*args, cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr.decode(),
+                             r"warning: \[a.txt\] is taken as the text itself; "
+                             "found a file of that name")
+
+    def test_files_and_sentences_give_the_same(self):
+        sentence = "The cat sat on the mat"
+        path = self.write("a.txt", sentence)
+        command = ("show", PLANTED, "--heads", "0.0", "--json")
+        itself = run(*command, sentence)
+        self.assertEqual(itself.returncode, 0, itself.stderr)
+        self.assertEqual(itself.stderr, b"")
+        self.assertEqual(itself.stdout, run(*command, "--text", path).stdout)
+        self.assertEqual(itself.stdout, run(*command, "--text", "-",
+                                            input=sentence.encode()).stdout)
+        dumped = []
+        for args in ((sentence,), ("--text", path)):
+            out = self.folder / "a.out"
+            self.assertEqual(run("dump", PLANTED, *args, "--out",
+                                 out).returncode, 0)
+            dumped.append(out.read_bytes())
+        self.assertEqual(*dumped)
+
+
+class Long(Inputs):
+    def test_a_long_text_is_shown_from_its_beginning(self):
+        text = self.write("long.txt", TEXT.read_text() * 20)
+        begun = time.monotonic()
+        done = run("show", NOVELS, "--text", text, "--heads", "0.0", "--json",
+                   timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(time.monotonic() - begun, 120)
+        self.assertIn(b"the first 8192 tokens of the text are shown; --context "
+                      b"shows more", done.stderr)
+        shown = json.loads(done.stdout)
+        self.assertEqual(len(shown["tokens"]), 8192)
+        self.assertEqual(len(shown["heads"][0]["top"]), 24)
+        done = run("show", PLANTED, "--text", text, "--heads", "0.0")
+        self.assertIn(b"the first 512 tokens of the text are shown, all that "
+                      b"the model has positions for", done.stderr)
+        done = run("show", NOVELS, "--text", text, "--heads", "0.0",
+                   "--context", "100", "--json")
+        self.assertEqual(len(json.loads(done.stdout)["tokens"]), 100)
+
+
+class Compared(Inputs):
+    def test_any_models_by_name_with_roles(self):
+        page = self.folder / "a.html"
+        done = run("compare", "The cat sat", "--model", PLANTED, "--model",
+                   NOVELS, "--json", "--out", page)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sets = json.loads(done.stdout)["sets"]
+        self.assertEqual([one["model"] for one in sets], ["planted", "novels"])
+        self.assertNotEqual(sets[0]["tokens"], sets[1]["tokens"])
+        self.assertTrue(any(one["role"] for one in sets[0]["maps"]))
+        self.assertIn("</html>", page.read_text())
+        done = run("compare", "The cat sat")
+        self.assertIn("on random repeats:", done.stdout.decode())
+        done = run("compare", "The cat sat", "--heads", "1,4")
+        told = re.sub(r"\s+", " ", done.stdout.decode())
+        self.assertIn("Weights are untrained", told)
+        self.assertIn("shipped of one head and of 8 heads", told)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,58 @@
+// Exceptions in plain words. Door: failure.h.
+#include "failure.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+#include "free_memory.h"
+#include "headwise/base/byte_size.h"
+#include "headwise/error.h"
+#include "headwise/report/text.h"
+
+namespace headwise {
+namespace {
+
+std::string OutOfMemory(const std::string& wanted, const std::string& lower) {
+  const auto free = FreeMemory();
+  return fmt::format("[memory] expected {}; found {} free{}", wanted,
+                     free ? ByteSize(*free) : "not enough",
+                     lower.empty() ? "" : "; lower " + lower);
+}
+
+std::string Plain(const std::exception& error, const std::string& lower) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
+    if (ours->code() != ErrorCode::kOutOfMemory ||
+        ours->parts().found != "none") {
+      return ours->what();
+    }
+    return OutOfMemory(ours->parts().expected, lower);
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+      dynamic_cast<const std::length_error*>(&error) != nullptr) {
+    return OutOfMemory("more memory for the next step", lower);
+  }
+  if (const auto* file =
+          dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    return fmt::format("[{}] expected it to be readable; found: {}",
+                       file->path1().string(), file->code().message());
+  }
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error)) {
+    return fmt::format("[system] {}", system->what());
+  }
+  return fmt::format(
+      "[headwise] {}; this is a fault of the program: please report it with "
+      "the command",
+      error.what());
+}
+
+}  // namespace
+
+std::string FailureText(const std::exception& error, const std::string& lower) {
+  return Visible(Plain(error, lower));
+}
+
+}  // namespace headwise

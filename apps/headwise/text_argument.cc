@@ -1,0 +1,68 @@
+// Door: text_argument.h.
+#include "text_argument.h"
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "command.h"
+#include "console.h"
+#include "headwise/error.h"
+#include "headwise/tokenizer/text_source.h"
+
+namespace headwise {
+
+void TextArgument::Declare(CommandLine line) {
+  line.Option("TEXT", sentence, "The text itself, in quotes");
+  line.Option("--text", path,
+              "Or a file that holds it (.gz, .xz, .zst, .jsonl too); - is "
+              "standard input");
+}
+
+void TextArgument::Require() const {
+  if (sentence.empty() == path.empty()) {
+    throw UsageError("expected either a text in quotes or --text FILE");
+  }
+}
+
+GivenText ReadText(const TextArgument& argument, size_t enough) {
+  if (argument.path.empty()) {
+    HintAtFile(argument.sentence, "--text " + argument.sentence);
+    return {argument.sentence, false};
+  }
+  RequireTexts({argument.path},
+               "--text names a file; a sentence is written without it");
+  TextSource source({argument.path});
+  GivenText given;
+  while (std::optional<Document> piece = source.Next()) {
+    const bool another = !given.text.empty() && piece->offset == 0;
+    if (another || given.text.size() >= enough) {
+      given.more = true;
+      break;
+    }
+    given.text += piece->text;
+  }
+  return given;
+}
+
+void RequireTexts(const std::vector<std::string>& paths,
+                  const std::string& hint) {
+  for (const std::string& path : paths) {
+    std::error_code unknown;
+    if (path == "-" || std::filesystem::exists(path, unknown)) continue;
+    throw Error(ErrorCode::kNotFound,
+                {path, "a file or folder", "none of that name", hint});
+  }
+}
+
+void HintAtFile(const std::string& sentence, const std::string& instead) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(sentence, unknown)) return;
+  WriteStderr("warning: {}\n",
+              Visible("[" + sentence +
+                      "] is taken as the text itself; found a file of that "
+                      "name; " +
+                      instead + " reads it"));
+}
+
+}  // namespace headwise

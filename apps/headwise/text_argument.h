@@ -1,0 +1,43 @@
+// The text that a command is given: in every command a sentence is written as
+// it is, and --text names files. What looks like the other one gets a hint.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+
+namespace headwise {
+
+// One text: TEXT itself, or --text FILE.
+struct TextArgument {
+  std::string sentence;
+  std::string path;
+
+  // Declares both. The object must outlive the parse.
+  void Declare(CommandLine line);
+  // Throws UsageError unless one of them was given.
+  void Require() const;
+};
+
+struct GivenText {
+  std::string text;
+  bool more = false;  // there is more than was read
+};
+
+// The sentence, or the first document of the file, of which about `enough`
+// bytes are read. Throws as TextSource and RequireTexts do.
+GivenText ReadText(const TextArgument& argument, size_t enough);
+
+// Throws Error(kNotFound) for the first path that --text names in vain. `hint`:
+// where a sentence would go instead.
+void RequireTexts(const std::vector<std::string>& paths,
+                  const std::string& hint =
+                      "--text names files or folders, - is standard "
+                      "input");
+
+// Warns where a sentence is the name of a file, which `instead` would read.
+void HintAtFile(const std::string& sentence, const std::string& instead);
+
+}  // namespace headwise

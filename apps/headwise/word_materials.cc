@@ -1,0 +1,56 @@
+// Door: word_materials.h.
+#include "word_materials.h"
+
+#include "headwise/base/mapped_file.h"
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+std::vector<TranslationPair> ReadPairs(const std::string& path,
+                                       const Model& model) {
+  if (model.decoder() == nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                {path, "an encoder–decoder to read pairs with",
+                 model.config().model_type,
+                 "pairs tell of attention from a target to its source"});
+  }
+  std::vector<TranslationPair> pairs =
+      ParsePairs(MappedFile(path).text(), path);
+  if (pairs.empty()) {
+    throw Error(ErrorCode::kCorrupt,
+                {path, "lines source<TAB>target", "none", ""});
+  }
+  return pairs;
+}
+
+}  // namespace
+
+WordMaterials::WordMaterials(const WordFlags& flags, const Model& model,
+                             const Tokenizer* tokenizer,
+                             const std::string& folder) {
+  if (flags.any() && tokenizer == nullptr) {
+    throw Error(ErrorCode::kNotFound,
+                {folder, "a tokenizer for words", "none", ""});
+  }
+  if (!flags.conllu.empty()) treebank_ = ReadTreebank(flags.conllu);
+  if (!flags.coref.empty()) coreference_ = ReadCoreference(flags.coref);
+  if (!flags.pairs.empty()) pairs_ = ReadPairs(flags.pairs, model);
+}
+
+void WordMaterials::AddTo(Context& context, const Model& model,
+                          const Tokenizer& tokenizer,
+                          const WordOptions& options, Profile& profile) const {
+  if (!treebank_.empty()) {
+    AddTreebank(context, model, tokenizer, treebank_, options, profile);
+  }
+  if (!coreference_.empty()) {
+    AddCoreference(context, model, tokenizer, coreference_, options, profile);
+  }
+  if (!pairs_.empty()) {
+    AddTranslation(context, model, tokenizer, tokenizer, pairs_, options,
+                   profile);
+  }
+}
+
+}  // namespace headwise
