@@ -40,7 +40,7 @@ std::string TokenText::Of(TokenId id) const {
       tokenizer_->Decode(std::span(&id, 1), {.skip_special_tokens = false});
   // Part of a character: no text of its own.
   if (text.empty() || text.find(kReplacement) != std::string::npos) {
-    return PieceText(tokenizer_, id);
+    return PieceText(*tokenizer_, id);
   }
   const bool begins =
       entry.starts_with(kByteSpace) || entry.starts_with(kPieceSpace);
