@@ -73,7 +73,7 @@ StudyTable RoleTable(const Seen& one, const Seen& many, int64_t layers) {
   return table;
 }
 
-StudyTable LossTable(const Seen& one, const Seen& many) {
+StudyTable TwinLosses(const Seen& one, const Seen& many) {
   const auto share = [](double value) { return fmt::format("{:.3f}", value); };
   return {
       "The shipped models: what they can do",
@@ -166,7 +166,7 @@ void TellShippedTwins(Context& context, const StudyRequest& request,
   Tell(of_one, of_many,
        DifferenceInLayers(context, many.model(), many.windows()), many.layers(),
        result);
-  result.tables.push_back(LossTable(of_one, of_many));
+  result.tables.push_back(TwinLosses(of_one, of_many));
   result.tables.push_back(RoleTable(of_one, of_many, many.layers()));
   const Series curves[] = {CurveOf(request.twin, "one head"),
                            CurveOf(request.model, "several heads")};
