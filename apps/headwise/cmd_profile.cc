@@ -236,7 +236,6 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
     source = std::make_unique<TextSource>(options.texts);
     RequireRoom(model->config(), options.context);
     WarnPastContext(model->config(), options.context);
-    if (tokenizer != nullptr) WarnUnknownScript(*tokenizer, *source);
   } else {
     windows = ReadIds(options.ids, options.context);
     for (const TokenWindow& window : windows) {
@@ -248,6 +247,9 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
   }
   const WordMaterials materials(options.material, *model, tokenizer.get(),
                                 options.model);
+  if (source != nullptr && tokenizer != nullptr) {
+    WarnUnknownScript(*tokenizer, *source);
+  }
   ProgressBar bar;
   ProfileOptions profiling = asked;
   profiling.progress = bar.callback();

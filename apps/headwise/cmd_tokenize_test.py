@@ -131,7 +131,7 @@ class Begin(InFolder):
         """Logit of " the" minus that of " a" after the sentence."""
         answers = [tokens(model, text, "--bos", "no")[0]["id"]
                    for text in (" the", " a")]
-        run("dump", model, "--text", SENTENCE, "--names", "logits", "--out",
+        run("dump", model, SENTENCE, "--names", "logits", "--out",
             self.folder / "logits", *more)
         tensors, _ = read_tensors(self.folder / "logits")
         size = len(tensors["logits"]) // len(tensors["input_ids"])
@@ -155,7 +155,7 @@ class Begin(InFolder):
                                        delta=1e-3)
                 prompt = json.loads(run("generate", model, SENTENCE, "--json",
                                         "--max-tokens", 1, *more).stdout)
-                shown = json.loads(run("show", model, "--text", SENTENCE,
+                shown = json.loads(run("show", model, SENTENCE,
                                        "--heads", "0.0", "--json", *more).stdout)
                 ids = [t["id"] for t in tokens(model, SENTENCE, *more)]
                 self.assertEqual(prompt["prompt_ids"], ids)
@@ -194,7 +194,7 @@ class Begin(InFolder):
 class Dump(InFolder):
     def test_tokens_are_written_with_the_activations(self):
         out = self.folder / "cat.safetensors"
-        run("dump", PLANTED, "--text", SENTENCE, "--names", "logits", "--out",
+        run("dump", PLANTED, SENTENCE, "--names", "logits", "--out",
             out)
         tensors, notes = read_tensors(out)
         expected = tokens(PLANTED, SENTENCE)
@@ -235,13 +235,13 @@ class Hostile(InFolder):
         text = self.folder / "a.txt"
         text.write_text("aaaaaaaaaaaaaaaaab" * 400)
         path = self.tokenizer(pre_tokenizer={
-            "type": "Split", "pattern": {"Regex": "(a+)+c"},
+            "type": "Split", "pattern": {"Regex": "(a+)+[cd]"},
             "behavior": "Isolated"})
         self.ends_soon("s for a text of 7200 bytes", "tokenize", path, "--text",
                        text)
         pattern = self.folder / "pattern.json"
         pattern.write_text(json.dumps(
-            {"name": "x", "rules": [{"match": "(a+)+c", "query": 1, "key": 1}]}))
+            {"name": "x", "rules": [{"match": "(a+)+[cd]", "query": 1, "key": 1}]}))
         self.ends_soon("s for a text of 7200 bytes", "profile", PLANTED,
                        "--text", text, "--pattern", pattern, "--metrics",
                        "core", "--out", self.folder / "a.heads")
@@ -256,7 +256,7 @@ class Hostile(InFolder):
             "data": [str(self.folder / "a.txt")], "tokenizer": str(path),
             "model": {"model_type": "gpt2", "n_embd": 16, "n_layer": 1,
                       "n_head": 2, "n_positions": 32},
-            "steps": 1, "batch": 1, "sequence": 16}))
+            "steps": 1, "batch": 1, "micro_batch": 1, "sequence": 16}))
         self.ends_soon("for 3 tokens; found 16777215", "train", config)
 
 

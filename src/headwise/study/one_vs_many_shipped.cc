@@ -73,7 +73,7 @@ StudyTable RoleTable(const Seen& one, const Seen& many, int64_t layers) {
   return table;
 }
 
-StudyTable LossesOf(const Seen& one, const Seen& many) {
+StudyTable TwinLosses(const Seen& one, const Seen& many) {
   const auto share = [](double value) { return fmt::format("{:.3f}", value); };
   return {
       "The shipped models: what they can do",
@@ -90,12 +90,12 @@ StudyTable LossesOf(const Seen& one, const Seen& many) {
 // Where the heads look from the last word: one head, then the several.
 HeatMap LastWord(Context& context, const StudyRequest& request) {
   const Comparison comparison = CompareTrained(
-      context, kSentence, {.models = {request.twin, request.model}});
+      context, kSentence, {request.twin, request.model}, std::nullopt);
   HeatMap map{fmt::format("The shipped models, layer {}: from the last word of "
                           "\"{}\"",
-                          comparison.sets.back().layer, kSentence),
+                          comparison.layer, kSentence),
               {},
-              comparison.sets.back().tokens,
+              comparison.words,
               {}};
   for (const HeadSet& set : comparison.sets) {
     for (size_t h = 0; h < set.maps.size(); ++h) {
@@ -166,7 +166,7 @@ void TellShippedTwins(Context& context, const StudyRequest& request,
   Tell(of_one, of_many,
        DifferenceInLayers(context, many.model(), many.windows()), many.layers(),
        result);
-  result.tables.push_back(LossesOf(of_one, of_many));
+  result.tables.push_back(TwinLosses(of_one, of_many));
   result.tables.push_back(RoleTable(of_one, of_many, many.layers()));
   const Series curves[] = {CurveOf(request.twin, "one head"),
                            CurveOf(request.model, "several heads")};

@@ -48,6 +48,7 @@ bool Unread(const std::string& name, const Tensor& tensor) {
   return name.find("pooler") != name.npos ||
          name.find("token_type") != name.npos ||  // only its first row
          name.find("position") != name.npos ||    // not to its end
+         name.find("wpe") != name.npos ||
          name.find("final_logits_bias") != name.npos || tensor.rank() == 0;
 }
 
