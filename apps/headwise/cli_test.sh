@@ -246,7 +246,11 @@ expect 0 ' 2\.0 TiB' study effective-heads --recommend 4096,32,131072
 # What a model is, up to its own context.
 expect 0 '^ +256 ' info "$assets/novels"
 for columns in 40 80; do
-  for arguments in "info $assets/novels --heads" 'explain attention'; do
+  for arguments in "info $assets/novels --heads" 'explain attention' \
+    "bleu $planted/config.json $planted/config.json" \
+    "compare cat,sat --model $planted --model $assets/novels" \
+    "dump $planted cat --out $folder/cat.dump" \
+    "vocab --text $story --size 300 --out $folder/a.json"; do
     COLUMNS=$columns "$program" $arguments |
       fits $columns ||
       fail "$arguments within $columns columns"

@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "commands.h"
+#include "console.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
@@ -78,15 +79,18 @@ Json ToJson(const BleuEstimate& estimate) {
           {"reference_words", estimate.counts.reference}};
 }
 
-std::string ToText(const BleuEstimate& estimate) {
+std::string ToText(const BleuEstimate& estimate, int width) {
   const auto& p = estimate.score.precisions;
-  return fmt::format(
-      "BLEU {:.2f} [{:.2f}, {:.2f}]\n"
-      "  precisions {:.1f}/{:.1f}/{:.1f}/{:.1f}, brevity penalty {:.3f}\n"
-      "  {} words, references {}\n",
-      estimate.score.score, estimate.low, estimate.high, p[0], p[1], p[2], p[3],
-      estimate.score.brevity, estimate.counts.hypothesis,
-      estimate.counts.reference);
+  return Wrap(fmt::format("BLEU {:.2f} [{:.2f}, {:.2f}]", estimate.score.score,
+                          estimate.low, estimate.high),
+              width) +
+         Wrap(fmt::format("precisions {:.1f}/{:.1f}/{:.1f}/{:.1f}, brevity "
+                          "penalty {:.3f}",
+                          p[0], p[1], p[2], p[3], estimate.score.brevity),
+              width, 2) +
+         Wrap(fmt::format("{} words, references {}", estimate.counts.hypothesis,
+                          estimate.counts.reference),
+              width, 2);
 }
 
 int Run(const Options& options) {
@@ -113,11 +117,13 @@ int Run(const Options& options) {
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }
-  fmt::print("{}  {} segments, {}\n", ToText(estimate), counts.size(),
-             kSignature);
+  const int width = StdoutConsole().width;
+  fmt::print("{}{}", ToText(estimate, width),
+             Wrap(fmt::format("{} segments, {}", counts.size(), kSignature),
+                  width, 2));
   if (other) {
-    fmt::print("baseline: {}gain {:+.2f} [{:+.2f}, {:+.2f}]\n", ToText(*other),
-               gain.value, gain.low, gain.high);
+    fmt::print("baseline: {}gain {:+.2f} [{:+.2f}, {:+.2f}]\n",
+               ToText(*other, width), gain.value, gain.low, gain.high);
   }
   return kSucceeded;
 }

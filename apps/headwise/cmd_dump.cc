@@ -12,6 +12,7 @@
 
 #include "command.h"
 #include "commands.h"
+#include "console.h"
 #include "free_memory.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/byte_size.h"
@@ -164,6 +165,21 @@ void RequireMemory(const Options& options, const Model& model,
        ByteSize(*free) + " free", "take fewer names or a shorter text"});
 }
 
+// A line each, or two where the console is narrow.
+void Print(const std::vector<NamedTensor>& tensors) {
+  const int width = StdoutConsole().width;
+  int widest = 0;
+  for (const NamedTensor& tensor : tensors) {
+    widest = std::max(widest, DisplayWidth(tensor.name));
+  }
+  for (const NamedTensor& tensor : tensors) {
+    const std::string shape = ToString(tensor.view);
+    const bool fits = widest + 2 + DisplayWidth(shape) <= width;
+    fmt::print("{}{}{}\n", fits ? PadRight(tensor.name, widest) : tensor.name,
+               fits ? "  " : "\n  ", shape);
+  }
+}
+
 int Run(const Options& options) {
   const auto model = OpenModel(options.model);
   if (options.list) {
@@ -203,9 +219,7 @@ int Run(const Options& options) {
   const WrittenTokens of_target(given.target, tokenizer.get());
   if (model->decoder() != nullptr) of_target.AddTo("decoder_", tensors, notes);
   WriteSafetensors(options.out, tensors, notes);
-  for (const NamedTensor& tensor : tensors) {
-    fmt::print("{:40} {}\n", tensor.name, ToString(tensor.view));
-  }
+  Print(tensors);
   return kSucceeded;
 }
 

@@ -234,7 +234,6 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
   if (options.ids.empty()) {
     RequireTexts(options.texts);
     source = std::make_unique<TextSource>(options.texts);
-    RequireRoom(model->config(), options.context);
     WarnPastContext(model->config(), options.context);
   } else {
     windows = ReadIds(options.ids, options.context);

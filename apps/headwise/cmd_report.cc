@@ -46,9 +46,7 @@ int Run(Options options) {
   if (options.json != "-") RequireWritable(options.json);
   RequireTexts(options.report.texts);
   if (options.report.context > 0) {
-    const ModelConfig config = OpenConfig(options.model);
-    RequireRoom(config, options.report.context);
-    WarnPastContext(config, options.report.context);
+    WarnPastContext(OpenConfig(options.model), options.report.context);
   }
   options.report.tokenizer = options.reading.options();
   WarnOfScript(options);

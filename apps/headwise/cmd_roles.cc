@@ -80,7 +80,6 @@ class Runner {
 
   // Inputs are read and judged before the model runs.
   Profile MakeProfile() {
-    RequireRoom(model_->config(), options_.context);
     WarnPastContext(model_->config(), options_.context);
     const WordMaterials materials(options_.material, *model_, tokenizer_.get(),
                                   options_.subject);

@@ -7,10 +7,10 @@
 
 #include "command.h"
 #include "commands.h"
+#include "console.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/report/text.h"
 #include "headwise/tokenizer/bpe_trainer.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 #include "text_argument.h"
@@ -37,9 +37,11 @@ int Run(const Options& options) {
     fmt::print("{{\"out\": {}, \"entries\": {}, \"bytes\": {}}}\n",
                Json(options.out).dump(), tokenizer->vocab_size(), bytes);
   } else {
-    fmt::print("{}: {} entries from {:.{}f} MB of text\n", Visible(options.out),
-               tokenizer->vocab_size(), static_cast<double>(bytes) / 1e6,
-               bytes < 1'000'000 ? 3 : 1);
+    fmt::print("{}", Wrap(fmt::format("{}: {} entries from {:.{}f} MB of text",
+                                      options.out, tokenizer->vocab_size(),
+                                      static_cast<double>(bytes) / 1e6,
+                                      bytes < 1'000'000 ? 3 : 1),
+                          StdoutConsole().width));
   }
   return kSucceeded;
 }
