@@ -90,12 +90,12 @@ StudyTable TwinLosses(const Seen& one, const Seen& many) {
 // Where the heads look from the last word: one head, then the several.
 HeatMap LastWord(Context& context, const StudyRequest& request) {
   const Comparison comparison = CompareTrained(
-      context, kSentence, {request.twin, request.model}, std::nullopt);
+      context, kSentence, {.models = {request.twin, request.model}});
   HeatMap map{fmt::format("The shipped models, layer {}: from the last word of "
                           "\"{}\"",
-                          comparison.layer, kSentence),
+                          comparison.sets.back().layer, kSentence),
               {},
-              comparison.words,
+              comparison.sets.back().tokens,
               {}};
   for (const HeadSet& set : comparison.sets) {
     for (size_t h = 0; h < set.maps.size(); ++h) {
