@@ -242,11 +242,7 @@ class Hostile(InFolder):
         pattern = self.folder / "pattern.json"
         pattern.write_text(json.dumps(
             {"name": "x", "rules": [{"match": "(a+)+[cd]", "query": 1, "key": 1}]}))
-<<<<<<< .merge_file_Toz3hb
-        self.ends_soon("s for a text of 7200 bytes", "profile", PLANTED,
-=======
         self.ends_soon("s for a text of 66500 bytes", "profile", PLANTED,
->>>>>>> .merge_file_sUs0VG
                        "--text", text, "--pattern", pattern, "--metrics",
                        "core", "--out", self.folder / "a.heads")
 
