@@ -167,7 +167,7 @@ expect 0 '"input":"k".*"effect":0\.' compose "$planted" --text "$story" \
   --tokens 64 --by effect --json
 expect 2 'needs --text' compose "$planted" --by effect
 goldens=$(dirname "$0")/../../tests/conformance/goldens
-expect 0 '^[01]\.[0-3] → 1\.(0–1|2–3) +[kv] ' compose "$goldens/llama"
+expect 0 '^ *[01]\.[0-3] → 1\.(0–1|2–3) +[kv] ' compose "$goldens/llama"
 expect 0 'share keys and values stand in one row' compose "$goldens/llama"
 normed='Queries and keys are normed'
 for command in compose 'info --heads'; do
