@@ -253,11 +253,11 @@ void WarnOfWrongAnswers(const PatchResult& result) {
   if (result.difference.value > 0 && result.preferred >= 0.5) return;
   const auto right = static_cast<int64_t>(
       std::lround(result.preferred * static_cast<double>(result.cases)));
-  fmt::print(stderr,
-             "warning: [patch] expected the clean run to prefer the right "
-             "answer; found it ahead in {} of {} prompts, by {:+.3f} in the "
-             "mean; what is attributed and patched then makes the wrong one\n",
-             right, result.cases, result.difference.value);
+  WriteStderr(
+      "warning: [patch] expected the clean run to prefer the right "
+      "answer; found it ahead in {} of {} prompts, by {:+.3f} in the "
+      "mean; what is attributed and patched then makes the wrong one\n",
+      right, result.cases, result.difference.value);
 }
 
 Json ToJson(const Options& options, const Cases& cases,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "console.h"
 #include "headwise/report/terminal.h"
 
 namespace headwise {
@@ -63,10 +64,10 @@ void WarnUnmet(const Profile& profile, std::span<const Detector> detectors) {
     if (profile.metrics.contains(std::string(kPrefix) + detector.name())) {
       continue;
     }
-    fmt::print(stderr,
-               "warning: [pattern {}] expected a query that sees a key of its "
-               "label; found none in the text\n",
-               detector.name());
+    WriteStderr(
+        "warning: [pattern {}] expected a query that sees a key of its "
+        "label; found none in the text\n",
+        detector.name());
   }
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "console.h"
 #include "headwise/heads/profile/words/materials.h"
 #include "headwise/heads/roles/explain.h"
 #include "headwise/heads/roles/syntactic.h"
@@ -170,12 +171,12 @@ void WarnCertain(const Profile& profile) {
   const auto certain = profile.baselines.find(kCertainMentions);
   if (certain == profile.baselines.end() || certain->second.empty()) return;
   const auto cases = profile.baselines.find("coreference.nearest");
-  fmt::print(stderr,
-             "warning: [coreference] expected mentions with other candidates "
-             "than their antecedents; found {:.0f} without, which any head "
-             "would get right; they do not count, {:.0f} others do\n",
-             certain->second.w,
-             cases == profile.baselines.end() ? 0.0 : cases->second.w);
+  WriteStderr(
+      "warning: [coreference] expected mentions with other candidates "
+      "than their antecedents; found {:.0f} without, which any head "
+      "would get right; they do not count, {:.0f} others do\n",
+      certain->second.w,
+      cases == profile.baselines.end() ? 0.0 : cases->second.w);
 }
 
 std::string DrawRoleMap(std::span<const HeadRoles> heads,

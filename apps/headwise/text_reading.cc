@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "console.h"
 #include "headwise/tokenizer/piece_text.h"
 
 namespace headwise {
@@ -33,11 +34,11 @@ void WarnUnknownScript(const Tokenizer& tokenizer, std::string_view text) {
   }
   const double unknown = UnknownLetters(tokenizer, text.substr(0, end));
   if (unknown <= kMostUnknown) return;
-  fmt::print(stderr,
-             "warning: [text] expected letters that the tokenizer knows; found "
-             "{:.0f} % that it does not, or knows only as bytes; the model was "
-             "hardly trained on such text\n",
-             100 * unknown);
+  WriteStderr(
+      "warning: [text] expected letters that the tokenizer knows; found "
+      "{:.0f} % that it does not, or knows only as bytes; the model was "
+      "hardly trained on such text\n",
+      100 * unknown);
 }
 
 void WarnUnknownScript(const Tokenizer& tokenizer,
