@@ -52,11 +52,7 @@ class Mapper : public RunHooks {
   void BeforeAttention(const AttentionSite& site,
                        const AttentionProblem& problem,
                        AttentionArgs& args) override {
-    ThrowIfStopped(options_.stop, kStage);
-    if (options_.progress) {
-      options_.progress({kStage, static_cast<double>(begun_++),
-                         static_cast<double>(layers_), "layers"});
-    }
+    Report("attend", begun_++, layers_, "layers");
   }
 
   void AfterAttention(const AttentionSite& site,
@@ -69,8 +65,10 @@ class Mapper : public RunHooks {
       }
     }
     if (here.empty()) return;
-    ThrowIfStopped(options_.stop, kStage);
-    for (MappedHead* map : here) Draw(problem, args, *map);
+    for (MappedHead* map : here) {
+      Report("draw", drawn_++, static_cast<int64_t>(maps_.size()), "heads");
+      Draw(problem, args, *map);
+    }
     Top(problem, args, here);
     Strips(problem, args, here);
     waiting_ -= here.size();
@@ -78,7 +76,13 @@ class Mapper : public RunHooks {
   }
 
  private:
-  static constexpr const char* kStage = "attend";
+  void Report(const char* stage, int64_t done, int64_t total,
+              const char* unit) const {
+    ThrowIfStopped(options_.stop, "attention maps");
+    if (!options_.progress) return;
+    options_.progress(
+        {stage, static_cast<double>(done), static_cast<double>(total), unit});
+  }
 
   void Draw(const AttentionProblem& problem, const AttentionArgs& args,
             MappedHead& map) {
@@ -147,6 +151,7 @@ class Mapper : public RunHooks {
   const MapOptions& options_;
   int64_t layers_;     // attention calls of a whole run
   int64_t begun_ = 0;  // of them
+  int64_t drawn_ = 0;  // heads
   size_t waiting_;     // heads
   std::vector<MappedHead>& maps_;
 };

@@ -1,7 +1,7 @@
 // Where chosen heads look on one text: a map as large as wanted, the keys that
 // chosen queries look at most, and one strip of all keys. O(tokens) memory:
 // long texts are pooled while they are computed. Time: the layers up to the
-// last one that is asked for, and less than one more.
+// last one that is asked for, and for each head about that of one layer more.
 #pragma once
 
 #include <cstdint>

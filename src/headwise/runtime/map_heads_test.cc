@@ -57,8 +57,7 @@ TEST_F(AttentionMapsTest, RunsNoLayerPastTheLastThatIsAskedFor) {
   int layers = 0;
   MapOptions options;
   options.progress = [&](const Progress& progress) {
-    EXPECT_EQ(progress.total, 2);
-    ++layers;
+    if (progress.unit == "layers") ++layers;
   };
   MapHeads(context_, *model_, window_, {{.layer = 0, .head = 3}}, options);
   EXPECT_EQ(layers, 1);
