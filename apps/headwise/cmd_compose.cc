@@ -31,7 +31,7 @@ struct Options {
   int64_t top = 30;
 };
 
-// "1.4", or "1.4–1.7" for heads that share what is fed.
+// "1.4", or "1.4–7" for heads that share what is fed.
 std::string NameOf(const Composition& c, const std::vector<size_t>& heads) {
   const std::string first = ToString(c.heads[heads.front()]);
   return heads.size() == 1

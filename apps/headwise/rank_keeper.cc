@@ -38,7 +38,7 @@ void RankKeeper::Tick() {
   if (seconds_ <= 0 || failed_) return;
   const auto now = std::chrono::steady_clock::now();
   if (std::chrono::duration<double>(now - last_).count() < seconds_) return;
-  Save();
+  if (losses_.Done() > 0) Save();
   last_ = std::chrono::steady_clock::now();
 }
 

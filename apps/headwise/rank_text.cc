@@ -76,9 +76,7 @@ StudyTable HeadTable(const Ranking& ranking, size_t top) {
     table.columns.emplace_back(Column(ranking.criteria[c].criterion));
     if (ranking.primary == c) table.columns.emplace_back("95 %");
   }
-  if (!ranking.self_repair.empty()) {
-    table.columns.insert(table.columns.end(), {"repair", "95 %"});
-  }
+  if (!ranking.self_repair.empty()) table.columns.emplace_back("repair");
   const std::vector<size_t> order = Order(ranking);
   for (size_t place = 0; place < std::min(top, order.size()); ++place) {
     const size_t head = order[place];
@@ -97,9 +95,6 @@ StudyTable HeadTable(const Ranking& ranking, size_t top) {
     if (!ranking.self_repair.empty()) {
       const std::optional<Interval>& repair = ranking.self_repair[head];
       row.push_back(repair ? fmt::format("{:+.2f}", repair->value) : "–");
-      row.push_back(
-          repair ? fmt::format("{:.2f}…{:.2f}", repair->low, repair->high)
-                 : "");
     }
     table.rows.push_back(std::move(row));
   }
