@@ -225,6 +225,7 @@ bool AddWords(const WordMaterials& materials, const Options& options,
 // Inputs are read and judged before the model runs.
 Profile Make(const Options& options, std::span<Detector> detectors) {
   const auto model = OpenModel(options.model);
+  const auto hash = ModelHash(options.model);
   const auto tokenizer =
       Tokenizer::Find(options.model, options.reading.options());
   std::optional<Profile> begun = Begun(options);
@@ -254,7 +255,7 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
   profiling.progress = bar.callback();
   Context context({.threads = options.threads, .implementations = ""});
   Profiler profiler(context, *model, tokenizer.get(), ModelName(options.model),
-                    ModelHash(options.model), profiling);
+                    hash, profiling);
   if (begun) {
     profiler.Resume(std::move(*begun));
   } else {
