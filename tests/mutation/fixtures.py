@@ -239,7 +239,7 @@ def reading(model):
             ["similar", model, *TEXT, "--json"],
             ["compose", model, "--json"],
             ["patch", model, "--prompts", "prompts.jsonl", "--json"],
-            ["show", model, "--file", "short.txt", "--heads", "0.0,1.1",
+            ["show", model, "--text", "short.txt", "--heads", "0.0,1.1",
              "--json"],
             ["dump", model, "--input", "ids.safetensors", "--out",
              "o.safetensors"],

@@ -194,26 +194,34 @@ void Trainer::CountPair(Pair pair, int64_t count, size_t word) {
   }
 }
 
+// In one walk over the word, however long it is.
 void Trainer::JoinInWord(Pair pair, TokenId joined, size_t index) {
-  Word& word = words_[index];
-  std::vector<TokenId>& symbols = word.symbols;
-  for (size_t i = 0; i + 1 < symbols.size(); ++i) {
-    if (symbols[i] != pair.first || symbols[i + 1] != pair.second) continue;
-    const auto change = [&](Pair changed, int64_t count) {
-      CountPair(changed, count, index);
-      if (count > 0) queue_.push({uses_[changed].count, changed});
-    };
-    if (i > 0) {
-      change({symbols[i - 1], pair.first}, -word.count);
-      change({symbols[i - 1], joined}, word.count);
+  const int64_t count = words_[index].count;
+  std::vector<TokenId>& symbols = words_[index].symbols;
+  std::vector<Pair> grown;
+  const auto change = [&](Pair before, Pair after) {
+    CountPair(before, -count, index);
+    CountPair(after, count, index);
+    if (grown.empty() || grown.back() != after) grown.push_back(after);
+  };
+  size_t kept = 0;
+  for (size_t i = 0; i < symbols.size();) {
+    if (i + 1 == symbols.size() || symbols[i] != pair.first ||
+        symbols[i + 1] != pair.second) {
+      symbols[kept++] = symbols[i++];
+      continue;
+    }
+    if (kept > 0) {
+      change({symbols[kept - 1], pair.first}, {symbols[kept - 1], joined});
     }
     if (i + 2 < symbols.size()) {
-      change({pair.second, symbols[i + 2]}, -word.count);
-      change({joined, symbols[i + 2]}, word.count);
+      change({pair.second, symbols[i + 2]}, {joined, symbols[i + 2]});
     }
-    symbols[i] = joined;
-    symbols.erase(symbols.begin() + static_cast<ptrdiff_t>(i) + 1);
+    symbols[kept++] = joined;
+    i += 2;
   }
+  symbols.resize(kept);
+  for (const Pair& after : grown) queue_.push({uses_[after].count, after});
 }
 
 void Trainer::Join(Pair pair, TokenId joined) {

@@ -204,6 +204,11 @@ void Profiler::Queue(TokenWindow window) {
   for (const TokenRow* row : {&window.source, &window.target}) {
     RequireTokenIds(row->ids, model_.config().vocabulary, "profile");
   }
+  if (model_.decoder() != nullptr && window.target.ids.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"profile", "a source and a target for an encoder–decoder",
+                 "no target", "give lines source<TAB>target as text"});
+  }
   if (!options_.sentences) {
     waiting_.push_back(std::move(window));
     return;
