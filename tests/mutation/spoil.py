@@ -327,7 +327,7 @@ def spoil_packed(rng, name, data):
     pack, unpack = PACKED[name[-3:]]
     way = rng.random()
     if way < 0.1:
-        return pack(rng.choice((b"\0", b"a", b"a ")) * (16 << 20)), "16 MiB"
+        return pack(rng.choice((b"\0", b"a", b"a ")) * (4 << 20)), "4 MiB"
     if way < 0.3:
         text, said = spoil(rng, name[:-3], unpack(data))
         return pack(text), f"inside: {said}"
