@@ -175,7 +175,7 @@ Json SimilarityJson(const Similarity& similarity) {
                    {"cluster", group}});
   }
   Json clusters = Json::array();
-  for (auto& [group, heads] : groups) clusters.push_back(std::move(heads));
+  for (const auto& [group, heads] : groups) clusters.push_back(heads);
   Json twins = Json::array();
   for (const HeadPair& pair : similarity.twins) {
     twins.push_back(

@@ -27,7 +27,7 @@ const AttentionLayer& LayerOf(const Model& model, const HeadRef& head) {
 class RepairMeter::Batch {
  public:
   Batch(const RepairMeter& meter, const ExampleBatch& examples)
-      : meter_(meter), examples_(examples) {
+      : examples_(examples) {
     const CleanRun run = RunClean(meter.context_, meter.model_, examples);
     std::vector<LogitDirection> directions;
     for (const int32_t target : examples.targets) {
@@ -88,7 +88,6 @@ class RepairMeter::Batch {
     return effects;
   }
 
-  const RepairMeter& meter_;
   const ExampleBatch& examples_;
   std::map<std::string, Site, std::less<>> sites_;
 };
