@@ -60,7 +60,8 @@ def alone(header, command):
 def cuda_folder(header):
     """What a header of CUDA needs besides: a folder, None when it needs none,
     "" when it is not here."""
-    if not re.search(r"^#include <cu\w+\.h>", header.read_text(), re.M):
+    if "cuda" not in header.parts and not re.search(
+            r"^#include <cu\w+\.h>", header.read_text(), re.M):
         return None
     folder = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"),
                           "include")
