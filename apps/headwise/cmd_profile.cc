@@ -71,21 +71,11 @@ Json DefinitionsOf(std::span<const MetricDefinition> definitions) {
   return list;
 }
 
-// The tokenizer of a model's folder; null where it has none.
-std::unique_ptr<Tokenizer> MaybeTokenizer(const std::string& model) {
-  try {
-    return Tokenizer::Load(model);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNotFound) return nullptr;
-    throw;
-  }
-}
-
 // The tokens of a model whose rows are left out: "<s> (1)".
 std::vector<std::string> SpecialNames(const std::string& model) {
   std::vector<std::string> names;
   if (model.empty()) return names;
-  const auto tokenizer = MaybeTokenizer(model);
+  const auto tokenizer = Tokenizer::Find(model);
   for (const int32_t id : SpecialTokens(tokenizer.get(), OpenConfig(model))) {
     const auto token =
         tokenizer == nullptr ? std::nullopt : tokenizer->Token(id);

@@ -98,14 +98,9 @@ std::set<HeadRef> HeadsWithRoles(const Options& options) {
 // The tokenizer of a model's folder; null where it has none, which ids do
 // without.
 std::unique_ptr<Tokenizer> TokenizerFor(const Options& options) {
-  try {
-    return Tokenizer::Load(options.run.model, options.text.reading.options());
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNotFound && !options.ids.empty()) {
-      return nullptr;
-    }
-    throw;
-  }
+  const TokenizerOptions reading = options.text.reading.options();
+  return options.ids.empty() ? Tokenizer::Load(options.run.model, reading)
+                             : Tokenizer::Find(options.run.model, reading);
 }
 
 std::vector<TokenWindow> ReadMaterial(const Options& options,

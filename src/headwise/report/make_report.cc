@@ -29,17 +29,6 @@ const std::vector<std::string>& Parts() {
   return parts;
 }
 
-// Null where the folder holds none: enough for what a profile alone gives.
-std::unique_ptr<Tokenizer> TokenizerIn(const std::filesystem::path& folder,
-                                       TokenizerOptions options) {
-  try {
-    return Tokenizer::Load(folder, options);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) throw;
-    return nullptr;
-  }
-}
-
 // Everything that a report is made of, while it is made.
 class ReportMaker {
  public:
@@ -50,7 +39,7 @@ class ReportMaker {
         options_(options),
         summary_(Summarise(folder)),
         model_(OpenModel(folder)),
-        tokenizer_(TokenizerIn(folder, options.tokenizer)) {}
+        tokenizer_(Tokenizer::Find(folder, options.tokenizer)) {}
 
   Json Make() {
     profile_ = ProfileForReport(context_, *model_, tokenizer_.get(), folder_,
