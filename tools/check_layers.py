@@ -40,6 +40,7 @@ HEADS = [
 PUBLIC = {
     "attention.h": "ops",
     "context.h": "backend",
+    "device.h": "backend",
     "error.h": "base",
     "export.h": "base",
     "model.h": "model",

@@ -132,7 +132,7 @@ AttentionProblem ProblemOf(const BridgeCall& call) {
     p.relative_reach = call.relative_reach;
   }
   p.type = static_cast<DType>(call.type);
-  p.device = Device::kCuda;
+  p.device = Device::Cuda();
   p.packed = call.packed != 0;
   p.mask = {call.before, call.after, call.query_offset, call.sinks};
   return p;

@@ -60,13 +60,13 @@ enum class AttentionBias : uint8_t {
 struct AttentionProblem {
   int64_t batch = 1;  // sequences
   int64_t heads = 1;
-  int64_t kv_heads = 1;          // heads is a multiple of it
-  int64_t query_len = 0;         // packed: the longest sequence's
-  int64_t key_len = 0;           // packed: the longest sequence's
-  int64_t head_dim = 0;          // of q and k
-  int64_t value_dim = 0;         // of v and out; 0: head_dim
-  DType type = DType::kF32;      // of q, k, v, out: kF32, kBF16, kF16
-  Device device = Device::kCpu;  // of all views
+  int64_t kv_heads = 1;      // heads is a multiple of it
+  int64_t query_len = 0;     // packed: the longest sequence's
+  int64_t key_len = 0;       // packed: the longest sequence's
+  int64_t head_dim = 0;      // of q and k
+  int64_t value_dim = 0;     // of v and out; 0: head_dim
+  DType type = DType::kF32;  // of q, k, v, out: kF32, kBF16, kF16
+  Device device = {};        // of all views
   AttentionMask mask;
   AttentionBias bias = AttentionBias::kNone;
   int64_t relative_reach = 0;  // R of kRelative

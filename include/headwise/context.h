@@ -1,5 +1,6 @@
-// A Context owns what an operator needs to run: threads and scratch memory.
-// Nothing is global, so two models can run in one process, each with its own.
+// A Context owns what an operator needs to run: a device's queue and memory,
+// the host's threads and scratch memory. Nothing is global, so two models can
+// run in one process, each with its own.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +8,12 @@
 #include <string>
 #include <string_view>
 
+#include "headwise/device.h"
 #include "headwise/export.h"
 
 namespace headwise {
 
+class DeviceBackend;
 class ThreadPool;
 class Workspace;
 
@@ -18,9 +21,11 @@ struct ContextOptions {
   // Threads that work, the calling one included. 0: $HEADWISE_THREADS, else
   // every core. More threads: faster, never different results.
   int threads = 0;
-  // "operator:implementation[,…]", e.g. "attention:reference". Empty:
-  // $HEADWISE_IMPL, else the first implementation that takes the problem.
+  // "operator:implementation[,…]", e.g. "attention:reference": that one or an
+  // error. Empty: $HEADWISE_IMPL, else the first that takes the problem.
   std::string implementations;
+  // Where operators run and what they are given lies.
+  Device device = {};
 };
 
 // One calling thread at a time; distinct Contexts are independent.
@@ -32,6 +37,9 @@ class HEADWISE_API Context {
   Context& operator=(const Context&) = delete;
 
   int threads() const;
+  Device device() const;
+  // Waits until all that was asked of the device is done.
+  void Synchronize();
 
   // The implementation that options ask for of this operator, or "".
   std::string_view PreferredImplementation(std::string_view op) const;
@@ -44,14 +52,13 @@ class HEADWISE_API Context {
   // For operators.
   ThreadPool& pool() { return *pool_; }
   Workspace& workspace() { return *workspace_; }
-  // What an accelerator's backend keeps between calls, made at its first use.
-  std::shared_ptr<void>& accelerator() { return accelerator_; }
+  const std::shared_ptr<DeviceBackend>& backend() { return backend_; }
 
  private:
   ContextOptions options_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Workspace> workspace_;
-  std::shared_ptr<void> accelerator_;
+  std::shared_ptr<DeviceBackend> backend_;
 };
 
 }  // namespace headwise

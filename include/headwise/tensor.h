@@ -1,5 +1,5 @@
-// Tensors as plain data: a type, up to six sizes, strides, and a pointer that
-// is owned (Tensor) or borrowed (TensorView, ConstTensorView).
+// Tensors as plain data: a type, a device, up to six sizes, strides, and a
+// pointer that is owned (Tensor) or borrowed (TensorView, ConstTensorView).
 #pragma once
 
 #include <array>
@@ -7,12 +7,18 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 
+#include "headwise/device.h"
 #include "headwise/export.h"
 
 namespace headwise {
+
+class Context;        // context.h
+class DeviceBackend;  // of the library's inside
 
 enum class DType : uint8_t {
   kF32,
@@ -27,14 +33,41 @@ enum class DType : uint8_t {
   kBool,  // one byte, 0 or 1
 };
 
-// Where a tensor's memory lives.
-enum class Device : uint8_t { kCpu, kCuda };
-
 HEADWISE_API size_t SizeOf(DType type);
 // "f32", "bf16", …
 HEADWISE_API const char* Name(DType type);
 
 inline constexpr int kMaxRank = 6;
+
+// Up to six sizes.
+class Shape {
+ public:
+  Shape() = default;
+  // Throw Error(kInvalidArgument) for more than six.
+  Shape(std::initializer_list<int64_t> sizes)  // NOLINT: implicit on purpose
+      : Shape(std::span(sizes.begin(), sizes.size())) {}
+  Shape(std::span<const int64_t> sizes) {  // NOLINT: likewise
+    if (sizes.size() > kMaxRank) ThrowTooMany(sizes.size());
+    for (const int64_t size : sizes) sizes_[rank_++] = size;
+  }
+
+  int rank() const { return rank_; }
+  int64_t operator[](int axis) const { return sizes_[axis]; }
+  const std::array<int64_t, kMaxRank>& sizes() const { return sizes_; }
+  const int64_t* begin() const { return sizes_.data(); }
+  const int64_t* end() const { return sizes_.data() + rank_; }
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  [[noreturn]] HEADWISE_API static void ThrowTooMany(size_t count);
+
+  int rank_ = 0;
+  std::array<int64_t, kMaxRank> sizes_{};
+};
+
+// "[2, 5, 8, 64]"
+HEADWISE_API std::string ToString(const Shape& shape);
 
 // A strided view of memory owned elsewhere. Strides are in elements; a stride
 // of 0 repeats one slice (broadcast). A null `data` means "not given".
@@ -42,18 +75,21 @@ template <typename Void>
 struct BasicView {
   Void* data = nullptr;
   DType type = DType::kF32;
+  Device device;
   int rank = 0;
   std::array<int64_t, kMaxRank> shape{};
   std::array<int64_t, kMaxRank> stride{};
 
   BasicView() = default;
   // Dense, row-major.
-  BasicView(Void* pointer, DType dtype, std::initializer_list<int64_t> sizes)
-      : data(pointer), type(dtype), rank(static_cast<int>(sizes.size())) {
-    int i = 0;
-    for (int64_t size : sizes) shape[i++] = size;
+  BasicView(Void* pointer, DType dtype, const Shape& sizes, Device where = {})
+      : data(pointer),
+        type(dtype),
+        device(where),
+        rank(sizes.rank()),
+        shape(sizes.sizes()) {
     int64_t step = 1;
-    for (i = rank - 1; i >= 0; --i) {
+    for (int i = rank - 1; i >= 0; --i) {
       stride[i] = step;
       step *= shape[i];
     }
@@ -65,12 +101,21 @@ struct BasicView {
   BasicView(const BasicView<Other>& other)  // NOLINT: implicit on purpose
       : data(other.data),
         type(other.type),
+        device(other.device),
         rank(other.rank),
         shape(other.shape),
         stride(other.stride) {}
 
   explicit operator bool() const { return data != nullptr; }
 
+  // How many elements.
+  int64_t size() const {
+    int64_t count = 1;
+    for (int i = 0; i < rank; ++i) count *= shape[i];
+    return count;
+  }
+
+  // The data as host memory of a type, unchecked.
   template <typename T>
   auto As() const {
     using Pointer = std::conditional_t<std::is_const_v<Void>, const T*, T*>;
@@ -81,30 +126,38 @@ struct BasicView {
 using TensorView = BasicView<void>;
 using ConstTensorView = BasicView<const void>;
 
-// "f32 [2, 5, 8, 64]"
+// "f32 [2, 5, 8, 64]", "bf16 [2, 5] on cuda:0"
 HEADWISE_API std::string ToString(const ConstTensorView& view);
 
-// Dense views of arrays.
-inline TensorView View(float* data, std::initializer_list<int64_t> shape) {
+// Dense views of host arrays.
+inline TensorView View(float* data, const Shape& shape) {
   return {data, DType::kF32, shape};
 }
-inline ConstTensorView View(const float* data,
-                            std::initializer_list<int64_t> shape) {
+inline ConstTensorView View(const float* data, const Shape& shape) {
   return {data, DType::kF32, shape};
 }
 
-// An owned, dense, row-major tensor on the host, 64-byte aligned, zeroed.
+// An owned, dense, row-major tensor, 64-byte aligned, zeroed.
 class HEADWISE_API Tensor {
  public:
   Tensor() = default;
-  // Throws Error(kInvalidArgument) for negative or overflowing sizes and
-  // Error(kOutOfMemory) when the memory cannot be had.
-  Tensor(DType type, std::initializer_list<int64_t> shape);
+  // On the host. Throws Error(kInvalidArgument) for negative or overflowing
+  // sizes and Error(kOutOfMemory) when the memory cannot be had.
+  Tensor(DType type, const Shape& shape);
+  // On the context's device, in the order of its queue; the same errors. It may
+  // outlive the context.
+  Tensor(Context& context, DType type, const Shape& shape);
+  // The same, its contents undefined.
+  static Tensor Undefined(Context& context, DType type, const Shape& shape);
+  // What was moved from is as one made without arguments.
+  Tensor(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor&& other) noexcept;
 
   DType type() const { return view_.type; }
+  Device device() const { return view_.device; }
   int rank() const { return view_.rank; }
   int64_t shape(int axis) const { return view_.shape[axis]; }
-  int64_t size() const;
+  int64_t size() const { return view_.data == nullptr ? 0 : view_.size(); }
   size_t bytes() const { return size() * SizeOf(type()); }
 
   TensorView view() { return view_; }
@@ -120,6 +173,11 @@ class HEADWISE_API Tensor {
 
  private:
   struct Free {
+    std::shared_ptr<DeviceBackend> owner;  // null: the host's heap
+    size_t bytes;
+    Free() : bytes(0) {}
+    Free(std::shared_ptr<DeviceBackend> from, size_t size)
+        : owner(std::move(from)), bytes(size) {}
     void operator()(void* data) const;
   };
   std::unique_ptr<void, Free> memory_;

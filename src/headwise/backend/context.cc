@@ -8,6 +8,7 @@
 #include "headwise/backend/cpu/isa.h"
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
+#include "headwise/backend/device_backend.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -40,7 +41,8 @@ int ChooseThreads(int asked) {
 Context::Context(ContextOptions options)
     : options_(std::move(options)),
       pool_(std::make_unique<ThreadPool>(ChooseThreads(options_.threads))),
-      workspace_(std::make_unique<Workspace>()) {
+      workspace_(std::make_unique<Workspace>()),
+      backend_(MakeBackend(options_.device)) {
   ApplyIsaCap();
   if (options_.implementations.empty()) {
     if (const char* text = std::getenv("HEADWISE_IMPL")) {
@@ -52,6 +54,8 @@ Context::Context(ContextOptions options)
 Context::~Context() = default;
 
 int Context::threads() const { return pool_->threads(); }
+Device Context::device() const { return options_.device; }
+void Context::Synchronize() { backend_->Synchronize(); }
 
 std::string_view Context::PreferredImplementation(std::string_view op) const {
   std::string_view rest = options_.implementations;

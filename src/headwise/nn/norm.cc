@@ -12,10 +12,10 @@ namespace {
 // Room for the statistics of `rows` rows, in args too.
 void Keep(Context& context, int64_t rows, NormSaved* saved, NormArgs& args) {
   if (saved == nullptr) return;
-  saved->mean = context.workspace().TakeArray<float>(rows);
-  saved->scale = context.workspace().TakeArray<float>(rows);
-  args.mean = saved->mean.As<float>();
-  args.scale = saved->scale.As<float>();
+  saved->mean = Temp(context, DType::kF32, {rows});
+  saved->scale = Temp(context, DType::kF32, {rows});
+  args.mean = saved->mean.view();
+  args.scale = saved->scale.view();
 }
 
 }  // namespace
@@ -36,49 +36,43 @@ Norm::Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias)
 
 void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
                    NormSaved* saved) const {
-  NormArgs args = {.x = x.As<float>(),
+  NormArgs args = {.x = x,
                    .weight = Values(weight_parameter_, weight_),
                    .bias = Values(bias_parameter_, bias_),
-                   .y = y.As<float>()};
+                   .y = y};
   Keep(context, x.shape[0], saved, args);
-  NormForward(context, {kind_, x.shape[0], width_, epsilon_}, args);
+  NormForward(context, {kind_, epsilon_}, args);
 }
 
 void Norm::ForwardHeads(Context& context, TensorView x,
                         NormSaved* saved) const {
-  NormArgs args = {.x = x.As<float>(),
-                   .weight = Values(weight_parameter_, weight_),
-                   .y = x.As<float>()};
+  NormArgs args = {
+      .x = x, .weight = Values(weight_parameter_, weight_), .y = x};
   Keep(context, x.shape[0] * x.shape[1], saved, args);
-  NormForward(context,
-              {kind_, x.shape[0], width_, epsilon_, x.shape[1], x.stride[0]},
-              args);
+  NormForward(context, {kind_, epsilon_}, args);
 }
 
 void Norm::Backward(Context& context, ConstTensorView x, const NormSaved& saved,
                     ConstTensorView dy, TensorView dx) const {
-  NormBackward(context, {kind_, x.shape[0], width_, epsilon_},
-               {.x = x.As<float>(),
+  NormBackward(context, {kind_, epsilon_},
+               {.x = x,
                 .weight = Values(weight_parameter_, weight_),
-                .mean = saved.mean.As<float>(),
-                .scale = saved.scale.As<float>()},
-               {.dy = dy.As<float>(),
-                .dx = dx.As<float>(),
-                .dweight = weight_parameter_.gradient.As<float>(),
-                .dbias = bias_parameter_.gradient.As<float>()});
+                .mean = saved.mean.view(),
+                .scale = saved.scale.view()},
+               {.dy = dy,
+                .dx = dx,
+                .dweight = weight_parameter_.gradient,
+                .dbias = bias_parameter_.gradient});
 }
 
 void Norm::BackwardHeads(Context& context, ConstTensorView x,
                          const NormSaved& saved, TensorView dx) const {
-  NormBackward(context,
-               {kind_, x.shape[0], width_, epsilon_, x.shape[1], x.stride[0]},
-               {.x = x.As<float>(),
+  NormBackward(context, {kind_, epsilon_},
+               {.x = x,
                 .weight = Values(weight_parameter_, weight_),
-                .mean = saved.mean.As<float>(),
-                .scale = saved.scale.As<float>()},
-               {.dy = dx.As<float>(),
-                .dx = dx.As<float>(),
-                .dweight = weight_parameter_.gradient.As<float>()});
+                .mean = saved.mean.view(),
+                .scale = saved.scale.view()},
+               {.dy = dx, .dx = dx, .dweight = weight_parameter_.gradient});
 }
 
 }  // namespace headwise

@@ -1,18 +1,18 @@
 // A normalisation with its weights. Door to ops/norm for layers.
 #pragma once
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/parameter.h"
 #include "headwise/ops/norm/norm.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 
 // What a backward needs of a forward besides its input: one value a row (or
 // head of a row).
 struct NormSaved {
-  Scratch mean;
-  Scratch scale;
+  Temp mean;
+  Temp scale;
 };
 
 class Norm {
@@ -48,9 +48,9 @@ class Norm {
 
  private:
   // Weights change while they are trained: then they are read where they lie.
-  static const float* Values(const Parameter& parameter, const Tensor& copy) {
-    return parameter.trainable() ? parameter.value.As<float>()
-                                 : copy.As<float>();
+  static ConstTensorView Values(const Parameter& parameter,
+                                const Tensor& copy) {
+    return parameter.trainable() ? parameter.value : copy.view();
   }
 
   NormKind kind_ = NormKind::kLayer;

@@ -1,25 +1,33 @@
-// Tensor and its types. Door: include/headwise/tensor.h.
+// Tensor, Temp and their types. Doors: include/headwise/tensor.h, temp.h.
 #include "headwise/tensor.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "headwise/backend/device_backend.h"
 #include "headwise/base/byte_size.h"
+#include "headwise/context.h"
 #include "headwise/error.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
 
 constexpr size_t kAlignment = 64;
 
-template <typename Sizes>
-std::string List(const Sizes& sizes, int rank) {
-  std::string text = "[";
-  for (int i = 0; i < rank; ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(sizes[i]);
+// The bytes of a tensor. Throws for sizes that cannot be.
+int64_t BytesOf(DType type, const Shape& shape) {
+  int64_t bytes = static_cast<int64_t>(SizeOf(type));
+  for (const int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"tensor", "sizes ≥ 0 whose product fits 63 bits",
+                   ToString(shape), ""});
+    }
   }
-  return text + "]";
+  return bytes;
 }
 
 }  // namespace
@@ -70,26 +78,38 @@ const char* Name(DType type) {
   return "?";
 }
 
-std::string ToString(const ConstTensorView& view) {
-  return std::string(Name(view.type)) + " " + List(view.shape, view.rank);
+void Shape::ThrowTooMany(size_t count) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {"tensor", "at most 6 sizes", std::to_string(count), ""});
 }
 
-void Tensor::Free::operator()(void* data) const { std::free(data); }
+std::string ToString(const Shape& shape) {
+  std::string text = "[";
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
 
-Tensor::Tensor(DType type, std::initializer_list<int64_t> shape) {
-  if (shape.size() > static_cast<size_t>(kMaxRank)) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {"tensor", "at most 6 sizes", std::to_string(shape.size()), ""});
+std::string ToString(const ConstTensorView& view) {
+  const std::span sizes(view.shape.data(), static_cast<size_t>(view.rank));
+  std::string text =
+      std::string(Name(view.type)) + " " + ToString(Shape(sizes));
+  if (!view.device.is_cpu()) text += " on " + ToString(view.device);
+  return text;
+}
+
+void Tensor::Free::operator()(void* data) const {
+  if (owner) {
+    owner->Free(data, bytes);
+  } else {
+    std::free(data);
   }
-  int64_t bytes = static_cast<int64_t>(SizeOf(type));
-  for (int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"tensor", "sizes ≥ 0 whose product fits 63 bits",
-                   List(shape.begin(), static_cast<int>(shape.size())), ""});
-    }
-  }
+}
+
+Tensor::Tensor(DType type, const Shape& shape) {
+  const int64_t bytes = BytesOf(type, shape);
   const size_t rounded =
       (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
   memory_.reset(std::aligned_alloc(kAlignment, rounded));
@@ -97,17 +117,47 @@ Tensor::Tensor(DType type, std::initializer_list<int64_t> shape) {
     throw Error(ErrorCode::kOutOfMemory,
                 {"tensor",
                  ByteSize(static_cast<uint64_t>(bytes)) + " for a tensor " +
-                     List(shape.begin(), static_cast<int>(shape.size())),
+                     ToString(shape),
                  "none", ""});
   }
   std::memset(memory_.get(), 0, rounded);
   view_ = TensorView(memory_.get(), type, shape);
 }
 
-int64_t Tensor::size() const {
-  int64_t count = 1;
-  for (int i = 0; i < view_.rank; ++i) count *= view_.shape[i];
-  return view_.data == nullptr ? 0 : count;
+Tensor::Tensor(Context& context, DType type, const Shape& shape) {
+  *this = Undefined(context, type, shape);
+  context.backend()->Zero(memory_.get(), bytes());
+}
+
+Tensor Tensor::Undefined(Context& context, DType type, const Shape& shape) {
+  const std::shared_ptr<DeviceBackend>& backend = context.backend();
+  // No device gives a place for nothing.
+  const size_t bytes = std::max<size_t>(1, BytesOf(type, shape));
+  Tensor result;
+  result.memory_ = {backend->Allocate(bytes), Free{backend, bytes}};
+  result.view_ =
+      TensorView(result.memory_.get(), type, shape, context.device());
+  return result;
+}
+
+Temp::Temp(Context& context, DType type, const Shape& shape) {
+  if (!context.device().is_cpu()) {
+    device_ = Tensor::Undefined(context, type, shape);
+    view_ = device_.view();
+    return;
+  }
+  host_ = context.workspace().Take(BytesOf(type, shape));
+  view_ = TensorView(host_.data(), type, shape);
+}
+
+Tensor::Tensor(Tensor&& other) noexcept
+    : memory_(std::move(other.memory_)),
+      view_(std::exchange(other.view_, {})) {}
+
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  memory_ = std::move(other.memory_);
+  view_ = std::exchange(other.view_, {});
+  return *this;
 }
 
 }  // namespace headwise

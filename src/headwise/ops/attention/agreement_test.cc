@@ -10,7 +10,7 @@
 
 #include "headwise/error.h"
 #include "headwise/ops/attention/call_results.h"
-#include "headwise/ops/attention/element.h"
+#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/random_problem.h"
 #include "headwise/ops/attention/reference_row.h"

@@ -44,12 +44,12 @@ TEST(AttentionImplementations, AreExplainedWithTheirReasons) {
   EXPECT_EQ(list.back().name, "reference");
   EXPECT_EQ(list.back().why_not, "");
   AttentionProblem on_device = Plain(2, 2);
-  on_device.device = Device::kCuda;
+  on_device.device = Device::Cuda();
   EXPECT_NE(ExplainAttention(on_device).back().why_not, "");
 }
 
 // Forward of 2 queries and keys with an implementation asked for by name.
-void RunWith(const std::string& name, Device device = Device::kCpu) {
+void RunWith(const std::string& name, Device device = Device::Cpu()) {
   Context context({.threads = 1, .implementations = "attention:" + name});
   AttentionProblem problem = Plain(2, 2);
   problem.device = device;
@@ -87,7 +87,7 @@ TEST(AttentionDispatch, UnknownNamesAreAnsweredWithTheList) {
 
 TEST(AttentionDispatch, ARefusalSaysWhy) {
   EXPECT_THAT(MessageOf(ErrorCode::kUnsupported,
-                        [] { RunWith("reference", Device::kCuda); }),
+                        [] { RunWith("reference", Device::Cuda()); }),
               HasSubstr("host memory"));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "headwise/ops/attention/element.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "headwise/ops/attention/call_results.h"
 #include "headwise/ops/attention/dense_oracle.h"
-#include "headwise/ops/attention/element.h"
+#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/random_problem.h"
 
 namespace headwise {

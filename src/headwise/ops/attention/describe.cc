@@ -54,7 +54,7 @@ std::string ToString(const AttentionProblem& problem) {
   }
   if (problem.packed) text += ", packed";
   text += fmt::format(", {}", Name(problem.type));
-  if (problem.device == Device::kCuda) text += ", CUDA";
+  if (problem.device.is_cuda()) text += ", CUDA";
   return text;
 }
 

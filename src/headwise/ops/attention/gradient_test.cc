@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "headwise/ops/attention/dense_oracle.h"
-#include "headwise/ops/attention/element.h"
+#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/random_problem.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "headwise/ops/attention/element.h"
+#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/reference_passes.h"
 #include "headwise/ops/attention/reference_row.h"
@@ -14,7 +14,7 @@ namespace headwise {
 namespace {
 
 std::string WhyNot(const AttentionProblem& problem) {
-  return problem.device == Device::kCpu ? "" : "reads host memory only";
+  return problem.device.is_cpu() ? "" : "reads host memory only";
 }
 
 // [keys, E] of one key/value head, as double.

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "headwise/ops/attention/element.h"
+#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/reference_row.h"
 
 namespace headwise {

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "headwise/ops/attention/element.h"
+#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/reference_passes.h"
 #include "headwise/ops/attention/reference_row.h"
 

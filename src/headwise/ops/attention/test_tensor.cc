@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "headwise/ops/attention/element.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 namespace {

@@ -74,7 +74,7 @@ void CheckLengthsAndStarts(const AttentionProblem& problem,
     views.Input("key_starts", args.key_starts, DType::kI32, {batch + 1},
                 ViewNeed::kRequired);
   }
-  if (problem.device != Device::kCpu) return;  // contents are out of reach
+  if (!problem.device.is_cpu()) return;  // contents are out of reach
   CheckValues("query_lengths", args.query_lengths, 0, problem.query_len);
   CheckValues("key_lengths", args.key_lengths, 0, problem.key_len);
   CheckValues("query_offsets", args.query_offsets, -kMaxPosition, kMaxPosition);

@@ -21,13 +21,13 @@ void CheckScoresAndLse(const AttentionProblem& problem,
 // Rows that a sequence has; unknown (the longest) where starts are on a device.
 int64_t QueryRows(const AttentionProblem& problem, const AttentionArgs& args,
                   int64_t sequence) {
-  if (problem.device != Device::kCpu) return problem.query_len;
+  if (!problem.device.is_cpu()) return problem.query_len;
   return SequenceOf(problem, args, sequence).query_rows;
 }
 
 int64_t KeyRows(const AttentionProblem& problem, const AttentionArgs& args,
                 int64_t sequence) {
-  if (problem.device != Device::kCpu) return problem.key_len;
+  if (!problem.device.is_cpu()) return problem.key_len;
   return SequenceOf(problem, args, sequence).key_rows;
 }
 
@@ -74,7 +74,7 @@ void CheckSameSequences(const HeadSource& first, const HeadSource& other) {
   const bool same_problem = p.batch == o.batch && p.query_len == o.query_len &&
                             p.key_len == o.key_len && p.packed == o.packed &&
                             p.mask == o.mask && p.device == o.device;
-  const bool same_values = p.device != Device::kCpu ||
+  const bool same_values = !p.device.is_cpu() ||
                            (SameValues(a.query_lengths, b.query_lengths) &&
                             SameValues(a.key_lengths, b.key_lengths) &&
                             SameValues(a.query_starts, b.query_starts) &&

@@ -1,204 +1,71 @@
-// Normalisation, vectorised along the row. Door: norm.h.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "headwise/ops/norm/norm.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
-// foreach_target.h must come first.
-#include <algorithm>
-#include <cmath>
-
+// The norm's entry points and its list of implementations. Door: norm.h.
 #include "headwise/ops/norm/norm.h"
-#include "hwy/highway.h"
 
-#if HWY_ONCE
-#include "headwise/backend/cpu/thread_pool.h"
-#include "headwise/backend/cpu/workspace.h"
-#endif
+#include "headwise/error.h"
+#include "headwise/ops/check_view.h"
+#include "headwise/ops/norm/implementation.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace headwise {
-namespace HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using One = hn::CappedTag<float, 1>;  // for what is left of a row
-
-// Where segment `row` (of rows · segments) begins.
-int64_t Begin(const NormProblem& p, int64_t row) {
-  const int64_t stride = p.row_stride > 0 ? p.row_stride : p.segments * p.width;
-  return row / p.segments * stride + row % p.segments * p.width;
-}
-
-// Σ f(i) over a row: vectors first, the tail one by one.
-template <typename VectorTerm, typename ScalarTerm>
-float RowSum(int64_t width, const VectorTerm& vector_term,
-             const ScalarTerm& scalar_term) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + 2 * lanes <= width; i += 2 * lanes) {
-    sum0 = hn::Add(sum0, vector_term(d, i));
-    sum1 = hn::Add(sum1, vector_term(d, i + lanes));
-  }
-  for (; i + lanes <= width; i += lanes) {
-    sum0 = hn::Add(sum0, vector_term(d, i));
-  }
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-  for (; i < width; ++i) sum += scalar_term(i);
-  return sum;
-}
-
-void NormRow(const NormProblem& p, const NormArgs& a, int64_t row) {
-  const float* x = a.x + Begin(p, row);
-  float* y = a.y + Begin(p, row);
-  const float n = static_cast<float>(p.width);
-  const bool layer = p.kind == NormKind::kLayer;
-  float mean = 0;
-  if (layer) {
-    mean = RowSum(
-               p.width, [&](D d, int64_t i) { return hn::LoadU(d, x + i); },
-               [&](int64_t i) { return x[i]; }) /
-           n;
-  }
-  const float squares = RowSum(
-      p.width,
-      [&](D d, int64_t i) {
-        const auto c = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean));
-        return hn::Mul(c, c);
-      },
-      [&](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
-  const float scale = 1.0f / std::sqrt(squares / n + p.epsilon);
-  const auto write = [&](auto d, int64_t i) HWY_ATTR {
-    auto value = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)),
-                         hn::Set(d, scale));
-    if (a.weight != nullptr) {
-      value = hn::Mul(value, hn::LoadU(d, a.weight + i));
-    }
-    if (a.bias != nullptr) value = hn::Add(value, hn::LoadU(d, a.bias + i));
-    hn::StoreU(value, d, y + i);
-  };
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= p.width; i += lanes) write(d, i);
-  for (; i < p.width; ++i) write(One(), i);
-  if (layer && a.mean != nullptr) a.mean[row] = mean;
-  if (a.scale != nullptr) a.scale[row] = scale;
-}
-
-// dx = r · (dŷ − mean(dŷ) − x̂ · mean(dŷ · x̂)), dŷ = dy · w; the mean(dŷ)
-// term belongs to kLayer only. Parameter gradients go to dweight, dbias.
-void NormRowBackward(const NormProblem& p, const NormArgs& a,
-                     const NormGrads& g, int64_t row, float* dweight,
-                     float* dbias) {
-  const float* x = a.x + Begin(p, row);
-  const float* dy = g.dy + Begin(p, row);
-  float* dx = g.dx + Begin(p, row);
-  const bool layer = p.kind == NormKind::kLayer;
-  const float mean = layer ? a.mean[row] : 0.0f;
-  const float scale = a.scale[row];
-  // dŷ and x̂ from i on.
-  const auto inner = [&](auto d, int64_t i) HWY_ATTR {
-    const auto v = hn::LoadU(d, dy + i);
-    return a.weight != nullptr ? hn::Mul(v, hn::LoadU(d, a.weight + i)) : v;
-  };
-  const auto normal = [&](auto d, int64_t i) HWY_ATTR {
-    return hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)),
-                   hn::Set(d, scale));
-  };
-  const One one;
-  const float n = static_cast<float>(p.width);
-  const auto mean_of = [&](const auto& term) HWY_ATTR {
-    return RowSum(p.width, term,
-                  [&](int64_t i)
-                      HWY_ATTR { return hn::GetLane(term(one, i)); }) /
-           n;
-  };
-  const float mean_inner = layer ? mean_of(inner) : 0.0f;
-  const float mean_dot = mean_of([&](auto d, int64_t i) HWY_ATTR {
-    return hn::Mul(inner(d, i), normal(d, i));
-  });
-  const auto write = [&](auto d, int64_t i) HWY_ATTR {
-    const auto v = hn::LoadU(d, dy + i);
-    const auto unit = normal(d, i);
-    const auto in = inner(d, i);
-    if (dweight != nullptr) {
-      hn::StoreU(hn::MulAdd(v, unit, hn::LoadU(d, dweight + i)), d,
-                 dweight + i);
-    }
-    if (dbias != nullptr) {
-      hn::StoreU(hn::Add(v, hn::LoadU(d, dbias + i)), d, dbias + i);
-    }
-    const auto rest = hn::Sub(hn::Sub(in, hn::Set(d, mean_inner)),
-                              hn::Mul(unit, hn::Set(d, mean_dot)));
-    hn::StoreU(hn::Mul(hn::Set(d, scale), rest), d, dx + i);
-  };
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= p.width; i += lanes) write(d, i);
-  for (; i < p.width; ++i) write(one, i);
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace headwise
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace headwise {
 namespace {
 
-// Rows of one task: the unit of work and of partial parameter gradients.
-constexpr int64_t kRowsPerTask = 32;
+void Check(const char* name, const ConstTensorView& view, const NormCall& call,
+           DType type, const Shape& shape) {
+  CheckView("norm", name, view, type, shape, call.args.x.device);
+}
 
-HWY_EXPORT(NormRow);
-HWY_EXPORT(NormRowBackward);
+void CheckInputs(const NormCall& call) {
+  const ConstTensorView& x = call.args.x;
+  if (x.rank != 2 && x.rank != 3) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"norm", "x of rank 2 or 3", ToString(x), ""});
+  }
+  Check("x", x, call, x.type, ShapeOf(x));
+  const Shape width = {SizesOf(call).width};
+  if (call.args.weight) {
+    Check("weight", call.args.weight, call, DType::kF32, width);
+  }
+  if (call.args.bias) Check("bias", call.args.bias, call, DType::kF32, width);
+}
 
-template <typename Run>
-void ForRowBlocks(Context& context, int64_t rows, const Run& run) {
-  const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
-  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
-    run(task, task * kRowsPerTask, std::min(rows, (task + 1) * kRowsPerTask));
-  });
+void CheckKept(const NormCall& call, bool is_needed) {
+  const NormSizes sizes = SizesOf(call);
+  const Shape rows = {sizes.rows * sizes.segments};
+  const bool has_mean = call.problem.kind == NormKind::kLayer;
+  if (call.args.mean || (is_needed && has_mean)) {
+    Check("mean", call.args.mean, call, DType::kF32, rows);
+  }
+  if (call.args.scale || is_needed) {
+    Check("scale", call.args.scale, call, DType::kF32, rows);
+  }
 }
 
 }  // namespace
 
+ImplementationList<NormCall> NormImplementations() {
+  static const Implementation<NormCall> kList[] = {kNormCpuF32, kNormReference};
+  return {"norm", kList};
+}
+
 void NormForward(Context& context, const NormProblem& problem,
                  const NormArgs& args) {
-  const int64_t rows = problem.rows * problem.segments;
-  ForRowBlocks(context, rows, [&](int64_t, int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      HWY_DYNAMIC_DISPATCH(NormRow)(problem, args, row);
-    }
-  });
+  const NormCall call{problem, args};
+  CheckInputs(call);
+  CheckKept(call, /*is_needed=*/false);
+  Check("y", args.y, call, args.x.type, ShapeOf(args.x));
+  Dispatch(context, NormImplementations(), call);
 }
 
 void NormBackward(Context& context, const NormProblem& problem,
                   const NormArgs& args, const NormGrads& grads) {
-  const int64_t width = problem.width;
-  const int64_t rows = problem.rows * problem.segments;
-  const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
-  // One partial sum a task, added in order: the same at any thread count.
-  Scratch partial = context.workspace().TakeArray<float>(tasks * 2 * width);
-  float* sums = partial.As<float>();
-  std::fill_n(sums, tasks * 2 * width, 0.0f);
-  ForRowBlocks(context, rows, [&](int64_t task, int64_t begin, int64_t end) {
-    float* dweight = sums + task * 2 * width;
-    for (int64_t row = begin; row < end; ++row) {
-      HWY_DYNAMIC_DISPATCH(NormRowBackward)
-      (problem, args, grads, row, grads.dweight != nullptr ? dweight : nullptr,
-       grads.dbias != nullptr ? dweight + width : nullptr);
-    }
-  });
-  for (int64_t task = 0; task < tasks; ++task) {
-    const float* dweight = sums + task * 2 * width;
-    for (int64_t i = 0; i < width; ++i) {
-      if (grads.dweight != nullptr) grads.dweight[i] += dweight[i];
-      if (grads.dbias != nullptr) grads.dbias[i] += dweight[width + i];
-    }
-  }
+  const NormCall call{problem, args, &grads};
+  CheckInputs(call);
+  CheckKept(call, /*is_needed=*/true);
+  Check("dy", grads.dy, call, args.x.type, ShapeOf(args.x));
+  Check("dx", grads.dx, call, args.x.type, ShapeOf(args.x));
+  const Shape width = {SizesOf(call).width};
+  if (grads.dweight) Check("dweight", grads.dweight, call, DType::kF32, width);
+  if (grads.dbias) Check("dbias", grads.dbias, call, DType::kF32, width);
+  Dispatch(context, NormImplementations(), call);
 }
 
 }  // namespace headwise
-#endif

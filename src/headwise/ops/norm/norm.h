@@ -1,12 +1,19 @@
-// Layer and root-mean-square normalisation of rows, forward and backward.
+// Layer and root-mean-square normalisation along the last axis, forward and
+// backward.
 //
 //   layer: y = (x − mean) · r · w + b,  r = 1/√(variance + ε)
 //   rms:   y = x · r · w,               r = 1/√(mean(x²) + ε)
+//
+// Every operator's folder is laid out as this one: the contract and the entry
+// points (norm.h, norm.cc), the list of implementations (implementation.h), the
+// reference, one folder a device, and tests that hold every entry of the list
+// to the reference, and the reference to the formula.
 #pragma once
 
 #include <cstdint>
 
 #include "headwise/context.h"
+#include "headwise/tensor.h"
 
 namespace headwise {
 
@@ -14,33 +21,33 @@ enum class NormKind : uint8_t { kLayer, kRms };
 
 struct NormProblem {
   NormKind kind = NormKind::kLayer;
-  int64_t rows = 0;
-  int64_t width = 0;
   float epsilon = 1e-5f;
-  // Segments of a row that are normalised each on its own, such as the heads
-  // of a query: rows · segments results, one weight for all of them.
-  int64_t segments = 1;
-  int64_t row_stride = 0;  // 0: segments · width
+
+  friend bool operator==(const NormProblem&, const NormProblem&) = default;
 };
 
+// Letters in shapes: R rows, S segments of a row that are normalised each on
+// its own (the heads of a query, say), W their width. All are [R, S, W], or
+// [R, W] where S is 1, with a last stride of 1.
 struct NormArgs {
-  const float* x = nullptr;       // [rows, segments, width]
-  const float* weight = nullptr;  // [width]; null: 1
-  const float* bias = nullptr;    // [width]; null: 0
-  float* y = nullptr;             // [rows, segments, width]; may be x
-  // Kept for the backward, [rows · segments] each; null: not wanted.
-  float* mean = nullptr;  // kLayer only
-  float* scale = nullptr;
+  ConstTensorView x = {};
+  ConstTensorView weight = {};  // f32 [W]; null: 1
+  ConstTensorView bias = {};    // f32 [W]; null: 0
+  TensorView y = {};            // as x; may be x
+  // Kept for the backward, f32 [R · S] each; null: not wanted.
+  TensorView mean = {};  // kLayer only
+  TensorView scale = {};
 };
 
+// Throws Error(kInvalidArgument) naming the view that does not fit.
 void NormForward(Context& context, const NormProblem& problem,
                  const NormArgs& args);
 
 struct NormGrads {
-  const float* dy = nullptr;  // [rows, segments, width]
-  float* dx = nullptr;        // the same; overwritten; may be dy
-  float* dweight = nullptr;   // [width]; added to; null: not wanted
-  float* dbias = nullptr;     // [width]; added to; null: not wanted
+  ConstTensorView dy = {};  // as x
+  TensorView dx = {};       // as x; overwritten; may be dy
+  TensorView dweight = {};  // f32 [W]; added to; null: not wanted
+  TensorView dbias = {};    // f32 [W]; added to; null: not wanted
 };
 
 // args: x, weight, and mean and scale as the forward left them.

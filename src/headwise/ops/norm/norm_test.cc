@@ -1,127 +1,267 @@
 #include "headwise/ops/norm/norm.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "headwise/base/rng.h"
+#include "headwise/error.h"
+#include "headwise/ops/norm/implementation.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 namespace {
 
-std::vector<float> Random(int64_t count, Rng& rng) {
-  std::vector<float> values(count);
-  for (float& v : values) v = static_cast<float>(rng.Normal());
+using testing::HasSubstr;
+
+Tensor Random(DType type, const Shape& shape, Rng& rng) {
+  Tensor tensor(type, shape);
+  const TensorView flat(tensor.view().data, type, {tensor.size()});
+  for (int64_t i = 0; i < tensor.size(); ++i) Write(flat, rng.Normal(), i);
+  return tensor;
+}
+
+std::vector<double> ToVector(const Tensor& tensor) {
+  const ConstTensorView flat(tensor.view().data, tensor.type(),
+                             {tensor.size()});
+  std::vector<double> values(tensor.size());
+  for (int64_t i = 0; i < tensor.size(); ++i) values[i] = Read(flat, i);
   return values;
 }
 
-// The formula in double; the truth of both tests.
-std::vector<double> Formula(const NormProblem& p, const std::vector<double>& x,
-                            const std::vector<double>& w,
-                            const std::vector<double>& b) {
-  std::vector<double> y(x.size());
-  for (int64_t row = 0; row < p.rows; ++row) {
-    const double* in = x.data() + row * p.width;
-    double mean = 0, squares = 0;
-    if (p.kind == NormKind::kLayer) {
-      for (int64_t i = 0; i < p.width; ++i) mean += in[i] / p.width;
-    }
-    for (int64_t i = 0; i < p.width; ++i) {
-      squares += (in[i] - mean) * (in[i] - mean) / p.width;
-    }
-    for (int64_t i = 0; i < p.width; ++i) {
-      y[row * p.width + i] =
-          (in[i] - mean) / std::sqrt(squares + p.epsilon) * w[i] + b[i];
-    }
-  }
-  return y;
-}
+// A problem with its tensors, and what an implementation makes of it.
+struct Trial {
+  NormProblem problem;
+  bool has_bias = true;
+  DType type = DType::kF32;
+  Tensor x, weight, bias, dy;
+  Tensor y, mean, scale, dx, dweight, dbias;
 
-struct Case {
-  NormKind kind;
-  int64_t rows, width;
+  Trial(const NormProblem& p, const Shape& shape, Rng& rng,
+        DType dtype = DType::kF32)
+      : problem(p), type(dtype) {
+    const int64_t width = shape[shape.rank() - 1];
+    has_bias = rng.Below(2) == 0;
+    x = Random(type, shape, rng);
+    dy = Random(type, shape, rng);
+    weight = Random(DType::kF32, {width}, rng);
+    bias = Random(DType::kF32, {width}, rng);
+  }
+
+  void Run(Context& context) {
+    const ConstTensorView in = std::as_const(x).view();
+    const Shape shape(std::span(in.shape.data(), in.rank));
+    const int64_t width = shape[shape.rank() - 1];
+    y = Tensor(type, shape);
+    dx = Tensor(type, shape);
+    mean = Tensor(DType::kF32, {x.size() / width});
+    scale = Tensor(DType::kF32, {x.size() / width});
+    dweight = Tensor(DType::kF32, {width});
+    dbias = Tensor(DType::kF32, {width});
+    NormArgs args = {.x = in,
+                     .weight = weight.view(),
+                     .y = y.view(),
+                     .mean = mean.view(),
+                     .scale = scale.view()};
+    if (has_bias) args.bias = bias.view();
+    NormForward(context, problem, args);
+    NormBackward(context, problem, args,
+                 {dy.view(), dx.view(), dweight.view(), dbias.view()});
+  }
+  std::vector<const Tensor*> Results() const {
+    return {&y, &mean, &scale, &dx, &dweight, &dbias};
+  }
 };
 
-class NormShapes : public testing::TestWithParam<Case> {};
+void ExpectNear(const Trial& found, const Trial& truth, double tolerance) {
+  const auto left = found.Results(), right = truth.Results();
+  for (size_t t = 0; t < left.size(); ++t) {
+    const auto a = ToVector(*left[t]), b = ToVector(*right[t]);
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_NEAR(a[i], b[i], tolerance * std::max(1.0, std::abs(b[i])))
+          << "result " << t << " element " << i;
+    }
+  }
+}
 
-TEST_P(NormShapes, ForwardAndBackwardFollowTheFormula) {
-  const auto [kind, rows, width] = GetParam();
-  const NormProblem p{kind, rows, width, 1e-5f};
+Context Only(const std::string& name, int threads = 2) {
+  return Context({threads, "norm:" + name});
+}
+
+TEST(Norm, EveryImplementationAgreesWithTheReference) {
+  const uint64_t seed = 20261;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  for (int round = 0; round < 40; ++round) {
+    const NormProblem p{rng.Below(2) == 0 ? NormKind::kLayer : NormKind::kRms,
+                        1e-5f};
+    const int64_t rows = 1 + static_cast<int64_t>(rng.Below(90));
+    const int64_t width = 1 + static_cast<int64_t>(rng.Below(70));
+    const Shape flat = {rows, width}, heads = {rows, 3, width};
+    Trial truth(p, round % 2 == 0 ? flat : heads, rng);
+    Context reference = Only("reference");
+    truth.Run(reference);
+    for (const auto& entry : NormImplementations().entries) {
+      const NormArgs args = {.x = truth.x.view()};
+      if (!entry.why_not({p, args}).empty()) continue;
+      SCOPED_TRACE(std::string(entry.name) + " " + ToString(args.x));
+      Trial found(p, {1, 1}, rng);
+      found.has_bias = truth.has_bias;
+      for (auto [to, from] : {std::pair{&found.x, &truth.x},
+                              {&found.dy, &truth.dy},
+                              {&found.weight, &truth.weight},
+                              {&found.bias, &truth.bias}}) {
+        const ConstTensorView view = std::as_const(*from).view();
+        *to = Tensor(view.type, Shape(std::span(view.shape.data(), view.rank)));
+        std::copy_n(from->As<float>(), from->size(), to->As<float>());
+      }
+      Context context = Only(entry.name);
+      found.Run(context);
+      ExpectNear(found, truth, 1e-4);
+    }
+  }
+}
+
+// Σ y · dy by the formulas of norm.h in double.
+double Loss(const NormProblem& p, int64_t width, const std::vector<double>& x,
+            const std::vector<double>& w, const std::vector<double>& b,
+            const std::vector<double>& dy) {
+  double sum = 0;
+  for (size_t row = 0; row < x.size() / width; ++row) {
+    const double* in = x.data() + row * width;
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; p.kind == NormKind::kLayer && i < width; ++i) {
+      mean += in[i] / static_cast<double>(width);
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      squares += (in[i] - mean) * (in[i] - mean) / static_cast<double>(width);
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      sum += ((in[i] - mean) / std::sqrt(squares + p.epsilon) * w[i] + b[i]) *
+             dy[row * width + i];
+    }
+  }
+  return sum;
+}
+
+TEST(Norm, TheReferencesGradientsAreSlopes) {
   Rng rng(11);
-  const auto x = Random(rows * width, rng), w = Random(width, rng),
-             b = Random(width, rng), dy = Random(rows * width, rng);
-  std::vector<float> y(rows * width), mean(rows), scale(rows);
-  Context context({2, ""});
-  const NormArgs args{x.data(), w.data(),    b.data(),
-                      y.data(), mean.data(), scale.data()};
-  NormForward(context, p, args);
-  const std::vector<double> xd(x.begin(), x.end()), wd(w.begin(), w.end()),
-      bd(b.begin(), b.end());
-  const auto truth = Formula(p, xd, wd, bd);
-  for (size_t i = 0; i < y.size(); ++i) {
-    ASSERT_NEAR(y[i], truth[i], 2e-5 * std::max(1.0, std::abs(truth[i]))) << i;
-  }
-
-  std::vector<float> dx(rows * width), dw(width, 1.0f), db(width, 2.0f);
-  NormBackward(context, p, args, {dy.data(), dx.data(), dw.data(), db.data()});
-  auto loss = [&](const std::vector<double>& xs, const std::vector<double>& ws,
-                  const std::vector<double>& bs) {
-    const auto ys = Formula(p, xs, ws, bs);
+  for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
+    const NormProblem p{kind, 1e-5f};
+    Trial t(p, {6, 3, 5}, rng);
+    t.has_bias = true;
+    Context context = Only("reference", 1);
+    t.Run(context);
+    const auto dy = ToVector(t.dy);
+    std::vector<double> x = ToVector(t.x), w = ToVector(t.weight),
+                        b = ToVector(t.bias), y = ToVector(t.y);
     double sum = 0;
-    for (size_t i = 0; i < ys.size(); ++i) sum += ys[i] * dy[i];
-    return sum;
-  };
-  auto slope = [&](std::vector<double> v, size_t i, auto at) {
-    const double h = 1e-5, middle = v[i];
-    v[i] = middle + h;
-    const double up = at(v);
-    v[i] = middle - h;
-    return (up - at(v)) / (2 * h);
-  };
-  for (size_t i = 0; i < dx.size(); i += 7) {
-    const double truth_dx =
-        slope(xd, i, [&](const auto& v) { return loss(v, wd, bd); });
-    ASSERT_NEAR(dx[i], truth_dx, 1e-4 * std::max(1.0, std::abs(truth_dx)));
+    for (size_t i = 0; i < y.size(); ++i) sum += y[i] * dy[i];
+    EXPECT_NEAR(sum, Loss(p, 5, x, w, b, dy), 1e-4);
+    const auto check = [&](std::vector<double>& of, const Tensor& gradient) {
+      const auto found = ToVector(gradient);
+      for (size_t i = 0; i < of.size(); ++i) {
+        const double h = 1e-5, middle = of[i];
+        of[i] = middle + h;
+        const double up = Loss(p, 5, x, w, b, dy);
+        of[i] = middle - h;
+        const double slope = (up - Loss(p, 5, x, w, b, dy)) / (2 * h);
+        of[i] = middle;
+        ASSERT_NEAR(found[i], slope, 1e-4 * std::max(1.0, std::abs(slope)));
+      }
+    };
+    check(x, t.dx);
+    check(w, t.dweight);
+    check(b, t.dbias);
   }
-  for (int64_t i = 0; i < width; i += 3) {
-    const double truth_dw =
-        slope(wd, i, [&](const auto& v) { return loss(xd, v, bd); });
-    const double truth_db =
-        slope(bd, i, [&](const auto& v) { return loss(xd, wd, v); });
-    ASSERT_NEAR(dw[i] - 1, truth_dw, 1e-4 * std::max(1.0, std::abs(truth_dw)));
-    ASSERT_NEAR(db[i] - 2, truth_db, 1e-4 * std::max(1.0, std::abs(truth_db)));
+}
+
+TEST(Norm, TypesThatNoOtherTakesAreTakenByTheReference) {
+  Rng rng(5);
+  Trial t({NormKind::kRms, 1e-6f}, {4, 8}, rng, DType::kBF16);
+  Context context({1, ""});
+  t.Run(context);
+  for (const double v : ToVector(t.y)) EXPECT_TRUE(std::isfinite(v));
+  Context fast = Only("cpu.f32");
+  EXPECT_THROW(t.Run(fast), Error);
+}
+
+TEST(Norm, GradientsOfParametersAreAddedTo) {
+  Rng rng(6);
+  const NormProblem p{NormKind::kLayer, 1e-5f};
+  Trial t(p, {70, 48}, rng);
+  Context context({2, ""});
+  t.Run(context);
+  const auto once = ToVector(t.dweight);
+  const NormArgs args = {.x = t.x.view(),
+                         .weight = t.weight.view(),
+                         .mean = t.mean.view(),
+                         .scale = t.scale.view()};
+  NormBackward(context, p, args,
+               {t.dy.view(), t.dx.view(), t.dweight.view(), {}});
+  const auto twice = ToVector(t.dweight);
+  for (size_t i = 0; i < once.size(); ++i) {
+    EXPECT_FLOAT_EQ(static_cast<float>(twice[i]),
+                    static_cast<float>(2 * once[i]));
   }
 }
 
 TEST(Norm, SegmentsOfAStridedRowAreNormalisedEachOnItsOwn) {
   Rng rng(4);
-  const int64_t rows = 5, segments = 3, width = 8, stride = 40;
-  const auto x = Random(rows * stride, rng), w = Random(width, rng);
-  std::vector<float> y = x;
+  const int64_t rows = 5, heads = 3, width = 8, stride = 40;
+  Tensor x = Random(DType::kF32, {rows, stride}, rng),
+         y = Random(DType::kF32, {rows, stride}, rng),
+         w = Random(DType::kF32, {width}, rng);
+  const auto before = ToVector(y);
+  const auto strided = [&](Tensor& of) {
+    TensorView view(of.view().data, DType::kF32, {rows, heads, width});
+    view.stride[0] = stride;
+    return view;
+  };
   Context context({2, ""});
-  const NormProblem p{NormKind::kRms, rows, width, 1e-6f, segments, stride};
-  NormForward(context, p, {.x = x.data(), .weight = w.data(), .y = y.data()});
+  const NormProblem p{NormKind::kRms, 1e-6f};
+  NormForward(context, p,
+              {.x = strided(x), .weight = w.view(), .y = strided(y)});
   for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t s = 0; s < segments; ++s) {
-      std::vector<float> one(width);
+    for (int64_t s = 0; s < heads; ++s) {
+      Tensor one(DType::kF32, {1, width});
       const int64_t at = row * stride + s * width;
-      NormForward(context, {NormKind::kRms, 1, width, 1e-6f},
-                  {.x = x.data() + at, .weight = w.data(), .y = one.data()});
-      for (int64_t i = 0; i < width; ++i) EXPECT_EQ(y[at + i], one[i]);
+      NormForward(context, p,
+                  {.x = View(x.As<float>() + at, {1, width}),
+                   .weight = w.view(),
+                   .y = one.view()});
+      for (int64_t i = 0; i < width; ++i) {
+        EXPECT_EQ(y.As<float>()[at + i], one.As<float>()[i]);
+      }
     }
-    for (int64_t i = segments * width; i < stride; ++i) {
-      EXPECT_EQ(y[row * stride + i], x[row * stride + i]);
+    for (int64_t i = heads * width; i < stride; ++i) {
+      EXPECT_EQ(y.As<float>()[row * stride + i], before[row * stride + i]);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, NormShapes,
-                         testing::Values(Case{NormKind::kLayer, 1, 1},
-                                         Case{NormKind::kLayer, 3, 5},
-                                         Case{NormKind::kLayer, 70, 48},
-                                         Case{NormKind::kRms, 2, 3},
-                                         Case{NormKind::kRms, 65, 33}));
+TEST(Norm, WhatDoesNotFitIsNamed) {
+  Context context({1, ""});
+  Tensor x(DType::kF32, {2, 4}), wrong(DType::kF32, {3});
+  const auto message = [&](const NormArgs& args) -> std::string {
+    try {
+      NormForward(context, {}, args);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message({.x = x.view(), .weight = wrong.view(), .y = x.view()}),
+              HasSubstr("weight f32 [4]"));
+  EXPECT_THAT(message({.x = x.view()}), HasSubstr("y f32 [2, 4]"));
+  ConstTensorView elsewhere = x.view();
+  elsewhere.device = Device::Cuda(1);
+  EXPECT_THAT(message({.x = elsewhere, .y = x.view()}), HasSubstr("on cuda:1"));
+}
 
 }  // namespace
 }  // namespace headwise

@@ -11,7 +11,7 @@ namespace headwise {
 namespace {
 
 std::string WhyNotF32(const AttentionProblem& problem) {
-  if (problem.device != Device::kCpu) return "runs on the CPU only";
+  if (!problem.device.is_cpu()) return "runs on the CPU only";
   if (problem.type != DType::kF32) {
     return std::string("takes f32 only, not ") + Name(problem.type);
   }

@@ -114,12 +114,12 @@ DeviceBuffer ActiveFlags(const AttentionProblem& problem,
 
 DeviceBuffer ScoreInputs(Context& context, const AttentionProblem& problem,
                          const AttentionArgs& args, ForwardParams& params) {
-  params = Inputs(problem, args, 1, CurrentChip()->cache_bytes);
+  params = Inputs(problem, args, 1, ChipOf(problem.device)->cache_bytes);
   return ActiveHeads(args, StreamOf(context), params);
 }
 
 std::string WhyNotAny(const AttentionProblem& problem) {
-  if (problem.device != Device::kCuda) return "runs on CUDA devices only";
+  if (!problem.device.is_cuda()) return "runs on CUDA devices only";
   if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
     return "takes bf16 and f16 only";
   }
@@ -127,7 +127,7 @@ std::string WhyNotAny(const AttentionProblem& problem) {
   if (std::max(problem.query_len, problem.key_len) >= kFar) {
     return "takes fewer than 2^29 positions";
   }
-  if (!CurrentChip()) return "finds no CUDA device";
+  if (!ChipOf(problem.device)) return "finds no CUDA device";
   return "";
 }
 
@@ -135,12 +135,13 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
                         const AttentionArgs& args, int block,
                         bool gathers_full) {
   ForwardCall call;
-  call.params = Inputs(problem, args, block, CurrentChip()->cache_bytes);
+  call.params =
+      Inputs(problem, args, block, ChipOf(problem.device)->cache_bytes);
   ForwardParams& p = call.params;
   p.out = RowsView("out", args.out);
   p.ungated = RowsView("ungated", args.ungated);
   call.active_heads = ActiveHeads(args, StreamOf(context), p);
-  p.counters = DeviceCounters(context, 2);
+  p.counters = CudaOf(context).Counters(2);
   call.observation = MakeObservation(context, problem, args, p);
   const bool core = p.entropy.data != nullptr ||
                     p.max_probability.data != nullptr ||
@@ -187,7 +188,8 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
   const cudaStream_t stream = StreamOf(context);
   BackwardCall call;
   BackwardParams& p = call.params;
-  p.forward = Inputs(problem, args, query_block, CurrentChip()->cache_bytes);
+  p.forward =
+      Inputs(problem, args, query_block, ChipOf(problem.device)->cache_bytes);
   call.active_heads = ActiveHeads(args, stream, p.forward);
   call.is_active = ActiveFlags(problem, args, stream);
   p.is_active = call.is_active.As<uint8_t>();
@@ -228,10 +230,11 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
   p.kv_heads = static_cast<int>(problem.kv_heads);
   const int64_t q_bytes = problem.query_len * p.forward.queries_per_kv *
                           (problem.head_dim + ValueDim(problem)) * 2;
-  p.key_order = {CeilDiv(p.forward.key_len, key_block), p.kv_heads,
-                 static_cast<int>(problem.batch),
-                 SectionPairs(q_bytes, 1, CurrentChip()->cache_bytes / 2)};
-  p.forward.counters = DeviceCounters(context, 4);  // two kernels
+  p.key_order = {
+      CeilDiv(p.forward.key_len, key_block), p.kv_heads,
+      static_cast<int>(problem.batch),
+      SectionPairs(q_bytes, 1, ChipOf(problem.device)->cache_bytes / 2)};
+  p.forward.counters = CudaOf(context).Counters(4);  // two kernels
   p.sequences = static_cast<int>(problem.batch);
   p.scale = static_cast<float>(Scale(problem));
   p.is_half = problem.type == DType::kF16;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "headwise/attention.h"
-#include "headwise/backend/cuda/device.h"
+#include "headwise/backend/cuda/backend.h"
 #include "headwise/ops/attention/cuda/observation.h"
 #include "headwise/ops/attention/cuda/params.h"
 

@@ -25,13 +25,14 @@ void RunDecode(Context& context, const AttentionProblem& problem,
   p.is_active = is_active.As<uint8_t>();
   const int units = f.order.sequences * p.kv_heads * p.row_blocks;
   const int tiles = MostTiles(f.band, f.query_len, f.key_len, kDecodeKeys);
-  p.plan = PlanSplits(units, tiles, kDecodeBlocks * CurrentChip()->processors);
+  p.plan = PlanSplits(units, tiles,
+                      kDecodeBlocks * ChipOf(problem.device)->processors);
   const size_t rows = static_cast<size_t>(units) * p.plan.splits * kDecodeRows;
   constexpr size_t kRowBytes =
       sizeof(RowPartial) + kDecodeColumns * sizeof(float);
-  p.outputs = static_cast<float*>(DeviceScratch(context, rows * kRowBytes));
+  p.outputs = static_cast<float*>(CudaOf(context).Scratch(rows * kRowBytes));
   p.parts = reinterpret_cast<RowPartial*>(p.outputs + rows * kDecodeColumns);
-  p.done = DeviceCounters(context, units);
+  p.done = CudaOf(context).Counters(units);
   LaunchDecode(p, stream);
 }
 

@@ -2,7 +2,7 @@
 // over rows. A block takes 16 × 16 pairs of heads and a chunk of queries,
 // computes √A of its 32 heads for a few queries and keys at a time, and
 // multiplies; the chunks are added in order. Door: launch.h.
-#include "headwise/backend/cuda/device.h"
+#include "headwise/backend/cuda/backend.h"
 #include "headwise/ops/attention/cuda/device/entry.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
 

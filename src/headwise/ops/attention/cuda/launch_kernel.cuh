@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "headwise/backend/cuda/device.h"
+#include "headwise/backend/cuda/backend.h"
 
 namespace headwise::attention_cuda {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "headwise/attention.h"
-#include "headwise/backend/cuda/device.h"
+#include "headwise/backend/cuda/backend.h"
 #include "headwise/observation.h"
 #include "headwise/ops/attention/cuda/params.h"
 

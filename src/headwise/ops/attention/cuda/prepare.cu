@@ -1,7 +1,7 @@
 // The backward pass's first kernel, for both paths: what later kernels need of
 // each row, and ∂L/∂g = ⟨dout, O − μ⟩. A warp a row; bound by memory. Door:
 // launch.h.
-#include "headwise/backend/cuda/device.h"
+#include "headwise/backend/cuda/backend.h"
 #include "headwise/ops/attention/cuda/device/epilogue.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/launch.h"

@@ -2,7 +2,7 @@
 // pairs, pooled windows. An entry is a dot product of one thread; none of them
 // is asked for all entries of a long text but the window, a cell a block.
 // Door: launch.h.
-#include "headwise/backend/cuda/device.h"
+#include "headwise/backend/cuda/backend.h"
 #include "headwise/ops/attention/cuda/device/entry.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
 

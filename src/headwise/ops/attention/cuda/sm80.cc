@@ -26,7 +26,7 @@ std::string WhyNot(const AttentionProblem& problem) {
   if (std::max(problem.head_dim, ValueDim(problem)) > most) {
     return "takes heads up to 256 (bf16) or 128 (f16)";
   }
-  return CurrentChip()->major >= 8 ? "" : "needs sm_80 or later";
+  return ChipOf(problem.device)->major >= 8 ? "" : "needs sm_80 or later";
 }
 
 // run(columns) with the padded head size as a constant. f16 has one size only:

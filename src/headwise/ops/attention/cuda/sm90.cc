@@ -34,7 +34,8 @@ std::string WhyNot(const AttentionProblem& problem) {
     return "needs a head_dim and value_dim divisible by 8";
   }
   if (Columns(problem) > 128) return "takes heads up to 128";
-  return CurrentChip()->major == 9 ? "" : "needs a Hopper chip (sm_90)";
+  return ChipOf(problem.device)->major == 9 ? ""
+                                            : "needs a Hopper chip (sm_90)";
 }
 
 // The driver's encoder, found at run time so that nothing links to the driver.
@@ -79,8 +80,8 @@ CUtensorMap MapOf(const ConstTensorView& view, DType type, int rows) {
 }
 
 template <class T, int kDim>
-void Run(const ForwardCall& call, const TensorMaps& maps, cudaStream_t stream) {
-  const int processors = CurrentChip()->processors;
+void Run(const ForwardCall& call, const TensorMaps& maps, int processors,
+         cudaStream_t stream) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     if (call.gathered == Statistics::kFull) {
       return LaunchFullSm90<kDim>(call.observation.observe, maps, processors,
@@ -96,6 +97,7 @@ void Forward(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args) {
   const int columns = Columns(problem);
   const int block = 64 * ComputeGroups(columns);
+  const int processors = ChipOf(problem.device)->processors;
   const auto launch = [&](const ForwardCall& call) {
     const int keys = ForwardKeyTile(call.gathered == Statistics::kFull);
     const TensorMaps maps = {MapOf(args.q, problem.type, block),
@@ -105,10 +107,10 @@ void Forward(Context& context, const AttentionProblem& problem,
     if (problem.type == DType::kBF16) {
       const auto run =
           narrow ? Run<__nv_bfloat16, 64> : Run<__nv_bfloat16, 128>;
-      run(call, maps, StreamOf(context));
+      run(call, maps, processors, StreamOf(context));
     } else {
       const auto run = narrow ? Run<__half, 64> : Run<__half, 128>;
-      run(call, maps, StreamOf(context));
+      run(call, maps, processors, StreamOf(context));
     }
   };
   // f16 is observed by the portable kernel.
@@ -137,7 +139,7 @@ void Backward(Context& context, const AttentionProblem& problem,
   const GradientMaps of_keys = {map(args.k, keys), map(args.v, keys),
                                 map(args.q, kColumns),
                                 map(call.d_o_view, kColumns)};
-  const int processors = CurrentChip()->processors;
+  const int processors = ChipOf(problem.device)->processors;
   LaunchPrepare(call.params, stream);
   if (columns == 64) {
     LaunchBackwardSm90<__nv_bfloat16, 64>(call.params, of_queries, of_keys,

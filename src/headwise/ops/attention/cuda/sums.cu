@@ -1,7 +1,7 @@
 // Sums of row statistics per sequence and head, in double and in an order that
 // does not depend on how blocks run: each thread takes every 256th row, the
 // threads are added pairwise. Door: launch.h.
-#include "headwise/backend/cuda/device.h"
+#include "headwise/backend/cuda/backend.h"
 #include "headwise/observation.h"
 #include "headwise/ops/attention/cuda/launch.h"
 

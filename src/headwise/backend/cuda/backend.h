@@ -1,0 +1,91 @@
+// A CUDA device as the operators see it: errors, memory, what chip it is.
+// Only files under a cuda/ folder include this.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <optional>
+
+#include "headwise/backend/device_backend.h"
+#include "headwise/context.h"
+
+namespace headwise {
+
+// Throws Error for a status that is not success. `where` names the call.
+void CheckCuda(cudaError_t status, const char* where);
+
+struct CudaChip {
+  int major = 0;  // compute capability
+  int minor = 0;
+  int processors = 0;
+  size_t cache_bytes = 0;  // L2
+};
+// A GPU's, or nothing where there is none. Read once a GPU.
+std::optional<CudaChip> ChipOf(Device device);
+
+// Device memory that returns to the pool in stream order.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(size_t bytes, cudaStream_t stream);
+  // A copy of host memory.
+  DeviceBuffer(const void* host, size_t bytes, cudaStream_t stream);
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  ~DeviceBuffer();
+
+  template <typename T>
+  T* As() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+// One GPU for one Context: a queue (stream) of its own, memory from the GPU's
+// pool, and what operators keep there from call to call. Its functions make
+// the GPU the calling thread's current one.
+class CudaBackend : public DeviceBackend {
+ public:
+  // Throws Error(kUnsupported) where there is no such GPU.
+  explicit CudaBackend(int index);
+  ~CudaBackend() override;
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+
+  void* Allocate(size_t bytes) override;
+  void Free(void* data, size_t bytes) noexcept override;
+  void Zero(void* data, size_t bytes) override;
+  void Copy(void* to, const void* from, size_t bytes) override;
+  void Synchronize() override;
+
+  cudaStream_t stream() const { return stream_; }
+
+  // At least `count` counters for blocks to agree by who does what; zero
+  // between calls: whoever counts leaves them so. Valid until the next request.
+  int* Counters(size_t count);
+  // At least `bytes` of memory, kept from call to call: small calls would spend
+  // longer on allocation than on work. Valid until the next request.
+  void* Scratch(size_t bytes);
+
+ private:
+  void Use() const;
+
+  int index_ = 0;
+  cudaStream_t stream_ = nullptr;
+  DeviceBuffer counters_;
+  size_t counter_count_ = 0;
+  DeviceBuffer scratch_;
+  size_t scratch_bytes_ = 0;
+};
+
+// The backend of a Context on CUDA, its GPU made current.
+CudaBackend& CudaOf(Context& context);
+inline cudaStream_t StreamOf(Context& context) {
+  return CudaOf(context).stream();
+}
+
+}  // namespace headwise

@@ -1,0 +1,38 @@
+// What a device does for the tensors on it: memory and copies, in the order of
+// one queue. Each Context has one of its own; what is on it keeps it alive.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "headwise/device.h"
+
+namespace headwise {
+
+// Calls may return before the work is done; work on one backend is done in the
+// order in which it was asked for.
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+
+  // Memory aligned to 64 bytes, its contents undefined. Throws
+  // Error(kOutOfMemory) naming the size.
+  virtual void* Allocate(size_t bytes) = 0;
+  virtual void Free(void* data, size_t bytes) noexcept = 0;
+  virtual void Zero(void* data, size_t bytes) = 0;
+  // Between any two places of which at least one is the host or this device.
+  virtual void Copy(void* to, const void* from, size_t bytes) = 0;
+  // Waits until all that was asked for is done.
+  virtual void Synchronize() = 0;
+};
+
+// Throws Error(kUnsupported) where the device is not here, or not in this
+// build.
+std::shared_ptr<DeviceBackend> MakeBackend(Device device);
+
+// The two kinds, one folder each; CUDA's is in cuda/ or, where the build has
+// none, in no_cuda/.
+std::shared_ptr<DeviceBackend> MakeCpuBackend();
+std::shared_ptr<DeviceBackend> MakeCudaBackend(int index);
+
+}  // namespace headwise

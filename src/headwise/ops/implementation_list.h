@@ -1,0 +1,68 @@
+// One dispatcher for every operator. An operator has a Call (its problem, its
+// pass and its views), and one list of implementations of it, best first, the
+// reference last. A call goes to the first that has no objection; tests hold
+// every entry to the reference.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/export.h"
+
+namespace headwise {
+
+template <class Call>
+struct Implementation {
+  const char* name = "";  // "cpu.f32"
+  // Empty, or why this call cannot be run here and now. What it says nothing
+  // against must run: it neither throws for what another entry could do nor
+  // hands the call on.
+  std::string (*why_not)(const Call& call) = nullptr;
+  // The call has been validated.
+  void (*run)(Context& context, const Call& call) = nullptr;
+};
+
+template <class Call>
+struct ImplementationList {
+  std::string_view op;  // "norm"
+  std::span<const Implementation<Call>> entries;
+};
+
+struct Refusal {
+  std::string_view name;
+  std::string reason;
+};
+// Throws Error(kInvalidArgument) when `wanted` is none of the names, else
+// Error(kUnsupported) with the reasons.
+[[noreturn]] void ThrowNoImplementation(std::string_view op,
+                                        std::string_view wanted,
+                                        const std::vector<Refusal>& refusals);
+
+// The implementation that runs a call: the one that the context asks for by
+// name, and no other; else the first that takes it.
+template <class Call>
+const Implementation<Call>& Choose(const Context& context,
+                                   const ImplementationList<Call>& list,
+                                   const Call& call) {
+  const std::string_view wanted = context.PreferredImplementation(list.op);
+  for (const Implementation<Call>& entry : list.entries) {
+    if (!wanted.empty() && wanted != entry.name) continue;
+    if (entry.why_not(call).empty()) return entry;
+  }
+  std::vector<Refusal> refusals;
+  for (const Implementation<Call>& entry : list.entries) {
+    refusals.push_back({entry.name, entry.why_not(call)});
+  }
+  ThrowNoImplementation(list.op, wanted, refusals);
+}
+
+template <class Call>
+void Dispatch(Context& context, const ImplementationList<Call>& list,
+              const Call& call) {
+  Choose(context, list, call).run(context, call);
+}
+
+}  // namespace headwise
