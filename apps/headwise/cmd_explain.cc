@@ -8,7 +8,7 @@
 #include "console.h"
 #include "headwise/backend/cpu/isa.h"
 #include "headwise/ops/attention/implementation.h"
-#include "headwise/ops/matmul/matmul.h"
+#include "headwise/ops/matmul/implementation.h"
 #include "headwise/report/text.h"
 #include "problem_flags.h"
 
@@ -48,8 +48,10 @@ std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
     if (flags.op == "matmul") {
       for (const MatmulProblem& problem : bench::MatmulShapes(config)) {
         Explained explained{ToString(problem), {}};
-        for (const MatmulImplementation& one : MatmulImplementations()) {
-          explained.entries.push_back({one.name, one.why_not(problem), ""});
+        const MatmulArgs no_views;
+        for (const auto& one : MatmulImplementations().entries) {
+          explained.entries.push_back(
+              {one.name, one.why_not({problem, no_views}), ""});
         }
         all.push_back(std::move(explained));
       }

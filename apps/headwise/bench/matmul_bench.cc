@@ -9,7 +9,7 @@
 #include "bench/peers.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
-#include "headwise/ops/matmul/matmul.h"
+#include "headwise/ops/matmul/implementation.h"
 
 namespace headwise::bench {
 namespace {
@@ -35,40 +35,42 @@ double Error(const MatmulData& data, const Tensor& c) {
 struct Ours {
   Context context;
   MatmulProblem problem;
-  PackedMatrix packed;
+  std::shared_ptr<PreparedWeights> weights;
   Tensor c;  // [m, n]
   MatmulArgs args;
 
-  Ours(const MatmulData& data, int threads, const std::string& name)
+  Ours(const MatmulData& data, int threads, const std::string& name,
+       bool prepared)
       : context({.threads = threads, .implementations = "matmul:" + name}),
         problem{.m = data.m, .n = data.n, .k = data.k},
         c(DType::kF32, {data.m, data.n}) {
     args.a = data.a.view();
     args.c = c.view();
+    if (prepared) {
+      weights = Prepare({data.b.view()}, Operand::kPlain);
+      args.weights = weights.get();
+    } else {
+      args.b = data.b.view();
+    }
   }
 };
 
 Candidate MakeOurs(const MatmulData& data, Row row, const std::string& name,
-                   bool packed) {
-  auto ours = std::make_shared<Ours>(data, row.threads, name);
-  if (packed) {
-    ours->packed = PackedMatrix(ours->context, data.b.view(), Operand::kPlain);
-    ours->args.packed_b = &ours->packed;
-  } else {
-    ours->args.b = data.b.view();
-  }
+                   const std::shared_ptr<Ours>& ours) {
   auto call = [ours] { Matmul(ours->context, ours->problem, ours->args); };
-  row.impl = name + (packed ? " packed" : "");
   ours->context.ResetPeakScratch();
   call();
+  const bool packed = ours->weights && PreparedBytes(*ours->weights) > 0;
+  row.impl = name + (packed ? " packed" : "");
   if (const double error = Error(data, ours->c); error > kTolerance) {
     throw headwise::Error(
         ErrorCode::kInternal,
         {"bench", "the product in double",
          fmt::format("{} off by {:.1e}", row.impl, error), ""});
   }
-  row.extra_bytes = static_cast<int64_t>(ours->context.PeakScratchBytes() +
-                                         (packed ? ours->packed.bytes() : 0));
+  row.extra_bytes =
+      static_cast<int64_t>(ours->context.PeakScratchBytes() +
+                           (packed ? PreparedBytes(*ours->weights) : 0));
   return {row, 2.0 * data.m * data.n * data.k, Timed(call)};
 }
 
@@ -93,11 +95,13 @@ Result BenchOne(const Config& config, const Options& options,
   Peers peers;
   for (int threads : config.threads) {
     row.threads = threads;
-    for (const MatmulImplementation& one : MatmulImplementations()) {
-      if (!one.why_not(problem).empty()) continue;
-      candidates.push_back(MakeOurs(data, row, one.name, true));
-      candidates.push_back(MakeOurs(data, row, one.name, false));
-      if (!options.all) break;
+    for (const bool prepared : {true, false}) {
+      for (const auto& one : MatmulImplementations().entries) {
+        auto ours = std::make_shared<Ours>(data, threads, one.name, prepared);
+        if (!one.why_not({ours->problem, ours->args}).empty()) continue;
+        candidates.push_back(MakeOurs(data, row, one.name, ours));
+        if (!options.all) break;
+      }
     }
     if (options.peers) AddOpenBlasMatmul(data, row, peers);
   }

@@ -198,7 +198,7 @@ class ModelRun {
     for (const auto& [shape, count] : shapes) {
       struct Data {
         Tensor a, b, c;
-        PackedMatrix packed;
+        std::shared_ptr<PreparedWeights> weights;
       };
       auto data = std::make_shared<Data>();
       const auto [n, k] = shape;
@@ -207,15 +207,15 @@ class ModelRun {
       data->c = Tensor(DType::kF32, {rows, n});
       FillRandom(data->a, 1);
       FillRandom(data->b, 2);
-      data->packed = PackedMatrix(*context_, std::as_const(data->b).view(),
-                                  Operand::kTransposed);
+      data->weights =
+          Prepare({std::as_const(data->b).view()}, Operand::kTransposed);
       auto context = context_;
       const MatmulProblem problem = {.m = rows, .n = n, .k = k};
       products_.emplace_back(timings_.size(), count);
       Add("", "GFLOP/s", [data, context, problem] {
         MatmulArgs args;
         args.a = data->a.view();
-        args.packed_b = &data->packed;
+        args.weights = data->weights.get();
         args.c = data->c.view();
         Matmul(*context, problem, args);
       }).work = 2.0 * static_cast<double>(rows * n * k);

@@ -84,26 +84,25 @@ struct Training {
   std::unique_ptr<Trainer> trainer;
 };
 
-// C [m, n] = A [m, k] · packed B [k, n], as `bench matmul` has it.
+// C [m, n] = A [m, k] · prepared B [k, n], as `bench matmul` has it.
 Candidate Product(Context& context, int64_t m, int64_t n, int64_t k) {
   struct Data {
-    Tensor a, c;
-    PackedMatrix packed;
+    Tensor a, b, c;
+    std::shared_ptr<PreparedWeights> weights;
   };
   auto data = std::make_shared<Data>();
   data->a = Tensor(DType::kF32, {m, k});
   data->c = Tensor(DType::kF32, {m, n});
   FillRandom(data->a, 1);
-  Tensor b(DType::kF32, {k, n});
-  FillRandom(b, 2);
-  data->packed =
-      PackedMatrix(context, std::as_const(b).view(), Operand::kPlain);
+  data->b = Tensor(DType::kF32, {k, n});
+  FillRandom(data->b, 2);
+  data->weights = Prepare({std::as_const(data->b).view()}, Operand::kPlain);
   Candidate candidate;
   candidate.flops = 2.0 * static_cast<double>(m * n * k);
   candidate.time = Timed([data, &context, m, n, k] {
     MatmulArgs args;
     args.a = data->a.view();
-    args.packed_b = &data->packed;
+    args.weights = data->weights.get();
     args.c = data->c.view();
     Matmul(context, {.m = m, .n = n, .k = k}, args);
   });

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "headwise/backend/cpu/large_memory.h"
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
 #include "headwise/model/summary.h"
@@ -77,11 +76,11 @@ Model::Model(Parts parts) : parts_(std::move(parts)) {
     const std::vector<const Linear*> more = LinearsOf(*decoder());
     linears.insert(linears.end(), more.begin(), more.end());
   }
-  size_t bytes = 0;
-  for (const Linear* linear : linears) bytes += linear->half_bytes();
-  if (bytes == 0) return;
-  const auto memory = std::make_shared<LargeMemory>(bytes);
-  for (const Linear* linear : linears) linear->KeepHalfIn(memory);
+  std::vector<std::shared_ptr<PreparedWeights>> weights;
+  for (const Linear* linear : linears) {
+    if (linear->weights()) weights.push_back(linear->weights());
+  }
+  KeepTogether(weights);
 }
 
 void Model::Embed(Context& context, const Stack& stack, const StackInput& input,

@@ -1,4 +1,4 @@
-// Linear layers over packed products, and their backward. Door: linear.h.
+// Linear layers over products, and their backward. Door: linear.h.
 #include "headwise/nn/linear.h"
 
 #include <algorithm>
@@ -41,9 +41,6 @@ void MoveRows(Context& context, const ConstTensorView& from,
       });
 }
 
-// Rows up to which f16 is multiplied as it is; more share the conversion.
-constexpr int64_t kHalfRows = 2;
-
 // The values as f32: where they lie, or in `copy`.
 ConstTensorView AsF32(const Parameter& parameter, Tensor& copy) {
   if (parameter.value.type == DType::kF32 && IsAligned(parameter.value)) {
@@ -58,7 +55,7 @@ ConstTensorView AsF32(const Parameter& parameter, Tensor& copy) {
 Linear::Linear(std::vector<Part> parts, WeightLayout layout)
     : parts_(std::move(parts)),
       layout_(layout),
-      packed_(std::make_shared<Packed>()) {
+      bias_(std::make_shared<Bias>()) {
   const int out_axis = layout == WeightLayout::kOutIn ? 0 : 1;
   for (const Part& part : parts_) {
     const ConstTensorView& w = part.weight.value;
@@ -83,11 +80,13 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
            ToString(part.bias.value), ""});
     }
   }
-  half_ = !parts_.empty() && !parts_[0].weight.trainable() &&
-          layout_ == WeightLayout::kOutIn && HalfMatrix::Supported() &&
-          std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
-            return part.weight.value.type == DType::kF16;
-          });
+  for (const Part& part : parts_) values_.push_back(part.weight.value);
+  if (parts_.empty() || parts_[0].weight.trainable()) return;
+  std::vector<Parameter> read;
+  for (const Part& part : parts_) read.push_back(part.weight);
+  weights_ = Prepare(values_, operand(), [read = std::move(read)] {
+    for (const Parameter& weight : read) ReleaseWeight(weight);
+  });
 }
 
 int64_t Linear::stored_bytes() const {
@@ -118,53 +117,7 @@ void Linear::PackBias() const {
     }
     at += part.weight.value.shape[out_axis];
   }
-  packed_->bias = std::move(bias);
-}
-
-void Linear::Pack(Context& context) const {
-  const bool out_in = layout_ == WeightLayout::kOutIn;
-  const Operand operand = out_in ? Operand::kTransposed : Operand::kPlain;
-  if (parts_.size() == 1) {
-    const Parameter& only = parts_[0].weight;
-    packed_->weight = PackedMatrix(context, only.value, operand);
-    return ReleaseWeight(only);
-  }
-  Tensor weight = out_in ? Tensor(DType::kF32, {out_, in_})
-                         : Tensor(DType::kF32, {in_, out_});
-  int64_t at = 0;
-  for (const Part& part : parts_) {
-    const Tensor values = ToF32(part.weight);
-    const int64_t outs = values.shape(out_in ? 0 : 1);
-    if (out_in) {
-      std::memcpy(weight.As<float>() + at * in_, values.As<float>(),
-                  values.bytes());
-    } else {
-      for (int64_t r = 0; r < in_; ++r) {
-        std::memcpy(weight.As<float>() + r * out_ + at,
-                    values.As<float>() + r * outs, outs * sizeof(float));
-      }
-    }
-    ReleaseWeight(part.weight);
-    at += outs;
-  }
-  packed_->weight =
-      PackedMatrix(context, std::as_const(weight).view(), operand);
-}
-
-void Linear::PackHalf() const {
-  std::call_once(packed_->bias_once, [&] { PackBias(); });
-  std::vector<ConstTensorView> weights;
-  for (const Part& part : parts_) weights.push_back(part.weight.value);
-  packed_->half = HalfMatrix(weights, packed_->half_memory);
-  for (const Part& part : parts_) ReleaseWeight(part.weight);
-}
-
-size_t Linear::half_bytes() const {
-  return half_ ? HalfMatrix::BytesOf(out_, in_) : 0;
-}
-
-void Linear::KeepHalfIn(std::shared_ptr<LargeMemory> memory) const {
-  packed_->half_memory = std::move(memory);
+  bias_->values = std::move(bias);
 }
 
 template <typename View>
@@ -194,19 +147,15 @@ ConstTensorView Linear::WholeWeight(Context& context, Scratch& copy) const {
   return whole;
 }
 
-void Linear::ForwardWhole(Context& context, ConstTensorView x, TensorView y,
-                          Store store) const {
-  Scratch copy;
-  MatmulProblem problem;
-  problem.m = x.shape[0];
-  problem.n = out_;
-  problem.k = in_;
-  problem.b =
-      layout_ == WeightLayout::kOutIn ? Operand::kTransposed : Operand::kPlain;
-  problem.store = store;
+void Linear::ForwardTrainable(Context& context, MatmulProblem& problem,
+                              MatmulArgs& args) const {
+  args.parts = values_;
+  if (parts_.size() == 1) {
+    args.bias = parts_[0].bias.value;
+    return Matmul(context, problem, args);
+  }
   std::vector<float> bias(out_);
   int64_t at = 0;
-  MatmulArgs args;
   for (const Part& part : parts_) {
     if (part.bias) {
       std::copy_n(part.bias.value.As<float>(), Outs(part), bias.data() + at);
@@ -214,76 +163,23 @@ void Linear::ForwardWhole(Context& context, ConstTensorView x, TensorView y,
     }
     at += Outs(part);
   }
-  args.a = x;
-  args.b = WholeWeight(context, copy);
-  args.c = y;
-  Matmul(context, problem, args);
-}
-
-// Each part is read as the checkpoint, or its trainer, holds it.
-void Linear::ForwardParts(Context& context, ConstTensorView x, TensorView y,
-                          Store store) const {
-  MatmulProblem problem;
-  problem.m = x.shape[0];
-  problem.k = in_;
-  problem.b =
-      layout_ == WeightLayout::kOutIn ? Operand::kTransposed : Operand::kPlain;
-  problem.store = store;
-  MatmulArgs args;
-  args.a = x;
-  const ConstTensorView bias = std::as_const(packed_->bias).view();
-  int64_t at = 0;
-  for (const Part& part : parts_) {
-    problem.n = Outs(part);
-    args.b = part.weight.value;
-    args.c = Columns(y, at, problem.n);
-    args.bias = part.bias.value;
-    if (bias) args.bias = View(bias.As<float>() + at, {problem.n});
-    Matmul(context, problem, args);
-    at += problem.n;
-  }
-}
-
-void Linear::ForwardPacked(Context& context, ConstTensorView x, TensorView y,
-                           Store store, MatmulArgs args) const {
-  MatmulProblem problem;
-  problem.m = x.shape[0];
-  problem.n = out_;
-  problem.k = in_;
-  problem.store = store;
-  args.a = x;
-  args.bias = std::as_const(packed_->bias).view();
-  args.c = y;
   Matmul(context, problem, args);
 }
 
 void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
                      Store store) const {
-  MatmulArgs args;
-  if (half_ && x.shape[0] <= kHalfRows) {
-    std::call_once(packed_->half_once, [&] { PackHalf(); });
-    args.half_b = &packed_->half;
-    return ForwardPacked(context, x, y, store, args);
-  }
-  const bool trainable = parts_[0].weight.trainable();
-  if (!trainable) std::call_once(packed_->bias_once, [&] { PackBias(); });
-  const bool few = x.shape[0] <= kFewRows;
-  if (trainable && !few && parts_.size() > 1) {
-    return ForwardWhole(context, x, y, store);
-  }
-  if (trainable || (few && aligned_)) {
-    return ForwardParts(context, x, y, store);
-  }
-  std::call_once(packed_->once, [&] { Pack(context); });
-  args.packed_b = &packed_->weight;
-  ForwardPacked(context, x, y, store, args);
+  MatmulProblem problem = {
+      .m = x.shape[0], .n = out_, .k = in_, .b = operand(), .store = store};
+  MatmulArgs args = {.a = x, .c = y};
+  if (!weights_) return ForwardTrainable(context, problem, args);
+  std::call_once(bias_->once, [&] { PackBias(); });
+  args.weights = weights_.get();
+  args.bias = std::as_const(bias_->values).view();
+  Matmul(context, problem, args);
 }
 
 void Linear::Expect(Context& context, int64_t rows) const {
-  if (!half_ || rows > kHalfRows) return;
-  std::call_once(packed_->half_once, [&] { PackHalf(); });
-  const HalfMatrix& half = packed_->half;
-  context.pool().Expect(half.group(0), half.bytes());
+  if (weights_) headwise::Expect(context, *weights_, rows);
 }
 
 void Linear::Backward(Context& context, ConstTensorView x, ConstTensorView dy,

@@ -19,11 +19,10 @@ enum class WeightLayout : uint8_t {
   kInOut,  // [in, out], as GPT-2's Conv1D
 };
 
-// Weights are packed at the first Forward of more than kFewRows rows, so that
-// opening a model is cheap; fewer rows read them as the checkpoint holds them,
-// and so does every call on trainable weights, which change; several of those
-// are put together in each call, so that x is packed once.
-// Forward may be called from several threads, each with its own Context.
+// What the product makes of weights it makes at the first Forward, so that
+// opening a model is cheap; trainable weights, which change, are read in each
+// call where they lie. Forward may be called from several threads, each with
+// its own Context.
 class Linear {
  public:
   struct Part {
@@ -40,11 +39,8 @@ class Linear {
   WeightLayout layout() const { return layout_; }
   // Of the weights and biases, as the checkpoint holds them.
   int64_t stored_bytes() const;
-  // What its weights take where they are kept in half precision for one row;
-  // 0: they are not.
-  size_t half_bytes() const;
-  // Where to keep them then. Before the first Forward.
-  void KeepHalfIn(std::shared_ptr<LargeMemory> memory) const;
+  // For KeepTogether; null where they are trainable.
+  const std::shared_ptr<PreparedWeights>& weights() const { return weights_; }
   explicit operator bool() const { return !parts_.empty(); }
 
   // x [rows, in], y [rows, out]; y overwritten or added to.
@@ -67,31 +63,23 @@ class Linear {
                        ConstTensorView dy) const;
 
  private:
-  struct Packed {
+  struct Bias {
     std::once_flag once;
-    std::once_flag bias_once;
-    std::once_flag half_once;
-    PackedMatrix weight;
-    HalfMatrix half;
-    std::shared_ptr<LargeMemory> half_memory;
-    Tensor bias;
+    Tensor values;
   };
-  void Pack(Context& context) const;
   void PackBias() const;
-  void PackHalf() const;
-  // args: which of the two forms of all parts is B.
-  void ForwardPacked(Context& context, ConstTensorView x, TensorView y,
-                     Store store, MatmulArgs args) const;
   // All parts as one f32 matrix in the layer's layout: where the only one lies,
   // or put together in `copy`.
   ConstTensorView WholeWeight(Context& context, Scratch& copy) const;
   // Where a part's weight stands in a whole one.
   template <typename View>
   View PartOf(View whole, int64_t begin, int64_t outs) const;
-  void ForwardWhole(Context& context, ConstTensorView x, TensorView y,
-                    Store store) const;
-  void ForwardParts(Context& context, ConstTensorView x, TensorView y,
-                    Store store) const;
+  Operand operand() const {
+    return layout_ == WeightLayout::kOutIn ? Operand::kTransposed
+                                           : Operand::kPlain;
+  }
+  void ForwardTrainable(Context& context, MatmulProblem& problem,
+                        MatmulArgs& args) const;
   int64_t Outs(const Part& part) const {
     return part.weight.value.shape[layout_ == WeightLayout::kOutIn ? 0 : 1];
   }
@@ -101,8 +89,9 @@ class Linear {
   int64_t in_ = 0;
   int64_t out_ = 0;
   bool aligned_ = true;  // all weights: they may be read where they lie
-  bool half_ = false;    // all are in f16, which the processor multiplies
-  std::shared_ptr<Packed> packed_;
+  std::vector<ConstTensorView> values_;  // of the parts' weights
+  std::shared_ptr<PreparedWeights> weights_;
+  std::shared_ptr<Bias> bias_;
 };
 
 }  // namespace headwise

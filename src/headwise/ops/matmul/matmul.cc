@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "headwise/error.h"
+#include "headwise/ops/matmul/implementation.h"
 
 namespace headwise {
 namespace {
@@ -73,6 +74,32 @@ void CheckApart(const char* name, const ConstTensorView& operand,
   }
 }
 
+// However it is given.
+void CheckB(const MatmulProblem& problem, const MatmulArgs& args) {
+  const int64_t n = problem.n, k = problem.k;
+  if (args.weights != nullptr) {
+    if (args.weights->n() != n || args.weights->k() != k) {
+      Refuse(fmt::format("weights of {} × {}", k, n),
+             fmt::format("{} × {}", args.weights->k(), args.weights->n()));
+    }
+    return;
+  }
+  const bool transposed = problem.b == Operand::kTransposed;
+  const auto check = [&](const ConstTensorView& b, int64_t columns) {
+    CheckWeights(b, transposed ? columns : k, transposed ? k : columns);
+  };
+  if (args.parts.empty()) return check(args.b, n);
+  int64_t columns = 0;
+  for (const ConstTensorView& part : args.parts) {
+    check(part, ColumnsOf(part, problem.b));
+    columns += ColumnsOf(part, problem.b);
+  }
+  if (columns != n) {
+    Refuse(fmt::format("parts of B with {} columns", n),
+           fmt::format("{}", columns));
+  }
+}
+
 void Check(const MatmulProblem& problem, const MatmulArgs& args) {
   const auto [m, n, k, a, b, store] = problem;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
@@ -82,22 +109,7 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
   }
   const bool at = a == Operand::kTransposed;
   CheckMatrix("A", args.a, at ? k : m, at ? m : k);
-  if (args.packed_b != nullptr) {
-    if (args.packed_b->n() != n || args.packed_b->k() != k) {
-      Refuse(fmt::format("packed B of {} × {}", k, n),
-             fmt::format("{} × {}", args.packed_b->k(), args.packed_b->n()));
-    }
-  } else if (args.half_b != nullptr) {
-    if (args.half_b->n() != n || args.half_b->k() != k || m > kFewRows) {
-      Refuse(
-          fmt::format("f16 weights of {} × {} for at most {} rows", k, n,
-                      kFewRows),
-          fmt::format("{} × {} for {}", args.half_b->k(), args.half_b->n(), m));
-    }
-  } else {
-    const bool bt = b == Operand::kTransposed;
-    CheckWeights(args.b, bt ? n : k, bt ? k : n);
-  }
+  CheckB(problem, args);
   CheckMatrix("C", args.c, m, n);
   if (m == 0 || n == 0) return;
   if (args.c.stride[1] != 1) {
@@ -112,7 +124,9 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
     Refuse(fmt::format("a dense bias f32 [{}]", n), ToString(args.bias));
   }
   CheckApart("A", args.a, args.c);
-  CheckApart("B", args.b, args.c);
+  for (const ConstTensorView& part : PartsOf(args)) {
+    CheckApart("B", part, args.c);
+  }
   CheckApart("bias", args.bias, args.c);
 }
 
@@ -125,30 +139,17 @@ std::string ToString(const MatmulProblem& problem) {
                      problem.store == Store::kAccumulate ? ", added" : "");
 }
 
-std::span<const MatmulImplementation> MatmulImplementations() {
-  static const std::array<MatmulImplementation, 2> kList = {kMatmulCpuF32,
-                                                            kMatmulReference};
-  return kList;
+ImplementationList<MatmulCall> MatmulImplementations() {
+  static const Implementation<MatmulCall> kList[] = {
+      kMatmulCpuHalfRows, kMatmulCpuFewRows, kMatmulCpuF32, kMatmulReference};
+  return {"matmul", kList};
 }
 
 void Matmul(Context& context, const MatmulProblem& problem,
             const MatmulArgs& args) {
   Check(problem, args);
   if (problem.m == 0 || problem.n == 0) return;
-  const std::string_view wanted = context.PreferredImplementation("matmul");
-  std::string refusals;
-  for (const MatmulImplementation& entry : MatmulImplementations()) {
-    if (!wanted.empty() && wanted != entry.name) continue;
-    const std::string objection = entry.why_not(problem);
-    if (objection.empty()) return entry.run(context, problem, args);
-    refusals += fmt::format("{}{}: {}", refusals.empty() ? "" : "; ",
-                            entry.name, objection);
-  }
-  throw Error(
-      ErrorCode::kUnsupported,
-      {"matmul", "an implementation of " + ToString(problem),
-       refusals.empty() ? fmt::format("none named {}", wanted) : refusals,
-       "the implementations are cpu.f32 and reference"});
+  Dispatch(context, MatmulImplementations(), MatmulCall{problem, args});
 }
 
 Tensor MatrixProduct(Context& context, const Tensor& a, const Tensor& b,

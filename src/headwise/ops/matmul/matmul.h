@@ -1,24 +1,21 @@
-// Matrix products in f32: C = A·B, of plain or transposed operands, with an
-// optional bias and the choice of adding to C. Weights that are used again with
-// many rows are packed once (PackedMatrix); with few they are read as stored.
-// Results do not depend on the number of threads.
-//
-// One list of implementations, best first: cpu.f32 (cpu/f32.cc), reference
-// (reference.cc). The register tiles are in cpu/tile-inl.h and also carry the
-// attention operator.
+// Matrix products: C = A·B, of plain or transposed operands, with an optional
+// bias and the choice of adding to C. Weights that are used again are prepared
+// (Prepare): what an implementation makes of them is its own affair. Results do
+// not depend on the number of threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "headwise/context.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
-
-class LargeMemory;
 
 // How an operand of a product lies in memory.
 enum class Operand : uint8_t {
@@ -46,74 +43,43 @@ struct MatmulProblem {
 // "128 × 384 × 384, B transposed"
 std::string ToString(const MatmulProblem& problem);
 
-// B in the order in which the register tiles read it. Immutable; may be shared
-// by threads and contexts.
-class PackedMatrix {
- public:
-  PackedMatrix() = default;
-  // b: [k, n] (kPlain) or [n, k] (kTransposed), f32 with strides of which one
-  // is 1, or bf16, f16 with a last stride of 1.
-  PackedMatrix(Context& context, const ConstTensorView& b, Operand operand);
+// B of many products; prepared_weights.h is for implementations.
+class PreparedWeights;
 
-  int64_t n() const { return n_; }
-  int64_t k() const { return k_; }
-  size_t bytes() const { return packed_.bytes(); }
-  // [⌈n / width⌉, k, width], zero past n.
-  const float* data() const { return packed_.As<float>(); }
+// parts: f32, bf16 or f16 matrices of one k, as `operand` says, with a last
+// stride of 1, at any address (unaligned too) of the host; B is all of them
+// side by side, C's columns in their order. They must not change, and stay.
+// Whatever an implementation makes of them (packed, reordered, on a device) is
+// made at the first product that gains by it; `release` is called each time
+// after all parts were read for that. Threads may share the result. Throws
+// Error(kInvalidArgument).
+std::shared_ptr<PreparedWeights> Prepare(std::vector<ConstTensorView> parts,
+                                         Operand operand,
+                                         std::function<void()> release = {});
 
- private:
-  int64_t n_ = 0;
-  int64_t k_ = 0;
-  Tensor packed_;
-};
+// Weights that are read one after the other, as a model's are: what is made of
+// them may lie in one piece. Before the first product.
+void KeepTogether(std::span<const std::shared_ptr<PreparedWeights>> weights);
 
-// Weights in f16 in the order in which a processor with the right instructions
-// reads them for few rows: four lines side by side. Immutable.
-class HalfMatrix {
- public:
-  // Whether this processor gains by it.
-  static bool Supported();
+// A hint that a product of `rows` rows with these comes next but for a little
+// work: idle threads may begin to fetch them.
+void Expect(Context& context, const PreparedWeights& weights, int64_t rows);
 
-  // What one of n lines takes.
-  static size_t BytesOf(int64_t n, int64_t k);
+// What was made of the weights so far takes this many bytes.
+size_t PreparedBytes(const PreparedWeights& weights);
 
-  HalfMatrix() = default;
-  // parts: f16 [n_i, k] at any addresses, one below the other (a linear
-  // layer's weights). It lies in `memory` where that is given and has room.
-  explicit HalfMatrix(std::span<const ConstTensorView> parts,
-                      std::shared_ptr<LargeMemory> memory = nullptr);
-
-  int64_t n() const { return n_; }
-  int64_t k() const { return k_; }
-  size_t bytes() const { return BytesOf(n_, k_); }
-  // B's element (p, line), 0 past n.
-  float At(int64_t p, int64_t line) const;
-  // [k in steps of 8, 4 lines, 8], zero past n and k.
-  const uint16_t* group(int64_t index) const { return data_ + index * group_; }
-
- private:
-  int64_t n_ = 0;
-  int64_t k_ = 0;
-  int64_t group_ = 0;  // numbers of four lines
-  const uint16_t* data_ = nullptr;
-  std::shared_ptr<const void> owner_;
-};
-
-// Up to this many rows of A an unpacked B is read where it lies, once: packing
-// it, or reading it as f32 where it is stored in half, would take longer.
-inline constexpr int64_t kFewRows = 8;
-
-// The tensors of one product. Matrices are f32 views of rank 2 of whose strides
-// one is 1; C's last stride is 1. C overlaps no operand.
+// The tensors of one product. Matrices are views of rank 2 of whose strides one
+// is 1; C's last stride is 1. C overlaps no operand. A, C and bias are f32. B
+// is given in one of three ways.
 struct MatmulArgs {
-  ConstTensorView a;
-  // f32, or weights as stored: bf16, f16 with a last stride of 1. Null where
-  // `packed_b` is given.
-  ConstTensorView b;
-  const PackedMatrix* packed_b = nullptr;  // instead of b; problem.b is ignored
-  const HalfMatrix* half_b = nullptr;      // likewise; at most kFewRows rows
-  ConstTensorView bias;                    // [n] f32 or null
-  TensorView c;                            // [m, n]
+  ConstTensorView a = {};
+  // f32, or weights as stored: bf16, f16 with a last stride of 1.
+  ConstTensorView b = {};
+  // Several such, side by side.
+  std::span<const ConstTensorView> parts = {};
+  const PreparedWeights* weights = nullptr;  // problem.b is ignored
+  ConstTensorView bias = {};                 // [n] or null
+  TensorView c = {};                         // [m, n]
 };
 
 // Throws Error(kInvalidArgument) naming the numbers.
@@ -124,19 +90,5 @@ void Matmul(Context& context, const MatmulProblem& problem,
 Tensor MatrixProduct(Context& context, const Tensor& a, const Tensor& b,
                      Operand a_kind = Operand::kPlain,
                      Operand b_kind = Operand::kPlain);
-
-struct MatmulImplementation {
-  const char* name = "";
-  // Empty, or the reason why this problem cannot be run here and now.
-  std::string (*why_not)(const MatmulProblem& problem) = nullptr;
-  // Arguments have been validated.
-  void (*run)(Context&, const MatmulProblem&, const MatmulArgs&) = nullptr;
-};
-
-std::span<const MatmulImplementation> MatmulImplementations();
-
-// The entries, one per file that makes them.
-extern const MatmulImplementation kMatmulReference;  // reference.cc
-extern const MatmulImplementation kMatmulCpuF32;     // cpu/f32.cc
 
 }  // namespace headwise

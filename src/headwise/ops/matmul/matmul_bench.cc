@@ -29,10 +29,10 @@ void Product(benchmark::State& state) {
   MatmulArgs args;
   args.a = a.view();
   args.c = c.view();
-  PackedMatrix weights;
+  std::shared_ptr<PreparedWeights> weights;
   if (state.range(3) != 0) {
-    weights = PackedMatrix(context, b.view(), Operand::kTransposed);
-    args.packed_b = &weights;
+    weights = Prepare({b.view()}, Operand::kTransposed);
+    args.weights = weights.get();
   } else {
     args.b = b.view();
   }

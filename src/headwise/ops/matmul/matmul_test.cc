@@ -8,6 +8,8 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
+#include "headwise/ops/matmul/cpu/half_dots.h"
+#include "headwise/ops/matmul/implementation.h"
 #include "headwise/tensor/half.h"
 
 namespace headwise {
@@ -25,9 +27,9 @@ struct Case {
   MatmulProblem problem;
   int64_t gap = 0;
   bool bias = false;
-  bool packed = false;
+  bool prepared = false;
+  int64_t parts = 1;  // of B
   DType b_type = DType::kF32;
-  bool half_lines = false;  // f16 only, B transposed, few rows
 
   int64_t ARows() const {
     return problem.a == Operand::kPlain ? problem.m : problem.k;
@@ -37,7 +39,7 @@ struct Case {
   }
 
   std::vector<float> Run(Context& context,
-                         const MatmulImplementation* entry) const {
+                         const Implementation<MatmulCall>* entry) const {
     const auto& p = problem;
     auto a = Random(ARows() * (AColumns() + gap), 1);
     const float unit = 1.0f / std::sqrt(std::max<float>(1, p.k));
@@ -61,26 +63,38 @@ struct Case {
     args.c = View(c.data(), {p.m, p.n});
     args.c.stride[0] = p.n + gap;
     if (bias) args.bias = View(offsets.data(), {p.n});
-    PackedMatrix weights;
-    if (packed) {
-      weights = PackedMatrix(context, args.b, p.b);
-      args.b = {};
-      args.packed_b = &weights;
+    std::vector<ConstTensorView> cut;
+    const int axis = p.b == Operand::kPlain ? 1 : 0;
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t begin = p.n * i / parts, end = p.n * (i + 1) / parts;
+      ConstTensorView part = args.b;
+      part.data =
+          static_cast<const char*>(part.data) +
+          begin * part.stride[axis] * static_cast<int64_t>(SizeOf(part.type));
+      part.shape[axis] = end - begin;
+      cut.push_back(part);
     }
-    HalfMatrix half_weights;
-    if (half_lines) {
-      const ConstTensorView parts[] = {args.b};
-      half_weights = HalfMatrix(parts);
-      args.b = {};
-      args.half_b = &half_weights;
+    std::shared_ptr<PreparedWeights> weights;
+    if (prepared || parts > 1) args.b = {};
+    if (prepared) {
+      weights = Prepare(cut, p.b);
+      args.weights = weights.get();
+    } else if (parts > 1) {
+      args.parts = cut;
     }
-    entry != nullptr ? entry->run(context, p, args) : Matmul(context, p, args);
+    if (entry == nullptr) {
+      Matmul(context, p, args);
+    } else if (const std::string why = entry->why_not({p, args}); why.empty()) {
+      entry->run(context, {p, args});
+    } else {
+      return {};
+    }
     return c;
   }
 };
 
-const MatmulImplementation& Reference() {
-  return MatmulImplementations().back();
+const Implementation<MatmulCall>& Reference() {
+  return MatmulImplementations().entries.back();
 }
 
 TEST(Matmul, EveryImplementationAgreesWithTheReference) {
@@ -97,11 +111,13 @@ TEST(Matmul, EveryImplementationAgreesWithTheReference) {
     x.problem.store = rng.Below(2) ? Store::kOverwrite : Store::kAccumulate;
     x.gap = rng.Below(3);
     x.bias = rng.Below(2);
-    x.packed = rng.Below(2) && x.problem.k > 0;
+    x.prepared = rng.Below(2) && x.problem.k > 0;
+    if (rng.Below(3) == 0) x.parts = std::min<int64_t>(3, x.problem.n);
     const DType types[] = {DType::kF32, DType::kBF16, DType::kF16};
     x.b_type = types[rng.Below(3)];
     const auto truth = x.Run(context, &Reference());
-    for (const auto& entry : MatmulImplementations()) {
+    ASSERT_FALSE(truth.empty());
+    for (const auto& entry : MatmulImplementations().entries) {
       const auto c = x.Run(context, &entry);
       for (size_t i = 0; i < c.size(); ++i) {
         ASSERT_NEAR(c[i], truth[i], 2e-5 * std::max(1.0f, std::abs(truth[i])))
@@ -139,19 +155,19 @@ TEST(Matmul, ResultsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST(Matmul, HalvesFourLinesAtATimeAgreeWithTheReference) {
-  if (!HalfMatrix::Supported()) GTEST_SKIP() << "no such instructions here";
+  if (!HasHalfDots()) GTEST_SKIP() << "no such instructions here";
   Rng rng(5);
-  Context one({1, ""});
-  Context three({3, ""});
+  Context one({1, "matmul:cpu.half_rows"});
+  Context three({3, "matmul:cpu.half_rows"});
   for (int round = 0; round < 60; ++round) {
     Case x;
-    x.problem = {rng.Between(1, kFewRows), rng.Between(1, 400),
-                 rng.Between(1, 300), Operand::kPlain, Operand::kTransposed};
+    x.problem = {rng.Between(1, 2), rng.Between(1, 400), rng.Between(1, 300),
+                 Operand::kPlain, Operand::kTransposed};
     x.problem.store = rng.Below(2) ? Store::kOverwrite : Store::kAccumulate;
     x.bias = rng.Below(2);
     x.gap = rng.Below(3);
     x.b_type = DType::kF16;
-    x.half_lines = true;
+    x.prepared = true;
     const auto truth = x.Run(one, &Reference());
     const auto c = x.Run(one, nullptr);
     for (size_t i = 0; i < c.size(); ++i) {
@@ -202,34 +218,51 @@ TEST(Matmul, RefusesImpossibleArguments) {
   bad = good;
   bad.bias = View(data.data() + 50, {3});
   refused(p, bad);
-  const PackedMatrix other(context, View(data.data(), {5, 4}), Operand::kPlain);
+  const auto other =
+      Prepare({View(std::as_const(data).data(), {5, 4})}, Operand::kPlain);
   bad = good;
-  bad.packed_b = &other;
+  bad.weights = other.get();
   refused(p, bad);
-  EXPECT_THROW(PackedMatrix(context, {}, Operand::kPlain), Error);
+  const ConstTensorView parts[] = {good.b, good.b};
+  bad = good;
+  bad.parts = parts;
+  refused(p, bad);
+  EXPECT_THROW(Prepare({ConstTensorView()}, Operand::kPlain), Error);
 }
 
-TEST(Matmul, PacksWeightsAtOddAddresses) {
+TEST(Matmul, WeightsMayLieAtOddAddresses) {
   Context context({2, ""});
-  const int64_t n = 901, k = 13;  // more than is turned at a time
-  const std::vector<float> values = Random(n * k, 3);
+  const int64_t m = 20, n = 901, k = 13;  // more than is turned at a time
+  const std::vector<float> values = Random(n * k, 3), a = Random(m * k, 4);
   std::vector<uint16_t> half(n * k);
   for (int64_t i = 0; i < n * k; ++i) half[i] = ToF16(values[i]);
   for (const Operand operand : {Operand::kPlain, Operand::kTransposed}) {
     const bool plain = operand == Operand::kPlain;
     for (const DType type : {DType::kF32, DType::kF16}) {
-      const bool wide = type == DType::kF32;
       const size_t bytes = n * k * SizeOf(type);
-      const void* from = wide ? static_cast<const void*>(values.data())
-                              : static_cast<const void*>(half.data());
+      const void* from = type == DType::kF32
+                             ? static_cast<const void*>(values.data())
+                             : static_cast<const void*>(half.data());
       std::vector<char> odd(bytes + 1);
       std::memcpy(odd.data() + 1, from, bytes);
-      ConstTensorView b(from, type, {plain ? k : n, plain ? n : k});
-      const PackedMatrix expected(context, b, operand);
-      b.data = odd.data() + 1;
-      const PackedMatrix found(context, b, operand);
-      ASSERT_EQ(found.bytes(), expected.bytes());
-      EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0);
+      for (const int64_t rows : {int64_t{2}, m}) {
+        const auto product = [&](const void* where) {
+          int releases = 0;
+          const ConstTensorView b(where, type, {plain ? k : n, plain ? n : k});
+          const auto weights = Prepare({b}, operand, [&] { ++releases; });
+          std::vector<float> c(rows * n);
+          const MatmulArgs args = {.a = View(a.data(), {rows, k}),
+                                   .weights = weights.get(),
+                                   .c = View(c.data(), {rows, n})};
+          for (int i = 0; i < 2; ++i) Matmul(context, {rows, n, k}, args);
+          EXPECT_EQ(releases, PreparedBytes(*weights) > 0 ? 1 : 0);
+          return c;
+        };
+        const auto found = product(odd.data() + 1), expected = product(from);
+        for (size_t i = 0; i < found.size(); ++i) {
+          ASSERT_NEAR(found[i], expected[i], 1e-5);
+        }
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
 // cpu.f32: packed products on register tiles, run-time dispatch over
-// instruction sets by Highway. Door: ../matmul.h.
+// instruction sets by Highway. Door: ../implementation.h.
 //
 // C is cut into blocks, the tasks. For each slice of the depth a task packs its
 // rows of A and then, for each panel of B, which then sits in L1, passes all
@@ -10,10 +10,9 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
-#include "headwise/error.h"
-#include "headwise/ops/matmul/cpu/f32.h"
+#include "headwise/ops/check_view.h"
 #include "headwise/ops/matmul/cpu/few_rows.h"
-#include "headwise/ops/matmul/matmul.h"
+#include "headwise/ops/matmul/implementation.h"
 #include "headwise/tensor/unaligned.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -288,9 +287,10 @@ HWY_EXPORT(Columns);
 HWY_EXPORT(PackB);
 HWY_EXPORT(Multiply);
 
-int64_t PackedColumns() { return HWY_DYNAMIC_DISPATCH(Columns)(); }
-
 namespace {
+
+// Columns of B in one packed panel on this machine: three vectors.
+int64_t PackedColumns() { return HWY_DYNAMIC_DISPATCH(Columns)(); }
 
 int64_t PackedPanels(int64_t n) {
   return (n + PackedColumns() - 1) / PackedColumns();
@@ -321,56 +321,76 @@ void PackAny(Context& context, const ConstTensorView& b, Operand operand,
   for (int64_t begin = 0; begin < n; begin += most) {
     const ConstTensorView part =
         ColumnsOfB(b, operand, begin, std::min(most, n - begin));
-    ConvertToF32(context, part, dense.As<float>());
+    const TensorView as_f32 =
+        View(dense.As<float>(), {part.shape[0], part.shape[1]});
+    ConvertToF32(context, part, as_f32);
     HWY_DYNAMIC_DISPATCH(PackB)
-    (context, View(dense.As<const float>(), {part.shape[0], part.shape[1]}),
-     operand, to + begin * k);
+    (context, as_f32, operand, to + begin * k);
   }
 }
 
-void Run(Context& context, const MatmulProblem& problem,
-         const MatmulArgs& args) {
-  if (args.packed_b != nullptr) {
+// B's parts as one f32 matrix: the only one as it is, several in `copy`.
+ConstTensorView Whole(Context& context, std::span<const ConstTensorView> parts,
+                      Operand operand, Scratch& copy) {
+  if (parts.size() == 1) return parts[0];
+  const int along = operand == Operand::kTransposed ? 0 : 1;
+  int64_t columns = 0;
+  for (const ConstTensorView& part : parts) columns += part.shape[along];
+  const int64_t k = parts[0].shape[1 - along];
+  copy = context.workspace().TakeArray<float>(columns * k);
+  const TensorView whole = View(
+      copy.As<float>(), along == 0 ? Shape{columns, k} : Shape{k, columns});
+  TensorView to = whole;
+  for (const ConstTensorView& part : parts) {
+    to.shape[along] = part.shape[along];
+    ConvertToF32(context, part, to);
+    to.data = to.As<float>() + part.shape[along] * to.stride[along];
+  }
+  return whole;
+}
+
+// B in the order in which the register tiles read it:
+// [⌈n / width⌉, k, width], zero past n.
+struct Packed : WeightForm {
+  Tensor values;
+  size_t bytes() const override { return values.bytes(); }
+};
+
+const float* PackedOf(Context& context, const PreparedWeights& weights) {
+  const WeightForm& form = weights.Get(PreparedWeights::Kind::kCpuPacked, [&] {
+    auto packed = std::make_unique<Packed>();
+    packed->values = Tensor(
+        DType::kF32, {PackedPanels(weights.n()), weights.k(), PackedColumns()});
+    Scratch copy;
+    PackAny(context, Whole(context, weights.parts(), weights.operand(), copy),
+            weights.operand(), packed->values.As<float>());
+    return packed;
+  });
+  return static_cast<const Packed&>(form).values.As<float>();
+}
+
+std::string WhyNot(const MatmulCall& call) {
+  return WhyNotOnHost(DType::kF32, {call.args.a, call.args.c});
+}
+
+void Run(Context& context, const MatmulCall& call) {
+  const auto& [problem, args] = call;
+  if (args.weights != nullptr) {
     return HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args,
-                                          args.packed_b->data());
+                                          PackedOf(context, *args.weights));
   }
-  if (args.half_b != nullptr || problem.m <= kFewRows) {
-    return MultiplyFewRows(context, problem, args);
-  }
+  Scratch copy;
   Scratch packed = context.workspace().TakeArray<float>(
       PackedPanels(problem.n) * problem.k * PackedColumns());
-  PackAny(context, args.b, problem.b, packed.As<float>());
+  PackAny(context, Whole(context, PartsOf(args), problem.b, copy), problem.b,
+          packed.As<float>());
   HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args, packed.As<float>());
 }
 
-bool IsHalf(DType type) { return type == DType::kBF16 || type == DType::kF16; }
-
 }  // namespace
 
-PackedMatrix::PackedMatrix(Context& context, const ConstTensorView& b,
-                           Operand operand) {
-  const bool known =
-      b.data != nullptr && b.rank == 2 &&
-      (IsHalf(b.type)
-           ? b.stride[1] == 1
-           : b.type == DType::kF32 &&
-                 (b.stride[1] == 1 || (b.stride[0] == 1 && IsAligned(b))));
-  if (!known) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"matmul",
-                 "B as an f32 matrix with a stride of 1, or in half precision "
-                 "with a last stride of 1",
-                 b.data == nullptr ? "null" : ToString(b), ""});
-  }
-  const bool transposed = operand == Operand::kTransposed;
-  n_ = b.shape[transposed ? 0 : 1];
-  k_ = b.shape[transposed ? 1 : 0];
-  packed_ = Tensor(DType::kF32, {PackedPanels(n_), k_, PackedColumns()});
-  PackAny(context, b, operand, packed_.As<float>());
-}
-
-const MatmulImplementation kMatmulCpuF32 = {
-    "cpu.f32", [](const MatmulProblem&) { return std::string(); }, Run};
+const Implementation<MatmulCall> kMatmulCpuF32 = {
+    .name = "cpu.f32", .why_not = WhyNot, .run = Run};
 
 }  // namespace headwise
 #endif  // HWY_ONCE

@@ -1,4 +1,4 @@
-// Few rows of A. Door: few_rows.h.
+// cpu.few_rows. Doors: ../implementation.h, few_rows.h.
 //
 // Where B's columns are contiguous (a linear layer's weight [n, k]) a task
 // takes some of them, four at a time, as dot products with all rows of A. Where
@@ -11,7 +11,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
-#include "headwise/ops/matmul/cpu/half_matrix.h"
+#include "headwise/ops/check_view.h"
 #include "headwise/tensor/half.h"
 #include "headwise/tensor/unaligned.h"
 
@@ -26,6 +26,10 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise {
 namespace HWY_NAMESPACE {
 namespace {
+
+// Up to this many rows packing B, or reading it as f32 where it is stored in
+// half, would take longer.
+constexpr int64_t kMostRows = 8;
 
 using F16 = hwy::float16_t;
 using BF16 = hwy::bfloat16_t;
@@ -158,7 +162,7 @@ template <typename T>
 HWY_NOINLINE void DotTask(const LinesOf<T>& b, const float* a, size_t begin,
                           size_t end, const Target& to) {
   const size_t m = to.problem.m, k = to.problem.k;
-  HWY_ALIGN float sums[kFewRows * 4];
+  HWY_ALIGN float sums[kMostRows * 4];
   size_t j = begin;
   for (; j + 4 <= end; j += 4) {
     DotRows(b, j, a, m, k, sums);
@@ -208,7 +212,7 @@ template <typename T>
 HWY_NOINLINE void AddTask(const LinesOf<T>& b, const float* a, size_t begin,
                           size_t end, const Target& to) {
   const size_t m = to.problem.m, k = to.problem.k;
-  HWY_ALIGN float sums[kFewRows * kStrip] = {};
+  HWY_ALIGN float sums[kMostRows * kStrip] = {};
   for (size_t p = 0; p < k; p += 4) {
     for (size_t i = 0; i < m; ++i) {
       AddLines(b, p, std::min<size_t>(4, k - p), begin, end - begin,
@@ -259,6 +263,8 @@ void ConvertLine(const T* HWY_RESTRICT from, size_t count,
 
 }  // namespace
 
+int64_t MostRows() { return kMostRows; }
+
 // a: [m, k], dense.
 void MultiplyAny(Context& context, const MatmulProblem& problem,
                  const MatmulArgs& args, const float* a) {
@@ -296,41 +302,72 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace headwise {
 
+HWY_EXPORT(MostRows);
 HWY_EXPORT(MultiplyAny);
 HWY_EXPORT(ConvertRow);
 
-void MultiplyFewRows(Context& context, const MatmulProblem& problem,
-                     const MatmulArgs& args) {
-  const int64_t m = problem.m, k = problem.k;
-  const bool plain = problem.a == Operand::kPlain;
-  const int64_t along_m = args.a.stride[plain ? 0 : 1];
-  const int64_t along_k = args.a.stride[plain ? 1 : 0];
-  const float* a = args.a.As<float>();
-  Scratch dense;
-  if (along_k != 1 || (m > 1 && along_m != k)) {
-    dense = context.workspace().TakeArray<float>(m * k);
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t p = 0; p < k; ++p) {
-        dense.As<float>()[i * k + p] = a[i * along_m + p * along_k];
-      }
+DenseRows::DenseRows(Context& context, const MatmulCall& call) {
+  const ConstTensorView& a = call.args.a;
+  const int64_t m = call.problem.m, k = call.problem.k;
+  const bool plain = call.problem.a == Operand::kPlain;
+  const int64_t along_m = a.stride[plain ? 0 : 1];
+  const int64_t along_k = a.stride[plain ? 1 : 0];
+  data_ = a.As<float>();
+  if (along_k == 1 && (m == 1 || along_m == k)) return;
+  copy_ = context.workspace().TakeArray<float>(m * k);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t p = 0; p < k; ++p) {
+      copy_.As<float>()[i * k + p] = data_[i * along_m + p * along_k];
     }
-    a = dense.As<float>();
   }
-  if (args.half_b != nullptr) return MultiplyHalf(context, problem, args, a);
-  HWY_DYNAMIC_DISPATCH(MultiplyAny)(context, problem, args, a);
+  data_ = copy_.As<float>();
 }
 
-void ConvertToF32(Context& context, const ConstTensorView& from, float* to) {
+void ConvertToF32(Context& context, const ConstTensorView& from,
+                  const TensorView& to) {
   constexpr int64_t kRowsOfTask = 64;
-  const int64_t rows = from.shape[0], columns = from.shape[1];
+  const int64_t rows = from.shape[0];
   context.pool().ParallelFor(
       (rows + kRowsOfTask - 1) / kRowsOfTask, [&](int64_t task, int) {
         const int64_t end = std::min(rows, (task + 1) * kRowsOfTask);
         for (int64_t r = task * kRowsOfTask; r < end; ++r) {
-          HWY_DYNAMIC_DISPATCH(ConvertRow)(from, r, to + r * columns);
+          HWY_DYNAMIC_DISPATCH(ConvertRow)
+          (from, r, to.As<float>() + r * to.stride[0]);
         }
       });
 }
+
+namespace {
+
+std::string WhyNot(const MatmulCall& call) {
+  if (call.problem.m > HWY_DYNAMIC_DISPATCH(MostRows)()) {
+    return "takes at most eight rows";
+  }
+  for (const ConstTensorView& part : PartsOf(call.args)) {
+    if (!IsAligned(part)) return "reads B where it lies, which is not aligned";
+  }
+  return WhyNotOnHost(DType::kF32, {call.args.a, call.args.c});
+}
+
+// Part by part: each is read as it is stored.
+void Run(Context& context, const MatmulCall& call) {
+  const DenseRows a(context, call);
+  MatmulProblem problem = call.problem;
+  problem.b = OperandOfB(call);
+  MatmulArgs args = call.args;
+  for (const ConstTensorView& part : PartsOf(call.args)) {
+    problem.n = ColumnsOf(part, problem.b);
+    args.b = part;
+    HWY_DYNAMIC_DISPATCH(MultiplyAny)(context, problem, args, a.data());
+    args.c.data = args.c.As<float>() + problem.n;
+    if (args.bias) args.bias.data = args.bias.As<float>() + problem.n;
+  }
+}
+
+}  // namespace
+
+const Implementation<MatmulCall> kMatmulCpuFewRows = {
+    .name = "cpu.few_rows", .why_not = WhyNot, .run = Run};
 
 }  // namespace headwise
 #endif  // HWY_ONCE

@@ -2,16 +2,25 @@
 // lies and as it is stored, at the speed of memory.
 #pragma once
 
-#include "headwise/ops/matmul/matmul.h"
+#include "headwise/backend/cpu/workspace.h"
+#include "headwise/ops/matmul/implementation.h"
 
 namespace headwise {
 
-// args.b (of whatever type) or args.half_b is given; problem.m ≤ kFewRows.
-void MultiplyFewRows(Context& context, const MatmulProblem& problem,
-                     const MatmulArgs& args);
+// The rows of A as [m, k], dense: where they lie, or copied.
+class DenseRows {
+ public:
+  DenseRows(Context& context, const MatmulCall& call);
+  const float* data() const { return data_; }
 
-// to [rows, columns], dense, from a matrix of f32, bf16 or f16 at any address
-// with a last stride of 1.
-void ConvertToF32(Context& context, const ConstTensorView& from, float* to);
+ private:
+  Scratch copy_;
+  const float* data_ = nullptr;
+};
+
+// to [rows, columns], f32 with a last stride of 1, from a matrix of f32, bf16
+// or f16 at any address with a last stride of 1.
+void ConvertToF32(Context& context, const ConstTensorView& from,
+                  const TensorView& to);
 
 }  // namespace headwise

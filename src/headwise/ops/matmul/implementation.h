@@ -1,0 +1,39 @@
+// The list of implementations of the product, best first.
+#pragma once
+
+#include <span>
+
+#include "headwise/ops/implementation_list.h"
+#include "headwise/ops/matmul/matmul.h"
+#include "headwise/ops/matmul/prepared_weights.h"
+
+namespace headwise {
+
+struct MatmulCall {
+  const MatmulProblem& problem;
+  const MatmulArgs& args;
+};
+
+ImplementationList<MatmulCall> MatmulImplementations();
+
+// The entries, one per file that makes them.
+extern const Implementation<MatmulCall> kMatmulReference;    // reference.cc
+extern const Implementation<MatmulCall> kMatmulCpuF32;       // cpu/f32.cc
+extern const Implementation<MatmulCall> kMatmulCpuFewRows;   // cpu/few_rows.cc
+extern const Implementation<MatmulCall> kMatmulCpuHalfRows;  // cpu/half_rows.cc
+
+// B's matrices, however it is given.
+inline std::span<const ConstTensorView> PartsOf(const MatmulArgs& args) {
+  if (args.weights != nullptr) return args.weights->parts();
+  return args.parts.empty() ? std::span(&args.b, 1) : args.parts;
+}
+inline Operand OperandOfB(const MatmulCall& call) {
+  return call.args.weights != nullptr ? call.args.weights->operand()
+                                      : call.problem.b;
+}
+// Columns of C that a part of B makes.
+inline int64_t ColumnsOf(const ConstTensorView& part, Operand operand) {
+  return part.shape[operand == Operand::kTransposed ? 0 : 1];
+}
+
+}  // namespace headwise

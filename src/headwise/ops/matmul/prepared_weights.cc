@@ -1,0 +1,64 @@
+// Weights for many products. Doors: matmul.h, prepared_weights.h.
+#include "headwise/ops/matmul/prepared_weights.h"
+
+#include <utility>
+
+#include "headwise/error.h"
+#include "headwise/ops/matmul/cpu/half_rows.h"
+
+namespace headwise {
+
+PreparedWeights::PreparedWeights(std::vector<ConstTensorView> parts,
+                                 Operand operand, std::function<void()> release)
+    : parts_(std::move(parts)),
+      operand_(operand),
+      release_(std::move(release)) {
+  const int out = operand == Operand::kTransposed ? 0 : 1;
+  for (const ConstTensorView& part : parts_) {
+    const bool fits = part && part.rank == 2 && part.stride[1] == 1 &&
+                      (part.type == DType::kF32 || part.type == DType::kBF16 ||
+                       part.type == DType::kF16) &&
+                      part.device.is_cpu() &&
+                      (n_ == 0 || part.shape[1 - out] == k_);
+    if (!fits) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"matmul",
+                   "weights as f32, bf16 or f16 matrices of one depth with a "
+                   "last stride of 1",
+                   part ? ToString(part) : "none", ""});
+    }
+    n_ += part.shape[out];
+    k_ = part.shape[1 - out];
+  }
+}
+
+size_t PreparedWeights::bytes() const {
+  size_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.form) bytes += slot.form->bytes();
+  }
+  return bytes;
+}
+
+std::shared_ptr<PreparedWeights> Prepare(std::vector<ConstTensorView> parts,
+                                         Operand operand,
+                                         std::function<void()> release) {
+  return std::make_shared<PreparedWeights>(std::move(parts), operand,
+                                           std::move(release));
+}
+
+void KeepTogether(std::span<const std::shared_ptr<PreparedWeights>> weights) {
+  size_t bytes = 0;
+  for (const auto& one : weights) bytes += HalfLinesBytes(*one);
+  if (bytes == 0) return;
+  const auto memory = std::make_shared<LargeMemory>(bytes);
+  for (const auto& one : weights) one->set_memory(memory);
+}
+
+void Expect(Context& context, const PreparedWeights& weights, int64_t rows) {
+  ExpectHalfLines(context, weights, rows);
+}
+
+size_t PreparedBytes(const PreparedWeights& weights) { return weights.bytes(); }
+
+}  // namespace headwise

@@ -1,0 +1,74 @@
+// Weights, and what implementations of the product make of them. Door for
+// implementations only; others see matmul.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "headwise/backend/cpu/large_memory.h"
+#include "headwise/ops/matmul/matmul.h"
+
+namespace headwise {
+
+// One thing that an implementation makes of weights.
+struct WeightForm {
+  virtual ~WeightForm() = default;
+  virtual size_t bytes() const = 0;
+};
+
+class PreparedWeights {
+ public:
+  // The forms there are, by who makes them.
+  enum class Kind : uint8_t {
+    kCpuPacked,     // cpu/f32.cc
+    kCpuHalfLines,  // cpu/half_rows.cc
+  };
+
+  PreparedWeights(std::vector<ConstTensorView> parts, Operand operand,
+                  std::function<void()> release);
+
+  std::span<const ConstTensorView> parts() const { return parts_; }
+  Operand operand() const { return operand_; }
+  int64_t n() const { return n_; }
+  int64_t k() const { return k_; }
+
+  // The form of a kind, made by `make` at the first request for it.
+  template <class Make>
+  const WeightForm& Get(Kind kind, const Make& make) const {
+    Slot& slot = slots_[static_cast<size_t>(kind)];
+    std::call_once(slot.once, [&] {
+      slot.form = make();
+      if (release_) release_();
+    });
+    return *slot.form;
+  }
+  size_t bytes() const;
+
+  // Where a form may lie that is read as one long stream; may be null.
+  const std::shared_ptr<LargeMemory>& memory() const { return memory_; }
+  void set_memory(std::shared_ptr<LargeMemory> memory) {
+    memory_ = std::move(memory);
+  }
+
+ private:
+  struct Slot {
+    std::once_flag once;
+    std::unique_ptr<WeightForm> form;
+  };
+
+  std::vector<ConstTensorView> parts_;
+  Operand operand_;
+  std::function<void()> release_;
+  int64_t n_ = 0;
+  int64_t k_ = 0;
+  mutable std::array<Slot, 2> slots_;
+  std::shared_ptr<LargeMemory> memory_;
+};
+
+}  // namespace headwise
