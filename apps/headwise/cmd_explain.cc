@@ -26,7 +26,7 @@ struct Explained {
   std::vector<Entry> entries;
 };
 
-// "forward, rows, …; no band: has no band pass" where the forward runs.
+// "forward, rows, …; not band: has no band pass" where the forward runs.
 std::string Passes(const AttentionImplementation& one,
                    const AttentionProblem& problem) {
   std::string runs, refused;
@@ -35,7 +35,7 @@ std::string Passes(const AttentionImplementation& one,
     if (reason.empty()) {
       runs += (runs.empty() ? "" : ", ") + std::string(Name(pass));
     } else {
-      refused += fmt::format("; no {}: {}", Name(pass), reason);
+      refused += fmt::format("; not {}: {}", Name(pass), reason);
     }
   }
   return runs + refused;

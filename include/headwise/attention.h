@@ -66,7 +66,7 @@ struct AttentionProblem {
   int64_t head_dim = 0;      // of q and k
   int64_t value_dim = 0;     // of v and out; 0: head_dim
   DType type = DType::kF32;  // of q, k, v, out: kF32, kBF16, kF16
-  Device device = {};        // of all views
+  Device device = {};        // the context's, and of all views
   AttentionMask mask = {};
   AttentionBias bias = AttentionBias::kNone;
   int64_t relative_reach = 0;  // R of kRelative
@@ -126,7 +126,8 @@ struct AttentionArgs {
 // Error(kInvalidArgument) naming the numbers for an impossible problem. NaN or
 // ∞ in q stays in its own rows; in k or v it reaches only rows that see it.
 // A row that sees no key gets out = (1 − g)·μ, LSE −∞, zero statistics; so does
-// one whose scores are all −∞.
+// one whose scores are all −∞. On a GPU results are there when the context's
+// queue has come to them (Context::Synchronize).
 HEADWISE_API void AttentionForward(Context& context,
                                    const AttentionProblem& problem,
                                    const AttentionArgs& args);
@@ -162,7 +163,8 @@ struct ImplementationInfo {
   std::string why_not;  // empty: runs
 };
 
-// Every implementation, best first, and why it would not take the problem.
+// Every implementation, best first, and why it would not take a forward pass of
+// the problem, whatever the views.
 HEADWISE_API std::vector<ImplementationInfo> ExplainAttention(
     const AttentionProblem& problem);
 

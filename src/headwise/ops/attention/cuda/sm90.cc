@@ -29,6 +29,9 @@ std::string WhyNotProblem(const AttentionProblem& problem) {
   if (!reason.empty()) return reason;
   if (problem.bias != AttentionBias::kNone) return "has no biases";
   if (problem.soft_cap != 0) return "has no soft cap";
+  if (problem.query_len == 0 || problem.key_len == 0) {
+    return "needs a query and a key";
+  }
   if (problem.head_dim % 8 != 0 || ValueDim(problem) % 8 != 0) {
     return "needs a head_dim and value_dim divisible by 8";
   }
