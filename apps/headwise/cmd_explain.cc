@@ -26,20 +26,25 @@ struct Explained {
   std::vector<Entry> entries;
 };
 
-std::string Passes(const AttentionImplementation& one) {
-  std::string text;
-  const auto add = [&](bool has, const char* name) {
-    if (has) text += (text.empty() ? "" : ", ") + std::string(name);
-  };
-  add(one.forward, "forward");
-  add(one.backward, "backward");
-  add(one.rows, "rows");
-  add(one.top_k, "top-k");
-  add(one.pairs, "pairs");
-  add(one.received, "received");
-  add(one.window, "window");
-  add(one.gram, "gram");
-  return text;
+// "forward, rows, …; not band: has no band pass" where the forward runs.
+std::string Passes(const AttentionImplementation& one,
+                   const AttentionProblem& problem) {
+  std::string runs, refused;
+  for (const AttentionPass pass : kAttentionPasses) {
+    const std::string reason = WhyNot(one, pass, problem);
+    if (reason.empty()) {
+      runs += (runs.empty() ? "" : ", ") + std::string(Name(pass));
+    } else {
+      refused += fmt::format("; not {}: {}", Name(pass), reason);
+    }
+  }
+  return runs + refused;
+}
+
+Entry Explain(const AttentionImplementation& one,
+              const AttentionProblem& problem) {
+  const std::string reason = WhyNot(one, AttentionPass::kForward, problem);
+  return {one.name, reason, reason.empty() ? Passes(one, problem) : ""};
 }
 
 std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
@@ -60,9 +65,9 @@ std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
     for (const std::string& mask : config.mask) {
       const AttentionProblem problem = bench::MakeProblem(config, mask);
       Explained explained{ToString(problem), {}};
-      for (const AttentionImplementation& one : AttentionImplementations()) {
-        explained.entries.push_back(
-            {one.name, one.why_not(problem), Passes(one)});
+      for (const AttentionImplementation& one :
+           AttentionImplementations().entries) {
+        explained.entries.push_back(Explain(one, problem));
       }
       all.push_back(std::move(explained));
     }

@@ -10,6 +10,8 @@
 
 #include "headwise/attention.h"
 #include "headwise/backend/cpu/isa.h"
+#include "headwise/backend/cuda/backend.h"
+#include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 #include "headwise/observation.h"
 #include "headwise/ops/attention/implementation.h"
@@ -17,6 +19,8 @@
 namespace headwise {
 // The CPU's instruction sets are not used here; their file needs Highway.
 void ApplyIsaCap() {}
+// In words that need no fmt.
+std::string ByteSize(uint64_t bytes) { return std::to_string(bytes) + " B"; }
 }  // namespace headwise
 
 namespace {
@@ -94,6 +98,7 @@ TensorView ViewOf(const BridgeView& from) {
   TensorView view;
   view.data = from.data;
   view.type = static_cast<DType>(from.type);
+  view.device = Device::Cuda();
   view.rank = from.rank;
   for (int i = 0; i < from.rank; ++i) {
     view.shape[i] = from.shape[i];
@@ -185,14 +190,40 @@ AttentionArgs ArgsOf(const BridgeCall& call, Observation& observation) {
   return a;
 }
 
+AttentionGrads GradsOf(const BridgeCall& call) {
+  AttentionGrads grads;
+  grads.dout = ViewOf(call, kDout);
+  grads.dq = ViewOf(call, kDq);
+  grads.dk = ViewOf(call, kDk);
+  grads.dv = ViewOf(call, kDv);
+  grads.dgates = ViewOf(call, kDgates);
+  grads.received = ViewOf(call, kReceived);
+  grads.dentropy = ViewOf(call, kDentropy);
+  grads.drelative_table = ViewOf(call, kDrelativeTable);
+  return grads;
+}
+
+// Never destroyed: PyTorch works in its queue to the end.
 Context& TheContext() {
-  static Context context({.threads = 1, .implementations = ""});
+  static Context& context = *new Context(
+      {.threads = 1, .implementations = "", .device = Device::Cuda()});
   return context;
 }
 
 const AttentionImplementation& Find(const char* name) {
   return std::strcmp(name, "cuda.sm90") == 0 ? kAttentionCudaSm90
                                              : kAttentionCudaSm80;
+}
+
+// The named implementation and no other.
+void Run(const char* name, const AttentionCall& call) {
+  const AttentionImplementation& entry = Find(name);
+  const std::string reason = entry.why_not(call);
+  if (!reason.empty()) {
+    throw Error(ErrorCode::kUnsupported,
+                {entry.name, "a call that it takes", reason, ""});
+  }
+  entry.run(TheContext(), call);
 }
 
 // Runs `run`; null, or what went wrong, valid until the next call.
@@ -212,11 +243,23 @@ const char* Caught(Run run) {
 
 extern "C" {
 
-// Empty, or why the implementation does not take the problem.
+// The queue in which all calls run: whoever reads their results or times them
+// works in it too.
+__attribute__((visibility("default"))) void* BridgeStream() {
+  return StreamOf(TheContext());
+}
+
+// Empty, or why the implementation does not take the forward or backward.
 __attribute__((visibility("default"))) const char* BridgeWhyNot(
-    const char* name, const BridgeCall* call) {
+    const char* name, const BridgeCall* call, int32_t backward) {
   static std::string reason;
-  reason = Find(name).why_not(ProblemOf(*call));
+  Observation observation;
+  const AttentionProblem problem = ProblemOf(*call);
+  const AttentionArgs args = ArgsOf(*call, observation);
+  const AttentionGrads grads = GradsOf(*call);
+  reason = backward != 0
+               ? Find(name).why_not(AttentionBackwardCall{problem, args, grads})
+               : Find(name).why_not(AttentionForwardCall{problem, args});
   return reason.c_str();
 }
 
@@ -224,8 +267,9 @@ __attribute__((visibility("default"))) const char* BridgeForward(
     const char* name, const BridgeCall* call) {
   return Caught([&] {
     Observation observation;
+    const AttentionProblem problem = ProblemOf(*call);
     const AttentionArgs args = ArgsOf(*call, observation);
-    Find(name).forward(TheContext(), ProblemOf(*call), args);
+    Run(name, AttentionForwardCall{problem, args});
   });
 }
 
@@ -233,17 +277,10 @@ __attribute__((visibility("default"))) const char* BridgeBackward(
     const char* name, const BridgeCall* call) {
   return Caught([&] {
     Observation observation;
+    const AttentionProblem problem = ProblemOf(*call);
     const AttentionArgs args = ArgsOf(*call, observation);
-    AttentionGrads grads;
-    grads.dout = ViewOf(*call, kDout);
-    grads.dq = ViewOf(*call, kDq);
-    grads.dk = ViewOf(*call, kDk);
-    grads.dv = ViewOf(*call, kDv);
-    grads.dgates = ViewOf(*call, kDgates);
-    grads.received = ViewOf(*call, kReceived);
-    grads.dentropy = ViewOf(*call, kDentropy);
-    grads.drelative_table = ViewOf(*call, kDrelativeTable);
-    Find(name).backward(TheContext(), ProblemOf(*call), args, grads);
+    const AttentionGrads grads = GradsOf(*call);
+    Run(name, AttentionBackwardCall{problem, args, grads});
   });
 }
 
@@ -253,8 +290,10 @@ __attribute__((visibility("default"))) const char* BridgeRows(
     int64_t count, const BridgeView* probabilities) {
   return Caught([&] {
     Observation observation;
-    Find(name).rows(TheContext(), ProblemOf(*call), ArgsOf(*call, observation),
-                    RefsOf(rows, count), ViewOf(*probabilities));
+    const AttentionProblem problem = ProblemOf(*call);
+    const AttentionArgs args = ArgsOf(*call, observation);
+    const std::vector<RowRef> refs = RefsOf(rows, count);
+    Run(name, AttentionRowsCall{problem, args, refs, ViewOf(*probabilities)});
   });
 }
 
@@ -263,9 +302,11 @@ __attribute__((visibility("default"))) const char* BridgeTopK(
     int64_t count, const BridgeView* keys, const BridgeView* probabilities) {
   return Caught([&] {
     Observation observation;
-    Find(name).top_k(TheContext(), ProblemOf(*call), ArgsOf(*call, observation),
-                     RefsOf(rows, count), ViewOf(*keys),
-                     ViewOf(*probabilities));
+    const AttentionProblem problem = ProblemOf(*call);
+    const AttentionArgs args = ArgsOf(*call, observation);
+    const std::vector<RowRef> refs = RefsOf(rows, count);
+    Run(name, AttentionTopKCall{problem, args, refs, ViewOf(*keys),
+                                ViewOf(*probabilities)});
   });
 }
 
@@ -276,14 +317,18 @@ __attribute__((visibility("default"))) const char* BridgePairs(
     const BridgeView* is_argmax) {
   return Caught([&] {
     Observation observation;
+    const AttentionProblem problem = ProblemOf(*call);
     const AttentionArgs args = ArgsOf(*call, observation);
     std::vector<int64_t> offsets(count + 1);
     std::iota(offsets.begin(), offsets.end(), 0);
     const std::vector<RowRef> refs = RefsOf(rows, count);
-    Find(name).pairs(TheContext(), ProblemOf(*call), args,
-                     {refs, offsets, {keys, static_cast<size_t>(count)}},
-                     observation.rows.argmax, ViewOf(*mass),
-                     ViewOf(*is_argmax));
+    Run(name,
+        AttentionPairsCall{problem,
+                           args,
+                           {refs, offsets, {keys, static_cast<size_t>(count)}},
+                           observation.rows.argmax,
+                           ViewOf(*mass),
+                           ViewOf(*is_argmax)});
   });
 }
 
@@ -291,9 +336,10 @@ __attribute__((visibility("default"))) const char* BridgeReceived(
     const char* name, const BridgeCall* call) {
   return Caught([&] {
     Observation observation;
+    const AttentionProblem problem = ProblemOf(*call);
     const AttentionArgs args = ArgsOf(*call, observation);
-    Find(name).received(TheContext(), ProblemOf(*call), args,
-                        observation.query_weights, ViewOf(*call, kReceived));
+    Run(name, AttentionReceivedCall{problem, args, observation.query_weights,
+                                    ViewOf(*call, kReceived)});
   });
 }
 
@@ -303,10 +349,14 @@ __attribute__((visibility("default"))) const char* BridgeWindow(
     const BridgeView* maximum, const BridgeView* mean) {
   return Caught([&] {
     Observation observation;
-    Find(name).window(
-        TheContext(), ProblemOf(*call), ArgsOf(*call, observation),
-        {window[0], window[1], window[2], window[3], window[4], window[5]},
-        ViewOf(*maximum), ViewOf(*mean));
+    const AttentionProblem problem = ProblemOf(*call);
+    const AttentionArgs args = ArgsOf(*call, observation);
+    Run(name, AttentionWindowCall{problem,
+                                  args,
+                                  {window[0], window[1], window[2], window[3],
+                                   window[4], window[5]},
+                                  ViewOf(*maximum),
+                                  ViewOf(*mean)});
   });
 }
 
@@ -317,8 +367,8 @@ __attribute__((visibility("default"))) const char* BridgeGram(
     Observation observation;
     const HeadSource source = {ProblemOf(*call), ArgsOf(*call, observation)};
     const std::vector<HeadSource> sources = {source, source};
-    Find(name).gram(TheContext(), sources, observation.query_weights,
-                    ViewOf(*gram));
+    Run(name,
+        AttentionGramCall{sources, observation.query_weights, ViewOf(*gram)});
   });
 }
 

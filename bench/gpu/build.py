@@ -24,16 +24,21 @@ INSTANCES = [("sm90/instance", "__nv_bfloat16", 64, SM90),
              ("sm80/instance", "__half", 128, SM80)]
 HOST = ["src/headwise/base/error.cc", "src/headwise/tensor/tensor.cc",
         "src/headwise/backend/context.cc",
+        "src/headwise/backend/device_backend.cc",
+        "src/headwise/backend/cpu/backend.cc",
         "src/headwise/backend/cpu/thread_pool.cc",
         "src/headwise/backend/cpu/workspace.cc",
-        "src/headwise/backend/cuda/device.cc",
+        "src/headwise/backend/cuda/backend.cc",
+        "src/headwise/ops/attention/call.cc",
         "src/headwise/ops/attention/cuda/arguments.cc",
+        "src/headwise/ops/attention/cuda/copy_engine.cc",
         "src/headwise/ops/attention/cuda/decode.cc",
         "src/headwise/ops/attention/cuda/forward.cc",
         "src/headwise/ops/attention/cuda/observation.cc",
         "src/headwise/ops/attention/cuda/second_pass.cc",
         "src/headwise/ops/attention/cuda/sm80.cc",
-        "src/headwise/ops/attention/cuda/sm90.cc", "bench/gpu/bridge.cc"]
+        "src/headwise/ops/attention/cuda/sm90.cc",
+        "src/headwise/ops/attention/cuda/why_not.cc", "bench/gpu/bridge.cc"]
 
 
 def build(folder):
@@ -59,7 +64,8 @@ def build(folder):
 
     def compile_one(job):
         source, flags = job
-        target = folder / (source.name + ".o")
+        # Two folders may hold files of one name.
+        target = folder / f"{source.parent.name}_{source.name}.o"
         subprocess.run(common + flags + ["-o", str(target), str(source)],
                        check=True, capture_output=True, text=True)
         return str(target)

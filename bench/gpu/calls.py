@@ -52,6 +52,13 @@ class Operators:
                      "Received", "Window", "Gram"):
             getattr(self._library, "Bridge" + name).restype = c.c_char_p
         self._library.BridgePeakBytes.restype = c.c_int64
+        self._library.BridgeStream.restype = c.c_void_p
+        # PyTorch works in the operators' queue from here on: what it makes is
+        # there when they read it, what they make when it reads that, and its
+        # events time their kernels and nothing beside them.
+        torch.cuda.synchronize()
+        self._queue = torch.cuda.ExternalStream(self._library.BridgeStream())
+        torch.cuda.set_stream(self._queue)
 
     def make(self, tensors, mask=(FAR, FAR, 0, 0), active=None, lengths=None,
              soft_cap=0.0):
@@ -79,9 +86,15 @@ class Operators:
         call.keep = tensors
         return call
 
-    def why_not(self, name, call):
-        return self._library.BridgeWhyNot(name.encode(),
-                                          c.byref(call)).decode()
+    def why_not(self, name, call, backward=False):
+        return self._library.BridgeWhyNot(name.encode(), c.byref(call),
+                                          int(backward)).decode()
+
+    def backward_beside(self, name, call):
+        """The backward's implementation where the forward's is `name`: the
+        same, or the portable one where that refuses the call."""
+        refuses = self.why_not(name, call, backward=True)
+        return "cuda.sm80" if refuses else name
 
     def _run(self, function, name, call, *more):
         problem = function(name, c.byref(call), *more)

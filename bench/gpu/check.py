@@ -358,7 +358,7 @@ def check_packed(operators, name, count, head_dims, types, entropy=False,
         call = operators.make(t, mask, lengths=(
             len(spans), max(x[0] for x in spans), max(x[1] for x in spans)))
         operators.forward(name, call)
-        operators.backward(name, call)
+        operators.backward(operators.backward_beside(name, call), call)
         torch.cuda.synchronize()
         verdict.wrong = []
         truth = size = torch.zeros_like(r.get("drelative_table", t["lse"]))
@@ -406,7 +406,7 @@ def check(operators, name, count, head_dims, types, first_seed=0,
     queries, many keys; entropy, table: with gradients of entropies and of a
     relative table; crowded: so many rows that every block of a kernel takes
     several work items, one after the other."""
-    verdict, failed, backwards = Verdict(), 0, 0
+    verdict, failed, backwards, own = Verdict(), 0, 0, 0
     for seed in range(first_seed, first_seed + count):
         r = random_problem(seed, head_dims, types, decoding, crowded)
         narrow_values(r, seed)
@@ -423,13 +423,15 @@ def check(operators, name, count, head_dims, types, first_seed=0,
         # Gradients through scores of hundreds are rounding: not compared.
         backward = r["scale"] <= 4
         if backward:
-            operators.backward(name, call)
+            gradients = operators.backward_beside(name, call)
+            operators.backward(gradients, call)
             backwards += 1
+            own += gradients == name
         torch.cuda.synchronize()
         verdict.wrong = []
         judge(verdict, r, t, attention(r), statistics, backward)
         if backward and (entropy or table) and not repeats(
-                operators, name, call, r, t):
+                operators, gradients, call, r, t):
             verdict.wrong.append("another backward gave other bits")
         if verdict.wrong:
             failed += 1
@@ -442,5 +444,6 @@ def check(operators, name, count, head_dims, types, first_seed=0,
     kind = " shaped" * shaped + " decoding" * decoding
     kind += " entropy" * entropy + " table" * table + " crowded" * crowded
     print(f"{name}: {count - failed} of {count}{kind} problems agree "
-          f"({backwards} with gradients); worst: {worst}", flush=True)
+          f"({backwards} with gradients, {own} of them its own); worst: {worst}",
+          flush=True)
     return failed == 0

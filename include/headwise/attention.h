@@ -66,8 +66,8 @@ struct AttentionProblem {
   int64_t head_dim = 0;      // of q and k
   int64_t value_dim = 0;     // of v and out; 0: head_dim
   DType type = DType::kF32;  // of q, k, v, out: kF32, kBF16, kF16
-  Device device = {};        // of all views
-  AttentionMask mask;
+  Device device = {};        // the context's, and of all views
+  AttentionMask mask = {};
   AttentionBias bias = AttentionBias::kNone;
   int64_t relative_reach = 0;  // R of kRelative
   float scale = 0;             // 0: 1/√head_dim
@@ -83,40 +83,40 @@ HEADWISE_API std::string ToString(const AttentionProblem& problem);
 
 // The tensors of one call. A view that is not given (null) is not used.
 struct AttentionArgs {
-  ConstTensorView q;  // [B, M, H, D]
-  ConstTensorView k;  // [B, N, G, D]
-  ConstTensorView v;  // [B, N, G, E]
-  TensorView out;     // [B, M, H, E]
+  ConstTensorView q = {};  // [B, M, H, D]
+  ConstTensorView k = {};  // [B, N, G, D]
+  ConstTensorView v = {};  // [B, N, G, E]
+  TensorView out = {};     // [B, M, H, E]
 
   // Ragged batches: how many queries and keys of each sequence count, [B] i32.
   // Queries past the end get zeros and count 0; keys past the end are unseen.
-  ConstTensorView query_lengths;
-  ConstTensorView key_lengths;
+  ConstTensorView query_lengths = {};
+  ConstTensorView key_lengths = {};
   // Packed: sequence b is rows starts[b] … starts[b + 1] − 1, [B + 1] i32, from
   // 0 to the total.
-  ConstTensorView query_starts;
-  ConstTensorView key_starts;
+  ConstTensorView query_starts = {};
+  ConstTensorView key_starts = {};
   // Position of each sequence's first query, [B] i32; default
   // mask.query_offset.
-  ConstTensorView query_offsets;
+  ConstTensorView query_offsets = {};
 
-  ConstTensorView alibi_slopes;    // [H] f32
-  ConstTensorView relative_table;  // [H, 2R + 1] f32
+  ConstTensorView alibi_slopes = {};    // [H] f32
+  ConstTensorView relative_table = {};  // [H, 2R + 1] f32
 
   // Gates g and what stands in for a closed head, μ. Strides of 0 broadcast:
   // one gate a head is {data, stride 0, 0, 1}. No gates: g = 1. No
   // replacement: μ = 0.
-  ConstTensorView gates;        // [B, M, H] f32
-  ConstTensorView replacement;  // [B, M, H, E] f32
+  ConstTensorView gates = {};        // [B, M, H] f32
+  ConstTensorView replacement = {};  // [B, M, H, E] f32
 
   // Heads to compute, ascending; empty: all. Others cost nothing and their
   // part of every result is left untouched.
-  std::span<const int32_t> active_heads;
+  std::span<const int32_t> active_heads = {};
 
   // Besides the output, for the backward: log-sum-exp, and O before the gate
   // (needed only where gates are given).
-  TensorView lse;      // [B, H, M] f32; −∞ for a row that sees nothing
-  TensorView ungated;  // [B, M, H, E]
+  TensorView lse = {};      // [B, H, M] f32; −∞ for a row that sees nothing
+  TensorView ungated = {};  // [B, M, H, E]
 
   // What to observe; null: nothing. Written by the same pass.
   Observation* observation = nullptr;
@@ -126,7 +126,8 @@ struct AttentionArgs {
 // Error(kInvalidArgument) naming the numbers for an impossible problem. NaN or
 // ∞ in q stays in its own rows; in k or v it reaches only rows that see it.
 // A row that sees no key gets out = (1 − g)·μ, LSE −∞, zero statistics; so does
-// one whose scores are all −∞.
+// one whose scores are all −∞. On a GPU results are there when the context's
+// queue has come to them (Context::Synchronize).
 HEADWISE_API void AttentionForward(Context& context,
                                    const AttentionProblem& problem,
                                    const AttentionArgs& args);
@@ -134,18 +135,18 @@ HEADWISE_API void AttentionForward(Context& context,
 // The tensors of a backward call. Activation gradients are overwritten,
 // parameter gradients (relative_table) are added to. Null: not wanted.
 struct AttentionGrads {
-  ConstTensorView dout;  // [B, M, H, E]
+  ConstTensorView dout = {};  // [B, M, H, E]
   // ∂L/∂H of each row's entropy (nats), [B, H, M] f32; null: none.
-  ConstTensorView dentropy;
-  TensorView dq;  // [B, M, H, D]
-  TensorView dk;  // [B, N, G, D]
-  TensorView dv;  // [B, N, G, E]
+  ConstTensorView dentropy = {};
+  TensorView dq = {};  // [B, M, H, D]
+  TensorView dk = {};  // [B, N, G, D]
+  TensorView dv = {};  // [B, N, G, E]
   // ∂L/∂g = ⟨dout, O − μ⟩ per query and head, [B, M, H] f32.
-  TensorView dgates;
-  TensorView drelative_table;  // [H, 2R + 1] f32, accumulated
+  TensorView dgates = {};
+  TensorView drelative_table = {};  // [H, 2R + 1] f32, accumulated
   // Column sums of A over queries (received attention), [B, H, N] f32; rows
   // that are not finite add nothing.
-  TensorView received;
+  TensorView received = {};
 };
 
 // args as in the forward call, whose lse, and ungated (or out, where there are
@@ -162,7 +163,8 @@ struct ImplementationInfo {
   std::string why_not;  // empty: runs
 };
 
-// Every implementation, best first, and why it would not take the problem.
+// Every implementation, best first, and why it would not take a forward pass of
+// the problem, whatever the views.
 HEADWISE_API std::vector<ImplementationInfo> ExplainAttention(
     const AttentionProblem& problem);
 

@@ -31,17 +31,17 @@ inline constexpr int kMaxLabelChannels = 4;
 // get 0 (argmax −1); rows with a NaN or +∞ score get NaN (argmax undefined).
 // Keys are numbered within their sequence.
 struct RowStatistics {
-  TensorView entropy;          // f32, nats
-  TensorView max_probability;  // f32
-  TensorView argmax;           // i32, first of equal keys
-  TensorView distance;         // f32, Σ A·|p − j|
-  TensorView varentropy;       // f32, nats²
-  TensorView sum_squares;      // f32, Σ A²
-  TensorView kept_max;         // f32, maximum over keys not excluded
-  TensorView kept_argmax;      // i32
-  TensorView histogram;        // f32 [B, H, M, kHistogramBuckets]
-  TensorView feature_mass;     // f32 [B, H, M, C]
-  TensorView label_mass;       // f32 [B, H, M, L]
+  TensorView entropy = {};          // f32, nats
+  TensorView max_probability = {};  // f32
+  TensorView argmax = {};           // i32, first of equal keys
+  TensorView distance = {};         // f32, Σ A·|p − j|
+  TensorView varentropy = {};       // f32, nats²
+  TensorView sum_squares = {};      // f32, Σ A²
+  TensorView kept_max = {};         // f32, maximum over keys not excluded
+  TensorView kept_argmax = {};      // i32
+  TensorView histogram = {};        // f32 [B, H, M, kHistogramBuckets]
+  TensorView feature_mass = {};     // f32 [B, H, M, C]
+  TensorView label_mass = {};       // f32 [B, H, M, L]
 };
 
 // What is summed over the counted rows of one sequence and head.
@@ -65,25 +65,25 @@ enum SumColumn : int {
 // threads. Overwritten. Each view may be null. Columns of kFull are 0 under
 // kCore.
 struct SummedStatistics {
-  TensorView sums;          // f64 [B, H, kSumColumns]
-  TensorView histogram;     // f64 [B, H, kHistogramBuckets]
-  TensorView feature_mass;  // f64 [B, H, C]
-  TensorView label_mass;    // f64 [B, H, L]
+  TensorView sums = {};          // f64 [B, H, kSumColumns]
+  TensorView histogram = {};     // f64 [B, H, kHistogramBuckets]
+  TensorView feature_mass = {};  // f64 [B, H, C]
+  TensorView label_mass = {};    // f64 [B, H, L]
 };
 
 struct Observation {
   Statistics statistics = Statistics::kCore;
 
   // Inputs.
-  ConstTensorView key_features;   // [B, N, C] f32, finite: any real feature
-  ConstTensorView query_labels;   // [L, B, M] i32, L ≤ kMaxLabelChannels
-  ConstTensorView key_labels;     // [L, B, N] i32; −1 matches nothing
-  ConstTensorView excluded_keys;  // [B, N] u8: 1 = not kept
-  ConstTensorView query_weights;  // [B, M] f32, for the sums; null: 1
+  ConstTensorView key_features = {};  // [B, N, C] f32, finite: any real feature
+  ConstTensorView query_labels = {};  // [L, B, M] i32, L ≤ kMaxLabelChannels
+  ConstTensorView key_labels = {};    // [L, B, N] i32; −1 matches nothing
+  ConstTensorView excluded_keys = {};  // [B, N] u8: 1 = not kept
+  ConstTensorView query_weights = {};  // [B, M] f32, for the sums; null: 1
 
   // Results.
-  RowStatistics rows;
-  SummedStatistics summed;
+  RowStatistics rows = {};
+  SummedStatistics summed = {};
 };
 
 // ---- Second passes: args need q, k, masks and biases, and lse of a forward
@@ -115,9 +115,9 @@ HEADWISE_API void AttentionTopK(Context& context,
 // Mass on listed (query → key) pairs: pairs of row r are
 // keys[offsets[r] … offsets[r + 1] − 1].
 struct PairList {
-  std::span<const RowRef> rows;
-  std::span<const int64_t> offsets;  // rows + 1
-  std::span<const int32_t> keys;
+  std::span<const RowRef> rows = {};
+  std::span<const int64_t> offsets = {};  // rows + 1
+  std::span<const int32_t> keys = {};
 };
 // mass f32 [H, pairs]; is_argmax u8 [H, pairs] may be null and needs `argmax`
 // (rows.argmax of the forward call).
@@ -159,8 +159,8 @@ HEADWISE_API void AttentionWindow(Context& context,
 
 // One layer's scores, for comparisons between layers.
 struct HeadSource {
-  AttentionProblem problem;
-  AttentionArgs args;  // with lse
+  AttentionProblem problem = {};
+  AttentionArgs args = {};  // with lse
 };
 // Bhattacharyya coefficients Σ_j √(A^a_ij A^b_ij) between all heads of all
 // sources, averaged over rows with weight w (null: 1) that see a key in every

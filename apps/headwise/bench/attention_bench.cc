@@ -157,10 +157,11 @@ std::vector<std::string> Names(const AttentionProblem& problem,
   const std::string_view preferred =
       context.PreferredImplementation("attention");
   std::vector<std::string> names;
-  for (const AttentionImplementation& one : AttentionImplementations()) {
-    const bool has =
-        pass == "backward" ? one.backward != nullptr : one.forward != nullptr;
-    if (!has || !one.why_not(problem).empty()) continue;
+  const AttentionPass wanted =
+      pass == "backward" ? AttentionPass::kBackward : AttentionPass::kForward;
+  for (const AttentionImplementation& one :
+       AttentionImplementations().entries) {
+    if (!WhyNot(one, wanted, problem).empty()) continue;
     if (!all && !preferred.empty() && preferred != one.name) continue;
     names.push_back(one.name);
     if (!all) break;

@@ -4,7 +4,10 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
 
+#include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/tensor/half.h"
 
@@ -24,6 +27,56 @@ TEST(Tensor, ImpossibleSizesAreErrors) {
   EXPECT_THROW(Tensor(DType::kF64, {int64_t{1} << 40, int64_t{1} << 40}),
                Error);
   EXPECT_THROW(Tensor(DType::kF64, {int64_t{1} << 58}), Error);
+}
+
+TEST(Tensor, WhatWasMovedFromIsEmpty) {
+  Tensor from(DType::kBF16, {2, 3});
+  const void* data = from.view().data;
+  Tensor to(std::move(from));
+  EXPECT_EQ(to.view().data, data);
+  Tensor third;
+  third = std::move(to);
+  EXPECT_EQ(third.view().data, data);
+  EXPECT_EQ(third.size(), 6);
+  // NOLINTNEXTLINE(bugprone-use-after-move): what the class promises of it
+  for (const Tensor* moved : {&from, &to}) {
+    EXPECT_FALSE(moved->view());
+    EXPECT_EQ(moved->size(), 0);
+    EXPECT_EQ(moved->bytes(), 0u);
+    EXPECT_EQ(moved->rank(), 0);
+    EXPECT_EQ(moved->type(), DType::kF32);
+  }
+}
+
+TEST(Tensor, OfAContextIsOnItsDeviceAndMayOutliveIt) {
+  Tensor tensor;
+  {
+    Context context({.threads = 1, .implementations = ""});
+    tensor = Tensor(context, DType::kF32, {4});
+    EXPECT_EQ(tensor.device(), context.device());
+  }
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(tensor.As<float>()[i], 0.0f);
+}
+
+TEST(Shape, HoldsSixSizesAndNoMore) {
+  EXPECT_EQ(Shape({1, 2, 3, 4, 5, 6}).rank(), 6);
+  EXPECT_EQ(ToString(Shape({2, 5})), "[2, 5]");
+  try {
+    Shape({1, 2, 3, 4, 5, 6, 7});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("at most 6 sizes"),
+              std::string::npos);
+  }
+}
+
+TEST(View, OfADeviceSaysWhere) {
+  float value = 0;
+  ConstTensorView view = View(&value, {1});
+  EXPECT_EQ(ToString(view), "f32 [1]");
+  view.device = Device::Cuda(2);
+  EXPECT_EQ(ToString(view), "f32 [1] on cuda:2");
 }
 
 TEST(Half, RoundTripsEveryF16) {

@@ -9,12 +9,13 @@
 #include <set>
 
 #include "headwise/error.h"
-#include "headwise/ops/attention/call_results.h"
-#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/geometry.h"
-#include "headwise/ops/attention/random_problem.h"
+#include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/reference_row.h"
-#include "headwise/ops/attention/tolerances.h"
+#include "headwise/ops/attention/testing/call_results.h"
+#include "headwise/ops/attention/testing/random_problem.h"
+#include "headwise/ops/attention/testing/tolerances.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 namespace {
@@ -220,24 +221,24 @@ std::string DifferentBits(const CallResults& one, const CallResults& two) {
 class AttentionAgreement : public testing::TestWithParam<std::string> {
  protected:
   static const AttentionImplementation& Implementation() {
-    const auto list = AttentionImplementations();
+    const auto list = AttentionImplementations().entries;
     return *std::find_if(list.begin(), list.end(),
                          [](const auto& e) { return e.name == GetParam(); });
   }
 
   // Runs the implementation on random problems that it takes.
   void RunProblems(RandomProblemOptions options, int64_t count,
-                   const AttentionImplementation& passes) {
+                   const std::set<AttentionPass>& passes) {
     options.types = TypesTaken();
     if (options.types.empty()) {
-      GTEST_SKIP() << Implementation().why_not(PlainProblem(DType::kF32));
+      GTEST_SKIP() << WhyNotForward(PlainProblem(DType::kF32));
     }
     std::map<Measure, double> worst;
     int failures = 0;
     uint64_t seed = TestSeed();
     for (int64_t done = 0; done < count && failures < 5; ++seed) {
       const RandomProblem problem = MakeRandomProblem(seed, options);
-      if (!Implementation().why_not(problem.problem).empty()) continue;
+      if (!WhyNotForward(problem.problem).empty()) continue;
       ++done;
       const std::string report = Check(problem, passes, worst);
       if (!report.empty()) {
@@ -252,10 +253,20 @@ class AttentionAgreement : public testing::TestWithParam<std::string> {
         worst[Measure::kSums], worst[Measure::kGradient]);
   }
 
-  static AttentionImplementation ForwardOnly() {
-    AttentionImplementation passes;
-    passes.forward = Implementation().forward;
+  // Those that it has, of a plain problem.
+  static std::set<AttentionPass> AllPasses() {
+    std::set<AttentionPass> passes;
+    for (const DType type : TypesTaken()) {
+      for (const AttentionPass pass : kAttentionPasses) {
+        const std::string reason =
+            WhyNot(Implementation(), pass, PlainProblem(type));
+        if (reason.empty()) passes.insert(pass);
+      }
+    }
     return passes;
+  }
+  static std::set<AttentionPass> ForwardOnly() {
+    return {AttentionPass::kForward};
   }
 
  private:
@@ -267,9 +278,13 @@ class AttentionAgreement : public testing::TestWithParam<std::string> {
     return problem;
   }
 
+  static std::string WhyNotForward(const AttentionProblem& problem) {
+    return WhyNot(Implementation(), AttentionPass::kForward, problem);
+  }
+
   // Empty, or what is wrong; keeps the largest errors.
   static std::string Check(const RandomProblem& problem,
-                           const AttentionImplementation& passes,
+                           const std::set<AttentionPass>& passes,
                            std::map<Measure, double>& worst) try {
     const CallResults truth(problem, "reference", 1, passes);
     const CallResults found(problem, GetParam(), 1, passes);
@@ -291,7 +306,7 @@ class AttentionAgreement : public testing::TestWithParam<std::string> {
   static std::vector<DType> TypesTaken() {
     std::vector<DType> types;
     for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
-      if (Implementation().why_not(PlainProblem(type)).empty()) {
+      if (WhyNotForward(PlainProblem(type)).empty()) {
         types.push_back(type);
       }
     }
@@ -300,12 +315,11 @@ class AttentionAgreement : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(AttentionAgreement, WithReferenceOnRandomProblems) {
-  RunProblems({}, TestProblems(500), Implementation());
+  RunProblems({}, TestProblems(500), AllPasses());
 }
 
 TEST_P(AttentionAgreement, OnSmallProblemsWithEveryOption) {
-  RunProblems({.work = 1e5, .max_len = 40}, TestProblems(1000),
-              Implementation());
+  RunProblems({.work = 1e5, .max_len = 40}, TestProblems(1000), AllPasses());
 }
 
 TEST_P(AttentionAgreement, NonFiniteValuesReachOnlyRowsThatSeeThem) {
@@ -316,7 +330,7 @@ TEST_P(AttentionAgreement, NonFiniteValuesReachOnlyRowsThatSeeThem) {
 // Decoding: one or a few new rows against all keys that a cache holds.
 TEST_P(AttentionAgreement, OnFewQueries) {
   RunProblems({.work = 1e6, .max_query_len = 6}, TestProblems(500),
-              Implementation());
+              AllPasses());
   RunProblems(
       {.work = 2e5, .max_len = 300, .max_query_len = 4, .non_finite = true},
       TestProblems(200), ForwardOnly());
@@ -324,7 +338,8 @@ TEST_P(AttentionAgreement, OnFewQueries) {
 
 std::vector<std::string> NamesBesideTheReference() {
   std::vector<std::string> names;
-  for (const AttentionImplementation& entry : AttentionImplementations()) {
+  for (const AttentionImplementation& entry :
+       AttentionImplementations().entries) {
     names.push_back(entry.name);
   }
   names.pop_back();

@@ -4,9 +4,9 @@
 #include "headwise/attention.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "headwise/error.h"
-#include "headwise/ops/attention/dispatch.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/validate.h"
@@ -25,83 +25,62 @@ double SumOfClamped(int64_t count, double shift, double high) {
   return terms * first + terms * (terms - 1) / 2 + (n - flat) * high;
 }
 
+void CheckDevice(const Context& context, const AttentionProblem& problem) {
+  if (problem.device == context.device()) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      {"attention",
+       "a problem on the context's device, " + ToString(context.device()),
+       "one on " + ToString(problem.device), ""});
+}
+
 }  // namespace
 
-std::span<const AttentionImplementation> AttentionImplementations() {
+ImplementationList<AttentionCall> AttentionImplementations() {
   static const AttentionImplementation kList[] = {
       kAttentionCudaSm90,
       kAttentionCudaSm80,
       kAttentionCpuF32,
       kAttentionReference,
   };
-  return kList;
+  return {"attention", kList};
 }
 
-std::string WhyNot(const AttentionImplementation& implementation,
-                   std::span<const AttentionProblem> problems) {
-  for (const AttentionProblem& problem : problems) {
-    std::string reason = implementation.why_not(problem);
-    if (!reason.empty()) return reason;
-  }
-  return "";
-}
-
-std::span<const AttentionImplementation> Candidates(
-    const Context& context, std::span<const AttentionProblem> problems) {
-  const auto list = AttentionImplementations();
-  const std::string_view wanted = context.PreferredImplementation("attention");
-  if (wanted.empty()) return list;
-  std::string names;
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (wanted == list[i].name) {
-      const std::string reason = WhyNot(list[i], problems);
-      if (reason.empty()) return list.subspan(i);
-      throw Error(ErrorCode::kUnsupported,
-                  {"attention",
-                   "a problem that " + std::string(wanted) +
-                       ", asked for by name, can run",
-                   reason, "leave the choice out to take one that can"});
-    }
-    names += (names.empty() ? "" : ", ") + std::string(list[i].name);
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              {"attention", "one of " + names, std::string(wanted),
-               "implementations are chosen as attention:NAME"});
-}
-
-void ThrowNoImplementation(std::string_view pass,
-                           std::span<const AttentionProblem> problems) {
-  std::string reasons;
-  for (const AttentionImplementation& entry : AttentionImplementations()) {
-    const std::string reason = WhyNot(entry, problems);
-    reasons += (reasons.empty() ? "" : "; ") + std::string(entry.name) + ": " +
-               (reason.empty() ? "has no such pass" : reason);
-  }
-  throw Error(
-      ErrorCode::kUnsupported,
-      {"attention", "an implementation of " + std::string(pass), reasons, ""});
+void RunAttention(Context& context, const AttentionCall& call) {
+  std::visit(
+      [&]<typename T>(const T& of) {
+        if constexpr (std::is_same_v<T, AttentionGramCall>) {
+          for (const HeadSource& source : of.sources) {
+            CheckDevice(context, source.problem);
+          }
+        } else {
+          CheckDevice(context, of.problem);
+        }
+      },
+      call);
+  Dispatch(context, AttentionImplementations(), call);
 }
 
 void AttentionForward(Context& context, const AttentionProblem& problem,
                       const AttentionArgs& args) {
   ValidateForward(problem, args);
-  Dispatch(context, {&problem, 1}, "forward",
-           &AttentionImplementation::forward)(context, problem, args);
+  RunAttention(context, AttentionForwardCall{problem, args});
 }
 
 void AttentionBackward(Context& context, const AttentionProblem& problem,
                        const AttentionArgs& args, const AttentionGrads& grads) {
   ValidateBackward(problem, args, grads);
-  Dispatch(context, {&problem, 1}, "backward",
-           &AttentionImplementation::backward)(context, problem, args, grads);
+  RunAttention(context, AttentionBackwardCall{problem, args, grads});
 }
 
 std::vector<ImplementationInfo> ExplainAttention(
     const AttentionProblem& problem) {
   ValidateProblem(problem);
   std::vector<ImplementationInfo> result;
-  for (const AttentionImplementation& entry : AttentionImplementations()) {
-    result.push_back({entry.name, entry.why_not(problem)});
+  for (const AttentionImplementation& entry :
+       AttentionImplementations().entries) {
+    result.push_back(
+        {entry.name, WhyNot(entry, AttentionPass::kForward, problem)});
   }
   return result;
 }

@@ -26,21 +26,26 @@ AttentionProblem Plain(int64_t queries, int64_t keys) {
 }
 
 TEST(AttentionImplementations, EndWithTheReferenceWhichHasEveryPass) {
-  const AttentionImplementation& last = AttentionImplementations().back();
+  const AttentionImplementation& last =
+      AttentionImplementations().entries.back();
   EXPECT_STREQ(last.name, "reference");
-  EXPECT_NE(last.forward, nullptr);
-  EXPECT_NE(last.backward, nullptr);
-  EXPECT_NE(last.rows, nullptr);
-  EXPECT_NE(last.top_k, nullptr);
-  EXPECT_NE(last.pairs, nullptr);
-  EXPECT_NE(last.received, nullptr);
-  EXPECT_NE(last.window, nullptr);
-  EXPECT_NE(last.gram, nullptr);
+  for (const AttentionPass pass : kAttentionPasses) {
+    EXPECT_EQ(WhyNot(last, pass, Plain(2, 2)), "") << Name(pass);
+  }
+}
+
+TEST(AttentionImplementations, OfAGramLookAtEverySource) {
+  HeadSource first{Plain(2, 2), {}}, second = first;
+  second.problem.type = DType::kBF16;
+  const HeadSource sources[] = {first, second};
+  EXPECT_EQ(kAttentionCpuF32.why_not(AttentionGramCall{{&first, 1}}), "");
+  EXPECT_THAT(kAttentionCpuF32.why_not(AttentionGramCall{sources}),
+              HasSubstr("bf16"));
 }
 
 TEST(AttentionImplementations, AreExplainedWithTheirReasons) {
   const auto list = ExplainAttention(Plain(2, 2));
-  ASSERT_EQ(list.size(), AttentionImplementations().size());
+  ASSERT_EQ(list.size(), AttentionImplementations().entries.size());
   EXPECT_EQ(list.back().name, "reference");
   EXPECT_EQ(list.back().why_not, "");
   AttentionProblem on_device = Plain(2, 2);
@@ -49,15 +54,21 @@ TEST(AttentionImplementations, AreExplainedWithTheirReasons) {
 }
 
 // Forward of 2 queries and keys with an implementation asked for by name.
-void RunWith(const std::string& name, Device device = Device::Cpu()) {
+void RunWith(const std::string& name, DType type = DType::kF32,
+             Device device = {}) {
   Context context({.threads = 1, .implementations = "attention:" + name});
   AttentionProblem problem = Plain(2, 2);
+  problem.type = type;
   problem.device = device;
-  Tensor q(DType::kF32, {1, 2, 1, 4});
-  Tensor out(DType::kF32, {1, 2, 1, 4});
+  Tensor q(type, {1, 2, 1, 4});
+  Tensor out(type, {1, 2, 1, 4});
   AttentionArgs args;
   args.q = args.k = args.v = q.view();
   args.out = out.view();
+  for (ConstTensorView* view : {&args.q, &args.k, &args.v}) {
+    view->device = device;
+  }
+  args.out.device = device;
   AttentionForward(context, problem, args);
 }
 
@@ -79,16 +90,26 @@ TEST(AttentionDispatch, TakesTheImplementationAskedFor) {
 TEST(AttentionDispatch, UnknownNamesAreAnsweredWithTheList) {
   const std::string message =
       MessageOf(ErrorCode::kInvalidArgument, [] { RunWith("cpu.f23"); });
-  for (const AttentionImplementation& entry : AttentionImplementations()) {
+  for (const AttentionImplementation& entry :
+       AttentionImplementations().entries) {
     EXPECT_THAT(message, HasSubstr(entry.name));
   }
   EXPECT_THAT(message, HasSubstr("cpu.f23"));
 }
 
-TEST(AttentionDispatch, ARefusalSaysWhy) {
+TEST(AttentionDispatch, ARefusalSaysWhyAndNoOtherIsTaken) {
+  EXPECT_NO_THROW(RunWith("reference", DType::kBF16));
   EXPECT_THAT(MessageOf(ErrorCode::kUnsupported,
-                        [] { RunWith("reference", Device::Cuda()); }),
-              HasSubstr("host memory"));
+                        [] { RunWith("cpu.f32", DType::kBF16); }),
+              HasSubstr("takes f32 only, not bf16"));
+}
+
+TEST(AttentionDispatch, AProblemIsWhereItsContextIs) {
+  const std::string message = MessageOf(ErrorCode::kInvalidArgument, [] {
+    RunWith("reference", DType::kF32, Device::Cuda(1));
+  });
+  EXPECT_THAT(message, HasSubstr("the context's device, cpu"));
+  EXPECT_THAT(message, HasSubstr("cuda:1"));
 }
 
 TEST(AttentionFlops, CountVisiblePairsOnly) {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <map>
 
-#include "headwise/ops/attention/call_results.h"
-#include "headwise/ops/attention/dense_oracle.h"
+#include "headwise/ops/attention/testing/call_results.h"
+#include "headwise/ops/attention/testing/dense_oracle.h"
+#include "headwise/ops/attention/testing/random_problem.h"
 #include "headwise/tensor/element.h"
-#include "headwise/ops/attention/random_problem.h"
 
 namespace headwise {
 namespace {
@@ -33,7 +33,8 @@ class DenseComparison {
                              {.types = {DType::kF32, DType::kBF16, DType::kF16},
                               .work = 2e4,
                               .max_len = 24})),
-        found_(r_, "reference", 1, kAttentionReference),
+        found_(r_, "reference", 1,
+               {std::begin(kAttentionPasses), std::end(kAttentionPasses)}),
         heads_(DenseAttention(r_.problem, r_.args)) {}
 
   void Run() {

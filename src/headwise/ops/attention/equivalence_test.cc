@@ -9,7 +9,7 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/ops/attention/implementation.h"
-#include "headwise/ops/attention/tolerances.h"
+#include "headwise/ops/attention/testing/tolerances.h"
 
 namespace headwise {
 namespace {
@@ -23,10 +23,10 @@ class EveryAttention : public testing::TestWithParam<std::string> {
   void SetUp() override {
     AttentionProblem plain;
     plain.head_dim = 1;
-    for (const AttentionImplementation& entry : AttentionImplementations()) {
-      if (entry.name == GetParam() && !entry.why_not(plain).empty()) {
-        GTEST_SKIP() << entry.why_not(plain);
-      }
+    for (const AttentionImplementation& entry :
+         AttentionImplementations().entries) {
+      const std::string reason = WhyNot(entry, AttentionPass::kForward, plain);
+      if (entry.name == GetParam() && !reason.empty()) GTEST_SKIP() << reason;
     }
   }
 
@@ -204,7 +204,8 @@ TEST_P(EveryAttention, NothingToDoIsDone) {
 
 std::vector<std::string> AllNames() {
   std::vector<std::string> names;
-  for (const AttentionImplementation& entry : AttentionImplementations()) {
+  for (const AttentionImplementation& entry :
+       AttentionImplementations().entries) {
     names.push_back(entry.name);
   }
   return names;

@@ -5,10 +5,10 @@
 
 #include <cmath>
 
-#include "headwise/ops/attention/dense_oracle.h"
-#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/geometry.h"
-#include "headwise/ops/attention/random_problem.h"
+#include "headwise/ops/attention/testing/dense_oracle.h"
+#include "headwise/ops/attention/testing/random_problem.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 namespace {

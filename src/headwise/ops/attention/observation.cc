@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <vector>
 
-#include "headwise/ops/attention/dispatch.h"
+#include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/validate.h"
 
 namespace headwise {
@@ -23,16 +22,15 @@ void AttentionRows(Context& context, const AttentionProblem& problem,
                    const AttentionArgs& args, std::span<const RowRef> rows,
                    TensorView probabilities) {
   ValidateRows(problem, args, rows, probabilities);
-  Dispatch(context, {&problem, 1}, "rows", &AttentionImplementation::rows)(
-      context, problem, args, rows, probabilities);
+  RunAttention(context, AttentionRowsCall{problem, args, rows, probabilities});
 }
 
 void AttentionTopK(Context& context, const AttentionProblem& problem,
                    const AttentionArgs& args, std::span<const RowRef> rows,
                    TensorView keys, TensorView probabilities) {
   ValidateTopK(problem, args, rows, keys, probabilities);
-  Dispatch(context, {&problem, 1}, "top-k", &AttentionImplementation::top_k)(
-      context, problem, args, rows, keys, probabilities);
+  RunAttention(context,
+               AttentionTopKCall{problem, args, rows, keys, probabilities});
 }
 
 void AttentionPairs(Context& context, const AttentionProblem& problem,
@@ -40,42 +38,37 @@ void AttentionPairs(Context& context, const AttentionProblem& problem,
                     ConstTensorView argmax, TensorView mass,
                     TensorView is_argmax) {
   ValidatePairs(problem, args, pairs, argmax, mass, is_argmax);
-  Dispatch(context, {&problem, 1}, "pairs", &AttentionImplementation::pairs)(
-      context, problem, args, pairs, argmax, mass, is_argmax);
+  RunAttention(context, AttentionPairsCall{problem, args, pairs, argmax, mass,
+                                           is_argmax});
 }
 
 void AttentionBand(Context& context, const AttentionProblem& problem,
                    const AttentionArgs& args, int64_t before, int64_t after,
                    TensorView mass) {
   ValidateBand(problem, args, before, after, mass);
-  Dispatch(context, {&problem, 1}, "band", &AttentionImplementation::band)(
-      context, problem, args, before, after, mass);
+  RunAttention(context, AttentionBandCall{problem, args, before, after, mass});
 }
 
 void ReceivedAttention(Context& context, const AttentionProblem& problem,
                        const AttentionArgs& args, ConstTensorView query_weights,
                        TensorView received) {
   ValidateReceived(problem, args, query_weights, received);
-  Dispatch(context, {&problem, 1}, "received attention",
-           &AttentionImplementation::received)(context, problem, args,
-                                               query_weights, received);
+  RunAttention(context,
+               AttentionReceivedCall{problem, args, query_weights, received});
 }
 
 void AttentionWindow(Context& context, const AttentionProblem& problem,
                      const AttentionArgs& args, const WindowRequest& window,
                      TensorView maximum, TensorView mean) {
   ValidateWindow(problem, args, window, maximum, mean);
-  Dispatch(context, {&problem, 1}, "window", &AttentionImplementation::window)(
-      context, problem, args, window, maximum, mean);
+  RunAttention(context,
+               AttentionWindowCall{problem, args, window, maximum, mean});
 }
 
 void HeadGram(Context& context, std::span<const HeadSource> sources,
               ConstTensorView query_weights, TensorView gram) {
   ValidateGram(sources, query_weights, gram);
-  std::vector<AttentionProblem> problems;
-  for (const HeadSource& source : sources) problems.push_back(source.problem);
-  Dispatch(context, problems, "head Gram", &AttentionImplementation::gram)(
-      context, sources, query_weights, gram);
+  RunAttention(context, AttentionGramCall{sources, query_weights, gram});
 }
 
 }  // namespace headwise

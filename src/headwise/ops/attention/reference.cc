@@ -5,16 +5,20 @@
 #include <string>
 #include <vector>
 
-#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/reference_passes.h"
 #include "headwise/ops/attention/reference_row.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 namespace {
 
-std::string WhyNot(const AttentionProblem& problem) {
+std::string WhyNotProblem(const AttentionProblem& problem) {
   return problem.device.is_cpu() ? "" : "reads host memory only";
+}
+
+std::string WhyNot(const AttentionCall& call) {
+  return WhyNotProblems(call, WhyNotProblem);
 }
 
 // [keys, E] of one key/value head, as double.
@@ -82,20 +86,45 @@ void Forward(Context&, const AttentionProblem& problem,
   }
 }
 
+struct Pass {
+  Context& context;
+
+  void operator()(const AttentionForwardCall& c) const {
+    Forward(context, c.problem, c.args);
+  }
+  void operator()(const AttentionBackwardCall& c) const {
+    ReferenceBackward(context, c.problem, c.args, c.grads);
+  }
+  void operator()(const AttentionRowsCall& c) const {
+    ReferenceRows(context, c.problem, c.args, c.rows, c.probabilities);
+  }
+  void operator()(const AttentionTopKCall& c) const {
+    ReferenceTopK(context, c.problem, c.args, c.rows, c.keys, c.probabilities);
+  }
+  void operator()(const AttentionPairsCall& c) const {
+    ReferencePairs(context, c.problem, c.args, c.pairs, c.argmax, c.mass,
+                   c.is_argmax);
+  }
+  void operator()(const AttentionBandCall& c) const {
+    ReferenceBand(context, c.problem, c.args, c.before, c.after, c.mass);
+  }
+  void operator()(const AttentionReceivedCall& c) const {
+    ReferenceReceived(context, c.problem, c.args, c.query_weights, c.received);
+  }
+  void operator()(const AttentionWindowCall& c) const {
+    ReferenceWindow(context, c.problem, c.args, c.window, c.maximum, c.mean);
+  }
+  void operator()(const AttentionGramCall& c) const {
+    ReferenceGram(context, c.sources, c.query_weights, c.gram);
+  }
+};
+
+void Run(Context& context, const AttentionCall& call) {
+  std::visit(Pass{context}, call);
+}
+
 }  // namespace
 
-const AttentionImplementation kAttentionReference = {
-    .name = "reference",
-    .why_not = WhyNot,
-    .forward = Forward,
-    .backward = ReferenceBackward,
-    .rows = ReferenceRows,
-    .top_k = ReferenceTopK,
-    .pairs = ReferencePairs,
-    .band = ReferenceBand,
-    .received = ReferenceReceived,
-    .window = ReferenceWindow,
-    .gram = ReferenceGram,
-};
+const AttentionImplementation kAttentionReference = {"reference", WhyNot, Run};
 
 }  // namespace headwise

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/reference_row.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 namespace {

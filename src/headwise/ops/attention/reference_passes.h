@@ -1,5 +1,4 @@
-// The reference's other passes, for its entry in reference.cc. Signatures as in
-// implementation.h.
+// The reference's other passes, for its entry in reference.cc.
 #pragma once
 
 #include <span>

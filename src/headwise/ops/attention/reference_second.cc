@@ -3,9 +3,9 @@
 #include <numeric>
 #include <vector>
 
-#include "headwise/tensor/element.h"
 #include "headwise/ops/attention/reference_passes.h"
 #include "headwise/ops/attention/reference_row.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 namespace {

@@ -263,7 +263,7 @@ void CheckScoreInputs(const AttentionProblem& problem,
 
 void ValidateForward(const AttentionProblem& problem,
                      const AttentionArgs& args) {
-  ViewChecker views;
+  ViewChecker views(problem.device);
   CheckScoreInputs(problem, args, views);
   CheckGates(problem, args, views);
   const ViewSizes n = SizesOf(problem, args);
@@ -285,7 +285,7 @@ void ValidateForward(const AttentionProblem& problem,
 
 void ValidateBackward(const AttentionProblem& problem,
                       const AttentionArgs& args, const AttentionGrads& grads) {
-  ViewChecker views;
+  ViewChecker views(problem.device);
   CheckScoreInputs(problem, args, views);
   CheckGates(problem, args, views);
   const ViewSizes n = SizesOf(problem, args);

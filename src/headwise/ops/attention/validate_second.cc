@@ -74,12 +74,12 @@ void CheckSameSequences(const HeadSource& first, const HeadSource& other) {
   const bool same_problem = p.batch == o.batch && p.query_len == o.query_len &&
                             p.key_len == o.key_len && p.packed == o.packed &&
                             p.mask == o.mask && p.device == o.device;
-  const bool same_values = !p.device.is_cpu() ||
-                           (SameValues(a.query_lengths, b.query_lengths) &&
-                            SameValues(a.key_lengths, b.key_lengths) &&
-                            SameValues(a.query_starts, b.query_starts) &&
-                            SameValues(a.key_starts, b.key_starts) &&
-                            SameValues(a.query_offsets, b.query_offsets));
+  const bool same_values =
+      !p.device.is_cpu() || (SameValues(a.query_lengths, b.query_lengths) &&
+                             SameValues(a.key_lengths, b.key_lengths) &&
+                             SameValues(a.query_starts, b.query_starts) &&
+                             SameValues(a.key_starts, b.key_starts) &&
+                             SameValues(a.query_offsets, b.query_offsets));
   if (!same_problem || !same_values) {
     ThrowInvalid("sources of the same batch, lengths and mask",
                  ToString(p) + " and " + ToString(o));
@@ -91,7 +91,7 @@ void CheckSameSequences(const HeadSource& first, const HeadSource& other) {
 void ValidateRows(const AttentionProblem& problem, const AttentionArgs& args,
                   std::span<const RowRef> rows,
                   const TensorView& probabilities) {
-  ViewChecker views;
+  ViewChecker views(problem.device);
   CheckScoresAndLse(problem, args, views);
   CheckRowRefs(problem, args, rows);
   views.Output(
@@ -104,7 +104,7 @@ void ValidateRows(const AttentionProblem& problem, const AttentionArgs& args,
 void ValidateTopK(const AttentionProblem& problem, const AttentionArgs& args,
                   std::span<const RowRef> rows, const TensorView& keys,
                   const TensorView& probabilities) {
-  ViewChecker views;
+  ViewChecker views(problem.device);
   CheckScoresAndLse(problem, args, views);
   CheckRowRefs(problem, args, rows);
   const int64_t count = static_cast<int64_t>(rows.size());
@@ -123,7 +123,7 @@ void ValidateTopK(const AttentionProblem& problem, const AttentionArgs& args,
 void ValidatePairs(const AttentionProblem& problem, const AttentionArgs& args,
                    const PairList& pairs, const ConstTensorView& argmax,
                    const TensorView& mass, const TensorView& is_argmax) {
-  ViewChecker views;
+  ViewChecker views(problem.device);
   CheckScoresAndLse(problem, args, views);
   CheckRowRefs(problem, args, pairs.rows);
   const ViewSizes n = SizesOf(problem, args);
@@ -167,7 +167,7 @@ void ValidatePairs(const AttentionProblem& problem, const AttentionArgs& args,
 
 void ValidateBand(const AttentionProblem& problem, const AttentionArgs& args,
                   int64_t before, int64_t after, const TensorView& mass) {
-  ViewChecker views;
+  ViewChecker views(problem.device);
   CheckScoresAndLse(problem, args, views);
   if (before < 0 || after < 0 || before > kMaxPosition ||
       after > kMaxPosition) {
@@ -185,7 +185,7 @@ void ValidateReceived(const AttentionProblem& problem,
                       const AttentionArgs& args,
                       const ConstTensorView& query_weights,
                       const TensorView& received) {
-  ViewChecker views;
+  ViewChecker views(problem.device);
   CheckScoresAndLse(problem, args, views);
   const ViewSizes n = SizesOf(problem, args);
   views.Input("query_weights", query_weights, DType::kF32,
@@ -198,7 +198,7 @@ void ValidateReceived(const AttentionProblem& problem,
 void ValidateWindow(const AttentionProblem& problem, const AttentionArgs& args,
                     const WindowRequest& window, const TensorView& maximum,
                     const TensorView& mean) {
-  ViewChecker views;
+  ViewChecker views(problem.device);
   CheckScoresAndLse(problem, args, views);
   CheckSequence(problem, window.sequence);
   if (window.head < 0 || window.head >= problem.heads) {
@@ -230,7 +230,7 @@ void ValidateGram(std::span<const HeadSource> sources,
                   const ConstTensorView& query_weights,
                   const TensorView& gram) {
   if (sources.empty()) ThrowInvalid("at least one source", "none");
-  ViewChecker views;
+  ViewChecker views(sources[0].problem.device);
   int64_t heads = 0;
   for (const HeadSource& source : sources) {
     CheckScoresAndLse(source.problem, source.args, views);

@@ -177,6 +177,22 @@ TEST(AttentionValidation, Sizes) {
   });
 }
 
+TEST(AttentionValidation, Devices) {
+  for (const Pass pass :
+       {&Call::Forward, &Call::Backward, &Call::Rows, &Call::Gram}) {
+    ExpectRefused(pass, "q on cpu, the problem's device; found q on cuda:0",
+                  [](Call& c) { c.args.q.device = Device::Cuda(); });
+    ExpectRefused(pass, "q on cuda:1, the problem's device; found q on cpu",
+                  [](Call& c) { c.problem.device = Device::Cuda(1); });
+  }
+  ExpectRefused(&Call::Forward, "argmax on cpu",
+                [](Call& c) { c.o.rows.argmax.device = Device::Cuda(); });
+  ExpectRefused(&Call::Forward, "key_lengths on cpu",
+                [](Call& c) { c.args.key_lengths.device = Device::Cuda(); });
+  ExpectRefused(&Call::Backward, "dk on cpu",
+                [](Call& c) { c.grads.dk.device = Device::Cuda(); });
+}
+
 TEST(AttentionValidation, Options) {
   auto refuse = [](const char* text, const std::function<void(Call&)>& spoil) {
     ExpectRefused(&Call::Forward, text, spoil);

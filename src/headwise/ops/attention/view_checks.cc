@@ -131,6 +131,13 @@ void CheckShape(const char* name, const ConstTensorView& view, DType type,
   }
 }
 
+[[noreturn, gnu::noinline, gnu::cold]] void RefuseDevice(
+    const char* name, const ConstTensorView& view, Device device) {
+  ThrowInvalid(
+      std::string(name) + " on " + ToString(device) + ", the problem's device",
+      std::string(name) + " on " + ToString(view.device));
+}
+
 [[noreturn, gnu::noinline, gnu::cold]] void RefuseOverlap(
     const char* name, const ConstTensorView& view) {
   std::string strides;
@@ -170,17 +177,24 @@ bool MayOverlap(const ConstTensorView& a, const ConstTensorView& b) {
   return true;
 }
 
+void ViewChecker::Check(const char* name, const ConstTensorView& view,
+                        DType type, std::initializer_list<int64_t> shape,
+                        ViewNeed need) const {
+  CheckShape(name, view, type, shape, need);
+  if (view && view.device != device_) RefuseDevice(name, view, device_);
+}
+
 void ViewChecker::Input(const char* name, const ConstTensorView& view,
                         DType type, std::initializer_list<int64_t> shape,
                         ViewNeed need) {
-  CheckShape(name, view, type, shape, need);
+  Check(name, view, type, shape, need);
   if (view) entries_.push_back({name, view, false});
 }
 
 void ViewChecker::Output(const char* name, const ConstTensorView& view,
                          DType type, std::initializer_list<int64_t> shape,
                          ViewNeed need) {
-  CheckShape(name, view, type, shape, need);
+  Check(name, view, type, shape, need);
   if (!view) return;
   if (OverlapsItself(view)) RefuseOverlap(name, view);
   entries_.push_back({name, view, true});

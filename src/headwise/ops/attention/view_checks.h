@@ -1,4 +1,5 @@
-// Checks of single views, for validate.cc: type, shape, strides, overlap.
+// Checks of single views, for validate.cc: type, shape, device, strides,
+// overlap.
 #pragma once
 
 #include <initializer_list>
@@ -19,7 +20,10 @@ enum class ViewNeed { kOptional, kRequired };
 // makes sure that no output shares memory with any other view.
 class ViewChecker {
  public:
-  ViewChecker() { entries_.reserve(16); }
+  // device: where all of them must be.
+  explicit ViewChecker(Device device) : device_(device) {
+    entries_.reserve(16);
+  }
   // `shape` is what the view must have; its last stride must be 1. A required
   // view may be null only where it would hold nothing.
   void Input(const char* name, const ConstTensorView& view, DType type,
@@ -37,6 +41,10 @@ class ViewChecker {
     ConstTensorView view;
     bool written;
   };
+  void Check(const char* name, const ConstTensorView& view, DType type,
+             std::initializer_list<int64_t> shape, ViewNeed need) const;
+
+  Device device_;
   std::vector<Entry> entries_;
 };
 

@@ -6,12 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <string>
 
-#include "headwise/ops/attention/call_results.h"
 #include "headwise/ops/attention/cpu/backward_plan.h"
-#include "headwise/ops/attention/random_problem.h"
-#include "headwise/ops/attention/tolerances.h"
+#include "headwise/ops/attention/testing/call_results.h"
+#include "headwise/ops/attention/testing/random_problem.h"
+#include "headwise/ops/attention/testing/tolerances.h"
 
 namespace headwise {
 namespace {
@@ -84,9 +85,8 @@ TEST(ScoreRule, VisibleKeysAreThoseTheMaskShows) {
 // A NaN in a query, key or value reaches the gradients of rows and keys that
 // meet it and no others, though they share its tiles.
 TEST(Backward, NonFiniteValuesReachOnlyWhatMeetsThem) {
-  AttentionImplementation passes;
-  passes.forward = kAttentionCpuF32.forward;
-  passes.backward = kAttentionCpuF32.backward;
+  const std::set<AttentionPass> passes = {AttentionPass::kForward,
+                                          AttentionPass::kBackward};
   const int64_t problems = TestProblems(200);
   for (int64_t n = 0; n < problems; ++n) {
     const RandomProblem problem = MakeRandomProblem(

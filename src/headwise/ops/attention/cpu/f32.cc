@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNotF32(const AttentionProblem& problem) {
+std::string WhyNotProblem(const AttentionProblem& problem) {
   if (!problem.device.is_cpu()) return "runs on the CPU only";
   if (problem.type != DType::kF32) {
     return std::string("takes f32 only, not ") + Name(problem.type);
@@ -18,20 +18,49 @@ std::string WhyNotF32(const AttentionProblem& problem) {
   return "";
 }
 
+std::string WhyNot(const AttentionCall& call) {
+  return WhyNotProblems(call, WhyNotProblem);
+}
+
+struct Pass {
+  Context& context;
+
+  void operator()(const AttentionForwardCall& c) const {
+    ForwardF32(context, c.problem, c.args);
+  }
+  void operator()(const AttentionBackwardCall& c) const {
+    BackwardF32(context, c.problem, c.args, c.grads);
+  }
+  void operator()(const AttentionRowsCall& c) const {
+    RowsF32(context, c.problem, c.args, c.rows, c.probabilities);
+  }
+  void operator()(const AttentionTopKCall& c) const {
+    TopKF32(context, c.problem, c.args, c.rows, c.keys, c.probabilities);
+  }
+  void operator()(const AttentionPairsCall& c) const {
+    PairsF32(context, c.problem, c.args, c.pairs, c.argmax, c.mass,
+             c.is_argmax);
+  }
+  void operator()(const AttentionBandCall& c) const {
+    BandF32(context, c.problem, c.args, c.before, c.after, c.mass);
+  }
+  void operator()(const AttentionReceivedCall& c) const {
+    ReceivedF32(context, c.problem, c.args, c.query_weights, c.received);
+  }
+  void operator()(const AttentionWindowCall& c) const {
+    WindowF32(context, c.problem, c.args, c.window, c.maximum, c.mean);
+  }
+  void operator()(const AttentionGramCall& c) const {
+    HeadGramF32(context, c.sources, c.query_weights, c.gram);
+  }
+};
+
+void Run(Context& context, const AttentionCall& call) {
+  std::visit(Pass{context}, call);
+}
+
 }  // namespace
 
-const AttentionImplementation kAttentionCpuF32 = {
-    .name = "cpu.f32",
-    .why_not = WhyNotF32,
-    .forward = ForwardF32,
-    .backward = BackwardF32,
-    .rows = RowsF32,
-    .top_k = TopKF32,
-    .pairs = PairsF32,
-    .band = BandF32,
-    .received = ReceivedF32,
-    .window = WindowF32,
-    .gram = HeadGramF32,
-};
+const AttentionImplementation kAttentionCpuF32 = {"cpu.f32", WhyNot, Run};
 
 }  // namespace headwise

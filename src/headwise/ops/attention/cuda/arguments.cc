@@ -16,13 +16,6 @@ int Clamped(int64_t reach) {
   return static_cast<int>(std::clamp<int64_t>(reach, -kFar, kFar));
 }
 
-const int32_t* Indices(const char* name, const ConstTensorView& view) {
-  if (view && view.stride[0] != 1 && view.shape[0] > 1) {
-    ThrowUnsupported("dense indices", name, "the stride must be 1");
-  }
-  return static_cast<const int32_t*>(view.data);
-}
-
 void FillGates(const AttentionArgs& args, ForwardParams& p) {
   if (!args.gates) return;
   p.gates = args.gates.As<float>();
@@ -30,9 +23,6 @@ void FillGates(const AttentionArgs& args, ForwardParams& p) {
   p.gate_row = args.gates.stride[1];
   p.gate_head = args.gates.stride[2];
   if (!args.replacement) return;
-  if (args.replacement.stride[3] != 1) {
-    ThrowUnsupported("dense replacement rows", "another last stride", "");
-  }
   p.replacement = args.replacement.As<float>();
   p.replacement_batch = args.replacement.stride[0];
   p.replacement_row = args.replacement.stride[1];
@@ -47,9 +37,6 @@ void FillShape(const AttentionProblem& problem, const AttentionArgs& args,
     shape.alibi_head = args.alibi_slopes.stride[0];
   }
   if (problem.bias == AttentionBias::kRelative) {
-    if (args.relative_table.stride[1] != 1) {
-      ThrowUnsupported("a dense relative table", "another last stride", "");
-    }
     shape.table = args.relative_table.As<float>();
     shape.table_head = args.relative_table.stride[0];
     shape.reach = static_cast<int>(problem.relative_reach);
@@ -80,15 +67,15 @@ ForwardParams Inputs(const AttentionProblem& problem, const AttentionArgs& args,
   p.order.sequences = static_cast<int>(problem.batch);
   // Half of the cache: queries and outputs pass through it too.
   p.order.section = SectionPairs(kv_bytes, p.queries_per_kv, cache_bytes / 2);
-  p.q = RowsView("q", args.q);
-  p.k = RowsView("k", args.k);
-  p.v = RowsView("v", args.v);
-  p.query_lengths = Indices("query_lengths", args.query_lengths);
-  p.key_lengths = Indices("key_lengths", args.key_lengths);
-  p.query_starts = Indices("query_starts", args.query_starts);
-  p.key_starts = Indices("key_starts", args.key_starts);
-  p.query_offsets = Indices("query_offsets", args.query_offsets);
-  p.lse = ResultView("lse", args.lse);
+  p.q = RowsView(args.q);
+  p.k = RowsView(args.k);
+  p.v = RowsView(args.v);
+  p.query_lengths = args.query_lengths.As<int32_t>();
+  p.key_lengths = args.key_lengths.As<int32_t>();
+  p.query_starts = args.query_starts.As<int32_t>();
+  p.key_starts = args.key_starts.As<int32_t>();
+  p.query_offsets = args.query_offsets.As<int32_t>();
+  p.lse = ResultView(args.lse);
   FillGates(args, p);
   return p;
 }
@@ -118,19 +105,6 @@ DeviceBuffer ScoreInputs(Context& context, const AttentionProblem& problem,
   return ActiveHeads(args, StreamOf(context), params);
 }
 
-std::string WhyNotAny(const AttentionProblem& problem) {
-  if (!problem.device.is_cuda()) return "runs on CUDA devices only";
-  if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
-    return "takes bf16 and f16 only";
-  }
-  if (Scale(problem) <= 0) return "needs a positive scale";
-  if (std::max(problem.query_len, problem.key_len) >= kFar) {
-    return "takes fewer than 2^29 positions";
-  }
-  if (!ChipOf(problem.device)) return "finds no CUDA device";
-  return "";
-}
-
 ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
                         const AttentionArgs& args, int block,
                         bool gathers_full) {
@@ -138,8 +112,8 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
   call.params =
       Inputs(problem, args, block, ChipOf(problem.device)->cache_bytes);
   ForwardParams& p = call.params;
-  p.out = RowsView("out", args.out);
-  p.ungated = RowsView("ungated", args.ungated);
+  p.out = RowsView(args.out);
+  p.ungated = RowsView(args.ungated);
   call.active_heads = ActiveHeads(args, StreamOf(context), p);
   p.counters = CudaOf(context).Counters(2);
   call.observation = MakeObservation(context, problem, args, p);
@@ -193,13 +167,12 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
   call.active_heads = ActiveHeads(args, stream, p.forward);
   call.is_active = ActiveFlags(problem, args, stream);
   p.is_active = call.is_active.As<uint8_t>();
-  p.o = args.ungated ? RowsView("ungated", args.ungated)
-                     : RowsView("out", args.out);
-  p.dout = RowsView("dout", grads.dout);
-  p.dq = RowsView("dq", grads.dq);
-  p.dk = RowsView("dk", grads.dk);
-  p.dv = RowsView("dv", grads.dv);
-  p.received = ResultView("received", grads.received);
+  p.o = RowsView(args.gates ? args.ungated : args.out);
+  p.dout = RowsView(grads.dout);
+  p.dq = RowsView(grads.dq);
+  p.dk = RowsView(grads.dk);
+  p.dv = RowsView(grads.dv);
+  p.received = ResultView(grads.received);
   if (grads.dgates) {
     p.dgates = grads.dgates.As<float>();
     p.dgate_batch = grads.dgates.stride[0];

@@ -1,8 +1,6 @@
 // AttentionProblem and AttentionArgs as the kernels' plain parameters.
 #pragma once
 
-#include <string>
-
 #include "headwise/attention.h"
 #include "headwise/backend/cuda/backend.h"
 #include "headwise/ops/attention/cuda/observation.h"
@@ -26,9 +24,6 @@ struct BackwardCall {
   ConstTensorView d_o_view;  // [B, M, H, E]: g·dout
 };
 
-// Empty, or why no kernel of this folder takes the problem.
-std::string WhyNotAny(const AttentionProblem& problem);
-
 // What scores are made of, and the LSE; blocks of the order are not set.
 // Returns the memory of the list of heads.
 DeviceBuffer ScoreInputs(Context& context, const AttentionProblem& problem,
@@ -38,14 +33,12 @@ DeviceBuffer ScoreInputs(Context& context, const AttentionProblem& problem,
 DeviceBuffer ActiveFlags(const AttentionProblem& problem,
                          const AttentionArgs& args, cudaStream_t stream);
 
-// Throws Error(kUnsupported) for views that the kernels cannot read or write,
-// such as rows that are not 16-byte aligned. block: queries a work item;
-// gathers_full: the kernel can gather more than the core.
+// block: queries a work item; gathers_full: the kernel can gather more than the
+// core.
 ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
                         const AttentionArgs& args, int block,
                         bool gathers_full);
 
-// Throws likewise.
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
                           const AttentionGrads& grads, int query_block,

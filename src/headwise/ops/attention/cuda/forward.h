@@ -10,7 +10,7 @@ namespace headwise::attention_cuda {
 
 // The pass in blocks of `block` queries by `launch`, or by decoding where
 // queries are few; then what is observed beyond the core, unless the pass has
-// (gathers_full: it can). Throws as MakeForward does.
+// (gathers_full: it can).
 void RunForward(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args, int block, bool gathers_full,
                 const std::function<void(const ForwardCall&)>& launch);

@@ -10,14 +10,6 @@
 namespace headwise::attention_cuda {
 namespace {
 
-// [B, H, M, C], the last dense.
-View3<float> Columns(const char* name, const TensorView& view) {
-  if (view && view.stride[3] != 1 && view.shape[3] > 1) {
-    ThrowUnsupported("dense columns", name, "the last stride must be 1");
-  }
-  return Strides<float>(view);
-}
-
 bool WantsSums(const Observation& o) {
   const SummedStatistics& s = o.summed;
   return s.sums || s.histogram || s.feature_mass || s.label_mass;
@@ -64,13 +56,13 @@ class RowScratch {
 void FillObserve(const AttentionProblem& problem, const Observation& o,
                  ObserveParams& p) {
   p.is_half = problem.type == DType::kF16;
-  p.varentropy = ResultView("varentropy", o.rows.varentropy);
-  p.sum_squares = ResultView("sum_squares", o.rows.sum_squares);
-  p.kept_max = ResultView("kept_max", o.rows.kept_max);
-  p.kept_argmax = ResultView("kept_argmax", o.rows.kept_argmax);
-  p.histogram = Columns("histogram", o.rows.histogram);
-  p.feature_mass = Columns("feature_mass", o.rows.feature_mass);
-  p.label_mass = Columns("label_mass", o.rows.label_mass);
+  p.varentropy = ResultView(o.rows.varentropy);
+  p.sum_squares = ResultView(o.rows.sum_squares);
+  p.kept_max = ResultView(o.rows.kept_max);
+  p.kept_argmax = ResultView(o.rows.kept_argmax);
+  p.histogram = Strides<float>(o.rows.histogram);
+  p.feature_mass = Strides<float>(o.rows.feature_mass);
+  p.label_mass = Strides<float>(o.rows.label_mass);
   if (o.rows.feature_mass || o.summed.feature_mass) {
     p.features = Strides<const float>(o.key_features);
     p.feature_count = static_cast<int>(o.key_features.shape[2]);
@@ -108,11 +100,10 @@ ObservationCall MakeObservation(Context& context,
   ObservationCall call;
   if (args.observation == nullptr) return call;
   const Observation& o = *args.observation;
-  forward.entropy = ResultView("entropy", o.rows.entropy);
-  forward.max_probability =
-      ResultView("max_probability", o.rows.max_probability);
-  forward.argmax = ResultView("argmax", o.rows.argmax);
-  forward.distance = ResultView("distance", o.rows.distance);
+  forward.entropy = ResultView(o.rows.entropy);
+  forward.max_probability = ResultView(o.rows.max_probability);
+  forward.argmax = ResultView(o.rows.argmax);
+  forward.distance = ResultView(o.rows.distance);
   ObserveParams& p = call.observe;
   FillObserve(problem, o, p);
   call.numbers = WantsNumbers(o);

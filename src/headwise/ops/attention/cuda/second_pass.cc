@@ -2,6 +2,7 @@
 #include "headwise/ops/attention/cuda/second_pass.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "headwise/ops/attention/cuda/arguments.h"
@@ -40,8 +41,6 @@ std::vector<PassRow> PlacesOf(std::span<const RowRef> rows) {
   for (const RowRef& row : rows) places.push_back(PlaceOf(row));
   return places;
 }
-
-}  // namespace
 
 void DenseRows(Context& context, const AttentionProblem& problem,
                const AttentionArgs& args, std::span<const RowRef> rows,
@@ -164,6 +163,40 @@ void Gram(Context& context, std::span<const HeadSource> sources,
   p.row_weights = row_weights.As<float>();
   p.partials = partials.As<double>();
   LaunchGram(p, stream);
+}
+
+struct Pass {
+  Context& context;
+
+  void operator()(const AttentionRowsCall& c) const {
+    DenseRows(context, c.problem, c.args, c.rows, c.probabilities);
+  }
+  void operator()(const AttentionTopKCall& c) const {
+    LargestKeys(context, c.problem, c.args, c.rows, c.keys, c.probabilities);
+  }
+  void operator()(const AttentionPairsCall& c) const {
+    PairMass(context, c.problem, c.args, c.pairs, c.argmax, c.mass,
+             c.is_argmax);
+  }
+  void operator()(const AttentionReceivedCall& c) const {
+    ReceivedMass(context, c.problem, c.args, c.query_weights, c.received);
+  }
+  void operator()(const AttentionWindowCall& c) const {
+    WindowPicture(context, c.problem, c.args, c.window, c.maximum, c.mean);
+  }
+  void operator()(const AttentionGramCall& c) const {
+    Gram(context, c.sources, c.query_weights, c.gram);
+  }
+  // Not here.
+  void operator()(const AttentionForwardCall&) const {}
+  void operator()(const AttentionBackwardCall&) const {}
+  void operator()(const AttentionBandCall&) const {}
+};
+
+}  // namespace
+
+void RunSecondPass(Context& context, const AttentionCall& call) {
+  std::visit(Pass{context}, call);
 }
 
 }  // namespace headwise::attention_cuda

@@ -1,4 +1,5 @@
-// cuda.sm80: the portable kernels, forward and backward.
+// cuda.sm80: the portable kernels, forward and backward. Door:
+// ../implementation.h.
 #include <algorithm>
 #include <type_traits>
 
@@ -6,6 +7,7 @@
 #include "headwise/ops/attention/cuda/forward.h"
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/second_pass.h"
+#include "headwise/ops/attention/cuda/why_not.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 
@@ -16,7 +18,7 @@ using namespace attention_cuda;  // NOLINT: the folder's own namespace
 
 constexpr int kBlock = 64;  // queries
 
-std::string WhyNot(const AttentionProblem& problem) {
+std::string WhyNotProblem(const AttentionProblem& problem) {
   std::string reason = WhyNotAny(problem);
   if (!reason.empty()) return reason;
   if (problem.head_dim % 8 != 0 || ValueDim(problem) % 8 != 0) {
@@ -27,6 +29,11 @@ std::string WhyNot(const AttentionProblem& problem) {
     return "takes heads up to 256 (bf16) or 128 (f16)";
   }
   return ChipOf(problem.device)->major >= 8 ? "" : "needs sm_80 or later";
+}
+
+std::string WhyNot(const AttentionCall& call) {
+  std::string reason = WhyNotProblems(call, WhyNotProblem);
+  return reason.empty() ? WhyNotCall(call) : reason;
 }
 
 // run(columns) with the padded head size as a constant. f16 has one size only:
@@ -80,17 +87,18 @@ void Backward(Context& context, const AttentionProblem& problem,
   if (p.dtable != nullptr) LaunchTableGradient(p, stream);
 }
 
+void Run(Context& context, const AttentionCall& call) {
+  if (const auto* forward = std::get_if<AttentionForwardCall>(&call)) {
+    Forward(context, forward->problem, forward->args);
+  } else if (const auto* backward = std::get_if<AttentionBackwardCall>(&call)) {
+    Backward(context, backward->problem, backward->args, backward->grads);
+  } else {
+    RunSecondPass(context, call);
+  }
+}
+
 }  // namespace
 
-const AttentionImplementation kAttentionCudaSm80 = {.name = "cuda.sm80",
-                                                    .why_not = WhyNot,
-                                                    .forward = Forward,
-                                                    .backward = Backward,
-                                                    .rows = DenseRows,
-                                                    .top_k = LargestKeys,
-                                                    .pairs = PairMass,
-                                                    .received = ReceivedMass,
-                                                    .window = WindowPicture,
-                                                    .gram = Gram};
+const AttentionImplementation kAttentionCudaSm80 = {"cuda.sm80", WhyNot, Run};
 
 }  // namespace headwise

@@ -1,15 +1,14 @@
 // cuda.sm90: the Hopper kernels, forward and, for bf16 without an entropy
-// gradient, backward.
-#include <cudaTypedefs.h>
-
+// gradient, backward. Door: ../implementation.h.
 #include <algorithm>
 #include <type_traits>
 
-#include "headwise/error.h"
 #include "headwise/ops/attention/cuda/arguments.h"
+#include "headwise/ops/attention/cuda/copy_engine.h"
 #include "headwise/ops/attention/cuda/forward.h"
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/second_pass.h"
+#include "headwise/ops/attention/cuda/why_not.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 
@@ -25,11 +24,14 @@ int Columns(const AttentionProblem& problem) {
       static_cast<int>(std::max(problem.head_dim, ValueDim(problem))));
 }
 
-std::string WhyNot(const AttentionProblem& problem) {
+std::string WhyNotProblem(const AttentionProblem& problem) {
   std::string reason = WhyNotAny(problem);
   if (!reason.empty()) return reason;
   if (problem.bias != AttentionBias::kNone) return "has no biases";
   if (problem.soft_cap != 0) return "has no soft cap";
+  if (problem.query_len == 0 || problem.key_len == 0) {
+    return "needs a query and a key";
+  }
   if (problem.head_dim % 8 != 0 || ValueDim(problem) % 8 != 0) {
     return "needs a head_dim and value_dim divisible by 8";
   }
@@ -38,50 +40,23 @@ std::string WhyNot(const AttentionProblem& problem) {
                                             : "needs a Hopper chip (sm_90)";
 }
 
-// The driver's encoder, found at run time so that nothing links to the driver.
-PFN_cuTensorMapEncodeTiled_v12000 Encoder() {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result;
-  CheckCuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
-                                             12000, cudaEnableDefault, &result),
-            "cuTensorMapEncodeTiled");
-  return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found);
-}
-
-// A view [B, P, H, D] to be read in boxes of `rows` × 64 columns.
-CUtensorMap MapOf(const ConstTensorView& view, DType type, int rows) {
-  static const PFN_cuTensorMapEncodeTiled_v12000 encode = Encoder();
-  const auto size = [&](int axis) {
-    return static_cast<cuuint64_t>(std::max<int64_t>(1, view.shape[axis]));
-  };
-  // Of an axis of length 1 the stride is never used, but must be legal.
-  const auto stride = [&](int axis) {
-    return static_cast<cuuint64_t>(
-        2 * (view.shape[axis] > 1 ? view.stride[axis] : view.shape[3]));
-  };
-  const cuuint64_t sizes[4] = {size(3), size(2), size(1), size(0)};
-  const cuuint64_t strides[3] = {stride(2), stride(1), stride(0)};
-  const cuuint32_t box[4] = {64, 1, static_cast<cuuint32_t>(rows), 1};
-  const cuuint32_t steps[4] = {1, 1, 1, 1};
-  CUtensorMap map;
-  const CUresult result = encode(
-      &map,
-      type == DType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                           : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-      4, const_cast<void*>(view.data), sizes, strides, box, steps,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw Error(ErrorCode::kUnsupported,
-                {"attention cuda.sm90", "a view that the copy engine can read",
-                 ToString(view), "attention:cuda.sm80 reads others"});
+std::string WhyNot(const AttentionCall& call) {
+  std::string reason = WhyNotProblems(call, WhyNotProblem);
+  if (!reason.empty()) return reason;
+  const auto* backward = std::get_if<AttentionBackwardCall>(&call);
+  if (backward != nullptr && backward->problem.type != DType::kBF16) {
+    return "has a backward for bf16 only";
   }
-  return map;
+  if (backward != nullptr && backward->grads.dentropy) {
+    return "has no gradient of entropies";
+  }
+  reason = WhyNotCall(call);
+  return reason.empty() ? WhyNotCopied(call) : reason;
 }
 
 template <class T, int kDim>
-void Run(const ForwardCall& call, const TensorMaps& maps, int processors,
-         cudaStream_t stream) {
+void Launch(const ForwardCall& call, const TensorMaps& maps, int processors,
+            cudaStream_t stream) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     if (call.gathered == Statistics::kFull) {
       return LaunchFullSm90<kDim>(call.observation.observe, maps, processors,
@@ -106,10 +81,10 @@ void Forward(Context& context, const AttentionProblem& problem,
     const bool narrow = columns == 64;
     if (problem.type == DType::kBF16) {
       const auto run =
-          narrow ? Run<__nv_bfloat16, 64> : Run<__nv_bfloat16, 128>;
+          narrow ? Launch<__nv_bfloat16, 64> : Launch<__nv_bfloat16, 128>;
       run(call, maps, processors, StreamOf(context));
     } else {
-      const auto run = narrow ? Run<__half, 64> : Run<__half, 128>;
+      const auto run = narrow ? Launch<__half, 64> : Launch<__half, 128>;
       run(call, maps, processors, StreamOf(context));
     }
   };
@@ -120,9 +95,6 @@ void Forward(Context& context, const AttentionProblem& problem,
 
 void Backward(Context& context, const AttentionProblem& problem,
               const AttentionArgs& args, const AttentionGrads& grads) {
-  if (problem.type != DType::kBF16 || grads.dentropy) {
-    return kAttentionCudaSm80.backward(context, problem, args, grads);
-  }
   const cudaStream_t stream = StreamOf(context);
   const int columns = Columns(problem);
   const int queries = 64 * GradientGroups(columns, false);
@@ -150,17 +122,18 @@ void Backward(Context& context, const AttentionProblem& problem,
   }
 }
 
+void Run(Context& context, const AttentionCall& call) {
+  if (const auto* forward = std::get_if<AttentionForwardCall>(&call)) {
+    Forward(context, forward->problem, forward->args);
+  } else if (const auto* backward = std::get_if<AttentionBackwardCall>(&call)) {
+    Backward(context, backward->problem, backward->args, backward->grads);
+  } else {
+    RunSecondPass(context, call);
+  }
+}
+
 }  // namespace
 
-const AttentionImplementation kAttentionCudaSm90 = {.name = "cuda.sm90",
-                                                    .why_not = WhyNot,
-                                                    .forward = Forward,
-                                                    .backward = Backward,
-                                                    .rows = DenseRows,
-                                                    .top_k = LargestKeys,
-                                                    .pairs = PairMass,
-                                                    .received = ReceivedMass,
-                                                    .window = WindowPicture,
-                                                    .gram = Gram};
+const AttentionImplementation kAttentionCudaSm90 = {"cuda.sm90", WhyNot, Run};
 
 }  // namespace headwise

@@ -1,46 +1,23 @@
-// Views as the kernels take them; what they cannot take is said in an Error.
+// Views as the kernels take them: validated, and not refused by why_not.h.
 #pragma once
 
-#include <string>
-#include <utility>
-
-#include "headwise/error.h"
 #include "headwise/ops/attention/cuda/params.h"
 #include "headwise/tensor.h"
 
 namespace headwise::attention_cuda {
 
-[[noreturn]] inline void ThrowUnsupported(const char* expected,
-                                          std::string found, const char* hint) {
-  throw Error(ErrorCode::kUnsupported,
-              {"attention cuda", expected, std::move(found), hint});
-}
-
-// [B, position, head, dim]: copies and stores move 16 bytes at a time.
+// [B, position, head, dim], rows aligned to 16 bytes.
 template <typename View>
-Strided RowsView(const char* name, const View& view) {
+Strided RowsView(const View& view) {
   if (!view) return {};
-  Strided result;
-  result.data = const_cast<void*>(static_cast<const void*>(view.data));
-  result.batch = view.stride[0];
-  result.row = view.stride[1];
-  result.head = view.stride[2];
-  const bool aligned = reinterpret_cast<uintptr_t>(view.data) % 16 == 0 &&
-                       (result.batch | result.row | result.head) % 8 == 0;
-  if (!aligned) {
-    ThrowUnsupported("16-byte aligned rows", name,
-                     "strides must be multiples of 8 elements");
-  }
-  return result;
+  return {const_cast<void*>(static_cast<const void*>(view.data)),
+          view.stride[0], view.stride[1], view.stride[2]};
 }
 
 // [B, H, M], the last dense.
 template <typename View>
-RowResult ResultView(const char* name, const View& view) {
+RowResult ResultView(const View& view) {
   if (!view) return {};
-  if (view.stride[2] != 1 && view.shape[2] > 1) {
-    ThrowUnsupported("dense rows", name, "the last stride must be 1");
-  }
   return {const_cast<void*>(static_cast<const void*>(view.data)),
           view.stride[0], view.stride[1]};
 }

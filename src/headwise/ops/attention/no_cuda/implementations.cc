@@ -1,18 +1,16 @@
-// Stand-ins for cuda/ in a build without it.
+// Stand-ins for cuda/ in a build without it. Door: ../implementation.h.
 #include "headwise/ops/attention/implementation.h"
 
 namespace headwise {
 namespace {
 
-std::string WhyNot(const AttentionProblem&) {
+std::string WhyNot(const AttentionCall&) {
   return "this build has no CUDA (preset cuda has it)";
 }
 
 }  // namespace
 
-const AttentionImplementation kAttentionCudaSm90 = {.name = "cuda.sm90",
-                                                    .why_not = WhyNot};
-const AttentionImplementation kAttentionCudaSm80 = {.name = "cuda.sm80",
-                                                    .why_not = WhyNot};
+const AttentionImplementation kAttentionCudaSm90 = {"cuda.sm90", WhyNot};
+const AttentionImplementation kAttentionCudaSm80 = {"cuda.sm80", WhyNot};
 
 }  // namespace headwise

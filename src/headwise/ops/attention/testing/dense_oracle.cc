@@ -1,4 +1,4 @@
-#include "headwise/ops/attention/dense_oracle.h"
+#include "headwise/ops/attention/testing/dense_oracle.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,6 @@
-#include "headwise/ops/attention/call_results.h"
+#include "headwise/ops/attention/testing/call_results.h"
+
+#include <utility>
 
 #include "headwise/ops/attention/geometry.h"
 
@@ -11,18 +13,19 @@ constexpr uint64_t kStream = 1;  // of the seed; the problem itself is stream 0
 
 CallResults::CallResults(const RandomProblem& problem,
                          const std::string& implementation, int threads,
-                         const AttentionImplementation& passes)
+                         std::set<AttentionPass> passes)
     : r_(problem),
+      passes_(std::move(passes)),
       context_({.threads = threads,
                 .implementations = "attention:" + implementation}),
       rng_(problem.seed, kStream),
       args_(problem.args),
       observation_(problem.observation) {
-  RunForward(passes);
-  if (passes.backward != nullptr) RunBackward();
-  RunRowPasses(passes);
-  RunMapPasses(passes);
-  if (passes.gram != nullptr) RunGram();
+  RunForward();
+  if (Has(AttentionPass::kBackward)) RunBackward();
+  RunRowPasses();
+  RunMapPasses();
+  if (Has(AttentionPass::kGram)) RunGram();
 }
 
 const CallOutput* CallResults::Find(const std::string& name) const {
@@ -98,20 +101,17 @@ void CallResults::AddSums(Observation& o) {
   }
 }
 
-void CallResults::RunForward(const AttentionImplementation& passes) {
+void CallResults::RunForward() {
   const AttentionProblem& p = r_.problem;
   const ViewSizes n = SizesOf(p, r_.args);
   args_.out = Add("out", p.type, {n.batch, n.queries, p.heads, ValueDim(p)},
                   Measure::kOutput, 2);
-  const bool need_lse = passes.backward != nullptr || passes.rows != nullptr ||
-                        passes.top_k != nullptr || passes.pairs != nullptr ||
-                        passes.band != nullptr || passes.received != nullptr ||
-                        passes.window != nullptr || passes.gram != nullptr;
+  const bool need_lse = passes_.size() > (Has(AttentionPass::kForward) ? 1 : 0);
   const std::vector<int64_t> rows = {n.batch, p.heads, n.queries};
   if (need_lse || rng_.Uniform() < 0.5) {
     args_.lse = Add("lse", DType::kF32, rows, Measure::kStatistic, 1);
   }
-  if ((args_.gates && passes.backward != nullptr) || rng_.Uniform() < 0.2) {
+  if ((args_.gates && Has(AttentionPass::kBackward)) || rng_.Uniform() < 0.2) {
     args_.ungated =
         Add("ungated", p.type, {n.batch, n.queries, p.heads, ValueDim(p)},
             Measure::kOutput, 2);
@@ -150,16 +150,16 @@ void CallResults::RunBackward() {
   AttentionBackward(context_, p, args_, grads);
 }
 
-void CallResults::RunRowPasses(const AttentionImplementation& passes) {
+void CallResults::RunRowPasses() {
   const AttentionProblem& p = r_.problem;
   const int64_t rows = static_cast<int64_t>(r_.rows.size());
   const int64_t pairs = static_cast<int64_t>(r_.pair_keys.size());
-  if (passes.rows != nullptr) {
+  if (Has(AttentionPass::kRows)) {
     AttentionRows(context_, p, args_, r_.rows,
                   Add("rows", DType::kF32, {rows, p.heads, p.key_len},
                       Measure::kStatistic, 1));
   }
-  if (passes.top_k != nullptr) {
+  if (Has(AttentionPass::kTopK)) {
     const TensorView keys = Add("top keys", DType::kI32,
                                 {rows, p.heads, r_.top_k}, Measure::kArgmax, 1);
     const TensorView probabilities =
@@ -167,7 +167,7 @@ void CallResults::RunRowPasses(const AttentionImplementation& passes) {
             Measure::kStatistic, 1);
     AttentionTopK(context_, p, args_, r_.rows, keys, probabilities);
   }
-  if (passes.pairs != nullptr) {
+  if (Has(AttentionPass::kPairs)) {
     const TensorView mass =
         Add("pair mass", DType::kF32, {p.heads, pairs}, Measure::kStatistic, 0);
     const ConstTensorView argmax =
@@ -181,15 +181,15 @@ void CallResults::RunRowPasses(const AttentionImplementation& passes) {
   }
 }
 
-void CallResults::RunMapPasses(const AttentionImplementation& passes) {
+void CallResults::RunMapPasses() {
   const AttentionProblem& p = r_.problem;
   const ViewSizes n = SizesOf(p, r_.args);
-  if (passes.received != nullptr) {
+  if (Has(AttentionPass::kReceived)) {
     ReceivedAttention(context_, p, args_, r_.observation.query_weights,
                       Add("weighted received", DType::kF32,
                           {n.batch, p.heads, n.keys}, Measure::kStatistic, 1));
   }
-  if (passes.band != nullptr) {
+  if (Has(AttentionPass::kBand)) {
     // Wider than a vector on one side, on the other not.
     const int64_t before = rng_.Between(0, 20), after = rng_.Between(0, 3);
     AttentionBand(context_, p, args_, before, after,
@@ -197,7 +197,7 @@ void CallResults::RunMapPasses(const AttentionImplementation& passes) {
                       {n.batch, p.heads, n.queries, before + after + 1},
                       Measure::kStatistic, 1));
   }
-  if (passes.window != nullptr && r_.has_window) {
+  if (Has(AttentionPass::kWindow) && r_.has_window) {
     const std::vector<int64_t> shape = {r_.picture_rows, r_.picture_columns};
     const TensorView maximum =
         MayAdd("maximum", DType::kF32, shape, Measure::kStatistic, -1);

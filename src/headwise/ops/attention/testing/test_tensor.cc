@@ -1,4 +1,4 @@
-#include "headwise/ops/attention/test_tensor.h"
+#include "headwise/ops/attention/testing/test_tensor.h"
 
 #include <algorithm>
 #include <cstring>

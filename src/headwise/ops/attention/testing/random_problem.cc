@@ -1,4 +1,4 @@
-#include "headwise/ops/attention/random_problem.h"
+#include "headwise/ops/attention/testing/random_problem.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 
 #include "headwise/attention.h"
 #include "headwise/observation.h"
-#include "headwise/ops/attention/test_tensor.h"
+#include "headwise/ops/attention/testing/test_tensor.h"
 
 namespace headwise {
 

@@ -4,14 +4,15 @@
 #pragma once
 
 #include <deque>
-#include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "headwise/attention.h"
 #include "headwise/observation.h"
-#include "headwise/ops/attention/implementation.h"
-#include "headwise/ops/attention/random_problem.h"
-#include "headwise/ops/attention/test_tensor.h"
+#include "headwise/ops/attention/call.h"
+#include "headwise/ops/attention/testing/random_problem.h"
+#include "headwise/ops/attention/testing/test_tensor.h"
 
 namespace headwise {
 
@@ -27,22 +28,23 @@ struct CallOutput {
 
 class CallResults {
  public:
-  // Runs the named implementation: the passes that `passes` has. Which optional
-  // outputs are asked for is drawn from the problem's seed.
+  // Runs these passes, the forward always, by the named implementation. Which
+  // optional outputs are asked for is drawn from the problem's seed.
   CallResults(const RandomProblem& problem, const std::string& implementation,
-              int threads, const AttentionImplementation& passes);
+              int threads, std::set<AttentionPass> passes);
 
   const std::deque<CallOutput>& outputs() const { return outputs_; }
   // Null when it was not asked for.
   const CallOutput* Find(const std::string& name) const;
 
  private:
-  void RunForward(const AttentionImplementation& passes);
+  void RunForward();
   void RunBackward();
-  void RunRowPasses(const AttentionImplementation& passes);
-  void RunMapPasses(const AttentionImplementation& passes);
+  void RunRowPasses();
+  void RunMapPasses();
   void RunGram();
 
+  bool Has(AttentionPass pass) const { return passes_.contains(pass); }
   TensorView Add(const std::string& name, DType type,
                  const std::vector<int64_t>& shape, Measure measure,
                  int head_axis);
@@ -54,6 +56,7 @@ class CallResults {
   void AddSums(Observation& o);
 
   const RandomProblem& r_;
+  std::set<AttentionPass> passes_;
   Context context_;
   Rng rng_;
   AttentionArgs args_;

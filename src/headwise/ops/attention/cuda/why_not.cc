@@ -1,0 +1,116 @@
+// Door: why_not.h.
+#include "headwise/ops/attention/cuda/why_not.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "headwise/backend/cuda/backend.h"
+#include "headwise/ops/attention/cuda/decode.h"
+#include "headwise/ops/attention/cuda/params.h"
+#include "headwise/ops/attention/geometry.h"
+
+namespace headwise::attention_cuda {
+namespace {
+
+// Blocks along a grid's second and third axis.
+constexpr int64_t kMostBlocks = 65535;
+
+// Copies and stores move 16 bytes at a time.
+bool IsAligned(const ConstTensorView& view) {
+  if (reinterpret_cast<uintptr_t>(view.data) % 16 != 0) return false;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (view.shape[axis] > 1 && view.stride[axis] % 8 != 0) return false;
+  }
+  return true;
+}
+
+std::string WhyNotRows(const char* name, const ConstTensorView& view) {
+  if (!view || IsAligned(view)) return "";
+  return std::string("needs rows of ") + name +
+         " aligned to 16 bytes: strides that are multiples of 8";
+}
+
+std::string WhyNotSizes(const AttentionProblem& problem) {
+  // Of heads of 256 a sequence has two blocks.
+  return 2 * problem.batch > kMostBlocks || problem.heads > kMostBlocks
+             ? "takes fewer than 2^15 sequences and 2^16 heads in this pass"
+             : "";
+}
+
+std::string WhyNotRows(std::span<const RowRef> rows) {
+  return static_cast<int64_t>(rows.size()) > kMostBlocks
+             ? "takes fewer than 2^16 rows at a time"
+             : "";
+}
+
+bool WantsSums(const AttentionArgs& args) {
+  if (args.observation == nullptr) return false;
+  const SummedStatistics& s = args.observation->summed;
+  return s.sums || s.histogram || s.feature_mass || s.label_mass;
+}
+
+// Whether a pass's grids hold the call.
+std::string WhyNotGrid(const AttentionForwardCall& call) {
+  // The pass itself has one axis; decoding and the sums over rows have more.
+  const bool is_flat = !IsDecoding(call.problem) && !WantsSums(call.args);
+  return is_flat ? "" : WhyNotSizes(call.problem);
+}
+std::string WhyNotGrid(const AttentionRowsCall& call) {
+  const std::string reason = WhyNotRows(call.rows);
+  return reason.empty() ? WhyNotSizes(call.problem) : reason;
+}
+std::string WhyNotGrid(const AttentionTopKCall& call) {
+  const std::string reason = WhyNotRows(call.rows);
+  return reason.empty() ? WhyNotSizes(call.problem) : reason;
+}
+std::string WhyNotGrid(const AttentionWindowCall& call) {
+  const TensorView& picture = call.maximum ? call.maximum : call.mean;
+  return picture.shape[0] > kMostBlocks ? "takes pictures of fewer than 2^16 "
+                                          "rows"
+                                        : "";
+}
+std::string WhyNotGrid(const AttentionGramCall& call) {
+  const AttentionProblem& first = call.sources[0].problem;
+  if (first.query_len > kMostBlocks * kGramQueries) {
+    return "takes fewer than 2^22 queries in this pass";
+  }
+  return WhyNotSizes(first);
+}
+template <typename Call>
+std::string WhyNotGrid(const Call& call) {
+  return WhyNotSizes(call.problem);
+}
+
+}  // namespace
+
+std::string WhyNotAny(const AttentionProblem& problem) {
+  if (!problem.device.is_cuda()) return "runs on CUDA devices only";
+  if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
+    return "takes bf16 and f16 only";
+  }
+  if (Scale(problem) <= 0) return "needs a positive scale";
+  if (std::max(problem.query_len, problem.key_len) >= kFar) {
+    return "takes fewer than 2^29 positions";
+  }
+  if (!ChipOf(problem.device)) return "finds no CUDA device";
+  return "";
+}
+
+std::string WhyNotCall(const AttentionCall& call) {
+  return std::visit(
+      []<typename T>(const T& of) -> std::string {
+        if constexpr (std::is_same_v<T, AttentionBandCall>) {
+          return "has no band pass";
+        } else {
+          std::string reason = WhyNotGrid(of);
+          VisitRows(of, [&](const char* name, const ConstTensorView& view) {
+            if (reason.empty()) reason = WhyNotRows(name, view);
+          });
+          return reason;
+        }
+      },
+      call);
+}
+
+}  // namespace headwise::attention_cuda
