@@ -15,6 +15,7 @@
 #include "headwise/ops/activation/activation.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -290,9 +291,9 @@ void Model::Backward(Context& context, const Stack& stack,
 // The head's intermediate results on some rows, [rows, transform.out()] each;
 // unused where the head is one product.
 struct Model::HeadRun {
-  Scratch dense;      // before the activation
-  Scratch activated;  // before the norm
-  Scratch normed;     // what the vocabulary is multiplied with
+  Temp dense;      // before the activation
+  Temp activated;  // before the norm
+  Temp normed;     // what the vocabulary is multiplied with
   NormSaved norm;
 };
 
@@ -310,18 +311,15 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
   const VocabularyHead& head = parts_.head;
   const int64_t rows = x.shape[0];
   if (head.transform) {
-    const int64_t width = head.transform.out(), count = rows * width;
-    for (Scratch* part : {&run.dense, &run.activated, &run.normed}) {
-      *part = context.workspace().TakeArray<float>(count);
+    for (Temp* part : {&run.dense, &run.activated, &run.normed}) {
+      *part = Temp(context, x.type, {rows, head.transform.out()});
     }
-    head.transform.Forward(context, x,
-                           View(run.dense.As<float>(), {rows, width}));
-    ActivationForward(context, {head.activation, count, run.dense.As<float>(),
-                                nullptr, run.activated.As<float>()});
-    const TensorView normed = View(run.normed.As<float>(), {rows, width});
-    head.norm.Forward(context, View(run.activated.As<float>(), {rows, width}),
-                      normed, &run.norm);
-    x = normed;
+    head.transform.Forward(context, x, run.dense.view());
+    ActivationForward(context, {head.activation},
+                      {.x = run.dense.view(), .y = run.activated.view()});
+    head.norm.Forward(context, run.activated.view(), run.normed.view(),
+                      &run.norm);
+    x = run.normed.view();
   }
   head.vocabulary.Forward(context, x, logits);
   if (!head.bias) return;
@@ -345,16 +343,12 @@ void Model::RunHeadBackward(Context& context, ConstTensorView x,
   if (!head.transform) {
     return head.vocabulary.Backward(context, x, dlogits, dx);
   }
-  const int64_t rows = x.shape[0], width = head.transform.out();
-  const Scratch memory = context.workspace().TakeArray<float>(rows * width);
-  const TensorView d = View(memory.As<float>(), {rows, width});
-  head.vocabulary.Backward(context, View(run.normed.As<float>(), {rows, width}),
-                           dlogits, d);
-  head.norm.Backward(context, View(run.activated.As<float>(), {rows, width}),
-                     run.norm, d, d);
-  ActivationBackward(
-      context, {head.activation, rows * width, run.dense.As<float>()},
-      {.dy = memory.As<float>(), .dx = memory.As<float>(), .dup = nullptr});
+  const Temp memory(context, x.type, {x.shape[0], head.transform.out()});
+  const TensorView d = memory.view();
+  head.vocabulary.Backward(context, run.normed.view(), dlogits, d);
+  head.norm.Backward(context, run.activated.view(), run.norm, d, d);
+  ActivationBackward(context, {head.activation}, {.x = run.dense.view()},
+                     {.dy = d, .dx = d});
   head.transform.Backward(context, x, d, dx);
 }
 
