@@ -1,17 +1,14 @@
-// Rotary positions. Door: rope.h.
+// How fast each pair turns. Door: rope.h.
 #include "headwise/ops/rope/rope.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
 
-#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
 
 namespace headwise {
 namespace {
-
-constexpr int64_t kTokensPerTask = 16;
 
 // Llama 3: wavelengths longer than the original context / low factor are
 // stretched by `factor`, those shorter than context / high factor kept.
@@ -47,36 +44,6 @@ std::vector<float> RopeFrequencies(const RopeConfig& config) {
     frequencies[i] = static_cast<float>(frequency);
   }
   return frequencies;
-}
-
-void Rope(Context& context, const std::vector<float>& frequencies,
-          const int32_t* positions, TensorView x, RopeDirection direction) {
-  const int64_t tokens = x.shape[0], heads = x.shape[1];
-  const int64_t half = static_cast<int64_t>(frequencies.size());
-  const float sign = direction == RopeDirection::kForward ? 1.0f : -1.0f;
-  const int64_t tasks = (tokens + kTokensPerTask - 1) / kTokensPerTask;
-  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
-    std::vector<float> turn(2 * half);
-    float* cosine = turn.data();
-    float* sine = cosine + half;
-    const int64_t end = std::min(tokens, (task + 1) * kTokensPerTask);
-    for (int64_t t = task * kTokensPerTask; t < end; ++t) {
-      for (int64_t i = 0; i < half; ++i) {
-        const float angle = static_cast<float>(positions[t]) * frequencies[i];
-        cosine[i] = std::cos(angle);
-        sine[i] = sign * std::sin(angle);
-      }
-      for (int64_t h = 0; h < heads; ++h) {
-        float* low = x.As<float>() + t * x.stride[0] + h * x.stride[1];
-        float* high = low + half;
-        for (int64_t i = 0; i < half; ++i) {
-          const float a = low[i], b = high[i];
-          low[i] = a * cosine[i] - b * sine[i];
-          high[i] = b * cosine[i] + a * sine[i];
-        }
-      }
-    }
-  });
 }
 
 }  // namespace headwise
