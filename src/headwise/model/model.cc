@@ -88,7 +88,7 @@ Model::Model(Parts parts) : parts_(std::move(parts)) {
 void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
                   TensorView x) const {
   const Embeddings& e = stack.embeddings;
-  EmbeddingForward(context, e.tokens.value, input.ids, x);
+  EmbeddingForward(context, {}, {e.tokens.value, View(input.ids), x});
   ReleaseTable(e.tokens, input.ids.size());
   const int64_t count = x.shape[0] * x.shape[1];
   if (e.scale != 1) {
@@ -96,16 +96,16 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
   }
   if (e.positions) {
     const ConstTensorView& table = e.positions.value;
-    EmbeddingForward(context, table,
-                     PositionRows(e, *input.batch, table.shape[0]), x,
-                     EmbeddingWrite::kAdd);
+    const auto ids = PositionRows(e, *input.batch, table.shape[0]);
+    EmbeddingForward(context, {EmbeddingWrite::kAdd}, {table, View(ids), x});
   } else if (e.first_sinusoid >= 0) {
     AddSinusoids(PositionRows(e, *input.batch, parts_.config.context),
                  e.first_sinusoid, x);
   }
   if (e.types) {
     const std::vector<int32_t> types(input.ids.size(), 0);
-    EmbeddingForward(context, e.types.value, types, x, EmbeddingWrite::kAdd);
+    EmbeddingForward(context, {EmbeddingWrite::kAdd},
+                     {e.types.value, View(types), x});
   }
   StackSaved* saved = input.saved;
   RequireFiniteEmbedding(context, stack, input, x);
@@ -197,13 +197,12 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
                     input.saved->embedding_norm, dx, dx);
   }
   if (e.positions.trainable()) {
-    EmbeddingBackward(context, dx,
-                      PositionRows(e, *input.batch, e.positions.value.shape[0]),
-                      e.positions.gradient);
+    const auto ids = PositionRows(e, *input.batch, e.positions.value.shape[0]);
+    EmbeddingBackward(context, View(ids), {dx, e.positions.gradient});
   }
   if (e.types.trainable()) {
     const std::vector<int32_t> types(input.ids.size(), 0);
-    EmbeddingBackward(context, dx, types, e.types.gradient);
+    EmbeddingBackward(context, View(types), {dx, e.types.gradient});
   }
   if (!e.tokens.trainable()) return;
   // Padding stands for nothing: its row does not learn from what it was fed.
@@ -212,7 +211,7 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
     if (scale == 1) continue;
     for (int64_t i = 0; i < width; ++i) d[t * width + i] *= scale;
   }
-  EmbeddingBackward(context, dx, input.ids, e.tokens.gradient);
+  EmbeddingBackward(context, View(input.ids), {dx, e.tokens.gradient});
 }
 
 // Streams of a step: 4 a layer, the encoder's first, then the decoder's.
