@@ -116,7 +116,7 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
     RequireFiniteEmbedding(context, stack, input, x);
   }
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
-    Dropout(context, mask, count, x.As<float>(), x.As<float>());
+    Dropout(context, mask, {x, x});
   }
   Tap(input.hooks, stack.prefix + "embedding", x);
 }
@@ -189,7 +189,7 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
   const int64_t rows = dx.shape[0], width = dx.shape[1];
   float* d = dx.As<float>();
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
-    Dropout(context, mask, rows * width, d, d);
+    Dropout(context, mask, {dx, dx});
   }
   if (e.norm) {
     e.norm.Backward(context,
