@@ -395,12 +395,12 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
     const TensorView z = View(logits, {rows, classes});
     HeadRun run;
     RunHead(context, in, z, run);
-    CrossEntropy(context, {rows, classes, targets.smoothing},
-                 {.logits = logits,
-                  .targets = wanted.data(),
-                  .losses = losses.data(),
-                  .dlogits = dx ? logits : nullptr,
-                  .scale = targets.scale});
+    CrossEntropy(context,
+                 {.smoothing = targets.smoothing, .scale = targets.scale},
+                 {.logits = z,
+                  .targets = View(wanted),
+                  .losses = View(losses.data(), {rows}),
+                  .dlogits = dx ? z : TensorView()});
     for (const float loss : losses) total += loss;
     if (!dx) continue;
     const TensorView out = View(

@@ -114,12 +114,12 @@ double Classifier::Loss(Context& context, ConstTensorView x,
     if (std::max_element(z, z + classes()) - z == wanted[r]) ++*hits;
   }
   std::vector<float> losses(chosen.size());
-  CrossEntropy(context, {rows, classes(), targets.smoothing},
-               {.logits = logits.As<float>(),
-                .targets = wanted.data(),
-                .losses = losses.data(),
-                .dlogits = dx ? logits.As<float>() : nullptr,
-                .scale = targets.scale});
+  CrossEntropy(context,
+               {.smoothing = targets.smoothing, .scale = targets.scale},
+               {.logits = logits.view(),
+                .targets = View(wanted),
+                .losses = View(losses.data(), {rows}),
+                .dlogits = dx ? logits.view() : TensorView()});
   double total = 0;
   for (const float loss : losses) total += loss;
   if (!dx) return total;
