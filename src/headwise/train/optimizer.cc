@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include "headwise/error.h"
@@ -11,8 +10,11 @@
 namespace headwise {
 namespace {
 
-std::span<const float> Values(const Tensor& tensor) {
-  return {tensor.As<float>(), static_cast<size_t>(tensor.size())};
+// All values as one row; none of a tensor that is not there.
+template <typename T>
+auto Flat(T& tensor) {
+  const auto view = tensor.view();
+  return decltype(view)(view.data, view.type, {tensor.size()}, view.device);
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ Optimizer::Optimizer(ParameterStore& store) : store_(store) {
 double Optimizer::GradientNorm(Context& context) const {
   double sum = 0;
   for (const auto& [name, entry] : store_.entries()) {
-    sum += SumOfSquares(context, Values(entry.gradient));
+    AddSquares(context, Flat(entry.gradient), {&sum, DType::kF64, {1}});
   }
   return std::sqrt(sum);
 }
@@ -46,9 +48,10 @@ void Optimizer::Step(Context& context, AdamWProblem how, double norm,
     how.decay = entry.value.rank() > 1 ? decay : 0;
     how.rate = rate * moments.rate_scale;
     AdamW(context, how,
-          {entry.value.size(), entry.value.As<float>(),
-           entry.gradient.As<float>(), moments.first.As<float>(),
-           moments.second.As<float>()});
+          {.value = Flat(entry.value),
+           .gradient = Flat(entry.gradient),
+           .first = moments.first.view(),
+           .second = moments.second.view()});
   }
 }
 
