@@ -93,7 +93,7 @@ Tensor StreamDirections(Context& context, const Model& model,
   for (int64_t t = 0; t < count; ++t) {
     if (directions[t].direction.empty()) continue;
     float* row = seen.As<float>() + t * width;
-    const double scale = saved.scale.As<float>()[t];
+    const double scale = saved.scale.view().As<float>()[t];
     double mean = 0;
     for (int64_t i = 0; i < width; ++i) {
       row[i] = norm.weight()[i] * directions[t].direction[i];

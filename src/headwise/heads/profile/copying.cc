@@ -169,8 +169,8 @@ class CopyingHooks : public RunHooks {
     Tensor normed(DType::kF32, {value.shape[0], value.shape[1]});
     NormSaved saved;
     model_.stack().final_norm.Forward(context_, value, normed.view(), &saved);
-    scales_.assign(saved.scale.As<float>(),
-                   saved.scale.As<float>() + value.shape[0]);
+    scales_.assign(saved.scale.view().As<float>(),
+                   saved.scale.view().As<float>() + value.shape[0]);
   }
 
   void AfterAttention(const AttentionSite& site,
