@@ -2,27 +2,16 @@
 #include "headwise/nn/mlp.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
 
 // Large enough for full-speed products, small enough for the caches.
 constexpr int64_t kRowsPerBlock = 512;
-
-// [begin, begin + count) of an axis.
-template <typename Void>
-BasicView<Void> Part(BasicView<Void> view, int axis, int64_t begin,
-                     int64_t count) {
-  using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
-  view.data =
-      static_cast<Byte*>(view.data) +
-      begin * view.stride[axis] * static_cast<int64_t>(SizeOf(view.type));
-  view.shape[axis] = count;
-  return view;
-}
 
 // Two layers that read the same input as one.
 Linear SideBySide(const Linear& first, const Linear& second) {
@@ -40,8 +29,8 @@ Mlp::Mlp(Activation activation, Linear gate, Linear up, Linear down)
       down_(std::move(down)) {}
 
 ActivationArgs Mlp::Activate(ConstTensorView in, TensorView y) const {
-  ActivationArgs args = {.x = Part(in, 1, 0, hidden()), .y = y};
-  if (gated_) args.up = Part(in, 1, hidden(), hidden());
+  ActivationArgs args = {.x = Columns(in, 0, hidden()), .y = y};
+  if (gated_) args.up = Columns(in, hidden(), 2 * hidden());
   return args;
 }
 
@@ -52,13 +41,13 @@ void Mlp::Forward(Context& context, ConstTensorView x, TensorView y,
   const Temp in_memory(context, x.type, {block, in_.out()});
   const Temp memory(context, x.type, {block, hidden()});
   for (int64_t begin = 0; begin < rows; begin += block) {
-    const int64_t count = std::min(block, rows - begin);
-    const TensorView in = Part(in_memory.view(), 0, 0, count);
-    const TensorView activated = Part(memory.view(), 0, 0, count);
-    in_.Forward(context, Part(x, 0, begin, count), in);
+    const int64_t end = std::min(rows, begin + block), count = end - begin;
+    const TensorView in = Rows(in_memory.view(), 0, count);
+    const TensorView activated = Rows(memory.view(), 0, count);
+    in_.Forward(context, Rows(x, begin, end), in);
     down_.Expect(context, count);
     ActivationForward(context, {activation_}, Activate(in, activated));
-    down_.Forward(context, activated, Part(y, 0, begin, count), store);
+    down_.Forward(context, activated, Rows(y, begin, end), store);
   }
 }
 
@@ -82,8 +71,8 @@ void Mlp::Backward(Context& context, ConstTensorView x, const MlpSaved& saved,
   down_.BackwardInput(context, dy, dactivated.view());
   // The activated layer is cheaper to make again than to keep.
   ActivationGrads grads = {.dy = dactivated.view(),
-                           .dx = Part(din.view(), 1, 0, hidden())};
-  if (gated_) grads.dup = Part(din.view(), 1, hidden(), hidden());
+                           .dx = Columns(din.view(), 0, hidden())};
+  if (gated_) grads.dup = Columns(din.view(), hidden(), 2 * hidden());
   ActivationBackward(context, {activation_},
                      Activate(saved.in.view(), activated.view()), grads);
   down_.BackwardWeights(context, activated.view(), dy);

@@ -52,15 +52,6 @@ inline Tensor CopyOf(const Tensor& from) {
   return copy;
 }
 
-// Columns [begin, begin + width) of a tensor of two axes.
-inline TensorView Columns(Tensor& tensor, int64_t begin, int64_t width) {
-  TensorView view = tensor.view();
-  view.data = static_cast<char*>(view.data) +
-              begin * static_cast<int64_t>(SizeOf(view.type));
-  view.shape[view.rank - 1] = width;
-  return view;
-}
-
 // What a result of this type may differ from a result in double, relative to
 // the larger of 1 and that.
 inline double Tolerance(DType type) {

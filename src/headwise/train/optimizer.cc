@@ -6,15 +6,14 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
 
-// All values as one row; none of a tensor that is not there.
-template <typename T>
-auto Flat(T& tensor) {
-  const auto view = tensor.view();
-  return decltype(view)(view.data, view.type, {tensor.size()}, view.device);
+template <typename Void>
+BasicView<Void> Flat(const BasicView<Void>& view) {
+  return Reshaped(view, {view.size()});
 }
 
 }  // namespace
@@ -31,7 +30,7 @@ Optimizer::Optimizer(ParameterStore& store) : store_(store) {
 double Optimizer::GradientNorm(Context& context) const {
   double sum = 0;
   for (const auto& [name, entry] : store_.entries()) {
-    AddSquares(context, Flat(entry.gradient), {&sum, DType::kF64, {1}});
+    AddSquares(context, Flat(entry.gradient.view()), {&sum, DType::kF64, {1}});
   }
   return std::sqrt(sum);
 }
@@ -48,8 +47,8 @@ void Optimizer::Step(Context& context, AdamWProblem how, double norm,
     how.decay = entry.value.rank() > 1 ? decay : 0;
     how.rate = rate * moments.rate_scale;
     AdamW(context, how,
-          {.value = Flat(entry.value),
-           .gradient = Flat(entry.gradient),
+          {.value = Flat(entry.value.view()),
+           .gradient = Flat(entry.gradient.view()),
            .first = moments.first.view(),
            .second = moments.second.view()});
   }

@@ -10,6 +10,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/ops/activation/implementation.h"
 #include "headwise/ops/test_values.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -51,8 +52,8 @@ struct Trial {
     dy = RandomTensor(type, shape, rng);
   }
   ActivationArgs Args() {
-    return {.x = Columns(in, 0, width),
-            .up = gated ? Columns(in, width, width) : TensorView()};
+    return {.x = Columns(in.view(), 0, width),
+            .up = gated ? Columns(in.view(), width, 2 * width) : TensorView()};
   }
   // y, dx and dup side by side, and y of the backward.
   std::vector<Tensor> Run(Context& context) {
@@ -66,8 +67,8 @@ struct Trial {
     ActivationBackward(
         context, problem, args,
         {.dy = dy.view(),
-         .dx = Columns(din, 0, width),
-         .dup = gated ? Columns(din, width, width) : TensorView()});
+         .dx = Columns(din.view(), 0, width),
+         .dup = gated ? Columns(din.view(), width, 2 * width) : TensorView()});
     std::vector<Tensor> results;
     results.push_back(std::move(y));
     results.push_back(std::move(din));
@@ -160,11 +161,12 @@ TEST(Activation, ResultsMayTakeThePlaceOfInputs) {
     }
     for (const int64_t column : {int64_t{0}, trial.width}) {
       Tensor copy = CopyOf(trial.in);
-      const TensorView y = Columns(copy, column, trial.width);
-      ActivationForward(context, trial.problem,
-                        {.x = Columns(copy, 0, trial.width),
-                         .up = Columns(copy, trial.width, trial.width),
-                         .y = y});
+      const TensorView y = Columns(copy.view(), column, column + trial.width);
+      ActivationForward(
+          context, trial.problem,
+          {.x = Columns(copy.view(), 0, trial.width),
+           .up = Columns(copy.view(), trial.width, 2 * trial.width),
+           .y = y});
       EXPECT_EQ(ToVector(y), ToVector(apart[0].view())) << entry.name;
     }
   }
