@@ -68,8 +68,10 @@ class PlantedModel : public ::testing::Test {
     std::vector<int32_t> targets(ids.size(), kIgnoreTarget);
     for (size_t i = first; i < ids.size(); ++i) targets[i - 1] = ids[i];
     std::vector<float> losses(ids.size());
-    CrossEntropy(context_, {logits.shape(0), logits.shape(1)},
-                 {logits.As<float>(), targets.data(), losses.data()});
+    CrossEntropy(context_, {},
+                 {.logits = logits.view(),
+                  .targets = View(targets),
+                  .losses = View(losses.data(), {logits.shape(0)})});
     double sum = 0;
     for (const float loss : losses) sum += loss;
     return sum / static_cast<double>(ids.size() - first);

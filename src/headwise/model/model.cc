@@ -14,6 +14,7 @@
 #include "headwise/ops/activation/activation.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -86,7 +87,7 @@ Model::Model(Parts parts) : parts_(std::move(parts)) {
 void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
                   TensorView x) const {
   const Embeddings& e = stack.embeddings;
-  EmbeddingForward(context, e.tokens.value, input.ids, x);
+  EmbeddingForward(context, {}, {e.tokens.value, View(input.ids), x});
   ReleaseTable(e.tokens, input.ids.size());
   const int64_t count = x.shape[0] * x.shape[1];
   if (e.scale != 1) {
@@ -94,16 +95,16 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
   }
   if (e.positions) {
     const ConstTensorView& table = e.positions.value;
-    EmbeddingForward(context, table,
-                     PositionRows(e, *input.batch, table.shape[0]), x,
-                     EmbeddingWrite::kAdd);
+    const auto ids = PositionRows(e, *input.batch, table.shape[0]);
+    EmbeddingForward(context, {EmbeddingWrite::kAdd}, {table, View(ids), x});
   } else if (e.first_sinusoid >= 0) {
     AddSinusoids(PositionRows(e, *input.batch, parts_.config.context),
                  e.first_sinusoid, x);
   }
   if (e.types) {
     const std::vector<int32_t> types(input.ids.size(), 0);
-    EmbeddingForward(context, e.types.value, types, x, EmbeddingWrite::kAdd);
+    EmbeddingForward(context, {EmbeddingWrite::kAdd},
+                     {e.types.value, View(types), x});
   }
   StackSaved* saved = input.saved;
   RequireFiniteEmbedding(context, stack, input, x);
@@ -114,7 +115,7 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
     RequireFiniteEmbedding(context, stack, input, x);
   }
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
-    Dropout(context, mask, count, x.As<float>(), x.As<float>());
+    Dropout(context, mask, {x, x});
   }
   Tap(input.hooks, stack.prefix + "embedding", x);
 }
@@ -187,7 +188,7 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
   const int64_t rows = dx.shape[0], width = dx.shape[1];
   float* d = dx.As<float>();
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
-    Dropout(context, mask, rows * width, d, d);
+    Dropout(context, mask, {dx, dx});
   }
   if (e.norm) {
     e.norm.Backward(context,
@@ -195,13 +196,12 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
                     input.saved->embedding_norm, dx, dx);
   }
   if (e.positions.trainable()) {
-    EmbeddingBackward(context, dx,
-                      PositionRows(e, *input.batch, e.positions.value.shape[0]),
-                      e.positions.gradient);
+    const auto ids = PositionRows(e, *input.batch, e.positions.value.shape[0]);
+    EmbeddingBackward(context, View(ids), {dx, e.positions.gradient});
   }
   if (e.types.trainable()) {
     const std::vector<int32_t> types(input.ids.size(), 0);
-    EmbeddingBackward(context, dx, types, e.types.gradient);
+    EmbeddingBackward(context, View(types), {dx, e.types.gradient});
   }
   if (!e.tokens.trainable()) return;
   // Padding stands for nothing: its row does not learn from what it was fed.
@@ -210,7 +210,7 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
     if (scale == 1) continue;
     for (int64_t i = 0; i < width; ++i) d[t * width + i] *= scale;
   }
-  EmbeddingBackward(context, dx, input.ids, e.tokens.gradient);
+  EmbeddingBackward(context, View(input.ids), {dx, e.tokens.gradient});
 }
 
 // Streams of a step: 4 a layer, the encoder's first, then the decoder's.
@@ -289,9 +289,9 @@ void Model::Backward(Context& context, const Stack& stack,
 // The head's intermediate results on some rows, [rows, transform.out()] each;
 // unused where the head is one product.
 struct Model::HeadRun {
-  Scratch dense;      // before the activation
-  Scratch activated;  // before the norm
-  Scratch normed;     // what the vocabulary is multiplied with
+  Temp dense;      // before the activation
+  Temp activated;  // before the norm
+  Temp normed;     // what the vocabulary is multiplied with
   NormSaved norm;
 };
 
@@ -309,18 +309,15 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
   const VocabularyHead& head = parts_.head;
   const int64_t rows = x.shape[0];
   if (head.transform) {
-    const int64_t width = head.transform.out(), count = rows * width;
-    for (Scratch* part : {&run.dense, &run.activated, &run.normed}) {
-      *part = context.workspace().TakeArray<float>(count);
+    for (Temp* part : {&run.dense, &run.activated, &run.normed}) {
+      *part = Temp(context, x.type, {rows, head.transform.out()});
     }
-    head.transform.Forward(context, x,
-                           View(run.dense.As<float>(), {rows, width}));
-    ActivationForward(context, {head.activation, count, run.dense.As<float>(),
-                                nullptr, run.activated.As<float>()});
-    const TensorView normed = View(run.normed.As<float>(), {rows, width});
-    head.norm.Forward(context, View(run.activated.As<float>(), {rows, width}),
-                      normed, &run.norm);
-    x = normed;
+    head.transform.Forward(context, x, run.dense.view());
+    ActivationForward(context, {head.activation},
+                      {.x = run.dense.view(), .y = run.activated.view()});
+    head.norm.Forward(context, run.activated.view(), run.normed.view(),
+                      &run.norm);
+    x = run.normed.view();
   }
   head.vocabulary.Forward(context, x, logits);
   if (!head.bias) return;
@@ -344,16 +341,12 @@ void Model::RunHeadBackward(Context& context, ConstTensorView x,
   if (!head.transform) {
     return head.vocabulary.Backward(context, x, dlogits, dx);
   }
-  const int64_t rows = x.shape[0], width = head.transform.out();
-  const Scratch memory = context.workspace().TakeArray<float>(rows * width);
-  const TensorView d = View(memory.As<float>(), {rows, width});
-  head.vocabulary.Backward(context, View(run.normed.As<float>(), {rows, width}),
-                           dlogits, d);
-  head.norm.Backward(context, View(run.activated.As<float>(), {rows, width}),
-                     run.norm, d, d);
-  ActivationBackward(
-      context, {head.activation, rows * width, run.dense.As<float>()},
-      {.dy = memory.As<float>(), .dx = memory.As<float>(), .dup = nullptr});
+  const Temp memory(context, x.type, {x.shape[0], head.transform.out()});
+  const TensorView d = memory.view();
+  head.vocabulary.Backward(context, run.normed.view(), dlogits, d);
+  head.norm.Backward(context, run.activated.view(), run.norm, d, d);
+  ActivationBackward(context, {head.activation}, {.x = run.dense.view()},
+                     {.dy = d, .dx = d});
   head.transform.Backward(context, x, d, dx);
 }
 
@@ -401,12 +394,12 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
     const TensorView z = View(logits, {rows, classes});
     HeadRun run;
     RunHead(context, in, z, run);
-    CrossEntropy(context, {rows, classes, targets.smoothing},
-                 {.logits = logits,
-                  .targets = wanted.data(),
-                  .losses = losses.data(),
-                  .dlogits = dx ? logits : nullptr,
-                  .scale = targets.scale});
+    CrossEntropy(context,
+                 {.smoothing = targets.smoothing, .scale = targets.scale},
+                 {.logits = z,
+                  .targets = View(wanted),
+                  .losses = View(losses.data(), {rows}),
+                  .dlogits = dx ? z : TensorView()});
     for (const float loss : losses) total += loss;
     if (!dx) continue;
     const TensorView out = View(

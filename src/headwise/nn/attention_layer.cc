@@ -8,7 +8,6 @@
 
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
-#include "headwise/ops/rope/rope.h"
 
 namespace headwise {
 namespace {
@@ -241,11 +240,21 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
     }
   }
   if (weights_.rope == nullptr) return;
-  const int32_t* positions = input.batch->positions.data();
   // Keys lie behind the queries of each row: one call turns both.
   TensorView both = Tokens(p.q);
   both.shape[1] += config_.kv_heads;
-  Rope(context, *weights_.rope, positions, both, RopeDirection::kForward);
+  Turn(context, input, both, RopeDirection::kForward);
+}
+
+// x [T, heads, D] by the rotary frequencies.
+void AttentionLayer::Turn(Context& context, const AttentionInput& input,
+                          TensorView x, RopeDirection direction) const {
+  const std::vector<float>& frequencies = *weights_.rope;
+  const int64_t count = static_cast<int64_t>(frequencies.size());
+  Rope(context, {direction},
+       {.frequencies = View(frequencies.data(), {count}),
+        .positions = View(input.batch->positions),
+        .x = x});
 }
 
 void AttentionLayer::Attend(Context& context, const AttentionInput& input,
@@ -391,10 +400,8 @@ void AttentionLayer::ReturnToProjections(Context& context,
                                          const AttentionSaved& saved,
                                          TensorView dq, TensorView dk) const {
   if (weights_.rope != nullptr) {
-    const int32_t* positions = input.batch->positions.data();
     for (const TensorView& gradient : {dq, dk}) {
-      Rope(context, *weights_.rope, positions, Tokens(gradient),
-           RopeDirection::kBackward);
+      Turn(context, input, Tokens(gradient), RopeDirection::kBackward);
     }
   }
   if (!weights_.query_norm) return;

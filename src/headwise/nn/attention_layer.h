@@ -16,6 +16,7 @@
 #include "headwise/nn/hooks.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
+#include "headwise/ops/rope/rope.h"
 
 namespace headwise {
 
@@ -132,6 +133,8 @@ class AttentionLayer {
   Projections Project(Context& context, const AttentionInput& input) const;
   void Rotate(Context& context, const AttentionInput& input,
               Projections& p) const;
+  void Turn(Context& context, const AttentionInput& input, TensorView x,
+            RopeDirection direction) const;
   void Attend(Context& context, const AttentionInput& input, Projections& p,
               TensorView heads) const;
   void Choose(Context& context, const AttentionInput& input,

@@ -9,6 +9,7 @@
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/nn/finite.h"
 #include "headwise/nn/projection.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -147,14 +148,12 @@ void Block::Residual(Context& context, const Step& step, TensorView x,
     std::copy_n(x.As<float>(), rows * width, input.As<float>());
   }
   if (wanted || step.dropout.rate > 0) {
-    Scratch memory = context.workspace().TakeArray<float>(rows * width);
-    float* added = memory.As<float>();
-    inner(input, View(added, {rows, width}), Store::kOverwrite);
-    if (wanted) step.hooks->Take(activation, View(added, {rows, width}));
-    if (step.dropout.rate > 0) {
-      Dropout(context, step.dropout, rows * width, added, added);
-    }
-    Add(context, x, added);
+    const Temp memory(context, x.type, {rows, width});
+    const TensorView added = memory.view();
+    inner(input, added, Store::kOverwrite);
+    if (wanted) step.hooks->Take(activation, added);
+    if (step.dropout.rate > 0) Dropout(context, step.dropout, {added, added});
+    Add(context, x, added.As<float>());
   } else {
     inner(input, x, Store::kAccumulate);
   }
@@ -178,12 +177,11 @@ void Block::ResidualBackward(Context& context, const Step& step, TensorView dx,
       View(std::as_const(saved).stream.As<float>(), {rows, width});
   if (!pre) step.norm->Backward(context, stream, saved.norm, dx, dx);
   ConstTensorView dadded = dx;
-  Scratch masked;
+  Temp masked;
   if (step.dropout.rate > 0) {
-    masked = context.workspace().TakeArray<float>(rows * width);
-    Dropout(context, step.dropout, rows * width, dx.As<float>(),
-            masked.As<float>());
-    dadded = View(masked.As<float>(), {rows, width});
+    masked = Temp(context, dx.type, {rows, width});
+    Dropout(context, step.dropout, {dx, masked.view()});
+    dadded = masked.view();
   }
   const Scratch memory = context.workspace().TakeArray<float>(rows * width);
   const TensorView dinput = View(memory.As<float>(), {rows, width});

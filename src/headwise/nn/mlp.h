@@ -4,17 +4,17 @@
 
 #include <string>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/linear.h"
 #include "headwise/ops/activation/activation.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 
 // What a backward needs of a forward besides its input: the hidden layer
 // before the activation, [rows, hidden], or gate and up side by side.
 struct MlpSaved {
-  Scratch in;
+  Temp in;
 };
 
 class Mlp {
@@ -43,8 +43,8 @@ class Mlp {
                 ConstTensorView dy, TensorView dx) const;
 
  private:
-  // in [rows, in().out()] and y [rows, hidden], which may be null.
-  ActivationArgs Activate(int64_t rows, const float* in, float* y) const;
+  // in [rows, in().out()]; y [rows, hidden].
+  ActivationArgs Activate(ConstTensorView in, TensorView y) const;
 
   Activation activation_ = Activation::kGelu;
   bool gated_ = false;

@@ -162,9 +162,12 @@ void SmearedKeys::Step(Context& context, double rate) {
   AdamWProblem how;
   how.step = ++steps_;
   how.rate = static_cast<float>(rate);
+  const Shape shape = {static_cast<int64_t>(logits_.size())};
   AdamW(context, how,
-        {static_cast<int64_t>(logits_.size()), logits_.data(), gradient_.data(),
-         first_.data(), second_.data()});
+        {.value = View(logits_.data(), shape),
+         .gradient = View(gradient_.data(), shape),
+         .first = View(first_.data(), shape),
+         .second = View(second_.data(), shape)});
   std::fill(gradient_.begin(), gradient_.end(), 0.0f);
 }
 

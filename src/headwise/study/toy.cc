@@ -24,7 +24,8 @@ class ToyOptimizer {
             AdamWProblem how) {
     double squares = 0;
     Visit(gradients, [&](const char*, Tensor& tensor) {
-      squares += SumOfSquares(context, {tensor.As<float>(), Size(tensor)});
+      AddSquares(context, View(tensor.As<float>(), {tensor.size()}),
+                 {&squares, DType::kF64, {1}});
     });
     const double norm = std::sqrt(squares);
     how.gradient_scale = static_cast<float>(norm > kClip ? kClip / norm : 1);
@@ -37,8 +38,10 @@ class ToyOptimizer {
       moments.first.resize(Size(value));
       moments.second.resize(Size(value));
       AdamW(context, how,
-            {value.size(), value.As<float>(), gradient[name],
-             moments.first.data(), moments.second.data()});
+            {.value = View(value.As<float>(), {value.size()}),
+             .gradient = View(gradient[name], {value.size()}),
+             .first = View(moments.first.data(), {value.size()}),
+             .second = View(moments.second.data(), {value.size()})});
     });
   }
 

@@ -104,8 +104,8 @@ double Classifier::Loss(Context& context, ConstTensorView x,
   ConstTensorView last = in.view();
   if (dense_) {
     dense_.Forward(context, in.view(), dense.view());
-    ActivationForward(context, {activation_, rows * width, dense.As<float>(),
-                                nullptr, hidden.As<float>()});
+    ActivationForward(context, {activation_},
+                      {.x = dense.view(), .y = hidden.view()});
     last = hidden.view();
   }
   output_.Forward(context, last, logits.view());
@@ -114,20 +114,19 @@ double Classifier::Loss(Context& context, ConstTensorView x,
     if (std::max_element(z, z + classes()) - z == wanted[r]) ++*hits;
   }
   std::vector<float> losses(chosen.size());
-  CrossEntropy(context, {rows, classes(), targets.smoothing},
-               {.logits = logits.As<float>(),
-                .targets = wanted.data(),
-                .losses = losses.data(),
-                .dlogits = dx ? logits.As<float>() : nullptr,
-                .scale = targets.scale});
+  CrossEntropy(context,
+               {.smoothing = targets.smoothing, .scale = targets.scale},
+               {.logits = logits.view(),
+                .targets = View(wanted),
+                .losses = View(losses.data(), {rows}),
+                .dlogits = dx ? logits.view() : TensorView()});
   double total = 0;
   for (const float loss : losses) total += loss;
   if (!dx) return total;
   output_.Backward(context, last, logits.view(), din.view());
   if (dense_) {
-    ActivationBackward(
-        context, {activation_, rows * width, dense.As<float>()},
-        {.dy = din.As<float>(), .dx = din.As<float>(), .dup = nullptr});
+    ActivationBackward(context, {activation_}, {.x = dense.view()},
+                       {.dy = din.view(), .dx = din.view()});
     Tensor dhidden = std::move(din);
     din = Tensor(DType::kF32, {rows, width});
     dense_.Backward(context, in.view(), dhidden.view(), din.view());

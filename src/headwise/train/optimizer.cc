@@ -3,16 +3,17 @@
 
 #include <cmath>
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
 
-std::span<const float> Values(const Tensor& tensor) {
-  return {tensor.As<float>(), static_cast<size_t>(tensor.size())};
+template <typename Void>
+BasicView<Void> Flat(const BasicView<Void>& view) {
+  return Reshaped(view, {view.size()});
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ Optimizer::Optimizer(ParameterStore& store) : store_(store) {
 double Optimizer::GradientNorm(Context& context) const {
   double sum = 0;
   for (const auto& [name, entry] : store_.entries()) {
-    sum += SumOfSquares(context, Values(entry.gradient));
+    AddSquares(context, Flat(entry.gradient.view()), {&sum, DType::kF64, {1}});
   }
   return std::sqrt(sum);
 }
@@ -46,9 +47,10 @@ void Optimizer::Step(Context& context, AdamWProblem how, double norm,
     how.decay = entry.value.rank() > 1 ? decay : 0;
     how.rate = rate * moments.rate_scale;
     AdamW(context, how,
-          {entry.value.size(), entry.value.As<float>(),
-           entry.gradient.As<float>(), moments.first.As<float>(),
-           moments.second.As<float>()});
+          {.value = Flat(entry.value.view()),
+           .gradient = Flat(entry.gradient.view()),
+           .first = moments.first.view(),
+           .second = moments.second.view()});
   }
 }
 

@@ -250,11 +250,10 @@ std::vector<double> Objective::Losses(Context& context,
     }
     const TensorView logits = View(out.As<float>(), {n, classes});
     model_.Logits(context, View(in.As<float>(), {n, width}), logits);
-    CrossEntropyArgs args;
-    args.logits = out.As<float>();
-    args.targets = targets.data();
-    args.losses = losses.data();
-    CrossEntropy(context, {n, classes, 0}, args);
+    CrossEntropy(context, {},
+                 {.logits = logits,
+                  .targets = View(std::span(targets).first(n)),
+                  .losses = View(losses.data(), {n})});
     for (int64_t i = 0; i < n; ++i) sums[wanted[begin + i].sum] += losses[i];
   }
   RequireFiniteLosses(sums);

@@ -110,15 +110,17 @@ class Cosines {
     constexpr size_t kChunk = 4096;
     std::vector<float> row(width_);
     const int32_t one[] = {id};
-    EmbeddingForward(context_, table_, one, View(row.data(), {1, width_}));
+    EmbeddingForward(context_, {},
+                     {table_, View(one), View(row.data(), {1, width_})});
     chunk_.resize(
         std::max(chunk_.size(), std::min(kChunk, others.size()) * width_));
     std::vector<float> cosines(others.size());
     for (size_t begin = 0; begin < others.size(); begin += kChunk) {
       const size_t count = std::min(kChunk, others.size() - begin);
       EmbeddingForward(
-          context_, table_, others.subspan(begin, count),
-          View(chunk_.data(), {static_cast<int64_t>(count), width_}));
+          context_, {},
+          {table_, View(others.subspan(begin, count)),
+           View(chunk_.data(), {static_cast<int64_t>(count), width_})});
       for (size_t n = 0; n < count; ++n) {
         const float* other = chunk_.data() + n * width_;
         // The row's own length changes no rank.

@@ -85,8 +85,10 @@ class Repeats {
       std::vector<int32_t> targets(length, kIgnoreTarget);
       for (int64_t t = 1; t < length; ++t) targets[t - 1] = ids_[begin + t];
       std::vector<float> losses(length);
-      CrossEntropy(context_, {length, vocabulary},
-                   {logits.As<float>(), targets.data(), losses.data()});
+      CrossEntropy(context_, {},
+                   {.logits = logits.view(),
+                    .targets = View(targets),
+                    .losses = View(losses.data(), {length})});
       std::set<int32_t> seen;
       std::set<std::pair<int32_t, int32_t>> pairs;
       for (int64_t t = 1; t < length; ++t) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "headwise/context.h"
+#include "headwise/tensor.h"
 
 namespace headwise {
 
@@ -16,29 +17,35 @@ enum class Activation : uint8_t {
   kTanh,
 };
 
-struct ActivationArgs {
+struct ActivationProblem {
   Activation kind = Activation::kGelu;
-  int64_t count = 0;
-  const float* x = nullptr;   // [count]
-  const float* up = nullptr;  // [count]; null: plain
-  float* y = nullptr;         // [count]; may be x or up where all is dense
-  // x, up and their gradients as rows of `width` numbers, `stride` apart (y and
-  // dy are dense); 0: dense too.
-  int64_t width = 0;
-  int64_t stride = 0;
+
+  friend bool operator==(const ActivationProblem&,
+                         const ActivationProblem&) = default;
 };
 
-void ActivationForward(Context& context, const ActivationArgs& args);
+// All [R, W] of one type, each with rows of its own stride and a last stride
+// of 1.
+struct ActivationArgs {
+  ConstTensorView x = {};
+  ConstTensorView up = {};  // null: plain
+  TensorView y = {};        // may be x or up
+};
+
+// Throws Error(kInvalidArgument) naming the view that does not fit.
+void ActivationForward(Context& context, const ActivationProblem& problem,
+                       const ActivationArgs& args);
 
 struct ActivationGrads {
-  const float* dy = nullptr;  // [count]
-  float* dx = nullptr;        // [count]; overwritten; may be dy
-  float* dup = nullptr;       // [count]; overwritten; gated only
+  ConstTensorView dy = {};
+  TensorView dx = {};   // overwritten; may be dy
+  TensorView dup = {};  // overwritten; gated only
 };
 
-// args: kind, count, x, up and their rows as in the forward call; y, which is
-// written again, may be null and is not dy.
-void ActivationBackward(Context& context, const ActivationArgs& args,
+// args: x and up as in the forward call; y, which is written again, may be null
+// and is not dy.
+void ActivationBackward(Context& context, const ActivationProblem& problem,
+                        const ActivationArgs& args,
                         const ActivationGrads& grads);
 
 }  // namespace headwise

@@ -1,14 +1,25 @@
 #include "headwise/ops/activation/activation.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "headwise/base/rng.h"
+#include "headwise/ops/activation/implementation.h"
+#include "headwise/ops/test_values.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
+
+using testing::HasSubstr;
+
+constexpr Activation kKinds[] = {Activation::kRelu, Activation::kGelu,
+                                 Activation::kGeluTanh, Activation::kSilu,
+                                 Activation::kTanh};
 
 double Formula(Activation kind, double x) {
   switch (kind) {
@@ -27,48 +38,166 @@ double Formula(Activation kind, double x) {
   return 0;
 }
 
-class ActivationKinds : public testing::TestWithParam<Activation> {};
+// x and up lie side by side, as a gated layer's do, or apart.
+struct Trial {
+  ActivationProblem problem;
+  int64_t rows = 0, width = 0;
+  bool gated = false;
+  Tensor in, dy;
 
-TEST_P(ActivationKinds, ForwardAndBackwardFollowTheFormula) {
-  const Activation kind = GetParam();
-  Rng rng(5);
-  Context context({2, ""});
-  for (const bool gated : {false, true}) {
-    const int64_t n = 20011;  // more than one task, and a tail
-    std::vector<float> x(n), up(n), dy(n), y(n), dx(n), dup(n);
-    for (int64_t i = 0; i < n; ++i) {
-      x[i] = static_cast<float>(3 * rng.Normal());
-      up[i] = static_cast<float>(rng.Normal());
-      dy[i] = static_cast<float>(rng.Normal());
+  Trial(Activation kind, DType type, const Shape& shape, bool has_gate,
+        Rng& rng)
+      : problem{kind}, rows(shape[0]), width(shape[1]), gated(has_gate) {
+    in = RandomTensor(type, {rows, gated ? 2 * width : width}, rng, 3);
+    dy = RandomTensor(type, shape, rng);
+  }
+  ActivationArgs Args() {
+    return {.x = Columns(in.view(), 0, width),
+            .up = gated ? Columns(in.view(), width, 2 * width) : TensorView()};
+  }
+  // y, dx and dup side by side, and y of the backward.
+  std::vector<Tensor> Run(Context& context) {
+    const DType type = in.type();
+    Tensor y(type, {rows, width}), again(type, {rows, width});
+    Tensor din(type, ShapeOf(in.view()));
+    ActivationArgs args = Args();
+    args.y = y.view();
+    ActivationForward(context, problem, args);
+    args.y = again.view();
+    ActivationBackward(
+        context, problem, args,
+        {.dy = dy.view(),
+         .dx = Columns(din.view(), 0, width),
+         .dup = gated ? Columns(din.view(), width, 2 * width) : TensorView()});
+    std::vector<Tensor> results;
+    results.push_back(std::move(y));
+    results.push_back(std::move(din));
+    results.push_back(std::move(again));
+    return results;
+  }
+};
+
+TEST(Activation, EveryImplementationAgreesWithTheReference) {
+  const uint64_t seed = 20262;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  Context reference({1, "activation:reference"});
+  for (int round = 0; round < 30; ++round) {
+    const Activation kind = kKinds[rng.Below(5)];
+    const DType type =
+        std::vector{DType::kF32, DType::kBF16, DType::kF64}[rng.Below(3)];
+    const int64_t rows = rng.Between(0, 20), width = rng.Between(1, 1500);
+    Trial trial(kind, type, {rows, width}, rng.Below(2) == 0, rng);
+    const std::vector<Tensor> truth = trial.Run(reference);
+    for (const auto& entry : ActivationImplementations().entries) {
+      const ActivationArgs args = trial.Args();
+      if (!entry.why_not({trial.problem, args}).empty()) continue;
+      SCOPED_TRACE(std::string(entry.name) + " " + ToString(args.x));
+      Context context({2, std::string("activation:") + entry.name});
+      ExpectNear(trial.Run(context), truth, Tolerance(type));
     }
-    x[0] = 90;
-    x[1] = -90;
-    const ActivationArgs args{kind, n, x.data(), gated ? up.data() : nullptr,
-                              y.data()};
-    ActivationForward(context, args);
-    ActivationBackward(context, args,
-                       {dy.data(), dx.data(), gated ? dup.data() : nullptr});
-    for (int64_t i = 0; i < n; ++i) {
-      const double f = Formula(kind, x[i]), u = gated ? up[i] : 1.0;
-      ASSERT_NEAR(y[i], f * u, 2e-6 * std::max(1.0, std::abs(f * u))) << x[i];
-      if (kind == Activation::kRelu && std::abs(x[i]) < 1e-3) continue;
-      const double h = 1e-4;
-      const double slope =
-          (Formula(kind, x[i] + h) - Formula(kind, x[i] - h)) / (2 * h);
-      const double truth = slope * u * dy[i];
-      ASSERT_NEAR(dx[i], truth, 1e-5 * std::max(1.0, std::abs(truth))) << x[i];
-      if (gated) {
-        ASSERT_NEAR(dup[i], f * dy[i],
-                    2e-6 * std::max(1.0, std::abs(f * dy[i])));
+  }
+}
+
+TEST(Activation, TheReferenceFollowsTheFormula) {
+  Rng rng(5);
+  Context context({1, "activation:reference"});
+  for (const Activation kind : kKinds) {
+    for (const bool gated : {false, true}) {
+      Trial trial(kind, DType::kF64, {7, 30}, gated, rng);
+      trial.in.As<double>()[0] = 90;
+      trial.in.As<double>()[1] = -90;
+      const auto results = trial.Run(context);
+      const auto y = ToVector(results[0].view()),
+                 dy = ToVector(trial.dy.view());
+      EXPECT_EQ(ToVector(results[2].view()), y);
+      const int64_t columns = trial.in.shape(1);
+      for (int64_t n = 0; n < trial.rows * trial.width; ++n) {
+        const int64_t at = n / trial.width * columns + n % trial.width;
+        double x = trial.in.As<double>()[at];
+        const double up = gated ? trial.in.As<double>()[at + trial.width] : 1;
+        const double f = Formula(kind, x);
+        ASSERT_NEAR(y[n], f * up, 1e-12 * std::max(1.0, std::abs(f * up)));
+        const double slope = Slope(x, [&] { return Formula(kind, x); });
+        ASSERT_NEAR(results[1].As<double>()[at], slope * up * dy[n], 1e-8) << x;
+        if (!gated) continue;
+        ASSERT_NEAR(results[1].As<double>()[at + trial.width], f * dy[n],
+                    1e-12 * std::max(1.0, std::abs(f * dy[n])));
       }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ActivationKinds,
-                         testing::Values(Activation::kRelu, Activation::kGelu,
-                                         Activation::kGeluTanh,
-                                         Activation::kSilu, Activation::kTanh));
+// Closer than the random trials ask for, over more than one task and a tail.
+TEST(Activation, SinglePrecisionLosesLittle) {
+  Rng rng(6);
+  Context context({2, ""}), reference({1, "activation:reference"});
+  for (const Activation kind : kKinds) {
+    Trial trial(kind, DType::kF32, {1, 20011}, false, rng);
+    trial.in.As<float>()[0] = 90;
+    trial.in.As<float>()[1] = -90;
+    const auto found = trial.Run(context), truth = trial.Run(reference);
+    for (int64_t i = 0; i < trial.width; ++i) {
+      const double y = truth[0].As<float>()[i];
+      ASSERT_NEAR(found[0].As<float>()[i], y, 2e-6 * std::max(1.0, std::abs(y)))
+          << trial.in.As<float>()[i];
+    }
+  }
+}
+
+TEST(Activation, ResultsMayTakeThePlaceOfInputs) {
+  Rng rng(7);
+  for (const auto& entry : ActivationImplementations().entries) {
+    Context context({2, std::string("activation:") + entry.name});
+    Trial trial(Activation::kSilu, DType::kF32, {5, 33}, true, rng);
+    const auto apart = trial.Run(context);
+    const ActivationArgs args = trial.Args();
+    ActivationBackward(context, trial.problem, args,
+                       {trial.dy.view(), trial.dy.view(),
+                        Tensor(DType::kF32, {5, 33}).view()});
+    const auto dx = ToVector(trial.dy.view());
+    for (int64_t n = 0; n < trial.dy.size(); ++n) {
+      ASSERT_EQ(dx[n], apart[1].As<float>()[n / 33 * 66 + n % 33]);
+    }
+    for (const int64_t column : {int64_t{0}, trial.width}) {
+      Tensor copy = CopyOf(trial.in);
+      const TensorView y = Columns(copy.view(), column, column + trial.width);
+      ActivationForward(
+          context, trial.problem,
+          {.x = Columns(copy.view(), 0, trial.width),
+           .up = Columns(copy.view(), trial.width, 2 * trial.width),
+           .y = y});
+      EXPECT_EQ(ToVector(y), ToVector(apart[0].view())) << entry.name;
+    }
+  }
+}
+
+TEST(Activation, WhatDoesNotFitIsNamed) {
+  Context context({1, ""});
+  Tensor x(DType::kF32, {2, 4}), wrong(DType::kF32, {2, 3}),
+      other(DType::kBF16, {2, 4});
+  const auto forward = [&](const ActivationArgs& args) {
+    return ErrorOf([&] { ActivationForward(context, {}, args); });
+  };
+  EXPECT_THAT(forward({.x = x.view(), .up = wrong.view(), .y = x.view()}),
+              HasSubstr("up f32 [2, 4]"));
+  EXPECT_THAT(forward({.x = x.view(), .y = other.view()}),
+              HasSubstr("y f32 [2, 4]"));
+  ConstTensorView elsewhere = x.view();
+  elsewhere.device = Device::Cuda(1);
+  EXPECT_THAT(forward({.x = elsewhere, .y = x.view()}), HasSubstr("on cuda:1"));
+  EXPECT_THAT(ErrorOf([&] {
+                ActivationBackward(context, {}, {.x = x.view(), .up = x.view()},
+                                   {.dy = x.view(), .dx = x.view()});
+              }),
+              HasSubstr("dup f32 [2, 4]; found none"));
+  Context fast({1, "activation:cpu.f32"});
+  EXPECT_THAT(ErrorOf([&] {
+                ActivationForward(fast, {},
+                                  {.x = other.view(), .y = other.view()});
+              }),
+              HasSubstr("takes f32 only, not bf16"));
+}
 
 }  // namespace
 }  // namespace headwise

@@ -1,117 +1,42 @@
-// AdamW, vectorised. Door: adamw.h.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "headwise/ops/adamw/adamw.cc"
-#include "hwy/foreach_target.h"  // IWYU pragma: keep
-// foreach_target.h must come first.
-#include <algorithm>
-#include <cmath>
-
+// Entry points of AdamW and its lists of implementations. Door: adamw.h.
 #include "headwise/ops/adamw/adamw.h"
-#include "hwy/highway.h"
 
-#if HWY_ONCE
-#include <vector>
+#include "headwise/ops/adamw/implementation.h"
+#include "headwise/ops/check_view.h"
 
-#include "headwise/backend/cpu/thread_pool.h"
-#endif
-
-HWY_BEFORE_NAMESPACE();
 namespace headwise {
-namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Values [begin, end). (g++ leaves a loop with a square root one by one.)
-void AdamWRange(const AdamWProblem& problem, const AdamWArgs& args,
-                int64_t begin, int64_t end) {
-  const auto t = static_cast<double>(problem.step);
-  const float unbias1 =
-      static_cast<float>(1 / (1 - std::pow(double{problem.beta1}, t)));
-  const float unbias2 =
-      static_cast<float>(1 / (1 - std::pow(double{problem.beta2}, t)));
-  // One number, or as many as a vector has: the same operations.
-  const auto update = [&](auto d, int64_t i) HWY_ATTR {
-    const auto all = [&](float value) HWY_ATTR { return hn::Set(d, value); };
-    const auto g =
-        hn::Mul(hn::LoadU(d, args.gradient + i), all(problem.gradient_scale));
-    const auto first =
-        hn::MulAdd(all(problem.beta1), hn::LoadU(d, args.first + i),
-                   hn::Mul(all(1 - problem.beta1), g));
-    const auto second =
-        hn::MulAdd(all(problem.beta2), hn::LoadU(d, args.second + i),
-                   hn::Mul(hn::Mul(all(1 - problem.beta2), g), g));
-    hn::StoreU(first, d, args.first + i);
-    hn::StoreU(second, d, args.second + i);
-    const auto down =
-        hn::Add(hn::Sqrt(hn::Mul(second, all(unbias2))), all(problem.epsilon));
-    const auto move =
-        hn::Div(hn::Mul(first, all(problem.rate * unbias1)), down);
-    const auto kept = hn::Mul(all(1 - problem.rate * problem.decay),
-                              hn::LoadU(d, args.value + i));
-    hn::StoreU(hn::Sub(kept, move), d, args.value + i);
-  };
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = begin;
-  for (; i + lanes <= end; i += lanes) update(d, i);
-  for (; i < end; ++i) update(hn::CappedTag<float, 1>(), i);
+ImplementationList<AdamWCall> AdamWImplementations() {
+  static const Implementation<AdamWCall> kList[] = {kAdamWCpuF32,
+                                                    kAdamWReference};
+  return {"adamw", kList};
 }
 
-// Σ x².
-double Squares(const float* x, int64_t count) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> f;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const auto a = hn::PromoteTo(d, hn::LoadU(f, x + i));
-    const auto b = hn::PromoteTo(d, hn::LoadU(f, x + i + lanes));
-    sum0 = hn::MulAdd(a, a, sum0);
-    sum1 = hn::MulAdd(b, b, sum1);
-  }
-  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-  for (; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
-  return sum;
+ImplementationList<SquaresCall> SquaresImplementations() {
+  static const Implementation<SquaresCall> kList[] = {kSquaresCpuF32,
+                                                      kSquaresReference};
+  return {"squares", kList};
 }
-
-}  // namespace HWY_NAMESPACE
-}  // namespace headwise
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace headwise {
-namespace {
-
-constexpr int64_t kPerTask = 8192;  // values
-
-HWY_EXPORT(AdamWRange);
-HWY_EXPORT(Squares);
-
-}  // namespace
 
 void AdamW(Context& context, const AdamWProblem& problem,
            const AdamWArgs& args) {
-  context.pool().ParallelFor(
-      (args.count + kPerTask - 1) / kPerTask, [&](int64_t task, int) {
-        const int64_t end = std::min(args.count, (task + 1) * kPerTask);
-        HWY_DYNAMIC_DISPATCH(AdamWRange)(problem, args, task * kPerTask, end);
-      });
+  const Shape shape = {args.value.shape[0]};
+  const auto check = [&](const char* name, const ConstTensorView& view,
+                         DType type) {
+    CheckView("adamw", name, view, type, shape, args.value.device);
+  };
+  check("value", args.value, DType::kF32);
+  check("gradient", args.gradient, args.gradient.type);
+  check("first", args.first, DType::kF32);
+  check("second", args.second, DType::kF32);
+  Dispatch(context, AdamWImplementations(), {problem, args});
 }
 
-double SumOfSquares(Context& context, std::span<const float> x) {
-  const int64_t count = static_cast<int64_t>(x.size());
-  const int64_t tasks = (count + kPerTask - 1) / kPerTask;
-  std::vector<double> sums(static_cast<size_t>(tasks));
-  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
-    const int64_t begin = task * kPerTask;
-    sums[task] = HWY_DYNAMIC_DISPATCH(Squares)(
-        x.data() + begin, std::min(kPerTask, count - begin));
-  });
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
+void AddSquares(Context& context, const ConstTensorView& x,
+                const TensorView& sum) {
+  CheckView("squares", "x", x, x.type, {x.shape[0]}, x.device);
+  CheckView("squares", "sum", sum, DType::kF64, {1}, x.device);
+  Dispatch(context, SquaresImplementations(), {x, sum});
 }
 
 }  // namespace headwise
-#endif  // HWY_ONCE

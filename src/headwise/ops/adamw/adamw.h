@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "headwise/context.h"
+#include "headwise/tensor.h"
 
 namespace headwise {
 
@@ -21,20 +21,24 @@ struct AdamWProblem {
   float decay = 0;
   // Gradients are multiplied with it first: clipping.
   float gradient_scale = 1;
+
+  friend bool operator==(const AdamWProblem&, const AdamWProblem&) = default;
 };
 
+// All [N], dense.
 struct AdamWArgs {
-  int64_t count = 0;
-  float* value = nullptr;           // [count]
-  const float* gradient = nullptr;  // [count]
-  float* first = nullptr;           // [count] m
-  float* second = nullptr;          // [count] v
+  TensorView value = {};          // f32
+  ConstTensorView gradient = {};  // of any type
+  TensorView first = {};          // f32 m
+  TensorView second = {};         // f32 v
 };
 
+// Throws Error(kInvalidArgument) naming the view that does not fit.
 void AdamW(Context& context, const AdamWProblem& problem,
            const AdamWArgs& args);
 
-// Σ x², in double, the same at any thread count.
-double SumOfSquares(Context& context, std::span<const float> x);
+// sum f64 [1] += Σ x² of x [N] of any type, the same at any thread count.
+void AddSquares(Context& context, const ConstTensorView& x,
+                const TensorView& sum);
 
 }  // namespace headwise

@@ -1,82 +1,162 @@
 #include "headwise/ops/adamw/adamw.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
+
+#include "headwise/base/rng.h"
+#include "headwise/ops/adamw/implementation.h"
+#include "headwise/ops/test_values.h"
 
 namespace headwise {
 namespace {
 
-struct State {
-  explicit State(int count) : value(count), first(count), second(count) {
-    for (int i = 0; i < count; ++i) value[i] = std::sin(0.1f * i);
-  }
-  void Step(Context& context, AdamWProblem problem, float tilt) {
-    std::vector<float> gradient(value.size());
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      gradient[i] = std::cos(0.3f * static_cast<float>(i) + tilt);
+using testing::HasSubstr;
+
+struct Trial {
+  std::vector<Tensor> state;  // value, first, second
+  Tensor gradient;
+
+  Trial(DType type, int64_t count, Rng& rng) {
+    for (int i = 0; i < 3; ++i) {
+      state.push_back(RandomTensor(DType::kF32, {count}, rng));
     }
-    AdamW(context, problem,
-          {static_cast<int64_t>(value.size()), value.data(), gradient.data(),
-           first.data(), second.data()});
+    for (int64_t i = 0; i < count; ++i) {
+      float& second = state[2].As<float>()[i];
+      second = 0.1f + second * second;  // of squares
+    }
+    gradient = RandomTensor(type, {count}, rng);
   }
-  std::vector<float> value, first, second;
+  AdamWArgs Args(std::vector<Tensor>& of) const {
+    return {of[0].view(), gradient.view(), of[1].view(), of[2].view()};
+  }
+  // value, first, second
+  std::vector<Tensor> Run(Context& context, const AdamWProblem& problem) const {
+    std::vector<Tensor> results;
+    for (const Tensor& tensor : state) results.push_back(CopyOf(tensor));
+    AdamW(context, problem, Args(results));
+    return results;
+  }
 };
 
-TEST(AdamW, FollowsTheFormula) {
-  Context context({1, ""});
-  AdamWProblem problem;
-  problem.rate = 0.01f;
-  problem.decay = 0.1f;
-  problem.gradient_scale = 0.5f;
-  State state(3);
-  double w = state.value[1], m = 0, v = 0;
+double SquaresOf(Context& context, const ConstTensorView& x) {
+  double sum = 0;
+  AddSquares(context, x, {&sum, DType::kF64, {1}});
+  return sum;
+}
+
+TEST(AdamW, EveryImplementationAgreesWithTheReference) {
+  const uint64_t seed = 20267;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  Context reference({1, "adamw:reference,squares:reference"});
+  for (int round = 0; round < 30; ++round) {
+    const DType type =
+        std::vector{DType::kF32, DType::kBF16, DType::kF64}[rng.Below(3)];
+    const int64_t count = rng.Between(0, rng.Below(3) == 0 ? 20000 : 50);
+    Trial trial(type, count, rng);
+    const AdamWProblem problem{.step = rng.Between(1, 1000),
+                               .rate = 0.01f,
+                               .decay = 0.1f * static_cast<float>(round % 2),
+                               .gradient_scale = 0.5f};
+    const std::vector<Tensor> truth = trial.Run(reference, problem);
+    for (const auto& entry : AdamWImplementations().entries) {
+      const AdamWArgs args = trial.Args(trial.state);
+      if (!entry.why_not({problem, args}).empty()) continue;
+      SCOPED_TRACE(std::string(entry.name) + " " + ToString(args.gradient));
+      Context context({2, std::string("adamw:") + entry.name});
+      ExpectNear(trial.Run(context, problem), truth, 1e-5);
+    }
+    const ConstTensorView x = trial.gradient.view();
+    const double sum = SquaresOf(reference, x);
+    for (const auto& entry : SquaresImplementations().entries) {
+      if (!entry.why_not({x, {}}).empty()) continue;
+      Context context({2, std::string("squares:") + entry.name});
+      EXPECT_NEAR(SquaresOf(context, x), sum, 1e-12 * sum) << entry.name;
+    }
+  }
+}
+
+// Some steps from nothing, in double.
+TEST(AdamW, TheReferenceFollowsTheFormula) {
+  Context context({1, "adamw:reference"});
+  float value = 0.1f, first = 0, second = 0;
+  double w = value, m = 0, v = 0;
   for (int t = 1; t <= 5; ++t) {
-    const float tilt = static_cast<float>(t);
-    problem.step = t;
-    state.Step(context, problem, tilt);
-    const double g = 0.5 * std::cos(0.3 + t);
+    const double gradient = std::cos(0.3 + t), g = 0.5 * gradient;
+    AdamW(context,
+          {.step = t, .rate = 0.01f, .decay = 0.1f, .gradient_scale = 0.5f},
+          {.value = View(&value, {1}),
+           .gradient = {&gradient, DType::kF64, {1}},
+           .first = View(&first, {1}),
+           .second = View(&second, {1})});
     m = 0.9 * m + 0.1 * g;
     v = 0.95 * v + 0.05 * g * g;
     const double mh = m / (1 - std::pow(0.9, t));
     const double vh = v / (1 - std::pow(0.95, t));
     w -= 0.01 * (mh / (std::sqrt(vh) + 1e-8) + 0.1 * w);
-    EXPECT_NEAR(state.value[1], w, 1e-6) << t;
+    EXPECT_NEAR(value, w, 1e-6) << t;
+    EXPECT_NEAR(first, m, 1e-6) << t;
+    EXPECT_NEAR(second, v, 1e-6) << t;
   }
 }
 
 // The first step moves every value by the rate, whatever the gradient's size.
 TEST(AdamW, FirstStepHasTheSizeOfTheRate) {
   Context context({1, ""});
-  State state(50);
-  const std::vector<float> before = state.value;
-  AdamWProblem problem;
-  problem.rate = 0.01f;
-  problem.gradient_scale = 1e-3f;
-  state.Step(context, problem, 0.2f);
-  for (size_t i = 0; i < before.size(); ++i) {
-    EXPECT_NEAR(std::abs(state.value[i] - before[i]), 0.01, 2e-4);
+  Rng rng(4);
+  Trial trial(DType::kF32, 50, rng);
+  for (int i : {1, 2}) trial.state[i] = Tensor(DType::kF32, {50});
+  for (int64_t i = 0; i < 50; ++i) {
+    trial.gradient.As<float>()[i] = i % 2 == 0 ? 0.3f : -2.0f;
+  }
+  const auto after =
+      trial.Run(context, {.rate = 0.01f, .gradient_scale = 1e-3f});
+  for (int64_t i = 0; i < 50; ++i) {
+    EXPECT_NEAR(after[0].As<float>()[i] - trial.state[0].As<float>()[i],
+                i % 2 == 0 ? -0.01 : 0.01, 2e-4);
   }
 }
 
 TEST(AdamW, ThreadsDoNotChangeTheResult) {
   Context one({1, ""}), three({3, ""});
-  State a(100'001), b(100'001);
-  for (int t = 1; t <= 3; ++t) {
-    AdamWProblem problem;
-    problem.step = t;
-    a.Step(one, problem, 0.1f);
-    b.Step(three, problem, 0.1f);
-  }
-  EXPECT_EQ(a.value, b.value);
-  EXPECT_EQ(SumOfSquares(one, a.value), SumOfSquares(three, b.value));
+  Rng rng(5);
+  const Trial trial(DType::kF32, 100'001, rng);
+  const auto a = trial.Run(one, {}), b = trial.Run(three, {});
+  EXPECT_EQ(ToVector(a[0].view()), ToVector(b[0].view()));
+  EXPECT_EQ(SquaresOf(one, a[0].view()), SquaresOf(three, b[0].view()));
 }
 
-TEST(AdamW, SumsSquares) {
+TEST(AdamW, SquaresAreAddedToTheSum) {
   Context context({2, ""});
   const std::vector<float> x(70'000, 0.5f);
-  EXPECT_DOUBLE_EQ(SumOfSquares(context, x), 17'500);
+  double sum = 3;
+  AddSquares(context, View(x.data(), {70'000}), {&sum, DType::kF64, {1}});
+  EXPECT_DOUBLE_EQ(sum, 17'503);
+}
+
+TEST(AdamW, WhatDoesNotFitIsNamed) {
+  Context context({1, ""});
+  Tensor value(DType::kF32, {4}), wrong(DType::kF32, {2, 2}),
+      half(DType::kBF16, {4});
+  const auto error = [&](const AdamWArgs& args) {
+    return ErrorOf([&] { AdamW(context, {}, args); });
+  };
+  EXPECT_THAT(error({value.view(), wrong.view(), value.view(), value.view()}),
+              HasSubstr("gradient f32 [4]"));
+  EXPECT_THAT(error({value.view(), value.view(), half.view(), value.view()}),
+              HasSubstr("first f32 [4]"));
+  EXPECT_THAT(error({value.view(), value.view(), value.view()}),
+              HasSubstr("second f32 [4]; found none"));
+  ConstTensorView elsewhere = value.view();
+  elsewhere.device = Device::Cuda(0);
+  EXPECT_THAT(error({value.view(), elsewhere, value.view(), value.view()}),
+              HasSubstr("on cuda:0"));
+  EXPECT_THAT(ErrorOf([&] { AddSquares(context, value.view(), value.view()); }),
+              HasSubstr("sum f64 [1]"));
 }
 
 }  // namespace

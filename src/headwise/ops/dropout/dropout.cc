@@ -1,38 +1,35 @@
-// Dropout by counter-based random numbers. Door: dropout.h.
+// Dropout's entry point and its list of implementations. Door: dropout.h.
 #include "headwise/ops/dropout/dropout.h"
 
-#include <algorithm>
-#include <cmath>
+#include <string>
 
-#include "headwise/backend/cpu/thread_pool.h"
-#include "headwise/base/rng.h"
+#include "headwise/error.h"
+#include "headwise/ops/check_view.h"
+#include "headwise/ops/dropout/implementation.h"
 
 namespace headwise {
-namespace {
 
-constexpr int64_t kPerTask = 16384;  // values; a multiple of a block's four
+ImplementationList<DropoutCall> DropoutImplementations() {
+  static const Implementation<DropoutCall> kList[] = {kDropoutCpuF32,
+                                                      kDropoutReference};
+  return {"dropout", kList};
+}
 
-}  // namespace
-
-void Dropout(Context& context, const DropoutMask& mask, int64_t count,
-             const float* x, float* y) {
-  const float keep = 1.0f / (1.0f - mask.rate);
-  // Of 65536ths: all of them would be one more than the words have.
-  const uint32_t least =
-      static_cast<uint32_t>(std::min(std::lround(mask.rate * 65536.0f), 65535L))
-      << 16;
-  context.pool().ParallelFor(
-      (count + kPerTask - 1) / kPerTask, [&](int64_t task, int) {
-        const int64_t end = std::min(count, (task + 1) * kPerTask);
-        for (int64_t i = task * kPerTask; i < end; i += 4) {
-          const auto words =
-              Philox(mask.seed, mask.stream, static_cast<uint64_t>(i / 4));
-          const int64_t lanes = std::min<int64_t>(4, end - i);
-          for (int64_t j = 0; j < lanes; ++j) {
-            y[i + j] = words[j] >= least ? x[i + j] * keep : 0.0f;
-          }
-        }
-      });
+void Dropout(Context& context, const DropoutMask& mask,
+             const DropoutArgs& args) {
+  if (!(mask.rate >= 0 && mask.rate < 1)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"dropout", "a rate from 0 to below 1", std::to_string(mask.rate), ""});
+  }
+  const ConstTensorView& x = args.x;
+  if (x.rank != 2) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"dropout", "x of rank 2", ToString(x), ""});
+  }
+  CheckView("dropout", "x", x, x.type, ShapeOf(x), x.device);
+  CheckView("dropout", "y", args.y, x.type, ShapeOf(x), x.device);
+  Dispatch(context, DropoutImplementations(), {mask, args});
 }
 
 }  // namespace headwise

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "headwise/context.h"
 #include "headwise/tensor.h"
@@ -11,15 +10,33 @@ namespace headwise {
 
 enum class EmbeddingWrite : uint8_t { kOverwrite, kAdd };
 
-// out [ids, width] f32 = (or +=) table[ids]; table [rows, width] f32, bf16 or
-// f16, at any address. Throws Error(kInvalidArgument) naming the first id
-// outside the table.
-void EmbeddingForward(Context& context, ConstTensorView table,
-                      std::span<const int32_t> ids, TensorView out,
-                      EmbeddingWrite write = EmbeddingWrite::kOverwrite);
+struct EmbeddingProblem {
+  EmbeddingWrite write = EmbeddingWrite::kOverwrite;
 
-// dtable[ids[t]] += dout[t], in the order of t. Both f32.
-void EmbeddingBackward(Context& context, ConstTensorView dout,
-                       std::span<const int32_t> ids, TensorView dtable);
+  friend bool operator==(const EmbeddingProblem&,
+                         const EmbeddingProblem&) = default;
+};
+
+// Letters in shapes: V rows of W numbers in the table, N ids. Rows have any
+// stride, and a last stride of 1.
+struct EmbeddingArgs {
+  ConstTensorView table = {};  // [V, W] f32, bf16 or f16, at any address
+  ConstTensorView ids = {};    // i32 or i64 [N], each in [0, V)
+  TensorView out = {};         // [N, W] of any type
+};
+
+// out = (or +=) table[ids]. Throws Error(kInvalidArgument) naming the view that
+// does not fit, or the first id outside the table where ids are in host memory.
+void EmbeddingForward(Context& context, const EmbeddingProblem& problem,
+                      const EmbeddingArgs& args);
+
+struct EmbeddingGrads {
+  ConstTensorView dout = {};  // [N, W] of any type
+  TensorView dtable = {};     // f32 [V, W]; added to
+};
+
+// dtable[ids[n]] += dout[n], in the order of n. ids: as in the forward call.
+void EmbeddingBackward(Context& context, const ConstTensorView& ids,
+                       const EmbeddingGrads& grads);
 
 }  // namespace headwise

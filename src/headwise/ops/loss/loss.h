@@ -1,12 +1,13 @@
 // Cross-entropy of rows of logits against target classes, with label
 // smoothing, and its gradient.
 //
-//   loss_t = LSE(z_t) − (1 − s) · z_t[target] − s/C · Σ_c z_t[c]
+//   loss_r = LSE(z_r) − (1 − s) · z_r[target] − s/C · Σ_c z_r[c]
 #pragma once
 
 #include <cstdint>
 
 #include "headwise/context.h"
+#include "headwise/tensor.h"
 
 namespace headwise {
 
@@ -14,22 +15,26 @@ namespace headwise {
 inline constexpr int32_t kIgnoreTarget = -100;
 
 struct CrossEntropyProblem {
-  int64_t rows = 0;
-  int64_t classes = 0;
   float smoothing = 0;
+  float scale = 1;  // of the gradient
+
+  friend bool operator==(const CrossEntropyProblem&,
+                         const CrossEntropyProblem&) = default;
 };
 
+// Letters in shapes: R rows, C classes. Rows of logits have any stride, and a
+// last stride of 1.
 struct CrossEntropyArgs {
-  const float* logits = nullptr;     // [rows, classes]
-  const int32_t* targets = nullptr;  // [rows]; kIgnoreTarget: skipped
-  float* losses = nullptr;           // [rows], nats; skipped rows get 0
-  // Gradient of scale · Σ losses, [rows, classes]; null: not wanted; may be
-  // logits (they are overwritten then).
-  float* dlogits = nullptr;
-  float scale = 1;
+  ConstTensorView logits = {};   // [R, C]
+  ConstTensorView targets = {};  // i32 or i64 [R]; kIgnoreTarget: skipped
+  TensorView losses = {};        // f32 [R], nats; skipped rows get 0
+  // Gradient of scale · Σ losses, as logits; null: not wanted; may be logits
+  // (they are overwritten then).
+  TensorView dlogits = {};
 };
 
-// Throws Error(kInvalidArgument) naming the first target outside the classes.
+// Throws Error(kInvalidArgument) naming the view that does not fit, or the
+// first target outside the classes where targets are in host memory.
 void CrossEntropy(Context& context, const CrossEntropyProblem& problem,
                   const CrossEntropyArgs& args);
 

@@ -1,17 +1,23 @@
 #include "headwise/ops/loss/loss.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "headwise/base/rng.h"
-#include "headwise/error.h"
+#include "headwise/ops/loss/implementation.h"
+#include "headwise/ops/test_values.h"
 
 namespace headwise {
 namespace {
 
-double Formula(const std::vector<double>& z, int32_t target, double smoothing) {
+using testing::HasSubstr;
+
+double Formula(const std::vector<double>& z, int64_t target, double smoothing) {
   double sum = 0, total = 0;
   for (double v : z) {
     sum += std::exp(v);
@@ -21,34 +27,89 @@ double Formula(const std::vector<double>& z, int32_t target, double smoothing) {
          smoothing / static_cast<double>(z.size()) * total;
 }
 
-TEST(CrossEntropy, LossAndGradientFollowTheFormula) {
+// Logits lie at the beginning of longer rows.
+struct Trial {
+  CrossEntropyProblem problem;
+  int64_t rows, classes;
+  Tensor logits, targets;
+
+  Trial(const CrossEntropyProblem& p, DType type, DType ids, const Shape& shape,
+        Rng& rng)
+      : problem(p), rows(shape[0]), classes(shape[1]) {
+    logits = RandomTensor(type, {rows, classes + 2}, rng, 3);
+    targets = Tensor(ids, {rows});
+    for (int64_t row = 0; row < rows; ++row) {
+      const bool skipped = rng.Below(5) == 0;
+      Write(targets.view(),
+            skipped ? kIgnoreTarget : static_cast<double>(rng.Below(classes)),
+            row);
+    }
+  }
+  ConstTensorView Logits() const {
+    ConstTensorView view = logits.view();
+    view.shape[1] = classes;
+    return view;
+  }
+  // losses, dlogits
+  std::vector<Tensor> Run(Context& context) const {
+    std::vector<Tensor> results;
+    results.emplace_back(DType::kF32, Shape{rows});
+    results.emplace_back(logits.type(), Shape{rows, classes});
+    CrossEntropy(context, problem,
+                 {.logits = Logits(),
+                  .targets = targets.view(),
+                  .losses = results[0].view(),
+                  .dlogits = results[1].view()});
+    return results;
+  }
+};
+
+TEST(CrossEntropy, EveryImplementationAgreesWithTheReference) {
+  const uint64_t seed = 20266;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  Context reference({1, "loss:reference"});
+  for (int round = 0; round < 40; ++round) {
+    const DType type =
+        std::vector{DType::kF32, DType::kBF16, DType::kF16}[rng.Below(3)];
+    const DType ids = rng.Below(2) == 0 ? DType::kI32 : DType::kI64;
+    const CrossEntropyProblem problem{rng.Below(2) == 0 ? 0.0f : 0.1f, 0.5f};
+    const int64_t classes = rng.Between(1, rng.Below(4) == 0 ? 10000 : 100);
+    Trial trial(problem, type, ids, {rng.Between(0, 9), classes}, rng);
+    const std::vector<Tensor> truth = trial.Run(reference);
+    for (const auto& entry : CrossEntropyImplementations().entries) {
+      const CrossEntropyArgs args = {.logits = trial.Logits()};
+      if (!entry.why_not({problem, args}).empty()) continue;
+      SCOPED_TRACE(std::string(entry.name) + " " + ToString(args.logits));
+      Context context({2, std::string("loss:") + entry.name});
+      ExpectNear(trial.Run(context), truth, Tolerance(type));
+    }
+  }
+}
+
+TEST(CrossEntropy, TheReferenceFollowsTheFormulaAndItsSlopes) {
   Rng rng(9);
-  Context context({2, ""});
-  for (const int64_t classes : {2, 13, 9001}) {
+  Context context({1, "loss:reference"});
+  for (const int64_t classes : {2, 13, 901}) {
     for (const float smoothing : {0.0f, 0.1f}) {
-      const CrossEntropyProblem p{3, classes, smoothing};
-      std::vector<float> logits(3 * classes), dlogits(3 * classes), losses(3);
-      for (float& z : logits) z = static_cast<float>(3 * rng.Normal());
-      const std::vector<int32_t> targets = {0, kIgnoreTarget,
-                                            static_cast<int32_t>(classes - 1)};
-      CrossEntropy(
-          context, p,
-          {logits.data(), targets.data(), losses.data(), dlogits.data(), 0.5f});
+      Trial trial({smoothing, 0.5f}, DType::kF64, DType::kI32, {3, classes},
+                  rng);
+      const int32_t targets[] = {0, kIgnoreTarget,
+                                 static_cast<int32_t>(classes - 1)};
+      std::copy_n(targets, 3, trial.targets.As<int32_t>());
+      const auto results = trial.Run(context);
+      const float* losses = results[0].As<float>();
+      const double* dlogits = results[1].As<double>();
       EXPECT_EQ(losses[1], 0);
       EXPECT_EQ(dlogits[classes], 0);
       for (const int row : {0, 2}) {
-        std::vector<double> z(logits.begin() + row * classes,
-                              logits.begin() + (row + 1) * classes);
-        EXPECT_NEAR(losses[row], Formula(z, targets[row], smoothing), 2e-5);
+        const double* begin = trial.logits.As<double>() + row * (classes + 2);
+        std::vector<double> z(begin, begin + classes);
+        const auto loss = [&] { return Formula(z, targets[row], smoothing); };
+        EXPECT_NEAR(losses[row], loss(), 2e-6);
         for (int64_t c = 0; c < classes; c += 1 + classes / 7) {
-          const double h = 1e-5, middle = z[c];
-          z[c] = middle + h;
-          const double up = Formula(z, targets[row], smoothing);
-          z[c] = middle - h;
-          const double down = Formula(z, targets[row], smoothing);
-          z[c] = middle;
-          EXPECT_NEAR(dlogits[row * classes + c], 0.5 * (up - down) / (2 * h),
-                      1e-5);
+          EXPECT_NEAR(dlogits[row * classes + c], 0.5 * Slope(z[c], loss),
+                      1e-8);
         }
       }
     }
@@ -56,25 +117,60 @@ TEST(CrossEntropy, LossAndGradientFollowTheFormula) {
 }
 
 TEST(CrossEntropy, GradientMayOverwriteTheLogits) {
-  std::vector<float> logits = {1, 2, 3}, apart(3), losses(1);
-  const std::vector<int32_t> targets = {1};
-  Context context({1, ""});
-  CrossEntropy(context, {1, 3, 0},
-               {logits.data(), targets.data(), losses.data(), apart.data(), 1});
-  CrossEntropy(
-      context, {1, 3, 0},
-      {logits.data(), targets.data(), losses.data(), logits.data(), 1});
-  EXPECT_EQ(logits, apart);
+  Rng rng(2);
+  for (const auto& entry : CrossEntropyImplementations().entries) {
+    Context context({1, std::string("loss:") + entry.name});
+    Trial trial({}, DType::kF32, DType::kI32, {4, 37}, rng);
+    const auto apart = trial.Run(context);
+    Tensor losses(DType::kF32, {4});
+    TensorView both = trial.logits.view();
+    both.shape[1] = trial.classes;
+    CrossEntropy(context, {},
+                 {both, trial.targets.view(), losses.view(), both});
+    EXPECT_EQ(ToVector(both), ToVector(apart[1].view())) << entry.name;
+    EXPECT_EQ(ToVector(losses.view()), ToVector(apart[0].view()));
+  }
 }
 
-TEST(CrossEntropy, ATargetOutsideTheClassesIsNamed) {
-  std::vector<float> logits(3), losses(1);
-  const std::vector<int32_t> targets = {3};
+TEST(CrossEntropy, AClassThatIsShutOutHasNoShare) {
+  const float shut = -std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {1, shut, 1};
+  const int32_t target = 2;
+  for (const auto& entry : CrossEntropyImplementations().entries) {
+    Context context({1, std::string("loss:") + entry.name});
+    float loss = 0;
+    std::vector<float> dlogits(3);
+    CrossEntropy(context, {},
+                 {.logits = View(logits.data(), {1, 3}),
+                  .targets = {&target, DType::kI32, {1}},
+                  .losses = View(&loss, {1}),
+                  .dlogits = View(dlogits.data(), {1, 3})});
+    EXPECT_NEAR(loss, std::log(2.0), 1e-6) << entry.name;
+    EXPECT_EQ(dlogits[1], 0) << entry.name;
+  }
+}
+
+TEST(CrossEntropy, WhatDoesNotFitIsNamed) {
   Context context({1, ""});
-  EXPECT_THROW(
-      CrossEntropy(context, {1, 3, 0},
-                   {logits.data(), targets.data(), losses.data(), nullptr, 1}),
-      Error);
+  Tensor logits(DType::kF32, {2, 3}), targets(DType::kI32, {2}),
+      losses(DType::kF32, {2}), wrong(DType::kF32, {3, 2});
+  const auto error = [&](const CrossEntropyArgs& args) {
+    return ErrorOf([&] { CrossEntropy(context, {}, args); });
+  };
+  targets.As<int32_t>()[1] = 3;
+  EXPECT_THAT(error({logits.view(), targets.view(), losses.view()}),
+              HasSubstr("targets in [0, 3); found 3 in row 1"));
+  EXPECT_THAT(error({logits.view(), losses.view(), losses.view()}),
+              HasSubstr("targets i32 [2]"));
+  EXPECT_THAT(error({logits.view(), targets.view()}),
+              HasSubstr("losses f32 [2]; found none"));
+  EXPECT_THAT(
+      error({logits.view(), targets.view(), losses.view(), wrong.view()}),
+      HasSubstr("dlogits f32 [2, 3]"));
+  ConstTensorView elsewhere = targets.view();
+  elsewhere.device = Device::Cuda(0);
+  EXPECT_THAT(error({logits.view(), elsewhere, losses.view()}),
+              HasSubstr("on cuda:0"));
 }
 
 }  // namespace

@@ -31,9 +31,21 @@ std::vector<float> RopeFrequencies(const RopeConfig& config);
 
 enum class RopeDirection : uint8_t { kForward, kBackward };
 
-// Turns x [tokens, heads, ≥ head_dim] in place, the first
-// 2·frequencies.size() dimensions of each head; positions [tokens].
-void Rope(Context& context, const std::vector<float>& frequencies,
-          const int32_t* positions, TensorView x, RopeDirection direction);
+struct RopeProblem {
+  RopeDirection direction = RopeDirection::kForward;
+
+  friend bool operator==(const RopeProblem&, const RopeProblem&) = default;
+};
+
+// Letters in shapes: T tokens, H heads of D dimensions, of which the first 2·F
+// turn.
+struct RopeArgs {
+  ConstTensorView frequencies = {};  // f32 [F]
+  ConstTensorView positions = {};    // i32 or i64 [T]
+  TensorView x = {};                 // [T, H, D], last stride 1; in place
+};
+
+// Throws Error(kInvalidArgument) naming the view that does not fit.
+void Rope(Context& context, const RopeProblem& problem, const RopeArgs& args);
 
 }  // namespace headwise

@@ -1,46 +1,133 @@
 #include "headwise/ops/rope/rope.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
+#include "headwise/ops/rope/implementation.h"
+#include "headwise/ops/test_values.h"
 
 namespace headwise {
 namespace {
+
+using testing::HasSubstr;
+
+constexpr RopeProblem kForward{RopeDirection::kForward};
+constexpr RopeProblem kBackward{RopeDirection::kBackward};
+
+// x [T, H, D] lies at the beginning of longer rows.
+struct Trial {
+  Tensor rows, positions, frequencies;
+  Shape shape;
+
+  Trial(DType type, DType ids, const Shape& sizes, int64_t half, Rng& rng)
+      : shape(sizes) {
+    rows = RandomTensor(type, {shape[0], shape[1] * shape[2] + 5}, rng);
+    positions = Tensor(ids, {shape[0]});
+    for (int64_t t = 0; t < shape[0]; ++t) {
+      Write(positions.view(), static_cast<double>(rng.Below(200)), t);
+    }
+    frequencies = Tensor(DType::kF32, {half});
+    if (half == 0) return;
+    const auto values = RopeFrequencies({.head_dim = 2 * half, .base = 100});
+    std::copy(values.begin(), values.end(), frequencies.As<float>());
+  }
+  RopeArgs Args(Tensor& of) const {
+    TensorView x(of.view().data, of.type(), shape);
+    x.stride[0] = of.shape(1);
+    return {frequencies.view(), positions.view(), x};
+  }
+  std::vector<Tensor> Run(Context& context, const RopeProblem& problem) const {
+    std::vector<Tensor> result;
+    result.push_back(CopyOf(rows));
+    Rope(context, problem, Args(result[0]));
+    return result;
+  }
+};
+
+TEST(Rope, EveryImplementationAgreesWithTheReference) {
+  const uint64_t seed = 20263;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  Context reference({1, "rope:reference"});
+  for (int round = 0; round < 40; ++round) {
+    const DType type =
+        std::vector{DType::kF32, DType::kBF16, DType::kF16}[rng.Below(3)];
+    const DType ids = rng.Below(2) == 0 ? DType::kI32 : DType::kI64;
+    const int64_t half = rng.Between(0, 20);
+    const Shape shape = {rng.Between(0, 50), rng.Between(1, 4),
+                         2 * half + rng.Between(1, 7)};
+    Trial trial(type, ids, shape, half, rng);
+    const RopeProblem problem = rng.Below(2) == 0 ? kForward : kBackward;
+    const std::vector<Tensor> truth = trial.Run(reference, problem);
+    for (const auto& entry : RopeImplementations().entries) {
+      const RopeArgs args = trial.Args(trial.rows);
+      if (!entry.why_not({problem, args}).empty()) continue;
+      SCOPED_TRACE(std::string(entry.name) + " " + ToString(args.x));
+      Context context({2, std::string("rope:") + entry.name});
+      ExpectNear(trial.Run(context, problem), truth, Tolerance(type));
+    }
+  }
+}
 
 TEST(Rope, TurnsPairsByPositionTimesFrequency) {
   const auto frequencies = RopeFrequencies({.head_dim = 4, .base = 100});
   EXPECT_FLOAT_EQ(frequencies[0], 1.0f);
   EXPECT_FLOAT_EQ(frequencies[1], 0.1f);
-  std::vector<float> x = {1, 1, 0, 0};
   const int32_t position = 3;
-  Context context({1, ""});
-  Rope(context, frequencies, &position, View(x.data(), {1, 1, 4}),
-       RopeDirection::kForward);
-  EXPECT_NEAR(x[0], std::cos(3.0), 1e-6);
-  EXPECT_NEAR(x[2], std::sin(3.0), 1e-6);
-  EXPECT_NEAR(x[1], std::cos(0.3), 1e-6);
-  EXPECT_NEAR(x[3], std::sin(0.3), 1e-6);
+  for (const auto& entry : RopeImplementations().entries) {
+    std::vector<float> x = {1, 1, 0, 0, 7};
+    Context context({1, std::string("rope:") + entry.name});
+    Rope(context, kForward,
+         {.frequencies = View(frequencies.data(), {2}),
+          .positions = {&position, DType::kI32, {1}},
+          .x = View(x.data(), {1, 1, 5})});
+    EXPECT_NEAR(x[0], std::cos(3.0), 1e-6);
+    EXPECT_NEAR(x[2], std::sin(3.0), 1e-6);
+    EXPECT_NEAR(x[1], std::cos(0.3), 1e-6);
+    EXPECT_NEAR(x[3], std::sin(0.3), 1e-6);
+    EXPECT_EQ(x[4], 7);
+  }
+}
+
+// Σ y · dy has the slope that the backward says.
+TEST(Rope, TheReferencesGradientsAreSlopes) {
+  Rng rng(3);
+  Context context({1, "rope:reference"});
+  Trial trial(DType::kF64, DType::kI32, {4, 2, 6}, 3, rng);
+  Trial gradient(DType::kF64, DType::kI32, {4, 2, 6}, 3, rng);
+  gradient.positions = CopyOf(trial.positions);
+  const auto dx = gradient.Run(context, kBackward);
+  const auto loss = [&] {
+    const auto y = trial.Run(context, kForward);
+    double sum = 0;
+    for (int64_t i = 0; i < y[0].size(); ++i) {
+      sum += y[0].As<double>()[i] * gradient.rows.As<double>()[i];
+    }
+    return sum;
+  };
+  for (int64_t i = 0; i < trial.rows.size(); ++i) {
+    ASSERT_NEAR(dx[0].As<double>()[i], Slope(trial.rows.As<double>()[i], loss),
+                1e-8);
+  }
 }
 
 TEST(Rope, BackwardUndoesForward) {
   Rng rng(2);
-  const int64_t tokens = 40, heads = 3, dim = 8;
-  std::vector<float> x(tokens * heads * dim);
-  for (float& v : x) v = static_cast<float>(rng.Normal());
-  const std::vector<float> before = x;
-  std::vector<int32_t> positions(tokens);
-  for (int64_t t = 0; t < tokens; ++t) positions[t] = static_cast<int>(5 * t);
-  const auto frequencies = RopeFrequencies({.head_dim = dim});
+  Trial trial(DType::kF32, DType::kI32, {40, 3, 8}, 4, rng);
   Context context({2, ""});
-  const TensorView view = View(x.data(), {tokens, heads, dim});
-  Rope(context, frequencies, positions.data(), view, RopeDirection::kForward);
-  EXPECT_GT(std::abs(x[24] - before[24]), 1e-3);
-  Rope(context, frequencies, positions.data(), view, RopeDirection::kBackward);
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], before[i], 1e-5);
+  Tensor x = CopyOf(trial.rows);
+  Rope(context, kForward, trial.Args(x));
+  EXPECT_GT(std::abs(x.As<float>()[29] - trial.rows.As<float>()[29]), 1e-3);
+  Rope(context, kBackward, trial.Args(x));
+  for (int64_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(x.As<float>()[i], trial.rows.As<float>()[i], 1e-5);
+  }
 }
 
 TEST(Rope, ScalingStretchesLowFrequenciesOnly) {
@@ -56,6 +143,28 @@ TEST(Rope, ScalingStretchesLowFrequenciesOnly) {
 
 TEST(Rope, OddWidthsAreAnError) {
   EXPECT_THROW(RopeFrequencies({.head_dim = 7}), Error);
+}
+
+TEST(Rope, WhatDoesNotFitIsNamed) {
+  Context context({1, ""});
+  Tensor x(DType::kF32, {2, 1, 4}), frequencies(DType::kF32, {2}),
+      long_ones(DType::kF32, {3}), positions(DType::kI32, {2}),
+      one(DType::kI64, {1});
+  const auto error = [&](const RopeArgs& args) {
+    return ErrorOf([&] { Rope(context, kForward, args); });
+  };
+  EXPECT_THAT(error({frequencies.view(), one.view(), x.view()}),
+              HasSubstr("positions i64 [2]"));
+  EXPECT_THAT(error({frequencies.view(), x.view(), x.view()}),
+              HasSubstr("positions i32 [2]"));
+  EXPECT_THAT(error({long_ones.view(), positions.view(), x.view()}),
+              HasSubstr("at least 6 dimensions"));
+  EXPECT_THAT(error({positions.view(), positions.view(), x.view()}),
+              HasSubstr("frequencies f32 [2]"));
+  TensorView elsewhere = x.view();
+  elsewhere.device = Device::Cuda(0);
+  EXPECT_THAT(error({frequencies.view(), positions.view(), elsewhere}),
+              HasSubstr("on cuda:0"));
 }
 
 }  // namespace

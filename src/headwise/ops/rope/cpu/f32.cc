@@ -1,0 +1,65 @@
+// cpu.f32: the turns of a token are made once for all its heads.
+// Door: ../implementation.h.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/ops/check_view.h"
+#include "headwise/ops/ids.h"
+#include "headwise/ops/rope/implementation.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kTokensPerTask = 16;
+
+std::string WhyNot(const RopeCall& call) {
+  return WhyNotOnHost(DType::kF32, {call.args.x});
+}
+
+// One token's heads; turn [2, half]: room for cosines and sines.
+void Turn(const RopeCall& call, int64_t token, float* turn) {
+  const TensorView& x = call.args.x;
+  const float* frequencies = call.args.frequencies.As<float>();
+  const int64_t half = call.args.frequencies.shape[0], heads = x.shape[1];
+  const float position = static_cast<float>(IdAt(call.args.positions, token));
+  const bool forward = call.problem.direction == RopeDirection::kForward;
+  const float sign = forward ? 1.0f : -1.0f;
+  float* cosine = turn;
+  float* sine = cosine + half;
+  for (int64_t i = 0; i < half; ++i) {
+    const float angle = position * frequencies[i];
+    cosine[i] = std::cos(angle);
+    sine[i] = sign * std::sin(angle);
+  }
+  for (int64_t h = 0; h < heads; ++h) {
+    float* low = x.As<float>() + token * x.stride[0] + h * x.stride[1];
+    float* high = low + half;
+    for (int64_t i = 0; i < half; ++i) {
+      const float a = low[i], b = high[i];
+      low[i] = a * cosine[i] - b * sine[i];
+      high[i] = b * cosine[i] + a * sine[i];
+    }
+  }
+}
+
+void Run(Context& context, const RopeCall& call) {
+  const int64_t tokens = call.args.x.shape[0];
+  const int64_t tasks = (tokens + kTokensPerTask - 1) / kTokensPerTask;
+  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
+    std::vector<float> turn(2 * call.args.frequencies.shape[0]);
+    const int64_t end = std::min(tokens, (task + 1) * kTokensPerTask);
+    for (int64_t t = task * kTokensPerTask; t < end; ++t) {
+      Turn(call, t, turn.data());
+    }
+  });
+}
+
+}  // namespace
+
+const Implementation<RopeCall> kRopeCpuF32 = {
+    .name = "cpu.f32", .why_not = WhyNot, .run = Run};
+
+}  // namespace headwise

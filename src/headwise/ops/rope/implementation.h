@@ -1,0 +1,20 @@
+// The list of implementations of rope, best first.
+#pragma once
+
+#include "headwise/ops/implementation_list.h"
+#include "headwise/ops/rope/rope.h"
+
+namespace headwise {
+
+struct RopeCall {
+  const RopeProblem& problem;
+  const RopeArgs& args;
+};
+
+ImplementationList<RopeCall> RopeImplementations();
+
+// The entries, one per file that makes them.
+extern const Implementation<RopeCall> kRopeReference;  // reference.cc
+extern const Implementation<RopeCall> kRopeCpuF32;     // cpu/f32.cc
+
+}  // namespace headwise

@@ -1,0 +1,42 @@
+// The reference: turns in double, any type, host memory.
+// Door: implementation.h.
+#include <cmath>
+#include <string>
+
+#include "headwise/ops/ids.h"
+#include "headwise/ops/rope/implementation.h"
+#include "headwise/tensor/element.h"
+
+namespace headwise {
+namespace {
+
+std::string WhyNot(const RopeCall& call) {
+  return call.args.x.device.is_cpu() ? "" : "reads host memory only";
+}
+
+void Run(Context&, const RopeCall& call) {
+  const RopeArgs& a = call.args;
+  const TensorView& x = a.x;
+  const int64_t half = a.frequencies.shape[0];
+  const bool forward = call.problem.direction == RopeDirection::kForward;
+  for (int64_t t = 0; t < x.shape[0]; ++t) {
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle =
+          static_cast<double>(IdAt(a.positions, t)) * Read(a.frequencies, i);
+      const double cosine = std::cos(angle);
+      const double sine = forward ? std::sin(angle) : -std::sin(angle);
+      for (int64_t h = 0; h < x.shape[1]; ++h) {
+        const double low = Read(x, t, h, i), high = Read(x, t, h, half + i);
+        Write(x, low * cosine - high * sine, t, h, i);
+        Write(x, high * cosine + low * sine, t, h, half + i);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const Implementation<RopeCall> kRopeReference = {
+    .name = "reference", .why_not = WhyNot, .run = Run};
+
+}  // namespace headwise
