@@ -8,8 +8,7 @@
 // is queued: what lies on the host is read, or in place, after Synchronize.
 //
 // Types: any to the same; floats and integers to floats, rounded to nearest
-// even; integers to integers they fit. Halves and integers are rounded from
-// f32 and f64.
+// even (to a half by way of f32); integers to integers that they fit.
 #pragma once
 
 #include <vector>
