@@ -1,0 +1,152 @@
+// Copy's entry points and its list of implementations. Door: copy.h.
+#include "headwise/ops/copy/copy.h"
+
+#include <string>
+
+#include "headwise/error.h"
+#include "headwise/ops/check_view.h"
+#include "headwise/ops/copy/implementation.h"
+
+namespace headwise {
+namespace {
+
+[[noreturn]] void Refuse(std::string expected, std::string found) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {"copy", std::move(expected), std::move(found), ""});
+}
+
+void CheckPlace(const Context& context, const char* name,
+                const ConstTensorView& view) {
+  if (!view && view.size() > 0) {
+    Refuse(std::string(name) + " " + ToString(view), "none");
+  }
+  if (view.device.is_cpu() || view.device == context.device()) return;
+  Refuse(std::string(name) + " on cpu or " + ToString(context.device()),
+         ToString(view));
+}
+
+bool IsFloat(DType type) {
+  return type == DType::kF32 || type == DType::kF64 || type == DType::kBF16 ||
+         type == DType::kF16;
+}
+
+void CheckTypes(const ConstTensorView& from, const ConstTensorView& to) {
+  if (from.type == to.type || IsFloat(to.type)) return;
+  if (!IsFloat(from.type) && to.type != DType::kBool) return;
+  Refuse("a type that " + std::string(Name(from.type)) + " becomes",
+         Name(to.type));
+}
+
+// The sizes of `view` from this axis on.
+Shape Inner(const ConstTensorView& view, int axis) {
+  return std::span(view.shape).subspan(axis, view.rank - axis);
+}
+
+// `from` and `to` agree but for their first `axes` axes.
+void CheckRows(const Context& context, const CopyCall& call, int axes,
+               int64_t count) {
+  CheckPlace(context, "from", call.from);
+  CheckPlace(context, "to", call.to);
+  CheckTypes(call.from, call.to);
+  if (call.from.rank < axes || call.to.rank < axes ||
+      Inner(call.from, axes) != Inner(call.to, axes)) {
+    Refuse("rows of one shape",
+           ToString(call.from) + " and " + ToString(call.to));
+  }
+  if (call.from.device != call.to.device) {
+    Refuse("to on " + ToString(call.from.device), ToString(call.to));
+  }
+  CheckView("copy", call.kind == CopyKind::kAppend ? "held" : "rows",
+            call.index, DType::kI32, {count}, call.to.device);
+}
+
+// What can be read here is checked.
+void CheckIndex(const ConstTensorView& index, int64_t end, const char* what) {
+  if (!index.device.is_cpu()) return;
+  for (int64_t i = 0; i < index.shape[0]; ++i) {
+    const int64_t one = index.As<int32_t>()[i];
+    if (one >= 0 && one < end) continue;
+    Refuse(std::string(what) + " in [0, " + std::to_string(end) + ")",
+           std::to_string(one) + " at " + std::to_string(i));
+  }
+}
+
+void Run(Context& context, const CopyCall& call) {
+  if (call.to.size() == 0 || (call.from && call.from.size() == 0)) return;
+  Dispatch(context, CopyImplementations(), call);
+}
+
+}  // namespace
+
+ImplementationList<CopyCall> CopyImplementations() {
+  static const Implementation<CopyCall> kList[] = {kCopyCpuMove, kCopyCpuCast,
+                                                   kCopyDevice, kCopyReference};
+  return {"copy", kList};
+}
+
+void Copy(Context& context, const ConstTensorView& from, const TensorView& to) {
+  CheckPlace(context, "from", from);
+  CheckPlace(context, "to", to);
+  CheckTypes(from, to);
+  if (!SameShape(from, to)) {
+    Refuse("to " + ToString(ShapeOf(from)), ToString(to));
+  }
+  Run(context, {.kind = CopyKind::kCopy, .from = from, .to = to});
+}
+
+void Fill(Context& context, double value, const TensorView& to) {
+  CheckPlace(context, "to", to);
+  Run(context, {.kind = CopyKind::kFill, .to = to, .value = value});
+}
+
+void GatherRows(Context& context, const ConstTensorView& from,
+                const ConstTensorView& rows, const TensorView& to) {
+  const CopyCall call = {
+      .kind = CopyKind::kGather, .from = from, .index = rows, .to = to};
+  CheckRows(context, call, 1, to.shape[0]);
+  CheckIndex(rows, from.shape[0], "rows");
+  Run(context, call);
+}
+
+void ScatterRows(Context& context, const ConstTensorView& from,
+                 const ConstTensorView& rows, const TensorView& to) {
+  const CopyCall call = {
+      .kind = CopyKind::kScatter, .from = from, .index = rows, .to = to};
+  CheckRows(context, call, 1, from.shape[0]);
+  CheckIndex(rows, to.shape[0], "rows");
+  Run(context, call);
+}
+
+void AppendRows(Context& context, const ConstTensorView& from,
+                const ConstTensorView& held, const TensorView& to) {
+  const CopyCall call = {
+      .kind = CopyKind::kAppend, .from = from, .index = held, .to = to};
+  CheckRows(context, call, 2, to.shape[0]);
+  if (from.shape[0] != to.shape[0]) {
+    Refuse("from of " + std::to_string(to.shape[0]) + " sequences",
+           ToString(from));
+  }
+  CheckIndex(held, to.shape[1] - from.shape[1] + 1, "held");
+  Run(context, call);
+}
+
+Temp CopyOf(Context& context, const ConstTensorView& from) {
+  Temp copy(context, from.type, ShapeOf(from));
+  Copy(context, from, copy.view());
+  return copy;
+}
+
+Tensor ToHost(Context& context, const ConstTensorView& from) {
+  Tensor host(from.type, ShapeOf(from));
+  Copy(context, from, host.view());
+  if (!from.device.is_cpu()) context.Synchronize();
+  return host;
+}
+
+Tensor ToDevice(Context& context, const ConstTensorView& from) {
+  Tensor tensor = Tensor::Undefined(context, from.type, ShapeOf(from));
+  Copy(context, from, tensor.view());
+  return tensor;
+}
+
+}  // namespace headwise
