@@ -1,9 +1,9 @@
 """clang-tidy in batches: many sources in one translation unit.
 
 Most of clang-tidy's time goes into the standard library's headers, which a
-batch reads once. A batch of which nothing is said passes. Another is split,
-down to one source: names that clash in a batch fail nobody. Kernels, which Highway includes once for each
-instruction set, are alone from the start.
+batch reads once. Names that clash are told apart. A batch of which nothing is
+said passes; another is split, down to one source. Kernels, which Highway
+includes once for each instruction set, are alone from the start.
 """
 import collections
 import re
@@ -51,14 +51,34 @@ def look(stage, build, part, words):
     folder = build / "batches"
     folder.mkdir(exist_ok=True)
     path = folder / f"{part[0][1]}.cc"
-    path.write_text("".join(f'#include "{source}"\n' for source, _ in part))
-    code, output = stage.run(
-        "clang-tidy", "--quiet", "--checks=-bugprone-suspicious-include", path,
-        "--", *words, "-ferror-limit=0", may_fail=True)
-    if not code:
-        return [(key, 0, output) for _, key in part]
+    clashes = set()
+    while True:
+        path.write_text(together([source for source, _ in part], clashes))
+        code, output = stage.run(
+            "clang-tidy", "--quiet", "--checks=-bugprone-suspicious-include",
+            path, "--", *words, "-ferror-limit=0", may_fail=True)
+        if not code:
+            return [(key, 0, output) for _, key in part]
+        more = set(re.findall(r"redefinition of '(\w+)'", output)) - clashes
+        if not more:
+            break
+        clashes |= more
     return [result for smaller in split(part, output)
             for result in look(stage, build, smaller, words)]
+
+
+def together(sources, clashes):
+    """One source that includes others, in each of which the names that clash
+    are its own. What they include comes first, with its names as they are."""
+    lines = {line: None for source in sources for line in re.findall(
+        r"^#include .*", source.read_text(encoding="utf-8"), re.M)}
+    text = "".join(f"{line}\n" for line in lines) if clashes else ""
+    for number, source in enumerate(sources):
+        text += "".join(f"#define {name} {name}_{number}\n"
+                        for name in sorted(clashes))
+        text += f'#include "{source}"\n'
+        text += "".join(f"#undef {name}\n" for name in sorted(clashes))
+    return text
 
 
 def split(part, output):

@@ -11,35 +11,59 @@ import check_tidy
 class TidyTest(unittest.TestCase):
     """With a clang-tidy that dislikes what a test says."""
 
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.runs = []
+
     def run_tidy(self, *command, may_fail):
-        path = next(word for word in command
-                    if str(word).endswith(".cc"))
-        self.runs += 1
-        batch = re.findall(r'"(.*)"', path.read_text()) \
+        path = next(word for word in command if str(word).endswith(".cc"))
+        text = path.read_text()
+        batch = re.findall(r'#include "(.*)"', text) \
             if path.parent.name == "batches" else [str(path)]
-        said = [f"{name}:1:1: error: x" for name in batch
-                if name in self.bad or len(batch) > 1 and name in self.clashes]
+        self.runs.append(text)
+        said = []
+        for name in batch:
+            letter = pathlib.Path(name).stem
+            if letter in self.bad:
+                said.append(f"{name}:1:1: error: bad")
+            if len(batch) > 1 and letter in self.clashes and \
+                    "#define Name" not in text:
+                said.append(f"{name}:1:1: error: redefinition of 'Name'")
+            if len(batch) > 1 and letter in self.quarrels:
+                said.append(f"{name}:1:1: error: only together")
         return bool(said), "\n".join(said)
 
-    def look(self, bad=(), clashes=()):
-        self.bad, self.clashes, self.runs = bad, clashes, 0
-        with tempfile.TemporaryDirectory() as folder:
-            found = check_tidy.look(
-                mock.Mock(run=self.run_tidy), pathlib.Path(folder),
-                [(pathlib.Path(f"/{name}.cc"), name) for name in "abcd"], [])
+    def look(self, bad="", clashes="", quarrels=""):
+        self.bad, self.clashes, self.quarrels = bad, clashes, quarrels
+        self.runs.clear()
+        part = []
+        for letter in "abcd":
+            source = self.folder / f"{letter}.cc"
+            source.write_text("#include <vector>\n")
+            part.append((source, letter))
+        found = check_tidy.look(mock.Mock(run=self.run_tidy), self.folder,
+                                part, [])
+        self.assertEqual({key for key, _, _ in found}, set("abcd"))
         return {key for key, code, _ in found if code}
 
     def test_a_batch_that_is_clean_is_one_run(self):
         self.assertEqual(self.look(), set())
-        self.assertEqual(self.runs, 1)
+        self.assertEqual(len(self.runs), 1)
 
     def test_what_is_wrong_is_said_of_a_source(self):
-        self.assertEqual(self.look(bad=("/b.cc",)), {"b"})
+        self.assertEqual(self.look(bad="b"), {"b"})
 
-    def test_names_that_clash_fail_nobody(self):
-        self.assertEqual(self.look(clashes=("/b.cc", "/c.cc")), set())
-        self.assertEqual(self.look(bad=("/b.cc",), clashes=("/b.cc", "/c.cc")),
-                         {"b"})
+    def test_names_that_clash_are_told_apart(self):
+        self.assertEqual(self.look(clashes="bc"), set())
+        self.assertEqual(len(self.runs), 2)
+        self.assertTrue(self.runs[1].startswith("#include <vector>\n"))
+        self.assertIn("#define Name Name_3\n", self.runs[1])
+
+    def test_what_is_wrong_only_together_fails_nobody(self):
+        self.assertEqual(self.look(quarrels="bc"), set())
+        self.assertEqual(self.look(bad="b", clashes="c", quarrels="bd"), {"b"})
 
 
 if __name__ == "__main__":
