@@ -6,6 +6,8 @@ option(HEADWISE_BUILD_FUZZERS "Build the fuzzers (clang only)" OFF)
 option(HEADWISE_STATIC "Build libheadwise.a instead of libheadwise.so" OFF)
 option(HEADWISE_WERROR "Treat warnings as errors" OFF)
 option(HEADWISE_CUDA "Build the CUDA operators" OFF)
+option(HEADWISE_CUDA_HOPPER "Machine code of the portable kernels for Hopper \
+too, and not for Ampere alone" ON)
 set(HEADWISE_SANITIZE "" CACHE STRING
     "Sanitizers: empty, address,undefined or thread")
 
@@ -46,4 +48,10 @@ if(HEADWISE_SANITIZE)
     -fno-sanitize-recover=all)
   target_link_options(headwise_flags INTERFACE
     -fsanitize=${HEADWISE_SANITIZE})
+  # Kernels are compiled once, for this machine, and not for each that there
+  # is: one width shows what a sanitizer can see, and takes its time.
+  target_compile_definitions(headwise_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(headwise_flags INTERFACE -march=native)
+  endif()
 endif()

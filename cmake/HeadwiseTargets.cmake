@@ -20,13 +20,16 @@ set(library_headers
   <unordered_map> <utility> <vector> <fmt/format.h>)
 set(test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
-# After CMake's own -O3 of release builds. Programs are compiled as the library
+# After CMake's own -O3 of release builds; what is 1 there is 0 under sanitizers. Programs are compiled as the library
 # is (-fPIC, not -fPIE), or the compiler would turn the headers down.
 function(headwise_optimize target level)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-fPIC>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O${level}>)
+  if(HEADWISE_SANITIZE AND level EQUAL 1)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  endif()
 endfunction()
 
 # headwise_compile(TARGET LEVEL [tests]): how the target's sources are compiled.

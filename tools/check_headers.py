@@ -1,10 +1,5 @@
 """Headers that must compile alone: without a source that included other
-things first, and without precompiled headers.
-
-A header that a source includes before all else compiles alone if the source
-does; clang-tidy compiles those without precompiled headers, so what has passed
-there is not compiled again.
-"""
+things first, and without precompiled headers."""
 import os
 import pathlib
 import re
@@ -18,20 +13,6 @@ FOLDERS = ("include/", "src/", "apps/")
 def headers(root):
     return [root / name for name in house_files.listed(root)
             if name.startswith(FOLDERS) and name.endswith(".h")]
-
-
-def first_include(root, source):
-    """The header of the house that a source includes before all else."""
-    first = re.search(r'^\s*#\s*(\w+)\s+(?:"([^"]+)")?',
-                      source.read_text(encoding="utf-8"), re.M)
-    if not first or first[1] != "include" or not first[2]:
-        return None
-    return house_files.resolve(root, source, first[2])
-
-
-def proven(root, passed_sources):
-    """Headers that a source which compiled includes first."""
-    return {first_include(root, source) for source in passed_sources} - {None}
 
 
 def nearest_command(header, commands):
@@ -68,16 +49,14 @@ def cuda_folder(header):
     return str(folder) if folder.exists() else ""
 
 
-def jobs(root, build, passed_sources):
-    """(header, key, command) of what is to be looked at, and how many need a
-    CUDA that is not here."""
+def jobs(root, build):
+    """(key, command) of what is to be looked at, and how many need a CUDA that
+    is not here."""
     commands = {source: command for source, command
                 in house_files.compile_commands(build).items()
                 if not source.name.endswith("_test.cc")}
-    skip, absent, found = proven(root, passed_sources), 0, []
+    absent, found = 0, []
     for header in headers(root):
-        if header in skip:
-            continue
         command = alone(header, nearest_command(header, commands))
         cuda = cuda_folder(header)
         if cuda == "":
@@ -85,6 +64,5 @@ def jobs(root, build, passed_sources):
             continue
         if cuda:
             command.insert(1, f"-I{cuda}")
-        found.append((header, house_files.key_of(root, header, command),
-                      command))
+        found.append((house_files.key_of(root, header, command), command))
     return found, absent

@@ -20,6 +20,7 @@ import typing
 
 import build_cost
 import check_headers
+import check_tidy
 import ctest_programs
 import house_files
 import stage_costs
@@ -164,18 +165,18 @@ def without_precompiled(stage):
     return folder
 
 
-def each(todo, passed, look):
-    """Runs look(path, …) of (path, key, …) in parallel; keeps the keys of
-    what passed, and fails with what the others said."""
+def each(jobs, passed, look):
+    """Runs look(job) in parallel, which tells (key, exit code, output) of one
+    or more; keeps the keys of what passed, and fails with what the others
+    said."""
     failures = []
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        done = pool.map(lambda item: (item[1], *look(item[0], *item[2:])),
-                        todo)
-        for key, code, output in done:
-            if code:
-                failures.append(re.sub(r"\d+ warnings.*\n", "", output))
-            else:
-                passed.add(key)
+        for done in pool.map(look, jobs):
+            for key, code, output in done:
+                if code:
+                    failures.append(re.sub(r"\d+ warnings.*\n", "", output))
+                else:
+                    passed.add(key)
     if failures:
         raise Failed("\n".join(failures))
 
@@ -186,27 +187,26 @@ def stage_tidy(stage):
     passed = Passed(CHECK / "tidy.cache")
     todo = [item for item in house_files.tidy_keys(ROOT, folder)
             if item[1] not in passed]
-    each(todo, passed, lambda path: stage.run(
-        "clang-tidy", "--quiet", "-p", folder, path, may_fail=True))
+    each(check_tidy.batches(folder, todo), passed,
+         lambda job: check_tidy.look(stage, folder, *job))
     return Count(1, note=f"{len(todo)} files looked at")
 
 
 def stage_headers(stage):
-    """Headers alone; those that clang-tidy proved are not looked at."""
+    """Headers alone."""
     folder = without_precompiled(stage)
-    tidy = Passed(CHECK / "tidy.cache")
-    found, absent = check_headers.jobs(ROOT, folder, [
-        path for path, key in house_files.tidy_keys(ROOT, folder)
-        if key in tidy])
+    found, absent = check_headers.jobs(ROOT, folder)
     passed = Passed(CHECK / "headers.cache")
-    todo = [item for item in found if item[1] not in passed]
-    each(todo, passed, lambda _, command: stage.run(
-        *command, cwd=folder, may_fail=True))
+    todo = [item for item in found if item[0] not in passed]
+    each(todo, passed, lambda job: [(job[0], *stage.run(
+        *job[1], cwd=folder, may_fail=True))])
     without = f", {absent} need CUDA, which is not here" if absent else ""
     return Count(1, note=f"{len(todo)} files looked at{without}")
 
 
 def stage_asan(stage):
+    """Clang's warnings are errors here, once for the whole house."""
+    configured(stage, "asan", "-DHEADWISE_WERROR=ON")
     folder = build_tests(stage, "asan", "unit")
     return ctest_programs.run(stage, folder, "unit", SANITIZED)[0]
 
@@ -285,7 +285,9 @@ def stage_cuda(stage):
     if not os.path.exists(nvcc):
         raise Skipped("no nvcc: the CUDA sources are not compiled")
     os.environ["CUDACXX"] = nvcc
-    options = ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
+    # Each source once: what compiles for one chip does for the next.
+    options = ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
+               "-DHEADWISE_CUDA_HOPPER=OFF"]
     if shutil.which("ccache"):
         options.append("-DCMAKE_CUDA_COMPILER_LAUNCHER=ccache")
     folder = configured(stage, "cuda", *options)

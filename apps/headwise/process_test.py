@@ -151,7 +151,8 @@ def unreadable(folder):
     closed.chmod(0)
     try:
         for words in (("info", closed), ("info", closed / "model"),
-                      ("profile", closed / "m", "--text", closed),
+                      ("profile", closed / "m", "--text", closed,
+                       "--out", "/dev/null"),
                       ("profile", MODEL, "--text", closed, "--out", "/dev/null"),
                       ("profile", MODEL, "--text", folder / "text.txt",
                        "--out", closed / "p.json")):
