@@ -58,19 +58,21 @@ void Forward(Context& context, const EmbeddingCall& call) {
 }
 
 void Backward(Context& context, const EmbeddingCall& call) {
-  const ConstTensorView& dout = call.grads->dout;
-  const TensorView& dtable = call.grads->dtable;
+  const auto& [dout, dtable] = *call.grads;
+  const ConstTensorView& ids = call.args.ids;
+  const float* from = dout.As<float>();
+  float* to = dtable.As<float>();
+  const int64_t from_stride = dout.stride[0], to_stride = dtable.stride[0];
   const int64_t count = dout.shape[0], width = dtable.shape[1];
   // Tasks own columns, so that equal ids add up in one order.
   const int64_t tasks = (width + kColumnsPerTask - 1) / kColumnsPerTask;
-  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
+  context.pool().ParallelFor(tasks, [=, &ids](int64_t task, int) {
     const int64_t begin = task * kColumnsPerTask;
     const int64_t end = std::min(width, begin + kColumnsPerTask);
     for (int64_t n = 0; n < count; ++n) {
-      const float* from = dout.As<float>() + n * dout.stride[0];
-      float* to =
-          dtable.As<float>() + IdAt(call.args.ids, n) * dtable.stride[0];
-      for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+      const float* source = from + n * from_stride;
+      float* row = to + IdAt(ids, n) * to_stride;
+      for (int64_t i = begin; i < end; ++i) row[i] += source[i];
     }
   });
 }
