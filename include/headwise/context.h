@@ -23,7 +23,7 @@ struct ContextOptions {
   int threads = 0;
   // "operator:implementation[,…]", e.g. "attention:reference": that one or an
   // error. Empty: $HEADWISE_IMPL, else the first that takes the problem.
-  std::string implementations;
+  std::string implementations = {};
   // Where operators run and what they are given lies.
   Device device = {};
 };
