@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "headwise/context.h"
@@ -14,13 +15,32 @@
 
 namespace headwise {
 
+// Nothing, or why a call cannot be run. A literal takes no memory: a call asks
+// every entry before the one that runs it.
+class Reason {
+ public:
+  Reason(const char* text = "") : literal_(text) {}     // NOLINT: implicit
+  Reason(std::string text) : made_(std::move(text)) {}  // NOLINT: likewise
+  bool empty() const { return *literal_ == '\0' && made_.empty(); }
+  operator std::string() const {  // NOLINT: likewise
+    return made_.empty() ? literal_ : made_;
+  }
+  friend bool operator==(const Reason& reason, std::string_view text) {
+    return (reason.made_.empty() ? reason.literal_ : reason.made_) == text;
+  }
+
+ private:
+  const char* literal_ = "";
+  std::string made_;
+};
+
 template <class Call>
 struct Implementation {
   const char* name = "";  // "cpu.f32"
   // Empty, or why this call cannot be run here and now. What it says nothing
   // against must run: it neither throws for what another entry could do nor
   // hands the call on.
-  std::string (*why_not)(const Call& call) = nullptr;
+  Reason (*why_not)(const Call& call) = nullptr;
   // The call has been validated.
   void (*run)(Context& context, const Call& call) = nullptr;
 };

@@ -19,12 +19,12 @@ struct Call {
 
 constexpr Implementation<Call> kList[] = {
     {"small",
-     [](const Call& call) -> std::string {
+     [](const Call& call) -> Reason {
        return call.size < 10 ? "" : "takes fewer than 10";
      },
      [](Context&, const Call& call) { *call.ran = "small"; }},
     {"odd",
-     [](const Call& call) -> std::string {
+     [](const Call& call) -> Reason {
        return call.size % 2 == 1 ? "" : "takes odd sizes";
      },
      [](Context&, const Call& call) { *call.ran = "odd"; }},

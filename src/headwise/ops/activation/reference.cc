@@ -43,7 +43,7 @@ ValueAndSlope At(Activation kind, double x) {
   return {};
 }
 
-std::string WhyNot(const ActivationCall& call) {
+Reason WhyNot(const ActivationCall& call) {
   return call.args.x.device.is_cpu() ? "" : "reads host memory only";
 }
 

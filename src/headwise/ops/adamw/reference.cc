@@ -9,7 +9,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNotStep(const AdamWCall& call) {
+Reason WhyNotStep(const AdamWCall& call) {
   return call.args.value.device.is_cpu() ? "" : "reads host memory only";
 }
 
@@ -32,7 +32,7 @@ void Step(Context&, const AdamWCall& call) {
   }
 }
 
-std::string WhyNotSquares(const SquaresCall& call) {
+Reason WhyNotSquares(const SquaresCall& call) {
   return call.x.device.is_cpu() ? "" : "reads host memory only";
 }
 

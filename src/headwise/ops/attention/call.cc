@@ -62,13 +62,13 @@ const char* Name(AttentionPass pass) {
   return "?";
 }
 
-std::string WhyNotProblems(const AttentionCall& call,
-                           std::string (*why_not)(const AttentionProblem&)) {
+Reason WhyNotProblems(const AttentionCall& call,
+                      Reason (*why_not)(const AttentionProblem&)) {
   return std::visit(
-      [&]<typename T>(const T& of) -> std::string {
+      [&]<typename T>(const T& of) -> Reason {
         if constexpr (std::is_same_v<T, AttentionGramCall>) {
           for (const HeadSource& source : of.sources) {
-            std::string reason = why_not(source.problem);
+            Reason reason = why_not(source.problem);
             if (!reason.empty()) return reason;
           }
           return "";
@@ -79,8 +79,8 @@ std::string WhyNotProblems(const AttentionCall& call,
       call);
 }
 
-std::string WhyNotPass(std::string (*why_not)(const AttentionCall&),
-                       AttentionPass pass, const AttentionProblem& problem) {
+Reason WhyNotPass(Reason (*why_not)(const AttentionCall&), AttentionPass pass,
+                  const AttentionProblem& problem) {
   return WithBareCall(pass, problem, why_not);
 }
 

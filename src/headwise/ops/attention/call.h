@@ -10,6 +10,7 @@
 
 #include "headwise/attention.h"
 #include "headwise/observation.h"
+#include "headwise/ops/implementation_list.h"
 
 namespace headwise {
 
@@ -100,12 +101,12 @@ inline AttentionPass PassOf(const AttentionCall& call) {
 const char* Name(AttentionPass pass);
 
 // The first objection to a problem of the call: it has one, or one a source.
-std::string WhyNotProblems(const AttentionCall& call,
-                           std::string (*why_not)(const AttentionProblem&));
+Reason WhyNotProblems(const AttentionCall& call,
+                      Reason (*why_not)(const AttentionProblem&));
 
 // Why `why_not` of an implementation refuses a pass of a problem, whatever the
 // views: it is shown a call without any.
-std::string WhyNotPass(std::string (*why_not)(const AttentionCall&),
-                       AttentionPass pass, const AttentionProblem& problem);
+Reason WhyNotPass(Reason (*why_not)(const AttentionCall&), AttentionPass pass,
+                  const AttentionProblem& problem);
 
 }  // namespace headwise

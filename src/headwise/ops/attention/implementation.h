@@ -26,8 +26,8 @@ extern const AttentionImplementation kAttentionReference;  // reference.cc
 extern const AttentionImplementation kAttentionCpuF32;     // cpu/f32.cc
 
 // Why an entry would not run a pass of a problem, whatever the views.
-inline std::string WhyNot(const AttentionImplementation& entry,
-                          AttentionPass pass, const AttentionProblem& problem) {
+inline Reason WhyNot(const AttentionImplementation& entry, AttentionPass pass,
+                     const AttentionProblem& problem) {
   return WhyNotPass(entry.why_not, pass, problem);
 }
 

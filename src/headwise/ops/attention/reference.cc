@@ -13,11 +13,11 @@
 namespace headwise {
 namespace {
 
-std::string WhyNotProblem(const AttentionProblem& problem) {
+Reason WhyNotProblem(const AttentionProblem& problem) {
   return problem.device.is_cpu() ? "" : "reads host memory only";
 }
 
-std::string WhyNot(const AttentionCall& call) {
+Reason WhyNot(const AttentionCall& call) {
   return WhyNotProblems(call, WhyNotProblem);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 bool IsZero(double value) { return value == 0 && !std::signbit(value); }
 
-std::string WhyNot(const CopyCall& call) {
+Reason WhyNot(const CopyCall& call) {
   if (IsOnHost(call)) return "serves devices only";
   if (call.kind == CopyKind::kFill) {
     if (!IsZero(call.value)) return "fills with 0 only";

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNot(const CopyCall& call) {
+Reason WhyNot(const CopyCall& call) {
   return IsOnHost(call) ? "" : "reads host memory only";
 }
 

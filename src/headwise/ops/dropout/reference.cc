@@ -9,7 +9,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNot(const DropoutCall& call) {
+Reason WhyNot(const DropoutCall& call) {
   return call.args.x.device.is_cpu() ? "" : "reads host memory only";
 }
 

@@ -11,7 +11,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNot(const EmbeddingCall& call) {
+Reason WhyNot(const EmbeddingCall& call) {
   return call.args.ids.device.is_cpu() ? "" : "reads host memory only";
 }
 

@@ -136,7 +136,7 @@ void RunStep(const ActiveCall& call) {
   }
 }
 
-std::string WhyNot(const GateCall& call) {
+Reason WhyNot(const GateCall& call) {
   const Device device =
       std::visit([](const auto& step) { return DeviceOf(step); }, call);
   return device.is_cpu() ? "" : "reads host memory only";

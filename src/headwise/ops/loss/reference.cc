@@ -12,7 +12,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNot(const CrossEntropyCall& call) {
+Reason WhyNot(const CrossEntropyCall& call) {
   return call.args.logits.device.is_cpu() ? "" : "reads host memory only";
 }
 

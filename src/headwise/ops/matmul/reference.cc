@@ -24,7 +24,7 @@ float At(const ConstTensorView& x, Operand operand, int64_t i, int64_t j) {
   }
 }
 
-std::string WhyNot(const MatmulCall& call) {
+Reason WhyNot(const MatmulCall& call) {
   return call.args.a.device.is_cpu() ? "" : "reads host memory only";
 }
 

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNot(const NormCall& call) {
+Reason WhyNot(const NormCall& call) {
   return call.args.x.device.is_cpu() ? "" : "reads host memory only";
 }
 

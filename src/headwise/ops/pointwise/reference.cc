@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNot(const PointwiseCall& call) {
+Reason WhyNot(const PointwiseCall& call) {
   return call.a.device.is_cpu() ? "" : "reads host memory only";
 }
 

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNot(const RopeCall& call) {
+Reason WhyNot(const RopeCall& call) {
   return call.args.x.device.is_cpu() ? "" : "reads host memory only";
 }
 

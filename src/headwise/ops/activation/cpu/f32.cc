@@ -233,7 +233,7 @@ void Run(Context& context, const ActivationCall& call) {
   });
 }
 
-std::string WhyNot(const ActivationCall& call) {
+Reason WhyNot(const ActivationCall& call) {
   return WhyNotOnHost(DType::kF32, {call.args.x});
 }
 

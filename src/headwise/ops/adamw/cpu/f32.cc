@@ -93,7 +93,7 @@ constexpr int64_t kPerTask = 8192;  // values
 HWY_EXPORT(AdamWRange);
 HWY_EXPORT(Squares);
 
-std::string WhyNotStep(const AdamWCall& call) {
+Reason WhyNotStep(const AdamWCall& call) {
   return WhyNotOnHost(DType::kF32, {call.args.value, call.args.gradient});
 }
 
@@ -106,7 +106,7 @@ void Step(Context& context, const AdamWCall& call) {
       });
 }
 
-std::string WhyNotSquares(const SquaresCall& call) {
+Reason WhyNotSquares(const SquaresCall& call) {
   return WhyNotOnHost(DType::kF32, {call.x});
 }
 

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNotProblem(const AttentionProblem& problem) {
+Reason WhyNotProblem(const AttentionProblem& problem) {
   if (!problem.device.is_cpu()) return "runs on the CPU only";
   if (problem.type != DType::kF32) {
     return std::string("takes f32 only, not ") + Name(problem.type);
@@ -18,7 +18,7 @@ std::string WhyNotProblem(const AttentionProblem& problem) {
   return "";
 }
 
-std::string WhyNot(const AttentionCall& call) {
+Reason WhyNot(const AttentionCall& call) {
   return WhyNotProblems(call, WhyNotProblem);
 }
 

@@ -50,7 +50,7 @@ bool Encode(const ConstTensorView& view, DType type, int rows,
   return result == CUDA_SUCCESS;
 }
 
-std::string WhyNotView(const char* name, const ConstTensorView& view) {
+Reason WhyNotView(const char* name, const ConstTensorView& view) {
   if (!view) return "";
   bool is_plain = true, is_read = true;
   for (int axis = 0; axis < 3; ++axis) {
@@ -68,9 +68,9 @@ std::string WhyNotView(const char* name, const ConstTensorView& view) {
 
 }  // namespace
 
-std::string WhyNotCopied(const AttentionCall& call) {
+Reason WhyNotCopied(const AttentionCall& call) {
   const auto of = [](const AttentionArgs& args, const ConstTensorView& dout) {
-    std::string reason = WhyNotView("q", args.q);
+    Reason reason = WhyNotView("q", args.q);
     if (reason.empty()) reason = WhyNotView("k", args.k);
     if (reason.empty()) reason = WhyNotView("v", args.v);
     return reason.empty() ? WhyNotView("dout", dout) : reason;

@@ -11,7 +11,7 @@ namespace headwise::attention_cuda {
 
 // Empty, or why the copy engine cannot read a view of a forward or backward
 // call that has been found aligned (why_not.h).
-std::string WhyNotCopied(const AttentionCall& call);
+Reason WhyNotCopied(const AttentionCall& call);
 
 // A view [B, P, H, D] to be read in boxes of `rows` × 64 columns.
 CUtensorMap MapOf(const ConstTensorView& view, DType type, int rows);

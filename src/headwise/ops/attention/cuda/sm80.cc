@@ -18,8 +18,8 @@ using namespace attention_cuda;  // NOLINT: the folder's own namespace
 
 constexpr int kBlock = 64;  // queries
 
-std::string WhyNotProblem(const AttentionProblem& problem) {
-  std::string reason = WhyNotAny(problem);
+Reason WhyNotProblem(const AttentionProblem& problem) {
+  Reason reason = WhyNotAny(problem);
   if (!reason.empty()) return reason;
   if (problem.head_dim % 8 != 0 || ValueDim(problem) % 8 != 0) {
     return "needs a head_dim and value_dim divisible by 8";
@@ -31,8 +31,8 @@ std::string WhyNotProblem(const AttentionProblem& problem) {
   return ChipOf(problem.device)->major >= 8 ? "" : "needs sm_80 or later";
 }
 
-std::string WhyNot(const AttentionCall& call) {
-  std::string reason = WhyNotProblems(call, WhyNotProblem);
+Reason WhyNot(const AttentionCall& call) {
+  Reason reason = WhyNotProblems(call, WhyNotProblem);
   return reason.empty() ? WhyNotCall(call) : reason;
 }
 

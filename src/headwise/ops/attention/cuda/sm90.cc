@@ -24,8 +24,8 @@ int Columns(const AttentionProblem& problem) {
       static_cast<int>(std::max(problem.head_dim, ValueDim(problem))));
 }
 
-std::string WhyNotProblem(const AttentionProblem& problem) {
-  std::string reason = WhyNotAny(problem);
+Reason WhyNotProblem(const AttentionProblem& problem) {
+  Reason reason = WhyNotAny(problem);
   if (!reason.empty()) return reason;
   if (problem.bias != AttentionBias::kNone) return "has no biases";
   if (problem.soft_cap != 0) return "has no soft cap";
@@ -40,8 +40,8 @@ std::string WhyNotProblem(const AttentionProblem& problem) {
                                             : "needs a Hopper chip (sm_90)";
 }
 
-std::string WhyNot(const AttentionCall& call) {
-  std::string reason = WhyNotProblems(call, WhyNotProblem);
+Reason WhyNot(const AttentionCall& call) {
+  Reason reason = WhyNotProblems(call, WhyNotProblem);
   if (!reason.empty()) return reason;
   const auto* backward = std::get_if<AttentionBackwardCall>(&call);
   if (backward != nullptr && backward->problem.type != DType::kBF16) {

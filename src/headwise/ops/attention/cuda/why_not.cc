@@ -25,20 +25,20 @@ bool IsAligned(const ConstTensorView& view) {
   return true;
 }
 
-std::string WhyNotRows(const char* name, const ConstTensorView& view) {
+Reason WhyNotRows(const char* name, const ConstTensorView& view) {
   if (!view || IsAligned(view)) return "";
   return std::string("needs rows of ") + name +
          " aligned to 16 bytes: strides that are multiples of 8";
 }
 
-std::string WhyNotSizes(const AttentionProblem& problem) {
+Reason WhyNotSizes(const AttentionProblem& problem) {
   // Of heads of 256 a sequence has two blocks.
   return 2 * problem.batch > kMostBlocks || problem.heads > kMostBlocks
              ? "takes fewer than 2^15 sequences and 2^16 heads in this pass"
              : "";
 }
 
-std::string WhyNotRows(std::span<const RowRef> rows) {
+Reason WhyNotRows(std::span<const RowRef> rows) {
   return static_cast<int64_t>(rows.size()) > kMostBlocks
              ? "takes fewer than 2^16 rows at a time"
              : "";
@@ -51,26 +51,26 @@ bool WantsSums(const AttentionArgs& args) {
 }
 
 // Whether a pass's grids hold the call.
-std::string WhyNotGrid(const AttentionForwardCall& call) {
+Reason WhyNotGrid(const AttentionForwardCall& call) {
   // The pass itself has one axis; decoding and the sums over rows have more.
   const bool is_flat = !IsDecoding(call.problem) && !WantsSums(call.args);
   return is_flat ? "" : WhyNotSizes(call.problem);
 }
-std::string WhyNotGrid(const AttentionRowsCall& call) {
-  const std::string reason = WhyNotRows(call.rows);
+Reason WhyNotGrid(const AttentionRowsCall& call) {
+  const Reason reason = WhyNotRows(call.rows);
   return reason.empty() ? WhyNotSizes(call.problem) : reason;
 }
-std::string WhyNotGrid(const AttentionTopKCall& call) {
-  const std::string reason = WhyNotRows(call.rows);
+Reason WhyNotGrid(const AttentionTopKCall& call) {
+  const Reason reason = WhyNotRows(call.rows);
   return reason.empty() ? WhyNotSizes(call.problem) : reason;
 }
-std::string WhyNotGrid(const AttentionWindowCall& call) {
+Reason WhyNotGrid(const AttentionWindowCall& call) {
   const TensorView& picture = call.maximum ? call.maximum : call.mean;
   return picture.shape[0] > kMostBlocks ? "takes pictures of fewer than 2^16 "
                                           "rows"
                                         : "";
 }
-std::string WhyNotGrid(const AttentionGramCall& call) {
+Reason WhyNotGrid(const AttentionGramCall& call) {
   const AttentionProblem& first = call.sources[0].problem;
   if (first.query_len > kMostBlocks * kGramQueries) {
     return "takes fewer than 2^22 queries in this pass";
@@ -78,13 +78,13 @@ std::string WhyNotGrid(const AttentionGramCall& call) {
   return WhyNotSizes(first);
 }
 template <typename Call>
-std::string WhyNotGrid(const Call& call) {
+Reason WhyNotGrid(const Call& call) {
   return WhyNotSizes(call.problem);
 }
 
 }  // namespace
 
-std::string WhyNotAny(const AttentionProblem& problem) {
+Reason WhyNotAny(const AttentionProblem& problem) {
   if (!problem.device.is_cuda()) return "runs on CUDA devices only";
   if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
     return "takes bf16 and f16 only";
@@ -97,13 +97,13 @@ std::string WhyNotAny(const AttentionProblem& problem) {
   return "";
 }
 
-std::string WhyNotCall(const AttentionCall& call) {
+Reason WhyNotCall(const AttentionCall& call) {
   return std::visit(
-      []<typename T>(const T& of) -> std::string {
+      []<typename T>(const T& of) -> Reason {
         if constexpr (std::is_same_v<T, AttentionBandCall>) {
           return "has no band pass";
         } else {
-          std::string reason = WhyNotGrid(of);
+          Reason reason = WhyNotGrid(of);
           VisitRows(of, [&](const char* name, const ConstTensorView& view) {
             if (reason.empty()) reason = WhyNotRows(name, view);
           });

@@ -8,12 +8,12 @@
 namespace headwise::attention_cuda {
 
 // Empty, or why no kernel of this folder takes the problem.
-std::string WhyNotAny(const AttentionProblem& problem);
+Reason WhyNotAny(const AttentionProblem& problem);
 
 // Empty, or why none takes the call, of whose problems it is known that they
 // are taken: passes that are not here, more blocks than a grid has, rows that
 // are not aligned to 16 bytes. Views that are not given are passed over.
-std::string WhyNotCall(const AttentionCall& call);
+Reason WhyNotCall(const AttentionCall& call);
 
 // The views [B, position, head, dim] that a call reads or writes, given to
 // see(name, view).

@@ -4,7 +4,7 @@
 namespace headwise {
 namespace {
 
-std::string WhyNot(const AttentionCall&) {
+Reason WhyNot(const AttentionCall&) {
   return "this build has no CUDA (preset cuda has it)";
 }
 

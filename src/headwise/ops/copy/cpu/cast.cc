@@ -72,7 +72,7 @@ MoveRun ChooseRun(DType from, DType to) {
   }
 }
 
-std::string WhyNot(const CopyCall& call) {
+Reason WhyNot(const CopyCall& call) {
   if (!IsOnHost(call)) return "runs on the CPU only";
   if (call.kind == CopyKind::kFill || call.from.type == call.to.type) {
     return "changes types only";

@@ -32,7 +32,7 @@ void MoveWords(const char* from, int64_t from_step, char* to, int64_t to_step,
   }
 }
 
-std::string WhyNot(const CopyCall& call) {
+Reason WhyNot(const CopyCall& call) {
   if (!IsOnHost(call)) return "runs on the CPU only";
   return call.kind == CopyKind::kFill || call.from.type == call.to.type
              ? ""

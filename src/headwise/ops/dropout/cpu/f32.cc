@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kPerTask = 16384;  // values; a multiple of a block's four
 
-std::string WhyNot(const DropoutCall& call) {
+Reason WhyNot(const DropoutCall& call) {
   const std::string no = WhyNotOnHost(DType::kF32, {call.args.x});
   if (!no.empty()) return no;
   for (const ConstTensorView& view :

@@ -77,7 +77,7 @@ void Backward(Context& context, const EmbeddingCall& call) {
   });
 }
 
-std::string WhyNot(const EmbeddingCall& call) {
+Reason WhyNot(const EmbeddingCall& call) {
   // ids are where the others are, of which a table may have any type.
   if (!call.args.ids.device.is_cpu()) return "runs on the CPU only";
   return WhyNotOnHost(DType::kF32,

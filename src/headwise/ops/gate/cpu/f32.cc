@@ -69,7 +69,7 @@ void RunOnCpu(Context&, const ActiveCall& call) {
 
 namespace {
 
-std::string WhyNot(const GateCall& call) {
+Reason WhyNot(const GateCall& call) {
   const Device device =
       std::visit([](const auto& step) { return DeviceOf(step); }, call);
   return device.is_cpu() ? "" : "runs on the CPU only";

@@ -93,7 +93,7 @@ namespace {
 
 HWY_EXPORT(CrossEntropyRow);
 
-std::string WhyNot(const CrossEntropyCall& call) {
+Reason WhyNot(const CrossEntropyCall& call) {
   return WhyNotOnHost(DType::kF32, {call.args.logits});
 }
 

@@ -369,7 +369,7 @@ const float* PackedOf(Context& context, const PreparedWeights& weights) {
   return static_cast<const Packed&>(form).values.As<float>();
 }
 
-std::string WhyNot(const MatmulCall& call) {
+Reason WhyNot(const MatmulCall& call) {
   return WhyNotOnHost(DType::kF32, {call.args.a, call.args.c});
 }
 

@@ -339,7 +339,7 @@ void ConvertToF32(Context& context, const ConstTensorView& from,
 
 namespace {
 
-std::string WhyNot(const MatmulCall& call) {
+Reason WhyNot(const MatmulCall& call) {
   if (call.problem.m > HWY_DYNAMIC_DISPATCH(MostRows)()) {
     return "takes at most eight rows";
   }

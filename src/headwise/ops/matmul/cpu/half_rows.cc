@@ -177,7 +177,7 @@ void Run(Context& context, const MatmulCall& call) {
       });
 }
 
-std::string WhyNot(const MatmulCall& call) {
+Reason WhyNot(const MatmulCall& call) {
   if (call.args.weights == nullptr) return "takes prepared weights only";
   if (call.problem.m > kMostRows) return "takes at most two rows";
   if (!HasHalfLines(*call.args.weights)) {

@@ -200,7 +200,7 @@ void Backward(Context& context, const NormCall& call) {
   }
 }
 
-std::string WhyNot(const NormCall& call) {
+Reason WhyNot(const NormCall& call) {
   return WhyNotOnHost(DType::kF32, {call.args.x});
 }
 

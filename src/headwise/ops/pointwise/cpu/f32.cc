@@ -94,7 +94,7 @@ constexpr int64_t kPerTask = 16384;  // values
 
 HWY_EXPORT(RunPointwise);
 
-std::string WhyNot(const PointwiseCall& call) {
+Reason WhyNot(const PointwiseCall& call) {
   if (Reduces(call)) return "sums nothing";
   return WhyNotOnHost(DType::kF32, {call.a, call.b, call.y});
 }

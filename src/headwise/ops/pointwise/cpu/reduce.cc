@@ -130,7 +130,7 @@ void Mark(Context& context, const PointwiseCall& call) {
   if (found) *call.y.As<int32_t>() = 1;
 }
 
-std::string WhyNot(const PointwiseCall& call) {
+Reason WhyNot(const PointwiseCall& call) {
   if (!Reduces(call)) return "knows sums only";
   if (std::string why = WhyNotOnHost(DType::kF32, {call.a}); !why.empty()) {
     return why;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kTokensPerTask = 16;
 
-std::string WhyNot(const RopeCall& call) {
+Reason WhyNot(const RopeCall& call) {
   return WhyNotOnHost(DType::kF32, {call.args.x});
 }
 
