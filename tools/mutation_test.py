@@ -63,14 +63,14 @@ class RunTest(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def attempt(self, body, number=1, limit=5):
+    def attempt(self, body, number=1, limit=5, command="info"):
         program = self.folder / "program"
         program.write_text("#!/bin/bash\n" + body)
         program.chmod(0o755)
         subject = fixtures.Subject("config", ["model/config.json"], [],
                                    ["model"])
         case = run.Case(number, subject, "model/config.json",
-                        ["info", "FILE", "--json"], b"spoilt", "how")
+                        [command, "FILE", "--json"], b"spoilt", "how")
         return run.attempt(str(program), self.base, case, limit, "case")
 
     def test_failing_in_order_is_well(self):
@@ -90,6 +90,15 @@ class RunTest(unittest.TestCase):
             self.assertEqual(self.attempt(body, limit=limit).fault, fault)
         self.assertEqual(self.attempt("exit 1", number=0).fault,
                          "exit 1 on files that are well")
+
+    def test_a_training_may_work_on_but_ends_when_asked(self):
+        stops = "trap 'exit 130' INT; while :; do sleep 0.1; done"
+        deaf = "trap '' INT; while :; do sleep 0.1; done"
+        for body, command, fault in (
+                (stops, "train", ""), (stops, "info", "no end after 0.3 s"),
+                (deaf, "train", "no end after 0.3 s")):
+            self.assertEqual(self.attempt(body, limit=0.3,
+                                          command=command).fault, fault)
 
     def test_sees_too_much_memory(self):
         with mock.patch.object(run, "MEMORY", 64 << 20):

@@ -32,6 +32,7 @@ KEPT = fixtures.ROOT / "build" / "mutation" / "kept"
 AT_ONCE = 2
 MEMORY = 4 << 30
 OUTPUT = 256 << 20
+STOPPED = 128 + signal.SIGINT
 # What a sanitizer finds must not look like an ordinary failure.
 FOUND = 99
 SANITIZERS = {
@@ -109,16 +110,21 @@ def resident(pid):
         return 0
 
 
-def watch(process, folder, limit):
-    """Waits for a process, or ends it; its exit code and what was wrong."""
+def watch(process, folder, limit, may_work_on):
+    """Waits for a process, or ends it; its exit code and what was wrong. One
+    that may work on when its time is over (a training of many steps) must end
+    when it is asked to, which counts as a failure of its own."""
     start = time.monotonic()
-    fault = ""
+    fault, is_asked = "", False
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
             break
-        if time.monotonic() - start > limit:
+        if time.monotonic() - start > limit and may_work_on and not is_asked:
+            process.send_signal(signal.SIGINT)
+            is_asked, start = True, time.monotonic()
+        elif time.monotonic() - start > limit:
             fault = fault or f"no end after {limit} s"
         elif resident(process.pid) > MEMORY:
             fault = fault or "more than 4 GiB"
@@ -129,7 +135,8 @@ def watch(process, folder, limit):
         time.sleep(0.01)
     if usage.ru_maxrss * 1024 > MEMORY:
         fault = fault or "more than 4 GiB"
-    return process.returncode, fault
+    is_stopped = is_asked and process.returncode == STOPPED
+    return 1 if is_stopped else process.returncode, fault
 
 
 def judge(case, code, folder):
@@ -165,7 +172,8 @@ def attempt(program, base, case, limit, keep_as):
                                  stderr=err, stdin=subprocess.DEVNULL,
                                  start_new_session=True,
                                  env={**os.environ, **SANITIZERS}) as process:
-            code, fault = watch(process, folder, limit)
+            code, fault = watch(process, folder, limit,
+                                may_work_on=words[0] == "train")
         seconds = time.monotonic() - start
         fault = fault or judge(case, code, folder)
         if fault:
