@@ -5,15 +5,16 @@
 #include <cmath>
 #include <utility>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
 #include "headwise/model/summary.h"
 #include "headwise/nn/finite.h"
-#include "headwise/nn/projection.h"
 #include "headwise/nn/release.h"
 #include "headwise/ops/activation/activation.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/slice.h"
 #include "headwise/tensor/temp.h"
 
 namespace headwise {
@@ -89,10 +90,7 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
   const Embeddings& e = stack.embeddings;
   EmbeddingForward(context, {}, {e.tokens.value, View(input.ids), x});
   ReleaseTable(e.tokens, input.ids.size());
-  const int64_t count = x.shape[0] * x.shape[1];
-  if (e.scale != 1) {
-    for (int64_t i = 0; i < count; ++i) x.As<float>()[i] *= e.scale;
-  }
+  if (e.scale != 1) Scale(context, e.scale, x, x);
   if (e.positions) {
     const ConstTensorView& table = e.positions.value;
     const auto ids = PositionRows(e, *input.batch, table.shape[0]);
@@ -109,7 +107,7 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
   StackSaved* saved = input.saved;
   RequireFiniteEmbedding(context, stack, input, x);
   if (e.norm) {
-    if (saved != nullptr) saved->embedded = KeepCopy(context, x);
+    if (saved != nullptr) saved->embedded = CopyOf(context, x);
     e.norm.Forward(context, x, x,
                    saved != nullptr ? &saved->embedding_norm : nullptr);
     RequireFiniteEmbedding(context, stack, input, x);
@@ -123,35 +121,28 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
 void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
                                    const StackInput& input,
                                    TensorView x) const {
-  const int64_t count = x.shape[0] * x.shape[1];
-  if (trained_ || AllFinite(context, x.As<float>(), count)) return;
+  if (trained_ || AllWithin(context, x, kMostFinite)) return;
   const Embeddings& e = stack.embeddings;
   // Only the rows that were read: a table may be large, and bad elsewhere.
   Parameter token = e.tokens;
-  int64_t row = 0;
-  while (AllFinite(context, x.As<float>() + row * x.shape[1], x.shape[1])) {
-    ++row;
-  }
-  ConstTensorView& view = token.value;
-  view.data =
-      static_cast<const std::byte*>(view.data) +
-      input.ids[row] * view.stride[0] * static_cast<int64_t>(SizeOf(view.type));
-  view.shape[0] = 1;
+  const int64_t row = FirstBeyond(context, x, kMostFinite) / x.shape[1];
+  token.value = Rows(token.value, input.ids[row], input.ids[row] + 1);
   token.name += " of token " + std::to_string(input.ids[row]);
-  ThrowNotFinite({stack.prefix + "embedding",
+  ThrowNotFinite(context,
+                 {stack.prefix + "embedding",
                   {&token, &e.positions, &e.types, &e.norm.weight_parameter(),
                    &e.norm.bias_parameter()}},
-                 x.As<float>(), count);
+                 x);
 }
 
 void Model::RequireFiniteEnd(Context& context, const Stack& stack,
                              TensorView x) const {
-  const int64_t count = x.shape[0] * x.shape[1];
-  if (trained_ || AllFinite(context, x.As<float>(), count)) return;
+  if (trained_ || AllWithin(context, x, kMostFinite)) return;
   const Norm& norm = stack.final_norm;
-  ThrowNotFinite({stack.prefix + "final",
+  ThrowNotFinite(context,
+                 {stack.prefix + "final",
                   {&norm.weight_parameter(), &norm.bias_parameter()}},
-                 x.As<float>(), count);
+                 x);
 }
 
 // A weight that is not finite shows in every row, so that two of them tell;
@@ -160,12 +151,14 @@ void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
   const int64_t rows = logits.shape[0], classes = logits.shape[1];
   if (trained_ || rows == 0) return;
   for (const int64_t row : {int64_t{0}, rows - 1}) {
-    const float* values = logits.As<float>() + row * logits.stride[0];
+    const ConstTensorView values = Rows(logits, row, row + 1);
     // Padding may be shut out by −∞.
     const int64_t pad = std::clamp<int64_t>(parts_.config.pad, -1, classes - 1);
-    const float* after = values + pad + 1;
-    if (AllFinite(context, values, std::max<int64_t>(pad, 0)) &&
-        AllFinite(context, after, classes - pad - 1)) {
+    const ConstTensorView before =
+        Columns(values, 0, std::max<int64_t>(pad, 0));
+    const ConstTensorView after = Columns(values, pad + 1, classes);
+    if (AllWithin(context, before, kMostFinite) &&
+        AllWithin(context, after, kMostFinite)) {
       continue;
     }
     const VocabularyHead& head = parts_.head;
@@ -177,7 +170,7 @@ void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
     }
     source.weights.insert(source.weights.end(), {&head.norm.weight_parameter(),
                                                  &head.norm.bias_parameter()});
-    ThrowNotFinite(source, values, classes);
+    ThrowNotFinite(context, source, values);
   }
 }
 
@@ -185,14 +178,11 @@ void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
 void Model::EmbedBackward(Context& context, const Stack& stack,
                           const StackInput& input, TensorView dx) const {
   const Embeddings& e = stack.embeddings;
-  const int64_t rows = dx.shape[0], width = dx.shape[1];
-  float* d = dx.As<float>();
   if (const DropoutMask mask = EmbeddingDropout(stack, input); mask.rate > 0) {
     Dropout(context, mask, {dx, dx});
   }
   if (e.norm) {
-    e.norm.Backward(context,
-                    View(input.saved->embedded.As<float>(), {rows, width}),
+    e.norm.Backward(context, input.saved->embedded.view(),
                     input.saved->embedding_norm, dx, dx);
   }
   if (e.positions.trainable()) {
@@ -205,11 +195,13 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
   }
   if (!e.tokens.trainable()) return;
   // Padding stands for nothing: its row does not learn from what it was fed.
-  for (int64_t t = 0; t < rows; ++t) {
-    const float scale = input.ids[t] == parts_.config.pad ? 0 : e.scale;
-    if (scale == 1) continue;
-    for (int64_t i = 0; i < width; ++i) d[t * width + i] *= scale;
+  std::vector<float> scales;
+  for (const int32_t id : input.ids) {
+    scales.push_back(id == parts_.config.pad ? 0 : e.scale);
   }
+  const Tensor factors = ToDevice(context, ViewOf(scales));
+  const Shape rows = {dx.shape[0], 1}, all = {dx.shape[0], dx.shape[1]};
+  Multiply(context, dx, Broadcast(Reshaped(factors.view(), rows), all), dx);
   EmbeddingBackward(context, View(input.ids), {dx, e.tokens.gradient});
 }
 
@@ -250,7 +242,7 @@ void Model::RunLayer(Context& context, const Stack& stack, int64_t layer,
 void Model::Finish(Context& context, const Stack& stack, RunHooks* hooks,
                    TensorView x, StackSaved* saved) const {
   if (stack.final_norm) {
-    if (saved != nullptr) saved->last = KeepCopy(context, x);
+    if (saved != nullptr) saved->last = CopyOf(context, x);
     stack.final_norm.Forward(context, x, x,
                              saved != nullptr ? &saved->final_norm : nullptr);
     RequireFiniteEnd(context, stack, x);
@@ -273,10 +265,8 @@ void Model::Backward(Context& context, const Stack& stack,
                      const StackInput& input, TensorView dx,
                      TensorView dmemory) const {
   if (stack.final_norm) {
-    stack.final_norm.Backward(
-        context,
-        View(input.saved->last.As<float>(), {dx.shape[0], dx.shape[1]}),
-        input.saved->final_norm, dx, dx);
+    stack.final_norm.Backward(context, input.saved->last.view(),
+                              input.saved->final_norm, dx, dx);
   }
   for (int64_t layer = static_cast<int64_t>(stack.blocks.size()) - 1;
        layer >= 0; --layer) {
@@ -321,13 +311,9 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
   }
   head.vocabulary.Forward(context, x, logits);
   if (!head.bias) return;
-  const int64_t classes = logits.shape[1];
-  const float* bias = head.bias.trainable() ? head.bias.value.As<float>()
-                                            : head_bias_.As<float>();
-  for (int64_t row = 0; row < rows; ++row) {
-    float* z = logits.As<float>() + row * logits.stride[0];
-    for (int64_t c = 0; c < classes; ++c) z[c] += bias[c];
-  }
+  const ConstTensorView bias =
+      head.bias.trainable() ? head.bias.value : head_bias_.view();
+  AddTo(context, Broadcast(bias, {rows, logits.shape[1]}), logits);
 }
 
 // dx [rows, d] is overwritten.
@@ -336,7 +322,7 @@ void Model::RunHeadBackward(Context& context, ConstTensorView x,
                             TensorView dx) const {
   const VocabularyHead& head = parts_.head;
   if (head.bias.trainable()) {
-    AddColumnSums(context, dlogits, head.bias.gradient.As<float>());
+    AddColumnSums(context, dlogits, head.bias.gradient);
   }
   if (!head.transform) {
     return head.vocabulary.Backward(context, x, dlogits, dx);
@@ -362,53 +348,52 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
                        const HeadTargets& targets, TensorView dx) const {
   RequireHead();
   const int64_t width = x.shape[1], classes = parts_.head.vocabulary.out();
-  std::vector<int64_t> chosen;
+  std::vector<int32_t> chosen;
   for (size_t t = 0; t < targets.targets.size(); ++t) {
     if (targets.targets[t] != kIgnoreTarget) {
-      chosen.push_back(static_cast<int64_t>(t));
+      chosen.push_back(static_cast<int32_t>(t));
     }
   }
-  if (dx) std::fill_n(dx.As<float>(), dx.shape[0] * width, 0.0f);
-  Scratch memory =
-      context.workspace().TakeArray<float>(kHeadRows * (2 * width + classes));
-  float* rows_in = memory.As<float>();
-  float* rows_out = rows_in + kHeadRows * width;
-  float* logits = rows_out + kHeadRows * width;
+  if (dx) Fill(context, 0, dx);
+  const Temp gathered(context, x.type, {kHeadRows, width});
+  const Temp scattered(context, x.type, {kHeadRows, width});
+  const Temp logits(context, x.type, {kHeadRows, classes});
   double total = 0;
   for (size_t begin = 0; begin < chosen.size(); begin += kHeadRows) {
     const int64_t rows = std::min<int64_t>(
         kHeadRows, static_cast<int64_t>(chosen.size() - begin));
+    const std::span<const int32_t> numbers(chosen.data() + begin, rows);
     std::vector<int32_t> wanted(rows);
-    std::vector<float> losses(rows);
-    // Rows that lie together need not be gathered.
-    const int64_t first = chosen[begin];
-    const bool together = chosen[begin + rows - 1] - first == rows - 1;
     for (int64_t r = 0; r < rows; ++r) {
-      wanted[r] = targets.targets[chosen[begin + r]];
-      if (together) continue;
-      std::copy_n(x.As<float>() + chosen[begin + r] * width, width,
-                  rows_in + r * width);
+      wanted[r] = targets.targets[numbers[r]];
     }
-    const ConstTensorView in =
-        View(together ? x.As<float>() + first * width : rows_in, {rows, width});
-    const TensorView z = View(logits, {rows, classes});
+    // Rows that lie together need not be gathered.
+    const int64_t first = numbers[0], end = first + rows;
+    const bool together = numbers[rows - 1] == end - 1;
+    ConstTensorView in = Rows(gathered.view(), 0, rows);
+    if (together) {
+      in = Rows(x, first, end);
+    } else {
+      GatherRows(context, x, ViewOf(numbers), Rows(gathered.view(), 0, rows));
+    }
+    const TensorView z = Rows(logits.view(), 0, rows);
     HeadRun run;
     RunHead(context, in, z, run);
+    const Temp losses(context, DType::kF32, {rows});
     CrossEntropy(context,
                  {.smoothing = targets.smoothing, .scale = targets.scale},
                  {.logits = z,
-                  .targets = View(wanted),
-                  .losses = View(losses.data(), {rows}),
+                  .targets = ViewOf(wanted),
+                  .losses = losses.view(),
                   .dlogits = dx ? z : TensorView()});
-    for (const float loss : losses) total += loss;
-    if (!dx) continue;
-    const TensorView out = View(
-        together ? dx.As<float>() + first * width : rows_out, {rows, width});
-    RunHeadBackward(context, in, z, run, out);
-    for (int64_t r = 0; r < rows && !together; ++r) {
-      std::copy_n(rows_out + r * width, width,
-                  dx.As<float>() + chosen[begin + r] * width);
+    for (const float loss : ToVector<float>(context, losses.view())) {
+      total += loss;
     }
+    if (!dx) continue;
+    const TensorView out =
+        together ? Rows(dx, first, end) : Rows(scattered.view(), 0, rows);
+    RunHeadBackward(context, in, z, run, out);
+    if (!together) ScatterRows(context, out, ViewOf(numbers), dx);
   }
   return total;
 }

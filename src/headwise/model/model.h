@@ -50,10 +50,10 @@ struct VocabularyHead {
 
 // What a backward needs of a stack's forward.
 struct StackSaved {
-  Scratch embedded;  // [T, d] before the embeddings' norm
+  Temp embedded;  // [T, d] before the embeddings' norm
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
-  Scratch last;  // [T, d] before the final norm
+  Temp last;  // [T, d] before the final norm
   NormSaved final_norm;
 };
 

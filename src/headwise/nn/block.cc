@@ -5,29 +5,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "headwise/backend/cpu/thread_pool.h"
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/nn/finite.h"
-#include "headwise/nn/projection.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/temp.h"
 
 namespace headwise {
-namespace {
-
-constexpr int64_t kAddedPerTask = 16384;  // values
-
-void Add(Context& context, const TensorView& x, const float* more) {
-  float* to = x.As<float>();
-  const int64_t count = x.shape[0] * x.shape[1];
-  context.pool().ParallelFor(
-      (count + kAddedPerTask - 1) / kAddedPerTask, [&](int64_t task, int) {
-        const int64_t end = std::min(count, (task + 1) * kAddedPerTask);
-        for (int64_t i = task * kAddedPerTask; i < end; ++i) to[i] += more[i];
-      });
-}
-
-}  // namespace
-
 // What distinguishes the two or three residual steps of a block.
 struct Block::Step {
   const char* name;  // of the activation that it adds
@@ -121,10 +104,8 @@ std::vector<const Parameter*> Block::WeightsOf(const Step& step) const {
 void Block::RequireFinite(Context& context, const Step& step,
                           TensorView x) const {
   if (trained_) return;
-  const int64_t count = x.shape[0] * x.shape[1];
-  if (AllFinite(context, x.As<float>(), count)) return;
-  ThrowNotFinite({parts_.name + step.name, WeightsOf(step)}, x.As<float>(),
-                 count);
+  if (AllWithin(context, x, kMostFinite)) return;
+  ThrowNotFinite(context, {parts_.name + step.name, WeightsOf(step)}, x);
 }
 
 // One residual step. inner(in, y, store) writes f(in) to y or adds it.
@@ -139,13 +120,13 @@ void Block::Residual(Context& context, const Step& step, TensorView x,
   const bool wanted = step.hooks != nullptr && step.hooks->Wants(activation);
   ResidualSaved* saved = step.saved;
   NormSaved* norm_saved = saved != nullptr ? &saved->norm : nullptr;
-  Scratch input_memory = context.workspace().TakeArray<float>(rows * width);
-  const TensorView input = View(input_memory.As<float>(), {rows, width});
+  Temp input_memory(context, x.type, {rows, width});
+  const TensorView input = input_memory.view();
   if (pre) {
-    if (saved != nullptr) saved->stream = KeepCopy(context, x);
+    if (saved != nullptr) saved->stream = CopyOf(context, x);
     step.norm->Forward(context, x, input, norm_saved);
   } else {
-    std::copy_n(x.As<float>(), rows * width, input.As<float>());
+    Copy(context, x, input);
   }
   if (wanted || step.dropout.rate > 0) {
     const Temp memory(context, x.type, {rows, width});
@@ -153,13 +134,13 @@ void Block::Residual(Context& context, const Step& step, TensorView x,
     inner(input, added, Store::kOverwrite);
     if (wanted) step.hooks->Take(activation, added);
     if (step.dropout.rate > 0) Dropout(context, step.dropout, {added, added});
-    Add(context, x, added.As<float>());
+    AddTo(context, added, x);
   } else {
     inner(input, x, Store::kAccumulate);
   }
   RequireFinite(context, step, x);
   if (!pre) {
-    if (saved != nullptr) saved->stream = KeepCopy(context, x);
+    if (saved != nullptr) saved->stream = CopyOf(context, x);
     step.norm->Forward(context, x, x, norm_saved);
     RequireFinite(context, step, x);
   }
@@ -173,8 +154,7 @@ void Block::ResidualBackward(Context& context, const Step& step, TensorView dx,
   const int64_t rows = dx.shape[0], width = dx.shape[1];
   const bool pre = parts_.place == NormPlace::kPre;
   const ResidualSaved& saved = *step.saved;
-  const ConstTensorView stream =
-      View(std::as_const(saved).stream.As<float>(), {rows, width});
+  const ConstTensorView stream = saved.stream.view();
   if (!pre) step.norm->Backward(context, stream, saved.norm, dx, dx);
   ConstTensorView dadded = dx;
   Temp masked;
@@ -183,11 +163,11 @@ void Block::ResidualBackward(Context& context, const Step& step, TensorView dx,
     Dropout(context, step.dropout, {dx, masked.view()});
     dadded = masked.view();
   }
-  const Scratch memory = context.workspace().TakeArray<float>(rows * width);
-  const TensorView dinput = View(memory.As<float>(), {rows, width});
-  inner(View(saved.input.As<float>(), {rows, width}), dadded, dinput);
+  const Temp memory(context, dx.type, {rows, width});
+  const TensorView dinput = memory.view();
+  inner(saved.input.view(), dadded, dinput);
   if (pre) step.norm->Backward(context, stream, saved.norm, dinput, dinput);
-  Add(context, dx, memory.As<float>());
+  AddTo(context, dinput, dx);
 }
 
 void Block::Forward(Context& context, const BlockInput& input,

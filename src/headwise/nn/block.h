@@ -20,8 +20,8 @@ enum class NormPlace : uint8_t { kPre, kPost };
 
 // What a backward needs of one residual step, both [T, d].
 struct ResidualSaved {
-  Scratch input;   // of f
-  Scratch stream;  // of the norm: x before it, or the sum after f
+  Temp input;   // of f
+  Temp stream;  // of the norm: x before it, or the sum after f
   NormSaved norm;
 };
 

@@ -9,27 +9,15 @@
 #include <cmath>
 #include <optional>
 
-#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/ops/pointwise/pointwise.h"
 
 namespace headwise {
 namespace {
 
-constexpr int64_t kValuesPerTask = 65536;
 // A weight this large is what made numbers overflow.
 constexpr float kLargestWeight = 1e9f;
-
-// Without its sign, a float's bits order as its size does; NaN and infinity
-// come last.
-bool Below(const float* values, int64_t count) {
-  constexpr int32_t kLimit = std::bit_cast<int32_t>(kMostFinite);
-  int32_t beyond = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const int32_t size = std::bit_cast<int32_t>(values[i]) & 0x7fffffff;
-    beyond |= static_cast<int32_t>(size > kLimit);
-  }
-  return beyond == 0;
-}
 
 std::string Show(float value) {
   if (std::isnan(value)) return "NaN";
@@ -80,24 +68,10 @@ std::optional<Culprit> FindCulprit(
 
 }  // namespace
 
-bool AllFinite(Context& context, const float* values, int64_t count) {
-  if (count <= kValuesPerTask) return Below(values, count);
-  std::atomic<bool> finite = true;
-  context.pool().ParallelFor(
-      (count + kValuesPerTask - 1) / kValuesPerTask, [&](int64_t task, int) {
-        const int64_t begin = task * kValuesPerTask;
-        if (!Below(values + begin, std::min(kValuesPerTask, count - begin))) {
-          finite.store(false, std::memory_order_relaxed);
-        }
-      });
-  return finite;
-}
-
-void ThrowNotFinite(const NumberSource& source, const float* values,
-                    int64_t count) {
-  int64_t first = 0;
-  while (first + 1 < count && Below(values + first, 1)) ++first;
-  std::string found = Show(values[first]);
+void ThrowNotFinite(Context& context, const NumberSource& source,
+                    const ConstTensorView& values) {
+  const int64_t first = FirstBeyond(context, values, kMostFinite);
+  std::string found = Show(ToVector<float>(context, values)[first]);
   if (const auto culprit = FindCulprit(source.weights)) {
     found += ", by " + Show(*culprit);
     Throw(source.where, found, "the checkpoint is damaged");
@@ -110,7 +84,7 @@ void ThrowNotFinite(const NumberSource& source, const float* values,
 void RequireFinite(const Parameter& weight, const Tensor& values) {
   for (int64_t i = 0; i < values.size(); ++i) {
     const float value = values.As<float>()[i];
-    if (Below(&value, 1)) continue;
+    if (std::abs(value) <= kMostFinite) continue;
     Throw(weight.name, Show(value), "the checkpoint is damaged");
   }
 }

@@ -17,20 +17,17 @@ namespace headwise {
 // trained models hold is below 10^5.
 inline constexpr float kMostFinite = 1e17f;
 
-// Whether every |value| is below kMostFinite. One pass at the speed of memory.
-bool AllFinite(Context& context, const float* values, int64_t count);
-
 // What may be at fault for numbers that are not finite.
 struct NumberSource {
   std::string where;  // the activation: "layer.3.mlp.output"
   std::vector<const Parameter*> weights;
 };
 
-// Throws Error(kCorrupt) for values, `count` of them, of which AllFinite is
-// false: the first such value, and the weight that is not finite or, failing
-// that, the largest one beyond reason.
-[[noreturn]] void ThrowNotFinite(const NumberSource& source,
-                                 const float* values, int64_t count);
+// Throws Error(kCorrupt) for values of which AllWithin(kMostFinite) is false:
+// the first such value, and the weight that is not finite or, failing that, the
+// largest one beyond reason.
+[[noreturn]] void ThrowNotFinite(Context& context, const NumberSource& source,
+                                 const ConstTensorView& values);
 
 // The same for values of a weight that are read by themselves. `values`: the
 // weight, or the part of it that is used.

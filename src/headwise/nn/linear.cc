@@ -5,52 +5,14 @@
 #include <cstring>
 #include <utility>
 
-#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
-#include "headwise/nn/projection.h"
 #include "headwise/nn/release.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/slice.h"
 #include "headwise/tensor/unaligned.h"
 
 namespace headwise {
-namespace {
-
-// Columns [begin, begin + count) of a matrix.
-template <typename View>
-View Columns(View matrix, int64_t begin, int64_t count) {
-  matrix.data = matrix.template As<float>() + begin;
-  matrix.shape[1] = count;
-  return matrix;
-}
-
-// to = from, or to += from: matrices of one shape with a last stride of 1.
-void MoveRows(Context& context, const ConstTensorView& from,
-              const TensorView& to, Store store) {
-  constexpr int64_t kRows = 32;  // of a task
-  context.pool().ParallelFor(
-      (from.shape[0] + kRows - 1) / kRows, [&](int64_t task, int) {
-        const int64_t end = std::min(from.shape[0], (task + 1) * kRows);
-        for (int64_t r = task * kRows; r < end; ++r) {
-          const float* x = from.As<float>() + r * from.stride[0];
-          float* y = to.As<float>() + r * to.stride[0];
-          if (store == Store::kOverwrite) {
-            std::copy_n(x, from.shape[1], y);
-          } else {
-            for (int64_t i = 0; i < from.shape[1]; ++i) y[i] += x[i];
-          }
-        }
-      });
-}
-
-// The values as f32: where they lie, or in `copy`.
-ConstTensorView AsF32(const Parameter& parameter, Tensor& copy) {
-  if (parameter.value.type == DType::kF32 && IsAligned(parameter.value)) {
-    return parameter.value;
-  }
-  copy = ToF32(parameter);
-  return std::as_const(copy).view();
-}
-
-}  // namespace
 
 Linear::Linear(std::vector<Part> parts, WeightLayout layout)
     : parts_(std::move(parts)),
@@ -71,6 +33,7 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
     }
     in_ = in;
     out_ += w.shape[out_axis];
+    has_bias_ = has_bias_ || part.bias;
     aligned_ = aligned_ && IsAligned(w);
     if (part.bias && (part.bias.value.rank != 1 ||
                       part.bias.value.shape[0] != w.shape[out_axis])) {
@@ -102,79 +65,64 @@ int64_t Linear::stored_bytes() const {
   return bytes;
 }
 
-void Linear::PackBias() const {
-  if (std::none_of(parts_.begin(), parts_.end(),
-                   [](const Part& part) { return bool(part.bias); })) {
-    return;
-  }
-  const int out_axis = layout_ == WeightLayout::kOutIn ? 0 : 1;
-  Tensor bias(DType::kF32, {out_});
+// The biases of all parts side by side; those of parts without are 0.
+void Linear::JoinBias(Context& context, const TensorView& to) const {
   int64_t at = 0;
   for (const Part& part : parts_) {
-    if (part.bias) {
-      const Tensor b = ToF32(part.bias);
-      std::memcpy(bias.As<float>() + at, b.As<float>(), b.bytes());
-    }
-    at += part.weight.value.shape[out_axis];
+    const TensorView own = Slice(to, 0, at, at + Outs(part));
+    part.bias ? Copy(context, part.bias.value, own) : Fill(context, 0, own);
+    at += Outs(part);
   }
-  bias_->values = std::move(bias);
 }
 
 template <typename View>
 View Linear::PartOf(View whole, int64_t begin, int64_t outs) const {
-  if (layout_ == WeightLayout::kInOut) return Columns(whole, begin, outs);
-  whole.data = whole.template As<float>() + begin * whole.stride[0];
-  whole.shape[0] = outs;
-  return whole;
+  const int axis = layout_ == WeightLayout::kOutIn ? 0 : 1;
+  return Slice(whole, axis, begin, begin + outs);
 }
 
-ConstTensorView Linear::WholeWeight(Context& context, Scratch& copy) const {
-  Tensor values;
-  const bool out_in = layout_ == WeightLayout::kOutIn;
+Shape Linear::WholeShape() const {
+  return layout_ == WeightLayout::kOutIn ? Shape{out_, in_} : Shape{in_, out_};
+}
+
+ConstTensorView Linear::WholeWeight(Context& context, Temp& copy) const {
   if (parts_.size() == 1 && aligned_ &&
       parts_[0].weight.value.type == DType::kF32) {
     return parts_[0].weight.value;
   }
-  copy = context.workspace().TakeArray<float>(in_ * out_);
-  const TensorView whole = out_in ? View(copy.As<float>(), {out_, in_})
-                                  : View(copy.As<float>(), {in_, out_});
+  copy = Temp(context, DType::kF32, WholeShape());
   int64_t at = 0;
   for (const Part& part : parts_) {
-    MoveRows(context, AsF32(part.weight, values), PartOf(whole, at, Outs(part)),
-             Store::kOverwrite);
+    Copy(context, part.weight.value, PartOf(copy.view(), at, Outs(part)));
     at += Outs(part);
   }
-  return whole;
-}
-
-void Linear::ForwardTrainable(Context& context, MatmulProblem& problem,
-                              MatmulArgs& args) const {
-  args.parts = values_;
-  if (parts_.size() == 1) {
-    args.bias = parts_[0].bias.value;
-    return Matmul(context, problem, args);
-  }
-  std::vector<float> bias(out_);
-  int64_t at = 0;
-  for (const Part& part : parts_) {
-    if (part.bias) {
-      std::copy_n(part.bias.value.As<float>(), Outs(part), bias.data() + at);
-      args.bias = View(std::as_const(bias).data(), {out_});
-    }
-    at += Outs(part);
-  }
-  Matmul(context, problem, args);
+  return copy.view();
 }
 
 void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
                      Store store) const {
-  MatmulProblem problem = {
+  const MatmulProblem problem = {
       .m = x.shape[0], .n = out_, .k = in_, .b = operand(), .store = store};
   MatmulArgs args = {.a = x, .c = y};
-  if (!weights_) return ForwardTrainable(context, problem, args);
-  std::call_once(bias_->once, [&] { PackBias(); });
-  args.weights = weights_.get();
-  args.bias = std::as_const(bias_->values).view();
+  Temp joined;
+  if (weights_) {
+    args.weights = weights_.get();
+    std::call_once(bias_->once, [&] {
+      if (!has_bias_) return;
+      bias_->values = Tensor(context, DType::kF32, {out_});
+      JoinBias(context, bias_->values.view());
+    });
+    args.bias = std::as_const(bias_->values).view();
+  } else {
+    args.parts = values_;
+    if (parts_.size() == 1) {
+      args.bias = parts_[0].bias.value;
+    } else if (has_bias_) {
+      joined = Temp(context, DType::kF32, {out_});
+      JoinBias(context, joined.view());
+      args.bias = joined.view();
+    }
+  }
   Matmul(context, problem, args);
 }
 
@@ -191,7 +139,7 @@ void Linear::Backward(Context& context, ConstTensorView x, ConstTensorView dy,
 // dx = dy · W.
 void Linear::BackwardInput(Context& context, ConstTensorView dy, TensorView dx,
                            Store store) const {
-  Scratch copy;
+  Temp copy;
   MatmulProblem problem;
   problem.m = dy.shape[0];
   problem.n = in_;
@@ -211,12 +159,11 @@ void Linear::BackwardWeights(Context& context, ConstTensorView x,
                              ConstTensorView dy) const {
   const bool out_in = layout_ == WeightLayout::kOutIn;
   const bool alone = parts_.size() == 1;
-  Scratch memory;
+  Temp memory;
   TensorView gradient = parts_[0].weight.gradient;
   if (!alone) {
-    memory = context.workspace().TakeArray<float>(in_ * out_);
-    gradient = out_in ? View(memory.As<float>(), {out_, in_})
-                      : View(memory.As<float>(), {in_, out_});
+    memory = Temp(context, DType::kF32, WholeShape());
+    gradient = memory.view();
   }
   const bool any =
       std::any_of(parts_.begin(), parts_.end(),
@@ -238,12 +185,10 @@ void Linear::BackwardWeights(Context& context, ConstTensorView x,
   for (const Part& part : parts_) {
     const int64_t outs = Outs(part);
     if (!alone && part.weight.trainable()) {
-      MoveRows(context, PartOf(gradient, at, outs), part.weight.gradient,
-               Store::kAccumulate);
+      AddTo(context, PartOf(gradient, at, outs), part.weight.gradient);
     }
     if (part.bias.trainable()) {
-      AddColumnSums(context, Columns(dy, at, outs),
-                    part.bias.gradient.As<float>());
+      AddColumnSums(context, Columns(dy, at, at + outs), part.bias.gradient);
     }
     at += outs;
   }

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <vector>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/parameter.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 
@@ -67,10 +67,11 @@ class Linear {
     std::once_flag once;
     Tensor values;
   };
-  void PackBias() const;
+  void JoinBias(Context& context, const TensorView& to) const;
   // All parts as one f32 matrix in the layer's layout: where the only one lies,
   // or put together in `copy`.
-  ConstTensorView WholeWeight(Context& context, Scratch& copy) const;
+  ConstTensorView WholeWeight(Context& context, Temp& copy) const;
+  Shape WholeShape() const;
   // Where a part's weight stands in a whole one.
   template <typename View>
   View PartOf(View whole, int64_t begin, int64_t outs) const;
@@ -78,8 +79,6 @@ class Linear {
     return layout_ == WeightLayout::kOutIn ? Operand::kTransposed
                                            : Operand::kPlain;
   }
-  void ForwardTrainable(Context& context, MatmulProblem& problem,
-                        MatmulArgs& args) const;
   int64_t Outs(const Part& part) const {
     return part.weight.value.shape[layout_ == WeightLayout::kOutIn ? 0 : 1];
   }
@@ -88,6 +87,7 @@ class Linear {
   WeightLayout layout_ = WeightLayout::kOutIn;
   int64_t in_ = 0;
   int64_t out_ = 0;
+  bool has_bias_ = false;
   bool aligned_ = true;  // all weights: they may be read where they lie
   std::vector<ConstTensorView> values_;  // of the parts' weights
   std::shared_ptr<PreparedWeights> weights_;

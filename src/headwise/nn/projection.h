@@ -2,7 +2,6 @@
 // halves of its backward, on ops/matmul.
 #pragma once
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/tensor.h"
@@ -19,19 +18,9 @@ void ProjectBackward(Context& context, const ConstTensorView& dout,
                      const ConstTensorView& w, const TensorView& dx,
                      Store store);
 
-// dw [k, n] += xᵀ · dout, dbias [n] += Σ dout; dbias may be null. The bias
-// sums in double.
+// dw [k, n] += xᵀ · dout, dbias [n] += Σ dout; dbias may be null.
 void ProjectGradient(Context& context, const ConstTensorView& x,
                      const ConstTensorView& dout, const TensorView& dw,
                      const TensorView& dbias);
-
-// sums [n] += Σ over rows of x [rows, n], in double.
-void AddColumnSums(Context& context, const ConstTensorView& x, float* sums);
-
-// A copy of x [rows, n], dense.
-Scratch KeepCopy(Context& context, const ConstTensorView& x);
-
-// out [B, M, n] = x [B, M, n].
-void CopyRows(const ConstTensorView& x, const TensorView& out);
 
 }  // namespace headwise
