@@ -67,9 +67,9 @@ void AddSinusoids(const std::vector<int32_t>& positions, int64_t first,
 
 }  // namespace
 
-Model::Model(Parts parts) : parts_(std::move(parts)) {
+Model::Model(Parts parts)
+    : parts_(std::move(parts)), head_bias_(parts_.head.bias) {
   trained_ = parts_.stack.embeddings.tokens.trainable();
-  if (parts_.head.bias) head_bias_ = ToF32(parts_.head.bias);
   std::vector<const Linear*> linears = LinearsOf(stack());
   for (const Linear* more : {&parts_.head.transform, &parts_.head.vocabulary}) {
     if (*more) linears.push_back(more);
@@ -311,8 +311,7 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
   }
   head.vocabulary.Forward(context, x, logits);
   if (!head.bias) return;
-  const ConstTensorView bias =
-      head.bias.trainable() ? head.bias.value : head_bias_.view();
+  const ConstTensorView bias = head_bias_.view(context);
   AddTo(context, Broadcast(bias, {rows, logits.shape[1]}), logits);
 }
 

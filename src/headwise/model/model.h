@@ -166,7 +166,7 @@ class Model {
                        TensorView dx) const;
 
   Parts parts_;
-  Tensor head_bias_;
+  Values head_bias_;
   bool trained_ = false;  // its numbers are the trainer's to check
 };
 

@@ -3,9 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -44,17 +41,17 @@ std::string Show(const Culprit& culprit) {
 
 // The first weight that is not finite; else the largest beyond reason.
 std::optional<Culprit> FindCulprit(
-    const std::vector<const Parameter*>& weights) {
+    Context& context, const std::vector<const Parameter*>& weights) {
   std::optional<Culprit> largest;
   for (const Parameter* weight : weights) {
     if (!*weight) continue;
-    const Tensor values = ToF32(*weight);
-    for (int64_t i = 0; i < values.size(); ++i) {
-      const float value = values.As<float>()[i];
-      if (!std::isfinite(value)) return Culprit{weight, i, value};
+    const auto values = ToVector<float>(context, weight->value);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float value = values[i];
+      if (!std::isfinite(value)) return Culprit{weight, static_cast<int64_t>(i), value};
       if (std::abs(value) > kLargestWeight &&
           (!largest || std::abs(value) > std::abs(largest->value))) {
-        largest = Culprit{weight, i, value};
+        largest = Culprit{weight, static_cast<int64_t>(i), value};
       }
     }
   }
@@ -72,7 +69,7 @@ void ThrowNotFinite(Context& context, const NumberSource& source,
                     const ConstTensorView& values) {
   const int64_t first = FirstBeyond(context, values, kMostFinite);
   std::string found = Show(ToVector<float>(context, values)[first]);
-  if (const auto culprit = FindCulprit(source.weights)) {
+  if (const auto culprit = FindCulprit(context, source.weights)) {
     found += ", by " + Show(*culprit);
     Throw(source.where, found, "the checkpoint is damaged");
   }
@@ -81,12 +78,12 @@ void ThrowNotFinite(Context& context, const NumberSource& source,
         "overflow");
 }
 
-void RequireFinite(const Parameter& weight, const Tensor& values) {
-  for (int64_t i = 0; i < values.size(); ++i) {
-    const float value = values.As<float>()[i];
-    if (std::abs(value) <= kMostFinite) continue;
-    Throw(weight.name, Show(value), "the checkpoint is damaged");
-  }
+void RequireFinite(Context& context, const Parameter& weight,
+                   const ConstTensorView& values) {
+  const int64_t first = FirstBeyond(context, values, kMostFinite);
+  if (first < 0) return;
+  Throw(weight.name, Show(ToVector<float>(context, values)[first]),
+        "the checkpoint is damaged");
 }
 
 }  // namespace headwise

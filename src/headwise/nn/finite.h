@@ -31,6 +31,7 @@ struct NumberSource {
 
 // The same for values of a weight that are read by themselves. `values`: the
 // weight, or the part of it that is used.
-void RequireFinite(const Parameter& weight, const Tensor& values);
+void RequireFinite(Context& context, const Parameter& weight,
+                   const ConstTensorView& values);
 
 }  // namespace headwise

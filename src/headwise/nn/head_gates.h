@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/parameter.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 
@@ -60,20 +60,21 @@ struct GateDraw {
   uint64_t stream = 0;  // of the step and the place in the model
 };
 
-// What a backward needs of a forward.
+// What a backward needs of a forward, on the context's device. T tokens of B
+// sequences, H heads.
 struct GateSaved {
-  Scratch gates;                // [T, H] as applied; empty: all are 1
-  Scratch own;                  // [T, H] before head dropout
-  std::vector<float> dropout;   // [B, H] factors; empty: none
-  std::vector<float> slopes;    // hard concrete: ∂g/∂log α, [B, H]
-  Scratch routes;               // mixture: [T, router] softmaxes
-  std::vector<double> chosen;   // mixture: share of tokens a routed head
+  Temp gates;    // [T, H] as applied; empty: all are 1
+  Temp own;      // [T, H] before head dropout; empty: all are 1
+  Temp dropout;  // [B, H] factors; empty: none
+  Temp slopes;   // hard concrete: ∂g/∂log α, [B, H]
+  Temp routes;   // mixture: [T, router] softmaxes
+  Temp chosen;   // mixture: f64, share of tokens a routed head
   std::vector<int32_t> active;  // heads with a gate above 0, ascending
   // Where a hook put gates on top: those, the products as run, and what
   // replaces a head, [T, H, E].
-  Scratch outer;
-  Scratch product;
-  Scratch replacement;
+  Temp outer;
+  Temp product;
+  Temp replacement;
 };
 
 class HeadGates {
@@ -92,24 +93,25 @@ class HeadGates {
   // added to, and the router's part to dx [T, d].
   void Backward(Context& context, ConstTensorView x, const SequenceBatch& batch,
                 const GateDraw& draw, const GateSaved& saved,
-                const float* dgates, TensorView dx) const;
+                ConstTensorView dgates, TensorView dx) const;
   // Whether Backward has anything to do.
   bool trainable() const;
 
  private:
-  void DrawDropout(const SequenceBatch& batch, const GateDraw& draw,
-                   GateSaved& saved) const;
-  void OpenConcrete(const SequenceBatch& batch, const GateDraw& draw,
-                    GateSaved& saved) const;
+  void DrawDropout(Context& context, const SequenceBatch& batch,
+                   const GateDraw& draw, GateSaved& saved) const;
+  void OpenConcrete(Context& context, const SequenceBatch& batch,
+                    const GateDraw& draw, GateSaved& saved) const;
   void Route(Context& context, ConstTensorView x, const GateDraw& draw,
              GateSaved& saved) const;
   void RouteBackward(Context& context, ConstTensorView x, const GateDraw& draw,
-                     const GateSaved& saved, const float* down,
+                     const GateSaved& saved, ConstTensorView down,
                      TensorView dx) const;
   int64_t routed() const { return heads_ - config_.shared; }
 
   GateConfig config_;
   GateWeights weights_;
+  Values log_alpha_;
   int64_t heads_ = 0;
 };
 

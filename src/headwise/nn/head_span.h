@@ -9,11 +9,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "headwise/attention.h"
 #include "headwise/nn/head_gates.h"
 #include "headwise/nn/parameter.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 
@@ -24,7 +24,7 @@ struct SpanConfig {
 
 // Of one call.
 struct SpanSaved {
-  std::vector<float> table;  // log m, [H, 2·reach + 1]; empty: no spans
+  Temp table;  // log m, [H, 2·reach + 1]; empty: no spans
 };
 
 class HeadSpans {
@@ -34,20 +34,21 @@ class HeadSpans {
   HeadSpans(SpanConfig config, Parameter spans);
 
   const SpanConfig& config() const { return config_; }
-  const Parameter& spans() const { return spans_; }
-  bool trainable() const { return spans_.trainable(); }
+  const Parameter& spans() const { return spans_.parameter(); }
+  bool trainable() const { return spans().trainable(); }
 
   // Sets the bias of a call, and narrows its mask to the longest span.
-  void Forward(const GateDraw& draw, AttentionProblem& problem,
-               AttentionArgs& args, SpanSaved& saved) const;
+  void Forward(Context& context, const GateDraw& draw,
+               AttentionProblem& problem, AttentionArgs& args,
+               SpanSaved& saved) const;
   // dtable [H, 2·reach + 1] as the operator left it; the gradient of the spans
   // and of their penalty is added to.
-  void Backward(const AttentionProblem& problem, const GateDraw& draw,
-                const float* dtable) const;
+  void Backward(Context& context, const AttentionProblem& problem,
+                const GateDraw& draw, ConstTensorView dtable) const;
 
  private:
   SpanConfig config_;
-  Parameter spans_;
+  Values spans_;
 };
 
 // Of a new head: it sees everything.

@@ -24,21 +24,19 @@ Norm::Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias)
     : kind_(kind),
       epsilon_(epsilon),
       width_(weight.value.shape[0]),
-      weight_parameter_(std::move(weight)),
-      bias_parameter_(std::move(bias)),
-      weight_(ToF32(weight_parameter_)) {
-  if (bias_parameter_) bias_ = ToF32(bias_parameter_);
+      weight_(std::move(weight)),
+      bias_(std::move(bias)) {
   if (epsilon >= 0 && epsilon < 1) return;
   throw Error(ErrorCode::kCorrupt,
-              {weight_parameter_.name, "an epsilon from 0 to 1 in the norm",
+              {weight_parameter().name, "an epsilon from 0 to 1 in the norm",
                std::to_string(epsilon), "see the model's configuration"});
 }
 
 void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
                    NormSaved* saved) const {
   NormArgs args = {.x = x,
-                   .weight = Values(weight_parameter_, weight_),
-                   .bias = Values(bias_parameter_, bias_),
+                   .weight = weight_.view(context),
+                   .bias = bias_.view(context),
                    .y = y};
   Keep(context, x.shape[0], saved, args);
   NormForward(context, {kind_, epsilon_}, args);
@@ -47,7 +45,7 @@ void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
 void Norm::ForwardHeads(Context& context, TensorView x,
                         NormSaved* saved) const {
   NormArgs args = {
-      .x = x, .weight = Values(weight_parameter_, weight_), .y = x};
+      .x = x, .weight = weight_.view(context), .y = x};
   Keep(context, x.shape[0] * x.shape[1], saved, args);
   NormForward(context, {kind_, epsilon_}, args);
 }
@@ -56,23 +54,23 @@ void Norm::Backward(Context& context, ConstTensorView x, const NormSaved& saved,
                     ConstTensorView dy, TensorView dx) const {
   NormBackward(context, {kind_, epsilon_},
                {.x = x,
-                .weight = Values(weight_parameter_, weight_),
+                .weight = weight_.view(context),
                 .mean = saved.mean.view(),
                 .scale = saved.scale.view()},
                {.dy = dy,
                 .dx = dx,
-                .dweight = weight_parameter_.gradient,
-                .dbias = bias_parameter_.gradient});
+                .dweight = weight_parameter().gradient,
+                .dbias = bias_parameter().gradient});
 }
 
 void Norm::BackwardHeads(Context& context, ConstTensorView x,
                          const NormSaved& saved, TensorView dx) const {
   NormBackward(context, {kind_, epsilon_},
                {.x = x,
-                .weight = Values(weight_parameter_, weight_),
+                .weight = weight_.view(context),
                 .mean = saved.mean.view(),
                 .scale = saved.scale.view()},
-               {.dy = dx, .dx = dx, .dweight = weight_parameter_.gradient});
+               {.dy = dx, .dx = dx, .dweight = weight_parameter().gradient});
 }
 
 }  // namespace headwise

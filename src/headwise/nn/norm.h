@@ -25,11 +25,13 @@ class Norm {
   explicit operator bool() const { return width_ > 0; }
   int64_t width() const { return width_; }
   float epsilon() const { return epsilon_; }
-  // [width]
-  const float* weight() const { return weight_.As<float>(); }
+  // f32 [width] on the context's device.
+  ConstTensorView weight(Context& context) const {
+    return weight_.view(context);
+  }
   // As the checkpoint holds them; the bias may be absent.
-  const Parameter& weight_parameter() const { return weight_parameter_; }
-  const Parameter& bias_parameter() const { return bias_parameter_; }
+  const Parameter& weight_parameter() const { return weight_.parameter(); }
+  const Parameter& bias_parameter() const { return bias_.parameter(); }
 
   // x, y: [rows, width] f32; y may be x. saved: for Backward; may be null.
   void Forward(Context& context, ConstTensorView x, TensorView y,
@@ -47,19 +49,11 @@ class Norm {
                      const NormSaved& saved, TensorView dx) const;
 
  private:
-  // Weights change while they are trained: then they are read where they lie.
-  static ConstTensorView Values(const Parameter& parameter,
-                                const Tensor& copy) {
-    return parameter.trainable() ? parameter.value : copy.view();
-  }
-
   NormKind kind_ = NormKind::kLayer;
   float epsilon_ = 1e-5f;
   int64_t width_ = 0;
-  Parameter weight_parameter_;
-  Parameter bias_parameter_;
-  Tensor weight_;
-  Tensor bias_;
+  Values weight_;
+  Values bias_;
 };
 
 }  // namespace headwise

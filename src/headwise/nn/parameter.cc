@@ -1,60 +1,56 @@
-// Parameters as f32. Door: parameter.h.
+// Parameters as f32, on the host and where layers read them. Door: parameter.h.
 #include "headwise/nn/parameter.h"
 
-#include <cstring>
+#include <utility>
 
 #include "headwise/error.h"
-#include "headwise/tensor/half.h"
-#include "headwise/tensor/unaligned.h"
+#include "headwise/ops/check_view.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
 
-Tensor DenseLike(const ConstTensorView& view) {
-  switch (view.rank) {
-    case 1:
-      return Tensor(DType::kF32, {view.shape[0]});
-    case 2:
-      return Tensor(DType::kF32, {view.shape[0], view.shape[1]});
-    default:
-      throw Error(ErrorCode::kUnsupported,
-                  {"parameter", "a vector or a matrix", ToString(view), ""});
+void RequireNumbers(const Parameter& parameter) {
+  const ConstTensorView& value = parameter.value;
+  if (value.rank != 1 && value.rank != 2) {
+    throw Error(ErrorCode::kUnsupported,
+                {"parameter", "a vector or a matrix", ToString(value), ""});
   }
+  if (value.type == DType::kF32 || value.type == DType::kBF16 ||
+      value.type == DType::kF16) {
+    return;
+  }
+  throw Error(ErrorCode::kUnsupported,
+              {parameter.name, "f32, bf16 or f16", Name(value.type), ""});
 }
 
 }  // namespace
 
-Tensor ToF32(const Parameter& parameter) {
-  const ConstTensorView& from = parameter.value;
-  Tensor tensor = DenseLike(from);
-  float* to = tensor.As<float>();
-  const int64_t rows = from.rank == 2 ? from.shape[0] : 1;
-  const int64_t columns = from.shape[from.rank - 1];
-  const int64_t stride = from.rank == 2 ? from.stride[0] : columns;
-  for (int64_t r = 0; r < rows; ++r, to += columns) {
-    switch (from.type) {
-      case DType::kF32:
-        std::memcpy(to,
-                    static_cast<const char*>(from.data) +
-                        r * stride * static_cast<int64_t>(sizeof(float)),
-                    columns * sizeof(float));
-        break;
-      case DType::kBF16:
-        for (int64_t c = 0; c < columns; ++c) {
-          to[c] = FromBf16(LoadUnaligned<uint16_t>(from.data, r * stride + c));
-        }
-        break;
-      case DType::kF16:
-        for (int64_t c = 0; c < columns; ++c) {
-          to[c] = FromF16(LoadUnaligned<uint16_t>(from.data, r * stride + c));
-        }
-        break;
-      default:
-        throw Error(ErrorCode::kUnsupported,
-                    {parameter.name, "f32, bf16 or f16", Name(from.type), ""});
+Tensor ToF32(Context& context, const Parameter& parameter) {
+  RequireNumbers(parameter);
+  Tensor host(DType::kF32, ShapeOf(parameter.value));
+  Copy(context, parameter.value, host.view());
+  if (!parameter.value.device.is_cpu()) context.Synchronize();
+  return host;
+}
+
+Values::Values(Parameter parameter)
+    : parameter_(std::move(parameter)), made_(std::make_shared<Made>()) {
+  if (parameter_) RequireNumbers(parameter_);
+}
+
+ConstTensorView Values::view(Context& context) const {
+  if (!parameter_ || parameter_.trainable()) return parameter_.value;
+  std::call_once(made_->once, [&] {
+    Tensor host = ToF32(context, parameter_);
+    if (context.device().is_cpu()) {
+      made_->values = std::move(host);
+      return;
     }
-  }
-  return tensor;
+    made_->values = ToDevice(context, host.view());
+    context.Synchronize();  // `host` goes, and other contexts may read
+  });
+  return std::as_const(made_->values).view();
 }
 
 }  // namespace headwise

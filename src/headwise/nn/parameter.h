@@ -2,8 +2,11 @@
 // elsewhere. Layers read it through what they make of it (packed products).
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
 
+#include "headwise/context.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
@@ -23,7 +26,34 @@ struct Parameter {
   bool trainable() const { return static_cast<bool>(gradient); }
 };
 
-// The values as f32, dense. Throws Error(kUnsupported) for other types.
-Tensor ToF32(const Parameter& parameter);
+// The values as f32 on the host, dense. Throws Error(kUnsupported) for what is
+// neither a vector nor a matrix of f32, bf16 or f16.
+Tensor ToF32(Context& context, const Parameter& parameter);
+
+// A small parameter as layers read it: f32 on the context's device, made at
+// first use so that opening a model is cheap; a trainable one, which changes,
+// where it lies. May be asked from several threads, each with its own Context
+// of one device.
+class Values {
+ public:
+  Values() = default;
+  // Throws as ToF32 does. An absent parameter has no values.
+  explicit Values(Parameter parameter);
+
+  const Parameter& parameter() const { return parameter_; }
+  explicit operator bool() const { return static_cast<bool>(parameter_); }
+
+  // Of the parameter's shape; null where it is absent.
+  ConstTensorView view(Context& context) const;
+
+ private:
+  struct Made {
+    std::once_flag once;
+    Tensor values;
+  };
+
+  Parameter parameter_;
+  std::shared_ptr<Made> made_;
+};
 
 }  // namespace headwise

@@ -149,4 +149,11 @@ Tensor ToDevice(Context& context, const ConstTensorView& from) {
   return tensor;
 }
 
+ConstTensorView OnDevice(Context& context, const ConstTensorView& from,
+                         Temp& copy) {
+  if (!from || from.device == context.device()) return from;
+  copy = CopyOf(context, from);
+  return copy.view();
+}
+
 }  // namespace headwise

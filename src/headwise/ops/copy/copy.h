@@ -50,6 +50,10 @@ Temp CopyOf(Context& context, const ConstTensorView& from);
 // context's device.
 Tensor ToHost(Context& context, const ConstTensorView& from);
 Tensor ToDevice(Context& context, const ConstTensorView& from);
+// A view that the context's device can read: `from` where it lies there, else
+// of a copy, which `copy` keeps.
+ConstTensorView OnDevice(Context& context, const ConstTensorView& from,
+                         Temp& copy);
 
 // The elements in order as numbers on the host, when they are there: float,
 // double, int32_t, int64_t.
