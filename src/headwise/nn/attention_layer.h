@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "headwise/attention.h"
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
 #include "headwise/nn/head_gates.h"
 #include "headwise/nn/head_span.h"
@@ -17,6 +16,7 @@
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
 #include "headwise/ops/rope/rope.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 
@@ -51,6 +51,21 @@ struct AttentionLayerConfig {
   float soft_cap = 0;
 };
 
+// Rotary frequencies, for all layers of a model.
+class RopeTable {
+ public:
+  explicit RopeTable(std::vector<float> frequencies);
+  RopeTable(const RopeTable&) = delete;
+  RopeTable& operator=(const RopeTable&) = delete;
+
+  // f32 [dim / 2] on the context's device.
+  ConstTensorView view(Context& context) const { return values_.view(context); }
+
+ private:
+  std::vector<float> frequencies_;
+  Values values_;
+};
+
 struct AttentionWeights {
   Linear qkv;  // self: queries, keys, values side by side
   Linear q;    // cross: queries of x
@@ -58,8 +73,7 @@ struct AttentionWeights {
   Linear output;
   Norm query_norm;  // over each head; may be absent
   Norm key_norm;
-  // Rotary frequencies; null: none. Shared by the layers of a model.
-  std::shared_ptr<const std::vector<float>> rope;
+  std::shared_ptr<const RopeTable> rope;  // null: none
   HeadGates gates;
   HeadSpans spans;
 };
@@ -67,19 +81,20 @@ struct AttentionWeights {
 // What a backward needs of a forward besides its input. No attention map: the
 // operator computes it again from q, k and the rows' log-sum-exp.
 struct AttentionSaved {
-  Scratch projected;         // [T, query (and key, value) columns]
-  Scratch memory_projected;  // cross: [S, key and value columns]
-  Scratch unnormed;          // both of these before the query and key norms
-  Scratch memory_unnormed;
+  Temp projected;         // [T, query (and key, value) columns]
+  Temp memory_projected;  // cross: [S, key and value columns]
+  Temp unnormed;          // both of these before the query and key norms
+  Temp memory_unnormed;
   NormSaved query_norm;
   NormSaved key_norm;
-  Scratch heads;  // [T, H, E]
-  Scratch lse;
-  Scratch ungated;  // where there are gates
+  Temp heads;  // [T, H·E]
+  Temp lse;
+  Temp ungated;  // where there are gates
   GateSaved gates;
   SpanSaved spans;
   AttentionProblem problem;  // as it was run
   AttentionArgs args;
+  std::vector<Temp> numbers;  // of args, where the device has no sight of them
 };
 
 struct AttentionInput {
@@ -135,14 +150,20 @@ class AttentionLayer {
               Projections& p) const;
   void Turn(Context& context, const AttentionInput& input, TensorView x,
             RopeDirection direction) const;
-  void Attend(Context& context, const AttentionInput& input, Projections& p,
-              TensorView heads) const;
+  AttentionProblem ProblemOf(const Context& context,
+                             const AttentionInput& input) const;
+  struct Call;
+  void UseCache(Context& context, const AttentionInput& input,
+                const Projections& p, TensorView heads, Call& call) const;
+  void UseSequences(Context& context, const AttentionInput& input,
+                    const Projections& p, TensorView heads, Call& call) const;
+  void Attend(Context& context, const AttentionInput& input,
+              const Projections& p, TensorView heads) const;
   void Choose(Context& context, const AttentionInput& input,
               const AttentionProblem& problem, GateSaved& gates,
               AttentionArgs& args) const;
-  Scratch AttendBackward(Context& context, const AttentionInput& input,
-                         const AttentionSaved& saved,
-                         AttentionGrads& grads) const;
+  Temp AttendBackward(Context& context, const AttentionInput& input,
+                      const AttentionSaved& saved, AttentionGrads& grads) const;
   void ReturnToProjections(Context& context, const AttentionInput& input,
                            const AttentionSaved& saved, TensorView dq,
                            TensorView dk) const;

@@ -48,7 +48,8 @@ std::optional<Culprit> FindCulprit(
     const auto values = ToVector<float>(context, weight->value);
     for (size_t i = 0; i < values.size(); ++i) {
       const float value = values[i];
-      if (!std::isfinite(value)) return Culprit{weight, static_cast<int64_t>(i), value};
+      if (!std::isfinite(value))
+        return Culprit{weight, static_cast<int64_t>(i), value};
       if (std::abs(value) > kLargestWeight &&
           (!largest || std::abs(value) > std::abs(largest->value))) {
         largest = Culprit{weight, static_cast<int64_t>(i), value};

@@ -63,12 +63,12 @@ struct GateDraw {
 // What a backward needs of a forward, on the context's device. T tokens of B
 // sequences, H heads.
 struct GateSaved {
-  Temp gates;    // [T, H] as applied; empty: all are 1
-  Temp own;      // [T, H] before head dropout; empty: all are 1
-  Temp dropout;  // [B, H] factors; empty: none
-  Temp slopes;   // hard concrete: ∂g/∂log α, [B, H]
-  Temp routes;   // mixture: [T, router] softmaxes
-  Temp chosen;   // mixture: f64, share of tokens a routed head
+  Temp gates;                   // [T, H] as applied; empty: all are 1
+  Temp own;                     // [T, H] before head dropout; empty: all are 1
+  Temp dropout;                 // [B, H] factors; empty: none
+  Temp slopes;                  // hard concrete: ∂g/∂log α, [B, H]
+  Temp routes;                  // mixture: [T, router] softmaxes
+  Temp chosen;                  // mixture: f64, share of tokens a routed head
   std::vector<int32_t> active;  // heads with a gate above 0, ascending
   // Where a hook put gates on top: those, the products as run, and what
   // replaces a head, [T, H, E].

@@ -37,8 +37,7 @@ void HeadGates::Route(Context& context, ConstTensorView x, const GateDraw& draw,
 void HeadGates::RouteBackward(Context& context, ConstTensorView x,
                               const GateDraw& draw, const GateSaved& saved,
                               ConstTensorView down, TensorView dx) const {
-  const Temp dlogits(context, DType::kF32,
-                     {x.shape[0], weights_.router.out()});
+  const Temp dlogits(context, DType::kF32, {x.shape[0], weights_.router.out()});
   const float balance =
       draw.training != nullptr ? draw.training->balance : 0.0f;
   headwise::RouteBackward(

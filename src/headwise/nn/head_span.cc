@@ -50,10 +50,10 @@ void HeadSpans::Backward(Context& context, const AttentionProblem& problem,
                          const GateDraw& draw, ConstTensorView dtable) const {
   const float penalty =
       draw.training != nullptr ? draw.training->span_penalty : 0.0f;
-  SpanBackward(context,
-               {config_.ramp, config_.limit, problem.relative_reach},
-               spans_.view(context),
-               {.dtable = dtable, .penalty = penalty, .dspans = spans().gradient});
+  SpanBackward(
+      context, {config_.ramp, config_.limit, problem.relative_reach},
+      spans_.view(context),
+      {.dtable = dtable, .penalty = penalty, .dspans = spans().gradient});
 }
 
 }  // namespace headwise

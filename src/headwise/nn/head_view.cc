@@ -9,44 +9,21 @@
 #include "headwise/multi_head_attention.h"
 #include "headwise/nn/projection.h"
 #include "headwise/observation.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
 
-// Columns [begin, begin + count) of a matrix, or that part of a bias.
-ConstTensorView LastAxis(const Tensor& tensor, int64_t begin, int64_t count) {
-  ConstTensorView view = tensor.view();
-  if (!view) return view;
-  view.data = view.As<float>() + begin;
-  view.shape[view.rank - 1] = count;
-  return view;
-}
-
-ConstTensorView Rows(const Tensor& tensor, int64_t begin, int64_t count) {
-  ConstTensorView view = tensor.view();
-  view.data = view.As<float>() + begin * view.stride[0];
-  view.shape[0] = count;
-  return view;
+// Columns of a matrix, or entries of a bias, that belong to a head; null where
+// there is none.
+ConstTensorView PartOf(const Tensor& tensor, int64_t head, int64_t dim) {
+  return Columns(tensor.view(), head * dim, (head + 1) * dim);
 }
 
 // Entry `head` of axis 2, kept as an axis of size 1.
-ConstTensorView HeadSlice(ConstTensorView view, int64_t head) {
-  if (!view) return view;
-  view.data = view.As<float>() + head * view.stride[2];
-  view.shape[2] = 1;
-  return view;
-}
-
-// A dense copy of a matrix view.
-Tensor Copy(const ConstTensorView& view) {
-  Tensor tensor(DType::kF32, {view.shape[0], view.shape[1]});
-  ConstTensorView rows = view;
-  rows.rank = 3;
-  rows.shape = {1, view.shape[0], view.shape[1]};
-  rows.stride = {0, view.stride[0], view.stride[1]};
-  CopyRows(rows, TensorView(tensor.As<float>(), DType::kF32,
-                            {1, view.shape[0], view.shape[1]}));
-  return tensor;
+ConstTensorView HeadSlice(const ConstTensorView& view, int64_t head) {
+  return Slice(view, 2, head, head + 1);
 }
 
 // A call of the operator for one head, and the memory it points to.
@@ -102,10 +79,8 @@ void Attend(Context& context, const MultiHeadAttention& module, int64_t head,
   auto project = [&](const ConstTensorView& from, const Tensor& weight,
                      const Tensor& bias, int64_t slice) {
     Tensor to(DType::kF32, {batch, from.shape[1], 1, dim});
-    Project(
-        context, from, LastAxis(weight, slice * dim, dim),
-        LastAxis(bias, slice * dim, dim),
-        TensorView(to.As<float>(), DType::kF32, {batch, from.shape[1], dim}));
+    Project(context, from, PartOf(weight, slice, dim), PartOf(bias, slice, dim),
+            Reshaped(to.view(), {batch, from.shape[1], dim}));
     return to;
   };
   one.q = project(input.x, p.w_q, p.b_q, head);
@@ -118,6 +93,7 @@ void Attend(Context& context, const MultiHeadAttention& module, int64_t head,
   one.problem.query_len = queries;
   one.problem.key_len = keys;
   one.problem.head_dim = dim;
+  one.problem.device = context.device();
   one.problem.mask = input.mask;
   one.args.q = one.q.view();
   one.args.k = one.k.view();
@@ -139,8 +115,8 @@ Tensor MultiHeadAttention::Metric(Context& context, int64_t head) const {
   const int64_t group = head / (config_.heads / config_.kv_heads);
   Tensor metric(DType::kF32, {config_.d_model, config_.source_dim});
   MatmulArgs args;
-  args.a = LastAxis(parameters_.w_q, head * dim, dim);
-  args.b = LastAxis(parameters_.w_k, group * dim, dim);
+  args.a = PartOf(parameters_.w_q, head, dim);
+  args.b = PartOf(parameters_.w_k, group, dim);
   args.c = metric.view();
   MatmulProblem problem;
   problem.m = config_.d_model;
@@ -163,7 +139,7 @@ Tensor MultiHeadAttention::Weights(Context& context, int64_t head,
   }
   Tensor weights(DType::kF32, {batch, queries, keys});
   AttentionRows(context, one.problem, one.args, rows,
-                View(weights.As<float>(), {batch * queries, 1, keys}));
+                Reshaped(weights.view(), {batch * queries, 1, keys}));
   return weights;
 }
 
@@ -171,17 +147,17 @@ HeadContent MultiHeadAttention::Content(Context& context, int64_t head) const {
   CheckHead(config_, head);
   const int64_t dim = config_.head_dim;
   const int64_t group = head / (config_.heads / config_.kv_heads);
-  const ConstTensorView value = LastAxis(parameters_.w_v, group * dim, dim);
+  const ConstTensorView value = PartOf(parameters_.w_v, group, dim);
   HeadContent content;
-  content.value = Copy(value);
+  content.value = ToHost(context, value);
   if (!config_.output_projection) {
-    content.output = Copy(value);
+    content.output = ToHost(context, value);
     return content;
   }
   content.output = Tensor(DType::kF32, {config_.source_dim, config_.d_model});
   MatmulArgs args;
   args.a = value;
-  args.b = Rows(parameters_.w_o, head * dim, dim);
+  args.b = Rows(parameters_.w_o.view(), head * dim, (head + 1) * dim);
   args.c = content.output.view();
   MatmulProblem problem;
   problem.m = config_.source_dim;
@@ -197,15 +173,16 @@ Tensor MultiHeadAttention::Output(Context& context, int64_t head,
   Attend(context, *this, head, input, one);
   const int64_t batch = one.problem.batch, queries = one.problem.query_len;
   const int64_t dim = config_.head_dim;
-  const ConstTensorView result = View(
-      static_cast<const float*>(one.out.As<float>()), {batch, queries, dim});
+  const ConstTensorView result =
+      Reshaped(one.out.view(), {batch, queries, dim});
   Tensor out(DType::kF32, {batch, queries,
                            config_.output_projection ? config_.d_model : dim});
   if (config_.output_projection) {
-    Project(context, result, Rows(parameters_.w_o, head * dim, dim), {},
+    Project(context, result,
+            Rows(parameters_.w_o.view(), head * dim, (head + 1) * dim), {},
             out.view());
   } else {
-    CopyRows(result, out.view());
+    Copy(context, result, out.view());
   }
   return out;
 }

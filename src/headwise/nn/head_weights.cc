@@ -1,13 +1,18 @@
 // Slices of projections. Door: head_weights.h.
 #include "headwise/nn/head_weights.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "headwise/error.h"
 #include "headwise/nn/finite.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -16,57 +21,42 @@ struct Range {
   int64_t begin, end;
 };
 
-// Some inputs and outputs of a weight as f32, in its own layout: [outs, ins]
-// or [ins, outs].
-Tensor Part(Parameter weight, bool out_in, Range ins, Range outs) {
+// Some inputs and outputs of a weight as f32 [ins, outs], whatever its layout.
+Tensor Part(Context& context, Parameter weight, WeightLayout layout, Range ins,
+            Range outs) {
+  const bool out_in = layout == WeightLayout::kOutIn;
   const Range rows = out_in ? outs : ins, columns = out_in ? ins : outs;
-  ConstTensorView& view = weight.value;
-  view.data = static_cast<const std::byte*>(view.data) +
-              (rows.begin * view.stride[0] + columns.begin) *
-                  static_cast<int64_t>(SizeOf(view.type));
-  view.shape[0] = rows.end - rows.begin;
-  view.shape[1] = columns.end - columns.begin;
-  Tensor part = ToF32(weight);
-  RequireFinite(weight, part);
-  return part;
+  weight.value = Columns(Rows(weight.value, rows.begin, rows.end),
+                         columns.begin, columns.end);
+  Tensor part = ToF32(context, weight);
+  RequireFinite(context, weight, part.view());
+  return out_in ? ToHost(context, Transposed(part.view(), 0, 1))
+                : std::move(part);
 }
 
 // w [d, D] · diag(gain of a norm over each head's D).
-void FoldGain(const Norm& norm, Tensor& w) {
+void FoldGain(Context& context, const Norm& norm, Tensor& w) {
   if (!norm) return;
-  const Tensor gain = ToF32(norm.weight_parameter());
-  RequireFinite(norm.weight_parameter(), gain);
-  const int64_t rows = w.shape(0), columns = w.shape(1);
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      w.As<float>()[r * columns + c] *= gain.As<float>()[c];
-    }
-  }
+  const Tensor gain = ToF32(context, norm.weight_parameter());
+  RequireFinite(context, norm.weight_parameter(), gain.view());
+  Multiply(context, w.view(), Broadcast(gain.view(), {w.shape(0), w.shape(1)}),
+           w.view());
 }
 
 // Outputs [begin, begin + count) of a linear layer as [in, count]; its parts'
 // outputs lie side by side.
-Tensor Columns(const Linear& linear, int64_t begin, int64_t count) {
-  Tensor slice(DType::kF32, {linear.in(), count});
-  const bool out_in = linear.layout() == WeightLayout::kOutIn;
+Tensor Outputs(Context& context, const Linear& linear, int64_t begin,
+               int64_t count) {
+  const int axis = linear.layout() == WeightLayout::kOutIn ? 0 : 1;
   int64_t first = 0;
   for (const Linear::Part& part : linear.parts()) {
-    const ConstTensorView& view = part.weight.value;
-    const int64_t outs = view.shape[out_in ? 0 : 1];
-    if (begin < first || begin + count > first + outs) {
-      first += outs;
-      continue;
+    const int64_t outs = part.weight.value.shape[axis];
+    if (begin >= first && begin + count <= first + outs) {
+      const int64_t out = begin - first;
+      return Part(context, part.weight, linear.layout(), {0, linear.in()},
+                  {out, out + count});
     }
-    const int64_t out = begin - first;
-    const Tensor values =
-        Part(part.weight, out_in, {0, linear.in()}, {out, out + count});
-    for (int64_t c = 0; c < count; ++c) {
-      for (int64_t r = 0; r < linear.in(); ++r) {
-        slice.As<float>()[r * count + c] =
-            values.As<float>()[out_in ? c * linear.in() + r : r * count + c];
-      }
-    }
-    return slice;
+    first += outs;
   }
   throw Error(ErrorCode::kInternal,
               {"head weights", "outputs of one part",
@@ -74,33 +64,25 @@ Tensor Columns(const Linear& linear, int64_t begin, int64_t count) {
 }
 
 // Inputs [begin, begin + count) of a linear layer as [count, out].
-Tensor InputRows(const Linear& linear, int64_t begin, int64_t count) {
-  const int64_t out = linear.out();
-  const bool out_in = linear.layout() == WeightLayout::kOutIn;
-  const Tensor values =
-      Part(linear.parts()[0].weight, out_in, {begin, begin + count}, {0, out});
-  Tensor slice(DType::kF32, {count, out});
-  for (int64_t r = 0; r < count; ++r) {
-    for (int64_t c = 0; c < out; ++c) {
-      slice.As<float>()[r * out + c] =
-          values.As<float>()[out_in ? c * count + r : r * out + c];
-    }
-  }
-  return slice;
+Tensor Inputs(Context& context, const Linear& linear, int64_t begin,
+              int64_t count) {
+  return Part(context, linear.parts()[0].weight, linear.layout(),
+              {begin, begin + count}, {0, linear.out()});
 }
 
 // √Σ a_ij b_ij of two symmetric matrices: the trace of their product.
-double RootTrace(const Tensor& a, const Tensor& b) {
-  double sum = 0;
-  for (int64_t i = 0; i < a.size(); ++i) {
-    sum += static_cast<double>(a.As<float>()[i]) * b.As<float>()[i];
-  }
+double RootTrace(Context& context, const Tensor& a, const Tensor& b) {
+  const auto left = ToVector<double>(context, a.view());
+  const auto right = ToVector<double>(context, b.view());
+  const double sum =
+      std::inner_product(left.begin(), left.end(), right.begin(), 0.0);
   return std::sqrt(std::max(0.0, sum));
 }
 
 }  // namespace
 
-HeadWeights WeightsOfHead(const AttentionLayer& layer, int64_t head) {
+HeadWeights WeightsOfHead(Context& context, const AttentionLayer& layer,
+                          int64_t head) {
   const AttentionLayerConfig& config = layer.config();
   if (head < 0 || head >= config.heads) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -116,12 +98,12 @@ HeadWeights WeightsOfHead(const AttentionLayer& layer, int64_t head) {
   const int64_t first_key = layer.cross() ? 0 : config.heads * dim;
   const int64_t first_value = first_key + config.kv_heads * dim;
   HeadWeights weights;
-  weights.q = Columns(queries, head * dim, dim);
-  weights.k = Columns(keys, first_key + group * dim, dim);
-  weights.v = Columns(keys, first_value + group * value, value);
-  weights.o = InputRows(w.output, head * value, value);
-  FoldGain(w.query_norm, weights.q);
-  FoldGain(w.key_norm, weights.k);
+  weights.q = Outputs(context, queries, head * dim, dim);
+  weights.k = Outputs(context, keys, first_key + group * dim, dim);
+  weights.v = Outputs(context, keys, first_value + group * value, value);
+  weights.o = Inputs(context, w.output, head * value, value);
+  FoldGain(context, w.query_norm, weights.q);
+  FoldGain(context, w.key_norm, weights.k);
   return weights;
 }
 
@@ -139,13 +121,14 @@ Tensor OvProduct(Context& context, const HeadWeights& weights) {
 }
 
 double QkNorm(Context& context, const HeadWeights& w) {
-  return RootTrace(MatrixProduct(context, w.q, w.q, Operand::kTransposed),
+  return RootTrace(context,
+                   MatrixProduct(context, w.q, w.q, Operand::kTransposed),
                    MatrixProduct(context, w.k, w.k, Operand::kTransposed));
 }
 
 double OvNorm(Context& context, const HeadWeights& w) {
   return RootTrace(
-      MatrixProduct(context, w.v, w.v, Operand::kTransposed),
+      context, MatrixProduct(context, w.v, w.v, Operand::kTransposed),
       MatrixProduct(context, w.o, w.o, Operand::kPlain, Operand::kTransposed));
 }
 

@@ -16,6 +16,7 @@
 
 namespace headwise {
 
+// On the host.
 struct HeadWeights {
   Tensor q;  // [d, D]
   Tensor k;  // [d, D]
@@ -25,7 +26,8 @@ struct HeadWeights {
 
 // Throws Error: kInvalidArgument for a head that the layer does not have,
 // kCorrupt for weights that are not finite.
-HeadWeights WeightsOfHead(const AttentionLayer& layer, int64_t head);
+HeadWeights WeightsOfHead(Context& context, const AttentionLayer& layer,
+                          int64_t head);
 
 // Whether queries and keys are divided by their root mean square, as above.
 bool NormsQueries(const AttentionLayer& layer);

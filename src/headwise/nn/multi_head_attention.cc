@@ -7,10 +7,14 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
 #include "headwise/nn/projection.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -68,10 +72,12 @@ Sizes Check(const MultiHeadAttentionConfig& config,
   return sizes;
 }
 
-AttentionProblem Problem(const MultiHeadAttentionConfig& config,
+AttentionProblem Problem(const Context& context,
+                         const MultiHeadAttentionConfig& config,
                          const MultiHeadAttentionInput& input,
                          const Sizes& sizes) {
   AttentionProblem problem;
+  problem.device = context.device();
   problem.batch = sizes.batch;
   problem.heads = config.heads;
   problem.kv_heads = config.kv_heads;
@@ -98,19 +104,21 @@ AttentionArgs Args(const MultiHeadAttentionInput& input,
 
 // [B, M, H, D] as [B, M, H·D].
 template <typename View>
-View Flat(View view) {
-  return View(view.data, view.type,
-              {view.shape[0], view.shape[1], view.shape[2] * view.shape[3]});
+View Flat(const View& view) {
+  return Reshaped(
+      view, {view.shape[0], view.shape[1], view.shape[2] * view.shape[3]});
 }
 
-void Fill(Tensor& tensor, uint64_t seed, uint64_t stream) {
+void Randomize(Context& context, uint64_t seed, uint64_t stream,
+               Tensor& tensor) {
   if (tensor.rank() != 2) return;  // biases stay 0
   Rng rng(seed, stream);
   const double reach = std::sqrt(3.0 / static_cast<double>(tensor.shape(0)));
-  float* values = tensor.As<float>();
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    values[i] = static_cast<float>(reach * (2 * rng.Uniform() - 1));
+  std::vector<float> values(tensor.size());
+  for (float& value : values) {
+    value = static_cast<float>(reach * (2 * rng.Uniform() - 1));
   }
+  Copy(context, ViewOf(values), Reshaped(tensor.view(), {tensor.size()}));
 }
 
 }  // namespace
@@ -174,10 +182,11 @@ MultiHeadAttentionParameters::MultiHeadAttentionParameters(
 MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionConfig& config,
                                        uint64_t seed)
     : config_(Resolve(config)), parameters_(config_) {
+  Context context({.threads = 1});  // weights begin on the host
   uint64_t stream = 0;
   MultiHeadAttentionParameters::VisitFields(
       parameters_, [&](const char*, Tensor& tensor, const char*) {
-        Fill(tensor, seed, stream++);
+        Randomize(context, seed, stream++, tensor);
       });
 }
 
@@ -221,13 +230,13 @@ void MultiHeadAttention::Forward(Context& context,
       args.ungated = acts.ungated.view();
     }
   }
-  AttentionForward(context, Problem(config_, input, sizes), args);
+  AttentionForward(context, Problem(context, config_, input, sizes), args);
 
   const ConstTensorView concat = Flat(ConstTensorView(acts.heads.view()));
   if (config_.output_projection) {
     Project(context, concat, p.w_o.view(), p.b_o.view(), out);
   } else {
-    CopyRows(concat, out);
+    Copy(context, concat, out);
   }
 }
 
@@ -277,7 +286,7 @@ void MultiHeadAttention::Backward(
                       dp->w_o.view(), dp->b_o.view());
     }
   } else {
-    CopyRows(dout, Flat(dheads.view()));
+    Copy(context, dout, Flat(dheads.view()));
   }
 
   AttentionArgs args = Args(input, kept);
@@ -294,7 +303,8 @@ void MultiHeadAttention::Backward(
   grads.dk = dk.view();
   grads.dv = dv.view();
   grads.dgates = gradients.dgates;
-  AttentionBackward(context, Problem(config_, input, sizes), args, grads);
+  AttentionBackward(context, Problem(context, config_, input, sizes), args,
+                    grads);
 
   const ConstTensorView dq_flat = Flat(dq.view());
   const ConstTensorView dk_flat = Flat(dk.view());

@@ -44,8 +44,7 @@ void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
 
 void Norm::ForwardHeads(Context& context, TensorView x,
                         NormSaved* saved) const {
-  NormArgs args = {
-      .x = x, .weight = weight_.view(context), .y = x};
+  NormArgs args = {.x = x, .weight = weight_.view(context), .y = x};
   Keep(context, x.shape[0] * x.shape[1], saved, args);
   NormForward(context, {kind_, epsilon_}, args);
 }

@@ -7,9 +7,7 @@ namespace headwise {
 namespace {
 
 size_t BytesOf(const ConstTensorView& dense) {
-  size_t bytes = SizeOf(dense.type);
-  for (int i = 0; i < dense.rank; ++i) bytes *= dense.shape[i];
-  return bytes;
+  return SizeOf(dense.type) * static_cast<size_t>(dense.size());
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+// Heads within projected rows: views that forward and backward share. Private
+// to attention_layer.cc and attention_backward.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "headwise/context.h"
+#include "headwise/tensor.h"
+#include "headwise/tensor/slice.h"
+
+namespace headwise {
+
+// Columns [begin, begin + heads·dim) of rows [T, width] as [1, T, heads, dim].
+inline TensorView HeadsOf(const TensorView& rows, int64_t begin, int64_t heads,
+                          int64_t dim) {
+  return Reshaped(Columns(rows, begin, begin + heads * dim),
+                  {1, rows.shape[0], heads, dim});
+}
+
+// [1, tokens, heads, dim] as [tokens, heads, dim].
+inline TensorView Tokens(const TensorView& view) { return At(view, 0, 0); }
+
+// What a layer that has lost all its heads gives to its output projection:
+// [rows, 0].
+inline ConstTensorView NoHeads(const Context& context, int64_t rows) {
+  static constexpr float kNothing = 0;
+  return {&kNothing, DType::kF32, {rows, 0}, context.device()};
+}
+
+}  // namespace headwise
