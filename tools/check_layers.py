@@ -3,8 +3,9 @@
 
 The order of the layers is LAYERS and HEADS below; public headers belong to the
 layer that PUBLIC gives them. Also: public headers include only each other and
-the standard library, examples include only public headers, and neither files
-nor folders include in a circle. Usage: tools/check_layers.py [ROOT]
+the standard library, examples include only public headers, neither files nor
+folders include in a circle, and the layers of ANY_DEVICE leave memory to the
+operators. Usage: tools/check_layers.py [ROOT]
 """
 import pathlib
 import posixpath
@@ -36,6 +37,9 @@ HEADS = [
     ["roles"],
     ["pruning"],
 ]
+# Layers that run on any device: they do not reach into memory as the host's
+# (As<T>), and include nothing of the CPU's backend. Their tests may.
+ANY_DEVICE = ["nn"]  # next: model, runtime, train
 # The layer that implements each public header.
 PUBLIC = {
     "attention.h": "ops",
@@ -57,6 +61,7 @@ SOURCES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 # Types of libraries that a public header must not show.
 FOREIGN = re.compile(r"\b(hwy::|cuda\w+_t\b|__nv_\w+|nlohmann::|httplib::)")
+HOST_MEMORY = re.compile(r"\bAs\s*<")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
@@ -165,6 +170,23 @@ def check_public(tree, name, written, target):
         tree.problem(name, f"a public header includes the private {target}")
 
 
+def check_any_device(tree, name):
+    place = tree.layer(name)
+    if place is None or place[0] not in ANY_DEVICE or \
+            not name.startswith("src/") or \
+            pathlib.PurePosixPath(name).stem.endswith("_test"):
+        return
+    text = tree.files[name]
+    if HOST_MEMORY.search(COMMENT.sub("", text)):
+        tree.problem(name, f"{place[0]} runs on any device, so it does not "
+                           "read memory as the host's (As<>); an operator can")
+    for match in INCLUDE.finditer(text):
+        target = tree.find(name, match[1], match[2])
+        if target and target.startswith("src/headwise/backend/cpu/"):
+            tree.problem(name, f"{place[0]} runs on any device, so it does "
+                               f"not include {match[2]}")
+
+
 def find_circle(graph):
     """One circle of a graph {node: {node}}, as a list of nodes, or None."""
     state = {}
@@ -220,6 +242,7 @@ def check(root):
             tree.problem(circle[0], f"{kind} include in a circle: " +
                          " -> ".join(circle))
     for name, text in tree.files.items():
+        check_any_device(tree, name)
         if name.startswith("include/"):
             found = FOREIGN.search(COMMENT.sub("", text))
             if found:

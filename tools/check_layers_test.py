@@ -107,6 +107,23 @@ class CheckLayersTest(unittest.TestCase):
             "src/headwise/ops/loss/l.cc": include("ops/matmul/m.h"),
         }), "folders include in a circle")
 
+    def test_layers_of_any_device_leave_memory_alone(self):
+        self.assert_one(problems({
+            "src/headwise/nn/a.cc": "float* x = view.As<float>();\n",
+        }), "nn/a.cc", "As<>")
+        self.assert_one(problems({
+            "src/headwise/backend/cpu/pool.h": "",
+            "src/headwise/nn/a.h": include("backend/cpu/pool.h"),
+        }), "nn/a.h", "backend/cpu/pool.h")
+        self.assertEqual(problems({
+            "src/headwise/backend/cpu/pool.h": "",
+            "src/headwise/nn/a.cc": "// As<float> is for operators.\n",
+            "src/headwise/nn/a_test.cc":
+                include("backend/cpu/pool.h") + "x.As<float>();\n",
+            "src/headwise/ops/loss/l.cc":
+                include("backend/cpu/pool.h") + "x.As<float>();\n",
+        }), [])
+
     def test_examples_use_public_headers(self):
         self.assert_one(problems({
             "examples/e.cc": include("base/rng.h"),

@@ -211,7 +211,7 @@ Json HeadsJson(const std::string& folder) {
   for (const HeadRef& head : AllHeads(*model)) {
     const AttentionLayer& layer =
         *AttentionLayers(*model, head.kind)[head.layer];
-    const HeadWeights weights = WeightsOfHead(layer, head.head);
+    const HeadWeights weights = WeightsOfHead(context, layer, head.head);
     heads.push_back({{"layer", head.layer},
                      {"head", head.head},
                      {"kind", Name(head.kind)},
@@ -220,12 +220,13 @@ Json HeadsJson(const std::string& folder) {
     // The scale of W_Q and W_K is then not in the scores.
     if (NormsQueries(layer)) heads.back()["query_norms"] = true;
     if (const Parameter& gate = layer.weights().gates.weights().log_alpha) {
-      heads.back()["gate"] = ConcreteGate(ToF32(gate).As<float>()[head.head]);
+      heads.back()["gate"] =
+          ConcreteGate(ToF32(context, gate).As<float>()[head.head]);
     }
     if (const Parameter& span = layer.weights().spans.spans()) {
       heads.back()["span"] =
           static_cast<double>(layer.weights().spans.config().limit) *
-          std::clamp(ToF32(span).As<float>()[head.head], 0.0f, 1.0f);
+          std::clamp(ToF32(context, span).As<float>()[head.head], 0.0f, 1.0f);
     }
   }
   return heads;

@@ -68,10 +68,11 @@ std::shared_ptr<ParameterStore> ParameterStore::Load(
   auto store = std::make_shared<ParameterStore>();
   const Safetensors file = Safetensors::Open(folder);
   store->where_ = file.where();
+  Context context({.threads = 1});  // what is trained begins on the host
   for (const auto& [name, view] : file.tensors()) {
     // Counters and the like are no parameters.
     if (view.rank < 1 || view.rank > 2 || view.type == DType::kI64) continue;
-    store->entries_[name].value = ToF32({name, view});
+    store->entries_[name].value = ToF32(context, {name, view});
   }
   return store;
 }

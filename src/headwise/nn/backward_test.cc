@@ -194,7 +194,7 @@ AttentionLayer MakeAttention(Values& values, const std::string& name,
     weights.kv = MakeLinear(values, name + ".kv", {k, k}, kWidth);
   } else {
     weights.qkv = MakeLinear(values, name + ".qkv", {q, k, k}, kWidth);
-    weights.rope = std::make_shared<std::vector<float>>(
+    weights.rope = std::make_shared<RopeTable>(
         RopeFrequencies({.head_dim = kHeadDim, .base = 50}));
   }
   weights.query_norm =

@@ -8,6 +8,8 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/norm.h"
+#include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -21,12 +23,13 @@ TEST(Finite, FindsOneBadValueAnywhere) {
   Context context({2, ""});
   for (const int64_t count : {1, 7, 65536, 65537, 200001}) {
     std::vector<float> values(count, -1e16f);
-    EXPECT_TRUE(AllFinite(context, values.data(), count));
+    EXPECT_TRUE(AllWithin(context, ViewOf(values), kMostFinite));
     for (const float bad :
          {kNaN, -kNaN, kInfinity, -kInfinity, 3e38f, -2e17f}) {
       for (const int64_t at : {int64_t{0}, count / 2, count - 1}) {
         values[at] = bad;
-        EXPECT_FALSE(AllFinite(context, values.data(), count)) << bad << at;
+        EXPECT_FALSE(AllWithin(context, ViewOf(values), kMostFinite))
+            << bad << at;
         values[at] = 0;
       }
     }
@@ -37,14 +40,31 @@ TEST(Finite, NamesTheWeightAndItsPlace) {
   Tensor good(DType::kF32, {2, 3}), bad(DType::kF32, {2, 3});
   bad.As<float>()[4] = kInfinity;
   const Parameter first{"first", good.view()}, second{"second", bad.view()};
-  const float values[] = {1, kNaN};
+  Context context({1, ""});
+  const std::vector<float> values = {1, kNaN};
   try {
-    ThrowNotFinite({"layer.3.mlp.output", {&first, &second}}, values, 2);
+    ThrowNotFinite(context, {"layer.3.mlp.output", {&first, &second}},
+                   ViewOf(values));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
     EXPECT_THAT(error.what(), HasSubstr("[layer.3.mlp.output]"));
     EXPECT_THAT(error.what(),
                 HasSubstr("found NaN, by infinity in second [1, 1]"));
+  }
+}
+
+TEST(Finite, AWeightIsCheckedByItself) {
+  Context context({1, ""});
+  Tensor values(DType::kF32, {2, 3});
+  const Parameter weight{"w", std::as_const(values).view()};
+  RequireFinite(context, weight, values.view());
+  values.As<float>()[5] = -kInfinity;
+  try {
+    RequireFinite(context, weight, values.view());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCorrupt);
+    EXPECT_THAT(error.what(), HasSubstr("-infinity"));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/nn/attention_layer.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
@@ -86,6 +87,10 @@ class HeadGatesTest : public testing::Test {
     return sum;
   }
 
+  std::vector<float> Floats(const Temp& values) {
+    return ToVector<float>(context_, values.view());
+  }
+
   // Gradients of every value against differences of the loss.
   void CheckGradients() {
     Loss();
@@ -134,7 +139,8 @@ TEST_F(HeadGatesTest, HardConcreteGatesPassOnTheirGradient) {
   Make({GateKind::kHardConcrete});
   CheckGradients();
   // Some draw lies inside (0, 1), or nothing was tested.
-  EXPECT_THAT(saved_.gates.slopes, testing::Contains(testing::Gt(0.1f)));
+  EXPECT_THAT(Floats(saved_.gates.slopes),
+              testing::Contains(testing::Gt(0.1f)));
 }
 
 TEST_F(HeadGatesTest, HardConcreteGatesWithoutADrawPassItOnToo) {
@@ -143,7 +149,7 @@ TEST_F(HeadGatesTest, HardConcreteGatesWithoutADrawPassItOnToo) {
   CheckGradients();
   for (int64_t h = 0; h < kHeads; ++h) {
     EXPECT_FLOAT_EQ(
-        saved_.gates.gates.As<float>()[h],
+        Floats(saved_.gates.gates)[h],
         static_cast<float>(ConcreteGate(log_alpha_.value.As<float>()[h])));
   }
 }
@@ -167,10 +173,10 @@ TEST_F(HeadGatesTest, ARouterOfZerosOpensTheChosenHeadsFully) {
     std::fill_n(part.value.As<float>(), part.value.size(), 0.0f);
   }
   Loss();
-  const float* gates = saved_.gates.gates.As<float>();
-  EXPECT_THAT(
-      std::vector<float>(gates, gates + kHeads),
-      testing::Pointwise(testing::FloatEq(), std::vector<float>{1, 1, 1, 0}));
+  std::vector<float> gates = Floats(saved_.gates.gates);
+  gates.resize(kHeads);
+  EXPECT_THAT(gates, testing::Pointwise(testing::FloatEq(),
+                                        std::vector<float>{1, 1, 1, 0}));
   // No token chose the last head: no work is done for it.
   EXPECT_THAT(saved_.gates.active, testing::ElementsAre(0, 1, 2));
 }
@@ -186,10 +192,11 @@ TEST_F(HeadGatesTest, HeadDropoutIsOneOnAverageAndKeepsAHead) {
     layer_.weights().gates.Forward(context_, input_.x, batch_,
                                    {&training_, static_cast<uint64_t>(i)},
                                    saved);
+    const std::vector<float> gates = Floats(saved.gates);
     double sum = 0;
     int kept = 0;
     for (int64_t h = 0; h < kHeads; ++h) {
-      const float gate = saved.gates.As<float>()[h];
+      const float gate = gates[h];
       mean[h] += gate / draws;
       sum += gate;
       kept += gate > 0 ? 1 : 0;
@@ -206,15 +213,14 @@ TEST_F(HeadGatesTest, HeadDropoutPassesOnItsGradient) {
   training_.head_dropout = 0.5f;
   Make({});
   CheckGradients();
-  EXPECT_THAT(saved_.gates.dropout, testing::Contains(0.0f));
+  EXPECT_THAT(Floats(saved_.gates.dropout), testing::Contains(0.0f));
 }
 
 TEST_F(HeadGatesTest, DrawsDependOnSeedAndStreamAlone) {
   Make({GateKind::kHardConcrete});
   auto gates = [&] {
     Loss();
-    const float* first = saved_.gates.gates.As<float>();
-    return std::vector<float>(first, first + 7 * kHeads);
+    return Floats(saved_.gates.gates);
   };
   const std::vector<float> before = gates();
   EXPECT_EQ(gates(), before);
@@ -233,9 +239,8 @@ TEST_F(HeadGatesTest, ThePenaltyIsTheShareOfDrawsThatAreNotZero) {
       layer_.weights().gates.Forward(context_, input_.x, batch_,
                                      {&training_, static_cast<uint64_t>(i)},
                                      saved);
-      for (int64_t h = 0; h < kHeads; ++h) {
-        open += saved.gates.As<float>()[h] > 0 ? 1 : 0;
-      }
+      const std::vector<float> gates = Floats(saved.gates);
+      for (int64_t h = 0; h < kHeads; ++h) open += gates[h] > 0 ? 1 : 0;
     }
     EXPECT_NEAR(open / static_cast<double>(draws * kHeads), ConcreteOpen(a),
                 0.02)

@@ -47,6 +47,7 @@ class HeadWeightsTest : public testing::Test {
                             {AttentionKind::kSelf, 0, "layer.0.attention"});
   }
 
+  Context context_{{1, ""}};
   Tensor q_{DType::kF32, {kHeads * kDim, kWidth}};
   Tensor k_{DType::kF32, {kGroups * kDim, kWidth}};
   Tensor v_{DType::kF32, {kGroups * kDim, kWidth}};
@@ -57,7 +58,7 @@ class HeadWeightsTest : public testing::Test {
 };
 
 TEST_F(HeadWeightsTest, SlicesFollowHeadsAndGroups) {
-  const HeadWeights w = WeightsOfHead(layer_, 3);  // of group 1
+  const HeadWeights w = WeightsOfHead(context_, layer_, 3);  // of group 1
   for (int64_t r = 0; r < kWidth; ++r) {
     for (int64_t c = 0; c < kDim; ++c) {
       EXPECT_EQ(w.q.As<float>()[r * kDim + c],
@@ -70,14 +71,14 @@ TEST_F(HeadWeightsTest, SlicesFollowHeadsAndGroups) {
                 o_.As<float>()[r * kHeads * kDim + 3 * kDim + c]);
     }
   }
-  EXPECT_THROW(WeightsOfHead(layer_, kHeads), Error);
+  EXPECT_THROW(WeightsOfHead(context_, layer_, kHeads), Error);
 }
 
 TEST_F(HeadWeightsTest, GainsOfQueryAndKeyNormsArePartOfTheWeights) {
   EXPECT_FALSE(NormsQueries(layer_));
   EXPECT_TRUE(NormsQueries(normed_layer_));
-  const HeadWeights plain = WeightsOfHead(layer_, 2);
-  const HeadWeights folded = WeightsOfHead(normed_layer_, 2);
+  const HeadWeights plain = WeightsOfHead(context_, layer_, 2);
+  const HeadWeights folded = WeightsOfHead(context_, normed_layer_, 2);
   for (int64_t i = 0; i < kWidth * kDim; ++i) {
     const float gain = gain_.As<float>()[i % kDim];
     EXPECT_EQ(folded.q.As<float>()[i], gain * plain.q.As<float>()[i]);
@@ -87,8 +88,7 @@ TEST_F(HeadWeightsTest, GainsOfQueryAndKeyNormsArePartOfTheWeights) {
 }
 
 TEST_F(HeadWeightsTest, NormsAreThoseOfTheProducts) {
-  Context context({1, ""});
-  const HeadWeights w = WeightsOfHead(layer_, 1);
+  const HeadWeights w = WeightsOfHead(context_, layer_, 1);
   auto frobenius = [](const Tensor& t) {
     double sum = 0;
     for (int64_t i = 0; i < t.size(); ++i) {
@@ -96,8 +96,8 @@ TEST_F(HeadWeightsTest, NormsAreThoseOfTheProducts) {
     }
     return std::sqrt(sum);
   };
-  EXPECT_NEAR(QkNorm(context, w), frobenius(QkProduct(context, w)), 1e-4);
-  EXPECT_NEAR(OvNorm(context, w), frobenius(OvProduct(context, w)), 1e-4);
+  EXPECT_NEAR(QkNorm(context_, w), frobenius(QkProduct(context_, w)), 1e-4);
+  EXPECT_NEAR(OvNorm(context_, w), frobenius(OvProduct(context_, w)), 1e-4);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ void AddLayer(Context& context, const Model& model, const AttentionLayer& layer,
   Tensor rows(DType::kF32, {heads * count + 1, width});
   std::fill_n(rows.As<float>() + heads * count * width, width, 0.0f);
   for (int64_t h = 0; h < heads; ++h) {
-    const HeadWeights weights = WeightsOfHead(layer, h);
+    const HeadWeights weights = WeightsOfHead(context, layer, h);
     const Tensor written =
         MatrixProduct(context, MatrixProduct(context, x, weights.v), weights.o);
     std::copy_n(written.As<float>(), written.size(),
@@ -118,7 +118,7 @@ HeadContents DescribeContents(Context& context, const Model& model,
     // What cross-attention reads comes from the encoder.
     const Stack& source =
         kind == AttentionKind::kDecoder ? *model.decoder() : model.stack();
-    const Tensor table = ToF32(source.embeddings.tokens);
+    const Tensor table = ToF32(context, source.embeddings.tokens);
     const Tensor embedded = Embedded(context, source, table, tokens);
     for (size_t l = 0; l < layers.size(); ++l) {
       AddLayer(context, model, *layers[l],

@@ -31,8 +31,7 @@ class AttentionOnlyBuilder {
   AttentionOnlyBuilder(const ModelConfig& config, const ParameterStore& store)
       : config_(config),
         store_(store),
-        rope_(std::make_shared<std::vector<float>>(
-            RopeFrequencies(config.rope))) {}
+        rope_(std::make_shared<RopeTable>(RopeFrequencies(config.rope))) {}
 
   Model::Parts Build() const {
     const int64_t tokens = config_.vocabulary, width = config_.width;
@@ -89,7 +88,7 @@ class AttentionOnlyBuilder {
 
   const ModelConfig& config_;
   const ParameterStore& store_;
-  std::shared_ptr<const std::vector<float>> rope_;
+  std::shared_ptr<const RopeTable> rope_;
 };
 
 }  // namespace

@@ -29,11 +29,11 @@ void CopyWeights(const TinyModel& from, TinyModel& to) {
 }
 
 // Test-time gates, [layers][heads].
-std::vector<std::vector<double>> GatesOf(const Model& model) {
+std::vector<std::vector<double>> GatesOf(Context& context, const Model& model) {
   std::vector<std::vector<double>> gates;
   for (const Block& block : model.stack().blocks) {
-    const Tensor log_alpha =
-        ToF32(block.parts().attention.weights().gates.weights().log_alpha);
+    const Tensor log_alpha = ToF32(
+        context, block.parts().attention.weights().gates.weights().log_alpha);
     std::vector<double>& own = gates.emplace_back();
     for (int64_t h = 0; h < log_alpha.size(); ++h) {
       own.push_back(ConcreteGate(log_alpha.As<float>()[h]));
@@ -90,7 +90,7 @@ class Sweep {
   void AddResult(uint64_t seed, const TinyModel& gated, Closing& closing) {
     double open = 0, extreme = 0;
     Json counts = Json::array();
-    for (const std::vector<double>& layer : GatesOf(gated.model())) {
+    for (const std::vector<double>& layer : GatesOf(context_, gated.model())) {
       int64_t kept = 0;
       for (const double gate : layer) {
         kept += gate > 0 ? 1 : 0;

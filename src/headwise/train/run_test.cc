@@ -107,10 +107,11 @@ TEST_F(TrainingRun, PenaltiesCloseGatesAndTheCheckpointKeepsThem) {
   config.steps = 30;
   Train(config);
   const auto model = OpenModel(config.out);
+  Context context({1, ""});
   EXPECT_EQ(model->config().gates.kind, GateKind::kHardConcrete);
   for (const Block& block : model->stack().blocks) {
-    const Tensor log_alpha =
-        ToF32(block.parts().attention.weights().gates.weights().log_alpha);
+    const Tensor log_alpha = ToF32(
+        context, block.parts().attention.weights().gates.weights().log_alpha);
     for (int64_t h = 0; h < log_alpha.size(); ++h) {
       EXPECT_EQ(ConcreteGate(log_alpha.As<float>()[h]), 0);
     }
@@ -364,7 +365,9 @@ TEST_F(FamilyRun, ResumesAfterAnEvaluationOfNothing) {
 
 // Gates of a layer that are 0.
 int64_t CountClosed(const AttentionLayer& layer) {
-  const Tensor log_alpha = ToF32(layer.weights().gates.weights().log_alpha);
+  Context context({1, ""});
+  const Tensor log_alpha =
+      ToF32(context, layer.weights().gates.weights().log_alpha);
   int64_t closed = 0;
   for (int64_t h = 0; h < log_alpha.size(); ++h) {
     closed += ConcreteGate(log_alpha.As<float>()[h]) == 0 ? 1 : 0;

@@ -78,14 +78,16 @@ const Norm* ReadNorm(const Model& model, AttentionKind kind, int64_t layer,
 }
 
 // w [d, D] as it acts on the stream before the norm.
-Matrix Through(const Norm* norm, NormKind kind, const Tensor& w) {
+Matrix Through(Context& context, const Norm* norm, NormKind kind,
+               const Tensor& w) {
   Matrix a = FromTensor(w);
   if (norm == nullptr || !*norm) return a;
-  RequireFinite(norm->weight_parameter(), ToF32(norm->weight_parameter()));
+  const ConstTensorView weight = norm->weight(context);
+  RequireFinite(context, norm->weight_parameter(), weight);
   for (int64_t c = 0; c < a.columns; ++c) {
     double mean = 0;
     for (int64_t r = 0; r < a.rows; ++r) {
-      a(r, c) *= norm->weight()[r];
+      a(r, c) *= weight.As<float>()[r];
       mean += a(r, c) / static_cast<double>(a.rows);
     }
     if (kind != NormKind::kLayer) continue;
@@ -115,8 +117,8 @@ class Measure {
     const Norm* norm =
         ReadNorm(model_, kind, layer, kind == AttentionKind::kCross);
     for (int64_t h = 0; h < heads; ++h) {
-      const HeadWeights w = WeightsOfHead(attention, h);
-      const Matrix v = Through(norm, model_.config().norm, w.v);
+      const HeadWeights w = WeightsOfHead(context_, attention, h);
+      const Matrix v = Through(context_, norm, model_.config().norm, w.v);
       site.sends.Put(h, Transpose(Root(Transpose(v) * v)) * FromTensor(w.o));
     }
     return site;
@@ -136,14 +138,14 @@ class Measure {
     const Norm* keys = ReadNorm(model_, site.kind, site.layer, cross);
     const NormKind kind = model_.config().norm;
     for (int64_t h = 0; h < heads; ++h) {
-      const HeadWeights w = WeightsOfHead(attention, h);
+      const HeadWeights w = WeightsOfHead(context_, attention, h);
       Matrix read, other;
       if (value) {
-        read = Through(keys, kind, w.v);
+        read = Through(context_, keys, kind, w.v);
         other = Transpose(FromTensor(w.o));
       } else {
-        read = Through(queries, kind, w.q);
-        other = Through(keys, kind, w.k);
+        read = Through(context_, queries, kind, w.q);
+        other = Through(context_, keys, kind, w.k);
         if (input == HeadInput::kKey) std::swap(read, other);
       }
       const Matrix root = Root(Transpose(other) * other);

@@ -43,9 +43,13 @@ double Norm2(const Matrix& a) {
 }
 
 // w as it acts before the layer's norm, by its definition.
-Matrix ThroughNorm(const Model& model, int64_t layer, const Tensor& w) {
-  const float* scale =
-      model.stack().blocks[layer].parts().attention_norm.weight();
+Matrix ThroughNorm(Context& context, const Model& model, int64_t layer,
+                   const Tensor& w) {
+  const float* scale = model.stack()
+                           .blocks[layer]
+                           .parts()
+                           .attention_norm.weight(context)
+                           .As<float>();
   const Matrix plain = FromTensor(w);
   Matrix norm(plain.rows, plain.rows);
   for (int64_t r = 0; r < norm.rows; ++r) {
@@ -76,18 +80,20 @@ TEST_P(DenseComposition, EqualsProductsOfWholeMatrices) {
     const HeadRef &from = found.heads[edge.sender],
                   &to = found.heads[edge.receiver];
     auto weights = [&](const HeadRef& head) {
-      return WeightsOfHead(model->stack().blocks[head.layer].parts().attention,
+      return WeightsOfHead(context,
+                           model->stack().blocks[head.layer].parts().attention,
                            head.head);
     };
     const HeadWeights a = weights(from), b = weights(to);
-    const Matrix sends = ThroughNorm(*model, from.layer, a.v) * FromTensor(a.o);
-    const Matrix q = ThroughNorm(*model, to.layer, b.q);
-    const Matrix k = ThroughNorm(*model, to.layer, b.k);
+    const Matrix sends =
+        ThroughNorm(context, *model, from.layer, a.v) * FromTensor(a.o);
+    const Matrix q = ThroughNorm(context, *model, to.layer, b.q);
+    const Matrix k = ThroughNorm(context, *model, to.layer, b.k);
     const Matrix reads =
         edge.input == HeadInput::kQuery ? q * Transpose(k)
         : edge.input == HeadInput::kKey
             ? k * Transpose(q)
-            : ThroughNorm(*model, to.layer, b.v) * FromTensor(b.o);
+            : ThroughNorm(context, *model, to.layer, b.v) * FromTensor(b.o);
     EXPECT_NEAR(edge.score,
                 Norm2(sends * reads) / (Norm2(sends) * Norm2(reads)), 1e-5)
         << ToString(from) << " → " << ToString(to) << " " << Name(edge.input);

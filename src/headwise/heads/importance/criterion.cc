@@ -88,7 +88,7 @@ std::vector<double> WeightNorms(Context& context, const Model& model,
   std::vector<double> norms;
   for (const HeadRef& head : heads) {
     const HeadWeights weights = WeightsOfHead(
-        *AttentionLayers(model, head.kind)[head.layer], head.head);
+        context, *AttentionLayers(model, head.kind)[head.layer], head.head);
     norms.push_back(criterion == Criterion::kWeightsOv
                         ? OvNorm(context, weights)
                         : QkNorm(context, weights));

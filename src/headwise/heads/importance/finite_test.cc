@@ -104,8 +104,10 @@ TEST(Finite, WeightsThatAreReadByThemselvesAreChecked) {
   const auto model = GoldenModel("llama", [](WeightMap& weights) {
     weights["model.layers.1.self_attn.k_proj.weight"].As<float>()[0] = kNaN;
   });
+  Context context({1, ""});
   try {
-    WeightsOfHead(*AttentionLayers(*model, AttentionKind::kSelf)[1], 0);
+    WeightsOfHead(context, *AttentionLayers(*model, AttentionKind::kSelf)[1],
+                  0);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("layers.1.self_attn.k_proj"));

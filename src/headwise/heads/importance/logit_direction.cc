@@ -10,15 +10,15 @@ namespace headwise {
 namespace {
 
 // Row `row` of a matrix parameter, or number `row` of a vector's.
-Tensor Row(const Parameter& parameter, int64_t row) {
+Tensor Row(Context& context, const Parameter& parameter, int64_t row) {
   ConstTensorView view = parameter.value;
   const bool matrix = view.rank == 2 && view.shape[0] > 1;
   const int64_t offset = matrix ? row * view.stride[0] : row;
   ConstTensorView one(static_cast<const std::byte*>(view.data) +
                           offset * static_cast<int64_t>(SizeOf(view.type)),
                       view.type, {matrix ? view.shape[1] : 1});
-  Tensor values = ToF32({parameter.name, one});
-  RequireFinite(parameter, values);
+  Tensor values = ToF32(context, {parameter.name, one});
+  RequireFinite(context, parameter, values.view());
   return values;
 }
 
@@ -35,8 +35,8 @@ bool HasLogitDirections(const Model& model) {
          static_cast<bool>(model.predictor().final_norm);
 }
 
-LogitDirection DirectionBetween(const Model& model, int32_t answer,
-                                int32_t other) {
+LogitDirection DirectionBetween(Context& context, const Model& model,
+                                int32_t answer, int32_t other) {
   for (const int32_t id : {answer, other}) {
     if (id >= 0 && id < model.config().vocabulary) continue;
     throw Error(
@@ -47,24 +47,25 @@ LogitDirection DirectionBetween(const Model& model, int32_t answer,
   }
   const Linear::Part& part = Vocabulary(model);
   LogitDirection result;
-  const Tensor a = Row(part.weight, answer), b = Row(part.weight, other);
+  const Tensor a = Row(context, part.weight, answer),
+               b = Row(context, part.weight, other);
   for (int64_t i = 0; i < a.size(); ++i) {
     result.direction.push_back(a.As<float>()[i] - b.As<float>()[i]);
   }
   for (const Parameter* bias : {&part.bias, &model.head().bias}) {
     if (!*bias) continue;
-    result.constant +=
-        Row(*bias, answer).As<float>()[0] - Row(*bias, other).As<float>()[0];
+    result.constant += Row(context, *bias, answer).As<float>()[0] -
+                       Row(context, *bias, other).As<float>()[0];
   }
   return result;
 }
 
-AboveMeanDirections::AboveMeanDirections(const Model& model)
-    : model_(model), mean_(model.head().vocabulary.in()) {
+AboveMeanDirections::AboveMeanDirections(Context& context, const Model& model)
+    : context_(&context), model_(model), mean_(model.head().vocabulary.in()) {
   const int64_t rows = model.config().vocabulary;
   // One row at a time: the whole table in f32 may be large.
   for (int64_t row = 0; row < rows; ++row) {
-    const Tensor values = Row(Vocabulary(model).weight, row);
+    const Tensor values = Row(context, Vocabulary(model).weight, row);
     for (int64_t i = 0; i < values.size(); ++i) {
       mean_[i] += values.As<float>()[i] / static_cast<double>(rows);
     }
@@ -72,7 +73,7 @@ AboveMeanDirections::AboveMeanDirections(const Model& model)
 }
 
 LogitDirection AboveMeanDirections::Of(int32_t id) const {
-  const Tensor values = Row(Vocabulary(model_).weight, id);
+  const Tensor values = Row(*context_, Vocabulary(model_).weight, id);
   LogitDirection result;
   for (int64_t i = 0; i < values.size(); ++i) {
     result.direction.push_back(
@@ -87,6 +88,7 @@ Tensor StreamDirections(Context& context, const Model& model,
   const Norm& norm = model.predictor().final_norm;
   const int64_t count = stream.shape[0], width = stream.shape[1];
   Tensor normed(DType::kF32, {count, width});
+  const float* weight = norm.weight(context).As<float>();
   NormSaved saved;
   norm.Forward(context, stream, normed.view(), &saved);
   Tensor seen(DType::kF32, {count, width});  // zeros
@@ -96,7 +98,7 @@ Tensor StreamDirections(Context& context, const Model& model,
     const double scale = saved.scale.view().As<float>()[t];
     double mean = 0;
     for (int64_t i = 0; i < width; ++i) {
-      row[i] = norm.weight()[i] * directions[t].direction[i];
+      row[i] = weight[i] * directions[t].direction[i];
       mean += row[i];
     }
     mean = model.config().norm == NormKind::kLayer

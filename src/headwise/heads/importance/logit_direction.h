@@ -22,16 +22,17 @@ bool HasLogitDirections(const Model& model);
 
 // logit[answer] − logit[other]. Throws Error: kInvalidArgument for ids outside
 // the vocabulary, kCorrupt for weights that are not finite.
-LogitDirection DirectionBetween(const Model& model, int32_t answer,
-                                int32_t other);
+LogitDirection DirectionBetween(Context& context, const Model& model,
+                                int32_t answer, int32_t other);
 
 // logit[id] − the mean logit, for any number of ids.
 class AboveMeanDirections {
  public:
-  explicit AboveMeanDirections(const Model& model);
+  AboveMeanDirections(Context& context, const Model& model);
   LogitDirection Of(int32_t id) const;
 
  private:
+  Context* context_;
   const Model& model_;
   std::vector<double> mean_;  // [d], of the vocabulary's rows
 };

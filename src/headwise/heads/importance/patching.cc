@@ -98,7 +98,7 @@ void AddHeads(Context& context, const AttentionLayer& layer,
   const int64_t count = seen.shape(0);
   const int64_t heads = outputs.shape(1), dim = outputs.shape(2);
   for (int64_t h = 0; h < heads; ++h) {
-    const HeadWeights weights = WeightsOfHead(layer, h);
+    const HeadWeights weights = WeightsOfHead(context, layer, h);
     Tensor read(DType::kF32, {count, dim});
     MatmulProblem problem;
     problem.m = count;
@@ -118,7 +118,7 @@ void AddHeads(Context& context, const AttentionLayer& layer,
     }
   }
   const Parameter& bias = layer.weights().output.parts()[0].bias;
-  const Tensor values = bias ? ToF32(bias) : Tensor();
+  const Tensor values = bias ? ToF32(context, bias) : Tensor();
   for (int64_t b = 0; b < count; ++b) {
     const float* row = seen.As<float>() + b * seen.shape(1);
     parts[b].biases.push_back(bias ? Dot(values.As<float>(), row, values.size())
@@ -141,7 +141,8 @@ std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
   const ExampleBatch batch = BatchOf(model, cases, false);
   std::vector<LogitDirection> directions;
   for (const PatchCase& one : cases) {
-    directions.push_back(DirectionBetween(model, one.answer, one.other));
+    directions.push_back(
+        DirectionBetween(context, model, one.answer, one.other));
   }
   const CleanRun run = RunClean(context, model, batch);
   const Tensor last = LastRows(batch, run.stream.view(), 0);
@@ -212,7 +213,8 @@ class Patcher {
     if (cases[0].counterfactual.empty()) return;
     std::vector<LogitDirection> directions;
     for (const PatchCase& one : cases) {
-      directions.push_back(DirectionBetween(model_, one.answer, one.other));
+      directions.push_back(
+          DirectionBetween(context_, model_, one.answer, one.other));
     }
     const ExampleBatch batch = BatchOf(model_, cases, false);
     const CleanRun other =

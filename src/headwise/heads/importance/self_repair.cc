@@ -98,7 +98,7 @@ RepairMeter::RepairMeter(Context& context, const Model& model,
   for (size_t h = 0; h < heads_.size(); ++h) {
     if (HasDirectEffect(model, heads_[h])) direct_.push_back(h);
   }
-  if (!direct_.empty()) above_mean_.emplace_back(model);
+  if (!direct_.empty()) above_mean_.emplace_back(context, model);
 }
 
 DirectEffects RepairMeter::Measure(const ExampleBatch& examples,

@@ -20,16 +20,18 @@ namespace {
 class Oracle {
  public:
   Oracle(Context& context, const Model& model, const ExampleBatch& batch)
-      : model_(model),
+      : context_(context),
+        model_(model),
         batch_(batch),
         clean_(RunClean(context, model, batch)),
-        vocabulary_(ToF32(model.head().vocabulary.parts()[0].weight)) {}
+        vocabulary_(ToF32(context, model.head().vocabulary.parts()[0].weight)) {
+  }
 
   double Effect(const HeadRef& head, ConstTensorView outputs) const {
     const HeadWeights w = WeightsOfHead(
-        *AttentionLayers(model_, head.kind)[head.layer], head.head);
+        context_, *AttentionLayers(model_, head.kind)[head.layer], head.head);
     const int64_t width = model_.config().width, dim = w.o.shape(0);
-    const float* gain = model_.stack().final_norm.weight();
+    const float* gain = model_.stack().final_norm.weight(context_).As<float>();
     double sum = 0;
     for (size_t t = 0; t < batch_.targets.size(); ++t) {
       if (batch_.targets[t] == kIgnoreTarget) continue;
@@ -69,6 +71,7 @@ class Oracle {
            mean / static_cast<double>(rows);
   }
 
+  Context& context_;
   const Model& model_;
   const ExampleBatch& batch_;
   CleanRun clean_;

@@ -51,9 +51,10 @@ std::unique_ptr<Model> GoldenModel(
       std::filesystem::path(HEADWISE_GOLDENS) / name;
   const Safetensors file = Safetensors::Open(folder);
   WeightMap weights;
+  Context context({.threads = 1});
   for (const auto& [key, view] : file.tensors()) {
     if (view.rank == 0 || view.rank > 2) continue;
-    weights[key] = ToF32({key, view});
+    weights[key] = ToF32(context, {key, view});
   }
   change(weights);
   return BuildModel(OpenConfig(folder),

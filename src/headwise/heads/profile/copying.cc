@@ -104,18 +104,18 @@ Tensor LogitDirections(Context& context, const Model& model,
                      {out, View(ids), View(rows.As<float>(), {count, width})});
   }
   MeanRow(context, out, rows.As<float>() + count * width);
-  const Norm& norm = model.stack().final_norm;
+  const float* weight = model.stack().final_norm.weight(context).As<float>();
   const bool centred = model.config().norm == NormKind::kLayer;
   Tensor columns(DType::kF32, {width, count + 1});
   for (int64_t v = 0; v <= count; ++v) {
     const float* row = rows.As<float>() + v * width;
     double mean = 0;
     for (int64_t i = 0; i < width; ++i) {
-      mean += norm.weight()[i] * row[i] / static_cast<double>(width);
+      mean += weight[i] * row[i] / static_cast<double>(width);
     }
     for (int64_t i = 0; i < width; ++i) {
-      columns.As<float>()[i * (count + 1) + v] = static_cast<float>(
-          norm.weight()[i] * row[i] - (centred ? mean : 0.0));
+      columns.As<float>()[i * (count + 1) + v] =
+          static_cast<float>(weight[i] * row[i] - (centred ? mean : 0.0));
     }
   }
   return columns;
@@ -186,8 +186,8 @@ class CopyingHooks : public RunHooks {
       largest.push_back(Largest(problem, scores, static_cast<int64_t>(b)));
     }
     for (int64_t h = 0; h < problem.heads; ++h) {
-      const Tensor to_logits =
-          MatrixProduct(context_, WeightsOfHead(layer, h).o, directions_);
+      const Tensor to_logits = MatrixProduct(
+          context_, WeightsOfHead(context_, layer, h).o, directions_);
       const float* z = args.out.As<float>() + h * args.out.stride[2];
       for (size_t b = 0; b < texts_.size(); ++b) {
         const int32_t* keys = largest[b].As<int32_t>() + h;
@@ -294,8 +294,8 @@ void AddCopying(Context& context, const Model& model, Profile& profile) {
   const Tensor vocabulary = ThroughVocabulary(context, model);
   for (size_t i = 0; i < profile.heads.size(); ++i) {
     const HeadRef& ref = profile.heads[i];
-    const HeadWeights weights =
-        WeightsOfHead(*AttentionLayers(model, ref.kind)[ref.layer], ref.head);
+    const HeadWeights weights = WeightsOfHead(
+        context, *AttentionLayers(model, ref.kind)[ref.layer], ref.head);
     // The value matrix of cross-attention reads another stream: what it would
     // copy there has no place in this one.
     if (ref.kind == AttentionKind::kCross) continue;

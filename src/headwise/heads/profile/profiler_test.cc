@@ -317,7 +317,7 @@ double DirectGain(Context& context, const Model& model,
   auto seen = RecordActivations(
       context, model, {.ids = ids, .lengths = lengths},
       {site + ".probs", site + ".head_output", "layer.1.output"});
-  const Tensor o = WeightsOfHead(layer, head.head).o;
+  const Tensor o = WeightsOfHead(context, layer, head.head).o;
   const int64_t n = lengths[0], width = o.shape(1), dim = o.shape(0);
   const int64_t vocabulary = model.config().vocabulary;
   const float* probs = seen.at(site + ".probs").As<float>() + head.head * n * n;
@@ -351,7 +351,7 @@ double DirectGain(Context& context, const Model& model,
       x.As<float>()[width + d] = 0;
       x.As<float>()[d] = static_cast<float>(
           (written[d] - shift) / std::sqrt(variance + norm.epsilon()) *
-          norm.weight()[d]);
+          norm.weight(context).As<float>()[d]);
     }
     model.Logits(context, x.view(), logits.view());
     const auto gain = [&](int64_t v) {

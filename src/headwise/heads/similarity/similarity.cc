@@ -118,12 +118,19 @@ void Put(const Matrix& part, const std::vector<size_t>& at, Matrix& whole) {
 
 void CompareContent(Context& context, const Model& model, Similarity& result) {
   std::vector<ContentSpaces> spaces(result.heads.size());
-  context.pool().ParallelFor(
-      static_cast<int64_t>(spaces.size()), [&](int64_t i, int) {
-        const HeadRef& head = result.heads[i];
-        spaces[i] = SpacesOf(WeightsOfHead(
-            *AttentionLayers(model, head.kind)[head.layer], head.head));
-      });
+  // A few heads at a time: the weights of all as f32 may be large.
+  const size_t most = 4 * static_cast<size_t>(context.threads());
+  for (size_t begin = 0; begin < spaces.size(); begin += most) {
+    std::vector<HeadWeights> weights;
+    for (size_t i = begin; i < std::min(spaces.size(), begin + most); ++i) {
+      const HeadRef& head = result.heads[i];
+      weights.push_back(WeightsOfHead(
+          context, *AttentionLayers(model, head.kind)[head.layer], head.head));
+    }
+    context.pool().ParallelFor(
+        static_cast<int64_t>(weights.size()),
+        [&](int64_t i, int) { spaces[begin + i] = SpacesOf(weights[i]); });
+  }
   for (const auto& [kind, heads] : ByKind(result.heads)) {
     std::vector<Matrix> read, write;
     for (const size_t i : heads) {

@@ -139,8 +139,7 @@ class Builder : private FamilyBuilder {
  public:
   Builder(const ModelConfig& config, const WeightSource& weights)
       : FamilyBuilder(config, weights),
-        rope_(std::make_shared<std::vector<float>>(
-            RopeFrequencies(config.rope))) {}
+        rope_(std::make_shared<RopeTable>(RopeFrequencies(config.rope))) {}
 
   Model::Parts Build() const {
     Model::Parts parts;
@@ -213,7 +212,7 @@ class Builder : private FamilyBuilder {
     return Block(std::move(parts));
   }
 
-  std::shared_ptr<const std::vector<float>> rope_;
+  std::shared_ptr<const RopeTable> rope_;
 };
 
 Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {

@@ -246,6 +246,15 @@ TEST(Copy, CopiesOnTheContextsDeviceAreDense) {
   EXPECT_THAT(ToVector<float>(context, copy.view()), ElementsAre(1, 2, 4, 5));
 }
 
+TEST(Copy, WhatLiesOnTheDeviceIsReadThere) {
+  Context context({1, ""});
+  const std::vector<float> values = {1, 2};
+  Temp copy;
+  EXPECT_EQ(OnDevice(context, ViewOf(values), copy).data, values.data());
+  EXPECT_FALSE(copy);
+  EXPECT_FALSE(OnDevice(context, {}, copy));
+}
+
 template <typename Call>
 std::string Message(const Call& call) {
   try {
