@@ -94,7 +94,7 @@ struct AttentionSaved {
   SpanSaved spans;
   AttentionProblem problem;  // as it was run
   AttentionArgs args;
-  std::vector<Temp> numbers;  // of args, where the device has no sight of them
+  std::vector<Temp> numbers;  // of args: copies on a device
 };
 
 struct AttentionInput {
