@@ -48,10 +48,10 @@ if(HEADWISE_SANITIZE)
     -fno-sanitize-recover=all)
   target_link_options(headwise_flags INTERFACE
     -fsanitize=${HEADWISE_SANITIZE})
-  # Kernels are compiled once, for this machine, and not for each that there
-  # is: one width shows what a sanitizer can see, and takes its time.
-  target_compile_definitions(headwise_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    # Kernels are compiled once, for this machine, and not for each that there
+    # is: one width shows what a sanitizer can see, and takes its time.
     target_compile_options(headwise_flags INTERFACE -march=native)
+    target_compile_definitions(headwise_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
   endif()
 endif()

@@ -20,8 +20,9 @@ set(library_headers
   <unordered_map> <utility> <vector> <fmt/format.h>)
 set(test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
-# After CMake's own -O3 of release builds; what is 1 there is 0 under sanitizers. Programs are compiled as the library
-# is (-fPIC, not -fPIE), or the compiler would turn the headers down.
+# After CMake's own -O3 of release builds; what is 1 there is 0 under
+# sanitizers. Programs are compiled as the library is (-fPIC, not -fPIE), or the
+# compiler would turn the headers down.
 function(headwise_optimize target level)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE

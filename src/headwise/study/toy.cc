@@ -7,6 +7,7 @@
 #include <string>
 
 #include "headwise/ops/adamw/adamw.h"
+#include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/train/schedule.h"
 
 namespace headwise {
@@ -24,8 +25,8 @@ class ToyOptimizer {
             AdamWProblem how) {
     double squares = 0;
     Visit(gradients, [&](const char*, Tensor& tensor) {
-      AddSquares(context, View(tensor.As<float>(), {tensor.size()}),
-                 {&squares, DType::kF64, {1}});
+      if (tensor.size() == 0) return;
+      AddSumOfSquares(context, tensor.view(), {&squares, DType::kF64, {1}});
     });
     const double norm = std::sqrt(squares);
     how.gradient_scale = static_cast<float>(norm > kClip ? kClip / norm : 1);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
@@ -30,7 +31,8 @@ Optimizer::Optimizer(ParameterStore& store) : store_(store) {
 double Optimizer::GradientNorm(Context& context) const {
   double sum = 0;
   for (const auto& [name, entry] : store_.entries()) {
-    AddSquares(context, Flat(entry.gradient.view()), {&sum, DType::kF64, {1}});
+    if (entry.gradient.size() == 0) continue;
+    AddSumOfSquares(context, entry.gradient.view(), {&sum, DType::kF64, {1}});
   }
   return std::sqrt(sum);
 }

@@ -1,4 +1,4 @@
-// Entry points of AdamW and its lists of implementations. Door: adamw.h.
+// Entry points of AdamW and its list of implementations. Door: adamw.h.
 #include "headwise/ops/adamw/adamw.h"
 
 #include "headwise/ops/adamw/implementation.h"
@@ -10,12 +10,6 @@ ImplementationList<AdamWCall> AdamWImplementations() {
   static const Implementation<AdamWCall> kList[] = {kAdamWCpuF32,
                                                     kAdamWReference};
   return {"adamw", kList};
-}
-
-ImplementationList<SquaresCall> SquaresImplementations() {
-  static const Implementation<SquaresCall> kList[] = {kSquaresCpuF32,
-                                                      kSquaresReference};
-  return {"squares", kList};
 }
 
 void AdamW(Context& context, const AdamWProblem& problem,
@@ -30,13 +24,6 @@ void AdamW(Context& context, const AdamWProblem& problem,
   check("first", args.first, DType::kF32);
   check("second", args.second, DType::kF32);
   Dispatch(context, AdamWImplementations(), {problem, args});
-}
-
-void AddSquares(Context& context, const ConstTensorView& x,
-                const TensorView& sum) {
-  CheckView("squares", "x", x, x.type, {x.shape[0]}, x.device);
-  CheckView("squares", "sum", sum, DType::kF64, {1}, x.device);
-  Dispatch(context, SquaresImplementations(), {x, sum});
 }
 
 }  // namespace headwise

@@ -37,8 +37,4 @@ struct AdamWArgs {
 void AdamW(Context& context, const AdamWProblem& problem,
            const AdamWArgs& args);
 
-// sum f64 [1] += Σ x² of x [N] of any type, the same at any thread count.
-void AddSquares(Context& context, const ConstTensorView& x,
-                const TensorView& sum);
-
 }  // namespace headwise

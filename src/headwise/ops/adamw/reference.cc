@@ -9,7 +9,7 @@
 namespace headwise {
 namespace {
 
-Reason WhyNotStep(const AdamWCall& call) {
+Reason WhyNot(const AdamWCall& call) {
   return call.args.value.device.is_cpu() ? "" : "reads host memory only";
 }
 
@@ -32,23 +32,9 @@ void Step(Context&, const AdamWCall& call) {
   }
 }
 
-Reason WhyNotSquares(const SquaresCall& call) {
-  return call.x.device.is_cpu() ? "" : "reads host memory only";
-}
-
-void Squares(Context&, const SquaresCall& call) {
-  double sum = 0;
-  for (int64_t i = 0; i < call.x.shape[0]; ++i) {
-    sum += std::pow(Read(call.x, i), 2);
-  }
-  Write(call.sum, Read(call.sum, 0) + sum, 0);
-}
-
 }  // namespace
 
 const Implementation<AdamWCall> kAdamWReference = {
-    .name = "reference", .why_not = WhyNotStep, .run = Step};
-const Implementation<SquaresCall> kSquaresReference = {
-    .name = "reference", .why_not = WhyNotSquares, .run = Squares};
+    .name = "reference", .why_not = WhyNot, .run = Step};
 
 }  // namespace headwise

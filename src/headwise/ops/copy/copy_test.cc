@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "headwise/base/rng.h"
-#include "headwise/error.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/implementation.h"
+#include "headwise/ops/test_values.h"
 #include "headwise/tensor/element.h"
 #include "headwise/tensor/half.h"
 
@@ -255,39 +255,29 @@ TEST(Copy, WhatLiesOnTheDeviceIsReadThere) {
   EXPECT_FALSE(OnDevice(context, {}, copy));
 }
 
-template <typename Call>
-std::string Message(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Copy, WhatDoesNotFitIsNamed) {
   Context context({1, ""});
   Tensor x(DType::kF32, {2, 4}), y(DType::kF32, {4, 2}), i(DType::kI32, {2, 4});
-  EXPECT_THAT(Message([&] { Copy(context, x.view(), y.view()); }),
+  EXPECT_THAT(ErrorOf([&] { Copy(context, x.view(), y.view()); }),
               HasSubstr("to [2, 4]; found f32 [4, 2]"));
-  EXPECT_THAT(Message([&] { Copy(context, x.view(), i.view()); }),
+  EXPECT_THAT(ErrorOf([&] { Copy(context, x.view(), i.view()); }),
               HasSubstr("a type that f32 becomes; found i32"));
-  EXPECT_THAT(Message([&] { Copy(context, {}, y.view()); }),
+  EXPECT_THAT(ErrorOf([&] { Copy(context, {}, y.view()); }),
               HasSubstr("found none"));
   ConstTensorView elsewhere = x.view();
   elsewhere.device = Device::Cuda(1);
-  EXPECT_THAT(Message([&] { Copy(context, elsewhere, x.view()); }),
+  EXPECT_THAT(ErrorOf([&] { Copy(context, elsewhere, x.view()); }),
               HasSubstr("from on cpu or cpu"));
   const std::vector<int32_t> rows = {0, 4, 1, 1};
   EXPECT_THAT(
-      Message([&] { GatherRows(context, y.view(), ViewOf(rows), y.view()); }),
+      ErrorOf([&] { GatherRows(context, y.view(), ViewOf(rows), y.view()); }),
       HasSubstr("rows in [0, 4); found 4 at 1"));
   EXPECT_THAT(
-      Message([&] { ScatterRows(context, x.view(), ViewOf(rows), x.view()); }),
+      ErrorOf([&] { ScatterRows(context, x.view(), ViewOf(rows), x.view()); }),
       HasSubstr("rows i32 [2]"));
   const std::vector<int32_t> held = {3, 4};
   Tensor fresh(DType::kF32, {2, 1, 8}), cache(DType::kF32, {2, 4, 8});
-  EXPECT_THAT(Message([&] {
+  EXPECT_THAT(ErrorOf([&] {
                 AppendRows(context, fresh.view(), ViewOf(held), cache.view());
               }),
               HasSubstr("held in [0, 4); found 4 at 1"));

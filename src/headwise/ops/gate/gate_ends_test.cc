@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "headwise/error.h"
 #include "headwise/ops/gate/gate.h"
+#include "headwise/ops/test_values.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
@@ -90,16 +90,6 @@ TEST(Gate, AConcreteGateClosesAndOpensForGood) {
   EXPECT_GT(open[1], 0.99);
 }
 
-template <typename Call>
-std::string Message(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Gate, WhatDoesNotFitIsNamed) {
   Context context({1, ""});
   Floats two(2), four(4), six(6);
@@ -107,7 +97,7 @@ TEST(Gate, WhatDoesNotFitIsNamed) {
   const std::vector<int32_t> starts = {0, 1, 3}, wrong = {0, 2, 1};
   const auto sequences = [&](const std::vector<int32_t>& from,
                              const ConstTensorView& factors) {
-    return Message([&] {
+    return ErrorOf([&] {
       GateSequences(context, ViewOf(from), factors, {}, Matrix(six, 3));
     });
   };
@@ -116,27 +106,27 @@ TEST(Gate, WhatDoesNotFitIsNamed) {
               HasSubstr("factors f32 [2, 2]"));
   EXPECT_THAT(sequences(wrong, Matrix(four, 2)),
               HasSubstr("starts that ascend from 0 to 3; found from 0 to 1"));
-  EXPECT_THAT(Message([&] {
+  EXPECT_THAT(ErrorOf([&] {
                 ConcreteForward(context, {},
                                 {.log_alpha = ViewOf(two),
                                  .starts = ViewOf(starts),
                                  .gates = Matrix(six, 3)});
               }),
               HasSubstr("slopes f32 [2, 2]; found none"));
-  EXPECT_THAT(Message([&] {
+  EXPECT_THAT(ErrorOf([&] {
                 RouteForward(context, {.shared = 1, .active = 3},
                              {.routes = Matrix(six, 3),
                               .gates = Matrix(six, 3),
                               .chosen = ViewOf(sums)});
               }),
               HasSubstr("0 ≤ shared ≤ active ≤ heads"));
-  EXPECT_THAT(Message([&] {
+  EXPECT_THAT(ErrorOf([&] {
                 SpanForward(context, {.ramp = 1, .limit = 4, .reach = 2},
                             ViewOf(two), Matrix(six, 2));
               }),
               HasSubstr("table f32 [2, 5]"));
   EXPECT_THAT(
-      Message([&] { MarkActive(context, Matrix(six, 3), ViewOf(two)); }),
+      ErrorOf([&] { MarkActive(context, Matrix(six, 3), ViewOf(two)); }),
       HasSubstr("active i32 [2]"));
 }
 

@@ -9,29 +9,13 @@
 #include <vector>
 
 #include "headwise/base/rng.h"
-#include "headwise/error.h"
 #include "headwise/ops/norm/implementation.h"
-#include "headwise/tensor/element.h"
+#include "headwise/ops/test_values.h"
 
 namespace headwise {
 namespace {
 
 using testing::HasSubstr;
-
-Tensor Random(DType type, const Shape& shape, Rng& rng) {
-  Tensor tensor(type, shape);
-  const TensorView flat(tensor.view().data, type, {tensor.size()});
-  for (int64_t i = 0; i < tensor.size(); ++i) Write(flat, rng.Normal(), i);
-  return tensor;
-}
-
-std::vector<double> ToVector(const Tensor& tensor) {
-  const ConstTensorView flat(tensor.view().data, tensor.type(),
-                             {tensor.size()});
-  std::vector<double> values(tensor.size());
-  for (int64_t i = 0; i < tensor.size(); ++i) values[i] = Read(flat, i);
-  return values;
-}
 
 // A problem with its tensors, and what an implementation makes of it.
 struct Trial {
@@ -46,10 +30,10 @@ struct Trial {
       : problem(p), type(dtype) {
     const int64_t width = shape[shape.rank() - 1];
     has_bias = rng.Below(2) == 0;
-    x = Random(type, shape, rng);
-    dy = Random(type, shape, rng);
-    weight = Random(DType::kF32, {width}, rng);
-    bias = Random(DType::kF32, {width}, rng);
+    x = RandomTensor(type, shape, rng);
+    dy = RandomTensor(type, shape, rng);
+    weight = RandomTensor(DType::kF32, {width}, rng);
+    bias = RandomTensor(DType::kF32, {width}, rng);
   }
 
   void Run(Context& context) {
@@ -80,7 +64,7 @@ struct Trial {
 void ExpectNear(const Trial& found, const Trial& truth, double tolerance) {
   const auto left = found.Results(), right = truth.Results();
   for (size_t t = 0; t < left.size(); ++t) {
-    const auto a = ToVector(*left[t]), b = ToVector(*right[t]);
+    const auto a = ToVector(left[t]->view()), b = ToVector(right[t]->view());
     for (size_t i = 0; i < a.size(); ++i) {
       ASSERT_NEAR(a[i], b[i], tolerance * std::max(1.0, std::abs(b[i])))
           << "result " << t << " element " << i;
@@ -156,14 +140,14 @@ TEST(Norm, TheReferencesGradientsAreSlopes) {
     t.has_bias = true;
     Context context = Only("reference", 1);
     t.Run(context);
-    const auto dy = ToVector(t.dy);
-    std::vector<double> x = ToVector(t.x), w = ToVector(t.weight),
-                        b = ToVector(t.bias), y = ToVector(t.y);
+    const auto dy = ToVector(t.dy.view());
+    std::vector<double> x = ToVector(t.x.view()), w = ToVector(t.weight.view()),
+                        b = ToVector(t.bias.view()), y = ToVector(t.y.view());
     double sum = 0;
     for (size_t i = 0; i < y.size(); ++i) sum += y[i] * dy[i];
     EXPECT_NEAR(sum, Loss(p, 5, x, w, b, dy), 1e-4);
     const auto check = [&](std::vector<double>& of, const Tensor& gradient) {
-      const auto found = ToVector(gradient);
+      const auto found = ToVector(gradient.view());
       for (size_t i = 0; i < of.size(); ++i) {
         const double h = 1e-5, middle = of[i];
         of[i] = middle + h;
@@ -185,7 +169,7 @@ TEST(Norm, TypesThatNoOtherTakesAreTakenByTheReference) {
   Trial t({NormKind::kRms, 1e-6f}, {4, 8}, rng, DType::kBF16);
   Context context({1, ""});
   t.Run(context);
-  for (const double v : ToVector(t.y)) EXPECT_TRUE(std::isfinite(v));
+  for (const double v : ToVector(t.y.view())) EXPECT_TRUE(std::isfinite(v));
   Context fast = Only("cpu.f32");
   EXPECT_THROW(t.Run(fast), Error);
 }
@@ -196,14 +180,14 @@ TEST(Norm, GradientsOfParametersAreAddedTo) {
   Trial t(p, {70, 48}, rng);
   Context context({2, ""});
   t.Run(context);
-  const auto once = ToVector(t.dweight);
+  const auto once = ToVector(t.dweight.view());
   const NormArgs args = {.x = t.x.view(),
                          .weight = t.weight.view(),
                          .mean = t.mean.view(),
                          .scale = t.scale.view()};
   NormBackward(context, p, args,
                {t.dy.view(), t.dx.view(), t.dweight.view(), {}});
-  const auto twice = ToVector(t.dweight);
+  const auto twice = ToVector(t.dweight.view());
   for (size_t i = 0; i < once.size(); ++i) {
     EXPECT_FLOAT_EQ(static_cast<float>(twice[i]),
                     static_cast<float>(2 * once[i]));
@@ -213,10 +197,10 @@ TEST(Norm, GradientsOfParametersAreAddedTo) {
 TEST(Norm, SegmentsOfAStridedRowAreNormalisedEachOnItsOwn) {
   Rng rng(4);
   const int64_t rows = 5, heads = 3, width = 8, stride = 40;
-  Tensor x = Random(DType::kF32, {rows, stride}, rng),
-         y = Random(DType::kF32, {rows, stride}, rng),
-         w = Random(DType::kF32, {width}, rng);
-  const auto before = ToVector(y);
+  Tensor x = RandomTensor(DType::kF32, {rows, stride}, rng),
+         y = RandomTensor(DType::kF32, {rows, stride}, rng),
+         w = RandomTensor(DType::kF32, {width}, rng);
+  const auto before = ToVector(y.view());
   const auto strided = [&](Tensor& of) {
     TensorView view(of.view().data, DType::kF32, {rows, heads, width});
     view.stride[0] = stride;

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "headwise/base/rng.h"
-#include "headwise/error.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/implementation.h"
+#include "headwise/ops/test_values.h"
 #include "headwise/tensor/element.h"
 #include "headwise/tensor/slice.h"
 
@@ -24,13 +24,6 @@ using testing::HasSubstr;
 
 constexpr float kLargest = std::numeric_limits<float>::max();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-Tensor Random(DType type, const Shape& shape, Rng& rng) {
-  Tensor tensor(type, shape);
-  const TensorView flat(tensor.view().data, type, {tensor.size()});
-  for (int64_t i = 0; i < tensor.size(); ++i) Write(flat, rng.Normal(), i);
-  return tensor;
-}
 
 std::vector<double> Values(const ConstTensorView& view) {
   Context context({1, ""});
@@ -89,8 +82,8 @@ TEST(Pointwise, EveryImplementationAgreesWithTheReferenceOverThreads) {
     const int64_t rows = 1 + static_cast<int64_t>(rng.Below(40));
     const int64_t wide = rng.Below(4) == 0 ? 2000 : 100;
     const int64_t columns = 4 + static_cast<int64_t>(rng.Below(wide));
-    const Tensor a = Random(DType::kF32, {rows, columns}, rng);
-    const Tensor b = Random(DType::kF32, {rows, columns}, rng);
+    const Tensor a = RandomTensor(DType::kF32, {rows, columns}, rng);
+    const Tensor b = RandomTensor(DType::kF32, {rows, columns}, rng);
     PointwiseCall call = {.kind = static_cast<PointwiseKind>(round % 7),
                           .a = RandomView(a, rng),
                           .b = RandomView(b, rng),
@@ -105,9 +98,9 @@ TEST(Pointwise, EveryImplementationAgreesWithTheReferenceOverThreads) {
     const int64_t last = call.a.shape[1];
     const Shape shape = Reduces(call) ? Shape{1} : ShapeOf(call.a);
     const Shape sums = {last};
-    const Tensor before =
-        Random(ResultType(call, DType::kF32),
-               call.kind == PointwiseKind::kColumnSums ? sums : shape, rng);
+    const Tensor before = RandomTensor(
+        ResultType(call, DType::kF32),
+        call.kind == PointwiseKind::kColumnSums ? sums : shape, rng);
     Context plain({1, ""}), reference({1, "pointwise:reference"});
     Tensor truth = ToHost(plain, before.view());
     call.y = truth.view();
@@ -157,10 +150,10 @@ TEST(Pointwise, SumsAndProductsOfF32AreRoundedOnceAStep) {
   Rng rng(3);
   Context context({2, ""});
   const int64_t rows = 37, width = 1003;
-  const Tensor a = Random(DType::kF32, {rows, width}, rng),
-               b = Random(DType::kF32, {rows, width}, rng),
-               row = Random(DType::kF32, {width}, rng),
-               column = Random(DType::kF32, {rows, 1}, rng);
+  const Tensor a = RandomTensor(DType::kF32, {rows, width}, rng),
+               b = RandomTensor(DType::kF32, {rows, width}, rng),
+               row = RandomTensor(DType::kF32, {width}, rng),
+               column = RandomTensor(DType::kF32, {rows, 1}, rng);
   Tensor add = ToHost(context, a.view()), scaled = ToHost(context, a.view()),
          bias = ToHost(context, a.view()), gains = ToHost(context, a.view());
   AddTo(context, b.view(), add.view());
@@ -181,8 +174,8 @@ TEST(Pointwise, SumsAndProductsOfF32AreRoundedOnceAStep) {
 TEST(Pointwise, ColumnSumsAreInDoubleOverRowsInOrderOnAnyThreads) {
   Rng rng(4);
   const int64_t batch = 3, rows = 41, width = 130;
-  const Tensor x = Random(DType::kF32, {batch, rows, width}, rng);
-  const Tensor before = Random(DType::kF32, {width}, rng);
+  const Tensor x = RandomTensor(DType::kF32, {batch, rows, width}, rng);
+  const Tensor before = RandomTensor(DType::kF32, {width}, rng);
   // Sequences with a gap between them.
   const ConstTensorView view = Slice(x.view(), 1, 1, rows);
   for (const int threads : {1, 3}) {
@@ -204,7 +197,7 @@ TEST(Pointwise, ColumnSumsAreInDoubleOverRowsInOrderOnAnyThreads) {
 
 TEST(Pointwise, SumsOfSquaresAreTheSameOnAnyThreadsAndAddUp) {
   Rng rng(5);
-  const Tensor x = Random(DType::kF32, {3, 30011}, rng);
+  const Tensor x = RandomTensor(DType::kF32, {3, 30011}, rng);
   double plain = 0;
   for (const double value : Values(x.view())) plain += value * value;
   Context one({1, ""}), three({3, ""});
@@ -214,12 +207,16 @@ TEST(Pointwise, SumsOfSquaresAreTheSameOnAnyThreadsAndAddUp) {
   std::vector<double> sum = {0.5};
   AddSumOfSquares(one, x.view(), ViewOf(sum));
   EXPECT_EQ(sum[0], 0.5 + found);
+  const std::vector<float> halves(70'000, 0.5f);
+  sum[0] = 3;
+  AddSumOfSquares(three, ViewOf(halves), ViewOf(sum));
+  EXPECT_DOUBLE_EQ(sum[0], 17'503);
 }
 
 TEST(Pointwise, WhatIsBeyondIsFoundWhereverItStands) {
   Rng rng(6);
   Context context({2, ""});
-  Tensor x = Random(DType::kF32, {5, 40000}, rng);
+  Tensor x = RandomTensor(DType::kF32, {5, 40000}, rng);
   EXPECT_TRUE(AllWithin(context, x.view(), 1e17f));
   EXPECT_EQ(FirstBeyond(context, x.view(), 1e17f), -1);
   for (const float bad : {kNan, -kNan, INFINITY, -INFINITY, 2e17f, -2e17f}) {
@@ -251,7 +248,7 @@ TEST(Pointwise, AMarkStaysWhereNothingIsBeyond) {
 TEST(Pointwise, TypesThatNoOtherTakesAreTakenByTheReference) {
   Context context({1, ""});
   Rng rng(7);
-  Tensor x = Random(DType::kBF16, {4, 8}, rng), y(DType::kBF16, {4, 8});
+  Tensor x = RandomTensor(DType::kBF16, {4, 8}, rng), y(DType::kBF16, {4, 8});
   Add(context, x.view(), x.view(), y.view());
   const auto once = Values(x.view()), twice = Values(y.view());
   for (size_t i = 0; i < once.size(); ++i) EXPECT_EQ(twice[i], 2 * once[i]);
@@ -273,28 +270,20 @@ TEST(Pointwise, NothingIsAddedOfNothing) {
   EXPECT_TRUE(AllWithin(context, none.view(), 1));
 }
 
-template <typename Call>
-std::string Message(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Pointwise, WhatDoesNotFitIsNamed) {
   Context context({1, ""});
   Tensor x(DType::kF32, {2, 4}), y(DType::kF32, {4, 2}), h(DType::kF16, {2, 4});
-  EXPECT_THAT(Message([&] { Add(context, x.view(), y.view(), x.view()); }),
+  EXPECT_THAT(ErrorOf([&] { Add(context, x.view(), y.view(), x.view()); }),
               HasSubstr("b f32 [2, 4]; found f32 [4, 2]"));
-  EXPECT_THAT(Message([&] { Add(context, h.view(), x.view(), x.view()); }),
+  EXPECT_THAT(ErrorOf([&] { Add(context, h.view(), x.view(), x.view()); }),
               HasSubstr("a f32 [2, 4]; found f16 [2, 4]"));
-  EXPECT_THAT(Message([&] { Scale(context, 2, x.view(), {}); }),
+  EXPECT_THAT(ErrorOf([&] { Scale(context, 2, x.view(), {}); }),
               HasSubstr("found none"));
-  EXPECT_THAT(Message([&] { AddColumnSums(context, x.view(), x.view()); }),
+  EXPECT_THAT(ErrorOf([&] { AddColumnSums(context, x.view(), x.view()); }),
               HasSubstr("the result f32 [4]"));
-  EXPECT_THAT(Message([&] { SumOfSquares(context, {}); }),
+  EXPECT_THAT(ErrorOf([&] { AddSumOfSquares(context, x.view(), x.view()); }),
+              HasSubstr("the result f64 [1]"));
+  EXPECT_THAT(ErrorOf([&] { SumOfSquares(context, {}); }),
               HasSubstr("x with an axis; found none"));
 }
 

@@ -13,7 +13,6 @@
 #include <string>
 
 #include "headwise/backend/cpu/thread_pool.h"
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/ops/check_view.h"
 #endif
 
@@ -62,24 +61,6 @@ void AdamWRange(const AdamWCall& call, int64_t begin, int64_t end) {
   for (; i < end; ++i) update(hn::CappedTag<float, 1>(), i);
 }
 
-// Σ x².
-double Squares(const float* x, int64_t count) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> f;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto sum0 = hn::Zero(d), sum1 = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const auto a = hn::PromoteTo(d, hn::LoadU(f, x + i));
-    const auto b = hn::PromoteTo(d, hn::LoadU(f, x + i + lanes));
-    sum0 = hn::MulAdd(a, a, sum0);
-    sum1 = hn::MulAdd(b, b, sum1);
-  }
-  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
-  for (; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
-  return sum;
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace headwise
 HWY_AFTER_NAMESPACE();
@@ -91,9 +72,8 @@ namespace {
 constexpr int64_t kPerTask = 8192;  // values
 
 HWY_EXPORT(AdamWRange);
-HWY_EXPORT(Squares);
 
-Reason WhyNotStep(const AdamWCall& call) {
+Reason WhyNot(const AdamWCall& call) {
   return WhyNotOnHost(DType::kF32, {call.args.value, call.args.gradient});
 }
 
@@ -106,32 +86,10 @@ void Step(Context& context, const AdamWCall& call) {
       });
 }
 
-Reason WhyNotSquares(const SquaresCall& call) {
-  return WhyNotOnHost(DType::kF32, {call.x});
-}
-
-void AddAllSquares(Context& context, const SquaresCall& call) {
-  const float* x = call.x.As<float>();
-  const int64_t count = call.x.shape[0];
-  const int64_t tasks = (count + kPerTask - 1) / kPerTask;
-  const Scratch memory = context.workspace().TakeArray<double>(tasks);
-  double* sums = memory.As<double>();
-  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
-    const int64_t begin = task * kPerTask;
-    sums[task] = HWY_DYNAMIC_DISPATCH(Squares)(
-        x + begin, std::min(kPerTask, count - begin));
-  });
-  double total = 0;
-  for (int64_t task = 0; task < tasks; ++task) total += sums[task];
-  *call.sum.As<double>() += total;
-}
-
 }  // namespace
 
 const Implementation<AdamWCall> kAdamWCpuF32 = {
-    .name = "cpu.f32", .why_not = WhyNotStep, .run = Step};
-const Implementation<SquaresCall> kSquaresCpuF32 = {
-    .name = "cpu.f32", .why_not = WhyNotSquares, .run = AddAllSquares};
+    .name = "cpu.f32", .why_not = WhyNot, .run = Step};
 
 }  // namespace headwise
 #endif  // HWY_ONCE

@@ -126,7 +126,8 @@ void DotWide(const float* x, const HalfLines& b, int64_t first, int64_t count,
 }
 
 void Run(Context& context, const MatmulCall& call) {
-  const auto& [problem, args] = call;
+  const MatmulProblem& problem = call.problem;
+  const MatmulArgs& args = call.args;
   const HalfLines& b = LinesOf(*args.weights);
   const DenseRows dense(context, call);
   const float* a = dense.data();
