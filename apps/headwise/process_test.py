@@ -7,6 +7,7 @@ end is said.
     process_test.py path/to/headwise path/to/sources
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -108,16 +109,19 @@ def limits(folder, config):
     check(not left, f"left behind: {left}")
     if SANITIZED:
         return  # whose own memory does not fit
-    for size in (110, 150, 200, 400):
+    for size, threads in itertools.product((90, 100, 110, 150, 200, 400),
+                                           (2, 16)):
+        what = f"profile by {threads} threads within {size} MiB"
         try:
             tight = headwise(
                 "profile", MODEL, "--text", folder / "text.txt", "--tokens",
-                500, "--out", folder / "p.json", preexec_fn=lambda size=size:
+                500, "--threads", threads, "--out", folder / "p.json",
+                preexec_fn=lambda size=size:
                 resource.setrlimit(resource.RLIMIT_AS, (size << 20,) * 2))
         except subprocess.TimeoutExpired:
-            sys.exit(f"FAILED: profile within {size} MiB does not end")
+            sys.exit(f"FAILED: {what} does not end")
         check(tight.returncode in (0, 1),
-              f"profile within {size} MiB: {tight.returncode} {tight.stderr}")
+              f"{what}: {tight.returncode} {tight.stderr}")
 
 
 def shortened(folder):

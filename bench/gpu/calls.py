@@ -90,10 +90,9 @@ class Operators:
         return self._library.BridgeWhyNot(name.encode(), c.byref(call),
                                           int(backward)).decode()
 
-    def backward_beside(self, name, call):
-        """The backward's implementation where the forward's is `name`: the
-        same, or the portable one where that refuses the call."""
-        refuses = self.why_not(name, call, backward=True)
+    def takes(self, name, call, backward=False):
+        """`name`, or the portable implementation where that refuses the call."""
+        refuses = self.why_not(name, call, backward)
         return "cuda.sm80" if refuses else name
 
     def _run(self, function, name, call, *more):

@@ -14,9 +14,9 @@ JSON with --json.
 How it is measured: each side and length runs in a process of its own, so that
 peak resident memory is its own. (A process also counts the peak of the one that
 started it, so this one never loads PyTorch.) PyTorch is timed inside (one
-warm-up, then the best of the calls); ours is timed from outside as the
-difference between a run of many windows and a run of one, so that loading is
-left out on both sides. PyTorch's hooks keep sums only: each layer's matrix is
+warm-up of --warm-up tokens, then the best of the calls); ours is timed from
+outside as the difference between a run of many windows and a run of one, so
+that loading is left out on both sides. PyTorch's hooks keep sums only: each layer's matrix is
 freed before the next. The two sides take turns for --runs runs; medians are
 printed, and the least and the largest ratio.
 """
@@ -31,11 +31,8 @@ import sys
 import tempfile
 import time
 
-WINDOWS = 4
-
-
-def make(folder, lengths):
-    """A random model, and for each length N ids [1, N] and [1 + WINDOWS, N]."""
+def make(folder, lengths, more):
+    """A random model, and for each length N ids [1, N] and [1 + more, N]."""
     import torch
     from safetensors.torch import save_file
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -44,7 +41,7 @@ def make(folder, lengths):
     GPT2LMHeadModel(config).save_pretrained(folder, safe_serialization=True)
     torch.manual_seed(2)
     for length in lengths:
-        for windows in (1, 1 + WINDOWS):
+        for windows in (1, 1 + more):
             # The last id is <|endoftext|>.
             ids = torch.randint(0, config.vocab_size - 1, (windows, length))
             save_file({"input_ids": ids},
@@ -73,11 +70,11 @@ class HeadSums:
         self.sums = found if self.sums is None else self.sums + found
 
 
-def run_torch(folder, length, threads, calls):
+def run_torch(folder, length, args):
     import torch
     import transformers
     from safetensors.torch import load_file
-    torch.set_num_threads(threads)
+    torch.set_num_threads(args.threads)
     model = transformers.GPT2LMHeadModel.from_pretrained(
         folder, attn_implementation="eager").transformer.eval()
     hooks = []
@@ -85,29 +82,28 @@ def run_torch(folder, length, threads, calls):
         hooks.append(HeadSums())
         block.attn.register_forward_hook(hooks[-1])
     ids = load_file(
-        str(folder / f"ids-{length}-{1 + WINDOWS}.safetensors"))["input_ids"]
+        str(folder / f"ids-{length}-{1 + args.windows}.safetensors"))["input_ids"]
     best = float("inf")
     with torch.no_grad():
-        for call in range(1 + calls):
+        model(ids[:1, :args.warm_up], use_cache=False)
+        for call in range(args.calls):
             begin = time.perf_counter()
-            model(ids[call % len(ids)][None], use_cache=False)
-            seconds = time.perf_counter() - begin
-            if call > 0:
-                best = min(best, seconds)
+            model(ids[(1 + call) % len(ids)][None], use_cache=False)
+            best = min(best, time.perf_counter() - begin)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"tokens_per_s": length / best, "peak_bytes": peak,
             "torch": torch.__version__,
             "transformers": transformers.__version__}
 
 
-def run_headwise(binary, folder, length, threads, metrics):
-    """Seconds and peak of one window, then of 1 + WINDOWS."""
+def run_headwise(args, folder, length, metrics):
+    """Tokens/s between one window and 1 + --windows, and the peak."""
     seconds, peak = [], 0
-    for windows in (1, 1 + WINDOWS):
-        command = [binary, "profile", str(folder), "--ids",
+    for windows in (1, 1 + args.windows):
+        command = [args.headwise, "profile", str(folder), "--ids",
                    str(folder / f"ids-{length}-{windows}.safetensors"),
                    "--context", str(length), "--repeats", "0",
-                   "--threads", str(threads), "--metrics", metrics,
+                   "--threads", str(args.threads), "--metrics", metrics,
                    "--out", str(folder / "random.heads")]
         begin = time.perf_counter()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -116,7 +112,7 @@ def run_headwise(binary, folder, length, threads, metrics):
             raise SystemExit(f"failed: {' '.join(command)}")
         seconds.append(time.perf_counter() - begin)
         peak = max(peak, usage.ru_maxrss * 1024)
-    return {"tokens_per_s": WINDOWS * length / (seconds[1] - seconds[0]),
+    return {"tokens_per_s": args.windows * length / (seconds[1] - seconds[0]),
             "peak_bytes": peak}
 
 
@@ -155,7 +151,10 @@ def main():
     parser.add_argument("--headwise", default="headwise")
     parser.add_argument("--lengths", default="1024,4096")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--metrics", default="core,all")
     parser.add_argument("--calls", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=1024)
+    parser.add_argument("--windows", type=int, default=4)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--torch", nargs=2, metavar=("FOLDER", "N"),
@@ -165,10 +164,10 @@ def main():
     args = parser.parse_args()
     lengths = [int(n) for n in args.lengths.split(",")]
     if args.make:
-        return make(pathlib.Path(args.make), lengths)
+        return make(pathlib.Path(args.make), lengths, args.windows)
     if args.torch:
         folder, length = pathlib.Path(args.torch[0]), int(args.torch[1])
-        print(json.dumps(run_torch(folder, length, args.threads, args.calls)))
+        print(json.dumps(run_torch(folder, length, args)))
         return
     rows = []
     if not args.json:
@@ -177,18 +176,20 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         subprocess.run([sys.executable, __file__, "--make", name, "--lengths",
-                        args.lengths], check=True)
+                        args.lengths, "--windows", str(args.windows)],
+                       check=True)
         for length in lengths:
-            peers, ours = [], {"core": [], "all": []}
+            peers = []
+            ours = {metrics: [] for metrics in args.metrics.split(",")}
             for _ in range(args.runs):
                 peers.append(json.loads(subprocess.run(
                     [sys.executable, __file__, "--torch", name, str(length),
                      "--threads", str(args.threads), "--calls",
-                     str(args.calls)],
+                     str(args.calls), "--warm-up", str(args.warm_up),
+                     "--windows", str(args.windows)],
                     check=True, stdout=subprocess.PIPE, text=True).stdout))
                 for metrics, runs in ours.items():
-                    runs.append(run_headwise(args.headwise, folder, length,
-                                             args.threads, metrics))
+                    runs.append(run_headwise(args, folder, length, metrics))
             for metrics, runs in ours.items():
                 rows.append(row_of(length, metrics, args.threads, runs, peers))
                 if not args.json:

@@ -83,7 +83,7 @@ def run_torch(attention, threads, warm_up, steps):
             "ms": 1e3 * median,
             "tokens_per_second": BATCH * LENGTH / median,
             "parameters": sum(p.numel() for p in model.parameters()),
-            "loss": float(loss), "torch": torch.__version__,
+            "loss": float(loss.detach()), "torch": torch.__version__,
             "transformers": transformers.__version__}
 
 
@@ -137,6 +137,16 @@ def row_of(threads, ours, peers):
     return row
 
 
+def line_of(row):
+    ours = row.get("headwise", {}).get("tokens_per_second", 0)
+    peer, ratios = row["torch"], row.get("ratios", [0])
+    return (f"{row['threads']:>7} {ours:>10.0f} "
+            f"{peer['tokens_per_second']:>10.0f} "
+            f"{row.get('ratio', float('nan')):>6.2f} "
+            f"({min(ratios):.2f}–{max(ratios):.2f})  {peer['attention']}, "
+            f"AdamW {peer['adamw']}, torch {peer['torch']}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--headwise", default=shutil.which("headwise"))
@@ -156,6 +166,9 @@ def main():
                                    args.steps)))
         return
     rows = []
+    if not args.json:
+        print(f"{'threads':>7} {'headwise':>10} {'PyTorch':>10} "
+              f"{'ratio (range)':>19}  (tokens/s)", flush=True)
     for threads in counts:
         peers, ours = [], []
         for _ in range(args.runs):
@@ -164,21 +177,10 @@ def main():
                 ours.append(run_headwise(args.headwise, threads,
                                          args.seconds))
         rows.append(row_of(threads, ours, peers))
+        if not args.json:
+            print(line_of(rows[-1]), flush=True)
     if args.json:
         print(json.dumps(rows, indent=1))
-        return
-    print(f"{'threads':>7} {'headwise':>10} {'PyTorch':>10} "
-          f"{'ratio (range)':>19}  (tokens/s)")
-    for row in rows:
-        ours = row.get("headwise", {}).get("tokens_per_second")
-        peer = row["torch"]
-        print(f"{row['threads']:>7} {ours or 0:>10.0f} "
-              f"{peer['tokens_per_second']:>10.0f} "
-              f"{row.get('ratio', float('nan')):>6.2f} "
-              f"({min(row.get('ratios', [0])):.2f}–"
-              f"{max(row.get('ratios', [0])):.2f})  "
-              f"{peer['attention']}, AdamW {peer['adamw']}, "
-              f"torch {peer['torch']}")
 
 
 if __name__ == "__main__":

@@ -35,8 +35,11 @@ struct Lapack {
       find(set_threads, "openblas_set_num_threads");
     }
     if (dgeev == nullptr || set_threads == nullptr) {
+      // Not there, without a LAPACK, or too large for what memory is left.
+      const char* reason = dlerror();
       throw Error(ErrorCode::kUnsupported,
-                  {"eigenvalues", "OpenBLAS with its LAPACK", "none",
+                  {"eigenvalues", "OpenBLAS with its LAPACK",
+                   reason != nullptr ? reason : "none",
                    "apt install libopenblas0-pthread"});
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 namespace headwise {
 namespace {
@@ -77,8 +78,13 @@ class ThreadPool::Fetcher {
 
 ThreadPool::ThreadPool(int threads) : counters_(threads > 1 ? threads : 1) {
   workers_.reserve(threads > 1 ? threads - 1 : 0);
-  for (int worker = 1; worker < threads; ++worker) {
-    workers_.emplace_back([this, worker] { Work(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker) {
+      workers_.emplace_back([this, worker] { Work(worker); });
+    }
+  } catch (const std::system_error&) {
+    // The system gives no more (memory for stacks, a limit of processes): fewer
+    // threads work longer and come to the same results.
   }
 }
 

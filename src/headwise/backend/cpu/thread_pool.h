@@ -16,7 +16,8 @@ namespace headwise {
 
 class ThreadPool {
  public:
-  // `threads` workers, the calling thread being worker 0.
+  // `threads` workers, the calling thread being worker 0; fewer where the
+  // system gives no more.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
