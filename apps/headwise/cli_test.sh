@@ -89,7 +89,6 @@ expect 2 'unexpected argument "extra"' study cost extra
 expect 1 'did you mean rank' study rnak
 expect_quiet out
 
-expect 0 '^HELD: ' study rank
 expect 0 '^HELD: ' study averaging
 expect_quiet err
 expect 0 '"held": true' study averaging --json
