@@ -11,12 +11,14 @@ extern const Command kCompareCommand;   // cmd_compare.cc
 extern const Command kComposeCommand;   // cmd_compose.cc
 extern const Command kDemoCommand;      // cmd_demo.cc
 extern const Command kDumpCommand;      // cmd_dump.cc
+extern const Command kEvaluateCommand;  // cmd_evaluate.cc
 extern const Command kExplainCommand;   // cmd_explain.cc
 extern const Command kGenerateCommand;  // cmd_generate.cc
 extern const Command kInfoCommand;      // cmd_info.cc
 extern const Command kMergeCommand;     // cmd_merge.cc
 extern const Command kPatchCommand;     // cmd_patch.cc
 extern const Command kProfileCommand;   // cmd_profile.cc
+extern const Command kPruneCommand;     // cmd_prune.cc
 extern const Command kRankCommand;      // cmd_rank.cc
 extern const Command kRolesCommand;     // cmd_roles.cc
 extern const Command kShowCommand;      // cmd_show.cc

@@ -47,6 +47,9 @@ const std::vector<const Command*>& Commands() {
       &kComposeCommand,
       &kDumpCommand,
       &kReportCommand,
+      // Prune
+      &kEvaluateCommand,
+      &kPruneCommand,
       // Tools
       &kDemoCommand,
       &kInfoCommand,

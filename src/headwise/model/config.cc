@@ -129,6 +129,17 @@ Activation ReadActivation(const ConfigReader& config, const char* key,
   config.Fail(key, "one of relu, gelu, gelu_new, silu, swish, tanh");
 }
 
+void ReadCounts(const ConfigReader& config, const char* key,
+                int64_t LayerShape::*member, std::vector<LayerShape>& layers) {
+  if (!config.Has(key)) return;
+  const std::vector<int64_t> counts = config.Ids(key);
+  if (counts.size() != layers.size()) config.Fail(key, "one count a layer");
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < 0) config.Fail(key, "counts of heads");
+    layers[i].*member = counts[i];
+  }
+}
+
 std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
                                    int64_t heads, int64_t kv_heads) {
   if (layers > kMostLayers) {
@@ -137,17 +148,8 @@ std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,
   }
   std::vector<LayerShape> shapes(layers,
                                  {.heads = heads, .kv_heads = kv_heads});
-  auto list = [&](const char* key, int64_t LayerShape::*member) {
-    if (!config.Has(key)) return;
-    const std::vector<int64_t> counts = config.Ids(key);
-    if (counts.size() != shapes.size()) config.Fail(key, "one count a layer");
-    for (size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] < 0) config.Fail(key, "counts of heads");
-      shapes[i].*member = counts[i];
-    }
-  };
-  list("heads_per_layer", &LayerShape::heads);
-  list("kv_heads_per_layer", &LayerShape::kv_heads);
+  ReadCounts(config, "heads_per_layer", &LayerShape::heads, shapes);
+  ReadCounts(config, "kv_heads_per_layer", &LayerShape::kv_heads, shapes);
   if (config.Has("heads_per_layer") && !config.Has("kv_heads_per_layer") &&
       heads == kv_heads) {
     for (LayerShape& shape : shapes) shape.kv_heads = shape.heads;

@@ -98,6 +98,10 @@ class ConfigReader {
 Activation ReadActivation(const ConfigReader& config, const char* key,
                           const char* other);
 
+// One count a layer, where the key is there.
+void ReadCounts(const ConfigReader& config, const char* key,
+                int64_t LayerShape::*member, std::vector<LayerShape>& layers);
+
 // `layers` equal shapes, then what "heads_per_layer" and "kv_heads_per_layer"
 // (lists) or "pruned_heads" (layer → removed heads) change.
 std::vector<LayerShape> ReadLayers(const ConfigReader& config, int64_t layers,

@@ -39,6 +39,9 @@ class CorpusRuns {
   const std::vector<double>& weights() const { return weights_; }
   const std::vector<double>& base() const { return base_; }
 
+  // Mean output of each head over all rows, [1, heads, E] by site.
+  const HeadOutputs& means() const { return mean_; }
+
   // L2 norm over channels of the mean |output| of each head.
   std::vector<double> ActivationNorms(std::span<const HeadRef> heads) const;
 

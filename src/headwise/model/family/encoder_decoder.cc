@@ -37,6 +37,11 @@ ModelConfig Read(const ConfigReader& reader) {
                          .kv_heads = decoder_heads,
                          .cross_heads = decoder_heads,
                          .head_dim = config.width / decoder_heads});
+  ReadCounts(reader, "decoder_heads_per_layer", &LayerShape::heads,
+             config.decoder);
+  ReadCounts(reader, "cross_heads_per_layer", &LayerShape::cross_heads,
+             config.decoder);
+  for (LayerShape& shape : config.decoder) shape.kv_heads = shape.heads;
   config.norm_place = NormPlace::kPost;
   config.activation = ReadActivation(reader, "activation_function", "gelu");
   config.positions = Positions::kSinusoid;

@@ -1,0 +1,68 @@
+// Door: prune_material.h.
+#include "prune_material.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "headwise/heads/importance/examples.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/runtime/windows.h"
+#include "interrupt.h"
+#include "past_context.h"
+
+namespace headwise {
+namespace {
+
+// Short, since intervals rest on the number of sequences.
+constexpr int64_t kWindow = 256;
+
+}  // namespace
+
+PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text) {
+  PruneMaterial material;
+  material.model = OpenModel(run.model);
+  const auto tokenizer = Tokenizer::Load(run.model, text.reading.options());
+  const ModelConfig& config = material.model->config();
+  const int64_t context =
+      text.context > 0 ? text.context : std::min(kWindow, config.context);
+  const WindowCutter cutter(*tokenizer, config, {context});
+  const std::vector<TokenWindow> windows =
+      ReadWindows(text.paths, cutter, text.tokens);
+  WarnPastContext(config, Longest(windows));
+  WarnUnknownScript(*tokenizer, windows);
+  material.examples = ExamplesOf(windows);
+  material.objective = ObjectiveFor(*tokenizer);
+  return material;
+}
+
+CorpusOptions CorpusOptionsFor(const PruneMaterial& material, ProgressBar& bar,
+                               uint64_t seed) {
+  CorpusOptions options;
+  options.objective = material.objective;
+  options.objective.seed = options.seed = seed;
+  options.progress = bar.callback();
+  options.stop = StopOnInterrupt();
+  return options;
+}
+
+std::string ToText(const Interval& interval, bool sign) {
+  const auto number = [sign](double value) {
+    if (!std::isfinite(value)) return std::string("?");
+    return sign ? fmt::format("{:+.4f}", value) : fmt::format("{:.4f}", value);
+  };
+  return fmt::format("{} [{}, {}]", number(interval.value),
+                     number(interval.low), number(interval.high));
+}
+
+Json ToJson(const Interval& interval) {
+  const auto number = [](double value) {
+    return std::isfinite(value) ? Json(value) : Json(nullptr);
+  };
+  return {{"value", number(interval.value)},
+          {"low", number(interval.low)},
+          {"high", number(interval.high)}};
+}
+
+}  // namespace headwise

@@ -1,0 +1,35 @@
+// What `evaluate` and `prune` share: a model with its text cut into examples.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/base/json.h"
+#include "headwise/heads/importance/corpus_runs.h"
+#include "headwise/heads/importance/statistics.h"
+#include "headwise/model/model.h"
+#include "progress_bar.h"
+#include "run_flags.h"
+
+namespace headwise {
+
+struct PruneMaterial {
+  std::unique_ptr<Model> model;
+  std::vector<TextExample> examples;
+  ObjectiveOptions objective;
+};
+// Windows of 256 tokens where the flags say nothing else.
+PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text);
+
+// Of a corpus run with a bar that shows it, which Ctrl-C ends.
+CorpusOptions CorpusOptionsFor(const PruneMaterial& material, ProgressBar& bar,
+                               uint64_t seed);
+
+// "2.3410 [2.2977, 2.3844]"
+std::string ToText(const Interval& interval, bool sign = false);
+// {"value": …, "low": …, "high": …}; null where there is no telling.
+Json ToJson(const Interval& interval);
+
+}  // namespace headwise

@@ -1,0 +1,127 @@
+// Door: prune_timing.h.
+#include "prune_timing.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "bench/measure.h"
+#include "headwise/base/rng.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/runtime/session.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kPrompt = 512, kSteps = 32;
+
+std::vector<int32_t> RandomIds(const Model& model, int64_t count) {
+  Rng rng(1);
+  std::vector<int32_t> ids(count);
+  for (int32_t& id : ids) {
+    id = static_cast<int32_t>(
+        rng.Below(static_cast<uint64_t>(model.config().vocabulary)));
+  }
+  return ids;
+}
+
+std::function<void()> Prefill(Context& context, const Model& model,
+                              int64_t sequences, int64_t length) {
+  const auto ids = std::make_shared<const std::vector<int32_t>>(
+      RandomIds(model, sequences * length));
+  const auto lengths =
+      std::make_shared<const std::vector<int64_t>>(sequences, length);
+  return [&context, &model, ids, lengths] {
+    ForwardInput input = {.ids = *ids, .lengths = *lengths};
+    if (model.config().encoder_decoder()) {
+      input.decoder_ids = *ids;
+      input.decoder_lengths = *lengths;
+    }
+    Forward(context, model, input);
+  };
+}
+
+// One step at a time, kSteps of them, the cache growing from nothing.
+std::function<void()> Decode(Context& context, const Model& model,
+                             int64_t sequences) {
+  const auto ids = std::make_shared<const std::vector<int32_t>>(
+      RandomIds(model, kSteps * sequences));
+  const auto session = std::make_shared<Session>(
+      context, model,
+      SessionOptions{.sequences = sequences, .capacity = kSteps});
+  if (model.config().encoder_decoder()) {
+    session->Encode(std::span(*ids).first(kSteps));
+  }
+  return [session, ids, sequences] {
+    session->Clear();
+    for (int64_t step = 0; step < kSteps; ++step) {
+      session->Feed(std::span(*ids).subspan(step * sequences, sequences));
+    }
+  };
+}
+
+struct Work {
+  std::string what;
+  double tokens;
+  std::function<std::function<void()>(const Model&)> make;
+};
+
+std::vector<Work> AllWork(Context& context, const ModelConfig& config) {
+  const int64_t length =
+      config.context > 0 ? std::min(kPrompt, config.context) : kPrompt;
+  std::vector<Work> all;
+  for (const int64_t sequences : {1, 16}) {
+    all.push_back({fmt::format("prefill, {} × {} tokens", sequences, length),
+                   static_cast<double>(sequences * length),
+                   [&context, sequences, length](const Model& model) {
+                     return Prefill(context, model, sequences, length);
+                   }});
+  }
+  if (!config.causal && !config.encoder_decoder()) return all;
+  for (const int64_t sequences : {1, 16}) {
+    all.push_back({fmt::format("decode, {} × {} steps", sequences, kSteps),
+                   static_cast<double>(sequences * kSteps),
+                   [&context, sequences](const Model& model) {
+                     return Decode(context, model, sequences);
+                   }});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<PairTiming> TimeBoth(Context& context, const Model& before,
+                                 const Model& after, std::string& note) {
+  const bench::LoadWatch watch;
+  std::vector<PairTiming> timings;
+  for (const Work& work : AllWork(context, before.config())) {
+    std::vector<bench::Candidate> candidates(2);
+    candidates[0].time = bench::Timed(work.make(before));
+    candidates[1].time = bench::Timed(work.make(after));
+    bench::MeasureOptions options;
+    options.budget_seconds = 6;
+    bench::Measure(options, candidates);
+    timings.push_back(
+        {work.what, work.tokens, candidates[0].row.ms, candidates[1].row.ms});
+  }
+  note = bench::LoadNote(watch);
+  return timings;
+}
+
+int64_t CacheBytes(const Model& model) {
+  int64_t bytes = 0;
+  for (const AttentionKind kind :
+       {AttentionKind::kSelf, AttentionKind::kDecoder}) {
+    if (!model.config().causal && kind == AttentionKind::kSelf) continue;
+    for (const AttentionLayer* layer : AttentionLayers(model, kind)) {
+      bytes += layer->config().kv_heads *
+               (layer->config().head_dim + layer->value_dim()) *
+               static_cast<int64_t>(sizeof(float));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace headwise

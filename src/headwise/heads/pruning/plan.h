@@ -1,0 +1,43 @@
+// Which heads are to leave a model, as a file that can be read, edited,
+// compared and replayed ("headwise.plan/1"), and which sets of heads can leave
+// at all.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/base/json.h"
+#include "headwise/model/head_ref.h"
+
+namespace headwise {
+
+struct PruningPlan {
+  std::string model;       // as it was called, for people
+  std::string model_hash;  // model_hash.h
+  std::string criterion;   // its name, or "given"
+  std::vector<HeadRef> removed;
+  // One a head of the model, in AllHeads' order: larger matters more. Empty:
+  // nobody ranked them.
+  std::vector<double> scores;
+};
+
+enum class EmptyLayers : uint8_t { kRefused, kAllowed };
+
+// Throws Error(kInvalidArgument) for what cannot leave: heads that the model
+// does not have or named twice, all heads of a layer unless that is allowed,
+// groups of queries that would differ in size; Error(kUnsupported) where a
+// mixture's router chooses among the heads.
+void RequireRemovable(const Model& model, std::span<const HeadRef> removed,
+                      EmptyLayers empty = EmptyLayers::kRefused);
+
+// {"format": "headwise.plan/1", "model": …, "remove": ["5.1", …], …}
+Json ToJson(const PruningPlan& plan, const Model& model);
+
+// Throws Error: kCorrupt naming file and key; kInvalidArgument for a plan of
+// another model. What RequireRemovable refuses is not looked for.
+PruningPlan ReadPlan(const std::filesystem::path& path, const Model& model,
+                     const std::string& model_hash);
+
+}  // namespace headwise

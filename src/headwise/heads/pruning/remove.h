@@ -1,0 +1,52 @@
+// Heads made to go away: columns of W_Q, W_K, W_V and rows of W_O leave the
+// weights, in the type in which they are stored. What is left is a checkpoint
+// like any other, whose layers differ in their numbers of heads.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+
+#include "headwise/base/json.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+// By the checkpoint's names: tensors that replace its own, or join them.
+using ChangedTensors = std::map<std::string, Tensor>;
+
+// The weights and biases of every attention layer that loses heads. `removed`
+// as RequireRemovable takes it.
+ChangedTensors RemoveHeads(const Model& model,
+                           std::span<const HeadRef> removed);
+
+// config.json with the counts of heads that are left, layer by layer; the same
+// where none leaves.
+Json ConfigWithout(Json config, const Model& model,
+                   std::span<const HeadRef> removed);
+
+// Outputs of heads before W_O, [1, heads, E], by the name of their site.
+using MeanOutputs = std::map<std::string, Tensor, std::less<>>;
+
+// Repair by folding: what the removed heads add on average joins the bias of
+// the output, which is made where there is none, in f32.
+void FoldMeans(const Model& model, std::span<const HeadRef> removed,
+               const MeanOutputs& means, ChangedTensors& changed);
+
+enum class Replace : uint8_t { kRefused, kAllowed };
+// Throws Error(kInvalidArgument) where `folder` exists and may not be
+// replaced: only a model's may ever. Nothing for "".
+void RequireNewFolder(const std::filesystem::path& folder, Replace replace);
+
+// Copies a model's folder with these tensors and this configuration: whole, or
+// not at all. With nothing changed every file is the same byte for byte; what
+// is no part of a model (folders, other weights) stays behind. Throws
+// as RequireNewFolder does.
+void WriteChanged(const std::filesystem::path& from,
+                  const std::filesystem::path& to,
+                  const ChangedTensors& changed, const Json& config,
+                  Replace replace = Replace::kRefused);
+
+}  // namespace headwise
