@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/error.h"
+#include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/heads/pruning/plan.h"
 #include "headwise/model/model_hash.h"

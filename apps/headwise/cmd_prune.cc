@@ -14,6 +14,7 @@
 #include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/ranking.h"
+#include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/pruning/choose.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/heads/pruning/plan.h"
@@ -43,6 +44,7 @@ struct Options {
   bool allow_empty = false;
   bool plan_only = false;
   bool force = false;
+  bool no_timing = false;
   uint64_t seed = 0;
 };
 
@@ -89,6 +91,15 @@ Parts Split(std::span<const TextExample> examples) {
   return {examples.first(cut), examples.subspan(cut)};
 }
 
+ChooseOptions ChoiceOf(const Options& options) {
+  ChooseOptions choose;
+  choose.keep = options.keep;
+  choose.uniform = options.uniform;
+  if (options.whole_groups) choose.unit = GroupUnit::kGroups;
+  if (options.allow_empty) choose.empty = EmptyLayers::kAllowed;
+  return choose;
+}
+
 PruningPlan MakePlan(const Options& options, const PruneMaterial& material,
                      const std::string& hash, Context& context) {
   const Model& model = *material.model;
@@ -107,6 +118,9 @@ PruningPlan MakePlan(const Options& options, const PruneMaterial& material,
   if (criteria.size() != 1) {
     throw UsageError("--by: expected one criterion; \"weights\" is two");
   }
+  // What cannot be reached is said before the work.
+  ChooseHeads(model, std::vector<double>(AllHeads(model).size()),
+              ChoiceOf(options));
   ProgressBar bar;
   RankOptions rank;
   rank.criteria = criteria;
@@ -120,12 +134,7 @@ PruningPlan MakePlan(const Options& options, const PruneMaterial& material,
   for (const Interval& head : ranking.criteria[0].heads) {
     plan.scores.push_back(head.value);
   }
-  ChooseOptions choose;
-  choose.keep = options.keep;
-  choose.uniform = options.uniform;
-  if (options.whole_groups) choose.unit = GroupUnit::kGroups;
-  if (options.allow_empty) choose.empty = EmptyLayers::kAllowed;
-  plan.removed = ChooseHeads(model, plan.scores, choose);
+  plan.removed = ChooseHeads(model, plan.scores, ChoiceOf(options));
   return plan;
 }
 
@@ -219,7 +228,8 @@ void PrintProof(const Options& options, const Proof& proof, size_t removed,
   fmt::print("\nLoss on {} that chose nothing, {} tokens; change {}.\n",
              Counted(proof.loss.sequences, "sequence"), proof.loss.tokens,
              ToText(proof.loss.change, true));
-  if (!AnyFaster(proof)) fmt::print("Nothing became faster by 2 %.\n");
+  if (!options.no_timing && !AnyFaster(proof))
+    fmt::print("Nothing became faster by 2 %.\n");
   if (!proof.note.empty()) fmt::print("{}\n", proof.note);
   fmt::print("Written to {}.\n", Visible(options.out));
 }
@@ -250,7 +260,9 @@ Proof Prove(const Options& options, const PruneMaterial& material,
   const auto smaller = OpenModel(options.out);
   Proof proof;
   proof.loss = Judge(options, material, plan, *smaller, repair, context);
-  proof.timings = TimeBoth(context, *material.model, *smaller, proof.note);
+  if (!options.no_timing) {
+    proof.timings = TimeBoth(context, *material.model, *smaller, proof.note);
+  }
   proof.weights[0] = WeightBytes(options.run.model);
   proof.weights[1] = WeightBytes(options.out);
   proof.cache[0] = CacheBytes(*material.model);
@@ -328,6 +340,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--plan-only", options->plan_only, "Write the plan, no model");
   line.Option("--out", options->out, "The folder of the smaller model");
   line.Flag("--force", options->force, "Replace a model at --out");
+  line.Flag("--no-timing", options->no_timing, "Do not measure speed");
   line.Option("--seed", options->seed, "Of masks, resampling, intervals")
       .ShowDefault();
   return [options] { return Run(*options); };

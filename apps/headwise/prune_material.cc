@@ -56,13 +56,4 @@ std::string ToText(const Interval& interval, bool sign) {
                      number(interval.low), number(interval.high));
 }
 
-Json ToJson(const Interval& interval) {
-  const auto number = [](double value) {
-    return std::isfinite(value) ? Json(value) : Json(nullptr);
-  };
-  return {{"value", number(interval.value)},
-          {"low", number(interval.low)},
-          {"high", number(interval.high)}};
-}
-
 }  // namespace headwise

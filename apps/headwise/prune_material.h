@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "headwise/base/json.h"
 #include "headwise/heads/importance/corpus_runs.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/model.h"
@@ -29,7 +28,5 @@ CorpusOptions CorpusOptionsFor(const PruneMaterial& material, ProgressBar& bar,
 
 // "2.3410 [2.2977, 2.3844]"
 std::string ToText(const Interval& interval, bool sign = false);
-// {"value": …, "low": …, "high": …}; null where there is no telling.
-Json ToJson(const Interval& interval);
 
 }  // namespace headwise
