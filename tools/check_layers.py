@@ -39,7 +39,8 @@ HEADS = [
 ]
 # Layers that run on any device: they do not reach into memory as the host's
 # (As<T>), and include nothing of the CPU's backend. Their tests may.
-ANY_DEVICE = ["nn"]  # next: model, runtime, train
+ANY_DEVICE = ["nn", "model", "runtime"]  # next: train
+NOT_YET = {"src/headwise/model/parameters.cc"}  # of those layers
 # The layer that implements each public header.
 PUBLIC = {
     "attention.h": "ops",
@@ -173,7 +174,7 @@ def check_public(tree, name, written, target):
 def check_any_device(tree, name):
     place = tree.layer(name)
     if place is None or place[0] not in ANY_DEVICE or \
-            not name.startswith("src/") or \
+            not name.startswith("src/") or name in NOT_YET or \
             pathlib.PurePosixPath(name).stem.endswith("_test"):
         return
     text = tree.files[name]

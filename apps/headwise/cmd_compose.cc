@@ -89,22 +89,22 @@ void Print(const Composition& c, const Options& options) {
   fmt::print("\n{}", Wrap(note, console.width));
 }
 
-Composition Measure(const Options& options, const Model& model,
+Composition Measure(const Options& options, const Checkpoint& checkpoint,
                     const std::stop_token& stop) {
+  const Model& model = checkpoint.model();
   std::vector<TokenWindow> windows;
   if (!options.text.paths.empty() && model.decoder() == nullptr) {
-    const auto tokenizer =
-        Tokenizer::Load(options.run.model, options.text.reading.options());
+    const Tokenizer& tokenizer = checkpoint.tokenizer();
     const int64_t context = ContextOf(model.config(), options.text.context);
     const WindowCutter cutter(
-        *tokenizer, model.config(),
+        tokenizer, model.config(),
         {.context =
              options.text.tokens > 0
                  ? std::min(context, std::max<int64_t>(8, options.text.tokens))
                  : context});
     windows = ReadWindows(options.text.paths, cutter, options.text.tokens);
     WarnPastContext(model.config(), Longest(windows));
-    WarnUnknownScript(*tokenizer, windows);
+    WarnUnknownScript(tokenizer, windows);
   }
   Context context({.threads = options.run.threads, .implementations = ""});
   ProgressBar bar;
@@ -124,8 +124,9 @@ int Run(const Options& options) {
   RequireWritable(options.svg);
   RequireWritable(options.dot);
   const std::stop_token stop = StopOnInterrupt();
-  const auto model = OpenModel(options.run.model);
-  const Composition composition = Measure(options, *model, stop);
+  const Checkpoint checkpoint(options.run.model,
+                              options.text.reading.options());
+  const Composition composition = Measure(options, checkpoint, stop);
   const auto top = static_cast<size_t>(options.top);
   if (!options.svg.empty()) {
     WriteFileAtomically(options.svg,

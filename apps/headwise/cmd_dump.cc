@@ -181,9 +181,10 @@ void Print(const std::vector<NamedTensor>& tensors) {
 }
 
 int Run(const Options& options) {
-  const auto model = OpenModel(options.model);
+  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Model& model = checkpoint.model();
   if (options.list) {
-    for (const std::string& name : ActivationNames(*model)) {
+    for (const std::string& name : ActivationNames(model)) {
       fmt::print("{}\n", name);
     }
     return kSucceeded;
@@ -195,29 +196,27 @@ int Run(const Options& options) {
     throw UsageError("--input takes the place of TEXT and --text");
   }
   RequireWritable(options.out);
-  const auto tokenizer =
-      options.input.empty()
-          ? Tokenizer::Load(options.model, options.reading.options())
-          : nullptr;
-  const Input given = ReadInput(options, *model, tokenizer.get());
+  const Tokenizer* tokenizer =
+      options.input.empty() ? &checkpoint.tokenizer() : nullptr;
+  const Input given = ReadInput(options, model, tokenizer);
   const ForwardInput input = given.view();
   for (const std::span<const int32_t> ids : {input.ids, input.decoder_ids}) {
-    RequireTokenIds(ids, model->config().vocabulary, "dump");
+    RequireTokenIds(ids, model.config().vocabulary, "dump");
   }
-  RequireMemory(options, *model, input);
-  RequireRoom(model->config(), std::ssize(given.source.ids));
-  WarnPastContext(model->config(), std::ranges::max(given.source.lengths));
+  RequireMemory(options, model, input);
+  RequireRoom(model.config(), std::ssize(given.source.ids));
+  WarnPastContext(model.config(), std::ranges::max(given.source.lengths));
   Context context({.threads = options.threads, .implementations = ""});
-  const auto taken = RecordActivations(context, *model, input, options.names);
+  const auto taken = RecordActivations(context, model, input, options.names);
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : taken) {
     tensors.push_back({name, tensor.view()});
   }
   std::map<std::string, std::string> notes = {{"format", "headwise.dump/1"}};
-  const WrittenTokens of_source(given.source, tokenizer.get());
+  const WrittenTokens of_source(given.source, tokenizer);
   of_source.AddTo("", tensors, notes);
-  const WrittenTokens of_target(given.target, tokenizer.get());
-  if (model->decoder() != nullptr) of_target.AddTo("decoder_", tensors, notes);
+  const WrittenTokens of_target(given.target, tokenizer);
+  if (model.decoder() != nullptr) of_target.AddTo("decoder_", tensors, notes);
   WriteSafetensors(options.out, tensors, notes);
   Print(tensors);
   return kSucceeded;

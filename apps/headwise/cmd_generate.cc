@@ -51,9 +51,10 @@ struct Options {
 };
 
 // Null for a model without one, where the prompt is ids: ids in, ids out.
-std::unique_ptr<Tokenizer> LoadTokenizer(const Options& options) {
+const Tokenizer* TokenizerFor(const Options& options,
+                              const Checkpoint& checkpoint) {
   try {
-    return Tokenizer::Load(options.model, options.reading.options());
+    return &checkpoint.tokenizer();
   } catch (const Error&) {
     if (options.ids.empty() || !options.prompt.empty()) throw;
     return nullptr;
@@ -208,16 +209,16 @@ int RunFile(Options& options) {
     throw UsageError("--file takes the place of PROMPT and --ids");
   }
   RequireWritable(options.out);
-  const auto model = OpenModel(options.model);
-  const std::unique_ptr<Tokenizer> tokenizer =
-      Tokenizer::Load(options.model, options.reading.options());
-  WarnUnknownScript(*tokenizer, MappedFile(options.file).text());
-  CheckContext(options, *model, options.generate.capacity);
-  ClosedHeads closed(*model, ParseHeads(options.drop, *model));
+  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Model& model = checkpoint.model();
+  const Tokenizer& tokenizer = checkpoint.tokenizer();
+  WarnUnknownScript(tokenizer, MappedFile(options.file).text());
+  CheckContext(options, model, options.generate.capacity);
+  ClosedHeads closed(model, ParseHeads(options.drop, model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
   const auto start = std::chrono::steady_clock::now();
   const std::vector<std::string> texts =
-      GenerateLines(options, *model, *tokenizer);
+      GenerateLines(options, model, tokenizer);
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
   if (!options.out.empty()) {
@@ -244,29 +245,30 @@ int Run(Options& options) {
     throw UsageError("expected either PROMPT or --ids");
   }
   HintAtFile(options.prompt, "--file " + options.prompt);
-  const auto model = OpenModel(options.model);
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options);
-  std::vector<int32_t> prompt = PromptIds(options, *model, tokenizer.get());
-  Truncate(options, *model, prompt);
-  CheckContext(options, *model,
+  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Model& model = checkpoint.model();
+  const Tokenizer* tokenizer = TokenizerFor(options, checkpoint);
+  std::vector<int32_t> prompt = PromptIds(options, model, tokenizer);
+  Truncate(options, model, prompt);
+  CheckContext(options, model,
                std::ssize(prompt) + options.generate.max_tokens);
-  ClosedHeads closed(*model, ParseHeads(options.drop, *model));
+  ClosedHeads closed(model, ParseHeads(options.drop, model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
   Context context({.threads = options.threads, .implementations = ""});
   // Ctrl-C ends the text, not the line: what was generated stays whole.
   options.generate.stop = StopOnInterrupt();
-  Printer printer(tokenizer.get());
+  Printer printer(tokenizer);
   const bool streams = !options.json && options.generate.beam == 1;
   if (streams) {
     options.generate.on_token = [&](int32_t id) { printer.Add(id); };
   }
   const auto start = std::chrono::steady_clock::now();
   const std::vector<int32_t> tokens =
-      Generate(context, *model, prompt, options.generate);
+      Generate(context, model, prompt, options.generate);
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
   if (options.json) {
-    PrintJson(tokenizer.get(), prompt, tokens, took.count());
+    PrintJson(tokenizer, prompt, tokens, took.count());
   } else {
     if (!streams) {
       for (const int32_t id : tokens) printer.Add(id);

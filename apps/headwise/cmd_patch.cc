@@ -302,25 +302,24 @@ int Run(const Options& options) {
   }
   PatchOptions patch;
   patch.stop = StopOnInterrupt();
-  const auto model = OpenModel(options.run.model);
-  const auto tokenizer =
-      Tokenizer::Load(options.run.model, options.reading.options());
-  const Cases cases =
-      Tokenise(ReadPrompts(options), *tokenizer, model->config());
-  WarnPastContext(model->config(), Longest(cases));
-  if (!options.prompt.empty()) WarnUnknownScript(*tokenizer, options.prompt);
+  const Checkpoint checkpoint(options.run.model, options.reading.options());
+  const Model& model = checkpoint.model();
+  const Tokenizer& tokenizer = checkpoint.tokenizer();
+  const Cases cases = Tokenise(ReadPrompts(options), tokenizer, model.config());
+  WarnPastContext(model.config(), Longest(cases));
+  if (!options.prompt.empty()) WarnUnknownScript(tokenizer, options.prompt);
   Context context({.threads = options.run.threads, .implementations = ""});
   PatchResult result;
   {
     ProgressBar bar;
     patch.progress = bar.callback();
-    result = Patch(context, *model, cases.cases, patch);
+    result = Patch(context, model, cases.cases, patch);
   }
   WarnOfWrongAnswers(result);
   if (options.run.json) {
     fmt::print("{}\n", ToJson(options, cases, result).dump(2));
   } else {
-    PrintText(*model, cases, result);
+    PrintText(model, cases, result);
   }
   return kSucceeded;
 }

@@ -20,7 +20,6 @@
 #include "headwise/heads/profile/profile_json.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/model/checkpoint.h"
-#include "headwise/model/model_hash.h"
 #include "headwise/report/terminal.h"
 #include "ids_file.h"
 #include "interrupt.h"
@@ -214,10 +213,10 @@ bool AddWords(const WordMaterials& materials, const Options& options,
 
 // Inputs are read and judged before the model runs.
 Profile Make(const Options& options, std::span<Detector> detectors) {
-  const auto model = OpenModel(options.model);
-  const auto hash = ModelHash(options.model);
-  const auto tokenizer =
-      Tokenizer::Find(options.model, options.reading.options());
+  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Model& model = checkpoint.model();
+  const std::string& hash = checkpoint.hash();
+  const Tokenizer* tokenizer = checkpoint.FindTokenizer();
   std::optional<Profile> begun = Begun(options);
   const ProfileOptions asked = ProfilingOf(options, detectors);
   std::unique_ptr<TextSource> source;
@@ -225,17 +224,17 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
   if (options.ids.empty()) {
     RequireTexts(options.texts);
     source = std::make_unique<TextSource>(options.texts);
-    WarnPastContext(model->config(), options.context);
+    WarnPastContext(model.config(), options.context);
   } else {
     windows = ReadIds(options.ids, options.context);
     for (const TokenWindow& window : windows) {
-      RequireTokenIds(window.source.ids, model->config().vocabulary,
+      RequireTokenIds(window.source.ids, model.config().vocabulary,
                       options.ids);
     }
-    RequireRoom(model->config(), Longest(windows));
-    WarnPastContext(model->config(), Longest(windows));
+    RequireRoom(model.config(), Longest(windows));
+    WarnPastContext(model.config(), Longest(windows));
   }
-  const WordMaterials materials(options.material, *model, tokenizer.get(),
+  const WordMaterials materials(options.material, model, tokenizer,
                                 options.model);
   if (source != nullptr && tokenizer != nullptr) {
     WarnUnknownScript(*tokenizer, *source);
@@ -244,8 +243,8 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
   ProfileOptions profiling = asked;
   profiling.progress = bar.callback();
   Context context({.threads = options.threads, .implementations = ""});
-  Profiler profiler(context, *model, tokenizer.get(), ModelName(options.model),
-                    hash, profiling);
+  Profiler profiler(context, model, tokenizer, ModelName(options.model), hash,
+                    profiling);
   if (begun) {
     profiler.Resume(std::move(*begun));
   } else {
@@ -255,8 +254,8 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
                          ? profiler.AddText(*source)
                          : profiler.AddWindows(std::move(windows));
   Profile profile = profiler.Take();
-  if (!whole || !AddWords(materials, options, context, *model, tokenizer.get(),
-                          bar, profile)) {
+  if (!whole ||
+      !AddWords(materials, options, context, model, tokenizer, bar, profile)) {
     KeepAndStop(profile, options);
   }
   return profile;

@@ -16,7 +16,6 @@
 #include "headwise/heads/roles/roles.h"
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/model/checkpoint.h"
-#include "headwise/model/model_hash.h"
 #include "ids_file.h"
 #include "interrupt.h"
 #include "past_context.h"
@@ -80,10 +79,10 @@ std::string PartialOf(const Options& options) {
 }
 
 // Heads with a role, by a profile of this very model.
-std::set<HeadRef> HeadsWithRoles(const Options& options) {
+std::set<HeadRef> HeadsWithRoles(const Options& options,
+                                 const Checkpoint& checkpoint) {
   const Profile profile = Profile::Load(options.profile);
-  if (profile.model_hash !=
-      ModelHash(std::filesystem::path(options.run.model))) {
+  if (profile.model_hash != checkpoint.hash()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {options.profile, "a profile of " + options.run.model,
                  "one of another model, " + profile.model, ""});
@@ -95,12 +94,11 @@ std::set<HeadRef> HeadsWithRoles(const Options& options) {
   return heads;
 }
 
-// The tokenizer of a model's folder; null where it has none, which ids do
-// without.
-std::unique_ptr<Tokenizer> TokenizerFor(const Options& options) {
-  const TokenizerOptions reading = options.text.reading.options();
-  return options.ids.empty() ? Tokenizer::Load(options.run.model, reading)
-                             : Tokenizer::Find(options.run.model, reading);
+// The model's tokenizer; null where it has none, which ids do without.
+const Tokenizer* TokenizerFor(const Options& options,
+                              const Checkpoint& checkpoint) {
+  return options.ids.empty() ? &checkpoint.tokenizer()
+                             : checkpoint.FindTokenizer();
 }
 
 std::vector<TokenWindow> ReadMaterial(const Options& options,
@@ -128,20 +126,20 @@ RankOptions RankingOf(const Options& options, const Tokenizer* tokenizer) {
   return rank;
 }
 
-Ranking Rank(const Options& options, const Model& model,
+Ranking Rank(const Options& options, const Checkpoint& checkpoint,
              std::span<const TokenWindow> windows, RankOptions rank) {
+  const Model& model = checkpoint.model();
   const std::vector<TextExample> examples = ExamplesOf(windows);
   RequireEnoughText(model, examples, rank.criteria);
   std::set<HeadRef> with_role;
   if (!options.profile.empty()) {
-    with_role = HeadsWithRoles(options);
+    with_role = HeadsWithRoles(options, checkpoint);
     rank.has_role = [&](const HeadRef& head) {
       return with_role.contains(head);
     };
   }
   RankKeeper keeper(PartialOf(options),
-                    {ModelHash(std::filesystem::path(options.run.model)),
-                     TextKey(examples), SettingsKey(rank)},
+                    {checkpoint.hash(), TextKey(examples), SettingsKey(rank)},
                     options.checkpoint);
   if (options.resume) keeper.Resume();
   Context machine({.threads = options.run.threads, .implementations = ""});
@@ -171,14 +169,15 @@ int Run(const Options& options) {
   if (options.text.paths.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
   }
-  const auto model = OpenModel(options.run.model);
-  const auto tokenizer = TokenizerFor(options);
-  const RankOptions rank = RankingOf(options, tokenizer.get());
+  const Checkpoint checkpoint(options.run.model,
+                              options.text.reading.options());
+  const Tokenizer* tokenizer = TokenizerFor(options, checkpoint);
+  const RankOptions rank = RankingOf(options, tokenizer);
   const std::vector<TokenWindow> windows =
-      ReadMaterial(options, *model, tokenizer.get());
-  WarnPastContext(model->config(), Longest(windows));
+      ReadMaterial(options, checkpoint.model(), tokenizer);
+  WarnPastContext(checkpoint.config(), Longest(windows));
   if (tokenizer != nullptr) WarnUnknownScript(*tokenizer, windows);
-  const Ranking ranking = Rank(options, *model, windows, rank);
+  const Ranking ranking = Rank(options, checkpoint, windows, rank);
   if (options.run.json) {
     Json json = {{"model", options.run.model}};
     json.update(ToJson(ranking));

@@ -19,7 +19,6 @@
 #include "headwise/heads/roles/roles.h"
 #include "headwise/heads/roles/roles_json.h"
 #include "headwise/model/checkpoint.h"
-#include "headwise/model/model_hash.h"
 #include "interrupt.h"
 #include "model_name.h"
 #include "past_context.h"
@@ -73,16 +72,17 @@ class Runner {
         stop_(StopOnInterrupt()),
         context_({.threads = options.threads, .implementations = ""}) {}
 
-  void OpenModelIn(const std::string& folder) {
-    model_ = OpenModel(folder);
-    tokenizer_ = Tokenizer::Find(folder, options_.reading.options());
+  const Checkpoint& Open(const std::string& folder) {
+    checkpoint_.emplace(folder, options_.reading.options());
+    tokenizer_ = checkpoint_->FindTokenizer();
+    return *checkpoint_;
   }
 
   // Inputs are read and judged before the model runs.
   Profile MakeProfile() {
-    WarnPastContext(model_->config(), options_.context);
-    const WordMaterials materials(options_.material, *model_, tokenizer_.get(),
-                                  options_.subject);
+    WarnPastContext(checkpoint_->config(), options_.context);
+    const WordMaterials materials(options_.material, checkpoint_->model(),
+                                  tokenizer_, options_.subject);
     std::optional<TextSource> source;
     if (!options_.texts.empty()) {
       RequireTokenizer();
@@ -96,8 +96,8 @@ class Runner {
     profile.min_visible = options_.min_visible;
     profile.progress = bar_.callback();
     profile.stop = stop_;
-    Profiler profiler(context_, *model_, tokenizer_.get(),
-                      ModelName(options_.subject), ModelHash(options_.subject),
+    Profiler profiler(context_, checkpoint_->model(), tokenizer_,
+                      ModelName(options_.subject), checkpoint_->hash(),
                       profile);
     profiler.AddProbes();
     if (source && !profiler.AddText(*source)) ThrowStopped("roles");
@@ -110,7 +110,7 @@ class Runner {
     ConfirmOptions confirm;
     confirm.progress = bar_.callback();
     confirm.stop = stop_;
-    ConfirmRoles(context_, *model_, tokenizer_.get(), roles, confirm);
+    ConfirmRoles(context_, checkpoint_->model(), tokenizer_, roles, confirm);
   }
 
  private:
@@ -121,7 +121,8 @@ class Runner {
     words.context = options_.context;
     words.progress = bar_.callback();
     words.stop = stop_;
-    materials.AddTo(context_, *model_, *tokenizer_, words, profile);
+    materials.AddTo(context_, checkpoint_->model(), *tokenizer_, words,
+                    profile);
   }
 
   void RequireTokenizer() const {
@@ -135,8 +136,8 @@ class Runner {
   std::stop_token stop_;
   Context context_;
   ProgressBar bar_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<Checkpoint> checkpoint_;
+  const Tokenizer* tokenizer_ = nullptr;  // of it; may have none
 };
 
 bool HasMetric(const Profile& profile, std::string_view prefix) {
@@ -232,7 +233,7 @@ int Run(const Options& options) {
   {
     Runner runner(options);
     if (is_model) {
-      runner.OpenModelIn(options.subject);
+      runner.Open(options.subject);
       profile = runner.MakeProfile();
     } else {
       profile = Profile::Load(options.subject);
@@ -245,12 +246,11 @@ int Run(const Options& options) {
     roles = AssignRoles(profile, thresholds, forms);
     if (options.confirm) {
       if (!is_model) {
-        if (ModelHash(options.model) != profile.model_hash) {
+        if (runner.Open(options.model).hash() != profile.model_hash) {
           throw Error(ErrorCode::kInvalidArgument,
                       {"roles", "the model of the profile, " + profile.model,
                        options.model, ""});
         }
-        runner.OpenModelIn(options.model);
       }
       runner.Confirm(roles);
     }

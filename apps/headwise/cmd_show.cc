@@ -116,14 +116,14 @@ TokenWindow Window(const Options& options, const Model& model,
 }
 
 Shown Map(const Options& options) {
-  const auto model = OpenModel(options.model);
-  const std::vector<HeadRef> heads = ParseHeads(options.heads, *model);
-  const auto tokenizer =
-      Tokenizer::Load(options.model, options.reading.options());
-  const TokenWindow window = Window(options, *model, *tokenizer);
-  RequireRoom(model->config(), Longest({&window, 1}));
-  WarnPastContext(model->config(), Longest({&window, 1}));
-  WarnUnknownScript(*tokenizer, std::span(&window, 1));
+  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Model& model = checkpoint.model();
+  const std::vector<HeadRef> heads = ParseHeads(options.heads, model);
+  const Tokenizer& tokenizer = checkpoint.tokenizer();
+  const TokenWindow window = Window(options, model, tokenizer);
+  RequireRoom(model.config(), Longest({&window, 1}));
+  WarnPastContext(model.config(), Longest({&window, 1}));
+  WarnUnknownScript(tokenizer, std::span(&window, 1));
   Context context({.threads = options.threads, .implementations = ""});
   ProgressBar bar;
   MapOptions how;
@@ -133,9 +133,9 @@ Shown Map(const Options& options) {
   how.query = options.query;
   how.progress = bar.callback();
   how.stop = StopOnInterrupt();
-  return {TokenLabels(window.source, *tokenizer),
-          TokenLabels(window.target, *tokenizer),
-          MapHeads(context, *model, window, heads, how)};
+  return {TokenLabels(window.source, tokenizer),
+          TokenLabels(window.target, tokenizer),
+          MapHeads(context, model, window, heads, how)};
 }
 
 // Labels of map rows: tokens, or the first position of each pooled row.

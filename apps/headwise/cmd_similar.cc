@@ -112,15 +112,16 @@ void Print(const Similarity& s, const Options& options) {
 int Run(const Options& options) {
   RequireWritable(options.svg);
   const std::stop_token stop = StopOnInterrupt();
-  const auto model = OpenModel(options.run.model);
-  const auto tokenizer =
-      Tokenizer::Load(options.run.model, options.text.reading.options());
-  const WindowCutter cutter(*tokenizer, model->config(),
+  const Checkpoint checkpoint(options.run.model,
+                              options.text.reading.options());
+  const Model& model = checkpoint.model();
+  const Tokenizer& tokenizer = checkpoint.tokenizer();
+  const WindowCutter cutter(tokenizer, model.config(),
                             {.context = options.text.context});
   const auto windows =
       ReadWindows(options.text.paths, cutter, options.text.tokens);
-  WarnPastContext(model->config(), Longest(windows));
-  WarnUnknownScript(*tokenizer, windows);
+  WarnPastContext(model.config(), Longest(windows));
+  WarnUnknownScript(tokenizer, windows);
   Context context({.threads = options.run.threads, .implementations = ""});
   SimilarityOptions how = options.similarity;
   Similarity similarity;
@@ -128,7 +129,7 @@ int Run(const Options& options) {
     ProgressBar bar;
     how.progress = bar.callback();
     how.stop = stop;
-    similarity = CompareHeads(context, *model, windows, how);
+    similarity = CompareHeads(context, model, windows, how);
   }
   if (!options.svg.empty()) {
     WriteFileAtomically(

@@ -136,9 +136,6 @@ inline TensorView View(float* data, const Shape& shape) {
 inline ConstTensorView View(const float* data, const Shape& shape) {
   return {data, DType::kF32, shape};
 }
-inline ConstTensorView View(std::span<const int32_t> values) {
-  return {values.data(), DType::kI32, {static_cast<int64_t>(values.size())}};
-}
 
 // An owned, dense, row-major tensor, 64-byte aligned, zeroed.
 class HEADWISE_API Tensor {

@@ -27,7 +27,7 @@ TEST(LongText, EveryHeadIsObservedBeyondTheContext) {
     ids[i] = static_cast<int32_t>(i * 7 % model->config().vocabulary);
   }
   Context context({2, ""});
-  CoreObserver observer;
+  CoreObserver observer(context);
   Session session(context, *model, {.capacity = kTokens, .hooks = &observer});
   session.Feed(ids);
   size_t heads = 0;

@@ -20,6 +20,7 @@
 #include "headwise/ops/loss/loss.h"
 #include "headwise/runtime/activations.h"
 #include "headwise/runtime/gates.h"
+#include "headwise/tensor/slice.h"
 #include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {
@@ -70,7 +71,7 @@ class PlantedModel : public ::testing::Test {
     std::vector<float> losses(ids.size());
     CrossEntropy(context_, {},
                  {.logits = logits.view(),
-                  .targets = View(targets),
+                  .targets = ViewOf(targets),
                   .losses = View(losses.data(), {logits.shape(0)})});
     double sum = 0;
     for (const float loss : losses) sum += loss;

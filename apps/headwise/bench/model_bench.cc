@@ -143,7 +143,7 @@ class ModelRun {
     const Model& model = model_;
     const int64_t tokens = options_.prompt;
     const auto ids = RandomIds(model.config(), tokens);
-    auto observer = std::make_shared<CoreObserver>();
+    auto observer = std::make_shared<CoreObserver>(*context);
     auto session = std::make_shared<Session>(
         *context, model,
         SessionOptions{.capacity = tokens,

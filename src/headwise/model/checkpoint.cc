@@ -7,6 +7,7 @@
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/family.h"
+#include "headwise/model/model_hash.h"
 
 namespace headwise {
 namespace {
@@ -61,6 +62,28 @@ std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder) {
   const ModelConfig config = OpenConfig(folder);
   return BuildModel(
       config, std::make_shared<SafetensorsWeights>(Safetensors::Open(folder)));
+}
+
+Checkpoint::Checkpoint(std::filesystem::path folder, TokenizerOptions reading)
+    : folder_(std::move(folder)), reading_(reading) {
+  const ModelConfig config = OpenConfig(folder_);
+  weights_ = std::make_shared<SafetensorsWeights>(Safetensors::Open(folder_));
+  model_ = BuildModel(config, weights_);
+}
+
+const Tokenizer& Checkpoint::tokenizer() const {
+  if (tokenizer_ == nullptr) tokenizer_ = Tokenizer::Load(folder_, reading_);
+  return *tokenizer_;
+}
+
+const Tokenizer* Checkpoint::FindTokenizer() const {
+  if (tokenizer_ == nullptr) tokenizer_ = Tokenizer::Find(folder_, reading_);
+  return tokenizer_.get();
+}
+
+const std::string& Checkpoint::hash() const {
+  if (hash_.empty()) hash_ = ModelHash(*weights_);
+  return hash_;
 }
 
 }  // namespace headwise

@@ -8,6 +8,8 @@
 
 #include "headwise/model/config.h"
 #include "headwise/model/model.h"
+#include "headwise/model/weights.h"
+#include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {
 
@@ -19,5 +21,34 @@ ModelConfig OpenConfig(const std::filesystem::path& folder);
 // The model. Weights are mapped, not read: what a run does not touch is never
 // loaded.
 std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder);
+
+// All of a folder, opened once and handed around. What costs time is read when
+// it is first asked for; one thread at a time may ask.
+class Checkpoint {
+ public:
+  // Throws as OpenModel does.
+  explicit Checkpoint(std::filesystem::path folder,
+                      TokenizerOptions reading = {});
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const ModelConfig& config() const { return model_->config(); }
+  const Model& model() const { return *model_; }
+
+  // Throws as Tokenizer::Load does.
+  const Tokenizer& tokenizer() const;
+  // Null for a folder that holds none.
+  const Tokenizer* FindTokenizer() const;
+
+  // The weights' ModelHash (model_hash.h).
+  const std::string& hash() const;
+
+ private:
+  std::filesystem::path folder_;
+  TokenizerOptions reading_;
+  std::shared_ptr<const WeightSource> weights_;
+  std::unique_ptr<Model> model_;
+  mutable std::unique_ptr<Tokenizer> tokenizer_;
+  mutable std::string hash_;
+};
 
 }  // namespace headwise

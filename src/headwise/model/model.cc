@@ -2,7 +2,8 @@
 #include "headwise/model/model.h"
 
 #include <algorithm>
-#include <cmath>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "headwise/error.h"
@@ -45,31 +46,27 @@ std::vector<int32_t> PositionRows(const Embeddings& embeddings,
   return ids;
 }
 
-// x [T, d] += sines in the first half of each row, which is the larger one of
-// an odd width, cosines in the second. Made as they are needed: a table would
-// be as long as a file claims.
-void AddSinusoids(const std::vector<int32_t>& positions, int64_t first,
-                  TensorView x) {
-  const int64_t width = x.shape[1], half = (width + 1) / 2;
-  for (int64_t i = 0; i < half; ++i) {
-    const double frequency = std::pow(
-        10000.0, -2 * static_cast<double>(i) / static_cast<double>(width));
-    for (size_t t = 0; t < positions.size(); ++t) {
-      const double angle =
-          static_cast<double>(first + positions[t]) * frequency;
-      float* row = x.As<float>() + static_cast<int64_t>(t) * width;
-      row[i] += static_cast<float>(std::sin(angle));
-      if (half + i < width)
-        row[half + i] += static_cast<float>(std::cos(angle));
-    }
-  }
-}
+// Numbers of the host as the context's device reads them, while this lives.
+class DeviceNumbers {
+ public:
+  DeviceNumbers(Context& context, std::span<const int32_t> values)
+      : view_(OnDevice(context, ViewOf(values), copy_)) {}
+  operator const ConstTensorView&() const { return view_; }  // NOLINT
+
+ private:
+  Temp copy_;
+  ConstTensorView view_;
+};
 
 }  // namespace
 
 Model::Model(Parts parts)
     : parts_(std::move(parts)), head_bias_(parts_.head.bias) {
   trained_ = parts_.stack.embeddings.tokens.trainable();
+  tables_.emplace_back(stack().embeddings, config());
+  if (decoder() != nullptr) {
+    tables_.emplace_back(decoder()->embeddings, config());
+  }
   std::vector<const Linear*> linears = LinearsOf(stack());
   for (const Linear* more : {&parts_.head.transform, &parts_.head.vocabulary}) {
     if (*more) linears.push_back(more);
@@ -85,24 +82,55 @@ Model::Model(Parts parts)
   KeepTogether(weights);
 }
 
+Model::Tables::Tables(const Embeddings& embeddings, const ModelConfig& config)
+    : tokens(embeddings.tokens),
+      positions(embeddings.positions),
+      types(embeddings.types) {
+  if (embeddings.positions || embeddings.first_sinusoid < 0) return;
+  sinusoids = std::make_shared<const Sinusoids>(embeddings.first_sinusoid,
+                                                config.width, config.context);
+}
+
+const Model::Tables& Model::TablesOf(const Stack& stack) const {
+  return tables_[&stack == decoder() ? 1 : 0];
+}
+
+void Model::AddPositions(Context& context, const Stack& stack,
+                         const StackInput& input, TensorView x) const {
+  const Embeddings& e = stack.embeddings;
+  const Tables& tables = TablesOf(stack);
+  const std::vector<int32_t> ids = PositionRows(
+      e, *input.batch,
+      tables.positions ? e.positions.value.shape[0] : parts_.config.context);
+  if (ids.empty()) return;
+  std::shared_ptr<const Tensor> made;  // kept while it is read
+  ConstTensorView table = tables.positions.view(context);
+  if (tables.sinusoids != nullptr) {
+    const int64_t last = *std::max_element(ids.begin(), ids.end());
+    made = tables.sinusoids->Table(context, last + 1);
+    table = made->view();
+  }
+  EmbeddingForward(context, {EmbeddingWrite::kAdd},
+                   {table, DeviceNumbers(context, ids), x});
+}
+
 void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
                   TensorView x) const {
   const Embeddings& e = stack.embeddings;
-  EmbeddingForward(context, {}, {e.tokens.value, View(input.ids), x});
+  const Tables& tables = TablesOf(stack);
+  EmbeddingForward(
+      context, {},
+      {tables.tokens.view(context), DeviceNumbers(context, input.ids), x});
   ReleaseTable(e.tokens, input.ids.size());
   if (e.scale != 1) Scale(context, e.scale, x, x);
-  if (e.positions) {
-    const ConstTensorView& table = e.positions.value;
-    const auto ids = PositionRows(e, *input.batch, table.shape[0]);
-    EmbeddingForward(context, {EmbeddingWrite::kAdd}, {table, View(ids), x});
-  } else if (e.first_sinusoid >= 0) {
-    AddSinusoids(PositionRows(e, *input.batch, parts_.config.context),
-                 e.first_sinusoid, x);
+  if (tables.positions || tables.sinusoids != nullptr) {
+    AddPositions(context, stack, input, x);
   }
-  if (e.types) {
+  if (tables.types) {
     const std::vector<int32_t> types(input.ids.size(), 0);
-    EmbeddingForward(context, {EmbeddingWrite::kAdd},
-                     {e.types.value, View(types), x});
+    EmbeddingForward(
+        context, {EmbeddingWrite::kAdd},
+        {tables.types.view(context), DeviceNumbers(context, types), x});
   }
   StackSaved* saved = input.saved;
   RequireFiniteEmbedding(context, stack, input, x);
@@ -187,11 +215,13 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
   }
   if (e.positions.trainable()) {
     const auto ids = PositionRows(e, *input.batch, e.positions.value.shape[0]);
-    EmbeddingBackward(context, View(ids), {dx, e.positions.gradient});
+    EmbeddingBackward(context, DeviceNumbers(context, ids),
+                      {dx, e.positions.gradient});
   }
   if (e.types.trainable()) {
     const std::vector<int32_t> types(input.ids.size(), 0);
-    EmbeddingBackward(context, View(types), {dx, e.types.gradient});
+    EmbeddingBackward(context, DeviceNumbers(context, types),
+                      {dx, e.types.gradient});
   }
   if (!e.tokens.trainable()) return;
   // Padding stands for nothing: its row does not learn from what it was fed.
@@ -202,7 +232,8 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
   const Tensor factors = ToDevice(context, ViewOf(scales));
   const Shape rows = {dx.shape[0], 1}, all = {dx.shape[0], dx.shape[1]};
   Multiply(context, dx, Broadcast(Reshaped(factors.view(), rows), all), dx);
-  EmbeddingBackward(context, View(input.ids), {dx, e.tokens.gradient});
+  EmbeddingBackward(context, DeviceNumbers(context, input.ids),
+                    {dx, e.tokens.gradient});
 }
 
 // Streams of a step: 4 a layer, the encoder's first, then the decoder's.
@@ -362,6 +393,7 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
     const int64_t rows = std::min<int64_t>(
         kHeadRows, static_cast<int64_t>(chosen.size() - begin));
     const std::span<const int32_t> numbers(chosen.data() + begin, rows);
+    const DeviceNumbers places(context, numbers);
     std::vector<int32_t> wanted(rows);
     for (int64_t r = 0; r < rows; ++r) {
       wanted[r] = targets.targets[numbers[r]];
@@ -373,7 +405,7 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
     if (together) {
       in = Rows(x, first, end);
     } else {
-      GatherRows(context, x, ViewOf(numbers), Rows(gathered.view(), 0, rows));
+      GatherRows(context, x, places, Rows(gathered.view(), 0, rows));
     }
     const TensorView z = Rows(logits.view(), 0, rows);
     HeadRun run;
@@ -382,7 +414,7 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
     CrossEntropy(context,
                  {.smoothing = targets.smoothing, .scale = targets.scale},
                  {.logits = z,
-                  .targets = ViewOf(wanted),
+                  .targets = DeviceNumbers(context, wanted),
                   .losses = losses.view(),
                   .dlogits = dx ? z : TensorView()});
     for (const float loss : ToVector<float>(context, losses.view())) {
@@ -392,7 +424,7 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
     const TensorView out =
         together ? Rows(dx, first, end) : Rows(scattered.view(), 0, rows);
     RunHeadBackward(context, in, z, run, out);
-    if (!together) ScatterRows(context, out, ViewOf(numbers), dx);
+    if (!together) ScatterRows(context, out, places, dx);
   }
   return total;
 }

@@ -11,6 +11,7 @@
 
 #include "headwise/context.h"
 #include "headwise/model/config.h"
+#include "headwise/model/sinusoids.h"
 #include "headwise/nn/block.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
@@ -102,10 +103,13 @@ class Model {
     std::optional<Stack> decoder;  // of an encoder–decoder
     VocabularyHead head;
     std::shared_ptr<const void> weights;  // keeps mapped files open
+    DType type = DType::kF32;             // of activations
   };
   explicit Model(Parts parts);
 
   const ModelConfig& config() const { return parts_.config; }
+  // Of what runs through the layers, and of logits.
+  DType type() const { return parts_.type; }
   const Stack& stack() const { return parts_.stack; }
   const Stack* decoder() const {
     return parts_.decoder ? &*parts_.decoder : nullptr;
@@ -146,6 +150,15 @@ class Model {
 
  private:
   struct HeadRun;
+  // What a stack's embeddings read, on the device.
+  struct Tables {
+    explicit Tables(const Embeddings& embeddings, const ModelConfig& config);
+    Table tokens, positions, types;
+    std::shared_ptr<const Sinusoids> sinusoids;  // may be absent
+  };
+  const Tables& TablesOf(const Stack& stack) const;
+  void AddPositions(Context& context, const Stack& stack,
+                    const StackInput& input, TensorView x) const;
   DropoutMask EmbeddingDropout(const Stack& stack,
                                const StackInput& input) const;
   BlockInput LayerInput(const Stack& stack, int64_t layer,
@@ -166,6 +179,7 @@ class Model {
                        TensorView dx) const;
 
   Parts parts_;
+  std::vector<Tables> tables_;  // of the stack and the decoder
   Values head_bias_;
   bool trained_ = false;  // its numbers are the trainer's to check
 };

@@ -314,16 +314,10 @@ Matrix VocabularyTable(const Tokenizer& tokenizer, std::string_view text,
 class Weights {
  public:
   void Add(const std::string& name, const Matrix& matrix) {
-    Tensor& tensor = tensors_.emplace_back(
-        DType::kBF16,
-        std::initializer_list<int64_t>{matrix.rows, matrix.columns});
-    Fill(name, matrix.values, tensor);
+    Add(name, matrix.values, {matrix.rows, matrix.columns});
   }
   void AddVector(const std::string& name, const std::vector<float>& values) {
-    Tensor& tensor = tensors_.emplace_back(
-        DType::kBF16,
-        std::initializer_list<int64_t>{static_cast<int64_t>(values.size())});
-    Fill(name, values, tensor);
+    Add(name, values, {static_cast<int64_t>(values.size())});
   }
   void AddNorm(const std::string& name, const std::vector<float>& weight,
                const std::vector<float>& bias) {
@@ -332,23 +326,26 @@ class Weights {
   }
   void Write(const std::filesystem::path& path) const {
     std::vector<NamedTensor> named;
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      named.push_back({names_[i], tensors_[i].view()});
+    for (const Entry& entry : entries_) {
+      named.push_back({entry.name, ConstTensorView(entry.values.data(),
+                                                   DType::kBF16, entry.shape)});
     }
     WriteSafetensors(path, named, {{"format", "pt"}});
   }
 
  private:
-  void Fill(const std::string& name, const std::vector<float>& values,
-            Tensor& tensor) {
-    names_.push_back(name);
-    for (size_t i = 0; i < values.size(); ++i) {
-      tensor.As<uint16_t>()[i] = ToBf16(values[i]);
-    }
+  struct Entry {
+    std::string name;
+    Shape shape;
+    std::vector<uint16_t> values;
+  };
+  void Add(const std::string& name, const std::vector<float>& values,
+           const Shape& shape) {
+    Entry& entry = entries_.emplace_back(Entry{name, shape, {}});
+    for (const float value : values) entry.values.push_back(ToBf16(value));
   }
 
-  std::vector<std::string> names_;
-  std::vector<Tensor> tensors_;
+  std::vector<Entry> entries_;
 };
 
 void AddLayer(Weights& weights, int64_t index, const Layer& layer) {

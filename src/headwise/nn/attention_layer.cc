@@ -35,7 +35,7 @@ void Append(Context& context, const TensorView& k, const TensorView& v,
                  std::to_string(held + fresh), ""});
   }
   Temp copy;
-  const ConstTensorView held = OnDevice(context, View(cache.lengths), copy);
+  const ConstTensorView held = OnDevice(context, ViewOf(cache.lengths), copy);
   AppendRows(context, PerSequence(k, sequences), held, cache.k);
   AppendRows(context, PerSequence(v, sequences), held, cache.v);
 }
@@ -107,11 +107,14 @@ struct AttentionLayer::Call {
   SpanSaved spans;
   Temp lse;
 
-  ConstTensorView Numbers(Context& context, std::span<const int32_t> values) {
+  ConstTensorView Here(Context& context, const ConstTensorView& values) {
     Temp copy;
-    const ConstTensorView view = OnDevice(context, View(values), copy);
+    const ConstTensorView view = OnDevice(context, values, copy);
     if (copy) numbers.push_back(std::move(copy));
     return view;
+  }
+  ConstTensorView Numbers(Context& context, std::span<const int32_t> values) {
+    return Here(context, ViewOf(values));
   }
 };
 
@@ -216,7 +219,7 @@ void AttentionLayer::Turn(Context& context, const AttentionInput& input,
   Temp copy;
   Rope(context, {direction},
        {.frequencies = weights_.rope->view(context),
-        .positions = OnDevice(context, View(input.batch->positions), copy),
+        .positions = OnDevice(context, ViewOf(input.batch->positions), copy),
         .x = x});
 }
 
@@ -290,7 +293,7 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
     args.lse = call.lse.view();
   }
   weights_.spans.Forward(context, input.gate_draw, problem, args, call.spans);
-  Choose(context, input, problem, call.gates, args);
+  Choose(context, input, call);
   if (saved != nullptr && args.gates && !args.ungated) {
     const int64_t width = config_.heads * value_dim();
     saved->ungated = Temp(context, problem.type, {args.q.shape[1], width});
@@ -312,8 +315,10 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
 
 // The layer's own gates, and on top of them what a hook asks for.
 void AttentionLayer::Choose(Context& context, const AttentionInput& input,
-                            const AttentionProblem& problem, GateSaved& gates,
-                            AttentionArgs& args) const {
+                            Call& call) const {
+  const AttentionProblem& problem = call.problem;
+  AttentionArgs& args = call.args;
+  GateSaved& gates = call.gates;
   weights_.gates.Forward(context, input.x, *input.batch, input.gate_draw,
                          gates);
   ConstTensorView own;
@@ -325,6 +330,8 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
   }
   if (input.hooks == nullptr) return;
   input.hooks->BeforeAttention(site_, problem, args);
+  args.gates = call.Here(context, args.gates);
+  args.replacement = call.Here(context, args.replacement);
   if (!own) return;
   // A closed head, too, has a distribution that someone wants to see, now or
   // in a second pass.

@@ -159,9 +159,7 @@ class AttentionLayer {
                     const Projections& p, TensorView heads, Call& call) const;
   void Attend(Context& context, const AttentionInput& input,
               const Projections& p, TensorView heads) const;
-  void Choose(Context& context, const AttentionInput& input,
-              const AttentionProblem& problem, GateSaved& gates,
-              AttentionArgs& args) const;
+  void Choose(Context& context, const AttentionInput& input, Call& call) const;
   Temp AttendBackward(Context& context, const AttentionInput& input,
                       const AttentionSaved& saved, AttentionGrads& grads) const;
   void ReturnToProjections(Context& context, const AttentionInput& input,

@@ -86,10 +86,11 @@ void HeadGates::OpenConcrete(Context& context, const SequenceBatch& batch,
   const int64_t sequences = batch.sequences();
   saved.slopes = Temp(context, DType::kF32, {sequences, heads_});
   Temp starts, noise, open;
-  ConcreteArgs args = {.log_alpha = log_alpha_.view(context),
-                       .starts = OnDevice(context, View(batch.starts), starts),
-                       .gates = saved.own.view(),
-                       .slopes = saved.slopes.view()};
+  ConcreteArgs args = {
+      .log_alpha = log_alpha_.view(context),
+      .starts = OnDevice(context, ViewOf(batch.starts), starts),
+      .gates = saved.own.view(),
+      .slopes = saved.slopes.view()};
   if (draw.training != nullptr) {
     Rng rng(draw.training->seed, draw.stream + kConcreteStreams);
     std::vector<double> drawn(sequences * heads_);
@@ -128,7 +129,7 @@ void HeadGates::Forward(Context& context, ConstTensorView x,
   if (drops) {
     DrawDropout(context, batch, draw, saved);
     Temp starts;
-    GateSequences(context, OnDevice(context, View(batch.starts), starts),
+    GateSequences(context, OnDevice(context, ViewOf(batch.starts), starts),
                   saved.dropout.view(), saved.own.view(), saved.gates.view());
   } else {
     Copy(context, saved.own.view(), saved.gates.view());
@@ -147,7 +148,7 @@ void HeadGates::Backward(Context& context, ConstTensorView x,
                          const GateSaved& saved, ConstTensorView dgates,
                          TensorView dx) const {
   Temp copy, memory;
-  const ConstTensorView starts = OnDevice(context, View(batch.starts), copy);
+  const ConstTensorView starts = OnDevice(context, ViewOf(batch.starts), copy);
   ConstTensorView down = dgates;  // by the gates before head dropout
   if (saved.dropout) {
     memory = Temp(context, DType::kF32, {batch.total(), heads_});

@@ -34,6 +34,7 @@ class RunHooks {
 
   // args as they will be run: gates, replacement, active_heads and observation
   // are the caller's to set; what they point to must live until AfterAttention.
+  // Gates and a replacement that lie on the host are copied to the device.
   virtual void BeforeAttention(const AttentionSite& site,
                                const AttentionProblem& problem,
                                AttentionArgs& args) {}

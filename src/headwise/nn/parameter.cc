@@ -53,4 +53,17 @@ ConstTensorView Values::view(Context& context) const {
   return std::as_const(made_->values).view();
 }
 
+Table::Table(Parameter parameter)
+    : parameter_(std::move(parameter)), made_(std::make_shared<Made>()) {}
+
+ConstTensorView Table::view(Context& context) const {
+  const ConstTensorView& value = parameter_.value;
+  if (!value || value.device == context.device()) return value;
+  std::call_once(made_->once, [&] {
+    made_->copy = ToDevice(context, value);
+    context.Synchronize();  // other contexts may read
+  });
+  return std::as_const(made_->copy).view();
+}
+
 }  // namespace headwise

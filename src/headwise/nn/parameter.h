@@ -56,4 +56,27 @@ class Values {
   std::shared_ptr<Made> made_;
 };
 
+// A large parameter whose rows are read by number: in its own type, and where
+// it lies if the context's device can read that; else a copy on the device,
+// made at first use. Threads: as Values.
+class Table {
+ public:
+  Table() = default;
+  explicit Table(Parameter parameter);
+
+  const Parameter& parameter() const { return parameter_; }
+  explicit operator bool() const { return static_cast<bool>(parameter_); }
+
+  ConstTensorView view(Context& context) const;
+
+ private:
+  struct Made {
+    std::once_flag once;
+    Tensor copy;
+  };
+
+  Parameter parameter_;
+  std::shared_ptr<Made> made_;
+};
+
 }  // namespace headwise

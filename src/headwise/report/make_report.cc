@@ -35,35 +35,34 @@ class ReportMaker {
   ReportMaker(Context& context, const std::filesystem::path& folder,
               const ReportOptions& options)
       : context_(context),
-        folder_(folder),
         options_(options),
         summary_(Summarise(folder)),
-        model_(OpenModel(folder)),
-        tokenizer_(Tokenizer::Find(folder, options.tokenizer)) {}
+        checkpoint_(folder, options.tokenizer),
+        model_(checkpoint_.model()),
+        tokenizer_(checkpoint_.FindTokenizer()) {}
 
   Json Make() {
-    profile_ = ProfileForReport(context_, *model_, tokenizer_.get(), folder_,
-                                options_);
+    profile_ = ProfileForReport(context_, checkpoint_, options_);
     CutText();
     roles_ = AssignRoles(profile_);
     ConfirmOptions confirm;
     confirm.progress = options_.progress;
     confirm.stop = options_.stop;
-    ConfirmRoles(context_, *model_, tokenizer_.get(), roles_, confirm);
+    ConfirmRoles(context_, model_, tokenizer_, roles_, confirm);
     Part("similarity", [&] {
       SimilarityOptions similarity;
       similarity.progress = options_.progress;
       similarity.stop = options_.stop;
-      similarity_ = CompareHeads(context_, *model_, windows_, similarity);
+      similarity_ = CompareHeads(context_, model_, windows_, similarity);
     });
     Part("importance", [&] { Rank(); });
     Part("composition", [&] { Compose(); });
     Part("samples", [&] {
-      samples_ = SampleHeads(context_, *model_, *tokenizer_, First(windows_));
+      samples_ = SampleHeads(context_, model_, *tokenizer_, First(windows_));
     });
     Part("content", [&] {
       contents_ = DescribeContents(
-          context_, *model_, FrequentWords(*tokenizer_, windows_, kWordsRead),
+          context_, model_, FrequentWords(*tokenizer_, windows_, kWordsRead),
           kWordsWritten);
     });
     return ReportJson(Assembled());
@@ -97,13 +96,14 @@ class ReportMaker {
   void CutText() {
     if (options_.texts.empty()) return;
     if (tokenizer_ == nullptr) {
-      throw Error(ErrorCode::kNotFound,
-                  {folder_.string(), "a tokenizer to read text with", "none",
-                   "leave the text out: a profile alone gives the roles"});
+      throw Error(
+          ErrorCode::kNotFound,
+          {checkpoint_.folder().string(), "a tokenizer to read text with",
+           "none", "leave the text out: a profile alone gives the roles"});
     }
     const int64_t context =
-        std::min(kRankContext, ContextOf(model_->config(), options_.context));
-    const WindowCutter cutter(*tokenizer_, model_->config(), {context});
+        std::min(kRankContext, ContextOf(model_.config(), options_.context));
+    const WindowCutter cutter(*tokenizer_, model_.config(), {context});
     windows_ = ReadWindows(options_.texts, cutter, options_.rank_tokens);
   }
 
@@ -137,24 +137,24 @@ class ReportMaker {
         return holds(with_twin, head);
       };
     }
-    ranking_ = RankHeads(context_, *model_, ExamplesOf(windows_), rank);
+    ranking_ = RankHeads(context_, model_, ExamplesOf(windows_), rank);
   }
 
   void Compose() {
     CompositionOptions composition;
     composition.progress = options_.progress;
     composition.stop = options_.stop;
-    composition_ = MeasureComposition(context_, *model_, composition);
-    if (model_->decoder() == nullptr) {
-      MeasureEffects(context_, *model_, First(windows_), composition,
+    composition_ = MeasureComposition(context_, model_, composition);
+    if (model_.decoder() == nullptr) {
+      MeasureEffects(context_, model_, First(windows_), composition,
                      *composition_);
     }
   }
 
   ReportParts Assembled() {
     ReportParts parts;
-    parts.model = model_.get();
-    parts.tokenizer = tokenizer_.get();
+    parts.model = &model_;
+    parts.tokenizer = tokenizer_;
     parts.profile = &profile_;
     parts.summary = &summary_;
     for (const std::string& text : options_.texts) {
@@ -171,11 +171,11 @@ class ReportMaker {
   }
 
   Context& context_;
-  std::filesystem::path folder_;
   const ReportOptions& options_;
   ModelSummary summary_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  Checkpoint checkpoint_;
+  const Model& model_;
+  const Tokenizer* tokenizer_;  // may have none
   Profile profile_;
   std::vector<TokenWindow> windows_;
   std::vector<HeadRoles> roles_;

@@ -5,16 +5,15 @@
 
 #include "headwise/error.h"
 #include "headwise/heads/profile/profiler.h"
-#include "headwise/model/model_hash.h"
 #include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
 
-Profile ProfileForReport(Context& context, const Model& model,
-                         const Tokenizer* tokenizer,
-                         const std::filesystem::path& folder,
+Profile ProfileForReport(Context& context, const Checkpoint& checkpoint,
                          const ReportOptions& options) {
-  const std::string hash = ModelHash(folder);
+  const std::filesystem::path& folder = checkpoint.folder();
+  const Model& model = checkpoint.model();
+  const std::string& hash = checkpoint.hash();
   if (!options.profile.empty()) {
     Profile profile = Profile::Load(options.profile);
     const bool same_heads = profile.heads == AllHeads(model);
@@ -33,8 +32,8 @@ Profile ProfileForReport(Context& context, const Model& model,
   settings.stop = options.stop;
   std::filesystem::path name = folder.lexically_normal();
   if (!name.has_filename()) name = name.parent_path();
-  Profiler profiler(context, model, tokenizer, name.filename().string(), hash,
-                    settings);
+  Profiler profiler(context, model, checkpoint.FindTokenizer(),
+                    name.filename().string(), hash, settings);
   profiler.AddProbes();
   TextSource source(options.texts);
   if (!profiler.AddText(source)) {

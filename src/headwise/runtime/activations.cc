@@ -2,12 +2,13 @@
 #include "headwise/runtime/activations.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
 #include "headwise/observation.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -120,26 +121,20 @@ void RequireDense(const std::vector<Planned>& plan, const ForwardInput& input) {
   }
 }
 
-// [T, …] rows of sequences end to end as [B, longest, …], zero past the end.
-Tensor Padded(ConstTensorView rows, const SequenceBatch& batch) {
-  const int64_t sequences = batch.sequences(), longest = batch.longest();
-  Tensor padded = rows.rank == 2
-                      ? Tensor(DType::kF32, {sequences, longest, rows.shape[1]})
-                      : Tensor(DType::kF32, {sequences, longest, rows.shape[1],
-                                             rows.shape[2]});
-  const int64_t heads = rows.rank == 2 ? 1 : rows.shape[1];
-  const int64_t width = rows.shape[rows.rank - 1];
-  const int64_t head_stride = rows.rank == 2 ? 0 : rows.stride[1];
-  for (int64_t b = 0; b < sequences; ++b) {
-    for (int64_t t = batch.starts[b]; t < batch.starts[b + 1]; ++t) {
-      float* to = padded.As<float>() +
-                  (b * longest + t - batch.starts[b]) * heads * width;
-      for (int64_t h = 0; h < heads; ++h) {
-        std::memcpy(to + h * width,
-                    rows.As<float>() + t * rows.stride[0] + h * head_stride,
-                    width * sizeof(float));
-      }
-    }
+// [T, …] rows of sequences end to end as [B, longest, …] on the host, zero past
+// the end.
+Tensor Padded(Context& context, ConstTensorView rows,
+              const SequenceBatch& batch) {
+  Tensor copy;
+  rows = OnHost(context, rows, copy);
+  std::vector<int64_t> shape = {batch.sequences(), batch.longest()};
+  shape.insert(shape.end(), rows.shape.begin() + 1,
+               rows.shape.begin() + rows.rank);
+  Tensor padded(DType::kF32, Shape(shape));
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
+    const int64_t begin = batch.starts[b], end = batch.starts[b + 1];
+    Copy(context, Rows(rows, begin, end),
+         Rows(At(padded.view(), 0, b), 0, end - begin));
   }
   return padded;
 }
@@ -162,7 +157,7 @@ class Recorder : public RunHooks {
     const bool memory = decoder && name.find(".cross.") != name.npos &&
                         (name.ends_with(".key") || name.ends_with(".value"));
     taken_[std::string(name)] =
-        Padded(value, decoder && !memory ? target_ : batch_);
+        Padded(context_, value, decoder && !memory ? target_ : batch_);
   }
 
   void AfterAttention(const AttentionSite& site,
@@ -180,7 +175,7 @@ class Recorder : public RunHooks {
   const SequenceBatch& target() const { return target_; }
 
  private:
-  // [B, heads, queries, keys], one sequence's rows at a time.
+  // [B, heads, queries, keys] on the host, one sequence's rows at a time.
   Tensor Probabilities(const AttentionProblem& problem,
                        const AttentionArgs& args,
                        const SequenceBatch& queries) {
@@ -191,15 +186,10 @@ class Recorder : public RunHooks {
       const int64_t count = queries.starts[b + 1] - queries.starts[b];
       std::vector<RowRef> rows;
       for (int64_t i = 0; i < count; ++i) rows.push_back({b, i});
-      Tensor dense(DType::kF32, {count, heads, keys});
+      Tensor dense(context_, DType::kF32, {count, heads, keys}), copy;
       AttentionRows(context_, problem, args, rows, dense.view());
-      for (int64_t i = 0; i < count; ++i) {
-        for (int64_t h = 0; h < heads; ++h) {
-          std::memcpy(all.As<float>() + ((b * heads + h) * longest + i) * keys,
-                      dense.As<float>() + (i * heads + h) * keys,
-                      keys * sizeof(float));
-        }
-      }
+      Copy(context_, Transposed(OnHost(context_, dense.view(), copy), 0, 1),
+           Slice(At(all.view(), 0, b), 1, 0, count));
     }
     return all;
   }
@@ -264,10 +254,11 @@ std::map<std::string, Tensor> RecordActivations(
   run.hooks = &recorder;
   const Tensor x = Forward(context, model, run);
   if (recorder.Wants("logits") && model.has_head()) {
-    Tensor logits(DType::kF32, {x.shape(0), model.config().vocabulary});
+    Tensor logits(context, model.type(),
+                  {x.shape(0), model.config().vocabulary});
     model.Logits(context, x.view(), logits.view());
     recorder.taken()["logits"] = Padded(
-        std::as_const(logits).view(),
+        context, std::as_const(logits).view(),
         model.decoder() != nullptr ? recorder.target() : recorder.batch());
   }
   return std::move(recorder.taken());

@@ -7,7 +7,9 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/observation.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/session.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -91,13 +93,13 @@ class Mapper : public RunHooks {
     map.mask = problem.mask;
     map.rows = std::min(map.queries, options_.most_cells);
     map.columns = std::min(map.keys, options_.most_cells);
-    map.values.resize(map.rows * map.columns);
     WindowRequest request;
     request.head = map.head.head;
     request.query_end = map.queries;
     request.key_end = map.keys;
-    AttentionWindow(context_, problem, args, request,
-                    View(map.values.data(), {map.rows, map.columns}), {});
+    Tensor cells(context_, DType::kF32, {map.rows, map.columns});
+    AttentionWindow(context_, problem, args, request, cells.view(), {});
+    map.values = ToVector<float>(context_, cells.view());
   }
 
   void Top(const AttentionProblem& problem, const AttentionArgs& args,
@@ -110,26 +112,22 @@ class Mapper : public RunHooks {
     const int64_t top = std::min(options_.top, problem.key_len);
     std::vector<RowRef> rows;
     for (const int64_t query : queries) rows.push_back({0, query});
-    Tensor keys(DType::kI32, {count, heads, top});
-    Tensor shares(DType::kF32, {count, heads, top});
+    Tensor keys(context_, DType::kI32, {count, heads, top});
+    Tensor shares(context_, DType::kF32, {count, heads, top});
     AttentionTopK(context_, problem, args, rows, keys.view(), shares.view());
     for (MappedHead* map : here) {
       map->top = top;
       map->top_queries = queries;
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t at = (i * heads + map->head.head) * top;
-        map->top_keys.insert(map->top_keys.end(), keys.As<int32_t>() + at,
-                             keys.As<int32_t>() + at + top);
-        map->top_shares.insert(map->top_shares.end(), shares.As<float>() + at,
-                               shares.As<float>() + at + top);
-      }
+      const int64_t head = map->head.head;
+      map->top_keys = ToVector<int32_t>(context_, At(keys.view(), 1, head));
+      map->top_shares = ToVector<float>(context_, At(shares.view(), 1, head));
     }
   }
 
   void Strips(const AttentionProblem& problem, const AttentionArgs& args,
               const std::vector<MappedHead*>& here) {
     const int64_t keys = problem.key_len;
-    Tensor all(DType::kF32, {1, problem.heads, keys});
+    Tensor all(context_, DType::kF32, {1, problem.heads, keys});
     if (options_.query) {
       const std::vector<RowRef> row = {{0, *options_.query}};
       AttentionRows(context_, problem, args, row, all.view());
@@ -137,8 +135,7 @@ class Mapper : public RunHooks {
       ReceivedAttention(context_, problem, args, {}, all.view());
     }
     for (MappedHead* map : here) {
-      const float* from = all.As<float>() + map->head.head * keys;
-      map->strip.assign(from, from + keys);
+      map->strip = ToVector<float>(context_, At(all.view(), 1, map->head.head));
       if (options_.query) continue;
       for (int64_t j = 0; j < keys; ++j) {
         map->strip[j] /=

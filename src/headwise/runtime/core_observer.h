@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/context.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/observation.h"
 
@@ -16,6 +17,9 @@ using HeadSums = std::array<double, kSumColumns>;
 
 class CoreObserver : public RunHooks {
  public:
+  // Of runs with this context.
+  explicit CoreObserver(Context& context) : context_(context) {}
+
   void BeforeAttention(const AttentionSite& site,
                        const AttentionProblem& problem,
                        AttentionArgs& args) override;
@@ -29,6 +33,7 @@ class CoreObserver : public RunHooks {
   }
 
  private:
+  Context& context_;
   Observation observation_;
   Tensor call_sums_;  // f64 [B, H, kSumColumns]
   std::map<std::string, std::vector<HeadSums>> sums_;

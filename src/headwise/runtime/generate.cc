@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -18,16 +20,15 @@ bool IsEnd(const ModelConfig& config, int32_t id) {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// A row of logits without padding, which fills batches and is no part of any
-// text: encoder–decoders begin with it and were never taught not to say it.
-std::vector<float> Sayable(const ModelConfig& config, const float* logits,
-                           int64_t classes) {
-  std::vector<float> row(logits, logits + classes);
+// Takes padding, which fills batches and is no part of any text, out of a row
+// of logits: encoder–decoders begin with it and were never taught not to say
+// it.
+void KeepSayable(const ModelConfig& config, std::span<float> logits) {
   const int64_t pad = config.pad;
-  if (pad >= 0 && pad < classes && !IsEnd(config, static_cast<int32_t>(pad))) {
-    row[pad] = kNever;
+  if (pad >= 0 && pad < std::ssize(logits) &&
+      !IsEnd(config, static_cast<int32_t>(pad))) {
+    logits[pad] = kNever;
   }
-  return row;
 }
 
 std::vector<int32_t> Start(const Model& model,
@@ -49,9 +50,10 @@ std::vector<int32_t> Sample(Context& context, const Model& model,
   while (static_cast<int64_t>(tokens.size()) < options.max_tokens &&
          !options.stop.stop_requested() &&
          (tokens.empty() || session.position() < session.capacity())) {
-    const Tensor& logits = session.Feed(feed);
-    const int32_t next = sampler.Next(
-        Sayable(model.config(), logits.As<float>(), logits.size()));
+    std::vector<float> logits =
+        ToVector<float>(context, session.Feed(feed).view());
+    KeepSayable(model.config(), logits);
+    const int32_t next = sampler.Next(logits);
     if (IsEnd(model.config(), next)) break;
     tokens.push_back(next);
     if (options.on_token) options.on_token(next);
@@ -66,16 +68,16 @@ struct Candidate {
   int32_t token;
 };
 
-// The `count` best continuations of all beams.
-std::vector<Candidate> Best(const ModelConfig& config, const Tensor& logits,
+// The `count` best continuations of all beams, by their logits [beams,
+// classes].
+std::vector<Candidate> Best(const ModelConfig& config, std::span<float> logits,
                             const std::vector<double>& scores, size_t count) {
-  const int64_t classes = logits.shape(1);
+  const int64_t classes = std::ssize(logits) / std::ssize(scores);
   std::vector<Candidate> all;
   for (size_t b = 0; b < scores.size(); ++b) {
     if (scores[b] == -std::numeric_limits<double>::infinity()) continue;
-    const std::vector<float> z =
-        Sayable(config, logits.As<float>() + static_cast<int64_t>(b) * classes,
-                classes);
+    const std::span<float> z = logits.subspan(b * classes, classes);
+    KeepSayable(config, z);
     const float top = *std::max_element(z.begin(), z.end());
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c) sum += std::exp(z[c] - top);
@@ -119,7 +121,8 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
   const int64_t steps = std::min(options.max_tokens, session.capacity());
   for (int64_t step = 0; step < steps; ++step) {
     if (options.stop.stop_requested()) break;
-    const Tensor& logits = session.Feed(feed);
+    std::vector<float> logits =
+        ToVector<float>(context, session.Feed(feed).view());
     std::vector<std::vector<int32_t>> grown;
     std::vector<double> grown_scores;
     std::vector<int32_t> order;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "headwise/context.h"
 #include "headwise/model/model.h"
 
 namespace headwise {
@@ -12,29 +13,38 @@ namespace headwise {
 // What a cache keeps of each layer.
 enum class CacheSide : uint8_t { kSelf, kCross };
 
+// At most `capacity` rows of each of `sequences`, in every layer of `stack`.
+struct CacheShape {
+  const Stack* stack = nullptr;
+  CacheSide side = CacheSide::kSelf;
+  int64_t sequences = 1;
+  int64_t capacity = 0;
+  DType type = DType::kF32;
+};
+
 class KvCache {
  public:
   KvCache() = default;
-  // For at most `capacity` rows of each of `sequences`, in every layer of
-  // `stack`. Memory comes with Reserve.
-  KvCache(const Stack& stack, CacheSide side, int64_t sequences,
-          int64_t capacity);
+  // On the context's device. Memory comes with Reserve.
+  KvCache(Context& context, const CacheShape& shape);
 
   int64_t capacity() const { return capacity_; }
   int64_t length(int64_t sequence) const { return lengths_[sequence]; }
   size_t bytes() const;
 
   // Makes room for `rows` rows, at most the capacity; what is held stays.
-  void Reserve(int64_t rows);
+  void Reserve(Context& context, int64_t rows);
   // One view a layer; they share the lengths. Valid until Reserve or Reorder.
   std::span<const CacheView> views() const { return views_; }
   // After all layers have run with `rows` new rows a sequence.
   void Advance(int64_t rows);
   void Clear();
   // Sequence i becomes a copy of the old sequence order[i] (beam search).
-  void Reorder(std::span<const int32_t> order);
+  void Reorder(Context& context, std::span<const int32_t> order);
 
  private:
+  int64_t longest() const;  // rows held of a sequence
+
   struct Layer {
     Tensor k, v;
   };

@@ -2,12 +2,14 @@
 #include "headwise/runtime/session.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
+#include "headwise/model/sequence_pass.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -29,10 +31,15 @@ Session::Session(Context& context, const Model& model, SessionOptions options)
                 {"session", "a model that predicts what follows",
                  "the encoder " + model.config().model_type, ""});
   }
-  cache_ =
-      KvCache(model.predictor(), CacheSide::kSelf, options.sequences, capacity);
-  last_ = Tensor(DType::kF32, {options.sequences, model.config().width});
-  logits_ = Tensor(DType::kF32, {options.sequences, model.config().vocabulary});
+  cache_ = KvCache(context, {.stack = &model.predictor(),
+                             .side = CacheSide::kSelf,
+                             .sequences = options.sequences,
+                             .capacity = capacity,
+                             .type = model.type()});
+  last_ =
+      Tensor(context, model.type(), {options.sequences, model.config().width});
+  logits_ = Tensor(context, model.type(),
+                   {options.sequences, model.config().vocabulary});
 }
 
 void Session::Encode(std::span<const int32_t> source) {
@@ -44,7 +51,7 @@ void Session::Encode(std::span<const int32_t> source) {
   const int64_t width = model_.config().width;
   const int64_t lengths[] = {rows};
   const SequenceBatch batch = MakeBatch(lengths);
-  Tensor memory(DType::kF32, {rows, width});
+  const Temp memory(context_, model_.type(), {rows, width});
   StackInput input;
   input.ids = source;
   input.batch = &batch;
@@ -52,17 +59,20 @@ void Session::Encode(std::span<const int32_t> source) {
   model_.Run(context_, model_.stack(), input, memory.view());
 
   // Every sequence attends to its own copy, as after a reordering.
-  cross_cache_ =
-      KvCache(*model_.decoder(), CacheSide::kCross, options_.sequences, rows);
-  cross_cache_.Reserve(rows);
-  Tensor copies(DType::kF32, {options_.sequences * rows, width});
-  for (int64_t s = 0; s < options_.sequences; ++s) {
-    std::memcpy(copies.As<float>() + s * rows * width, memory.As<float>(),
-                memory.bytes());
-  }
+  const int64_t sequences = options_.sequences;
+  cross_cache_ = KvCache(context_, {.stack = model_.decoder(),
+                                    .side = CacheSide::kCross,
+                                    .sequences = sequences,
+                                    .capacity = rows,
+                                    .type = model_.type()});
+  cross_cache_.Reserve(context_, rows);
+  const Temp copies(context_, model_.type(), {sequences, rows, width});
+  Copy(context_, Broadcast(memory.view(), {sequences, rows, width}),
+       copies.view());
   for (size_t i = 0; i < model_.decoder()->blocks.size(); ++i) {
     model_.decoder()->blocks[i].parts().cross.FillCache(
-        context_, std::as_const(copies).view(), cross_cache_.views()[i]);
+        context_, Reshaped(copies.view(), {sequences * rows, width}),
+        cross_cache_.views()[i]);
   }
   cross_cache_.Advance(rows);
   cache_.Clear();
@@ -106,8 +116,8 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows) {
   SequenceBatch batch = MakeBatch(lengths);
   for (int32_t& p : batch.positions) p += static_cast<int32_t>(position());
   const int64_t total = rows * options_.sequences;
-  cache_.Reserve(position() + rows);
-  Scratch memory = context_.workspace().TakeArray<float>(total * width);
+  cache_.Reserve(context_, position() + rows);
+  const Temp memory(context_, model_.type(), {total, width});
   StackInput input;
   input.ids = ids;
   input.batch = &batch;
@@ -120,48 +130,35 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows) {
     input.caches.cross = cross_cache_.views();
   }
   input.hooks = options_.hooks;
-  model_.Run(context_, model_.predictor(), input,
-             View(memory.As<float>(), {total, width}));
+  model_.Run(context_, model_.predictor(), input, memory.view());
   cache_.Advance(rows);
-  for (int64_t s = 0; s < options_.sequences; ++s) {
-    std::memcpy(last_.As<float>() + s * width,
-                memory.As<float>() + ((s + 1) * rows - 1) * width,
-                width * sizeof(float));
-  }
+  const TensorView all =
+      Reshaped(memory.view(), {options_.sequences, rows, width});
+  Copy(context_, At(all, 1, rows - 1), last_.view());
 }
 
 void Session::Clear() { cache_.Clear(); }
 
 void Session::Reorder(std::span<const int32_t> order) {
   // All sequences attend to the same source: the cross cache stays.
-  cache_.Reorder(order);
+  cache_.Reorder(context_, order);
 }
 
 namespace {
 
 Tensor RunStacks(Context& context, const Model& model,
                  const ForwardInput& input, bool hooks_only) {
-  const int64_t width = model.config().width;
   const SequenceBatch batch = MakeBatch(input.lengths);
-  StackInput stack;
-  stack.ids = input.ids;
-  stack.batch = &batch;
-  stack.hooks = input.hooks;
-  stack.hooks_only = hooks_only && !model.config().encoder_decoder();
-  Tensor x(DType::kF32, {batch.total(), width});
-  model.Run(context, model.stack(), stack, x.view());
-  if (!model.config().encoder_decoder()) return x;
   const SequenceBatch target = MakeBatch(input.decoder_lengths);
-  StackInput decoder;
-  decoder.ids = input.decoder_ids;
-  decoder.batch = &target;
-  decoder.memory = std::as_const(x).view();
-  decoder.memory_batch = &batch;
-  decoder.hooks = input.hooks;
-  decoder.hooks_only = hooks_only;
-  Tensor y(DType::kF32, {target.total(), width});
-  model.Run(context, *model.decoder(), decoder, y.view());
-  return y;
+  SequencePass pass(model, {.ids = input.ids,
+                            .batch = &batch,
+                            .decoder_ids = input.decoder_ids,
+                            .decoder_batch = &target,
+                            .hooks = input.hooks,
+                            .hooks_only = hooks_only});
+  Tensor x(context, model.type(), {pass.rows(), model.config().width});
+  pass.Forward(context, x.view());
+  return x;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -127,8 +128,8 @@ constexpr DType TypeOf() {
 }
 
 // Host memory as a vector.
-template <typename T>
-auto ViewOf(std::span<T> values) {
+template <typename T, size_t kExtent>
+auto ViewOf(std::span<T, kExtent> values) {
   using Void = std::conditional_t<std::is_const_v<T>, const void, void>;
   return BasicView<Void>(values.data(), TypeOf<T>(),
                          {static_cast<int64_t>(values.size())});

@@ -9,6 +9,7 @@
 #include "headwise/error.h"
 #include "headwise/ops/activation/activation.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -117,7 +118,7 @@ double Classifier::Loss(Context& context, ConstTensorView x,
   CrossEntropy(context,
                {.smoothing = targets.smoothing, .scale = targets.scale},
                {.logits = logits.view(),
-                .targets = View(wanted),
+                .targets = ViewOf(wanted),
                 .losses = View(losses.data(), {rows}),
                 .dlogits = dx ? logits.view() : TensorView()});
   double total = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/model/sequence_pass.h"
 
 namespace headwise {
 namespace {
@@ -195,37 +196,17 @@ void RunHalves(Context& context, const Model& model, const HalfTexts& halves,
 
 void RunBothWays(Context& context, const Model& model,
                  const ExampleBatch& batch, GateHooks& hooks) {
-  const int64_t width = model.config().width;
-  StackSaved saved;
-  StackInput input;
-  input.ids = batch.ids;
-  input.batch = &batch.sequences;
-  input.hooks = &hooks;
-  input.saved = &saved;
-  Tensor x(DType::kF32, {batch.sequences.total(), width});
-  model.Run(context, model.stack(), input, x.view());
-  const HeadTargets targets = {batch.targets, 0, 1};
-  if (model.decoder() == nullptr) {
-    Tensor dx(DType::kF32, {batch.sequences.total(), width});
-    model.HeadLoss(context, std::as_const(x).view(), targets, dx.view());
-    model.Backward(context, model.stack(), input, dx.view());
-    return;
-  }
-  StackSaved decoder_saved;
-  StackInput decoder;
-  decoder.ids = batch.decoder_ids;
-  decoder.batch = &batch.decoder_sequences;
-  decoder.memory = std::as_const(x).view();
-  decoder.memory_batch = &batch.sequences;
-  decoder.hooks = &hooks;
-  decoder.saved = &decoder_saved;
-  const int64_t rows = batch.decoder_sequences.total();
-  Tensor y(DType::kF32, {rows, width}), dy(DType::kF32, {rows, width});
-  model.Run(context, *model.decoder(), decoder, y.view());
-  model.HeadLoss(context, std::as_const(y).view(), targets, dy.view());
-  Tensor dmemory(DType::kF32, {batch.sequences.total(), width});
-  model.Backward(context, *model.decoder(), decoder, dy.view(), dmemory.view());
-  model.Backward(context, model.stack(), input, dmemory.view());
+  SequencePass pass(model, {.ids = batch.ids,
+                            .batch = &batch.sequences,
+                            .decoder_ids = batch.decoder_ids,
+                            .decoder_batch = &batch.decoder_sequences,
+                            .hooks = &hooks,
+                            .keep = true});
+  const Shape shape = {pass.rows(), model.config().width};
+  Tensor x(context, model.type(), shape), dx(context, model.type(), shape);
+  pass.Forward(context, x.view());
+  model.HeadLoss(context, x.view(), {batch.targets, 0, 1}, dx.view());
+  pass.Backward(context, dx.view());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -252,7 +253,7 @@ std::vector<double> Objective::Losses(Context& context,
     model_.Logits(context, View(in.As<float>(), {n, width}), logits);
     CrossEntropy(context, {},
                  {.logits = logits,
-                  .targets = View(std::span(targets).first(n)),
+                  .targets = ViewOf(std::span(targets).first(n)),
                   .losses = View(losses.data(), {n})});
     for (int64_t i = 0; i < n; ++i) sums[wanted[begin + i].sum] += losses[i];
   }

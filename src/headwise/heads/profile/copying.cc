@@ -17,6 +17,7 @@
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/runtime/session.h"
 #include "headwise/tensor/eigenvalues.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -63,8 +64,8 @@ Tensor ThroughVocabulary(Context& context, const Model& model) {
   const auto add = [&](std::span<const int32_t> ids) {
     const int64_t count = static_cast<int64_t>(ids.size());
     Tensor u(DType::kF32, {count, width}), e(DType::kF32, {count, width});
-    EmbeddingForward(context, {}, {out, View(ids), u.view()});
-    EmbeddingForward(context, {}, {in, View(ids), e.view()});
+    EmbeddingForward(context, {}, {out, ViewOf(ids), u.view()});
+    EmbeddingForward(context, {}, {in, ViewOf(ids), e.view()});
     const Tensor piece = MatrixProduct(context, u, e, Operand::kTransposed);
     for (int64_t i = 0; i < sum.size(); ++i) {
       sum.As<float>()[i] += piece.As<float>()[i];
@@ -82,7 +83,7 @@ void MeanRow(Context& context, const ConstTensorView& table, float* to) {
   std::vector<double> sum(width, 0.0);
   ForPieces(table.shape[0], [&](std::span<const int32_t> ids) {
     Tensor rows(DType::kF32, {static_cast<int64_t>(ids.size()), width});
-    EmbeddingForward(context, {}, {table, View(ids), rows.view()});
+    EmbeddingForward(context, {}, {table, ViewOf(ids), rows.view()});
     for (int64_t i = 0; i < rows.size(); ++i) {
       sum[i % width] += rows.As<float>()[i];
     }
@@ -100,8 +101,9 @@ Tensor LogitDirections(Context& context, const Model& model,
   const int64_t width = out.shape[1], count = static_cast<int64_t>(ids.size());
   Tensor rows(DType::kF32, {count + 1, width});
   if (count > 0) {
-    EmbeddingForward(context, {},
-                     {out, View(ids), View(rows.As<float>(), {count, width})});
+    EmbeddingForward(
+        context, {},
+        {out, ViewOf(ids), View(rows.As<float>(), {count, width})});
   }
   MeanRow(context, out, rows.As<float>() + count * width);
   const float* weight = model.stack().final_norm.weight(context).As<float>();

@@ -10,6 +10,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/nn/release.h"
 #include "headwise/ops/embedding/embedding.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -111,7 +112,7 @@ class Cosines {
     std::vector<float> row(width_);
     const int32_t one[] = {id};
     EmbeddingForward(context_, {},
-                     {table_, View(one), View(row.data(), {1, width_})});
+                     {table_, ViewOf(one), View(row.data(), {1, width_})});
     chunk_.resize(
         std::max(chunk_.size(), std::min(kChunk, others.size()) * width_));
     std::vector<float> cosines(others.size());
@@ -119,7 +120,7 @@ class Cosines {
       const size_t count = std::min(kChunk, others.size() - begin);
       EmbeddingForward(
           context_, {},
-          {table_, View(others.subspan(begin, count)),
+          {table_, ViewOf(others.subspan(begin, count)),
            View(chunk_.data(), {static_cast<int64_t>(count), width_})});
       for (size_t n = 0; n < count; ++n) {
         const float* other = chunk_.data() + n * width_;

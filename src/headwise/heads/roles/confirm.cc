@@ -19,6 +19,7 @@
 #include "headwise/runtime/gates.h"
 #include "headwise/runtime/session.h"
 #include "headwise/runtime/windows.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -87,7 +88,7 @@ class Repeats {
       std::vector<float> losses(length);
       CrossEntropy(context_, {},
                    {.logits = logits.view(),
-                    .targets = View(targets),
+                    .targets = ViewOf(targets),
                     .losses = View(losses.data(), {length})});
       std::set<int32_t> seen;
       std::set<std::pair<int32_t, int32_t>> pairs;

@@ -156,4 +156,11 @@ ConstTensorView OnDevice(Context& context, const ConstTensorView& from,
   return copy.view();
 }
 
+ConstTensorView OnHost(Context& context, const ConstTensorView& from,
+                       Tensor& copy) {
+  if (!from || from.device.is_cpu()) return from;
+  copy = ToHost(context, from);
+  return copy.view();
+}
+
 }  // namespace headwise

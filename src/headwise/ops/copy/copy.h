@@ -11,6 +11,7 @@
 // even (to a half by way of f32); integers to integers that they fit.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "headwise/context.h"
@@ -54,14 +55,19 @@ Tensor ToDevice(Context& context, const ConstTensorView& from);
 // of a copy, which `copy` keeps.
 ConstTensorView OnDevice(Context& context, const ConstTensorView& from,
                          Temp& copy);
+// The same for the host, which can read it now.
+ConstTensorView OnHost(Context& context, const ConstTensorView& from,
+                       Tensor& copy);
 
 // The elements in order as numbers on the host, when they are there: float,
 // double, int32_t, int64_t.
 template <typename T>
 std::vector<T> ToVector(Context& context, const ConstTensorView& from) {
-  const Tensor host = ToHost(context, from);
-  std::vector<T> values(static_cast<size_t>(host.size()));
-  Copy(context, Reshaped(host.view(), {host.size()}), ViewOf(values));
+  std::vector<T> values(from ? static_cast<size_t>(from.size()) : 0);
+  if (values.empty()) return values;
+  const Shape shape = std::span(from.shape).first(from.rank);
+  Tensor copy;
+  Copy(context, OnHost(context, from, copy), Reshaped(ViewOf(values), shape));
   return values;
 }
 

@@ -253,6 +253,10 @@ TEST(Copy, WhatLiesOnTheDeviceIsReadThere) {
   EXPECT_EQ(OnDevice(context, ViewOf(values), copy).data, values.data());
   EXPECT_FALSE(copy);
   EXPECT_FALSE(OnDevice(context, {}, copy));
+  Tensor host;
+  EXPECT_EQ(OnHost(context, ViewOf(values), host).data, values.data());
+  EXPECT_EQ(host.size(), 0);
+  EXPECT_FALSE(OnHost(context, {}, host));
 }
 
 TEST(Copy, WhatDoesNotFitIsNamed) {

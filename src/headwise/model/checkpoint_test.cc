@@ -1,0 +1,38 @@
+#include "headwise/model/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "headwise/error.h"
+#include "headwise/model/model_hash.h"
+
+namespace headwise {
+namespace {
+
+const std::filesystem::path kSource = HEADWISE_SOURCE;
+
+TEST(Checkpoint, HoldsWhatTheFolderDoes) {
+  const std::filesystem::path folder = kSource / "assets/novels";
+  const Checkpoint checkpoint(folder, {.bos = BosChoice::kNo});
+  EXPECT_EQ(checkpoint.folder(), folder);
+  EXPECT_EQ(checkpoint.config().vocabulary, OpenConfig(folder).vocabulary);
+  EXPECT_EQ(checkpoint.hash(), ModelHash(folder));
+  EXPECT_EQ(checkpoint.FindTokenizer(), &checkpoint.tokenizer());
+  EXPECT_EQ(checkpoint.tokenizer().vocab_size(),
+            checkpoint.config().vocabulary);
+}
+
+TEST(Checkpoint, MayHaveNoTokenizer) {
+  const Checkpoint checkpoint(kSource / "tests/conformance/goldens/gpt2");
+  EXPECT_EQ(checkpoint.FindTokenizer(), nullptr);
+  try {
+    checkpoint.tokenizer();
+    FAIL() << "there is none";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  }
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,44 @@
+// SequencePass. Door: sequence_pass.h.
+#include "headwise/model/sequence_pass.h"
+
+#include "headwise/ops/copy/copy.h"
+
+namespace headwise {
+
+SequencePass::SequencePass(const Model& model, const PassInput& input)
+    : model_(model) {
+  input_.ids = input.ids;
+  input_.batch = input.batch;
+  input_.hooks = input.hooks;
+  input_.hooks_only = input.hooks_only && !paired();
+  input_.dropout = input.dropout;
+  input_.gate_training = input.gate_training;
+  if (input.keep) input_.saved = &saved_;
+  if (!paired()) return;
+  decoder_ = input_;
+  decoder_.ids = input.decoder_ids;
+  decoder_.batch = input.decoder_batch;
+  decoder_.memory_batch = input.batch;
+  decoder_.hooks_only = input.hooks_only;
+  if (input.keep) decoder_.saved = &decoder_saved_;
+}
+
+void SequencePass::Forward(Context& context, TensorView x) {
+  if (!paired()) return model_.Run(context, model_.stack(), input_, x);
+  memory_ = Temp(context, model_.type(),
+                 {input_.batch->total(), model_.config().width});
+  model_.Run(context, model_.stack(), input_, memory_.view());
+  decoder_.memory = memory_.view();
+  model_.Run(context, *model_.decoder(), decoder_, x);
+}
+
+void SequencePass::Backward(Context& context, TensorView dx) {
+  if (!paired()) return model_.Backward(context, model_.stack(), input_, dx);
+  const Temp dmemory(context, model_.type(),
+                     {input_.batch->total(), model_.config().width});
+  Fill(context, 0, dmemory.view());
+  model_.Backward(context, *model_.decoder(), decoder_, dx, dmemory.view());
+  model_.Backward(context, model_.stack(), input_, dmemory.view());
+}
+
+}  // namespace headwise
