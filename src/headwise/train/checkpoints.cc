@@ -15,6 +15,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/version.h"
 
 namespace headwise {
@@ -217,8 +218,9 @@ void SaveCheckpoint(const Path& out, const RunFiles& files,
   RemoveOlder(out, record);
 }
 
-void RestoreCheckpoint(const Path& folder, ParameterStore& store,
-                       Optimizer& optimizer, int64_t step) {
+void RestoreCheckpoint(Context& context, const Path& folder,
+                       ParameterStore& store, Optimizer& optimizer,
+                       int64_t step) {
   const Safetensors weights = Safetensors::Open(folder);
   for (auto& [name, entry] : store.entries()) {
     const ConstTensorView from = weights.At(name);
@@ -229,9 +231,11 @@ void RestoreCheckpoint(const Path& folder, ParameterStore& store,
                   {weights.where(), "\"" + name + "\" as " + ToString(to),
                    ToString(from), "is it another model's checkpoint?"});
     }
-    std::memcpy(entry.value.As<float>(), from.data, entry.value.bytes());
+    Copy(context, from, entry.value.view());
   }
-  optimizer.Restore(Safetensors::Open(folder / "optimizer.safetensors"), step);
+  const Safetensors state = Safetensors::Open(folder / "optimizer.safetensors");
+  optimizer.Restore(context, state, step);
+  context.Synchronize();  // the files go
 }
 
 void SaveModel(const Path& out, const RunFiles& files,

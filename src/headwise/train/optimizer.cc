@@ -2,12 +2,13 @@
 #include "headwise/train/optimizer.h"
 
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -29,12 +30,13 @@ Optimizer::Optimizer(ParameterStore& store) : store_(store) {
 }
 
 double Optimizer::GradientNorm(Context& context) const {
-  double sum = 0;
+  const Temp sum(context, DType::kF64, {1});
+  Fill(context, 0, sum.view());
   for (const auto& [name, entry] : store_.entries()) {
     if (entry.gradient.size() == 0) continue;
-    AddSumOfSquares(context, entry.gradient.view(), {&sum, DType::kF64, {1}});
+    AddSumOfSquares(context, entry.gradient.view(), sum.view());
   }
-  return std::sqrt(sum);
+  return std::sqrt(ToVector<double>(context, sum.view())[0]);
 }
 
 void Optimizer::Step(Context& context, AdamWProblem how, double norm,
@@ -73,7 +75,8 @@ std::vector<NamedTensor> Optimizer::State() const {
   return state;
 }
 
-void Optimizer::Restore(const Safetensors& state, int64_t steps) {
+void Optimizer::Restore(Context& context, const Safetensors& state,
+                        int64_t steps) {
   auto read = [&](const std::string& name, Tensor& to) {
     const ConstTensorView from = state.Find(name);
     if (!from || from.type != DType::kF32 || from.rank != 1 ||
@@ -84,7 +87,7 @@ void Optimizer::Restore(const Safetensors& state, int64_t steps) {
            "\"" + name + "\" of " + std::to_string(to.size()) + " values",
            from ? ToString(from) : "none", "is it another model's state?"});
     }
-    std::memcpy(to.As<float>(), from.data, to.bytes());
+    Copy(context, from, to.view());
   };
   for (auto& [name, moments] : moments_) {
     read(name + ".first", moments.first);

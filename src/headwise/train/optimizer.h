@@ -34,7 +34,8 @@ class Optimizer {
   // The state: NAME.first and NAME.second of each parameter.
   std::vector<NamedTensor> State() const;
   // Throws Error(kCorrupt) naming the tensor that is absent or does not fit.
-  void Restore(const Safetensors& state, int64_t steps);
+  // What it holds may be read until the context is synchronized.
+  void Restore(Context& context, const Safetensors& state, int64_t steps);
 
  private:
   struct Moments {

@@ -139,8 +139,8 @@ class Run {
         TrainingRecord::FromFile(*checkpoint / "training.json");
     RequireRecordOf(*checkpoint, before, config_);
     RefuseChanges(*checkpoint, before, config_, record_.data);
-    RestoreCheckpoint(*checkpoint, *material_.store, trainer_->optimizer(),
-                      before.step);
+    RestoreCheckpoint(context_, *checkpoint, *material_.store,
+                      trainer_->optimizer(), before.step);
     before.config = record_.config;
     before.machine = record_.machine;
     record_ = std::move(before);
