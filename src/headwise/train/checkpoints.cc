@@ -224,14 +224,14 @@ void RestoreCheckpoint(Context& context, const Path& folder,
   const Safetensors weights = Safetensors::Open(folder);
   for (auto& [name, entry] : store.entries()) {
     const ConstTensorView from = weights.At(name);
-    const ConstTensorView to = std::as_const(entry.value).view();
+    const TensorView& to = entry.value;
     if (from.type != DType::kF32 || from.rank != to.rank ||
         from.shape != to.shape) {
       throw Error(ErrorCode::kCorrupt,
                   {weights.where(), "\"" + name + "\" as " + ToString(to),
                    ToString(from), "is it another model's checkpoint?"});
     }
-    Copy(context, from, entry.value.view());
+    Copy(context, from, to);
   }
   const Safetensors state = Safetensors::Open(folder / "optimizer.safetensors");
   optimizer.Restore(context, state, step);

@@ -22,6 +22,7 @@ struct Names {
   const char* output;
   bool bias;
   Activation activation;
+  Start start = Start::Normal();  // of the output
 };
 
 constexpr Names kNames[] = {
@@ -38,7 +39,7 @@ constexpr Names kNames[] = {
     {"bert", "BertForSequenceClassification", "bert.pooler.dense", "classifier",
      true, Activation::kTanh},
     {"roberta", "RobertaForSequenceClassification", "classifier.dense",
-     "classifier.out_proj", true, Activation::kTanh},
+     "classifier.out_proj", true, Activation::kTanh, Start::ToStream()},
     {"distilbert", "DistilBertForSequenceClassification", "pre_classifier",
      "classifier", true, Activation::kRelu},
 };
@@ -51,10 +52,11 @@ const Names* Find(const std::string& type) {
 }
 
 Linear Dense(const ParameterStore& store, const std::string& name, int64_t in,
-             int64_t out, bool bias) {
-  return Linear({{store.Get(name + ".weight", {out, in}),
-                  bias ? store.Get(name + ".bias", {out}) : Parameter{}}},
-                WeightLayout::kOutIn);
+             int64_t out, const Start& start, bool bias) {
+  return Linear(
+      {{store.Get(name + ".weight", {out, in}, start),
+        bias ? store.Get(name + ".bias", {out}, Start::Zero()) : Parameter{}}},
+      WeightLayout::kOutIn);
 }
 
 // Rows whose largest number, the first of equal ones, is where it should be.
@@ -88,10 +90,11 @@ Classifier::Classifier(const ModelConfig& config, ParameterStore& store,
   store.AllowNew(config);
   const int64_t width = config.width;
   if (names->dense != nullptr) {
-    dense_ = Dense(store, names->dense, width, width, true);
+    dense_ = Dense(store, names->dense, width, width, Start::Normal(), true);
     activation_ = names->activation;
   }
-  output_ = Dense(store, names->output, width, classes, names->bias);
+  output_ =
+      Dense(store, names->output, width, classes, names->start, names->bias);
 }
 
 double Classifier::Loss(Context& context, ConstTensorView x,

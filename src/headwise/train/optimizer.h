@@ -38,13 +38,16 @@ class Optimizer {
   void Restore(Context& context, const Safetensors& state, int64_t steps);
 
  private:
+  // Of one parameter, [N] of the buffers below.
   struct Moments {
-    Tensor first;
-    Tensor second;
+    TensorView first;
+    TensorView second;
     float rate_scale = 1;
   };
 
   ParameterStore& store_;
+  // One each of the store's buffers, laid out as it is.
+  std::vector<Tensor> first_, second_;
   std::map<std::string, Moments> moments_;
   int64_t steps_ = 0;
 };

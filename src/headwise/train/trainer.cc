@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -201,22 +202,33 @@ void Trainer::NameCulprit(const TrainBatch& batch, double loss,
                           ? "a gradient of norm " + std::to_string(norm)
                           : "a loss of " + std::to_string(loss);
   std::string tensor;
-  for (const auto& [name, entry] : store_.entries()) {
-    if (AllFinite(context_, entry.value.view())) continue;
-    tensor = "the parameter " + name;
-    break;
-  }
+  // Whole buffers first: the name is looked for where one has the fault.
+  const auto find = [&](const char* what, auto buffer_of, auto view_of) {
+    bool finite = true;
+    for (const ParameterStore::Buffer& buffer : store_.buffers()) {
+      const Tensor& all = buffer_of(buffer);
+      if (all.size() > 0 && !AllFinite(context_, all.view())) finite = false;
+    }
+    if (finite) return;
+    for (const auto& [name, entry] : store_.entries()) {
+      const TensorView& view = view_of(entry);
+      if (!view || AllFinite(context_, view)) continue;
+      tensor = what + name;
+      return;
+    }
+  };
+  using Buffer = ParameterStore::Buffer;
+  using Entry = ParameterStore::Entry;
+  find("the parameter ", std::mem_fn(&Buffer::value),
+       std::mem_fn(&Entry::value));
   if (tensor.empty()) {
     FiniteCheck check(context_);
     const Pass pass(context_, model_, batch, {}, nullptr, &check, false);
     if (!check.first.empty()) tensor = "the activation " + check.first;
   }
-  for (const auto& [name, entry] : store_.entries()) {
-    if (!tensor.empty()) break;
-    if (entry.gradient.size() == 0) continue;
-    if (!AllFinite(context_, entry.gradient.view())) {
-      tensor = "the gradient of " + name;
-    }
+  if (tensor.empty()) {
+    find("the gradient of ", std::mem_fn(&Buffer::gradient),
+         std::mem_fn(&Entry::gradient));
   }
   if (!tensor.empty()) found += ", first in " + tensor;
   throw Error(ErrorCode::kInvalidArgument,
