@@ -48,7 +48,7 @@ class Plan : public WeightSource {
     const auto found = shapes_.find(name);
     return found == shapes_.end()
                ? ConstTensorView()
-               : ConstTensorView(kNothing, DType::kF32, found->second);
+               : ConstTensorView(nothing_, DType::kF32, found->second);
   }
   std::vector<std::string> Names() const override {
     std::vector<std::string> names;
@@ -57,7 +57,7 @@ class Plan : public WeightSource {
   }
   // All are trained, so that no layer prepares them for products.
   TensorView Gradient(const std::string& name) const override {
-    return {kNothing, DType::kF32, shapes_.at(name)};
+    return {nothing_, DType::kF32, shapes_.at(name)};
   }
   bool Makes(const std::string& name) const override {
     return !shapes_.contains(name);
@@ -74,8 +74,7 @@ class Plan : public WeightSource {
   int64_t total() const { return total_; }
 
  private:
-  alignas(64) static inline float kNothing[kAlignment] = {};
-
+  alignas(64) mutable float nothing_[kAlignment] = {};
   mutable std::map<std::string, Shape> shapes_;
   mutable int64_t total_ = 0;
 };

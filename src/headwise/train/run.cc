@@ -123,9 +123,10 @@ class Run {
       if (std::filesystem::exists(folder, ignored)) result.best = folder;
     }
     if (result.finished) {
-      SaveModel(out_, material_.files, *material_.store,
-                config_.save_type == "bf16" ? DType::kBF16 : DType::kF32,
-                record_);
+      SaveModel(
+          out_, material_.files, *material_.store,
+          config_.save_type == SaveType::kBF16 ? DType::kBF16 : DType::kF32,
+          record_);
     }
     result.record = std::move(record_);
     return result;
