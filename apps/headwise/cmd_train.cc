@@ -239,7 +239,7 @@ std::string FieldList() {
   const TrainConfig config;
   TrainConfig::VisitFields(
       config, [&](const char* name, const auto& value, const char* help) {
-        text += fmt::format("  {} {}\n{}", name, Json(value).dump(),
+        text += fmt::format("  {} {}\n{}", name, FieldToJson(value).dump(),
                             Wrap(help, 76, 6) + "\n");
       });
   return text;

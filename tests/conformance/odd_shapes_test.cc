@@ -30,7 +30,7 @@ struct RandomModel {
         model(BuildModel(config, store)) {
     Rng rng(11);
     for (auto& [name, entry] : store->entries()) {
-      const bool norm = name.ends_with(".weight") && entry.value.rank() == 1;
+      const bool norm = name.ends_with(".weight") && entry.value.rank == 1;
       for (int64_t i = 0; i < entry.value.size(); ++i) {
         entry.value.As<float>()[i] =
             static_cast<float>((norm ? 1 : 0) + 0.3 * rng.Normal());

@@ -57,4 +57,18 @@ void FailField(const char* name, const Json& field, const Json& found,
                .hint = ""});
 }
 
+void FailWord(const char* name, std::span<const char* const> words,
+              const Json& found, const std::string& where) {
+  std::string expected = std::string(name) + ": ";
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool last = i + 1 == words.size();
+    expected += i == 0 ? "" : last ? " or " : ", ";
+    expected += words[i];
+  }
+  throw Error(ErrorCode::kInvalidArgument, {.where = where,
+                                            .expected = expected,
+                                            .found = found.dump(),
+                                            .hint = ""});
+}
+
 }  // namespace headwise

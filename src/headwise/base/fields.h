@@ -9,10 +9,18 @@
 //   };
 //
 // and its JSON form, its flags on the command line (apps/headwise/flags.h) and
-// its help come from that list. Fields are bool, integers, floats, strings and
-// vectors of these.
+// its help come from that list. Fields are bool, integers, floats, strings,
+// vectors of these, and enums, which JSON has as words: a function of the
+// enum's namespace lists them in the order of its values, counted from 0.
+//
+//   constexpr std::array<const char*, 2> FieldWords(Kind) {
+//     return {"soft", "hard"};
+//   }
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -42,17 +50,43 @@ bool TakeField(const Json& json, std::vector<T>& field) {
   field = std::move(values);
   return true;
 }
+template <typename T>
+requires std::is_enum_v<T>
+bool TakeField(const Json& json, T& field) {
+  std::string text;
+  if (!TakeField(json, text)) return false;
+  const auto words = FieldWords(field);
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (text != words[i]) continue;
+    field = static_cast<T>(i);
+    return true;
+  }
+  return false;
+}
 void RequireKnownFields(const Json& json, const std::vector<std::string>& names,
                         const std::string& where);
 [[noreturn]] void FailField(const char* name, const Json& field,
                             const Json& found, const std::string& where);
+[[noreturn]] void FailWord(const char* name, std::span<const char* const> words,
+                           const Json& found, const std::string& where);
+
+template <typename T>
+Json FieldToJson(const T& field) {
+  if constexpr (std::is_enum_v<T>) {
+    return FieldWords(field)[static_cast<size_t>(field)];
+  } else {
+    return Json(field);
+  }
+}
 
 // {"heads": 8, …}, in the order of the list.
 template <typename Config>
 Json FieldsToJson(const Config& config) {
   Json json = Json::object();
-  Config::VisitFields(config, [&](const char* name, const auto& value,
-                                  const char*) { json[name] = value; });
+  Config::VisitFields(config,
+                      [&](const char* name, const auto& value, const char*) {
+                        json[name] = FieldToJson(value);
+                      });
   return json;
 }
 
@@ -75,7 +109,10 @@ void FieldsFromJson(const Json& json, Config& config,
   RequireKnownFields(json, FieldNames<Config>(), where);
   Config::VisitFields(config, [&](const char* name, auto& value, const char*) {
     const auto found = json.find(name);
-    if (found != json.end() && !TakeField(*found, value)) {
+    if (found == json.end() || TakeField(*found, value)) return;
+    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(value)>>) {
+      FailWord(name, FieldWords(value), *found, where);
+    } else {
       FailField(name, Json(value), *found, where);
     }
   });

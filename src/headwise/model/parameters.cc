@@ -3,26 +3,84 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <span>
+#include <limits>
 #include <string_view>
+#include <utility>
 
-#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/rng.h"
+#include "headwise/error.h"
 #include "headwise/format/safetensors.h"
-#include "headwise/tensor/half.h"
+#include "headwise/model/family.h"
+#include "headwise/ops/check_view.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
 
-Tensor Zeros(std::span<const int64_t> shape) {
-  return shape.size() == 1 ? Tensor(DType::kF32, {shape[0]})
-                           : Tensor(DType::kF32, {shape[0], shape[1]});
+constexpr int64_t kAlignment = 64 / sizeof(float);
+// Elements of a buffer that is made for what comes later.
+constexpr int64_t kLater = int64_t{1} << 16;
+
+constexpr int64_t kTooMuch = std::numeric_limits<int64_t>::max();
+
+int64_t Plus(int64_t a, int64_t b) {
+  return a > kTooMuch - b ? kTooMuch : a + b;
 }
 
-Tensor ZerosLike(const Tensor& tensor) {
-  const ConstTensorView view = tensor.view();
-  return Zeros({view.shape.data(), static_cast<size_t>(view.rank)});
+// Elements up to where the next tensor may begin; kTooMuch, which no memory
+// has, where that is more than can be counted.
+int64_t RoomFor(std::span<const int64_t> shape) {
+  int64_t size = 1;
+  for (const int64_t n : shape) {
+    if (n > 0 && size > kTooMuch / n) return kTooMuch;
+    size *= n;
+  }
+  size = Plus(size, kAlignment - 1);
+  return size == kTooMuch ? kTooMuch : size - size % kAlignment;
+}
+
+// Counts what a model asks for, and makes nothing: its tensors have shapes and
+// no memory of their own. Building a model does not look at values.
+class Plan : public WeightSource {
+ public:
+  std::string Describe() const override { return "new weights"; }
+  ConstTensorView Find(const std::string& name) const override {
+    const auto found = shapes_.find(name);
+    return found == shapes_.end()
+               ? ConstTensorView()
+               : ConstTensorView(nothing_, DType::kF32, found->second);
+  }
+  std::vector<std::string> Names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, shape] : shapes_) names.push_back(name);
+    return names;
+  }
+  // All are trained, so that no layer prepares them for products.
+  TensorView Gradient(const std::string& name) const override {
+    return {nothing_, DType::kF32, shapes_.at(name)};
+  }
+  bool Makes(const std::string& name) const override {
+    return !shapes_.contains(name);
+  }
+  ConstTensorView Provide(const std::string& name,
+                          std::span<const int64_t> shape,
+                          const Start& start) const override {
+    if (Makes(name) && start.kind != Start::Kind::kAbsent) {
+      shapes_.emplace(name, Shape(shape));
+      total_ = Plus(total_, RoomFor(shape));
+    }
+    return Find(name);
+  }
+  int64_t total() const { return total_; }
+
+ private:
+  alignas(64) mutable float nothing_[kAlignment] = {};
+  mutable std::map<std::string, Shape> shapes_;
+  mutable int64_t total_ = 0;
+};
+
+bool IsFloat(DType type) {
+  return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
 }
 
 // A stream of random numbers for each name (FNV-1a).
@@ -34,33 +92,6 @@ uint64_t StreamOf(std::string_view name) {
   return hash;
 }
 
-bool IsNorm(std::string_view name) {
-  for (const char* word : {"norm", "Norm", "ln_"}) {
-    if (name.find(word) != name.npos) return true;
-  }
-  return false;
-}
-
-// Matrices whose product is added to the residual stream.
-bool WritesToStream(std::string_view name) {
-  for (const char* word : {"o_proj.", "c_proj.", "down_proj.", "out_proj.",
-                           "fc2.", "output.dense.", "out_lin.", "ffn.lin2."}) {
-    if (name.find(word) != name.npos) return true;
-  }
-  return false;
-}
-
-// Which tensors that a family could do without a new model has.
-bool Chosen(const ModelConfig& config, std::string_view name) {
-  if (name.ends_with("token_type_embeddings.weight")) {
-    return config.model_type != "distilbert";
-  }
-  if (!name.ends_with(".bias")) return false;
-  if (config.family != "llama") return true;
-  return config.model_type == "qwen2" && name.find("o_proj") == name.npos &&
-         name.find("mlp") == name.npos;
-}
-
 }  // namespace
 
 std::shared_ptr<ParameterStore> ParameterStore::Load(
@@ -68,11 +99,21 @@ std::shared_ptr<ParameterStore> ParameterStore::Load(
   auto store = std::make_shared<ParameterStore>();
   const Safetensors file = Safetensors::Open(folder);
   store->where_ = file.where();
-  Context context({.threads = 1});  // what is trained begins on the host
+  std::map<std::string, ConstTensorView> parameters;
+  int64_t room = 0;
   for (const auto& [name, view] : file.tensors()) {
     // Counters and the like are no parameters.
     if (view.rank < 1 || view.rank > 2 || view.type == DType::kI64) continue;
-    store->entries_[name].value = ToF32(context, {name, view});
+    parameters[name] = view;
+    if (!IsFloat(view.type)) {
+      throw Error(ErrorCode::kUnsupported,
+                  {name, "f32, bf16 or f16", Name(view.type), ""});
+    }
+    room = Plus(room, RoomFor(ShapeOf(view)));
+  }
+  store->buffers_.push_back({Tensor(DType::kF32, {room}), {}});
+  for (const auto& [name, view] : parameters) {
+    Copy(store->context_, view, store->Add(name, ShapeOf(view)).value);
   }
   return store;
 }
@@ -83,32 +124,16 @@ std::shared_ptr<ParameterStore> ParameterStore::Fresh(
   store->fresh_ = true;
   store->config_ = config;
   store->how_ = how;
-  store->MakeUnasked();
+  const Plan plan;
+  FindFamily(config.model_type).build(config, plan);
+  store->buffers_.push_back({Tensor(DType::kF32, {plan.total()}), {}});
   return store;
-}
-
-// What builders look for (rather than ask for) to tell variants apart.
-void ParameterStore::MakeUnasked() {
-  const int64_t square[] = {config_.width, config_.width};
-  const int64_t head[] = {config_.head_dim};
-  if (config_.model_type == "bert") {
-    Make("cls.predictions.transform.dense.weight", square);
-  } else if (config_.model_type == "roberta") {
-    Make("lm_head.dense.weight", square);
-  } else if (config_.model_type == "distilbert") {
-    Make("vocab_transform.weight", square);
-  } else if (config_.model_type == "qwen3") {
-    for (size_t i = 0; i < config_.layers.size(); ++i) {
-      Make("model.layers." + std::to_string(i) + ".self_attn.q_norm.weight",
-           head);
-    }
-  }
 }
 
 ConstTensorView ParameterStore::Find(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) return {};
-  return std::as_const(found->second.value).view();
+  return found->second.value;
 }
 
 std::vector<std::string> ParameterStore::Names() const {
@@ -118,69 +143,79 @@ std::vector<std::string> ParameterStore::Names() const {
 }
 
 TensorView ParameterStore::Gradient(const std::string& name) const {
-  // A buffer in the families that have it, not a weight.
-  if (name == "final_logits_bias") return {};
   Entry& entry = entries_.at(name);
-  if (entry.gradient.rank() == 0) entry.gradient = ZerosLike(entry.value);
-  return entry.gradient.view();
+  if (entry.gradient) return entry.gradient;
+  Buffer& buffer = buffers_[entry.buffer];
+  if (buffer.gradient.rank() == 0) {
+    buffer.gradient = Tensor(DType::kF32, {buffer.value.size()});
+  }
+  entry.gradient = entry.value;
+  entry.gradient.data = Moved(buffer.gradient.view(), entry.offset).data;
+  return entry.gradient;
+}
+
+bool ParameterStore::Makes(const std::string& name) const {
+  return fresh_ && name.starts_with(fresh_prefix_) && !entries_.contains(name);
 }
 
 ConstTensorView ParameterStore::Provide(const std::string& name,
                                         std::span<const int64_t> shape,
-                                        Need need) const {
-  const ConstTensorView found = Find(name);
-  if (found || !fresh_ || !name.starts_with(fresh_prefix_)) return found;
-  if (need == Need::kOptional && !Chosen(config_, name)) return {};
-  return const_cast<ParameterStore*>(this)->Make(name, shape);
+                                        const Start& start) const {
+  if (!Makes(name) || start.kind == Start::Kind::kAbsent) return Find(name);
+  auto* self = const_cast<ParameterStore*>(this);
+  const Entry& entry = self->Add(name, shape);
+  self->Make(entry, name, start);
+  return entry.value;
 }
 
-ConstTensorView ParameterStore::Make(const std::string& name,
-                                     std::span<const int64_t> shape) {
-  std::vector<int64_t> sizes(shape.begin(), shape.end());
-  // Only token types come without a size: BERT has two.
-  std::replace(sizes.begin(), sizes.end(), kAny, int64_t{2});
-  Tensor& value = entries_[name].value;
-  value = Zeros(sizes);
-  float* to = value.As<float>();
-  if (sizes.size() == 1) {
-    const bool one = IsNorm(name) && name.ends_with(".weight");
-    const float first = name.ends_with(".log_alpha") ? kNewLogAlpha
-                        : name.ends_with(".span")    ? kNewSpan
-                                                     : 0.0f;
-    std::fill_n(to, value.size(), one ? 1.0f : first);
-    return std::as_const(value).view();
+ParameterStore::Entry& ParameterStore::Add(const std::string& name,
+                                           const Shape& shape) {
+  const int64_t room = RoomFor(shape);
+  const auto left = [](const Buffer& b) { return b.value.size() - b.used; };
+  if (buffers_.empty() || left(buffers_.back()) < room) {
+    buffers_.push_back({Tensor(DType::kF32, {std::max(kLater, room)}), {}});
+  }
+  Buffer& buffer = buffers_.back();
+  Entry& entry = entries_[name];
+  entry.buffer = buffers_.size() - 1;
+  entry.offset = buffer.used;
+  entry.value = {Moved(buffer.value.view(), entry.offset).data, DType::kF32,
+                 shape, buffer.value.device()};
+  buffer.used += room;
+  return entry;
+}
+
+void ParameterStore::Make(const Entry& entry, const std::string& name,
+                          const Start& start) {
+  if (start.kind == Start::Kind::kValue) {
+    Fill(context_, start.value, entry.value);
+    return;
   }
   double deviation = how_.deviation;
-  if (how_.scale_residual && WritesToStream(name)) {
+  if (how_.scale_residual && start.kind == Start::Kind::kToStream) {
     deviation /= std::sqrt(2.0 * static_cast<double>(config_.layers.size()));
   }
   Rng rng(how_.seed, StreamOf(name));
-  for (int64_t i = 0; i < value.size(); ++i) {
-    to[i] = static_cast<float>(deviation * rng.Normal());
+  std::vector<float> values(static_cast<size_t>(entry.value.size()));
+  for (float& value : values) {
+    value = static_cast<float>(deviation * rng.Normal());
   }
-  return std::as_const(value).view();
+  Copy(context_, Reshaped(ViewOf(values), ShapeOf(entry.value)), entry.value);
+  context_.Synchronize();  // `values` go
 }
 
 int64_t ParameterStore::Count() const {
   int64_t count = 0;
-  for (const auto& [name, entry] : entries_) count += entry.gradient.size();
+  for (const auto& [name, entry] : entries_) {
+    if (entry.gradient) count += entry.gradient.size();
+  }
   return count;
 }
 
 void ParameterStore::ClearGradients(Context& context) {
-  // A whole matrix is little for one thread and much for many.
-  constexpr int64_t kPiece = 1 << 16;
-  std::vector<std::span<float>> pieces;
-  for (auto& [name, entry] : entries_) {
-    float* values = entry.gradient.As<float>();
-    for (int64_t at = 0; at < entry.gradient.size(); at += kPiece) {
-      pieces.emplace_back(values + at,
-                          std::min(kPiece, entry.gradient.size() - at));
-    }
+  for (Buffer& buffer : buffers_) {
+    if (buffer.gradient.size() > 0) Fill(context, 0, buffer.gradient.view());
   }
-  context.pool().ParallelFor(
-      static_cast<int64_t>(pieces.size()),
-      [&](int64_t task, int) { std::ranges::fill(pieces[task], 0.0f); });
 }
 
 void ParameterStore::Save(const std::filesystem::path& file, DType type) const {
@@ -188,14 +223,10 @@ void ParameterStore::Save(const std::filesystem::path& file, DType type) const {
   std::vector<Tensor> rounded;
   rounded.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) {
-    ConstTensorView view = entry.value.view();
-    if (type == DType::kBF16) {
-      Tensor& to = rounded.emplace_back(
-          view.rank == 1 ? Tensor(type, {view.shape[0]})
-                         : Tensor(type, {view.shape[0], view.shape[1]}));
-      for (int64_t i = 0; i < to.size(); ++i) {
-        to.As<uint16_t>()[i] = ToBf16(entry.value.As<float>()[i]);
-      }
+    ConstTensorView view = entry.value;
+    if (type != view.type) {
+      Tensor& to = rounded.emplace_back(type, ShapeOf(view));
+      Copy(context_, view, to.view());
       view = std::as_const(to).view();
     }
     tensors.push_back({name, view});

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace headwise {
 
 struct Initialisation {
   uint64_t seed = 1;
-  float deviation = 0.02f;  // of matrices; biases are 0, norms 1
+  float deviation = 0.02f;  // of Start::Normal
   // Divide the matrices that write to the residual stream by √(2·layers).
   bool scale_residual = true;
 };
@@ -27,9 +28,20 @@ struct Initialisation {
 // One thread at a time. Values are changed between runs, never during one.
 class ParameterStore : public WeightSource {
  public:
+  // Tensors end to end, each at a multiple of 64 bytes, and 0 between them. The
+  // first buffer has all that the file holds, or that a model of the
+  // configuration asks for; further ones what is asked for besides, such as
+  // the head of another task.
+  struct Buffer {
+    Tensor value;      // f32 [N]
+    Tensor gradient;   // f32 [N]; empty until one is asked for
+    int64_t used = 0;  // of N
+  };
   struct Entry {
-    Tensor value;     // f32
-    Tensor gradient;  // of the same shape; empty: the model does not train it
+    TensorView value;     // f32
+    TensorView gradient;  // of the same shape; null: it is not trained
+    size_t buffer = 0;    // where both lie,
+    int64_t offset = 0;   // from this element on
   };
 
   // Copies of a checkpoint's tensors. Throws as Safetensors::Open does.
@@ -45,9 +57,10 @@ class ParameterStore : public WeightSource {
   std::vector<std::string> Names() const override;
   // Only what a model asks for is trained: the gradient is made here.
   TensorView Gradient(const std::string& name) const override;
+  bool Makes(const std::string& name) const override;
   ConstTensorView Provide(const std::string& name,
                           std::span<const int64_t> shape,
-                          Need need) const override;
+                          const Start& start) const override;
 
   // From now on a loaded store too makes what is asked for and absent, such
   // as the head of another task: all of it, or what begins with `prefix`.
@@ -60,6 +73,7 @@ class ParameterStore : public WeightSource {
   // By name.
   std::map<std::string, Entry>& entries() { return entries_; }
   const std::map<std::string, Entry>& entries() const { return entries_; }
+  const std::vector<Buffer>& buffers() const { return buffers_; }
   // Of the trained entries.
   int64_t Count() const;
   void ClearGradients(Context& context);
@@ -68,11 +82,14 @@ class ParameterStore : public WeightSource {
   void Save(const std::filesystem::path& file, DType type) const;
 
  private:
-  ConstTensorView Make(const std::string& name, std::span<const int64_t> shape);
-  void MakeUnasked();
+  // Zeros under a new name.
+  Entry& Add(const std::string& name, const Shape& shape);
+  void Make(const Entry& entry, const std::string& name, const Start& start);
 
   std::string where_ = "new weights";
+  mutable Context context_{{.threads = 1}};  // to fill what is made
   // A model's builder asks for weights through a constant source.
+  mutable std::vector<Buffer> buffers_;
   mutable std::map<std::string, Entry> entries_;
   bool fresh_ = false;
   std::string fresh_prefix_;

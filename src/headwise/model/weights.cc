@@ -7,8 +7,16 @@
 namespace headwise {
 
 Parameter WeightSource::Maybe(const std::string& name,
-                              std::initializer_list<int64_t> shape) const {
-  return Check(name, Provide(name, shape, Need::kOptional), shape);
+                              std::initializer_list<int64_t> shape,
+                              const Start& start) const {
+  Parameter parameter = Check(name, Provide(name, shape, start), shape);
+  if (parameter) parameter.gradient = Gradient(name);
+  return parameter;
+}
+
+Parameter WeightSource::Constant(const std::string& name,
+                                 std::initializer_list<int64_t> shape) const {
+  return Check(name, Find(name), shape);
 }
 
 Parameter WeightSource::Check(const std::string& name,
@@ -37,13 +45,13 @@ Parameter WeightSource::Check(const std::string& name,
                 {Describe(), "\"" + name + "\" to be f32, bf16 or f16",
                  ToString(view), ""});
   }
-  return {name, view, Gradient(name), Mapped()};
+  return {name, view, {}, Mapped()};
 }
 
 Parameter WeightSource::Get(const std::string& name,
-                            std::initializer_list<int64_t> shape) const {
-  Parameter parameter =
-      Check(name, Provide(name, shape, Need::kRequired), shape);
+                            std::initializer_list<int64_t> shape,
+                            const Start& start) const {
+  Parameter parameter = Maybe(name, shape, start);
   if (parameter) return parameter;
   const std::vector<std::string> names = Names();
   throw Error(

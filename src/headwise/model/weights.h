@@ -12,7 +12,25 @@
 
 namespace headwise {
 
-enum class Need : uint8_t { kRequired, kOptional };
+// How a tensor begins in a new model: each family says it of each of its own.
+struct Start {
+  enum class Kind : uint8_t {
+    kAbsent,    // a new model does without
+    kValue,     // the same everywhere
+    kNormal,    // random, of the deviation that training asks for
+    kToStream,  // the same, of a matrix whose product is added to the residual
+                // stream: deeper models may want it smaller
+  };
+  Kind kind = Kind::kAbsent;
+  float value = 0;
+
+  static constexpr Start Absent() { return {}; }
+  static constexpr Start Value(float value) { return {Kind::kValue, value}; }
+  static constexpr Start Zero() { return Value(0); }
+  static constexpr Start One() { return Value(1); }
+  static constexpr Start Normal() { return {Kind::kNormal, 0}; }
+  static constexpr Start ToStream() { return {Kind::kToStream, 0}; }
+};
 
 class WeightSource {
  public:
@@ -29,25 +47,30 @@ class WeightSource {
   // Where the gradient of a tensor is added up; null: it is not trained.
   virtual TensorView Gradient(const std::string& /*name*/) const { return {}; }
 
-  // Find, for a tensor that ought to have this shape (kAny: not known) and
-  // that the model needs or could do without. A source of new weights makes
-  // the tensor here.
+  // Whether the tensor is absent and Provide would make it.
+  virtual bool Makes(const std::string& /*name*/) const { return false; }
+  // Find, for a tensor that ought to have this shape (kAny: not known). A
+  // source of new weights makes the tensor here, unless it starts as kAbsent.
   virtual ConstTensorView Provide(const std::string& name,
                                   std::span<const int64_t> /*shape*/,
-                                  Need /*need*/) const {
+                                  const Start& /*start*/) const {
     return Find(name);
   }
 
   // The tensor, of exactly this shape; kAny matches every size. Throws
   // Error(kNotFound) with the nearest name, Error(kCorrupt) with both shapes.
   static constexpr int64_t kAny = -1;
-  Parameter Get(const std::string& name,
-                std::initializer_list<int64_t> shape) const;
+  Parameter Get(const std::string& name, std::initializer_list<int64_t> shape,
+                const Start& start) const;
   // Absent: an empty Parameter.
-  Parameter Maybe(const std::string& name,
-                  std::initializer_list<int64_t> shape) const;
+  Parameter Maybe(const std::string& name, std::initializer_list<int64_t> shape,
+                  const Start& start) const;
+  // The same of a tensor that is not trained and that new models do without.
+  Parameter Constant(const std::string& name,
+                     std::initializer_list<int64_t> shape) const;
 
  private:
+  // Without its gradient.
   Parameter Check(const std::string& name, const ConstTensorView& view,
                   std::initializer_list<int64_t> shape) const;
 };

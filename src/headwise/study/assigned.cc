@@ -28,7 +28,7 @@ constexpr double kEqual = 0.02;  // nats
 // A tensor's rows of one head.
 std::span<float> RowsOfHead(TinyModel& tiny, const std::string& name,
                             int64_t head) {
-  Tensor& value =
+  const TensorView value =
       tiny.store().entries().at("model.layers.0.self_attn." + name).value;
   const int64_t size = value.size() / kHeads;
   return {value.As<float>() + head * size, static_cast<size_t>(size)};

@@ -25,7 +25,7 @@ void ForEachRow(const AttentionArgs& args, int64_t sequences,
   }
 }
 
-// Names as Llama's, so that new weights are scaled as its are.
+// Names as Llama's, so that new weights are the same as its are.
 class AttentionOnlyBuilder {
  public:
   AttentionOnlyBuilder(const ModelConfig& config, const ParameterStore& store)
@@ -37,15 +37,15 @@ class AttentionOnlyBuilder {
     const int64_t tokens = config_.vocabulary, width = config_.width;
     Model::Parts parts;
     parts.config = config_;
-    parts.stack.embeddings.tokens =
-        store_.Get("model.embed_tokens.weight", {tokens, width});
+    parts.stack.embeddings.tokens = store_.Get(
+        "model.embed_tokens.weight", {tokens, width}, Start::Normal());
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
     }
     parts.stack.final_norm = MakeNorm("model.norm");
-    parts.head.vocabulary =
-        Linear({{store_.Get("lm_head.weight", {tokens, width}), {}}},
-               WeightLayout::kOutIn);
+    parts.head.vocabulary = Linear(
+        {{store_.Get("lm_head.weight", {tokens, width}, Start::Normal()), {}}},
+        WeightLayout::kOutIn);
     return parts;
   }
 
@@ -53,7 +53,7 @@ class AttentionOnlyBuilder {
   Norm MakeNorm(const std::string& name) const {
     return {config_.norm,
             config_.norm_epsilon,
-            store_.Get(name + ".weight", {config_.width}),
+            store_.Get(name + ".weight", {config_.width}, Start::One()),
             {}};
   }
 
@@ -61,9 +61,11 @@ class AttentionOnlyBuilder {
     const std::string name = "model.layers." + std::to_string(layer) + ".";
     const int64_t heads = config_.layers[layer].heads;
     const int64_t inner = heads * config_.head_dim;
-    auto part = [&](const char* which, int64_t out, int64_t in) {
+    auto part = [&](const char* which, int64_t out, int64_t in,
+                    const Start& start = Start::Normal()) {
       return Linear::Part{
-          store_.Get(name + "self_attn." + which + ".weight", {out, in}), {}};
+          store_.Get(name + "self_attn." + which + ".weight", {out, in}, start),
+          {}};
     };
     AttentionWeights weights;
     weights.qkv = Linear({part("q_proj", inner, config_.width),
@@ -71,7 +73,8 @@ class AttentionOnlyBuilder {
                           part("v_proj", inner, config_.width)},
                          WeightLayout::kOutIn);
     weights.output =
-        Linear({part("o_proj", config_.width, inner)}, WeightLayout::kOutIn);
+        Linear({part("o_proj", config_.width, inner, Start::ToStream())},
+               WeightLayout::kOutIn);
     weights.rope = rope_;
     AttentionLayerConfig attention;
     attention.heads = attention.kv_heads = heads;

@@ -169,7 +169,7 @@ class Bench {
     how.steps = repair_;
     TinyModel rest(context, config, how);
     for (auto& [name, entry] : rest.store().entries()) {
-      const Tensor& value = whole.store().entries().at(name).value;
+      const ConstTensorView value = whole.store().entries().at(name).value;
       std::copy_n(value.As<float>(), value.size(), entry.value.As<float>());
     }
     // Data that the whole has not seen.

@@ -36,7 +36,7 @@ std::vector<double> LayerGradients(Context& context, TinyModel& tiny,
   std::vector<double> norms(kLayers);
   for (const auto& [name, entry] : store.entries()) {
     const int64_t layer = LayerOf(name);
-    if (layer < 0) continue;
+    if (layer < 0 || !entry.gradient) continue;
     for (int64_t i = 0; i < entry.gradient.size(); ++i) {
       const double g = entry.gradient.As<float>()[i];
       norms[layer] += g * g;

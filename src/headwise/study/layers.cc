@@ -99,8 +99,8 @@ double Transfer(Context& context, TinyModel& from, const StudyText& text,
     const size_t at = name.find("layers.");
     return at != std::string::npos && std::stoll(name.substr(at + 7)) < frozen;
   };
-  const auto copy = [&](const std::string& name, Tensor& to) {
-    const Tensor& value = from.store().entries().at(name).value;
+  const auto copy = [&](const std::string& name, const TensorView& to) {
+    const ConstTensorView value = from.store().entries().at(name).value;
     std::copy_n(value.As<float>(), value.size(), to.As<float>());
   };
   for (auto& [name, entry] : tiny.store().entries()) copy(name, entry.value);

@@ -29,7 +29,7 @@ TEST(PairTask, AnswersAreTheLettersAtTheNamedPlaces) {
 TEST(PairTask, HeadsThatWriteNothingAreWorthNothing) {
   Context context({1, ""});
   TinyModel tiny(context, PairModel(1, 4), PairTraining(1, 1));
-  Tensor& output =
+  const TensorView output =
       tiny.store().entries().at("model.layers.0.self_attn.o_proj.weight").value;
   // Columns of head 2 [d, heads · 8].
   for (int64_t row = 0; row < 64; ++row) {

@@ -104,7 +104,7 @@ std::vector<TranslationScore> TrainTranslators(Context& context,
     TrainConfig how = StoryTraining(1, steps);
     how.batch = 32;
     how.rate = 2e-3;
-    how.schedule = "inverse_sqrt";
+    how.schedule = RateSchedule::kInverseSqrt;
     TinyModel tiny(context,
                    MarianConfig(shape, heads, pairs.tokenizer->vocab_size()),
                    how);

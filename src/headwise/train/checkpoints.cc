@@ -15,6 +15,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/version.h"
 
 namespace headwise {
@@ -217,21 +218,24 @@ void SaveCheckpoint(const Path& out, const RunFiles& files,
   RemoveOlder(out, record);
 }
 
-void RestoreCheckpoint(const Path& folder, ParameterStore& store,
-                       Optimizer& optimizer, int64_t step) {
+void RestoreCheckpoint(Context& context, const Path& folder,
+                       ParameterStore& store, Optimizer& optimizer,
+                       int64_t step) {
   const Safetensors weights = Safetensors::Open(folder);
   for (auto& [name, entry] : store.entries()) {
     const ConstTensorView from = weights.At(name);
-    const ConstTensorView to = std::as_const(entry.value).view();
+    const TensorView& to = entry.value;
     if (from.type != DType::kF32 || from.rank != to.rank ||
         from.shape != to.shape) {
       throw Error(ErrorCode::kCorrupt,
                   {weights.where(), "\"" + name + "\" as " + ToString(to),
                    ToString(from), "is it another model's checkpoint?"});
     }
-    std::memcpy(entry.value.As<float>(), from.data, entry.value.bytes());
+    Copy(context, from, to);
   }
-  optimizer.Restore(Safetensors::Open(folder / "optimizer.safetensors"), step);
+  const Safetensors state = Safetensors::Open(folder / "optimizer.safetensors");
+  optimizer.Restore(context, state, step);
+  context.Synchronize();  // the files go
 }
 
 void SaveModel(const Path& out, const RunFiles& files,

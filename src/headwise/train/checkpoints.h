@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/context.h"
 #include "headwise/model/parameters.h"
 #include "headwise/train/optimizer.h"
 
@@ -71,7 +72,7 @@ void SaveCheckpoint(const std::filesystem::path& out, const RunFiles& files,
 void RemoveCheckpoints(const std::filesystem::path& out);
 
 // Values and optimizer state, exactly as they were saved.
-void RestoreCheckpoint(const std::filesystem::path& folder,
+void RestoreCheckpoint(Context& context, const std::filesystem::path& folder,
                        ParameterStore& store, Optimizer& optimizer,
                        int64_t step);
 

@@ -5,11 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
 #include "headwise/ops/activation/activation.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -22,6 +23,7 @@ struct Names {
   const char* output;
   bool bias;
   Activation activation;
+  Start start = Start::Normal();  // of the output
 };
 
 constexpr Names kNames[] = {
@@ -38,7 +40,7 @@ constexpr Names kNames[] = {
     {"bert", "BertForSequenceClassification", "bert.pooler.dense", "classifier",
      true, Activation::kTanh},
     {"roberta", "RobertaForSequenceClassification", "classifier.dense",
-     "classifier.out_proj", true, Activation::kTanh},
+     "classifier.out_proj", true, Activation::kTanh, Start::ToStream()},
     {"distilbert", "DistilBertForSequenceClassification", "pre_classifier",
      "classifier", true, Activation::kRelu},
 };
@@ -51,10 +53,24 @@ const Names* Find(const std::string& type) {
 }
 
 Linear Dense(const ParameterStore& store, const std::string& name, int64_t in,
-             int64_t out, bool bias) {
-  return Linear({{store.Get(name + ".weight", {out, in}),
-                  bias ? store.Get(name + ".bias", {out}) : Parameter{}}},
-                WeightLayout::kOutIn);
+             int64_t out, const Start& start, bool bias) {
+  return Linear(
+      {{store.Get(name + ".weight", {out, in}, start),
+        bias ? store.Get(name + ".bias", {out}, Start::Zero()) : Parameter{}}},
+      WeightLayout::kOutIn);
+}
+
+// Rows whose largest number, the first of equal ones, is where it should be.
+int64_t CountHits(Context& context, const ConstTensorView& logits,
+                  const std::vector<int32_t>& wanted) {
+  const std::vector<float> z = ToVector<float>(context, logits);
+  const int64_t classes = logits.shape[1];
+  int64_t hits = 0;
+  for (size_t r = 0; r < wanted.size(); ++r) {
+    const auto row = z.begin() + static_cast<int64_t>(r) * classes;
+    if (std::max_element(row, row + classes) - row == wanted[r]) ++hits;
+  }
+  return hits;
 }
 
 }  // namespace
@@ -75,67 +91,63 @@ Classifier::Classifier(const ModelConfig& config, ParameterStore& store,
   store.AllowNew(config);
   const int64_t width = config.width;
   if (names->dense != nullptr) {
-    dense_ = Dense(store, names->dense, width, width, true);
+    dense_ = Dense(store, names->dense, width, width, Start::Normal(), true);
     activation_ = names->activation;
   }
-  output_ = Dense(store, names->output, width, classes, names->bias);
+  output_ =
+      Dense(store, names->output, width, classes, names->start, names->bias);
 }
 
 double Classifier::Loss(Context& context, ConstTensorView x,
                         const HeadTargets& targets, TensorView dx,
                         int64_t* hits) const {
   const int64_t width = x.shape[1];
-  std::vector<int64_t> chosen;
-  std::vector<int32_t> wanted;
+  std::vector<int32_t> chosen, wanted;
   for (size_t t = 0; t < targets.targets.size(); ++t) {
     if (targets.targets[t] == kIgnoreTarget) continue;
-    chosen.push_back(static_cast<int64_t>(t));
+    chosen.push_back(static_cast<int32_t>(t));
     wanted.push_back(targets.targets[t]);
   }
-  if (dx) std::fill_n(dx.As<float>(), dx.shape[0] * width, 0.0f);
+  if (dx) Fill(context, 0, dx);
   const int64_t rows = static_cast<int64_t>(chosen.size());
   if (rows == 0) return 0;
-  Tensor in(DType::kF32, {rows, width}), din(DType::kF32, {rows, width});
-  Tensor dense(DType::kF32, {rows, width}), hidden(DType::kF32, {rows, width});
-  Tensor logits(DType::kF32, {rows, classes()});
-  for (int64_t r = 0; r < rows; ++r) {
-    std::copy_n(x.As<float>() + chosen[r] * width, width,
-                in.As<float>() + r * width);
-  }
+  const Temp in(context, DType::kF32, {rows, width});
+  GatherRows(context, x, View(chosen), in.view());
+  Temp dense, hidden;
   ConstTensorView last = in.view();
   if (dense_) {
+    dense = Temp(context, DType::kF32, {rows, width});
+    hidden = Temp(context, DType::kF32, {rows, width});
     dense_.Forward(context, in.view(), dense.view());
     ActivationForward(context, {activation_},
                       {.x = dense.view(), .y = hidden.view()});
     last = hidden.view();
   }
+  const Temp logits(context, DType::kF32, {rows, classes()});
   output_.Forward(context, last, logits.view());
-  for (int64_t r = 0; r < rows && hits != nullptr; ++r) {
-    const float* z = logits.As<float>() + r * classes();
-    if (std::max_element(z, z + classes()) - z == wanted[r]) ++*hits;
-  }
-  std::vector<float> losses(chosen.size());
+  if (hits != nullptr) *hits += CountHits(context, logits.view(), wanted);
+  const Temp losses(context, DType::kF32, {rows});
+  Temp copy;
   CrossEntropy(context,
                {.smoothing = targets.smoothing, .scale = targets.scale},
                {.logits = logits.view(),
-                .targets = ViewOf(wanted),
-                .losses = View(losses.data(), {rows}),
+                .targets = OnDevice(context, ViewOf(wanted), copy),
+                .losses = losses.view(),
                 .dlogits = dx ? logits.view() : TensorView()});
   double total = 0;
-  for (const float loss : losses) total += loss;
+  for (const float loss : ToVector<float>(context, losses.view())) {
+    total += loss;
+  }
   if (!dx) return total;
+  const Temp din(context, DType::kF32, {rows, width});
   output_.Backward(context, last, logits.view(), din.view());
   if (dense_) {
     ActivationBackward(context, {activation_}, {.x = dense.view()},
                        {.dy = din.view(), .dx = din.view()});
-    Tensor dhidden = std::move(din);
-    din = Tensor(DType::kF32, {rows, width});
-    dense_.Backward(context, in.view(), dhidden.view(), din.view());
+    // What the dense layer gave is no longer needed: its place is free.
+    dense_.Backward(context, in.view(), din.view(), dense.view());
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    std::copy_n(din.As<float>() + r * width, width,
-                dx.As<float>() + chosen[r] * width);
-  }
+  ScatterRows(context, dense_ ? dense.view() : din.view(), View(chosen), dx);
   return total;
 }
 

@@ -2,6 +2,7 @@
 // train`, its --set, its help and the manifest all come from it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -11,8 +12,33 @@
 
 namespace headwise {
 
+enum class TrainTask : uint8_t {
+  kCausalLm,
+  kMaskedLm,
+  kTranslation,
+  kClassification,
+};
+constexpr std::array<const char*, 4> FieldWords(TrainTask) {
+  return {"causal_lm", "masked_lm", "translation", "classification"};
+}
+
+enum class RateSchedule : uint8_t { kCosine, kInverseSqrt, kConstant };
+constexpr std::array<const char*, 3> FieldWords(RateSchedule) {
+  return {"cosine", "inverse_sqrt", "constant"};
+}
+
+enum class HeadDropoutSchedule : uint8_t { kConstant, kLinear, kV };
+constexpr std::array<const char*, 3> FieldWords(HeadDropoutSchedule) {
+  return {"constant", "linear", "v"};
+}
+
+enum class SaveType : uint8_t { kF32, kBF16 };
+constexpr std::array<const char*, 2> FieldWords(SaveType) {
+  return {"f32", "bf16"};
+}
+
 struct TrainConfig {
-  std::string task = "causal_lm";
+  TrainTask task = TrainTask::kCausalLm;
   std::string out;
   Json model = Json::object();
   std::string start;
@@ -27,7 +53,7 @@ struct TrainConfig {
   int64_t sequence = 256;
   double rate = 1e-3;
   int64_t warmup = 100;
-  std::string schedule = "cosine";
+  RateSchedule schedule = RateSchedule::kCosine;
   double final_rate = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -37,7 +63,7 @@ struct TrainConfig {
   double dropout = 0;
   Json heads = Json::object();
   double head_dropout = 0;
-  std::string head_dropout_schedule = "constant";
+  HeadDropoutSchedule head_dropout_schedule = HeadDropoutSchedule::kConstant;
   double gate_penalty = 0;
   double gate_rate = 30;
   double balance = 0.01;
@@ -60,7 +86,7 @@ struct TrainConfig {
   int64_t evaluate_sequences = 64;
   int64_t save_every = 100;
   int64_t keep_every = 0;
-  std::string save_type = "f32";
+  SaveType save_type = SaveType::kF32;
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {

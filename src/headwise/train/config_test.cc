@@ -44,7 +44,7 @@ TEST_F(TrainConfigFile, ReadsAFileAndSettingsOverIt) {
   EXPECT_EQ(config.steps, 7);
   EXPECT_EQ(config.model["hidden_size"], 32);
   EXPECT_EQ(config.model["model_type"], "llama");
-  EXPECT_EQ(config.schedule, "constant");
+  EXPECT_EQ(config.schedule, RateSchedule::kConstant);
   EXPECT_THAT(config.data, ElementsAre("a", "b"));
 }
 
@@ -54,7 +54,13 @@ TEST_F(TrainConfigFile, NamesTheNearestKnownKey) {
 }
 
 TEST_F(TrainConfigFile, RefusesWhatMakesNoSense) {
-  EXPECT_THAT(ErrorOf(kSmall, {"task=lm"}), HasSubstr("causal_lm"));
+  EXPECT_THAT(ErrorOf(kSmall, {"task=lm"}),
+              HasSubstr("task: causal_lm, masked_lm, translation or "
+                        "classification; found \"lm\""));
+  EXPECT_THAT(ErrorOf(kSmall, {"schedule=3"}),
+              HasSubstr("schedule: cosine, inverse_sqrt or constant"));
+  EXPECT_THAT(ErrorOf(kSmall, {"save_type=f16"}),
+              HasSubstr("save_type: f32 or bf16"));
   EXPECT_THAT(ErrorOf(kSmall, {"batch=7", "micro_batch=2"}),
               HasSubstr("divisor of batch"));
   EXPECT_THAT(ErrorOf(kSmall, {"steps=many"}), HasSubstr("steps"));
@@ -96,9 +102,9 @@ TEST(Schedule, RisesThenFalls) {
   EXPECT_DOUBLE_EQ(RateAt(config, 9), 1);
   EXPECT_NEAR(RateAt(config, 59), 0.55, 1e-12);  // half of the cosine
   EXPECT_NEAR(RateAt(config, 109), 0.1, 1e-12);
-  config.schedule = "inverse_sqrt";
+  config.schedule = RateSchedule::kInverseSqrt;
   EXPECT_DOUBLE_EQ(RateAt(config, 39), 0.5);
-  config.schedule = "constant";
+  config.schedule = RateSchedule::kConstant;
   EXPECT_DOUBLE_EQ(RateAt(config, 109), 1);
 }
 
@@ -107,20 +113,21 @@ TEST(HeadDropoutAt, FollowsItsSchedule) {
   config.steps = 11;
   config.warmup = 4;
   config.head_dropout = 0.4;
-  auto at = [&](const char* schedule, int64_t step) {
+  using enum HeadDropoutSchedule;
+  auto at = [&](HeadDropoutSchedule schedule, int64_t step) {
     config.head_dropout_schedule = schedule;
     return HeadDropoutAt(config, step);
   };
-  EXPECT_EQ(at("constant", 0), 0.4);
-  EXPECT_EQ(at("constant", 10), 0.4);
-  EXPECT_EQ(at("linear", 0), 0);
-  EXPECT_DOUBLE_EQ(at("linear", 5), 0.2);
-  EXPECT_DOUBLE_EQ(at("linear", 10), 0.4);
-  EXPECT_DOUBLE_EQ(at("v", 0), 0.4);
-  EXPECT_DOUBLE_EQ(at("v", 2), 0.2);
-  EXPECT_EQ(at("v", 4), 0);
-  EXPECT_DOUBLE_EQ(at("v", 7), 0.2);
-  EXPECT_DOUBLE_EQ(at("v", 10), 0.4);
+  EXPECT_EQ(at(kConstant, 0), 0.4);
+  EXPECT_EQ(at(kConstant, 10), 0.4);
+  EXPECT_EQ(at(kLinear, 0), 0);
+  EXPECT_DOUBLE_EQ(at(kLinear, 5), 0.2);
+  EXPECT_DOUBLE_EQ(at(kLinear, 10), 0.4);
+  EXPECT_DOUBLE_EQ(at(kV, 0), 0.4);
+  EXPECT_DOUBLE_EQ(at(kV, 2), 0.2);
+  EXPECT_EQ(at(kV, 4), 0);
+  EXPECT_DOUBLE_EQ(at(kV, 7), 0.2);
+  EXPECT_DOUBLE_EQ(at(kV, 10), 0.4);
 }
 
 }  // namespace

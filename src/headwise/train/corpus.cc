@@ -14,6 +14,7 @@
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
+#include "headwise/tensor/host_span.h"
 #include "headwise/train/text_batches.h"
 
 namespace headwise {
@@ -54,7 +55,7 @@ std::vector<std::vector<int32_t>> TokenizeAll(
 }
 
 NamedTensor Named(const char* name, const std::vector<int32_t>& ids) {
-  return {name, {ids.data(), DType::kI32, {static_cast<int64_t>(ids.size())}}};
+  return {name, View(ids)};
 }
 
 }  // namespace
@@ -145,8 +146,7 @@ bool Corpus::Read(const Path& cache, int64_t least, int64_t vocabulary) {
 }
 
 std::span<const int32_t> Corpus::Stream(const char* name) const {
-  const ConstTensorView view = file_.At(name);
-  return {view.As<int32_t>(), static_cast<size_t>(view.shape[0])};
+  return HostSpan<int32_t>(file_.At(name));
 }
 
 }  // namespace headwise

@@ -1,6 +1,8 @@
 // Opening what a run is made of. Door: material.h.
 #include "headwise/train/material.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 #include <utility>
@@ -137,17 +139,23 @@ void CheckFit(const TrainConfig& config, const ModelConfig& model,
                " positions of the model",
            std::to_string(config.sequence));
   }
-  if (config.task == "classification") return;
-  const char* wanted = config.task == "translation" ? "an encoder–decoder"
-                       : config.task == "masked_lm" ? "an encoder"
-                                                    : "a causal model";
-  const bool fits = config.task == "translation" ? model.encoder_decoder()
-                    : config.task == "masked_lm"
-                        ? !model.causal && !model.encoder_decoder()
-                        : model.causal;
-  if (!fits) {
-    Refuse("training", std::string(wanted) + " for the task " + config.task,
+  const bool alone = !model.encoder_decoder();
+  const auto require = [&](bool fits, const char* wanted) {
+    if (fits) return;
+    Refuse("training",
+           fmt::format("{} for the task {}", wanted,
+                       FieldWords(config.task)[size_t(config.task)]),
            model.model_type);
+  };
+  switch (config.task) {
+    case TrainTask::kCausalLm:
+      return require(model.causal, "a causal model");
+    case TrainTask::kMaskedLm:
+      return require(alone && !model.causal, "an encoder");
+    case TrainTask::kTranslation:
+      return require(!alone, "an encoder–decoder");
+    case TrainTask::kClassification:
+      return;
   }
 }
 
@@ -166,7 +174,7 @@ TextBatchOptions Windows(const TrainConfig& config, const ModelConfig& model,
   repeats.min_period = config.repeat_min;
   repeats.max_period = config.repeat_max;
   repeats.random_share = config.repeat_random;
-  if (config.task != "masked_lm") return options;
+  if (config.task != TrainTask::kMaskedLm) return options;
   options.mask_share = config.mask_share;
   for (const char* name : {"[MASK]", "<mask>"}) {
     if (const auto id = tokenizer.Id(name)) options.mask = *id;
@@ -306,12 +314,17 @@ Material OpenMaterial(Context& context, const TrainConfig& config,
     if (!config.heads.empty()) material.store->AllowNew(model, "headwise.");
   }
   material.model = BuildModel(model, material.store);
-  if (config.task == "translation") {
-    OpenPairs(config, model, material);
-  } else if (config.task == "classification") {
-    OpenLabelled(config, model, material);
-  } else {
-    OpenText(context, config, progress, material);
+  switch (config.task) {
+    case TrainTask::kTranslation:
+      OpenPairs(config, model, material);
+      break;
+    case TrainTask::kClassification:
+      OpenLabelled(config, model, material);
+      break;
+    case TrainTask::kCausalLm:
+    case TrainTask::kMaskedLm:
+      OpenText(context, config, progress, material);
+      break;
   }
   return material;
 }

@@ -2,12 +2,13 @@
 #include "headwise/train/optimizer.h"
 
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -17,24 +18,37 @@ BasicView<Void> Flat(const BasicView<Void>& view) {
   return Reshaped(view, {view.size()});
 }
 
+bool IsTrained(const ParameterStore::Entry& entry) {
+  return entry.gradient && entry.gradient.size() > 0;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(ParameterStore& store) : store_(store) {
+  for (const ParameterStore::Buffer& buffer : store_.buffers()) {
+    first_.emplace_back(DType::kF32, Shape{buffer.gradient.size()});
+    second_.emplace_back(DType::kF32, Shape{buffer.gradient.size()});
+  }
   for (const auto& [name, entry] : store_.entries()) {
-    if (entry.gradient.size() == 0) continue;
+    if (!IsTrained(entry)) continue;
+    const auto part = [&, &entry = entry](Tensor& all) {
+      return Slice(all.view(), 0, entry.offset,
+                   entry.offset + entry.value.size());
+    };
     Moments& moments = moments_[name];
-    moments.first = Tensor(DType::kF32, {entry.value.size()});
-    moments.second = Tensor(DType::kF32, {entry.value.size()});
+    moments.first = part(first_[entry.buffer]);
+    moments.second = part(second_[entry.buffer]);
   }
 }
 
 double Optimizer::GradientNorm(Context& context) const {
-  double sum = 0;
+  const Temp sum(context, DType::kF64, {1});
+  Fill(context, 0, sum.view());
   for (const auto& [name, entry] : store_.entries()) {
-    if (entry.gradient.size() == 0) continue;
-    AddSumOfSquares(context, entry.gradient.view(), {&sum, DType::kF64, {1}});
+    if (!IsTrained(entry)) continue;
+    AddSumOfSquares(context, entry.gradient, sum.view());
   }
-  return std::sqrt(sum);
+  return std::sqrt(ToVector<double>(context, sum.view())[0]);
 }
 
 void Optimizer::Step(Context& context, AdamWProblem how, double norm,
@@ -46,13 +60,13 @@ void Optimizer::Step(Context& context, AdamWProblem how, double norm,
   const float decay = how.decay, rate = how.rate;
   for (auto& [name, moments] : moments_) {
     ParameterStore::Entry& entry = store_.entries().at(name);
-    how.decay = entry.value.rank() > 1 ? decay : 0;
+    how.decay = entry.value.rank > 1 ? decay : 0;
     how.rate = rate * moments.rate_scale;
     AdamW(context, how,
-          {.value = Flat(entry.value.view()),
-           .gradient = Flat(entry.gradient.view()),
-           .first = moments.first.view(),
-           .second = moments.second.view()});
+          {.value = Flat(entry.value),
+           .gradient = Flat(entry.gradient),
+           .first = moments.first,
+           .second = moments.second});
   }
 }
 
@@ -67,14 +81,15 @@ void Optimizer::ScaleRate(std::string_view ending, double factor) {
 std::vector<NamedTensor> Optimizer::State() const {
   std::vector<NamedTensor> state;
   for (const auto& [name, moments] : moments_) {
-    state.push_back({name + ".first", moments.first.view()});
-    state.push_back({name + ".second", moments.second.view()});
+    state.push_back({name + ".first", moments.first});
+    state.push_back({name + ".second", moments.second});
   }
   return state;
 }
 
-void Optimizer::Restore(const Safetensors& state, int64_t steps) {
-  auto read = [&](const std::string& name, Tensor& to) {
+void Optimizer::Restore(Context& context, const Safetensors& state,
+                        int64_t steps) {
+  auto read = [&](const std::string& name, const TensorView& to) {
     const ConstTensorView from = state.Find(name);
     if (!from || from.type != DType::kF32 || from.rank != 1 ||
         from.shape[0] != to.size()) {
@@ -84,7 +99,7 @@ void Optimizer::Restore(const Safetensors& state, int64_t steps) {
            "\"" + name + "\" of " + std::to_string(to.size()) + " values",
            from ? ToString(from) : "none", "is it another model's state?"});
     }
-    std::memcpy(to.As<float>(), from.data, to.bytes());
+    Copy(context, from, to);
   };
   for (auto& [name, moments] : moments_) {
     read(name + ".first", moments.first);

@@ -34,16 +34,20 @@ class Optimizer {
   // The state: NAME.first and NAME.second of each parameter.
   std::vector<NamedTensor> State() const;
   // Throws Error(kCorrupt) naming the tensor that is absent or does not fit.
-  void Restore(const Safetensors& state, int64_t steps);
+  // What it holds may be read until the context is synchronized.
+  void Restore(Context& context, const Safetensors& state, int64_t steps);
 
  private:
+  // Of one parameter, [N] of the buffers below.
   struct Moments {
-    Tensor first;
-    Tensor second;
+    TensorView first;
+    TensorView second;
     float rate_scale = 1;
   };
 
   ParameterStore& store_;
+  // One each of the store's buffers, laid out as it is.
+  std::vector<Tensor> first_, second_;
   std::map<std::string, Moments> moments_;
   int64_t steps_ = 0;
 };

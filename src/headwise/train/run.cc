@@ -123,9 +123,10 @@ class Run {
       if (std::filesystem::exists(folder, ignored)) result.best = folder;
     }
     if (result.finished) {
-      SaveModel(out_, material_.files, *material_.store,
-                config_.save_type == "bf16" ? DType::kBF16 : DType::kF32,
-                record_);
+      SaveModel(
+          out_, material_.files, *material_.store,
+          config_.save_type == SaveType::kBF16 ? DType::kBF16 : DType::kF32,
+          record_);
     }
     result.record = std::move(record_);
     return result;
@@ -139,8 +140,8 @@ class Run {
         TrainingRecord::FromFile(*checkpoint / "training.json");
     RequireRecordOf(*checkpoint, before, config_);
     RefuseChanges(*checkpoint, before, config_, record_.data);
-    RestoreCheckpoint(*checkpoint, *material_.store, trainer_->optimizer(),
-                      before.step);
+    RestoreCheckpoint(context_, *checkpoint, *material_.store,
+                      trainer_->optimizer(), before.step);
     before.config = record_.config;
     before.machine = record_.machine;
     record_ = std::move(before);

@@ -37,7 +37,7 @@ TEST_F(TrainingRun, KeepsTheBestBesideTheLast) {
   config.save_every = 10;
   config.rate = 20;
   config.warmup = 400;
-  config.schedule = "constant";
+  config.schedule = RateSchedule::kConstant;
   Context context({2, ""});
   const RunResult result = RunTraining(context, config, {});
   const auto best = result.record.Best();

@@ -70,7 +70,7 @@ TEST_F(TrainingRun, GatesDependOnTheSeedAloneAndResumeBitForBit) {
       own.model["num_key_value_heads"] = 2;
       own.heads = Json::parse(kind);
       own.head_dropout = 0.3;
-      own.head_dropout_schedule = "v";
+      own.head_dropout_schedule = HeadDropoutSchedule::kV;
       own.gate_penalty = 0.1;
       own.balance = 0.1;
       own.span_penalty = 0.1;
@@ -236,7 +236,7 @@ TEST_F(TrainingRun, NamesBadData) {
   config = Config("bad");
   config.model["vocab_size"] = 100;
   EXPECT_THAT(ErrorOf(config), HasSubstr("260"));
-  config.task = "masked_lm";
+  config.task = TrainTask::kMaskedLm;
   EXPECT_THAT(ErrorOf(config), HasSubstr("260"));
 }
 
@@ -289,11 +289,11 @@ class FamilyRun : public TrainingRun {
     config.steps = 30;
     config.save_every = 30;
     if (type.find("bert") != type.npos) {
-      config.task = "masked_lm";
+      config.task = TrainTask::kMaskedLm;
       config.repeat_share = 0;
     }
     if (type == "marian") {
-      config.task = "translation";
+      config.task = TrainTask::kTranslation;
       config.data = {folder_ / "pairs.tsv"};
       config.smoothing = 0.1;
     }
@@ -425,7 +425,7 @@ TEST_F(TrainingRun, LearnsToClassifyFromANewAndFromATrainedModel) {
   Train(Config("language"));
   for (const std::string type : {"llama", "bert", "distilbert", "further"}) {
     TrainConfig config = Config("classes-" + type);
-    config.task = "classification";
+    config.task = TrainTask::kClassification;
     config.data = {folder_ / "labels.tsv"};
     config.steps = 60;
     config.save_every = 60;

@@ -11,10 +11,10 @@ double RateAt(const TrainConfig& config, int64_t step) {
   const double at = static_cast<double>(step + 1);
   const double warmup = static_cast<double>(config.warmup);
   if (at < warmup) return config.rate * at / warmup;
-  if (config.schedule == "inverse_sqrt") {
+  if (config.schedule == RateSchedule::kInverseSqrt) {
     return config.rate * std::sqrt(std::max(warmup, 1.0) / at);
   }
-  if (config.schedule == "constant") return config.rate;
+  if (config.schedule == RateSchedule::kConstant) return config.rate;
   const double span = static_cast<double>(config.steps) - warmup;
   const double share = span > 0 ? std::min(1.0, (at - warmup) / span) : 1.0;
   const double fall = 0.5 * (1 + std::cos(std::numbers::pi * share));
@@ -24,10 +24,11 @@ double RateAt(const TrainConfig& config, int64_t step) {
 double HeadDropoutAt(const TrainConfig& config, int64_t step) {
   const double at = static_cast<double>(step);
   const double last = static_cast<double>(config.steps - 1);
-  if (config.head_dropout_schedule == "constant" || last <= 0) {
+  if (config.head_dropout_schedule == HeadDropoutSchedule::kConstant ||
+      last <= 0) {
     return config.head_dropout;
   }
-  const bool v = config.head_dropout_schedule == "v";
+  const bool v = config.head_dropout_schedule == HeadDropoutSchedule::kV;
   const double turn =
       v ? std::min(static_cast<double>(config.warmup), last) : 0;
   const double share =

@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/temp.h"
 #include "headwise/train/schedule.h"
 
 namespace headwise {
@@ -20,27 +23,23 @@ constexpr int kStreamBits = 20;
 // Sequences of an evaluation that pass together.
 constexpr int64_t kEvaluationBatch = 8;
 
-bool AllFinite(const float* values, int64_t count) {
-  return std::all_of(values, values + count,
-                     [](float value) { return std::isfinite(value); });
+bool AllFinite(Context& context, const ConstTensorView& values) {
+  return AllWithin(context, values, std::numeric_limits<float>::max());
 }
 
 // Remembers the first activation that is not finite.
 class FiniteCheck : public RunHooks {
  public:
+  explicit FiniteCheck(Context& context) : context_(context) {}
   bool Wants(std::string_view) const override { return first.empty(); }
   void Take(std::string_view name, ConstTensorView value) override {
     if (!first.empty() || value.rank != 2) return;
-    for (int64_t row = 0; row < value.shape[0]; ++row) {
-      if (AllFinite(value.As<float>() + row * value.stride[0],
-                    value.shape[1])) {
-        continue;
-      }
-      first = name;
-      return;
-    }
+    if (!AllFinite(context_, value)) first = name;
   }
   std::string first;
+
+ private:
+  Context& context_;
 };
 
 // A batch passing through the model, kept for the way back.
@@ -51,33 +50,29 @@ struct Pass {
       : width(model.config().width), rows(batch.batch.total()) {
     if (model.decoder() != nullptr) {
       source_rows = batch.source.total();
-      source_x = context.workspace().TakeArray<float>(source_rows * width);
+      source_x = Temp(context, DType::kF32, {source_rows, width});
       source.ids = batch.source_ids;
       source.batch = &batch.source;
       source.hooks = hooks;
       source.dropout = dropout;
       source.gate_training = gates;
       if (keep) source.saved = &source_saved;
-      model.Run(context, model.stack(), source, SourceX());
-      input.memory = SourceX();
+      model.Run(context, model.stack(), source, source_x.view());
+      input.memory = source_x.view();
       input.memory_batch = &batch.source;
     }
-    x = context.workspace().TakeArray<float>(rows * width);
+    x = Temp(context, DType::kF32, {rows, width});
     input.ids = batch.ids;
     input.batch = &batch.batch;
     input.hooks = hooks;
     input.dropout = dropout;
     input.gate_training = gates;
     if (keep) input.saved = &saved;
-    model.Run(context, model.predictor(), input, X());
-  }
-  TensorView X() const { return View(x.As<float>(), {rows, width}); }
-  TensorView SourceX() const {
-    return View(source_x.As<float>(), {source_rows, width});
+    model.Run(context, model.predictor(), input, x.view());
   }
 
   int64_t width, rows, source_rows = 0;
-  Scratch x, source_x;
+  Temp x, source_x;
   StackInput input, source;
   StackSaved saved, source_saved;
 };
@@ -110,19 +105,17 @@ double Trainer::Differentiate(const TrainBatch& batch, float scale,
   targets.targets = batch.targets;
   targets.smoothing = static_cast<float>(config_.smoothing);
   targets.scale = scale;
-  const Scratch memory =
-      context_.workspace().TakeArray<float>(pass.rows * pass.width);
-  const TensorView dx = View(memory.As<float>(), {pass.rows, pass.width});
-  const double loss = Loss(pass.X(), targets, dx);
+  const Temp memory(context_, DType::kF32, {pass.rows, pass.width});
+  const TensorView dx = memory.view();
+  const double loss = Loss(pass.x.view(), targets, dx);
   if (model_.decoder() == nullptr) {
     model_.Backward(context_, model_.stack(), pass.input, dx);
     return loss;
   }
-  const int64_t count = pass.source_rows * pass.width;
-  const Scratch source_memory = context_.workspace().TakeArray<float>(count);
-  std::fill_n(source_memory.As<float>(), count, 0.0f);
-  const TensorView dsource =
-      View(source_memory.As<float>(), {pass.source_rows, pass.width});
+  const Temp source_memory(context_, DType::kF32,
+                           {pass.source_rows, pass.width});
+  const TensorView dsource = source_memory.view();
+  Fill(context_, 0, dsource);
   model_.Backward(context_, *model_.decoder(), pass.input, dx, dsource);
   model_.Backward(context_, model_.stack(), pass.source, dsource);
   return loss;
@@ -183,7 +176,7 @@ double Trainer::Evaluate(const BatchSource& source, int64_t sequences) const {
     const Pass pass(context_, model_, batch, {}, nullptr, nullptr, false);
     HeadTargets head;
     head.targets = batch.targets;
-    loss += Loss(pass.X(), head, {});
+    loss += Loss(pass.x.view(), head, {});
     targets += batch.CountTargets();
   }
   if (targets == 0) return std::numeric_limits<double>::quiet_NaN();
@@ -198,7 +191,7 @@ double Trainer::Accuracy(const BatchSource& source, int64_t sequences) const {
     const Pass pass(context_, model_, batch, {}, nullptr, nullptr, false);
     HeadTargets head;
     head.targets = batch.targets;
-    Loss(pass.X(), head, {}, &hits);
+    Loss(pass.x.view(), head, {}, &hits);
   }
   return static_cast<double>(hits) / static_cast<double>(count);
 }
@@ -209,21 +202,33 @@ void Trainer::NameCulprit(const TrainBatch& batch, double loss,
                           ? "a gradient of norm " + std::to_string(norm)
                           : "a loss of " + std::to_string(loss);
   std::string tensor;
-  for (const auto& [name, entry] : store_.entries()) {
-    if (AllFinite(entry.value.As<float>(), entry.value.size())) continue;
-    tensor = "the parameter " + name;
-    break;
-  }
+  // Whole buffers first: the name is looked for where one has the fault.
+  const auto find = [&](const char* what, auto buffer_of, auto view_of) {
+    bool finite = true;
+    for (const ParameterStore::Buffer& buffer : store_.buffers()) {
+      const Tensor& all = buffer_of(buffer);
+      if (all.size() > 0 && !AllFinite(context_, all.view())) finite = false;
+    }
+    if (finite) return;
+    for (const auto& [name, entry] : store_.entries()) {
+      const TensorView& view = view_of(entry);
+      if (!view || AllFinite(context_, view)) continue;
+      tensor = what + name;
+      return;
+    }
+  };
+  using Buffer = ParameterStore::Buffer;
+  using Entry = ParameterStore::Entry;
+  find("the parameter ", std::mem_fn(&Buffer::value),
+       std::mem_fn(&Entry::value));
   if (tensor.empty()) {
-    FiniteCheck check;
+    FiniteCheck check(context_);
     const Pass pass(context_, model_, batch, {}, nullptr, &check, false);
     if (!check.first.empty()) tensor = "the activation " + check.first;
   }
-  for (const auto& [name, entry] : store_.entries()) {
-    if (!tensor.empty()) break;
-    if (!AllFinite(entry.gradient.As<float>(), entry.gradient.size())) {
-      tensor = "the gradient of " + name;
-    }
+  if (tensor.empty()) {
+    find("the gradient of ", std::mem_fn(&Buffer::gradient),
+         std::mem_fn(&Entry::gradient));
   }
   if (!tensor.empty()) found += ", first in " + tensor;
   throw Error(ErrorCode::kInvalidArgument,

@@ -11,6 +11,9 @@
 namespace headwise {
 namespace {
 
+// Token types of a new model.
+constexpr int64_t kNewTypes = 2;
+
 bool IsDistil(const ModelConfig& config) {
   return config.model_type == "distilbert";
 }
@@ -84,14 +87,19 @@ class Builder : private FamilyBuilder {
     parts.config = config_;
     Embeddings& e = parts.stack.embeddings;
     const std::string name = root_ + "embeddings.";
-    e.tokens = weights_.Get(name + "word_embeddings.weight",
-                            {config_.vocabulary, config_.width});
-    e.positions = weights_.Get(
-        name + "position_embeddings.weight",
-        {config_.context + config_.position_offset, config_.width});
+    e.tokens =
+        weights_.Get(name + "word_embeddings.weight",
+                     {config_.vocabulary, config_.width}, Start::Normal());
+    e.positions =
+        weights_.Get(name + "position_embeddings.weight",
+                     {config_.context + config_.position_offset, config_.width},
+                     Start::Normal());
     e.position_offset = config_.position_offset;
-    e.types = weights_.Maybe(name + "token_type_embeddings.weight",
-                             {WeightSource::kAny, config_.width});
+    const std::string types = name + "token_type_embeddings.weight";
+    e.types = weights_.Maybe(
+        types,
+        {weights_.Makes(types) ? kNewTypes : WeightSource::kAny, config_.width},
+        IsDistil(config_) ? Start::Absent() : Start::Normal());
     e.norm = LayerNorm(name + "LayerNorm");
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
@@ -110,12 +118,13 @@ class Builder : private FamilyBuilder {
     attention.heads = attention.kv_heads = config_.layers[layer].heads;
     attention.head_dim = config_.head_dim;
     AttentionWeights weights;
-    weights.qkv = Linear(
-        {Part(name + names_.query, d, inner), Part(name + names_.key, d, inner),
-         Part(name + names_.value, d, inner)},
-        WeightLayout::kOutIn);
+    weights.qkv = Linear({Part(name + names_.query, d, inner, Start::Normal()),
+                          Part(name + names_.key, d, inner, Start::Normal()),
+                          Part(name + names_.value, d, inner, Start::Normal())},
+                         WeightLayout::kOutIn);
     weights.output =
-        Linear({Part(name + names_.output, inner, d)}, WeightLayout::kOutIn);
+        Linear({Part(name + names_.output, inner, d, Start::ToStream())},
+               WeightLayout::kOutIn);
     const std::string site = "layer." + std::to_string(layer);
     weights.gates = Gates(site + ".attention", attention.heads);
     weights.spans = Spans(site + ".attention", attention.heads);
@@ -126,27 +135,29 @@ class Builder : private FamilyBuilder {
         AttentionLayer(attention, std::move(weights),
                        {AttentionKind::kSelf, layer, site + ".attention"});
     parts.attention_norm = LayerNorm(name + names_.attention_norm);
-    parts.mlp = Mlp(config_.activation, Linear(),
-                    Dense(name + names_.up, d, config_.hidden),
-                    Dense(name + names_.down, config_.hidden, d));
+    parts.mlp =
+        Mlp(config_.activation, Linear(),
+            Dense(name + names_.up, d, config_.hidden, Start::Normal()),
+            Dense(name + names_.down, config_.hidden, d, Start::ToStream()));
     parts.mlp_norm = LayerNorm(name + names_.mlp_norm);
     return Block(std::move(parts));
   }
 
   // transform → activation → norm → vocabulary, under three sets of names.
   void ReadHead(Model::Parts& parts) const {
+    const std::string& type = config_.model_type;
     const char *transform, *norm, *vocabulary, *bias;
-    if (weights_.Find("cls.predictions.transform.dense.weight")) {
+    if (Has("cls.predictions.transform.dense.weight", type == "bert")) {
       transform = "cls.predictions.transform.dense";
       norm = "cls.predictions.transform.LayerNorm";
       vocabulary = "cls.predictions.decoder.weight";
       bias = "cls.predictions.bias";
-    } else if (weights_.Find("lm_head.dense.weight")) {
+    } else if (Has("lm_head.dense.weight", type == "roberta")) {
       transform = "lm_head.dense";
       norm = "lm_head.layer_norm";
       vocabulary = "lm_head.decoder.weight";
       bias = "lm_head.bias";
-    } else if (weights_.Find("vocab_transform.weight")) {
+    } else if (Has("vocab_transform.weight", IsDistil(config_))) {
       transform = "vocab_transform";
       norm = "vocab_layer_norm";
       vocabulary = "vocab_projector.weight";
@@ -155,17 +166,18 @@ class Builder : private FamilyBuilder {
       return;
     }
     const int64_t d = config_.width;
-    parts.head.transform = Dense(transform, d, d);
+    parts.head.transform = Dense(transform, d, d, Start::Normal());
     // RoBERTa's head has gelu whatever the layers have.
     parts.head.activation = config_.model_type == "roberta"
                                 ? Activation::kGelu
                                 : config_.activation;
     parts.head.norm = LayerNorm(norm);
-    const Parameter own = weights_.Maybe(vocabulary, {config_.vocabulary, d});
+    const Parameter own =
+        weights_.Maybe(vocabulary, {config_.vocabulary, d}, Start::Absent());
     parts.head.vocabulary =
         Linear({{own ? own : parts.stack.embeddings.tokens, {}}},
                WeightLayout::kOutIn);
-    parts.head.bias = weights_.Maybe(bias, {config_.vocabulary});
+    parts.head.bias = weights_.Maybe(bias, {config_.vocabulary}, Start::Zero());
   }
 
   const Names& names_;

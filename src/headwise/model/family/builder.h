@@ -35,29 +35,39 @@ class FamilyBuilder {
     }
   }
 
+  // Whether the checkpoint has a tensor that tells variants apart; a new model
+  // has it where `when_new`.
+  bool Has(const std::string& name, bool when_new) const {
+    return weights_.Find(name) || (when_new && weights_.Makes(name));
+  }
+
   // NAME.weight [out, in] and NAME.bias [out], which may be absent.
-  Linear::Part Part(const std::string& name, int64_t in, int64_t out) const {
-    return {weights_.Get(name + ".weight", {out, in}),
-            weights_.Maybe(name + ".bias", {out})};
+  Linear::Part Part(const std::string& name, int64_t in, int64_t out,
+                    const Start& weight,
+                    const Start& bias = Start::Zero()) const {
+    return {weights_.Get(name + ".weight", {out, in}, weight),
+            weights_.Maybe(name + ".bias", {out}, bias)};
   }
   Linear Dense(std::vector<Linear::Part> parts) const {
     return Linear(std::move(parts), WeightLayout::kOutIn);
   }
-  Linear Dense(const std::string& name, int64_t in, int64_t out) const {
-    return Dense({Part(name, in, out)});
+  Linear Dense(const std::string& name, int64_t in, int64_t out,
+               const Start& weight) const {
+    return Dense({Part(name, in, out, weight)});
   }
 
   // Checkpoints converted from TensorFlow say gamma and beta.
   Norm LayerNorm(const std::string& name) const {
-    Parameter weight = weights_.Maybe(name + ".gamma", {config_.width});
-    if (!weight) weight = weights_.Get(name + ".weight", {config_.width});
-    Parameter bias = weights_.Maybe(name + ".beta", {config_.width});
-    if (!bias) bias = weights_.Maybe(name + ".bias", {config_.width});
+    const int64_t d = config_.width;
+    Parameter weight = weights_.Maybe(name + ".gamma", {d}, Start::Absent());
+    if (!weight) weight = weights_.Get(name + ".weight", {d}, Start::One());
+    Parameter bias = weights_.Maybe(name + ".beta", {d}, Start::Absent());
+    if (!bias) bias = weights_.Maybe(name + ".bias", {d}, Start::Zero());
     return Norm(NormKind::kLayer, config_.norm_epsilon, weight, bias);
   }
   Norm RmsNorm(const std::string& name, int64_t width) const {
     return Norm(NormKind::kRms, config_.norm_epsilon,
-                weights_.Get(name + ".weight", {width}), {});
+                weights_.Get(name + ".weight", {width}, Start::One()), {});
   }
 
   // Gates of an attention layer: tensors under "headwise.", which others pass
@@ -68,11 +78,12 @@ class FamilyBuilder {
     GateWeights weights;
     if (heads == 0) return {};
     if (config.kind == GateKind::kHardConcrete) {
-      weights.log_alpha = weights_.Get(name + "log_alpha", {heads});
+      weights.log_alpha =
+          weights_.Get(name + "log_alpha", {heads}, Start::Value(kNewLogAlpha));
     } else if (config.kind == GateKind::kMixture) {
       const int64_t d = config_.width, shared = config.shared;
       auto rows = [&](const char* which, int64_t count) -> Linear::Part {
-        return {weights_.Get(name + which, {count, d}), {}};
+        return {weights_.Get(name + which, {count, d}, Start::Normal()), {}};
       };
       std::vector<Linear::Part> parts = {rows("router.routed", heads - shared)};
       if (shared > 0) {
@@ -87,7 +98,8 @@ class FamilyBuilder {
   // Learned spans of self-attention.
   HeadSpans Spans(const std::string& site, int64_t heads) const {
     if (heads == 0 || config_.spans.ramp == 0) return {};
-    return {config_.spans, weights_.Get("headwise." + site + ".span", {heads})};
+    return {config_.spans, weights_.Get("headwise." + site + ".span", {heads},
+                                        Start::Value(kNewSpan))};
   }
 
   const ModelConfig& config_;

@@ -67,13 +67,13 @@ class Builder : private FamilyBuilder {
     parts.stack = BuildStack("encoder", config_.layers, config_.hidden);
     parts.decoder =
         BuildStack("decoder", config_.decoder, config_.decoder_hidden);
-    Parameter head =
-        weights_.Maybe("lm_head.weight", {config_.vocabulary, config_.width});
+    Parameter head = weights_.Maybe(
+        "lm_head.weight", {config_.vocabulary, config_.width}, Start::Absent());
     parts.head.vocabulary =
         Linear({{head ? head : parts.decoder->embeddings.tokens, {}}},
                WeightLayout::kOutIn);
     parts.head.bias =
-        weights_.Maybe("final_logits_bias", {1, config_.vocabulary});
+        weights_.Constant("final_logits_bias", {1, config_.vocabulary});
     return parts;
   }
 
@@ -84,12 +84,14 @@ class Builder : private FamilyBuilder {
     Stack stack;
     stack.prefix = which + ".";
     const std::string root = "model." + which + ".";
-    Parameter tokens = weights_.Maybe(root + "embed_tokens.weight",
-                                      {config_.vocabulary, config_.width});
+    Parameter tokens =
+        weights_.Maybe(root + "embed_tokens.weight",
+                       {config_.vocabulary, config_.width}, Start::Absent());
     stack.embeddings.tokens =
         tokens ? tokens
                : weights_.Get("model.shared.weight",
-                              {config_.vocabulary, config_.width});
+                              {config_.vocabulary, config_.width},
+                              Start::Normal());
     stack.embeddings.first_sinusoid = 0;
     if (config_.scale_embedding) {
       stack.embeddings.scale = std::sqrt(static_cast<float>(config_.width));
@@ -133,9 +135,10 @@ class Builder : private FamilyBuilder {
                          {AttentionKind::kCross, layer, site + ".cross"});
       parts.cross_norm = LayerNorm(name + "encoder_attn_layer_norm");
     }
-    parts.mlp = Mlp(config_.activation, Linear(),
-                    Dense({Part(name + "fc1", config_.width, hidden)}),
-                    Dense({Part(name + "fc2", hidden, config_.width)}));
+    parts.mlp = Mlp(
+        config_.activation, Linear(),
+        Dense({Part(name + "fc1", config_.width, hidden, Start::Normal())}),
+        Dense({Part(name + "fc2", hidden, config_.width, Start::ToStream())}));
     parts.mlp_norm = LayerNorm(name + "final_layer_norm");
     return Block(std::move(parts));
   }
@@ -150,20 +153,22 @@ class Builder : private FamilyBuilder {
   AttentionWeights SelfWeights(const std::string& name, int64_t inner) const {
     const int64_t d = config_.width;
     AttentionWeights weights;
-    weights.qkv =
-        Dense({Part(name + "q_proj", d, inner), Part(name + "k_proj", d, inner),
-               Part(name + "v_proj", d, inner)});
-    weights.output = Dense({Part(name + "out_proj", inner, d)});
+    weights.qkv = Dense({Part(name + "q_proj", d, inner, Start::Normal()),
+                         Part(name + "k_proj", d, inner, Start::Normal()),
+                         Part(name + "v_proj", d, inner, Start::Normal())});
+    weights.output =
+        Dense({Part(name + "out_proj", inner, d, Start::ToStream())});
     return weights;
   }
 
   AttentionWeights CrossWeights(const std::string& name, int64_t inner) const {
     const int64_t d = config_.width;
     AttentionWeights weights;
-    weights.q = Dense({Part(name + "q_proj", d, inner)});
-    weights.kv = Dense(
-        {Part(name + "k_proj", d, inner), Part(name + "v_proj", d, inner)});
-    weights.output = Dense({Part(name + "out_proj", inner, d)});
+    weights.q = Dense({Part(name + "q_proj", d, inner, Start::Normal())});
+    weights.kv = Dense({Part(name + "k_proj", d, inner, Start::Normal()),
+                        Part(name + "v_proj", d, inner, Start::Normal())});
+    weights.output =
+        Dense({Part(name + "out_proj", inner, d, Start::ToStream())});
     return weights;
   }
 };

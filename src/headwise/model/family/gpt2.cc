@@ -73,16 +73,18 @@ class Builder : private FamilyBuilder {
     parts.config = config_;
     Embeddings& e = parts.stack.embeddings;
     e.tokens =
-        weights_.Get(root_ + "wte.weight", {config_.vocabulary, config_.width});
+        weights_.Get(root_ + "wte.weight", {config_.vocabulary, config_.width},
+                     Start::Normal());
     e.positions =
-        weights_.Get(root_ + "wpe.weight", {config_.context, config_.width});
+        weights_.Get(root_ + "wpe.weight", {config_.context, config_.width},
+                     Start::Normal());
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
     }
     RequireLast(root_ + "h.", config_.layers);
     parts.stack.final_norm = LayerNorm(root_ + "ln_f");
-    Parameter head =
-        weights_.Maybe("lm_head.weight", {config_.vocabulary, config_.width});
+    Parameter head = weights_.Maybe(
+        "lm_head.weight", {config_.vocabulary, config_.width}, Start::Absent());
     parts.head.vocabulary =
         Linear({{head ? head : e.tokens, {}}}, WeightLayout::kOutIn);
     return parts;
@@ -99,8 +101,10 @@ class Builder : private FamilyBuilder {
     attention.scale = shape.scale;
     attention.mask = AttentionMask::Causal();
     AttentionWeights weights;
-    weights.qkv = Stored(name + "attn.c_attn", config_.width, 3 * inner);
-    weights.output = Stored(name + "attn.c_proj", inner, config_.width);
+    weights.qkv =
+        Stored(name + "attn.c_attn", config_.width, 3 * inner, Start::Normal());
+    weights.output =
+        Stored(name + "attn.c_proj", inner, config_.width, Start::ToStream());
     const std::string site = "layer." + std::to_string(layer);
     weights.gates = Gates(site + ".attention", shape.heads);
     weights.spans = Spans(site + ".attention", shape.heads);
@@ -112,17 +116,20 @@ class Builder : private FamilyBuilder {
                        {AttentionKind::kSelf, layer, site + ".attention"});
     parts.attention_norm = LayerNorm(name + "ln_1");
     parts.mlp = Mlp(config_.activation, Linear(),
-                    Stored(name + "mlp.c_fc", config_.width, config_.hidden),
-                    Stored(name + "mlp.c_proj", config_.hidden, config_.width));
+                    Stored(name + "mlp.c_fc", config_.width, config_.hidden,
+                           Start::Normal()),
+                    Stored(name + "mlp.c_proj", config_.hidden, config_.width,
+                           Start::ToStream()));
     parts.mlp_norm = LayerNorm(name + "ln_2");
     return Block(std::move(parts));
   }
 
-  Linear Stored(const std::string& name, int64_t in, int64_t out) const {
+  Linear Stored(const std::string& name, int64_t in, int64_t out,
+                const Start& start) const {
     const bool in_out = layout_ == WeightLayout::kInOut;
-    return Linear({{in_out ? weights_.Get(name + ".weight", {in, out})
-                           : weights_.Get(name + ".weight", {out, in}),
-                    weights_.Maybe(name + ".bias", {out})}},
+    return Linear({{in_out ? weights_.Get(name + ".weight", {in, out}, start)
+                           : weights_.Get(name + ".weight", {out, in}, start),
+                    weights_.Maybe(name + ".bias", {out}, Start::Zero())}},
                   layout_);
   }
 

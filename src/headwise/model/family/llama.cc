@@ -144,18 +144,19 @@ class Builder : private FamilyBuilder {
   Model::Parts Build() const {
     Model::Parts parts;
     parts.config = config_;
-    parts.stack.embeddings.tokens = weights_.Get(
-        "model.embed_tokens.weight", {config_.vocabulary, config_.width});
+    parts.stack.embeddings.tokens =
+        weights_.Get("model.embed_tokens.weight",
+                     {config_.vocabulary, config_.width}, Start::Normal());
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
     }
     RequireLast("model.layers.", config_.layers);
     parts.stack.final_norm = RmsNorm("model.norm", config_.width);
-    Parameter head =
-        weights_.Maybe("lm_head.weight", {config_.vocabulary, config_.width});
+    Parameter head = weights_.Maybe(
+        "lm_head.weight", {config_.vocabulary, config_.width}, Start::Absent());
     if (!head && !config_.tied_embeddings) {
-      head =
-          weights_.Get("lm_head.weight", {config_.vocabulary, config_.width});
+      head = weights_.Get("lm_head.weight", {config_.vocabulary, config_.width},
+                          Start::Normal());
     }
     parts.head.vocabulary =
         Linear({{head ? head : parts.stack.embeddings.tokens, {}}},
@@ -177,14 +178,19 @@ class Builder : private FamilyBuilder {
     attention.mask = shape.window > 0
                          ? AttentionMask::SlidingWindow(shape.window)
                          : AttentionMask::Causal();
+    // Of new models: Qwen2 has them on queries, keys and values only.
+    const Start bias =
+        config_.model_type == "qwen2" ? Start::Zero() : Start::Absent();
     AttentionWeights weights;
-    weights.qkv = Linear({Part(attn + "q_proj", config_.width, queries),
-                          Part(attn + "k_proj", config_.width, keys),
-                          Part(attn + "v_proj", config_.width, keys)},
-                         WeightLayout::kOutIn);
-    weights.output = Linear({Part(attn + "o_proj", queries, config_.width)},
+    weights.qkv = Linear(
+        {Part(attn + "q_proj", config_.width, queries, Start::Normal(), bias),
+         Part(attn + "k_proj", config_.width, keys, Start::Normal(), bias),
+         Part(attn + "v_proj", config_.width, keys, Start::Normal(), bias)},
+        WeightLayout::kOutIn);
+    weights.output = Linear({Part(attn + "o_proj", queries, config_.width,
+                                  Start::ToStream(), Start::Absent())},
                             WeightLayout::kOutIn);
-    if (weights_.Find(attn + "q_norm.weight")) {
+    if (Has(attn + "q_norm.weight", config_.model_type == "qwen3")) {
       weights.query_norm = RmsNorm(attn + "q_norm", config_.head_dim);
       weights.key_norm = RmsNorm(attn + "k_norm", config_.head_dim);
     }
@@ -199,15 +205,18 @@ class Builder : private FamilyBuilder {
         AttentionLayer(attention, std::move(weights),
                        {AttentionKind::kSelf, layer, site + ".attention"});
     parts.attention_norm = RmsNorm(name + "input_layernorm", config_.width);
-    auto dense = [&](const char* which, int64_t in, int64_t out) {
-      return Linear({Part(name + "mlp." + which, in, out)},
-                    WeightLayout::kOutIn);
+    auto dense = [&](const char* which, int64_t in, int64_t out,
+                     const Start& start) {
+      return Linear(
+          {Part(name + "mlp." + which, in, out, start, Start::Absent())},
+          WeightLayout::kOutIn);
     };
     // Braces keep the order, so that an error names the first that is wrong.
-    parts.mlp = Mlp{config_.activation,
-                    dense("gate_proj", config_.width, config_.hidden),
-                    dense("up_proj", config_.width, config_.hidden),
-                    dense("down_proj", config_.hidden, config_.width)};
+    parts.mlp = Mlp{
+        config_.activation,
+        dense("gate_proj", config_.width, config_.hidden, Start::Normal()),
+        dense("up_proj", config_.width, config_.hidden, Start::Normal()),
+        dense("down_proj", config_.hidden, config_.width, Start::ToStream())};
     parts.mlp_norm = RmsNorm(name + "post_attention_layernorm", config_.width);
     return Block(std::move(parts));
   }
