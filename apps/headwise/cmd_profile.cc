@@ -259,6 +259,7 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
                           bar, profile)) {
     KeepAndStop(profile, options);
   }
+  profile.blocks.reset();  // it is whole: nothing goes on from it
   return profile;
 }
 
