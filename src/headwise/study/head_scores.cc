@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -69,15 +69,15 @@ class PairProbe : public RunHooks {
 };
 
 // Final states [T, d].
-Scratch RunBatch(Context& context, const Model& model, const TrainBatch& batch,
-                 RunHooks* hooks) {
+Temp RunBatch(Context& context, const Model& model, const TrainBatch& batch,
+              RunHooks* hooks) {
   StackInput input;
   input.ids = batch.ids;
   input.batch = &batch.batch;
   input.hooks = hooks;
   const int64_t rows = batch.batch.total(), width = model.config().width;
-  Scratch x = context.workspace().TakeArray<float>(rows * width);
-  model.Run(context, model.stack(), input, View(x.As<float>(), {rows, width}));
+  Temp x(context, DType::kF32, {rows, width});
+  model.Run(context, model.stack(), input, x.view());
   return x;
 }
 
@@ -142,13 +142,10 @@ HeadScores ScoreHeads(Context& context, const Model& model,
 double LossWith(Context& context, const Model& model, const BatchSource& data,
                 int64_t count, RunHooks* hooks) {
   const TrainBatch batch = data.Make(0, count);
-  const Scratch x = RunBatch(context, model, batch, hooks);
+  const Temp x = RunBatch(context, model, batch, hooks);
   HeadTargets targets;
   targets.targets = batch.targets;
-  return model.HeadLoss(
-             context,
-             View(x.As<float>(), {batch.batch.total(), model.config().width}),
-             targets) /
+  return model.HeadLoss(context, x.view(), targets) /
          static_cast<double>(batch.CountTargets());
 }
 
