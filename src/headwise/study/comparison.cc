@@ -132,7 +132,7 @@ void CheckOptions(const std::vector<std::string>& words,
   }
   if (options.heads.empty()) {
     RefuseComparison("at least one number of heads", "none",
-                     "for example --heads 1,8");
+                     "for example `heads` 1,8");
   }
   if (options.d_model > 4096) {
     RefuseComparison("d_model of at most 4096",
@@ -141,7 +141,7 @@ void CheckOptions(const std::vector<std::string>& words,
   for (int64_t heads : options.heads) {
     if (heads >= 1 && heads <= kMaxCompareHeads) continue;
     RefuseComparison(fmt::format("head counts from 1 to {}", kMaxCompareHeads),
-                     fmt::format("{}", heads), "for example --heads 1,8");
+                     fmt::format("{}", heads), "for example `heads` 1,8");
   }
 }
 

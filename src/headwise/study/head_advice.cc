@@ -21,7 +21,7 @@ constexpr int64_t kWide = 4096;   // width from which heads are of 128
       ErrorCode::kInvalidArgument,
       {"recommend",
        "WIDTH,LAYERS,TOKENS, whole numbers from 1 on that a model can have",
-       found, "for example: --recommend 768,12,1024"});
+       found, "for example: `recommend` 768,12,1024"});
 }
 
 // The sweep of the nearest width, up to a factor of two; null: none.

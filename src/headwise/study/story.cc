@@ -63,7 +63,7 @@ std::string ReadBytes(const std::vector<std::string>& paths) {
     throw Error(
         ErrorCode::kInvalidArgument,
         {"study", fmt::format("at least {} bytes of text", kLeastBytes),
-         std::to_string(bytes.size()), "without --text a study makes its own"});
+         std::to_string(bytes.size()), "without a text a study makes its own"});
   }
   return bytes;
 }

@@ -89,11 +89,11 @@ void WindowSums::Add(const WindowSums& other) {
 
 void Profile::Merge(const Profile& other) {
   RequireEqual("model", model_hash, other.model_hash);
-  RequireEqual("--metrics", Name(settings.metrics),
+  RequireEqual("`metrics`", Name(settings.metrics),
                Name(other.settings.metrics));
   RequireEqual("context", std::to_string(settings.context),
                std::to_string(other.settings.context));
-  RequireEqual("--min-visible", std::to_string(settings.min_visible),
+  RequireEqual("`min_visible`", std::to_string(settings.min_visible),
                std::to_string(other.settings.min_visible));
   RequireEqual("number of repeats", std::to_string(settings.repeats),
                std::to_string(other.settings.repeats));
