@@ -52,7 +52,7 @@ HOST_LOOPS = {
         "heads/similarity/pattern.cc",       # divergences in f64, by pair
         "heads/similarity/similarity.cc",    # bases in f64, by head
     },
-    "study": {"study/trained.cc"},  # whole runs beside each other
+    "study": {"study/support/trained.cc"},  # whole runs beside each other
 }
 HOST_THREADS = "src/headwise/backend/cpu/thread_pool.h"
 # The layer that implements each public header.

@@ -21,7 +21,7 @@
 #include "headwise/report/terminal.h"
 #include "headwise/runtime/attention_maps.h"
 #include "headwise/runtime/token_labels.h"
-#include "headwise/study/cat_sat.h"
+#include "headwise/study/support/cat_sat.h"
 #include "interrupt.h"
 #include "model_name.h"
 #include "past_context.h"

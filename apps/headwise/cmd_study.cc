@@ -14,7 +14,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/report/study_report.h"
-#include "headwise/study/head_advice.h"
+#include "headwise/study/advice/head_advice.h"
 #include "headwise/study/study.h"
 #include "interrupt.h"
 #include "progress_bar.h"

@@ -14,9 +14,9 @@
 
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/runtime/gates.h"
-#include "headwise/study/head_advice.h"
-#include "headwise/study/story.h"
+#include "headwise/study/advice/head_advice.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {

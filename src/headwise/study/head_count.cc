@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "headwise/study/head_sweeps.h"
-#include "headwise/study/story.h"
+#include "headwise/study/advice/head_sweeps.h"
 #include "headwise/study/study.h"
-#include "headwise/study/translation.h"
+#include "headwise/study/support/story.h"
+#include "headwise/study/support/translation.h"
 
 namespace headwise {
 namespace {
