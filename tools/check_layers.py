@@ -47,6 +47,21 @@ HOST_BY_PURPOSE = {
     # The record of a run names the host's instructions.
     "src/headwise/train/run.cc": {"headwise/backend/cpu/isa.h"},
 }
+# Layers that count on the host what operators leave them: of the CPU's backend
+# they take its threads alone, and only in these files. A new one needs a
+# reason why no operator does the work.
+HOST_LOOPS = {
+    "heads": {
+        "heads/profile/observer.cc",         # tallies, by head
+        "heads/profile/semantic.cc",         # ranks of sampled rows, by head
+        "heads/profile/site_results.cc",     # candidates for sinks, by head
+        "heads/profile/words/positions.cc",  # tokens to words, by head
+        "heads/similarity/pattern.cc",       # divergences in f64, by pair
+        "heads/similarity/similarity.cc",    # bases in f64, by head
+    },
+    "study": {"study/support/trained.cc"},  # whole runs beside each other
+}
+HOST_THREADS = "src/headwise/backend/cpu/thread_pool.h"
 # The layer that implements each public header.
 PUBLIC = {
     "attention.h": "ops",
@@ -196,6 +211,23 @@ def check_any_device(tree, name):
                                f"not include {match[2]}")
 
 
+def check_host_loops(tree, name):
+    place = tree.layer(name)
+    if place is None or place[0] not in HOST_LOOPS or \
+            not name.startswith("src/") or \
+            pathlib.PurePosixPath(name).stem.endswith("_test"):
+        return
+    listed = name.removeprefix("src/headwise/") in HOST_LOOPS[place[0]]
+    for match in INCLUDE.finditer(tree.files[name]):
+        target = tree.find(name, match[1], match[2]) or ""
+        if not target.startswith("src/headwise/backend/cpu/") or \
+                (listed and target == HOST_THREADS):
+            continue
+        tree.problem(name, f"{place[0]} leaves memory to Temp and threads to "
+                           f"the files of HOST_LOOPS, so it does not include "
+                           f"{match[2]}")
+
+
 def find_circle(graph):
     """One circle of a graph {node: {node}}, as a list of nodes, or None."""
     state = {}
@@ -252,6 +284,7 @@ def check(root):
                          " -> ".join(circle))
     for name, text in tree.files.items():
         check_any_device(tree, name)
+        check_host_loops(tree, name)
         if name.startswith("include/"):
             found = FOREIGN.search(COMMENT.sub("", text))
             if found:

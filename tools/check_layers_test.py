@@ -124,6 +124,19 @@ class CheckLayersTest(unittest.TestCase):
                 include("backend/cpu/pool.h") + "x.As<float>();\n",
         }), [])
 
+    def test_loops_of_the_host_are_listed(self):
+        pool, memory = "backend/cpu/thread_pool.h", "backend/cpu/workspace.h"
+        listed = "src/headwise/" + min(check_layers.HOST_LOOPS["heads"])
+        base = {f"src/headwise/{pool}": "", f"src/headwise/{memory}": ""}
+        self.assertEqual(problems({
+            **base, listed: include(pool),
+            "src/headwise/study/new_test.cc": include(memory)}), [])
+        self.assert_one(problems({**base, listed: include(memory)}),
+                        listed, memory)
+        self.assert_one(problems({
+            **base, "src/headwise/study/new.cc": include(pool)}),
+            "study/new.cc", pool)
+
     def test_examples_use_public_headers(self):
         self.assert_one(problems({
             "examples/e.cc": include("base/rng.h"),

@@ -10,14 +10,15 @@
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/fields.h"
 #include "headwise/context.h"
 #include "headwise/report/compare_page.h"
 #include "headwise/report/compare_report.h"
-#include "headwise/study/comparison.h"
-#include "headwise/study/trained_comparison.h"
+#include "headwise/study/compare/comparison.h"
+#include "headwise/study/compare/trained_comparison.h"
 #include "interrupt.h"
 #include "progress_bar.h"
 #include "text_argument.h"
@@ -34,6 +35,7 @@ struct Options {
   std::optional<int64_t> layer;
   std::string page;
   std::string svg;
+  EngineFlags engine;
   bool json = false;
 };
 
@@ -59,7 +61,7 @@ Comparison CompareModels(Context& context, const Options& options) {
 }
 
 Comparison Compare(const Options& options) {
-  Context context;
+  Context context(options.engine.context());
   if (!Untrained(options)) return CompareModels(context, options);
   if (options.layer || !options.models.empty()) {
     throw UsageError(
@@ -108,6 +110,7 @@ std::function<int()> Setup(CommandLine line) {
   AddFlags(line, options->comparison);
   line.Option("--out", options->page, "Write an HTML page to this file");
   line.Option("--svg", options->svg, "Write the figure to this file");
+  AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

@@ -106,7 +106,7 @@ Composition Measure(const Options& options, const Checkpoint& checkpoint,
     WarnPastContext(model.config(), Longest(windows));
     WarnUnknownScript(tokenizer, windows);
   }
-  Context context({.threads = options.run.threads, .implementations = ""});
+  Context context(options.run.engine.context());
   ProgressBar bar;
   const CompositionOptions how{.progress = bar.callback(), .stop = stop};
   Composition composition = MeasureComposition(context, model, how);

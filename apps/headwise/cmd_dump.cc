@@ -13,6 +13,7 @@
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "free_memory.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/byte_size.h"
@@ -41,7 +42,7 @@ struct Options {
   std::vector<std::string> names = {"logits"};
   std::string out;
   bool list = false;
-  int threads = 0;
+  EngineFlags engine;
   ReadingFlags reading;
 };
 
@@ -206,7 +207,7 @@ int Run(const Options& options) {
   RequireMemory(options, model, input);
   RequireRoom(model.config(), std::ssize(given.source.ids));
   WarnPastContext(model.config(), std::ranges::max(given.source.lengths));
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context(options.engine.context());
   const auto taken = RecordActivations(context, model, input, options.names);
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : taken) {
@@ -239,8 +240,7 @@ std::function<int()> Setup(CommandLine line) {
   AddReadingFlags(line, options->reading);
   line.Flag("--list", options->list,
             "Name every activation that the model has");
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddEngineFlags(line, options->engine);
   return [options] { return Run(*options); };
 }
 

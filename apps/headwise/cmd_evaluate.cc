@@ -10,7 +10,6 @@
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/heads/pruning/plan.h"
-#include "headwise/model/model_hash.h"
 #include "headwise/report/text.h"
 #include "prune_material.h"
 
@@ -26,11 +25,11 @@ struct Options {
   uint64_t seed = 0;
 };
 
-HeadSet ClosedBy(const Options& options, const Model& model) {
-  if (options.plan.empty()) return ParseHeads(options.drop, model);
-  return ReadPlan(options.plan, model,
-                  ModelHash(std::filesystem::path(options.run.model)))
-      .removed;
+HeadSet ClosedBy(const Options& options, const Checkpoint& checkpoint) {
+  if (options.plan.empty()) {
+    return ParseHeads(options.drop, checkpoint.model());
+  }
+  return ReadPlan(options.plan, checkpoint.model(), checkpoint.hash()).removed;
 }
 
 void PrintText(const Evaluation& result, size_t closed) {
@@ -53,11 +52,11 @@ int Run(const Options& options) {
                      options.replace);
   }
   const PruneMaterial material = ReadPruneMaterial(options.run, options.text);
-  const HeadSet closed = ClosedBy(options, *material.model);
-  Context context({.threads = options.run.threads, .implementations = ""});
+  const HeadSet closed = ClosedBy(options, material.checkpoint);
+  Context context(options.run.engine.context());
   ProgressBar bar;
   const Evaluation result =
-      Evaluate(context, *material.model, material.examples, closed,
+      Evaluate(context, material.model(), material.examples, closed,
                options.replace == "mean" ? Criterion::kAblationMean
                                          : Criterion::kAblationZero,
                CorpusOptionsFor(material, bar, options.seed));

@@ -13,6 +13,7 @@
 
 #include "command.h"
 #include "commands.h"
+#include "engine_flags.h"
 #include "flags.h"
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/atomic_file.h"
@@ -44,7 +45,7 @@ struct Options {
   std::vector<int32_t> ids;
   std::string drop;
   GenerateOptions generate;
-  int threads = 0;
+  EngineFlags engine;
   bool truncate = false;
   bool json = false;
   ReadingFlags reading;
@@ -172,12 +173,11 @@ std::vector<std::string> GenerateLines(Options& options, const Model& model,
                                        const Tokenizer& tokenizer) {
   const std::vector<std::string> prompts = ReadPrompts(options.file);
   std::vector<std::string> texts(prompts.size());
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context(options.engine.context());
   std::vector<std::unique_ptr<Context>> own(context.threads());
-  for (auto& one : own) {
-    one = std::make_unique<Context>(
-        ContextOptions{.threads = 1, .implementations = ""});
-  }
+  ContextOptions alone = options.engine.context();
+  alone.threads = 1;
+  for (auto& one : own) one = std::make_unique<Context>(alone);
   options.generate.stop = StopOnInterrupt();
   ProgressBar bar;
   std::mutex mutex;
@@ -254,7 +254,7 @@ int Run(Options& options) {
                std::ssize(prompt) + options.generate.max_tokens);
   ClosedHeads closed(model, ParseHeads(options.drop, model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context(options.engine.context());
   // Ctrl-C ends the text, not the line: what was generated stays whole.
   options.generate.stop = StopOnInterrupt();
   Printer printer(tokenizer);
@@ -305,8 +305,7 @@ std::function<int()> Setup(CommandLine line) {
   AddReadingFlags(line, options->reading);
   line.Flag("--truncate", options->truncate,
             "Keep the last tokens of a prompt that is too long");
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

@@ -139,6 +139,29 @@ class Early(Inputs):
                 self.refused(str(bad), "generate", PLANTED, f"--ids=5,{bad}")
 
 
+class Engine(Inputs):
+    def test_where_models_run_is_told_before_they_are_opened(self):
+        runs = (("profile", "none", "--text", "none"),
+                ("rank", "none", "--text", "none"),
+                ("generate", "none", "A text"), ("compare", "A text"),
+                ("train", "none.json"))
+        for args in runs:
+            for device in ("cuda", "cuda:1"):
+                self.refused("--device.*expected cpu: this build runs models "
+                             f"on nothing else; found {device}", *args,
+                             "--device", device, code=2)
+            self.refused("expected cpu, cuda or cuda:N; found tpu", *args,
+                         "--device", "tpu", code=2)
+            self.refused("--type.*expected f32.*found bf16", *args, "--type",
+                         "bf16", code=2)
+
+    def test_the_cpu_and_f32_are_what_is_there(self):
+        said = [run("show", PLANTED, "The cat sat", "--heads", "0.0", *more)
+                for more in ((), ("--device", "cpu", "--type", "f32"))]
+        self.assertEqual(said[1].returncode, 0, said[1].stderr)
+        self.assertEqual(said[0].stdout, said[1].stdout)
+
+
 class Kept(Inputs):
     def interrupted(self, text):
         """A profile that was killed after its first checkpoint."""
@@ -168,6 +191,20 @@ class Kept(Inputs):
                          "--out", out, "--resume", *more)
             self.assertEqual(partial.read_bytes(), before)
             self.assertFalse(out.exists())
+
+    def test_errors_name_the_flags_that_a_command_has(self):
+        out = self.folder / "p.heads"
+        parts = [self.folder / name for name in ("all.heads", "core.heads")]
+        for metrics, part in zip(("all", "core"), parts):
+            text = self.write(metrics, TEXT.read_text()[len(metrics):2000])
+            self.assertEqual(run("profile", PLANTED, "--text", text, "--repeats",
+                                 "0", "--metrics", metrics, "--out",
+                                 part).returncode, 0)
+        told = self.refused("profiles of the same metrics, all; found core",
+                            "merge", *parts, "--out", out)
+        self.assertNotIn("--metrics", told)
+        self.refused("for example --heads 1,8", "compare", "A text", "--heads",
+                     "0")
 
     def test_nothing_to_resume_is_said(self):
         self.refused("expected an interrupted profile; found none",

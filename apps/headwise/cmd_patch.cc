@@ -308,7 +308,7 @@ int Run(const Options& options) {
   const Cases cases = Tokenise(ReadPrompts(options), tokenizer, model.config());
   WarnPastContext(model.config(), Longest(cases));
   if (!options.prompt.empty()) WarnUnknownScript(tokenizer, options.prompt);
-  Context context({.threads = options.run.threads, .implementations = ""});
+  Context context(options.run.engine.context());
   PatchResult result;
   {
     ProgressBar bar;

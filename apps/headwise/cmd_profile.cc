@@ -12,6 +12,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
@@ -49,7 +50,7 @@ struct Options {
   int64_t min_visible = 8;
   int64_t repeats = 32;
   double checkpoint = 60;
-  int threads = 0;
+  EngineFlags engine;
   bool sentences = false;
   bool words = false;
   bool resume = false;
@@ -242,7 +243,7 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
   ProgressBar bar;
   ProfileOptions profiling = asked;
   profiling.progress = bar.callback();
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context(options.engine.context());
   Profiler profiler(context, model, tokenizer, ModelName(options.model), hash,
                     profiling);
   if (begun) {
@@ -258,6 +259,7 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
       !AddWords(materials, options, context, model, tokenizer, bar, profile)) {
     KeepAndStop(profile, options);
   }
+  profile.blocks.reset();  // it is whole: nothing goes on from it
   return profile;
 }
 
@@ -352,8 +354,7 @@ std::function<int()> Setup(CommandLine line) {
               "goes on from if the program is killed; 0: none")
       .NotNegative()
       .ShowDefault();
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print every metric as JSON");
   line.Flag("--explain", options->explain, "Say what each metric is, and stop");
   return [options] { return Run(*options); };

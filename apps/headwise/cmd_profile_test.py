@@ -57,11 +57,8 @@ class Profile(unittest.TestCase):
         whole = self.folder / "whole.heads"
         command[-1] = whole
         self.assertEqual(run(*command).returncode, 0)
-        for ours, theirs in zip(metrics(out), metrics(whole)):
-            for name, value in ours["metrics"].items():
-                other = theirs["metrics"][name]
-                self.assertEqual(value["count"], other["count"], name)
-                self.assertAlmostEqual(value["mean"], other["mean"], 6, name)
+        self.assertTrue(out.read_bytes() == whole.read_bytes(),
+                        "a resumed profile has other bits than a whole one")
 
     def test_the_core_alone_is_enough_for_some_roles(self):
         out = self.folder / "core.heads"

@@ -20,7 +20,6 @@
 #include "headwise/heads/pruning/plan.h"
 #include "headwise/heads/pruning/remove.h"
 #include "headwise/model/checkpoint.h"
-#include "headwise/model/model_hash.h"
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "prune_material.h"
@@ -102,7 +101,7 @@ ChooseOptions ChoiceOf(const Options& options) {
 
 PruningPlan MakePlan(const Options& options, const PruneMaterial& material,
                      const std::string& hash, Context& context) {
-  const Model& model = *material.model;
+  const Model& model = material.model();
   PruningPlan plan = {.model = options.run.model,
                       .model_hash = hash,
                       .criterion = "given",
@@ -140,7 +139,7 @@ PruningPlan MakePlan(const Options& options, const PruneMaterial& material,
 
 void WriteModel(const Options& options, const PruneMaterial& material,
                 const PruningPlan& plan, Repair repair, Context& context) {
-  const Model& model = *material.model;
+  const Model& model = material.model();
   ChangedTensors changed = RemoveHeads(model, plan.removed);
   if (repair == Repair::kFold && !plan.removed.empty()) {
     ProgressBar bar;
@@ -163,13 +162,13 @@ Evaluation Judge(const Options& options, const PruneMaterial& material,
   ProgressBar bar;
   const CorpusOptions corpus = CorpusOptionsFor(material, bar, options.seed);
   const auto judge = Split(material.examples).judge;
-  if (LossOf(*material.model) == LossKind::kEmbeddingCosine) {
-    return Evaluate(context, *material.model, judge, plan.removed,
+  if (LossOf(material.model()) == LossKind::kEmbeddingCosine) {
+    return Evaluate(context, material.model(), judge, plan.removed,
                     repair == Repair::kFold ? Criterion::kAblationMean
                                             : Criterion::kAblationZero,
                     corpus);
   }
-  return EvaluateBoth(context, *material.model, smaller, judge, corpus);
+  return EvaluateBoth(context, material.model(), smaller, judge, corpus);
 }
 
 int64_t WeightBytes(const std::filesystem::path& folder) {
@@ -261,11 +260,11 @@ Proof Prove(const Options& options, const PruneMaterial& material,
   Proof proof;
   proof.loss = Judge(options, material, plan, *smaller, repair, context);
   if (!options.no_timing) {
-    proof.timings = TimeBoth(context, *material.model, *smaller, proof.note);
+    proof.timings = TimeBoth(context, material.model(), *smaller, proof.note);
   }
   proof.weights[0] = WeightBytes(options.run.model);
   proof.weights[1] = WeightBytes(options.out);
-  proof.cache[0] = CacheBytes(*material.model);
+  proof.cache[0] = CacheBytes(material.model());
   proof.cache[1] = CacheBytes(*smaller);
   return proof;
 }
@@ -277,17 +276,17 @@ int Run(const Options& options) {
   RequireNewFolder(options.out,
                    options.force ? Replace::kAllowed : Replace::kRefused);
   const PruneMaterial material = ReadPruneMaterial(options.run, options.text);
-  const std::string hash = ModelHash(std::filesystem::path(options.run.model));
-  Context context({.threads = options.run.threads, .implementations = ""});
+  const std::string& hash = material.checkpoint.hash();
+  Context context(options.run.engine.context());
   const PruningPlan plan = MakePlan(options, material, hash, context);
   RequireRemovable(
-      *material.model, plan.removed,
+      material.model(), plan.removed,
       options.allow_empty ? EmptyLayers::kAllowed : EmptyLayers::kRefused);
-  const Json json = ToJson(plan, *material.model);
+  const Json json = ToJson(plan, material.model());
   if (!options.plan_out.empty()) {
     WriteFileAtomically(options.plan_out, json.dump(2) + "\n");
   }
-  const size_t heads = AllHeads(*material.model).size();
+  const size_t heads = AllHeads(material.model()).size();
   if (options.plan_only) {
     fmt::print("{} of {} would leave. Written to {}.\n", plan.removed.size(),
                Counted(static_cast<int64_t>(heads), "head"),

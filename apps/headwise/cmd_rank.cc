@@ -142,7 +142,7 @@ Ranking Rank(const Options& options, const Checkpoint& checkpoint,
                     {checkpoint.hash(), TextKey(examples), SettingsKey(rank)},
                     options.checkpoint);
   if (options.resume) keeper.Resume();
-  Context machine({.threads = options.run.threads, .implementations = ""});
+  Context machine(options.run.engine.context());
   ProgressBar bar;
   rank.kept = &keeper.losses();
   rank.progress = [show = bar.callback(), &keeper](const Progress& progress) {

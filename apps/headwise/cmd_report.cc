@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/report/html_report.h"
@@ -26,7 +27,7 @@ struct Options {
   ReportOptions report;
   std::string out = "report.html";
   std::string json;
-  int threads = 0;
+  EngineFlags engine;
   ReadingFlags reading;
 };
 
@@ -50,7 +51,7 @@ int Run(Options options) {
   }
   options.report.tokenizer = options.reading.options();
   WarnOfScript(options);
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context(options.engine.context());
   Json report;
   {
     ProgressBar bar;
@@ -97,8 +98,7 @@ std::function<int()> Setup(CommandLine line) {
               "Parts to leave out: importance, similarity, composition, "
               "content, samples")
       .Commas();
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddEngineFlags(line, options->engine);
   return [options] {
     if (options->report.texts.empty() && options->report.profile.empty()) {
       throw UsageError("expected --text FILE… or --profile FILE");

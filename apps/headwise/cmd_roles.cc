@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/profiler.h"
@@ -48,7 +49,7 @@ struct Options {
   bool all = false;
   bool explain = false;
   bool markdown = false;
-  int threads = 0;
+  EngineFlags engine;
   bool json = false;
   ReadingFlags reading;
 };
@@ -70,7 +71,7 @@ class Runner {
   explicit Runner(const Options& options)
       : options_(options),
         stop_(StopOnInterrupt()),
-        context_({.threads = options.threads, .implementations = ""}) {}
+        context_(options.engine.context()) {}
 
   const Checkpoint& Open(const std::string& folder) {
     checkpoint_.emplace(folder, options_.reading.options());
@@ -313,8 +314,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--markdown", options->markdown,
             "With --explain: print docs/metrics.md")
       .Needs("--explain");
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print JSON (docs/roles.schema.json)");
   return [options] { return Run(*options); };
 }

@@ -11,6 +11,7 @@
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
@@ -20,7 +21,7 @@
 #include "headwise/report/terminal.h"
 #include "headwise/runtime/attention_maps.h"
 #include "headwise/runtime/token_labels.h"
-#include "headwise/study/cat_sat.h"
+#include "headwise/study/support/cat_sat.h"
 #include "interrupt.h"
 #include "model_name.h"
 #include "past_context.h"
@@ -44,7 +45,7 @@ struct Options {
   int64_t rows = 24;
   int64_t cells = 96;
   bool json = false;
-  int threads = 0;
+  EngineFlags engine;
   ReadingFlags reading;
 };
 
@@ -124,7 +125,7 @@ Shown Map(const Options& options) {
   RequireRoom(model.config(), Longest({&window, 1}));
   WarnPastContext(model.config(), Longest({&window, 1}));
   WarnUnknownScript(tokenizer, std::span(&window, 1));
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context(options.engine.context());
   ProgressBar bar;
   MapOptions how;
   how.most_cells = options.cells;
@@ -374,8 +375,7 @@ std::function<int()> Setup(CommandLine line) {
               "Draw known pictures instead of a model: cat-sat");
   AddReadingFlags(line, options->reading);
   line.Flag("--json", options->json, "Print JSON");
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddEngineFlags(line, options->engine);
   return [options] { return Run(*options); };
 }
 

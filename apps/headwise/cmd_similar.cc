@@ -122,7 +122,7 @@ int Run(const Options& options) {
       ReadWindows(options.text.paths, cutter, options.text.tokens);
   WarnPastContext(model.config(), Longest(windows));
   WarnUnknownScript(tokenizer, windows);
-  Context context({.threads = options.run.threads, .implementations = ""});
+  Context context(options.run.engine.context());
   SimilarityOptions how = options.similarity;
   Similarity similarity;
   {

@@ -8,12 +8,13 @@
 #include "assets.h"
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/report/study_report.h"
-#include "headwise/study/head_advice.h"
+#include "headwise/study/advice/head_advice.h"
 #include "headwise/study/study.h"
 #include "interrupt.h"
 #include "progress_bar.h"
@@ -167,8 +168,7 @@ std::function<int()> Setup(CommandLine line) {
               "effective-heads: WIDTH,LAYERS,TOKENS of a model; says how many "
               "heads to begin with, and trains nothing");
   line.Option("--svg", options->svg, "Also write the figure to this file");
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddThreadsFlag(line, options->threads);
   return [options] { return Run(*options); };
 }
 

@@ -14,6 +14,7 @@
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/heads/importance/head_life.h"
@@ -33,7 +34,7 @@ struct Options {
   std::vector<std::string> settings;
   bool resume = false;
   bool force = false;
-  int threads = 0;
+  EngineFlags engine;
   bool json = false;
 };
 
@@ -208,7 +209,7 @@ int Run(const Options& options) {
   }
   const std::stop_token stop = StopOnInterrupt();
   const TrainConfig config = ReadTrainConfig(options.config, options.settings);
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context(options.engine.context());
   RunOptions run;
   run.resume = options.resume;
   run.replace = options.force;
@@ -257,8 +258,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--force", options->force,
             "Begin anew in a folder that holds a run or a model, and replace "
             "it");
-  line.Option("--threads", options->threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print the result as JSON");
   line.AddFooter(FieldList());
   return [options] { return Run(*options); };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <utility>
 
 namespace headwise {
 namespace {
@@ -63,6 +64,14 @@ Argument Argument::OneOf(const std::vector<std::string>& words) const {
                            word);
       },
       "")));
+}
+
+Argument Argument::Check(
+    std::function<std::string(const std::string&)> why_not) const {
+  return Argument(
+      option_->check([why_not = std::move(why_not)](const std::string& word) {
+        return why_not(word);
+      }));
 }
 
 Argument Argument::Several() const {

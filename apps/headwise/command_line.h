@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ class Argument {
   Argument NotNegative() const;
   Argument Between(double low, double high) const;
   Argument OneOf(const std::vector<std::string>& words) const;
+  // why_not: "" for a good word, else "expected …; found …".
+  Argument Check(
+      std::function<std::string(const std::string& word)> why_not) const;
   // Lists: as many words as come, or exactly so many …
   Argument Several() const;
   Argument Words(int count) const;

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
@@ -49,10 +50,40 @@ std::string Plain(const std::exception& error, const std::string& lower) {
       error.what());
 }
 
+// As C++ spells one.
+bool IsArgument(std::string_view name) {
+  return !name.empty() &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == name.npos;
+}
+
 }  // namespace
 
-std::string FailureText(const std::exception& error, const std::string& lower) {
-  return Visible(Plain(error, lower));
+std::string WithFlags(std::string_view text,
+                      std::span<const std::string> flags) {
+  std::string out;
+  while (true) {
+    const size_t begin = text.find('`');
+    const size_t end = text.find('`', begin + 1);
+    if (begin == text.npos || end == text.npos) break;
+    const std::string_view name = text.substr(begin + 1, end - begin - 1);
+    out += text.substr(0, begin);
+    text.remove_prefix(end + 1);
+    if (!IsArgument(name)) {
+      out += fmt::format("`{}`", name);
+      continue;
+    }
+    std::string flag = fmt::format("--{}", name);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    const bool known =
+        std::find(flags.begin(), flags.end(), flag) != flags.end();
+    out += known ? flag : std::string(name);
+  }
+  return out.append(text);
+}
+
+std::string FailureText(const std::exception& error, const std::string& lower,
+                        std::span<const std::string> flags) {
+  return Visible(WithFlags(Plain(error, lower), flags));
 }
 
 }  // namespace headwise

@@ -192,7 +192,8 @@ int Run(const Declared& chosen) {
     return Usage(error.what(), *chosen.app);
   } catch (const std::exception& error) {
     FlushStdout(kFailed);
-    WriteStderr("error: {}\n", FailureText(error, Lower(*chosen.command)));
+    WriteStderr("error: {}\n", FailureText(error, Lower(*chosen.command),
+                                           FlagsOf(*chosen.app)));
   }
   return kFailed;
 }

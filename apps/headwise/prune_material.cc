@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "headwise/heads/importance/examples.h"
-#include "headwise/model/checkpoint.h"
 #include "headwise/runtime/windows.h"
 #include "interrupt.h"
 #include "past_context.h"
@@ -21,19 +20,19 @@ constexpr int64_t kWindow = 256;
 }  // namespace
 
 PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text) {
-  PruneMaterial material;
-  material.model = OpenModel(run.model);
-  const auto tokenizer = Tokenizer::Load(run.model, text.reading.options());
-  const ModelConfig& config = material.model->config();
+  PruneMaterial material = {
+      Checkpoint(run.model, text.reading.options()), {}, {}};
+  const Tokenizer& tokenizer = material.checkpoint.tokenizer();
+  const ModelConfig& config = material.checkpoint.config();
   const int64_t context =
       text.context > 0 ? text.context : std::min(kWindow, config.context);
-  const WindowCutter cutter(*tokenizer, config, {context});
+  const WindowCutter cutter(tokenizer, config, {context});
   const std::vector<TokenWindow> windows =
       ReadWindows(text.paths, cutter, text.tokens);
   WarnPastContext(config, Longest(windows));
-  WarnUnknownScript(*tokenizer, windows);
+  WarnUnknownScript(tokenizer, windows);
   material.examples = ExamplesOf(windows);
-  material.objective = ObjectiveFor(*tokenizer);
+  material.objective = ObjectiveFor(tokenizer);
   return material;
 }
 

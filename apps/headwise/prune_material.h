@@ -1,23 +1,24 @@
 // What `evaluate` and `prune` share: a model with its text cut into examples.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "headwise/heads/importance/corpus_runs.h"
 #include "headwise/heads/importance/statistics.h"
-#include "headwise/model/model.h"
+#include "headwise/model/checkpoint.h"
 #include "progress_bar.h"
 #include "run_flags.h"
 
 namespace headwise {
 
 struct PruneMaterial {
-  std::unique_ptr<Model> model;
+  Checkpoint checkpoint;
   std::vector<TextExample> examples;
   ObjectiveOptions objective;
+
+  const Model& model() const { return checkpoint.model(); }
 };
 // Windows of 256 tokens where the flags say nothing else.
 PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text);

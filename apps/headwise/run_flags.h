@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "command_line.h"
+#include "engine_flags.h"
 #include "text_reading.h"
 
 namespace headwise {
 
 struct RunFlags {
   std::string model;
-  int threads = 0;
+  EngineFlags engine;
   bool json = false;
 };
 
@@ -20,8 +21,7 @@ struct RunFlags {
 inline void AddRunFlags(CommandLine line, RunFlags& flags,
                         const char* model = "A model's folder") {
   line.Option("MODEL", flags.model, model).Required();
-  line.Option("--threads", flags.threads,
-              "Threads to use; 0: all cores. Results do not depend on it");
+  AddEngineFlags(line, flags.engine);
   line.Flag("--json", flags.json, "Print JSON");
 }
 

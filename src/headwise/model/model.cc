@@ -41,7 +41,7 @@ std::vector<int32_t> PositionRows(const Embeddings& embeddings,
          "at most " + std::to_string(rows - embeddings.position_offset) +
              " positions",
          std::to_string(id - embeddings.position_offset + 1),
-         "shorten the input or cut it with --truncate"});
+         "shorten the input or `truncate` it"});
   }
   return ids;
 }

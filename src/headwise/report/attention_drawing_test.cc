@@ -9,7 +9,7 @@
 #include "headwise/report/attention_text.h"
 #include "headwise/report/graph_svg.h"
 #include "headwise/report/similarity_svg.h"
-#include "headwise/study/cat_sat.h"
+#include "headwise/study/support/cat_sat.h"
 
 namespace headwise {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "headwise/study/comparison.h"
+#include "headwise/study/compare/comparison.h"
 
 namespace headwise {
 

@@ -8,7 +8,7 @@
 #include "headwise/base/json.h"
 #include "headwise/report/svg.h"
 #include "headwise/report/text.h"
-#include "headwise/study/comparison.h"
+#include "headwise/study/compare/comparison.h"
 
 namespace headwise {
 

@@ -74,7 +74,7 @@ class ReportMaker {
   void Part(const std::string& name, const std::function<void()>& run) {
     if (std::find(options_.skip.begin(), options_.skip.end(), name) !=
         options_.skip.end()) {
-      absent_.push_back({name, "It was left out (--skip)."});
+      absent_.push_back({name, "It was left out, as was asked."});
       return;
     }
     if (windows_.empty()) {

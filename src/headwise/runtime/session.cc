@@ -94,7 +94,7 @@ const Tensor& Session::Feed(std::span<const int32_t> ids) {
         {"session",
          "at most " + std::to_string(cache_.capacity()) + " tokens of context",
          std::to_string(position() + rows),
-         "shorten the prompt or cut it with --truncate"});
+         "shorten the prompt or `truncate` it"});
   }
   std::vector<int32_t> chunk;
   for (int64_t begin = 0; begin < rows; begin += kChunk) {

@@ -13,8 +13,8 @@
 #include <cmath>
 
 #include "headwise/ops/rope/rope.h"
-#include "headwise/study/pair_task.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/pair_task.h"
 
 namespace headwise {
 namespace {

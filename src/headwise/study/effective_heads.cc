@@ -14,9 +14,9 @@
 
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/runtime/gates.h"
-#include "headwise/study/head_advice.h"
-#include "headwise/study/story.h"
+#include "headwise/study/advice/head_advice.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {
@@ -295,7 +295,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "is trained from scratch has as many steps as the pruned model in all. "
       "At width 64 heads of 8 dimensions are narrow: one wide head can do "
       "better than any of them. "
-      "The advice (--recommend) rests on head counts compared at equal "
+      "The advice on heads rests on head counts compared at equal "
       "parameters (study head-count, and published ones), and says where "
       "nothing was measured.",
       text.name);

@@ -13,8 +13,8 @@
 #include <optional>
 #include <vector>
 
-#include "headwise/study/attention_only.h"
-#include "headwise/study/head_scores.h"
+#include "headwise/study/support/attention_only.h"
+#include "headwise/study/support/head_scores.h"
 
 namespace headwise {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "headwise/study/story.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {

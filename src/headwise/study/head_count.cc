@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "headwise/study/head_sweeps.h"
-#include "headwise/study/story.h"
+#include "headwise/study/advice/head_sweeps.h"
 #include "headwise/study/study.h"
-#include "headwise/study/translation.h"
+#include "headwise/study/support/story.h"
+#include "headwise/study/support/translation.h"
 
 namespace headwise {
 namespace {
@@ -206,7 +206,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   result.remark = fmt::format(
       "Trained on {}{}. The published column is Table 3 (A) of Vaswani et al. "
       "2017 (newstest2013, 65 M parameters); there too the optimum is flat and "
-      "has two sides. A two-column .tsv file as --text adds translation.",
+      "has two sides. A two-column .tsv file as text adds translation.",
       text.name, read ? ", then on the bytes of the shipped story" : "");
   if (pairs) Translate(context, request, result);
   return result;

@@ -11,8 +11,8 @@
 #include <algorithm>
 
 #include "headwise/heads/importance/statistics.h"
-#include "headwise/study/pair_task.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/pair_task.h"
 
 namespace headwise {
 namespace {

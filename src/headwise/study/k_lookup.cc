@@ -16,7 +16,7 @@
 #include <numeric>
 #include <vector>
 
-#include "headwise/study/toy.h"
+#include "headwise/study/support/toy.h"
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "headwise/context.h"
-#include "headwise/study/trained.h"
+#include "headwise/study/support/trained.h"
 
 namespace headwise {
 

@@ -17,8 +17,8 @@
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/study/layers.h"
-#include "headwise/study/story.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {

@@ -10,7 +10,7 @@
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/study/layers.h"
-#include "headwise/study/shipped.h"
+#include "headwise/study/support/shipped.h"
 
 namespace headwise {
 namespace {

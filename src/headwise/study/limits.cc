@@ -15,7 +15,7 @@
 #include <numeric>
 #include <vector>
 
-#include "headwise/study/toy.h"
+#include "headwise/study/support/toy.h"
 
 namespace headwise {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "headwise/heads/importance/ranking.h"
-#include "headwise/study/story.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {

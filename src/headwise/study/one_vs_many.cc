@@ -16,8 +16,8 @@
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/runtime/attention_maps.h"
 #include "headwise/study/one_vs_many.h"
-#include "headwise/study/story.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {

@@ -11,10 +11,10 @@
 #include "headwise/base/json.h"
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/importance/ranking.h"
+#include "headwise/study/compare/trained_comparison.h"
 #include "headwise/study/one_vs_many.h"
-#include "headwise/study/shipped.h"
-#include "headwise/study/story.h"
-#include "headwise/study/trained_comparison.h"
+#include "headwise/study/support/shipped.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {

@@ -23,7 +23,7 @@
 #include "headwise/multi_head_attention.h"
 #include "headwise/study/rank_neighbour.h"
 #include "headwise/study/study.h"
-#include "headwise/study/trained.h"
+#include "headwise/study/support/trained.h"
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {

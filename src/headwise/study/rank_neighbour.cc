@@ -14,7 +14,7 @@
 #include <iterator>
 #include <vector>
 
-#include "headwise/study/toy.h"
+#include "headwise/study/support/toy.h"
 
 namespace headwise {
 namespace {

@@ -16,8 +16,8 @@
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/multi_head_attention.h"
 #include "headwise/runtime/gates.h"
-#include "headwise/study/head_scores.h"
-#include "headwise/study/tiny_model.h"
+#include "headwise/study/support/head_scores.h"
+#include "headwise/study/support/tiny_model.h"
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {

@@ -19,9 +19,9 @@
 #include "headwise/base/distribution.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/runtime/gates.h"
-#include "headwise/study/shipped.h"
-#include "headwise/study/story.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/shipped.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {

@@ -140,8 +140,8 @@ const Study& FindStudy(std::string_view name) {
               {.where = "study",
                .expected = "the name of a study",
                .found = fmt::format("\"{}\"", name),
-               .hint = fmt::format("did you mean {}? `headwise study --list` "
-                                   "names them all",
+               .hint = fmt::format("did you mean {}? `list` names them "
+                                   "all",
                                    Nearest(name, names))});
 }
 

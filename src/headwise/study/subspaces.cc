@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "headwise/base/distribution.h"
-#include "headwise/study/toy.h"
+#include "headwise/study/support/toy.h"
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {

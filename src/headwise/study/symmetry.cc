@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "headwise/study/attention_only.h"
-#include "headwise/study/head_scores.h"
+#include "headwise/study/support/attention_only.h"
+#include "headwise/study/support/head_scores.h"
 
 namespace headwise {
 namespace {

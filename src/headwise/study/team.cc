@@ -12,8 +12,8 @@
 
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/gates.h"
-#include "headwise/study/story.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/story.h"
 
 namespace headwise {
 namespace {

@@ -38,7 +38,7 @@ void RequireFinite(const TrainConfig& config, const std::string& where) {
 void Apply(Json& json, const std::string& setting) {
   const size_t equals = setting.find('=');
   if (equals == std::string::npos || equals == 0) {
-    Refuse("--set", "key=value", setting);
+    Refuse("setting", "key=value", setting);
   }
   const std::string text = setting.substr(equals + 1);
   Json value = text;
@@ -52,7 +52,7 @@ void Apply(Json& json, const std::string& setting) {
   for (size_t dot = key.find('.'); dot != key.npos; dot = key.find('.')) {
     at = &(*at)[std::string(key.substr(0, dot))];
     if (!at->is_object() && !at->is_null()) {
-      Refuse("--set", "a key of an object", setting);
+      Refuse("setting", "a key of an object", setting);
     }
     key.remove_prefix(dot + 1);
   }

@@ -223,7 +223,7 @@ void MeasureEffects(Context& context, const Model& model,
     throw Error(ErrorCode::kUnsupported,
                 {"compose", "a model with one stack for path effects",
                  "an encoder–decoder",
-                 "leave --text out: the weights alone tell its edges"});
+                 "leave the text out: the weights alone tell its edges"});
   }
   Changes changes;
   EffectRun run(context, model, changes);

@@ -178,7 +178,7 @@ void RunHalves(Context& context, const Model& model, const HalfTexts& halves,
   if (halves.sequences.sequences() < 4) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"gradient", "at least two sequences to tell apart", "one",
-                 "give more text or a smaller --context"});
+                 "give more text or a smaller `context`"});
   }
   const int64_t rows = halves.sequences.total();
   StackSaved saved;

@@ -3,14 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <span>
 #include <utility>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
+#include "headwise/heads/profile/host_result.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -67,6 +69,12 @@ void AddSequence(std::span<const int32_t> ids, std::vector<int32_t>& all,
     batch.positions.push_back(static_cast<int32_t>(i));
   }
   batch.starts.push_back(static_cast<int32_t>(all.size()));
+}
+
+// Numbers [begin, begin + count).
+ConstTensorView Part(const std::vector<int32_t>& numbers, int64_t begin,
+                     int64_t count) {
+  return ViewOf(std::span(numbers).subspan(begin, count));
 }
 
 }  // namespace
@@ -218,44 +226,40 @@ std::vector<double> Objective::Losses(Context& context,
     return sums;
   }
   // Only rows that predict something pass through the vocabulary.
-  struct Row {
-    int64_t at;
-    int64_t sum;
-    int32_t target;
-  };
-  std::vector<Row> wanted;
+  std::vector<int32_t> at, targets;  // one entry a row
+  std::vector<size_t> sum_of;
   for (int64_t c = 0; c < copies; ++c) {
     for (int64_t b = 0; b < count; ++b) {
       for (int64_t t = sequences.starts[b]; t < sequences.starts[b + 1]; ++t) {
         if (batch.targets[t] == kIgnoreTarget) continue;
-        wanted.push_back({c * rows + t, c * count + b, batch.targets[t]});
+        at.push_back(static_cast<int32_t>(c * rows + t));
+        targets.push_back(batch.targets[t]);
+        sum_of.push_back(static_cast<size_t>(c * count + b));
       }
     }
   }
   const int64_t classes = model_.config().vocabulary;
-  const int64_t most = std::clamp<int64_t>(kMostLogits / classes, 16, 1024);
+  const int64_t all = static_cast<int64_t>(at.size());
+  if (all == 0) return sums;
   const int64_t block =
-      std::min<int64_t>(most, static_cast<int64_t>(wanted.size()));
-  Scratch in = context.workspace().TakeArray<float>(block * width);
-  Scratch out = context.workspace().TakeArray<float>(block * classes);
-  std::vector<int32_t> targets(block);
-  std::vector<float> losses(block);
-  for (size_t begin = 0; begin < wanted.size(); begin += block) {
-    const int64_t n =
-        std::min<int64_t>(block, static_cast<int64_t>(wanted.size() - begin));
-    for (int64_t i = 0; i < n; ++i) {
-      const Row& row = wanted[begin + i];
-      std::memcpy(in.As<float>() + i * width, x.As<float>() + row.at * width,
-                  width * sizeof(float));
-      targets[i] = row.target;
-    }
-    const TensorView logits = View(out.As<float>(), {n, classes});
-    model_.Logits(context, View(in.As<float>(), {n, width}), logits);
+      std::min(std::clamp<int64_t>(kMostLogits / classes, 16, 1024), all);
+  const Temp in(context, DType::kF32, {block, width});
+  const Temp out(context, DType::kF32, {block, classes});
+  HostResult losses(context, DType::kF32, {block});
+  for (int64_t begin = 0; begin < all; begin += block) {
+    const int64_t n = std::min(block, all - begin);
+    const TensorView states = Rows(in.view(), 0, n);
+    const TensorView logits = Rows(out.view(), 0, n);
+    GatherRows(context, x, Part(at, begin, n), states);
+    model_.Logits(context, states, logits);
     CrossEntropy(context, {},
                  {.logits = logits,
-                  .targets = ViewOf(std::span(targets).first(n)),
-                  .losses = View(losses.data(), {n})});
-    for (int64_t i = 0; i < n; ++i) sums[wanted[begin + i].sum] += losses[i];
+                  .targets = Part(targets, begin, n),
+                  .losses = Rows(losses.view(), 0, n)});
+    losses.Fetch(context);
+    for (int64_t i = 0; i < n; ++i) {
+      sums[sum_of[begin + i]] += losses.As<float>()[i];
+    }
   }
   RequireFiniteLosses(sums);
   return sums;

@@ -139,7 +139,7 @@ constexpr std::array kForms = {
                      ".content.argmax: outside the sinks, weighted by c",
                      ""},
     MetricDefinition{"words.",
-                     "between words (--words): attention to a split word is "
+                     "between words, not tokens: attention to a split word is "
                      "the sum over its pieces, from it their mean",
                      ""},
     MetricDefinition{
@@ -162,8 +162,8 @@ constexpr std::array kRows = {
                      "cross-attention",
                      ""},
     MetricDefinition{"few keys",
-                     "rows that see fewer keys than --min-visible are left "
-                     "out",
+                     "rows that see fewer keys than the profile's "
+                     "min_visible (8 unless told otherwise) are left out",
                      "over four keys uniform causal attention already puts a "
                      "third of its mass on the token before"},
     MetricDefinition{"no target",

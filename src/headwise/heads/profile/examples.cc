@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "headwise/base/rng.h"
+#include "headwise/heads/profile/host_result.h"
 
 namespace headwise {
 namespace {
@@ -127,12 +128,12 @@ void KeepExamples(Context& context, const HeadSource& source,
     const int32_t active[] = {static_cast<int32_t>(h)};
     one.active_heads = active;
     const int64_t count = static_cast<int64_t>(rows.size());
-    const int64_t size = count * heads * kKeys;
-    const Scratch keys = context.workspace().TakeArray<int32_t>(size);
-    const Scratch masses = context.workspace().TakeArray<float>(size);
-    AttentionTopK(context, source.problem, one, rows,
-                  {keys.As<int32_t>(), DType::kI32, {count, heads, kKeys}},
-                  View(masses.As<float>(), {count, heads, kKeys}));
+    HostResult keys(context, DType::kI32, {count, heads, kKeys});
+    HostResult masses(context, DType::kF32, {count, heads, kKeys});
+    AttentionTopK(context, source.problem, one, rows, keys.view(),
+                  masses.view());
+    keys.Fetch(context);
+    masses.Fetch(context);
     for (int64_t r = 0; r < count; ++r) {
       const std::vector<int32_t>& ids =
           site.sequences[rows[r].sequence].key_notes->ids;

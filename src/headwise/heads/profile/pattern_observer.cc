@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/error.h"
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/observation.h"
 
 namespace headwise {
@@ -136,22 +136,21 @@ void PatternObserver::AddGroup(const AttentionProblem& problem,
     std::copy(labels.keys.begin(), labels.keys.end(),
               key_labels.As<int32_t>() + c * keys);
   }
-  Workspace& memory = context_.workspace();
-  const Scratch out = memory.TakeArray<float>(rows * heads * dim);
-  const Scratch mass = memory.TakeArray<float>(heads * rows * channels);
+  const Temp out(context_, args.out.type, {1, rows, heads, dim});
+  HostResult mass(context_, DType::kF32, {1, heads, rows, channels});
   Observation observation;
   observation.query_labels = query_labels.view();
   observation.key_labels = key_labels.view();
-  observation.rows.label_mass =
-      View(mass.As<float>(), {1, heads, rows, channels});
+  observation.rows.label_mass = mass.view();
   AttentionArgs again = args;
-  again.out = View(out.As<float>(), {1, rows, heads, dim});
+  again.out = out.view();
   again.lse = {};
   again.ungated = {};
   again.gates = {};
   again.replacement = {};
   again.observation = &observation;
   AttentionForward(context_, problem, again);
+  mass.Fetch(context_);
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t c = 0; c < channels; ++c) {
       const float* from = mass.As<float>() + h * rows * channels + c;

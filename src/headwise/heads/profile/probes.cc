@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headwise/base/rng.h"
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/runtime/session.h"
 
@@ -70,20 +71,20 @@ class ArgmaxHooks : public RunHooks {
   void BeforeAttention(const AttentionSite&, const AttentionProblem& problem,
                        AttentionArgs& args) override {
     const int64_t queries = args.q.shape[1];
-    memory_ = context_.workspace().TakeArray<int32_t>(problem.heads * queries);
-    observation_.rows.argmax = {
-        memory_.As<int32_t>(), DType::kI32, {1, problem.heads, queries}};
+    argmax_ = HostResult(context_, DType::kI32, {1, problem.heads, queries});
+    observation_.rows.argmax = argmax_.view();
     args.observation = &observation_;
   }
 
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override {
+    argmax_.Fetch(context_);
     std::vector<Tally>& tallies = profile_.Tallies("retrieval");
     std::vector<Tally>& chances = profile_.Tallies("retrieval.chance");
     const int64_t first = profile_.IndexOf({site.kind, site.layer, 0});
     for (int64_t h = 0; h < problem.heads; ++h) {
-      const int32_t* argmax = memory_.As<int32_t>() + h * args.q.shape[1];
+      const int32_t* argmax = argmax_.As<int32_t>() + h * args.q.shape[1];
       for (const std::vector<Case>& sequence : cases_) {
         double found = 0, chance = 0;
         for (const Case& one : sequence) {
@@ -102,7 +103,7 @@ class ArgmaxHooks : public RunHooks {
   const std::vector<std::vector<Case>>& cases_;
   Profile& profile_;
   Observation observation_;
-  Scratch memory_;
+  HostResult argmax_;
 };
 
 }  // namespace

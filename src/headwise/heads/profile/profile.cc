@@ -72,13 +72,28 @@ int64_t Profile::IndexOf(const HeadRef& head) const {
   return found == heads.end() ? -1 : found - heads.begin();
 }
 
+void WindowSums::Add(const WindowSums& other) {
+  for (const auto& [name, theirs] : other.metrics) {
+    std::vector<Tally>& ours = metrics[name];
+    ours.resize(theirs.size());
+    for (size_t h = 0; h < theirs.size(); ++h) ours[h].Merge(theirs[h]);
+  }
+  histograms.resize(other.histograms.size());
+  for (size_t h = 0; h < histograms.size(); ++h) {
+    histograms[h].resize(other.histograms[h].size(), 0.0);
+    for (size_t b = 0; b < histograms[h].size(); ++b) {
+      histograms[h][b] += other.histograms[h][b];
+    }
+  }
+}
+
 void Profile::Merge(const Profile& other) {
   RequireEqual("model", model_hash, other.model_hash);
-  RequireEqual("--metrics", Name(settings.metrics),
+  RequireEqual("`metrics`", Name(settings.metrics),
                Name(other.settings.metrics));
   RequireEqual("context", std::to_string(settings.context),
                std::to_string(other.settings.context));
-  RequireEqual("--min-visible", std::to_string(settings.min_visible),
+  RequireEqual("`min_visible`", std::to_string(settings.min_visible),
                std::to_string(other.settings.min_visible));
   RequireEqual("number of repeats", std::to_string(settings.repeats),
                std::to_string(other.settings.repeats));
@@ -96,6 +111,7 @@ void Profile::Merge(const Profile& other) {
                 {"merge", std::to_string(heads.size()) + " equal heads",
                  std::to_string(other.heads.size()) + " of another model", ""});
   }
+  blocks.reset();  // of both there is no order of windows
   counts.documents += other.counts.documents;
   counts.windows += other.counts.windows;
   counts.tokens += other.counts.tokens;

@@ -75,6 +75,24 @@ inline constexpr size_t kExamplesPerKind = 4;
 // Orders examples by kind and rank, and drops what is past kExamplesPerKind.
 void TrimExamples(std::vector<Example>& examples);
 
+// Windows of a text whose sums are added up from zero: block i holds windows
+// [64 i, 64 i + 64) of the whole text (window_blocks.h).
+inline constexpr int64_t kBlockWindows = 64;
+
+// What is summed over windows, by metric and by head, as in Profile.
+struct WindowSums {
+  std::map<std::string, std::vector<Tally>> metrics;
+  std::vector<std::vector<double>> histograms;
+
+  void Add(const WindowSums& other);
+};
+
+// Whole blocks apart from the one that is still open.
+struct BlockSums {
+  WindowSums whole;
+  WindowSums open;
+};
+
 struct Profile {
   static constexpr const char* kFormat = "headwise.profile/1";
 
@@ -96,6 +114,9 @@ struct Profile {
   // the vocabulary writes them, and in how many windows.
   std::vector<std::map<std::string, int64_t>> sinks;
   std::vector<std::vector<Example>> examples;  // per head
+  // What a profile that may go on needs besides (Profiler::Resume): its
+  // windows' sums once more, by blocks. Not in a finished or merged one.
+  std::optional<BlockSums> blocks;
 
   Profile() = default;
   explicit Profile(std::vector<HeadRef> heads);

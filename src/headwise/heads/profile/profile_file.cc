@@ -1,12 +1,15 @@
 // Profiles as files: numbers as tensors "metric/NAME" f64 [heads, 6],
 // "histogram" f64 [heads, buckets] and "baselines" f64 [names, 6], everything
-// else as JSON in the metadata.
+// else as JSON in the metadata. One that may go on holds metrics and histogram
+// twice more, under "blocks/whole/" and "blocks/open/".
 // Door: profile.h.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <vector>
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
@@ -18,7 +21,10 @@ namespace headwise {
 namespace {
 
 constexpr const char* kMetricPrefix = "metric/";
+constexpr const char* kHistogram = "histogram";
 constexpr const char* kBaselines = "baselines";
+constexpr const char* kWholeBlocks = "blocks/whole/";
+constexpr const char* kOpenBlock = "blocks/open/";
 constexpr int64_t kMostCount = int64_t{1} << 62;
 // No model has more layers, nor more heads in one; what is made a layer stays
 // small.
@@ -154,34 +160,76 @@ const double* Numbers(const Safetensors& file, const std::string& name,
   return numbers;
 }
 
+// The tensors of a file to be.
+class Tensors {
+ public:
+  double* Add(std::string name, size_t rows, int64_t columns) {
+    memory_.emplace_back(DType::kF64, std::initializer_list<int64_t>{
+                                          static_cast<int64_t>(rows), columns});
+    named_.push_back({std::move(name), std::as_const(memory_.back()).view()});
+    return memory_.back().As<double>();
+  }
+  void AddSums(const std::string& prefix,
+               const std::map<std::string, std::vector<Tally>>& metrics,
+               const std::vector<std::vector<double>>& histograms) {
+    for (const auto& [name, tallies] : metrics) {
+      double* to =
+          Add(prefix + kMetricPrefix + name, tallies.size(), Tally::kNumbers);
+      for (const Tally& tally : tallies) to = WriteTally(tally, to);
+    }
+    if (histograms.empty()) return;
+    double* to = Add(prefix + kHistogram, histograms.size(), kHistogramBuckets);
+    for (const auto& histogram : histograms) {
+      to = std::copy(histogram.begin(), histogram.end(), to);
+    }
+  }
+  std::vector<NamedTensor> Take() { return std::move(named_); }
+
+ private:
+  std::vector<NamedTensor> named_;
+  std::vector<Tensor> memory_;
+};
+
+// The sums under a prefix.
+WindowSums ReadSums(const Safetensors& file, const std::string& under,
+                    int64_t heads) {
+  WindowSums sums;
+  const std::string prefix = under + kMetricPrefix;
+  for (const auto& [name, view] : file.tensors()) {
+    if (!name.starts_with(prefix)) continue;
+    const double* from = Numbers(file, name, heads, Tally::kNumbers);
+    std::vector<Tally>& tallies = sums.metrics[name.substr(prefix.size())];
+    for (int64_t h = 0; h < heads; ++h, from += Tally::kNumbers) {
+      tallies.push_back(ReadTally(from, file.where() + ": " + name));
+    }
+  }
+  const std::string histogram = under + kHistogram;
+  if (file.tensors().contains(histogram) || under.empty()) {
+    const double* from = Numbers(file, histogram, heads, kHistogramBuckets);
+    for (int64_t h = 0; h < heads; ++h, from += kHistogramBuckets) {
+      sums.histograms.emplace_back(from, from + kHistogramBuckets);
+    }
+  }
+  return sums;
+}
+
 }  // namespace
 
 void Profile::Save(const std::filesystem::path& path) const {
-  const int64_t count = static_cast<int64_t>(heads.size());
-  std::vector<NamedTensor> tensors;
-  std::vector<Tensor> memory;
-  const auto add = [&](std::string name, int64_t rows, int64_t columns) {
-    memory.emplace_back(DType::kF64,
-                        std::initializer_list<int64_t>{rows, columns});
-    tensors.push_back({std::move(name), std::as_const(memory.back()).view()});
-    return memory.back().As<double>();
-  };
-  for (const auto& [name, tallies] : metrics) {
-    double* to = add(kMetricPrefix + name, count, Tally::kNumbers);
-    for (const Tally& tally : tallies) to = WriteTally(tally, to);
+  Tensors tensors;
+  tensors.AddSums("", metrics, histograms);
+  if (blocks) {
+    tensors.AddSums(kWholeBlocks, blocks->whole.metrics,
+                    blocks->whole.histograms);
+    tensors.AddSums(kOpenBlock, blocks->open.metrics, blocks->open.histograms);
   }
   Json baseline_names = Json::array();
   if (!baselines.empty()) {
-    double* to = add(kBaselines, static_cast<int64_t>(baselines.size()),
-                     Tally::kNumbers);
+    double* to = tensors.Add(kBaselines, baselines.size(), Tally::kNumbers);
     for (const auto& [name, tally] : baselines) {
       baseline_names.push_back(name);
       to = WriteTally(tally, to);
     }
-  }
-  double* to = add("histogram", count, kHistogramBuckets);
-  for (const auto& histogram : histograms) {
-    to = std::copy(histogram.begin(), histogram.end(), to);
   }
   Json json = {{"model", {{"name", model}, {"hash", model_hash}}},
                {"settings",
@@ -198,8 +246,9 @@ void Profile::Save(const std::filesystem::path& path) const {
                {"baselines", baseline_names},
                {"heads", HeadsJson(*this)}};
   if (settings.bos) json["settings"]["bos"] = *settings.bos;
+  if (blocks) json["blocks"] = {{"windows", kBlockWindows}};
   // Token texts may hold half a character, cut by a byte-level vocabulary.
-  WriteSafetensors(path, std::move(tensors),
+  WriteSafetensors(path, tensors.Take(),
                    {{"format", kFormat}, {"profile", json.dump()}});
 }
 
@@ -241,14 +290,14 @@ Profile Profile::Load(const std::filesystem::path& path) {
   profile.counts.text_key = ReadHash(counts["text_key"]);
 
   const int64_t heads = static_cast<int64_t>(profile.heads.size());
-  const std::string prefix = kMetricPrefix;
-  for (const auto& [name, view] : file.tensors()) {
-    if (!name.starts_with(prefix)) continue;
-    const double* from = Numbers(file, name, heads, Tally::kNumbers);
-    for (Tally& t : profile.Tallies(name.substr(prefix.size()))) {
-      t = ReadTally(from, file.where() + ": " + name);
-      from += Tally::kNumbers;
-    }
+  WindowSums sums = ReadSums(file, "", heads);
+  profile.metrics = std::move(sums.metrics);
+  profile.histograms = std::move(sums.histograms);
+  // Blocks of another size cannot be gone on with.
+  if (const auto blocks = root.Find("blocks");
+      blocks && (*blocks)["windows"].Int(1, kMostCount) == kBlockWindows) {
+    profile.blocks = {ReadSums(file, kWholeBlocks, heads),
+                      ReadSums(file, kOpenBlock, heads)};
   }
   const std::vector<JsonCursor> names = root["baselines"].Items();
   if (!names.empty()) {
@@ -258,11 +307,6 @@ Profile Profile::Load(const std::filesystem::path& path) {
       profile.baselines[name.String()] = ReadTally(tallies, file.where());
       tallies += Tally::kNumbers;
     }
-  }
-  const double* from = Numbers(file, "histogram", heads, kHistogramBuckets);
-  for (auto& histogram : profile.histograms) {
-    histogram.assign(from, from + kHistogramBuckets);
-    from += kHistogramBuckets;
   }
   return profile;
 }

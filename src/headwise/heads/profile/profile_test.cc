@@ -87,7 +87,7 @@ TEST_F(ProfileTest, MergeRefusesOtherModelsAndSettings) {
   EXPECT_THAT(MessageOf([&] { a.Merge(b); }), HasSubstr("4567"));
   b = Small(2);
   b.settings.min_visible = 2;
-  EXPECT_THAT(MessageOf([&] { a.Merge(b); }), HasSubstr("--min-visible"));
+  EXPECT_THAT(MessageOf([&] { a.Merge(b); }), HasSubstr("`min_visible`"));
 }
 
 TEST_F(ProfileTest, TruncatedAndForeignFilesAreNamed) {

@@ -114,7 +114,10 @@ Profiler::~Profiler() = default;
 
 void Profiler::Resume(Profile profile) {
   // What Merge refuses, resuming refuses too.
+  std::optional<BlockSums> blocks = std::exchange(profile.blocks, {});
   profile.Merge(profile_);
+  profile.blocks = std::move(blocks);
+  blocks_.Resume(profile);
   profile_ = std::move(profile);
   skip_ = profile_.counts.windows;
   profile_.counts.documents = 0;
@@ -193,10 +196,7 @@ Profile Profiler::Take() {
   observer_.reset();
   words_.reset();
   patterns_.reset();
-  std::erase_if(profile_.metrics, [](const auto& metric) {
-    return std::all_of(metric.second.begin(), metric.second.end(),
-                       [](const Tally& tally) { return tally.empty(); });
-  });
+  blocks_.Total(profile_);
   return std::move(profile_);
 }
 
@@ -278,7 +278,8 @@ bool Profiler::RunWaiting() {
     const int64_t left = options_.tokens > 0
                              ? options_.tokens - profile_.counts.tokens
                              : kBatchTokens;
-    while (end < all.size() && tokens < left &&
+    const size_t last = std::min(all.size(), at + WindowBlocks::Room(profile_));
+    while (end < last && tokens < left &&
            (end == at || tokens + TokensOf(all[end]) <= kBatchTokens)) {
       tokens += TokensOf(all[end++]);
     }
@@ -305,7 +306,9 @@ void Profiler::MaybeCheckpoint() {
       options_.checkpoint_seconds) {
     return;
   }
-  options_.checkpoint(profile_);
+  Profile so_far = profile_;
+  blocks_.Total(so_far);
+  options_.checkpoint(so_far);
   saved_at_ = std::chrono::steady_clock::now();
 }
 
@@ -347,6 +350,7 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
     passed_ += TokensOf(window);
     profile_.counts.text_key += window.key;
   }
+  if (profile_.counts.windows % kBlockWindows == 0) blocks_.Close(profile_);
 }
 
 }  // namespace headwise

@@ -18,6 +18,7 @@
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/pattern_observer.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/window_blocks.h"
 #include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
 #include "headwise/runtime/windows.h"
@@ -60,7 +61,8 @@ class Profiler {
   // Goes on with an interrupted profile: the windows that it holds are passed
   // over by the next AddText or AddWindows, which throws
   // Error(kInvalidArgument) when they are of another text or of a longer one.
-  // Throws for another model or other settings too.
+  // Throws for another model or other settings too, and for a profile without
+  // `blocks`. The result is that of an uninterrupted run, bit for bit.
   void Resume(Profile profile);
 
   // What the model alone gives: repeats, retrieval, copying. Once.
@@ -74,8 +76,8 @@ class Profiler {
   // The same for windows that come from elsewhere, as one corpus.
   bool AddWindows(std::vector<TokenWindow> windows);
 
-  const Profile& profile() const { return profile_; }
-  // Without the metrics that nothing was counted for.
+  // Without the metrics that nothing was counted for; with `blocks`, which a
+  // finished profile does not need.
   Profile Take();
 
  private:
@@ -98,7 +100,8 @@ class Profiler {
   ProfileOptions options_;
   TokenTable table_;
   TokenFrame frame_;
-  Profile profile_;
+  Profile profile_;  // its sums of windows are those of the open block
+  WindowBlocks blocks_;
   std::unique_ptr<HeadObserver> observer_;
   std::unique_ptr<WordObserver> words_;
   std::unique_ptr<PatternObserver> patterns_;

@@ -270,7 +270,7 @@ TEST_F(ProfilerTest, TheCoreIsPartOfTheWhole) {
     }
   }
   Profile merged = whole;
-  EXPECT_THAT(MessageOf([&] { merged.Merge(core); }), HasSubstr("--metrics"));
+  EXPECT_THAT(MessageOf([&] { merged.Merge(core); }), HasSubstr("`metrics`"));
   const auto file = folder_ / "core.heads";
   core.Save(file);
   EXPECT_EQ(Profile::Load(file).settings, core.settings);

@@ -8,6 +8,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/rng.h"
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/nn/release.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/tensor/slice.h"
@@ -207,10 +208,9 @@ void AddSemantic(Context& context, const HeadSource& source,
   const int64_t rows = static_cast<int64_t>(samples.size());
   std::vector<RowRef> refs;
   for (const SemanticSample& sample : samples) refs.push_back(sample.ref);
-  const Scratch memory =
-      context.workspace().TakeArray<float>(rows * heads * keys);
-  AttentionRows(context, source.problem, source.args, refs,
-                View(memory.As<float>(), {rows, heads, keys}));
+  HostResult shares(context, DType::kF32, {rows, heads, keys});
+  AttentionRows(context, source.problem, source.args, refs, shares.view());
+  shares.Fetch(context);
   context.pool().ParallelFor(heads, [&](int64_t h, int) {
     std::vector<float> mass;
     // The samples of a sequence stand together: one entry of the tally.
@@ -222,7 +222,7 @@ void AddSemantic(Context& context, const HeadSource& source,
         const int64_t t =
             results.notes().sequences[sequence].query_begin + sample.ref.query;
         if (!std::isfinite(results.entropy(h, t))) continue;
-        const float* p = memory.As<float>() + (r * heads + h) * keys;
+        const float* p = shares.As<float>() + (r * heads + h) * keys;
         mass.clear();
         for (const int32_t j : sample.keys) mass.push_back(p[j]);
         const Ranks ranks = RanksOf(mass);

@@ -31,12 +31,11 @@ class TopKeys {
     const int32_t active[] = {head};
     args.active_heads = active;
     const auto count = static_cast<int64_t>(rows.size());
-    const int64_t size = count * heads_ * top;
-    keys_ = context.workspace().TakeArray<int32_t>(size);
-    shares_ = context.workspace().TakeArray<float>(size);
-    AttentionTopK(context, problem, args, rows,
-                  {keys_.As<int32_t>(), DType::kI32, {count, heads_, top}},
-                  View(shares_.As<float>(), {count, heads_, top}));
+    keys_ = HostResult(context, DType::kI32, {count, heads_, top});
+    shares_ = HostResult(context, DType::kF32, {count, heads_, top});
+    AttentionTopK(context, problem, args, rows, keys_.view(), shares_.view());
+    keys_.Fetch(context);
+    shares_.Fetch(context);
   }
 
   // −1: the row sees no more keys.
@@ -53,7 +52,7 @@ class TopKeys {
   }
 
   int64_t heads_, head_, top_;
-  Scratch keys_, shares_;
+  HostResult keys_, shares_;
 };
 
 }  // namespace
@@ -63,65 +62,70 @@ SiteResults::SiteResults(Context& context, const SiteNotes& notes,
     : notes_(notes),
       heads_(heads),
       queries_(static_cast<int64_t>(notes.rows.size())) {
-  Workspace& memory = context.workspace();
-  const int64_t rows = heads * queries_;
-  const auto floats = [&](Scratch& scratch, int64_t columns) {
-    scratch = memory.TakeArray<float>(rows * columns);
-    return scratch.As<float>();
+  const auto make = [&](HostResult& result, DType type, const Shape& shape) {
+    result = HostResult(context, type, shape);
+    return result.view();
   };
-  const auto ints = [&](Scratch& scratch) {
-    scratch = memory.TakeArray<int32_t>(rows);
-    return TensorView(scratch.As<int32_t>(), DType::kI32, {1, heads, queries_});
+  const auto row = [&](HostResult& result) {
+    return make(result, DType::kF32, {1, heads, queries_});
+  };
+  const auto row_of = [&](HostResult& result, int64_t columns) {
+    return make(result, DType::kF32, {1, heads, queries_, columns});
+  };
+  const auto key = [&](HostResult& result) {
+    return make(result, DType::kI32, {1, heads, queries_});
   };
   Observation& o = observation_;
   o.key_features = notes.features.view();
   feature_count_ = notes.features.shape(2);
-  o.rows.entropy = View(floats(entropy_, 1), {1, heads, queries_});
-  o.rows.max_probability = View(floats(max_, 1), {1, heads, queries_});
-  o.rows.argmax = ints(argmax_);
-  o.rows.distance = View(floats(distance_, 1), {1, heads, queries_});
-  o.rows.feature_mass = View(floats(features_, feature_count_),
-                             {1, heads, queries_, feature_count_});
+  o.rows.entropy = row(entropy_);
+  o.rows.max_probability = row(max_);
+  o.rows.argmax = key(argmax_);
+  o.rows.distance = row(distance_);
+  o.rows.feature_mass = row_of(features_, feature_count_);
   args.observation = &observation_;
   if (notes.metrics == MetricSet::kCore) return;
   o.statistics = Statistics::kFull;
   o.excluded_keys = notes.excluded.view();
   o.query_weights = notes.weights.view();
-  o.rows.kept_max = View(floats(kept_max_, 1), {1, heads, queries_});
-  o.rows.kept_argmax = ints(kept_argmax_);
+  o.rows.kept_max = row(kept_max_);
+  o.rows.kept_argmax = key(kept_argmax_);
   if (notes.query_labels.size() > 0) {
     channels_ = notes.query_labels.shape(0);
     o.query_labels = notes.query_labels.view();
     o.key_labels = notes.key_labels.view();
-    o.rows.label_mass =
-        View(floats(labels_, channels_), {1, heads, queries_, channels_});
+    o.rows.label_mass = row_of(labels_, channels_);
   }
   const int64_t sequences = static_cast<int64_t>(notes.sequences.size());
-  histogram_ = memory.TakeArray<double>(sequences * heads * kHistogramBuckets);
-  o.summed.histogram = {histogram_.As<double>(),
-                        DType::kF64,
-                        {sequences, heads, kHistogramBuckets}};
+  o.summed.histogram =
+      make(histogram_, DType::kF64, {sequences, heads, kHistogramBuckets});
 }
 
 void SiteResults::Finish(Context& context, const AttentionProblem& problem,
                          const AttentionArgs& args) {
   const bool core = notes_.metrics == MetricSet::kCore;
+  for (HostResult* observed :
+       {&entropy_, &max_, &argmax_, &distance_, &kept_max_, &kept_argmax_,
+        &features_, &labels_, &histogram_}) {
+    observed->Fetch(context);
+  }
   sinks_.assign(heads_, {});
   if (!notes_.cross) {
     before_ = core ? 1 : kMostOffset;
     after_ = notes_.causal ? 0 : before_;
     const int64_t width = before_ + after_ + 1;
-    band_ = context.workspace().TakeArray<float>(heads_ * queries_ * width);
-    AttentionBand(context, problem, args, before_, after_,
-                  View(band_.As<float>(), {1, heads_, queries_, width}));
+    band_ = HostResult(context, DType::kF32, {1, heads_, queries_, width});
+    AttentionBand(context, problem, args, before_, after_, band_.view());
+    band_.Fetch(context);
   }
   if (core) return;
   pair_count_ = static_cast<int64_t>(notes_.pair_keys.size());
   if (pair_count_ > 0) {
-    pairs_ = context.workspace().TakeArray<float>(heads_ * pair_count_);
+    pairs_ = HostResult(context, DType::kF32, {heads_, pair_count_});
     AttentionPairs(context, problem, args,
                    {notes_.pair_rows, notes_.pair_offsets, notes_.pair_keys},
-                   {}, View(pairs_.As<float>(), {heads_, pair_count_}), {});
+                   {}, pairs_.view(), {});
+    pairs_.Fetch(context);
   }
   FindSinks(context, problem, args);
   LookBelowEnds(context, problem, args);
@@ -196,10 +200,11 @@ void SiteResults::Measure(Context& context, const AttentionProblem& problem,
   const int32_t active[] = {head};
   one.active_heads = active;
   const int64_t count = static_cast<int64_t>(keys.size());
-  const Scratch memory = context.workspace().TakeArray<float>(heads_ * count);
-  AttentionPairs(context, problem, one, {rows, offsets, keys}, {},
-                 View(memory.As<float>(), {heads_, count}), {});
-  const float* mass = memory.As<float>() + head * count;
+  HostResult found(context, DType::kF32, {heads_, count});
+  AttentionPairs(context, problem, one, {rows, offsets, keys}, {}, found.view(),
+                 {});
+  found.Fetch(context);
+  const float* mass = found.As<float>() + head * count;
   for (HeadSink& sink : sinks) {
     const int64_t queries = notes_.sequences[sink.sequence].queries;
     sink.mass.assign(mass, mass + queries);
@@ -281,15 +286,13 @@ void SiteResults::LookBelowEnds(Context& context,
   for (int64_t h = 0; h < heads_; ++h) {
     const std::vector<RowRef> rows = EndsAmongSeparators(h);
     if (rows.empty()) continue;
-    if (below_end_.As<float>() == nullptr) {
-      below_end_ = context.workspace().TakeArray<float>(heads_ * queries_);
-    }
+    below_end_.resize(static_cast<size_t>(heads_ * queries_));
     const TopKeys keys(context, problem, args, static_cast<int32_t>(h), rows,
                        2);
     for (size_t r = 0; r < rows.size(); ++r) {
       const int64_t t =
           notes_.sequences[rows[r].sequence].query_begin + rows[r].query;
-      below_end_.As<float>()[h * queries_ + t] =
+      below_end_[static_cast<size_t>(h * queries_ + t)] =
           keys.share(static_cast<int64_t>(r), 1);
     }
   }

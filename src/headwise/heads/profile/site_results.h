@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "headwise/backend/cpu/workspace.h"
 #include "headwise/context.h"
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/site_notes.h"
 #include "headwise/observation.h"
@@ -46,7 +46,9 @@ class SiteResults {
   float kept_max(int64_t h, int64_t t) const { return At(kept_max_, h, t); }
   // The second largest share, in rows whose largest key is a special end that
   // more than kSeparatorsTold special keys are seen with.
-  float below_end(int64_t h, int64_t t) const { return At(below_end_, h, t); }
+  float below_end(int64_t h, int64_t t) const {
+    return below_end_[static_cast<size_t>(h * queries_ + t)];
+  }
   int32_t argmax(int64_t h, int64_t t) const {
     return argmax_.As<int32_t>()[h * queries_ + t];
   }
@@ -79,7 +81,7 @@ class SiteResults {
   const std::vector<HeadSink>& sinks(int64_t h) const { return sinks_[h]; }
 
  private:
-  float At(const Scratch& values, int64_t h, int64_t t) const {
+  float At(const HostResult& values, int64_t h, int64_t t) const {
     return values.As<float>()[h * queries_ + t];
   }
   void FindSinks(Context& context, const AttentionProblem& problem,
@@ -101,8 +103,9 @@ class SiteResults {
   int64_t pair_count_ = 0;
   int before_ = -1, after_ = -1;
   Observation observation_;
-  Scratch entropy_, max_, argmax_, distance_, kept_max_, kept_argmax_;
-  Scratch features_, labels_, histogram_, band_, pairs_, below_end_;
+  HostResult entropy_, max_, argmax_, distance_, kept_max_, kept_argmax_;
+  HostResult features_, labels_, histogram_, band_, pairs_;
+  std::vector<float> below_end_;  // [H, T], or empty where no row has any
   std::vector<std::vector<HeadSink>> sinks_;  // by head
 };
 

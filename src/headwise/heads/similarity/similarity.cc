@@ -270,7 +270,7 @@ Similarity CompareHeads(Context& context, const Model& model,
                  "texts in which a token sees at least " +
                      std::to_string(options.min_visible) + " keys",
                  std::to_string(result.tokens) + " tokens in all",
-                 "give longer texts or a lower --min-visible"});
+                 "give longer texts or a lower `min_visible`"});
   }
   result.bhattacharyya = patterns.Bhattacharyya();
   result.jsd = patterns.JensenShannon();

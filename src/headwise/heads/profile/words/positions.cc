@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "headwise/backend/cpu/thread_pool.h"
-#include "headwise/backend/cpu/workspace.h"
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/observation.h"
 
 namespace headwise {
@@ -150,10 +150,9 @@ void WordObserver::AddSequence(const AttentionProblem& problem,
       ++end;
     }
     const int64_t total = static_cast<int64_t>(rows.size());
-    const Scratch memory =
-        context_.workspace().TakeArray<float>(total * heads * keys);
-    AttentionRows(context_, problem, args, rows,
-                  View(memory.As<float>(), {total, heads, keys}));
+    HostResult shares(context_, DType::kF32, {total, heads, keys});
+    AttentionRows(context_, problem, args, rows, shares.view());
+    shares.Fetch(context_);
     context_.pool().ParallelFor(heads, [&](int64_t h, int) {
       std::vector<double> mass(count);
       int64_t row = 0;
@@ -163,7 +162,7 @@ void WordObserver::AddSequence(const AttentionProblem& problem,
         std::fill(mass.begin(), mass.end(), 0.0);
         bool finite = true;
         for (int64_t p = 0; p < pieces; ++p, ++row) {
-          const float* from = memory.As<float>() + (row * heads + h) * keys;
+          const float* from = shares.As<float>() + (row * heads + h) * keys;
           for (int64_t k = 0; k <= last; ++k) {
             for (int64_t j = words[k].begin; j < words[k].end; ++j) {
               mass[k] += from[j] / static_cast<double>(pieces);

@@ -1,0 +1,78 @@
+// What studies that train share. Door: trained.h.
+#include "headwise/study/support/trained.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/base/stop.h"
+#include "headwise/heads/profile/tally.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kReplicates = 1000;  // of the bootstrap
+
+}  // namespace
+
+std::vector<uint64_t> StudySeeds(const StudyRequest& request) {
+  if (request.full) return {1, 2, 3};
+  return {1};
+}
+
+int64_t StudySteps(const StudyRequest& request, int64_t quick, int64_t full) {
+  const double steps = static_cast<double>(request.full ? full : quick);
+  return std::max<int64_t>(1, std::llround(steps * request.effort));
+}
+
+StudyClock::StudyClock(const StudyRequest& request, std::string name,
+                       int64_t total)
+    : request_(request),
+      name_(std::move(name)),
+      total_(static_cast<double>(total)) {}
+
+void StudyClock::Tick() {
+  if (request_.stop.stop_requested()) ThrowStopped("study " + name_);
+  const std::lock_guard lock(mutex_);
+  ++done_;
+  if (request_.progress) request_.progress({name_, done_, total_, "steps"});
+}
+
+void ForEachRun(Context& context, int64_t runs,
+                const std::function<void(Context&, int64_t)>& run) {
+  context.pool().ParallelFor(runs, [&](int64_t i, int /*worker*/) {
+    Context own({.threads = 1, .implementations = ""});
+    run(own, i);
+  });
+}
+
+Interval OverSeeds(std::span<const double> values) {
+  Tally tally;
+  for (const double value : values) tally.Add(value, 1);
+  const Estimate mean = tally.Ratio();
+  if (values.size() < 2) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return {mean.mean, -kInfinity, kInfinity};
+  }
+  return {mean.mean, mean.low, mean.high};
+}
+
+Interval DifferenceOverSeeds(std::span<const double> a,
+                             std::span<const double> b) {
+  std::vector<double> differences(a.begin(), a.end());
+  for (size_t i = 0; i < differences.size(); ++i) differences[i] -= b[i];
+  return OverSeeds(differences);
+}
+
+Interval PairedDifference(std::span<const double> a,
+                          std::span<const double> b) {
+  std::vector<double> differences(a.begin(), a.end());
+  for (size_t i = 0; i < differences.size(); ++i) differences[i] -= b[i];
+  const PairedBootstrap bootstrap(std::vector<double>(a.size(), 1.0),
+                                  kReplicates, 1);
+  return bootstrap.Ratio(differences);
+}
+
+}  // namespace headwise
