@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "headwise/error.h"
-#include "headwise/ops/copy/copy.h"
+#include "headwise/model/sequence_pass.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/temp.h"
 #include "headwise/train/schedule.h"
@@ -42,40 +42,27 @@ class FiniteCheck : public RunHooks {
   Context& context_;
 };
 
-// A batch passing through the model, kept for the way back.
-struct Pass {
-  Pass(Context& context, const Model& model, const TrainBatch& batch,
-       DropoutMask dropout, const GateTraining* gates, RunHooks* hooks,
-       bool keep)
-      : width(model.config().width), rows(batch.batch.total()) {
-    if (model.decoder() != nullptr) {
-      source_rows = batch.source.total();
-      source_x = Temp(context, DType::kF32, {source_rows, width});
-      source.ids = batch.source_ids;
-      source.batch = &batch.source;
-      source.hooks = hooks;
-      source.dropout = dropout;
-      source.gate_training = gates;
-      if (keep) source.saved = &source_saved;
-      model.Run(context, model.stack(), source, source_x.view());
-      input.memory = source_x.view();
-      input.memory_batch = &batch.source;
-    }
-    x = Temp(context, DType::kF32, {rows, width});
-    input.ids = batch.ids;
-    input.batch = &batch.batch;
-    input.hooks = hooks;
-    input.dropout = dropout;
-    input.gate_training = gates;
-    if (keep) input.saved = &saved;
-    model.Run(context, model.predictor(), input, x.view());
+// A batch on its way through a model. Encoder–decoders: the batch's rows are
+// the decoder's.
+PassInput InputOf(const Model& model, const TrainBatch& batch) {
+  if (model.decoder() == nullptr) {
+    return {.ids = batch.ids, .batch = &batch.batch};
   }
+  return {.ids = batch.source_ids,
+          .batch = &batch.source,
+          .decoder_ids = batch.ids,
+          .decoder_batch = &batch.batch};
+}
 
-  int64_t width, rows, source_rows = 0;
-  Temp x, source_x;
-  StackInput input, source;
-  StackSaved saved, source_saved;
-};
+// Final states [rows, d] of a batch that nobody asks back.
+Temp Finals(Context& context, const Model& model, const TrainBatch& batch,
+            RunHooks* hooks = nullptr) {
+  PassInput input = InputOf(model, batch);
+  input.hooks = hooks;
+  Temp x(context, model.type(), {batch.batch.total(), model.config().width});
+  SequencePass(model, input).Forward(context, x.view());
+  return x;
+}
 
 }  // namespace
 
@@ -100,24 +87,22 @@ double Trainer::Loss(ConstTensorView x, const HeadTargets& targets,
 double Trainer::Differentiate(const TrainBatch& batch, float scale,
                               DropoutMask dropout, RunHooks* hooks,
                               const GateTraining* gates) const {
-  const Pass pass(context_, model_, batch, dropout, gates, hooks, true);
+  PassInput input = InputOf(model_, batch);
+  input.hooks = hooks;
+  input.dropout = dropout;
+  input.gate_training = gates;
+  input.keep = true;
+  SequencePass pass(model_, input);
+  const Shape shape = {pass.rows(), model_.config().width};
+  const Temp x(context_, model_.type(), shape);
+  pass.Forward(context_, x.view());
+  const Temp dx(context_, model_.type(), shape);
   HeadTargets targets;
   targets.targets = batch.targets;
   targets.smoothing = static_cast<float>(config_.smoothing);
   targets.scale = scale;
-  const Temp memory(context_, DType::kF32, {pass.rows, pass.width});
-  const TensorView dx = memory.view();
-  const double loss = Loss(pass.x.view(), targets, dx);
-  if (model_.decoder() == nullptr) {
-    model_.Backward(context_, model_.stack(), pass.input, dx);
-    return loss;
-  }
-  const Temp source_memory(context_, DType::kF32,
-                           {pass.source_rows, pass.width});
-  const TensorView dsource = source_memory.view();
-  Fill(context_, 0, dsource);
-  model_.Backward(context_, *model_.decoder(), pass.input, dx, dsource);
-  model_.Backward(context_, model_.stack(), pass.source, dsource);
+  const double loss = Loss(x.view(), targets, dx.view());
+  pass.Backward(context_, dx.view());
   return loss;
 }
 
@@ -173,10 +158,10 @@ double Trainer::Evaluate(const BatchSource& source, int64_t sequences) const {
   for (int64_t first = 0; first < count; first += kEvaluationBatch) {
     const TrainBatch batch =
         source.Make(first, std::min(kEvaluationBatch, count - first));
-    const Pass pass(context_, model_, batch, {}, nullptr, nullptr, false);
+    const Temp x = Finals(context_, model_, batch);
     HeadTargets head;
     head.targets = batch.targets;
-    loss += Loss(pass.x.view(), head, {});
+    loss += Loss(x.view(), head, {});
     targets += batch.CountTargets();
   }
   if (targets == 0) return std::numeric_limits<double>::quiet_NaN();
@@ -188,10 +173,10 @@ double Trainer::Accuracy(const BatchSource& source, int64_t sequences) const {
   const int64_t count = std::min(sequences, source.size());
   for (int64_t i = 0; i < count; ++i) {
     const TrainBatch batch = source.Make(i, 1);
-    const Pass pass(context_, model_, batch, {}, nullptr, nullptr, false);
+    const Temp x = Finals(context_, model_, batch);
     HeadTargets head;
     head.targets = batch.targets;
-    Loss(pass.x.view(), head, {}, &hits);
+    Loss(x.view(), head, {}, &hits);
   }
   return static_cast<double>(hits) / static_cast<double>(count);
 }
@@ -223,7 +208,7 @@ void Trainer::NameCulprit(const TrainBatch& batch, double loss,
        std::mem_fn(&Entry::value));
   if (tensor.empty()) {
     FiniteCheck check(context_);
-    const Pass pass(context_, model_, batch, {}, nullptr, &check, false);
+    Finals(context_, model_, batch, &check);
     if (!check.first.empty()) tensor = "the activation " + check.first;
   }
   if (tensor.empty()) {
