@@ -15,6 +15,7 @@
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
 #include "headwise/tensor/host_span.h"
+#include "headwise/tensor/slice.h"
 #include "headwise/train/text_batches.h"
 
 namespace headwise {
@@ -55,7 +56,7 @@ std::vector<std::vector<int32_t>> TokenizeAll(
 }
 
 NamedTensor Named(const char* name, const std::vector<int32_t>& ids) {
-  return {name, View(ids)};
+  return {name, ViewOf(ids)};
 }
 
 }  // namespace
