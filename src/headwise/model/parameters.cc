@@ -187,6 +187,7 @@ ParameterStore::Entry& ParameterStore::Add(const std::string& name,
 
 void ParameterStore::Make(const Entry& entry, const std::string& name,
                           const Start& start) {
+  if (entry.value.size() == 0) return;  // of a layer without heads
   if (start.kind == Start::Kind::kValue) {
     Fill(context_, start.value, entry.value);
     return;

@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "headwise/error.h"
 
@@ -28,7 +30,9 @@ constexpr const char* kTemplate = R"({"type": "TemplateProcessing",
 
 class TextFrameTest : public testing::Test {
  protected:
-  TextFrameTest() : folder_(fs::path(testing::TempDir()) / "text_frame") {
+  TextFrameTest()
+      : folder_(fs::path(testing::TempDir()) /
+                (std::to_string(::getpid()) + "_text_frame")) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     model_.causal = true;

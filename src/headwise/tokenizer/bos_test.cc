@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <string>
 
 #include "headwise/error.h"
 
@@ -32,7 +34,9 @@ TEST(BosTest, AChatTemplateOpensWithTheTokenOrNot) {
 
 class BosFactsTest : public testing::Test {
  protected:
-  BosFactsTest() : folder_(fs::path(testing::TempDir()) / "bos_facts") {
+  BosFactsTest()
+      : folder_(fs::path(testing::TempDir()) /
+                (std::to_string(::getpid()) + "_bos_facts")) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

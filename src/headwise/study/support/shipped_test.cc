@@ -2,6 +2,7 @@
 #include "headwise/study/support/shipped.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -90,8 +91,8 @@ TEST(TrainedReaderTest, TheShippedModelCompletesRepeatsInItsLastLayers) {
 class ShippedStudyTest : public testing::TestWithParam<const Study*> {};
 
 TEST_P(ShippedStudyTest, LooksAtTheShippedModelsToo) {
-  const auto page =
-      std::filesystem::path(testing::TempDir()) / "shipped_page.txt";
+  const auto page = std::filesystem::path(testing::TempDir()) /
+                    (std::to_string(::getpid()) + "_shipped_page.txt");
   std::string text;
   text.resize(3000);
   std::ifstream(AssetPath("text/the-lamp-at-sorrel-point.txt"))
