@@ -189,8 +189,8 @@ TEST_P(PrunedFamily, FoldingPutsMeansIntoTheBias) {
       ClosedHeads::BeforeAttention(site, problem, args);
       if (!args.gates) return;
       const ConstTensorView mean = means_.at(site.name).view();
-      args.replacement = Broadcast(
-          mean, {1, args.q.shape[1], mean.shape[1], mean.shape[2]});
+      args.replacement =
+          Broadcast(mean, {1, args.q.shape[1], mean.shape[1], mean.shape[2]});
     }
 
    private:
