@@ -44,8 +44,6 @@ struct Options {
   bool resume = false;
 };
 
-// Short windows, since intervals rest on the number of sequences.
-constexpr int64_t kRankContext = 256;
 constexpr size_t kTwinWindows = 4;
 
 // Heads with the pattern of another, on the first windows: a few hundred rows
@@ -104,9 +102,7 @@ const Tokenizer* TokenizerFor(const Options& options,
 std::vector<TokenWindow> ReadMaterial(const Options& options,
                                       const Model& model,
                                       const Tokenizer* tokenizer) {
-  const int64_t context = options.text.context > 0
-                              ? options.text.context
-                              : std::min(kRankContext, model.config().context);
+  const int64_t context = ShortContext(model.config(), options.text.context);
   if (!options.ids.empty()) return ReadIds(options.ids, context);
   const WindowCutter cutter(*tokenizer, model.config(), {context});
   return ReadWindows(options.text.paths, cutter, options.text.tokens);

@@ -41,4 +41,9 @@ int64_t Longest(std::span<const TokenWindow> windows) {
   return most;
 }
 
+int64_t ShortContext(const ModelConfig& config, int64_t asked) {
+  constexpr int64_t kShort = 256;
+  return asked > 0 ? asked : std::min(kShort, config.context);
+}
+
 }  // namespace headwise

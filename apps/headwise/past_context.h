@@ -21,4 +21,8 @@ void RequireRoom(const ModelConfig& config, int64_t tokens);
 // Tokens of the longest window, of either side.
 int64_t Longest(std::span<const TokenWindow> windows);
 
+// The tokens of a window where losses are compared: as asked for, else short,
+// since intervals rest on the number of sequences.
+int64_t ShortContext(const ModelConfig& config, int64_t asked);
+
 }  // namespace headwise

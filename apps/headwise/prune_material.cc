@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "headwise/heads/importance/examples.h"
@@ -12,21 +11,13 @@
 #include "past_context.h"
 
 namespace headwise {
-namespace {
-
-// Short, since intervals rest on the number of sequences.
-constexpr int64_t kWindow = 256;
-
-}  // namespace
-
 PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text) {
   PruneMaterial material = {
       Checkpoint(run.model, text.reading.options()), {}, {}};
   const Tokenizer& tokenizer = material.checkpoint.tokenizer();
   const ModelConfig& config = material.checkpoint.config();
-  const int64_t context =
-      text.context > 0 ? text.context : std::min(kWindow, config.context);
-  const WindowCutter cutter(tokenizer, config, {context});
+  const WindowCutter cutter(tokenizer, config,
+                            {ShortContext(config, text.context)});
   const std::vector<TokenWindow> windows =
       ReadWindows(text.paths, cutter, text.tokens);
   WarnPastContext(config, Longest(windows));

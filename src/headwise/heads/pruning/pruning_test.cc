@@ -290,6 +290,19 @@ TEST(Pruning, FoldersThatAreThereStay) {
   EXPECT_EQ(Bytes(folder / "a/precious.txt"), "mine");
 }
 
+TEST(Pruning, AModelIsReplacedWholeAndNothingLiesBesideIt) {
+  const Folder folder;
+  const auto model = OpenModel(Golden("gpt2"));
+  const Json config = ReadJson(Golden("gpt2") / "config.json");
+  WriteChanged(Golden("gpt2"), folder / "a/", {}, config);
+  std::ofstream(folder / "a/old.txt") << "of the model before";
+  WriteChanged(Golden("gpt2"), folder / "a/", {}, config, Replace::kAllowed);
+  EXPECT_FALSE(fs::exists(folder / "a/old.txt"));
+  EXPECT_EQ(Bytes(folder / "a/model.safetensors"),
+            Bytes(Golden("gpt2") / "model.safetensors"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / ""), {}), 1);
+}
+
 TEST(ChooseHeads, TakesWhatMattersLeastAndLeavesAHeadALayer) {
   const auto model = OpenModel(Golden("gpt2"));  // 2 layers of 4 heads
   const std::vector<double> scores = {.1, .2, .3, .4, 5, 6, 7, 8};

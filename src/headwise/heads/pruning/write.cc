@@ -21,8 +21,10 @@ namespace fs = std::filesystem;
 // A folder beside the target that goes away unless it is put in its place.
 class NewFolder {
  public:
-  explicit NewFolder(fs::path target)
-      : target_(std::move(target)), path_(target_) {
+  // "folder/" is the folder itself.
+  explicit NewFolder(const fs::path& target)
+      : target_(target.has_filename() ? target : target.parent_path()),
+        path_(target_) {
     path_ += ".writing";
     std::error_code code;
     fs::remove_all(path_, code);
@@ -38,11 +40,16 @@ class NewFolder {
 
   const fs::path& path() const { return path_; }
   void Place() {
+    // What is replaced goes last: whoever is killed leaves one of the two.
+    fs::path old = target_;
+    old += ".replaced";
     std::error_code code;
-    fs::remove_all(target_, code);
+    fs::remove_all(old, code);
+    if (fs::exists(target_, code)) fs::rename(target_, old, code);
     if (!code) fs::rename(path_, target_, code);
     if (code) Fail(target_, code.message());
     placed_ = true;
+    fs::remove_all(old, code);
   }
 
  private:
