@@ -91,6 +91,9 @@ def refusals(folder, out):
     refused(1, "at least", *start, "--keep", 0.001, "--out", folder / "x")
     refused(1, "99", *start, "--drop", "99.0", "--out", folder / "x")
     check(not (folder / "x").exists(), "half a model was left")
+    # Before heads are ranked, which takes minutes.
+    refused(1, "Not a directory", *start, "--keep", 0.5, "--out",
+            MODEL / "config.json/x")
     precious = folder / "precious"
     precious.mkdir()
     (precious / "a.txt").write_text("mine", encoding="utf-8")

@@ -37,7 +37,8 @@ void FoldMeans(const Model& model, std::span<const HeadRef> removed,
 
 enum class Replace : uint8_t { kRefused, kAllowed };
 // Throws Error(kInvalidArgument) where `folder` exists and may not be
-// replaced: only a model's may ever. Nothing for "".
+// replaced: only a model's may ever; Error(kIo) where it could not be made.
+// Nothing for "".
 void RequireNewFolder(const std::filesystem::path& folder, Replace replace);
 
 // Copies a model's folder with these tensors and this configuration: whole, or

@@ -97,7 +97,13 @@ void WriteWeights(const fs::path& from, const fs::path& to,
 
 void RequireNewFolder(const fs::path& folder, Replace replace) {
   std::error_code code;
-  if (folder.empty() || !fs::exists(folder, code)) return;
+  if (folder.empty()) return;
+  if (!fs::exists(folder, code)) {
+    fs::path above = fs::absolute(folder).parent_path();
+    while (!fs::exists(above, code)) above = above.parent_path();
+    RequireWritable(above / ".headwise");
+    return;
+  }
   if (replace == Replace::kRefused) {
     throw Error(ErrorCode::kInvalidArgument,
                 {folder.string(), "a folder that is not there yet",
