@@ -19,6 +19,7 @@ ImplementationList<NormCall> NormImplementations();
 // The entries, one per file that makes them.
 extern const Implementation<NormCall> kNormReference;  // reference.cc
 extern const Implementation<NormCall> kNormCpuF32;     // cpu/f32.cc
+extern const Implementation<NormCall> kNormCuda;       // cuda/norm.cu
 
 // x as R rows of S segments of W elements.
 struct NormSizes {
