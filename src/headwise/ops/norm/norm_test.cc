@@ -108,9 +108,10 @@ TEST(Norm, EveryImplementationAgreesWithTheReference) {
     for (int round = 0; round < 60; ++round) {
       const NormProblem p{rng.Below(2) == 0 ? NormKind::kLayer : NormKind::kRms,
                           1e-5f};
-      const int64_t rows = 1 + static_cast<int64_t>(rng.Below(90));
+      const bool wide = round % 10 == 9;
+      const int64_t rows = 1 + static_cast<int64_t>(rng.Below(wide ? 4 : 90));
       const int64_t width =
-          1 + static_cast<int64_t>(rng.Below(round % 10 == 9 ? 5000 : 70));
+          1 + static_cast<int64_t>(rng.Below(wide ? 5000 : 70));
       const Shape shape =
           round % 2 == 0 ? Shape{rows, width} : Shape{rows, 3, width};
       const DType type = round % 3 == 2 ? DType::kBF16 : DType::kF32;
