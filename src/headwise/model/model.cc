@@ -11,6 +11,7 @@
 #include "headwise/nn/finite.h"
 #include "headwise/nn/release.h"
 #include "headwise/ops/activation/activation.h"
+#include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/ops/loss/loss.h"
@@ -44,6 +45,14 @@ std::vector<int32_t> PositionRows(const Embeddings& embeddings,
          "shorten the input or `truncate` it"});
   }
   return ids;
+}
+
+// Rows of logits that are held at a time: on a device as many as fill it.
+int64_t HeadRows(const Context& context, DType type, int64_t classes) {
+  if (context.device().is_cpu()) return kHeadRows;
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
+  const int64_t row = classes * static_cast<int64_t>(SizeOf(type));
+  return std::max(kHeadRows, kMostBytes / row);
 }
 
 // Numbers of the host as the context's device reads them, while this lives.
@@ -229,9 +238,13 @@ void Model::EmbedBackward(Context& context, const Stack& stack,
   for (const int32_t id : input.ids) {
     scales.push_back(id == parts_.config.pad ? 0 : e.scale);
   }
-  const Tensor factors = ToDevice(context, ViewOf(scales));
-  const Shape rows = {dx.shape[0], 1}, all = {dx.shape[0], dx.shape[1]};
-  Multiply(context, dx, Broadcast(Reshaped(factors.view(), rows), all), dx);
+  if (std::any_of(scales.begin(), scales.end(),
+                  [](float scale) { return scale != 1; })) {
+    const Shape rows = {dx.shape[0], 1}, all = {dx.shape[0], dx.shape[1]};
+    const Temp factors(context, dx.type, rows);
+    Copy(context, Reshaped(ViewOf(scales), rows), factors.view());
+    Multiply(context, dx, Broadcast(factors.view(), all), dx);
+  }
   EmbeddingBackward(context, DeviceNumbers(context, input.ids),
                     {dx, e.tokens.gradient});
 }
@@ -342,7 +355,13 @@ void Model::RunHead(Context& context, ConstTensorView x, TensorView logits,
   }
   head.vocabulary.Forward(context, x, logits);
   if (!head.bias) return;
-  const ConstTensorView bias = head_bias_.view(context);
+  ConstTensorView bias = head_bias_.view(context);
+  Temp rounded;
+  if (bias.type != logits.type) {
+    rounded = Temp(context, logits.type, ShapeOf(bias));
+    Copy(context, bias, rounded.view());
+    bias = rounded.view();
+  }
   AddTo(context, Broadcast(bias, {rows, logits.shape[1]}), logits);
 }
 
@@ -378,53 +397,53 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
                        const HeadTargets& targets, TensorView dx) const {
   RequireHead();
   const int64_t width = x.shape[1], classes = parts_.head.vocabulary.out();
-  std::vector<int32_t> chosen;
+  std::vector<int32_t> chosen, wanted;
   for (size_t t = 0; t < targets.targets.size(); ++t) {
-    if (targets.targets[t] != kIgnoreTarget) {
-      chosen.push_back(static_cast<int32_t>(t));
-    }
+    if (targets.targets[t] == kIgnoreTarget) continue;
+    chosen.push_back(static_cast<int32_t>(t));
+    wanted.push_back(targets.targets[t]);
   }
   if (dx) Fill(context, 0, dx);
-  const Temp gathered(context, x.type, {kHeadRows, width});
-  const Temp scattered(context, x.type, {kHeadRows, width});
-  const Temp logits(context, x.type, {kHeadRows, classes});
-  double total = 0;
-  for (size_t begin = 0; begin < chosen.size(); begin += kHeadRows) {
-    const int64_t rows = std::min<int64_t>(
-        kHeadRows, static_cast<int64_t>(chosen.size() - begin));
-    const std::span<const int32_t> numbers(chosen.data() + begin, rows);
-    const DeviceNumbers places(context, numbers);
-    std::vector<int32_t> wanted(rows);
-    for (int64_t r = 0; r < rows; ++r) {
-      wanted[r] = targets.targets[numbers[r]];
-    }
-    // Rows that lie together need not be gathered.
-    const int64_t first = numbers[0], end = first + rows;
-    const bool together = numbers[rows - 1] == end - 1;
-    ConstTensorView in = Rows(gathered.view(), 0, rows);
-    if (together) {
-      in = Rows(x, first, end);
-    } else {
-      GatherRows(context, x, places, Rows(gathered.view(), 0, rows));
+  const int64_t count = std::ssize(chosen);
+  if (count == 0) return 0;
+  const DeviceNumbers places(context, chosen), classes_wanted(context, wanted);
+  const Temp losses(context, DType::kF32, {count});
+  const int64_t block = std::min(count, HeadRows(context, x.type, classes));
+  // Rows that lie together need not be gathered.
+  const bool together = chosen.back() - chosen.front() == count - 1;
+  Temp gathered, scattered;
+  if (!together) {
+    gathered = Temp(context, x.type, {block, width});
+    scattered = Temp(context, x.type, {block, width});
+  }
+  const Temp logits(context, x.type, {block, classes});
+  for (int64_t begin = 0; begin < count; begin += block) {
+    const int64_t end = std::min(count, begin + block), rows = end - begin;
+    const ConstTensorView numbers = Rows<const void>(places, begin, end);
+    const int64_t first = chosen[begin];
+    ConstTensorView in = Rows(x, first, together ? first + rows : first);
+    if (!together) {
+      in = Rows(gathered.view(), 0, rows);
+      GatherRows(context, x, numbers, Rows(gathered.view(), 0, rows));
     }
     const TensorView z = Rows(logits.view(), 0, rows);
     HeadRun run;
     RunHead(context, in, z, run);
-    const Temp losses(context, DType::kF32, {rows});
     CrossEntropy(context,
                  {.smoothing = targets.smoothing, .scale = targets.scale},
                  {.logits = z,
-                  .targets = DeviceNumbers(context, wanted),
-                  .losses = losses.view(),
+                  .targets = Rows<const void>(classes_wanted, begin, end),
+                  .losses = Rows(losses.view(), begin, end),
                   .dlogits = dx ? z : TensorView()});
-    for (const float loss : ToVector<float>(context, losses.view())) {
-      total += loss;
-    }
     if (!dx) continue;
-    const TensorView out =
-        together ? Rows(dx, first, end) : Rows(scattered.view(), 0, rows);
+    const TensorView out = together ? Rows(dx, first, first + rows)
+                                    : Rows(scattered.view(), 0, rows);
     RunHeadBackward(context, in, z, run, out);
-    if (!together) ScatterRows(context, out, places, dx);
+    if (!together) ScatterRows(context, out, numbers, dx);
+  }
+  double total = 0;
+  for (const float loss : ToVector<float>(context, losses.view())) {
+    total += loss;
   }
   return total;
 }

@@ -94,9 +94,21 @@ uint64_t StreamOf(std::string_view name) {
 
 }  // namespace
 
+ParameterStore::ParameterStore(const StorePlace& place)
+    : context_({.threads = 1, .device = place.device}),
+      compute_(place.compute) {}
+
+void ParameterStore::AddBuffer(int64_t size) const {
+  Buffer& buffer = buffers_.emplace_back();
+  buffer.value = Tensor(context_, DType::kF32, {size});
+  if (compute_ != DType::kF32)
+    buffer.compute = Tensor(context_, compute_, {size});
+  context_.Synchronize();  // other contexts come next
+}
+
 std::shared_ptr<ParameterStore> ParameterStore::Load(
-    const std::filesystem::path& folder) {
-  auto store = std::make_shared<ParameterStore>();
+    const std::filesystem::path& folder, const StorePlace& place) {
+  auto store = std::make_shared<ParameterStore>(place);
   const Safetensors file = Safetensors::Open(folder);
   store->where_ = file.where();
   std::map<std::string, ConstTensorView> parameters;
@@ -111,22 +123,24 @@ std::shared_ptr<ParameterStore> ParameterStore::Load(
     }
     room = Plus(room, RoomFor(ShapeOf(view)));
   }
-  store->buffers_.push_back({Tensor(DType::kF32, {room}), {}});
+  store->AddBuffer(room);
   for (const auto& [name, view] : parameters) {
     Copy(store->context_, view, store->Add(name, ShapeOf(view)).value);
   }
+  store->context_.Synchronize();  // the file goes
   return store;
 }
 
-std::shared_ptr<ParameterStore> ParameterStore::Fresh(
-    const ModelConfig& config, const Initialisation& how) {
-  auto store = std::make_shared<ParameterStore>();
+std::shared_ptr<ParameterStore> ParameterStore::Fresh(const ModelConfig& config,
+                                                      const Initialisation& how,
+                                                      const StorePlace& place) {
+  auto store = std::make_shared<ParameterStore>(place);
   store->fresh_ = true;
   store->config_ = config;
   store->how_ = how;
   const Plan plan;
   FindFamily(config.model_type).build(config, plan);
-  store->buffers_.push_back({Tensor(DType::kF32, {plan.total()}), {}});
+  store->AddBuffer(plan.total());
   return store;
 }
 
@@ -147,11 +161,20 @@ TensorView ParameterStore::Gradient(const std::string& name) const {
   if (entry.gradient) return entry.gradient;
   Buffer& buffer = buffers_[entry.buffer];
   if (buffer.gradient.rank() == 0) {
-    buffer.gradient = Tensor(DType::kF32, {buffer.value.size()});
+    buffer.gradient = Tensor(context_, DType::kF32, {buffer.value.size()});
+    context_.Synchronize();  // other contexts come next
   }
   entry.gradient = entry.value;
   entry.gradient.data = Moved(buffer.gradient.view(), entry.offset).data;
   return entry.gradient;
+}
+
+ConstTensorView ParameterStore::Compute(const std::string& name) const {
+  const Entry& entry = entries_.at(name);
+  const Tensor& all = buffers_[entry.buffer].compute;
+  if (all.size() == 0) return {};
+  return {Moved(all.view(), entry.offset).data, all.type(),
+          ShapeOf(entry.value), all.device()};
 }
 
 bool ParameterStore::Makes(const std::string& name) const {
@@ -173,7 +196,7 @@ ParameterStore::Entry& ParameterStore::Add(const std::string& name,
   const int64_t room = RoomFor(shape);
   const auto left = [](const Buffer& b) { return b.value.size() - b.used; };
   if (buffers_.empty() || left(buffers_.back()) < room) {
-    buffers_.push_back({Tensor(DType::kF32, {std::max(kLater, room)}), {}});
+    AddBuffer(std::max(kLater, room));
   }
   Buffer& buffer = buffers_.back();
   Entry& entry = entries_[name];
@@ -190,6 +213,7 @@ void ParameterStore::Make(const Entry& entry, const std::string& name,
   if (entry.value.size() == 0) return;  // of a layer without heads
   if (start.kind == Start::Kind::kValue) {
     Fill(context_, start.value, entry.value);
+    context_.Synchronize();
     return;
   }
   double deviation = how_.deviation;
@@ -219,19 +243,27 @@ void ParameterStore::ClearGradients(Context& context) {
   }
 }
 
+void ParameterStore::Round(Context& context) {
+  for (Buffer& buffer : buffers_) {
+    if (buffer.compute.size() == 0) continue;
+    Copy(context, std::as_const(buffer.value).view(), buffer.compute.view());
+  }
+}
+
 void ParameterStore::Save(const std::filesystem::path& file, DType type) const {
   std::vector<NamedTensor> tensors;
   std::vector<Tensor> rounded;
   rounded.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) {
     ConstTensorView view = entry.value;
-    if (type != view.type) {
+    if (type != view.type || !view.device.is_cpu()) {
       Tensor& to = rounded.emplace_back(type, ShapeOf(view));
       Copy(context_, view, to.view());
       view = std::as_const(to).view();
     }
     tensors.push_back({name, view});
   }
+  context_.Synchronize();
   WriteSafetensors(file, std::move(tensors), {{"format", "pt"}});
 }
 

@@ -25,6 +25,13 @@ struct Initialisation {
   bool scale_residual = true;
 };
 
+// Where parameters lie, and what their model computes in.
+struct StorePlace {
+  Device device = {};
+  // A half: products read copies of the f32 values, rounded by Round.
+  DType compute = DType::kF32;
+};
+
 // One thread at a time. Values are changed between runs, never during one.
 class ParameterStore : public WeightSource {
  public:
@@ -35,6 +42,7 @@ class ParameterStore : public WeightSource {
   struct Buffer {
     Tensor value;      // f32 [N]
     Tensor gradient;   // f32 [N]; empty until one is asked for
+    Tensor compute;    // [N] of a half; empty where the model computes in f32
     int64_t used = 0;  // of N
   };
   struct Entry {
@@ -46,17 +54,20 @@ class ParameterStore : public WeightSource {
 
   // Copies of a checkpoint's tensors. Throws as Safetensors::Open does.
   static std::shared_ptr<ParameterStore> Load(
-      const std::filesystem::path& folder);
+      const std::filesystem::path& folder, const StorePlace& place = {});
   // Made while a model of this configuration is built from them. A value
   // depends on the seed and its name alone.
   static std::shared_ptr<ParameterStore> Fresh(const ModelConfig& config,
-                                               const Initialisation& how);
+                                               const Initialisation& how,
+                                               const StorePlace& place = {});
+  explicit ParameterStore(const StorePlace& place = {});
 
   std::string Describe() const override { return where_; }
   ConstTensorView Find(const std::string& name) const override;
   std::vector<std::string> Names() const override;
   // Only what a model asks for is trained: the gradient is made here.
   TensorView Gradient(const std::string& name) const override;
+  ConstTensorView Compute(const std::string& name) const override;
   bool Makes(const std::string& name) const override;
   ConstTensorView Provide(const std::string& name,
                           std::span<const int64_t> shape,
@@ -77,6 +88,8 @@ class ParameterStore : public WeightSource {
   // Of the trained entries.
   int64_t Count() const;
   void ClearGradients(Context& context);
+  // What products read follows the values: after each change of them.
+  void Round(Context& context);
 
   // model.safetensors, whole or not at all, in f32 or bf16.
   void Save(const std::filesystem::path& file, DType type) const;
@@ -85,9 +98,11 @@ class ParameterStore : public WeightSource {
   // Zeros under a new name.
   Entry& Add(const std::string& name, const Shape& shape);
   void Make(const Entry& entry, const std::string& name, const Start& start);
+  void AddBuffer(int64_t size) const;
 
   std::string where_ = "new weights";
-  mutable Context context_{{.threads = 1}};  // to fill what is made
+  mutable Context context_;  // to fill what is made
+  DType compute_ = DType::kF32;
   // A model's builder asks for weights through a constant source.
   mutable std::vector<Buffer> buffers_;
   mutable std::map<std::string, Entry> entries_;

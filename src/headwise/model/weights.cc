@@ -10,7 +10,9 @@ Parameter WeightSource::Maybe(const std::string& name,
                               std::initializer_list<int64_t> shape,
                               const Start& start) const {
   Parameter parameter = Check(name, Provide(name, shape, start), shape);
-  if (parameter) parameter.gradient = Gradient(name);
+  if (!parameter) return parameter;
+  parameter.gradient = Gradient(name);
+  parameter.compute = Compute(name);
   return parameter;
 }
 
@@ -45,7 +47,7 @@ Parameter WeightSource::Check(const std::string& name,
                 {Describe(), "\"" + name + "\" to be f32, bf16 or f16",
                  ToString(view), ""});
   }
-  return {name, view, {}, Mapped()};
+  return {.name = name, .value = view, .mapped = Mapped()};
 }
 
 Parameter WeightSource::Get(const std::string& name,

@@ -46,6 +46,10 @@ class WeightSource {
   virtual bool Mapped() const { return false; }
   // Where the gradient of a tensor is added up; null: it is not trained.
   virtual TensorView Gradient(const std::string& /*name*/) const { return {}; }
+  // A trained tensor in the type that the model computes in; null: as it is.
+  virtual ConstTensorView Compute(const std::string& /*name*/) const {
+    return {};
+  }
 
   // Whether the tensor is absent and Provide would make it.
   virtual bool Makes(const std::string& /*name*/) const { return false; }

@@ -43,7 +43,7 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
            ToString(part.bias.value), ""});
     }
   }
-  for (const Part& part : parts_) values_.push_back(part.weight.value);
+  for (const Part& part : parts_) values_.push_back(part.weight.operand());
   if (parts_.empty() || parts_[0].weight.trainable()) return;
   std::vector<Parameter> read;
   for (const Part& part : parts_) read.push_back(part.weight);
@@ -85,15 +85,16 @@ Shape Linear::WholeShape() const {
   return layout_ == WeightLayout::kOutIn ? Shape{out_, in_} : Shape{in_, out_};
 }
 
-ConstTensorView Linear::WholeWeight(Context& context, Temp& copy) const {
-  if (parts_.size() == 1 && aligned_ &&
-      parts_[0].weight.value.type == DType::kF32) {
-    return parts_[0].weight.value;
+ConstTensorView Linear::WholeWeight(Context& context, DType type,
+                                    Temp& copy) const {
+  if (parts_.size() == 1 && aligned_ && values_[0].type == type &&
+      values_[0].device == context.device()) {
+    return values_[0];
   }
-  copy = Temp(context, DType::kF32, WholeShape());
+  copy = Temp(context, type, WholeShape());
   int64_t at = 0;
   for (const Part& part : parts_) {
-    Copy(context, part.weight.value, PartOf(copy.view(), at, Outs(part)));
+    Copy(context, part.weight.operand(), PartOf(copy.view(), at, Outs(part)));
     at += Outs(part);
   }
   return copy.view();
@@ -109,14 +110,15 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
     args.weights = weights_.get();
     std::call_once(bias_->once, [&] {
       if (!has_bias_) return;
-      bias_->values = Tensor(context, DType::kF32, {out_});
+      bias_->values = Tensor(context, y.type, {out_});
       JoinBias(context, bias_->values.view());
+      context.Synchronize();  // other contexts may read
     });
     args.bias = std::as_const(bias_->values).view();
   } else {
     args.parts = values_;
     if (parts_.size() == 1) {
-      args.bias = parts_[0].bias.value;
+      args.bias = parts_[0].bias.operand();
     } else if (has_bias_) {
       joined = Temp(context, DType::kF32, {out_});
       JoinBias(context, joined.view());
@@ -149,7 +151,7 @@ void Linear::BackwardInput(Context& context, ConstTensorView dy, TensorView dx,
   problem.store = store;
   MatmulArgs args;
   args.a = dy;
-  args.b = WholeWeight(context, copy);
+  args.b = WholeWeight(context, dy.type, copy);
   args.c = dx;
   Matmul(context, problem, args);
 }

@@ -68,9 +68,9 @@ class Linear {
     Tensor values;
   };
   void JoinBias(Context& context, const TensorView& to) const;
-  // All parts as one f32 matrix in the layer's layout: where the only one lies,
-  // or put together in `copy`.
-  ConstTensorView WholeWeight(Context& context, Temp& copy) const;
+  // All parts as one matrix of a type in the layer's layout: where the only one
+  // lies, or put together in `copy`.
+  ConstTensorView WholeWeight(Context& context, DType type, Temp& copy) const;
   Shape WholeShape() const;
   // Where a part's weight stands in a whole one.
   template <typename View>
@@ -89,7 +89,7 @@ class Linear {
   int64_t out_ = 0;
   bool has_bias_ = false;
   bool aligned_ = true;  // all weights: they may be read where they lie
-  std::vector<ConstTensorView> values_;  // of the parts' weights
+  std::vector<ConstTensorView> values_;  // of the parts' weights, to be read
   std::shared_ptr<PreparedWeights> weights_;
   std::shared_ptr<Bias> bias_;
 };

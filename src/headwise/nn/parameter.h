@@ -19,11 +19,16 @@ struct Parameter {
   // Trainable parameters: of the value's shape, f32, added to by backwards.
   // Their value is f32 and may change between calls.
   TensorView gradient = {};
+  // Trainable parameters of a model that computes in a half: the value rounded
+  // to it, by who changes the value. Null: products read the value.
+  ConstTensorView compute = {};
   // Within a MappedFile: pages may be given back (release.h).
   bool mapped = false;
 
   explicit operator bool() const { return static_cast<bool>(value); }
   bool trainable() const { return static_cast<bool>(gradient); }
+  // What products read.
+  const ConstTensorView& operand() const { return compute ? compute : value; }
 };
 
 // The values as f32 on the host, dense. Throws Error(kUnsupported) for what is

@@ -197,7 +197,7 @@ void RemoveCheckpoints(const Path& out) {
   }
 }
 
-void SaveCheckpoint(const Path& out, const RunFiles& files,
+void SaveCheckpoint(Context& context, const Path& out, const RunFiles& files,
                     const ParameterStore& store, const Optimizer& optimizer,
                     const TrainingRecord& record) {
   const Path target = CheckpointFolder(out, record.step);
@@ -209,7 +209,7 @@ void SaveCheckpoint(const Path& out, const RunFiles& files,
   if (code) FailIo(building, code);
   WriteModelFiles(building, files);
   store.Save(building / "model.safetensors", DType::kF32);
-  WriteSafetensors(building / "optimizer.safetensors", optimizer.State());
+  optimizer.Save(context, building / "optimizer.safetensors");
   WriteJson(building / "training.json", record.ToJson());
   SyncFolder(building);
   std::filesystem::rename(building, target, code);
@@ -233,6 +233,7 @@ void RestoreCheckpoint(Context& context, const Path& folder,
     }
     Copy(context, from, to);
   }
+  store.Round(context);
   const Safetensors state = Safetensors::Open(folder / "optimizer.safetensors");
   optimizer.Restore(context, state, step);
   context.Synchronize();  // the files go

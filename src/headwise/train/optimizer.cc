@@ -24,10 +24,11 @@ bool IsTrained(const ParameterStore::Entry& entry) {
 
 }  // namespace
 
-Optimizer::Optimizer(ParameterStore& store) : store_(store) {
+Optimizer::Optimizer(Context& context, ParameterStore& store) : store_(store) {
   for (const ParameterStore::Buffer& buffer : store_.buffers()) {
-    first_.emplace_back(DType::kF32, Shape{buffer.gradient.size()});
-    second_.emplace_back(DType::kF32, Shape{buffer.gradient.size()});
+    const Shape size = {buffer.gradient.size()};
+    first_.emplace_back(context, DType::kF32, size);
+    second_.emplace_back(context, DType::kF32, size);
   }
   for (const auto& [name, entry] : store_.entries()) {
     if (!IsTrained(entry)) continue;
@@ -68,6 +69,7 @@ void Optimizer::Step(Context& context, AdamWProblem how, double norm,
            .first = moments.first,
            .second = moments.second});
   }
+  store_.Round(context);
 }
 
 void Optimizer::ScaleRate(std::string_view ending, double factor) {
@@ -78,13 +80,18 @@ void Optimizer::ScaleRate(std::string_view ending, double factor) {
   }
 }
 
-std::vector<NamedTensor> Optimizer::State() const {
+void Optimizer::Save(Context& context,
+                     const std::filesystem::path& file) const {
   std::vector<NamedTensor> state;
+  std::vector<Tensor> copies;
+  copies.reserve(2 * moments_.size());
   for (const auto& [name, moments] : moments_) {
-    state.push_back({name + ".first", moments.first});
-    state.push_back({name + ".second", moments.second});
+    state.push_back({name + ".first",
+                     OnHost(context, moments.first, copies.emplace_back())});
+    state.push_back({name + ".second",
+                     OnHost(context, moments.second, copies.emplace_back())});
   }
-  return state;
+  WriteSafetensors(file, std::move(state));
 }
 
 void Optimizer::Restore(Context& context, const Safetensors& state,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,7 +19,8 @@ namespace headwise {
 class Optimizer {
  public:
   // The store must outlive the optimizer and have its gradients already.
-  explicit Optimizer(ParameterStore& store);
+  // Moments lie on the context's device, which is the store's.
+  Optimizer(Context& context, ParameterStore& store);
 
   // √Σ g² over all parameters.
   double GradientNorm(Context& context) const;
@@ -31,8 +33,9 @@ class Optimizer {
 
   int64_t steps() const { return steps_; }
 
-  // The state: NAME.first and NAME.second of each parameter.
-  std::vector<NamedTensor> State() const;
+  // The state, a safetensors file: NAME.first and NAME.second of each
+  // parameter.
+  void Save(Context& context, const std::filesystem::path& file) const;
   // Throws Error(kCorrupt) naming the tensor that is absent or does not fit.
   // What it holds may be read until the context is synchronized.
   void Restore(Context& context, const Safetensors& state, int64_t steps);

@@ -161,7 +161,7 @@ class Run {
   }
 
   void Save() {
-    SaveCheckpoint(out_, material_.files, *material_.store,
+    SaveCheckpoint(context_, out_, material_.files, *material_.store,
                    trainer_->optimizer(), record_);
   }
 

@@ -74,7 +74,8 @@ Trainer::Trainer(Context& context, const TrainConfig& config,
       model_(model),
       store_(store),
       classifier_(classifier),
-      optimizer_(store) {
+      optimizer_(context, store) {
+  store.Round(context);
   optimizer_.ScaleRate(".log_alpha", config.gate_rate);
 }
 
