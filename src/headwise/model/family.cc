@@ -44,9 +44,11 @@ ModelConfig ReadConfig(const Json& json, const std::string& file) {
 }
 
 std::unique_ptr<Model> BuildModel(const ModelConfig& config,
-                                  std::shared_ptr<const WeightSource> weights) {
+                                  std::shared_ptr<const WeightSource> weights,
+                                  DType type) {
   Model::Parts parts = FindFamily(config.model_type).build(config, *weights);
   parts.weights = std::move(weights);
+  parts.type = type;
   return std::make_unique<Model>(std::move(parts));
 }
 

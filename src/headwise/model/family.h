@@ -32,8 +32,9 @@ const Family& FindFamily(const std::string& model_type);
 // Sets model_type and family besides what the family reads.
 ModelConfig ReadConfig(const Json& json, const std::string& file);
 
-// `weights` is kept alive by the model.
+// `weights` is kept alive by the model; type: what it computes in.
 std::unique_ptr<Model> BuildModel(const ModelConfig& config,
-                                  std::shared_ptr<const WeightSource> weights);
+                                  std::shared_ptr<const WeightSource> weights,
+                                  DType type = DType::kF32);
 
 }  // namespace headwise

@@ -158,7 +158,8 @@ void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
 void Model::RequireFiniteEmbedding(Context& context, const Stack& stack,
                                    const StackInput& input,
                                    TensorView x) const {
-  if (trained_ || AllWithin(context, x, kMostFinite)) return;
+  if (trained_ || !ChecksEachStep(context)) return;
+  if (AllWithin(context, x, kMostFinite)) return;
   const Embeddings& e = stack.embeddings;
   // Only the rows that were read: a table may be large, and bad elsewhere.
   Parameter token = e.tokens;
@@ -186,7 +187,7 @@ void Model::RequireFiniteEnd(Context& context, const Stack& stack,
 // looking at all would take as long as a thin model's product.
 void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
   const int64_t rows = logits.shape[0], classes = logits.shape[1];
-  if (trained_ || rows == 0) return;
+  if (trained_ || rows == 0 || !ChecksEachStep(context)) return;
   for (const int64_t row : {int64_t{0}, rows - 1}) {
     const ConstTensorView values = Rows(logits, row, row + 1);
     // Padding may be shut out by −∞.
@@ -289,7 +290,7 @@ void Model::Finish(Context& context, const Stack& stack, RunHooks* hooks,
     if (saved != nullptr) saved->last = CopyOf(context, x);
     stack.final_norm.Forward(context, x, x,
                              saved != nullptr ? &saved->final_norm : nullptr);
-    RequireFiniteEnd(context, stack, x);
+    if (ChecksEachStep(context)) RequireFiniteEnd(context, stack, x);
   }
   Tap(hooks, stack.prefix + "final", x);
 }
@@ -303,6 +304,10 @@ void Model::Run(Context& context, const Stack& stack, const StackInput& input,
   }
   if (input.hooks_only) return;
   Finish(context, stack, input.hooks, x, input.saved);
+  // Whoever samples looks at the logits, and need not wait twice a token.
+  if (!ChecksEachStep(context) && input.caches.self.empty()) {
+    RequireFiniteEnd(context, stack, x);
+  }
 }
 
 void Model::Backward(Context& context, const Stack& stack,

@@ -103,7 +103,7 @@ std::vector<const Parameter*> Block::WeightsOf(const Step& step) const {
 
 void Block::RequireFinite(Context& context, const Step& step,
                           TensorView x) const {
-  if (trained_) return;
+  if (trained_ || !ChecksEachStep(context)) return;
   if (AllWithin(context, x, kMostFinite)) return;
   ThrowNotFinite(context, {parts_.name + step.name, WeightsOf(step)}, x);
 }

@@ -17,6 +17,12 @@ namespace headwise {
 // trained models hold is below 10^5.
 inline constexpr float kMostFinite = 1e17f;
 
+// Whether runs look at their numbers after each step. On a device, where
+// looking means waiting, they look at the end: what is not finite stays so.
+inline bool ChecksEachStep(const Context& context) {
+  return context.device().is_cpu();
+}
+
 // What may be at fault for numbers that are not finite.
 struct NumberSource {
   std::string where;  // the activation: "layer.3.mlp.output"
