@@ -40,7 +40,7 @@ Values::Values(Parameter parameter)
 }
 
 ConstTensorView Values::view(Context& context) const {
-  if (!parameter_ || parameter_.trainable()) return parameter_.value;
+  if (!parameter_ || !parameter_.fixed()) return parameter_.value;
   std::call_once(made_->once, [&] {
     Tensor host = ToF32(context, parameter_);
     if (context.device().is_cpu()) {

@@ -19,11 +19,15 @@ struct Parameter {
   // Trainable parameters: of the value's shape, f32, added to by backwards.
   // Their value is f32 and may change between calls.
   TensorView gradient = {};
+  // May change between calls, gradient or not; f32 then, and aligned.
+  bool varies = false;
   // Within a MappedFile: pages may be given back (release.h).
   bool mapped = false;
 
   explicit operator bool() const { return static_cast<bool>(value); }
   bool trainable() const { return static_cast<bool>(gradient); }
+  // What is made of it can be kept.
+  bool fixed() const { return !varies && !trainable(); }
 };
 
 // The values as f32 on the host, dense. Throws Error(kUnsupported) for what is
@@ -31,9 +35,9 @@ struct Parameter {
 Tensor ToF32(Context& context, const Parameter& parameter);
 
 // A small parameter as layers read it: f32 on the context's device, made at
-// first use so that opening a model is cheap; a trainable one, which changes,
-// where it lies. May be asked from several threads, each with its own Context
-// of one device.
+// first use so that opening a model is cheap; one that changes (a trainable one
+// does) where it lies. May be asked from several threads, each with its own
+// Context of one device.
 class Values {
  public:
   Values() = default;
