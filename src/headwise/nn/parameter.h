@@ -2,6 +2,7 @@
 // elsewhere. Layers read it through what they make of it (packed products).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,15 +35,22 @@ struct Parameter {
 // neither a vector nor a matrix of f32, bf16 or f16.
 Tensor ToF32(Context& context, const Parameter& parameter);
 
-// A small parameter as layers read it: f32 on the context's device, made at
-// first use so that opening a model is cheap; one that changes (a trainable one
-// does) where it lies. May be asked from several threads, each with its own
+// A parameter as layers read it, on the context's device: made at first use, so
+// that opening a model is cheap. One that changes (a trainable one does) is
+// read where it lies. May be asked from several threads, each with its own
 // Context of one device.
 class Values {
  public:
+  enum class Type : uint8_t {
+    kF32,  // small ones
+    // Large ones, whose rows are read by number: where they lie, if the device
+    // can read that.
+    kStored,
+  };
+
   Values() = default;
-  // Throws as ToF32 does. An absent parameter has no values.
-  explicit Values(Parameter parameter);
+  // kF32 throws as ToF32 does. An absent parameter has no values.
+  explicit Values(Parameter parameter, Type type = Type::kF32);
 
   const Parameter& parameter() const { return parameter_; }
   explicit operator bool() const { return static_cast<bool>(parameter_); }
@@ -57,29 +65,7 @@ class Values {
   };
 
   Parameter parameter_;
-  std::shared_ptr<Made> made_;
-};
-
-// A large parameter whose rows are read by number: in its own type, and where
-// it lies if the context's device can read that; else a copy on the device,
-// made at first use. Threads: as Values.
-class Table {
- public:
-  Table() = default;
-  explicit Table(Parameter parameter);
-
-  const Parameter& parameter() const { return parameter_; }
-  explicit operator bool() const { return static_cast<bool>(parameter_); }
-
-  ConstTensorView view(Context& context) const;
-
- private:
-  struct Made {
-    std::once_flag once;
-    Tensor copy;
-  };
-
-  Parameter parameter_;
+  Type type_ = Type::kF32;
   std::shared_ptr<Made> made_;
 };
 
