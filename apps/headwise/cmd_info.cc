@@ -95,13 +95,13 @@ struct Reading {
   Json json;
 };
 
-Reading ReadingOf(const std::string& folder, const ModelConfig& config) {
-  std::unique_ptr<Tokenizer> tokenizer;
+Reading ReadingOf(const Checkpoint& checkpoint) {
+  const Tokenizer* tokenizer = nullptr;
   TokenFrame frame;
   try {
-    tokenizer = Tokenizer::Find(folder);
+    tokenizer = checkpoint.FindTokenizer();
     if (tokenizer == nullptr) return {"no tokenizer: ids only", nullptr};
-    frame = FrameOf(*tokenizer, config);
+    frame = FrameOf(*tokenizer, checkpoint.config());
   } catch (const Error& error) {  // what the model is can still be told
     return {error.what(), nullptr};
   }
@@ -204,13 +204,12 @@ void PrintCosts(const ModelSummary& s, const Console& console) {
                   console.width));
 }
 
-Json HeadsJson(const std::string& folder) {
-  const auto model = OpenModel(folder);
+Json HeadsJson(const Model& model) {
   Context context;
   Json heads = Json::array();
-  for (const HeadRef& head : AllHeads(*model)) {
+  for (const HeadRef& head : AllHeads(model)) {
     const AttentionLayer& layer =
-        *AttentionLayers(*model, head.kind)[head.layer];
+        *AttentionLayers(model, head.kind)[head.layer];
     const HeadWeights weights = WeightsOfHead(context, layer, head.head);
     heads.push_back({{"layer", head.layer},
                      {"head", head.head},
@@ -277,12 +276,13 @@ Json ToJson(const ModelSummary& s) {
 }
 
 int Run(const Options& options) {
-  const ModelSummary summary = Summarise(options.model);
-  const Reading reading = ReadingOf(options.model, summary.config);
+  const Checkpoint checkpoint(options.model);
+  const ModelSummary summary = Summarise(checkpoint);
+  const Reading reading = ReadingOf(checkpoint);
   if (options.json) {
     Json json = ToJson(summary);
     json["texts"] = reading.json;
-    if (options.heads) json["heads"] = HeadsJson(options.model);
+    if (options.heads) json["heads"] = HeadsJson(checkpoint.model());
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }
@@ -297,7 +297,7 @@ int Run(const Options& options) {
   }
   if (summary.config.spans.ramp > 0) table.columns.emplace_back("span");
   bool query_norms = false;
-  for (const auto& head : HeadsJson(options.model)) {
+  for (const auto& head : HeadsJson(checkpoint.model())) {
     query_norms |= head.contains("query_norms");
     const std::string& kind = head["kind"].text();
     std::vector<std::string> row = {

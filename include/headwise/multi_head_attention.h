@@ -4,7 +4,9 @@
 //   Q_i = X W_Q^i,  K_i = S W_K^i,  V_i = S W_V^i,   S = X for self-attention
 //
 // which is the same as the sum over heads Σ_i A_i S W_V^i W_O^i. One head is
-// simply heads = 1. The operator below it is attention.h.
+// simply heads = 1. This is the layer that the library's models run, rotary
+// positions, a cache of keys and values, gates and observation included. The
+// operator below it is attention.h.
 //
 // Letters in shapes: B sequences, M queries, N keys, d d_model, s source_dim,
 // H heads, G kv_heads, D head_dim. All tensors are f32 on the host; views may
@@ -12,7 +14,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "headwise/attention.h"
 #include "headwise/context.h"
@@ -29,6 +33,10 @@ struct MultiHeadAttentionConfig {
   int64_t source_dim = 0;  // width of the cross-attention source; 0: d_model
   bool bias = false;
   bool output_projection = true;  // without: the heads side by side, H·D wide
+  // Rotary positions: the base of their frequencies, most often 10000; 0: none.
+  // Queries and keys of one sequence turn, so not with a source.
+  double rotary_base = 0;
+  int64_t rotary_dim = 0;  // first dimensions that turn, even; 0: head_dim
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
@@ -42,6 +50,10 @@ struct MultiHeadAttentionConfig {
     visit("bias", self.bias, "add a bias to each projection");
     visit("output_projection", self.output_projection,
           "mix the heads with W_O; without it they stand side by side");
+    visit("rotary_base", self.rotary_base,
+          "base of the rotary frequencies; 0: no rotary positions");
+    visit("rotary_dim", self.rotary_dim,
+          "dimensions of a head that turn; 0: head_dim");
   }
 };
 
@@ -82,6 +94,33 @@ struct MultiHeadAttentionParameters {
   }
 };
 
+// Keys and values of earlier calls, so that sequences can grow step by step:
+//
+//   MultiHeadAttentionCache cache(context, attention.config(), 1, 1024);
+//   attention.Forward(context, {.x = prompt, .mask = AttentionMask::Causal(),
+//                               .cache = &cache});
+//   attention.Forward(context, {.x = next, .mask = AttentionMask::Causal(),
+//                               .cache = &cache});  // as at the prompt's end
+class HEADWISE_API MultiHeadAttentionCache {
+ public:
+  // Room for `capacity` positions of each of `batch` sequences, on the
+  // context's device; empty. Throws Error(kInvalidArgument) for sizes below 1.
+  MultiHeadAttentionCache(Context& context,
+                          const MultiHeadAttentionConfig& config, int64_t batch,
+                          int64_t capacity);
+
+  int64_t batch() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t capacity() const { return k_.shape(1); }
+  int64_t length() const { return lengths_[0]; }  // positions held
+  void Clear();
+
+ private:
+  friend class MultiHeadAttention;
+  Tensor k_, v_;                  // [B, capacity, G, D]
+  std::vector<int32_t> lengths_;  // all the same
+  bool of_source_ = false;
+};
+
 // What one call works on. Views that are null are not used; gates,
 // replacement, lengths, active heads and the observation mean what they mean
 // in AttentionArgs.
@@ -95,16 +134,34 @@ struct MultiHeadAttentionInput {
   ConstTensorView replacement = {};    // [B, M, H, D]
   std::span<const int32_t> active_heads = {};
   Observation* observation = nullptr;
+  // x continues the sequences that the cache holds, which then hold x too: the
+  // first query stands at position cache.length(), N = cache.length() + M. Or
+  // the cache holds a source (Remember), which x attends to. Not with a source,
+  // lengths, or a backward.
+  MultiHeadAttentionCache* cache = nullptr;
 };
 
-// What the forward keeps for the backward.
-struct MultiHeadAttentionActivations {
-  Tensor q;        // [B, M, H, D]
-  Tensor k;        // [B, N, G, D]
-  Tensor v;        // [B, N, G, D]
-  Tensor heads;    // [B, M, H, D]: H_1 … H_h side by side, gated
-  Tensor ungated;  // the same before the gates; empty without gates
-  Tensor lse;      // [B, H, M]
+// What the forward keeps for the backward: scratch of its context, which must
+// outlive it. Views are null before a forward.
+class HEADWISE_API MultiHeadAttentionActivations {
+ public:
+  MultiHeadAttentionActivations();
+  ~MultiHeadAttentionActivations();
+  MultiHeadAttentionActivations(MultiHeadAttentionActivations&&) noexcept;
+  MultiHeadAttentionActivations& operator=(
+      MultiHeadAttentionActivations&&) noexcept;
+
+  ConstTensorView q() const;        // [B, M, H, D], turned where rotary
+  ConstTensorView k() const;        // [B, N, G, D], likewise
+  ConstTensorView v() const;        // [B, N, G, D]
+  ConstTensorView heads() const;    // [B, M, H, D]: H_1 … H_h, gated
+  ConstTensorView ungated() const;  // before the gates; null without gates
+  ConstTensorView lse() const;      // [B, H, M]
+
+ private:
+  friend class MultiHeadAttention;
+  struct Saved;
+  std::unique_ptr<Saved> saved_;
 };
 
 // Where gradients go; null: not wanted. Parameter gradients are added to,
@@ -124,8 +181,10 @@ struct HeadContent {
   Tensor output;  // W_V^h W_O^h, [s, d]; without W_O the same as value
 };
 
+class RopeTable;  // of the library's inside
+
 // Calls that do not change the parameters may run in several threads, each
-// with its own Context.
+// with its own Context (and cache).
 class HEADWISE_API MultiHeadAttention {
  public:
   // Weights are uniform with variance 1/(input width), so that unit inputs
@@ -146,16 +205,22 @@ class HEADWISE_API MultiHeadAttention {
                MultiHeadAttentionActivations* kept = nullptr) const;
   Tensor Forward(Context& context, const MultiHeadAttentionInput& input) const;
 
+  // Keys and values of a source [B, N, s] into a cache, in place of what it
+  // held: calls with that cache attend to the source.
+  void Remember(Context& context, ConstTensorView source,
+                MultiHeadAttentionCache& cache) const;
+
   // `input` and `kept` of the forward call; dout: [B, M, output_dim].
   void Backward(Context& context, const MultiHeadAttentionInput& input,
                 const MultiHeadAttentionActivations& kept, ConstTensorView dout,
                 const MultiHeadAttentionGradients& gradients) const;
 
   // ---- One head, 0-based. `input` as in Forward; its active heads and its
-  // ---- observation are not used.
+  // ---- observation are not used, and its cache does not grow.
 
   // How head h matches: W_Q^h W_K^hᵀ, [d, s], of rank ≤ head_dim. Logits are
-  // x_i Metric s_jᵀ / √head_dim (and bias terms, where there are biases).
+  // x_i Metric s_jᵀ / √head_dim (and bias terms, where there are biases); with
+  // rotary positions at equal positions only.
   Tensor Metric(Context& context, int64_t head) const;
 
   // Where it looks: A_h, [B, M, N]. Each row that sees a key sums to 1.
@@ -170,8 +235,13 @@ class HEADWISE_API MultiHeadAttention {
                 const MultiHeadAttentionInput& input) const;
 
  private:
+  class Call;  // multi_head_call.h
+  void Run(Context& context, Call& call, TensorView out,
+           MultiHeadAttentionActivations* kept) const;
+
   MultiHeadAttentionConfig config_;
   MultiHeadAttentionParameters parameters_;
+  std::shared_ptr<const RopeTable> rope_;  // null: none
 };
 
 }  // namespace headwise

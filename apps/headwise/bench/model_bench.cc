@@ -267,13 +267,14 @@ class ModelRun {
 }  // namespace
 
 ModelResult BenchModel(const ModelOptions& options) {
-  const auto model = OpenModel(options.folder);
+  const Checkpoint checkpoint(options.folder);
+  const Model& model = checkpoint.model();
   ModelResult result;
   result.title =
       fmt::format("{}: {:.1f} MB of weights a token", options.folder,
-                  1e-6 * static_cast<double>(WeightBytesOfToken(*model)));
+                  1e-6 * static_cast<double>(WeightBytesOfToken(model)));
   for (const int threads : options.threads) {
-    ModelRun(options, *model, threads).Run(result);
+    ModelRun(options, model, threads).Run(result);
   }
   if (options.observe) {
     result.notes.push_back(fmt::format(

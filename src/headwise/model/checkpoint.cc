@@ -65,10 +65,15 @@ std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder) {
 }
 
 Checkpoint::Checkpoint(std::filesystem::path folder, TokenizerOptions reading)
-    : folder_(std::move(folder)), reading_(reading) {
-  const ModelConfig config = OpenConfig(folder_);
-  weights_ = std::make_shared<SafetensorsWeights>(Safetensors::Open(folder_));
-  model_ = BuildModel(config, weights_);
+    : folder_(std::move(folder)),
+      reading_(reading),
+      config_(OpenConfig(folder_)),
+      weights_(
+          std::make_shared<SafetensorsWeights>(Safetensors::Open(folder_))) {}
+
+const Model& Checkpoint::model() const {
+  if (model_ == nullptr) model_ = BuildModel(config_, weights_);
+  return *model_;
 }
 
 const Tokenizer& Checkpoint::tokenizer() const {

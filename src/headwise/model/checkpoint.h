@@ -18,21 +18,24 @@ namespace headwise {
 // model_type.
 ModelConfig OpenConfig(const std::filesystem::path& folder);
 
-// The model. Weights are mapped, not read: what a run does not touch is never
-// loaded.
+// The model alone. Weights are mapped, not read: what a run does not touch is
+// never loaded.
 std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder);
 
-// All of a folder, opened once and handed around. What costs time is read when
-// it is first asked for; one thread at a time may ask.
+// All of a folder, opened once and handed around. The configuration and the
+// headers of the weights are read at once, the rest when it is first asked for;
+// one thread at a time may ask.
 class Checkpoint {
  public:
-  // Throws as OpenModel does.
+  // Throws as OpenConfig does, and for weights that are absent or corrupt.
   explicit Checkpoint(std::filesystem::path folder,
                       TokenizerOptions reading = {});
 
   const std::filesystem::path& folder() const { return folder_; }
-  const ModelConfig& config() const { return model_->config(); }
-  const Model& model() const { return *model_; }
+  const ModelConfig& config() const { return config_; }
+  const WeightSource& weights() const { return *weights_; }
+  // Throws for weights that are not the configuration's.
+  const Model& model() const;
 
   // Throws as Tokenizer::Load does.
   const Tokenizer& tokenizer() const;
@@ -45,8 +48,9 @@ class Checkpoint {
  private:
   std::filesystem::path folder_;
   TokenizerOptions reading_;
+  ModelConfig config_;
   std::shared_ptr<const WeightSource> weights_;
-  std::unique_ptr<Model> model_;
+  mutable std::unique_ptr<Model> model_;
   mutable std::unique_ptr<Tokenizer> tokenizer_;
   mutable std::string hash_;
 };

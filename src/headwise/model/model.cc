@@ -92,9 +92,9 @@ Model::Model(Parts parts)
 }
 
 Model::Tables::Tables(const Embeddings& embeddings, const ModelConfig& config)
-    : tokens(embeddings.tokens),
-      positions(embeddings.positions),
-      types(embeddings.types) {
+    : tokens(embeddings.tokens, Values::Type::kStored),
+      positions(embeddings.positions, Values::Type::kStored),
+      types(embeddings.types, Values::Type::kStored) {
   if (embeddings.positions || embeddings.first_sinusoid < 0) return;
   sinusoids = std::make_shared<const Sinusoids>(embeddings.first_sinusoid,
                                                 config.width, config.context);

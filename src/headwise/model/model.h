@@ -153,7 +153,7 @@ class Model {
   // What a stack's embeddings read, on the device.
   struct Tables {
     explicit Tables(const Embeddings& embeddings, const ModelConfig& config);
-    Table tokens, positions, types;
+    Values tokens, positions, types;
     std::shared_ptr<const Sinusoids> sinusoids;  // may be absent
   };
   const Tables& TablesOf(const Stack& stack) const;

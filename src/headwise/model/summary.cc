@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "headwise/attention.h"
-#include "headwise/format/safetensors.h"
-#include "headwise/model/checkpoint.h"
 
 namespace headwise {
 namespace {
@@ -22,13 +20,12 @@ bool IsEmbedding(const std::string& name) {
 
 }  // namespace
 
-ModelSummary Summarise(const std::filesystem::path& folder) {
+ModelSummary Summarise(const Checkpoint& checkpoint) {
   ModelSummary summary;
-  summary.config = OpenConfig(folder);
-  const Safetensors file = Safetensors::Open(folder);
-  for (const auto& [name, view] : file.tensors()) {
-    int64_t count = 1;
-    for (int axis = 0; axis < view.rank; ++axis) count *= view.shape[axis];
+  summary.config = checkpoint.config();
+  for (const std::string& name : checkpoint.weights().Names()) {
+    const ConstTensorView view = checkpoint.weights().Find(name);
+    const int64_t count = view.size();
     ++summary.tensors;
     summary.parameters += count;
     if (IsEmbedding(name)) summary.embedding_parameters += count;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "headwise/model/checkpoint.h"
 #include "headwise/model/config.h"
 #include "headwise/model/model.h"
 
@@ -21,7 +21,7 @@ struct ModelSummary {
   std::map<std::string, int64_t> types;  // parameters by type: {"f16": …}
 };
 
-ModelSummary Summarise(const std::filesystem::path& folder);
+ModelSummary Summarise(const Checkpoint& checkpoint);
 
 // Work and memory of one text of n tokens, by the stack that predicts (the
 // encoder where there is no decoder).

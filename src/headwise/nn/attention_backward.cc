@@ -31,7 +31,7 @@ void AttentionLayer::ReturnToProjections(Context& context,
                                   Tokens(dk));
 }
 
-// The operator's backward. Returns ∂L/∂g [1, T, H] by the layer's own gates,
+// The operator's backward. Returns ∂L/∂g [B, M, H] by the layer's own gates,
 // where there are any; what a hook asked for is by gates on top of those.
 Temp AttentionLayer::AttendBackward(Context& context,
                                     const AttentionInput& input,
@@ -41,7 +41,8 @@ Temp AttentionLayer::AttendBackward(Context& context,
   if (hooks != nullptr) {
     hooks->BeforeAttentionBackward(site_, saved.problem, saved.args, grads);
   }
-  const Shape shape = {1, input.x.shape[0], config_.heads};
+  const ConstTensorView& q = saved.args.q;
+  const Shape shape = {q.shape[0], q.shape[1], config_.heads};
   const bool gated = static_cast<bool>(saved.gates.gates);
   const TensorView asked = grads.dgates;
   Temp dgates, dtable;
@@ -86,7 +87,11 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
     return weights_.output.BackwardWeights(context, NoHeads(context, rows), dy);
   }
   const Temp dheads(context, dy.type, {rows, heads * value_dim()});
-  weights_.output.Backward(context, saved.heads.view(), dy, dheads.view());
+  if (weights_.output) {
+    weights_.output.Backward(context, saved.heads.view(), dy, dheads.view());
+  } else {
+    Copy(context, dy, dheads.view());
+  }
 
   // The gradient of each projection lies as the projection did.
   const Linear& first = cross() ? weights_.q : weights_.qkv;
@@ -100,17 +105,23 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
   if (!saved.args.active_heads.empty()) Fill(context, 0, dfirst.view());
   const TensorView sources = cross() ? dsource.view() : dfirst.view();
   const int64_t first_key = cross() ? 0 : heads * dim;
+  const TensorView dq = HeadsOf(dfirst.view(), 0, heads, dim);
+  const TensorView dk = HeadsOf(sources, first_key, groups, dim);
+  const TensorView dv =
+      HeadsOf(sources, first_key + groups * dim, groups, value_dim());
+  const AttentionProblem& problem = saved.problem;
   AttentionGrads grads;
-  grads.dout = HeadsOf(dheads.view(), 0, heads, value_dim());
-  grads.dq = HeadsOf(dfirst.view(), 0, heads, dim);
-  grads.dk = HeadsOf(sources, first_key, groups, dim);
-  grads.dv = HeadsOf(sources, first_key + groups * dim, groups, value_dim());
+  grads.dout = AsRun(problem, HeadsOf(dheads.view(), 0, heads, value_dim()));
+  grads.dq = AsRun(problem, dq);
+  grads.dk = AsRun(problem, dk);
+  grads.dv = AsRun(problem, dv);
   const Temp dgates = AttendBackward(context, input, saved, grads);
-  ReturnToProjections(context, input, saved, grads.dq, grads.dk);
+  ReturnToProjections(context, input, saved, dq, dk);
   first.Backward(context, input.x, dfirst.view(), dx);
   if (weights_.gates.trainable()) {
     weights_.gates.Backward(context, input.x, *input.batch, input.gate_draw,
-                            saved.gates, At(dgates.view(), 0, 0), dx);
+                            saved.gates, Reshaped(dgates.view(), {rows, heads}),
+                            dx);
   }
   if (cross()) {
     weights_.kv.Backward(context, input.memory, dsource.view(), dmemory,

@@ -10,16 +10,11 @@
 #include "headwise/nn/attention_views.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/gate/gate.h"
+#include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
-
-// [1, B·M, heads, dim] as [B, M, heads, dim].
-TensorView PerSequence(const TensorView& view, int64_t sequences) {
-  return Reshaped(view, {sequences, view.shape[1] / sequences, view.shape[2],
-                         view.shape[3]});
-}
 
 // Copies new keys and values [1, B·M, G, ·] behind the rows the cache holds.
 void Append(Context& context, const TensorView& k, const TensorView& v,
@@ -139,7 +134,7 @@ AttentionLayer::AttentionLayer(AttentionLayerConfig config,
                      std::to_string(config_.head_dim),
                  std::to_string(projected), "config and weights disagree"});
   }
-  if (weights_.output.in() != config_.heads * value_dim()) {
+  if (weights_.output && weights_.output.in() != config_.heads * value_dim()) {
     throw Error(
         ErrorCode::kInvalidArgument,
         {site_.name,
@@ -262,13 +257,21 @@ void AttentionLayer::UseCache(Context& context, const AttentionInput& input,
   }
 }
 
-// Whole sequences end to end.
+// Whole sequences: end to end, or side by side where they are equally long.
 void AttentionLayer::UseSequences(Context& context, const AttentionInput& input,
                                   const Projections& p, TensorView heads,
                                   Call& call) const {
   const SequenceBatch& keys = cross() ? *input.memory_batch : *input.batch;
-  call.problem.packed = true;
   call.problem.key_len = keys.longest();
+  if (input.side_by_side) {
+    const int64_t sequences = call.problem.batch;
+    call.args.q = PerSequence(p.q, sequences);
+    call.args.k = PerSequence(p.k, sequences);
+    call.args.v = PerSequence(p.v, sequences);
+    call.args.out = PerSequence(heads, sequences);
+    return;
+  }
+  call.problem.packed = true;
   call.args.q = p.q;
   call.args.k = p.k;
   call.args.v = p.v;
@@ -296,10 +299,10 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
   Choose(context, input, call);
   if (saved != nullptr && args.gates && !args.ungated) {
     const int64_t width = config_.heads * value_dim();
-    saved->ungated = Temp(context, problem.type, {args.q.shape[1], width});
+    saved->ungated = Temp(context, problem.type, {input.x.shape[0], width});
     Fill(context, 0, saved->ungated.view());
-    args.ungated =
-        HeadsOf(saved->ungated.view(), 0, config_.heads, value_dim());
+    args.ungated = AsRun(
+        problem, HeadsOf(saved->ungated.view(), 0, config_.heads, value_dim()));
   }
   AttentionForward(context, problem, args);
   if (hooks != nullptr) hooks->AfterAttention(site_, problem, args);
@@ -345,6 +348,18 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
   Compose(context, own, gates, args);
 }
 
+// heads [T, H·E] into y.
+void AttentionLayer::Mix(Context& context, ConstTensorView heads, TensorView y,
+                         Store store) const {
+  if (weights_.output) {
+    weights_.output.Forward(context, heads, y, store);
+  } else if (store == Store::kOverwrite) {
+    Copy(context, heads, y);
+  } else {
+    AddTo(context, heads, y);
+  }
+}
+
 void AttentionLayer::Forward(Context& context, const AttentionInput& input,
                              TensorView y, Store store) const {
   if (config_.heads == 0) {  // all of them pruned: what is left is the bias
@@ -370,7 +385,7 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   take(".key", p.k);
   take(".value", p.v);
   take(".head_output", heads);
-  weights_.output.Forward(context, memory.view(), y, store);
+  Mix(context, memory.view(), y, store);
   if (input.saved == nullptr) return;
   input.saved->projected = std::move(p.memory);
   input.saved->memory_projected = std::move(p.cross_memory);

@@ -1,6 +1,7 @@
 // Attention with its projections, as transformers use it: self- or
 // cross-attention over packed sequences or a key/value cache, with rotary
-// positions, query/key norms, gates and observation through RunHooks.
+// positions, query/key norms, gates and observation through RunHooks. The
+// public MultiHeadAttention is a door to it.
 #pragma once
 
 #include <cstdint>
@@ -67,10 +68,10 @@ class RopeTable {
 };
 
 struct AttentionWeights {
-  Linear qkv;  // self: queries, keys, values side by side
-  Linear q;    // cross: queries of x
-  Linear kv;   // cross: keys, values of the memory
-  Linear output;
+  Linear qkv;       // self: queries, keys, values side by side
+  Linear q;         // cross: queries of x
+  Linear kv;        // cross: keys, values of the memory
+  Linear output;    // absent: the heads stand side by side, d is H·E
   Norm query_norm;  // over each head; may be absent
   Norm key_norm;
   std::shared_ptr<const RopeTable> rope;  // null: none
@@ -103,6 +104,10 @@ struct AttentionInput {
   // Cross-attention: what is attended to, [S, d], and its sequences.
   ConstTensorView memory;
   const SequenceBatch* memory_batch = nullptr;
+  // All sequences are equally long, and so are all of the memory: the operator
+  // is given them side by side, [B, M, …], and not packed. A hook can then set
+  // query_lengths and key_lengths, and observes in these shapes.
+  bool side_by_side = false;
   // With a cache every sequence has the same number of new rows. A cross cache
   // holds all keys and values already (FillCache); `memory` is not read then.
   const CacheView* cache = nullptr;
@@ -126,7 +131,7 @@ class AttentionLayer {
     return config_.value_dim > 0 ? config_.value_dim : config_.head_dim;
   }
 
-  // y [T, d] = or += Concat(heads) · W_O.
+  // y [T, d] = or += Concat(heads) · W_O + b_O.
   void Forward(Context& context, const AttentionInput& input, TensorView y,
                Store store) const;
 
@@ -160,6 +165,8 @@ class AttentionLayer {
   void Attend(Context& context, const AttentionInput& input,
               const Projections& p, TensorView heads) const;
   void Choose(Context& context, const AttentionInput& input, Call& call) const;
+  void Mix(Context& context, ConstTensorView heads, TensorView y,
+           Store store) const;
   Temp AttendBackward(Context& context, const AttentionInput& input,
                       const AttentionSaved& saved, AttentionGrads& grads) const;
   void ReturnToProjections(Context& context, const AttentionInput& input,

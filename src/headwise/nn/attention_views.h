@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "headwise/attention.h"
 #include "headwise/context.h"
 #include "headwise/tensor.h"
 #include "headwise/tensor/slice.h"
@@ -15,6 +16,18 @@ inline TensorView HeadsOf(const TensorView& rows, int64_t begin, int64_t heads,
                           int64_t dim) {
   return Reshaped(Columns(rows, begin, begin + heads * dim),
                   {1, rows.shape[0], heads, dim});
+}
+
+// [1, B·M, heads, dim] as [B, M, heads, dim].
+inline TensorView PerSequence(const TensorView& view, int64_t sequences) {
+  return Reshaped(view, {sequences, view.shape[1] / sequences, view.shape[2],
+                         view.shape[3]});
+}
+
+// [1, T, heads, dim] as the operator was given it.
+inline TensorView AsRun(const AttentionProblem& problem,
+                        const TensorView& view) {
+  return problem.packed ? view : PerSequence(view, problem.batch);
 }
 
 // [1, tokens, heads, dim] as [tokens, heads, dim].

@@ -101,7 +101,7 @@ HeadWeights WeightsOfHead(Context& context, const AttentionLayer& layer,
   weights.q = Outputs(context, queries, head * dim, dim);
   weights.k = Outputs(context, keys, first_key + group * dim, dim);
   weights.v = Outputs(context, keys, first_value + group * value, value);
-  weights.o = Inputs(context, w.output, head * value, value);
+  if (w.output) weights.o = Inputs(context, w.output, head * value, value);
   FoldGain(context, w.query_norm, weights.q);
   FoldGain(context, w.key_norm, weights.k);
   return weights;

@@ -19,9 +19,9 @@ namespace headwise {
 // On the host.
 struct HeadWeights {
   Tensor q;  // [d, D]
-  Tensor k;  // [d, D]
-  Tensor v;  // [d, E]
-  Tensor o;  // [E, d]
+  Tensor k;  // [d, D], cross: of the memory's width
+  Tensor v;  // [d, E], likewise
+  Tensor o;  // [E, d]; empty where the layer has no output projection
 };
 
 // Throws Error: kInvalidArgument for a head that the layer does not have,

@@ -44,7 +44,7 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
     }
   }
   for (const Part& part : parts_) values_.push_back(part.weight.operand());
-  if (parts_.empty() || parts_[0].weight.trainable()) return;
+  if (parts_.empty() || !parts_[0].weight.fixed()) return;
   std::vector<Parameter> read;
   for (const Part& part : parts_) read.push_back(part.weight);
   weights_ = Prepare(values_, operand(), [read = std::move(read)] {
@@ -161,15 +161,15 @@ void Linear::BackwardWeights(Context& context, ConstTensorView x,
                              ConstTensorView dy) const {
   const bool out_in = layout_ == WeightLayout::kOutIn;
   const bool alone = parts_.size() == 1;
-  Temp memory;
-  TensorView gradient = parts_[0].weight.gradient;
-  if (!alone) {
-    memory = Temp(context, DType::kF32, WholeShape());
-    gradient = memory.view();
-  }
   const bool any =
       std::any_of(parts_.begin(), parts_.end(),
                   [](const Part& part) { return part.weight.trainable(); });
+  Temp memory;
+  TensorView gradient = parts_[0].weight.gradient;
+  if (!alone && any) {
+    memory = Temp(context, DType::kF32, WholeShape());
+    gradient = memory.view();
+  }
   if (any) {
     MatmulProblem problem;
     problem.m = out_in ? out_ : in_;

@@ -20,9 +20,9 @@ enum class WeightLayout : uint8_t {
 };
 
 // What the product makes of weights it makes at the first Forward, so that
-// opening a model is cheap; trainable weights, which change, are read in each
-// call where they lie. Forward may be called from several threads, each with
-// its own Context.
+// opening a model is cheap; weights that change (trainable ones do) are read in
+// each call where they lie. Forward may be called from several threads, each
+// with its own Context.
 class Linear {
  public:
   struct Part {
@@ -39,7 +39,7 @@ class Linear {
   WeightLayout layout() const { return layout_; }
   // Of the weights and biases, as the checkpoint holds them.
   int64_t stored_bytes() const;
-  // For KeepTogether; null where they are trainable.
+  // For KeepTogether; null where they change.
   const std::shared_ptr<PreparedWeights>& weights() const { return weights_; }
   explicit operator bool() const { return !parts_.empty(); }
 

@@ -1,112 +1,46 @@
-// Multi-head attention as a module: projections, the attention operator, the
-// output projection, and the way back. One head at a time: head_view.cc.
+// The public module: its sizes and weights, and a door to the models' layer
+// (multi_head_call.h). One head at a time: head_view.cc.
 // Door: include/headwise/multi_head_attention.h.
 #include "headwise/multi_head_attention.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "headwise/base/rng.h"
-#include "headwise/error.h"
-#include "headwise/nn/projection.h"
+#include "headwise/nn/multi_head_call.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
 
-constexpr char kWhere[] = "MultiHeadAttention";
-
-[[noreturn]] void Refuse(std::string expected, std::string found,
-                         std::string hint = "") {
-  throw Error(ErrorCode::kInvalidArgument, {.where = kWhere,
-                                            .expected = std::move(expected),
-                                            .found = std::move(found),
-                                            .hint = std::move(hint)});
-}
-
 void RequirePositive(const char* name, int64_t value) {
   // Products of two sizes must stay within 64 bits.
   if (value > 0 && value < (int64_t{1} << 31)) return;
-  Refuse(fmt::format("0 < {} < 2^31", name), fmt::format("{}", value));
+  RefuseMultiHead(fmt::format("0 < {} < 2^31", name), fmt::format("{}", value));
 }
 
-void RequireShape(const char* name, const ConstTensorView& view,
-                  std::initializer_list<int64_t> shape) {
-  const ConstTensorView wanted(nullptr, DType::kF32, shape);
-  bool same = view && view.type == DType::kF32 && view.rank == wanted.rank &&
-              view.stride[view.rank - 1] == 1;
-  for (int i = 0; same && i < view.rank; ++i) {
-    same = view.shape[i] == wanted.shape[i];
+void ResolveRotary(MultiHeadAttentionConfig& full) {
+  if (full.rotary_base == 0) return;
+  if (!(full.rotary_base > 0) || !std::isfinite(full.rotary_base)) {
+    RefuseMultiHead("a positive rotary_base, or 0 for none",
+                    fmt::format("{}", full.rotary_base));
   }
-  if (same) return;
-  Refuse(fmt::format("{} as {}", name, ToString(wanted)),
-         view ? ToString(view) : "nothing", "f32, last stride 1");
-}
-
-// Checked sizes of one call.
-struct Sizes {
-  int64_t batch, queries, keys;
-};
-
-Sizes Check(const MultiHeadAttentionConfig& config,
-            const MultiHeadAttentionInput& input) {
-  if (!input.x || input.x.rank != 3) {
-    Refuse("x as f32 [batch, position, d_model]",
-           input.x ? ToString(input.x) : "nothing");
+  if (full.rotary_dim == 0) full.rotary_dim = full.head_dim;
+  if (full.rotary_dim < 0 || full.rotary_dim > full.head_dim ||
+      full.rotary_dim % 2 != 0) {
+    RefuseMultiHead(
+        fmt::format("an even rotary_dim up to head_dim = {}", full.head_dim),
+        fmt::format("{}", full.rotary_dim), "dimensions turn in pairs");
   }
-  const Sizes sizes{input.x.shape[0], input.x.shape[1],
-                    input.source ? input.source.shape[1] : input.x.shape[1]};
-  RequireShape("x", input.x, {sizes.batch, sizes.queries, config.d_model});
-  if (input.source) {
-    RequireShape("source", input.source,
-                 {sizes.batch, sizes.keys, config.source_dim});
-  } else if (config.source_dim != config.d_model) {
-    Refuse(fmt::format("a source of width {}", config.source_dim), "none",
-           "source_dim differs from d_model, so x cannot attend to itself");
+  if (full.source_dim != full.d_model) {
+    RefuseMultiHead("no source_dim with rotary positions",
+                    fmt::format("{}", full.source_dim),
+                    "they turn the queries and keys of one sequence");
   }
-  return sizes;
-}
-
-AttentionProblem Problem(const Context& context,
-                         const MultiHeadAttentionConfig& config,
-                         const MultiHeadAttentionInput& input,
-                         const Sizes& sizes) {
-  AttentionProblem problem;
-  problem.device = context.device();
-  problem.batch = sizes.batch;
-  problem.heads = config.heads;
-  problem.kv_heads = config.kv_heads;
-  problem.query_len = sizes.queries;
-  problem.key_len = sizes.keys;
-  problem.head_dim = config.head_dim;
-  problem.mask = input.mask;
-  return problem;
-}
-
-AttentionArgs Args(const MultiHeadAttentionInput& input,
-                   const MultiHeadAttentionActivations& kept) {
-  AttentionArgs args;
-  args.q = kept.q.view();
-  args.k = kept.k.view();
-  args.v = kept.v.view();
-  args.query_lengths = input.query_lengths;
-  args.key_lengths = input.key_lengths;
-  args.gates = input.gates;
-  args.replacement = input.replacement;
-  args.active_heads = input.active_heads;
-  return args;
-}
-
-// [B, M, H, D] as [B, M, H·D].
-template <typename View>
-View Flat(const View& view) {
-  return Reshaped(
-      view, {view.shape[0], view.shape[1], view.shape[2] * view.shape[3]});
 }
 
 void Randomize(Context& context, uint64_t seed, uint64_t stream,
@@ -129,12 +63,13 @@ MultiHeadAttentionConfig Resolve(const MultiHeadAttentionConfig& config) {
   RequirePositive("heads", full.heads);
   if (full.head_dim == 0) {
     if (full.d_model % full.heads != 0) {
-      Refuse(fmt::format("d_model divisible by heads, since each head gets an "
-                         "equal share of the width"),
-             fmt::format("{} / {} leaves {}", full.d_model, full.heads,
-                         full.d_model % full.heads),
-             "the equal split is a convention: give head_dim explicitly and "
-             "any number of heads works");
+      RefuseMultiHead(
+          fmt::format("d_model divisible by heads, since each head gets an "
+                      "equal share of the width"),
+          fmt::format("{} / {} leaves {}", full.d_model, full.heads,
+                      full.d_model % full.heads),
+          "the equal split is a convention: give head_dim explicitly and "
+          "any number of heads works");
     }
     full.head_dim = full.d_model / full.heads;
   }
@@ -145,9 +80,11 @@ MultiHeadAttentionConfig Resolve(const MultiHeadAttentionConfig& config) {
   RequirePositive("source_dim", full.source_dim);
   RequirePositive("heads · head_dim", full.heads * full.head_dim);
   if (full.heads % full.kv_heads != 0) {
-    Refuse("heads a multiple of kv_heads, so that groups are equal",
-           fmt::format("{} heads, {} kv_heads", full.heads, full.kv_heads));
+    RefuseMultiHead(
+        "heads a multiple of kv_heads, so that groups are equal",
+        fmt::format("{} heads, {} kv_heads", full.heads, full.kv_heads));
   }
+  ResolveRotary(full);
   return full;
 }
 
@@ -188,6 +125,9 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionConfig& config,
       parameters_, [&](const char*, Tensor& tensor, const char*) {
         Randomize(context, seed, stream++, tensor);
       });
+  if (config_.rotary_base == 0) return;
+  rope_ = std::make_shared<RopeTable>(RopeFrequencies(
+      {.head_dim = config_.rotary_dim, .base = config_.rotary_base}));
 }
 
 int64_t MultiHeadAttention::output_dim() const {
@@ -195,56 +135,41 @@ int64_t MultiHeadAttention::output_dim() const {
                                    : config_.heads * config_.head_dim;
 }
 
+void MultiHeadAttention::Run(Context& context, Call& call, TensorView out,
+                             MultiHeadAttentionActivations* kept) const {
+  RequireMultiHeadShape("out", out,
+                        {call.batch(), call.queries(), output_dim()});
+  MultiHeadAttentionCache* cache = call.given().cache;
+  if (kept != nullptr) {
+    if (cache != nullptr) {
+      RefuseMultiHead("a call without a cache", "one with",
+                      "there is no backward through a cache");
+    }
+    kept->saved_ = std::make_unique<MultiHeadAttentionActivations::Saved>();
+  }
+  if (call.empty()) return;
+  InputHooks hooks(call.given());
+  call.Forward(context, hooks, Call::Mix::kYes, out,
+               kept != nullptr ? &kept->saved_->layer : nullptr);
+  if (cache == nullptr || cache->of_source_) return;
+  for (int32_t& length : cache->lengths_) {
+    length += static_cast<int32_t>(call.queries());
+  }
+}
+
 void MultiHeadAttention::Forward(Context& context,
                                  const MultiHeadAttentionInput& input,
                                  TensorView out,
                                  MultiHeadAttentionActivations* kept) const {
-  const Sizes sizes = Check(config_, input);
-  const int64_t batch = sizes.batch;
-  RequireShape("out", out, {batch, sizes.queries, output_dim()});
-  const int64_t heads = config_.heads, dim = config_.head_dim;
-  const int64_t kv_heads = config_.kv_heads;
-  const ConstTensorView source = input.source ? input.source : input.x;
-
-  MultiHeadAttentionActivations local;
-  MultiHeadAttentionActivations& acts = kept != nullptr ? *kept : local;
-  acts.q = Tensor(DType::kF32, {batch, sizes.queries, heads, dim});
-  acts.k = Tensor(DType::kF32, {batch, sizes.keys, kv_heads, dim});
-  acts.v = Tensor(DType::kF32, {batch, sizes.keys, kv_heads, dim});
-  acts.heads = Tensor(DType::kF32, {batch, sizes.queries, heads, dim});
-  acts.ungated = Tensor();
-  acts.lse = Tensor();
-  const MultiHeadAttentionParameters& p = parameters_;
-  Project(context, input.x, p.w_q.view(), p.b_q.view(), Flat(acts.q.view()));
-  Project(context, source, p.w_k.view(), p.b_k.view(), Flat(acts.k.view()));
-  Project(context, source, p.w_v.view(), p.b_v.view(), Flat(acts.v.view()));
-
-  AttentionArgs args = Args(input, acts);
-  args.out = acts.heads.view();
-  args.observation = input.observation;
-  if (kept != nullptr) {
-    acts.lse = Tensor(DType::kF32, {batch, heads, sizes.queries});
-    args.lse = acts.lse.view();
-    if (input.gates) {
-      acts.ungated = Tensor(DType::kF32, {batch, sizes.queries, heads, dim});
-      args.ungated = acts.ungated.view();
-    }
-  }
-  AttentionForward(context, Problem(context, config_, input, sizes), args);
-
-  const ConstTensorView concat = Flat(ConstTensorView(acts.heads.view()));
-  if (config_.output_projection) {
-    Project(context, concat, p.w_o.view(), p.b_o.view(), out);
-  } else {
-    Copy(context, concat, out);
-  }
+  Call call(context, *this, input);
+  Run(context, call, out, kept);
 }
 
 Tensor MultiHeadAttention::Forward(Context& context,
                                    const MultiHeadAttentionInput& input) const {
-  const Sizes sizes = Check(config_, input);
-  Tensor out(DType::kF32, {sizes.batch, sizes.queries, output_dim()});
-  Forward(context, input, out.view());
+  Call call(context, *this, input);
+  Tensor out(DType::kF32, {call.batch(), call.queries(), output_dim()});
+  if (!call.empty()) Run(context, call, out.view(), nullptr);
   return out;
 }
 
@@ -252,78 +177,32 @@ void MultiHeadAttention::Backward(
     Context& context, const MultiHeadAttentionInput& input,
     const MultiHeadAttentionActivations& kept, ConstTensorView dout,
     const MultiHeadAttentionGradients& gradients) const {
-  const Sizes sizes = Check(config_, input);
-  const int64_t batch = sizes.batch, queries = sizes.queries;
-  RequireShape("dout", dout, {batch, queries, output_dim()});
-  RequireShape("kept.q", kept.q.view(),
-               {batch, queries, config_.heads, config_.head_dim});
-  RequireShape("kept.k", kept.k.view(),
-               {batch, sizes.keys, config_.kv_heads, config_.head_dim});
-  RequireShape("kept.lse", kept.lse.view(), {batch, config_.heads, queries});
+  Call call(context, *this, input);
+  const int64_t batch = call.batch(), queries = call.queries();
+  const int64_t keys = call.keys(), dim = config_.head_dim;
+  RequireMultiHeadShape("dout", dout, {batch, queries, output_dim()});
   if (gradients.dx) {
-    RequireShape("dx", gradients.dx, {batch, queries, config_.d_model});
+    RequireMultiHeadShape("dx", gradients.dx,
+                          {batch, queries, config_.d_model});
   }
   if (gradients.dsource) {
-    if (!input.source) Refuse("dsource only with a source", "self-attention");
-    RequireShape("dsource", gradients.dsource,
-                 {batch, sizes.keys, config_.source_dim});
-  }
-  const ConstTensorView source = input.source ? input.source : input.x;
-  const MultiHeadAttentionParameters& p = parameters_;
-  MultiHeadAttentionParameters* dp = gradients.parameters;
-
-  Tensor dq(DType::kF32, {batch, queries, config_.heads, config_.head_dim});
-  Tensor dk(DType::kF32,
-            {batch, sizes.keys, config_.kv_heads, config_.head_dim});
-  Tensor dv(DType::kF32,
-            {batch, sizes.keys, config_.kv_heads, config_.head_dim});
-  Tensor dheads(DType::kF32, {batch, queries, config_.heads, config_.head_dim});
-  if (config_.output_projection) {
-    ProjectBackward(context, dout, p.w_o.view(), Flat(dheads.view()),
-                    Store::kOverwrite);
-    if (dp != nullptr) {
-      ProjectGradient(context, Flat(ConstTensorView(kept.heads.view())), dout,
-                      dp->w_o.view(), dp->b_o.view());
+    if (!input.source) {
+      RefuseMultiHead("dsource only with a source", "self-attention");
     }
-  } else {
-    Copy(context, dout, Flat(dheads.view()));
+    RequireMultiHeadShape("dsource", gradients.dsource,
+                          {batch, keys, config_.source_dim});
   }
-
-  AttentionArgs args = Args(input, kept);
-  // Only read by the backward.
-  MultiHeadAttentionActivations& read =
-      const_cast<MultiHeadAttentionActivations&>(kept);
-  args.out = read.heads.view();
-  args.lse = read.lse.view();
-  args.ungated = read.ungated.view();
-  AttentionGrads grads;
-  grads.dout = dheads.view();
-  grads.dentropy = gradients.dentropy;
-  grads.dq = dq.view();
-  grads.dk = dk.view();
-  grads.dv = dv.view();
-  grads.dgates = gradients.dgates;
-  AttentionBackward(context, Problem(context, config_, input, sizes), args,
-                    grads);
-
-  const ConstTensorView dq_flat = Flat(dq.view());
-  const ConstTensorView dk_flat = Flat(dk.view());
-  const ConstTensorView dv_flat = Flat(dv.view());
-  if (dp != nullptr) {
-    ProjectGradient(context, input.x, dq_flat, dp->w_q.view(), dp->b_q.view());
-    ProjectGradient(context, source, dk_flat, dp->w_k.view(), dp->b_k.view());
-    ProjectGradient(context, source, dv_flat, dp->w_v.view(), dp->b_v.view());
+  if (call.empty()) {
+    if (gradients.dsource) Fill(context, 0, gradients.dsource);
+    return;
   }
-  if (gradients.dx) {
-    ProjectBackward(context, dq_flat, p.w_q.view(), gradients.dx,
-                    Store::kOverwrite);
-  }
-  // Self-attention: keys and values come from x too, so their part is added.
-  const TensorView dsource = input.source ? gradients.dsource : gradients.dx;
-  if (!dsource) return;
-  ProjectBackward(context, dk_flat, p.w_k.view(), dsource,
-                  input.source ? Store::kOverwrite : Store::kAccumulate);
-  ProjectBackward(context, dv_flat, p.w_v.view(), dsource, Store::kAccumulate);
+  RequireMultiHeadShape("kept.q", kept.q(),
+                        {batch, queries, config_.heads, dim});
+  RequireMultiHeadShape("kept.k", kept.k(),
+                        {batch, keys, config_.kv_heads, dim});
+  RequireMultiHeadShape("kept.lse", kept.lse(),
+                        {batch, config_.heads, queries});
+  call.Backward(context, kept.saved_->layer, dout, gradients);
 }
 
 }  // namespace headwise

@@ -34,36 +34,31 @@ Tensor ToF32(Context& context, const Parameter& parameter) {
   return host;
 }
 
-Values::Values(Parameter parameter)
-    : parameter_(std::move(parameter)), made_(std::make_shared<Made>()) {
-  if (parameter_) RequireNumbers(parameter_);
+Values::Values(Parameter parameter, Type type)
+    : parameter_(std::move(parameter)),
+      type_(type),
+      made_(std::make_shared<Made>()) {
+  if (parameter_ && type == Type::kF32) RequireNumbers(parameter_);
 }
 
 ConstTensorView Values::view(Context& context) const {
-  if (!parameter_ || parameter_.trainable()) return parameter_.value;
+  const ConstTensorView& stored = parameter_.value;
+  if (!parameter_.fixed() || !stored) return stored;
+  if (type_ == Type::kStored && stored.device == context.device()) {
+    return stored;
+  }
   std::call_once(made_->once, [&] {
-    Tensor host = ToF32(context, parameter_);
-    if (context.device().is_cpu()) {
+    Tensor host;
+    if (type_ == Type::kF32) host = ToF32(context, parameter_);
+    if (type_ == Type::kF32 && context.device().is_cpu()) {
       made_->values = std::move(host);
       return;
     }
-    made_->values = ToDevice(context, host.view());
+    made_->values =
+        ToDevice(context, type_ == Type::kF32 ? host.view() : stored);
     context.Synchronize();  // `host` goes, and other contexts may read
   });
   return std::as_const(made_->values).view();
-}
-
-Table::Table(Parameter parameter)
-    : parameter_(std::move(parameter)), made_(std::make_shared<Made>()) {}
-
-ConstTensorView Table::view(Context& context) const {
-  const ConstTensorView& value = parameter_.value;
-  if (!value || value.device == context.device()) return value;
-  std::call_once(made_->once, [&] {
-    made_->copy = ToDevice(context, value);
-    context.Synchronize();  // other contexts may read
-  });
-  return std::as_const(made_->copy).view();
 }
 
 }  // namespace headwise

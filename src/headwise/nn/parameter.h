@@ -2,6 +2,7 @@
 // elsewhere. Layers read it through what they make of it (packed products).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +23,8 @@ struct Parameter {
   // Trainable parameters of a model that computes in a half: the value rounded
   // to it, by who changes the value. Null: products read the value.
   ConstTensorView compute = {};
+  // May change between calls, gradient or not; f32 then, and aligned.
+  bool varies = false;
   // Within a MappedFile: pages may be given back (release.h).
   bool mapped = false;
 
@@ -29,21 +32,30 @@ struct Parameter {
   bool trainable() const { return static_cast<bool>(gradient); }
   // What products read.
   const ConstTensorView& operand() const { return compute ? compute : value; }
+  // What is made of it can be kept.
+  bool fixed() const { return !varies && !trainable(); }
 };
 
 // The values as f32 on the host, dense. Throws Error(kUnsupported) for what is
 // neither a vector nor a matrix of f32, bf16 or f16.
 Tensor ToF32(Context& context, const Parameter& parameter);
 
-// A small parameter as layers read it: f32 on the context's device, made at
-// first use so that opening a model is cheap; a trainable one, which changes,
-// where it lies. May be asked from several threads, each with its own Context
-// of one device.
+// A parameter as layers read it, on the context's device: made at first use, so
+// that opening a model is cheap. One that changes (a trainable one does) is
+// read where it lies. May be asked from several threads, each with its own
+// Context of one device.
 class Values {
  public:
+  enum class Type : uint8_t {
+    kF32,  // small ones
+    // Large ones, whose rows are read by number: where they lie, if the device
+    // can read that.
+    kStored,
+  };
+
   Values() = default;
-  // Throws as ToF32 does. An absent parameter has no values.
-  explicit Values(Parameter parameter);
+  // kF32 throws as ToF32 does. An absent parameter has no values.
+  explicit Values(Parameter parameter, Type type = Type::kF32);
 
   const Parameter& parameter() const { return parameter_; }
   explicit operator bool() const { return static_cast<bool>(parameter_); }
@@ -58,29 +70,7 @@ class Values {
   };
 
   Parameter parameter_;
-  std::shared_ptr<Made> made_;
-};
-
-// A large parameter whose rows are read by number: in its own type, and where
-// it lies if the context's device can read that; else a copy on the device,
-// made at first use. Threads: as Values.
-class Table {
- public:
-  Table() = default;
-  explicit Table(Parameter parameter);
-
-  const Parameter& parameter() const { return parameter_; }
-  explicit operator bool() const { return static_cast<bool>(parameter_); }
-
-  ConstTensorView view(Context& context) const;
-
- private:
-  struct Made {
-    std::once_flag once;
-    Tensor copy;
-  };
-
-  Parameter parameter_;
+  Type type_ = Type::kF32;
   std::shared_ptr<Made> made_;
 };
 

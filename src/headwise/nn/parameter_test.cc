@@ -76,5 +76,23 @@ TEST(Values, OfTrainableParametersAreTheParameter) {
   EXPECT_EQ(values.view(context).data, value.view().data);
 }
 
+TEST(Values, AsStoredAreReadWhereTheyLie) {
+  Context context({1, ""});
+  const Unaligned held({1, 2, 3, 4});
+  const Parameter parameter = held.parameter({2, 2});
+  const Values values(parameter, Values::Type::kStored);
+  EXPECT_EQ(values.view(context).data, parameter.value.data);
+  EXPECT_EQ(values.view(context).type, DType::kBF16);
+}
+
+TEST(Values, ThatChangeAreReadWhereTheyLie) {
+  Context context({1, ""});
+  Tensor value(DType::kF32, {2});
+  Parameter parameter{"w", std::as_const(value).view()};
+  parameter.varies = true;
+  EXPECT_FALSE(parameter.fixed());
+  EXPECT_EQ(Values(parameter).view(context).data, value.view().data);
+}
+
 }  // namespace
 }  // namespace headwise

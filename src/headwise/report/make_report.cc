@@ -36,8 +36,8 @@ class ReportMaker {
               const ReportOptions& options)
       : context_(context),
         options_(options),
-        summary_(Summarise(folder)),
         checkpoint_(folder, options.tokenizer),
+        summary_(Summarise(checkpoint_)),
         model_(checkpoint_.model()),
         tokenizer_(checkpoint_.FindTokenizer()) {}
 
@@ -172,8 +172,8 @@ class ReportMaker {
 
   Context& context_;
   const ReportOptions& options_;
-  ModelSummary summary_;
   Checkpoint checkpoint_;
+  ModelSummary summary_;
   const Model& model_;
   const Tokenizer* tokenizer_;  // may have none
   Profile profile_;

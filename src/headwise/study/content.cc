@@ -12,6 +12,7 @@
 #include "headwise/multi_head_attention.h"
 #include "headwise/study/study.h"
 #include "headwise/tensor/matrix.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -47,11 +48,10 @@ Matrix OneWideValueHead(Context& context, const MultiHeadAttention& module,
   problem.head_dim = kHeadDim;
   problem.value_dim = kWidth;
   AttentionArgs args;
-  args.q = kept.q.view();
-  args.k = kept.k.view();
+  args.q = kept.q();
+  args.k = kept.k();
   args.q.shape[2] = args.k.shape[2] = 1;  // head 0 of both
-  args.v = View(static_cast<const float*>(kept.v.As<float>()),
-                {1, kWords, 1, kWidth});
+  args.v = Reshaped(kept.v(), {1, kWords, 1, kWidth});
   args.out = out.view();
   AttentionForward(context, problem, args);
   return FromTensor(out);

@@ -112,7 +112,9 @@ double Classifier::Loss(Context& context, ConstTensorView x,
   const int64_t rows = static_cast<int64_t>(chosen.size());
   if (rows == 0) return 0;
   const Temp in(context, DType::kF32, {rows, width});
-  GatherRows(context, x, ViewOf(chosen), in.view());
+  Temp numbers;
+  const ConstTensorView places = OnDevice(context, ViewOf(chosen), numbers);
+  GatherRows(context, x, places, in.view());
   Temp dense, hidden;
   ConstTensorView last = in.view();
   if (dense_) {
@@ -147,7 +149,7 @@ double Classifier::Loss(Context& context, ConstTensorView x,
     // What the dense layer gave is no longer needed: its place is free.
     dense_.Backward(context, in.view(), din.view(), dense.view());
   }
-  ScatterRows(context, dense_ ? dense.view() : din.view(), ViewOf(chosen), dx);
+  ScatterRows(context, dense_ ? dense.view() : din.view(), places, dx);
   return total;
 }
 

@@ -20,9 +20,8 @@ class HostResult {
   TensorView view() const { return device_.view(); }
   // Once the operator was called: what it wrote can be read on the host.
   void Fetch(Context& context) {
-    if (!device_ || view().device.is_cpu()) return;
-    copy_ = ToHost(context, view());
-    host_ = copy_.view().data;
+    OnHost(context, view(), copy_);
+    if (copy_.size() > 0) host_ = copy_.view().data;
   }
 
   // The host may write to it, too.

@@ -34,7 +34,8 @@ void Overhead(benchmark::State& state, const char* name) {
     state.SkipWithError("the model is absent; set HEADWISE_MODELS");
     return;
   }
-  const auto model = OpenModel(path);
+  const Checkpoint checkpoint(path);
+  const Model& model = checkpoint.model();
   Context context({.threads = 2, .implementations = ""});
   const int64_t length = state.range(0), count = kTokens / length;
   Rng rng(1);
@@ -47,20 +48,20 @@ void Overhead(benchmark::State& state, const char* name) {
       // Small ids more often, as words are.
       const double u = rng.Uniform();
       row.push_back(static_cast<int32_t>(
-          u * u * u * static_cast<double>(model->config().vocabulary - 1)));
+          u * u * u * static_cast<double>(model.config().vocabulary - 1)));
     }
     ids.insert(ids.end(), row.begin(), row.end());
     windows.push_back(WindowOfIds(row));
   }
   ProfileOptions options;
   options.context = length;
-  Profiler profiler(context, *model, nullptr, name, "", options);
+  Profiler profiler(context, model, nullptr, name, "", options);
   const auto plain = [&] {
-    Forward(context, *model, {.ids = ids, .lengths = lengths});
+    Forward(context, model, {.ids = ids, .lengths = lengths});
   };
   const auto profile = [&] { profiler.AddWindows(windows); };
   const auto shorter = [&] {
-    ForwardToLastAttention(context, *model, {.ids = ids, .lengths = lengths});
+    ForwardToLastAttention(context, model, {.ids = ids, .lengths = lengths});
   };
   plain();
   profile();

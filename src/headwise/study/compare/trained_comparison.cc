@@ -23,25 +23,25 @@ namespace fs = std::filesystem;
 // A model and the sentence as its tokens.
 struct Reader {
   std::string name;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Tokenizer> tokenizer;
+  Checkpoint checkpoint;
   TokenWindow window;
+
+  const Model& model() const { return checkpoint.model(); }
 };
 
 Reader Read(const fs::path& folder, std::string_view sentence) {
-  Reader reader;
-  reader.model = OpenModel(folder);
+  Reader reader{.name = "", .checkpoint = Checkpoint(folder), .window = {}};
+  const Model& model = reader.model();
   const fs::path whole = fs::absolute(folder).lexically_normal();
   reader.name =
       (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-  if (reader.model->decoder() != nullptr) {
+  if (model.decoder() != nullptr) {
     RefuseComparison("models of one text",
                      folder.string() + ", an encoder–decoder");
   }
-  reader.tokenizer = Tokenizer::Load(folder);
   Document document;
   document.text = sentence;
-  const WindowCutter cutter(*reader.tokenizer, reader.model->config());
+  const WindowCutter cutter(reader.checkpoint.tokenizer(), model.config());
   std::vector<TokenWindow> windows = cutter.Cut(document);
   if (windows.empty()) {
     RefuseComparison(
@@ -58,7 +58,7 @@ Reader Read(const fs::path& folder, std::string_view sentence) {
 }
 
 int64_t LayersOf(const Reader& reader) {
-  return static_cast<int64_t>(reader.model->config().layers.size());
+  return static_cast<int64_t>(reader.model().config().layers.size());
 }
 
 bool EquallyDeep(const std::vector<Reader>& readers) {
@@ -69,12 +69,12 @@ bool EquallyDeep(const std::vector<Reader>& readers) {
 
 // Every layer's heads on the sentence.
 std::vector<HeadSet> ReadLayers(Context& context, const Reader& reader) {
-  const ModelConfig& config = reader.model->config();
+  const ModelConfig& config = reader.model().config();
   MapOptions options;
   options.most_cells = kMaxCompareWords;
   std::vector<std::vector<Matrix>> maps(config.layers.size());
-  for (const MappedHead& head : MapHeads(context, *reader.model, reader.window,
-                                         AllHeads(*reader.model), options)) {
+  for (const MappedHead& head : MapHeads(context, reader.model(), reader.window,
+                                         AllHeads(reader.model()), options)) {
     Matrix map(head.rows, head.columns);
     std::copy(head.values.begin(), head.values.end(), map.values.begin());
     maps[head.head.layer].push_back(std::move(map));
@@ -87,7 +87,8 @@ std::vector<HeadSet> ReadLayers(Context& context, const Reader& reader) {
       continue;
     }
     sets.push_back(SetOfMaps(std::move(maps[layer])));
-    sets.back().tokens = TokenLabels(reader.window.source, *reader.tokenizer);
+    sets.back().tokens =
+        TokenLabels(reader.window.source, reader.checkpoint.tokenizer());
     sets.back().layer = static_cast<int64_t>(layer);
     sets.back().head_dim = config.head_dim;
     sets.back().parameters =
@@ -111,8 +112,8 @@ std::vector<std::string> RolesIn(Context& context, const Reader& reader,
                                  const TrainedComparison& asked) {
   ProfileOptions options;
   options.progress = asked.progress;
-  Profiler profiler(context, *reader.model, reader.tokenizer.get(), reader.name,
-                    "", options);
+  Profiler profiler(context, reader.model(), &reader.checkpoint.tokenizer(),
+                    reader.name, "", options);
   profiler.AddProbes();
   std::vector<std::string> roles;
   for (const HeadRoles& head : AssignRoles(profiler.Take())) {

@@ -77,35 +77,34 @@ std::vector<int32_t> DoubledBlock(Rng& rng, const std::vector<int32_t>& from) {
 
 TrainedReader::TrainedReader(const std::filesystem::path& folder,
                              const std::vector<std::string>& texts)
-    : name_(folder.filename().string()), model_(OpenModel(folder)) {
-  if (!model_->config().causal || model_->decoder() != nullptr) {
+    : name_(folder.filename().string()), checkpoint_(folder) {
+  if (!model().config().causal || model().decoder() != nullptr) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"study", "a causal language model", folder.string(), ""});
   }
-  tokenizer_ = Tokenizer::Load(folder);
-  const int64_t context = std::min(ContextOf(model_->config(), 0), kContext);
+  const int64_t context = std::min(ContextOf(model().config(), 0), kContext);
   windows_ = ReadWindows(
-      texts, WindowCutter(*tokenizer_, model_->config(), {.context = context}),
+      texts, WindowCutter(tokenizer(), model().config(), {.context = context}),
       kMostTokens);
 }
 
 Profile TrainedReader::ProfileOf(Context& context, const Model& model) const {
   ProfileOptions options;
   options.context = kContext;
-  Profiler profiler(context, model, tokenizer_.get(), name_, "", options);
+  Profiler profiler(context, model, &tokenizer(), name_, "", options);
   profiler.AddProbes();
   profiler.AddWindows(windows_);
   return profiler.Take();
 }
 
 Profile TrainedReader::MakeProfile(Context& context) const {
-  return ProfileOf(context, *model_);
+  return ProfileOf(context, model());
 }
 
 std::unique_ptr<Model> TrainedReader::NewModel(uint64_t seed) const {
   TrainConfig how;
   how.seed = seed;
-  return BuildModel(model_->config(), NewParameters(model_->config(), how));
+  return BuildModel(model().config(), NewParameters(model().config(), how));
 }
 
 std::vector<MadeSequence> TrainedReader::Text() const {
@@ -118,8 +117,8 @@ std::vector<MadeSequence> TrainedReader::Text() const {
 
 std::vector<MadeSequence> TrainedReader::Repeats(RepeatTask task,
                                                  int64_t count) const {
-  const TokenTable table(tokenizer_.get(), model_->config());
-  const TokenFrame frame = FrameOf(*tokenizer_, model_->config());
+  const TokenTable table(&tokenizer(), model().config());
+  const TokenFrame frame = FrameOf(tokenizer(), model().config());
   std::vector<MadeSequence> sequences;
   for (int64_t i = 0; i < count; ++i) {
     Rng rng(kRepeatSeed, static_cast<uint64_t>(i));

@@ -16,6 +16,7 @@
 
 #include "headwise/context.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/model/checkpoint.h"
 #include "headwise/model/model.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/runtime/windows.h"
@@ -36,16 +37,16 @@ enum class RepeatTask : uint8_t {
 class TrainedReader {
  public:
   // A causal language model with its tokenizer, and at most kMostTokens of the
-  // texts. Throws as OpenModel does, and Error(kInvalidArgument) for a model
+  // texts. Throws as Checkpoint does, and Error(kInvalidArgument) for a model
   // of another kind.
   TrainedReader(const std::filesystem::path& folder,
                 const std::vector<std::string>& texts);
 
-  const Model& model() const { return *model_; }
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const Model& model() const { return checkpoint_.model(); }
+  const Tokenizer& tokenizer() const { return checkpoint_.tokenizer(); }
   const std::vector<TokenWindow>& windows() const { return windows_; }
   int64_t layers() const {
-    return static_cast<int64_t>(model_->config().layers.size());
+    return static_cast<int64_t>(checkpoint_.config().layers.size());
   }
 
   // What every head does on the text and on random repeats.
@@ -64,8 +65,7 @@ class TrainedReader {
   static constexpr int64_t kMostTokens = 8192;
 
   std::string name_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  Checkpoint checkpoint_;
   std::vector<TokenWindow> windows_;
 };
 
