@@ -49,6 +49,7 @@ Comparison CompareModels(Context& context, const Options& options) {
   TrainedComparison asked;
   asked.layer = options.layer;
   asked.roles = options.roles;
+  asked.type = options.engine.compute();
   asked.named = !options.models.empty();
   asked.models = {Asset("novels-one-head"), Asset("novels")};
   if (asked.named) {

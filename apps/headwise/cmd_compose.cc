@@ -124,8 +124,8 @@ int Run(const Options& options) {
   RequireWritable(options.svg);
   RequireWritable(options.dot);
   const std::stop_token stop = StopOnInterrupt();
-  const Checkpoint checkpoint(options.run.model,
-                              options.text.reading.options());
+  const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
+                              options.run.engine.compute());
   const Composition composition = Measure(options, checkpoint, stop);
   const auto top = static_cast<size_t>(options.top);
   if (!options.svg.empty()) {

@@ -182,7 +182,8 @@ void Print(const std::vector<NamedTensor>& tensors) {
 }
 
 int Run(const Options& options) {
-  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Checkpoint checkpoint(options.model, options.reading.options(),
+                              options.engine.compute());
   const Model& model = checkpoint.model();
   if (options.list) {
     for (const std::string& name : ActivationNames(model)) {

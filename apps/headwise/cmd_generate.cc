@@ -209,7 +209,8 @@ int RunFile(Options& options) {
     throw UsageError("--file takes the place of PROMPT and --ids");
   }
   RequireWritable(options.out);
-  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Checkpoint checkpoint(options.model, options.reading.options(),
+                              options.engine.compute());
   const Model& model = checkpoint.model();
   const Tokenizer& tokenizer = checkpoint.tokenizer();
   WarnUnknownScript(tokenizer, MappedFile(options.file).text());
@@ -245,7 +246,8 @@ int Run(Options& options) {
     throw UsageError("expected either PROMPT or --ids");
   }
   HintAtFile(options.prompt, "--file " + options.prompt);
-  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Checkpoint checkpoint(options.model, options.reading.options(),
+                              options.engine.compute());
   const Model& model = checkpoint.model();
   const Tokenizer* tokenizer = TokenizerFor(options, checkpoint);
   std::vector<int32_t> prompt = PromptIds(options, model, tokenizer);

@@ -302,7 +302,8 @@ int Run(const Options& options) {
   }
   PatchOptions patch;
   patch.stop = StopOnInterrupt();
-  const Checkpoint checkpoint(options.run.model, options.reading.options());
+  const Checkpoint checkpoint(options.run.model, options.reading.options(),
+                              options.run.engine.compute());
   const Model& model = checkpoint.model();
   const Tokenizer& tokenizer = checkpoint.tokenizer();
   const Cases cases = Tokenise(ReadPrompts(options), tokenizer, model.config());

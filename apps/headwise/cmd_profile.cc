@@ -214,7 +214,8 @@ bool AddWords(const WordMaterials& materials, const Options& options,
 
 // Inputs are read and judged before the model runs.
 Profile Make(const Options& options, std::span<Detector> detectors) {
-  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Checkpoint checkpoint(options.model, options.reading.options(),
+                              options.engine.compute());
   const Model& model = checkpoint.model();
   const std::string& hash = checkpoint.hash();
   const Tokenizer* tokenizer = checkpoint.FindTokenizer();

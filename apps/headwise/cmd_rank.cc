@@ -165,8 +165,8 @@ int Run(const Options& options) {
   if (options.text.paths.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
   }
-  const Checkpoint checkpoint(options.run.model,
-                              options.text.reading.options());
+  const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
+                              options.run.engine.compute());
   const Tokenizer* tokenizer = TokenizerFor(options, checkpoint);
   const RankOptions rank = RankingOf(options, tokenizer);
   const std::vector<TokenWindow> windows =

@@ -50,6 +50,7 @@ int Run(Options options) {
     WarnPastContext(OpenConfig(options.model), options.report.context);
   }
   options.report.tokenizer = options.reading.options();
+  options.report.type = options.engine.compute();
   WarnOfScript(options);
   Context context(options.engine.context());
   Json report;

@@ -74,7 +74,8 @@ class Runner {
         context_(options.engine.context()) {}
 
   const Checkpoint& Open(const std::string& folder) {
-    checkpoint_.emplace(folder, options_.reading.options());
+    checkpoint_.emplace(folder, options_.reading.options(),
+                        options_.engine.compute());
     tokenizer_ = checkpoint_->FindTokenizer();
     return *checkpoint_;
   }

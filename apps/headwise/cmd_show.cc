@@ -117,7 +117,8 @@ TokenWindow Window(const Options& options, const Model& model,
 }
 
 Shown Map(const Options& options) {
-  const Checkpoint checkpoint(options.model, options.reading.options());
+  const Checkpoint checkpoint(options.model, options.reading.options(),
+                              options.engine.compute());
   const Model& model = checkpoint.model();
   const std::vector<HeadRef> heads = ParseHeads(options.heads, model);
   const Tokenizer& tokenizer = checkpoint.tokenizer();

@@ -112,8 +112,8 @@ void Print(const Similarity& s, const Options& options) {
 int Run(const Options& options) {
   RequireWritable(options.svg);
   const std::stop_token stop = StopOnInterrupt();
-  const Checkpoint checkpoint(options.run.model,
-                              options.text.reading.options());
+  const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
+                              options.run.engine.compute());
   const Model& model = checkpoint.model();
   const Tokenizer& tokenizer = checkpoint.tokenizer();
   const WindowCutter cutter(tokenizer, model.config(),

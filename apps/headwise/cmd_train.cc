@@ -213,6 +213,7 @@ int Run(const Options& options) {
   RunOptions run;
   run.resume = options.resume;
   run.replace = options.force;
+  run.type = options.engine.compute();
   run.stop = stop;
   auto bar = std::make_unique<ProgressBar>();
   run.progress = bar->callback();

@@ -5,29 +5,50 @@
 
 #include <string_view>
 
+#include "command.h"
+#include "headwise/device.h"
+#include "headwise/error.h"
+
 namespace headwise {
 namespace {
 
-bool IsCuda(std::string_view word) {
-  if (word == "cuda") return true;
-  constexpr std::string_view kNumbered = "cuda:";
+constexpr std::string_view kNumbered = "cuda:";
+
+bool IsNumbered(std::string_view word) {
   return word.starts_with(kNumbered) && word.size() > kNumbered.size() &&
+         word.size() <= kNumbered.size() + 2 &&
          word.find_first_not_of("0123456789", kNumbered.size()) == word.npos;
 }
 
 std::string WhyNotDevice(const std::string& word) {
-  if (word == "cpu") return "";
-  if (IsCuda(word)) {
-    return fmt::format(
-        "expected cpu: this build runs models on nothing else; found {}", word);
+  if (word == "cpu" || word == "cuda" || word == "auto" || IsNumbered(word)) {
+    return "";
   }
-  return fmt::format("expected cpu, cuda or cuda:N; found {}", word);
+  return fmt::format("expected cpu, cuda, cuda:N or auto; found {}", word);
 }
 
 std::string WhyNotType(const std::string& word) {
-  if (word == "f32") return "";
-  return fmt::format(
-      "expected f32: this build runs models in nothing else; found {}", word);
+  for (const char* known : {"f32", "bf16", "f16", "auto"}) {
+    if (word == known) return "";
+  }
+  return fmt::format("expected f32, bf16, f16 or auto; found {}", word);
+}
+
+// The first GPU, where this build and machine have one.
+Device BestDevice() {
+  try {
+    return Context({.threads = 1, .device = Device::Cuda()}).device();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+    return Device::Cpu();
+  }
+}
+
+Device DeviceOf(const std::string& word) {
+  if (word == "cpu") return Device::Cpu();
+  if (word == "cuda") return Device::Cuda();
+  if (word == "auto") return BestDevice();
+  return Device::Cuda(std::stoi(word.substr(kNumbered.size())));
 }
 
 }  // namespace
@@ -35,7 +56,20 @@ std::string WhyNotType(const std::string& word) {
 ContextOptions EngineFlags::context() const {
   ContextOptions options;
   options.threads = threads;
+  options.device = DeviceOf(device);
   return options;
+}
+
+DType EngineFlags::compute() const {
+  const bool on_host = DeviceOf(device).is_cpu();
+  if (type == "auto") return on_host ? DType::kF32 : DType::kBF16;
+  if (type == "f32") return DType::kF32;
+  if (on_host) {
+    throw UsageError(fmt::format(
+        "--type: expected f32, which models on the CPU compute in; found {}",
+        type));
+  }
+  return type == "bf16" ? DType::kBF16 : DType::kF16;
 }
 
 void AddThreadsFlag(CommandLine line, int& threads) {
@@ -46,11 +80,14 @@ void AddThreadsFlag(CommandLine line, int& threads) {
 void AddEngineFlags(CommandLine line, EngineFlags& flags) {
   AddThreadsFlag(line, flags.threads);
   line.Option("--device", flags.device,
-              "Where the model runs: cpu (cuda and cuda:N are not built in)")
+              "Where the model runs: cpu, cuda, cuda:N, or auto (a GPU where "
+              "there is one)")
       .Check(WhyNotDevice)
       .ShowDefault();
-  line.Option("--type", flags.type,
-              "What the model computes in: f32, whatever its file stores")
+  line.Option(
+          "--type", flags.type,
+          "What the model computes in, whatever its file stores: f32, bf16, "
+          "f16, or auto (f32 on the CPU, bf16 on a GPU)")
       .Check(WhyNotType)
       .ShowDefault();
 }

@@ -5,19 +5,22 @@
 
 #include "command_line.h"
 #include "headwise/context.h"
+#include "headwise/tensor.h"
 
 namespace headwise {
 
 struct EngineFlags {
   int threads = 0;
   std::string device = "cpu";
-  std::string type = "f32";
+  std::string type = "auto";
 
   // Of the Context that the model runs in.
   ContextOptions context() const;
+  // What the model computes in. Throws UsageError for what the device does not.
+  DType compute() const;
 };
 
-// `flags` must outlive the parse, which refuses what this build cannot run.
+// `flags` must outlive the parse.
 void AddEngineFlags(CommandLine line, EngineFlags& flags);
 
 // For commands that choose what runs where themselves.

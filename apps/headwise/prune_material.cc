@@ -13,7 +13,9 @@
 namespace headwise {
 PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text) {
   PruneMaterial material = {
-      Checkpoint(run.model, text.reading.options()), {}, {}};
+      Checkpoint(run.model, text.reading.options(), run.engine.compute()),
+      {},
+      {}};
   const Tokenizer& tokenizer = material.checkpoint.tokenizer();
   const ModelConfig& config = material.checkpoint.config();
   const WindowCutter cutter(tokenizer, config,

@@ -16,6 +16,7 @@
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/family.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/activations.h"
 
 namespace headwise {
@@ -74,9 +75,24 @@ std::string OurName(const Model& model, std::string name) {
   return prefix + "layer." + std::to_string(layer - 1) + ".output";
 }
 
-// The largest |Δ| / (tolerance · max(1, |ref|)) over all expected tensors.
-double WorstError(const Golden& golden, const Model& model) {
-  Context context({2, ""});
+// What |Δ| may be: of a probability, or of any other number relative to the
+// larger of 1 and the reference; on a GPU to the largest of the tensor.
+double ToleranceOf(const Place& place, bool probs) {
+  if (place.type == DType::kBF16) return 2e-2;
+  return probs ? 1e-5 : 2e-4;
+}
+double LargestOf(const ConstTensorView& expected) {
+  double largest = 1;
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    largest = std::max<double>(largest, std::abs(expected.As<float>()[i]));
+  }
+  return largest;
+}
+
+// The largest |Δ| / (tolerance · scale) over all expected tensors.
+double WorstError(const Golden& golden, const Model& model,
+                  const Place& place = {}) {
+  Context context = place.MakeContext();
   ForwardInput input;
   input.ids = golden.ids;
   input.lengths = golden.lengths;
@@ -91,7 +107,8 @@ double WorstError(const Golden& golden, const Model& model) {
     const Tensor& ours = taken.at(OurName(model, name));
     const int64_t sequence = name[0] - '0';
     const bool probs = name.find("attention") != name.npos;
-    const double tolerance = probs ? 1e-5 : 2e-4;
+    const double tolerance = ToleranceOf(place, probs) *
+                             (place.device.is_cpu() ? 1 : LargestOf(view));
     // Expected [rows, width] or [heads, rows, keys]; ours is padded.
     const int64_t planes = probs ? view.shape[0] : 1;
     const int64_t rows = view.shape[view.rank - 2];
@@ -107,8 +124,9 @@ double WorstError(const Golden& golden, const Model& model) {
               ours.As<float>()[((sequence * planes + p) * our_rows + r) *
                                    our_width +
                                c];
-          const double error =
-              std::abs(got - ref) / (tolerance * std::max(1.0, std::abs(ref)));
+          const double scale =
+              place.device.is_cpu() ? std::max(1.0, std::abs(ref)) : 1;
+          const double error = std::abs(got - ref) / (tolerance * scale);
           worst = std::isnan(error) ? INFINITY : std::max(worst, error);
         }
       }
@@ -123,20 +141,20 @@ class Conformance : public GoldenTest {};
 
 TEST_P(Conformance, EqualsTransformers) {
   const Golden golden(GetParam());
-  const auto model = OpenModel(kGoldens / GetParam());
-  const double worst = WorstError(golden, *model);
-  EXPECT_LE(worst, 1) << "times the tolerance";
-  RecordProperty("worst_over_tolerance", std::to_string(worst));
+  for (const Place& place : Places()) {
+    const Checkpoint checkpoint(kGoldens / GetParam(), {}, place.type);
+    const double worst = WorstError(golden, checkpoint.model(), place);
+    EXPECT_LE(worst, 1) << "times the tolerance, on " << place.name;
+    RecordProperty("worst_over_tolerance", std::to_string(worst));
+  }
 }
 
 // The cached, chunked path gives the same logits as the whole text at once.
-TEST_P(Conformance, SteppingEqualsTheWholeText) {
-  const Golden golden(GetParam());
-  const auto model = OpenModel(kGoldens / GetParam());
-  if (!model->config().causal && !model->config().encoder_decoder()) return;
-  Context context({1, ""});
-  Session session(context, *model);
-  const bool translates = model->config().encoder_decoder();
+void ExpectStepsEqual(const Golden& golden, const Model& model,
+                      const Place& place) {
+  Context context = place.MakeContext(1);
+  Session session(context, model);
+  const bool translates = model.config().encoder_decoder();
   const auto& fed = translates ? golden.decoder_ids : golden.ids;
   const int64_t count =
       translates ? golden.decoder_lengths[0] : golden.lengths[0];
@@ -144,17 +162,35 @@ TEST_P(Conformance, SteppingEqualsTheWholeText) {
     session.Encode({golden.ids.data(), static_cast<size_t>(golden.lengths[0])});
   }
   const ConstTensorView expected = golden.expected.At("0.logits");
+  const double tolerance = ToleranceOf(place, false);
+  const double least = place.device.is_cpu() ? 1 : LargestOf(expected);
   int64_t at = 0;
   for (const int64_t rows : {int64_t{3}, int64_t{1}, count - 4}) {
-    const Tensor& logits =
-        session.Feed({fed.data() + at, static_cast<size_t>(rows)});
+    const std::vector<float> logits = ToVector<float>(
+        context,
+        session.Feed({fed.data() + at, static_cast<size_t>(rows)}).view());
     at += rows;
     const float* truth = expected.As<float>() + (at - 1) * expected.shape[1];
     for (int64_t c = 0; c < expected.shape[1]; ++c) {
-      ASSERT_NEAR(logits.As<float>()[c], truth[c],
-                  2e-4 * std::max(1.0f, std::abs(truth[c])));
+      ASSERT_NEAR(logits[c], truth[c],
+                  tolerance * std::max<double>(least, std::abs(truth[c])))
+          << place.name;
     }
   }
+}
+
+TEST_P(Conformance, SteppingEqualsTheWholeText) {
+  const Golden golden(GetParam());
+  for (const Place& place : Places()) {
+    const Checkpoint checkpoint(kGoldens / GetParam(), {}, place.type);
+    const ModelConfig& config = checkpoint.config();
+    if (!config.causal && !config.encoder_decoder()) return;
+    ExpectStepsEqual(golden, checkpoint.model(), place);
+  }
+}
+
+TEST(ConformanceOf, AGpu) {
+  if (Places().size() == 1) GTEST_SKIP() << "no GPU: the CPU alone was tested";
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Conformance, GoldenNames(), TestName);

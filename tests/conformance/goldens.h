@@ -6,8 +6,39 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/error.h"
+#include "headwise/tensor.h"
 
 namespace headwise {
+
+// Where and in what a model is held to its golden.
+struct Place {
+  const char* name = "the CPU in f32";
+  Device device = {};
+  DType type = DType::kF32;
+
+  Context MakeContext(int threads = 2) const {
+    return Context({.threads = threads, .device = device});
+  }
+};
+
+// The CPU, and a GPU where there is one.
+inline std::vector<Place> Places() {
+  std::vector<Place> places = {{}};
+  const Place gpu = {"a GPU in f32", Device::Cuda(), DType::kF32};
+  try {
+    gpu.MakeContext();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << error.what();
+    return places;
+  }
+  places.push_back(gpu);
+  places.push_back({"a GPU in bf16", Device::Cuda(), DType::kBF16});
+  return places;
+}
 
 inline const std::filesystem::path kGoldens = HEADWISE_GOLDENS;
 

@@ -64,15 +64,17 @@ std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder) {
       config, std::make_shared<SafetensorsWeights>(Safetensors::Open(folder)));
 }
 
-Checkpoint::Checkpoint(std::filesystem::path folder, TokenizerOptions reading)
+Checkpoint::Checkpoint(std::filesystem::path folder, TokenizerOptions reading,
+                       DType type)
     : folder_(std::move(folder)),
       reading_(reading),
+      type_(type),
       config_(OpenConfig(folder_)),
       weights_(
           std::make_shared<SafetensorsWeights>(Safetensors::Open(folder_))) {}
 
 const Model& Checkpoint::model() const {
-  if (model_ == nullptr) model_ = BuildModel(config_, weights_);
+  if (model_ == nullptr) model_ = BuildModel(config_, weights_, type_);
   return *model_;
 }
 

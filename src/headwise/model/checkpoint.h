@@ -27,9 +27,10 @@ std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder);
 // one thread at a time may ask.
 class Checkpoint {
  public:
-  // Throws as OpenConfig does, and for weights that are absent or corrupt.
+  // type: what the model computes in. Throws as OpenConfig does, and for
+  // weights that are absent or corrupt.
   explicit Checkpoint(std::filesystem::path folder,
-                      TokenizerOptions reading = {});
+                      TokenizerOptions reading = {}, DType type = DType::kF32);
 
   const std::filesystem::path& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
@@ -48,6 +49,7 @@ class Checkpoint {
  private:
   std::filesystem::path folder_;
   TokenizerOptions reading_;
+  DType type_;
   ModelConfig config_;
   std::shared_ptr<const WeightSource> weights_;
   mutable std::unique_ptr<Model> model_;

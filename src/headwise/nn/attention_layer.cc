@@ -58,6 +58,17 @@ void Compose(Context& context, const ConstTensorView& own, GateSaved& gates,
 
 }  // namespace
 
+ConstTensorView NumbersOnDevice::view(
+    Context& context, const std::vector<int32_t>& values) const {
+  if (context.device().is_cpu()) return ViewOf(values);
+  if (from_ != values.data() || device_ != context.device()) {
+    copy_ = std::make_shared<const Tensor>(ToDevice(context, ViewOf(values)));
+    from_ = values.data();
+    device_ = context.device();
+  }
+  return copy_->view();
+}
+
 int64_t SequenceBatch::longest() const {
   int32_t most = 0;
   for (size_t b = 1; b < starts.size(); ++b) {
@@ -211,10 +222,9 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
 // x [T, heads, D] by the rotary frequencies.
 void AttentionLayer::Turn(Context& context, const AttentionInput& input,
                           TensorView x, RopeDirection direction) const {
-  Temp copy;
   Rope(context, {direction},
        {.frequencies = weights_.rope->view(context),
-        .positions = OnDevice(context, ViewOf(input.batch->positions), copy),
+        .positions = input.batch->PositionsOn(context),
         .x = x});
 }
 
@@ -276,8 +286,8 @@ void AttentionLayer::UseSequences(Context& context, const AttentionInput& input,
   call.args.k = p.k;
   call.args.v = p.v;
   call.args.out = heads;
-  call.args.query_starts = call.Numbers(context, input.batch->starts);
-  call.args.key_starts = call.Numbers(context, keys.starts);
+  call.args.query_starts = input.batch->StartsOn(context);
+  call.args.key_starts = keys.StartsOn(context);
 }
 
 void AttentionLayer::Attend(Context& context, const AttentionInput& input,

@@ -21,11 +21,34 @@
 
 namespace headwise {
 
-// Sequences end to end: sequence b is rows starts[b] … starts[b + 1] − 1.
-struct SequenceBatch {
-  std::vector<int32_t> starts;     // sequences + 1
-  std::vector<int32_t> positions;  // one a row: the place in its sequence
+// Numbers of the host as a device reads them: copied at first use, for all
+// layers of a run.
+class NumbersOnDevice {
+ public:
+  // i32 [N], valid while this lives and `values` are neither changed nor gone.
+  ConstTensorView view(Context& context,
+                       const std::vector<int32_t>& values) const;
 
+ private:
+  mutable const int32_t* from_ = nullptr;
+  mutable Device device_;
+  mutable std::shared_ptr<const Tensor> copy_;
+};
+
+// Sequences end to end: sequence b is rows starts[b] … starts[b + 1] − 1. Not
+// changed once it was run, by one context at a time.
+struct SequenceBatch {
+  std::vector<int32_t> starts = {};     // sequences + 1
+  std::vector<int32_t> positions = {};  // one a row: the place in its sequence
+  NumbersOnDevice starts_there = {}, positions_there = {};
+
+  // On the context's device.
+  ConstTensorView StartsOn(Context& context) const {
+    return starts_there.view(context, starts);
+  }
+  ConstTensorView PositionsOn(Context& context) const {
+    return positions_there.view(context, positions);
+  }
   int64_t sequences() const { return static_cast<int64_t>(starts.size()) - 1; }
   int64_t total() const { return starts.back(); }
   int64_t longest() const;

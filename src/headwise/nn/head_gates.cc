@@ -85,12 +85,11 @@ void HeadGates::OpenConcrete(Context& context, const SequenceBatch& batch,
                              const GateDraw& draw, GateSaved& saved) const {
   const int64_t sequences = batch.sequences();
   saved.slopes = Temp(context, DType::kF32, {sequences, heads_});
-  Temp starts, noise, open;
-  ConcreteArgs args = {
-      .log_alpha = log_alpha_.view(context),
-      .starts = OnDevice(context, ViewOf(batch.starts), starts),
-      .gates = saved.own.view(),
-      .slopes = saved.slopes.view()};
+  Temp noise, open;
+  ConcreteArgs args = {.log_alpha = log_alpha_.view(context),
+                       .starts = batch.StartsOn(context),
+                       .gates = saved.own.view(),
+                       .slopes = saved.slopes.view()};
   if (draw.training != nullptr) {
     Rng rng(draw.training->seed, draw.stream + kConcreteStreams);
     std::vector<double> drawn(sequences * heads_);
@@ -128,9 +127,8 @@ void HeadGates::Forward(Context& context, ConstTensorView x,
   }
   if (drops) {
     DrawDropout(context, batch, draw, saved);
-    Temp starts;
-    GateSequences(context, OnDevice(context, ViewOf(batch.starts), starts),
-                  saved.dropout.view(), saved.own.view(), saved.gates.view());
+    GateSequences(context, batch.StartsOn(context), saved.dropout.view(),
+                  saved.own.view(), saved.gates.view());
   } else {
     Copy(context, saved.own.view(), saved.gates.view());
   }
@@ -147,8 +145,8 @@ void HeadGates::Backward(Context& context, ConstTensorView x,
                          const SequenceBatch& batch, const GateDraw& draw,
                          const GateSaved& saved, ConstTensorView dgates,
                          TensorView dx) const {
-  Temp copy, memory;
-  const ConstTensorView starts = OnDevice(context, ViewOf(batch.starts), copy);
+  Temp memory;
+  const ConstTensorView starts = batch.StartsOn(context);
   ConstTensorView down = dgates;  // by the gates before head dropout
   if (saved.dropout) {
     memory = Temp(context, DType::kF32, {batch.total(), heads_});

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-// Large enough for full-speed products, small enough for the caches.
+// Of the CPU: large enough for full-speed products, small enough for caches.
 constexpr int64_t kRowsPerBlock = 512;
 
 // Two layers that read the same input as one.
@@ -37,7 +37,8 @@ ActivationArgs Mlp::Activate(ConstTensorView in, TensorView y) const {
 void Mlp::Forward(Context& context, ConstTensorView x, TensorView y,
                   Store store) const {
   const int64_t rows = x.shape[0];
-  const int64_t block = std::min(rows, kRowsPerBlock);
+  const int64_t block =
+      context.device().is_cpu() ? std::min(rows, kRowsPerBlock) : rows;
   const Temp in_memory(context, x.type, {block, in_.out()});
   const Temp memory(context, x.type, {block, hidden()});
   for (int64_t begin = 0; begin < rows; begin += block) {

@@ -36,7 +36,7 @@ class ReportMaker {
               const ReportOptions& options)
       : context_(context),
         options_(options),
-        checkpoint_(folder, options.tokenizer),
+        checkpoint_(folder, options.tokenizer, options.type),
         summary_(Summarise(checkpoint_)),
         model_(checkpoint_.model()),
         tokenizer_(checkpoint_.FindTokenizer()) {}

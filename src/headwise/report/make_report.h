@@ -20,6 +20,7 @@ struct ReportOptions {
   int64_t tokens = 0;   // most to profile; 0: all
   int64_t context = 0;  // tokens of a window; 0: as the model allows
   TokenizerOptions tokenizer;
+  DType type = DType::kF32;  // what the model computes in
   // Most tokens for what runs the model once a head (importance, path effects);
   // 0: all.
   int64_t rank_tokens = 2048;

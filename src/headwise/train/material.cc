@@ -285,7 +285,7 @@ void OpenLabelled(const TrainConfig& config, const ModelConfig& model,
 
 }  // namespace
 
-Material OpenMaterial(Context& context, const TrainConfig& config,
+Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
                       const ProgressCallback& progress) {
   Material material;
   const Path tokenizer =
@@ -303,17 +303,18 @@ Material OpenMaterial(Context& context, const TrainConfig& config,
       ReadConfig(material.files.config, "the model's configuration");
   CheckFit(config, model, *material.tokenizer);
   material.files.tokenizer_config = TokenizerJson(*material.tokenizer, model);
+  const StorePlace place = {.device = context.device(), .compute = type};
   if (config.start.empty()) {
     Initialisation how;
     how.seed = config.seed;
     how.deviation = static_cast<float>(config.init_deviation);
     how.scale_residual = config.init_scale_residual;
-    material.store = ParameterStore::Fresh(model, how);
+    material.store = ParameterStore::Fresh(model, how, place);
   } else {
-    material.store = ParameterStore::Load(config.start);
+    material.store = ParameterStore::Load(config.start, place);
     if (!config.heads.empty()) material.store->AllowNew(model, "headwise.");
   }
-  material.model = BuildModel(model, material.store);
+  material.model = BuildModel(model, material.store, type);
   switch (config.task) {
     case TrainTask::kTranslation:
       OpenPairs(config, model, material);

@@ -31,7 +31,8 @@ struct Material {
   Json data;  // for the manifest
 };
 
-Material OpenMaterial(Context& context, const TrainConfig& config,
+// type: what the model computes in.
+Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
                       const ProgressCallback& progress);
 
 }  // namespace headwise

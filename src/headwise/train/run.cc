@@ -74,7 +74,8 @@ class Run {
         config_(config),
         options_(options),
         out_(config.out),
-        material_(OpenMaterial(context, config, options.progress)) {
+        material_(
+            OpenMaterial(context, options.type, config, options.progress)) {
     trainer_ = std::make_unique<Trainer>(
         context_, config_, *material_.model, *material_.store,
         material_.classifier ? &*material_.classifier : nullptr);

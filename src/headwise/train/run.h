@@ -29,6 +29,7 @@ struct StepView {
 struct RunOptions {
   bool resume = false;        // continue the run in config.out, if there is one
   bool replace = false;       // begin anew over what config.out holds
+  DType type = DType::kF32;   // what the model computes in
   ProgressCallback progress;  // of what comes before the first step
   // The model as it is before the first step of this piece, and the steps that
   // earlier pieces did. It may be run during the call.

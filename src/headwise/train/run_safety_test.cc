@@ -54,7 +54,7 @@ TEST_F(TrainingRun, KeepsTheBestBesideTheLast) {
   // The weights are those of that step, and the record names it.
   TrainConfig again = config;
   again.start = result.best;
-  const Material material = OpenMaterial(context, again, {});
+  const Material material = OpenMaterial(context, DType::kF32, again, {});
   const Trainer trainer(context, again, *material.model, *material.store);
   EXPECT_EQ(trainer.Evaluate(*material.validation, 4), best->second);
   const Json json = ReadJson(fs::path(config.out) / "training.json");

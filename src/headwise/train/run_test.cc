@@ -308,7 +308,7 @@ class FamilyRun : public TrainingRun {
     again.start = config.out;
     again.model = Json::object();
     again.heads = Json::object();
-    const Material material = OpenMaterial(context, again, {});
+    const Material material = OpenMaterial(context, DType::kF32, again, {});
     const Trainer trainer(context, again, *material.model, *material.store);
     EXPECT_EQ(trainer.Evaluate(*material.validation, 4),
               record.validation.back().second)
@@ -442,7 +442,7 @@ TEST_F(TrainingRun, LearnsToClassifyFromANewAndFromATrainedModel) {
     TrainConfig again = config;
     again.start = config.out;
     again.model = Json::object();
-    const Material material = OpenMaterial(context, again, {});
+    const Material material = OpenMaterial(context, DType::kF32, again, {});
     const Trainer trainer(context, again, *material.model, *material.store,
                           &*material.classifier);
     EXPECT_GT(trainer.Accuracy(*material.validation, 50), 0.9) << type;

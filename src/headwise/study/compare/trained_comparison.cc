@@ -29,8 +29,9 @@ struct Reader {
   const Model& model() const { return checkpoint.model(); }
 };
 
-Reader Read(const fs::path& folder, std::string_view sentence) {
-  Reader reader{.name = "", .checkpoint = Checkpoint(folder), .window = {}};
+Reader Read(const fs::path& folder, std::string_view sentence, DType type) {
+  Reader reader{
+      .name = "", .checkpoint = Checkpoint(folder, {}, type), .window = {}};
   const Model& model = reader.model();
   const fs::path whole = fs::absolute(folder).lexically_normal();
   reader.name =
@@ -127,7 +128,7 @@ std::vector<Reader> ReadAll(std::string_view sentence,
                             const TrainedComparison& asked) {
   std::vector<Reader> readers;
   for (const fs::path& folder : asked.models) {
-    readers.push_back(Read(folder, sentence));
+    readers.push_back(Read(folder, sentence, asked.type));
     const int64_t layers = LayersOf(readers.back());
     if (asked.layer && (*asked.layer < 0 || *asked.layer >= layers)) {
       RefuseComparison(fmt::format("a layer from 0 to {}{}", layers - 1,

@@ -25,6 +25,7 @@ struct TrainedComparison {
   // Also tells the heads' roles, as far as random repeats show them: runs each
   // model some seconds longer.
   bool roles = false;
+  DType type = DType::kF32;  // what the models compute in
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };
