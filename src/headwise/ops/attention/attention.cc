@@ -38,10 +38,11 @@ void CheckDevice(const Context& context, const AttentionProblem& problem) {
 
 ImplementationList<AttentionCall> AttentionImplementations() {
   static const AttentionImplementation kList[] = {
-      kAttentionCudaSm90,
-      kAttentionCudaSm80,
-      kAttentionCpuF32,
-      kAttentionReference,
+      kAttentionCudaSm90,   // Hopper
+      kAttentionCudaSm80,   // Ampere and later
+      kAttentionCudaPlain,  // every type and shape on a GPU
+      kAttentionCpuF32,     // host
+      kAttentionReference,  // the truth
   };
   return {"attention", kList};
 }

@@ -1,9 +1,13 @@
 // The operator on a GPU through its public door: contexts with queues of their
-// own, and which path takes what. Skipped where there is no GPU; numbers are
-// held to the reference by tools/bench_gpu.
+// own, and which path takes what. Skipped where there is no GPU; the numbers of
+// cuda.plain are held to the reference by agreement_test.cc, those of the fast
+// paths by tools/bench_gpu.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -147,7 +151,7 @@ TEST(AttentionOnDevice, ABackwardThatHopperLacksGoesToThePortablePath) {
   EXPECT_EQ(f16.ChosenBackward(), "cuda.sm80");
 }
 
-TEST(AttentionOnDevice, ViewsThatAPathCannotReadAreRefused) {
+TEST(AttentionOnDevice, ViewsThatAPathCannotReadGoToTheNext) {
   const auto context = OnDevice();
   if (context == nullptr) GTEST_SKIP() << "no GPU";
   Step step(*context, 1);
@@ -158,13 +162,18 @@ TEST(AttentionOnDevice, ViewsThatAPathCannotReadAreRefused) {
   step.args.k.stride[1] = -whole.k.stride[1];
   EXPECT_EQ(step.ChosenForward(), "cuda.sm80");
   EXPECT_NO_THROW(step.Forward());
-  // Rows that begin between 16-byte pieces: nobody's.
+  // Rows that begin between 16-byte pieces are read one by one.
   step.args = whole;
   step.args.q.data = static_cast<const uint16_t*>(whole.q.data) + 4;
   step.args.q.shape[1] = step.args.out.shape[1] = kLen - 1;
   step.args.lse.shape[2] = step.problem.query_len = kLen - 1;
+  EXPECT_EQ(step.ChosenForward(), "cuda.plain");
+  EXPECT_NO_THROW(step.Forward());
+  Context fast({.threads = 1,
+                .implementations = "attention:cuda.sm80",
+                .device = Device::Cuda()});
   try {
-    step.Forward();
+    AttentionForward(fast, step.problem, step.args);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
@@ -185,18 +194,98 @@ TEST(AttentionOnDevice, NoKeysAtAllGiveZeros) {
   for (const uint8_t byte : BytesOf(*context, step.dq)) ASSERT_EQ(byte, 0);
 }
 
-TEST(AttentionOnDevice, ThereIsNoBandAndItIsSaid) {
+TEST(AttentionOnDevice, WhatTheFastPathsLackThePlainOneTakes) {
   const auto context = OnDevice();
   if (context == nullptr) GTEST_SKIP() << "no GPU";
   Step step(*context, 1);
-  Tensor mass(*context, DType::kF32, {1, kHeads, kLen, 2});
-  try {
-    AttentionBand(*context, step.problem, step.args, 1, 0, mass.view());
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
-    EXPECT_THAT(error.what(), HasSubstr("has no band pass"));
+  const AttentionArgs none;
+  const auto chosen = [&] {
+    return step.Chosen(AttentionForwardCall{step.problem, none});
+  };
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    step.problem.type = type;
+    for (int64_t width = 1; width <= 256; ++width) {
+      step.problem.head_dim = width;
+      const bool is_plain = type == DType::kF32 || width % 8 != 0 ||
+                            (type == DType::kF16 && width > 128);
+      ASSERT_EQ(chosen() == "cuda.plain", is_plain)
+          << Name(type) << " " << width;
+    }
   }
+}
+
+// The band of a fast path beside whole rows of A.
+TEST(AttentionOnDevice, BandsAreDiagonalsOfTheRows) {
+  const auto context = OnDevice();
+  if (context == nullptr) GTEST_SKIP() << "no GPU";
+  constexpr int64_t kBefore = 2, kAfter = 1, kWidth = kBefore + kAfter + 1;
+  for (const DType type : {DType::kBF16, DType::kF16}) {
+    Step step(*context, 1, type);
+    step.Forward();
+    Tensor mass(*context, DType::kF32, {1, kHeads, kLen, kWidth});
+    const AttentionBandCall call{step.problem, step.args, kBefore, kAfter,
+                                 mass.view()};
+    EXPECT_NE(step.Chosen(call), "cuda.plain");
+    AttentionBand(*context, step.problem, step.args, kBefore, kAfter,
+                  mass.view());
+    std::vector<RowRef> rows;
+    for (int64_t i = 0; i < kLen; ++i) rows.push_back({0, i});
+    Tensor dense(*context, DType::kF32, {kLen, kHeads, kLen});
+    AttentionRows(*context, step.problem, step.args, rows, dense.view());
+    const std::vector<uint8_t> band = BytesOf(*context, mass);
+    const std::vector<uint8_t> all = BytesOf(*context, dense);
+    const auto at = [](const std::vector<uint8_t>& bytes, int64_t n) {
+      float value;
+      std::memcpy(&value, bytes.data() + n * sizeof(float), sizeof(float));
+      return value;
+    };
+    double total = 0;
+    for (int64_t h = 0; h < kHeads; ++h) {
+      for (int64_t i = 0; i < kLen; ++i) {
+        for (int64_t c = 0; c < kWidth; ++c) {
+          const int64_t j = i - kBefore + c;
+          const bool exists = j >= 0 && j < kLen;
+          const float found = at(band, (h * kLen + i) * kWidth + c);
+          const float expected =
+              exists ? at(all, (i * kHeads + h) * kLen + j) : 0;
+          ASSERT_EQ(found, expected) << h << " " << i << " " << j;
+          ASSERT_TRUE(j <= i || found == 0) << "masked";
+          total += found;
+        }
+      }
+    }
+    EXPECT_GT(total, 1) << "something is there";
+  }
+}
+
+// The attention of GPT-2 small's twelve layers over 1024 tokens of f32.
+TEST(AttentionOnDevice, PlainIsNotAbsurdlySlow) {
+  const auto context = OnDevice();
+  if (context == nullptr) GTEST_SKIP() << "no GPU";
+  const Shape shape = {1, 1024, 12, 64};
+  const Tensor q(*context, DType::kF32, shape);
+  Tensor out(*context, DType::kF32, shape);
+  AttentionProblem problem;
+  problem.heads = problem.kv_heads = 12;
+  problem.query_len = problem.key_len = 1024;
+  problem.head_dim = 64;
+  problem.device = context->device();
+  problem.mask = AttentionMask::Causal();
+  AttentionArgs args;
+  args.q = args.k = args.v = q.view();
+  args.out = out.view();
+  AttentionForward(*context, problem, args);
+  context->Synchronize();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int layer = 0; layer < 12; ++layer) {
+    AttentionForward(*context, problem, args);
+  }
+  context->Synchronize();
+  const std::chrono::duration<double> time =
+      std::chrono::steady_clock::now() - begin;
+  std::printf("[ cuda.plain ] GPT-2 small, 1024 tokens, f32: %.1f ms\n",
+              1e3 * time.count());
+  EXPECT_LT(time.count(), 1);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ void RunAttention(Context& context, const AttentionCall& call);
 // where the build has none, from no_cuda/.
 extern const AttentionImplementation kAttentionCudaSm90;
 extern const AttentionImplementation kAttentionCudaSm80;
+extern const AttentionImplementation kAttentionCudaPlain;
 extern const AttentionImplementation kAttentionReference;  // reference.cc
 extern const AttentionImplementation kAttentionCpuF32;     // cpu/f32.cc
 

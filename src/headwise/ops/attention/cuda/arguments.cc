@@ -54,6 +54,9 @@ ForwardParams Inputs(const AttentionProblem& problem, const AttentionArgs& args,
   p.queries_per_kv = static_cast<int>(problem.heads / problem.kv_heads);
   p.query_offset = Clamped(problem.mask.query_offset);
   p.packed = problem.packed;
+  p.element = problem.type == DType::kF32   ? Element::kF32
+              : problem.type == DType::kF16 ? Element::kF16
+                                            : Element::kBf16;
   p.scale = static_cast<float>(Scale(problem));
   p.scale_log2 = static_cast<float>(Scale(problem) * std::numbers::log2e);
   FillShape(problem, args, p.shape);
@@ -102,6 +105,8 @@ DeviceBuffer ActiveFlags(const AttentionProblem& problem,
 DeviceBuffer ScoreInputs(Context& context, const AttentionProblem& problem,
                          const AttentionArgs& args, ForwardParams& params) {
   params = Inputs(problem, args, 1, ChipOf(problem.device)->cache_bytes);
+  params.is_loose = problem.type == DType::kF32 || problem.head_dim % 8 != 0 ||
+                    !IsAligned(args.q) || !IsAligned(args.k);
   return ActiveHeads(args, StreamOf(context), params);
 }
 
@@ -116,7 +121,7 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
   p.ungated = RowsView(args.ungated);
   call.active_heads = ActiveHeads(args, StreamOf(context), p);
   p.counters = CudaOf(context).Counters(2);
-  call.observation = MakeObservation(context, problem, args, p);
+  call.observation = MakeObservation(context, problem, args, block, p);
   const bool core = p.entropy.data != nullptr ||
                     p.max_probability.data != nullptr ||
                     p.argmax.data != nullptr || p.distance.data != nullptr;
@@ -136,14 +141,11 @@ void FillScoreGradients(const AttentionProblem& problem,
                         const AttentionGrads& grads, size_t row_bytes,
                         cudaStream_t stream, BackwardCall& call) {
   BackwardParams& p = call.params;
-  p.dentropy = Strides<const float>(grads.dentropy);
   if (grads.dentropy || grads.drelative_table) {
     call.log_weight = DeviceBuffer(row_bytes, stream);
     p.log_weight = call.log_weight.As<float>();
   }
   if (!grads.drelative_table) return;
-  p.dtable = grads.drelative_table.As<float>();
-  p.dtable_head = grads.drelative_table.stride[0];
   const WorkOrder& order = p.forward.order;
   const int64_t width = 2 * problem.relative_reach + 1;
   p.table_parts =
@@ -154,6 +156,32 @@ void FillScoreGradients(const AttentionProblem& problem,
 }
 
 }  // namespace
+
+void BackwardViews(const AttentionProblem& problem, const AttentionArgs& args,
+                   const AttentionGrads& grads, BackwardParams& p) {
+  p.o = RowsView(args.gates ? args.ungated : args.out);
+  p.dout = RowsView(grads.dout);
+  p.dq = RowsView(grads.dq);
+  p.dk = RowsView(grads.dk);
+  p.dv = RowsView(grads.dv);
+  p.received = ResultView(grads.received);
+  p.dentropy = Strides<const float>(grads.dentropy);
+  if (grads.dgates) {
+    p.dgates = grads.dgates.As<float>();
+    p.dgate_batch = grads.dgates.stride[0];
+    p.dgate_row = grads.dgates.stride[1];
+    p.dgate_head = grads.dgates.stride[2];
+  }
+  if (grads.drelative_table) {
+    p.dtable = grads.drelative_table.As<float>();
+    p.dtable_head = grads.drelative_table.stride[0];
+  }
+  p.heads = static_cast<int>(problem.heads);
+  p.kv_heads = static_cast<int>(problem.kv_heads);
+  p.sequences = static_cast<int>(problem.batch);
+  p.scale = static_cast<float>(Scale(problem));
+  p.is_half = problem.type == DType::kF16;
+}
 
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
@@ -167,19 +195,7 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
   call.active_heads = ActiveHeads(args, stream, p.forward);
   call.is_active = ActiveFlags(problem, args, stream);
   p.is_active = call.is_active.As<uint8_t>();
-  p.o = RowsView(args.gates ? args.ungated : args.out);
-  p.dout = RowsView(grads.dout);
-  p.dq = RowsView(grads.dq);
-  p.dk = RowsView(grads.dk);
-  p.dv = RowsView(grads.dv);
-  p.received = ResultView(grads.received);
-  if (grads.dgates) {
-    p.dgates = grads.dgates.As<float>();
-    p.dgate_batch = grads.dgates.stride[0];
-    p.dgate_row = grads.dgates.stride[1];
-    p.dgate_head = grads.dgates.stride[2];
-  }
-  p.heads = static_cast<int>(problem.heads);
+  BackwardViews(problem, args, grads, p);
   p.padded_len = CeilDiv(p.forward.query_len, kRowPadding) * kRowPadding;
   const size_t row_bytes = std::max<size_t>(
       1, sizeof(float) * p.padded_len * problem.heads * problem.batch);
@@ -200,7 +216,6 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
         p.d_o.data, problem.type,
         {sizes.batch, sizes.queries, problem.heads, ValueDim(problem)});
   }
-  p.kv_heads = static_cast<int>(problem.kv_heads);
   const int64_t q_bytes = problem.query_len * p.forward.queries_per_kv *
                           (problem.head_dim + ValueDim(problem)) * 2;
   p.key_order = {
@@ -208,9 +223,6 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
       static_cast<int>(problem.batch),
       SectionPairs(q_bytes, 1, ChipOf(problem.device)->cache_bytes / 2)};
   p.forward.counters = CudaOf(context).Counters(4);  // two kernels
-  p.sequences = static_cast<int>(problem.batch);
-  p.scale = static_cast<float>(Scale(problem));
-  p.is_half = problem.type == DType::kF16;
   return call;
 }
 

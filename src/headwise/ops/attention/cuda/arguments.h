@@ -39,6 +39,10 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
                         const AttentionArgs& args, int block,
                         bool gathers_full);
 
+// Views and sizes of a backward call beside p.forward; no scratch.
+void BackwardViews(const AttentionProblem& problem, const AttentionArgs& args,
+                   const AttentionGrads& grads, BackwardParams& p);
+
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
                           const AttentionGrads& grads, int query_block,

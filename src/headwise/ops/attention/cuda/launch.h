@@ -66,6 +66,7 @@ void LaunchTop(const SecondPassParams& params, int rows, cudaStream_t stream);
 void LaunchPairs(const SecondPassParams& params, cudaStream_t stream);
 void LaunchWindow(const SecondPassParams& params, int rows, int columns,
                   cudaStream_t stream);
+void LaunchBand(const BandParams& params, cudaStream_t stream);
 void LaunchReceived(const ReceivedParams& params, cudaStream_t stream);
 void LaunchGram(const GramParams& params, cudaStream_t stream);
 

@@ -95,7 +95,7 @@ void FillFeatures(const ViewSizes& sizes, cudaStream_t stream,
 
 ObservationCall MakeObservation(Context& context,
                                 const AttentionProblem& problem,
-                                const AttentionArgs& args,
+                                const AttentionArgs& args, int block,
                                 ForwardParams& forward) {
   ObservationCall call;
   if (args.observation == nullptr) return call;
@@ -129,9 +129,10 @@ ObservationCall MakeObservation(Context& context,
     scratch.Fill(p.kept_max);
   }
   p.forward = forward;
-  p.blocks = CeilDiv(forward.query_len, kObserveRows);
+  const bool is_plain = block == kPlainRows;
+  p.blocks = CeilDiv(forward.query_len, is_plain ? kPlainRows : kObserveRows);
   p.forward.order.blocks = p.blocks;
-  if (p.feature_count > 0) FillFeatures(sizes, stream, call);
+  if (p.feature_count > 0 && !is_plain) FillFeatures(sizes, stream, call);
   if (o.summed.histogram || o.summed.feature_mass || o.summed.label_mass) {
     const size_t rows = p.forward.order.count();
     call.scratch.emplace_back(

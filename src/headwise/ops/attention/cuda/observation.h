@@ -23,9 +23,11 @@ struct ObservationCall {
 };
 
 // Fills the row results of `forward`, whose inputs are set, and what follows.
+// block: queries of the forward kernel's; kPlainRows tells the plain one, which
+// observes by itself.
 ObservationCall MakeObservation(Context& context,
                                 const AttentionProblem& problem,
-                                const AttentionArgs& args,
+                                const AttentionArgs& args, int block,
                                 ForwardParams& forward);
 
 // After the forward pass. has_numbers: that pass has gathered those.

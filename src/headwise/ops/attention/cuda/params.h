@@ -24,6 +24,9 @@ struct RowResult {
   int64_t head = 0;
 };
 
+// What q, k, v, out and their gradients are made of.
+enum class Element : uint8_t { kBf16, kF16, kF32 };
+
 // What scores go through besides the scale.
 struct ScoreShape {
   float soft_cap = 0;            // 0: none
@@ -45,6 +48,10 @@ struct ForwardParams {
   int queries_per_kv = 1;
   int query_offset = 0;
   bool packed = false;
+  Element element = Element::kBf16;
+  // Whether q and k have to be read element by element: rows of f32, of odd
+  // widths, or not aligned to 16 bytes.
+  bool is_loose = false;
   float scale = 0;
   float scale_log2 = 0;  // scale · log2 e
   ScoreShape shape;
@@ -134,9 +141,10 @@ struct ObserveParams {
   // width]: histogram, features, labels. Null: not wanted.
   double* partials = nullptr;
   int width = 0;
-  int blocks = 0;  // of kObserveRows queries
+  int blocks = 0;  // of kObserveRows queries (plain kernels: kPlainRows)
 };
 inline constexpr int kObserveRows = 64;
+inline constexpr int kPlainRows = 8;  // of a block of the plain kernels
 
 HEADWISE_HD const ForwardParams& ForwardOf(const ForwardParams& p) { return p; }
 HEADWISE_HD const ForwardParams& ForwardOf(const ObserveParams& p) {
@@ -181,6 +189,13 @@ struct SecondPassParams {
   View3<uint8_t> is_argmax;     // [H, pairs]
   WindowPlace window = {};
   View3<float> mean;  // [rows, columns]
+};
+struct BandParams {
+  ForwardParams forward;
+  bool is_half = false;
+  int before = 0, width = 1;  // entry c is key p − before + c
+  float* mass = nullptr;      // [B, H, M, width], the last dense
+  int64_t mass_batch = 0, mass_head = 0, mass_row = 0;
 };
 struct ReceivedParams {
   ForwardParams forward;

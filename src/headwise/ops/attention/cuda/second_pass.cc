@@ -88,6 +88,22 @@ void PairMass(Context& context, const AttentionProblem& problem,
   LaunchPairs(call.params, StreamOf(context));
 }
 
+void BandMass(Context& context, const AttentionProblem& problem,
+              const AttentionArgs& args, int64_t before, int64_t after,
+              TensorView mass) {
+  BandParams p;
+  const DeviceBuffer active_heads =
+      ScoreInputs(context, problem, args, p.forward);
+  p.is_half = problem.type == DType::kF16;
+  p.before = static_cast<int>(before);
+  p.width = static_cast<int>(before + after + 1);
+  p.mass = mass.As<float>();
+  p.mass_batch = mass.stride[0];
+  p.mass_head = mass.stride[1];
+  p.mass_row = mass.stride[2];
+  LaunchBand(p, StreamOf(context));
+}
+
 void ReceivedMass(Context& context, const AttentionProblem& problem,
                   const AttentionArgs& args, ConstTensorView query_weights,
                   TensorView received) {
@@ -178,6 +194,9 @@ struct Pass {
     PairMass(context, c.problem, c.args, c.pairs, c.argmax, c.mass,
              c.is_argmax);
   }
+  void operator()(const AttentionBandCall& c) const {
+    BandMass(context, c.problem, c.args, c.before, c.after, c.mass);
+  }
   void operator()(const AttentionReceivedCall& c) const {
     ReceivedMass(context, c.problem, c.args, c.query_weights, c.received);
   }
@@ -190,7 +209,6 @@ struct Pass {
   // Not here.
   void operator()(const AttentionForwardCall&) const {}
   void operator()(const AttentionBackwardCall&) const {}
-  void operator()(const AttentionBandCall&) const {}
 };
 
 }  // namespace

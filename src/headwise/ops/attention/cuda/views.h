@@ -6,7 +6,16 @@
 
 namespace headwise::attention_cuda {
 
-// [B, position, head, dim], rows aligned to 16 bytes.
+// Whether rows of two-byte elements can be moved 16 bytes at a time.
+inline bool IsAligned(const ConstTensorView& view) {
+  if (reinterpret_cast<uintptr_t>(view.data) % 16 != 0) return false;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (view.shape[axis] > 1 && view.stride[axis] % 8 != 0) return false;
+  }
+  return true;
+}
+
+// [B, position, head, dim]; what the fast paths take is aligned to 16 bytes.
 template <typename View>
 Strided RowsView(const View& view) {
   if (!view) return {};

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <optional>
 #include <type_traits>
 
 #include "headwise/backend/cuda/backend.h"
 #include "headwise/ops/attention/cuda/decode.h"
 #include "headwise/ops/attention/cuda/params.h"
+#include "headwise/ops/attention/cuda/views.h"
 #include "headwise/ops/attention/geometry.h"
 
 namespace headwise::attention_cuda {
@@ -15,15 +18,6 @@ namespace {
 
 // Blocks along a grid's second and third axis.
 constexpr int64_t kMostBlocks = 65535;
-
-// Copies and stores move 16 bytes at a time.
-bool IsAligned(const ConstTensorView& view) {
-  if (reinterpret_cast<uintptr_t>(view.data) % 16 != 0) return false;
-  for (int axis = 0; axis < 3; ++axis) {
-    if (view.shape[axis] > 1 && view.stride[axis] % 8 != 0) return false;
-  }
-  return true;
-}
 
 Reason WhyNotRows(const char* name, const ConstTensorView& view) {
   if (!view || IsAligned(view)) return "";
@@ -64,6 +58,7 @@ Reason WhyNotGrid(const AttentionTopKCall& call) {
   const Reason reason = WhyNotRows(call.rows);
   return reason.empty() ? WhyNotSizes(call.problem) : reason;
 }
+Reason WhyNotGrid(const AttentionBandCall&) { return ""; }
 Reason WhyNotGrid(const AttentionWindowCall& call) {
   const TensorView& picture = call.maximum ? call.maximum : call.mean;
   return picture.shape[0] > kMostBlocks ? "takes pictures of fewer than 2^16 "
@@ -84,30 +79,48 @@ Reason WhyNotGrid(const Call& call) {
 
 }  // namespace
 
+Reason WhyNotPlain(const AttentionProblem& problem) {
+  if (!problem.device.is_cuda()) return "runs on CUDA devices only";
+  if (std::max({problem.query_len, problem.key_len,
+                std::abs(problem.mask.query_offset)}) >= kFar) {
+    return "takes fewer than 2^29 positions";
+  }
+  const std::optional<CudaChip> chip = ChipOf(problem.device);
+  if (!chip) return "finds no CUDA device";
+  return chip->major >= 8 ? "" : "needs sm_80 or later";
+}
+
 Reason WhyNotAny(const AttentionProblem& problem) {
   if (!problem.device.is_cuda()) return "runs on CUDA devices only";
   if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
     return "takes bf16 and f16 only";
   }
   if (Scale(problem) <= 0) return "needs a positive scale";
-  if (std::max(problem.query_len, problem.key_len) >= kFar) {
-    return "takes fewer than 2^29 positions";
-  }
-  if (!ChipOf(problem.device)) return "finds no CUDA device";
-  return "";
+  return WhyNotPlain(problem);
 }
 
 Reason WhyNotCall(const AttentionCall& call) {
   return std::visit(
+      [](const auto& of) -> Reason {
+        Reason reason = WhyNotGrid(of);
+        VisitRows(of, [&](const char* name, const ConstTensorView& view) {
+          if (reason.empty()) reason = WhyNotRows(name, view);
+        });
+        return reason;
+      },
+      call);
+}
+
+Reason WhyNotPlainCall(const AttentionCall& call) {
+  return std::visit(
       []<typename T>(const T& of) -> Reason {
-        if constexpr (std::is_same_v<T, AttentionBandCall>) {
-          return "has no band pass";
+        if constexpr (std::is_same_v<T, AttentionForwardCall>) {
+          return WantsSums(of.args) ? WhyNotSizes(of.problem) : "";
+        } else if constexpr (std::is_same_v<T, AttentionBackwardCall> ||
+                             std::is_same_v<T, AttentionReceivedCall>) {
+          return "";
         } else {
-          Reason reason = WhyNotGrid(of);
-          VisitRows(of, [&](const char* name, const ConstTensorView& view) {
-            if (reason.empty()) reason = WhyNotRows(name, view);
-          });
-          return reason;
+          return WhyNotGrid(of);
         }
       },
       call);

@@ -1,4 +1,4 @@
-// What neither CUDA path takes, as the entries of the list say it.
+// What no CUDA path takes, as the entries of the list say it.
 #pragma once
 
 #include <string>
@@ -7,13 +7,20 @@
 
 namespace headwise::attention_cuda {
 
-// Empty, or why no kernel of this folder takes the problem.
+// Empty, or why no kernel of this folder takes the problem: all that the plain
+// ones have against it.
+Reason WhyNotPlain(const AttentionProblem& problem);
+
+// The same of the two fast paths.
 Reason WhyNotAny(const AttentionProblem& problem);
 
-// Empty, or why none takes the call, of whose problems it is known that they
-// are taken: passes that are not here, more blocks than a grid has, rows that
-// are not aligned to 16 bytes. Views that are not given are passed over.
+// Empty, or why neither fast path takes the call, of whose problems it is known
+// that they are taken: more blocks than a grid has, rows that are not aligned
+// to 16 bytes. Views that are not given are passed over.
 Reason WhyNotCall(const AttentionCall& call);
+
+// Empty, or why the plain path does not.
+Reason WhyNotPlainCall(const AttentionCall& call);
 
 // The views [B, position, head, dim] that a call reads or writes, given to
 // see(name, view).

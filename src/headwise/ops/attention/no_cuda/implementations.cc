@@ -12,5 +12,6 @@ Reason WhyNot(const AttentionCall&) {
 
 const AttentionImplementation kAttentionCudaSm90 = {"cuda.sm90", WhyNot};
 const AttentionImplementation kAttentionCudaSm80 = {"cuda.sm80", WhyNot};
+const AttentionImplementation kAttentionCudaPlain = {"cuda.plain", WhyNot};
 
 }  // namespace headwise

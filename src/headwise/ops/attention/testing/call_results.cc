@@ -9,7 +9,16 @@ namespace {
 
 constexpr uint64_t kStream = 1;  // of the seed; the problem itself is stream 0
 
+AttentionProblem At(AttentionProblem problem, Device device) {
+  problem.device = device;
+  return problem;
+}
+
 }  // namespace
+
+Device DeviceOf(const std::string& implementation) {
+  return implementation.starts_with("cuda.") ? Device::Cuda() : Device{};
+}
 
 CallResults::CallResults(const RandomProblem& problem,
                          const std::string& implementation, int threads,
@@ -17,15 +26,20 @@ CallResults::CallResults(const RandomProblem& problem,
     : r_(problem),
       passes_(std::move(passes)),
       context_({.threads = threads,
-                .implementations = "attention:" + implementation}),
-      rng_(problem.seed, kStream),
-      args_(problem.args),
-      observation_(problem.observation) {
+                .implementations = "attention:" + implementation,
+                .device = DeviceOf(implementation)}),
+      problem_(At(problem.problem, context_.device())),
+      mirror_(context_),
+      rng_(problem.seed, kStream) {
+  for (const TestTensor& tensor : r_.tensors) mirror_.Add(tensor);
+  args_ = mirror_.On(r_.args);
+  observation_ = mirror_.On(r_.observation);
   RunForward();
   if (Has(AttentionPass::kBackward)) RunBackward();
   RunRowPasses();
   RunMapPasses();
   if (Has(AttentionPass::kGram)) RunGram();
+  for (const CallOutput& output : outputs_) mirror_.Download(output.tensor);
 }
 
 const CallOutput* CallResults::Find(const std::string& name) const {
@@ -41,7 +55,8 @@ TensorView CallResults::Add(const std::string& name, DType type,
   const Layout layout = rng_.Uniform() < 0.5 ? Layout::kDense : Layout::kRandom;
   outputs_.push_back(
       {name, TestTensor(type, shape, layout, rng_), measure, head_axis});
-  return outputs_.back().tensor.view();
+  mirror_.Add(outputs_.back().tensor);
+  return mirror_.On(outputs_.back().tensor.view());
 }
 
 TensorView CallResults::MayAdd(const std::string& name, DType type,
@@ -102,7 +117,7 @@ void CallResults::AddSums(Observation& o) {
 }
 
 void CallResults::RunForward() {
-  const AttentionProblem& p = r_.problem;
+  const AttentionProblem& p = problem_;
   const ViewSizes n = SizesOf(p, r_.args);
   args_.out = Add("out", p.type, {n.batch, n.queries, p.heads, ValueDim(p)},
                   Measure::kOutput, 2);
@@ -127,11 +142,11 @@ void CallResults::RunForward() {
 }
 
 void CallResults::RunBackward() {
-  const AttentionProblem& p = r_.problem;
+  const AttentionProblem& p = problem_;
   const ViewSizes n = SizesOf(p, r_.args);
   AttentionGrads grads;
-  grads.dout = r_.dout;
-  grads.dentropy = r_.dentropy;
+  grads.dout = mirror_.On(r_.dout);
+  grads.dentropy = mirror_.On(r_.dentropy);
   auto add = [&](const char* name, DType type,
                  const std::vector<int64_t>& shape, int head_axis) {
     return MayAdd(name, type, shape, Measure::kGradient, head_axis);
@@ -146,12 +161,13 @@ void CallResults::RunBackward() {
         Add("drelative_table", DType::kF32, {p.heads, 2 * p.relative_reach + 1},
             Measure::kGradient, -1);
     outputs_.back().tensor.FillUniform(rng_, -1, 1);  // it is added to
+    mirror_.Upload(outputs_.back().tensor);
   }
   AttentionBackward(context_, p, args_, grads);
 }
 
 void CallResults::RunRowPasses() {
-  const AttentionProblem& p = r_.problem;
+  const AttentionProblem& p = problem_;
   const int64_t rows = static_cast<int64_t>(r_.rows.size());
   const int64_t pairs = static_cast<int64_t>(r_.pair_keys.size());
   if (Has(AttentionPass::kRows)) {
@@ -182,10 +198,10 @@ void CallResults::RunRowPasses() {
 }
 
 void CallResults::RunMapPasses() {
-  const AttentionProblem& p = r_.problem;
+  const AttentionProblem& p = problem_;
   const ViewSizes n = SizesOf(p, r_.args);
   if (Has(AttentionPass::kReceived)) {
-    ReceivedAttention(context_, p, args_, r_.observation.query_weights,
+    ReceivedAttention(context_, p, args_, observation_.query_weights,
                       Add("weighted received", DType::kF32,
                           {n.batch, p.heads, n.keys}, Measure::kStatistic, 1));
   }
@@ -214,7 +230,7 @@ void CallResults::RunGram() {
                       static_cast<double>(r_.problem.query_len) *
                       static_cast<double>(r_.problem.key_len);
   if (work > 2e6) return;
-  HeadSource flat{r_.problem, args_};
+  HeadSource flat{problem_, args_};
   flat.problem.scale = static_cast<float>(Scale(r_.problem) / 2);
   flat.args.observation = nullptr;
   flat.args.ungated = {};
@@ -227,14 +243,15 @@ void CallResults::RunGram() {
       Add("flat lse", DType::kF32, {n.batch, r_.problem.heads, n.queries},
           Measure::kStatistic, 1);
   AttentionForward(context_, flat.problem, flat.args);
-  const HeadSource sources[] = {{r_.problem, args_}, flat};
+  const HeadSource sources[] = {{problem_, args_}, flat};
   const TensorView gram =
       Add("gram", DType::kF64, {heads, heads}, Measure::kStatistic, -1);
   // Inactive heads' part is left untouched; a known value takes their place.
   for (int64_t i = 0; i < heads * heads; ++i) {
     outputs_.back().tensor.Set(i, 0.5);
   }
-  HeadGram(context_, sources, r_.observation.query_weights, gram);
+  mirror_.Upload(outputs_.back().tensor);
+  HeadGram(context_, sources, observation_.query_weights, gram);
 }
 
 }  // namespace headwise

@@ -11,6 +11,7 @@
 #include "headwise/attention.h"
 #include "headwise/observation.h"
 #include "headwise/ops/attention/call.h"
+#include "headwise/ops/attention/testing/device_mirror.h"
 #include "headwise/ops/attention/testing/random_problem.h"
 #include "headwise/ops/attention/testing/test_tensor.h"
 
@@ -26,9 +27,13 @@ struct CallOutput {
   int head_axis;  // −1: written whatever heads are active
 };
 
+// Where an entry of the list runs, by its name.
+Device DeviceOf(const std::string& implementation);
+
 class CallResults {
  public:
-  // Runs these passes, the forward always, by the named implementation. Which
+  // Runs these passes, the forward always, by the named implementation, in the
+  // memory of its device; the outputs are then here. Which
   // optional outputs are asked for is drawn from the problem's seed.
   CallResults(const RandomProblem& problem, const std::string& implementation,
               int threads, std::set<AttentionPass> passes);
@@ -58,6 +63,8 @@ class CallResults {
   const RandomProblem& r_;
   std::set<AttentionPass> passes_;
   Context context_;
+  AttentionProblem problem_;  // r_'s, on the context's device
+  DeviceMirror mirror_;
   Rng rng_;
   AttentionArgs args_;
   Observation observation_;

@@ -90,6 +90,9 @@ class Maker {
     if (cost() > limit && Chance(0.6)) group = 1;
     if (cost() > limit && Chance(0.3)) p.head_dim = Pick<int64_t>({1, 4, 8});
     if (cost() > limit && Chance(0.5)) p.value_dim = 0;
+    if (options_.every_width) {
+      p.head_dim = 1 + static_cast<int64_t>(r_.seed % 256);
+    }
     p.heads = group * p.kv_heads;
     if (cost() > limit) {
       // Fewer queries against all keys, or a smaller square.

@@ -21,6 +21,7 @@ struct RandomProblemOptions {
   double work = 6e6;
   int64_t max_len = 4097;
   int64_t max_query_len = 0;  // 0: as many as keys
+  bool every_width = false;   // heads of 1 + seed mod 256 columns
   // NaN and ∞ somewhere in q, k or v.
   bool non_finite = false;
 };

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ class TestTensor {
              Rng& rng);
 
   TensorView view() const { return view_; }
+  // All of it, gaps included.
+  std::span<std::byte> memory() const {
+    return {memory_.get(), slots_ * SizeOf(view_.type)};
+  }
   void Poison();
   void FillUniform(Rng& rng, double low, double high);
 

@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "headwise/ops/attention/cuda/device/element.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 
@@ -35,6 +36,7 @@ struct QueryRow {
   int64_t batch, key_start, row;
   float lse;  // −∞ where the query sees nothing or does not count
   const uint4* q;
+  int64_t q_at;  // of its first element, from f.q.data
 };
 
 __device__ inline QueryRow RowOf(const ForwardParams& f, int sequence,
@@ -48,6 +50,7 @@ __device__ inline QueryRow RowOf(const ForwardParams& f, int sequence,
   r.key_start = extent.key_start;
   r.row = extent.query_start + query;
   r.q = RowAt(f.q, r.batch, r.row, head);
+  r.q_at = r.batch * f.q.batch + r.row * f.q.row + head * f.q.head;
   r.lse = -INFINITY;
   if (query < extent.query_len) {
     r.lse = static_cast<const float*>(
@@ -56,10 +59,24 @@ __device__ inline QueryRow RowOf(const ForwardParams& f, int sequence,
   return r;
 }
 
+// The same where rows have to be read element by element.
+__device__ inline float LooseEntry(const ForwardParams& f, const QueryRow& r,
+                                   int key) {
+  const int64_t k_at = r.batch * f.k.batch + (r.key_start + key) * f.k.row +
+                       r.head / f.queries_per_kv * f.k.head;
+  float sum = 0;
+  for (int i = 0; i < f.head_dim; ++i) {
+    sum = fmaf(LoadElement(f.q.data, r.q_at + i, f.element),
+               LoadElement(f.k.data, k_at + i, f.element), sum);
+  }
+  return expf(ShapeScore(f, r.head, sum, r.position - key).z - r.lse);
+}
+
 // A of one entry; 0 where the query does not see the key.
 __device__ inline float Entry(const ForwardParams& f, bool is_half,
                               const QueryRow& r, int key) {
   if (r.lse == -INFINITY || !Sees(f.band, r.position, key, r.key_len)) return 0;
+  if (f.is_loose) return LooseEntry(f, r, key);
   const uint4* k =
       RowAt(f.k, r.batch, r.key_start + key, r.head / f.queries_per_kv);
   float sum = 0;
