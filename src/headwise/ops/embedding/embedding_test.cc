@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -205,6 +206,29 @@ TEST(Embedding, AnIdOutsideTheTableIsNamed) {
   } catch (const Error& error) {
     EXPECT_EQ(error.parts().found, "3 at position 1");
   }
+}
+
+// A device does not stop to tell the host.
+TEST(Embedding, OnADeviceAnIdOutsideTheTableShowsAsNaN) {
+  const auto context = ContextFor("embedding", "cuda");
+  if (!context) GTEST_SKIP() << "no GPU";
+  const std::vector<float> table = {1, 2, 3, 4, 5, 6};
+  const std::vector<int32_t> ids = {1, 3, -1};
+  std::vector<float> out(6), dtable(6);
+  Mirror at(*context);
+  const ConstTensorView wanted =
+      at(ConstTensorView(ids.data(), DType::kI32, {3}));
+  EmbeddingForward(*context, {},
+                   {.table = at(View(table.data(), {3, 2})),
+                    .ids = wanted,
+                    .out = at(View(out.data(), {3, 2}))});
+  EmbeddingBackward(*context, wanted,
+                    {.dout = at(View(table.data(), {3, 2})),
+                     .dtable = at(View(dtable.data(), {3, 2}))});
+  at.Back();
+  EXPECT_EQ(out[0], 3);
+  for (int i = 2; i < 6; ++i) EXPECT_TRUE(std::isnan(out[i])) << i;
+  EXPECT_EQ(dtable, (std::vector<float>{0, 0, 1, 2, 0, 0}));
 }
 
 TEST(Embedding, WhatDoesNotFitIsNamed) {

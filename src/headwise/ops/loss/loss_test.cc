@@ -194,6 +194,27 @@ TEST(CrossEntropy, ShutOutClassesMayComeFirst) {
   }
 }
 
+// A device does not stop to tell the host.
+TEST(CrossEntropy, OnADeviceATargetThatIsNoClassShowsAsNaN) {
+  const auto context = ContextFor("loss", "cuda");
+  if (!context) GTEST_SKIP() << "no GPU";
+  const std::vector<float> logits = {1, 2, 3, 4, 5, 6};
+  const std::vector<int32_t> targets = {3, 1};
+  std::vector<float> losses(2), dlogits(6);
+  Mirror at(*context);
+  CrossEntropy(
+      *context, {},
+      {.logits = at(View(logits.data(), {2, 3})),
+       .targets = at(ConstTensorView(targets.data(), DType::kI32, {2})),
+       .losses = at(View(losses.data(), {2})),
+       .dlogits = at(View(dlogits.data(), {2, 3}))});
+  at.Back();
+  EXPECT_TRUE(std::isnan(losses[0]));
+  EXPECT_TRUE(std::isnan(dlogits[1]));
+  EXPECT_TRUE(std::isfinite(losses[1]));
+  EXPECT_TRUE(std::isfinite(dlogits[4]));
+}
+
 TEST(CrossEntropy, WhatDoesNotFitIsNamed) {
   Context context({1, ""});
   Tensor logits(DType::kF32, {2, 3}), targets(DType::kI32, {2}),
