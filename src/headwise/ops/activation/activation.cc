@@ -27,8 +27,8 @@ void CheckInputs(const ActivationArgs& args) {
 }  // namespace
 
 ImplementationList<ActivationCall> ActivationImplementations() {
-  static const Implementation<ActivationCall> kList[] = {kActivationCpuF32,
-                                                         kActivationReference};
+  static const Implementation<ActivationCall> kList[] = {
+      kActivationCuda, kActivationCpuF32, kActivationReference};
   return {"activation", kList};
 }
 

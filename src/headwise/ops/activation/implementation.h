@@ -17,5 +17,6 @@ ImplementationList<ActivationCall> ActivationImplementations();
 // The entries, one per file that makes them.
 extern const Implementation<ActivationCall> kActivationReference;
 extern const Implementation<ActivationCall> kActivationCpuF32;
+extern const Implementation<ActivationCall> kActivationCuda;
 
 }  // namespace headwise

@@ -7,7 +7,7 @@
 namespace headwise {
 
 ImplementationList<AdamWCall> AdamWImplementations() {
-  static const Implementation<AdamWCall> kList[] = {kAdamWCpuF32,
+  static const Implementation<AdamWCall> kList[] = {kAdamWCuda, kAdamWCpuF32,
                                                     kAdamWReference};
   return {"adamw", kList};
 }

@@ -16,5 +16,6 @@ ImplementationList<AdamWCall> AdamWImplementations();
 // The entries, one per file that makes them.
 extern const Implementation<AdamWCall> kAdamWReference;  // reference.cc
 extern const Implementation<AdamWCall> kAdamWCpuF32;     // cpu/f32.cc
+extern const Implementation<AdamWCall> kAdamWCuda;       // cuda/adamw.cu
 
 }  // namespace headwise

@@ -10,8 +10,8 @@
 namespace headwise {
 
 ImplementationList<DropoutCall> DropoutImplementations() {
-  static const Implementation<DropoutCall> kList[] = {kDropoutCpuF32,
-                                                      kDropoutReference};
+  static const Implementation<DropoutCall> kList[] = {
+      kDropoutCuda, kDropoutCpuF32, kDropoutReference};
   return {"dropout", kList};
 }
 

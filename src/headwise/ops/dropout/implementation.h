@@ -20,6 +20,7 @@ ImplementationList<DropoutCall> DropoutImplementations();
 // The entries, one per file that makes them.
 extern const Implementation<DropoutCall> kDropoutReference;  // reference.cc
 extern const Implementation<DropoutCall> kDropoutCpuF32;     // cpu/f32.cc
+extern const Implementation<DropoutCall> kDropoutCuda;       // cuda/dropout.cu
 
 // The least word of Philox that keeps its value.
 inline uint32_t LeastKept(const DropoutMask& mask) {

@@ -37,8 +37,8 @@ void CheckWithin(const ConstTensorView& ids, int64_t rows) {
 }  // namespace
 
 ImplementationList<EmbeddingCall> EmbeddingImplementations() {
-  static const Implementation<EmbeddingCall> kList[] = {kEmbeddingCpuF32,
-                                                        kEmbeddingReference};
+  static const Implementation<EmbeddingCall> kList[] = {
+      kEmbeddingCuda, kEmbeddingCpuF32, kEmbeddingReference};
   return {kName, kList};
 }
 

@@ -27,6 +27,7 @@ struct EmbeddingArgs {
 
 // out = (or +=) table[ids]. Throws Error(kInvalidArgument) naming the view that
 // does not fit, or the first id outside the table where ids are in host memory.
+// On a device such an id's row is NaN, and its gradient goes nowhere.
 void EmbeddingForward(Context& context, const EmbeddingProblem& problem,
                       const EmbeddingArgs& args);
 

@@ -18,5 +18,6 @@ ImplementationList<EmbeddingCall> EmbeddingImplementations();
 // The entries, one per file that makes them.
 extern const Implementation<EmbeddingCall> kEmbeddingReference;
 extern const Implementation<EmbeddingCall> kEmbeddingCpuF32;
+extern const Implementation<EmbeddingCall> kEmbeddingCuda;
 
 }  // namespace headwise

@@ -16,5 +16,6 @@ ImplementationList<CrossEntropyCall> CrossEntropyImplementations();
 // The entries, one per file that makes them.
 extern const Implementation<CrossEntropyCall> kCrossEntropyReference;
 extern const Implementation<CrossEntropyCall> kCrossEntropyCpuF32;
+extern const Implementation<CrossEntropyCall> kCrossEntropyCuda;
 
 }  // namespace headwise

@@ -28,7 +28,7 @@ void CheckWithin(const ConstTensorView& targets, int64_t classes) {
 
 ImplementationList<CrossEntropyCall> CrossEntropyImplementations() {
   static const Implementation<CrossEntropyCall> kList[] = {
-      kCrossEntropyCpuF32, kCrossEntropyReference};
+      kCrossEntropyCuda, kCrossEntropyCpuF32, kCrossEntropyReference};
   return {"loss", kList};
 }
 

@@ -34,7 +34,8 @@ struct CrossEntropyArgs {
 };
 
 // Throws Error(kInvalidArgument) naming the view that does not fit, or the
-// first target outside the classes where targets are in host memory.
+// first target outside the classes where targets are in host memory. On a
+// device such a row's loss and gradient are NaN.
 void CrossEntropy(Context& context, const CrossEntropyProblem& problem,
                   const CrossEntropyArgs& args);
 

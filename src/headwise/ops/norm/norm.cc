@@ -42,7 +42,8 @@ void CheckKept(const NormCall& call, bool is_needed) {
 }  // namespace
 
 ImplementationList<NormCall> NormImplementations() {
-  static const Implementation<NormCall> kList[] = {kNormCuda, kNormCpuF32, kNormReference};
+  static const Implementation<NormCall> kList[] = {kNormCuda, kNormCpuF32,
+                                                   kNormReference};
   return {"norm", kList};
 }
 

@@ -16,5 +16,6 @@ ImplementationList<RopeCall> RopeImplementations();
 // The entries, one per file that makes them.
 extern const Implementation<RopeCall> kRopeReference;  // reference.cc
 extern const Implementation<RopeCall> kRopeCpuF32;     // cpu/f32.cc
+extern const Implementation<RopeCall> kRopeCuda;       // cuda/rope.cu
 
 }  // namespace headwise

@@ -11,7 +11,8 @@
 namespace headwise {
 
 ImplementationList<RopeCall> RopeImplementations() {
-  static const Implementation<RopeCall> kList[] = {kRopeCpuF32, kRopeReference};
+  static const Implementation<RopeCall> kList[] = {kRopeCuda, kRopeCpuF32,
+                                                   kRopeReference};
   return {"rope", kList};
 }
 

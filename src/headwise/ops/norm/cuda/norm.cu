@@ -12,8 +12,9 @@ namespace {
 constexpr int kThreads = 256;
 // Rows up to this width are a warp's, wider ones a block's.
 constexpr int64_t kWarpWidth = 2048;
-// Rows of one partial sum of parameter gradients, and the most such sums.
-constexpr int64_t kLeastRowsPerSum = 32, kMostSums = 256;
+// Rows of one partial sum of parameter gradients, the most such sums, and the
+// blocks that fill a chip.
+constexpr int64_t kLeastRowsPerSum = 64, kMostSums = 256, kBlocks = 1024;
 
 // Where segments of a view such as x begin.
 struct Segments {
@@ -22,6 +23,7 @@ struct Segments {
   int64_t segment_stride = 0;
 
   __device__ int64_t Begin(int64_t row) const {
+    if (per_row == 1) return row * row_stride;  // divisions take long
     return row / per_row * row_stride + row % per_row * segment_stride;
   }
 };
@@ -63,34 +65,59 @@ struct RowTeam {
   }
 };
 
+// This thread's share of a row, in packs where all rows that `run` reads or
+// writes allow it.
+template <typename T, bool kBlock, typename Run, typename... Rows>
+__device__ void ForShare(int64_t width, const Run& run, const Rows*... rows) {
+  using Team = RowTeam<kBlock>;
+  cuda::ForPacks<cuda::kPack<T>>(Team::First(), Team::kStep, width, run,
+                                 rows...);
+}
+
 template <typename T, bool kBlock>
 __global__ void ForwardKernel(Params<T> p) {
   using Team = RowTeam<kBlock>;
   const int64_t row = Team::Row();
   if (row >= p.rows) return;  // a whole team at once
   const T* x = p.x + p.x_at.Begin(row);
+  T* y = p.y + p.y_at.Begin(row);
   const float n = static_cast<float>(p.width);
-  float mean = 0;
+  float mean = 0, sum = 0, squares = 0;
+  const auto add = [&](int64_t i, auto count) {
+    float v[decltype(count)::value];
+    cuda::Load(x + i, v);
+#pragma unroll
+    for (int j = 0; j < decltype(count)::value; ++j) sum += v[j];
+  };
   if (p.layer) {
-    float sum = 0;
-    for (int64_t i = Team::First(); i < p.width; i += Team::kStep) {
-      sum += cuda::ToFloat(x[i]);
-    }
+    ForShare<T, kBlock>(p.width, add, x);
     mean = Team::Sum(sum) / n;
   }
-  float squares = 0;
-  for (int64_t i = Team::First(); i < p.width; i += Team::kStep) {
-    const float c = cuda::ToFloat(x[i]) - mean;
-    squares += c * c;
-  }
+  const auto add_square = [&](int64_t i, auto count) {
+    float v[decltype(count)::value];
+    cuda::Load(x + i, v);
+#pragma unroll
+    for (int j = 0; j < decltype(count)::value; ++j) {
+      squares += (v[j] - mean) * (v[j] - mean);
+    }
+  };
+  ForShare<T, kBlock>(p.width, add_square, x);
   const float scale = 1.0f / sqrtf(Team::Sum(squares) / n + p.epsilon);
-  T* y = p.y + p.y_at.Begin(row);
-  for (int64_t i = Team::First(); i < p.width; i += Team::kStep) {
-    float value = (cuda::ToFloat(x[i]) - mean) * scale;
-    if (p.weight != nullptr) value *= p.weight[i];
-    if (p.bias != nullptr) value += p.bias[i];
-    y[i] = cuda::FromFloat<T>(value);
-  }
+  const auto write = [&](int64_t i, auto count) {
+    constexpr int kCount = decltype(count)::value;
+    float v[kCount], weight[kCount], bias[kCount];
+    cuda::Load(x + i, v);
+    if (p.weight != nullptr) cuda::Load(p.weight + i, weight);
+    if (p.bias != nullptr) cuda::Load(p.bias + i, bias);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      v[j] = (v[j] - mean) * scale;
+      if (p.weight != nullptr) v[j] *= weight[j];
+      if (p.bias != nullptr) v[j] += bias[j];
+    }
+    cuda::Store(v, y + i);
+  };
+  ForShare<T, kBlock>(p.width, write, x, y, p.weight, p.bias);
   if (Team::First() != 0) return;
   if (p.layer && p.mean != nullptr) p.mean[row] = mean;
   if (p.scale != nullptr) p.scale[row] = scale;
@@ -105,48 +132,90 @@ __global__ void BackwardKernel(Params<T> p) {
   if (row >= p.rows) return;
   const T* x = p.x + p.x_at.Begin(row);
   const T* dy = p.dy + p.dy_at.Begin(row);
+  T* dx = p.dx + p.dx_at.Begin(row);
   const float mean = p.layer ? p.mean[row] : 0.0f;
   const float scale = p.scale[row];
-  const auto inner = [&](int64_t i) {
-    const float v = cuda::ToFloat(dy[i]);
-    return p.weight != nullptr ? v * p.weight[i] : v;
-  };
-  const auto unit = [&](int64_t i) {
-    return (cuda::ToFloat(x[i]) - mean) * scale;
+  // dŷ and x̂ from element i on.
+  const auto load = [&](int64_t i, auto& inner, auto& unit) {
+    constexpr int kCount =
+        std::extent_v<std::remove_reference_t<decltype(unit)>>;
+    cuda::Load(dy + i, inner);
+    cuda::Load(x + i, unit);
+    float weight[kCount];
+    if (p.weight != nullptr) cuda::Load(p.weight + i, weight);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      if (p.weight != nullptr) inner[j] *= weight[j];
+      unit[j] = (unit[j] - mean) * scale;
+    }
   };
   float sum = 0, dot = 0;
-  for (int64_t i = Team::First(); i < p.width; i += Team::kStep) {
-    sum += inner(i);
-    dot += inner(i) * unit(i);
-  }
+  const auto add = [&](int64_t i, auto count) {
+    constexpr int kCount = decltype(count)::value;
+    float inner[kCount], unit[kCount];
+    load(i, inner, unit);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      sum += inner[j];
+      dot += inner[j] * unit[j];
+    }
+  };
+  ForShare<T, kBlock>(p.width, add, x, dy, p.weight);
   const float n = static_cast<float>(p.width);
   const float mean_inner = p.layer ? Team::Sum(sum) / n : 0.0f;
   const float mean_dot = Team::Sum(dot) / n;
-  T* dx = p.dx + p.dx_at.Begin(row);
-  for (int64_t i = Team::First(); i < p.width; i += Team::kStep) {
-    dx[i] = cuda::FromFloat<T>(scale *
-                               (inner(i) - mean_inner - unit(i) * mean_dot));
-  }
+  const auto write = [&](int64_t i, auto count) {
+    constexpr int kCount = decltype(count)::value;
+    float inner[kCount], unit[kCount];
+    load(i, inner, unit);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      inner[j] = scale * (inner[j] - mean_inner - unit[j] * mean_dot);
+    }
+    cuda::Store(inner, dx + i);
+  };
+  ForShare<T, kBlock>(p.width, write, x, dy, dx, p.weight);
 }
 
-// sums [2, gridDim.y, width] = dweight and dbias of blocks of rows. Before dx,
-// which may be dy.
-template <typename T>
+// sums [2, gridDim.y, width] = dweight and dbias of stretches of rows. A lane
+// has kCount columns, and each warp of a block every eighth row of a stretch;
+// the warps' sums are added in order. Before dx, which may be dy.
+template <int kCount, typename T>
 __global__ void ParameterKernel(Params<T> p, int64_t rows_per_sum,
                                 float* sums) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= p.width) return;
+  constexpr int kWarps = kThreads / cuda::kWarp;
+  constexpr int kColumns = cuda::kWarp * kCount;
+  __shared__ float parts[kWarps][2][kColumns];
+  const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kColumns;
   const int64_t begin = blockIdx.y * rows_per_sum;
-  const int64_t end = min(begin + rows_per_sum, p.rows);
-  float dweight = 0, dbias = 0;
-  for (int64_t row = begin; row < end; ++row) {
-    const float dy = cuda::ToFloat(p.dy[p.dy_at.Begin(row) + i]);
-    const float x = cuda::ToFloat(p.x[p.x_at.Begin(row) + i]);
-    dweight += dy * (x - (p.layer ? p.mean[row] : 0.0f)) * p.scale[row];
-    dbias += dy;
+  const int64_t end = first + lane * kCount < p.width
+                          ? min(begin + rows_per_sum, p.rows)
+                          : begin;
+  float dweight[kCount] = {}, dbias[kCount] = {};
+  for (int64_t row = begin + warp; row < end; row += kWarps) {
+    float dy[kCount], x[kCount];
+    cuda::Load(p.dy + p.dy_at.Begin(row) + first + lane * kCount, dy);
+    cuda::Load(p.x + p.x_at.Begin(row) + first + lane * kCount, x);
+    const float mean = p.layer ? p.mean[row] : 0.0f, scale = p.scale[row];
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      dweight[j] += dy[j] * (x[j] - mean) * scale;
+      dbias[j] += dy[j];
+    }
   }
-  sums[blockIdx.y * p.width + i] = dweight;
-  sums[(gridDim.y + blockIdx.y) * p.width + i] = dbias;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    parts[warp][0][lane * kCount + j] = dweight[j];
+    parts[warp][1][lane * kCount + j] = dbias[j];
+  }
+  __syncthreads();
+  const int which = threadIdx.x / kColumns, column = threadIdx.x % kColumns;
+  if (which >= 2 || first + column >= p.width) return;
+  float sum = 0;
+  for (int w = 0; w < kWarps; ++w) sum += parts[w][which][column];
+  const int64_t at = static_cast<int64_t>(which) * gridDim.y + blockIdx.y;
+  sums[at * p.width + first + column] = sum;
 }
 
 __global__ void AddSumsKernel(const float* sums, int64_t count, int64_t width,
@@ -154,6 +223,7 @@ __global__ void AddSumsKernel(const float* sums, int64_t count, int64_t width,
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= width) return;
   float weight = 0, bias = 0;
+#pragma unroll 8
   for (int64_t n = 0; n < count; ++n) {
     weight += sums[n * width + i];
     bias += sums[(count + n) * width + i];
@@ -200,20 +270,32 @@ void LaunchRows(Context& context, const Params<T>& p, bool is_forward) {
                dim3(cuda::CeilDiv(p.rows, rows_per_block)), kThreads, p);
 }
 
-template <typename T>
-void AddParameterGradients(Context& context, const NormGrads& grads,
-                           const Params<T>& p) {
+template <int kCount, typename T>
+void AddStretches(Context& context, const NormGrads& grads,
+                  const Params<T>& p) {
+  const int64_t columns = cuda::CeilDiv(p.width, cuda::kWarp * kCount);
+  const int64_t most = std::clamp<int64_t>(kBlocks / columns, 32, kMostSums);
   const int64_t rows_per_sum =
-      std::max(kLeastRowsPerSum, cuda::CeilDiv(p.rows, kMostSums));
+      std::max(kLeastRowsPerSum, cuda::CeilDiv(p.rows, most));
   const int64_t count = cuda::CeilDiv(p.rows, rows_per_sum);
   const Temp sums(context, DType::kF32, {2, count, p.width});
   float* data = sums.view().As<float>();
-  const unsigned columns = cuda::CeilDiv(p.width, kThreads);
-  cuda::Launch(context, "norm parameters", ParameterKernel<T>,
+  cuda::Launch(context, "norm parameters", ParameterKernel<kCount, T>,
                dim3(columns, count), kThreads, p, rows_per_sum, data);
-  cuda::Launch(context, "norm parameters", AddSumsKernel, dim3(columns),
-               kThreads, data, count, p.width, grads.dweight.As<float>(),
-               grads.dbias.As<float>());
+  cuda::Launch(context, "norm parameters", AddSumsKernel,
+               dim3(cuda::CeilDiv(p.width, kThreads)), kThreads, data, count,
+               p.width, grads.dweight.As<float>(), grads.dbias.As<float>());
+}
+
+template <typename T>
+void AddParameterGradients(Context& context, const NormCall& call,
+                           const Params<T>& p) {
+  const NormGrads& grads = *call.grads;
+  if (!grads.dweight && !grads.dbias) return;
+  const bool in_pairs = p.width % 2 == 0 && cuda::HasPacks(call.args.x, 2) &&
+                        cuda::HasPacks(grads.dy, 2);
+  in_pairs ? AddStretches<2>(context, grads, p)
+           : AddStretches<1>(context, grads, p);
 }
 
 Reason WhyNot(const NormCall& call) {
@@ -224,9 +306,7 @@ void Run(Context& context, const NormCall& call) {
   cuda::WithFloatType(call.args.x.type, [&](auto element) {
     const auto p = ParamsOf<decltype(element)>(call);
     if (p.rows == 0 || p.width == 0) return;
-    if (call.grads != nullptr && (call.grads->dweight || call.grads->dbias)) {
-      AddParameterGradients(context, *call.grads, p);
-    }
+    if (call.grads != nullptr) AddParameterGradients(context, call, p);
     LaunchRows(context, p, call.grads == nullptr);
   });
 }
