@@ -20,10 +20,10 @@ struct Parameter {
   // Trainable parameters: of the value's shape, f32, added to by backwards.
   // Their value is f32 and may change between calls.
   TensorView gradient = {};
-  // May change between calls, gradient or not; f32 then, and aligned.
-  bool varies = false;
   // Within a MappedFile: pages may be given back (release.h).
   bool mapped = false;
+  // May change between calls, gradient or not; f32 then, and aligned.
+  bool varies = false;
 
   explicit operator bool() const { return static_cast<bool>(value); }
   bool trainable() const { return static_cast<bool>(gradient); }
