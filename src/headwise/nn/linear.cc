@@ -13,6 +13,50 @@
 #include "headwise/tensor/unaligned.h"
 
 namespace headwise {
+namespace {
+
+// Weights that change are laid side by side anew for a product of all parts.
+// With fewer rows than these that costs more than a product of each part, whose
+// sums are the same. Gradients: one slice of any product's depth.
+constexpr int64_t kFewRows = 256;
+constexpr int64_t kFewGradientRows = 64;
+
+// One product a part, into its columns of y.
+void ForwardParts(Context& context, const Linear& linear,
+                  const ConstTensorView& x, const TensorView& y, Store store) {
+  const bool out_in = linear.layout() == WeightLayout::kOutIn;
+  int64_t at = 0;
+  for (const Linear::Part& part : linear.parts()) {
+    const int64_t outs = part.weight.value.shape[out_in ? 0 : 1];
+    Matmul(context,
+           {.m = x.shape[0],
+            .n = outs,
+            .k = linear.in(),
+            .b = out_in ? Operand::kTransposed : Operand::kPlain,
+            .store = store},
+           {.a = x,
+            .b = part.weight.operand(),
+            .bias = part.bias.operand(),
+            .c = Columns(y, at, at + outs)});
+    at += outs;
+  }
+}
+
+// dW = or += dyᵀ · x, or its transpose.
+void WeightGradient(Context& context, WeightLayout layout,
+                    const ConstTensorView& x, const ConstTensorView& dy,
+                    const TensorView& dw, Store store) {
+  const bool out_in = layout == WeightLayout::kOutIn;
+  Matmul(context,
+         {.m = dw.shape[0],
+          .n = dw.shape[1],
+          .k = dy.shape[0],
+          .a = Operand::kTransposed,
+          .store = store},
+         {.a = out_in ? dy : x, .b = out_in ? x : dy, .c = dw});
+}
+
+}  // namespace
 
 Linear::Linear(std::vector<Part> parts, WeightLayout layout)
     : parts_(std::move(parts)),
@@ -102,6 +146,9 @@ ConstTensorView Linear::WholeWeight(Context& context, DType type,
 
 void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
                      Store store) const {
+  if (!weights_ && parts_.size() > 1 && x.shape[0] < kFewRows) {
+    return ForwardParts(context, *this, x, y, store);
+  }
   const MatmulProblem problem = {
       .m = x.shape[0], .n = out_, .k = in_, .b = operand(), .store = store};
   MatmulArgs args = {.a = x, .c = y};
@@ -156,42 +203,29 @@ void Linear::BackwardInput(Context& context, ConstTensorView dy, TensorView dx,
   Matmul(context, problem, args);
 }
 
-// dW += dyᵀ · x, or its transpose: one product, then shared out to the parts.
+// One product, then shared out to the parts, or one a part.
 void Linear::BackwardWeights(Context& context, ConstTensorView x,
                              ConstTensorView dy) const {
-  const bool out_in = layout_ == WeightLayout::kOutIn;
-  const bool alone = parts_.size() == 1;
+  const bool apart = parts_.size() == 1 || dy.shape[0] <= kFewGradientRows;
   const bool any =
       std::any_of(parts_.begin(), parts_.end(),
                   [](const Part& part) { return part.weight.trainable(); });
-  Temp memory;
-  TensorView gradient = parts_[0].weight.gradient;
-  if (!alone && any) {
-    memory = Temp(context, DType::kF32, WholeShape());
-    gradient = memory.view();
-  }
-  if (any) {
-    MatmulProblem problem;
-    problem.m = out_in ? out_ : in_;
-    problem.n = out_in ? in_ : out_;
-    problem.k = dy.shape[0];
-    problem.a = Operand::kTransposed;
-    problem.store = alone ? Store::kAccumulate : Store::kOverwrite;
-    MatmulArgs args;
-    args.a = out_in ? dy : x;
-    args.b = out_in ? x : dy;
-    args.c = gradient;
-    Matmul(context, problem, args);
+  Temp whole;
+  if (any && !apart) {
+    whole = Temp(context, DType::kF32, WholeShape());
+    WeightGradient(context, layout_, x, dy, whole.view(), Store::kOverwrite);
   }
   int64_t at = 0;
   for (const Part& part : parts_) {
     const int64_t outs = Outs(part);
-    if (!alone && part.weight.trainable()) {
-      AddTo(context, PartOf(gradient, at, outs), part.weight.gradient);
+    const ConstTensorView own = Columns(dy, at, at + outs);
+    if (part.weight.trainable()) {
+      apart ? WeightGradient(context, layout_, x, own, part.weight.gradient,
+                             Store::kAccumulate)
+            : AddTo(context, PartOf(whole.view(), at, outs),
+                    part.weight.gradient);
     }
-    if (part.bias.trainable()) {
-      AddColumnSums(context, Columns(dy, at, at + outs), part.bias.gradient);
-    }
+    if (part.bias.trainable()) AddColumnSums(context, own, part.bias.gradient);
     at += outs;
   }
 }

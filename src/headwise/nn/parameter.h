@@ -23,10 +23,10 @@ struct Parameter {
   // Trainable parameters of a model that computes in a half: the value rounded
   // to it, by who changes the value. Null: products read the value.
   ConstTensorView compute = {};
-  // May change between calls, gradient or not; f32 then, and aligned.
-  bool varies = false;
   // Within a MappedFile: pages may be given back (release.h).
   bool mapped = false;
+  // May change between calls, gradient or not; f32 then, and aligned.
+  bool varies = false;
 
   explicit operator bool() const { return static_cast<bool>(value); }
   bool trainable() const { return static_cast<bool>(gradient); }
