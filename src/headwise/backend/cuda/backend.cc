@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "headwise/backend/cuda/blas.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 
@@ -94,6 +95,7 @@ CudaBackend::~CudaBackend() {
   cudaSetDevice(index_);
   counters_ = {};
   scratch_ = {};
+  blas_.reset();
   cudaStreamSynchronize(stream_);
   cudaStreamDestroy(stream_);
 }
@@ -155,6 +157,14 @@ void* CudaBackend::Scratch(size_t bytes) {
     scratch_bytes_ = bytes;
   }
   return scratch_.As<void>();
+}
+
+CudaBlas& CudaBackend::Blas() {
+  if (!blas_) {
+    Use();
+    blas_ = std::make_unique<CudaBlas>(stream_);
+  }
+  return *blas_;
 }
 
 CudaBackend& CudaOf(Context& context) {

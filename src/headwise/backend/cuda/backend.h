@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 
 #include "headwise/backend/device_backend.h"
@@ -45,6 +46,8 @@ class DeviceBuffer {
   cudaStream_t stream_ = nullptr;
 };
 
+class CudaBlas;  // blas.h
+
 // One GPU for one Context: a queue (stream) of its own, memory from the GPU's
 // pool, and what operators keep there from call to call. Its functions make
 // the GPU the calling thread's current one.
@@ -70,6 +73,8 @@ class CudaBackend : public DeviceBackend {
   // At least `bytes` of memory, kept from call to call: small calls would spend
   // longer on allocation than on work. Valid until the next request.
   void* Scratch(size_t bytes);
+  // Products on this queue, from the first request on.
+  CudaBlas& Blas();
 
  private:
   void Use() const;
@@ -80,6 +85,7 @@ class CudaBackend : public DeviceBackend {
   size_t counter_count_ = 0;
   DeviceBuffer scratch_;
   size_t scratch_bytes_ = 0;
+  std::unique_ptr<CudaBlas> blas_;
 };
 
 // The backend of a Context on CUDA, its GPU made current.

@@ -79,8 +79,8 @@ void Run(Context& context, const CopyCall& call) {
 }  // namespace
 
 ImplementationList<CopyCall> CopyImplementations() {
-  static const Implementation<CopyCall> kList[] = {kCopyCpuMove, kCopyCpuCast,
-                                                   kCopyDevice, kCopyReference};
+  static const Implementation<CopyCall> kList[] = {
+      kCopyCuda, kCopyCpuMove, kCopyCpuCast, kCopyDevice, kCopyReference};
   return {"copy", kList};
 }
 

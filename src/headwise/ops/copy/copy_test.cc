@@ -12,6 +12,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/implementation.h"
+#include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 #include "headwise/tensor/element.h"
 #include "headwise/tensor/half.h"
@@ -130,18 +131,71 @@ TEST(Copy, EveryImplementationAgreesWithTheReferenceOverThreads) {
     RunCall(reference, call);
     const std::string after = truth.Bytes();
     for (const auto& entry : CopyImplementations().entries) {
-      if (!entry.why_not(call).empty()) continue;
+      const auto context = ContextFor("copy", entry.name);
+      if (!context) continue;
       SCOPED_TRACE(std::string(entry.name) + " kind " +
                    std::to_string(static_cast<int>(kind)) + " " +
                    ToString(source.view) + " to " + ToString(truth.view));
       std::memcpy(truth.memory.view().data, before.data(), before.size());
-      Context context({2, std::string("copy:") + entry.name});
-      RunCall(context, call);
+      Mirror at(*context);
+      at(truth.memory.view());  // whole, so that gaps are seen to stay
+      CopyCall there = call;
+      there.from = at(call.from);
+      there.index = at(call.index);
+      there.to = at(call.to);
+      if (!entry.why_not(there).empty()) continue;
+      RunCall(*context, there);
+      at.Back();
       ASSERT_EQ(truth.Bytes(), after);
       ++served;
     }
   }
   EXPECT_GT(served, 400);
+}
+
+// From the host to a device and back, whatever lies how and as what: together
+// two entries serve every pair.
+TEST(Copy, WhatCrossesToADeviceAndBackIsWhatTheHostWouldCopy) {
+  std::unique_ptr<Context> context = ContextFor("", "cuda");
+  if (!context) GTEST_SKIP() << "no GPU here";
+  Rng rng(20264);
+  Context host({1, ""});
+  for (int round = 0; round < 200; ++round) {
+    const DType from = kFloats[rng.Below(4)], to = kFloats[rng.Below(4)];
+    const DType middle = rng.Below(2) ? from : to;
+    const Shape shape = {1 + static_cast<int64_t>(rng.Below(5)), 3,
+                         1 + static_cast<int64_t>(rng.Below(70))};
+    const Place source(from, shape, rng.Below(4) == 0, rng);
+    Place truth(to, shape, false, rng), there(middle, shape, false, rng);
+    const std::string before = truth.Bytes();
+    Tensor cast(middle, shape);
+    Copy(host, source.view, cast.view());
+    Copy(host, cast.view(), truth.view);
+    const std::string after = truth.Bytes();
+    std::memcpy(truth.memory.view().data, before.data(), before.size());
+    SCOPED_TRACE(ToString(source.view) + " by " + Name(middle) + " to " +
+                 ToString(truth.view));
+    Mirror at(*context);
+    Copy(*context, source.view, at(there.view));
+    Copy(*context, at(ConstTensorView(there.view)), truth.view);
+    context->Synchronize();
+    ASSERT_EQ(truth.Bytes(), after);
+  }
+}
+
+TEST(Copy, ADeviceLeavesOutRowsBeyondACachesCapacity) {
+  const auto context = ContextFor("copy", "cuda");
+  if (!context) GTEST_SKIP() << "no GPU here";
+  const std::vector<float> fresh = {1, 2, 3, 4};
+  const std::vector<int32_t> held = {2, 7};
+  Tensor cache(DType::kF32, {2, 3, 1});
+  Mirror at(*context);
+  AppendRows(*context, at(Reshaped(ViewOf(fresh), {2, 2, 1})), at(ViewOf(held)),
+             at(cache.view()));
+  at.Back();
+  Context host({1, ""});
+  EXPECT_THAT(ToVector<float>(host, cache.view()),
+              ElementsAre(0, 0, 1, 0, 0, 0));
 }
 
 TEST(Copy, TheReferenceWritesTheNumbersItReads) {

@@ -26,6 +26,7 @@ extern const Implementation<CopyCall> kCopyReference;  // reference.cc
 extern const Implementation<CopyCall> kCopyDevice;     // device.cc
 extern const Implementation<CopyCall> kCopyCpuMove;    // cpu/move.cc
 extern const Implementation<CopyCall> kCopyCpuCast;    // cpu/cast.cc
+extern const Implementation<CopyCall> kCopyCuda;       // cuda/copy.cu
 
 // Whether all that is given lies on the host.
 inline bool IsOnHost(const CopyCall& call) {

@@ -111,7 +111,8 @@ void CheckSpans(const SpanProblem& problem, const ConstTensorView& spans,
 }  // namespace
 
 ImplementationList<GateCall> GateImplementations() {
-  static const Implementation<GateCall> kList[] = {kGateCpuF32, kGateReference};
+  static const Implementation<GateCall> kList[] = {kGateCuda, kGateCpuF32,
+                                                   kGateReference};
   return {"gate", kList};
 }
 

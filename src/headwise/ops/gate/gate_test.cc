@@ -11,6 +11,7 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/ops/gate/implementation.h"
+#include "headwise/ops/test_device.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
@@ -84,18 +85,21 @@ struct Concrete {
     open.assign(log_alpha.size(), 9);
     dlog_alpha.assign(log_alpha.size(), 1);
     const int64_t heads = static_cast<int64_t>(log_alpha.size());
-    ConcreteArgs args = {.log_alpha = ViewOf(std::as_const(log_alpha)),
-                         .starts = ViewOf(std::as_const(starts)),
-                         .gates = Matrix(gates, tokens()),
-                         .slopes = Matrix(slopes, sequences()),
-                         .open = ViewOf(open)};
+    Mirror at(context);
+    ConcreteArgs args = {.log_alpha = at(ViewOf(std::as_const(log_alpha))),
+                         .starts = at(ViewOf(std::as_const(starts))),
+                         .gates = at(Matrix(gates, tokens())),
+                         .slopes = at(Matrix(slopes, sequences())),
+                         .open = at(ViewOf(open))};
     if (drawn) {
-      args.noise = Reshaped(ViewOf(std::as_const(noise)), {sequences(), heads});
+      args.noise =
+          at(Reshaped(ViewOf(std::as_const(noise)), {sequences(), heads}));
     }
     ConcreteForward(context, problem, args);
     ConcreteBackward(
         context, problem, args,
-        {std::as_const(*this).Dgates(), penalty, ViewOf(dlog_alpha)});
+        {at(std::as_const(*this).Dgates()), penalty, at(ViewOf(dlog_alpha))});
+    at.Back();
     Doubles all(gates.begin(), gates.end());
     all.insert(all.end(), slopes.begin(), slopes.end());
     all.insert(all.end(), open.begin(), open.end());
@@ -131,14 +135,16 @@ struct Route {
     dlogits.assign(logits.size(), 9);
     chosen.assign(heads - problem.shared, 9);
     mean.assign(heads - problem.shared, 9);
-    const RouteArgs args = {.routes = Matrix(routes, tokens),
-                            .gates = Matrix(gates, tokens),
-                            .chosen = ViewOf(chosen),
-                            .mean = ViewOf(mean)};
+    Mirror at(context);
+    const RouteArgs args = {.routes = at(Matrix(routes, tokens)),
+                            .gates = at(Matrix(gates, tokens)),
+                            .chosen = at(ViewOf(chosen)),
+                            .mean = at(ViewOf(mean))};
     RouteForward(context, problem, args);
     RouteBackward(context, problem, args,
-                  {Matrix(std::as_const(dgates), tokens), balance,
-                   Matrix(dlogits, tokens)});
+                  {at(Matrix(std::as_const(dgates), tokens)), balance,
+                   at(Matrix(dlogits, tokens))});
+    at.Back();
     Doubles all(routes.begin(), routes.end());
     all.insert(all.end(), gates.begin(), gates.end());
     all.insert(all.end(), chosen.begin(), chosen.end());
@@ -166,11 +172,13 @@ struct Span {
   Doubles Run(Context& context) {
     table.assign(dtable.size(), 9);
     dspans.assign(spans.size(), 1);
-    SpanForward(context, problem, ViewOf(std::as_const(spans)),
-                Matrix(table, Heads()));
-    SpanBackward(
-        context, problem, ViewOf(std::as_const(spans)),
-        {Matrix(std::as_const(dtable), Heads()), penalty, ViewOf(dspans)});
+    Mirror at(context);
+    const ConstTensorView there = at(ViewOf(std::as_const(spans)));
+    SpanForward(context, problem, there, at(Matrix(table, Heads())));
+    SpanBackward(context, problem, there,
+                 {at(Matrix(std::as_const(dtable), Heads())), penalty,
+                  at(ViewOf(dspans))});
+    at.Back();
     Doubles all(table.begin(), table.end());
     all.insert(all.end(), dspans.begin(), dspans.end());
     return all;
@@ -205,23 +213,27 @@ struct Use {
     plain = product = y;
     share.assign(replacement.size(), 9);
     active.assign(heads, 9);
-    const ConstTensorView begins = ViewOf(std::as_const(starts));
-    const ConstTensorView by =
-        Matrix(std::as_const(factors), static_cast<int64_t>(starts.size()) - 1);
-    GateSequences(context, begins, by, Matrix(std::as_const(x), tokens),
-                  Matrix(y, tokens));
-    GateSequences(context, begins, by, {}, Matrix(plain, tokens));
-    MarkActive(context, Matrix(std::as_const(y), tokens), ViewOf(active));
+    Mirror at(context);
+    const ConstTensorView begins = at(ViewOf(std::as_const(starts)));
+    const ConstTensorView by = at(Matrix(
+        std::as_const(factors), static_cast<int64_t>(starts.size()) - 1));
+    const TensorView gated = at(Matrix(y, tokens));
+    GateSequences(context, begins, by, at(Matrix(std::as_const(x), tokens)),
+                  gated);
+    GateSequences(context, begins, by, {}, at(Matrix(plain, tokens)));
+    MarkActive(context, gated, at(ViewOf(active)));
     // μ with its heads outermost, f the same for every token.
     const ConstTensorView mu = Transposed(
         Reshaped(ViewOf(std::as_const(replacement)), {1, heads, tokens, dim}),
         1, 2);
-    ComposeGates(context,
-                 {.own = Reshaped(ViewOf(std::as_const(x)), shape),
-                  .outer = Broadcast(ViewOf(std::as_const(outer)), shape),
-                  .replacement = mu,
-                  .product = Reshaped(ViewOf(product), shape),
-                  .share = Reshaped(ViewOf(share), {1, tokens, heads, dim})});
+    ComposeGates(
+        context,
+        {.own = at(Reshaped(ViewOf(std::as_const(x)), shape)),
+         .outer = at(Broadcast(ViewOf(std::as_const(outer)), shape)),
+         .replacement = at(mu),
+         .product = at(Reshaped(ViewOf(product), shape)),
+         .share = at(Reshaped(ViewOf(share), {1, tokens, heads, dim}))});
+    at.Back();
     Doubles all(y.begin(), y.end());
     all.insert(all.end(), plain.begin(), plain.end());
     all.insert(all.end(), active.begin(), active.end());
@@ -243,8 +255,9 @@ void ExpectAgreement(uint64_t seed) {
       SCOPED_TRACE(entry.name);
       Doubles before;
       for (const int threads : {1, 3}) {
-        Context context({threads, std::string("gate:") + entry.name});
-        const Doubles found = trial.Run(context);
+        const auto context = ContextFor("gate", entry.name, threads);
+        if (!context) break;
+        const Doubles found = trial.Run(*context);
         ASSERT_EQ(found.size(), truth.size());
         for (size_t i = 0; i < found.size(); ++i) {
           if (found[i] == truth[i]) continue;  // −∞, too

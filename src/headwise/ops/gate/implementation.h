@@ -62,6 +62,7 @@ ImplementationList<GateCall> GateImplementations();
 // The entries, one per file that makes them.
 extern const Implementation<GateCall> kGateReference;  // reference.cc
 extern const Implementation<GateCall> kGateCpuF32;     // cpu/f32.cc
+extern const Implementation<GateCall> kGateCuda;       // cuda/gate.cu
 
 // Sizes of a mixture's call.
 struct RouteSizes {

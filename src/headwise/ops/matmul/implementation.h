@@ -21,6 +21,8 @@ extern const Implementation<MatmulCall> kMatmulReference;    // reference.cc
 extern const Implementation<MatmulCall> kMatmulCpuF32;       // cpu/f32.cc
 extern const Implementation<MatmulCall> kMatmulCpuFewRows;   // cpu/few_rows.cc
 extern const Implementation<MatmulCall> kMatmulCpuHalfRows;  // cpu/half_rows.cc
+extern const Implementation<MatmulCall> kMatmulCudaRows;     // cuda/rows.cu
+extern const Implementation<MatmulCall> kMatmulCudaLt;       // cuda/lt.cc
 
 // B's matrices, however it is given.
 inline std::span<const ConstTensorView> PartsOf(const MatmulArgs& args) {
@@ -34,6 +36,13 @@ inline Operand OperandOfB(const MatmulCall& call) {
 // Columns of C that a part of B makes.
 inline int64_t ColumnsOf(const ConstTensorView& part, Operand operand) {
   return part.shape[operand == Operand::kTransposed ? 0 : 1];
+}
+// Whether halves lie together along B's last axis, as the CPU reads them.
+inline bool HalvesLieTogether(const MatmulArgs& args) {
+  for (const ConstTensorView& part : PartsOf(args)) {
+    if (part && part.type != DType::kF32 && part.stride[1] != 1) return false;
+  }
+  return true;
 }
 
 }  // namespace headwise

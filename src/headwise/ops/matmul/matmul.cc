@@ -17,34 +17,26 @@ namespace {
               {"matmul", std::move(expected), std::move(found), ""});
 }
 
+bool IsFloat(DType type) {
+  return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
+}
+
 void CheckMatrix(const char* name, const ConstTensorView& view, int64_t rows,
-                 int64_t columns) {
+                 int64_t columns, Device device) {
   const bool empty = rows == 0 || columns == 0;
-  if (!empty && view.data == nullptr) {
-    Refuse(fmt::format("{} as f32 [{}, {}]", name, rows, columns), "null");
+  if (view.data == nullptr && empty) return;
+  if (view.data == nullptr || !IsFloat(view.type) || view.rank != 2 ||
+      view.shape[0] != rows || view.shape[1] != columns) {
+    Refuse(fmt::format("{} as f32, bf16 or f16 [{}, {}]", name, rows, columns),
+           view ? ToString(view) : "null");
   }
-  if (view.data == nullptr) return;
-  if (view.type != DType::kF32 || view.rank != 2 || view.shape[0] != rows ||
-      view.shape[1] != columns) {
-    Refuse(fmt::format("{} as f32 [{}, {}]", name, rows, columns),
-           ToString(view));
+  if (view.device != device) {
+    Refuse(fmt::format("{} on {}", name, ToString(device)), ToString(view));
   }
   if (!empty && view.stride[0] != 1 && view.stride[1] != 1) {
     Refuse(fmt::format("a stride of 1 in {}", name),
            fmt::format("{} and {}", view.stride[0], view.stride[1]));
   }
-}
-
-// B: f32, or half as stored.
-void CheckWeights(ConstTensorView b, int64_t rows, int64_t columns) {
-  if (b.data != nullptr && (b.type == DType::kBF16 || b.type == DType::kF16)) {
-    if (b.rank == 2 && columns > 0 && b.stride[1] != 1) {
-      Refuse("B in half precision with a last stride of 1",
-             fmt::format("{}", b.stride[1]));
-    }
-    b.type = DType::kF32;
-  }
-  CheckMatrix("B", b, rows, columns);
 }
 
 // The bytes that a rank-2 view spans.
@@ -82,11 +74,16 @@ void CheckB(const MatmulProblem& problem, const MatmulArgs& args) {
       Refuse(fmt::format("weights of {} × {}", k, n),
              fmt::format("{} × {}", args.weights->k(), args.weights->n()));
     }
+    for (const ConstTensorView& part : args.weights->parts()) {
+      if (part.device.is_cpu() || part.device == args.c.device) continue;
+      Refuse("weights on cpu or " + ToString(args.c.device), ToString(part));
+    }
     return;
   }
   const bool transposed = problem.b == Operand::kTransposed;
   const auto check = [&](const ConstTensorView& b, int64_t columns) {
-    CheckWeights(b, transposed ? columns : k, transposed ? k : columns);
+    CheckMatrix("B", b, transposed ? columns : k, transposed ? k : columns,
+                args.c.device);
   };
   if (args.parts.empty()) return check(args.b, n);
   int64_t columns = 0;
@@ -100,6 +97,35 @@ void CheckB(const MatmulProblem& problem, const MatmulArgs& args) {
   }
 }
 
+void CheckC(const MatmulProblem& problem, const MatmulArgs& args) {
+  const int64_t m = problem.m, n = problem.n;
+  CheckMatrix("C", args.c, m, n, args.c.device);
+  if (m == 0 || n == 0) return;
+  if (args.c.type != DType::kF32 && args.c.type != args.a.type) {
+    Refuse(std::string("C as f32 or, like A, ") + Name(args.a.type),
+           ToString(args.c));
+  }
+  if (args.c.stride[1] != 1) {
+    Refuse("C with a last stride of 1", fmt::format("{}", args.c.stride[1]));
+  }
+  if (m > 1 && args.c.stride[0] < n) {
+    Refuse(fmt::format("C with rows at least {} apart", n),
+           fmt::format("{}", args.c.stride[0]));
+  }
+}
+
+void CheckBias(const ConstTensorView& bias, const ConstTensorView& c) {
+  if (!bias) return;
+  if ((bias.type == DType::kF32 || bias.type == c.type) && bias.rank == 1 &&
+      bias.shape[0] == c.shape[1] && bias.stride[0] == 1 &&
+      bias.device == c.device) {
+    return;
+  }
+  Refuse(fmt::format("a dense bias f32 [{}], or of C's type, on {}", c.shape[1],
+                     ToString(c.device)),
+         ToString(bias));
+}
+
 void Check(const MatmulProblem& problem, const MatmulArgs& args) {
   const auto [m, n, k, a, b, store] = problem;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
@@ -108,21 +134,11 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
            fmt::format("m = {}, n = {}, k = {}", m, n, k));
   }
   const bool at = a == Operand::kTransposed;
-  CheckMatrix("A", args.a, at ? k : m, at ? m : k);
+  CheckMatrix("A", args.a, at ? k : m, at ? m : k, args.c.device);
   CheckB(problem, args);
-  CheckMatrix("C", args.c, m, n);
+  CheckC(problem, args);
   if (m == 0 || n == 0) return;
-  if (args.c.stride[1] != 1) {
-    Refuse("C with a last stride of 1", fmt::format("{}", args.c.stride[1]));
-  }
-  if (m > 1 && args.c.stride[0] < n) {
-    Refuse(fmt::format("C with rows at least {} apart", n),
-           fmt::format("{}", args.c.stride[0]));
-  }
-  if (args.bias && (args.bias.type != DType::kF32 || args.bias.rank != 1 ||
-                    args.bias.shape[0] != n || args.bias.stride[0] != 1)) {
-    Refuse(fmt::format("a dense bias f32 [{}]", n), ToString(args.bias));
-  }
+  CheckBias(args.bias, args.c);
   CheckApart("A", args.a, args.c);
   for (const ConstTensorView& part : PartsOf(args)) {
     CheckApart("B", part, args.c);
@@ -141,7 +157,8 @@ std::string ToString(const MatmulProblem& problem) {
 
 ImplementationList<MatmulCall> MatmulImplementations() {
   static const Implementation<MatmulCall> kList[] = {
-      kMatmulCpuHalfRows, kMatmulCpuFewRows, kMatmulCpuF32, kMatmulReference};
+      kMatmulCudaRows,   kMatmulCudaLt, kMatmulCpuHalfRows,
+      kMatmulCpuFewRows, kMatmulCpuF32, kMatmulReference};
   return {"matmul", kList};
 }
 
@@ -162,7 +179,7 @@ Tensor MatrixProduct(Context& context, const Tensor& a, const Tensor& b,
   problem.n = b.shape(b_plain ? 1 : 0);
   problem.a = a_kind;
   problem.b = b_kind;
-  Tensor c(DType::kF32, {problem.m, problem.n});
+  Tensor c(context, DType::kF32, {problem.m, problem.n});
   MatmulArgs args;
   args.a = a.view();
   args.b = b.view();

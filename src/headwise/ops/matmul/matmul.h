@@ -47,12 +47,12 @@ std::string ToString(const MatmulProblem& problem);
 class PreparedWeights;
 
 // parts: f32, bf16 or f16 matrices of one k, as `operand` says, with a last
-// stride of 1, at any address (unaligned too) of the host; B is all of them
-// side by side, C's columns in their order. They must not change, and stay.
-// Whatever an implementation makes of them (packed, reordered, on a device) is
-// made at the first product that gains by it; `release` is called each time
-// after all parts were read for that. Threads may share the result. Throws
-// Error(kInvalidArgument).
+// stride of 1, at any address of the host (unaligned too) or on the device that
+// multiplies; B is all of them side by side, C's columns in their order. They
+// must not change, and stay. Whatever an implementation makes of them (packed,
+// reordered, on a device) is made at the first product that gains by it;
+// `release` is called each time after all parts were read for that. Threads may
+// share the result. Throws Error(kInvalidArgument).
 std::shared_ptr<PreparedWeights> Prepare(std::vector<ConstTensorView> parts,
                                          Operand operand,
                                          std::function<void()> release = {});
@@ -68,12 +68,16 @@ void Expect(Context& context, const PreparedWeights& weights, int64_t rows);
 // What was made of the weights so far takes this many bytes.
 size_t PreparedBytes(const PreparedWeights& weights);
 
-// The tensors of one product. Matrices are views of rank 2 of whose strides one
-// is 1; C's last stride is 1. C overlaps no operand. A, C and bias are f32. B
-// is given in one of three ways.
+// The tensors of one product, on one device; prepared weights may lie on the
+// host all the same. Matrices are views of rank 2 of whose strides one is 1;
+// C's last stride is 1. C overlaps no operand. B is given in one of three ways.
+//
+// A and B are f32, bf16 or f16, C is f32 or of A's type, the bias f32 or of
+// C's. Where A and B differ, what runs turns one into the other's type, or both
+// into a wider one. Sums are f32 at least, and rounded once to C's type (a bias
+// may be rounded to it first).
 struct MatmulArgs {
   ConstTensorView a = {};
-  // f32, or weights as stored: bf16, f16 with a last stride of 1.
   ConstTensorView b = {};
   // Several such, side by side.
   std::span<const ConstTensorView> parts = {};
@@ -86,7 +90,7 @@ struct MatmulArgs {
 void Matmul(Context& context, const MatmulProblem& problem,
             const MatmulArgs& args);
 
-// a · b as a new matrix, either of them transposed.
+// a · b as a new f32 matrix on the context's device, either transposed.
 Tensor MatrixProduct(Context& context, const Tensor& a, const Tensor& b,
                      Operand a_kind = Operand::kPlain,
                      Operand b_kind = Operand::kPlain);

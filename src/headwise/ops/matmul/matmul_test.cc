@@ -8,9 +8,14 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/matmul/cpu/half_dots.h"
 #include "headwise/ops/matmul/implementation.h"
+#include "headwise/ops/test_device.h"
+#include "headwise/ops/test_values.h"
+#include "headwise/tensor/element.h"
 #include "headwise/tensor/half.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -22,14 +27,26 @@ std::vector<float> Random(int64_t count, uint64_t stream) {
   return values;
 }
 
+std::string Bytes(const std::vector<float>& values, DType type) {
+  std::string bytes(values.size() * SizeOf(type), 0);
+  const TensorView view(bytes.data(), type,
+                        {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) Write(view, values[i], i);
+  return bytes;
+}
+
 // One product with its memory; rows of A and C have `gap` unused numbers.
 struct Case {
   MatmulProblem problem;
   int64_t gap = 0;
   bool bias = false;
   bool prepared = false;
-  int64_t parts = 1;  // of B
+  bool host_weights = false;  // prepared weights lie on the host anyway
+  int64_t parts = 1;          // of B
+  DType a_type = DType::kF32;
   DType b_type = DType::kF32;
+  DType c_type = DType::kF32;
+  DType bias_type = DType::kF32;
 
   int64_t ARows() const {
     return problem.a == Operand::kPlain ? problem.m : problem.k;
@@ -38,49 +55,51 @@ struct Case {
     return problem.a == Operand::kPlain ? problem.k : problem.m;
   }
 
+  // B cut into parts side by side.
+  std::vector<ConstTensorView> Cut(const ConstTensorView& b) const {
+    std::vector<ConstTensorView> cut;
+    const int axis = problem.b == Operand::kPlain ? 1 : 0;
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t begin = problem.n * i / parts;
+      cut.push_back(Slice(b, axis, begin, problem.n * (i + 1) / parts));
+    }
+    return cut;
+  }
+
+  // C, gaps and all; nothing where the entry (null: the context's choice) does
+  // not take it.
   std::vector<float> Run(Context& context,
                          const Implementation<MatmulCall>* entry) const {
     const auto& p = problem;
     auto a = Random(ARows() * (AColumns() + gap), 1);
     const float unit = 1.0f / std::sqrt(std::max<float>(1, p.k));
     for (float& value : a) value *= unit;
-    const auto b = Random(p.k * p.n, 2);
-    std::vector<uint16_t> half(b.size());
-    for (size_t i = 0; i < b.size(); ++i) {
-      half[i] = b_type == DType::kF16 ? ToF16(b[i]) : ToBf16(b[i]);
-    }
-    const auto offsets = Random(p.n, 3);
-    auto c = Random(p.m * (p.n + gap), 4);
+    const std::string a_bytes = Bytes(a, a_type);
+    const std::string b_bytes = Bytes(Random(p.k * p.n, 2), b_type);
+    const std::string offsets = Bytes(Random(p.n, 3), bias_type);
+    std::string c = Bytes(Random(p.m * (p.n + gap), 4), c_type);
+    Mirror at(context);
     MatmulArgs args;
-    args.a = View(a.data(), {ARows(), AColumns()});
-    args.a.stride[0] = AColumns() + gap;
-    args.b = p.b == Operand::kPlain ? View(b.data(), {p.k, p.n})
-                                    : View(b.data(), {p.n, p.k});
-    if (b_type != DType::kF32) {
-      args.b.data = half.data();
-      args.b.type = b_type;
-    }
-    args.c = View(c.data(), {p.m, p.n});
-    args.c.stride[0] = p.n + gap;
-    if (bias) args.bias = View(offsets.data(), {p.n});
-    std::vector<ConstTensorView> cut;
-    const int axis = p.b == Operand::kPlain ? 1 : 0;
-    for (int64_t i = 0; i < parts; ++i) {
-      const int64_t begin = p.n * i / parts, end = p.n * (i + 1) / parts;
-      ConstTensorView part = args.b;
-      part.data =
-          static_cast<const char*>(part.data) +
-          begin * part.stride[axis] * static_cast<int64_t>(SizeOf(part.type));
-      part.shape[axis] = end - begin;
-      cut.push_back(part);
-    }
+    ConstTensorView a_view(a_bytes.data(), a_type, {ARows(), AColumns()});
+    a_view.stride[0] = AColumns() + gap;
+    args.a = at(a_view);
+    const ConstTensorView b(
+        b_bytes.data(), b_type,
+        p.b == Operand::kPlain ? Shape{p.k, p.n} : Shape{p.n, p.k});
+    const TensorView all(c.data(), c_type, {p.m, p.n + gap});
+    at(all);  // whole, so that gaps are seen to stay
+    args.c = at(Columns(all, 0, p.n));
+    const ConstTensorView bias_view(offsets.data(), bias_type, {p.n});
+    if (bias) args.bias = at(bias_view);
+    const auto cut = Cut(prepared && host_weights ? b : at(b));
     std::shared_ptr<PreparedWeights> weights;
-    if (prepared || parts > 1) args.b = {};
     if (prepared) {
       weights = Prepare(cut, p.b);
       args.weights = weights.get();
     } else if (parts > 1) {
       args.parts = cut;
+    } else {
+      args.b = cut[0];
     }
     if (entry == nullptr) {
       Matmul(context, p, args);
@@ -89,7 +108,22 @@ struct Case {
     } else {
       return {};
     }
-    return c;
+    at.Back();
+    std::vector<float> values(p.m * (p.n + gap));
+    const ConstTensorView flat(c.data(), c_type,
+                               {static_cast<int64_t>(values.size())});
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(Read(flat, i));
+    }
+    return values;
+  }
+
+  // What a result may differ, relative to the larger of 1 and itself: halves
+  // are rounded on the way (B to A's type, a bias to C's), and C at the end.
+  double Difference() const {
+    const double inner =
+        a_type == b_type ? 0 : std::max(Tolerance(a_type), Tolerance(b_type));
+    return std::max(2e-5, std::max(inner, Tolerance(c_type)));
   }
 };
 
@@ -97,31 +131,103 @@ const Implementation<MatmulCall>& Reference() {
   return MatmulImplementations().entries.back();
 }
 
-TEST(Matmul, EveryImplementationAgreesWithTheReference) {
+// Of f32 and halves as the CPU takes them, or of any types that fit together.
+Case RandomCase(Rng& rng, int round, bool any_types) {
+  Case x;
+  x.problem.m = rng.Between(1, round % 4 == 0 ? 150 : 20);
+  x.problem.n = rng.Between(1, round % 5 == 0 ? 420 : 60);
+  x.problem.k = rng.Between(round % 7 == 0 ? 0 : 1, 60);
+  if (round % 20 == 0) x.problem.k = rng.Between(600, 1500);
+  x.problem.a = rng.Below(2) ? Operand::kPlain : Operand::kTransposed;
+  x.problem.b = rng.Below(2) ? Operand::kPlain : Operand::kTransposed;
+  x.problem.store = rng.Below(2) ? Store::kOverwrite : Store::kAccumulate;
+  x.gap = rng.Below(3);
+  x.bias = rng.Below(2);
+  x.prepared = rng.Below(2) && x.problem.k > 0;
+  x.host_weights = rng.Below(2);
+  if (rng.Below(3) == 0) x.parts = std::min<int64_t>(3, x.problem.n);
+  const DType types[] = {DType::kF32, DType::kBF16, DType::kF16};
+  x.b_type = types[rng.Below(3)];
+  if (!any_types) return x;
+  x.a_type = types[rng.Below(3)];
+  if (rng.Below(2)) x.b_type = x.a_type;
+  if (rng.Below(2)) x.c_type = x.a_type;
+  if (rng.Below(2)) x.bias_type = x.c_type;
+  if (rng.Below(2)) x.problem.k = (x.problem.k + 7) / 8 * 8;
+  if (rng.Below(2)) x.gap = 8;
+  return x;
+}
+
+// How many of some random products an entry takes, all of which agree.
+int Agreements(const Implementation<MatmulCall>& entry, int rounds,
+               bool any_types) {
+  const auto context = ContextFor("matmul", entry.name);
+  if (!context) return 0;
+  Context host({2, ""});
   Rng rng(11);
-  Context context({2, ""});
-  for (int round = 0; round < 400; ++round) {
-    Case x;
-    x.problem.m = rng.Between(1, round % 4 == 0 ? 150 : 20);
-    x.problem.n = rng.Between(1, round % 5 == 0 ? 420 : 60);
-    x.problem.k = rng.Between(round % 7 == 0 ? 0 : 1, 60);
-    if (round % 20 == 0) x.problem.k = rng.Between(600, 1500);
-    x.problem.a = rng.Below(2) ? Operand::kPlain : Operand::kTransposed;
-    x.problem.b = rng.Below(2) ? Operand::kPlain : Operand::kTransposed;
-    x.problem.store = rng.Below(2) ? Store::kOverwrite : Store::kAccumulate;
-    x.gap = rng.Below(3);
-    x.bias = rng.Below(2);
-    x.prepared = rng.Below(2) && x.problem.k > 0;
-    if (rng.Below(3) == 0) x.parts = std::min<int64_t>(3, x.problem.n);
-    const DType types[] = {DType::kF32, DType::kBF16, DType::kF16};
-    x.b_type = types[rng.Below(3)];
-    const auto truth = x.Run(context, &Reference());
-    ASSERT_FALSE(truth.empty());
-    for (const auto& entry : MatmulImplementations().entries) {
-      const auto c = x.Run(context, &entry);
-      for (size_t i = 0; i < c.size(); ++i) {
-        ASSERT_NEAR(c[i], truth[i], 2e-5 * std::max(1.0f, std::abs(truth[i])))
-            << entry.name << " " << ToString(x.problem) << " at " << i;
+  int taken = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const Case x = RandomCase(rng, round, any_types);
+    const auto c = x.Run(*context, &entry);
+    if (c.empty()) continue;
+    const auto truth = x.Run(host, &Reference());
+    ++taken;
+    for (size_t i = 0; i < c.size(); ++i) {
+      if (std::abs(c[i] - truth[i]) <=
+          x.Difference() * std::max(1.0f, std::abs(truth[i]))) {
+        continue;
+      }
+      ADD_FAILURE() << entry.name << " " << ToString(x.problem) << " of "
+                    << Name(x.a_type) << ", " << Name(x.b_type) << " into "
+                    << Name(x.c_type) << ", round " << round << ", at " << i
+                    << ": " << c[i] << ", not " << truth[i];
+      return taken;
+    }
+  }
+  return taken;
+}
+
+TEST(Matmul, EveryImplementationAgreesWithTheReference) {
+  for (const auto& entry : MatmulImplementations().entries) {
+    Agreements(entry, 400, /*any_types=*/false);
+  }
+}
+
+TEST(Matmul, EveryImplementationAgreesWithTheReferenceInAllTypes) {
+  for (const auto& entry : MatmulImplementations().entries) {
+    const int taken = Agreements(entry, 400, /*any_types=*/true);
+    if (std::string_view(entry.name) == "reference") {
+      EXPECT_EQ(taken, 400);
+    }
+  }
+}
+
+// What generating text asks of a device: few rows, long lines, several parts.
+TEST(Matmul, FewRowsOfLongLinesAgreeWithTheReference) {
+  Context host({2, ""});
+  for (const auto& entry : MatmulImplementations().entries) {
+    const auto context = ContextFor("matmul", entry.name);
+    if (!context) continue;
+    for (int64_t m = 1; m <= 8; ++m) {
+      for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+        Case x;
+        x.problem = {m, 1030 + 7 * m, 1024 + 9 * (m % 3), Operand::kPlain,
+                     Operand::kTransposed};
+        x.a_type = x.b_type = type;
+        x.prepared = x.bias = true;
+        x.host_weights = m % 2 == 0;
+        x.parts = 1 + m % 6;
+        // Rows of A begin at multiples of 16 bytes.
+        x.gap = (8 - x.problem.k % 8) % 8;
+        const auto c = x.Run(*context, &entry);
+        if (c.empty()) continue;
+        const auto truth = x.Run(host, &Reference());
+        for (size_t i = 0; i < c.size(); ++i) {
+          ASSERT_NEAR(c[i], truth[i], 1e-4 * std::max(1.0f, std::abs(truth[i])))
+              << entry.name << " " << ToString(x.problem) << " of "
+              << Name(type) << " at " << i;
+        }
+        EXPECT_EQ(c, x.Run(*context, &entry)) << "once more";
       }
     }
   }
@@ -203,6 +309,12 @@ TEST(Matmul, RefusesImpossibleArguments) {
 
   refused({-1, 4, 3}, good);
   refused({2, 4, 4}, good);
+  MatmulArgs elsewhere = good;
+  elsewhere.b.device = Device::Cuda();
+  refused(p, elsewhere);
+  MatmulArgs mixed = good;  // C is neither f32 nor as A
+  mixed.c.type = DType::kBF16;
+  refused(p, mixed);
   MatmulArgs bad = good;
   bad.c = View(data.data() + 12, {2, 4});  // inside B
   refused(p, bad);
@@ -264,6 +376,17 @@ TEST(Matmul, WeightsMayLieAtOddAddresses) {
         }
       }
     }
+  }
+}
+
+TEST(Matmul, ProductsLieOnTheContextsDevice) {
+  for (const char* entry : {"cuda.lt", "cpu.f32"}) {
+    const auto context = ContextFor("matmul", entry);
+    if (!context) continue;
+    Tensor a(*context, DType::kF32, {3, 4}), b(*context, DType::kF32, {4, 5});
+    const Tensor c = MatrixProduct(*context, a, b);
+    EXPECT_EQ(c.device(), context->device());
+    EXPECT_EQ(ToHost(*context, c.view()).As<float>()[14], 0);
   }
 }
 

@@ -28,6 +28,10 @@ class PreparedWeights {
   enum class Kind : uint8_t {
     kCpuPacked,     // cpu/f32.cc
     kCpuHalfLines,  // cpu/half_rows.cc
+    kCudaF32,       // cuda/weights.cc, and so on
+    kCudaBf16,
+    kCudaF16,
+    kCount,
   };
 
   PreparedWeights(std::vector<ConstTensorView> parts, Operand operand,
@@ -67,7 +71,7 @@ class PreparedWeights {
   std::function<void()> release_;
   int64_t n_ = 0;
   int64_t k_ = 0;
-  mutable std::array<Slot, 2> slots_;
+  mutable std::array<Slot, static_cast<size_t>(Kind::kCount)> slots_;
   std::shared_ptr<LargeMemory> memory_;
 };
 

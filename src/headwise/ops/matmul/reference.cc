@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "headwise/ops/matmul/implementation.h"
+#include "headwise/tensor/element.h"
 #include "headwise/tensor/half.h"
 #include "headwise/tensor/unaligned.h"
 
@@ -25,7 +26,7 @@ float At(const ConstTensorView& x, Operand operand, int64_t i, int64_t j) {
 }
 
 Reason WhyNot(const MatmulCall& call) {
-  return call.args.a.device.is_cpu() ? "" : "reads host memory only";
+  return call.args.c.device.is_cpu() ? "" : "reads host memory only";
 }
 
 void Run(Context&, const MatmulCall& call) {
@@ -35,14 +36,13 @@ void Run(Context&, const MatmulCall& call) {
   for (const ConstTensorView& part : PartsOf(args)) {
     for (int64_t column = 0; column < ColumnsOf(part, operand); ++column, ++j) {
       for (int64_t i = 0; i < problem.m; ++i) {
-        float& c = args.c.As<float>()[i * args.c.stride[0] + j];
-        double sum = args.bias ? args.bias.As<float>()[j] : 0.0;
-        if (problem.store == Store::kAccumulate) sum += c;
+        double sum = args.bias ? Read(args.bias, j) : 0.0;
+        if (problem.store == Store::kAccumulate) sum += Read(args.c, i, j);
         for (int64_t p = 0; p < problem.k; ++p) {
           sum += double{At(args.a, problem.a, i, p)} *
                  At(part, operand, p, column);
         }
-        c = static_cast<float>(sum);
+        Write(args.c, sum, i, j);
       }
     }
   }

@@ -38,6 +38,9 @@ ImplementationList<PointwiseCall> PointwiseImplementations();
 extern const Implementation<PointwiseCall> kPointwiseReference;
 extern const Implementation<PointwiseCall> kPointwiseCpuF32;  // cpu/f32.cc
 extern const Implementation<PointwiseCall>
-    kPointwiseCpuReduce;  // cpu/reduce.cc
+    kPointwiseCpuReduce;                                    // cpu/reduce.cc
+extern const Implementation<PointwiseCall> kPointwiseCuda;  // cuda/pointwise.cu
+extern const Implementation<PointwiseCall>
+    kPointwiseCudaReduce;  // cuda/reduce.cu
 
 }  // namespace headwise

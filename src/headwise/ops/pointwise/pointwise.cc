@@ -69,7 +69,8 @@ T Wait(Context& context, const ConstTensorView& x, const Run& run) {
 
 ImplementationList<PointwiseCall> PointwiseImplementations() {
   static const Implementation<PointwiseCall> kList[] = {
-      kPointwiseCpuF32, kPointwiseCpuReduce, kPointwiseReference};
+      kPointwiseCuda, kPointwiseCudaReduce, kPointwiseCpuF32,
+      kPointwiseCpuReduce, kPointwiseReference};
   return {"pointwise", kList};
 }
 

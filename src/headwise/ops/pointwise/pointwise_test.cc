@@ -12,6 +12,7 @@
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/implementation.h"
+#include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 #include "headwise/tensor/element.h"
 #include "headwise/tensor/slice.h"
@@ -82,8 +83,11 @@ TEST(Pointwise, EveryImplementationAgreesWithTheReferenceOverThreads) {
     const int64_t rows = 1 + static_cast<int64_t>(rng.Below(40));
     const int64_t wide = rng.Below(4) == 0 ? 2000 : 100;
     const int64_t columns = 4 + static_cast<int64_t>(rng.Below(wide));
-    const Tensor a = RandomTensor(DType::kF32, {rows, columns}, rng);
-    const Tensor b = RandomTensor(DType::kF32, {rows, columns}, rng);
+    const DType type = round % 4 == 3   ? DType::kBF16
+                       : round % 8 == 6 ? DType::kF16
+                                        : DType::kF32;
+    const Tensor a = RandomTensor(type, {rows, columns}, rng);
+    const Tensor b = RandomTensor(type, {rows, columns}, rng);
     PointwiseCall call = {.kind = static_cast<PointwiseKind>(round % 7),
                           .a = RandomView(a, rng),
                           .b = RandomView(b, rng),
@@ -99,29 +103,71 @@ TEST(Pointwise, EveryImplementationAgreesWithTheReferenceOverThreads) {
     const Shape shape = Reduces(call) ? Shape{1} : ShapeOf(call.a);
     const Shape sums = {last};
     const Tensor before = RandomTensor(
-        ResultType(call, DType::kF32),
+        ResultType(call, type),
         call.kind == PointwiseKind::kColumnSums ? sums : shape, rng);
     Context plain({1, ""}), reference({1, "pointwise:reference"});
     Tensor truth = ToHost(plain, before.view());
     call.y = truth.view();
     RunCall(reference, call);
     for (const auto& entry : PointwiseImplementations().entries) {
-      if (!entry.why_not(call).empty()) continue;
+      const auto context = ContextFor("pointwise", entry.name);
+      if (!context) continue;
       SCOPED_TRACE(std::string(entry.name) + " kind " +
                    std::to_string(round % 7) + " " + ToString(call.a));
       Tensor found = ToHost(plain, before.view());
-      call.y = found.view();
-      Context context({2, std::string("pointwise:") + entry.name});
-      RunCall(context, call);
+      Mirror at(*context);
+      PointwiseCall there = call;
+      there.a = at(call.a);
+      there.b = at(call.b);
+      there.y = at(found.view());
+      if (!entry.why_not(there).empty()) continue;
+      RunCall(*context, there);
+      at.Back();
+      const double tolerance = Tolerance(found.type());
       const auto left = Values(found.view()), right = Values(truth.view());
       for (size_t i = 0; i < left.size(); ++i) {
-        ASSERT_NEAR(left[i], right[i], 1e-5 * std::max(1.0, std::abs(right[i])))
+        ASSERT_NEAR(left[i], right[i],
+                    tolerance * std::max(1.0, std::abs(right[i])))
             << "element " << i;
       }
       ++served;
     }
   }
-  EXPECT_GT(served, 330);
+  EXPECT_GT(served, 300);
+}
+
+// Sums of many blocks, large enough for several kernels to share, and the same
+// each time.
+TEST(Pointwise, LargeSumsOnADeviceAreThoseOfTheHostAndRepeat) {
+  const auto context = ContextFor("pointwise", "cuda.reduce");
+  if (!context) GTEST_SKIP() << "no GPU here";
+  Context host({2, ""});
+  Rng rng(20265);
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    const Tensor x = RandomTensor(type, {3000, 401}, rng);
+    std::vector<float> wanted(401), sums(401), again(401);
+    AddColumnSums(host, x.view(), ViewOf(wanted));
+    const double squares = SumOfSquares(host, x.view());
+    std::vector<double> found = {0, 0};
+    std::vector<int32_t> marks = {0, 0};
+    Mirror at(*context);
+    const ConstTensorView there = at(std::as_const(x).view());
+    AddColumnSums(*context, there, at(ViewOf(sums)));
+    AddColumnSums(*context, there, at(ViewOf(again)));
+    const TensorView two = at(ViewOf(found)), mark = at(ViewOf(marks));
+    AddSumOfSquares(*context, there, Rows(two, 0, 1));
+    AddSumOfSquares(*context, there, Rows(two, 1, 2));
+    MarkBeyond(*context, there, 0.5f, Rows(mark, 0, 1));
+    MarkBeyond(*context, there, 1e9f, Rows(mark, 1, 2));
+    at.Back();
+    for (size_t i = 0; i < sums.size(); ++i) {
+      ASSERT_NEAR(sums[i], wanted[i], 1e-5 * (1 + std::abs(wanted[i])));
+    }
+    EXPECT_EQ(sums, again);
+    EXPECT_NEAR(found[0], squares, 1e-9 * squares);
+    EXPECT_EQ(found[0], found[1]);
+    EXPECT_THAT(marks, ElementsAre(1, 0));
+  }
 }
 
 TEST(Pointwise, TheReferenceIsTheFormula) {

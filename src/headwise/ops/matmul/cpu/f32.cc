@@ -370,6 +370,9 @@ const float* PackedOf(Context& context, const PreparedWeights& weights) {
 }
 
 Reason WhyNot(const MatmulCall& call) {
+  if (!HalvesLieTogether(call.args)) {
+    return "takes halves of B with a last stride of 1 only";
+  }
   return WhyNotOnHost(DType::kF32, {call.args.a, call.args.c});
 }
 

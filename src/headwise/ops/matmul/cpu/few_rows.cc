@@ -346,6 +346,9 @@ Reason WhyNot(const MatmulCall& call) {
   for (const ConstTensorView& part : PartsOf(call.args)) {
     if (!IsAligned(part)) return "reads B where it lies, which is not aligned";
   }
+  if (!HalvesLieTogether(call.args)) {
+    return "takes halves of B with a last stride of 1 only";
+  }
   return WhyNotOnHost(DType::kF32, {call.args.a, call.args.c});
 }
 

@@ -110,7 +110,7 @@ bool HasHalfLines(const PreparedWeights& weights) {
          weights.operand() == Operand::kTransposed &&
          std::all_of(parts.begin(), parts.end(),
                      [](const ConstTensorView& part) {
-                       return part.type == DType::kF16;
+                       return part.device.is_cpu() && part.type == DType::kF16;
                      });
 }
 

@@ -1,0 +1,63 @@
+// Matrix products by cuBLASLt on one queue: a handle, a workspace of fixed size
+// and the algorithm of every product seen so far. Only files under a cuda/
+// folder include this.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "headwise/backend/cuda/backend.h"
+
+namespace headwise {
+
+// C [m, n] = A [m, k] · B [k, n] (+ bias) (+ C), C's rows `ldc` apart.
+// f32 multiplies as f32 (no TF32); halves add up in f32.
+struct BlasProduct {
+  int64_t m = 0, n = 0, k = 0;
+  cudaDataType_t type = CUDA_R_32F;    // of A and B
+  cudaDataType_t c_type = CUDA_R_32F;  // of C and the bias
+  // Whether numbers along k lie together, in lines `lda` apart; else those
+  // along m (n) do.
+  const void* a = nullptr;
+  bool a_along_k = true;
+  int64_t lda = 0;
+  const void* b = nullptr;
+  bool b_along_k = true;
+  int64_t ldb = 0;
+  void* c = nullptr;
+  int64_t ldc = 0;
+  const void* bias = nullptr;  // [n], aligned to 16 bytes; or null
+  bool add = false;            // to what C holds
+};
+
+class CudaBlas {
+ public:
+  explicit CudaBlas(cudaStream_t stream);
+  ~CudaBlas();
+  CudaBlas(const CudaBlas&) = delete;
+  CudaBlas& operator=(const CudaBlas&) = delete;
+
+  // False where the library has no algorithm for it: nothing was done. The
+  // algorithm is the library's first answer, so that results repeat.
+  bool Multiply(const BlasProduct& product);
+
+ private:
+  struct Plan;
+  // What the choice of an algorithm may look at.
+  using Key = std::array<int64_t, 8>;
+
+  static Key KeyOf(const BlasProduct& product);
+  Plan& PlanOf(const BlasProduct& product);
+
+  cudaStream_t stream_ = nullptr;
+  cublasLtHandle_t handle_ = nullptr;
+  DeviceBuffer workspace_;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace headwise

@@ -1,0 +1,87 @@
+// Copies of weights on the GPU, one for each type that is multiplied. Door:
+// weights.h.
+#include "headwise/ops/matmul/cuda/weights.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/slice.h"
+
+namespace headwise {
+namespace {
+
+// Lines of copies are multiples of this long: tiles are read whole.
+constexpr int64_t kLine = 64;
+
+struct DeviceWeights : WeightForm {
+  Tensor memory;
+  ConstTensorView whole;  // without the padding
+  size_t bytes() const override { return memory.bytes(); }
+};
+
+PreparedWeights::Kind KindOf(DType type) {
+  switch (type) {
+    case DType::kBF16:
+      return PreparedWeights::Kind::kCudaBf16;
+    case DType::kF16:
+      return PreparedWeights::Kind::kCudaF16;
+    default:
+      return PreparedWeights::Kind::kCudaF32;
+  }
+}
+
+std::unique_ptr<DeviceWeights> Make(Context& context,
+                                    const PreparedWeights& weights,
+                                    DType type) {
+  const bool transposed = weights.operand() == Operand::kTransposed;
+  const int64_t lines = transposed ? weights.n() : weights.k();
+  const int64_t length = transposed ? weights.k() : weights.n();
+  auto form = std::make_unique<DeviceWeights>();
+  form->memory = Tensor::Undefined(
+      context, type, {lines, (length + kLine - 1) / kLine * kLine});
+  const TensorView whole = Columns(form->memory.view(), 0, length);
+  form->whole = whole;
+  const int axis = transposed ? 0 : 1;
+  int64_t at = 0;
+  for (const ConstTensorView& part : weights.parts()) {
+    const int64_t count = part.shape[axis];
+    Copy(context, part, Slice(whole, axis, at, at + count));
+    at += count;
+  }
+  // Whoever shares the weights has another queue; and the parts may go.
+  context.Synchronize();
+  return form;
+}
+
+}  // namespace
+
+bool HasAlignedLines(const ConstTensorView& matrix) {
+  const int64_t size = static_cast<int64_t>(SizeOf(matrix.type));
+  return reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
+         (matrix.shape[0] <= 1 || matrix.stride[0] * size % 16 == 0);
+}
+
+std::span<const ConstTensorView> WeightsOnDevice(Context& context,
+                                                 const PreparedWeights& weights,
+                                                 DType type) {
+  const auto parts = weights.parts();
+  const auto fits = [&](const ConstTensorView& part) {
+    return part.device == context.device() && part.type == type &&
+           HasAlignedLines(part);
+  };
+  if (std::all_of(parts.begin(), parts.end(), fits)) return parts;
+  const auto& form = static_cast<const DeviceWeights&>(
+      weights.Get(KindOf(type), [&] { return Make(context, weights, type); }));
+  if (form.whole.device != context.device()) {
+    throw Error(ErrorCode::kUnsupported,
+                {"matmul", "weights on " + ToString(context.device()),
+                 "a copy on " + ToString(form.whole.device),
+                 "prepare them once for each GPU"});
+  }
+  return std::span(&form.whole, 1);
+}
+
+}  // namespace headwise
