@@ -1,6 +1,7 @@
 // Errors, memory and properties of CUDA devices. Door: backend.h.
 #include "headwise/backend/cuda/backend.h"
 
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -89,6 +90,13 @@ CudaBackend::CudaBackend(int index) : index_(index) {
   Use();
   CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
             "cudaStreamCreate");
+  // Memory that is given back stays with the program: the next call wants it.
+  cudaMemPool_t pool = nullptr;
+  CheckCuda(cudaDeviceGetDefaultMemPool(&pool, index_), "cudaMemPool");
+  uint64_t all = std::numeric_limits<uint64_t>::max();
+  CheckCuda(
+      cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all),
+      "cudaMemPool");
 }
 
 CudaBackend::~CudaBackend() {
