@@ -22,16 +22,13 @@ bool IsFloat(DType type) {
 }
 
 void CheckMatrix(const char* name, const ConstTensorView& view, int64_t rows,
-                 int64_t columns, Device device) {
+                 int64_t columns) {
   const bool empty = rows == 0 || columns == 0;
   if (view.data == nullptr && empty) return;
   if (view.data == nullptr || !IsFloat(view.type) || view.rank != 2 ||
       view.shape[0] != rows || view.shape[1] != columns) {
     Refuse(fmt::format("{} as f32, bf16 or f16 [{}, {}]", name, rows, columns),
            view ? ToString(view) : "null");
-  }
-  if (view.device != device) {
-    Refuse(fmt::format("{} on {}", name, ToString(device)), ToString(view));
   }
   if (!empty && view.stride[0] != 1 && view.stride[1] != 1) {
     Refuse(fmt::format("a stride of 1 in {}", name),
@@ -74,16 +71,11 @@ void CheckB(const MatmulProblem& problem, const MatmulArgs& args) {
       Refuse(fmt::format("weights of {} × {}", k, n),
              fmt::format("{} × {}", args.weights->k(), args.weights->n()));
     }
-    for (const ConstTensorView& part : args.weights->parts()) {
-      if (part.device.is_cpu() || part.device == args.c.device) continue;
-      Refuse("weights on cpu or " + ToString(args.c.device), ToString(part));
-    }
     return;
   }
   const bool transposed = problem.b == Operand::kTransposed;
   const auto check = [&](const ConstTensorView& b, int64_t columns) {
-    CheckMatrix("B", b, transposed ? columns : k, transposed ? k : columns,
-                args.c.device);
+    CheckMatrix("B", b, transposed ? columns : k, transposed ? k : columns);
   };
   if (args.parts.empty()) return check(args.b, n);
   int64_t columns = 0;
@@ -99,7 +91,7 @@ void CheckB(const MatmulProblem& problem, const MatmulArgs& args) {
 
 void CheckC(const MatmulProblem& problem, const MatmulArgs& args) {
   const int64_t m = problem.m, n = problem.n;
-  CheckMatrix("C", args.c, m, n, args.c.device);
+  CheckMatrix("C", args.c, m, n);
   if (m == 0 || n == 0) return;
   if (args.c.type != DType::kF32 && args.c.type != args.a.type) {
     Refuse(std::string("C as f32 or, like A, ") + Name(args.a.type),
@@ -117,13 +109,26 @@ void CheckC(const MatmulProblem& problem, const MatmulArgs& args) {
 void CheckBias(const ConstTensorView& bias, const ConstTensorView& c) {
   if (!bias) return;
   if ((bias.type == DType::kF32 || bias.type == c.type) && bias.rank == 1 &&
-      bias.shape[0] == c.shape[1] && bias.stride[0] == 1 &&
-      bias.device == c.device) {
+      bias.shape[0] == c.shape[1] && bias.stride[0] == 1) {
     return;
   }
-  Refuse(fmt::format("a dense bias f32 [{}], or of C's type, on {}", c.shape[1],
-                     ToString(c.device)),
+  Refuse(fmt::format("a dense bias f32 [{}], or of C's type", c.shape[1]),
          ToString(bias));
+}
+
+// All on C's device; prepared weights may be the host's.
+void CheckDevices(const MatmulArgs& args) {
+  const auto check = [&](const char* name, const ConstTensorView& view) {
+    if (!view || view.device == args.c.device) return;
+    Refuse(fmt::format("{} on {}", name, ToString(args.c.device)),
+           ToString(view));
+  };
+  check("A", args.a);
+  check("bias", args.bias);
+  for (const ConstTensorView& part : PartsOf(args)) {
+    const bool of_host = args.weights != nullptr && part.device.is_cpu();
+    if (!of_host) check("B", part);
+  }
 }
 
 void Check(const MatmulProblem& problem, const MatmulArgs& args) {
@@ -134,11 +139,12 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
            fmt::format("m = {}, n = {}, k = {}", m, n, k));
   }
   const bool at = a == Operand::kTransposed;
-  CheckMatrix("A", args.a, at ? k : m, at ? m : k, args.c.device);
+  CheckMatrix("A", args.a, at ? k : m, at ? m : k);
   CheckB(problem, args);
   CheckC(problem, args);
   if (m == 0 || n == 0) return;
   CheckBias(args.bias, args.c);
+  CheckDevices(args);
   CheckApart("A", args.a, args.c);
   for (const ConstTensorView& part : PartsOf(args)) {
     CheckApart("B", part, args.c);
