@@ -71,6 +71,58 @@ def smaller(folder):
     return out
 
 
+def pruned(folder, name, *arguments):
+    return json.loads(well(
+        "prune", MODEL, "--text", TEXT, "--tokens", 2048, "--context", 128,
+        "--no-timing", "--out", folder / name, "--json", *arguments))
+
+
+def repairs(folder):
+    """Each repair leaves its traces, and all of them a model that runs."""
+    heads = ("--by", "activation", "--keep", 0.7)
+    result = pruned(folder, "all", *heads, "--repair",
+                    "fold,least-squares,finetune", "--finetune-steps", 10)
+    error = result["output_error"]
+    check(error["least_squares"] <= error["fold"] * 1.001,
+          f"least squares: {error}")
+    tuned = result["finetune"]
+    check(tuned["loss_after"] <= tuned["loss_before"], f"finetune: {tuned}")
+    alone = json.loads(well("evaluate", folder / "all", "--text", TEXT,
+                            "--tokens", 512, "--json"))
+    check(alone["loss"]["value"] > 0, "a repaired model's loss")
+    check(not list(folder.glob("all.*")), "something lies beside the model")
+
+
+def targets(folder):
+    """Heads are found by measured losses, and in steps."""
+    result = pruned(folder, "within", "--by", "ablation-zero", "--max-loss",
+                    "+1%")
+    before = result["loss_before"]["value"]
+    check(result["loss_after"]["value"] <= 1.01 * before, "within +1 %")
+    check(result["plan"]["remove"], "none may leave at +1 %")
+    more = pruned(folder, "more", "--by", "ablation-zero", "--max-loss",
+                  "+30%")
+    check(set(result["plan"]["remove"]) <= set(more["plan"]["remove"]),
+          "+30 % allows less than +1 %")
+    steps = pruned(folder, "steps", "--by", "activation", "--keep", 0.5,
+                   "--iterative", 3)
+    heads = len(steps["plan"]["scores"])
+    check(len(steps["plan"]["remove"]) == heads // 2, "half in three steps")
+
+
+def curve(folder):
+    file = folder / "curve"
+    text = well("prune", MODEL, "--text", TEXT, "--tokens", 2048, "--context",
+                128, "--by", "ablation-zero", "--no-timing", "--curve", file)
+    check("Area under the curve" in text, text)
+    made = json.loads((folder / "curve.json").read_text(encoding="utf-8"))
+    orders = [order["order"] for order in made["orders"]]
+    check(orders[:2] == ["importance", "reversed"] and len(orders) == 7,
+          f"{orders}")
+    check(made["importance_less_random"]["high"] < 0, "planted importance")
+    check("<svg" in (folder / "curve.svg").read_text(encoding="utf-8"), "svg")
+
+
 def nothing(folder):
     out = folder / "same"
     well("prune", MODEL, "--text", TEXT, "--tokens", 1024, "--keep", 1, "--by",
@@ -81,12 +133,19 @@ def nothing(folder):
 
 def refusals(folder, out):
     start = ["prune", MODEL, "--text", TEXT, "--tokens", 1024]
-    refused(2, "one of --keep, --drop, --plan", *start, "--out", folder / "x")
+    refused(2, "one of --keep, --drop, --plan, --max-loss", *start, "--out", folder / "x")
     refused(2, "expected --out", *start, "--keep", 0.5)
     refused(2, "a share from 0 to 1", *start, "--keep", 2, "--out",
             folder / "x")
-    refused(2, "none or fold", *start, "--keep", 0.5, "--repair", "magic",
+    refused(2, "none, fold", *start, "--keep", 0.5, "--repair", "magic",
             "--out", folder / "x")
+    refused(2, "the order fold", *start, "--keep", 0.5, "--repair",
+            "finetune,fold", "--out", folder / "x")
+    refused(2, "a rise as", *start, "--max-loss", "-1%", "--out", folder / "x")
+    refused(2, "--iterative", *start, "--drop", "0.0", "--iterative", 3,
+            "--out", folder / "x")
+    refused(1, "measured with", *start, "--by", "activation",
+            "--target-speedup", 1000, "--out", folder / "x")
     refused(1, "not there yet", *start, "--keep", 0.5, "--out", out)
     refused(1, "at least", *start, "--keep", 0.001, "--out", folder / "x")
     refused(1, "99", *start, "--drop", "99.0", "--out", folder / "x")
@@ -106,6 +165,9 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         out = smaller(folder)
+        repairs(folder)
+        targets(folder)
+        curve(folder)
         nothing(folder)
         refusals(folder, out)
 
