@@ -123,6 +123,66 @@ def curve(folder):
     check("<svg" in (folder / "curve.svg").read_text(encoding="utf-8"), "svg")
 
 
+def gates(folder):
+    """Learned gates: heads that do much stay open."""
+    result = pruned(folder, "gates", "--by", "gates", "--gate-steps", 10,
+                    "--keep", 0.8)
+    scores = result["plan"]["scores"]
+    check(len(set(scores.values())) > 1, f"gates that did not move: {scores}")
+    best = max(scores, key=scores.get)
+    check(best not in result["plan"]["remove"], f"{best} left")
+
+
+def trained(folder, name, lines, model, task):
+    """A small model of a task, and the text it learned."""
+    text = folder / f"{name}.tsv"
+    text.write_text("".join(f"{a}\t{b}\n" for a, b in lines),
+                    encoding="utf-8")
+    tokenizer = folder / f"{name}.json"
+    well("vocab", "--text", text, "--size", 300, "--special-tokens", "<eos>",
+         "--out", tokenizer)
+    config = folder / f"{name}-run.json"
+    config.write_text(json.dumps({
+        "task": task, "out": str(folder / name), "data": [str(text)],
+        "tokenizer": str(tokenizer), "model": model, "steps": 20, "batch": 8,
+        "micro_batch": 8, "sequence": 32, "warmup": 2, "rate": 0.003,
+        "evaluate_every": 20, "save_every": 20}), encoding="utf-8")
+    well("train", config)
+    return folder / name, text
+
+
+def accuracy(folder):
+    lines = [("good fine good", "yes"), ("bad poor bad", "no")] * 30
+    model, text = trained(
+        folder, "classes", lines,
+        {"model_type": "llama", "hidden_size": 32, "intermediate_size": 48,
+         "num_hidden_layers": 2, "num_attention_heads": 2,
+         "max_position_embeddings": 64}, "classification")
+    told = json.loads(well("evaluate", model, "--text", text, "--drop", "0.1",
+                           "--json"))
+    check(told["accuracy"]["whole"]["value"] > 0.9, f"{told['accuracy']}")
+    check(told["closed"]["value"] != told["loss"]["value"], "nothing closed")
+    text.write_text("good\tyes\nbad\tmaybe\n", encoding="utf-8")
+    refused(1, "maybe", "evaluate", model, "--text", text)
+
+
+def bleu(folder):
+    lines = [("a b c d", "d c b a"), ("b c d e", "e d c b")] * 10
+    model, text = trained(
+        folder, "marian", lines,
+        {"model_type": "marian", "d_model": 32, "encoder_layers": 1,
+         "decoder_layers": 1, "encoder_attention_heads": 2,
+         "decoder_attention_heads": 2, "encoder_ffn_dim": 48,
+         "decoder_ffn_dim": 48, "max_position_embeddings": 64,
+         "activation_function": "relu", "eos_token_id": 0, "pad_token_id": 1,
+         "decoder_start_token_id": 1, "scale_embedding": True,
+         "share_encoder_decoder_embeddings": True}, "translation")
+    told = json.loads(well("evaluate", model, "--text", text, "--drop",
+                           "cross:0.1", "--json"))
+    check(0 <= told["bleu"]["whole"]["value"] <= 100, f"{told}")
+    check("right" in told, "tokens told right")
+
+
 def nothing(folder):
     out = folder / "same"
     well("prune", MODEL, "--text", TEXT, "--tokens", 1024, "--keep", 1, "--by",
@@ -168,6 +228,9 @@ def main():
         repairs(folder)
         targets(folder)
         curve(folder)
+        gates(folder)
+        accuracy(folder)
+        bleu(folder)
         nothing(folder)
         refusals(folder, out)
 
