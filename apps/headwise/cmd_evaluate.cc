@@ -2,10 +2,13 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
+#include "evaluate_task.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/pruning/evaluate.h"
@@ -22,6 +25,7 @@ struct Options {
   std::string drop;
   std::string plan;
   std::string replace = "zero";
+  std::vector<std::string> mean_text;
   uint64_t seed = 0;
 };
 
@@ -32,15 +36,145 @@ HeadSet ClosedBy(const Options& options, const Checkpoint& checkpoint) {
   return ReadPlan(options.plan, checkpoint.model(), checkpoint.hash()).removed;
 }
 
-void PrintText(const Evaluation& result, size_t closed) {
+// What stands in for closed heads: nothing, or means over this text or another.
+HeadOutputs MeansFor(const Options& options, const PruneMaterial& material,
+                     const CorpusOptions& corpus, Context& context) {
+  if (options.replace == "zero" && options.mean_text.empty()) return {};
+  TextFlags text = options.text;
+  if (!options.mean_text.empty()) text.paths = options.mean_text;
+  const PruneMaterial other = ReadPruneMaterial(options.run, text);
+  return MeansOver(context, material.model(), other.examples, corpus);
+}
+
+// All that is told of one model.
+struct Result {
+  Evaluation loss;
+  Interval right, closed_right;    // shares of the tokens
+  std::optional<Interval> change;  // of that share; none without tokens
+  std::optional<BleuPair> bleu;
+};
+
+void PrintText(const Result& result, size_t closed) {
   fmt::print("{} loss on {} of {} tokens, 95 % intervals over the sequences\n",
-             Name(result.loss_kind), Counted(result.sequences, "sequence"),
-             result.tokens);
-  fmt::print("whole   {}\n", ToText(result.loss));
+             Name(result.loss.loss_kind),
+             Counted(result.loss.sequences, "sequence"), result.loss.tokens);
+  const auto print = [&](const char* word, const Interval& loss,
+                         const Interval& right, const std::string& bleu,
+                         bool sign) {
+    fmt::print("{:<7} {}", word, ToText(loss, sign));
+    if (result.change) fmt::print("  right {}", ToText(right, sign));
+    fmt::print("{}\n", bleu);
+  };
+  const auto bleu = [](const BleuEstimate& estimate) {
+    return fmt::format("  BLEU {:.2f} [{:.2f}, {:.2f}]", estimate.score.score,
+                       estimate.low, estimate.high);
+  };
+  print("whole", result.loss.loss, result.right,
+        result.bleu ? bleu(result.bleu->whole) : "", false);
   if (closed == 0) return;
-  fmt::print("closed  {}  ({})\n", ToText(result.closed),
-             Counted(static_cast<int64_t>(closed), "head"));
-  fmt::print("change  {}\n", ToText(result.change, true));
+  print("closed", result.loss.closed, result.closed_right,
+        result.bleu ? bleu(result.bleu->closed) : "", false);
+  print("change", result.loss.change, result.change.value_or(Interval()),
+        result.bleu
+            ? fmt::format("  BLEU {:+.2f} [{:+.2f}, {:+.2f}]",
+                          result.bleu->change.value, result.bleu->change.low,
+                          result.bleu->change.high)
+            : "",
+        true);
+  fmt::print("{} closed.\n", Counted(static_cast<int64_t>(closed), "head"));
+}
+
+Json ToJson(const Options& options, const Result& result,
+            const HeadSet& closed) {
+  std::vector<std::string> heads;
+  for (const HeadRef& head : closed) heads.push_back(ToString(head));
+  Json json = {{"format", "headwise.evaluation/1"},
+               {"model", options.run.model},
+               {"loss_kind", Name(result.loss.loss_kind)},
+               {"sequences", result.loss.sequences},
+               {"tokens", result.loss.tokens},
+               {"loss", ToJson(result.loss.loss)},
+               {"closed_heads", heads},
+               {"closed", ToJson(result.loss.closed)},
+               {"change", ToJson(result.loss.change)}};
+  if (result.change) {
+    json["right"] = {{"whole", ToJson(result.right)},
+                     {"closed", ToJson(result.closed_right)},
+                     {"change", ToJson(*result.change)}};
+  }
+  if (result.bleu) {
+    const auto one = [](double value, double low, double high) {
+      return Json({{"value", value}, {"low", low}, {"high", high}});
+    };
+    const BleuPair& bleu = *result.bleu;
+    json["bleu"] = {
+        {"whole", one(bleu.whole.score.score, bleu.whole.low, bleu.whole.high)},
+        {"closed",
+         one(bleu.closed.score.score, bleu.closed.low, bleu.closed.high)},
+        {"change", one(bleu.change.value, bleu.change.low, bleu.change.high)}};
+  }
+  return json;
+}
+
+// Classifiers: their own head, their own loss.
+int RunClassifier(const Options& options) {
+  if (options.replace != "zero" || !options.mean_text.empty()) {
+    throw UsageError("classifiers: closed heads give 0, --replace zero");
+  }
+  const Checkpoint checkpoint(options.run.model);
+  const HeadSet closed = ClosedBy(options, checkpoint);
+  Context context(options.run.engine.context());
+  const AccuracyPair result =
+      ScoreLabels(context, options.run, options.text, closed, options.seed);
+  if (options.run.json) {
+    std::vector<std::string> heads;
+    for (const HeadRef& head : closed) heads.push_back(ToString(head));
+    const Json json = {{"format", "headwise.evaluation/1"},
+                       {"model", options.run.model},
+                       {"loss_kind", "class"},
+                       {"sequences", result.texts},
+                       {"loss", ToJson(result.loss)},
+                       {"closed_heads", heads},
+                       {"closed", ToJson(result.closed_loss)},
+                       {"accuracy",
+                        {{"whole", ToJson(result.right)},
+                         {"closed", ToJson(result.closed_right)},
+                         {"change", ToJson(result.change)}}}};
+    fmt::print("{}\n", json.dump(2));
+    return kSucceeded;
+  }
+  fmt::print("class loss and accuracy on {}\n", Counted(result.texts, "text"));
+  fmt::print("whole   {}  accuracy {}\n", ToText(result.loss),
+             ToText(result.right));
+  if (closed.empty()) return kSucceeded;
+  fmt::print("closed  {}  accuracy {}  ({})\n", ToText(result.closed_loss),
+             ToText(result.closed_right),
+             Counted(static_cast<int64_t>(closed.size()), "head"));
+  fmt::print("change of the accuracy {}\n", ToText(result.change, true));
+  return kSucceeded;
+}
+
+Result Measure(const PruneMaterial& material, const HeadSet& closed,
+               const HeadOutputs* means, const CorpusOptions& corpus,
+               Context& context) {
+  const JudgedText text(context, material.model(), material.examples, corpus);
+  Result result;
+  result.loss = closed.empty()
+                    ? text.OfWhole()
+                    : text.Compared(text.Closed({&closed, 1}, means)[0]);
+  std::vector<double> right = text.Right({}, nullptr);
+  if (!right.empty()) {
+    const std::vector<double> other =
+        closed.empty() ? right : text.Right(closed, means);
+    result.right = text.Share(right);
+    result.closed_right = text.Share(other);
+    for (size_t i = 0; i < right.size(); ++i) right[i] = other[i] - right[i];
+    result.change = text.Share(right);
+  }
+  if (material.checkpoint.config().encoder_decoder()) {
+    result.bleu = ScoreTranslations(context, material, closed, means);
+  }
+  return result;
 }
 
 int Run(const Options& options) {
@@ -51,31 +185,20 @@ int Run(const Options& options) {
     throw UsageError("--replace: expected zero or mean; found " +
                      options.replace);
   }
+  if (IsClassifier(options.run.model)) return RunClassifier(options);
   const PruneMaterial material = ReadPruneMaterial(options.run, options.text);
   const HeadSet closed = ClosedBy(options, material.checkpoint);
   Context context(options.run.engine.context());
   ProgressBar bar;
-  const Evaluation result =
-      Evaluate(context, material.model(), material.examples, closed,
-               options.replace == "mean" ? Criterion::kAblationMean
-                                         : Criterion::kAblationZero,
-               CorpusOptionsFor(material, bar, options.seed));
-  if (!options.run.json) {
+  const CorpusOptions corpus = CorpusOptionsFor(material, bar, options.seed);
+  const HeadOutputs means = MeansFor(options, material, corpus, context);
+  const Result result = Measure(
+      material, closed, means.empty() ? nullptr : &means, corpus, context);
+  if (options.run.json) {
+    fmt::print("{}\n", ToJson(options, result, closed).dump(2));
+  } else {
     PrintText(result, closed.size());
-    return kSucceeded;
   }
-  Json json = {{"format", "headwise.evaluation/1"},
-               {"model", options.run.model},
-               {"loss_kind", Name(result.loss_kind)},
-               {"sequences", result.sequences},
-               {"tokens", result.tokens},
-               {"loss", ToJson(result.loss)}};
-  std::vector<std::string> heads;
-  for (const HeadRef& head : closed) heads.push_back(ToString(head));
-  json["closed_heads"] = heads;
-  json["closed"] = ToJson(result.closed);
-  json["change"] = ToJson(result.change);
-  fmt::print("{}\n", json.dump(2));
   return kSucceeded;
 }
 
@@ -94,6 +217,9 @@ std::function<int()> Setup(CommandLine line) {
               "What stands in for closed heads: zero, or mean (over this "
               "text)")
       .ShowDefault();
+  line.Option("--mean", options->mean_text,
+              "Means over these texts stand in for closed heads")
+      .Several();
   line.Option("--seed", options->seed, "Of masks and intervals").ShowDefault();
   return [options] { return Run(*options); };
 }

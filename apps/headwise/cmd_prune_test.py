@@ -71,6 +71,118 @@ def smaller(folder):
     return out
 
 
+def pruned(folder, name, *arguments):
+    return json.loads(well(
+        "prune", MODEL, "--text", TEXT, "--tokens", 2048, "--context", 128,
+        "--no-timing", "--out", folder / name, "--json", *arguments))
+
+
+def repairs(folder):
+    """Each repair leaves its traces, and all of them a model that runs."""
+    heads = ("--by", "activation", "--keep", 0.7)
+    result = pruned(folder, "all", *heads, "--repair",
+                    "fold,least-squares,finetune", "--finetune-steps", 10)
+    error = result["output_error"]
+    check(error["least_squares"] <= error["fold"] * 1.001,
+          f"least squares: {error}")
+    tuned = result["finetune"]
+    check(tuned["loss_after"] <= tuned["loss_before"], f"finetune: {tuned}")
+    alone = json.loads(well("evaluate", folder / "all", "--text", TEXT,
+                            "--tokens", 512, "--json"))
+    check(alone["loss"]["value"] > 0, "a repaired model's loss")
+    check(not list(folder.glob("all.*")), "something lies beside the model")
+
+
+def targets(folder):
+    """Heads are found by measured losses, and in steps."""
+    result = pruned(folder, "within", "--by", "ablation-zero", "--max-loss",
+                    "+1%")
+    before = result["loss_before"]["value"]
+    check(result["loss_after"]["value"] <= 1.01 * before, "within +1 %")
+    check(result["plan"]["remove"], "none may leave at +1 %")
+    more = pruned(folder, "more", "--by", "ablation-zero", "--max-loss",
+                  "+30%")
+    check(set(result["plan"]["remove"]) <= set(more["plan"]["remove"]),
+          "+30 % allows less than +1 %")
+    steps = pruned(folder, "steps", "--by", "activation", "--keep", 0.5,
+                   "--iterative", 3)
+    heads = len(steps["plan"]["scores"])
+    check(len(steps["plan"]["remove"]) == heads // 2, "half in three steps")
+
+
+def curve(folder):
+    file = folder / "curve"
+    text = well("prune", MODEL, "--text", TEXT, "--tokens", 2048, "--context",
+                128, "--by", "ablation-zero", "--no-timing", "--curve", file)
+    check("Area under the curve" in text, text)
+    made = json.loads((folder / "curve.json").read_text(encoding="utf-8"))
+    orders = [order["order"] for order in made["orders"]]
+    check(orders[:2] == ["importance", "reversed"] and len(orders) == 7,
+          f"{orders}")
+    check(made["importance_less_random"]["high"] < 0, "planted importance")
+    check("<svg" in (folder / "curve.svg").read_text(encoding="utf-8"), "svg")
+
+
+def gates(folder):
+    """Learned gates: heads that do much stay open."""
+    result = pruned(folder, "gates", "--by", "gates", "--gate-steps", 10,
+                    "--keep", 0.8)
+    scores = result["plan"]["scores"]
+    check(len(set(scores.values())) > 1, f"gates that did not move: {scores}")
+    best = max(scores, key=scores.get)
+    check(best not in result["plan"]["remove"], f"{best} left")
+
+
+def trained(folder, name, lines, model, task):
+    """A small model of a task, and the text it learned."""
+    text = folder / f"{name}.tsv"
+    text.write_text("".join(f"{a}\t{b}\n" for a, b in lines),
+                    encoding="utf-8")
+    tokenizer = folder / f"{name}.json"
+    well("vocab", "--text", text, "--size", 300, "--special-tokens", "<eos>",
+         "--out", tokenizer)
+    config = folder / f"{name}-run.json"
+    config.write_text(json.dumps({
+        "task": task, "out": str(folder / name), "data": [str(text)],
+        "tokenizer": str(tokenizer), "model": model, "steps": 20, "batch": 8,
+        "micro_batch": 8, "sequence": 32, "warmup": 2, "rate": 0.003,
+        "evaluate_every": 20, "save_every": 20}), encoding="utf-8")
+    well("train", config)
+    return folder / name, text
+
+
+def accuracy(folder):
+    lines = [("good fine good", "yes"), ("bad poor bad", "no")] * 30
+    model, text = trained(
+        folder, "classes", lines,
+        {"model_type": "llama", "hidden_size": 32, "intermediate_size": 48,
+         "num_hidden_layers": 2, "num_attention_heads": 2,
+         "max_position_embeddings": 64}, "classification")
+    told = json.loads(well("evaluate", model, "--text", text, "--drop", "0.1",
+                           "--json"))
+    check(told["accuracy"]["whole"]["value"] > 0.9, f"{told['accuracy']}")
+    check(told["closed"]["value"] != told["loss"]["value"], "nothing closed")
+    text.write_text("good\tyes\nbad\tmaybe\n", encoding="utf-8")
+    refused(1, "maybe", "evaluate", model, "--text", text)
+
+
+def bleu(folder):
+    lines = [("a b c d", "d c b a"), ("b c d e", "e d c b")] * 10
+    model, text = trained(
+        folder, "marian", lines,
+        {"model_type": "marian", "d_model": 32, "encoder_layers": 1,
+         "decoder_layers": 1, "encoder_attention_heads": 2,
+         "decoder_attention_heads": 2, "encoder_ffn_dim": 48,
+         "decoder_ffn_dim": 48, "max_position_embeddings": 64,
+         "activation_function": "relu", "eos_token_id": 0, "pad_token_id": 1,
+         "decoder_start_token_id": 1, "scale_embedding": True,
+         "share_encoder_decoder_embeddings": True}, "translation")
+    told = json.loads(well("evaluate", model, "--text", text, "--drop",
+                           "cross:0.1", "--json"))
+    check(0 <= told["bleu"]["whole"]["value"] <= 100, f"{told}")
+    check("right" in told, "tokens told right")
+
+
 def nothing(folder):
     out = folder / "same"
     well("prune", MODEL, "--text", TEXT, "--tokens", 1024, "--keep", 1, "--by",
@@ -81,12 +193,19 @@ def nothing(folder):
 
 def refusals(folder, out):
     start = ["prune", MODEL, "--text", TEXT, "--tokens", 1024]
-    refused(2, "one of --keep, --drop, --plan", *start, "--out", folder / "x")
+    refused(2, "one of --keep, --drop, --plan, --max-loss", *start, "--out", folder / "x")
     refused(2, "expected --out", *start, "--keep", 0.5)
     refused(2, "a share from 0 to 1", *start, "--keep", 2, "--out",
             folder / "x")
-    refused(2, "none or fold", *start, "--keep", 0.5, "--repair", "magic",
+    refused(2, "none, fold", *start, "--keep", 0.5, "--repair", "magic",
             "--out", folder / "x")
+    refused(2, "the order fold", *start, "--keep", 0.5, "--repair",
+            "finetune,fold", "--out", folder / "x")
+    refused(2, "a rise as", *start, "--max-loss", "-1%", "--out", folder / "x")
+    refused(2, "--iterative", *start, "--drop", "0.0", "--iterative", 3,
+            "--out", folder / "x")
+    refused(1, "measured with", *start, "--by", "activation",
+            "--target-speedup", 1000, "--out", folder / "x")
     refused(1, "not there yet", *start, "--keep", 0.5, "--out", out)
     refused(1, "at least", *start, "--keep", 0.001, "--out", folder / "x")
     refused(1, "99", *start, "--drop", "99.0", "--out", folder / "x")
@@ -106,6 +225,12 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         out = smaller(folder)
+        repairs(folder)
+        targets(folder)
+        curve(folder)
+        gates(folder)
+        accuracy(folder)
+        bleu(folder)
         nothing(folder)
         refusals(folder, out)
 

@@ -15,6 +15,7 @@ PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text) {
   PruneMaterial material = {
       Checkpoint(run.model, text.reading.options(), run.engine.compute()),
       {},
+      {},
       {}};
   const Tokenizer& tokenizer = material.checkpoint.tokenizer();
   const ModelConfig& config = material.checkpoint.config();
@@ -26,6 +27,11 @@ PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text) {
   WarnUnknownScript(tokenizer, windows);
   material.examples = ExamplesOf(windows);
   material.objective = ObjectiveFor(tokenizer);
+  if (!config.encoder_decoder()) return material;
+  for (const TokenWindow& window : windows) {
+    material.references.push_back(window.target.text ? *window.target.text
+                                                     : "");
+  }
   return material;
 }
 

@@ -17,6 +17,8 @@ struct PruneMaterial {
   Checkpoint checkpoint;
   std::vector<TextExample> examples;
   ObjectiveOptions objective;
+  // Encoder–decoders: what the targets say, one an example.
+  std::vector<std::string> references = {};
 
   const Model& model() const { return checkpoint.model(); }
 };

@@ -90,21 +90,30 @@ std::vector<Work> AllWork(Context& context, const ModelConfig& config) {
   return all;
 }
 
+PairTiming TimeWork(const Work& work, const Model& before, const Model& after,
+                    double seconds) {
+  std::vector<bench::Candidate> candidates(2);
+  candidates[0].time = bench::Timed(work.make(before));
+  candidates[1].time = bench::Timed(work.make(after));
+  bench::MeasureOptions options;
+  options.budget_seconds = seconds;
+  bench::Measure(options, candidates);
+  return {work.what, work.tokens, candidates[0].row.ms, candidates[1].row.ms};
+}
+
 }  // namespace
+
+PairTiming TimePrefill(Context& context, const Model& before,
+                       const Model& after) {
+  return TimeWork(AllWork(context, before.config())[0], before, after, 2);
+}
 
 std::vector<PairTiming> TimeBoth(Context& context, const Model& before,
                                  const Model& after, std::string& note) {
   const bench::LoadWatch watch;
   std::vector<PairTiming> timings;
   for (const Work& work : AllWork(context, before.config())) {
-    std::vector<bench::Candidate> candidates(2);
-    candidates[0].time = bench::Timed(work.make(before));
-    candidates[1].time = bench::Timed(work.make(after));
-    bench::MeasureOptions options;
-    options.budget_seconds = 6;
-    bench::Measure(options, candidates);
-    timings.push_back(
-        {work.what, work.tokens, candidates[0].row.ms, candidates[1].row.ms});
+    timings.push_back(TimeWork(work, before, after, 6));
   }
   note = bench::LoadNote(watch);
   return timings;

@@ -23,6 +23,10 @@ struct PairTiming {
 std::vector<PairTiming> TimeBoth(Context& context, const Model& before,
                                  const Model& after, std::string& note);
 
+// The first of these alone, in about two seconds.
+PairTiming TimePrefill(Context& context, const Model& before,
+                       const Model& after);
+
 // Bytes that one token of a sequence takes in the key/value cache.
 int64_t CacheBytes(const Model& model);
 

@@ -89,9 +89,8 @@ std::vector<HeadRef> Evenly(const std::vector<std::vector<Unit>>& layers,
   return removed;
 }
 
-// At most `most` heads, wherever they matter least.
-std::vector<HeadRef> Anywhere(const std::vector<std::vector<Unit>>& layers,
-                              size_t most) {
+// Units of all layers, those that matter least first.
+std::vector<const Unit*> InOrder(const std::vector<std::vector<Unit>>& layers) {
   std::vector<const Unit*> order;
   for (const std::vector<Unit>& units : layers) {
     for (const Unit& unit : units) order.push_back(&unit);
@@ -99,8 +98,14 @@ std::vector<HeadRef> Anywhere(const std::vector<std::vector<Unit>>& layers,
   std::stable_sort(
       order.begin(), order.end(),
       [](const Unit* a, const Unit* b) { return a->score < b->score; });
+  return order;
+}
+
+// At most `most` heads, wherever they matter least.
+std::vector<HeadRef> Anywhere(const std::vector<std::vector<Unit>>& layers,
+                              size_t most) {
   std::vector<HeadRef> removed;
-  for (const Unit* unit : order) {
+  for (const Unit* unit : InOrder(layers)) {
     if (removed.size() + unit->heads.size() > most) continue;
     Take(*unit, removed);
   }
@@ -118,24 +123,48 @@ void RequireScores(const Model& model, std::span<const double> scores) {
   }
 }
 
+size_t Staying(const ChooseOptions& options) {
+  return options.empty == EmptyLayers::kRefused ? 1 : 0;
+}
+
+// The units of every layer that may leave: all, or all but the best.
+std::vector<std::vector<Unit>> MayLeave(const Model& model,
+                                        std::span<const double> scores,
+                                        const ChooseOptions& options) {
+  RequireScores(model, scores);
+  auto layers = AllUnits(model, scores, options.unit);
+  for (std::vector<Unit>& units : layers) {
+    units.resize(units.size() - Staying(options));
+  }
+  return layers;
+}
+
+size_t CountHeads(const std::vector<std::vector<Unit>>& layers) {
+  size_t count = 0;
+  for (const std::vector<Unit>& units : layers) {
+    for (const Unit& unit : units) count += unit.heads.size();
+  }
+  return count;
+}
+
 }  // namespace
+
+double LeastShare(const Model& model, const ChooseOptions& options) {
+  const std::vector<double> scores(AllHeads(model).size());
+  return 1 - static_cast<double>(CountHeads(MayLeave(model, scores, options))) /
+                 static_cast<double>(scores.size());
+}
 
 std::vector<HeadRef> ChooseHeads(const Model& model,
                                  std::span<const double> scores,
                                  const ChooseOptions& options) {
-  RequireScores(model, scores);
   if (!(options.keep >= 0 && options.keep <= 1)) {
     throw Error(
         ErrorCode::kInvalidArgument,
         {"keep", "a share from 0 to 1", fmt::format("{}", options.keep), ""});
   }
-  auto layers = AllUnits(model, scores, options.unit);
-  const size_t stay = options.empty == EmptyLayers::kRefused ? 1 : 0;
-  size_t removable = 0;
-  for (std::vector<Unit>& units : layers) {
-    units.resize(units.size() - stay);
-    for (const Unit& unit : units) removable += unit.heads.size();
-  }
+  const auto layers = MayLeave(model, scores, options);
+  const size_t removable = CountHeads(layers);
   const auto heads = static_cast<double>(scores.size());
   const auto most =
       static_cast<size_t>(std::floor((1 - options.keep) * heads + 1e-9));
@@ -149,11 +178,39 @@ std::vector<HeadRef> ChooseHeads(const Model& model,
          fmt::format("{}", options.keep),
          "empty layers are allowed only where they are asked for"});
   }
-  std::vector<HeadRef> removed = options.uniform
-                                     ? Evenly(layers, 1 - options.keep, stay)
-                                     : Anywhere(layers, most);
+  std::vector<HeadRef> removed =
+      options.uniform ? Evenly(layers, 1 - options.keep, Staying(options))
+                      : Anywhere(layers, most);
   std::sort(removed.begin(), removed.end());
   return removed;
+}
+
+std::vector<std::vector<HeadRef>> RemovalSets(const Model& model,
+                                              std::span<const double> scores,
+                                              const ChooseOptions& options) {
+  const auto layers = MayLeave(model, scores, options);
+  std::vector<std::vector<HeadRef>> sets(1);
+  const auto add = [&](std::vector<HeadRef> set) {
+    std::sort(set.begin(), set.end());
+    if (set.size() > sets.back().size()) sets.push_back(std::move(set));
+  };
+  if (options.uniform) {
+    size_t most = 0;
+    for (const std::vector<Unit>& units : layers) {
+      most = std::max(most, units.size() + Staying(options));
+    }
+    for (size_t count = 1; count <= most; ++count) {
+      add(Evenly(layers, static_cast<double>(count) / static_cast<double>(most),
+                 Staying(options)));
+    }
+    return sets;
+  }
+  std::vector<HeadRef> set;
+  for (const Unit* unit : InOrder(layers)) {
+    Take(*unit, set);
+    add(set);
+  }
+  return sets;
 }
 
 }  // namespace headwise

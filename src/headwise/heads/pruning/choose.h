@@ -31,4 +31,13 @@ std::vector<HeadRef> ChooseHeads(const Model& model,
                                  std::span<const double> scores,
                                  const ChooseOptions& options);
 
+// The smallest share that ChooseHeads accepts as `keep`.
+double LeastShare(const Model& model, const ChooseOptions& options);
+
+// Every set that these scores lead to, whatever `keep` says: none first, then
+// growing, each with all of the one before, up to all that may leave.
+std::vector<std::vector<HeadRef>> RemovalSets(const Model& model,
+                                              std::span<const double> scores,
+                                              const ChooseOptions& options);
+
 }  // namespace headwise

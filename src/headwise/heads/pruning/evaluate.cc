@@ -1,54 +1,188 @@
-// Losses with heads closed. Door: evaluate.h.
+// Losses beside the whole model's. Door: evaluate.h.
 #include "headwise/heads/pruning/evaluate.h"
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "headwise/base/stop.h"
 #include "headwise/error.h"
+#include "headwise/ops/loss/loss.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
 
 constexpr int64_t kReplicates = 2000;
 
-Evaluation Compared(const CorpusRuns& runs, const std::vector<double>& closed,
-                    uint64_t seed) {
-  Evaluation result;
-  result.loss_kind = runs.loss_kind();
-  result.sequences = std::ssize(runs.weights());
-  result.tokens = runs.tokens();
-  const PairedBootstrap bootstrap(runs.weights(), kReplicates, seed);
-  std::vector<double> change(closed.size());
-  for (size_t i = 0; i < closed.size(); ++i) {
-    change[i] = closed[i] - runs.base()[i];
+double Sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// Rows of [first, last) that have a target and name it, of logits by blocks.
+double CountRight(Context& context, const Model& model, ConstTensorView x,
+                  std::span<const int32_t> targets, int64_t first,
+                  int64_t last) {
+  constexpr int64_t kRows = 256;
+  double right = 0;
+  const int64_t vocabulary = model.config().vocabulary;
+  for (int64_t begin = first; begin < last; begin += kRows) {
+    const int64_t end = std::min(begin + kRows, last);
+    Tensor logits(DType::kF32, {end - begin, vocabulary});
+    model.Logits(context, Slice(x, 0, begin, end), logits.view());
+    for (int64_t row = begin; row < end; ++row) {
+      if (targets[row] == kIgnoreTarget) continue;
+      const float* of = logits.As<float>() + (row - begin) * vocabulary;
+      right += std::max_element(of, of + vocabulary) - of == targets[row];
+    }
   }
-  result.loss = bootstrap.Ratio(runs.base());
-  result.closed = bootstrap.Ratio(closed);
-  result.change = bootstrap.Ratio(change);
-  return result;
+  return right;
 }
 
 }  // namespace
 
-Evaluation Evaluate(Context& context, const Model& model,
-                    std::span<const TextExample> examples,
-                    const HeadSet& closed, Criterion ablation,
-                    const CorpusOptions& options) {
-  CorpusRuns runs(context, model, examples, options);
-  if (closed.empty()) return Compared(runs, runs.base(), options.seed);
-  const LossTable table = runs.Ablate({&closed, 1}, ablation, "evaluate");
-  return Compared(runs, table[0], options.seed);
+HeadOutputs MeansOver(Context& context, const Model& model,
+                      std::span<const TextExample> examples,
+                      const CorpusOptions& options) {
+  const CorpusRuns runs(context, model, examples, options);
+  HeadOutputs means;
+  for (const auto& [site, mean] : runs.means()) {
+    Tensor copy(DType::kF32, {mean.shape(0), mean.shape(1), mean.shape(2)});
+    std::copy_n(mean.As<float>(), mean.size(), copy.As<float>());
+    means[site] = std::move(copy);
+  }
+  return means;
 }
 
-Evaluation EvaluateBoth(Context& context, const Model& whole,
-                        const Model& smaller,
-                        std::span<const TextExample> examples,
-                        const CorpusOptions& options) {
-  if (LossOf(whole) == LossKind::kEmbeddingCosine) {
-    throw Error(ErrorCode::kUnsupported,
-                {"evaluate", "a model that predicts tokens",
-                 "one judged by the distance from its own output", ""});
+JudgedText::JudgedText(Context& context, const Model& whole,
+                       std::span<const TextExample> examples,
+                       CorpusOptions options)
+    : context_(context),
+      whole_(whole),
+      options_(std::move(options)),
+      objective_(whole, options_.objective) {
+  if (examples.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"text", "at least two tokens", "none", ""});
   }
-  const CorpusRuns runs(context, whole, examples, options);
-  const CorpusRuns other(context, smaller, examples, options);
-  return Compared(runs, other.base(), options.seed);
+  for (size_t begin = 0; begin < examples.size();) {
+    ThrowIfStopped(options_.stop, "evaluate");
+    size_t end = begin;
+    for (int64_t total = 0; end < examples.size() &&
+                            (end == begin || total < options_.batch_tokens);
+         ++end) {
+      total += std::ssize(examples[end].ids) + std::ssize(examples[end].target);
+    }
+    Batch batch = {objective_.Prepare(examples.subspan(begin, end - begin),
+                                      static_cast<int64_t>(begin)),
+                   begin};
+    const CleanRun run = RunClean(context_, whole_, batch.examples);
+    objective_.SetReference(batch.examples, run.final.view());
+    const std::vector<double> losses =
+        objective_.Losses(context_, batch.examples, run.final.view(), 1);
+    base_.insert(base_.end(), losses.begin(), losses.end());
+    weights_.insert(weights_.end(), batch.examples.weights.begin(),
+                    batch.examples.weights.end());
+    tokens_ +=
+        std::ssize(batch.examples.ids) + std::ssize(batch.examples.decoder_ids);
+    batches_.push_back(std::move(batch));
+    begin = end;
+    if (options_.progress) {
+      options_.progress({"whole model", static_cast<double>(end),
+                         static_cast<double>(examples.size()), "sequences"});
+    }
+  }
+}
+
+double JudgedText::loss() const { return Mean(base_); }
+
+double JudgedText::Mean(const std::vector<double>& losses) const {
+  return Sum(losses) / Sum(weights_);
+}
+
+Evaluation JudgedText::Of(const Model& smaller) const {
+  const Objective objective(smaller, options_.objective);
+  std::vector<double> losses;
+  for (const Batch& batch : batches_) {
+    ThrowIfStopped(options_.stop, "evaluate");
+    const CleanRun run = RunClean(context_, smaller, batch.examples);
+    const std::vector<double> some =
+        objective.Losses(context_, batch.examples, run.final.view(), 1);
+    losses.insert(losses.end(), some.begin(), some.end());
+  }
+  return Compared(losses);
+}
+
+LossTable JudgedText::Closed(std::span<const HeadSet> variants,
+                             const HeadOutputs* means) const {
+  LossTable table(variants.size(), std::vector<double>(weights_.size()));
+  for (size_t i = 0; i < batches_.size(); ++i) {
+    const Batch& batch = batches_[i];
+    const int64_t count = batch.examples.size();
+    VariantJob job;
+    job.variants = variants;
+    job.replacement = means;
+    job.stop = options_.stop;
+    job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
+      const std::vector<double> losses = objective_.Losses(
+          context_, batch.examples, x, static_cast<int64_t>(indices.size()));
+      for (size_t v = 0; v < indices.size(); ++v) {
+        std::copy_n(
+            losses.begin() + static_cast<int64_t>(v) * count, count,
+            table[indices[v]].begin() + static_cast<int64_t>(batch.first));
+      }
+    };
+    RunVariants(context_, whole_, batch.examples, job);
+    if (options_.progress) {
+      options_.progress({"heads closed", static_cast<double>(i + 1),
+                         static_cast<double>(batches_.size()), "batches"});
+    }
+  }
+  return table;
+}
+
+std::vector<double> JudgedText::Right(const HeadSet& closed,
+                                      const HeadOutputs* means) const {
+  std::vector<double> right;
+  if (objective_.kind() == LossKind::kEmbeddingCosine) return right;
+  for (const Batch& batch : batches_) {
+    const auto count = [&](ConstTensorView x) {
+      const std::vector<int32_t>& starts = batch.examples.predicting().starts;
+      for (size_t b = 0; b + 1 < starts.size(); ++b) {
+        right.push_back(CountRight(context_, whole_, x, batch.examples.targets,
+                                   starts[b], starts[b + 1]));
+      }
+    };
+    if (closed.empty()) {
+      count(RunClean(context_, whole_, batch.examples).final.view());
+      continue;
+    }
+    VariantJob job;
+    job.variants = {&closed, 1};
+    job.replacement = means;
+    job.stop = options_.stop;
+    job.done = [&](std::span<const int64_t>, ConstTensorView x) { count(x); };
+    RunVariants(context_, whole_, batch.examples, job);
+  }
+  return right;
+}
+
+Interval JudgedText::Share(const std::vector<double>& counts) const {
+  return PairedBootstrap(weights_, kReplicates, options_.seed).Ratio(counts);
+}
+
+Evaluation JudgedText::Compared(const std::vector<double>& losses) const {
+  Evaluation result;
+  result.loss_kind = objective_.kind();
+  result.sequences = std::ssize(weights_);
+  result.tokens = tokens_;
+  const PairedBootstrap bootstrap(weights_, kReplicates, options_.seed);
+  std::vector<double> change(losses.size());
+  for (size_t i = 0; i < losses.size(); ++i) change[i] = losses[i] - base_[i];
+  result.loss = bootstrap.Ratio(base_);
+  result.closed = bootstrap.Ratio(losses);
+  result.change = bootstrap.Ratio(change);
+  return result;
 }
 
 }  // namespace headwise

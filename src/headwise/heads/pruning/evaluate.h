@@ -1,4 +1,5 @@
-// The loss of a model on a text with any heads closed, with its interval.
+// The loss of a model on a text, with any heads closed or of a smaller model
+// beside it, with intervals.
 #pragma once
 
 #include <span>
@@ -22,19 +23,56 @@ struct Evaluation {
   Interval change;
 };
 
-// What stands in for closed heads: Criterion::kAblationZero or kAblationMean.
-Evaluation Evaluate(Context& context, const Model& model,
-                    std::span<const TextExample> examples,
-                    const HeadSet& closed, Criterion ablation,
-                    const CorpusOptions& options);
+// The mean output of every head over a text: what FoldMeans and
+// JudgedText::Closed put in the place of heads.
+HeadOutputs MeansOver(Context& context, const Model& model,
+                      std::span<const TextExample> examples,
+                      const CorpusOptions& options);
 
-// The same for a model that stands for another, as one without some of its
-// heads does: loss is the first one's, closed the second one's. Throws
-// Error(kUnsupported) for models that are judged by their own output
-// (LossKind::kEmbeddingCosine).
-Evaluation EvaluateBoth(Context& context, const Model& whole,
-                        const Model& smaller,
-                        std::span<const TextExample> examples,
-                        const CorpusOptions& options);
+// A text with the whole model's losses on it, against which any number of
+// smaller models and sets of closed heads are held.
+class JudgedText {
+ public:
+  // Runs the whole model over the text once. Borrows context and model. Throws
+  // Error(kInvalidArgument) for no text.
+  JudgedText(Context& context, const Model& whole,
+             std::span<const TextExample> examples, CorpusOptions options);
+
+  // Of the whole model, a prediction.
+  double loss() const;
+
+  // Another model of the same vocabulary. Models that are judged by their own
+  // output (LossKind::kEmbeddingCosine) are held against the whole one's.
+  Evaluation Of(const Model& smaller) const;
+  Evaluation OfWhole() const { return Compared(base_); }
+
+  // The whole model with heads closed: sums over each sequence, one row a
+  // variant. means: what stands in for closed heads; null: 0.
+  LossTable Closed(std::span<const HeadSet> variants,
+                   const HeadOutputs* means) const;
+  // Predictions whose likeliest token is the right one, in each sequence, with
+  // heads closed. Empty for models that predict no tokens.
+  std::vector<double> Right(const HeadSet& closed,
+                            const HeadOutputs* means) const;
+  // Of such counts, as a share of the predictions.
+  Interval Share(const std::vector<double>& counts) const;
+  Evaluation Compared(const std::vector<double>& losses) const;
+  // A prediction's, of losses as Closed gives them.
+  double Mean(const std::vector<double>& losses) const;
+
+ private:
+  struct Batch {
+    ExampleBatch examples;
+    size_t first = 0;  // number of its first sequence
+  };
+
+  Context& context_;
+  const Model& whole_;
+  CorpusOptions options_;
+  Objective objective_;
+  std::vector<Batch> batches_;
+  int64_t tokens_ = 0;
+  std::vector<double> weights_, base_;
+};
 
 }  // namespace headwise

@@ -9,6 +9,7 @@
 
 #include "headwise/context.h"
 #include "headwise/error.h"
+#include "headwise/heads/pruning/layer_output.h"
 #include "headwise/nn/attention_layer.h"
 
 namespace headwise {
@@ -191,12 +192,9 @@ void FoldMeans(const Model& model, std::span<const HeadRef> removed,
           value * sizeof(float));
     }
     output.Forward(context, x.view(), y.view());  // the old bias is in it
-    const Linear::Part& part = output.parts()[0];
-    std::string name = part.bias ? part.bias.name : part.weight.name;
-    if (!part.bias) name.replace(name.rfind("weight"), 6, "bias");
     Tensor bias(DType::kF32, {output.out()});
     std::memcpy(bias.view().data, y.view().data, bias.bytes());
-    changed[name] = std::move(bias);
+    changed[BiasName(output)] = std::move(bias);
   }
 }
 

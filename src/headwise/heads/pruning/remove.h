@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -40,6 +41,10 @@ enum class Replace : uint8_t { kRefused, kAllowed };
 // replaced: only a model's may ever; Error(kIo) where it could not be made.
 // Nothing for "".
 void RequireNewFolder(const std::filesystem::path& folder, Replace replace);
+
+// What WriteChanged would write, as a model in memory.
+std::unique_ptr<Model> ChangedModel(const std::filesystem::path& from,
+                                    ChangedTensors changed, const Json& config);
 
 // Copies a model's folder with these tensors and this configuration: whole, or
 // not at all. With nothing changed every file is the same byte for byte; what

@@ -116,12 +116,6 @@ void WithIndex(int64_t count, const Run& run) {
   }
 }
 
-// kItems elements that are loaded and stored as vectors.
-template <typename T, int kItems>
-struct alignas(sizeof(T) * kItems < 16 ? sizeof(T) * kItems : 16) Pack {
-  T item[kItems];
-};
-
 // The index of this thread in a grid of one axis.
 template <typename Index>
 __device__ inline Index ThreadIndex() {

@@ -85,7 +85,7 @@ __global__ void CastKernel(Params p, Index count) {
   cuda::Pack<To, kItems> out;
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    out.item[i] = cuda::FromFloat<To>(cuda::ToFloat(in.item[i]));
+    out.at[i] = cuda::FromFloat<To>(cuda::ToFloat(in.at[i]));
   }
   *reinterpret_cast<cuda::Pack<To, kItems>*>(static_cast<To*>(p.to) +
                                              places[1]) = out;

@@ -43,7 +43,7 @@ __device__ cuda::Pack<T, kItems> Load(const T* from, bool repeats) {
   if (!repeats) return *reinterpret_cast<const cuda::Pack<T, kItems>*>(from);
   cuda::Pack<T, kItems> pack;
 #pragma unroll
-  for (int i = 0; i < kItems; ++i) pack.item[i] = *from;
+  for (int i = 0; i < kItems; ++i) pack.at[i] = *from;
   return pack;
 }
 
@@ -59,7 +59,7 @@ __global__ void PointwiseKernel(Params<T> p, Index count) {
   cuda::Pack<T, kItems> y;
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    y.item[i] = Result<T>(p.kind, p.factor, a.item[i], b.item[i]);
+    y.at[i] = Result<T>(p.kind, p.factor, a.at[i], b.at[i]);
   }
   *reinterpret_cast<cuda::Pack<T, kItems>*>(p.y + places[2]) = y;
 }

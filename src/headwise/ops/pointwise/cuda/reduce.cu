@@ -89,7 +89,7 @@ __device__ void ForShare(const T* x, const cuda::Axes<1>& axes, Index count,
     const auto pack =
         *reinterpret_cast<const cuda::Pack<T, kItems>*>(x + places[0]);
 #pragma unroll
-    for (int i = 0; i < kItems; ++i) run(cuda::ToFloat(pack.item[i]));
+    for (int i = 0; i < kItems; ++i) run(cuda::ToFloat(pack.at[i]));
   }
 }
 

@@ -1,0 +1,185 @@
+// Door: prune_curve.h.
+#include "prune_curve.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "console.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/heads/importance/ranking_json.h"
+#include "headwise/report/svg.h"
+#include "headwise/report/terminal.h"
+#include "prune_plan.h"
+#include "prune_timing.h"
+
+namespace headwise {
+namespace {
+
+// The random orders at one place: they share their numbers of heads unless
+// groups differ in size.
+struct Band {
+  double low = 0, mean = 0, high = 0;
+};
+Band BandAt(const PruningCurve& curve, size_t point) {
+  Band band;
+  double count = 0;
+  for (size_t order = 2; order < curve.orders.size(); ++order) {
+    const auto& points = curve.orders[order].points;
+    if (point >= points.size()) continue;
+    const double loss = points[point].loss;
+    band.low = count == 0 ? loss : std::min(band.low, loss);
+    band.high = count == 0 ? loss : std::max(band.high, loss);
+    band.mean += loss;
+    ++count;
+  }
+  band.mean /= count;
+  return band;
+}
+
+LinePlot PlotOf(const PruningCurve& curve, const std::string& loss) {
+  LinePlot plot;
+  plot.title = "Loss on held-out text against heads removed";
+  plot.x_label = "share of the heads removed";
+  plot.y_label = loss;
+  const auto share = [&](int64_t removed) {
+    return static_cast<double>(removed) / static_cast<double>(curve.heads);
+  };
+  for (size_t order = 0; order < 2; ++order) {
+    Series series{curve.orders[order].name, {}, {}};
+    for (const CurvePoint& point : curve.orders[order].points) {
+      series.x.push_back(share(point.removed));
+      series.y.push_back(point.loss);
+    }
+    plot.series.push_back(std::move(series));
+  }
+  Series low{"random, lowest", {}, {}}, mean{"random, mean", {}, {}},
+      high{"random, highest", {}, {}};
+  const auto& points = curve.orders[2].points;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const Band band = BandAt(curve, i);
+    for (auto [series, value] :
+         {std::pair(&low, band.low), std::pair(&mean, band.mean),
+          std::pair(&high, band.high)}) {
+      series->x.push_back(share(points[i].removed));
+      series->y.push_back(value);
+    }
+  }
+  for (Series* series : {&mean, &low, &high}) {
+    plot.series.push_back(std::move(*series));
+  }
+  return plot;
+}
+
+Json ToJson(const PruningCurve& curve) {
+  Json orders = Json::array();
+  for (const CurveOrder& order : curve.orders) {
+    Json points = Json::array();
+    for (const CurvePoint& point : order.points) {
+      points.push_back({{"removed", point.removed}, {"loss", point.loss}});
+    }
+    orders.push_back({{"order", order.name},
+                      {"area", order.area},
+                      {"points", std::move(points)}});
+  }
+  return {{"heads", curve.heads},
+          {"orders", std::move(orders)},
+          {"random_area", ToJson(curve.random_area)},
+          {"importance_less_random", ToJson(curve.gain)}};
+}
+
+void PrintTable(const PruningCurve& curve, const Json& speeds) {
+  StudyTable table;
+  table.columns = {"heads removed", "importance", "random (range)", "reversed"};
+  if (!speeds.empty()) table.columns.push_back("prefill");
+  const auto& importance = curve.orders[0].points;
+  const auto& reversed = curve.orders[1].points;
+  for (size_t i = 0; i < importance.size(); ++i) {
+    const Band band = BandAt(curve, i);
+    std::vector<std::string> row = {
+        fmt::format("{} of {}", importance[i].removed, curve.heads),
+        fmt::format("{:.4f}", importance[i].loss),
+        fmt::format("{:.4f} ({:.4f} … {:.4f})", band.mean, band.low, band.high),
+        i < reversed.size() ? fmt::format("{:.4f}", reversed[i].loss) : ""};
+    if (!speeds.empty()) {
+      row.push_back(fmt::format("{:.2f}×", speeds[i]["ratio"].get<double>()));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  fmt::print("{}", DrawTable(table, StdoutConsole()));
+  fmt::print(
+      "\nArea under the curve: importance {:.4f}, random {}, reversed {:.4f}; "
+      "importance less random {}.\n",
+      curve.orders[0].area, ToText(curve.random_area), curve.orders[1].area,
+      ToText(curve.gain, true));
+  if (curve.gain.value >= 0) {
+    fmt::print("Importance did not beat the mean random order here.\n");
+  }
+}
+
+// Of the importance order: what a pruned model gains goes by its counts.
+Json Speeds(const PruningCurve& curve, std::span<const double> scores,
+            const ChooseOptions& choose, const Model& model, Pruner& pruner,
+            Context& context) {
+  Json speeds = Json::array();
+  const auto sets = RemovalSets(model, scores, choose);
+  for (const CurvePoint& point : curve.orders[0].points) {
+    const auto found = std::find_if(
+        sets.begin(), sets.end(),
+        [&](const auto& set) { return std::ssize(set) == point.removed; });
+    const PairTiming timing =
+        TimePrefill(context, model, *pruner.Unfitted(*found));
+    speeds.push_back({{"removed", point.removed},
+                      {"what", timing.what},
+                      {"before_ms", timing.before_ms},
+                      {"after_ms", timing.after_ms},
+                      {"ratio", timing.before_ms / timing.after_ms}});
+  }
+  return speeds;
+}
+
+}  // namespace
+
+void WriteCurve(const PruneOptions& options, const PruneMaterial& material,
+                Pruner& pruner, const JudgedText& judge, Context& context) {
+  const Model& model = material.model();
+  const std::vector<double> scores =
+      ScoreHeads(options, material, model, context);
+  CurveOptions how;
+  how.random_orders = options.random_orders;
+  how.choose = options.choice();
+  how.seed = options.seed;
+  const PruningCurve curve =
+      MakeCurve(model, scores, judge, pruner.means(), how);
+  const std::string loss = fmt::format("{} loss", Name(LossOf(model)));
+  Json json = {{"format", "headwise.prune-curve/1"},
+               {"model", options.run.model},
+               {"model_hash", material.checkpoint.hash()},
+               {"criterion", options.by},
+               {"removed_heads_give", pruner.repairs().fold ? "mean" : "zero"},
+               {"loss_kind", Name(LossOf(model))}};
+  json.update(ToJson(curve));
+  Json speeds = Json::array();
+  if (!options.no_timing) {
+    speeds = Speeds(curve, scores, how.choose, model, pruner, context);
+    json["speed"] = speeds;
+  }
+  const LinePlot plot = PlotOf(curve, loss);
+  WriteFileAtomically(options.curve + ".json", json.dump(2) + "\n");
+  WriteFileAtomically(
+      options.curve + ".svg",
+      SvgDocument(DrawSvg(plot), plot.title,
+                  "Heads leave by importance, in the reverse of it, and in " +
+                      std::to_string(options.random_orders) +
+                      " random orders, of which the mean and the range are "
+                      "drawn"));
+  if (options.run.json) {
+    if (options.out.empty()) fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  PrintTable(curve, speeds);
+  fmt::print("Written to {0}.json and {0}.svg.\n", Visible(options.curve));
+}
+
+}  // namespace headwise

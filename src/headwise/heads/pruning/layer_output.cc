@@ -1,0 +1,92 @@
+// Output matrices. Door: layer_output.h.
+#include "headwise/heads/pruning/layer_output.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "headwise/nn/attention_layer.h"
+#include "headwise/ops/copy/copy.h"
+
+namespace headwise {
+namespace {
+
+LayerOutput OutputOf(Context& context, const AttentionLayer& layer,
+                     const std::vector<int64_t>& removed) {
+  const Linear& output = layer.weights().output;
+  const Linear::Part& part = output.parts()[0];
+  LayerOutput result;
+  result.site = layer.site().name;
+  result.weight = Matrix(output.in(), output.out());
+  result.bias.resize(output.out());
+  result.has_bias = static_cast<bool>(part.bias);
+  result.weight_name = part.weight.name;
+  result.bias_name = BiasName(output);
+  result.out_first = output.layout() == WeightLayout::kOutIn;
+  const Tensor weight = ToF32(context, part.weight);
+  for (int64_t i = 0; i < output.in(); ++i) {
+    for (int64_t o = 0; o < output.out(); ++o) {
+      result.weight(i, o) =
+          weight.As<float>()[result.out_first ? o * output.in() + i
+                                              : i * output.out() + o];
+    }
+  }
+  if (part.bias) {
+    const Tensor bias = ToF32(context, part.bias);
+    std::copy_n(bias.As<float>(), output.out(), result.bias.begin());
+  }
+  const int64_t value = layer.value_dim();
+  for (int64_t i = 0; i < output.in(); ++i) {
+    const bool gone =
+        std::find(removed.begin(), removed.end(), i / value) != removed.end();
+    (gone ? result.removed : result.kept).push_back(i);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string BiasName(const Linear& output) {
+  const Linear::Part& part = output.parts()[0];
+  if (part.bias) return part.bias.name;
+  std::string name = part.weight.name;
+  return name.replace(name.rfind("weight"), 6, "bias");
+}
+
+std::vector<LayerOutput> OutputsOf(Context& context, const Model& model,
+                                   std::span<const HeadRef> removed) {
+  std::map<std::pair<AttentionKind, int64_t>, std::vector<int64_t>> sites;
+  for (const HeadRef& head : removed) {
+    sites[{head.kind, head.layer}].push_back(head.head);
+  }
+  std::vector<LayerOutput> outputs;
+  for (const auto& [site, heads] : sites) {
+    outputs.push_back(OutputOf(
+        context, *AttentionLayers(model, site.first)[site.second], heads));
+  }
+  return outputs;
+}
+
+void StoreOutput(const LayerOutput& layer, const Matrix& change,
+                 const std::vector<double>& bias, ChangedTensors& changed) {
+  Context context({.threads = 1, .implementations = ""});
+  const int64_t in = std::ssize(layer.kept), out = layer.weight.columns;
+  Tensor values(DType::kF32, layer.out_first ? Shape{out, in} : Shape{in, out});
+  for (int64_t i = 0; i < in; ++i) {
+    for (int64_t o = 0; o < out; ++o) {
+      values.As<float>()[layer.out_first ? o * in + i : i * out + o] =
+          static_cast<float>(layer.weight(layer.kept[i], o) + change(i, o));
+    }
+  }
+  Copy(context, values.view(), changed.at(layer.weight_name).view());
+  const bool added = std::any_of(bias.begin(), bias.end(),
+                                 [](double value) { return value != 0; });
+  if (!layer.has_bias && !added) return;
+  Tensor sum(DType::kF32, {out});
+  for (int64_t o = 0; o < out; ++o) {
+    sum.As<float>()[o] = static_cast<float>(layer.bias[o] + bias[o]);
+  }
+  changed[layer.bias_name] = std::move(sum);
+}
+
+}  // namespace headwise

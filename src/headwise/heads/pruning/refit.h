@@ -1,0 +1,48 @@
+// Repair by least squares: the output matrix of a layer that lost heads is
+// fitted anew so that its output on a text is near the original's.
+//
+// Inputs and targets are those of the original model. Layers are fitted apart,
+// and earlier ones do not feed their errors to later ones: one pass over the
+// text serves every layer and every set of heads, a layer's error is a plain
+// number, and a fit cannot chase mistakes that a later tuning removes better.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "headwise/heads/pruning/moments.h"
+#include "headwise/heads/pruning/remove.h"
+
+namespace headwise {
+
+// Whether a bias may be made where the layer has none.
+enum class NewBias : uint8_t { kRefused, kAllowed };
+
+// The mean squared error of a layer's attention output on text that was not
+// used, over the variance of the original's output: 1 is what its mean alone
+// would leave.
+struct LayerError {
+  std::string site;
+  double none = 0;  // heads removed, nothing done
+  double fold = 0;  // their means in the bias
+  double fitted = 0;
+  double ridge = 0;  // the one chosen, over the mean variance of an input
+};
+
+struct RefitText {
+  std::span<const TextExample> fit;    // fits, and chooses the ridge
+  std::span<const TextExample> judge;  // measures LayerError alone
+};
+
+// Replaces the output weights (and biases) in `changed`, as RemoveHeads made
+// them, of every layer that lost heads and kept some; whatever bias `changed`
+// has there is replaced where one may be fitted. One of `fit`'s four quarters
+// chooses the ridge; `fit` needs two examples.
+std::vector<LayerError> RefitOutputs(Context& context, const Model& model,
+                                     std::span<const HeadRef> removed,
+                                     const RefitText& text, NewBias bias,
+                                     const CorpusOptions& options,
+                                     ChangedTensors& changed);
+
+}  // namespace headwise
