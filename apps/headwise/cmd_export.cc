@@ -15,6 +15,7 @@
 #include "headwise/error.h"
 #include "headwise/export/gguf.h"
 #include "headwise/export/huggingface.h"
+#include "headwise/export/onnx.h"
 #include "headwise/export/source.h"
 #include "headwise/model/checkpoint.h"
 
@@ -34,13 +35,18 @@ struct Options {
 
 // Says it before the model is opened.
 std::optional<DType> CheckUsage(const Options& options) {
-  if (options.to != "huggingface" && options.to != "gguf") {
-    throw UsageError("--to: expected huggingface or gguf; found " + options.to);
+  if (options.to != "huggingface" && options.to != "gguf" &&
+      options.to != "onnx") {
+    throw UsageError("--to: expected huggingface, gguf or onnx; found " +
+                     options.to);
   }
   if (options.twin && options.to != "huggingface") {
     throw UsageError(
         "--twin is for huggingface: other targets take the "
         "heads that are left");
+  }
+  if (options.to == "onnx" && !options.type.empty() && options.type != "f32") {
+    throw UsageError("--type: ONNX files have f32");
   }
   if (options.no_tokenizer && options.to != "gguf") {
     throw UsageError("--no-tokenizer is for gguf");
@@ -81,6 +87,9 @@ std::string Write(const Options& options, std::optional<DType> type) {
                               .type = type,
                               .replace = replace});
   }
+  if (options.to == "onnx") {
+    return ExportOnnx(context, checkpoint, options.out);
+  }
   return ExportGguf(
       context, checkpoint,
       {.out = options.out, .type = type, .tokenizer = !options.no_tokenizer});
@@ -104,11 +113,13 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder").Required();
-  line.Option("--to", options->to,
-              "For whom: huggingface (transformers), gguf (llama.cpp)")
+  line.Option(
+          "--to", options->to,
+          "For whom: huggingface (transformers), gguf (llama.cpp), onnx (ONNX "
+          "Runtime)")
       .Required();
   line.Option("--out", options->out,
-              "The folder (huggingface) or file (gguf) to write")
+              "The folder (huggingface) or file (gguf, onnx) to write")
       .Required();
   line.Option("--type", options->type,
               "Of the weights: f32, f16, bf16; without it as they are stored");
@@ -131,7 +142,8 @@ const Command kExportCommand = {
     .examples =
         "  headwise export smaller --to huggingface --out smaller-hf\n"
         "  headwise export smaller --to huggingface --twin --out twin\n"
-        "  headwise export smaller --to gguf --type f16 --out smaller.gguf",
+        "  headwise export smaller --to gguf --type f16 --out smaller.gguf\n"
+        "  headwise export smaller --to onnx --out smaller.onnx",
     .setup = Setup};
 
 }  // namespace headwise

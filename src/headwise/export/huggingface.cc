@@ -67,8 +67,11 @@ Target ChooseLlama(const Checkpoint& checkpoint, UniformHeads counts) {
   std::string type = config.model_type;
   if (type == "llama" && !divides) type = "mistral";
   const bool both = (type == "llama" || type == "qwen3") && (in || out);
-  if (both || (!in && !out && type != "qwen2") ||
-      (type == "qwen2" && in && !out)) {
+  const bool fits = both || (!in && !out && type != "qwen2") ||
+                    (type == "qwen2" && in && !out);
+  // "mlp_bias", which the others do not read.
+  const bool mlp = HasMlpBias(checkpoint.model());
+  if (fits && (!mlp || type == "llama")) {
     Target target = Named(type, counts);
     target.input_bias = target.output_bias = both;
     if (type == "qwen2") target.input_bias = true;

@@ -6,7 +6,6 @@
 #include "headwise/error.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/ops/copy/copy.h"
-#include "headwise/tensor/half.h"
 
 namespace headwise {
 namespace {
@@ -43,6 +42,13 @@ bool HasInputBias(const Model& model) {
   const auto layers = AttentionLayers(model, AttentionKind::kSelf);
   return std::any_of(layers.begin(), layers.end(), [](const auto* layer) {
     return AnyBias(layer->weights().qkv);
+  });
+}
+
+bool HasMlpBias(const Model& model) {
+  const auto& blocks = model.stack().blocks;
+  return std::any_of(blocks.begin(), blocks.end(), [](const Block& block) {
+    return AnyBias(block.parts().mlp.in()) || AnyBias(block.parts().mlp.down());
   });
 }
 

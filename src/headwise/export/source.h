@@ -25,6 +25,8 @@ std::optional<UniformHeads> FindUniformHeads(const ModelConfig& config);
 // W_V.
 bool HasOutputBias(const Model& model);
 bool HasInputBias(const Model& model);
+// The same of its feed-forward half.
+bool HasMlpBias(const Model& model);
 // Whether a layer looks back through a window.
 bool HasWindow(const ModelConfig& config);
 
