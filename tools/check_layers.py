@@ -24,7 +24,7 @@ LAYERS = [
     ["model"],
     ["runtime", "train"],
     ["heads"],
-    ["study"],
+    ["study", "export"],
     ["report"],
     ["server"],
     ["library"],  # src/headwise/library.cc: all layers as one object

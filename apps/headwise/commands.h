@@ -13,6 +13,7 @@ extern const Command kDemoCommand;      // cmd_demo.cc
 extern const Command kDumpCommand;      // cmd_dump.cc
 extern const Command kEvaluateCommand;  // cmd_evaluate.cc
 extern const Command kExplainCommand;   // cmd_explain.cc
+extern const Command kExportCommand;    // cmd_export.cc
 extern const Command kGenerateCommand;  // cmd_generate.cc
 extern const Command kInfoCommand;      // cmd_info.cc
 extern const Command kMergeCommand;     // cmd_merge.cc

@@ -50,6 +50,7 @@ const std::vector<const Command*>& Commands() {
       // Prune
       &kEvaluateCommand,
       &kPruneCommand,
+      &kExportCommand,
       // Tools
       &kDemoCommand,
       &kInfoCommand,

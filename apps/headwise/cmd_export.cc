@@ -1,0 +1,149 @@
+// headwise export: a model as other programs read it.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "commands.h"
+#include "console.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/base/json.h"
+#include "headwise/context.h"
+#include "headwise/error.h"
+#include "headwise/export/gguf.h"
+#include "headwise/export/huggingface.h"
+#include "headwise/export/onnx.h"
+#include "headwise/export/source.h"
+#include "headwise/model/checkpoint.h"
+
+namespace headwise {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string to;
+  std::string out;
+  std::string type;
+  bool twin = false;
+  bool no_tokenizer = false;
+  bool force = false;
+  bool json = false;
+};
+
+// Says it before the model is opened.
+std::optional<DType> CheckUsage(const Options& options) {
+  if (options.to != "huggingface" && options.to != "gguf" &&
+      options.to != "onnx") {
+    throw UsageError("--to: expected huggingface, gguf or onnx; found " +
+                     options.to);
+  }
+  if (options.twin && options.to != "huggingface") {
+    throw UsageError(
+        "--twin is for huggingface: other targets take the "
+        "heads that are left");
+  }
+  if (options.to == "onnx" && !options.type.empty() && options.type != "f32") {
+    throw UsageError("--type: ONNX files have f32");
+  }
+  if (options.no_tokenizer && options.to != "gguf") {
+    throw UsageError("--no-tokenizer is for gguf");
+  }
+  try {
+    return ParseWeightType(options.type);
+  } catch (const Error& error) {
+    throw UsageError("--type: expected f32, f16 or bf16; found " +
+                     options.type);
+  }
+}
+
+// A file is replaced only where that is asked for.
+void RequireNewFile(const Options& options) {
+  std::error_code code;
+  if (!options.force && std::filesystem::is_regular_file(options.out, code)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {options.out, "a file that is not there yet", "one that is",
+                 "take another name, or allow to replace it (--force)"});
+  }
+  RequireWritable(options.out);
+}
+
+std::string Write(const Options& options, std::optional<DType> type) {
+  const Replace replace = options.force ? Replace::kAllowed : Replace::kRefused;
+  const bool folder = options.to == "huggingface";
+  if (folder) {
+    RequireNewFolder(options.out, replace);
+  } else {
+    RequireNewFile(options);
+  }
+  const Checkpoint checkpoint(options.model);
+  Context context;
+  if (folder) {
+    return ExportHuggingFace(context, checkpoint,
+                             {.out = options.out,
+                              .twin = options.twin,
+                              .type = type,
+                              .replace = replace});
+  }
+  if (options.to == "onnx") {
+    return ExportOnnx(context, checkpoint, options.out);
+  }
+  return ExportGguf(
+      context, checkpoint,
+      {.out = options.out, .type = type, .tokenizer = !options.no_tokenizer});
+}
+
+int Run(const Options& options) {
+  const auto type = CheckUsage(options);
+  const std::string architecture = Write(options, type);
+  if (options.json) {
+    const Json json = {{"format", "headwise.export/1"},
+                       {"to", options.to},
+                       {"architecture", architecture},
+                       {"out", options.out}};
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("Written to {}, as {}.\n", Visible(options.out), architecture);
+  }
+  return kSucceeded;
+}
+
+std::function<int()> Setup(CommandLine line) {
+  auto options = std::make_shared<Options>();
+  line.Option("MODEL", options->model, "A model's folder").Required();
+  line.Option(
+          "--to", options->to,
+          "For whom: huggingface (transformers), gguf (llama.cpp), onnx (ONNX "
+          "Runtime)")
+      .Required();
+  line.Option("--out", options->out,
+              "The folder (huggingface) or file (gguf, onnx) to write")
+      .Required();
+  line.Option("--type", options->type,
+              "Of the weights: f32, f16, bf16; without it as they are stored");
+  line.Flag("--twin", options->twin,
+            "huggingface: the shapes of the original, with zeros for heads "
+            "that were removed");
+  line.Flag("--no-tokenizer", options->no_tokenizer,
+            "gguf: weights only, for ids");
+  line.Flag("--force", options->force, "Replace what is at --out");
+  line.Flag("--json", options->json, "Print JSON");
+  return [options] { return Run(*options); };
+}
+
+}  // namespace
+
+const Command kExportCommand = {
+    .name = "export",
+    .group = Group::kPrune,
+    .summary = "Write a model, pruned or not, for other programs",
+    .examples =
+        "  headwise export smaller --to huggingface --out smaller-hf\n"
+        "  headwise export smaller --to huggingface --twin --out twin\n"
+        "  headwise export smaller --to gguf --type f16 --out smaller.gguf\n"
+        "  headwise export smaller --to onnx --out smaller.onnx",
+    .setup = Setup};
+
+}  // namespace headwise

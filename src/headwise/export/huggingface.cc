@@ -1,0 +1,234 @@
+// Writing models for transformers. Door: huggingface.h.
+//
+// What stock code (transformers 5) takes, by architecture:
+//   llama     heads that divide the width, of any head_dim; with attention_bias
+//             biases on q, k, v and o together
+//   mistral   any number of heads, a window or none; no biases
+//   qwen2     any number of heads; biases on q, k, v, none on o
+//   qwen3     any number of heads; attention_bias as llama's
+//   seed_oss  any number of heads; biases on q, k, v and on o by two switches
+//   gpt2, bert, roberta, distilbert, marian: heads · head_dim = width
+#include "headwise/export/huggingface.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "headwise/error.h"
+#include "headwise/export/source.h"
+#include "headwise/export/twin.h"
+#include "headwise/format/safetensors.h"
+#include "headwise/model/family.h"
+#include "headwise/model/head_ref.h"
+
+namespace headwise {
+namespace {
+
+[[noreturn]] void Refuse(const Checkpoint& checkpoint,
+                         const std::string& expected, const std::string& found,
+                         const std::string& hint) {
+  throw Error(ErrorCode::kUnsupported,
+              {checkpoint.folder().string(), expected, found, hint});
+}
+
+std::string CountsOf(const ModelConfig& config) {
+  std::string text;
+  for (const LayerShape& layer : config.layers) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", layer.heads);
+  }
+  return text;
+}
+
+// What a stock architecture is told about the model.
+struct Target {
+  std::string type;  // model_type
+  std::string architecture;
+  UniformHeads counts;
+  bool input_bias = false;   // on q, k, v
+  bool output_bias = false;  // on o
+};
+
+Target Named(std::string type, UniformHeads counts) {
+  const char* architecture = type == "mistral"    ? "MistralForCausalLM"
+                             : type == "qwen2"    ? "Qwen2ForCausalLM"
+                             : type == "qwen3"    ? "Qwen3ForCausalLM"
+                             : type == "seed_oss" ? "SeedOssForCausalLM"
+                                                  : "LlamaForCausalLM";
+  return {std::move(type), architecture, counts};
+}
+
+// Of the Llama family: the model's own architecture where it takes the counts
+// and the biases, else the nearest one.
+Target ChooseLlama(const Checkpoint& checkpoint, UniformHeads counts) {
+  const ModelConfig& config = checkpoint.config();
+  const bool in = HasInputBias(checkpoint.model());
+  const bool out = HasOutputBias(checkpoint.model());
+  const bool divides = config.width % counts.heads == 0;
+  std::string type = config.model_type;
+  if (type == "llama" && !divides) type = "mistral";
+  const bool both = (type == "llama" || type == "qwen3") && (in || out);
+  const bool fits = both || (!in && !out && type != "qwen2") ||
+                    (type == "qwen2" && in && !out);
+  // "mlp_bias", which the others do not read.
+  const bool mlp = HasMlpBias(checkpoint.model());
+  if (fits && (!mlp || type == "llama")) {
+    Target target = Named(type, counts);
+    target.input_bias = target.output_bias = both;
+    if (type == "qwen2") target.input_bias = true;
+    return target;
+  }
+  if (HasWindow(config)) {
+    Refuse(checkpoint, "no window where attention has biases",
+           "a window and a bias of the output",
+           "prune without folding (--repair none)");
+  }
+  Target target = Named("seed_oss", counts);
+  target.input_bias = in;
+  target.output_bias = out;
+  return target;
+}
+
+void SetConfig(const Target& target, const ModelConfig& model, Json& config) {
+  config["num_attention_heads"] = target.counts.heads;
+  config["num_key_value_heads"] = target.counts.kv_heads;
+  config["head_dim"] = model.head_dim;
+  const bool renamed = config["model_type"] != target.type;
+  config["model_type"] = target.type;
+  config["architectures"] = {target.architecture};
+  if (target.type == "mistral" && !HasWindow(model)) {
+    config["sliding_window"] = nullptr;
+  }
+  if (target.type == "llama" || target.type == "qwen3") {
+    config["attention_bias"] = target.input_bias;
+  }
+  if (target.type == "seed_oss") {
+    config["attention_bias"] = target.input_bias;
+    config["attention_out_bias"] = target.output_bias;
+    config["attention_dropout"] = 0.0;
+    config["residual_dropout"] = 0.0;
+    // Its own defaults are others' tokens.
+    for (const char* key : {"pad_token_id", "bos_token_id", "eos_token_id"}) {
+      if (!config.contains(key)) config[key] = nullptr;
+    }
+  }
+  if (!renamed) return;
+  for (const char* key : {"auto_map", "pretraining_tp", "layer_types"}) {
+    config.erase(key);
+  }
+}
+
+// Biases of zeros where the target has some and a layer has none: stock code
+// would begin them anew.
+void AddBiases(const Model& model, const Target& target,
+               ChangedTensors& changed) {
+  const auto add = [&](const Linear& linear) {
+    for (const Linear::Part& part : linear.parts()) {
+      if (part.bias) continue;
+      const auto spread = changed.find(part.weight.name);
+      const int64_t outs = spread == changed.end() ? part.weight.value.shape[0]
+                                                   : spread->second.shape(0);
+      std::string name = part.weight.name;
+      name.replace(name.rfind("weight"), 6, "bias");
+      changed[name] = Tensor(part.weight.value.type, {outs});
+    }
+  };
+  for (const auto* layer : AttentionLayers(model, AttentionKind::kSelf)) {
+    if (target.input_bias) add(layer->weights().qkv);
+    if (target.output_bias) add(layer->weights().output);
+  }
+}
+
+void ConvertAll(Context& context, const std::filesystem::path& folder,
+                DType type, ChangedTensors& changed) {
+  const Safetensors file = Safetensors::Open(folder);
+  for (const auto& [name, view] : file.tensors()) {
+    if (changed.contains(name) || view.type == type) continue;
+    if (view.type != DType::kF32 && view.type != DType::kF16 &&
+        view.type != DType::kBF16) {
+      continue;  // indices, masks
+    }
+    changed[name] = Converted(context, view, type, name);
+  }
+  for (auto& [name, tensor] : changed) {
+    if (tensor.type() != type) {
+      tensor = Converted(context, tensor.view(), type, name);
+    }
+  }
+}
+
+// transformers makes weights of the type that the configuration names.
+void NameType(DType type, Json& config) {
+  config.erase("torch_dtype");
+  config["dtype"] = type == DType::kF32   ? "float32"
+                    : type == DType::kF16 ? "float16"
+                                          : "bfloat16";
+}
+
+// WriteChanged writes a configuration beside changed tensors only.
+void TouchOne(Context& context, const Model& model, ChangedTensors& changed) {
+  if (!changed.empty()) return;
+  const Parameter& one =
+      model.stack().blocks[0].parts().attention_norm.weight_parameter();
+  changed[one.name] = Converted(context, one.value, one.value.type, one.name);
+}
+
+// Families whose heads are as wide as their number leaves.
+void RequireStockCounts(const Checkpoint& checkpoint, bool spread) {
+  if (!spread) return;
+  Refuse(checkpoint,
+         "the original number of heads: " + checkpoint.config().model_type +
+             " has heads of width / heads",
+         "layers of " + CountsOf(checkpoint.config()) + " heads",
+         "a twin has heads of zeros in their place (--twin)");
+}
+
+UniformHeads CountsFor(const Checkpoint& checkpoint, bool twin,
+                       const Json& config) {
+  const ModelConfig& model = checkpoint.config();
+  if (twin) {
+    return *FindUniformHeads(ReadConfig(ConfigOfTwin(config), "config.json"));
+  }
+  if (const auto counts = FindUniformHeads(model)) return *counts;
+  Refuse(checkpoint, "the same number of heads in every layer", CountsOf(model),
+         "prune with --uniform, or write a twin with heads of zeros in their "
+         "place (--twin)");
+}
+
+}  // namespace
+
+std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
+                              const HuggingFaceOptions& options) {
+  const ModelConfig& model = checkpoint.config();
+  RequirePlain(model, checkpoint.folder().string());
+  if (model.model_type == "gpt-nano") {
+    Refuse(checkpoint, "a model_type that transformers knows", "gpt-nano", "");
+  }
+  Json config = ReadJson(checkpoint.folder() / "config.json");
+  const Json original = config;
+  ChangedTensors changed = SpreadHeads(checkpoint.model(), config);
+  const bool pruned = !changed.empty();
+  if (model.family == "llama") {
+    const UniformHeads counts = CountsFor(checkpoint, options.twin, config);
+    if (!options.twin) changed.clear();
+    const Target target = ChooseLlama(checkpoint, counts);
+    config = ConfigOfTwin(std::move(config));
+    AddBiases(checkpoint.model(), target, changed);
+    // What stock code reads already stays as it is.
+    if (pruned || !changed.empty() || target.type != model.model_type) {
+      SetConfig(target, model, config);
+    }
+  } else {
+    RequireStockCounts(checkpoint, pruned && !options.twin);
+    config = ConfigOfTwin(std::move(config));
+  }
+  if (options.type) {
+    ConvertAll(context, checkpoint.folder(), *options.type, changed);
+    NameType(*options.type, config);
+  }
+  if (config != original) TouchOne(context, checkpoint.model(), changed);
+  WriteChanged(checkpoint.folder(), options.out, changed, config,
+               options.replace);
+  return config.at("model_type").get<std::string>();
+}
+
+}  // namespace headwise

@@ -1,0 +1,311 @@
+// A transformer as a graph of ONNX operators. Door: ../onnx.h.
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "headwise/error.h"
+#include "headwise/export/onnx.h"
+#include "headwise/export/onnx/graph.h"
+#include "headwise/export/source.h"
+#include "headwise/ops/rope/rope.h"
+
+namespace headwise {
+namespace {
+
+// Of scores that are masked: no infinity, so that a row of padding alone is
+// no NaN.
+constexpr float kMasked = -1e30f;
+
+class Exporter {
+ public:
+  Exporter(Context& context, const Model& model)
+      : model_(model), config_(model.config()), graph_(context) {}
+
+  void Write(const std::filesystem::path& path) {
+    const OnnxValue ids = graph_.Input("input_ids");
+    FindPositions(ids);
+    OnnxValue x = Embed(ids);
+    for (const Block& block : model_.stack().blocks) x = Run(block.parts(), x);
+    if (model_.stack().final_norm) x = Normed(model_.stack().final_norm, x);
+    if (model_.has_head()) {
+      graph_.Output("logits", Head(x), config_.vocabulary);
+    } else {
+      graph_.Output("last_hidden_state", x, config_.width);
+    }
+    graph_.Write(path);
+  }
+
+ private:
+  // Positions [N], the angles of rotary ones, and what padding hides.
+  void FindPositions(const OnnxValue& ids) {
+    const OnnxValue length =
+        graph_.Op("Gather", {graph_.Op("Shape", {ids}), graph_.Integer(1)});
+    positions_ =
+        graph_.Op("Range", {graph_.Integer(0), length, graph_.Integer(1)});
+    if (config_.positions == Positions::kRotary) {
+      const OnnxValue column = graph_.Op(
+          "Unsqueeze",
+          {graph_.Op("Cast", {positions_}, {{"to", 1}}), graph_.Integers({1})});
+      const OnnxValue angles = graph_.Op(
+          "Mul", {column, graph_.Vector(RopeFrequencies(config_.rope))});
+      cosines_ = graph_.Op("Cos", {angles});
+      sines_ = graph_.Op("Sin", {angles});
+    }
+    if (config_.causal) return;
+    const OnnxValue seen =
+        graph_.Op("Unsqueeze",
+                  {graph_.Input("attention_mask"), graph_.Integers({1, 2, 3})});
+    padding_ = Hidden(graph_.Op("Cast", {seen}, {{"to", 9}}));
+  }
+
+  // What is added to scores: 0 where `seen`.
+  OnnxValue Hidden(const OnnxValue& seen) {
+    return graph_.Op("Where", {seen, graph_.Number(0), graph_.Number(kMasked)});
+  }
+
+  // [N, N]; window 0: all earlier keys.
+  const OnnxValue& CausalMask(int64_t window) {
+    OnnxValue& mask = masks_[window];
+    if (!mask.empty()) return mask;
+    const OnnxValue rows =
+        graph_.Op("Unsqueeze", {positions_, graph_.Integers({1})});
+    const OnnxValue columns =
+        graph_.Op("Unsqueeze", {positions_, graph_.Integers({0})});
+    OnnxValue seen = graph_.Op("LessOrEqual", {columns, rows});
+    if (window > 0) {
+      const OnnxValue first = graph_.Op("Sub", {rows, graph_.Integer(window)});
+      seen = graph_.Op("And", {seen, graph_.Op("Greater", {columns, first})});
+    }
+    return mask = Hidden(seen);
+  }
+
+  OnnxValue Embed(const OnnxValue& ids) {
+    const Embeddings& e = model_.stack().embeddings;
+    OnnxValue x = graph_.Op("Gather", {graph_.Weight(e.tokens), ids});
+    if (e.scale != 1) x = graph_.Op("Mul", {x, graph_.Number(e.scale)});
+    if (e.positions) {
+      const OnnxValue rows =
+          graph_.Op("Add", {positions_, graph_.Integer(e.position_offset)});
+      x = graph_.Op(
+          "Add", {x, graph_.Op("Gather", {graph_.Weight(e.positions), rows})});
+    }
+    if (e.types) {
+      const OnnxValue first =
+          graph_.Op("Gather", {graph_.Weight(e.types), graph_.Integer(0)});
+      x = graph_.Op("Add", {x, first});
+    }
+    return e.norm ? Normed(e.norm, x) : x;
+  }
+
+  OnnxValue Run(const BlockParts& parts, const OnnxValue& x) {
+    if (parts.place == NormPlace::kPre) {
+      const OnnxValue middle = graph_.Op(
+          "Add", {x, Attend(parts.attention, Normed(parts.attention_norm, x))});
+      return graph_.Op(
+          "Add", {middle, Feed(parts.mlp, Normed(parts.mlp_norm, middle))});
+    }
+    const OnnxValue middle =
+        Normed(parts.attention_norm,
+               graph_.Op("Add", {x, Attend(parts.attention, x)}));
+    return Normed(parts.mlp_norm,
+                  graph_.Op("Add", {middle, Feed(parts.mlp, middle)}));
+  }
+
+  OnnxValue Normed(const Norm& norm, const OnnxValue& x) {
+    const OnnxValue weight = graph_.Weight(norm.weight_parameter());
+    if (config_.norm == NormKind::kLayer) {
+      std::vector<OnnxValue> inputs = {x, weight};
+      if (norm.bias_parameter()) {
+        inputs.push_back(graph_.Weight(norm.bias_parameter()));
+      }
+      return graph_.LayerNorm(inputs, norm.epsilon());
+    }
+    const OnnxValue squares = graph_.Mean(graph_.Op("Mul", {x, x}));
+    const OnnxValue root = graph_.Op(
+        "Sqrt", {graph_.Op("Add", {squares, graph_.Number(norm.epsilon())})});
+    return graph_.Op("Mul", {graph_.Op("Div", {x, root}), weight});
+  }
+
+  OnnxValue Product(const Linear::Part& part, WeightLayout layout,
+                    const OnnxValue& x) {
+    OnnxValue weight = graph_.Weight(part.weight);
+    if (layout == WeightLayout::kOutIn) {
+      weight = graph_.Transpose(weight, {1, 0});
+    }
+    const OnnxValue y = graph_.Op("MatMul", {x, weight});
+    return part.bias ? graph_.Op("Add", {y, graph_.Weight(part.bias)}) : y;
+  }
+  OnnxValue Product(const Linear& linear, const OnnxValue& x) {
+    return Product(linear.parts()[0], linear.layout(), x);
+  }
+
+  // One value for each of `sizes`, columns of the product in turn.
+  std::vector<OnnxValue> Products(const Linear& linear, const OnnxValue& x,
+                                  const std::vector<int64_t>& sizes) {
+    if (linear.parts().size() == 1 && sizes.size() > 1) {
+      return graph_.Split(Product(linear, x), sizes);
+    }
+    std::vector<OnnxValue> values;
+    for (const Linear::Part& part : linear.parts()) {
+      values.push_back(Product(part, linear.layout(), x));
+    }
+    return values;
+  }
+
+  // Pairs (i, i + D/2) of x […, N, D] turn by their angles.
+  OnnxValue Turned(const OnnxValue& x) {
+    const int64_t half = config_.head_dim / 2;
+    const auto parts = graph_.Split(x, {half, half});
+    const OnnxValue left =
+        graph_.Op("Sub", {graph_.Op("Mul", {parts[0], cosines_}),
+                          graph_.Op("Mul", {parts[1], sines_})});
+    const OnnxValue right =
+        graph_.Op("Add", {graph_.Op("Mul", {parts[1], cosines_}),
+                          graph_.Op("Mul", {parts[0], sines_})});
+    return graph_.Op("Concat", {left, right}, {{"axis", -1}});
+  }
+
+  // x [B, N, groups · in_group · D] as [B, groups, in_group, N, D].
+  OnnxValue ByHead(const OnnxValue& x, int64_t groups, int64_t in_group,
+                   int64_t dim) {
+    return graph_.Transpose(graph_.Reshape(x, {0, 0, groups, in_group, dim}),
+                            {0, 2, 3, 1, 4});
+  }
+
+  // Queries of a group share its keys: the products broadcast.
+  OnnxValue Attend(const AttentionLayer& layer, const OnnxValue& x) {
+    const AttentionLayerConfig& config = layer.config();
+    const AttentionWeights& weights = layer.weights();
+    if (config.heads == 0) return Folded(weights.output, x);
+    const int64_t dim = config.head_dim, value = layer.value_dim();
+    const int64_t heads = config.heads, groups = config.kv_heads;
+    const auto qkv =
+        Products(weights.qkv, x, {heads * dim, groups * dim, groups * value});
+    OnnxValue q = ByHead(qkv[0], groups, heads / groups, dim);
+    OnnxValue k = ByHead(qkv[1], groups, 1, dim);
+    const OnnxValue v = ByHead(qkv[2], groups, 1, value);
+    if (weights.query_norm) q = Normed(weights.query_norm, q);
+    if (weights.key_norm) k = Normed(weights.key_norm, k);
+    if (weights.rope != nullptr) {
+      q = Turned(q);
+      k = Turned(k);
+    }
+    const float scale = config.scale != 0
+                            ? config.scale
+                            : 1 / std::sqrt(static_cast<float>(dim));
+    OnnxValue scores =
+        graph_.Op("MatMul", {graph_.Op("Mul", {q, graph_.Number(scale)}),
+                             graph_.Transpose(k, {0, 1, 2, 4, 3})});
+    const int64_t window =
+        config_.layers[static_cast<size_t>(layer.site().layer)].window;
+    scores = graph_.Op(
+        "Add", {scores, config_.causal ? CausalMask(window) : padding_});
+    const OnnxValue seen = graph_.Op(
+        "MatMul", {graph_.Op("Softmax", {scores}, {{"axis", -1}}), v});
+    const OnnxValue joined = graph_.Reshape(
+        graph_.Transpose(seen, {0, 3, 1, 2, 4}), {0, 0, heads * value});
+    return Product(weights.output, joined);
+  }
+
+  // A layer without heads adds its bias alone.
+  OnnxValue Folded(const Linear& output, const OnnxValue& x) {
+    const OnnxValue nothing = graph_.Op("Mul", {x, graph_.Number(0)});
+    const Parameter& bias = output.parts()[0].bias;
+    return bias ? graph_.Op("Add", {nothing, graph_.Weight(bias)}) : nothing;
+  }
+
+  OnnxValue Feed(const Mlp& mlp, const OnnxValue& x) {
+    if (!mlp.gated()) {
+      return Product(mlp.down(),
+                     Activated(mlp.activation(), Product(mlp.in(), x)));
+    }
+    const auto both = Products(mlp.in(), x, {mlp.hidden(), mlp.hidden()});
+    return Product(
+        mlp.down(),
+        graph_.Op("Mul", {Activated(mlp.activation(), both[0]), both[1]}));
+  }
+
+  OnnxValue Activated(Activation activation, const OnnxValue& x) {
+    const auto half_of_x_times = [&](const OnnxValue& curve) {
+      const OnnxValue one = graph_.Op("Add", {curve, graph_.Number(1)});
+      return graph_.Op("Mul",
+                       {graph_.Op("Mul", {x, graph_.Number(0.5f)}), one});
+    };
+    switch (activation) {
+      case Activation::kRelu:
+        return graph_.Op("Relu", {x});
+      case Activation::kTanh:
+        return graph_.Op("Tanh", {x});
+      case Activation::kSilu:
+        return graph_.Op("Mul", {x, graph_.Op("Sigmoid", {x})});
+      case Activation::kGelu:
+        return half_of_x_times(graph_.Op(
+            "Erf", {graph_.Op("Mul", {x, graph_.Number(0.70710678f)})}));
+      case Activation::kGeluTanh:
+        break;
+    }
+    const OnnxValue cube = graph_.Op("Mul", {x, graph_.Op("Mul", {x, x})});
+    const OnnxValue sum = graph_.Op(
+        "Add", {x, graph_.Op("Mul", {cube, graph_.Number(0.044715f)})});
+    return half_of_x_times(graph_.Op(
+        "Tanh", {graph_.Op("Mul", {sum, graph_.Number(0.79788456f)})}));
+  }
+
+  OnnxValue Head(OnnxValue x) {
+    const VocabularyHead& head = model_.head();
+    if (head.transform) {
+      x = Normed(head.norm,
+                 Activated(head.activation, Product(head.transform, x)));
+    }
+    x = Product(head.vocabulary, x);
+    return head.bias ? graph_.Op("Add", {x, graph_.Weight(head.bias)}) : x;
+  }
+
+  const Model& model_;
+  const ModelConfig& config_;
+  OnnxGraph graph_;
+  OnnxValue positions_, cosines_, sines_, padding_;
+  std::map<int64_t, OnnxValue> masks_;  // by window
+};
+
+// Protobuf's messages end at 2 GiB; weights are f32 here.
+void RequireRoom(const Checkpoint& checkpoint) {
+  double bytes = 0;
+  const auto add = [&](const Linear& linear) {
+    bytes += 4.0 * static_cast<double>(linear.in() * linear.out());
+  };
+  const ModelConfig& config = checkpoint.config();
+  bytes += 8.0 * static_cast<double>(config.vocabulary * config.width);
+  for (const Block& block : checkpoint.model().stack().blocks) {
+    add(block.parts().attention.weights().qkv);
+    add(block.parts().attention.weights().output);
+    add(block.parts().mlp.in());
+    add(block.parts().mlp.down());
+  }
+  if (bytes < std::numeric_limits<int32_t>::max()) return;
+  throw Error(ErrorCode::kUnsupported,
+              {checkpoint.folder().string(),
+               "weights of less than 2 GiB in f32, as much as an ONNX file "
+               "holds",
+               "more", ""});
+}
+
+}  // namespace
+
+std::string ExportOnnx(Context& context, const Checkpoint& checkpoint,
+                       const std::filesystem::path& out) {
+  const ModelConfig& config = checkpoint.config();
+  RequirePlain(config, checkpoint.folder().string());
+  if (config.encoder_decoder()) {
+    throw Error(ErrorCode::kUnsupported,
+                {checkpoint.folder().string(), "a model of one stack",
+                 "an encoder–decoder", ""});
+  }
+  RequireRoom(checkpoint);
+  Exporter(context, checkpoint.model()).Write(out);
+  return config.family;
+}
+
+}  // namespace headwise

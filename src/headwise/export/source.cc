@@ -1,0 +1,96 @@
+// What targets ask about a model. Door: source.h.
+#include "headwise/export/source.h"
+
+#include <algorithm>
+
+#include "headwise/error.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/ops/copy/copy.h"
+
+namespace headwise {
+namespace {
+
+constexpr uint16_t kF16Exponent = 0x7c00;
+
+bool AnyBias(const Linear& linear) {
+  return std::any_of(
+      linear.parts().begin(), linear.parts().end(),
+      [](const Linear::Part& part) { return static_cast<bool>(part.bias); });
+}
+
+}  // namespace
+
+std::optional<UniformHeads> FindUniformHeads(const ModelConfig& config) {
+  if (config.layers.empty()) return std::nullopt;
+  const LayerShape& first = config.layers[0];
+  const UniformHeads all = {first.heads, first.kv_heads};
+  if (all.heads == 0) return std::nullopt;
+  for (const LayerShape& layer : config.layers) {
+    if (UniformHeads{layer.heads, layer.kv_heads} != all) return std::nullopt;
+  }
+  return all;
+}
+
+bool HasOutputBias(const Model& model) {
+  const auto layers = AttentionLayers(model, AttentionKind::kSelf);
+  return std::any_of(layers.begin(), layers.end(), [](const auto* layer) {
+    return AnyBias(layer->weights().output);
+  });
+}
+
+bool HasInputBias(const Model& model) {
+  const auto layers = AttentionLayers(model, AttentionKind::kSelf);
+  return std::any_of(layers.begin(), layers.end(), [](const auto* layer) {
+    return AnyBias(layer->weights().qkv);
+  });
+}
+
+bool HasMlpBias(const Model& model) {
+  const auto& blocks = model.stack().blocks;
+  return std::any_of(blocks.begin(), blocks.end(), [](const Block& block) {
+    return AnyBias(block.parts().mlp.in()) || AnyBias(block.parts().mlp.down());
+  });
+}
+
+bool HasWindow(const ModelConfig& config) {
+  return std::any_of(config.layers.begin(), config.layers.end(),
+                     [](const LayerShape& layer) { return layer.window > 0; });
+}
+
+void RequirePlain(const ModelConfig& config, const std::string& folder) {
+  const char* found = config.gates.kind != GateKind::kOpen ? "gates of heads"
+                      : config.spans.ramp > 0              ? "learned spans"
+                                                           : nullptr;
+  if (found == nullptr) return;
+  throw Error(ErrorCode::kUnsupported,
+              {folder, "a model whose heads are all open", found,
+               "other programs know no such thing"});
+}
+
+std::optional<DType> ParseWeightType(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (name == Name(type)) return type;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              {"type", "f32, f16 or bf16", name, ""});
+}
+
+Tensor Converted(Context& context, const ConstTensorView& view, DType type,
+                 const std::string& name) {
+  Tensor result(type,
+                std::span(view.shape.data(), static_cast<size_t>(view.rank)));
+  if (result.size() == 0) return result;
+  Copy(context, view, result.view());
+  if (type != DType::kF16 || view.type == DType::kF16) return result;
+  const uint16_t* bits = result.As<uint16_t>();
+  for (int64_t i = 0; i < result.size(); ++i) {
+    if ((bits[i] & kF16Exponent) != kF16Exponent) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                {name, "numbers that f16 can hold, below 65520",
+                 "larger ones, or none", "take bf16 or f32"});
+  }
+  return result;
+}
+
+}  // namespace headwise

@@ -1,0 +1,91 @@
+// The bytes of a GGUF file.
+#include "headwise/format/gguf.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "headwise/error.h"
+
+namespace headwise {
+namespace {
+
+template <typename T>
+T At(const std::string& bytes, size_t& place) {
+  T value;
+  std::memcpy(&value, bytes.data() + place, sizeof(T));
+  place += sizeof(T);
+  return value;
+}
+
+std::string TextAt(const std::string& bytes, size_t& place) {
+  const auto size = At<uint64_t>(bytes, place);
+  place += size;
+  return bytes.substr(place - size, size);
+}
+
+std::string Written(const GgufWriter& writer) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("gguf_test." + std::to_string(::getpid()));
+  writer.Write(path);
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::filesystem::remove(path);
+  return bytes;
+}
+
+TEST(Gguf, HoldsMetadataAndAlignedTensorsWithTheFastestAxisFirst) {
+  GgufWriter writer;
+  writer.AddText("general.architecture", "llama");
+  writer.AddCounts("heads", std::vector<int64_t>{3, 1});
+  for (const char* name : {"a", "b"}) {
+    writer.AddTensor(name, DType::kF32, {2, 3}, [] {
+      Tensor tensor(DType::kF32, {2, 3});
+      for (int i = 0; i < 6; ++i) tensor.As<float>()[i] = static_cast<float>(i);
+      return tensor;
+    });
+  }
+  const std::string bytes = Written(writer);
+  EXPECT_EQ(bytes.substr(0, 4), "GGUF");
+  size_t place = 4;
+  EXPECT_EQ(At<uint32_t>(bytes, place), 3u);
+  EXPECT_EQ(At<uint64_t>(bytes, place), 2u);
+  EXPECT_EQ(At<uint64_t>(bytes, place), 2u);
+  EXPECT_EQ(TextAt(bytes, place), "general.architecture");
+  EXPECT_EQ(At<uint32_t>(bytes, place), 8u);
+  EXPECT_EQ(TextAt(bytes, place), "llama");
+  EXPECT_EQ(TextAt(bytes, place), "heads");
+  EXPECT_EQ(At<uint32_t>(bytes, place), 9u);
+  EXPECT_EQ(At<uint32_t>(bytes, place), 5u);
+  EXPECT_EQ(At<uint64_t>(bytes, place), 2u);
+  EXPECT_EQ(At<int32_t>(bytes, place), 3);
+  EXPECT_EQ(At<int32_t>(bytes, place), 1);
+  for (const uint64_t offset : {0, 32}) {
+    TextAt(bytes, place);
+    EXPECT_EQ(At<uint32_t>(bytes, place), 2u);
+    EXPECT_EQ(At<uint64_t>(bytes, place), 3u);
+    EXPECT_EQ(At<uint64_t>(bytes, place), 2u);
+    EXPECT_EQ(At<uint32_t>(bytes, place), 0u);
+    EXPECT_EQ(At<uint64_t>(bytes, place), offset);
+  }
+  place = (place + 31) / 32 * 32;
+  EXPECT_EQ(bytes.size(), place + 64);
+  place += 32 + 4;
+  EXPECT_EQ(At<float>(bytes, place), 1.f);
+}
+
+TEST(Gguf, RefusesRepeatedNamesAndOtherTypes) {
+  GgufWriter writer;
+  const auto none = [] { return Tensor(); };
+  writer.AddTensor("a", DType::kF32, {1}, none);
+  EXPECT_THROW(writer.AddTensor("a", DType::kF32, {1}, none), Error);
+  EXPECT_THROW(writer.AddTensor("b", DType::kI32, {1}, none), Error);
+  EXPECT_THROW(Written(writer), Error);
+}
+
+}  // namespace
+}  // namespace headwise

@@ -1,0 +1,154 @@
+// Writing GGUF. Door: gguf.h.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "headwise/base/atomic_file.h"
+#include "headwise/error.h"
+#include "headwise/format/gguf.h"
+
+namespace headwise {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr uint32_t kVersion = 3;
+constexpr uint64_t kAlignment = 32;
+// Types of metadata.
+constexpr uint32_t kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kText = 8,
+                   kArray = 9;
+
+template <typename T>
+void Append(std::string& bytes, T value) {
+  char raw[sizeof(T)];
+  std::memcpy(raw, &value, sizeof(T));
+  bytes.append(raw, sizeof(T));
+}
+
+void AppendText(std::string& bytes, std::string_view text) {
+  Append<uint64_t>(bytes, text.size());
+  bytes.append(text);
+}
+
+uint64_t Padding(uint64_t size) {
+  return (kAlignment - size % kAlignment) % kAlignment;
+}
+
+uint32_t TypeNumber(DType type) {
+  if (type == DType::kF32) return 0;
+  if (type == DType::kF16) return 1;
+  return 30;  // bf16
+}
+
+uint64_t Bytes(DType type, const Shape& shape) {
+  uint64_t size = SizeOf(type);
+  for (const int64_t axis : shape) size *= static_cast<uint64_t>(axis);
+  return size;
+}
+
+}  // namespace
+
+void GgufWriter::BeginValue(std::string_view key, uint32_t type) {
+  AppendText(metadata_, key);
+  Append(metadata_, type);
+  ++values_;
+}
+
+void GgufWriter::AddCount(std::string_view key, int64_t value) {
+  BeginValue(key, kU32);
+  Append(metadata_, static_cast<uint32_t>(value));
+}
+
+void GgufWriter::AddNumber(std::string_view key, float value) {
+  BeginValue(key, kF32);
+  Append(metadata_, value);
+}
+
+void GgufWriter::AddFlag(std::string_view key, bool value) {
+  BeginValue(key, kBool);
+  Append(metadata_, static_cast<uint8_t>(value));
+}
+
+void GgufWriter::AddText(std::string_view key, std::string_view value) {
+  BeginValue(key, kText);
+  AppendText(metadata_, value);
+}
+
+void GgufWriter::AddCounts(std::string_view key,
+                           std::span<const int64_t> values) {
+  BeginValue(key, kArray);
+  Append(metadata_, kI32);
+  Append<uint64_t>(metadata_, values.size());
+  for (const int64_t value : values) {
+    Append(metadata_, static_cast<int32_t>(value));
+  }
+}
+
+void GgufWriter::AddNumbers(std::string_view key,
+                            std::span<const float> values) {
+  BeginValue(key, kArray);
+  Append(metadata_, kF32);
+  Append<uint64_t>(metadata_, values.size());
+  for (const float value : values) Append(metadata_, value);
+}
+
+void GgufWriter::AddTexts(std::string_view key,
+                          std::span<const std::string> values) {
+  BeginValue(key, kArray);
+  Append(metadata_, kText);
+  Append<uint64_t>(metadata_, values.size());
+  for (const std::string& value : values) AppendText(metadata_, value);
+}
+
+void GgufWriter::AddTensor(std::string name, DType type, const Shape& shape,
+                           std::function<Tensor()> make) {
+  const bool known =
+      type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+  const bool repeated =
+      std::any_of(tensors_.begin(), tensors_.end(),
+                  [&](const Planned& other) { return other.name == name; });
+  if (!known || repeated) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {name, "a new tensor of f32, f16 or bf16",
+                 repeated ? "one of that name" : Name(type), ""});
+  }
+  tensors_.push_back({std::move(name), type, shape, std::move(make)});
+}
+
+void GgufWriter::Write(const std::filesystem::path& path) const {
+  std::string head = "GGUF";
+  Append(head, kVersion);
+  Append<uint64_t>(head, tensors_.size());
+  Append(head, values_);
+  head += metadata_;
+  uint64_t offset = 0;
+  for (const Planned& tensor : tensors_) {
+    AppendText(head, tensor.name);
+    Append(head, static_cast<uint32_t>(tensor.shape.rank()));
+    for (int axis = tensor.shape.rank() - 1; axis >= 0; --axis) {
+      Append(head, static_cast<uint64_t>(tensor.shape[axis]));
+    }
+    Append(head, TypeNumber(tensor.type));
+    Append(head, offset);
+    const uint64_t bytes = Bytes(tensor.type, tensor.shape);
+    offset += bytes + Padding(bytes);
+  }
+  head.append(Padding(head.size()), '\0');
+  AtomicFile file(path);
+  file.Write(head);
+  for (const Planned& tensor : tensors_) {
+    const Tensor values = tensor.make();
+    const uint64_t bytes = Bytes(tensor.type, tensor.shape);
+    if (values.type() != tensor.type || values.bytes() != bytes) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {tensor.name, std::to_string(bytes) + " bytes",
+                   std::to_string(values.bytes()), ""});
+    }
+    file.Write(values.view().data, bytes);
+    file.Write(std::string(Padding(bytes), '\0'));
+  }
+  file.Commit();
+}
+
+}  // namespace headwise
