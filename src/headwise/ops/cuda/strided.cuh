@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "headwise/tensor.h"
+#include "headwise/ops/cuda/kernel.cuh"
+include "headwise/tensor.h"
 
 namespace headwise::cuda {
 
