@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "headwise/ops/cuda/kernel.cuh"
-include "headwise/tensor.h"
+#include "headwise/tensor.h"
 
 namespace headwise::cuda {
 
