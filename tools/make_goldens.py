@@ -3,6 +3,7 @@ checkpoint and what Hugging Face transformers computes with it.
 
     python3 tools/make_goldens.py tests/conformance/goldens
     python3 tools/make_goldens.py tests/conformance/goldens --gradients
+    python3 tools/make_goldens.py tests/conformance/goldens --halves
 
 --only NAME ... makes these and leaves the others as they are.
 
@@ -16,6 +17,11 @@ targets of both inputs, the loss (a mean over all targets; encoder-decoders
 with a smoothing of 0.1; for a model without a head, the given dfinal times the
 last hidden states) and its gradient by every tensor of the checkpoint, in f16
 as a multiple of the tensor's largest gradient, which NAME.scale holds.
+
+--halves writes bf16.json: how far PyTorch itself is from these in bf16, the
+worst of all activations over the larger of 1 and the tensor's largest, and the
+worst of all gradients over the tensor's largest (at least 0.02). What
+computes in bf16 is held to that.
 """
 
 import argparse
@@ -260,13 +266,65 @@ def make_gradients(name, folder):
     print(f"{name:14} loss {float(loss):.4f}, no gradient: {absent}")
 
 
+def worst(found, truth, least):
+    scale = max(least, float(truth.abs().max()))
+    return float((found.float() - truth.float()).abs().max()) / scale
+
+
+def half_activations(model, name, expected):
+    generator = torch.Generator().manual_seed(5)
+    most = 0.0
+    for index, length in enumerate(LENGTHS):
+        tensors, _ = run(model, name, index, length, generator)
+        for key, value in tensors.items():
+            if value.is_floating_point():
+                most = max(most, worst(value, expected[key], 1.0))
+    return most
+
+
+def half_gradients(model, name, expected, gradients):
+    total, count = 0.0, 0
+    for index in "01":
+        kept = {key[2:]: value for key, value in expected.items()
+                if key.startswith(index)}
+        loss, rows = losses(model, name, kept, {})
+        total, count = total + loss, count + rows
+    (total / count).backward()
+    most = 0.0
+    for key, value in model.named_parameters(remove_duplicate=False):
+        if key in gradients and value.grad is not None:
+            truth = gradients[key].float() * gradients[key + ".scale"]
+            most = max(most, worst(value.grad, truth, 0.02))
+    return most
+
+
+def measure_halves(names, folder):
+    distances = {}
+    for name in names:
+        kind, _ = FAMILIES[name]
+        model = kind.from_pretrained(
+            folder / name, attn_implementation="eager",
+            dtype=torch.bfloat16).eval()
+        expected = load_file(folder / name / "expected.safetensors")
+        gradients = load_file(folder / name / "gradients.safetensors")
+        distances[name] = {
+            "activations": half_activations(model, name, expected),
+            "gradients": half_gradients(model, name, expected, gradients)}
+        print(name, distances[name])
+    (folder / "bf16.json").write_text(json.dumps(distances, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--gradients", action="store_true")
+    parser.add_argument("--halves", action="store_true")
     parser.add_argument("--only", nargs="+", default=FAMILIES,
                         choices=FAMILIES, metavar="NAME")
     options = parser.parse_args()
+    if options.halves:
+        measure_halves(options.only, options.folder)
+        return
     for name in options.only:
         (make_gradients if options.gradients else make)(
             name, options.folder / name)

@@ -24,8 +24,9 @@ namespace {
 
 // The two inputs, and what was expected of them.
 struct Golden {
-  explicit Golden(const std::string& name)
-      : expected(Safetensors::Open(kGoldens / name / "expected.safetensors")) {
+  explicit Golden(const std::string& of)
+      : name(of),
+        expected(Safetensors::Open(kGoldens / of / "expected.safetensors")) {
     for (const char* index : {"0", "1"}) {
       Add(expected.At(std::string(index) + ".input_ids"), ids, lengths);
       const ConstTensorView target =
@@ -40,6 +41,7 @@ struct Golden {
     sizes.push_back(view.shape[0]);
   }
 
+  std::string name;
   Safetensors expected;
   std::vector<int32_t> ids, decoder_ids;
   std::vector<int64_t> lengths, decoder_lengths;
@@ -77,8 +79,10 @@ std::string OurName(const Model& model, std::string name) {
 
 // What |Δ| may be: of a probability, or of any other number relative to the
 // larger of 1 and the reference; on a GPU to the largest of the tensor.
-double ToleranceOf(const Place& place, bool probs) {
-  if (place.type == DType::kBF16) return 2e-2;
+double ToleranceOf(const Place& place, const Golden& golden, bool probs) {
+  if (place.type == DType::kBF16) {
+    return HalfToleranceOf(golden.name).activations;
+  }
   return probs ? 1e-5 : 2e-4;
 }
 double LargestOf(const ConstTensorView& expected) {
@@ -107,7 +111,7 @@ double WorstError(const Golden& golden, const Model& model,
     const Tensor& ours = taken.at(OurName(model, name));
     const int64_t sequence = name[0] - '0';
     const bool probs = name.find("attention") != name.npos;
-    const double tolerance = ToleranceOf(place, probs) *
+    const double tolerance = ToleranceOf(place, golden, probs) *
                              (place.device.is_cpu() ? 1 : LargestOf(view));
     // Expected [rows, width] or [heads, rows, keys]; ours is padded.
     const int64_t planes = probs ? view.shape[0] : 1;
@@ -162,7 +166,7 @@ void ExpectStepsEqual(const Golden& golden, const Model& model,
     session.Encode({golden.ids.data(), static_cast<size_t>(golden.lengths[0])});
   }
   const ConstTensorView expected = golden.expected.At("0.logits");
-  const double tolerance = ToleranceOf(place, false);
+  const double tolerance = ToleranceOf(place, golden, false);
   const double least = place.device.is_cpu() ? 1 : LargestOf(expected);
   int64_t at = 0;
   for (const int64_t rows : {int64_t{3}, int64_t{1}, count - 4}) {

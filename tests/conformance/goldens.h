@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "headwise/base/json.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
+
+inline const std::filesystem::path kGoldens = HEADWISE_GOLDENS;
 
 // Where and in what a model is held to its golden.
 struct Place {
@@ -24,6 +27,24 @@ struct Place {
     return Context({.threads = threads, .device = device});
   }
 };
+
+// How far from a golden's f32 a model in bf16 may be: 2 % of a tensor's largest
+// activation, 5 % of its largest gradient, or half as far again as PyTorch in
+// bf16 is (tools/make_goldens.py --halves).
+struct HalfTolerance {
+  double activations = 2e-2;
+  double gradients = 5e-2;
+};
+inline HalfTolerance HalfToleranceOf(const std::string& golden) {
+  static const Json all = ReadJson(kGoldens / "bf16.json");
+  const Json& theirs = all.at(golden);
+  HalfTolerance ours;
+  ours.activations =
+      std::max(ours.activations, 1.5 * theirs.at("activations").get<double>());
+  ours.gradients =
+      std::max(ours.gradients, 1.5 * theirs.at("gradients").get<double>());
+  return ours;
+}
 
 // The CPU, and a GPU where there is one.
 inline std::vector<Place> Places() {
@@ -39,8 +60,6 @@ inline std::vector<Place> Places() {
   places.push_back({"a GPU in bf16", Device::Cuda(), DType::kBF16});
   return places;
 }
-
-inline const std::filesystem::path kGoldens = HEADWISE_GOLDENS;
 
 // Every family, then shapes and settings that few checkpoints have.
 inline auto GoldenNames() {

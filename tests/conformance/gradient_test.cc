@@ -114,9 +114,11 @@ struct GradientTolerance {
   double loss = 1e-4;
   double least = 1e-3;
 };
-GradientTolerance ToleranceOf(const Place& place) {
+GradientTolerance ToleranceOf(const Place& place, const std::string& golden) {
   if (place.type == DType::kF32) return {};
-  return {.gradient = 5e-2, .loss = 2e-2, .least = 2e-2};
+  return {.gradient = HalfToleranceOf(golden).gradients,
+          .loss = 2e-2,
+          .least = 2e-2};
 }
 
 void ExpectGradients(const std::filesystem::path& folder, const Place& place) {
@@ -126,7 +128,8 @@ void ExpectGradients(const std::filesystem::path& folder, const Place& place) {
   const auto store = ParameterStore::Load(
       folder, {.device = place.device, .compute = place.type});
   const auto model = BuildModel(OpenConfig(folder), store, place.type);
-  const GradientTolerance tolerance = ToleranceOf(place);
+  const GradientTolerance tolerance =
+      ToleranceOf(place, folder.filename().string());
   Context context = place.MakeContext();
   store->Round(context);
   const double loss =

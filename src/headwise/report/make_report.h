@@ -10,6 +10,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/tensor.h"
 #include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {

@@ -124,9 +124,11 @@ struct Case {
   // What a result may differ, relative to the larger of 1 and itself: halves
   // are rounded on the way (B to A's type, a bias to C's), and C at the end.
   double Difference() const {
+    // An operand that is rounded to the other's type: k errors of random signs.
     const double inner =
         a_type == b_type ? 0 : std::max(Tolerance(a_type), Tolerance(b_type));
-    return std::max(2e-5, std::max(inner, Tolerance(c_type)));
+    const double terms = std::sqrt(static_cast<double>(problem.k));
+    return std::max({2e-5, inner * terms, Tolerance(c_type)});
   }
 };
 
