@@ -47,4 +47,6 @@ if(HEADWISE_CUDA)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()
   find_package(CUDAToolkit REQUIRED)
+  # For the shared library.
+  string(APPEND CMAKE_CUDA_FLAGS " -Xcompiler=-fPIC")
 endif()

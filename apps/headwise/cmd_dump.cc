@@ -241,7 +241,7 @@ std::function<int()> Setup(CommandLine line) {
   AddReadingFlags(line, options->reading);
   line.Flag("--list", options->list,
             "Name every activation that the model has");
-  AddEngineFlags(line, options->engine);
+  AddEngineFlags(line, options->engine, Runs::kAnywhere);
   return [options] { return Run(*options); };
 }
 

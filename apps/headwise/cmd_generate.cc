@@ -307,7 +307,7 @@ std::function<int()> Setup(CommandLine line) {
   AddReadingFlags(line, options->reading);
   line.Flag("--truncate", options->truncate,
             "Keep the last tokens of a prompt that is too long");
-  AddEngineFlags(line, options->engine);
+  AddEngineFlags(line, options->engine, Runs::kAnywhere);
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

@@ -27,6 +27,12 @@ std::string WhyNotDevice(const std::string& word) {
   return fmt::format("expected cpu, cuda, cuda:N or auto; found {}", word);
 }
 
+std::string WhyNotTheCpu(const std::string& word) {
+  if (word == "cpu" || word == "auto") return "";
+  return fmt::format(
+      "expected cpu: this command runs nowhere else so far; found {}", word);
+}
+
 std::string WhyNotType(const std::string& word) {
   for (const char* known : {"f32", "bf16", "f16", "auto"}) {
     if (word == known) return "";
@@ -56,12 +62,12 @@ Device DeviceOf(const std::string& word) {
 ContextOptions EngineFlags::context() const {
   ContextOptions options;
   options.threads = threads;
-  options.device = DeviceOf(device);
+  options.device = only_cpu ? Device::Cpu() : DeviceOf(device);
   return options;
 }
 
 DType EngineFlags::compute() const {
-  const bool on_host = DeviceOf(device).is_cpu();
+  const bool on_host = context().device.is_cpu();
   if (type == "auto") return on_host ? DType::kF32 : DType::kBF16;
   if (type == "f32") return DType::kF32;
   if (on_host) {
@@ -77,13 +83,22 @@ void AddThreadsFlag(CommandLine line, int& threads) {
               "Threads to use; 0: all cores. Results do not depend on it");
 }
 
-void AddEngineFlags(CommandLine line, EngineFlags& flags) {
+void AddEngineFlags(CommandLine line, EngineFlags& flags, Runs runs) {
   AddThreadsFlag(line, flags.threads);
-  line.Option("--device", flags.device,
-              "Where the model runs: cpu, cuda, cuda:N, or auto (a GPU where "
-              "there is one)")
-      .Check(WhyNotDevice)
-      .ShowDefault();
+  if (runs == Runs::kOnTheCpu) {
+    flags.only_cpu = true;
+    line.Option("--device", flags.device,
+                "Where the model runs: cpu (generate, dump and train run on "
+                "CUDA too)")
+        .Check(WhyNotTheCpu)
+        .ShowDefault();
+  } else {
+    line.Option("--device", flags.device,
+                "Where the model runs: cpu, cuda, cuda:N, or auto (a GPU where "
+                "there is one)")
+        .Check(WhyNotDevice)
+        .ShowDefault();
+  }
   line.Option(
           "--type", flags.type,
           "What the model computes in, whatever its file stores: f32, bf16, "

@@ -1,6 +1,7 @@
 // Where and how models run: the flags of every command that runs one.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "command_line.h"
@@ -13,6 +14,7 @@ struct EngineFlags {
   int threads = 0;
   std::string device = "cpu";
   std::string type = "auto";
+  bool only_cpu = false;
 
   // Of the Context that the model runs in.
   ContextOptions context() const;
@@ -20,8 +22,13 @@ struct EngineFlags {
   DType compute() const;
 };
 
-// `flags` must outlive the parse.
-void AddEngineFlags(CommandLine line, EngineFlags& flags);
+// Where a command can run its model.
+enum class Runs : uint8_t { kOnTheCpu, kAnywhere };
+
+// `flags` must outlive the parse, which refuses devices where the command does
+// not run.
+void AddEngineFlags(CommandLine line, EngineFlags& flags,
+                    Runs runs = Runs::kOnTheCpu);
 
 // For commands that choose what runs where themselves.
 void AddThreadsFlag(CommandLine line, int& threads);
