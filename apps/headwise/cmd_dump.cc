@@ -182,6 +182,7 @@ void Print(const std::vector<NamedTensor>& tensors) {
 }
 
 int Run(const Options& options) {
+  options.engine.Require();
   const Checkpoint checkpoint(options.model, options.reading.options(),
                               options.engine.compute());
   const Model& model = checkpoint.model();

@@ -240,6 +240,7 @@ int RunFile(Options& options) {
 }
 
 int Run(Options& options) {
+  options.engine.Require();
   if (!options.file.empty()) return RunFile(options);
   if (!options.out.empty()) throw UsageError("--out needs --file");
   if (!options.prompt.empty() && !options.ids.empty()) {

@@ -214,6 +214,7 @@ void PrintResult(const Options& options, const TrainConfig& config,
 }
 
 int Run(const Options& options) {
+  options.engine.Require();
   if (options.resume && options.force) {
     throw UsageError("either --resume or --force, not both");
   }

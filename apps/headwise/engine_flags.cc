@@ -33,6 +33,12 @@ std::string WhyNotTheCpu(const std::string& word) {
       "expected cpu: this command runs nowhere else so far; found {}", word);
 }
 
+std::string WhyNotF32(const std::string& word) {
+  if (word == "f32" || word == "auto") return "";
+  return fmt::format(
+      "expected f32, which models on the CPU compute in; found {}", word);
+}
+
 std::string WhyNotType(const std::string& word) {
   for (const char* known : {"f32", "bf16", "f16", "auto"}) {
     if (word == known) return "";
@@ -58,6 +64,13 @@ Device DeviceOf(const std::string& word) {
 }
 
 }  // namespace
+
+void EngineFlags::Require() const {
+  compute();
+  if (const Device there = context().device; !there.is_cpu()) {
+    Context({.threads = 1, .device = there});
+  }
+}
 
 ContextOptions EngineFlags::context() const {
   ContextOptions options;
@@ -103,7 +116,7 @@ void AddEngineFlags(CommandLine line, EngineFlags& flags, Runs runs) {
           "--type", flags.type,
           "What the model computes in, whatever its file stores: f32, bf16, "
           "f16, or auto (f32 on the CPU, bf16 on a GPU)")
-      .Check(WhyNotType)
+      .Check(runs == Runs::kOnTheCpu ? WhyNotF32 : WhyNotType)
       .ShowDefault();
 }
 

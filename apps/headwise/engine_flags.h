@@ -16,6 +16,9 @@ struct EngineFlags {
   std::string type = "auto";
   bool only_cpu = false;
 
+  // Before anything is opened: throws for a device that is not here, and as
+  // compute does.
+  void Require() const;
   // Of the Context that the model runs in.
   ContextOptions context() const;
   // What the model computes in. Throws UsageError for what the device does not.

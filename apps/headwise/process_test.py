@@ -109,6 +109,9 @@ def limits(folder, config):
     check(not left, f"left behind: {left}")
     if SANITIZED:
         return  # whose own memory does not fit
+    if b"libcublas" in pathlib.Path(PROGRAM).read_bytes():
+        print("SKIPPED: limits of memory, in which CUDA's libraries do not fit")
+        return
     for size, threads in itertools.product((90, 100, 110, 150, 200, 400),
                                            (2, 16)):
         what = f"profile by {threads} threads within {size} MiB"
