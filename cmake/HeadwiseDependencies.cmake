@@ -21,16 +21,6 @@ find_path(LZMA_INCLUDE lzma.h REQUIRED)
 find_library(LZMA_LIBRARY lzma REQUIRED)
 find_path(ZSTD_INCLUDE zstd.h REQUIRED)
 find_library(ZSTD_LIBRARY zstd REQUIRED)
-# Optional: models as ONNX files, which are protobuf's messages.
-find_path(ONNX_INCLUDE onnx/onnx_pb.h)
-find_path(PROTOBUF_INCLUDE google/protobuf/message.h)
-find_library(ONNX_PROTO_LIBRARY onnx_proto)
-find_library(PROTOBUF_LIBRARY protobuf)
-if(ONNX_INCLUDE AND PROTOBUF_INCLUDE AND ONNX_PROTO_LIBRARY AND
-   PROTOBUF_LIBRARY)
-  set(ONNX_LIBRARIES "${ONNX_PROTO_LIBRARY}" "${PROTOBUF_LIBRARY}")
-endif()
-
 if(HEADWISE_BUILD_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)

@@ -15,8 +15,6 @@ build_packages=(
   zlib1g-dev            # gzip, and the two below: compressed text
   liblzma-dev           # xz
   libzstd-dev           # zstd
-  libonnx-dev           # ONNX files, and the one below, of which they are made
-  libprotobuf-dev
 )
 
 # Loaded when a command first asks for eigenvalues.

@@ -1,9 +1,9 @@
-// OnnxGraph: protobuf messages of libonnx. Door: graph.h.
+// OnnxGraph: the messages of an ONNX file, field numbers as onnx.proto has
+// them. Door: graph.h.
 #include "headwise/export/onnx/graph.h"
 
-#include <onnx/onnx_pb.h>
-
-#include <bit>
+#include <cstddef>
+#include <limits>
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/error.h"
@@ -13,131 +13,154 @@
 namespace headwise {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);
-
+constexpr int64_t kIrVersion = 8;
 constexpr int64_t kOpset = 17;
 
-void AddInts(const char* name, const std::vector<int64_t>& values,
-             onnx::NodeProto& node) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(onnx::AttributeProto::INTS);
-  for (const int64_t value : values) attribute.add_ints(value);
-}
+enum TensorType : int64_t { kFloat = 1, kInt64 = 7 };
 
-void AddInt(const char* name, int64_t value, onnx::NodeProto& node) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(onnx::AttributeProto::INT);
-  attribute.set_i(value);
-}
+namespace field {
+constexpr int kModelIrVersion = 1, kModelProducer = 2,
+              kModelProducerVersion = 3, kModelGraph = 7, kModelOpset = 8;
+constexpr int kOpsetVersion = 2;
+constexpr int kGraphNode = 1, kGraphName = 2, kGraphInitializer = 5,
+              kGraphInput = 11, kGraphOutput = 12;
+constexpr int kNodeInput = 1, kNodeOutput = 2, kNodeType = 4,
+              kNodeAttribute = 5;
+constexpr int kAttributeName = 1, kAttributeFloat = 2, kAttributeInt = 3,
+              kAttributeInts = 8, kAttributeType = 20;
+constexpr int kTensorDims = 1, kTensorType = 2, kTensorName = 8, kTensorRaw = 9;
+constexpr int kInfoName = 1, kInfoType = 2;
+constexpr int kTypeTensor = 1;
+constexpr int kTensorTypeElement = 1, kTensorTypeShape = 2;
+constexpr int kShapeDim = 1, kDimValue = 1, kDimName = 2;
+}  // namespace field
 
-onnx::TypeProto::Tensor& TensorType(int type, onnx::ValueInfoProto& info) {
-  onnx::TypeProto::Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
-  tensor.set_elem_type(type);
-  for (const char* axis : {"batch", "sequence"}) {
-    tensor.mutable_shape()->add_dim()->set_dim_param(axis);
+ProtoMessage Attribute(const char* name, int64_t type) {
+  return ProtoMessage()
+      .Bytes(field::kAttributeName, name)
+      .Int(field::kAttributeType, type);
+}
+ProtoMessage FloatAttribute(const char* name, float value) {
+  return Attribute(name, 1).Float(field::kAttributeFloat, value);
+}
+ProtoMessage IntAttribute(const char* name, int64_t value) {
+  return Attribute(name, 2).Int(field::kAttributeInt, value);
+}
+ProtoMessage IntsAttribute(const char* name,
+                           const std::vector<int64_t>& values) {
+  ProtoMessage attribute = Attribute(name, 7);
+  for (const int64_t value : values) {
+    attribute.Int(field::kAttributeInts, value);
   }
-  return tensor;
+  return attribute;
+}
+
+// A value of [batch, sequence], or [batch, sequence, width].
+ProtoMessage ValueInfo(const std::string& name, TensorType type,
+                       int64_t width = 0) {
+  ProtoMessage shape;
+  for (const char* axis : {"batch", "sequence"}) {
+    shape.Message(field::kShapeDim,
+                  ProtoMessage().Bytes(field::kDimName, axis));
+  }
+  if (width > 0) {
+    shape.Message(field::kShapeDim,
+                  ProtoMessage().Int(field::kDimValue, width));
+  }
+  const ProtoMessage tensor = ProtoMessage()
+                                  .Int(field::kTensorTypeElement, type)
+                                  .Message(field::kTensorTypeShape, shape);
+  return ProtoMessage()
+      .Bytes(field::kInfoName, name)
+      .Message(field::kInfoType,
+               ProtoMessage().Message(field::kTypeTensor, tensor));
+}
+
+std::string_view BytesOf(const void* data, size_t size) {
+  return {static_cast<const char*>(data), size};
 }
 
 }  // namespace
 
-struct OnnxGraph::Messages {
-  onnx::ModelProto model;
-  int64_t names = 0;
-
-  onnx::GraphProto& graph() { return *model.mutable_graph(); }
-  std::string NewName() { return "v" + std::to_string(names++); }
-
-  onnx::NodeProto& Node(const char* type, const std::vector<OnnxValue>& inputs,
-                        int outputs = 1) {
-    onnx::NodeProto& node = *graph().add_node();
-    node.set_op_type(type);
-    for (const OnnxValue& input : inputs) node.add_input(input);
-    for (int i = 0; i < outputs; ++i) node.add_output(NewName());
-    return node;
-  }
-
-  onnx::TensorProto& Constant(int type, const std::vector<int64_t>& shape) {
-    onnx::TensorProto& tensor = *graph().add_initializer();
-    tensor.set_name(NewName());
-    tensor.set_data_type(type);
-    for (const int64_t axis : shape) tensor.add_dims(axis);
-    return tensor;
-  }
-};
-
-OnnxGraph::OnnxGraph(Context& context)
-    : context_(context), messages_(std::make_unique<Messages>()) {
-  onnx::ModelProto& model = messages_->model;
-  model.set_ir_version(onnx::IR_VERSION);
-  model.set_producer_name("headwise");
-  model.set_producer_version(HEADWISE_VERSION);
-  model.add_opset_import()->set_version(kOpset);
-  messages_->graph().set_name("model");
+OnnxGraph::OnnxGraph(Context& context) : context_(context) {
+  graph_.Bytes(field::kGraphName, "model");
 }
 
-OnnxGraph::~OnnxGraph() = default;
+std::string OnnxGraph::NewName() { return "v" + std::to_string(names_++); }
+
+std::vector<OnnxValue> OnnxGraph::Node(
+    const char* type, const std::vector<OnnxValue>& inputs,
+    const std::vector<ProtoMessage>& attributes, size_t outputs) {
+  ProtoMessage node;
+  std::vector<OnnxValue> made(outputs);
+  for (const OnnxValue& input : inputs) node.Bytes(field::kNodeInput, input);
+  for (OnnxValue& output : made) {
+    output = NewName();
+    node.Bytes(field::kNodeOutput, output);
+  }
+  node.Bytes(field::kNodeType, type);
+  for (const ProtoMessage& attribute : attributes) {
+    node.Message(field::kNodeAttribute, attribute);
+  }
+  graph_.Message(field::kGraphNode, node);
+  return made;
+}
+
+void OnnxGraph::Constant(const std::string& name, int64_t type,
+                         const std::vector<int64_t>& shape,
+                         std::string_view raw) {
+  ProtoMessage tensor;
+  for (const int64_t axis : shape) tensor.Int(field::kTensorDims, axis);
+  tensor.Int(field::kTensorType, type).Bytes(field::kTensorName, name);
+  tensor.Bytes(field::kTensorRaw, raw);
+  graph_.Message(field::kGraphInitializer, tensor);
+}
 
 OnnxValue OnnxGraph::Input(const std::string& name) {
-  onnx::ValueInfoProto& info = *messages_->graph().add_input();
-  info.set_name(name);
-  TensorType(onnx::TensorProto::INT64, info);
+  graph_.Message(field::kGraphInput, ValueInfo(name, kInt64));
   return name;
 }
 
 void OnnxGraph::Output(const std::string& name, const OnnxValue& value,
                        int64_t width) {
-  onnx::NodeProto& node = messages_->Node("Identity", {value});
-  node.set_output(0, name);
-  onnx::ValueInfoProto& info = *messages_->graph().add_output();
-  info.set_name(name);
-  TensorType(onnx::TensorProto::FLOAT, info)
-      .mutable_shape()
-      ->add_dim()
-      ->set_dim_value(width);
+  graph_.Message(field::kGraphNode, ProtoMessage()
+                                        .Bytes(field::kNodeInput, value)
+                                        .Bytes(field::kNodeOutput, name)
+                                        .Bytes(field::kNodeType, "Identity"));
+  graph_.Message(field::kGraphOutput, ValueInfo(name, kFloat, width));
 }
 
 OnnxValue OnnxGraph::Op(
     const char* type, const std::vector<OnnxValue>& inputs,
     std::initializer_list<std::pair<const char*, int64_t>> numbers) {
-  onnx::NodeProto& node = messages_->Node(type, inputs);
-  for (const auto& [name, value] : numbers) AddInt(name, value, node);
-  return node.output(0);
+  std::vector<ProtoMessage> attributes;
+  for (const auto& [name, value] : numbers) {
+    attributes.push_back(IntAttribute(name, value));
+  }
+  return Node(type, inputs, attributes)[0];
 }
 
 OnnxValue OnnxGraph::Transpose(const OnnxValue& x,
                                const std::vector<int64_t>& order) {
-  onnx::NodeProto& node = messages_->Node("Transpose", {x});
-  AddInts("perm", order, node);
-  return node.output(0);
+  return Node("Transpose", {x}, {IntsAttribute("perm", order)})[0];
 }
 
 std::vector<OnnxValue> OnnxGraph::Split(const OnnxValue& x,
                                         const std::vector<int64_t>& sizes) {
-  onnx::NodeProto& node = messages_->Node("Split", {x, Integers(sizes)},
-                                          static_cast<int>(sizes.size()));
-  AddInt("axis", -1, node);
-  return {node.output().begin(), node.output().end()};
+  return Node("Split", {x, Integers(sizes)}, {IntAttribute("axis", -1)},
+              sizes.size());
 }
 
 OnnxValue OnnxGraph::LayerNorm(const std::vector<OnnxValue>& inputs,
                                float epsilon) {
-  onnx::NodeProto& node = messages_->Node("LayerNormalization", inputs);
-  AddInt("axis", -1, node);
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name("epsilon");
-  attribute.set_type(onnx::AttributeProto::FLOAT);
-  attribute.set_f(epsilon);
-  return node.output(0);
+  return Node(
+      "LayerNormalization", inputs,
+      {IntAttribute("axis", -1), FloatAttribute("epsilon", epsilon)})[0];
 }
 
 OnnxValue OnnxGraph::Mean(const OnnxValue& x) {
-  onnx::NodeProto& node = messages_->Node("ReduceMean", {x});
-  AddInts("axes", {-1}, node);
-  AddInt("keepdims", 1, node);
-  return node.output(0);
+  return Node("ReduceMean", {x},
+              {IntsAttribute("axes", {-1}), IntAttribute("keepdims", 1)})[0];
 }
 
 OnnxValue OnnxGraph::Reshape(const OnnxValue& x,
@@ -146,51 +169,56 @@ OnnxValue OnnxGraph::Reshape(const OnnxValue& x,
 }
 
 OnnxValue OnnxGraph::Number(float value) {
-  onnx::TensorProto& tensor = messages_->Constant(onnx::TensorProto::FLOAT, {});
-  tensor.add_float_data(value);
-  return tensor.name();
+  const std::string name = NewName();
+  Constant(name, kFloat, {}, BytesOf(&value, sizeof(value)));
+  return name;
 }
 
 OnnxValue OnnxGraph::Integer(int64_t value) {
-  onnx::TensorProto& tensor = messages_->Constant(onnx::TensorProto::INT64, {});
-  tensor.add_int64_data(value);
-  return tensor.name();
+  const std::string name = NewName();
+  Constant(name, kInt64, {}, BytesOf(&value, sizeof(value)));
+  return name;
 }
 
 OnnxValue OnnxGraph::Integers(const std::vector<int64_t>& values) {
-  onnx::TensorProto& tensor =
-      messages_->Constant(onnx::TensorProto::INT64, {std::ssize(values)});
-  for (const int64_t value : values) tensor.add_int64_data(value);
-  return tensor.name();
+  const std::string name = NewName();
+  Constant(name, kInt64, {std::ssize(values)},
+           BytesOf(values.data(), values.size() * sizeof(int64_t)));
+  return name;
 }
 
 OnnxValue OnnxGraph::Vector(const std::vector<float>& values) {
-  onnx::TensorProto& tensor =
-      messages_->Constant(onnx::TensorProto::FLOAT, {std::ssize(values)});
-  for (const float value : values) tensor.add_float_data(value);
-  return tensor.name();
+  const std::string name = NewName();
+  Constant(name, kFloat, {std::ssize(values)},
+           BytesOf(values.data(), values.size() * sizeof(float)));
+  return name;
 }
 
 OnnxValue OnnxGraph::Weight(const Parameter& parameter) {
   if (!weights_.insert(parameter.name).second) return parameter.name;
   const ConstTensorView& view = parameter.value;
   const Tensor values = Converted(context_, view, DType::kF32, parameter.name);
-  onnx::TensorProto& tensor =
-      messages_->Constant(onnx::TensorProto::FLOAT,
-                          {view.shape.begin(), view.shape.begin() + view.rank});
-  tensor.set_name(parameter.name);
-  tensor.set_raw_data(values.view().data, values.bytes());
+  Constant(parameter.name, kFloat,
+           {view.shape.begin(), view.shape.begin() + view.rank},
+           BytesOf(values.view().data, values.bytes()));
   return parameter.name;
 }
 
 void OnnxGraph::Write(const std::filesystem::path& path) const {
-  std::string bytes;
-  if (!messages_->model.SerializeToString(&bytes)) {
+  if (graph_.bytes().size() > std::numeric_limits<int32_t>::max()) {
     throw Error(
         ErrorCode::kUnsupported,
         {path.string(), "a model of less than 2 GiB", "a larger one", ""});
   }
-  WriteFileAtomically(path, bytes);
+  const ProtoMessage opset = ProtoMessage().Int(field::kOpsetVersion, kOpset);
+  const ProtoMessage model =
+      ProtoMessage()
+          .Int(field::kModelIrVersion, kIrVersion)
+          .Bytes(field::kModelProducer, "headwise")
+          .Bytes(field::kModelProducerVersion, HEADWISE_VERSION)
+          .Message(field::kModelGraph, graph_)
+          .Message(field::kModelOpset, opset);
+  WriteFileAtomically(path, model.bytes());
 }
 
 }  // namespace headwise

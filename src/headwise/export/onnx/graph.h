@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
-#include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/export/onnx/message.h"
 #include "headwise/nn/parameter.h"
 
 namespace headwise {
@@ -21,9 +22,6 @@ using OnnxValue = std::string;
 class OnnxGraph {
  public:
   explicit OnnxGraph(Context& context);
-  ~OnnxGraph();
-  OnnxGraph(const OnnxGraph&) = delete;
-  OnnxGraph& operator=(const OnnxGraph&) = delete;
 
   // i64 [batch, sequence].
   OnnxValue Input(const std::string& name);
@@ -55,10 +53,18 @@ class OnnxGraph {
   void Write(const std::filesystem::path& path) const;
 
  private:
-  struct Messages;  // protobuf's
+  std::string NewName();
+  // The outputs' names.
+  std::vector<OnnxValue> Node(const char* type,
+                              const std::vector<OnnxValue>& inputs,
+                              const std::vector<ProtoMessage>& attributes,
+                              size_t outputs = 1);
+  void Constant(const std::string& name, int64_t type,
+                const std::vector<int64_t>& shape, std::string_view raw);
 
   Context& context_;
-  std::unique_ptr<Messages> messages_;
+  ProtoMessage graph_;
+  int64_t names_ = 0;
   std::set<std::string> weights_;
 };
 
