@@ -17,7 +17,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kAlignment = 64 / sizeof(float);
+constexpr int64_t kAlignment = ParameterStore::kAlignment;
 // Elements of a buffer that is made for what comes later.
 constexpr int64_t kLater = int64_t{1} << 16;
 

@@ -35,8 +35,10 @@ struct StorePlace {
 // One thread at a time. Values are changed between runs, never during one.
 class ParameterStore : public WeightSource {
  public:
-  // Tensors end to end, each at a multiple of 64 bytes, and 0 between them. The
-  // first buffer has all that the file holds, or that a model of the
+  static constexpr int64_t kAlignment = 64 / sizeof(float);
+
+  // Tensors end to end, each at a multiple of kAlignment, and 0 between them.
+  // The first buffer has all that the file holds, or that a model of the
   // configuration asks for; further ones what is asked for besides, such as
   // the head of another task.
   struct Buffer {
@@ -84,6 +86,7 @@ class ParameterStore : public WeightSource {
   // By name.
   std::map<std::string, Entry>& entries() { return entries_; }
   const std::map<std::string, Entry>& entries() const { return entries_; }
+  std::vector<Buffer>& buffers() { return buffers_; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
   // Of the trained entries.
   int64_t Count() const;

@@ -42,6 +42,20 @@ void ForwardParts(Context& context, const Linear& linear,
   }
 }
 
+// The first of `parts` grown to the shape of all, if they lie end to end.
+template <typename View>
+View EndToEnd(const std::vector<View>& parts, const Shape& whole) {
+  int64_t rows = 0;
+  for (const View& part : parts) {
+    const bool follows =
+        part && IsDense(part) && part.type == parts[0].type &&
+        part.data == Moved(parts[0], rows * parts[0].shape[1]).data;
+    if (!follows) return {};
+    rows += part.shape[0];
+  }
+  return {parts[0].data, parts[0].type, whole, parts[0].device};
+}
+
 // dW = or += dyᵀ · x, or its transpose.
 void WeightGradient(Context& context, WeightLayout layout,
                     const ConstTensorView& x, const ConstTensorView& dy,
@@ -88,12 +102,27 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
     }
   }
   for (const Part& part : parts_) values_.push_back(part.weight.operand());
-  if (parts_.empty() || !parts_[0].weight.fixed()) return;
+  if (parts_.empty()) return;
+  if (!parts_[0].weight.fixed()) {
+    FindWhole();
+    return;
+  }
   std::vector<Parameter> read;
   for (const Part& part : parts_) read.push_back(part.weight);
   weights_ = Prepare(values_, operand(), [read = std::move(read)] {
     for (const Parameter& weight : read) ReleaseWeight(weight);
   });
+}
+
+void Linear::FindWhole() {
+  if (layout_ != WeightLayout::kOutIn || parts_.size() == 1 ||
+      values_[0].device.is_cpu()) {
+    return;
+  }
+  std::vector<TensorView> gradients;
+  for (const Part& part : parts_) gradients.push_back(part.weight.gradient);
+  whole_ = EndToEnd(values_, WholeShape());
+  whole_gradient_ = EndToEnd(gradients, WholeShape());
 }
 
 int64_t Linear::stored_bytes() const {
@@ -131,6 +160,7 @@ Shape Linear::WholeShape() const {
 
 ConstTensorView Linear::WholeWeight(Context& context, DType type,
                                     Temp& copy) const {
+  if (whole_ && whole_.type == type) return whole_;
   if (parts_.size() == 1 && aligned_ && values_[0].type == type &&
       values_[0].device == context.device()) {
     return values_[0];
@@ -146,7 +176,7 @@ ConstTensorView Linear::WholeWeight(Context& context, DType type,
 
 void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
                      Store store) const {
-  if (!weights_ && parts_.size() > 1 && x.shape[0] < kFewRows) {
+  if (!weights_ && !whole_ && parts_.size() > 1 && x.shape[0] < kFewRows) {
     return ForwardParts(context, *this, x, y, store);
   }
   const MatmulProblem problem = {
@@ -163,7 +193,7 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
     });
     args.bias = std::as_const(bias_->values).view();
   } else {
-    args.parts = values_;
+    whole_ ? void(args.b = whole_) : void(args.parts = values_);
     if (parts_.size() == 1) {
       args.bias = parts_[0].bias.operand();
     } else if (has_bias_) {
@@ -208,8 +238,13 @@ void Linear::BackwardWeights(Context& context, ConstTensorView x,
                              ConstTensorView dy) const {
   const bool apart = parts_.size() == 1 || dy.shape[0] <= kFewGradientRows;
   const bool any =
+      !whole_gradient_ &&
       std::any_of(parts_.begin(), parts_.end(),
                   [](const Part& part) { return part.weight.trainable(); });
+  if (whole_gradient_) {
+    WeightGradient(context, layout_, x, dy, whole_gradient_,
+                   Store::kAccumulate);
+  }
   Temp whole;
   if (any && !apart) {
     whole = Temp(context, DType::kF32, WholeShape());
@@ -219,7 +254,7 @@ void Linear::BackwardWeights(Context& context, ConstTensorView x,
   for (const Part& part : parts_) {
     const int64_t outs = Outs(part);
     const ConstTensorView own = Columns(dy, at, at + outs);
-    if (part.weight.trainable()) {
+    if (part.weight.trainable() && !whole_gradient_) {
       apart ? WeightGradient(context, layout_, x, own, part.weight.gradient,
                              Store::kAccumulate)
             : AddTo(context, PartOf(whole.view(), at, outs),

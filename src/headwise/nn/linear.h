@@ -67,6 +67,7 @@ class Linear {
     std::once_flag once;
     Tensor values;
   };
+  void FindWhole();
   void JoinBias(Context& context, const TensorView& to) const;
   // All parts as one matrix of a type in the layer's layout: where the only one
   // lies, or put together in `copy`.
@@ -90,6 +91,10 @@ class Linear {
   bool has_bias_ = false;
   bool aligned_ = true;  // all weights: they may be read where they lie
   std::vector<ConstTensorView> values_;  // of the parts' weights, to be read
+  // All parts as one, where they lie end to end on a device: there a call costs
+  // more than it does.
+  ConstTensorView whole_;
+  TensorView whole_gradient_;
   std::shared_ptr<PreparedWeights> weights_;
   std::shared_ptr<Bias> bias_;
 };

@@ -1,6 +1,7 @@
 // Optimizer. Door: optimizer.h.
 #include "headwise/train/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -12,11 +13,6 @@
 
 namespace headwise {
 namespace {
-
-template <typename Void>
-BasicView<Void> Flat(const BasicView<Void>& view) {
-  return Reshaped(view, {view.size()});
-}
 
 bool IsTrained(const ParameterStore::Entry& entry) {
   return entry.gradient && entry.gradient.size() > 0;
@@ -45,6 +41,15 @@ Optimizer::Optimizer(Context& context, ParameterStore& store) : store_(store) {
 double Optimizer::GradientNorm(Context& context) const {
   const Temp sum(context, DType::kF64, {1});
   Fill(context, 0, sum.view());
+  // What no parameter has is 0. The host adds parameter by parameter: the order
+  // in which it always did.
+  if (!context.device().is_cpu()) {
+    for (const ParameterStore::Buffer& buffer : store_.buffers()) {
+      if (buffer.gradient.size() == 0) continue;
+      AddSumOfSquares(context, buffer.gradient.view(), sum.view());
+    }
+    return std::sqrt(ToVector<double>(context, sum.view())[0]);
+  }
   for (const auto& [name, entry] : store_.entries()) {
     if (!IsTrained(entry)) continue;
     AddSumOfSquares(context, entry.gradient, sum.view());
@@ -59,17 +64,46 @@ void Optimizer::Step(Context& context, AdamWProblem how, double norm,
     how.gradient_scale = static_cast<float>(clip / norm);
   }
   const float decay = how.decay, rate = how.rate;
-  for (auto& [name, moments] : moments_) {
-    ParameterStore::Entry& entry = store_.entries().at(name);
-    how.decay = entry.value.rank > 1 ? decay : 0;
-    how.rate = rate * moments.rate_scale;
+  for (const Range& range : Ranges()) {
+    how.decay = range.decays ? decay : 0;
+    how.rate = rate * range.rate_scale;
+    const auto part = [&](Tensor& all) {
+      return Slice(all.view(), 0, range.begin, range.end);
+    };
+    ParameterStore::Buffer& buffer = store_.buffers()[range.buffer];
     AdamW(context, how,
-          {.value = Flat(entry.value),
-           .gradient = Flat(entry.gradient),
-           .first = moments.first,
-           .second = moments.second});
+          {.value = part(buffer.value),
+           .gradient = part(buffer.gradient),
+           .first = part(first_[range.buffer]),
+           .second = part(second_[range.buffer])});
   }
   store_.Round(context);
+}
+
+std::vector<Optimizer::Range> Optimizer::Ranges() const {
+  std::vector<Range> ranges;
+  for (const auto& [name, moments] : moments_) {
+    const ParameterStore::Entry& entry = store_.entries().at(name);
+    ranges.push_back({entry.buffer, entry.offset,
+                      entry.offset + entry.value.size(), entry.value.rank > 1,
+                      moments.rate_scale});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+    return std::pair(a.buffer, a.begin) < std::pair(b.buffer, b.begin);
+  });
+  std::vector<Range> joined;
+  for (const Range& range : ranges) {
+    Range* last = joined.empty() ? nullptr : &joined.back();
+    // Between parameters there is at most what aligns them, and it stays 0.
+    if (last != nullptr && last->buffer == range.buffer &&
+        range.begin - last->end < ParameterStore::kAlignment &&
+        last->decays == range.decays && last->rate_scale == range.rate_scale) {
+      last->end = range.end;
+    } else {
+      joined.push_back(range);
+    }
+  }
+  return joined;
 }
 
 void Optimizer::ScaleRate(std::string_view ending, double factor) {

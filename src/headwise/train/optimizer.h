@@ -48,6 +48,15 @@ class Optimizer {
     float rate_scale = 1;
   };
 
+  // Parameters end to end that are stepped alike.
+  struct Range {
+    size_t buffer = 0;
+    int64_t begin = 0, end = 0;
+    bool decays = false;
+    float rate_scale = 1;
+  };
+  std::vector<Range> Ranges() const;
+
   ParameterStore& store_;
   // One each of the store's buffers, laid out as it is.
   std::vector<Tensor> first_, second_;
