@@ -296,13 +296,16 @@ def stage_cuda(stage):
     objects = re.findall(r"^(src/\S+/cuda/\S+(?<!_test\.cc)\.o): ", output,
                          re.M)
     stage.run("ninja", "-C", folder, *objects)
-    runtime = re.search(r"^CUDA_cudart_static_LIBRARY:\w+=(.+)$",
-                        (folder / "CMakeCache.txt").read_text(), re.M)[1]
-    link_cuda(stage, [str(folder / name) for name in objects], runtime)
+    cache = (folder / "CMakeCache.txt").read_text()
+    runtime, blas = (
+        re.search(rf"^CUDA_{name}_LIBRARY:\w+=(.+)$", cache, re.M)[1]
+        for name in ("cudart_static", "cublasLt"))
+    libraries = f"{runtime} {blas} -Wl,-rpath,{os.path.dirname(blas)}"
+    link_cuda(stage, [str(folder / name) for name in objects], libraries)
     return Count(1, note=f"{len(objects)} objects")
 
 
-def link_cuda(stage, objects, runtime):
+def link_cuda(stage, objects, libraries):
     """Links the program of what release is made of and of these, and starts
     it."""
     release = build(stage, "release", "headwise_app")
@@ -310,17 +313,17 @@ def link_cuda(stage, objects, runtime):
                           "headwise_app")
     program = CHECK / "headwise-cuda"
     stage.run("bash", "-c", with_objects(output.strip().splitlines()[-1],
-                                         objects, program, runtime),
+                                         objects, program, libraries),
               cwd=release)
     stage.run(program, "--version")
 
 
-def with_objects(link, objects, program, runtime):
+def with_objects(link, objects, program, libraries):
     """The link command of a program with more objects, before the libraries:
     what they define is not taken from the one that says there is no CUDA."""
     link = re.sub(r"(?<= )-o \S+/headwise ",
                   " ".join([*objects, "-o", str(program), ""]), link)
-    return re.sub(r"( && :)?$", rf" {runtime} -ldl -lrt -lpthread\1", link,
+    return re.sub(r"( && :)?$", rf" {libraries} -ldl -lrt -lpthread\1", link,
                   count=1)
 
 
