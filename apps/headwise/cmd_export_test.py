@@ -9,36 +9,11 @@ Other programs read what it writes in tests/conformance/export_*.py.
 import json
 import pathlib
 import struct
-import subprocess
-import sys
 import tempfile
 
-PROGRAM = pathlib.Path(sys.argv[1])
-SOURCES = pathlib.Path(sys.argv[2])
+from command_testing import SOURCES, TEXT, check, headwise, refused, well
+
 MODEL = SOURCES / "assets/novels"
-TEXT = SOURCES / "assets/text"
-
-
-def headwise(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], check=False,
-                          capture_output=True, text=True, timeout=300)
-
-
-def check(good, what):
-    if not good:
-        sys.exit(f"FAILED: {what}")
-
-
-def well(*arguments):
-    done = headwise(*arguments)
-    check(done.returncode == 0, f"{arguments}: {done.stderr}")
-    return done.stdout
-
-
-def refused(code, word, *arguments):
-    done = headwise(*arguments)
-    check(done.returncode == code and word in done.stderr,
-          f"{arguments}: {done.returncode} {done.stderr}")
 
 
 def prune(out, *flags):

@@ -6,36 +6,11 @@ commands read, plans that are replayed, and what is refused before any work.
 """
 import json
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-PROGRAM = pathlib.Path(sys.argv[1])
-SOURCES = pathlib.Path(sys.argv[2])
+from command_testing import SOURCES, TEXT, check, refused, well
+
 MODEL = SOURCES / "assets/planted"
-TEXT = SOURCES / "assets/text"
-
-
-def headwise(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], check=False,
-                          capture_output=True, text=True, timeout=300)
-
-
-def check(good, what):
-    if not good:
-        sys.exit(f"FAILED: {what}")
-
-
-def well(*arguments):
-    done = headwise(*arguments)
-    check(done.returncode == 0, f"{arguments}: {done.stderr}")
-    return done.stdout
-
-
-def refused(code, word, *arguments):
-    done = headwise(*arguments)
-    check(done.returncode == code and word in done.stderr,
-          f"{arguments}: {done.returncode} {done.stderr}")
 
 
 def smaller(folder):

@@ -10,35 +10,17 @@ tokens one after the other through both. llama.cpp is npm's node-llama-cpp with
 ($HEADWISE_NPM, or the folder of the call). Skips with a word where they are
 absent.
 """
-import argparse
 import json
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
+
+from export_peer import arguments, run
 
 SCRIPT = pathlib.Path(__file__).with_suffix(".mjs").resolve()
 TEXT = "The cat sat on the mat and looked at the old lamp, 1234 times; it's"
 TOKENS = 32
-
-
-def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("models", nargs="+")
-    parser.add_argument("--packages",
-                        default=os.environ.get("HEADWISE_NPM", "."))
-    return parser.parse_args()
-
-
-def run(*words, **more):
-    done = subprocess.run([str(word) for word in words], check=False,
-                          capture_output=True, text=True, timeout=300, **more)
-    if done.returncode != 0:
-        sys.exit(f"FAILED: {words}: {done.stderr or done.stdout}")
-    return done.stdout
 
 
 def ours(program, model):

@@ -9,35 +9,17 @@ to 1e-3. ONNX Runtime is npm's onnxruntime-node; FOLDER is where
 `npm install` put it ($HEADWISE_NPM, or the folder of the call). Skips with a
 word where it is absent.
 """
-import argparse
 import json
-import os
 import pathlib
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 
+from export_peer import arguments, run
+
 SCRIPT = pathlib.Path(__file__).with_suffix(".mjs").resolve()
 TOLERANCE = 1e-3
-
-
-def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("models", nargs="+")
-    parser.add_argument("--packages",
-                        default=os.environ.get("HEADWISE_NPM", "."))
-    return parser.parse_args()
-
-
-def run(*words, **more):
-    done = subprocess.run([str(word) for word in words], check=False,
-                          capture_output=True, text=True, timeout=300, **more)
-    if done.returncode != 0:
-        sys.exit(f"FAILED: {words}: {done.stderr or done.stdout}")
-    return done.stdout
 
 
 def write_ids(path, vocabulary, length):

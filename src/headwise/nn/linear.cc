@@ -193,7 +193,11 @@ void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
     });
     args.bias = std::as_const(bias_->values).view();
   } else {
-    whole_ ? void(args.b = whole_) : void(args.parts = values_);
+    if (whole_) {
+      args.b = whole_;
+    } else {
+      args.parts = values_;
+    }
     if (parts_.size() == 1) {
       args.bias = parts_[0].bias.operand();
     } else if (has_bias_) {

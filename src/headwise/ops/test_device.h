@@ -3,6 +3,8 @@
 // One test then serves every entry, wherever it runs.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -34,6 +36,19 @@ inline std::unique_ptr<Context> ContextFor(std::string_view op,
     if (on_device && error.code() == ErrorCode::kUnsupported) return nullptr;
     throw;
   }
+}
+
+// Whether an entry took the call that `run` makes of it; anything but a refusal
+// is a failure.
+template <typename Run>
+bool IsTaken(const Run& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << error.what();
+    return false;
+  }
+  return true;
 }
 
 // Views of host memory as a context reads them: themselves for the host, else
