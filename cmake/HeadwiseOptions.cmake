@@ -1,9 +1,22 @@
 # Every switch of the build, and the language settings all targets share.
-option(HEADWISE_BUILD_TESTS "Build the tests" ON)
-option(HEADWISE_BUILD_BENCHMARKS "Build the micro-benchmarks" ON)
-option(HEADWISE_BUILD_EXAMPLES "Build the examples" ON)
+# In another project (add_subdirectory) the libraries are all there is, unless
+# that project asks for more.
+option(HEADWISE_OPERATOR_ONLY
+  "The operator and MultiHeadAttention alone, which need fmt and Highway" OFF)
+set(whole ${PROJECT_IS_TOP_LEVEL})
+if(HEADWISE_OPERATOR_ONLY)
+  set(whole OFF)
+endif()
+option(HEADWISE_BUILD_PROGRAM "Build the program" ${whole})
+option(HEADWISE_BUILD_TESTS "Build the tests" ${whole})
+option(HEADWISE_BUILD_BENCHMARKS "Build the micro-benchmarks" ${whole})
+option(HEADWISE_BUILD_EXAMPLES "Build the examples" ${whole})
+option(HEADWISE_WEB_PAGE "Build the report's page with Node; OFF: plain tables"
+       ${whole})
+option(HEADWISE_INSTALL "Make what cmake --install and cpack read"
+       ${PROJECT_IS_TOP_LEVEL})
 option(HEADWISE_BUILD_FUZZERS "Build the fuzzers (clang only)" OFF)
-option(HEADWISE_STATIC "Build libheadwise.a instead of libheadwise.so" OFF)
+option(HEADWISE_STATIC "Build static libraries instead of shared ones" OFF)
 option(HEADWISE_WERROR "Treat warnings as errors" OFF)
 option(HEADWISE_CUDA "Build the CUDA operators" OFF)
 option(HEADWISE_CUDA_HOPPER "Machine code of the portable kernels for Hopper \
@@ -11,7 +24,7 @@ too, and not for Ampere alone" ON)
 set(HEADWISE_SANITIZE "" CACHE STRING
     "Sanitizers: empty, address,undefined or thread")
 
-if(NOT CMAKE_BUILD_TYPE)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
@@ -22,9 +35,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 
-find_program(CCACHE ccache)
-if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+find_program(HEADWISE_CCACHE ccache)
+if(HEADWISE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${HEADWISE_CCACHE}")
 endif()
 
 add_library(headwise_flags INTERFACE)

@@ -1,8 +1,6 @@
 # The page of `headwise report`: built from web/ with Node where Node and the
 # npm packages can be had, else plain tables (web/plain.html). Either way it is
 # embedded in the library, so the program needs no file beside it.
-option(HEADWISE_WEB_PAGE "Build the report's page with Node; OFF: plain tables"
-       ON)
 set(HEADWISE_PAGE_FOLDER "${PROJECT_BINARY_DIR}/page" CACHE PATH
     "Where the page is built; presets share one")
 

@@ -4,10 +4,15 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 
 import house_files
 
 FOLDERS = ("include/", "src/", "apps/")
+# Public headers are compiled by strangers, who may be stricter than we are.
+COMPILERS = ("g++", "clang++")
+STRICT = ("-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow",
+          "-Wsign-conversion", "-Werror", "-fsyntax-only")
 
 
 def headers(root):
@@ -38,6 +43,13 @@ def alone(header, command):
             "c++", os.devnull]
 
 
+def abroad(root, header):
+    """Commands that read a public header with nothing of our build."""
+    return [[compiler, *STRICT, f"-I{root / 'include'}", "-include",
+             str(header), "-x", "c++", os.devnull]
+            for compiler in COMPILERS if shutil.which(compiler)]
+
+
 def cuda_folder(header):
     """What a header of CUDA needs besides: a folder, None when it needs none,
     "" when it is not here."""
@@ -65,4 +77,7 @@ def jobs(root, build):
         if cuda:
             command.insert(1, f"-I{cuda}")
         found.append((house_files.key_of(root, header, command), command))
+        if header.is_relative_to(root / "include"):
+            found += [(house_files.key_of(root, header, strict), strict)
+                      for strict in abroad(root, header)]
     return found, absent

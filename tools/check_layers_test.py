@@ -120,8 +120,9 @@ class CheckLayersTest(unittest.TestCase):
             "src/headwise/nn/a.cc": "// As<float> is for operators.\n",
             "src/headwise/nn/a_test.cc":
                 include("backend/cpu/pool.h") + "x.As<float>();\n",
+            "src/headwise/nn/a_bench.cc": "x.As<float>();\n",
             "src/headwise/ops/loss/l.cc":
-                include("backend/cpu/pool.h") + "x.As<float>();\n",
+                include("backend/cpu/pool.h") + "x.Raw<float>();\n",
         }), [])
 
     def test_loops_of_the_host_are_listed(self):
@@ -136,6 +137,14 @@ class CheckLayersTest(unittest.TestCase):
         self.assert_one(problems({
             **base, "src/headwise/study/new.cc": include(pool)}),
             "study/new.cc", pool)
+
+    def test_operators_take_memory_unchecked(self):
+        self.assert_one(problems({
+            "src/headwise/ops/loss/l.cc": "float* x = view.As<float>();\n",
+        }), "ops/loss/l.cc", "Raw<>")
+        self.assertEqual(problems({
+            "src/headwise/ops/loss/l_test.cc": "view.As<float>();\n",
+        }), [])
 
     def test_examples_use_public_headers(self):
         self.assert_one(problems({

@@ -96,6 +96,19 @@ class LauncherTest(unittest.TestCase):
         self.assertNotIn("not of interest", err)
         self.assertTrue(self.called()[0].startswith("cmake"))
 
+    def test_it_builds_with_cuda_where_nvcc_and_a_gpu_are(self):
+        nothing = "#!/bin/bash\n"
+        for name, gpu, wanted in (("none", "exit 9\n", False),
+                                  ("one", "echo GPU 0\n", True)):
+            with self.subTest(name):
+                write_script(self.bin / "nvcc", nothing)
+                write_script(self.bin / "nvidia-smi", nothing + gpu)
+                shutil.rmtree(self.build, ignore_errors=True)
+                _, err, _ = self.headwise()
+                self.assertEqual("-DHEADWISE_CUDA=ON" in self.called()[0],
+                                 wanted)
+                self.assertEqual("with CUDA" in err, wanted)
+
     def test_the_second_call_asks_nobody_and_is_quick(self):
         self.headwise()
         best = min(self.timed_call() for _ in range(5))

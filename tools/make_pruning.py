@@ -2,17 +2,29 @@
 """Writes the tables of docs/pruning.md, between its two marks, from runs of
 `headwise prune`: the curve of every model, and every repair at 30 % removed.
 
-    tools/make_pruning.py --program build/…/headwise [--text PATH …] [MODEL …]
+    tools/make_pruning.py --program build/…/headwise [MODEL[=TEXT,…] …]
 
-Without models: assets/novels. What a run refuses is written down as well.
+A MODEL is a folder; TEXT what it reads, else --text. Without models: what
+ships, assets/novels, and where they are found
+  minilm-l6, minimind2-small, stories15M   in --models, $HEADWISE_MODELS
+  a translator of verses, trained here     from --shared, $HEADWISE_SHARED or
+                                           ../shared: data/bible-en-de.tar.xz
+The real models read wikitext-2 of the same place, else --text.
+
+Every run's result is kept in --work (build/pruning) under its own settings: a
+run that was interrupted goes on where it stopped, and --page alone writes the
+tables of what is there. What a run refuses is written down as well.
 """
 import argparse
 import datetime
+import hashlib
 import json
+import os
 import pathlib
 import platform
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -20,15 +32,48 @@ PAGE = ROOT / "docs" / "pruning.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 REPAIRS = ["none", "fold", "least-squares", "fold,least-squares", "finetune",
            "fold,least-squares,finetune"]
+REAL = ["minilm-l6", "minimind2-small", "stories15M"]
+WHOLE = "whole model, finetune"
 
 
-def headwise(options, *arguments):
-    """What a command printed as JSON, or its complaint."""
-    done = subprocess.run([options.program, *map(str, arguments)], check=False,
-                          capture_output=True, text=True)
-    if done.returncode == 0:
-        return json.loads(done.stdout), ""
-    return None, done.stderr.strip().splitlines()[-1]
+class Runs:
+    """Commands and what they printed, kept by their words."""
+
+    def __init__(self, options):
+        self.options = options
+        self.folder = options.work / "runs"
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def file(self, key):
+        name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
+        return self.folder / f"{name}.json"
+
+    def get(self, key, words):
+        """What `headwise WORDS` printed, or {"refused": …}, kept under `key`:
+        what the run is, without the places of passing files. None where it is
+        not there and nothing is to be run."""
+        file = self.file(key)
+        if file.exists():
+            return json.loads(file.read_text(encoding="utf-8"))["result"]
+        if self.options.page:
+            return None
+        words = [str(word) for word in words]
+        print("headwise", *words, file=sys.stderr, flush=True)
+        done = subprocess.run([self.options.program, *words], check=False,
+                              capture_output=True, text=True)
+        if done.returncode == 0:
+            result = json.loads(done.stdout)
+        elif done.returncode == 1:
+            result = {"refused": done.stderr.strip().splitlines()[-1]}
+        else:  # killed, or called wrongly: not a result
+            sys.exit(f"headwise {' '.join(words)}: {done.returncode}\n"
+                     f"{done.stderr}")
+        result["date"] = str(datetime.date.today())
+        beside = file.with_suffix(".new")
+        beside.write_text(json.dumps({"key": key, "result": result}, indent=1),
+                          encoding="utf-8")
+        beside.replace(file)
+        return result
 
 
 def interval(value, sign=False):
@@ -37,78 +82,202 @@ def interval(value, sign=False):
                                   for k in ("value", "low", "high")))
 
 
-def texts(options):
-    return [word for path in options.text for word in ("--text", path)]
+def common(options, model, texts):
+    words = ["prune", str(model)]
+    for text in texts:
+        words += ["--text", str(text)]
+    return words + ["--tokens", str(options.tokens), "--no-timing", "--json"]
 
 
-def curve_rows(options, model, folder):
-    made, complaint = headwise(
-        options, "prune", model, *texts(options), "--tokens", options.tokens,
-        "--by", options.by, "--no-timing", "--curve", folder / "curve",
-        "--json")
+def curve_row(runs, options, model, texts):
+    key = common(options, model, texts) + ["--by", options.by, "--curve"]
+    with tempfile.TemporaryDirectory(dir=options.work) as folder:
+        made = runs.get(key, [*key, pathlib.Path(folder) / "curve",
+                              *options.engine])
     if made is None:
-        return [f"| {model.name} | {complaint} | | | |"]
+        return f"| {model.name} | not measured yet | | | |"
+    if "refused" in made:
+        return f"| {model.name} | {made['refused']} | | | |"
     area = {order["order"]: order["area"] for order in made["orders"]}
     gain = made["importance_less_random"]
     word = ("beats it" if gain["high"] < 0 else
             "**does not**" if gain["value"] >= 0 else "within the band")
-    return [f"| {model.name} | {area['importance']:.4f} | "
+    return (f"| {model.name} | {area['importance']:.4f} | "
             f"{interval(made['random_area'])} | {area['reversed']:.4f} | "
-            f"{interval(gain, True)}: {word} |"]
+            f"{interval(gain, True)}: {word} |")
 
 
-def repair_rows(options, model, folder):
-    plan = folder / "plan.json"
-    rows, choice = [], ["--by", options.by, "--keep", "0.7", "--plan-out", plan]
-    for number, repair in enumerate(REPAIRS):
-        made, complaint = headwise(
-            options, "prune", model, *texts(options), "--tokens",
-            options.tokens, *choice, "--repair", repair, "--no-timing",
-            "--out", folder / str(number), "--json")
-        if made is None:
-            rows.append(f"| {model.name} | {repair} | {complaint} | | |")
-            continue
-        choice = ["--plan", plan]  # the same heads for every repair
-        error = made.get("output_error", {})
-        left = (f"{100 * error['least_squares']:.2f} % (none "
-                f"{100 * error['none']:.2f} %, fold {100 * error['fold']:.2f} %)"
-                if error else "")
-        rows.append(f"| {model.name} | {repair} | "
-                    f"{interval(made['loss_after'])} | "
-                    f"{interval(made['change'], True)} | {left} |")
+def repair_row(model, repair, made):
+    if made is None:
+        return f"| {model.name} | {repair} | not measured yet | | |"
+    if "refused" in made:
+        return f"| {model.name} | {repair} | {made['refused']} | | |"
+    error = made.get("output_error", {})
+    left = (f"{100 * error['least_squares']:.2f} % (none "
+            f"{100 * error['none']:.2f} %, fold {100 * error['fold']:.2f} %)"
+            if error else "")
+    return (f"| {model.name} | {repair} | {interval(made['loss_after'])} | "
+            f"{interval(made['change'], True)} | {left} |")
+
+
+def repair_rows(runs, options, model, texts):
+    """The same heads for every repair: the first run writes their plan, which
+    is kept beside the results."""
+    base = common(options, model, texts)
+    choice = ["--by", options.by, "--keep", "0.7"]
+    plan = runs.file(base + choice).with_suffix(".plan")
+    rows = []
+
+    def add(name, repair, key, words):
+        with tempfile.TemporaryDirectory(dir=options.work) as folder:
+            made = runs.get(
+                base + key + ["--repair", repair],
+                [*base, *words, "--repair", repair, *options.engine, "--out",
+                 pathlib.Path(folder) / "out"])
+        rows.append(repair_row(model, name, made))
+
+    for repair in REPAIRS:
+        add(repair, repair, choice, ["--plan", plan] if plan.exists() else
+            [*choice, "--plan-out", plan])
+    # What finetuning gives by itself.
+    whole = ["--by", "weights-ov", "--keep", "1"]
+    add(WHOLE, "finetune", whole, whole)
     return rows
 
 
-def main():
+def unpacked(options, name):
+    """The folder of a corpus, or None."""
+    archive = options.shared / "data" / f"{name}.tar.xz"
+    folder = options.work / name
+    if not folder.exists():
+        if not archive.exists():
+            return None
+        with tarfile.open(archive) as tar:
+            tar.extractall(options.work, filter="data")
+    return folder
+
+
+def translator(options):
+    """A small translator of verses, trained on all but 1000 of them: its folder
+    and the held-out verses, or None. As examples/train/README.md does it."""
+    corpus = unpacked(options, "bible-en-de")
+    if corpus is None:
+        return None
+    folder = options.work / "verses"
+    folder.mkdir(exist_ok=True)
+    model, held_out = folder / "translator", folder / "held-out.tsv"
+    if (folder / "done").exists():
+        return model, [held_out]
+    if options.page:
+        return None
+    lines = {"train": [], "held-out": []}
+    (pairs,) = corpus.glob("*.tsv")
+    for number, line in enumerate(pairs.read_text("utf-8").splitlines(), 1):
+        _, source, target = line.split("\t")[:3]
+        held = number % 30 == 0 and number <= 30000
+        lines["held-out" if held else "train"].append(f"{source}\t{target}\n")
+    for name, some in lines.items():
+        (folder / f"{name}.tsv").write_text("".join(some), encoding="utf-8")
+    tokenizer = folder / "tokenizer.json"
+
+    def headwise(*words):
+        subprocess.run([options.program, *map(str, words)], check=True)
+    if not tokenizer.exists():
+        headwise("vocab", "--text", folder / "train.tsv", "--size", 4096,
+                 "--bos", "", "--special-tokens", "<unk>,<eos>,<pad>", "--out",
+                 tokenizer)
+    begun = ["--resume"] if model.exists() else []
+    headwise("train", ROOT / "examples/train/verses.json", *begun,
+             *options.engine, *(word for setting in (
+                 f"out={model}", f"tokenizer={tokenizer}",
+                 f'data=["{folder / "train.tsv"}"]',
+                 f'validation=["{held_out}"]',
+                 f"steps={options.translator_steps}") for word in
+                 ("--set", setting)))
+    (folder / "done").touch()
+    return model, [held_out]
+
+
+def subjects(options):
+    """Models, each with what it reads."""
+    if options.named:
+        for word in options.named:
+            model, _, texts = word.partition("=")
+            yield (ROOT / model).resolve(), (
+                [pathlib.Path(text).resolve() for text in texts.split(",")]
+                if texts else options.text)
+        return
+    yield ROOT / "assets" / "novels", options.text
+    for name in REAL:
+        model = options.models and options.models / name
+        if not model or not model.exists():
+            print(f"{name}: not in --models", file=sys.stderr)
+            continue
+        wiki = unpacked(options, "wikitext-2")
+        yield model.resolve(), [wiki / "test.txt"] if wiki else options.text
+    made = translator(options)
+    if made is None:
+        print("translator: no verses in --shared", file=sys.stderr)
+    else:
+        yield made
+
+
+def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--program", required=True)
+    parser.add_argument("--program", default=str(
+        ROOT / "build/release/apps/headwise/headwise"))
     parser.add_argument("--text", nargs="+", default=["assets/text"])
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--by", default="ablation-mean")
-    parser.add_argument("models", nargs="*", default=["assets/novels"])
+    parser.add_argument("--models", type=pathlib.Path, default=os.environ.get(
+        "HEADWISE_MODELS"), help="where the real models are")
+    parser.add_argument("--shared", type=pathlib.Path, default=os.environ.get(
+        "HEADWISE_SHARED", ROOT.parent / "shared"))
+    parser.add_argument("--work", type=pathlib.Path,
+                        default=ROOT / "build" / "pruning")
+    parser.add_argument("--translator-steps", type=int, default=4000)
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--device", default="")
+    parser.add_argument("--page", action="store_true",
+                        help="run nothing: write what is there")
+    parser.add_argument("named", nargs="*", metavar="MODEL[=TEXT,…]")
     options = parser.parse_intermixed_args()
-    options.program = pathlib.Path(options.program).resolve()
+    options.program = str(pathlib.Path(options.program).resolve())
     options.text = [(ROOT / path).resolve() for path in options.text]
-    curves, repairs = [], []
-    for name in options.models:
-        model = (ROOT / name).resolve()
-        with tempfile.TemporaryDirectory() as folder:
-            curves += curve_rows(options, model, pathlib.Path(folder))
-            repairs += repair_rows(options, model, pathlib.Path(folder))
-        print(curves[-1], *repairs[-len(REPAIRS):], sep="\n", file=sys.stderr)
-    named = ", ".join(path.name for path in options.text)
+    options.models = options.models and pathlib.Path(options.models)
+    options.shared = pathlib.Path(options.shared)
+    options.work.mkdir(parents=True, exist_ok=True)
+    options.work = options.work.resolve()
+    # Where and how it runs changes no figure beyond rounding.
+    options.engine = (["--threads", options.threads] if options.threads else [])
+    options.engine += ["--device", options.device] if options.device else []
+    return options
+
+
+def main():
+    options = parse()
+    runs = Runs(options)
+    curves, repairs, read = [], [], []
+    for model, texts in subjects(options):
+        curves.append(curve_row(runs, options, model, texts))
+        repairs += repair_rows(runs, options, model, texts)
+        names = (f"{path.parent.name}/{path.name}" for path in texts)
+        read.append(f"{model.name}: {', '.join(names)}")
+        print(curves[-1], *repairs[-len(REPAIRS) - 1:], sep="\n",
+              file=sys.stderr, flush=True)
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
     lines = [
         f"Measured {datetime.date.today()} on {platform.machine()}, at most "
-        f"{options.tokens} tokens of {named}, heads ranked by {options.by} on "
-        "three quarters of it; losses are of the last quarter.", "",
-        "Mean loss over the curve (area divided by its width):", "",
+        f"{options.tokens} tokens of text ({'; '.join(read)}), heads ranked by "
+        f"{options.by} on three quarters of it; losses are of the last quarter.",
+        "", "Mean loss over the curve (area divided by its width):", "",
         "| model | importance | random, mean of 5 | reversed | importance "
         "against random |", "|---|---|---|---|---|", *curves, "",
-        "30 % of the heads removed, the same heads in every row of a model:",
+        "30 % of the heads removed, the same heads in every row of a model; "
+        f"\"{WHOLE}\": none removed, trained alike:",
         "",
         "| model | repair | loss | change from the whole model | error of "
         "attention outputs after least squares |", "|---|---|---|---|---|",

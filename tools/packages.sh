@@ -29,6 +29,8 @@ check_packages=(
   xz-utils                  # unpacks test data
   clang libclang-rt-dev     # sanitizers, fuzzers
   ccache                    # the next clean clone compiles less
+  pkg-config dpkg-dev       # what is installed, and packages of it
+  doxygen                   # comments of the public headers
 )
 
 # For the report's page, where Node is: without it the page is not tested.

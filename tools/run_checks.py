@@ -24,6 +24,7 @@ import check_tidy
 import ctest_programs
 import house_files
 import stage_costs
+from find_cuda import cuda_options, gpu_name
 from stage import CHECK, JOBS, ROOT, Count, Failed, Passed, Skipped, Stage
 
 # Tests ask for impossible sizes: an allocator answers with null.
@@ -33,9 +34,10 @@ SANITIZED = {"ASAN_OPTIONS": TOO_LARGE_IS_NULL,
 BUILD_COST = ROOT / "tools" / "build_cost.json"
 
 
-def configured(stage, preset, *options):
-    """The folder of a preset, configured with its tests."""
-    folder = ROOT / "build" / preset
+def configured(stage, preset, *options, name=None):
+    """The folder of a preset, or one of another name, configured with its
+    tests."""
+    folder = ROOT / "build" / (name or preset)
     cache = folder / "CMakeCache.txt"
     known = cache.read_text() if cache.exists() else ""
     if f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in known and known:
@@ -43,8 +45,8 @@ def configured(stage, preset, *options):
         known = ""
     if "HEADWISE_BUILD_TESTS:BOOL=ON" not in known or \
             not (folder / "build.ninja").exists():
-        stage.run("cmake", "--preset", preset, "-DHEADWISE_BUILD_TESTS=ON",
-                  "-DHEADWISE_BUILD_EXAMPLES=ON",
+        stage.run("cmake", "--preset", preset, "-B", folder,
+                  "-DHEADWISE_BUILD_TESTS=ON", "-DHEADWISE_BUILD_EXAMPLES=ON",
                   "-DHEADWISE_BUILD_BENCHMARKS=ON", *options)
     return folder
 
@@ -242,7 +244,7 @@ def script(stage, *command, env=None):
 
 
 def stage_install(stage):
-    build(stage, "release", "headwise", "headwise_app")
+    build(stage, "release", "headwise", "headwise_operator", "headwise_app")
     return script(stage, "tests/install/run")
 
 
@@ -278,30 +280,45 @@ def stage_web(stage):
     return count
 
 
+# Their programs run each test on the GPU too, where there is one.
+GPU_TESTS = ("backend", "ops", "nn", "runtime", "conformance", "train")
+
+
+def stage_gpu(stage):
+    """The tests that run operators and models, on the GPU of this machine."""
+    options = cuda_options()
+    if options is None:
+        raise Skipped("NOTHING WAS TESTED ON A GPU: no nvcc here")
+    name = gpu_name()
+    if not name:
+        raise Skipped("NOTHING WAS TESTED ON A GPU: nvidia-smi finds none")
+    folder = configured(stage, "cuda", *options, name="gpu")
+    stage.run("ninja", "-C", folder, "build.ninja")
+    stage.run("ninja", "-C", folder, *(f"{test}_test" for test in GPU_TESTS))
+    known = {program.name for program in ctest_programs.programs(folder, "unit")
+             if program.name.split(".")[0] in GPU_TESTS}
+    count, _ = ctest_programs.run(stage, folder, "unit", only=known)
+    count.note = name
+    return count
+
+
 def stage_cuda(stage):
     """Compiles what CUDA adds, and links the program of it and of what ships
     without."""
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    if not os.path.exists(nvcc):
+    options = cuda_options()
+    if options is None:
         raise Skipped("no nvcc: the CUDA sources are not compiled")
-    os.environ["CUDACXX"] = nvcc
     # Each source once: what compiles for one chip does for the next.
-    options = ["-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
-               "-DHEADWISE_CUDA_HOPPER=OFF"]
-    if shutil.which("ccache"):
-        options.append("-DCMAKE_CUDA_COMPILER_LAUNCHER=ccache")
-    folder = configured(stage, "cuda", *options)
+    folder = configured(stage, "cuda", *options, "-DHEADWISE_CUDA_HOPPER=OFF")
     stage.run("ninja", "-C", folder, "build.ninja")
     _, output = stage.run("ninja", "-C", folder, "-t", "targets", "all")
     objects = re.findall(r"^(src/\S+/cuda/\S+(?<!_test\.cc)\.o): ", output,
                          re.M)
     stage.run("ninja", "-C", folder, *objects)
     cache = (folder / "CMakeCache.txt").read_text()
-    runtime, blas = (
-        re.search(rf"^CUDA_{name}_LIBRARY:\w+=(.+)$", cache, re.M)[1]
-        for name in ("cudart_static", "cublasLt"))
-    libraries = f"{runtime} {blas} -Wl,-rpath,{os.path.dirname(blas)}"
-    link_cuda(stage, [str(folder / name) for name in objects], libraries)
+    runtime = re.search(r"^CUDA_cudart_static_LIBRARY:\w+=(.+)$", cache,
+                        re.M)[1]
+    link_cuda(stage, [str(folder / name) for name in objects], runtime)
     return Count(1, note=f"{len(objects)} objects")
 
 
@@ -401,6 +418,8 @@ STAGES = {
                       whole=False, quick=True),
     "cuda": Kind(stage_cuda, "the CUDA sources compile and link", SOURCES,
                  "cuda"),
+    "gpu": Kind(stage_gpu, "operators, models and training on this GPU",
+                SOURCES, "gpu"),
 }
 
 

@@ -126,6 +126,17 @@ class LinkTest(unittest.TestCase):
 
 
 class SpeedsTest(unittest.TestCase):
+    def test_without_nvcc_or_gpu_the_gpu_stage_skips_loudly(self):
+        for options, gpu, why in ((None, "a GPU", "no nvcc"),
+                                  ([], "", "nvidia-smi finds none")):
+            with mock.patch.multiple(
+                    run_checks, cuda_options=lambda found=options: found,
+                    gpu_name=lambda found=gpu: found), \
+                    self.assertRaises(Skipped) as skipped:
+                run_checks.stage_gpu(None)
+            self.assertIn("NOTHING WAS TESTED ON A GPU", str(skipped.exception))
+            self.assertIn(why, str(skipped.exception))
+
     def test_the_whole_has_all_that_the_quick_one_has(self):
         """Under the same name, or as the stage that the quick one is of."""
         whole = {name for name, kind in run_checks.STAGES.items()

@@ -7,11 +7,17 @@
 #include <memory>
 
 #include "bench/attention_bench.h"
+#include "bench/decode_bench.h"
 #include "bench/model_bench.h"
+#include "bench/profile_bench.h"
+#include "bench/prune_bench.h"
+#include "bench/random_model.h"
+#include "bench/rank_bench.h"
 #include "bench/report.h"
 #include "bench/train_bench.h"
 #include "commands.h"
 #include "console.h"
+#include "engine_flags.h"
 #include "problem_flags.h"
 
 namespace headwise {
@@ -20,6 +26,13 @@ namespace {
 struct Settings {
   ProblemFlags problem;
   bench::ModelOptions model;
+  bench::DecodeOptions decode;
+  bench::ProfileBenchOptions profile;
+  bench::RankBenchOptions rank;
+  EngineFlags engine;
+  std::string shape;
+  std::string metrics = "core";
+  bool no_record = false;
   bench::Options options;
   bool quick = false;
   bool json = false;
@@ -129,9 +142,92 @@ int RunTrain(const Settings& settings) {
   return kSucceeded;
 }
 
+// What profile, rank and decode share: a random model on any device.
+template <typename Options, typename Bench>
+int RunOnDevice(Settings& settings, Options& options, Bench run) {
+  const CommandLine& line = *settings.problem.line;
+  if (line.Given("--shape")) options.shape = settings.shape;
+  if (line.Given("--seconds")) options.seconds = settings.options.seconds;
+  if (settings.quick) options.seconds = kQuickSeconds;
+  EngineFlags& engine = settings.engine;
+  if (settings.problem.Given("type")) {
+    engine.type = settings.problem.config.type;
+  }
+  engine.threads =
+      line.Given("--threads") ? settings.problem.config.threads[0] : 0;
+  engine.Require();
+  options.type = engine.compute();
+  const auto result = run(engine.context(), options);
+  if (settings.json) {
+    PrintDocument(bench::DescribeMachine({}),
+                  Json::array({bench::ToJson(result)}), {});
+  } else {
+    fmt::print("{}", bench::Table(result));
+    PrintMachine(bench::DescribeMachine({}), {});
+  }
+  return kSucceeded;
+}
+
+// `bench decode [MODEL]`.
+int RunDecode(Settings& settings) {
+  bench::DecodeOptions& options = settings.decode;
+  options.folder = settings.model.folder;
+  options.record = !settings.no_record;
+  if (!options.folder.empty() && settings.problem.line->Given("--shape")) {
+    throw UsageError("expected --shape or a model's folder; found both");
+  }
+  return RunOnDevice(settings, options, bench::BenchDecode);
+}
+
+// `bench profile`.
+int RunProfile(Settings& settings) {
+  bench::ProfileBenchOptions& options = settings.profile;
+  if (settings.problem.line->Given("--length")) {
+    options.length = settings.model.length;
+  }
+  if (settings.metrics == "all") options.metrics = MetricSet::kAll;
+  if (settings.metrics == "none") options.metrics = {};
+  return RunOnDevice(settings, options, bench::BenchProfile);
+}
+
+// `bench rank`.
+int RunRank(Settings& settings) {
+  bench::RankBenchOptions& options = settings.rank;
+  const CommandLine& line = *settings.problem.line;
+  if (line.Given("--sentences")) options.sequences = settings.model.batch;
+  if (line.Given("--length")) options.length = settings.model.length;
+  return RunOnDevice(settings, options, bench::BenchRank);
+}
+
+// `bench prune`.
+int RunPrune(const Settings& settings) {
+  bench::PruneBenchOptions options;
+  options.tokens = settings.model.prompt;
+  options.threads = settings.problem.config.threads;
+  options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
+  const bench::PruneBenchResult result = bench::BenchPrune(options);
+  Json machine = bench::DescribeMachine({});
+  if (settings.json) {
+    Json rows = Json::array();
+    for (const bench::PruneBenchRow& row : result.rows) {
+      rows.push_back(bench::ToJson(result, row));
+    }
+    PrintDocument(std::move(machine), std::move(rows), result.notes);
+    return kSucceeded;
+  }
+  fmt::print("{}\n{}", result.title, bench::Table(result));
+  for (const std::string& note : result.notes) fmt::print("  note: {}\n", note);
+  PrintMachine(machine, {});
+  return kSucceeded;
+}
+
 int Run(Settings& settings) {
+  if (settings.problem.op == "decode") return RunDecode(settings);
+  if (settings.problem.op == "profile") return RunProfile(settings);
+  if (settings.problem.op == "rank") return RunRank(settings);
   if (settings.problem.op == "model") return RunModel(settings);
   if (settings.problem.op == "train") return RunTrain(settings);
+  if (settings.problem.op == "prune") return RunPrune(settings);
   std::vector<bench::Result> results = RunAll(settings);
   std::vector<std::string> versions, notes;
   Json rows = Json::array();
@@ -159,13 +255,36 @@ int Run(Settings& settings) {
 
 std::function<int()> Setup(CommandLine line) {
   auto settings = std::make_shared<Settings>();
-  settings->problem.Declare(line, "attention, matmul, model or train");
+  settings->problem.Declare(
+      line, "attention, decode, matmul, model, profile, prune, rank or train");
+  line.Option("--device", settings->engine.device,
+              "bench decode, profile, rank: cpu, cuda, cuda:N or auto")
+      .Check(WhyNotDevice)
+      .ShowDefault();
+  line.Option(
+      "--shape", settings->shape,
+      "bench decode, profile, rank: random weights of " + bench::ShapeNames());
+  line.Option("--context", settings->decode.context,
+              "bench decode: tokens before the first that is timed")
+      .Between(1, 1 << 20)
+      .ShowDefault();
+  line.Option("--tokens", settings->decode.tokens,
+              "bench decode: tokens of a text that is timed")
+      .Between(1, 1 << 20)
+      .ShowDefault();
+  line.Flag("--no-record", settings->no_record,
+            "bench decode: steps on a GPU are not recorded and run as one");
+  line.Option("--metrics", settings->metrics,
+              "bench profile: core, all or none")
+      .OneOf({"core", "all", "none"})
+      .ShowDefault();
   line.Option("MODEL", settings->model.folder,
-              "bench model, train: the model's folder (train: its shape)");
+              "bench decode, model, train: the model's folder (train: its "
+              "shape)");
   line.Option("--onnx", settings->model.onnx,
               "bench model: the same encoder for ONNX Runtime, f32");
   line.Option("--prompt", settings->model.prompt,
-              "bench model: tokens of the prompt")
+              "bench model, prune: tokens of the prompt")
       .Between(1, 1 << 20)
       .ShowDefault();
   line.Option("--sentences", settings->model.batch,
@@ -175,8 +294,9 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Option("--length", settings->model.length,
               "bench model: tokens of a sentence; bench train: of a "
-              "sequence (256)")
-      .Between(1, 1 << 16)
+              "sequence (256); bench rank: likewise (1024); bench profile: of "
+              "a window (1024)")
+      .Between(1, 1 << 20)
       .ShowDefault();
   line.Flag("--peers", settings->options.peers,
             "time other libraries beside ours (bench/peers/setup)");
@@ -203,6 +323,10 @@ const Command kBenchCommand = {
     "  headwise bench model models/minimind2-small --threads 1,2\n"
     "  headwise bench model models/stories260K --prompt 65536 --observe core\n"
     "  headwise bench model models/minilm-l6 --onnx minilm.onnx\n"
+    "  headwise bench decode --device cuda --shape llama-7b\n"
+    "  headwise bench profile --device cuda --length 4096\n"
+    "  headwise bench prune --prompt 1024\n"
+    "  headwise bench rank --device cuda\n"
     "  headwise bench train --threads 1,2",
     Setup};
 

@@ -70,6 +70,46 @@ class Bench(unittest.TestCase):
             self.assertGreater(row["share"], 0)
             self.assertGreater(row["share_without_attention"], row["share"])
 
+    def test_decoding_is_timed_beside_a_copy(self):
+        few = ["--context", "4", "--tokens", "3", "--seconds", "0.01"]
+        for model in ([str(ROOT / "assets/novels")],
+                      ["--shape", "minimind2-small"]):
+            done = run("bench", "decode", *model, *few, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            row, = json.loads(done.stdout)["rows"]
+            self.assertEqual((row["op"], row["model"], row["device"]),
+                             ("decode", model[-1], "cpu"))
+            self.assertEqual((row["context"], row["tokens"]), (4, 3))
+            self.assertAlmostEqual(
+                row["rate"],
+                1e-9 * row["bytes_per_token"] * row["tokens_per_second"])
+            self.assertAlmostEqual(row["share"],
+                                   row["rate"] / row["copy_rate"])
+        self.assertIn("% of a copy's",
+                      run("bench", "decode", *model, *few).stdout)
+
+    def test_shapes_devices_and_types_that_are_not_here_are_named(self):
+        for words, code, text in (
+                (["--shape", "llama-8"], 1, "expected llama-7b, "),
+                (["--shape", "gpt2", str(ROOT / "assets/novels")], 2,
+                 "--shape or a model's folder"),
+                (["--device", "gpu"], 2, "expected cpu, cuda, cuda:N or auto"),
+                (["--device", "cuda:99"], 1, "expected a "),
+                (["--type", "bf16"], 2, "expected f32")):
+            done = run("bench", "decode", *words)
+            self.assertEqual(done.returncode, code, words)
+            self.assertIn(text, done.stderr)
+
+    def test_fewer_heads_are_timed_beside_all(self):
+        done = run("bench", "prune", "--prompt", "64", "--seconds", "0.1",
+                   "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual([row.get("proportion") for row in rows],
+                         [1, 0.75, 0.5, 0.25, None, None])
+        self.assertEqual(rows[0]["share"], 1)
+        self.assertLess(rows[3]["ms"], rows[0]["ms"])
+
     def test_missing_peer_leaves_a_note_and_no_failure(self):
         with tempfile.TemporaryDirectory() as empty:
             done = run("bench", "attention", *TINY, "--mask", "none",

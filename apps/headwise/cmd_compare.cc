@@ -17,6 +17,7 @@
 #include "headwise/context.h"
 #include "headwise/report/compare_page.h"
 #include "headwise/report/compare_report.h"
+#include "headwise/runtime/on_host.h"
 #include "headwise/study/compare/comparison.h"
 #include "headwise/study/compare/trained_comparison.h"
 #include "interrupt.h"
@@ -69,10 +70,13 @@ Comparison Compare(const Options& options) {
         "--layer and --model are of trained models: leave out --untrained, "
         "--heads, --d-model, --seed and --causal");
   }
-  return CompareHeads(context, options.sentence, options.comparison);
+  // A few small matrices, made here: nothing for a device.
+  const HostContext host(context);
+  return CompareHeads(host, options.sentence, options.comparison);
 }
 
 int Run(const Options& options) {
+  options.engine.Require();
   RequireWritable(options.page);
   RequireWritable(options.svg);
   HintAtFile(options.sentence, "$(cat " + options.sentence + ")");

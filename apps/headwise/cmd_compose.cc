@@ -118,6 +118,7 @@ Composition Measure(const Options& options, const Checkpoint& checkpoint,
 }
 
 int Run(const Options& options) {
+  options.run.engine.Require();
   if (options.by == "effect" && options.text.paths.empty()) {
     throw UsageError("--by effect needs --text");
   }
@@ -149,7 +150,7 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  AddRunFlags(line, options->run);
+  AddRunFlags(line, options->run, "A model's folder");
   AddTextFlags(line, options->text,
                "Tokens of text for path effects: one run a head; 0: all",
                "Tokens of a window; 0: 512, or the model's context");

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "command.h"
 #include "commands.h"
@@ -21,6 +22,8 @@
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/format/token_ids.h"
+#include "headwise/heads.h"
+#include "headwise/model.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/runtime/activations.h"
@@ -40,6 +43,7 @@ struct Options {
   std::string target;
   std::string input;
   std::vector<std::string> names = {"logits"};
+  std::string weights;
   std::string out;
   bool list = false;
   EngineFlags engine;
@@ -181,8 +185,35 @@ void Print(const std::vector<NamedTensor>& tensors) {
   }
 }
 
+// "head.5.1.w_q" and so on, of each head.
+int DumpWeights(const Options& options) {
+  if (options.out.empty()) throw UsageError("expected --out FILE");
+  RequireWritable(options.out);
+  Transformer model(options.model);
+  const std::vector<HeadRef> heads = options.weights == "all"
+                                         ? HeadsOf(model)
+                                         : ParseHeads(options.weights, model);
+  std::vector<HeadMatrices> kept;
+  for (const HeadRef& head : heads) kept.push_back(WeightsOfHead(model, head));
+  std::vector<NamedTensor> tensors;
+  for (size_t i = 0; i < heads.size(); ++i) {
+    const HeadMatrices& m = kept[i];
+    const std::string name = "head." + ToString(heads[i]);
+    for (const auto& [end, matrix] :
+         {std::pair(".w_q", &m.q), std::pair(".w_k", &m.k),
+          std::pair(".w_v", &m.v), std::pair(".w_o", &m.o),
+          std::pair(".qk", &m.qk), std::pair(".ov", &m.ov)}) {
+      if (matrix->size() > 0) tensors.push_back({name + end, matrix->view()});
+    }
+  }
+  WriteSafetensors(options.out, tensors, {{"format", "headwise.dump/1"}});
+  Print(tensors);
+  return kSucceeded;
+}
+
 int Run(const Options& options) {
   options.engine.Require();
+  if (!options.weights.empty()) return DumpWeights(options);
   const Checkpoint checkpoint(options.model, options.reading.options(),
                               options.engine.compute());
   const Model& model = checkpoint.model();
@@ -238,11 +269,14 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--names", options->names, "Activations to write; * and ? match")
       .Commas()
       .ShowDefault();
+  line.Option("--weights", options->weights,
+              "Instead of a run's activations, the matrices of these heads "
+              "(5.1,6.0 or all): W_Q, W_K, W_V, W_O, W_Q·W_Kᵀ, W_V·W_O");
   line.Option("--out", options->out, "The safetensors file to write");
   AddReadingFlags(line, options->reading);
   line.Flag("--list", options->list,
             "Name every activation that the model has");
-  AddEngineFlags(line, options->engine, Runs::kAnywhere);
+  AddEngineFlags(line, options->engine);
   return [options] { return Run(*options); };
 }
 
@@ -256,6 +290,7 @@ const Command kDumpCommand = {
         "  headwise dump models/minilm-l6 --list\n"
         "  headwise dump models/minilm-l6 \"The cat sat\" \\\n"
         "      --names 'layer.*.attention.probs,final' --out cat.safetensors\n"
+        "  headwise dump models/gpt2 --weights 5.1 --out head.safetensors\n"
         "  headwise dump models/gpt2 --input ids.safetensors \\\n"
         "      --names logits --out logits.safetensors",
     .setup = Setup,

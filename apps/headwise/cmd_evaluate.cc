@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "cache_flags.h"
 #include "commands.h"
 #include "console.h"
+#include "evaluate_cache.h"
 #include "evaluate_task.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/ranking_json.h"
@@ -26,6 +28,7 @@ struct Options {
   std::string plan;
   std::string replace = "zero";
   std::vector<std::string> mean_text;
+  CacheFlags cache;
   uint64_t seed = 0;
 };
 
@@ -177,7 +180,28 @@ Result Measure(const PruneMaterial& material, const HeadSet& closed,
   return result;
 }
 
+// Heads keep parts of the text, and none is closed.
+int RunCache(const Options& options) {
+  if (!options.drop.empty() || !options.plan.empty()) {
+    throw UsageError("--kv-policy: no head is closed beside it");
+  }
+  if (IsClassifier(options.run.model)) {
+    throw UsageError("--kv-policy: classifiers keep no text");
+  }
+  const PruneMaterial material = ReadPruneMaterial(options.run, options.text);
+  const auto choice = ChooseCache(options.cache, options.run.engine,
+                                  options.run.model, material.checkpoint);
+  Context context(options.run.engine.context());
+  ProgressBar bar;
+  const CacheEvaluation result =
+      EvaluateCache(context, material, choice->policy,
+                    CorpusOptionsFor(material, bar, options.seed));
+  PrintEvaluation(result, *choice, options.run, material.checkpoint.hash());
+  return kSucceeded;
+}
+
 int Run(const Options& options) {
+  options.run.engine.Require();
   if (!options.drop.empty() && !options.plan.empty()) {
     throw UsageError("expected either --drop or --plan");
   }
@@ -185,6 +209,8 @@ int Run(const Options& options) {
     throw UsageError("--replace: expected zero or mean; found " +
                      options.replace);
   }
+  RequireCacheFlags(options.cache, options.run.engine);
+  if (options.cache.policy != "all") return RunCache(options);
   if (IsClassifier(options.run.model)) return RunClassifier(options);
   const PruneMaterial material = ReadPruneMaterial(options.run, options.text);
   const HeadSet closed = ClosedBy(options, material.checkpoint);
@@ -204,7 +230,7 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  AddRunFlags(line, options->run);
+  AddRunFlags(line, options->run, "A model's folder");
   AddTextFlags(line, options->text,
                "Stop after so many tokens, at the end of a window; 0: all",
                "Tokens of a window; 0: 256 or what the model knows")
@@ -220,6 +246,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--mean", options->mean_text,
               "Means over these texts stand in for closed heads")
       .Several();
+  AddCacheFlags(line, options->cache);
   line.Option("--seed", options->seed, "Of masks and intervals").ShowDefault();
   return [options] { return Run(*options); };
 }
@@ -234,7 +261,8 @@ const Command kEvaluateCommand = {
         "  headwise evaluate models/minimind2-small --text held-out.txt\n"
         "  headwise evaluate models/gpt2 --text wiki.txt --drop 5.1,6.0\n"
         "  headwise evaluate models/gpt2 --text wiki.txt --plan plan.json "
-        "--replace mean",
+        "--replace mean\n"
+        "  headwise evaluate models/gpt2 --text wiki.txt --kv-policy roles",
     .setup = Setup};
 
 }  // namespace headwise

@@ -11,8 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "cache_flags.h"
 #include "command.h"
 #include "commands.h"
+#include "console.h"
 #include "engine_flags.h"
 #include "flags.h"
 #include "headwise/backend/cpu/thread_pool.h"
@@ -45,6 +47,7 @@ struct Options {
   std::vector<int32_t> ids;
   std::string drop;
   GenerateOptions generate;
+  CacheFlags cache;
   EngineFlags engine;
   bool truncate = false;
   bool json = false;
@@ -143,11 +146,42 @@ class Printer {
   size_t printed_ = 0;        // bytes of their text
 };
 
-void PrintJson(const Tokenizer* tokenizer, const std::vector<int32_t>& prompt,
-               const std::vector<int32_t>& tokens, double seconds) {
+// Which heads keep what, if that was asked for, and the largest cache of the
+// texts. Lives as long as it is generated.
+class CacheWatch {
+ public:
+  CacheWatch(Options& options, const Checkpoint& checkpoint)
+      : choice_(ChooseCache(options.cache, options.engine, options.model,
+                            checkpoint)) {
+    if (!choice_) return;
+    options.generate.policy = &choice_->policy;
+    options.generate.on_cache = [this](const CacheBytes& bytes) {
+      const std::lock_guard lock(mutex_);
+      if (bytes.kept > most_.kept) most_ = bytes;
+    };
+  }
+  CacheWatch(const CacheWatch&) = delete;
+  CacheWatch& operator=(const CacheWatch&) = delete;
+
+  void AddTo(Json& json, const Checkpoint& checkpoint) const {
+    if (choice_) json["cache"] = ToJson(*choice_, most_, checkpoint.hash());
+  }
+  // Beside the text, which has standard output to itself.
+  void Print() const {
+    if (choice_) WriteStderr("{}\n", ToText(*choice_, most_));
+  }
+
+ private:
+  std::optional<CacheChoice> choice_;
+  std::mutex mutex_;
+  CacheBytes most_;
+};
+
+Json TextJson(const Tokenizer* tokenizer, const std::vector<int32_t>& prompt,
+              const std::vector<int32_t>& tokens, double seconds) {
   Json json = {{"prompt_ids", prompt}, {"ids", tokens}, {"seconds", seconds}};
   if (tokenizer != nullptr) json["text"] = tokenizer->Decode(tokens);
-  fmt::print("{}\n", json.dump(2));
+  return json;
 }
 
 std::vector<std::string> ReadPrompts(const std::string& path) {
@@ -217,6 +251,7 @@ int RunFile(Options& options) {
   CheckContext(options, model, options.generate.capacity);
   ClosedHeads closed(model, ParseHeads(options.drop, model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
+  CacheWatch cache(options, checkpoint);
   const auto start = std::chrono::steady_clock::now();
   const std::vector<std::string> texts =
       GenerateLines(options, model, tokenizer);
@@ -228,6 +263,7 @@ int RunFile(Options& options) {
   }
   if (options.json) {
     Json json = {{"seconds", took.count()}, {"texts", texts}};
+    cache.AddTo(json, checkpoint);
     fmt::print("{}\n", json.dump(2));
   } else if (options.out.empty()) {
     for (const std::string& text : texts) fmt::print("{}\n", Visible(text));
@@ -236,11 +272,13 @@ int RunFile(Options& options) {
                Counted(static_cast<int64_t>(texts.size()), "line"),
                Duration(took.count()));
   }
+  if (!options.json) cache.Print();
   return kSucceeded;
 }
 
 int Run(Options& options) {
   options.engine.Require();
+  RequireCacheFlags(options.cache, options.engine);
   if (!options.file.empty()) return RunFile(options);
   if (!options.out.empty()) throw UsageError("--out needs --file");
   if (!options.prompt.empty() && !options.ids.empty()) {
@@ -257,7 +295,12 @@ int Run(Options& options) {
                std::ssize(prompt) + options.generate.max_tokens);
   ClosedHeads closed(model, ParseHeads(options.drop, model));
   if (!options.drop.empty()) options.generate.hooks = &closed;
+  CacheWatch cache(options, checkpoint);
   Context context(options.engine.context());
+  const int64_t most = options.generate.capacity > 0 ? options.generate.capacity
+                                                     : model.config().context;
+  RequireRoom(context, model,
+              std::min(most, std::ssize(prompt) + options.generate.max_tokens));
   // Ctrl-C ends the text, not the line: what was generated stays whole.
   options.generate.stop = StopOnInterrupt();
   Printer printer(tokenizer);
@@ -271,12 +314,15 @@ int Run(Options& options) {
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
   if (options.json) {
-    PrintJson(tokenizer, prompt, tokens, took.count());
+    Json json = TextJson(tokenizer, prompt, tokens, took.count());
+    cache.AddTo(json, checkpoint);
+    fmt::print("{}\n", json.dump(2));
   } else {
     if (!streams) {
       for (const int32_t id : tokens) printer.Add(id);
     }
     fmt::print("\n");
+    cache.Print();
   }
   return kSucceeded;
 }
@@ -304,11 +350,12 @@ std::function<int()> Setup(CommandLine line) {
       .NotNegative();
   line.Option("--beam", options->generate.beam, "Beams of an encoder–decoder")
       .ShowDefault();
+  AddCacheFlags(line, options->cache);
   AddFlags(line, options->generate.sampler);
   AddReadingFlags(line, options->reading);
   line.Flag("--truncate", options->truncate,
             "Keep the last tokens of a prompt that is too long");
-  AddEngineFlags(line, options->engine, Runs::kAnywhere);
+  AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }
@@ -326,6 +373,8 @@ const Command kGenerateCommand = {
         "  headwise generate models/marian \"Guten Tag\" --beam 4\n"
         "  headwise generate models/marian --file source.txt --beam 4 --out "
         "out.txt\n"
+        "  headwise generate models/minimind2-small \"Once\" --kv-policy "
+        "roles\n"
         "Control characters of a text are printed as ⟨1b⟩; --json and --out "
         "have them\nas they are.",
     .setup = Setup,

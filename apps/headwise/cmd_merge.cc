@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/profile_json.h"
+#include "headwise/profile.h"
 #include "profile_title.h"
 
 namespace headwise {
@@ -43,7 +43,7 @@ int Run(const Options& options) {
   }
   merged.Save(options.out);
   if (options.json) {
-    fmt::print("{}\n", ProfileJson(merged).dump(2));
+    fmt::print("{}\n", JsonText(merged));
     return kSucceeded;
   }
   fmt::print("{}", Wrap(fmt::format("{}, written to {}.", ProfileTitle(merged),

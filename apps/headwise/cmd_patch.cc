@@ -294,6 +294,7 @@ Json ToJson(const Options& options, const Cases& cases,
 }
 
 int Run(const Options& options) {
+  options.run.engine.Require();
   if (options.prompts.empty() == options.prompt.empty()) {
     throw UsageError("expected either --prompt or --prompts");
   }

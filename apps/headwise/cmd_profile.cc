@@ -270,6 +270,7 @@ int Run(Options options) {
     return Explain(console, options.model, options.json);
   }
   if (options.model.empty()) throw UsageError("expected MODEL");
+  options.engine.Require();
   if (options.texts.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
   }

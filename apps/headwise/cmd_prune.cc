@@ -30,6 +30,7 @@ void RequirePossible(const PruneOptions& options,
 }
 
 int Run(const PruneOptions& options) {
+  options.run.engine.Require();
   CheckUsage(options);
   ParseRepairs(options.repair);
   RequireWritable(options.plan_out);
@@ -81,7 +82,7 @@ int Run(const PruneOptions& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<PruneOptions>();
-  AddRunFlags(line, options->run);
+  AddRunFlags(line, options->run, "A model's folder");
   AddTextFlags(line, options->text,
                "Stop after so many tokens, at the end of a window; 0: all. "
                "Three quarters choose the heads, the rest judges",

@@ -76,6 +76,13 @@ std::string PartialOf(const Options& options) {
          ".rank.partial";
 }
 
+// Losses of one device and type do not go on with another's.
+std::string PlaceKey(const EngineFlags& engine) {
+  const Device device = engine.context().device;
+  if (device.is_cpu()) return "";
+  return fmt::format(", {} on a GPU", Name(engine.compute()));
+}
+
 // Heads with a role, by a profile of this very model.
 std::set<HeadRef> HeadsWithRoles(const Options& options,
                                  const Checkpoint& checkpoint) {
@@ -135,7 +142,8 @@ Ranking Rank(const Options& options, const Checkpoint& checkpoint,
     };
   }
   RankKeeper keeper(PartialOf(options),
-                    {checkpoint.hash(), TextKey(examples), SettingsKey(rank)},
+                    {checkpoint.hash(), TextKey(examples),
+                     SettingsKey(rank) + PlaceKey(options.run.engine)},
                     options.checkpoint);
   if (options.resume) keeper.Resume();
   Context machine(options.run.engine.context());
@@ -162,6 +170,7 @@ Ranking Rank(const Options& options, const Checkpoint& checkpoint,
 }
 
 int Run(const Options& options) {
+  options.run.engine.Require();
   if (options.text.paths.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
   }
@@ -186,7 +195,7 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  AddRunFlags(line, options->run);
+  AddRunFlags(line, options->run, "A model's folder");
   AddTextFlags(line, options->text,
                "Stop after so many tokens, at the end of a window; 0: all",
                "Tokens of a window; 0: 256 or what the model knows");

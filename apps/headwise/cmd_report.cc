@@ -42,6 +42,7 @@ void WarnOfScript(const Options& options) {
 }
 
 int Run(Options options) {
+  options.engine.Require();
   options.report.stop = StopOnInterrupt();
   RequireWritable(options.out);
   if (options.json != "-") RequireWritable(options.json);

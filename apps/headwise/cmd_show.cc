@@ -320,6 +320,7 @@ int Run(const Options& options) {
   if (!options.example.empty()) return RunExample(options);
   if (options.model.empty()) throw UsageError("expected MODEL or --example");
   options.text.Require();
+  options.engine.Require();
   if (options.heads.empty()) {
     throw UsageError("expected --heads, such as 5.1,4.0");
   }

@@ -110,6 +110,7 @@ void Print(const Similarity& s, const Options& options) {
 }
 
 int Run(const Options& options) {
+  options.run.engine.Require();
   RequireWritable(options.svg);
   const std::stop_token stop = StopOnInterrupt();
   const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
@@ -149,7 +150,7 @@ int Run(const Options& options) {
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  AddRunFlags(line, options->run);
+  AddRunFlags(line, options->run, "A model's folder");
   AddTextFlags(line, options->text,
                "Stop after so many tokens, at the end of a window; 0: all",
                "Tokens of a window; 0: 512, or the model's context")

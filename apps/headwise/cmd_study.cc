@@ -32,7 +32,7 @@ struct Options {
   std::string model, twin;
   std::string recommend;
   std::string svg;
-  int threads = 0;
+  EngineFlags engine;
 };
 
 // The models to look at: those given, else what ships, else none.
@@ -59,10 +59,19 @@ void AddModels(const Options& options, StudyRequest& request) {
   }
 }
 
+// What a study holds against a claim should not be rounding.
+void RequireF32(const EngineFlags& engine) {
+  if (engine.type == "auto" || engine.type == "f32") return;
+  throw UsageError("--type: expected f32, which studies compute in; found " +
+                   engine.type);
+}
+
 int RunOne(const Options& options) {
+  RequireF32(options.engine);
+  options.engine.Require();
   const Study& study = FindStudy(options.name);
   RequireWritable(options.svg);
-  Context context({.threads = options.threads, .implementations = ""});
+  Context context(options.engine.context());
   ProgressBar bar;
   StudyRequest request;
   request.full = options.full;
@@ -168,7 +177,7 @@ std::function<int()> Setup(CommandLine line) {
               "effective-heads: WIDTH,LAYERS,TOKENS of a model; says how many "
               "heads to begin with, and trains nothing");
   line.Option("--svg", options->svg, "Also write the figure to this file");
-  AddThreadsFlag(line, options->threads);
+  AddEngineFlags(line, options->engine);
   return [options] { return Run(*options); };
 }
 

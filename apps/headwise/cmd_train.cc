@@ -94,13 +94,7 @@ class LifeWriter {
       : context_(context), config_(config), out_(config.out) {}
 
   void Begin(const Model& model, int64_t step) {
-    if (config_.observe_every > 0 && !context_.device().is_cpu()) {
-      fmt::print(stderr,
-                 "note: heads are observed on the CPU only so far; no {} is "
-                 "written\n",
-                 (out_ / "heads.jsonl").string());
-    }
-    if (!observes()) return;
+    if (config_.observe_every <= 0) return;
     if (step == 0) {
       Observe(model, step);
     } else {  // what a lost piece of the run saw is seen again
@@ -110,17 +104,13 @@ class LifeWriter {
 
   void Show(const StepView& view) {
     const int64_t done = view.report.step + 1;
-    if (!observes()) return;
+    if (config_.observe_every <= 0) return;
     if (done % config_.observe_every != 0 && done != config_.steps) return;
     Observe(view.model, done);
   }
 
  private:
   static constexpr int64_t kTokens = 2048;  // of an observation
-
-  bool observes() const {
-    return config_.observe_every > 0 && context_.device().is_cpu();
-  }
 
   void Observe(const Model& model, int64_t step) {
     if (!observer_) Prepare(model);
@@ -270,7 +260,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--force", options->force,
             "Begin anew in a folder that holds a run or a model, and replace "
             "it");
-  AddEngineFlags(line, options->engine, Runs::kAnywhere);
+  AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print the result as JSON");
   line.AddFooter(FieldList());
   return [options] { return Run(*options); };

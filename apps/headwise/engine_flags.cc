@@ -6,8 +6,11 @@
 #include <string_view>
 
 #include "command.h"
+#include "headwise/backend/device_backend.h"
+#include "headwise/base/byte_size.h"
 #include "headwise/device.h"
 #include "headwise/error.h"
+#include "headwise/model/summary.h"
 
 namespace headwise {
 namespace {
@@ -18,25 +21,6 @@ bool IsNumbered(std::string_view word) {
   return word.starts_with(kNumbered) && word.size() > kNumbered.size() &&
          word.size() <= kNumbered.size() + 2 &&
          word.find_first_not_of("0123456789", kNumbered.size()) == word.npos;
-}
-
-std::string WhyNotDevice(const std::string& word) {
-  if (word == "cpu" || word == "cuda" || word == "auto" || IsNumbered(word)) {
-    return "";
-  }
-  return fmt::format("expected cpu, cuda, cuda:N or auto; found {}", word);
-}
-
-std::string WhyNotTheCpu(const std::string& word) {
-  if (word == "cpu" || word == "auto") return "";
-  return fmt::format(
-      "expected cpu: this command runs nowhere else so far; found {}", word);
-}
-
-std::string WhyNotF32(const std::string& word) {
-  if (word == "f32" || word == "auto") return "";
-  return fmt::format(
-      "expected f32, which models on the CPU compute in; found {}", word);
 }
 
 std::string WhyNotType(const std::string& word) {
@@ -65,6 +49,13 @@ Device DeviceOf(const std::string& word) {
 
 }  // namespace
 
+std::string WhyNotDevice(const std::string& word) {
+  if (word == "cpu" || word == "cuda" || word == "auto" || IsNumbered(word)) {
+    return "";
+  }
+  return fmt::format("expected cpu, cuda, cuda:N or auto; found {}", word);
+}
+
 void EngineFlags::Require() const {
   compute();
   if (const Device there = context().device; !there.is_cpu()) {
@@ -75,7 +66,7 @@ void EngineFlags::Require() const {
 ContextOptions EngineFlags::context() const {
   ContextOptions options;
   options.threads = threads;
-  options.device = only_cpu ? Device::Cpu() : DeviceOf(device);
+  options.device = DeviceOf(device);
   return options;
 }
 
@@ -88,7 +79,46 @@ DType EngineFlags::compute() const {
         "--type: expected f32, which models on the CPU compute in; found {}",
         type));
   }
-  return type == "bf16" ? DType::kBF16 : DType::kF16;
+  if (type == "bf16") return DType::kBF16;
+  if (type == "f16") return DType::kF16;
+  throw UsageError("--type: " + WhyNotType(type));
+}
+
+void RequireRoom(Device device, double weights, double run, double free) {
+  if (weights + run <= free) return;
+  const auto size = [](double bytes) {
+    return ByteSize(static_cast<uint64_t>(bytes));
+  };
+  throw Error(ErrorCode::kOutOfMemory,
+              {"memory",
+               fmt::format("{} on {}: {} for the weights, {} for a run",
+                           size(weights + run), ToString(device), size(weights),
+                           size(run)),
+               size(free) + " free",
+               "a shorter window or context, a smaller batch or --type bf16 "
+               "take less"});
+}
+
+void RequireRoom(Context& context, const Model& model, int64_t tokens) {
+  const auto room = context.backend()->Room();
+  if (!room) return;
+  double numbers = 0;
+  std::vector<const Linear*> linears = LinearsOf(model.stack());
+  if (model.decoder() != nullptr) {
+    const auto more = LinearsOf(*model.decoder());
+    linears.insert(linears.end(), more.begin(), more.end());
+  }
+  linears.push_back(&model.head().vocabulary);
+  for (const Linear* linear : linears) {
+    numbers += static_cast<double>(linear->in() * linear->out());
+  }
+  // Costs are counted in f32.
+  const double part = static_cast<double>(SizeOf(model.type())) / sizeof(float);
+  const RunCost cost = CostOf(model.config(), tokens);
+  RequireRoom(context.device(),
+              numbers * static_cast<double>(SizeOf(model.type())),
+              part * (cost.cache_bytes + cost.stream_bytes),
+              static_cast<double>(room->free));
 }
 
 void AddThreadsFlag(CommandLine line, int& threads) {
@@ -96,27 +126,18 @@ void AddThreadsFlag(CommandLine line, int& threads) {
               "Threads to use; 0: all cores. Results do not depend on it");
 }
 
-void AddEngineFlags(CommandLine line, EngineFlags& flags, Runs runs) {
+void AddEngineFlags(CommandLine line, EngineFlags& flags) {
   AddThreadsFlag(line, flags.threads);
-  if (runs == Runs::kOnTheCpu) {
-    flags.only_cpu = true;
-    line.Option("--device", flags.device,
-                "Where the model runs: cpu (generate, dump and train run on "
-                "CUDA too)")
-        .Check(WhyNotTheCpu)
-        .ShowDefault();
-  } else {
-    line.Option("--device", flags.device,
-                "Where the model runs: cpu, cuda, cuda:N, or auto (a GPU where "
-                "there is one)")
-        .Check(WhyNotDevice)
-        .ShowDefault();
-  }
+  line.Option("--device", flags.device,
+              "Where the model runs: cpu, cuda, cuda:N, or auto (a GPU where "
+              "there is one)")
+      .Check(WhyNotDevice)
+      .ShowDefault();
   line.Option(
           "--type", flags.type,
           "What the model computes in, whatever its file stores: f32, bf16, "
           "f16, or auto (f32 on the CPU, bf16 on a GPU)")
-      .Check(runs == Runs::kOnTheCpu ? WhyNotF32 : WhyNotType)
+      .Check(WhyNotType)
       .ShowDefault();
 }
 

@@ -6,6 +6,7 @@
 
 #include "command_line.h"
 #include "headwise/context.h"
+#include "headwise/model/model.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
@@ -14,7 +15,6 @@ struct EngineFlags {
   int threads = 0;
   std::string device = "cpu";
   std::string type = "auto";
-  bool only_cpu = false;
 
   // Before anything is opened: throws for a device that is not here, and as
   // compute does.
@@ -25,13 +25,18 @@ struct EngineFlags {
   DType compute() const;
 };
 
-// Where a command can run its model.
-enum class Runs : uint8_t { kOnTheCpu, kAnywhere };
+// Throws Error(kOutOfMemory) where the context's device has not the room that a
+// model's weights in its type, and the caches and activations of `tokens`
+// tokens, will take: before any of it is copied there. The host is not asked.
+void RequireRoom(Context& context, const Model& model, int64_t tokens);
+// The same of known numbers, in bytes.
+void RequireRoom(Device device, double weights, double run, double free);
 
-// `flags` must outlive the parse, which refuses devices where the command does
-// not run.
-void AddEngineFlags(CommandLine line, EngineFlags& flags,
-                    Runs runs = Runs::kOnTheCpu);
+// Why a word names no device, or "".
+std::string WhyNotDevice(const std::string& word);
+
+// `flags` must outlive the parse.
+void AddEngineFlags(CommandLine line, EngineFlags& flags);
 
 // For commands that choose what runs where themselves.
 void AddThreadsFlag(CommandLine line, int& threads);

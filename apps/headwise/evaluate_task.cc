@@ -120,8 +120,9 @@ AccuracyPair ScoreLabels(Context& context, const RunFlags& run,
       std::filesystem::path(run.model) / "config.json";
   const Json json = ReadJson(file);
   const ModelConfig config = ReadConfig(json, file.string());
-  const auto store = ParameterStore::Load(run.model);
-  const auto model = BuildModel(config, store);
+  const DType type = run.engine.compute();
+  const auto store = ParameterStore::Load(run.model, {context.device(), type});
+  const auto model = BuildModel(config, store, type);
   const auto tokenizer = Tokenizer::Load(run.model, text.reading.options());
   const std::vector<std::filesystem::path> files(text.paths.begin(),
                                                  text.paths.end());
@@ -131,6 +132,7 @@ AccuracyPair ScoreLabels(Context& context, const RunFlags& run,
       ClassesOf(read.labels, json, file.string());
   for (LabelledText& one : read.texts) one.label = classes[one.label];
   const Classifier classifier(config, *store, std::ssize(json["label2id"]));
+  store->Round(context);
   const LabelledBatches batches(std::move(read.texts), config.causal, false, 1);
   ClosedHeads hooks(*model, closed);
   const std::vector<double> weights(batches.size(), 1.0);

@@ -203,7 +203,7 @@ int Main(int argc, char** argv) {
   CLI::App app("Multi-head attention: build it, see what each head does.\n");
   app.name("headwise");
   app.formatter(HelpFormatter(std::min(StdoutConsole().width, 100)));
-  app.set_version_flag("--version", "headwise " HEADWISE_VERSION);
+  app.set_version_flag("--version", "headwise " HEADWISE_VERSION_STRING);
   app.footer("headwise COMMAND --help tells more, with examples.\n");
   app.allow_extras();
   // One command a call: `study rank` names a study, not the command rank.

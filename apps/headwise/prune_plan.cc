@@ -100,6 +100,7 @@ std::vector<double> ScoreHeads(const PruneOptions& options,
   if (options.by == "gates") {
     GateOptions gates;
     gates.steps = options.gate_steps;
+    gates.type = options.run.engine.compute();
     gates.objective = material.objective;
     gates.objective.seed = gates.seed = options.seed;
     gates.progress = bar.callback();

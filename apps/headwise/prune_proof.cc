@@ -99,16 +99,17 @@ Json ToJson(const Proof& proof) {
 
 Proof Prove(const PruneOptions& options, const PruneMaterial& material,
             const JudgedText& judge, Context& context) {
-  const auto smaller = OpenModel(options.out);
+  const Checkpoint checkpoint(options.out, {}, material.model().type());
+  const Model& smaller = checkpoint.model();
   Proof proof;
-  proof.loss = judge.Of(*smaller);
+  proof.loss = judge.Of(smaller);
   if (!options.no_timing) {
-    proof.timings = TimeBoth(context, material.model(), *smaller, proof.note);
+    proof.timings = TimeBoth(context, material.model(), smaller, proof.note);
   }
   proof.weights[0] = WeightBytes(options.run.model);
   proof.weights[1] = WeightBytes(options.out);
-  proof.cache[0] = CacheBytes(material.model());
-  proof.cache[1] = CacheBytes(*smaller);
+  proof.cache[0] = CacheBytesOf(material.model());
+  proof.cache[1] = CacheBytesOf(smaller);
   return proof;
 }
 

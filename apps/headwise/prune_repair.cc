@@ -95,13 +95,13 @@ Json Pruner::ConfigOf(const std::vector<HeadRef>& removed) const {
 std::unique_ptr<Model> Pruner::Without(const std::vector<HeadRef>& removed) {
   RepairReport unused;
   return ChangedModel(options_.run.model, Changed(removed, true, unused),
-                      ConfigOf(removed));
+                      ConfigOf(removed), material_.model().type());
 }
 
 std::unique_ptr<Model> Pruner::Unfitted(const std::vector<HeadRef>& removed) {
   RepairReport unused;
   return ChangedModel(options_.run.model, Changed(removed, false, unused),
-                      ConfigOf(removed));
+                      ConfigOf(removed), material_.model().type());
 }
 
 void Pruner::Finetune(const std::vector<HeadRef>& removed,
@@ -115,6 +115,7 @@ void Pruner::Finetune(const std::vector<HeadRef>& removed,
   TuneOptions tune;
   tune.steps = options_.finetune_steps;
   tune.rate = options_.finetune_rate;
+  tune.type = material_.model().type();
   tune.objective = material_.objective;
   tune.objective.seed = tune.seed = options_.seed;
   tune.progress = bar.callback();

@@ -40,6 +40,7 @@ std::function<void()> Prefill(Context& context, const Model& model,
       input.decoder_lengths = *lengths;
     }
     Forward(context, model, input);
+    context.Synchronize();
   };
 }
 
@@ -54,11 +55,12 @@ std::function<void()> Decode(Context& context, const Model& model,
   if (model.config().encoder_decoder()) {
     session->Encode(std::span(*ids).first(kSteps));
   }
-  return [session, ids, sequences] {
+  return [&context, session, ids, sequences] {
     session->Clear();
     for (int64_t step = 0; step < kSteps; ++step) {
       session->Feed(std::span(*ids).subspan(step * sequences, sequences));
     }
+    context.Synchronize();
   };
 }
 
@@ -119,7 +121,7 @@ std::vector<PairTiming> TimeBoth(Context& context, const Model& before,
   return timings;
 }
 
-int64_t CacheBytes(const Model& model) {
+int64_t CacheBytesOf(const Model& model) {
   int64_t bytes = 0;
   for (const AttentionKind kind :
        {AttentionKind::kSelf, AttentionKind::kDecoder}) {
@@ -127,7 +129,7 @@ int64_t CacheBytes(const Model& model) {
     for (const AttentionLayer* layer : AttentionLayers(model, kind)) {
       bytes += layer->config().kv_heads *
                (layer->config().head_dim + layer->value_dim()) *
-               static_cast<int64_t>(sizeof(float));
+               static_cast<int64_t>(SizeOf(model.type()));
     }
   }
   return bytes;

@@ -28,6 +28,6 @@ PairTiming TimePrefill(Context& context, const Model& before,
                        const Model& after);
 
 // Bytes that one token of a sequence takes in the key/value cache.
-int64_t CacheBytes(const Model& model);
+int64_t CacheBytesOf(const Model& model);
 
 }  // namespace headwise

@@ -184,7 +184,10 @@ AttentionArgs ArgsOf(const BridgeCall& call, Observation& observation) {
   a.replacement = ViewOf(call, kReplacement);
   a.lse = ViewOf(call, kLse);
   a.ungated = ViewOf(call, kUngated);
-  a.active_heads = {call.active_heads, static_cast<size_t>(call.active_count)};
+  if (call.active_count > 0) {
+    a.active_heads = std::span<const int32_t>(
+        call.active_heads, static_cast<size_t>(call.active_count));
+  }
   FillObservation(call, observation);
   a.observation = &observation;
   return a;

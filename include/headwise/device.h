@@ -1,4 +1,5 @@
-// Where memory lies and work is done.
+/// @file
+/// Where memory lies and work is done.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ struct Device {
   enum class Kind : uint8_t { kCpu, kCuda };
 
   Kind kind = Kind::kCpu;
-  int8_t index = 0;  // which GPU
+  int8_t index = 0;  ///< which GPU
 
   static constexpr Device Cpu() { return {}; }
   static constexpr Device Cuda(int index = 0) {
@@ -24,7 +25,7 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-// "cpu", "cuda:0"
+/// "cpu", "cuda:0"
 HEADWISE_API std::string ToString(Device device);
 
 }  // namespace headwise

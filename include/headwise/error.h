@@ -1,4 +1,5 @@
-// The one exception of the library. It never prints, aborts or exits.
+/// @file
+/// The one exception of the library. It never prints, aborts or exits.
 #pragma once
 
 #include <stdexcept>
@@ -9,21 +10,21 @@
 namespace headwise {
 
 enum class ErrorCode {
-  kInvalidArgument,  // the caller asked for something impossible
-  kCorrupt,          // a file says something that cannot be true
-  kNotFound,         // a file, tensor, key or name is not there
-  kIo,               // the operating system refused
-  kUnsupported,      // valid, but no implementation does it
+  kInvalidArgument,  ///< the caller asked for something impossible
+  kCorrupt,          ///< a file says something that cannot be true
+  kNotFound,         ///< a file, tensor, key or name is not there
+  kIo,               ///< the operating system refused
+  kUnsupported,      ///< valid, but no implementation does it
   kOutOfMemory,
   kCancelled,
-  kInternal,  // a fault of ours
+  kInternal,  ///< a fault of ours
 };
 
-// "invalid argument", "corrupt", …
+/// "invalid argument", "corrupt", …
 HEADWISE_API const char* Name(ErrorCode code);
 
-// What went wrong, in parts, so that programs can act and people can read:
-// "[where] expected …; found …; hint". Empty parts are left out.
+/// What went wrong, in parts, so that programs can act and people can read:
+/// "[where] expected …; found …; hint". Empty parts are left out.
 struct ErrorParts {
   std::string where;
   std::string expected;

@@ -1,5 +1,6 @@
-// Tensors as plain data: a type, a device, up to six sizes, strides, and a
-// pointer that is owned (Tensor) or borrowed (TensorView, ConstTensorView).
+/// @file
+/// Tensors as plain data: a type, a device, up to six sizes, strides, and a
+/// pointer that is owned (Tensor) or borrowed (TensorView, ConstTensorView).
 #pragma once
 
 #include <array>
@@ -30,29 +31,60 @@ enum class DType : uint8_t {
   kU8,
   kI16,
   kI8,
-  kBool,  // one byte, 0 or 1
+  kBool,  ///< one byte, 0 or 1
 };
 
 HEADWISE_API size_t SizeOf(DType type);
-// "f32", "bf16", …
+/// "f32", "bf16", …
 HEADWISE_API const char* Name(DType type);
+
+/// Whether elements of a type can be read as T: float f32, double f64, uint16_t
+/// the bits of bf16 and f16, uint8_t u8 and bool, integers their own; char and
+/// std::byte the bytes of any.
+template <typename T>
+constexpr bool IsElement([[maybe_unused]] DType type) {
+  using std::is_same_v;
+  if constexpr (is_same_v<T, float>) {
+    return type == DType::kF32;
+  } else if constexpr (is_same_v<T, double>) {
+    return type == DType::kF64;
+  } else if constexpr (is_same_v<T, uint16_t>) {
+    return type == DType::kBF16 || type == DType::kF16;
+  } else if constexpr (is_same_v<T, int64_t>) {
+    return type == DType::kI64;
+  } else if constexpr (is_same_v<T, int32_t>) {
+    return type == DType::kI32;
+  } else if constexpr (is_same_v<T, int16_t>) {
+    return type == DType::kI16;
+  } else if constexpr (is_same_v<T, int8_t>) {
+    return type == DType::kI8;
+  } else if constexpr (is_same_v<T, bool>) {
+    return type == DType::kBool;
+  } else if constexpr (is_same_v<T, uint8_t>) {
+    return type == DType::kU8 || type == DType::kBool;
+  } else {
+    static_assert(is_same_v<T, char> || is_same_v<T, std::byte>,
+                  "no tensor has elements of this type");
+    return true;
+  }
+}
 
 inline constexpr int kMaxRank = 6;
 
-// Up to six sizes.
+/// Up to six sizes.
 class Shape {
  public:
   Shape() = default;
-  // Throw Error(kInvalidArgument) for more than six.
+  /// Throw Error(kInvalidArgument) for more than six.
   Shape(std::initializer_list<int64_t> sizes)  // NOLINT: implicit on purpose
       : Shape(std::span(sizes.begin(), sizes.size())) {}
   Shape(std::span<const int64_t> sizes) {  // NOLINT: likewise
     if (sizes.size() > kMaxRank) ThrowTooMany(sizes.size());
-    for (const int64_t size : sizes) sizes_[rank_++] = size;
+    for (const int64_t size : sizes) sizes_.data()[rank_++] = size;
   }
 
   int rank() const { return rank_; }
-  int64_t operator[](int axis) const { return sizes_[axis]; }
+  int64_t operator[](int axis) const { return sizes_.data()[axis]; }
   const std::array<int64_t, kMaxRank>& sizes() const { return sizes_; }
   const int64_t* begin() const { return sizes_.data(); }
   const int64_t* end() const { return sizes_.data() + rank_; }
@@ -66,11 +98,14 @@ class Shape {
   std::array<int64_t, kMaxRank> sizes_{};
 };
 
-// "[2, 5, 8, 64]"
+/// "[2, 5, 8, 64]"
 HEADWISE_API std::string ToString(const Shape& shape);
 
-// A strided view of memory owned elsewhere. Strides are in elements; a stride
-// of 0 repeats one slice (broadcast). A null `data` means "not given".
+/// Throws Error(kInvalidArgument).
+[[noreturn]] HEADWISE_API void ThrowNotReadable(DType type, Device device);
+
+/// A strided view of memory owned elsewhere. Strides are in elements; a stride
+/// of 0 repeats one slice (broadcast). A null `data` means "not given".
 template <typename Void>
 struct BasicView {
   Void* data = nullptr;
@@ -81,7 +116,7 @@ struct BasicView {
   std::array<int64_t, kMaxRank> stride{};
 
   BasicView() = default;
-  // Dense, row-major.
+  /// Dense, row-major.
   BasicView(Void* pointer, DType dtype, const Shape& sizes, Device where = {})
       : data(pointer),
         type(dtype),
@@ -90,11 +125,11 @@ struct BasicView {
         shape(sizes.sizes()) {
     int64_t step = 1;
     for (int i = rank - 1; i >= 0; --i) {
-      stride[i] = step;
-      step *= shape[i];
+      stride.data()[i] = step;
+      step *= shape.data()[i];
     }
   }
-  // A mutable view reads as a constant one.
+  /// A mutable view reads as a constant one.
   template <typename Other,
             typename = std::enable_if_t<std::is_const_v<Void> &&
                                         !std::is_const_v<Other>>>
@@ -108,16 +143,26 @@ struct BasicView {
 
   explicit operator bool() const { return data != nullptr; }
 
-  // How many elements.
+  /// How many elements.
   int64_t size() const {
     int64_t count = 1;
-    for (int i = 0; i < rank; ++i) count *= shape[i];
+    for (int i = 0; i < rank; ++i) count *= shape.data()[i];
     return count;
   }
 
-  // The data as host memory of a type, unchecked.
+  /// The data as the host's memory of T (IsElement). Throws
+  /// Error(kInvalidArgument) for elements of another type and for memory of
+  /// another device. A view that is not given is a null pointer.
   template <typename T>
   auto As() const {
+    if (data != nullptr && (!IsElement<T>(type) || !device.is_cpu())) {
+      ThrowNotReadable(type, device);
+    }
+    return Raw<T>();
+  }
+  /// The data as T, unchecked, wherever it lies.
+  template <typename T>
+  auto Raw() const {
     using Pointer = std::conditional_t<std::is_const_v<Void>, const T*, T*>;
     return static_cast<Pointer>(data);
   }
@@ -126,10 +171,10 @@ struct BasicView {
 using TensorView = BasicView<void>;
 using ConstTensorView = BasicView<const void>;
 
-// "f32 [2, 5, 8, 64]", "bf16 [2, 5] on cuda:0"
+/// "f32 [2, 5, 8, 64]", "bf16 [2, 5] on cuda:0"
 HEADWISE_API std::string ToString(const ConstTensorView& view);
 
-// Dense views of host arrays.
+/// Dense views of host arrays.
 inline TensorView View(float* data, const Shape& shape) {
   return {data, DType::kF32, shape};
 }
@@ -137,43 +182,52 @@ inline ConstTensorView View(const float* data, const Shape& shape) {
   return {data, DType::kF32, shape};
 }
 
-// An owned, dense, row-major tensor, 64-byte aligned, zeroed.
+/// An owned, dense, row-major tensor, 64-byte aligned, zeroed.
 class HEADWISE_API Tensor {
  public:
   Tensor() = default;
-  // On the host. Throws Error(kInvalidArgument) for negative or overflowing
-  // sizes and Error(kOutOfMemory) when the memory cannot be had.
+  /// On the host. Throws Error(kInvalidArgument) for negative or overflowing
+  /// sizes and Error(kOutOfMemory) when the memory cannot be had.
   Tensor(DType type, const Shape& shape);
-  // On the context's device, in the order of its queue; the same errors. It may
-  // outlive the context.
+  /// On the context's device, in the order of its queue; the same errors. It
+  /// may outlive the context.
   Tensor(Context& context, DType type, const Shape& shape);
-  // The same, its contents undefined.
+  /// The same, its contents undefined.
   static Tensor Undefined(Context& context, DType type, const Shape& shape);
-  // What was moved from is as one made without arguments.
+  /// What was moved from is as one made without arguments.
   Tensor(Tensor&& other) noexcept;
   Tensor& operator=(Tensor&& other) noexcept;
 
   DType type() const { return view_.type; }
   Device device() const { return view_.device; }
   int rank() const { return view_.rank; }
-  int64_t shape(int axis) const { return view_.shape[axis]; }
+  int64_t shape(int axis) const { return view_.shape.data()[axis]; }
   int64_t size() const { return view_.data == nullptr ? 0 : view_.size(); }
-  size_t bytes() const { return size() * SizeOf(type()); }
+  size_t bytes() const { return static_cast<size_t>(size()) * SizeOf(type()); }
 
   TensorView view() { return view_; }
   ConstTensorView view() const { return view_; }
+  /// As of a view: checked. Raw is not.
   template <typename T>
   T* As() {
     return view_.As<T>();
   }
   template <typename T>
   const T* As() const {
-    return static_cast<const T*>(view_.data);
+    return view_.As<T>();
+  }
+  template <typename T>
+  T* Raw() {
+    return view_.Raw<T>();
+  }
+  template <typename T>
+  const T* Raw() const {
+    return view_.Raw<T>();
   }
 
  private:
   struct Free {
-    std::shared_ptr<DeviceBackend> owner;  // null: the host's heap
+    std::shared_ptr<DeviceBackend> owner;  ///< null: the host's heap
     size_t bytes;
     Free() : bytes(0) {}
     Free(std::shared_ptr<DeviceBackend> from, size_t size)

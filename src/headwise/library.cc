@@ -4,6 +4,7 @@
 
 namespace headwise {
 
-const char* Version() { return HEADWISE_VERSION; }
+const char* Version() { return HEADWISE_VERSION_STRING; }
+int VersionNumber() { return HEADWISE_VERSION; }
 
 }  // namespace headwise

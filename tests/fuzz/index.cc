@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto tensors = headwise::Safetensors::Open(folder);
     for (const auto& [name, view] : tensors.tensors()) {
-      for (int i = 0; i < 16; ++i) last = view.As<uint8_t>()[i];
+      for (int i = 0; i < 16; ++i) last = view.Raw<uint8_t>()[i];
     }
   } catch (const headwise::Error&) {
   }

@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const auto& [name, view] : tensors.tensors()) {
       size_t bytes = headwise::SizeOf(view.type);
       for (int i = 0; i < view.rank; ++i) bytes *= view.shape[i];
-      const uint8_t* stored = view.As<uint8_t>();
-      const uint8_t* aligned = tensors.At(name).As<uint8_t>();
+      const uint8_t* stored = view.Raw<uint8_t>();
+      const uint8_t* aligned = tensors.At(name).Raw<uint8_t>();
       for (size_t i = 0; i < bytes; ++i) last = stored[i] ^ aligned[i];
     }
   } catch (const headwise::Error&) {

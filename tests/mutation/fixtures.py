@@ -223,6 +223,8 @@ def make(program, folder):
                  profile)
     shutil.copytree(folder / "run", folder / "small",
                     ignore=shutil.ignore_patterns("checkpoints", "tokens*"))
+    headwise("generate", "small", "the cat", "--max-tokens", "1",
+             "--kv-policy", "roles", "--kv-out", "policy.json")
     write_pieces(folder)
 
 
@@ -325,6 +327,9 @@ def subjects():
         Subject("pattern", ["pattern.json"],
                 [["profile", "small", *TEXT, "--pattern", "pattern.json",
                   "--out", "o.heads", "--json"]], ["small"]),
+        Subject("cache policy", ["policy.json"],
+                [["generate", "small", "the cat", "--max-tokens", "4",
+                  "--kv-policy", "policy.json", "--json"]], ["small"]),
         Subject("problems", ["problems.json"],
                 [["explain", "attention", "--problems", "problems.json",
                   "--json"]], []),

@@ -88,7 +88,7 @@ Json DescribeMachine(const std::vector<std::string>& peer_versions) {
   machine["isa"] = ActiveIsa();
   machine["os"] = fmt::format("{} {}", system.sysname, system.release);
   machine["compiler"] = __VERSION__;
-  machine["headwise"] = HEADWISE_VERSION;
+  machine["headwise"] = HEADWISE_VERSION_STRING;
   machine["peers"] = peer_versions;
   return machine;
 }

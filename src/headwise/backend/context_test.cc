@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <thread>
+
+#include "headwise/backend/context_use.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -26,6 +30,33 @@ TEST(Context, RefusesImpossibleThreadCounts) {
 
 TEST(Context, UsesTheThreadsItWasAskedFor) {
   EXPECT_EQ(Context({3, ""}).threads(), 3);
+}
+
+TEST(Context, IsOneThreadsAtATime) {
+  Context context({.threads = 1});
+  std::string what;
+  {
+    const ContextUse outer(context);
+    const ContextUse inner(context);  // the same thread's: nothing to say
+    std::thread([&] {
+      try {
+        const ContextUse other(context);
+      } catch (const Error& error) {
+        what = error.what();
+      }
+    }).join();
+  }
+  EXPECT_NE(what.find("one calling thread at a time"), std::string::npos);
+  std::thread([&] { const ContextUse free(context); }).join();
+}
+
+TEST(Context, IsHeldUntilTheOuterCallEnds) {
+  Context context({.threads = 1});
+  const ContextUse outer(context);
+  { const ContextUse inner(context); }
+  std::thread([&] {
+    EXPECT_THROW(const ContextUse other(context), Error);
+  }).join();
 }
 
 }  // namespace

@@ -3,11 +3,26 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "headwise/device.h"
 
 namespace headwise {
+
+// Memory of a device, in bytes.
+struct MemoryRoom {
+  size_t free = 0, total = 0;
+};
+
+// Work that was recorded, to be done again with what then lies in the same
+// memory. It goes before that memory does.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void Run() = 0;
+};
 
 // Calls may return before the work is done; work on one backend is done in the
 // order in which it was asked for.
@@ -24,6 +39,17 @@ class DeviceBackend {
   virtual void Copy(void* to, const void* from, size_t bytes) = 0;
   // Waits until all that was asked for is done.
   virtual void Synchronize() = 0;
+  // None where it is the host's, of which the system tells.
+  virtual std::optional<MemoryRoom> Room() { return std::nullopt; }
+
+  // What `work` asks of the device, recorded and not done. Null where the
+  // device records nothing or the work cannot be recorded, since it waits for
+  // results or reads memory of the host: do it as ever. The same work was done
+  // before, so that what is made once is there.
+  virtual std::unique_ptr<RecordedWork> Record(
+      const std::function<void()>& /*work*/) {
+    return nullptr;
+  }
 };
 
 // Throws Error(kUnsupported) where the device is not here, or not in this

@@ -68,26 +68,6 @@ HeadRef ParseHead(std::string_view word, const Model& model) {
 
 }  // namespace
 
-const char* Name(AttentionKind kind) {
-  switch (kind) {
-    case AttentionKind::kSelf:
-      return "self";
-    case AttentionKind::kDecoder:
-      return "decoder";
-    case AttentionKind::kCross:
-      return "cross";
-  }
-  return "?";
-}
-
-std::string ToString(const HeadRef& head) {
-  const std::string place =
-      std::to_string(head.layer) + "." + std::to_string(head.head);
-  return head.kind == AttentionKind::kSelf
-             ? place
-             : std::string(Name(head.kind)) + ":" + place;
-}
-
 std::vector<HeadRef> ParseHeads(std::string_view text, const Model& model) {
   std::vector<HeadRef> heads;
   while (!text.empty()) {

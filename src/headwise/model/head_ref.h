@@ -3,28 +3,13 @@
 // the encoder's.
 #pragma once
 
-#include <compare>
-#include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "headwise/model/model.h"
+#include "headwise/observation.h"
 
 namespace headwise {
-
-struct HeadRef {
-  AttentionKind kind = AttentionKind::kSelf;
-  int64_t layer = 0;
-  int64_t head = 0;
-
-  friend auto operator<=>(const HeadRef&, const HeadRef&) = default;
-};
-
-// "self", "decoder", "cross"
-const char* Name(AttentionKind kind);
-// "5.1", "cross:5.1"
-std::string ToString(const HeadRef& head);
 
 // "5.1,6.0". Throws Error(kInvalidArgument) with the valid range for a head
 // that the model does not have.

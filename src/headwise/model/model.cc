@@ -47,12 +47,35 @@ std::vector<int32_t> PositionRows(const Embeddings& embeddings,
   return ids;
 }
 
-// Rows of logits that are held at a time: on a device as many as fill it.
-int64_t HeadRows(const Context& context, DType type, int64_t classes) {
-  if (context.device().is_cpu()) return kHeadRows;
-  constexpr int64_t kMostBytes = int64_t{1} << 30;
+// Of `count` rows of logits, those that are held at a time: on a device as many
+// as fill it, in blocks of one size, whole tiles of a product.
+int64_t HeadRows(const Context& context, DType type, int64_t classes,
+                 int64_t count) {
+  if (context.device().is_cpu()) return std::min(count, kHeadRows);
+  constexpr int64_t kMostBytes = int64_t{1} << 30, kTile = 128;
   const int64_t row = classes * static_cast<int64_t>(SizeOf(type));
-  return std::max(kHeadRows, kMostBytes / row);
+  const int64_t most = std::max(kHeadRows, kMostBytes / row);
+  const int64_t blocks = (count + most - 1) / most;
+  const int64_t even = (count + blocks - 1) / blocks;
+  return std::min(count, (even + kTile - 1) / kTile * kTile);
+}
+
+// A block's forward once more, from its input, and its backward. Penalties were
+// counted before; x is not asked for again.
+void RunAgain(Context& context, const Block& block, BlockInput input, Temp& x,
+              const TensorView& dx, const TensorView& dmemory) {
+  GateTraining training;
+  double counted = 0;
+  if (input.gate_training != nullptr) {
+    training = *input.gate_training;
+    training.loss = &counted;
+    input.gate_training = &training;
+  }
+  BlockSaved saved;
+  input.saved = &saved;
+  block.Forward(context, input, x.view());
+  x = {};
+  block.Backward(context, input, dx, dmemory);
 }
 
 // Numbers of the host as the context's device reads them, while this lives.
@@ -108,6 +131,7 @@ void Model::AddPositions(Context& context, const Stack& stack,
                          const StackInput& input, TensorView x) const {
   const Embeddings& e = stack.embeddings;
   const Tables& tables = TablesOf(stack);
+  // Those of a batch that was made here; Session checks its own.
   const std::vector<int32_t> ids = PositionRows(
       e, *input.batch,
       tables.positions ? e.positions.value.shape[0] : parts_.config.context);
@@ -119,17 +143,21 @@ void Model::AddPositions(Context& context, const Stack& stack,
     made = tables.sinusoids->Table(context, last + 1);
     table = made->view();
   }
+  // Position p is row p + offset.
   EmbeddingForward(context, {EmbeddingWrite::kAdd},
-                   {table, DeviceNumbers(context, ids), x});
+                   {Rows(table, e.position_offset, table.shape[0]),
+                    input.batch->PositionsOn(context), x});
 }
 
 void Model::Embed(Context& context, const Stack& stack, const StackInput& input,
                   TensorView x) const {
   const Embeddings& e = stack.embeddings;
   const Tables& tables = TablesOf(stack);
-  EmbeddingForward(
-      context, {},
-      {tables.tokens.view(context), DeviceNumbers(context, input.ids), x});
+  Temp copy;
+  const ConstTensorView ids = input.ids_there
+                                  ? input.ids_there
+                                  : OnDevice(context, ViewOf(input.ids), copy);
+  EmbeddingForward(context, {}, {tables.tokens.view(context), ids, x});
   ReleaseTable(e.tokens, input.ids.size());
   if (e.scale != 1) Scale(context, e.scale, x, x);
   if (tables.positions || tables.sinusoids != nullptr) {
@@ -300,6 +328,14 @@ void Model::Run(Context& context, const Stack& stack, const StackInput& input,
   if (input.saved != nullptr) input.saved->blocks.resize(stack.blocks.size());
   Embed(context, stack, input, x);
   for (size_t layer = 0; layer < stack.blocks.size(); ++layer) {
+    if (input.RunsAgain()) {
+      input.saved->inputs.push_back(CopyOf(context, x));
+      BlockInput block = LayerInput(stack, static_cast<int64_t>(layer), input);
+      BlockSaved unused;  // as the second run does, to the bit
+      block.saved = &unused;
+      stack.blocks[layer].Forward(context, block, x);
+      continue;
+    }
     RunLayer(context, stack, static_cast<int64_t>(layer), input, x);
   }
   if (input.hooks_only) return;
@@ -319,8 +355,13 @@ void Model::Backward(Context& context, const Stack& stack,
   }
   for (int64_t layer = static_cast<int64_t>(stack.blocks.size()) - 1;
        layer >= 0; --layer) {
-    stack.blocks[layer].Backward(context, LayerInput(stack, layer, input), dx,
-                                 dmemory);
+    const BlockInput block = LayerInput(stack, layer, input);
+    if (input.RunsAgain()) {
+      RunAgain(context, stack.blocks[layer], block, input.saved->inputs[layer],
+               dx, dmemory);
+    } else {
+      stack.blocks[layer].Backward(context, block, dx, dmemory);
+    }
   }
   EmbedBackward(context, stack, input, dx);
 }
@@ -413,7 +454,7 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
   if (count == 0) return 0;
   const DeviceNumbers places(context, chosen), classes_wanted(context, wanted);
   const Temp losses(context, DType::kF32, {count});
-  const int64_t block = std::min(count, HeadRows(context, x.type, classes));
+  const int64_t block = HeadRows(context, x.type, classes, count);
   // Rows that lie together need not be gathered.
   const bool together = chosen.back() - chosen.front() == count - 1;
   Temp gathered, scattered;

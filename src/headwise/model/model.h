@@ -54,7 +54,8 @@ struct StackSaved {
   Temp embedded;  // [T, d] before the embeddings' norm
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
-  Temp last;  // [T, d] before the final norm
+  std::vector<Temp> inputs;  // [T, d] of blocks that are run again instead
+  Temp last;                 // [T, d] before the final norm
   NormSaved final_norm;
 };
 
@@ -74,6 +75,8 @@ struct StackCaches {
 
 struct StackInput {
   std::span<const int32_t> ids;  // one a row of the batch
+  // i32 on the device: the same numbers; null: the run copies them.
+  ConstTensorView ids_there = {};
   const SequenceBatch* batch = nullptr;
   ConstTensorView memory;  // decoders: the encoder's output
   const SequenceBatch* memory_batch = nullptr;
@@ -87,6 +90,13 @@ struct StackInput {
   DropoutMask dropout = {};
   const GateTraining* gate_training = nullptr;
   StackSaved* saved = nullptr;
+  // Of a block its input alone is kept: Backward runs it again, with the same
+  // results. Not where hooks listen.
+  bool recompute = false;
+
+  bool RunsAgain() const {
+    return saved != nullptr && recompute && hooks == nullptr;
+  }
 };
 
 // Every run throws Error(kCorrupt) where its numbers are not finite, with the

@@ -13,6 +13,7 @@ SequencePass::SequencePass(const Model& model, const PassInput& input)
   input_.hooks_only = input.hooks_only && !paired();
   input_.dropout = input.dropout;
   input_.gate_training = input.gate_training;
+  input_.recompute = input.recompute;
   if (input.keep) input_.saved = &saved_;
   if (!paired()) return;
   decoder_ = input_;

@@ -24,6 +24,7 @@ struct PassInput {
   DropoutMask dropout = {};
   const GateTraining* gate_training = nullptr;
   bool keep = false;  // what Backward needs
+  bool recompute = false;
 };
 
 class SequencePass {

@@ -102,7 +102,7 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
         Temp(context, dy.type, {input.memory.shape[0], weights_.kv.out()});
   }
   // Heads that the call left out write no gradient.
-  if (!saved.args.active_heads.empty()) Fill(context, 0, dfirst.view());
+  if (!saved.args.active_heads.is_all()) Fill(context, 0, dfirst.view());
   const TensorView sources = cross() ? dsource.view() : dfirst.view();
   const int64_t first_key = cross() ? 0 : heads * dim;
   const TensorView dq = HeadsOf(dfirst.view(), 0, heads, dim);

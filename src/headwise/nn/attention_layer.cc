@@ -8,6 +8,7 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/attention_views.h"
+#include "headwise/nn/cache_split.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/gate/gate.h"
 #include "headwise/ops/pointwise/pointwise.h"
@@ -30,7 +31,8 @@ void Append(Context& context, const TensorView& k, const TensorView& v,
                  std::to_string(held + fresh), ""});
   }
   Temp copy;
-  const ConstTensorView held = OnDevice(context, ViewOf(cache.lengths), copy);
+  const ConstTensorView held =
+      cache.held ? cache.held : OnDevice(context, ViewOf(cache.lengths), copy);
   AppendRows(context, PerSequence(k, sequences), held, cache.k);
   AppendRows(context, PerSequence(v, sequences), held, cache.v);
 }
@@ -63,10 +65,18 @@ ConstTensorView NumbersOnDevice::view(
   if (context.device().is_cpu()) return ViewOf(values);
   if (from_ != values.data() || device_ != context.device()) {
     copy_ = std::make_shared<const Tensor>(ToDevice(context, ViewOf(values)));
+    view_ = copy_->view();
     from_ = values.data();
     device_ = context.device();
   }
-  return copy_->view();
+  return view_;
+}
+
+void NumbersOnDevice::Set(const std::vector<int32_t>& values,
+                          const ConstTensorView& there) {
+  from_ = values.data();
+  device_ = there.device;
+  view_ = there;
 }
 
 int64_t SequenceBatch::longest() const {
@@ -239,7 +249,7 @@ AttentionProblem AttentionLayer::ProblemOf(const Context& context,
   problem.value_dim = value_dim();
   problem.type = input.x.type;
   problem.device = context.device();
-  problem.mask = config_.mask;
+  problem.mask = input.mask != nullptr ? *input.mask : config_.mask;
   problem.scale = config_.scale;
   problem.soft_cap = config_.soft_cap;
   return problem;
@@ -253,17 +263,23 @@ void AttentionLayer::UseCache(Context& context, const AttentionInput& input,
   const int64_t sequences = call.problem.batch;
   if (p.k) Append(context, p.k, p.v, cache);
   const int64_t fresh = p.k ? p.k.shape[1] / sequences : 0;
-  for (const int32_t held : cache.lengths) {
-    call.key_lengths.push_back(held + static_cast<int32_t>(fresh));
+  const ConstTensorView& there = p.k ? cache.filled : cache.held;
+  if (there) {
+    call.args.key_lengths = there;
+  } else {
+    for (const int32_t held : cache.lengths) {
+      call.key_lengths.push_back(held + static_cast<int32_t>(fresh));
+    }
+    call.args.key_lengths = call.Numbers(context, call.key_lengths);
   }
   call.problem.key_len = cache.k.shape[1];
   call.args.q = PerSequence(p.q, sequences);
   call.args.k = cache.k;
   call.args.v = cache.v;
   call.args.out = PerSequence(heads, sequences);
-  call.args.key_lengths = call.Numbers(context, call.key_lengths);
   if (!cross()) {
-    call.args.query_offsets = call.Numbers(context, cache.lengths);
+    call.args.query_offsets =
+        cache.held ? cache.held : call.Numbers(context, cache.lengths);
   }
 }
 
@@ -292,6 +308,9 @@ void AttentionLayer::UseSequences(Context& context, const AttentionInput& input,
 
 void AttentionLayer::Attend(Context& context, const AttentionInput& input,
                             const Projections& p, TensorView heads) const {
+  if (input.cache != nullptr && input.cache->split != nullptr) {
+    return AttendSplit(context, input, p, heads);
+  }
   Call call;
   call.problem = ProblemOf(context, input);
   input.cache != nullptr ? UseCache(context, input, p, heads, call)
@@ -307,10 +326,13 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
   }
   weights_.spans.Forward(context, input.gate_draw, problem, args, call.spans);
   Choose(context, input, call);
+  // Heads that no call writes (inactive ones) count as zero.
+  const bool all = args.active_heads.is_all();
+  if (!all) Fill(context, 0, heads);
   if (saved != nullptr && args.gates && !args.ungated) {
     const int64_t width = config_.heads * value_dim();
     saved->ungated = Temp(context, problem.type, {input.x.shape[0], width});
-    Fill(context, 0, saved->ungated.view());
+    if (!all) Fill(context, 0, saved->ungated.view());
     args.ungated = AsRun(
         problem, HeadsOf(saved->ungated.view(), 0, config_.heads, value_dim()));
   }
@@ -324,6 +346,34 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
   saved->gates = std::move(call.gates);
   saved->spans = std::move(call.spans);
   saved->numbers = std::move(call.numbers);
+}
+
+// Heads whose caches keep different parts of the past, part by part.
+void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
+                                 const Projections& p, TensorView heads) const {
+  if (weights_.spans.config().ramp > 0) {
+    throw Error(ErrorCode::kUnsupported,
+                {site_.name, "heads without learned spans for a cache by role",
+                 "learned spans", ""});
+  }
+  Call call;
+  call.problem = ProblemOf(context, input);
+  const int64_t sequences = call.problem.batch;
+  call.args.q = PerSequence(p.q, sequences);
+  call.args.out = PerSequence(heads, sequences);
+  Choose(context, input, call);
+  if (call.args.observation != nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                {site_.name, "nothing observed where caches differ by role",
+                 "an observation", ""});
+  }
+  // Heads that no call writes count as zero.
+  if (!call.args.active_heads.is_all()) Fill(context, 0, heads);
+  headwise::AttendSplit(context, call.problem, call.args,
+                        {.k = PerSequence(p.k, sequences),
+                         .v = PerSequence(p.v, sequences),
+                         .held = input.cache->lengths,
+                         .split = input.cache->split});
 }
 
 // The layer's own gates, and on top of them what a hook asks for.
@@ -381,13 +431,11 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   weights_.output.Expect(context, rows);
   Rotate(context, input, p);
   Temp memory(context, input.x.type, {rows, config_.heads * value_dim()});
-  // Heads that no call writes (inactive ones) count as zero.
-  Fill(context, 0, memory.view());
   const TensorView heads =
       HeadsOf(memory.view(), 0, config_.heads, value_dim());
   Attend(context, input, p, heads);
   auto take = [&](const char* suffix, const TensorView& view) {
-    if (input.hooks == nullptr || !view) return;
+    if (input.hooks == nullptr || !input.hooks->WantsSome() || !view) return;
     const std::string name = site_.name + suffix;
     if (input.hooks->Wants(name)) input.hooks->Take(name, Tokens(view));
   };

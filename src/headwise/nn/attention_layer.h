@@ -28,11 +28,15 @@ class NumbersOnDevice {
   // i32 [N], valid while this lives and `values` are neither changed nor gone.
   ConstTensorView view(Context& context,
                        const std::vector<int32_t>& values) const;
+  // The values are there already, and whoever changes them there keeps them
+  // alive.
+  void Set(const std::vector<int32_t>& values, const ConstTensorView& there);
 
  private:
   mutable const int32_t* from_ = nullptr;
   mutable Device device_;
   mutable std::shared_ptr<const Tensor> copy_;
+  mutable ConstTensorView view_;
 };
 
 // Sequences end to end: sequence b is rows starts[b] … starts[b + 1] − 1. Not
@@ -57,12 +61,20 @@ struct SequenceBatch {
 // Positions count from 0 in each sequence of the given lengths.
 SequenceBatch MakeBatch(std::span<const int64_t> lengths);
 
+struct CacheSplit;  // cache_split.h
+
 // Keys and values of earlier calls, one slot a sequence. The caller owns the
 // memory and advances `lengths` once all layers have run.
 struct CacheView {
-  TensorView k;                // [B, capacity, G, D] f32
-  TensorView v;                // [B, capacity, G, E] f32
-  std::span<int32_t> lengths;  // [B] rows held before this call
+  TensorView k = {};                // [B, capacity, G, D] f32
+  TensorView v = {};                // [B, capacity, G, E] f32
+  std::span<int32_t> lengths = {};  // [B] rows held before this call
+  // i32 [B] on the device, the same numbers and those after the call; null:
+  // each call copies them.
+  ConstTensorView held = {}, filled = {};
+  // Where heads keep different parts of the past; k and v are then not given.
+  // Hooks set gates there and see neither keys nor what came out.
+  const CacheSplit* split = nullptr;
 };
 
 struct AttentionLayerConfig {
@@ -134,6 +146,8 @@ struct AttentionInput {
   // With a cache every sequence has the same number of new rows. A cross cache
   // holds all keys and values already (FillCache); `memory` is not read then.
   const CacheView* cache = nullptr;
+  // Null: the layer's.
+  const AttentionMask* mask = nullptr;
   RunHooks* hooks = nullptr;
   GateDraw gate_draw = {};
   // Kept for Backward; null: nothing is. Not with a cache.
@@ -187,6 +201,8 @@ class AttentionLayer {
                     const Projections& p, TensorView heads, Call& call) const;
   void Attend(Context& context, const AttentionInput& input,
               const Projections& p, TensorView heads) const;
+  void AttendSplit(Context& context, const AttentionInput& input,
+                   const Projections& p, TensorView heads) const;
   void Choose(Context& context, const AttentionInput& input, Call& call) const;
   void Mix(Context& context, ConstTensorView heads, TensorView y,
            Store store) const;

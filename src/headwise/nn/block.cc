@@ -123,8 +123,9 @@ void Block::Residual(Context& context, const Step& step, TensorView x,
   Temp input_memory(context, x.type, {rows, width});
   const TensorView input = input_memory.view();
   if (pre) {
-    if (saved != nullptr) saved->stream = CopyOf(context, x);
-    step.norm->Forward(context, x, input, norm_saved);
+    if (saved != nullptr) saved->stream = Temp(context, x.type, {rows, width});
+    step.norm->Forward(context, x, input, norm_saved,
+                       saved != nullptr ? saved->stream.view() : TensorView());
   } else {
     Copy(context, x, input);
   }
@@ -166,8 +167,11 @@ void Block::ResidualBackward(Context& context, const Step& step, TensorView dx,
   const Temp memory(context, dx.type, {rows, width});
   const TensorView dinput = memory.view();
   inner(saved.input.view(), dadded, dinput);
-  if (pre) step.norm->Backward(context, stream, saved.norm, dinput, dinput);
-  AddTo(context, dinput, dx);
+  if (pre) {
+    step.norm->Backward(context, stream, saved.norm, dinput, dx, dx);
+  } else {
+    AddTo(context, dinput, dx);
+  }
 }
 
 void Block::Forward(Context& context, const BlockInput& input,
@@ -179,6 +183,10 @@ void Block::Forward(Context& context, const BlockInput& input,
     if (hooks->Wants(name)) hooks->Take(name, x);
   };
   take(".input");
+  // While a norm runs a device may fetch what is multiplied next.
+  const bool expects =
+      !context.device().is_cpu() && parts_.place == NormPlace::kPre;
+  if (expects) parts_.attention.weights().qkv.Expect(context, x.shape[0]);
   Residual(context, AttentionStep(input), x,
            [&](ConstTensorView in, TensorView y, Store store) {
              AttentionInput attention = Attention(input);
@@ -195,6 +203,7 @@ void Block::Forward(Context& context, const BlockInput& input,
   }
   if (input.attention_only) return;
   if (parts_.mlp.hidden() > 0) {
+    if (expects) parts_.mlp.in().Expect(context, x.shape[0]);
     Residual(context, MlpStep(input), x,
              [&](ConstTensorView in, TensorView y, Store store) {
                if (input.saved == nullptr) {

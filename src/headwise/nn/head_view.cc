@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "headwise/backend/context_use.h"
 #include "headwise/multi_head_attention.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/nn/multi_head_call.h"
@@ -50,11 +51,13 @@ class RowsHooks : public InputHooks {
 }  // namespace
 
 Tensor MultiHeadAttention::Metric(Context& context, int64_t head) const {
+  const ContextUse use(context);
   const AttentionLayer layer = Call::LayerOf(*this, {.cross = true});
   return QkProduct(context, WeightsOfHead(context, layer, head));
 }
 
 HeadContent MultiHeadAttention::Content(Context& context, int64_t head) const {
+  const ContextUse use(context);
   const AttentionLayer layer = Call::LayerOf(*this, {.cross = true});
   HeadWeights weights = WeightsOfHead(context, layer, head);
   HeadContent content;
@@ -68,6 +71,7 @@ HeadContent MultiHeadAttention::Content(Context& context, int64_t head) const {
 Tensor MultiHeadAttention::Weights(Context& context, int64_t head,
                                    const MultiHeadAttentionInput& input) const {
   CheckHead(config_, head);
+  const ContextUse use(context);
   Call call(context, *this, input, head);
   Tensor weights(DType::kF32, {call.batch(), call.queries(), call.keys()});
   if (call.empty()) return weights;
@@ -81,6 +85,7 @@ Tensor MultiHeadAttention::Weights(Context& context, int64_t head,
 Tensor MultiHeadAttention::Output(Context& context, int64_t head,
                                   const MultiHeadAttentionInput& input) const {
   CheckHead(config_, head);
+  const ContextUse use(context);
   Call call(context, *this, input, head);
   Tensor out(DType::kF32,
              {call.batch(), call.queries(),

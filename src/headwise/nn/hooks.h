@@ -8,15 +8,10 @@
 #include <string_view>
 
 #include "headwise/attention.h"
+#include "headwise/observation.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
-
-enum class AttentionKind : uint8_t {
-  kSelf,     // of an encoder, or of a decoder-only model
-  kDecoder,  // self-attention of an encoder–decoder's decoder
-  kCross,
-};
 
 struct AttentionSite {
   AttentionKind kind = AttentionKind::kSelf;
@@ -55,6 +50,8 @@ class RunHooks {
                                       const AttentionArgs& args,
                                       const AttentionGrads& grads) {}
 
+  // Whether Wants is to be asked at all, which takes a name.
+  virtual bool WantsSome() const { return true; }
   virtual bool Wants(std::string_view activation) const { return false; }
   // The view is valid during the call.
   virtual void Take(std::string_view activation, ConstTensorView value) {}

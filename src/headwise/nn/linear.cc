@@ -174,20 +174,25 @@ ConstTensorView Linear::WholeWeight(Context& context, DType type,
   return copy.view();
 }
 
-void Linear::Forward(Context& context, ConstTensorView x, TensorView y,
-                     Store store) const {
-  if (!weights_ && !whole_ && parts_.size() > 1 && x.shape[0] < kFewRows) {
-    return ForwardParts(context, *this, x, y, store);
+void Linear::Run(Context& context, MatmulArgs args, Store store,
+                 Epilogue epilogue) const {
+  const int64_t rows = args.a.shape[0];
+  if (epilogue == Epilogue::kNone && !weights_ && !whole_ &&
+      parts_.size() > 1 && rows < kFewRows) {
+    return ForwardParts(context, *this, args.a, args.c, store);
   }
-  const MatmulProblem problem = {
-      .m = x.shape[0], .n = out_, .k = in_, .b = operand(), .store = store};
-  MatmulArgs args = {.a = x, .c = y};
+  const MatmulProblem problem = {.m = rows,
+                                 .n = out_,
+                                 .k = in_,
+                                 .b = operand(),
+                                 .store = store,
+                                 .epilogue = epilogue};
   Temp joined;
   if (weights_) {
     args.weights = weights_.get();
     std::call_once(bias_->once, [&] {
       if (!has_bias_) return;
-      bias_->values = Tensor(context, y.type, {out_});
+      bias_->values = Tensor(context, args.c.type, {out_});
       JoinBias(context, bias_->values.view());
       context.Synchronize();  // other contexts may read
     });
@@ -220,20 +225,18 @@ void Linear::Backward(Context& context, ConstTensorView x, ConstTensorView dy,
 }
 
 // dx = dy · W.
-void Linear::BackwardInput(Context& context, ConstTensorView dy, TensorView dx,
-                           Store store) const {
+void Linear::RunBackward(Context& context, MatmulArgs args, Store store,
+                         Epilogue epilogue) const {
   Temp copy;
   MatmulProblem problem;
-  problem.m = dy.shape[0];
+  problem.m = args.a.shape[0];
   problem.n = in_;
   problem.k = out_;
   problem.b =
       layout_ == WeightLayout::kOutIn ? Operand::kPlain : Operand::kTransposed;
   problem.store = store;
-  MatmulArgs args;
-  args.a = dy;
-  args.b = WholeWeight(context, dy.type, copy);
-  args.c = dx;
+  problem.epilogue = epilogue;
+  args.b = WholeWeight(context, args.a.type, copy);
   Matmul(context, problem, args);
 }
 

@@ -45,7 +45,16 @@ class Linear {
 
   // x [rows, in], y [rows, out]; y overwritten or added to.
   void Forward(Context& context, ConstTensorView x, TensorView y,
-               Store store = Store::kOverwrite) const;
+               Store store = Store::kOverwrite) const {
+    Run(context, {.a = x, .c = y}, store, Epilogue::kNone);
+  }
+  // y [rows, out] = gelu(x · Wᵀ + b), and its argument to `inner`, which may be
+  // null. Where FusesEpilogue of matmul.h says so.
+  void ForwardGelu(Context& context, ConstTensorView x, TensorView inner,
+                   TensorView y) const {
+    Run(context, {.a = x, .c = y, .inner = inner}, Store::kOverwrite,
+        Epilogue::kGeluTanh);
+  }
 
   // A hint that Forward with `rows` rows comes next but for a little work:
   // idle threads may begin to fetch the weights.
@@ -58,7 +67,16 @@ class Linear {
                 TensorView dx, Store store = Store::kOverwrite) const;
   // Its two halves.
   void BackwardInput(Context& context, ConstTensorView dy, TensorView dx,
-                     Store store = Store::kOverwrite) const;
+                     Store store = Store::kOverwrite) const {
+    RunBackward(context, {.a = dy, .c = dx}, store, Epilogue::kNone);
+  }
+  // The first, and then through y = gelu(inner), from which x came: dx is by
+  // inner [rows, in].
+  void BackwardInputGelu(Context& context, ConstTensorView dy, TensorView inner,
+                         TensorView dx) const {
+    RunBackward(context, {.a = dy, .c = dx, .inner = inner}, Store::kOverwrite,
+                Epilogue::kGeluTanhBackward);
+  }
   void BackwardWeights(Context& context, ConstTensorView x,
                        ConstTensorView dy) const;
 
@@ -68,6 +86,12 @@ class Linear {
     Tensor values;
   };
   void FindWhole();
+  // The forward and the first half of the backward, once args has all but B
+  // and the bias.
+  void Run(Context& context, MatmulArgs args, Store store,
+           Epilogue epilogue) const;
+  void RunBackward(Context& context, MatmulArgs args, Store store,
+                   Epilogue epilogue) const;
   void JoinBias(Context& context, const TensorView& to) const;
   // All parts as one matrix of a type in the layer's layout: where the only one
   // lies, or put together in `copy`.

@@ -12,6 +12,8 @@ namespace {
 
 // Of the CPU: large enough for full-speed products, small enough for caches.
 constexpr int64_t kRowsPerBlock = 512;
+// Fewer rows are multiplied by those who have no epilogue.
+constexpr int64_t kLeastFusedRows = 64;
 
 // Two layers that read the same input as one.
 Linear SideBySide(const Linear& first, const Linear& second) {
@@ -34,8 +36,21 @@ ActivationArgs Mlp::Activate(ConstTensorView in, TensorView y) const {
   return args;
 }
 
+bool Mlp::Fuses(const Context& context, const ConstTensorView& x) const {
+  return !gated_ && activation_ == Activation::kGeluTanh &&
+         x.shape[0] >= kLeastFusedRows && FusesEpilogue(context, x.type);
+}
+
+void Mlp::ForwardFused(Context& context, ConstTensorView x, TensorView y,
+                       Store store) const {
+  const Temp activated(context, x.type, {x.shape[0], hidden()});
+  in_.ForwardGelu(context, x, {}, activated.view());
+  down_.Forward(context, activated.view(), y, store);
+}
+
 void Mlp::Forward(Context& context, ConstTensorView x, TensorView y,
                   Store store) const {
+  if (Fuses(context, x)) return ForwardFused(context, x, y, store);
   const int64_t rows = x.shape[0];
   const int64_t block =
       context.device().is_cpu() ? std::min(rows, kRowsPerBlock) : rows;
@@ -56,6 +71,11 @@ void Mlp::ForwardSaving(Context& context, ConstTensorView x, TensorView y,
                         Store store, MlpSaved& saved) const {
   const int64_t rows = x.shape[0];
   saved.in = Temp(context, x.type, {rows, in_.out()});
+  if (Fuses(context, x)) {
+    saved.activated = Temp(context, x.type, {rows, hidden()});
+    in_.ForwardGelu(context, x, saved.in.view(), saved.activated.view());
+    return down_.Forward(context, saved.activated.view(), y, store);
+  }
   in_.Forward(context, x, saved.in.view());
   const Temp activated(context, x.type, {rows, hidden()});
   ActivationForward(context, {activation_},
@@ -66,9 +86,16 @@ void Mlp::ForwardSaving(Context& context, ConstTensorView x, TensorView y,
 void Mlp::Backward(Context& context, ConstTensorView x, const MlpSaved& saved,
                    ConstTensorView dy, TensorView dx) const {
   const int64_t rows = x.shape[0];
+  const Temp din(context, x.type, {rows, in_.out()});
+  if (saved.activated) {
+    down_.BackwardInput(context, dy, din.view());
+    ActivationBackward(context, {activation_}, {.x = saved.in.view()},
+                       {.dy = din.view(), .dx = din.view()});
+    down_.BackwardWeights(context, saved.activated.view(), dy);
+    return in_.Backward(context, x, din.view(), dx);
+  }
   const Temp activated(context, x.type, {rows, hidden()});
   const Temp dactivated(context, x.type, {rows, hidden()});
-  const Temp din(context, x.type, {rows, in_.out()});
   down_.BackwardInput(context, dy, dactivated.view());
   // The activated layer is cheaper to make again than to keep.
   ActivationGrads grads = {.dy = dactivated.view(),

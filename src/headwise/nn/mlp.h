@@ -12,9 +12,11 @@
 namespace headwise {
 
 // What a backward needs of a forward besides its input: the hidden layer
-// before the activation, [rows, hidden], or gate and up side by side.
+// before the activation, [rows, hidden], or gate and up side by side; and after
+// it, where the products do it by the way.
 struct MlpSaved {
   Temp in;
+  Temp activated;
 };
 
 class Mlp {
@@ -43,6 +45,10 @@ class Mlp {
                 ConstTensorView dy, TensorView dx) const;
 
  private:
+  // Whether the products do the activation by the way.
+  bool Fuses(const Context& context, const ConstTensorView& x) const;
+  void ForwardFused(Context& context, ConstTensorView x, TensorView y,
+                    Store store) const;
   // in [rows, in().out()]; y [rows, hidden].
   ActivationArgs Activate(ConstTensorView in, TensorView y) const;
 

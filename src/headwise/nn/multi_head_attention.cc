@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "headwise/backend/context_use.h"
 #include "headwise/base/rng.h"
 #include "headwise/nn/multi_head_call.h"
 #include "headwise/ops/copy/copy.h"
@@ -125,9 +126,12 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionConfig& config,
       parameters_, [&](const char*, Tensor& tensor, const char*) {
         Randomize(context, seed, stream++, tensor);
       });
-  if (config_.rotary_base == 0) return;
-  rope_ = std::make_shared<RopeTable>(RopeFrequencies(
-      {.head_dim = config_.rotary_dim, .base = config_.rotary_base}));
+  if (config_.rotary_base != 0) {
+    rope_ = std::make_shared<RopeTable>(RopeFrequencies(
+        {.head_dim = config_.rotary_dim, .base = config_.rotary_base}));
+  }
+  if (config_.source_dim != config_.d_model) return;
+  layer_ = std::make_shared<AttentionLayer>(Call::LayerOf(*this, {}));
 }
 
 int64_t MultiHeadAttention::output_dim() const {
@@ -161,12 +165,14 @@ void MultiHeadAttention::Forward(Context& context,
                                  const MultiHeadAttentionInput& input,
                                  TensorView out,
                                  MultiHeadAttentionActivations* kept) const {
+  const ContextUse use(context);
   Call call(context, *this, input);
   Run(context, call, out, kept);
 }
 
 Tensor MultiHeadAttention::Forward(Context& context,
                                    const MultiHeadAttentionInput& input) const {
+  const ContextUse use(context);
   Call call(context, *this, input);
   Tensor out(DType::kF32, {call.batch(), call.queries(), output_dim()});
   if (!call.empty()) Run(context, call, out.view(), nullptr);
@@ -177,6 +183,7 @@ void MultiHeadAttention::Backward(
     Context& context, const MultiHeadAttentionInput& input,
     const MultiHeadAttentionActivations& kept, ConstTensorView dout,
     const MultiHeadAttentionGradients& gradients) const {
+  const ContextUse use(context);
   Call call(context, *this, input);
   const int64_t batch = call.batch(), queries = call.queries();
   const int64_t keys = call.keys(), dim = config_.head_dim;

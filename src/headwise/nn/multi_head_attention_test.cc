@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "headwise/base/rng.h"
@@ -332,6 +335,54 @@ TEST(MultiHeadAttentionTest, ObservationAndActiveHeadsPassThrough) {
     }
     EXPECT_NEAR(entropy.As<float>()[5 + i], want, 1e-5);
   }
+}
+
+TEST(MultiHeadAttentionTest, AFilterThatLeavesNoHeadLeavesTheBias) {
+  Context context({.threads = 1, .implementations = ""});
+  MultiHeadAttention module({.d_model = 4, .heads = 2, .bias = true}, 3);
+  for (int i = 0; i < 4; ++i) module.parameters().b_o.As<float>()[i] = 2;
+  const Tensor x = Random({1, 3, 4}, 1);
+  const Tensor out = module.Forward(
+      context, {.x = x.view(), .active_heads = HeadFilter::None()});
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(out.As<float>()[i], 2);
+}
+
+TEST(MultiHeadAttentionTest, OneContextInTwoThreadsIsRightOrRefused) {
+  Context context({.threads = 2, .implementations = ""});
+  const MultiHeadAttention module({.d_model = 64, .heads = 4}, 3);
+  const Tensor x = Random({1, 40, 64}, 1);
+  const Tensor expected = module.Forward(context, {.x = x.view()});
+  std::atomic<int> wrong = 0, done = 0;
+  auto call = [&] {
+    for (int i = 0; i < 200; ++i) {
+      try {
+        const Tensor out = module.Forward(context, {.x = x.view()});
+        ++done;
+        if (MaxDifference(out, expected) != 0) ++wrong;
+      } catch (const Error& error) {
+        if (error.parts().where != "context") ++wrong;
+      }
+    }
+  };
+  std::thread other(call);
+  call();
+  other.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(done, 0);
+}
+
+TEST(MultiHeadAttentionTest, ParametersThatWereReplacedAreTheOnesThatRun) {
+  Context context({.threads = 1, .implementations = ""});
+  MultiHeadAttention module({.d_model = 4, .heads = 2}, 3);
+  MultiHeadAttention other({.d_model = 4, .heads = 2}, 4);
+  const Tensor x = Random({1, 3, 4}, 1);
+  const Tensor expected = other.Forward(context, {.x = x.view()});
+  module.parameters() = std::move(other.parameters());
+  EXPECT_EQ(MaxDifference(module.Forward(context, {.x = x.view()}), expected),
+            0);
+  MultiHeadAttention moved = std::move(module);
+  EXPECT_EQ(MaxDifference(moved.Forward(context, {.x = x.view()}), expected),
+            0);
 }
 
 TEST(MultiHeadAttentionTest, StridedInputEqualsDense) {

@@ -243,31 +243,53 @@ AttentionLayer MultiHeadAttention::Call::LayerOf(
   layer.heads = own.count;
   layer.kv_heads = group.count;
   layer.head_dim = dim;
-  layer.mask = use.mask;
   return {layer, std::move(weights), {.name = kWhere}};
 }
 
 void MultiHeadAttention::Call::Forward(Context& context, RunHooks& hooks,
                                        Mix mix, TensorView out,
                                        AttentionSaved* saved) {
-  const AttentionLayer layer = LayerOf(
-      module_,
-      {.cross = cross(), .mix = mix, .mask = given_.mask, .head = head_});
+  input_.mask = &given_.mask;
   input_.hooks = &hooks;
   input_.saved = saved;
-  IntoRows(context, out, [&](const TensorView& rows) {
-    layer.Forward(context, input_, rows, Store::kOverwrite);
-  });
+  const auto run = [&](const AttentionLayer& layer) {
+    IntoRows(context, out, [&](const TensorView& rows) {
+      layer.Forward(context, input_, rows, Store::kOverwrite);
+    });
+  };
+  if (!cross() && mix == Mix::kYes && head_ == kAllHeads && IsBound()) {
+    return run(*module_.layer_);
+  }
+  run(LayerOf(module_, {.cross = cross(), .mix = mix, .head = head_}));
+}
+
+bool MultiHeadAttention::Call::IsBound() const {
+  if (module_.layer_ == nullptr) return false;
+  const MultiHeadAttentionParameters& p = module_.parameters();
+  const auto same = [](const ConstTensorView& bound, const Tensor& weight) {
+    const ConstTensorView now = weight.view();
+    if (!now) return !bound;
+    return bound.data == now.data && bound.rank == now.rank &&
+           bound.shape == now.shape;
+  };
+  const auto all = [&](const Linear& linear, size_t at, const Tensor& weight,
+                       const Tensor& bias) {
+    const Linear::Part& part = linear.parts()[at];
+    return same(part.weight.value, weight) && same(part.bias.value, bias);
+  };
+  const AttentionWeights& bound = module_.layer_->weights();
+  return all(bound.qkv, 0, p.w_q, p.b_q) && all(bound.qkv, 1, p.w_k, p.b_k) &&
+         all(bound.qkv, 2, p.w_v, p.b_v) &&
+         (!bound.output || all(bound.output, 0, p.w_o, p.b_o));
 }
 
 void MultiHeadAttention::Call::Backward(
     Context& context, const AttentionSaved& saved, ConstTensorView dout,
     const MultiHeadAttentionGradients& gradients) {
   const AttentionLayer layer =
-      LayerOf(module_, {.cross = cross(),
-                        .mask = given_.mask,
-                        .gradients = gradients.parameters});
+      LayerOf(module_, {.cross = cross(), .gradients = gradients.parameters});
   InputHooks hooks(given_, &gradients);
+  input_.mask = &given_.mask;
   input_.hooks = &hooks;
   Temp copy;
   const ConstTensorView dy = SequenceRows(context, dout, copy);

@@ -38,6 +38,7 @@ class InputHooks : public RunHooks {
                                const AttentionProblem& problem,
                                const AttentionArgs& args,
                                AttentionGrads& grads) override;
+  bool WantsSome() const override { return false; }
 
  private:
   const MultiHeadAttentionInput& given_;
@@ -69,12 +70,11 @@ class MultiHeadAttention::Call {
                 ConstTensorView dout,
                 const MultiHeadAttentionGradients& gradients);
 
-  // The layer over a module's weights where they lie, which is cheap to make.
-  // Cross: queries, and keys and values, of their own.
+  // The layer over a module's weights where they lie. Cross: queries, and keys
+  // and values, of their own.
   struct Use {
     bool cross = false;
     Mix mix = Mix::kYes;
-    AttentionMask mask = {};
     int64_t head = kAllHeads;
     MultiHeadAttentionParameters* gradients = nullptr;
   };
@@ -83,6 +83,8 @@ class MultiHeadAttention::Call {
 
  private:
   void CheckSource() const;
+  // Whether the module's own layer still is where its weights are.
+  bool IsBound() const;
   void UseCache();
   bool cross() const;
 

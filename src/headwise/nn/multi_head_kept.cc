@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "headwise/backend/context_use.h"
 #include "headwise/multi_head_attention.h"
 #include "headwise/nn/multi_head_call.h"
 
@@ -46,6 +47,7 @@ void MultiHeadAttention::Remember(Context& context, ConstTensorView source,
                                 cache.capacity()),
                     fmt::format("{}", keys));
   }
+  const ContextUse use(context);
   cache.Clear();
   Temp copy;
   Call::LayerOf(*this, {.cross = true})

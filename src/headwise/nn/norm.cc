@@ -33,11 +33,12 @@ Norm::Norm(NormKind kind, float epsilon, Parameter weight, Parameter bias)
 }
 
 void Norm::Forward(Context& context, ConstTensorView x, TensorView y,
-                   NormSaved* saved) const {
+                   NormSaved* saved, TensorView kept) const {
   NormArgs args = {.x = x,
                    .weight = weight_.view(context),
                    .bias = bias_.view(context),
-                   .y = y};
+                   .y = y,
+                   .kept = kept};
   Keep(context, x.shape[0], saved, args);
   NormForward(context, {kind_, epsilon_}, args);
 }
@@ -50,7 +51,8 @@ void Norm::ForwardHeads(Context& context, TensorView x,
 }
 
 void Norm::Backward(Context& context, ConstTensorView x, const NormSaved& saved,
-                    ConstTensorView dy, TensorView dx) const {
+                    ConstTensorView dy, TensorView dx,
+                    ConstTensorView added) const {
   NormBackward(context, {kind_, epsilon_},
                {.x = x,
                 .weight = weight_.view(context),
@@ -59,7 +61,8 @@ void Norm::Backward(Context& context, ConstTensorView x, const NormSaved& saved,
                {.dy = dy,
                 .dx = dx,
                 .dweight = weight_parameter().gradient,
-                .dbias = bias_parameter().gradient});
+                .dbias = bias_parameter().gradient,
+                .added = added});
 }
 
 void Norm::BackwardHeads(Context& context, ConstTensorView x,

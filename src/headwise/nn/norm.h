@@ -33,16 +33,19 @@ class Norm {
   const Parameter& weight_parameter() const { return weight_.parameter(); }
   const Parameter& bias_parameter() const { return bias_.parameter(); }
 
-  // x, y: [rows, width] f32; y may be x. saved: for Backward; may be null.
+  // x, y: [rows, width]; y may be x. saved: for Backward; may be null. kept:
+  // gets a copy of x, where it is given.
   void Forward(Context& context, ConstTensorView x, TensorView y,
-               NormSaved* saved = nullptr) const;
+               NormSaved* saved = nullptr, TensorView kept = {}) const;
   // In place on every head of x [tokens, heads, width], any token stride.
   void ForwardHeads(Context& context, TensorView x,
                     NormSaved* saved = nullptr) const;
 
   // x [rows, width] as before the forward; dx is overwritten and may be dy.
+  // added, where it is given, is added to dx, and may be dx.
   void Backward(Context& context, ConstTensorView x, const NormSaved& saved,
-                ConstTensorView dy, TensorView dx) const;
+                ConstTensorView dy, TensorView dx,
+                ConstTensorView added = {}) const;
   // In place on dx [tokens, heads, width]; x as before the forward, of the
   // same strides.
   void BackwardHeads(Context& context, ConstTensorView x,

@@ -14,8 +14,8 @@ void CheckIds(const char* op, const char* name, const ConstTensorView& ids,
 
 // One of them, in host memory.
 inline int64_t IdAt(const ConstTensorView& ids, int64_t index) {
-  return ids.type == DType::kI64 ? ids.As<int64_t>()[index]
-                                 : ids.As<int32_t>()[index];
+  return ids.type == DType::kI64 ? ids.Raw<int64_t>()[index]
+                                 : ids.Raw<int32_t>()[index];
 }
 
 }  // namespace headwise

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "headwise/backend/context_use.h"
 #include "headwise/context.h"
 #include "headwise/export.h"
 
@@ -82,6 +83,7 @@ const Implementation<Call>& Choose(const Context& context,
 template <class Call>
 void Dispatch(Context& context, const ImplementationList<Call>& list,
               const Call& call) {
+  const ContextUse use(context);
   Choose(context, list, call).run(context, call);
 }
 

@@ -67,7 +67,7 @@ class Mirror {
     const auto [low, bytes] = ExtentOf(host);
     Part& part = PartWith(low, bytes);
     const int64_t first = reinterpret_cast<const char*>(host.data) - part.host;
-    view.data = part.device.template As<char>() + first;
+    view.data = part.device.template Raw<char>() + first;
     if constexpr (!std::is_const_v<Void>) results_.push_back({host, &part});
     return view;
   }

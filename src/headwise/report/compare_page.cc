@@ -340,7 +340,7 @@ std::string Footer(const Comparison& comparison) {
           ? " Every layer here has the same width and the same number of "
             "weights."
           : "",
-      HEADWISE_VERSION, Escape(comparison.sentence),
+      HEADWISE_VERSION_STRING, Escape(comparison.sentence),
       Escape(comparison.command));
 }
 

@@ -7,10 +7,29 @@
 
 #include "headwise/model/head_ref.h"
 #include "headwise/nn/head_weights.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/runtime/on_host.h"
 
 namespace headwise {
 namespace {
+
+// The context that the model runs in, and one for weights as they are stored.
+struct Where {
+  Context& model;
+  Context& host;
+};
+
+// x [rows, d] on the host, normed where the model runs.
+void NormRows(Context& context, const Norm& norm, Tensor& x) {
+  if (context.device().is_cpu()) {
+    norm.Forward(context, x.view(), x.view());
+    return;
+  }
+  const Temp there = CopyOf(context, x.view());
+  norm.Forward(context, there.view(), there.view());
+  x = ToHost(context, there.view());
+}
 
 // Embeddings of the tokens, without positions: [tokens, d].
 Tensor Embedded(Context& context, const Stack& stack, const Tensor& table,
@@ -22,9 +41,7 @@ Tensor Embedded(Context& context, const Stack& stack, const Tensor& table,
     std::transform(row, row + width, x.As<float>() + t * width,
                    [&](float v) { return v * stack.embeddings.scale; });
   }
-  if (stack.embeddings.norm) {
-    stack.embeddings.norm.Forward(context, x.view(), x.view());
-  }
+  if (stack.embeddings.norm) NormRows(context, stack.embeddings.norm, x);
   return x;
 }
 
@@ -37,23 +54,34 @@ Tensor NormedInput(Context& context, const Block& block, AttentionKind kind,
   const Norm& norm = block.parts().attention_norm;
   if (kind != AttentionKind::kCross && block.parts().place == NormPlace::kPre &&
       norm) {
-    norm.Forward(context, x.view(), x.view());
+    NormRows(context, norm, x);
   }
   return x;
 }
 
 // Rows [r, d] to scores [r, vocabulary]; the last row is nothing at all.
-Tensor ReadOut(Context& context, const Model& model, const Tensor& table,
+Tensor ReadOut(const Where& where, const Model& model, const Tensor& table,
                Tensor rows) {
   if (!model.has_head()) {
-    return MatrixProduct(context, rows, table, Operand::kPlain,
+    return MatrixProduct(where.host, rows, table, Operand::kPlain,
                          Operand::kTransposed);
   }
+  Context& context = where.model;
   const Norm& norm = model.predictor().final_norm;
-  if (norm) norm.Forward(context, rows.view(), rows.view());
-  Tensor logits(DType::kF32, {rows.shape(0), model.config().vocabulary});
-  model.Logits(context, rows.view(), logits.view());
-  return logits;
+  if (norm) NormRows(context, norm, rows);
+  Tensor logits(context, model.type(),
+                {rows.shape(0), model.config().vocabulary});
+  if (context.device().is_cpu()) {
+    model.Logits(context, rows.view(), logits.view());
+    return logits;
+  }
+  const Temp there(context, model.type(), {rows.shape(0), rows.shape(1)});
+  Copy(context, rows.view(), there.view());
+  model.Logits(context, there.view(), logits.view());
+  Tensor scores(DType::kF32, {logits.shape(0), logits.shape(1)});
+  const Tensor near = ToHost(context, logits.view());
+  Copy(context, near.view(), scores.view());
+  return scores;
 }
 
 std::vector<WrittenToken> Strongest(const float* scores, const float* nothing,
@@ -73,8 +101,8 @@ std::vector<WrittenToken> Strongest(const float* scores, const float* nothing,
 
 // The heads of one layer; `table`: the embeddings [vocabulary, d] that were
 // read, for models without a head.
-void AddLayer(Context& context, const Model& model, const AttentionLayer& layer,
-              const Tensor& x, const Tensor& table,
+void AddLayer(const Where& where, const Model& model,
+              const AttentionLayer& layer, const Tensor& x, const Tensor& table,
               std::span<const int32_t> tokens, int64_t top,
               HeadContents& contents) {
   const auto count = static_cast<int64_t>(tokens.size());
@@ -82,13 +110,13 @@ void AddLayer(Context& context, const Model& model, const AttentionLayer& layer,
   Tensor rows(DType::kF32, {heads * count + 1, width});
   std::fill_n(rows.As<float>() + heads * count * width, width, 0.0f);
   for (int64_t h = 0; h < heads; ++h) {
-    const HeadWeights weights = WeightsOfHead(context, layer, h);
-    const Tensor written =
-        MatrixProduct(context, MatrixProduct(context, x, weights.v), weights.o);
+    const HeadWeights weights = WeightsOfHead(where.host, layer, h);
+    const Tensor written = MatrixProduct(
+        where.host, MatrixProduct(where.host, x, weights.v), weights.o);
     std::copy_n(written.As<float>(), written.size(),
                 rows.As<float>() + h * count * width);
   }
-  const Tensor scores = ReadOut(context, model, table, std::move(rows));
+  const Tensor scores = ReadOut(where, model, table, std::move(rows));
   const int64_t vocabulary = scores.shape(1);
   const float* nothing = scores.As<float>() + heads * count * vocabulary;
   for (int64_t h = 0; h < heads; ++h) {
@@ -104,6 +132,7 @@ void AddLayer(Context& context, const Model& model, const AttentionLayer& layer,
 
 HeadContents DescribeContents(Context& context, const Model& model,
                               std::span<const int32_t> tokens, int64_t top) {
+  const HostContext host(context);
   HeadContents contents;
   contents.readout = model.has_head()
                          ? "through the final norm and the vocabulary"
@@ -121,7 +150,7 @@ HeadContents DescribeContents(Context& context, const Model& model,
     const Tensor table = ToF32(context, source.embeddings.tokens);
     const Tensor embedded = Embedded(context, source, table, tokens);
     for (size_t l = 0; l < layers.size(); ++l) {
-      AddLayer(context, model, *layers[l],
+      AddLayer({context, host}, model, *layers[l],
                NormedInput(context, stack.blocks[l], kind, embedded), table,
                tokens, top, contents);
     }

@@ -309,7 +309,7 @@ Json ReportJson(const ReportParts& parts) {
   const TokenText text(parts.tokenizer);
   Json report;
   report["format"] = "headwise.report/1";
-  report["program"] = "headwise " HEADWISE_VERSION;
+  report["program"] = "headwise " HEADWISE_VERSION_STRING;
   report["model"] = ModelJson(parts);
   report["profile"] = ProfileJson(parts);
   report["summary"] = Json::object();  // last: it reads the rest

@@ -141,18 +141,23 @@ Tensor Padded(Context& context, ConstTensorView rows,
 
 class Recorder : public RunHooks {
  public:
+  // next: hooks that come first; may be null.
   Recorder(Context& context, const std::vector<std::string>& patterns,
-           SequenceBatch batch, SequenceBatch target)
+           SequenceBatch batch, SequenceBatch target, RunHooks* next)
       : context_(context),
+        next_(next),
         patterns_(patterns),
         batch_(std::move(batch)),
         target_(std::move(target)) {}
 
+  bool Records(std::string_view name) const { return Matches(patterns_, name); }
   bool Wants(std::string_view name) const override {
-    return Matches(patterns_, name);
+    return Records(name) || (next_ != nullptr && next_->Wants(name));
   }
 
   void Take(std::string_view name, ConstTensorView value) override {
+    if (next_ != nullptr && next_->Wants(name)) next_->Take(name, value);
+    if (!Records(name)) return;
     const bool decoder = name.starts_with("decoder.");
     const bool memory = decoder && name.find(".cross.") != name.npos &&
                         (name.ends_with(".key") || name.ends_with(".value"));
@@ -160,11 +165,18 @@ class Recorder : public RunHooks {
         Padded(context_, value, decoder && !memory ? target_ : batch_);
   }
 
+  void BeforeAttention(const AttentionSite& site,
+                       const AttentionProblem& problem,
+                       AttentionArgs& args) override {
+    if (next_ != nullptr) next_->BeforeAttention(site, problem, args);
+  }
+
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override {
+    if (next_ != nullptr) next_->AfterAttention(site, problem, args);
     const std::string name = site.name + ".probs";
-    if (!Wants(name)) return;
+    if (!Records(name)) return;
     const SequenceBatch& queries =
         site.kind == AttentionKind::kSelf ? batch_ : target_;
     taken_[name] = Probabilities(problem, args, queries);
@@ -195,6 +207,7 @@ class Recorder : public RunHooks {
   }
 
   Context& context_;
+  RunHooks* next_;
   const std::vector<std::string>& patterns_;
   SequenceBatch batch_;
   SequenceBatch target_;
@@ -249,11 +262,11 @@ std::map<std::string, Tensor> RecordActivations(
     const std::vector<std::string>& patterns) {
   RequireDense(Chosen(model, patterns), input);
   Recorder recorder(context, patterns, MakeBatch(input.lengths),
-                    MakeBatch(input.decoder_lengths));
+                    MakeBatch(input.decoder_lengths), input.hooks);
   ForwardInput run = input;
   run.hooks = &recorder;
   const Tensor x = Forward(context, model, run);
-  if (recorder.Wants("logits") && model.has_head()) {
+  if (recorder.Records("logits") && model.has_head()) {
     Tensor logits(context, model.type(),
                   {x.shape(0), model.config().vocabulary});
     model.Logits(context, x.view(), logits.view());

@@ -36,7 +36,8 @@ uint64_t ActivationBytes(const Model& model, const ForwardInput& input,
 // Rows of a ragged batch are padded with zeros: [B, longest, …]; probs are
 // [B, heads, queries, keys]. Before the run throws Error(kNotFound) with the
 // nearest name for a pattern that matches nothing, and Error(kInvalidArgument)
-// for probabilities of more than kMostDenseTokens.
+// for probabilities of more than kMostDenseTokens. Hooks of the input come
+// first: what they change is recorded changed.
 std::map<std::string, Tensor> RecordActivations(
     Context& context, const Model& model, const ForwardInput& input,
     const std::vector<std::string>& patterns);

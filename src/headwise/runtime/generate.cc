@@ -42,7 +42,12 @@ std::vector<int32_t> Start(const Model& model,
 std::vector<int32_t> Sample(Context& context, const Model& model,
                             std::span<const int32_t> prompt,
                             const GenerateOptions& options) {
-  Session session(context, model, {1, options.capacity, options.hooks});
+  Session session(context, model,
+                  {.sequences = 1,
+                   .capacity = options.capacity,
+                   .hooks = options.hooks,
+                   .policy = options.policy,
+                   .record = options.record});
   if (model.config().encoder_decoder()) session.Encode(prompt);
   Sampler sampler(options.sampler);
   std::vector<int32_t> feed = Start(model, prompt);
@@ -59,6 +64,7 @@ std::vector<int32_t> Sample(Context& context, const Model& model,
     if (options.on_token) options.on_token(next);
     feed = {next};
   }
+  if (options.on_cache) options.on_cache(session.cache_bytes());
   return tokens;
 }
 
@@ -102,7 +108,10 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
                           const GenerateOptions& options) {
   const size_t width = static_cast<size_t>(options.beam);
   Session session(context, model,
-                  {options.beam, options.capacity, options.hooks});
+                  {.sequences = options.beam,
+                   .capacity = options.capacity,
+                   .hooks = options.hooks,
+                   .policy = options.policy});
   session.Encode(prompt);
   std::vector<int32_t> feed(width, Start(model, prompt)[0]);
   std::vector<std::vector<int32_t>> texts(width);
@@ -155,6 +164,7 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
     scores = std::move(grown_scores);
     session.Reorder(order);
   }
+  if (options.on_cache) options.on_cache(session.cache_bytes());
   if (best_score == -std::numeric_limits<double>::infinity()) best = texts[0];
   return best;
 }

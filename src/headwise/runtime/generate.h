@@ -9,6 +9,7 @@
 
 #include "headwise/context.h"
 #include "headwise/model/model.h"
+#include "headwise/runtime/kv_policy.h"
 #include "headwise/runtime/sampler.h"
 
 namespace headwise {
@@ -20,6 +21,11 @@ struct GenerateOptions {
   double length_penalty = 1;  // beams are compared by log p / length^penalty
   SamplerOptions sampler;
   RunHooks* hooks = nullptr;
+  bool record = true;  // as of a Session
+  // Which heads keep what of the text; null: all keep everything.
+  const KvPolicy* policy = nullptr;
+  // Called at the end with what the cache took.
+  std::function<void(const CacheBytes&)> on_cache = {};
   std::stop_token stop;
   // Called with each new token as it comes (not with beams).
   std::function<void(int32_t)> on_token;

@@ -10,6 +10,10 @@
 namespace headwise {
 namespace {
 
+// Rows a window has beyond what it must keep: old ones are moved up once in so
+// many steps.
+constexpr int64_t kWindowSlack = 16;
+
 // The rows of all sequences, [sequences, rows, groups, dim].
 Tensor Empty(Context& context, const Tensor& like, int64_t rows) {
   return Tensor(context, like.type(),
@@ -39,18 +43,67 @@ KvCache::KvCache(Context& context, const CacheShape& shape)
     : lengths_(shape.sequences, 0), capacity_(shape.capacity) {
   const CacheSide side = shape.side;
   for (const Block& block : shape.stack->blocks) {
-    const AttentionLayer& layer = side == CacheSide::kSelf
-                                      ? block.parts().attention
-                                      : block.parts().cross;
-    const int64_t groups = layer.config().kv_heads;
-    layers_.push_back(
-        {Tensor(context, shape.type,
-                {shape.sequences, 0, groups, layer.config().head_dim}),
-         Tensor(context, shape.type,
-                {shape.sequences, 0, groups, layer.value_dim()})});
+    const AttentionLayer& from = side == CacheSide::kSelf
+                                     ? block.parts().attention
+                                     : block.parts().cross;
+    Layer layer;
+    int64_t groups = from.config().kv_heads, windowed = 0;
+    if (shape.policy != nullptr) {
+      const std::vector<bool> whole = WholeGroups(*shape.policy, from);
+      windowed = std::count(whole.begin(), whole.end(), false);
+      groups -= windowed;
+      if (windowed > 0) Divide(*shape.policy, from, layer);
+    }
+    const auto empty = [&](int64_t of, int64_t dim) {
+      return Tensor(context, shape.type, {shape.sequences, 0, of, dim});
+    };
+    layer.k = empty(groups, from.config().head_dim);
+    layer.v = empty(groups, from.value_dim());
+    layer.window_k = empty(windowed, from.config().head_dim);
+    layer.window_v = empty(windowed, from.value_dim());
+    layers_.push_back(std::move(layer));
   }
+  SetViews();
+}
+
+// Runs of groups that are kept alike.
+void KvCache::Divide(const KvPolicy& policy, const AttentionLayer& from,
+                     Layer& layer) {
+  const std::vector<bool> whole = WholeGroups(policy, from);
+  layer.split.sinks = policy.sinks;
+  layer.split.window = policy.window;
+  std::vector<CachePart>& parts = layer.split.parts;
+  for (size_t g = 0; g < whole.size(); ++g) {
+    if (parts.empty() || parts.back().whole != whole[g]) {
+      parts.push_back({.first_group = static_cast<int64_t>(g),
+                       .groups = 0,
+                       .whole = whole[g]});
+    }
+    ++parts.back().groups;
+  }
+}
+
+int64_t KvCache::WindowRoom(const CacheSplit& split) const {
+  return std::min(rows_, split.sinks + split.window - 1 + kWindowSlack);
+}
+
+void KvCache::SetViews() {
+  views_.clear();
   for (Layer& layer : layers_) {
-    views_.push_back({layer.k.view(), layer.v.view(), lengths_});
+    if (layer.split.parts.empty()) {
+      views_.push_back({layer.k.view(), layer.v.view(), lengths_});
+      continue;
+    }
+    int64_t whole = 0, windowed = 0;  // groups so far
+    for (CachePart& part : layer.split.parts) {
+      int64_t& begin = part.whole ? whole : windowed;
+      Tensor& k = part.whole ? layer.k : layer.window_k;
+      Tensor& v = part.whole ? layer.v : layer.window_v;
+      part.k = Slice(k.view(), 2, begin, begin + part.groups);
+      part.v = Slice(v.view(), 2, begin, begin + part.groups);
+      begin += part.groups;
+    }
+    views_.push_back({.lengths = lengths_, .split = &layer.split});
   }
 }
 
@@ -61,36 +114,57 @@ int64_t KvCache::longest() const {
 
 void KvCache::Reserve(Context& context, int64_t rows) {
   if (rows <= rows_) return;
-  rows_ = std::min(capacity_, std::max(rows, 2 * rows_));
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    Grow(context, rows_, longest(), layers_[i].k);
-    Grow(context, rows_, longest(), layers_[i].v);
-    views_[i].k = layers_[i].k.view();
-    views_[i].v = layers_[i].v.view();
+  // On a device a step is recorded anew whenever this grows.
+  const int64_t fewest = context.device().is_cpu() ? 0 : 256;
+  rows_ = std::min(capacity_, std::max({rows, 2 * rows_, fewest}));
+  for (Layer& layer : layers_) {
+    Grow(context, rows_, longest(), layer.k);
+    Grow(context, rows_, longest(), layer.v);
+    if (layer.split.parts.empty()) continue;
+    Grow(context, WindowRoom(layer.split), layer.split.held, layer.window_k);
+    Grow(context, WindowRoom(layer.split), layer.split.held, layer.window_v);
   }
+  SetViews();
 }
 
-size_t KvCache::bytes() const {
-  size_t bytes = 0;
-  for (const Layer& layer : layers_) bytes += layer.k.bytes() + layer.v.bytes();
+CacheBytes KvCache::bytes() const {
+  CacheBytes bytes;
+  for (const Layer& layer : layers_) {
+    bytes.kept += layer.k.bytes() + layer.v.bytes() + layer.window_k.bytes() +
+                  layer.window_v.bytes();
+    const int64_t groups = layer.k.shape(2) + layer.window_k.shape(2);
+    const int64_t numbers = layer.k.shape(0) * rows_ * groups *
+                            (layer.k.shape(3) + layer.v.shape(3));
+    bytes.whole += static_cast<size_t>(numbers) * SizeOf(layer.k.type());
+  }
   return bytes;
 }
 
 void KvCache::Advance(int64_t rows) {
   for (int32_t& length : lengths_) length += static_cast<int32_t>(rows);
+  for (Layer& layer : layers_) {
+    CacheSplit& split = layer.split;
+    if (split.parts.empty()) continue;
+    split.held = split.HeldAfter(rows, layer.window_k.shape(1));
+  }
 }
 
-void KvCache::Clear() { std::fill(lengths_.begin(), lengths_.end(), 0); }
+void KvCache::Clear() {
+  std::fill(lengths_.begin(), lengths_.end(), 0);
+  for (Layer& layer : layers_) layer.split.held = 0;
+}
 
 void KvCache::Reorder(Context& context, std::span<const int32_t> order) {
   Temp copy;
   const ConstTensorView from = OnDevice(context, ViewOf(order), copy);
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    ReorderTensor(context, from, longest(), layers_[i].k);
-    ReorderTensor(context, from, longest(), layers_[i].v);
-    views_[i].k = layers_[i].k.view();
-    views_[i].v = layers_[i].v.view();
+  for (Layer& layer : layers_) {
+    ReorderTensor(context, from, longest(), layer.k);
+    ReorderTensor(context, from, longest(), layer.v);
+    if (layer.split.parts.empty()) continue;
+    ReorderTensor(context, from, layer.split.held, layer.window_k);
+    ReorderTensor(context, from, layer.split.held, layer.window_v);
   }
+  SetViews();
   std::vector<int32_t> fresh;
   for (const int32_t old : order) fresh.push_back(lengths_[old]);
   std::copy(fresh.begin(), fresh.end(), lengths_.begin());

@@ -7,6 +7,8 @@
 
 #include "headwise/context.h"
 #include "headwise/model/model.h"
+#include "headwise/nn/cache_split.h"
+#include "headwise/runtime/kv_policy.h"
 
 namespace headwise {
 
@@ -20,6 +22,8 @@ struct CacheShape {
   int64_t sequences = 1;
   int64_t capacity = 0;
   DType type = DType::kF32;
+  // Which heads keep what; null: all keep everything. Not kept.
+  const KvPolicy* policy = nullptr;
 };
 
 class KvCache {
@@ -29,8 +33,10 @@ class KvCache {
   KvCache(Context& context, const CacheShape& shape);
 
   int64_t capacity() const { return capacity_; }
+  // Rows that there is memory for; grows with Reserve.
+  int64_t room() const { return rows_; }
   int64_t length(int64_t sequence) const { return lengths_[sequence]; }
-  size_t bytes() const;
+  CacheBytes bytes() const;
 
   // Makes room for `rows` rows, at most the capacity; what is held stays.
   void Reserve(Context& context, int64_t rows);
@@ -45,14 +51,23 @@ class KvCache {
  private:
   int64_t longest() const;  // rows held of a sequence
 
+  // [sequences, rows, groups, dim]: of groups that keep everything, which
+  // without a policy are all, and of those that keep sinks and a window.
   struct Layer {
     Tensor k, v;
+    Tensor window_k, window_v;
+    CacheSplit split;  // no parts: all keep everything
   };
+  // Rows for a window, one of which is filled before old ones are moved up.
+  int64_t WindowRoom(const CacheSplit& split) const;
+  void Divide(const KvPolicy& policy, const AttentionLayer& from, Layer& layer);
+  void SetViews();
+
   std::vector<Layer> layers_;
   std::vector<int32_t> lengths_;
   std::vector<CacheView> views_;
   int64_t capacity_ = 0;
-  int64_t rows_ = 0;  // there is room for
+  int64_t rows_ = 0;
 };
 
 }  // namespace headwise

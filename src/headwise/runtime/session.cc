@@ -17,6 +17,28 @@ namespace {
 // Rows of a prompt that pass through the layers together.
 constexpr int64_t kChunk = 512;
 
+// Rows of the numbers of a step: its tokens, their positions, rows that the
+// cache holds before and after.
+enum Number : uint8_t { kIds, kPositions, kHeld, kFilled, kNumbers };
+
+// The same under a policy: rows on their way join those of a window, so that
+// many of them would take more memory than the window saves.
+int64_t ChunkFor(const KvPolicy* policy) {
+  return policy == nullptr ? kChunk
+                           : std::clamp<int64_t>(policy->window, 16, kChunk);
+}
+
+void RequirePolicy(const Context& context, const Model& model,
+                   const KvPolicy* policy) {
+  if (policy == nullptr) return;
+  if (!context.device().is_cpu()) {
+    throw Error(ErrorCode::kUnsupported,
+                {"session", "the CPU for a cache by role", "another device",
+                 "leave the policy out, or run on the CPU"});
+  }
+  RequireKvPolicy(*policy, model);
+}
+
 int64_t Capacity(const Model& model, int64_t asked) {
   return asked > 0 ? asked : model.config().context;
 }
@@ -24,18 +46,23 @@ int64_t Capacity(const Model& model, int64_t asked) {
 }  // namespace
 
 Session::Session(Context& context, const Model& model, SessionOptions options)
-    : context_(context), model_(model), options_(options) {
+    : context_(context),
+      model_(model),
+      options_(options),
+      chunk_(ChunkFor(options.policy)) {
   const int64_t capacity = Capacity(model, options.capacity);
   if (!model.config().causal && !model.config().encoder_decoder()) {
     throw Error(ErrorCode::kUnsupported,
                 {"session", "a model that predicts what follows",
                  "the encoder " + model.config().model_type, ""});
   }
+  RequirePolicy(context, model, options.policy);
   cache_ = KvCache(context, {.stack = &model.predictor(),
                              .side = CacheSide::kSelf,
                              .sequences = options.sequences,
                              .capacity = capacity,
-                             .type = model.type()});
+                             .type = model.type(),
+                             .policy = options.policy});
   last_ =
       Tensor(context, model.type(), {options.sequences, model.config().width});
   logits_ = Tensor(context, model.type(),
@@ -79,6 +106,26 @@ void Session::Encode(std::span<const int32_t> source) {
 }
 
 const Tensor& Session::Feed(std::span<const int32_t> ids) {
+  const int64_t rows = RowsOf(ids);
+  if (rows == 1 && StepsOnDevice()) {
+    Step(ids);
+    return logits_;
+  }
+  FeedAll(ids, rows, {});
+  model_.Logits(context_, std::as_const(last_).view(), logits_.view());
+  return logits_;
+}
+
+Tensor Session::FeedStates(std::span<const int32_t> ids) {
+  const int64_t rows = RowsOf(ids);
+  Tensor states(context_, model_.type(),
+                {options_.sequences, rows, model_.config().width});
+  FeedAll(ids, rows, states.view());
+  return states;
+}
+
+// Of each sequence. Throws where they are not the same, or too many.
+int64_t Session::RowsOf(std::span<const int32_t> ids) const {
   const int64_t rows = static_cast<int64_t>(ids.size()) / options_.sequences;
   if (rows == 0 ||
       rows * options_.sequences != static_cast<int64_t>(ids.size())) {
@@ -96,21 +143,26 @@ const Tensor& Session::Feed(std::span<const int32_t> ids) {
          std::to_string(position() + rows),
          "shorten the prompt or `truncate` it"});
   }
+  return rows;
+}
+
+// states [sequences, rows, d]; null: only those of the last row are kept.
+void Session::FeedAll(std::span<const int32_t> ids, int64_t rows,
+                      TensorView states) {
   std::vector<int32_t> chunk;
-  for (int64_t begin = 0; begin < rows; begin += kChunk) {
-    const int64_t count = std::min(kChunk, rows - begin);
+  for (int64_t begin = 0; begin < rows; begin += chunk_) {
+    const int64_t count = std::min(chunk_, rows - begin);
     chunk.clear();
     for (int64_t s = 0; s < options_.sequences; ++s) {
       const auto from = ids.begin() + s * rows + begin;
       chunk.insert(chunk.end(), from, from + count);
     }
-    FeedChunk(chunk, count);
+    FeedChunk(chunk, count, Slice(states, 1, begin, begin + count));
   }
-  model_.Logits(context_, std::as_const(last_).view(), logits_.view());
-  return logits_;
 }
 
-void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows) {
+void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows,
+                        TensorView states) {
   const int64_t width = model_.config().width;
   const std::vector<int64_t> lengths(options_.sequences, rows);
   SequenceBatch batch = MakeBatch(lengths);
@@ -135,6 +187,84 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows) {
   const TensorView all =
       Reshaped(memory.view(), {options_.sequences, rows, width});
   Copy(context_, At(all, 1, rows - 1), last_.view());
+  if (states) Copy(context_, all, states);
+}
+
+// Where all that changes from token to token can lie on the device.
+bool Session::StepsOnDevice() const {
+  const ModelConfig& config = model_.config();
+  if (context_.device().is_cpu() || options_.hooks != nullptr ||
+      config.encoder_decoder() || config.positions == Positions::kSinusoid ||
+      position() >= config.context) {
+    return false;
+  }
+  const auto views = cache_.views();
+  return std::all_of(views.begin(), views.end(), [&](const CacheView& view) {
+    return view.lengths.data() == views[0].lengths.data();
+  });
+}
+
+// A step of one token asks for hundreds of small kernels, and asking takes
+// longer than their work. From token to token they differ in four numbers only,
+// which kernels read from `numbers_`: so a step is recorded once and then run
+// again as one (on CUDA, a graph), with new numbers before each run. Kernels
+// are shared out by the room of the cache, not by what it holds; when it grows,
+// to twice the size, the step is recorded anew. The first step of a size runs
+// by itself: it makes what is made once, which a record cannot.
+void Session::Step(std::span<const int32_t> ids) {
+  cache_.Reserve(context_, position() + 1);
+  const int64_t room = cache_.room();
+  const size_t count = ids.size();
+  std::vector<int32_t> numbers(kNumbers * count,
+                               static_cast<int32_t>(position()));
+  std::copy(ids.begin(), ids.end(), numbers.begin());
+  std::fill(numbers.begin() + kFilled * count, numbers.end(),
+            static_cast<int32_t>(position() + 1));
+  if (!numbers_.view()) {
+    numbers_ = Tensor(context_, DType::kI32,
+                      {int64_t{kNumbers}, static_cast<int64_t>(count)});
+  }
+  Copy(context_,
+       Reshaped(ViewOf(numbers),
+                {int64_t{kNumbers}, static_cast<int64_t>(count)}),
+       numbers_.view());
+  if (recorded_room_ != room) recorded_.reset();
+  if (recorded_ == nullptr && records_ && options_.record &&
+      run_room_ == room) {
+    recorded_ = context_.backend()->Record([&] { RunStep(ids); });
+    recorded_room_ = room;
+    records_ = recorded_ != nullptr;
+  }
+  if (recorded_ != nullptr) {
+    recorded_->Run();
+  } else {
+    RunStep(ids);
+    run_room_ = room;
+  }
+  cache_.Advance(1);
+}
+
+// All that depends on the step is read from `numbers_`.
+void Session::RunStep(std::span<const int32_t> ids) {
+  const auto numbers = [&](Number which) {
+    return At(std::as_const(numbers_).view(), 0, which);
+  };
+  const std::vector<int64_t> lengths(options_.sequences, 1);
+  SequenceBatch batch = MakeBatch(lengths);
+  for (int32_t& p : batch.positions) p += static_cast<int32_t>(position());
+  batch.positions_there.Set(batch.positions, numbers(kPositions));
+  std::vector<CacheView> caches(cache_.views().begin(), cache_.views().end());
+  for (CacheView& cache : caches) {
+    cache.held = numbers(kHeld);
+    cache.filled = numbers(kFilled);
+  }
+  StackInput input;
+  input.ids = ids;
+  input.ids_there = numbers(kIds);
+  input.batch = &batch;
+  input.caches.self = caches;
+  model_.Run(context_, model_.predictor(), input, last_.view());
+  model_.Logits(context_, std::as_const(last_).view(), logits_.view());
 }
 
 void Session::Clear() { cache_.Clear(); }
@@ -142,6 +272,8 @@ void Session::Clear() { cache_.Clear(); }
 void Session::Reorder(std::span<const int32_t> order) {
   // All sequences attend to the same source: the cross cache stays.
   cache_.Reorder(context_, order);
+  recorded_.reset();  // the rows lie elsewhere now
+  run_room_ = 0;
 }
 
 namespace {

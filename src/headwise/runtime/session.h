@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "headwise/backend/device_backend.h"
 #include "headwise/context.h"
 #include "headwise/model/model.h"
 #include "headwise/runtime/kv_cache.h"
@@ -19,6 +21,12 @@ struct SessionOptions {
   // model's context only where positions are rotary, and at your own risk.
   int64_t capacity = 0;
   RunHooks* hooks = nullptr;
+  // Which heads keep what of the text; null: all keep everything. Read by the
+  // constructor. On the CPU.
+  const KvPolicy* policy = nullptr;
+  // On a GPU, whether steps of one token are recorded once and run again. Off:
+  // the same numbers, more slowly.
+  bool record = true;
 };
 
 class Session {
@@ -28,6 +36,8 @@ class Session {
   int64_t position() const { return cache_.length(0); }
   int64_t capacity() const { return cache_.capacity(); }
   int64_t sequences() const { return options_.sequences; }
+  // Of the text; what an encoder–decoder keeps of the source is not counted.
+  CacheBytes cache_bytes() const { return cache_.bytes(); }
 
   // Encoder–decoders: what is to be translated, the same for all sequences.
   void Encode(std::span<const int32_t> source);
@@ -38,6 +48,9 @@ class Session {
   // when the capacity is passed.
   const Tensor& Feed(std::span<const int32_t> ids);
 
+  // The same; returns the final states after all rows, [sequences, rows, d].
+  Tensor FeedStates(std::span<const int32_t> ids);
+
   // Forgets the text: the next Feed starts anew.
   void Clear();
 
@@ -45,15 +58,28 @@ class Session {
   void Reorder(std::span<const int32_t> order);
 
  private:
-  void FeedChunk(std::span<const int32_t> ids, int64_t rows);
+  int64_t RowsOf(std::span<const int32_t> ids) const;
+  void FeedAll(std::span<const int32_t> ids, int64_t rows, TensorView states);
+  void FeedChunk(std::span<const int32_t> ids, int64_t rows, TensorView states);
+  bool StepsOnDevice() const;
+  void Step(std::span<const int32_t> ids);
+  void RunStep(std::span<const int32_t> ids);
 
   Context& context_;
   const Model& model_;
   SessionOptions options_;
+  int64_t chunk_;  // rows of a prompt that pass through the layers together
   KvCache cache_;
   KvCache cross_cache_;
   Tensor last_;    // [sequences, d]: the final states after the last row
   Tensor logits_;  // [sequences, vocabulary]
+
+  // Steps on a device, see Step.
+  Tensor numbers_;  // i32 [kNumbers, sequences]
+  std::unique_ptr<RecordedWork> recorded_;
+  int64_t run_room_ = 0;       // of the cache when a step last ran by itself
+  int64_t recorded_room_ = 0;  // and when one was recorded
+  bool records_ = true;        // false: a step could not be
 };
 
 // Final hidden states x [Σ lengths, d] of whole sequences at once, without a

@@ -127,7 +127,12 @@ std::vector<TokenWindow> WindowCutter::CutPairs(
 std::vector<TokenWindow> ReadWindows(const std::vector<std::string>& paths,
                                      const WindowCutter& cutter,
                                      int64_t most_tokens) {
-  TextSource source(paths);
+  return ReadWindows(TextSource(paths), cutter, most_tokens);
+}
+
+std::vector<TokenWindow> ReadWindows(TextSource source,
+                                     const WindowCutter& cutter,
+                                     int64_t most_tokens) {
   std::vector<TokenWindow> windows;
   int64_t tokens = 0;
   auto full = [&] { return most_tokens > 0 && tokens >= most_tokens; };

@@ -75,6 +75,9 @@ class WindowCutter {
 std::vector<TokenWindow> ReadWindows(const std::vector<std::string>& paths,
                                      const WindowCutter& cutter,
                                      int64_t most_tokens);
+std::vector<TokenWindow> ReadWindows(TextSource source,
+                                     const WindowCutter& cutter,
+                                     int64_t most_tokens);
 
 // A window of ids that come from elsewhere. `added_before` and `added_after`
 // of them are not of the text.

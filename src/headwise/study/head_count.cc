@@ -224,6 +224,7 @@ const Study kHeadCountStudy = {
         "have at most 4 dimensions",
     .kind = StudyKind::kHypothesis,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .any_device = true};
 
 }  // namespace headwise

@@ -113,6 +113,7 @@ const Study kHeadDropoutStudy = {
         "ablation, more backup",
     .kind = StudyKind::kHypothesis,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .any_device = true};
 
 }  // namespace headwise

@@ -15,6 +15,7 @@
 
 #include "headwise/heads/composition/composition.h"
 #include "headwise/heads/importance/ranking.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/study/layers.h"
 #include "headwise/study/study.h"
@@ -101,7 +102,7 @@ double Transfer(Context& context, TinyModel& from, const StudyText& text,
   };
   const auto copy = [&](const std::string& name, const TensorView& to) {
     const ConstTensorView value = from.store().entries().at(name).value;
-    std::copy_n(value.As<float>(), value.size(), to.As<float>());
+    Copy(context, value, to);
   };
   for (auto& [name, entry] : tiny.store().entries()) copy(name, entry.value);
   tiny.Train(MadeBatches(7, exchange(text.train)), clock,
@@ -302,6 +303,7 @@ const Study kLayersStudy = {
         "head; agreement and recall can be read off late layers only",
     .kind = StudyKind::kLiterature,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .any_device = true};
 
 }  // namespace headwise

@@ -149,6 +149,7 @@ const Study kNegativeStudy = {
         "another split fewer do, and they gain less",
     .kind = StudyKind::kLiterature,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .any_device = true};
 
 }  // namespace headwise

@@ -195,6 +195,7 @@ const Study kOneVsManyStudy = {
         "no higher loss with 8 heads",
     .kind = StudyKind::kHypothesis,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .any_device = true};
 
 }  // namespace headwise

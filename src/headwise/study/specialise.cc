@@ -296,7 +296,7 @@ void TellShipped(Context& context, const StudyRequest& request,
   }
   const TrainedReader reader(request.model, request.reading);
   const Profile trained = reader.MakeProfile(context);
-  const Profile fresh = reader.ProfileOf(context, *reader.NewModel(1));
+  const Profile fresh = reader.ProfileOf(context, *reader.NewModel(context, 1));
   Tell({Examine(fresh, trained, 1)}, "shipped: ",
        fmt::format("The shipped model: {} heads", trained.heads.size()),
        result);
@@ -355,6 +355,7 @@ const Study kSpecialiseStudy = {
         "is for",
     .kind = StudyKind::kHypothesis,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .any_device = true};
 
 }  // namespace headwise

@@ -125,7 +125,10 @@ std::span<const Study* const> Studies() {
       &kAssignedStudy,        //
       &kHeadDropoutStudy,     //
       &kGatesStudy,           //
+      &kPruneCurveStudy,      //
+      &kOnePerLayerStudy,     //
       &kMixtureStudy,         //
+      &kKvCacheStudy,         //
   };
   return studies;
 }
@@ -147,6 +150,12 @@ const Study& FindStudy(std::string_view name) {
 
 StudyResult RunStudy(const Study& study, Context& context,
                      const StudyRequest& request) {
+  if (!study.any_device && !context.device().is_cpu()) {
+    throw Error(ErrorCode::kUnsupported,
+                {fmt::format("study {}", study.name),
+                 "the CPU: it reads what single heads compute as it goes",
+                 ToString(context.device()), "leave out --device"});
+  }
   const auto start = std::chrono::steady_clock::now();
   StudyResult result = study.run(context, request);
   result.kind = study.kind;

@@ -110,6 +110,8 @@ struct Study {
   StudyKind kind;
   StudyResult (*run)(Context& context, const StudyRequest& request);
   bool trained = false;  // what is found depends on seeds and steps
+  // Whether it runs wherever the context does; else on the CPU alone.
+  bool any_device = false;
 };
 
 // In the order of `headwise study --list`.
@@ -118,7 +120,8 @@ std::span<const Study* const> Studies();
 // Throws Error(kNotFound) with the nearest known name.
 const Study& FindStudy(std::string_view name);
 
-// Runs it and takes the time.
+// Runs it and takes the time. Throws Error(kUnsupported) for a context on a
+// device that the study does not run on.
 StudyResult RunStudy(const Study& study, Context& context,
                      const StudyRequest& request = {});
 
@@ -135,13 +138,16 @@ extern const Study kGradientFlowStudy;
 extern const Study kHeadCountStudy;
 extern const Study kHeadDropoutStudy;
 extern const Study kKLookupStudy;
+extern const Study kKvCacheStudy;
 extern const Study kLayersStudy;
 extern const Study kLimitsStudy;
 extern const Study kMixtureStudy;
 extern const Study kNegativeStudy;
 extern const Study kNormaliseOrderStudy;
+extern const Study kOnePerLayerStudy;
 extern const Study kOneVsManyStudy;
 extern const Study kOperatorStudy;
+extern const Study kPruneCurveStudy;
 extern const Study kRankStudy;
 extern const Study kRedundancyStudy;
 extern const Study kSpecialiseStudy;

@@ -22,24 +22,24 @@ double Read(const ConstTensorView& view, Index... index) {
   const int64_t at = OffsetOf(view, index...);
   switch (view.type) {
     case DType::kF32:
-      return view.As<float>()[at];
+      return view.Raw<float>()[at];
     case DType::kF64:
-      return view.As<double>()[at];
+      return view.Raw<double>()[at];
     case DType::kBF16:
-      return FromBf16(view.As<uint16_t>()[at]);
+      return FromBf16(view.Raw<uint16_t>()[at]);
     case DType::kF16:
-      return FromF16(view.As<uint16_t>()[at]);
+      return FromF16(view.Raw<uint16_t>()[at]);
     case DType::kI32:
-      return view.As<int32_t>()[at];
+      return view.Raw<int32_t>()[at];
     case DType::kI64:
-      return static_cast<double>(view.As<int64_t>()[at]);
+      return static_cast<double>(view.Raw<int64_t>()[at]);
     case DType::kI16:
-      return view.As<int16_t>()[at];
+      return view.Raw<int16_t>()[at];
     case DType::kI8:
-      return view.As<int8_t>()[at];
+      return view.Raw<int8_t>()[at];
     case DType::kU8:
     case DType::kBool:
-      return view.As<uint8_t>()[at];
+      return view.Raw<uint8_t>()[at];
   }
   return 0;
 }
@@ -51,32 +51,32 @@ void Write(const TensorView& view, double value, Index... index) {
   const int64_t at = OffsetOf(view, index...);
   switch (view.type) {
     case DType::kF32:
-      view.As<float>()[at] = static_cast<float>(value);
+      view.Raw<float>()[at] = static_cast<float>(value);
       break;
     case DType::kF64:
-      view.As<double>()[at] = value;
+      view.Raw<double>()[at] = value;
       break;
     case DType::kBF16:
-      view.As<uint16_t>()[at] = ToBf16(static_cast<float>(value));
+      view.Raw<uint16_t>()[at] = ToBf16(static_cast<float>(value));
       break;
     case DType::kF16:
-      view.As<uint16_t>()[at] = ToF16(static_cast<float>(value));
+      view.Raw<uint16_t>()[at] = ToF16(static_cast<float>(value));
       break;
     case DType::kI32:
-      view.As<int32_t>()[at] = static_cast<int32_t>(value);
+      view.Raw<int32_t>()[at] = static_cast<int32_t>(value);
       break;
     case DType::kI64:
-      view.As<int64_t>()[at] = static_cast<int64_t>(value);
+      view.Raw<int64_t>()[at] = static_cast<int64_t>(value);
       break;
     case DType::kI16:
-      view.As<int16_t>()[at] = static_cast<int16_t>(value);
+      view.Raw<int16_t>()[at] = static_cast<int16_t>(value);
       break;
     case DType::kI8:
-      view.As<int8_t>()[at] = static_cast<int8_t>(value);
+      view.Raw<int8_t>()[at] = static_cast<int8_t>(value);
       break;
     case DType::kU8:
     case DType::kBool:
-      view.As<uint8_t>()[at] = static_cast<uint8_t>(value);
+      view.Raw<uint8_t>()[at] = static_cast<uint8_t>(value);
       break;
   }
 }

@@ -83,6 +83,14 @@ void Shape::ThrowTooMany(size_t count) {
               {"tensor", "at most 6 sizes", std::to_string(count), ""});
 }
 
+void ThrowNotReadable(DType type, Device device) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {"tensor", "As<T>() of T's own elements in the host's memory",
+               std::string(Name(type)) + " on " + ToString(device),
+               device.is_cpu() ? "f32 is float, bf16 and f16 are uint16_t, …"
+                               : "copy it to the host first"});
+}
+
 std::string ToString(const Shape& shape) {
   std::string text = "[";
   for (int i = 0; i < shape.rank(); ++i) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <utility>
@@ -69,6 +70,26 @@ TEST(Shape, HoldsSixSizesAndNoMore) {
     EXPECT_NE(std::string(error.what()).find("at most 6 sizes"),
               std::string::npos);
   }
+}
+
+TEST(View, IsReadAsWhatItIsAndNothingElse) {
+  Tensor tensor(DType::kBF16, {2});
+  EXPECT_NE(tensor.As<uint16_t>(), nullptr);
+  EXPECT_NE(tensor.As<std::byte>(), nullptr);
+  EXPECT_THROW(tensor.As<float>(), Error);
+  EXPECT_THROW(std::as_const(tensor).As<int32_t>(), Error);
+  EXPECT_THROW(tensor.view().As<int8_t>(), Error);
+  EXPECT_NE(tensor.Raw<float>(), nullptr);
+  EXPECT_EQ(ConstTensorView().As<int32_t>(), nullptr);  // not given
+}
+
+TEST(View, OfADeviceIsNotReadAsTheHosts) {
+  float value = 0;
+  TensorView view = View(&value, {1});
+  EXPECT_EQ(view.As<float>(), &value);
+  view.device = Device::Cuda();
+  EXPECT_THROW(view.As<float>(), Error);
+  EXPECT_EQ(view.Raw<float>(), &value);
 }
 
 TEST(View, OfADeviceSaysWhere) {

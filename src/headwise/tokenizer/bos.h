@@ -4,25 +4,14 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <string_view>
+
+#include "headwise/tokenizer.h"
 
 namespace headwise {
 
-enum class BosChoice { kAuto, kYes, kNo };
-
 // "auto", "yes" or "no". Throws Error(kInvalidArgument) for another word.
 BosChoice ParseBosChoice(std::string_view word);
-
-struct BosFacts {
-  BosChoice asked = BosChoice::kAuto;  // by who loaded the tokenizer
-  // From tokenizer_config.json:
-  std::optional<bool> add;           // "add_bos_token"
-  std::optional<std::string> token;  // "bos_token"
-  bool null_token = false;           // "bos_token": null
-  bool opens_chat = false;           // the chat template begins with it
-};
 
 // tokenizer_config.json of a folder, and chat_template.jinja. Without them
 // nothing is said. Throws Error(kCorrupt) naming file and key.

@@ -69,12 +69,40 @@ size_t PieceBytes(std::string_view text) {
   return end;
 }
 
+class MemoryStream : public ByteStream {
+ public:
+  explicit MemoryStream(std::shared_ptr<const std::string> text)
+      : text_(std::move(text)) {}
+
+  size_t Read(char* data, size_t size) override {
+    const size_t count = text_->copy(data, size, at_);
+    at_ += count;
+    return count;
+  }
+
+ private:
+  std::shared_ptr<const std::string> text_;
+  size_t at_ = 0;
+};
+
 }  // namespace
+
+TextSource TextSource::OfTexts(std::vector<std::string> texts) {
+  TextSource source({});
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const std::string name = "text " + std::to_string(i + 1);
+    source.total_bytes_ += texts[i].size();
+    source.files_.push_back(
+        {name, i, std::make_shared<const std::string>(std::move(texts[i]))});
+    source.paths_.push_back(name);
+  }
+  return source;
+}
 
 TextSource::TextSource(std::vector<std::string> paths)
     : paths_(std::move(paths)) {
   for (size_t i = 0; i < paths_.size(); ++i) {
-    for (auto& file : FilesOf(paths_[i])) files_.push_back({file, i});
+    for (auto& file : FilesOf(paths_[i])) files_.push_back({file, i, {}});
   }
   for (const File& file : files_) {
     if (file.path == "-" || Compressed(file.path)) {
@@ -100,7 +128,11 @@ bool TextSource::JsonLines(const std::filesystem::path& path) {
 
 void TextSource::OpenNext() {
   const File& file = files_[next_file_++];
-  stream_ = OpenBytes(file.path);
+  if (file.text != nullptr) {
+    stream_ = std::make_unique<MemoryStream>(file.text);
+  } else {
+    stream_ = OpenBytes(file.path);
+  }
   name_ = file.path == "-" ? "standard input" : file.path.string();
   argument_ = file.argument;
   ended_ = false;

@@ -36,6 +36,8 @@ class TextSource {
   static constexpr size_t kMostDocumentBytes = size_t{1} << 20;
 
   explicit TextSource(std::vector<std::string> paths);
+  // Texts themselves instead, each as a path's plain file would be.
+  static TextSource OfTexts(std::vector<std::string> texts);
 
   // Bytes of all files together; 0 where that says nothing of the text
   // (compressed files, standard input).
@@ -53,6 +55,7 @@ class TextSource {
   struct File {
     std::filesystem::path path;
     size_t argument = 0;
+    std::shared_ptr<const std::string> text = {};  // null: the path's
   };
   void OpenNext();
   std::optional<Document> NextPart();

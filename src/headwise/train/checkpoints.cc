@@ -121,7 +121,7 @@ Json TrainingRecord::ToJson() const {
   if (const auto lowest = Best()) {
     best = {{"step", lowest->first}, {"validation", lowest->second}};
   }
-  return {{"format", kFormat},    {"version", HEADWISE_VERSION},
+  return {{"format", kFormat},    {"version", HEADWISE_VERSION_STRING},
           {"step", step},         {"parameters", parameters},
           {"tokens", tokens},     {"seconds", seconds},
           {"best", best},         {"data", data},

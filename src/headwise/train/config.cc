@@ -63,8 +63,11 @@ void Apply(Json& json, const std::string& setting) {
 
 TrainConfig ReadTrainConfig(const std::filesystem::path& file,
                             const std::vector<std::string>& settings) {
-  const std::string where = file.string();
-  Json json = ReadJson(file);
+  return ReadTrainConfig(ReadJson(file), file.string(), settings);
+}
+
+TrainConfig ReadTrainConfig(Json json, const std::string& where,
+                            const std::vector<std::string>& settings) {
   if (!json.is_object()) Refuse(where, "an object", Describe(json));
   for (const std::string& setting : settings) Apply(json, setting);
   TrainConfig config;

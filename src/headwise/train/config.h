@@ -50,6 +50,7 @@ struct TrainConfig {
   int64_t steps = 1000;
   int64_t batch = 8;
   int64_t micro_batch = 8;
+  bool recompute = false;
   int64_t sequence = 256;
   double rate = 1e-3;
   int64_t warmup = 100;
@@ -113,6 +114,9 @@ struct TrainConfig {
     visit("batch", self.batch, "sequences (or pairs) a step");
     visit("micro_batch", self.micro_batch,
           "of them together in memory; a divisor of batch");
+    visit("recompute", self.recompute,
+          "run layers again in the backward instead of keeping what they made: "
+          "less memory, more time, the same numbers");
     visit("sequence", self.sequence, "tokens of a sequence");
     visit("rate", self.rate, "learning rate after the warm-up");
     visit("warmup", self.warmup, "steps in which the rate rises to it");
@@ -179,6 +183,10 @@ struct TrainConfig {
 // Throws Error(kInvalidArgument) for an unknown key (with the nearest known
 // one), a value of the wrong type, or one that makes no sense.
 TrainConfig ReadTrainConfig(const std::filesystem::path& file,
+                            const std::vector<std::string>& settings);
+
+// The same of a file's contents; where: what they are called in errors.
+TrainConfig ReadTrainConfig(Json json, const std::string& where,
                             const std::vector<std::string>& settings);
 
 // Throws Error(kInvalidArgument) naming the first field that makes no sense.

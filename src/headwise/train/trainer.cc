@@ -93,6 +93,7 @@ double Trainer::Differentiate(const TrainBatch& batch, float scale,
   input.dropout = dropout;
   input.gate_training = gates;
   input.keep = true;
+  input.recompute = config_.recompute;
   SequencePass pass(model_, input);
   const Shape shape = {pass.rows(), model_.config().width};
   const Temp x(context_, model_.type(), shape);

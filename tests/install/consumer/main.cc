@@ -10,7 +10,9 @@ int main() {
   headwise::Context context;
   headwise::MultiHeadAttention attention({.d_model = 32, .heads = 4});
   headwise::Tensor x(headwise::DType::kF32, {1, 6, 32});
-  for (int i = 0; i < x.size(); ++i) x.As<float>()[i] = std::sin(0.7f * i);
+  for (int i = 0; i < x.size(); ++i) {
+    x.As<float>()[i] = std::sin(0.7f * static_cast<float>(i));
+  }
   headwise::Tensor entropy(headwise::DType::kF32, {1, 4, 6});
   headwise::Observation seen;
   seen.rows.entropy = entropy.view();

@@ -103,9 +103,10 @@ void ThreadPool::Expect(const void* data, size_t bytes) {
   expected_.store(static_cast<const char*>(data), std::memory_order_relaxed);
 }
 
-void ThreadPool::ParallelFor(int64_t tasks, const Task& run) {
+void ThreadPool::ParallelFor(int64_t tasks, const Task& run,
+                             int64_t multiplications) {
   if (tasks <= 0) return;
-  if (workers_.empty() || tasks == 1) {
+  if (workers_.empty() || tasks == 1 || multiplications < kAlone) {
     for (int64_t t = 0; t < tasks; ++t) run(t, 0);
     return;
   }

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -25,12 +24,32 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  using Task = std::function<void(int64_t task, int worker)>;
+  // What is run, borrowed: anything that is called as (task, worker). Unlike
+  // std::function it takes no memory, which small calls would feel.
+  class Task {
+   public:
+    template <typename Run>
+    Task(const Run& run)  // NOLINT: implicit on purpose
+        : run_(&run), call_([](const void* of, int64_t task, int worker) {
+            (*static_cast<const Run*>(of))(task, worker);
+          }) {}
+    void operator()(int64_t task, int worker) const {
+      call_(run_, task, worker);
+    }
+
+   private:
+    const void* run_;
+    void (*call_)(const void* of, int64_t task, int worker);
+  };
 
   // Runs run(t, worker) for every t in [0, tasks), tasks being started in
   // order. Returns when all are done; the first exception is thrown again here,
   // and tasks not yet started are then left out.
-  void ParallelFor(int64_t tasks, const Task& run);
+  // Of fewer than kAlone multiplications, where the caller knows how many there
+  // are, the calling thread does all: it is done before another has begun.
+  static constexpr int64_t kAlone = int64_t{1} << 16;
+  void ParallelFor(int64_t tasks, const Task& run,
+                   int64_t multiplications = kAlone);
 
   // Memory that work to come will read from begin to end, each thread a
   // stretch of it (stretches.h): threads that wait bring theirs near, so that

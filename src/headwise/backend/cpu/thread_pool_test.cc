@@ -51,5 +51,14 @@ TEST(ThreadPool, NoTasksIsFine) {
   pool.ParallelFor(0, [](int64_t, int) { FAIL(); });
 }
 
+TEST(ThreadPool, LeavesLittleWorkToTheCallingThread) {
+  ThreadPool pool(4);
+  std::vector<int> workers(100, -1);
+  pool.ParallelFor(
+      100, [&](int64_t task, int worker) { workers[task] = worker; },
+      ThreadPool::kAlone - 1);
+  EXPECT_EQ(workers, std::vector<int>(100, 0));
+}
+
 }  // namespace
 }  // namespace headwise

@@ -28,7 +28,7 @@ class Scratch {
   size_t bytes() const { return bytes_; }
   // The block as `count` values of T; contents are undefined.
   template <typename T>
-  T* As() const {
+  T* Raw() const {
     return static_cast<T*>(data_);
   }
 

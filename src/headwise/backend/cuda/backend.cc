@@ -1,6 +1,7 @@
 // Errors, memory and properties of CUDA devices. Door: backend.h.
 #include "headwise/backend/cuda/backend.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "headwise/backend/cuda/blas.h"
+#include "headwise/backend/cuda/record.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 
@@ -42,6 +44,49 @@ std::optional<CudaChip> ReadChip(int device) {
   return chip;
 }
 
+// Of the current GPU: what it has left, and what its pool holds unused.
+MemoryRoom RoomHere() {
+  MemoryRoom room;
+  CheckCuda(cudaMemGetInfo(&room.free, &room.total), "cudaMemGetInfo");
+  int device = 0;
+  cudaMemPool_t pool = nullptr;
+  uint64_t reserved = 0, used = 0;
+  if (cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetDefaultMemPool(&pool, device) == cudaSuccess &&
+      cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent,
+                              &reserved) == cudaSuccess &&
+      cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) ==
+          cudaSuccess) {
+    room.free += reserved - std::min(used, reserved);
+  }
+  return room;
+}
+
+void* AllocateOn(cudaStream_t stream, size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t status = cudaMallocAsync(&data, bytes, stream);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // and forget it
+    int device = 0;
+    cudaGetDevice(&device);
+    const MemoryRoom room = RoomHere();
+    throw Error(
+        ErrorCode::kOutOfMemory,
+        {"memory", ByteSize(bytes) + " on " + ToString(Device::Cuda(device)),
+         ByteSize(room.free) + " free of " + ByteSize(room.total),
+         "a shorter window, a smaller batch or the type bf16 take less"});
+  }
+  CheckCuda(status, "cudaMallocAsync");
+  return data;
+}
+
+// Memory that a record must not name: it may be gone when the work runs again.
+bool IsOfHost(const void* data) {
+  cudaPointerAttributes found = {};
+  return cudaPointerGetAttributes(&found, data) == cudaSuccess &&
+         found.type != cudaMemoryTypeDevice;
+}
+
 }  // namespace
 
 std::optional<CudaChip> ChipOf(Device device) {
@@ -54,13 +99,28 @@ std::optional<CudaChip> ChipOf(Device device) {
   return at->second;
 }
 
-DeviceBuffer::DeviceBuffer(size_t bytes, cudaStream_t stream)
-    : stream_(stream) {
-  CheckCuda(cudaMallocAsync(&data_, bytes, stream), "cudaMallocAsync");
+bool CanBeginEarly(const void* kernel) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, const void*>, bool> known;
+  constexpr int kFirst = 90;  // Hopper
+  int device = 0;
+  CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
+  const std::scoped_lock lock(mutex);
+  const auto [at, is_new] = known.try_emplace({device, kernel});
+  if (is_new) {
+    cudaFuncAttributes found = {};
+    CheckCuda(cudaFuncGetAttributes(&found, kernel), "cudaFuncGetAttributes");
+    at->second = found.ptxVersion >= kFirst && found.binaryVersion >= kFirst;
+  }
+  return at->second;
 }
+
+DeviceBuffer::DeviceBuffer(size_t bytes, cudaStream_t stream)
+    : data_(AllocateOn(stream, bytes)), stream_(stream) {}
 
 DeviceBuffer::DeviceBuffer(const void* host, size_t bytes, cudaStream_t stream)
     : DeviceBuffer(bytes, stream) {
+  RequireNotRecording(stream, "a copy from the host");
   CheckCuda(cudaMemcpyAsync(data_, host, bytes, cudaMemcpyHostToDevice, stream),
             "cudaMemcpyAsync");
 }
@@ -87,6 +147,17 @@ CudaBackend::CudaBackend(int index) : index_(index) {
                  count == 0 ? "none" : std::to_string(count) + " of them",
                  "take the device cpu, or see nvidia-smi"});
   }
+  // What all kernels are built for; bf16, too, begins there.
+  constexpr int kOldest = 8;
+  if (const auto chip = ChipOf(Device::Cuda(index));
+      chip && chip->major < kOldest) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        {"context", "a GPU of compute capability 8.0 or more",
+         std::to_string(chip->major) + "." + std::to_string(chip->minor) +
+             " of " + ToString(Device::Cuda(index)),
+         "take the device cpu"});
+  }
   Use();
   CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
             "cudaStreamCreate");
@@ -101,10 +172,14 @@ CudaBackend::CudaBackend(int index) : index_(index) {
 
 CudaBackend::~CudaBackend() {
   cudaSetDevice(index_);
-  counters_ = {};
-  scratch_ = {};
+  counters_.reset();
+  scratch_.reset();
   blas_.reset();
   cudaStreamSynchronize(stream_);
+  if (beside_ != nullptr) {
+    cudaEventDestroy(order_);
+    cudaStreamDestroy(beside_);
+  }
   cudaStreamDestroy(stream_);
 }
 
@@ -114,22 +189,23 @@ void CudaBackend::Use() const {
 
 void* CudaBackend::Allocate(size_t bytes) {
   Use();
-  void* data = nullptr;
-  const cudaError_t status = cudaMallocAsync(&data, bytes, stream_);
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // and forget it
-    size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
-    throw Error(
-        ErrorCode::kOutOfMemory,
-        {"memory", ByteSize(bytes) + " on " + ToString(Device::Cuda(index_)),
-         ByteSize(free) + " free of " + ByteSize(total), ""});
-  }
-  CheckCuda(status, "cudaMallocAsync");
-  return data;
+  if (recording_ != nullptr) return recording_->Allocate(bytes);
+  return AllocateOn(stream_, bytes);
+}
+
+std::optional<MemoryRoom> CudaBackend::Room() {
+  Use();
+  return RoomHere();
 }
 
 void CudaBackend::Free(void* data, size_t) noexcept {
+  if (recording_ != nullptr) {
+    if (!recording_->Free(data)) freed_.push_back(data);
+    return;
+  }
+  for (const auto& record : records_) {
+    if (record->Has(data)) return;  // goes with it
+  }
   cudaSetDevice(index_);
   cudaFreeAsync(data, stream_);
 }
@@ -141,30 +217,38 @@ void CudaBackend::Zero(void* data, size_t bytes) {
 
 void CudaBackend::Copy(void* to, const void* from, size_t bytes) {
   Use();
+  if (recording_ != nullptr && (IsOfHost(to) || IsOfHost(from))) {
+    RequireNotRecording(stream_, "a copy from or to the host");
+  }
   CheckCuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_),
             "cudaMemcpyAsync");
 }
 
 void CudaBackend::Synchronize() {
   Use();
+  if (recording_ != nullptr) RequireNotRecording(stream_, "waiting for it");
   CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
 int* CudaBackend::Counters(size_t count) {
-  if (counter_count_ < count) {
-    counters_ = DeviceBuffer(count * sizeof(int), stream_);
+  if (!counters_ || counter_count_ < count) {
+    RequireNotRecording(stream_, "new counters");
+    count = std::max<size_t>(count, 64);
+    counters_ = std::make_shared<DeviceBuffer>(count * sizeof(int), stream_);
     counter_count_ = count;
-    Zero(counters_.As<int>(), count * sizeof(int));
+    Zero(counters_->Raw<int>(), count * sizeof(int));
   }
-  return counters_.As<int>();
+  return counters_->Raw<int>();
 }
 
 void* CudaBackend::Scratch(size_t bytes) {
-  if (scratch_bytes_ < bytes) {
-    scratch_ = DeviceBuffer(bytes, stream_);
+  if (!scratch_ || scratch_bytes_ < bytes) {
+    RequireNotRecording(stream_, "new scratch");
+    bytes = std::max<size_t>(bytes, 64);
+    scratch_ = std::make_shared<DeviceBuffer>(bytes, stream_);
     scratch_bytes_ = bytes;
   }
-  return scratch_.As<void>();
+  return scratch_->Raw<void>();
 }
 
 CudaBlas& CudaBackend::Blas() {

@@ -5,8 +5,10 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "headwise/backend/device_backend.h"
 #include "headwise/context.h"
@@ -25,6 +27,11 @@ struct CudaChip {
 // A GPU's, or nothing where there is none. Read once a GPU.
 std::optional<CudaChip> ChipOf(Device device);
 
+// Whether a kernel was compiled with the instructions to wait for those before
+// it (ops/cuda/kernel.cuh): for a chip that has them, and not by the driver
+// from what is meant for an older one. Read once a kernel, of the current GPU.
+bool CanBeginEarly(const void* kernel);
+
 // Device memory that returns to the pool in stream order.
 class DeviceBuffer {
  public:
@@ -37,7 +44,7 @@ class DeviceBuffer {
   ~DeviceBuffer();
 
   template <typename T>
-  T* As() const {
+  T* Raw() const {
     return static_cast<T*>(data_);
   }
 
@@ -46,12 +53,14 @@ class DeviceBuffer {
   cudaStream_t stream_ = nullptr;
 };
 
-class CudaBlas;  // blas.h
+class CudaBlas;        // blas.h
+class RecordedMemory;  // record.h
 
 // One GPU for one Context: a queue (stream) of its own, memory from the GPU's
 // pool, and what operators keep there from call to call. Its functions make
 // the GPU the calling thread's current one.
-class CudaBackend : public DeviceBackend {
+class CudaBackend : public DeviceBackend,
+                    public std::enable_shared_from_this<CudaBackend> {
  public:
   // Throws Error(kUnsupported) where there is no such GPU.
   explicit CudaBackend(int index);
@@ -64,6 +73,15 @@ class CudaBackend : public DeviceBackend {
   void Zero(void* data, size_t bytes) override;
   void Copy(void* to, const void* from, size_t bytes) override;
   void Synchronize() override;
+  std::optional<MemoryRoom> Room() override;
+  std::unique_ptr<RecordedWork> Record(
+      const std::function<void()>& work) override;
+
+  // Whether what is asked for is recorded and not done.
+  bool recording() const { return recording_ != nullptr; }
+  // While it is: a second queue, for work that needs nothing but what was asked
+  // for so far and that is done when all of the record is.
+  cudaStream_t Beside();
 
   cudaStream_t stream() const { return stream_; }
 
@@ -77,14 +95,22 @@ class CudaBackend : public DeviceBackend {
   CudaBlas& Blas();
 
  private:
+  friend class CudaRecord;
   void Use() const;
 
   int index_ = 0;
   cudaStream_t stream_ = nullptr;
-  DeviceBuffer counters_;
+  // A record holds those that it was made with.
+  std::shared_ptr<DeviceBuffer> counters_;
   size_t counter_count_ = 0;
-  DeviceBuffer scratch_;
+  std::shared_ptr<DeviceBuffer> scratch_;
   size_t scratch_bytes_ = 0;
+  RecordedMemory* recording_ = nullptr;
+  std::vector<std::shared_ptr<RecordedMemory>> records_;  // of all records
+  std::vector<void*> freed_;  // while recording: what is not the record's
+  cudaStream_t beside_ = nullptr;
+  cudaEvent_t order_ = nullptr;
+  bool forked_ = false;
   std::unique_ptr<CudaBlas> blas_;
 };
 

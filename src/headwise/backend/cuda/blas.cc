@@ -70,6 +70,23 @@ void Set(const Preference& to, cublasLtMatmulPreferenceAttributes_t attribute,
             "cublasLtMatmulPreferenceSetAttribute");
 }
 
+cublasLtEpilogue_t EpilogueOf(const BlasProduct& p) {
+  const bool bias = p.bias != nullptr;
+  switch (p.epilogue) {
+    case BlasEpilogue::kNone:
+      break;
+    case BlasEpilogue::kGelu:
+      if (p.inner == nullptr) {
+        return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+      }
+      return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                  : CUBLASLT_EPILOGUE_GELU_AUX;
+    case BlasEpilogue::kGeluBackward:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 Description MakeDescription(const BlasProduct& p) {
   cublasLtMatmulDesc_t made = nullptr;
   CheckBlas(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -79,8 +96,12 @@ Description MakeDescription(const BlasProduct& p) {
       p.b_along_k ? CUBLAS_OP_T : CUBLAS_OP_N);
   Set(description, CUBLASLT_MATMUL_DESC_TRANSB,
       p.a_along_k ? CUBLAS_OP_N : CUBLAS_OP_T);
+  Set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(p));
+  if (p.inner != nullptr) {
+    Set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.inner);
+    Set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.inner_ld);
+  }
   if (p.bias != nullptr) {
-    Set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     Set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, p.c_type);
     Set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
@@ -127,12 +148,14 @@ CudaBlas::~CudaBlas() {
 
 CudaBlas::Key CudaBlas::KeyOf(const BlasProduct& p) {
   const int64_t options = (p.a_along_k ? 1 : 0) + (p.b_along_k ? 2 : 0) +
-                          (p.bias != nullptr ? 4 : 0) + (int64_t{p.type} << 8) +
-                          (int64_t{p.c_type} << 16);
+                          (p.bias != nullptr ? 4 : 0) +
+                          (static_cast<int64_t>(p.epilogue) << 3) +
+                          (p.inner != nullptr ? 32 : 0) +
+                          (int64_t{p.type} << 8) + (int64_t{p.c_type} << 16);
   const int64_t alignments = AlignmentOf(p.a) +
                              (int64_t{AlignmentOf(p.b)} << 16) +
                              (int64_t{AlignmentOf(p.c)} << 32);
-  return {p.m, p.n, p.k, p.lda, p.ldb, p.ldc, options, alignments};
+  return {p.m, p.n, p.k, p.lda, p.ldb, p.ldc, options, alignments, p.inner_ld};
 }
 
 CudaBlas::Plan& CudaBlas::PlanOf(const BlasProduct& p) {
@@ -168,12 +191,22 @@ bool CudaBlas::Multiply(const BlasProduct& p) {
   if (p.bias != nullptr) {
     Set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
+  if (p.inner != nullptr) {
+    Set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.inner);
+  }
   const float one = 1, keep = p.add ? 1.0f : 0.0f;
-  CheckBlas(cublasLtMatmul(handle_, plan.description.get(), &one, p.b,
-                           plan.b.get(), p.a, plan.a.get(), &keep, p.c,
-                           plan.c.get(), p.c, plan.c.get(), &plan.algorithm,
-                           workspace_.As<void>(), kWorkspaceBytes, stream_),
-            "cublasLtMatmul");
+  const cublasStatus_t status = cublasLtMatmul(
+      handle_, plan.description.get(), &one, p.b, plan.b.get(), p.a,
+      plan.a.get(), &keep, p.c, plan.c.get(), p.c, plan.c.get(),
+      &plan.algorithm, workspace_.Raw<void>(), kWorkspaceBytes, stream_);
+  // An algorithm that is offered may yet not have the epilogue.
+  if (p.epilogue != BlasEpilogue::kNone &&
+      (status == CUBLAS_STATUS_NOT_SUPPORTED ||
+       status == CUBLAS_STATUS_INVALID_VALUE)) {
+    plan.exists = false;
+    return false;
+  }
+  CheckBlas(status, "cublasLtMatmul");
   return true;
 }
 

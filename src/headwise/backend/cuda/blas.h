@@ -15,6 +15,12 @@
 
 namespace headwise {
 
+enum class BlasEpilogue : uint8_t {
+  kNone,
+  kGelu,         // of the sum with the bias, which `inner` gets
+  kGeluBackward  // times its slope at `inner`
+};
+
 // C [m, n] = A [m, k] · B [k, n] (+ bias) (+ C), C's rows `ldc` apart.
 // f32 multiplies as f32 (no TF32); halves add up in f32.
 struct BlasProduct {
@@ -33,6 +39,11 @@ struct BlasProduct {
   int64_t ldc = 0;
   const void* bias = nullptr;  // [n], aligned to 16 bytes; or null
   bool add = false;            // to what C holds
+  // Of halves only. inner: [m, n] of C's type, aligned to 16 bytes, its rows a
+  // multiple of 8 apart; kGelu: may be null.
+  BlasEpilogue epilogue = BlasEpilogue::kNone;
+  void* inner = nullptr;
+  int64_t inner_ld = 0;
 };
 
 class CudaBlas {
@@ -49,7 +60,7 @@ class CudaBlas {
  private:
   struct Plan;
   // What the choice of an algorithm may look at.
-  using Key = std::array<int64_t, 8>;
+  using Key = std::array<int64_t, 9>;
 
   static Key KeyOf(const BlasProduct& product);
   Plan& PlanOf(const BlasProduct& product);

@@ -215,7 +215,7 @@ void OnnxGraph::Write(const std::filesystem::path& path) const {
       ProtoMessage()
           .Int(field::kModelIrVersion, kIrVersion)
           .Bytes(field::kModelProducer, "headwise")
-          .Bytes(field::kModelProducerVersion, HEADWISE_VERSION)
+          .Bytes(field::kModelProducerVersion, HEADWISE_VERSION_STRING)
           .Message(field::kModelGraph, graph_)
           .Message(field::kModelOpset, opset);
   WriteFileAtomically(path, model.bytes());

@@ -15,6 +15,7 @@
 #include "headwise/nn/finite.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/runtime/on_host.h"
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
@@ -82,8 +83,8 @@ Matrix Through(Context& context, const Norm* norm, NormKind kind,
                const Tensor& w) {
   Matrix a = FromTensor(w);
   if (norm == nullptr || !*norm) return a;
-  const ConstTensorView weight = norm->weight(context);
-  RequireFinite(context, norm->weight_parameter(), weight);
+  const Tensor weight = ToF32(context, norm->weight_parameter());
+  RequireFinite(context, norm->weight_parameter(), weight.view());
   for (int64_t c = 0; c < a.columns; ++c) {
     double mean = 0;
     for (int64_t r = 0; r < a.rows; ++r) {
@@ -235,7 +236,8 @@ Composition MeasureComposition(Context& context, const Model& model,
   result.heads = AllHeads(model);
   result.baseline = 1 / std::sqrt(static_cast<double>(model.config().width));
   result.rotary = model.config().positions == Positions::kRotary;
-  const Measure measure(context, model);
+  const HostContext host(context);  // weights alone: as the file holds them
+  const Measure measure(host, model);
   std::vector<Site> sites;
   size_t first_head = 0;
   for (const AttentionKind kind :

@@ -20,52 +20,11 @@
 #include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/heads.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/windows.h"
 
 namespace headwise {
-
-// What of the receiver is fed.
-enum class HeadInput : uint8_t { kQuery, kKey, kValue };
-inline constexpr HeadInput kHeadInputs[] = {HeadInput::kQuery, HeadInput::kKey,
-                                            HeadInput::kValue};
-// "q", "k", "v"
-const char* Name(HeadInput input);
-
-struct HeadEdge {
-  size_t sender = 0;  // indices into Composition::heads
-  size_t receiver = 0;
-  HeadInput input = HeadInput::kQuery;
-  double score = 0;
-  // Relative change of the receiver's queries, keys or values without the
-  // sender, √(Σ‖Δ‖² / Σ‖·‖²) over tokens; NaN where not measured.
-  double effect = 0;
-};
-
-struct Composition {
-  std::vector<HeadRef> heads;
-  // The score of a sender turned at random: 1/√width exactly, in the mean of
-  // squares, whatever the matrices.
-  double baseline = 0;
-  bool rotary = false;
-  bool query_norms = false;  // queries and keys are normed head by head
-  // Of each head, the first of those that share its keys and values.
-  std::vector<size_t> key_group;
-  // Every pair that can feed and has weights; highest score first. A head that
-  // writes or reads nothing has no edges.
-  std::vector<HeadEdge> edges;
-  int64_t effect_tokens = 0;  // 0: effects were not measured
-  const char* ablation = "";  // how the sender was taken away
-
-  bool by_effect = false;  // edges are in the order of effects
-
-  double Over(const HeadEdge& edge) const { return edge.score - baseline; }
-  // How many edges to list or draw: the first `top`, but none that chance
-  // gives just as well.
-  size_t Shown(size_t top) const;
-  // The heads that share this one's keys and values, itself among them.
-  std::vector<size_t> Sharing(size_t head) const;
-};
 
 // An edge, and whom it feeds: one head, or all that share what is fed.
 struct EdgeRow {

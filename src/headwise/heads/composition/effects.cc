@@ -11,7 +11,9 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/matrix.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -24,7 +26,7 @@ constexpr std::array<const char*, 3> kParts = {".query", ".key", ".value"};
 // Queries, keys and values of the layers of a run: [rows, heads, dim] each.
 class TakeInputs : public RunHooks {
  public:
-  explicit TakeInputs(const Model& model) {
+  TakeInputs(Context& context, const Model& model) : context_(context) {
     for (const AttentionLayer* layer :
          AttentionLayers(model, AttentionKind::kSelf)) {
       for (const char* part : kParts) {
@@ -37,16 +39,7 @@ class TakeInputs : public RunHooks {
     return wanted_.contains(std::string(name));
   }
   void Take(std::string_view name, ConstTensorView value) override {
-    std::vector<float>& to = wanted_[std::string(name)];
-    const int64_t heads = value.shape[1], dim = value.shape[2];
-    to.clear();
-    for (int64_t r = 0; r < value.shape[0]; ++r) {
-      for (int64_t h = 0; h < heads; ++h) {
-        const float* from =
-            value.As<float>() + r * value.stride[0] + h * value.stride[1];
-        to.insert(to.end(), from, from + dim);
-      }
-    }
+    wanted_[std::string(name)] = ToVector<float>(context_, value);
   }
   const std::vector<float>& Of(const AttentionLayer& layer,
                                const char* part) const {
@@ -54,6 +47,7 @@ class TakeInputs : public RunHooks {
   }
 
  private:
+  Context& context_;
   std::map<std::string, std::vector<float>> wanted_;
 };
 
@@ -68,8 +62,8 @@ class WithoutHeads : public TakeInputs {
     int64_t tokens = 0;        // of each
     std::vector<float> means;  // [heads, E]
   };
-  WithoutHeads(const Model& model, Plan plan)
-      : TakeInputs(model), plan_(std::move(plan)) {
+  WithoutHeads(Context& context, const Model& model, Plan plan)
+      : TakeInputs(context, model), plan_(std::move(plan)) {
     const int64_t heads = plan_.layer->config().heads;
     gates_.assign(plan_.count * plan_.tokens * heads, 1);
     for (int64_t s = 0; s < plan_.count; ++s) {
@@ -117,19 +111,17 @@ class EffectRun {
 
   void Add(const TokenWindow& window) {
     const int64_t tokens = window.source.size(), width = model_.config().width;
-    TakeInputs clean(model_);
+    TakeInputs clean(context_, model_);
     std::vector<Tensor> streams;  // below each layer
     const SequenceBatch batch = MakeBatch(std::vector<int64_t>{tokens});
     StackInput input;
     input.ids = window.source.ids;
     input.batch = &batch;
     input.hooks = &clean;
-    Tensor x(DType::kF32, {tokens, width});
+    Tensor x(context_, model_.type(), {tokens, width});
     model_.Embed(context_, model_.stack(), input, x.view());
     for (size_t layer = 0; layer < layers_.size(); ++layer) {
-      Tensor& below = streams.emplace_back(
-          DType::kF32, std::initializer_list<int64_t>{tokens, width});
-      std::copy_n(x.As<float>(), tokens * width, below.As<float>());
+      streams.push_back(ToDevice(context_, x.view()));
       model_.RunLayer(context_, model_.stack(), static_cast<int64_t>(layer),
                       input, x.view());
     }
@@ -157,17 +149,16 @@ class EffectRun {
     for (size_t i = 0; i < z.size(); ++i) {
       plan.means[i % plan.means.size()] += z[i] / static_cast<float>(tokens);
     }
-    WithoutHeads hooks(model_, std::move(plan));
+    WithoutHeads hooks(context_, model_, std::move(plan));
     const SequenceBatch batch =
         MakeBatch(std::vector<int64_t>(static_cast<size_t>(count), tokens));
     StackInput input;
     input.batch = &batch;
     input.hooks = &hooks;
-    Tensor x(DType::kF32, {count * tokens, width});
-    for (int64_t s = 0; s < count; ++s) {
-      std::copy_n(below.As<float>(), tokens * width,
-                  x.As<float>() + s * tokens * width);
-    }
+    Tensor x =
+        Tensor::Undefined(context_, model_.type(), {count * tokens, width});
+    Copy(context_, Broadcast(below.view(), {count, tokens, width}),
+         Reshaped(x.view(), {count, tokens, width}));
     for (size_t l = layer; l < layers_.size(); ++l) {
       model_.RunLayer(context_, model_.stack(), static_cast<int64_t>(l), input,
                       x.view());

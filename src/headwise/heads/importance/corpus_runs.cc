@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "headwise/base/rng.h"
@@ -11,77 +10,32 @@
 #include "headwise/error.h"
 #include "headwise/heads/importance/gradient.h"
 #include "headwise/heads/importance/self_repair.h"
+#include "headwise/heads/importance/site_means.h"
+#include "headwise/ops/check_view.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
 
-// Rows that run together: full-speed products, and memory in bounds.
-constexpr int64_t kMostRows = 4096;
+// As many copies of a group run together as a layer may have heads.
+constexpr int64_t kCopies = 16;
 
 const std::string& SiteOf(const Model& model, const HeadRef& head) {
   return AttentionLayers(model, head.kind)[head.layer]->site().name;
 }
 
-// Running means of head outputs and of their absolute values.
-class Means {
- public:
-  void Add(const HeadOutputs& outputs) {
-    for (const auto& [site, values] : outputs) {
-      Sums& sums = sums_[site];
-      const int64_t width = values.shape(1) * values.shape(2);
-      sums.heads = values.shape(1);
-      sums.plain.resize(width);
-      sums.absolute.resize(width);
-      sums.rows += static_cast<double>(values.shape(0));
-      for (int64_t t = 0; t < values.shape(0); ++t) {
-        const float* row = values.As<float>() + t * width;
-        for (int64_t i = 0; i < width; ++i) {
-          sums.plain[i] += row[i];
-          sums.absolute[i] += std::abs(row[i]);
-        }
-      }
+// Rows of the sequences [begin, end) from those of the sequence `turn` places
+// further on among them, at the same positions (counted round where that one is
+// shorter).
+void AddTurned(const SequenceBatch& batch, int64_t begin, int64_t end,
+               int64_t turn, std::vector<int32_t>& rows) {
+  for (int64_t b = begin; b < end; ++b) {
+    const int64_t from = begin + (b - begin + turn) % (end - begin);
+    const int32_t length = batch.starts[from + 1] - batch.starts[from];
+    for (int32_t t = batch.starts[b]; t < batch.starts[b + 1]; ++t) {
+      rows.push_back(batch.starts[from] + (t - batch.starts[b]) % length);
     }
   }
-
-  void Write(HeadOutputs& plain, HeadOutputs& absolute) const {
-    for (const auto& [site, sums] : sums_) {
-      const int64_t width = static_cast<int64_t>(sums.plain.size());
-      Tensor mean(DType::kF32, {1, sums.heads, width / sums.heads});
-      Tensor size(DType::kF32, {1, sums.heads, width / sums.heads});
-      for (int64_t i = 0; i < width; ++i) {
-        mean.As<float>()[i] = static_cast<float>(sums.plain[i] / sums.rows);
-        size.As<float>()[i] = static_cast<float>(sums.absolute[i] / sums.rows);
-      }
-      plain[site] = std::move(mean);
-      absolute[site] = std::move(size);
-    }
-  }
-
- private:
-  struct Sums {
-    int64_t heads = 0;
-    double rows = 0;
-    std::vector<double> plain, absolute;
-  };
-  std::map<std::string, Sums> sums_;
-};
-
-// Rows of each sequence taken from the sequence `turn` places further on, at
-// the same positions (counted round where that one is shorter).
-Tensor Turned(const Tensor& values, const SequenceBatch& batch, int64_t turn) {
-  const int64_t width = values.shape(1) * values.shape(2);
-  Tensor turned(DType::kF32,
-                {values.shape(0), values.shape(1), values.shape(2)});
-  for (int64_t b = 0; b < batch.sequences(); ++b) {
-    const int64_t from = (b + turn) % batch.sequences();
-    const int64_t length = batch.starts[from + 1] - batch.starts[from];
-    for (int64_t t = batch.starts[b]; t < batch.starts[b + 1]; ++t) {
-      const int64_t row = batch.starts[from] + (t - batch.starts[b]) % length;
-      std::memcpy(turned.As<float>() + t * width,
-                  values.As<float>() + row * width, width * sizeof(float));
-    }
-  }
-  return turned;
 }
 
 // Where the batch that starts with example `begin` ends: `most` tokens, but two
@@ -127,21 +81,61 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
   RunWhole();
 }
 
-void CorpusRuns::RunWhole() {
-  Means means;
+std::vector<CorpusRuns::Group> CorpusRuns::Groups() const {
+  const int64_t most =
+      context_.device().is_cpu() ? 0 : RowsTogether(context_, model_) / kCopies;
+  std::vector<Group> groups;
+  int64_t rows = 0;
   for (size_t i = 0; i < batches_.size(); ++i) {
+    const ExampleBatch& batch = batches_[i].examples;
+    const int64_t more =
+        std::max(batch.sequences.total(), batch.decoder_sequences.total());
+    if (groups.empty() || rows + more > most) {
+      groups.push_back({i, 0});
+      rows = 0;
+    }
+    ++groups.back().count;
+    rows += more;
+  }
+  return groups;
+}
+
+const ExampleBatch& CorpusRuns::ExamplesOf(const Group& group,
+                                           ExampleBatch& joined) const {
+  if (group.count == 1) return batches_[group.first].examples;
+  std::vector<const ExampleBatch*> some;
+  for (size_t i = group.first; i < group.first + group.count; ++i) {
+    some.push_back(&batches_[i].examples);
+  }
+  joined = Joined(some);
+  return joined;
+}
+
+void CorpusRuns::RunWhole() {
+  SiteMeans means;
+  size_t done = 0;
+  for (const Group& group : Groups()) {
     ThrowIfStopped(options_.stop, "rank");
-    ExampleBatch& batch = batches_[i].examples;
-    const CleanRun run = RunClean(context_, model_, batch);
-    objective_.SetReference(batch, run.final.view());
-    const std::vector<double> losses =
-        objective_.Losses(context_, batch, run.final.view(), 1);
-    base_.insert(base_.end(), losses.begin(), losses.end());
-    means.Add(run.outputs);
-    Tell("whole model", static_cast<double>(i + 1),
+    ExampleBatch joined;
+    const ExampleBatch& examples = ExamplesOf(group, joined);
+    const CleanRun run = RunClean(context_, model_, examples);
+    int64_t row = 0;
+    for (size_t i = group.first; i < group.first + group.count; ++i) {
+      ExampleBatch& batch = batches_[i].examples;
+      const int64_t rows = batch.predicting().total();
+      const ConstTensorView x = Rows(run.final.view(), row, row + rows);
+      objective_.SetReference(context_, batch, x);
+      const std::vector<double> losses =
+          objective_.Losses(context_, batch, x, 1);
+      base_.insert(base_.end(), losses.begin(), losses.end());
+      row += rows;
+    }
+    means.Add(context_, run.outputs);
+    done += group.count;
+    Tell("whole model", static_cast<double>(done),
          static_cast<double>(batches_.size()));
   }
-  means.Write(mean_, absolute_);
+  means.Write(context_, mean_, absolute_);
 }
 
 std::vector<double> CorpusRuns::ActivationNorms(
@@ -166,10 +160,14 @@ LossTable& CorpusRuns::Kept(const std::string& stage, size_t rows) {
 }
 
 std::vector<size_t> CorpusRuns::Missing(const LossTable& table,
-                                        const Batch& batch) {
+                                        const Group& group) const {
   std::vector<size_t> missing;
   for (size_t row = 0; row < table.size(); ++row) {
-    if (std::isnan(table[row][batch.first])) missing.push_back(row);
+    bool known = true;
+    for (size_t i = group.first; i < group.first + group.count; ++i) {
+      known = known && !std::isnan(table[row][batches_[i].first]);
+    }
+    if (!known) missing.push_back(row);
   }
   return missing;
 }
@@ -179,7 +177,7 @@ LossTable CorpusRuns::Gradients(std::span<const HeadRef> heads,
   LossTable& table = Kept(Name(criterion), heads.size());
   for (size_t i = 0; i < batches_.size(); ++i) {
     ThrowIfStopped(options_.stop, "rank");
-    if (Missing(table, batches_[i]).empty()) continue;
+    if (Missing(table, {i, 1}).empty()) continue;
     const auto gradients =
         GateGradients(context_, model_, batches_[i].examples, heads);
     for (size_t h = 0; h < heads.size(); ++h) {
@@ -197,22 +195,38 @@ LossTable CorpusRuns::Gradients(std::span<const HeadRef> heads,
   return table;
 }
 
-HeadOutputs CorpusRuns::Resampled(size_t index) {
-  const ExampleBatch& batch = batches_[index].examples;
-  if (batch.size() < 2) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"ablation-resample", "at least two sequences of text",
-                 std::to_string(batch.size()),
-                 "give more text, or cut it into shorter sequences"});
+HeadOutputs CorpusRuns::Resampled(const Group& group,
+                                  const ExampleBatch& examples) {
+  std::vector<int32_t> rows, decoder_rows;
+  int64_t begin = 0;
+  for (size_t i = group.first; i < group.first + group.count; ++i) {
+    const int64_t count = batches_[i].examples.size();
+    if (count < 2) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"ablation-resample", "at least two sequences of text",
+                   std::to_string(count),
+                   "give more text, or cut it into shorter sequences"});
+    }
+    Rng rng(options_.seed, i);
+    const int64_t turn = 1 + static_cast<int64_t>(rng.Below(count - 1));
+    AddTurned(examples.sequences, begin, begin + count, turn, rows);
+    if (!examples.decoder_ids.empty()) {
+      AddTurned(examples.decoder_sequences, begin, begin + count, turn,
+                decoder_rows);
+    }
+    begin += count;
   }
-  Rng rng(options_.seed, index);
-  const int64_t turn = 1 + static_cast<int64_t>(rng.Below(batch.size() - 1));
+  Temp memory[2];
+  const ConstTensorView places[] = {
+      OnDevice(context_, ViewOf(std::as_const(rows)), memory[0]),
+      OnDevice(context_, ViewOf(std::as_const(decoder_rows)), memory[1])};
   HeadOutputs resampled;
-  const CleanRun run = RunClean(context_, model_, batch);
+  const CleanRun run = RunClean(context_, model_, examples);
   for (const auto& [site, values] : run.outputs) {
-    const bool decoder = site.starts_with("decoder.");
-    resampled[site] = Turned(
-        values, decoder ? batch.decoder_sequences : batch.sequences, turn);
+    Tensor& turned = resampled[site];
+    turned = Tensor::Undefined(context_, values.type(), ShapeOf(values.view()));
+    GatherRows(context_, values.view(),
+               places[site.starts_with("decoder.") ? 1 : 0], turned.view());
   }
   return resampled;
 }
@@ -228,40 +242,41 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
   for (const HeadSet& heads : variants) total += cost(heads);
   const double of_batch = total;
   total *= static_cast<double>(batches_.size());
-  for (size_t i = 0; i < batches_.size(); ++i) {
-    const Batch& batch = batches_[i];
-    const int64_t count = batch.examples.size();
-    const std::vector<size_t> missing = Missing(table, batch);
+  for (const Group& group : Groups()) {
+    const std::vector<size_t> missing = Missing(table, group);
+    const double batches = static_cast<double>(group.count);
     std::vector<HeadSet> some;
     double left = 0;
     for (const size_t v : missing) {
       some.push_back(variants[v]);
       left += cost(variants[v]);
     }
-    done += of_batch - left;
+    done += (of_batch - left) * batches;
     if (missing.empty()) continue;
+    ExampleBatch joined;
+    const ExampleBatch& examples = ExamplesOf(group, joined);
+    const int64_t count = examples.size();
+    const auto first = static_cast<int64_t>(batches_[group.first].first);
     HeadOutputs resampled;
     VariantJob job;
     job.variants = some;
-    job.most_rows = kMostRows;
     job.stop = options_.stop;
     if (ablation == Criterion::kAblationMean) job.replacement = &mean_;
     if (ablation == Criterion::kAblationResample) {
-      resampled = Resampled(i);
+      resampled = Resampled(group, examples);
       job.replacement = &resampled;
     }
     job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
       const std::vector<double> losses = objective_.Losses(
-          context_, batch.examples, x, static_cast<int64_t>(indices.size()));
+          context_, examples, x, static_cast<int64_t>(indices.size()));
       for (size_t v = 0; v < indices.size(); ++v) {
         std::copy_n(losses.begin() + static_cast<int64_t>(v) * count, count,
-                    table[missing[indices[v]]].begin() +
-                        static_cast<int64_t>(batch.first));
+                    table[missing[indices[v]]].begin() + first);
       }
-      for (const int64_t v : indices) done += cost(some[v]);
+      for (const int64_t v : indices) done += cost(some[v]) * batches;
       Tell(Name(ablation), done, total);
     };
-    RunVariants(context_, model_, batch.examples, job);
+    RunVariants(context_, model_, examples, job);
   }
   return table;
 }
@@ -276,11 +291,10 @@ CorpusRuns::Repair CorpusRuns::MeasureRepair(std::span<const HeadRef> heads,
   for (size_t i = 0; i < batches_.size(); ++i) {
     const Batch& batch = batches_[i];
     ThrowIfStopped(options_.stop, "rank");
-    if (Missing(taken, batch).empty()) continue;
+    if (Missing(taken, {i, 1}).empty()) continue;
     const HeadOutputs* mean =
         ablation == Criterion::kAblationMean ? &mean_ : nullptr;
-    const auto effects =
-        meter.Measure(batch.examples, mean, kMostRows, options_.stop);
+    const auto effects = meter.Measure(batch.examples, mean, options_.stop);
     for (size_t h = 0; h < heads.size(); ++h) {
       const auto at = static_cast<int64_t>(batch.first);
       std::copy(effects.lost[h].begin(), effects.lost[h].end(),

@@ -39,7 +39,8 @@ class CorpusRuns {
   const std::vector<double>& weights() const { return weights_; }
   const std::vector<double>& base() const { return base_; }
 
-  // Mean output of each head over all rows, [1, heads, E] by site.
+  // Mean output of each head over all rows, f32 [1, heads, E] on the host by
+  // site.
   const HeadOutputs& means() const { return mean_; }
 
   // L2 norm over channels of the mean |output| of each head.
@@ -71,12 +72,21 @@ class CorpusRuns {
     ExampleBatch examples;
     size_t first = 0;  // number of its first sequence
   };
+  // Batches that run as one: each by itself on the CPU, several on a device,
+  // which is not filled by one. What is computed of a batch stays its own.
+  struct Group {
+    size_t first = 0, count = 1;  // batches
+  };
+  std::vector<Group> Groups() const;
+  // The examples of a group; `joined` keeps what is made.
+  const ExampleBatch& ExamplesOf(const Group& group,
+                                 ExampleBatch& joined) const;
+
   void RunWhole();
-  HeadOutputs Resampled(size_t batch);
-  // Of so many rows; those of the batch that are not known.
+  HeadOutputs Resampled(const Group& group, const ExampleBatch& examples);
+  // Of so many rows; those of the batches that are not known.
   LossTable& Kept(const std::string& stage, size_t rows);
-  static std::vector<size_t> Missing(const LossTable& table,
-                                     const Batch& batch);
+  std::vector<size_t> Missing(const LossTable& table, const Group& group) const;
   void Tell(const char* stage, double done, double total) const;
 
   Context& context_;

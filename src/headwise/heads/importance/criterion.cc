@@ -86,12 +86,13 @@ std::vector<double> WeightNorms(Context& context, const Model& model,
                                 std::span<const HeadRef> heads,
                                 Criterion criterion) {
   std::vector<double> norms;
+  // Products of a head's weights, which come as the host's, are small.
+  Context host({.threads = context.threads(), .implementations = ""});
   for (const HeadRef& head : heads) {
     const HeadWeights weights = WeightsOfHead(
         context, *AttentionLayers(model, head.kind)[head.layer], head.head);
-    norms.push_back(criterion == Criterion::kWeightsOv
-                        ? OvNorm(context, weights)
-                        : QkNorm(context, weights));
+    norms.push_back(criterion == Criterion::kWeightsOv ? OvNorm(host, weights)
+                                                       : QkNorm(host, weights));
   }
   return norms;
 }

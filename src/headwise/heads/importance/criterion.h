@@ -9,26 +9,11 @@
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/heads.h"
 #include "headwise/model/head_ref.h"
 
 namespace headwise {
 
-enum class Criterion : uint8_t {
-  kAblationZero,
-  kAblationMean,
-  kAblationResample,
-  kActivation,
-  kWeightsOv,
-  kWeightsQk,
-  kGradient,
-  kGradientToken,
-  kGradientBatch,
-};
-
-// "ablation-zero", …
-const char* Name(Criterion criterion);
-// What the number is, in one sentence.
-const char* Describe(Criterion criterion);
 bool IsAblation(Criterion criterion);
 bool IsGradient(Criterion criterion);
 

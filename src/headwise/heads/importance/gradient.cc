@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/importance/host_values.h"
 #include "headwise/model/sequence_pass.h"
 
 namespace headwise {
@@ -17,22 +18,28 @@ namespace {
 // Takes ∂L/∂g of every row and head from the backward of each attention call.
 class GateHooks : public RunHooks {
  public:
+  explicit GateHooks(Context& context) : context_(context) {}
+
   void BeforeAttentionBackward(const AttentionSite& site,
                                const AttentionProblem& problem,
                                const AttentionArgs& args,
                                AttentionGrads& grads) override {
     Tensor& gates = gates_[site.name];
-    gates =
-        Tensor(DType::kF32, {args.q.shape[0], args.q.shape[1], problem.heads});
+    gates = Tensor(context_, DType::kF32,
+                   {args.q.shape[0], args.q.shape[1], problem.heads});
     grads.dgates = gates.view();
   }
 
-  const Tensor& At(const std::string& site) const {
-    return gates_.find(site)->second;
+  // [1, rows, heads] on the host.
+  const Tensor& At(const std::string& site) {
+    Tensor& gates = gates_.find(site)->second;
+    if (!gates.device().is_cpu()) gates = ToHost(context_, gates.view());
+    return gates;
   }
 
  private:
-  std::map<std::string, Tensor> gates_;  // [1, rows, heads]
+  Context& context_;
+  std::map<std::string, Tensor> gates_;
 };
 
 // Mean-pooled embeddings of one half of each text: unit vectors [B, d] and the
@@ -45,9 +52,10 @@ struct Pooled {
 };
 
 // Sequences 2b + half of x [rows, d].
-Pooled Pool(const SequenceBatch& halves, const Tensor& x, int64_t half) {
+Pooled Pool(const SequenceBatch& halves, const ConstTensorView& x,
+            int64_t half) {
   Pooled pooled;
-  pooled.width = x.shape(1);
+  pooled.width = x.shape[1];
   const int64_t count = halves.sequences() / 2;
   pooled.units.assign(count * pooled.width, 0.0);
   for (int64_t b = 0; b < count; ++b) {
@@ -115,8 +123,9 @@ void Unpool(const SequenceBatch& halves, const Pooled& own,
   }
 }
 
-// Σ_b of the contrastive loss: dx [rows, d] of its halves' final states.
-void ContrastiveGradient(const SequenceBatch& halves, const Tensor& x,
+// Σ_b of the contrastive loss: dx [rows, d] of its halves' final states, all on
+// the host.
+void ContrastiveGradient(const SequenceBatch& halves, const ConstTensorView& x,
                          Tensor& dx) {
   const Pooled first = Pool(halves, x, 0), second = Pool(halves, x, 1);
   const std::vector<double> slopes = CosineGradients(first, second);
@@ -187,11 +196,13 @@ void RunHalves(Context& context, const Model& model, const HalfTexts& halves,
   input.batch = &halves.sequences;
   input.hooks = &hooks;
   input.saved = &saved;
-  Tensor x(DType::kF32, {rows, model.config().width});
-  Tensor dx(DType::kF32, {rows, model.config().width});
+  const Shape shape = {rows, model.config().width};
+  Tensor x(context, model.type(), shape), copy, dx(DType::kF32, shape);
   model.Run(context, model.stack(), input, x.view());
-  ContrastiveGradient(halves.sequences, x, dx);
-  model.Backward(context, model.stack(), input, dx.view());
+  ContrastiveGradient(halves.sequences, HostF32(context, x.view(), copy), dx);
+  const Temp down(context, model.type(), shape);
+  Copy(context, dx.view(), down.view());
+  model.Backward(context, model.stack(), input, down.view());
 }
 
 void RunBothWays(Context& context, const Model& model,
@@ -219,7 +230,7 @@ LossKind GradientLossOf(const Model& model) {
 std::vector<std::vector<GateGradient>> GateGradients(
     Context& context, const Model& model, const ExampleBatch& batch,
     std::span<const HeadRef> heads) {
-  GateHooks hooks;
+  GateHooks hooks(context);
   const bool halved = GradientLossOf(model) == LossKind::kContrastive;
   const HalfTexts halves = halved ? Halve(batch) : HalfTexts();
   if (halved) {

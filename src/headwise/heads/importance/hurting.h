@@ -9,34 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "headwise/heads.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/importance/statistics.h"
 
 namespace headwise {
-
-struct NegativeHead {
-  size_t head = 0;  // of Ranking::heads
-  Interval selection;
-  Interval confirmation;
-};
-
-enum class HurtAnswer : uint8_t {
-  kNone,         // every head's interval ends above the least size
-  kSome,         // these do
-  kNotTested,    // too little text, or no ablation
-  kNotTestable,  // this loss cannot be lowered
-};
-// "none", "some", "not-tested", "not-testable"
-const char* Name(HurtAnswer answer);
-
-struct Hurting {
-  HurtAnswer answer = HurtAnswer::kNotTested;
-  std::string reason = "no head was closed";  // of the last two answers
-  std::vector<NegativeHead> heads;
-  // Heads of which the text does not tell: an effect of the least size is
-  // within their interval.
-  std::vector<size_t> undecided;
-};
 
 struct HurtingEvidence {
   LossKind loss = LossKind::kNextToken;

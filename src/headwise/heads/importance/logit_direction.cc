@@ -5,6 +5,8 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/finite.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -16,7 +18,7 @@ Tensor Row(Context& context, const Parameter& parameter, int64_t row) {
   const int64_t offset = matrix ? row * view.stride[0] : row;
   ConstTensorView one(static_cast<const std::byte*>(view.data) +
                           offset * static_cast<int64_t>(SizeOf(view.type)),
-                      view.type, {matrix ? view.shape[1] : 1});
+                      view.type, {matrix ? view.shape[1] : 1}, view.device);
   Tensor values = ToF32(context, {parameter.name, one});
   RequireFinite(context, parameter, values.view());
   return values;
@@ -87,15 +89,20 @@ Tensor StreamDirections(Context& context, const Model& model,
                         std::span<const LogitDirection> directions) {
   const Norm& norm = model.predictor().final_norm;
   const int64_t count = stream.shape[0], width = stream.shape[1];
-  Tensor normed(DType::kF32, {count, width});
-  const float* weight = norm.weight(context).As<float>();
+  const auto weight = ToVector<float>(context, norm.weight(context));
   NormSaved saved;
-  norm.Forward(context, stream, normed.view(), &saved);
+  {
+    Temp memory;
+    const ConstTensorView x = OnDevice(context, stream, memory);
+    const Temp normed(context, x.type, {count, width});
+    norm.Forward(context, x, normed.view(), &saved);
+  }
+  const auto scales = ToVector<float>(context, saved.scale.view());
   Tensor seen(DType::kF32, {count, width});  // zeros
   for (int64_t t = 0; t < count; ++t) {
     if (directions[t].direction.empty()) continue;
     float* row = seen.As<float>() + t * width;
-    const double scale = saved.scale.view().As<float>()[t];
+    const double scale = scales[t];
     double mean = 0;
     for (int64_t i = 0; i < width; ++i) {
       row[i] = weight[i] * directions[t].direction[i];

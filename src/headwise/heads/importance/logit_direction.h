@@ -39,7 +39,8 @@ class AboveMeanDirections {
 
 // Each row's direction as the residual stream sees it: through the final norm
 // of the stack that predicts with its scale as it was, [rows, d]; for layer
-// norms without the mean. Dividing by σ is folded in. stream: [rows, d].
+// norms without the mean. Dividing by σ is folded in. stream: [rows, d], on any
+// device; the directions are f32 on the host.
 Tensor StreamDirections(Context& context, const Model& model,
                         ConstTensorView stream,
                         std::span<const LogitDirection> directions);

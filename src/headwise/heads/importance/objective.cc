@@ -8,9 +8,10 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/host_result.h"
+#include "headwise/heads/importance/host_values.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/ops/matmul/matmul.h"
 #include "headwise/tensor/slice.h"
 #include "headwise/tensor/temp.h"
 
@@ -18,10 +19,30 @@ namespace headwise {
 namespace {
 
 // Logits of one block of rows take at most this many values (16 MiB), which
-// keeps products at full speed and a vocabulary of 150 000 in bounds.
+// keeps products at full speed and a vocabulary of 150 000 in bounds; on a
+// device 1 GiB.
 constexpr int64_t kMostLogits = int64_t{1} << 22;
+constexpr int64_t kMostDeviceLogits = int64_t{1} << 28;
 
-// [B, d]: the mean row of each sequence of x, which starts at row `first`.
+// How logits of blocks of rows lie. On a device rows are padded, so that
+// products write whole lines; nobody reads the padding.
+struct LogitBlock {
+  LogitBlock(const Context& context, int64_t classes, int64_t rows) {
+    constexpr int64_t kLine = 64, kTile = 128;
+    const bool on_host = context.device().is_cpu();
+    stride = on_host ? classes : (classes + kLine - 1) / kLine * kLine;
+    const int64_t most =
+        on_host
+            ? std::clamp<int64_t>(kMostLogits / classes, 16, 1024)
+            : std::max(kMostDeviceLogits / stride / kTile, int64_t{1}) * kTile;
+    size = std::min(most, rows);
+  }
+  int64_t size = 0;    // rows
+  int64_t stride = 0;  // of a row
+};
+
+// [B, d]: the mean row of each sequence of x, f32 on the host, which starts at
+// row `first`.
 Tensor MeanPooled(const SequenceBatch& batch, ConstTensorView x,
                   int64_t first) {
   const int64_t width = x.shape[1];
@@ -71,13 +92,43 @@ void AddSequence(std::span<const int32_t> ids, std::vector<int32_t>& all,
   batch.starts.push_back(static_cast<int32_t>(all.size()));
 }
 
-// Numbers [begin, begin + count).
-ConstTensorView Part(const std::vector<int32_t>& numbers, int64_t begin,
-                     int64_t count) {
-  return ViewOf(std::span(numbers).subspan(begin, count));
+// `more` behind `batch`.
+void Append(const SequenceBatch& more, SequenceBatch& batch) {
+  if (batch.starts.empty()) batch.starts.push_back(0);
+  const int32_t rows = batch.starts.back();
+  for (size_t b = 1; b < more.starts.size(); ++b) {
+    batch.starts.push_back(rows + more.starts[b]);
+  }
+  batch.positions.insert(batch.positions.end(), more.positions.begin(),
+                         more.positions.end());
+}
+template <typename T>
+void Append(const std::vector<T>& more, std::vector<T>& all) {
+  all.insert(all.end(), more.begin(), more.end());
 }
 
 }  // namespace
+
+ExampleBatch Joined(std::span<const ExampleBatch* const> batches) {
+  ExampleBatch all;
+  for (const ExampleBatch* one : batches) {
+    Append(one->ids, all.ids);
+    Append(one->sequences, all.sequences);
+    Append(one->decoder_ids, all.decoder_ids);
+    Append(one->decoder_sequences, all.decoder_sequences);
+    Append(one->targets, all.targets);
+    Append(one->weights, all.weights);
+    Append(one->added, all.added);
+  }
+  if (batches[0]->reference.size() == 0) return all;
+  all.reference =
+      Tensor(DType::kF32, {all.size(), batches[0]->reference.shape(1)});
+  float* to = all.reference.As<float>();
+  for (const ExampleBatch* one : batches) {
+    to = std::copy_n(one->reference.As<float>(), one->reference.size(), to);
+  }
+  return all;
+}
 
 const char* Name(LossKind kind) {
   switch (kind) {
@@ -118,6 +169,10 @@ LossKind LossOf(const Model& model) {
   if (!model.has_head()) return LossKind::kEmbeddingCosine;
   if (model.config().encoder_decoder()) return LossKind::kTargetTokens;
   return model.config().causal ? LossKind::kNextToken : LossKind::kMaskedToken;
+}
+
+DType LogitType(const Model& model) {
+  return model.head().vocabulary.parts()[0].bias ? model.type() : DType::kF32;
 }
 
 Objective::Objective(const Model& model, ObjectiveOptions options)
@@ -201,9 +256,63 @@ void Objective::Mask(const TextExample& example, int64_t number,
   batch.weights.push_back(hidden);
 }
 
-void Objective::SetReference(ExampleBatch& batch, ConstTensorView x) const {
+void Objective::SetReference(Context& context, ExampleBatch& batch,
+                             ConstTensorView x) const {
   if (kind_ != LossKind::kEmbeddingCosine) return;
-  batch.reference = MeanPooled(batch.sequences, x, 0);
+  Tensor copy;
+  batch.reference = MeanPooled(batch.sequences, HostF32(context, x, copy), 0);
+}
+
+// A product of 50 257 columns has a seventh of the speed of one of 50 304.
+void Objective::Logits(Context& context, const ConstTensorView& states,
+                       const TensorView& logits) const {
+  const VocabularyHead& head = model_.head();
+  const Linear::Part& part = head.vocabulary.parts()[0];
+  const int64_t classes = model_.config().vocabulary;
+  const int64_t padded = logits.shape[1], width = states.shape[1];
+  const bool is_product = !head.transform && !head.bias && !part.bias &&
+                          head.vocabulary.parts().size() == 1 &&
+                          head.vocabulary.layout() == WeightLayout::kOutIn;
+  if (padded == classes || !is_product) {
+    return model_.Logits(context, states, Columns(logits, 0, classes));
+  }
+  if (padded_ == nullptr) {
+    padded_ =
+        std::make_shared<Tensor>(context, states.type, Shape{padded, width});
+    Copy(context, part.weight.operand(), Rows(padded_->view(), 0, classes));
+  }
+  Matmul(context,
+         {.m = states.shape[0],
+          .n = padded,
+          .k = width,
+          .b = Operand::kTransposed},
+         {.a = states, .b = padded_->view(), .c = logits});
+}
+
+std::vector<float> Objective::RowLosses(
+    Context& context, ConstTensorView x, std::span<const int32_t> at,
+    std::span<const int32_t> targets) const {
+  const int64_t classes = model_.config().vocabulary;
+  const int64_t all = std::ssize(at);
+  const LogitBlock block(context, classes, all);
+  const Temp in(context, x.type, {block.size, x.shape[1]});
+  const Temp out(context, LogitType(model_), {block.size, block.stride});
+  Temp memory[2];
+  const ConstTensorView rows = OnDevice(context, ViewOf(at), memory[0]);
+  const ConstTensorView wanted = OnDevice(context, ViewOf(targets), memory[1]);
+  const Temp losses(context, DType::kF32, {all});
+  for (int64_t begin = 0; begin < all; begin += block.size) {
+    const int64_t end = std::min(begin + block.size, all);
+    const TensorView states = Rows(in.view(), 0, end - begin);
+    const TensorView logits = Rows(out.view(), 0, end - begin);
+    GatherRows(context, x, Rows(rows, begin, end), states);
+    Logits(context, states, logits);
+    CrossEntropy(context, {},
+                 {.logits = Columns(logits, 0, classes),
+                  .targets = Rows(wanted, begin, end),
+                  .losses = Rows(losses.view(), begin, end)});
+  }
+  return ToVector<float>(context, losses.view());
 }
 
 std::vector<double> Objective::Losses(Context& context,
@@ -214,8 +323,10 @@ std::vector<double> Objective::Losses(Context& context,
   const int64_t width = x.shape[1];
   std::vector<double> sums(copies * count, 0.0);
   if (kind_ == LossKind::kEmbeddingCosine) {
+    Tensor copy;
+    const ConstTensorView states = HostF32(context, x, copy);
     for (int64_t c = 0; c < copies; ++c) {
-      const Tensor pooled = MeanPooled(sequences, x, c * rows);
+      const Tensor pooled = MeanPooled(sequences, states, c * rows);
       for (int64_t b = 0; b < count; ++b) {
         sums[c * count + b] =
             1 - Cosine(pooled.As<float>() + b * width,
@@ -238,29 +349,9 @@ std::vector<double> Objective::Losses(Context& context,
       }
     }
   }
-  const int64_t classes = model_.config().vocabulary;
-  const int64_t all = static_cast<int64_t>(at.size());
-  if (all == 0) return sums;
-  const int64_t block =
-      std::min(std::clamp<int64_t>(kMostLogits / classes, 16, 1024), all);
-  const Temp in(context, DType::kF32, {block, width});
-  const Temp out(context, DType::kF32, {block, classes});
-  HostResult losses(context, DType::kF32, {block});
-  for (int64_t begin = 0; begin < all; begin += block) {
-    const int64_t n = std::min(block, all - begin);
-    const TensorView states = Rows(in.view(), 0, n);
-    const TensorView logits = Rows(out.view(), 0, n);
-    GatherRows(context, x, Part(at, begin, n), states);
-    model_.Logits(context, states, logits);
-    CrossEntropy(context, {},
-                 {.logits = logits,
-                  .targets = Part(targets, begin, n),
-                  .losses = Rows(losses.view(), 0, n)});
-    losses.Fetch(context);
-    for (int64_t i = 0; i < n; ++i) {
-      sums[sum_of[begin + i]] += losses.As<float>()[i];
-    }
-  }
+  if (at.empty()) return sums;
+  const std::vector<float> losses = RowLosses(context, x, at, targets);
+  for (size_t i = 0; i < losses.size(); ++i) sums[sum_of[i]] += losses[i];
   RequireFiniteLosses(sums);
   return sums;
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/heads.h"
 #include "headwise/model/model.h"
 
 namespace headwise {
@@ -21,18 +23,11 @@ struct TextExample {
   std::vector<uint8_t> added;
 };
 
-enum class LossKind : uint8_t {
-  kNextToken,        // causal models
-  kMaskedToken,      // encoders with a masked-LM head
-  kTargetTokens,     // encoder–decoders, teacher forced
-  kEmbeddingCosine,  // encoders without a head
-  kContrastive,      // the same, for gradients: see gradient.h
-};
-// "next-token", …: the name that is printed beside every figure.
-const char* Name(LossKind kind);
-// What it is, in one sentence.
-const char* Describe(LossKind kind);
 LossKind LossOf(const Model& model);
+
+// What logits are read in: f32 whatever the states are, but for a vocabulary
+// with a bias of its own, which its layer keeps in the states' type.
+DType LogitType(const Model& model);
 
 struct ObjectiveOptions {
   // kMaskedToken: the token that hides others, and how many are hidden.
@@ -49,7 +44,8 @@ struct ExampleBatch {
   SequenceBatch decoder_sequences;
   std::vector<int32_t> targets;  // one a row that predicts; or kIgnoreTarget
   std::vector<double> weights;   // one a sequence: predictions in it, or 1
-  Tensor reference;  // kEmbeddingCosine: [B, d], the untouched embeddings
+  // kEmbeddingCosine: f32 [B, d] on the host, the untouched embeddings.
+  Tensor reference;
   std::vector<uint8_t> added;  // kEmbeddingCosine: one a token of ids
 
   int64_t size() const { return sequences.sequences(); }
@@ -58,6 +54,9 @@ struct ExampleBatch {
     return decoder_ids.empty() ? sequences : decoder_sequences;
   }
 };
+
+// Batches of one objective as one, their sequences in order.
+ExampleBatch Joined(std::span<const ExampleBatch* const> batches);
 
 class Objective {
  public:
@@ -74,7 +73,8 @@ class Objective {
 
   // kEmbeddingCosine: takes the mean-pooled rows of x [rows, d] as what later
   // runs are compared with. Otherwise nothing.
-  void SetReference(ExampleBatch& batch, ConstTensorView x) const;
+  void SetReference(Context& context, ExampleBatch& batch,
+                    ConstTensorView x) const;
 
   // Losses of `copies` runs over the batch, stacked: x [copies · rows, d] as
   // Model::Finish left it. Sums over each sequence, [copies, B]; divide by the
@@ -86,10 +86,20 @@ class Objective {
   void Mask(const TextExample& example, int64_t number,
             ExampleBatch& batch) const;
   void AddTargets(const TextExample& example, ExampleBatch& batch) const;
+  // logits [rows, vocabulary or more] of states [rows, d]; what lies behind the
+  // vocabulary is of no use.
+  void Logits(Context& context, const ConstTensorView& states,
+              const TensorView& logits) const;
+  // The rows `at` of x, of which `targets` come next: a loss each.
+  std::vector<float> RowLosses(Context& context, ConstTensorView x,
+                               std::span<const int32_t> at,
+                               std::span<const int32_t> targets) const;
 
   const Model& model_;
   ObjectiveOptions options_;
   LossKind kind_;
+  // The vocabulary's matrix with rows of 0 behind it, once it was asked for.
+  mutable std::shared_ptr<Tensor> padded_;
 };
 
 }  // namespace headwise

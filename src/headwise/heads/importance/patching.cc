@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/importance/host_values.h"
 #include "headwise/heads/importance/logit_direction.h"
 #include "headwise/heads/importance/variants.h"
 #include "headwise/nn/head_weights.h"
@@ -47,22 +47,33 @@ ExampleBatch BatchOf(const Model& model, std::span<const PatchCase> cases,
   return Objective(model).Prepare(examples, 0);
 }
 
-// The last row of each sequence of x [rows, d] → [B, d].
-Tensor LastRows(const ExampleBatch& batch, ConstTensorView x, int64_t first) {
-  Tensor last(DType::kF32, {batch.size(), x.shape[1]});
+// The last row of each sequence of x [rows, …] → [B, …], f32 on the host.
+Tensor LastRows(Context& context, const ExampleBatch& batch, ConstTensorView x,
+                int64_t first) {
+  std::vector<int32_t> rows;
   for (int64_t b = 0; b < batch.size(); ++b) {
-    const int64_t row = first + batch.sequences.starts[b + 1] - 1;
-    std::memcpy(last.As<float>() + b * x.shape[1],
-                x.As<float>() + row * x.shape[1], x.shape[1] * sizeof(float));
+    rows.push_back(
+        static_cast<int32_t>(first + batch.sequences.starts[b + 1] - 1));
   }
+  ConstTensorView like = x;
+  like.shape[0] = batch.size();
+  const Shape shape = ShapeOf(like);
+  Temp memory;
+  const Temp chosen(context, x.type, shape);
+  GatherRows(context, x, OnDevice(context, ViewOf(std::as_const(rows)), memory),
+             chosen.view());
+  Tensor last(DType::kF32, shape);
+  Copy(context, chosen.view(), last.view());
+  context.Synchronize();
   return last;
 }
 
 // Differences of one stacked copy, [B].
-std::vector<double> Differences(const ExampleBatch& batch, ConstTensorView x,
-                                int64_t copy,
+std::vector<double> Differences(Context& context, const ExampleBatch& batch,
+                                ConstTensorView x, int64_t copy,
                                 std::span<const LogitDirection> directions) {
-  const Tensor last = LastRows(batch, x, copy * batch.sequences.total());
+  const Tensor last =
+      LastRows(context, batch, x, copy * batch.sequences.total());
   const int64_t width = last.shape(1);
   std::vector<double> differences;
   for (int64_t b = 0; b < batch.size(); ++b) {
@@ -77,24 +88,27 @@ std::vector<double> Differences(const ExampleBatch& batch, ConstTensorView x,
 // What the feed-forward halves add, at the last rows.
 class MlpTaker : public RunHooks {
  public:
-  explicit MlpTaker(const ExampleBatch& batch) : batch_(batch) {}
+  MlpTaker(Context& context, const ExampleBatch& batch)
+      : context_(context), batch_(batch) {}
   bool Wants(std::string_view name) const override {
     return name.ends_with(".mlp.output");
   }
   void Take(std::string_view, ConstTensorView value) override {
-    outputs.push_back(LastRows(batch_, value, 0));
+    outputs.push_back(LastRows(context_, batch_, value, 0));
   }
   std::vector<Tensor> outputs;  // one a layer, [B, d]
 
  private:
+  Context& context_;
   const ExampleBatch& batch_;
 };
 
 // z·(W_O · direction) of every head: directions go back through W_O once, so
-// no head's [d] vector is made. outputs [rows, H, E]; seen [B, d].
+// no head's [d] vector is made. outputs [B, H, E] of the last rows and seen
+// [B, d], on the host.
 void AddHeads(Context& context, const AttentionLayer& layer,
-              const Tensor& outputs, const ExampleBatch& batch,
-              const Tensor& seen, std::vector<LogitParts>& parts) {
+              const Tensor& outputs, const Tensor& seen,
+              std::vector<LogitParts>& parts) {
   const int64_t count = seen.shape(0);
   const int64_t heads = outputs.shape(1), dim = outputs.shape(2);
   for (int64_t h = 0; h < heads; ++h) {
@@ -111,10 +125,8 @@ void AddHeads(Context& context, const AttentionLayer& layer,
     args.c = read.view();
     Matmul(context, problem, args);
     for (int64_t b = 0; b < count; ++b) {
-      const int64_t row = batch.sequences.starts[b + 1] - 1;
-      parts[b].heads.push_back(
-          Dot(outputs.As<float>() + (row * heads + h) * dim,
-              read.As<float>() + b * dim, dim));
+      parts[b].heads.push_back(Dot(outputs.As<float>() + (b * heads + h) * dim,
+                                   read.As<float>() + b * dim, dim));
     }
   }
   const Parameter& bias = layer.weights().output.parts()[0].bias;
@@ -145,30 +157,32 @@ std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
         DirectionBetween(context, model, one.answer, one.other));
   }
   const CleanRun run = RunClean(context, model, batch);
-  const Tensor last = LastRows(batch, run.stream.view(), 0);
+  const Tensor last = LastRows(context, batch, run.stream.view(), 0);
   const int64_t width = last.shape(1);
   const Tensor seen = StreamDirections(context, model, last.view(), directions);
   std::vector<LogitParts> parts(cases.size());
-  const Tensor no_heads;
   for (const Block& block : model.stack().blocks) {
     const AttentionLayer& layer = block.parts().attention;
     const auto found = run.outputs.find(layer.site().name);
     AddHeads(context, layer,
-             found == run.outputs.end() ? no_heads : found->second, batch, seen,
-             parts);
+             found == run.outputs.end()
+                 ? Tensor()
+                 : LastRows(context, batch, found->second.view(), 0),
+             seen, parts);
   }
-  MlpTaker mlps(batch);
+  MlpTaker mlps(context, batch);
   StackInput input;
   input.ids = batch.ids;
   input.batch = &batch.sequences;
   input.hooks = &mlps;
-  Tensor x(DType::kF32, {batch.sequences.total(), width});
+  const Temp x(context, model.type(), {batch.sequences.total(), width});
   model.Run(context, model.stack(), input, x.view());
-  const Tensor embedded = LastRows(batch, run.embedding.view(), 0);
+  const Tensor embedded = LastRows(context, batch, run.embedding.view(), 0);
   // What the final norm makes of nothing is its bias.
-  const Tensor zero(DType::kF32, {1, width});
-  Tensor bias(DType::kF32, {1, width});
-  model.stack().final_norm.Forward(context, zero.view(), bias.view());
+  const Temp made(context, DType::kF32, {1, width});
+  Fill(context, 0, made.view());
+  model.stack().final_norm.Forward(context, made.view(), made.view());
+  const auto bias = ToVector<float>(context, made.view());
   for (size_t b = 0; b < cases.size(); ++b) {
     const float* row = seen.As<float>() + static_cast<int64_t>(b) * width;
     for (const Tensor& mlp : mlps.outputs) {
@@ -178,7 +192,7 @@ std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
     parts[b].embedding =
         Dot(embedded.As<float>() + static_cast<int64_t>(b) * width, row, width);
     parts[b].constant =
-        Dot(bias.As<float>(), directions[b].direction.data(), width) +
+        Dot(bias.data(), directions[b].direction.data(), width) +
         directions[b].constant;
   }
   return parts;
@@ -220,7 +234,7 @@ class Patcher {
     const CleanRun other =
         RunClean(context_, model_, BatchOf(model_, cases, true));
     const std::vector<double> without =
-        Differences(batch, other.final.view(), 0, directions);
+        Differences(context_, batch, other.final.view(), 0, directions);
     counterfactual_.insert(counterfactual_.end(), without.begin(),
                            without.end());
     const size_t first = clean_.size() - cases.size();
@@ -230,8 +244,8 @@ class Patcher {
     job.stop = options_.stop;
     job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
       for (size_t v = 0; v < indices.size(); ++v) {
-        const std::vector<double> patched =
-            Differences(batch, x, static_cast<int64_t>(v), directions);
+        const std::vector<double> patched = Differences(
+            context_, batch, x, static_cast<int64_t>(v), directions);
         for (size_t b = 0; b < patched.size(); ++b) {
           losses_[indices[v]].push_back(clean_[first + b] - patched[b]);
         }

@@ -11,43 +11,11 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/heads.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
 
 namespace headwise {
-
-struct PatchCase {
-  std::vector<int32_t> prompt;
-  // As many tokens as the prompt; empty in all cases: nothing is patched.
-  std::vector<int32_t> counterfactual;
-  int32_t answer = 0;  // whose logit …
-  int32_t other = 0;   // … is compared with this one's
-};
-
-// The difference of the logits after the last token of a prompt, cut into what
-// adds up to it. The final norm's scale is taken as it was.
-struct LogitParts {
-  std::vector<double> heads;  // ⟨z_h W_O^h / σ, W_U[answer] − W_U[other]⟩
-  std::vector<double> mlps;   // one a layer
-  std::vector<double> biases;  // of W_O, one a layer
-  double embedding = 0;
-  double constant = 0;  // of the final norm's and the vocabulary's biases
-
-  double Sum() const;
-};
-
-struct PatchResult {
-  int64_t cases = 0;
-  std::vector<HeadRef> heads;
-  Interval difference;      // logit of answer − other, after the prompt
-  Interval counterfactual;  // after the counterfactual
-  double preferred = 0;     // share of prompts whose answer's logit is larger
-  LogitParts direct;        // means over cases
-  // The difference lost when the head's output is the counterfactual's; empty
-  // without counterfactuals. share: of difference − counterfactual, in all.
-  std::vector<Interval> patched;
-  std::vector<double> share;
-};
 
 struct PatchOptions {
   int64_t batch_tokens = 1024;

@@ -12,6 +12,7 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/heads.h"
 #include "headwise/heads/importance/classes.h"
 #include "headwise/heads/importance/criterion.h"
 #include "headwise/heads/importance/hurting.h"
@@ -21,63 +22,6 @@
 #include "headwise/model/head_ref.h"
 
 namespace headwise {
-
-struct CriterionResult {
-  Criterion criterion = Criterion::kAblationZero;
-  // One a head. Criteria without sequences to compare (activation, weights)
-  // have low = high = value.
-  std::vector<Interval> heads;
-  double gini = 0;
-  double effective = 0;  // heads, exp(entropy of the shares)
-};
-
-struct LayerImportance {
-  AttentionKind kind = AttentionKind::kSelf;
-  int64_t layer = 0;
-  Interval delta;  // all heads of the layer closed
-};
-
-// Two heads closed together.
-struct PairEffect {
-  size_t a = 0;
-  size_t b = 0;
-  Interval delta;
-  Interval interaction;  // delta − what closing each alone costs
-};
-
-struct RankCorrelation {
-  size_t a = 0;  // of Ranking::criteria
-  size_t b = 0;
-  double spearman = 0;
-  double kendall = 0;
-};
-
-struct Ranking {
-  LossKind loss_kind = LossKind::kNextToken;
-  double loss = 0;  // of the whole model, a prediction
-  // What gradients are of, where they were asked for.
-  std::optional<LossKind> gradient_loss;
-  int64_t sequences = 0;
-  int64_t tokens = 0;
-  std::vector<HeadRef> heads;
-  std::vector<CriterionResult> criteria;  // in the order asked for
-  std::vector<RankCorrelation> correlations;
-
-  // The rest is by the first ablation among the criteria; empty without one.
-  std::optional<size_t> primary;  // of criteria
-  std::vector<HeadClass> classes;
-  Hurting hurting;
-  double least_negative = 0;  // Δloss that is below −this, on both halves
-  std::vector<LayerImportance> layers;
-  std::vector<PairEffect> pairs;
-  // The part of a head's direct effect that later heads take over when it is
-  // closed (self_repair.h); empty where the direct effect is not certain or
-  // there is none.
-  std::vector<std::optional<Interval>> self_repair;
-  int64_t heads_for_90 = 0;  // the fewest that hold 90 % of the importance
-  // What could not be told, and why; what a figure does not hold.
-  std::vector<std::string> notes;
-};
 
 struct RankOptions {
   std::vector<Criterion> criteria = {Criterion::kAblationMean};

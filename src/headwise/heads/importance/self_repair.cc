@@ -6,7 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -27,7 +31,7 @@ const AttentionLayer& LayerOf(const Model& model, const HeadRef& head) {
 class RepairMeter::Batch {
  public:
   Batch(const RepairMeter& meter, const ExampleBatch& examples)
-      : examples_(examples) {
+      : context_(meter.context_), examples_(examples) {
     const CleanRun run = RunClean(meter.context_, meter.model_, examples);
     std::vector<LogitDirection> directions;
     for (const int32_t target : examples.targets) {
@@ -35,16 +39,19 @@ class RepairMeter::Batch {
                                ? LogitDirection{}
                                : meter.above_mean_[0].Of(target));
     }
-    const Tensor seen = StreamDirections(meter.context_, meter.model_,
+    const Tensor host = StreamDirections(meter.context_, meter.model_,
                                          run.stream.view(), directions);
+    Temp memory;
+    const ConstTensorView seen = OnDevice(context_, host.view(), memory);
     for (const size_t h : meter.direct_) {
       const AttentionLayer& layer = LayerOf(meter.model_, meter.heads_[h]);
       const auto [site, is_new] = sites_.try_emplace(layer.site().name);
       if (!is_new) continue;
       const Tensor& outputs = run.outputs.find(site->first)->second;
-      site->second.read = Tensor(
-          DType::kF32, {seen.shape(0), outputs.shape(1) * outputs.shape(2)});
-      layer.weights().output.BackwardInput(meter.context_, seen.view(),
+      site->second.read =
+          Tensor(context_, DType::kF32,
+                 {seen.shape[0], outputs.shape(1) * outputs.shape(2)});
+      layer.weights().output.BackwardInput(context_, seen,
                                            site->second.read.view());
       site->second.clean = EffectsOf(site->second, outputs.view(), 0);
     }
@@ -62,12 +69,41 @@ class RepairMeter::Batch {
 
  private:
   struct Site {
-    Tensor read;      // [rows, heads · E]
+    Tensor read;      // f32 [rows, heads · E]
     LossTable clean;  // [heads][B]
   };
 
+  // Products of channels, added up sequence by sequence.
+  LossTable SumsOnDevice(const Site& site, ConstTensorView outputs,
+                         int64_t copy) const {
+    const SequenceBatch& batch = examples_.predicting();
+    const int64_t heads = outputs.shape[1], dim = outputs.shape[2];
+    const int64_t rows = batch.total(), count = batch.sequences();
+    const Shape shape = {rows, heads, dim};
+    const Temp memory(context_, DType::kF32, shape);
+    const TensorView products = memory.view();
+    Copy(context_, Rows(outputs, copy * rows, (copy + 1) * rows), products);
+    Multiply(context_, products, Reshaped(site.read.view(), shape), products);
+    const Temp sums(context_, DType::kF32, {count, heads});
+    Fill(context_, 0, sums.view());
+    for (int64_t b = 0; b < count; ++b) {
+      AddColumnSums(
+          context_,
+          Transposed(Rows(products, batch.starts[b], batch.starts[b + 1]), 1,
+                     2),
+          At(sums.view(), 0, b));
+    }
+    const auto values = ToVector<double>(context_, sums.view());
+    LossTable effects(heads, std::vector<double>(count));
+    for (int64_t i = 0; i < count * heads; ++i) {
+      effects[i % heads][i / heads] = values[i];
+    }
+    return effects;
+  }
+
   LossTable EffectsOf(const Site& site, ConstTensorView outputs,
                       int64_t copy) const {
+    if (!outputs.device.is_cpu()) return SumsOnDevice(site, outputs, copy);
     const SequenceBatch& batch = examples_.predicting();
     const int64_t heads = outputs.shape[1], dim = outputs.shape[2];
     LossTable effects(heads, std::vector<double>(batch.sequences()));
@@ -88,6 +124,7 @@ class RepairMeter::Batch {
     return effects;
   }
 
+  Context& context_;
   const ExampleBatch& examples_;
   std::map<std::string, Site, std::less<>> sites_;
 };
@@ -103,7 +140,6 @@ RepairMeter::RepairMeter(Context& context, const Model& model,
 
 DirectEffects RepairMeter::Measure(const ExampleBatch& examples,
                                    const HeadOutputs* replacement,
-                                   int64_t most_rows,
                                    const std::stop_token& stop) const {
   const Batch batch(*this, examples);
   const auto count = static_cast<size_t>(examples.size());
@@ -116,7 +152,6 @@ DirectEffects RepairMeter::Measure(const ExampleBatch& examples,
   VariantJob job;
   job.variants = variants;
   job.replacement = replacement;
-  job.most_rows = most_rows;
   job.stop = stop;
   job.done = [](std::span<const int64_t>, ConstTensorView) {};
   job.outputs = [&](std::span<const int64_t> indices, std::string_view site,

@@ -36,7 +36,7 @@ class RepairMeter {
   // replacement: as in VariantJob. Heads without a direct effect: 0. Throws
   // Error(kCancelled) when stopped.
   DirectEffects Measure(const ExampleBatch& batch,
-                        const HeadOutputs* replacement, int64_t most_rows,
+                        const HeadOutputs* replacement,
                         const std::stop_token& stop) const;
 
  private:

@@ -86,7 +86,7 @@ TEST(RepairMeter, FollowsTheDefinition) {
   const std::vector<HeadRef> heads = AllHeads(*model);
   const RepairMeter meter(context, *model, heads);
   ASSERT_EQ(meter.heads().size(), heads.size());
-  const DirectEffects effects = meter.Measure(batch, nullptr, 4096, {});
+  const DirectEffects effects = meter.Measure(batch, nullptr, {});
   const Oracle oracle(context, *model, batch);
   for (size_t h = 0; h < heads.size(); ++h) {
     HeadOutputs closed;

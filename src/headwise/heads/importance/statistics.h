@@ -7,14 +7,9 @@
 #include <span>
 #include <vector>
 
-namespace headwise {
+#include "headwise/heads.h"
 
-// A value with its 95 % interval; −∞ and ∞ where there is no telling.
-struct Interval {
-  double value = 0;
-  double low = 0;
-  double high = 0;
-};
+namespace headwise {
 
 // Resamples sequences with replacement, the same ones for every variant, so
 // that what makes a sequence hard cancels out of a difference.

@@ -2,10 +2,13 @@
 #include "headwise/heads/importance/variants.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "headwise/base/stop.h"
+#include "headwise/nn/finite.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -47,17 +50,18 @@ std::vector<T> Repeat(const std::vector<T>& values, int64_t copies) {
   return all;
 }
 
-// [rows, …] → [copies · rows, …]
-Tensor Repeat(const Tensor& tensor, int64_t copies) {
-  Tensor all =
-      tensor.rank() == 2
-          ? Tensor(DType::kF32, {copies * tensor.shape(0), tensor.shape(1)})
-          : Tensor(DType::kF32, {copies * tensor.shape(0), tensor.shape(1),
-                                 tensor.shape(2)});
-  for (int64_t c = 0; c < copies; ++c) {
-    std::memcpy(all.As<float>() + c * tensor.size(), tensor.As<float>(),
-                tensor.bytes());
-  }
+// [rows, …] → [copies · rows, …] of this type on the context's device.
+Tensor Repeat(Context& context, const ConstTensorView& values, int64_t copies,
+              DType type) {
+  Temp memory;
+  const ConstTensorView from = OnDevice(context, values, memory);
+  std::vector<int64_t> sizes = {copies};
+  sizes.insert(sizes.end(), from.shape.begin(), from.shape.begin() + from.rank);
+  const Shape apart(sizes);
+  sizes[1] *= copies;
+  Tensor all = Tensor::Undefined(context, type,
+                                 std::span(std::as_const(sizes)).subspan(1));
+  Copy(context, Broadcast(from, apart), Reshaped(all.view(), apart));
   return all;
 }
 
@@ -73,8 +77,10 @@ class Streams {
   Streams Stacked(int64_t copies) const {
     Streams all(context_, model_, batch_, copies);
     all.depth_ = depth_;
-    all.x_ = Repeat(x_, copies);
-    if (memory_.size() > 0) all.memory_ = Repeat(memory_, copies);
+    all.x_ = Repeat(context_, x_.view(), copies, x_.type());
+    if (memory_.size() > 0) {
+      all.memory_ = Repeat(context_, memory_.view(), copies, memory_.type());
+    }
     return all;
   }
 
@@ -139,7 +145,8 @@ class Streams {
 
   Tensor Embedded(const Stack& stack, const std::vector<int32_t>& ids,
                   const SequenceBatch& batch, RunHooks* hooks) const {
-    Tensor x(DType::kF32, {batch.total(), model_.config().width});
+    Tensor x = Tensor::Undefined(context_, model_.type(),
+                                 {batch.total(), model_.config().width});
     model_.Embed(context_, stack, Input(ids, batch, hooks), x.view());
     return x;
   }
@@ -154,15 +161,6 @@ class Streams {
   Tensor memory_;  // the encoder's output, once it has run
 };
 
-Tensor Copy(ConstTensorView view) {
-  Tensor copy =
-      view.rank == 2
-          ? Tensor(DType::kF32, {view.shape[0], view.shape[1]})
-          : Tensor(DType::kF32, {view.shape[0], view.shape[1], view.shape[2]});
-  std::memcpy(copy.As<float>(), view.As<float>(), copy.bytes());
-  return copy;
-}
-
 constexpr std::string_view kHeadOutput = ".head_output";
 
 std::string_view SiteOfOutput(std::string_view name) {
@@ -171,41 +169,58 @@ std::string_view SiteOfOutput(std::string_view name) {
 
 class HeadOutputTaker : public RunHooks {
  public:
-  HeadOutputTaker(CleanRun& run, std::string embedding)
-      : run_(run), embedding_(std::move(embedding)) {}
+  HeadOutputTaker(Context& context, CleanRun& run, std::string embedding)
+      : context_(context), run_(run), embedding_(std::move(embedding)) {}
 
   bool Wants(std::string_view name) const override {
     return name == embedding_ || name.ends_with(kHeadOutput);
   }
   void Take(std::string_view name, ConstTensorView value) override {
     if (name == embedding_) {
-      run_.embedding = Copy(value);
+      run_.embedding = ToDevice(context_, value);
     } else {
-      run_.outputs[std::string(SiteOfOutput(name))] = Copy(value);
+      run_.outputs[std::string(SiteOfOutput(name))] = ToDevice(context_, value);
     }
   }
 
  private:
+  Context& context_;
   CleanRun& run_;
   std::string embedding_;
 };
+
+// Where nobody looked after each step.
+void RequireFiniteEnd(Context& context, const Model& model,
+                      const ConstTensorView& x) {
+  if (ChecksEachStep(context) || AllWithin(context, x, kMostFinite)) return;
+  const Stack& stack = model.predictor();
+  ThrowNotFinite(context,
+                 {stack.prefix + "final",
+                  {&stack.final_norm.weight_parameter(),
+                   &stack.final_norm.bias_parameter()}},
+                 x);
+}
 
 }  // namespace
 
 CleanRun RunClean(Context& context, const Model& model,
                   const ExampleBatch& batch) {
   CleanRun run;
-  HeadOutputTaker taker(run, model.predictor().prefix + "embedding");
+  HeadOutputTaker taker(context, run, model.predictor().prefix + "embedding");
   Streams streams(context, model, batch);
-  if (model.decoder() == nullptr) run.embedding = Copy(streams.x().view());
+  if (model.decoder() == nullptr) {
+    run.embedding = ToDevice(context, streams.x().view());
+  }
   while (!streams.ended()) streams.Step(&taker);
-  run.stream = Copy(streams.x().view());
+  run.stream = ToDevice(context, streams.x().view());
   streams.Finish();
+  RequireFiniteEnd(context, model, streams.x().view());
   run.final = std::move(streams.x());
   return run;
 }
 
-StackedGates::StackedGates(const Model& model, const ExampleBatch& batch,
+StackedGates::StackedGates(Context& context, const Model& model,
+                           const ExampleBatch& batch,
                            std::span<const HeadSet> heads,
                            const HeadOutputs* replacement) {
   const int64_t copies = static_cast<int64_t>(heads.size());
@@ -216,23 +231,29 @@ StackedGates::StackedGates(const Model& model, const ExampleBatch& batch,
       const int64_t rows = head.kind == AttentionKind::kSelf
                                ? batch.sequences.total()
                                : batch.decoder_sequences.total();
-      const int64_t count = layer.config().heads;
-      Site& site = sites_[layer.site().name];
-      site.gates.resize(copies * rows * count, 1.0f);
-      for (int64_t t = c * rows; t < (c + 1) * rows; ++t) {
-        site.gates[t * count + head.head] = 0;
+      Tensor& gates = sites_[layer.site().name].gates;
+      if (gates.size() == 0) {
+        gates = Tensor::Undefined(context, DType::kF32,
+                                  {copies * rows, layer.config().heads});
+        Fill(context, 1, gates.view());
       }
+      Fill(context, 0,
+           Columns(Rows(gates.view(), c * rows, (c + 1) * rows), head.head,
+                   head.head + 1));
     }
   }
   if (replacement == nullptr) return;
   for (auto& [name, site] : sites_) {
     const auto found = replacement->find(name);
     if (found == replacement->end()) continue;
-    if (found->second.shape(0) == 1) {
-      site.same = &found->second;
-    } else {
-      site.replacement = Repeat(found->second, copies);
-    }
+    site.replacement = found->second.view();
+    const bool same = site.replacement.shape[0] == 1;
+    const bool there = site.replacement.device == context.device() &&
+                       site.replacement.type == DType::kF32;
+    if (same && there) continue;
+    site.memory =
+        Repeat(context, site.replacement, same ? 1 : copies, DType::kF32);
+    site.replacement = std::as_const(site.memory).view();
   }
 }
 
@@ -243,15 +264,9 @@ void StackedGates::BeforeAttention(const AttentionSite& site,
   if (found == sites_.end()) return;
   const Site& closed = found->second;
   const int64_t rows = args.q.shape[1], width = args.v.shape[3];
-  args.gates = View(closed.gates.data(), {1, rows, problem.heads});
-  if (closed.same != nullptr) {
-    args.replacement =
-        View(closed.same->As<float>(), {1, rows, problem.heads, width});
-    args.replacement.stride[0] = args.replacement.stride[1] = 0;
-  } else if (closed.replacement.size() > 0) {
-    args.replacement =
-        View(closed.replacement.As<float>(), {1, rows, problem.heads, width});
-  }
+  args.gates = Reshaped(closed.gates.view(), {1, rows, problem.heads});
+  args.replacement =
+      Broadcast(closed.replacement, {1, rows, problem.heads, width});
 }
 
 namespace {
@@ -285,6 +300,14 @@ int64_t LayersToRun(const Model& model, const HeadSet& heads) {
   return most;
 }
 
+int64_t RowsTogether(const Context& context, const Model& model) {
+  constexpr int64_t kHostRows = 4096, kDeviceRows = int64_t{1} << 17;
+  if (context.device().is_cpu()) return kHostRows;
+  // Some 4 GiB of activations.
+  constexpr int64_t kMostValues = int64_t{1} << 27;
+  return std::clamp(kMostValues / model.config().width, kHostRows, kDeviceRows);
+}
+
 void RunVariants(Context& context, const Model& model,
                  const ExampleBatch& batch, const VariantJob& job) {
   // Variants by the layer in which they begin.
@@ -295,7 +318,9 @@ void RunVariants(Context& context, const Model& model,
   }
   const int64_t rows =
       std::max(batch.sequences.total(), batch.decoder_sequences.total());
-  const int64_t together = std::max<int64_t>(1, job.most_rows / rows);
+  const int64_t most =
+      job.most_rows > 0 ? job.most_rows : RowsTogether(context, model);
+  const int64_t together = std::max<int64_t>(1, most / rows);
   Streams prefix(context, model, batch);
   for (const auto& [depth, indices] : by_depth) {
     while (prefix.depth() < depth) prefix.Step(nullptr);
@@ -312,8 +337,9 @@ void RunVariants(Context& context, const Model& model,
           last = std::max(last, Depth(model, head));
         }
       }
-      HeardGates gates(StackedGates(model, batch, heads, job.replacement), job,
-                       some);
+      HeardGates gates(
+          StackedGates(context, model, batch, heads, job.replacement), job,
+          some);
       Streams streams = prefix.Stacked(static_cast<int64_t>(some.size()));
       while (!streams.ended()) {
         const bool heard = streams.depth() <= last || job.outputs;

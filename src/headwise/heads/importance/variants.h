@@ -20,10 +20,11 @@
 
 namespace headwise {
 
-// Outputs of heads before W_O by the name of their site, [rows, heads, E].
+// Outputs of heads before W_O by the name of their site, [rows, heads, E], on
+// any device and of any float type.
 using HeadOutputs = std::map<std::string, Tensor, std::less<>>;
 
-// A run without any head closed.
+// A run without any head closed: on the context's device, in the model's type.
 struct CleanRun {
   HeadOutputs outputs;
   Tensor embedding;  // [rows, d] of the stack that predicts
@@ -41,7 +42,7 @@ class StackedGates : public RunHooks {
  public:
   // replacement: what stands in for closed heads, [rows, heads, E] or the same
   // for all rows, [1, heads, E]; null, or a site that it does not name: 0.
-  StackedGates(const Model& model, const ExampleBatch& batch,
+  StackedGates(Context& context, const Model& model, const ExampleBatch& batch,
                std::span<const HeadSet> heads, const HeadOutputs* replacement);
 
   void BeforeAttention(const AttentionSite& site,
@@ -49,10 +50,13 @@ class StackedGates : public RunHooks {
                        AttentionArgs& args) override;
 
  private:
+  // All f32 on the context's device.
   struct Site {
-    std::vector<float> gates;      // [copies · rows, heads]
-    const Tensor* same = nullptr;  // [1, heads, E]
-    Tensor replacement;            // [copies · rows, heads, E]
+    Tensor gates;  // [copies · rows, heads]
+    // [copies · rows, heads, E] or [1, heads, E], and its memory unless it is
+    // the caller's; null: 0.
+    ConstTensorView replacement;
+    Tensor memory;
   };
   std::map<std::string, Site, std::less<>> sites_;
 };
@@ -60,11 +64,13 @@ class StackedGates : public RunHooks {
 // Layers that run again for this variant.
 int64_t LayersToRun(const Model& model, const HeadSet& heads);
 
+// Rows that run together: as many as products are fast with, in bounded memory.
+int64_t RowsTogether(const Context& context, const Model& model);
+
 struct VariantJob {
   std::span<const HeadSet> variants;
   const HeadOutputs* replacement = nullptr;  // as in StackedGates
-  // Rows that run together. More: faster until about 4096, and more memory.
-  int64_t most_rows = 4096;
+  int64_t most_rows = 0;  // that run together; 0: RowsTogether
   // Called with the indices of the variants that ran together and their final
   // states x [indices · rows, d].
   std::function<void(std::span<const int64_t>, ConstTensorView)> done;

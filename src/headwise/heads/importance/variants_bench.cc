@@ -59,7 +59,7 @@ void WholeRuns(benchmark::State& state) {
                             s.batch.sequences.starts[b]);
         }
       }
-      StackedGates gates(*s.model, s.batch, some, nullptr);
+      StackedGates gates(s.context, *s.model, s.batch, some, nullptr);
       const SequenceBatch batch = MakeBatch(lengths);
       StackInput input;
       input.ids = ids;

@@ -26,7 +26,8 @@ std::vector<std::vector<double>> LossesOf(
     const std::vector<HeadSet>& variants, int64_t most_rows,
     const HeadOutputs* replacement = nullptr) {
   const Objective objective(model, TestOptions());
-  objective.SetReference(batch, RunClean(context, model, batch).final.view());
+  objective.SetReference(context, batch,
+                         RunClean(context, model, batch).final.view());
   std::vector<std::vector<double>> losses(variants.size());
   VariantJob job;
   job.variants = variants;

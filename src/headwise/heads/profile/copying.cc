@@ -10,11 +10,13 @@
 #include <string>
 #include <utility>
 
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/nn/release.h"
 #include "headwise/observation.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/runtime/on_host.h"
 #include "headwise/runtime/session.h"
 #include "headwise/tensor/eigenvalues.h"
 #include "headwise/tensor/slice.h"
@@ -51,6 +53,8 @@ void ForPieces(int64_t size,
     use(ids);
   }
 }
+
+// Contexts of the functions below are of the host, where the weights lie.
 
 // W_U·W_E [d, d], summed over pieces of the vocabulary; empty without such a
 // head.
@@ -106,7 +110,9 @@ Tensor LogitDirections(Context& context, const Model& model,
         {out, ViewOf(ids), View(rows.As<float>(), {count, width})});
   }
   MeanRow(context, out, rows.As<float>() + count * width);
-  const float* weight = model.stack().final_norm.weight(context).As<float>();
+  const Tensor gain =
+      ToF32(context, model.stack().final_norm.weight_parameter());
+  const float* weight = gain.As<float>();
   const bool centred = model.config().norm == NormKind::kLayer;
   Tensor columns(DType::kF32, {width, count + 1});
   for (int64_t v = 0; v <= count; ++v) {
@@ -141,6 +147,7 @@ class CopyingHooks : public RunHooks {
   CopyingHooks(Context& context, const Model& model,
                std::span<const TokenWindow> windows, Profile& profile)
       : context_(context),
+        host_(context),
         model_(model),
         profile_(profile),
         last_(model.stack().blocks.back().parts().name + ".output") {
@@ -161,18 +168,17 @@ class CopyingHooks : public RunHooks {
         text.columns.push_back(read ? columns[id] : -1);
       }
     }
-    directions_ = LogitDirections(context, model, ids);
+    directions_ = LogitDirections(host_, model, ids);
   }
 
   bool Wants(std::string_view activation) const override {
     return activation == last_;
   }
   void Take(std::string_view, ConstTensorView value) override {
-    Tensor normed(DType::kF32, {value.shape[0], value.shape[1]});
+    const Temp normed(context_, value.type, {value.shape[0], value.shape[1]});
     NormSaved saved;
     model_.stack().final_norm.Forward(context_, value, normed.view(), &saved);
-    scales_.assign(saved.scale.view().As<float>(),
-                   saved.scale.view().As<float>() + value.shape[0]);
+    scales_ = ToVector<float>(context_, saved.scale.view());
   }
 
   void AfterAttention(const AttentionSite& site,
@@ -183,17 +189,19 @@ class CopyingHooks : public RunHooks {
     const int64_t first = profile_.IndexOf({site.kind, site.layer, 0});
     AttentionArgs scores = args;
     scores.observation = nullptr;
-    std::vector<Tensor> largest;  // keys [rows, heads, 1] a text
+    std::vector<HostResult> largest;  // keys [rows, heads, 1] a text
     for (size_t b = 0; b < texts_.size(); ++b) {
       largest.push_back(Largest(problem, scores, static_cast<int64_t>(b)));
     }
+    const HostFloats outputs(context_, args.out);
+    const ConstTensorView& out = outputs.view();
     for (int64_t h = 0; h < problem.heads; ++h) {
-      const Tensor to_logits = MatrixProduct(
-          context_, WeightsOfHead(context_, layer, h).o, directions_);
-      const float* z = args.out.As<float>() + h * args.out.stride[2];
+      const Tensor to_logits =
+          MatrixProduct(host_, WeightsOfHead(host_, layer, h).o, directions_);
+      const float* z = out.As<float>() + h * out.stride[2];
       for (size_t b = 0; b < texts_.size(); ++b) {
         const int32_t* keys = largest[b].As<int32_t>() + h;
-        AddText(b, {z, args.out.stride[1]}, to_logits, {keys, problem.heads},
+        AddText(b, {z, out.stride[1]}, to_logits, {keys, problem.heads},
                 first + h);
       }
     }
@@ -233,14 +241,15 @@ class CopyingHooks : public RunHooks {
     int64_t stride = 0;
   };
 
-  Tensor Largest(const AttentionProblem& problem, const AttentionArgs& args,
-                 int64_t text) const {
+  HostResult Largest(const AttentionProblem& problem, const AttentionArgs& args,
+                     int64_t text) const {
     const int64_t count = static_cast<int64_t>(texts_[text].columns.size());
     std::vector<RowRef> rows;
     for (int64_t i = 0; i < count; ++i) rows.push_back({text, i});
-    Tensor keys(DType::kI32, {count, problem.heads, 1});
-    Tensor mass(DType::kF32, {count, problem.heads, 1});
+    HostResult keys(context_, DType::kI32, {count, problem.heads, 1});
+    const Temp mass(context_, DType::kF32, {count, problem.heads, 1});
     AttentionTopK(context_, problem, args, rows, keys.view(), mass.view());
+    keys.Fetch(context_);
     return keys;
   }
 
@@ -267,6 +276,7 @@ class CopyingHooks : public RunHooks {
   }
 
   Context& context_;
+  HostContext host_;
   const Model& model_;
   Profile& profile_;
   std::string last_;  // the activation that the final norm reads
@@ -293,20 +303,21 @@ void AddCopyingInRun(Context& context, const Model& model,
 }
 
 void AddCopying(Context& context, const Model& model, Profile& profile) {
-  const Tensor vocabulary = ThroughVocabulary(context, model);
+  const HostContext host(context);
+  const Tensor vocabulary = ThroughVocabulary(host, model);
   for (size_t i = 0; i < profile.heads.size(); ++i) {
     const HeadRef& ref = profile.heads[i];
     const HeadWeights weights = WeightsOfHead(
-        context, *AttentionLayers(model, ref.kind)[ref.layer], ref.head);
+        host, *AttentionLayers(model, ref.kind)[ref.layer], ref.head);
     // The value matrix of cross-attention reads another stream: what it would
     // copy there has no place in this one.
     if (ref.kind == AttentionKind::kCross) continue;
-    const Tensor core = MatrixProduct(context, weights.o, weights.v);
+    const Tensor core = MatrixProduct(host, weights.o, weights.v);
     profile.Tallies("copying")[i].Add(CopyingScore(core), 1);
     if (vocabulary.size() == 0) continue;
-    const Tensor logits = MatrixProduct(context, weights.o, vocabulary);
+    const Tensor logits = MatrixProduct(host, weights.o, vocabulary);
     profile.Tallies("copying.vocabulary")[i].Add(
-        CopyingScore(MatrixProduct(context, logits, weights.v)), 1);
+        CopyingScore(MatrixProduct(host, logits, weights.v)), 1);
   }
 }
 

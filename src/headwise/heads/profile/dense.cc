@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "headwise/error.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -28,8 +30,8 @@ void ObserveDense(Context& context, RunHooks& observer,
   Tensor q(DType::kF32, {1, queries, heads, keys});
   Tensor k(DType::kF32, {1, keys, 1, keys});
   Tensor v(DType::kF32, {1, keys, 1, 1});
-  Tensor out(DType::kF32, {1, queries, heads, 1});
-  Tensor lse(DType::kF32, {1, heads, queries});
+  Tensor out(context, DType::kF32, {1, queries, heads, 1});
+  Tensor lse(context, DType::kF32, {1, heads, queries});
   const float* p = attention.probabilities.data();
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t i = 0; i < queries; ++i) {
@@ -54,16 +56,19 @@ void ObserveDense(Context& context, RunHooks& observer,
   problem.packed = true;
   if (attention.causal) problem.mask = AttentionMask::Causal();
   AttentionArgs args;
-  args.q = std::as_const(q).view();
-  args.k = std::as_const(k).view();
-  args.v = std::as_const(v).view();
+  problem.device = context.device();
+  Temp copies[5];
+  args.q = OnDevice(context, q.view(), copies[0]);
+  args.k = OnDevice(context, k.view(), copies[1]);
+  args.v = OnDevice(context, v.view(), copies[2]);
   args.out = out.view();
   args.lse = lse.view();
-  args.query_starts = {query_starts, DType::kI32, {2}};
-  args.key_starts = {key_starts, DType::kI32, {2}};
+  args.query_starts = OnDevice(context, ViewOf(query_starts), copies[3]);
+  args.key_starts = OnDevice(context, ViewOf(key_starts), copies[4]);
   observer.BeforeAttention(site, problem, args);
   AttentionForward(context, problem, args);
   observer.AfterAttention(site, problem, args);
+  context.Synchronize();  // what was copied is read until then
 }
 
 }  // namespace headwise

@@ -7,6 +7,7 @@
 #include "headwise/error.h"
 #include "headwise/heads/profile/examples.h"
 #include "headwise/heads/profile/semantic.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
@@ -24,8 +25,10 @@ SiteSide SideOf(AttentionKind kind) {
 }
 
 // gates [1, T, H], of models that choose their heads.
-void AddGates(const ConstTensorView& gates, const SiteNotes& notes,
-              size_t first_head, Profile& profile) {
+void AddGates(Context& context, const ConstTensorView& given,
+              const SiteNotes& notes, size_t first_head, Profile& profile) {
+  const HostFloats floats(context, given);
+  const ConstTensorView& gates = floats.view();
   std::vector<Tally>& means = profile.Tallies("gate");
   std::vector<Tally>& open = profile.Tallies("gate.open");
   for (const SiteNotes::Sequence& sequence : notes.sequences) {
@@ -49,6 +52,7 @@ void AddGates(const ConstTensorView& gates, const SiteNotes& notes,
 HeadObserver::HeadObserver(Context& context, Profile& profile,
                            ObserverOptions options)
     : context_(context),
+      host_(context),
       profile_(profile),
       options_(std::move(options)),
       metrics_(options_.prefix, options_.metrics) {
@@ -70,6 +74,16 @@ void HeadObserver::Begin(std::span<const SequenceNotes> sequences) {
   results_.reset();
 }
 
+// The token embeddings where the host can read them.
+Parameter HeadObserver::TableOf(const Stack& stack) {
+  Parameter tokens = stack.embeddings.tokens;
+  if (tokens.value.device.is_cpu()) return tokens;
+  const auto [table, is_new] = tables_.try_emplace(&stack);
+  if (is_new) table->second = ToHost(context_, tokens.value);
+  tokens.value = std::as_const(table->second).view();
+  return tokens;
+}
+
 HeadObserver::CachedNotes& HeadObserver::CachedOf(const AttentionSite& site,
                                                   const AttentionMask& mask) {
   const SiteSide side = SideOf(site.kind);
@@ -82,10 +96,11 @@ HeadObserver::CachedNotes& HeadObserver::CachedOf(const AttentionSite& site,
       std::make_unique<SiteNotes>(MakeSiteNotes(
           sequences_, side, mask, options_.min_visible, options_.metrics)),
       {}};
+  made.notes->MoveTo(context_);
   if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
     const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
                                                    : options_.model->stack();
-    made.samples = DrawSemantic(context_, *made.notes, stack.embeddings);
+    made.samples = DrawSemantic(host_, *made.notes, TableOf(stack));
   }
   notes_.push_back(std::move(made));
   return notes_.back();
@@ -126,7 +141,7 @@ void HeadObserver::AfterAttention(const AttentionSite& site,
     }
   });
   if (options_.text && args.gates) {
-    AddGates(args.gates, results.notes(), first, profile_);
+    AddGates(context_, args.gates, results.notes(), first, profile_);
   }
   if (options_.text && options_.table != nullptr) {
     KeepExamples(context_, {problem, scores}, results, *options_.table,

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "headwise/base/rng.h"
+#include "headwise/heads/profile/core_sums.h"
 #include "headwise/heads/profile/dense.h"
 #include "headwise/heads/profile/naive_metrics.h"
 
@@ -255,6 +256,49 @@ TEST(ObserverTest, CrossAttentionIsJudgedByItsOwnMetrics) {
   EXPECT_NEAR(profile.Get("source-end", 1).mean, 1, 1e-6);
   EXPECT_EQ(profile.Get("previous", 0).count, 0);
   EXPECT_EQ(profile.Get("distance", 0).count, 0);
+}
+
+// The sums that a device makes beside those that are made row by row.
+TEST(ObserverTest, CoreSumsAreThoseOfTheRows) {
+  Rng rng(5);
+  for (const bool causal : {true, false}) {
+    for (const AttentionKind kind :
+         {AttentionKind::kSelf, AttentionKind::kCross}) {
+      const int64_t n = 70;
+      SequenceNotes sequence;
+      sequence.source = RandomNotes(n, true, rng);
+      sequence.target = RandomNotes(n, true, rng);
+      const DenseAttention dense = RandomAttention(3, n, causal, rng);
+      const AttentionSite site{kind, 0, "a site"};
+      const std::vector<HeadRef> heads = {
+          {kind, 0, 0}, {kind, 0, 1}, {kind, 0, 2}};
+      Context context({.threads = 2, .implementations = ""});
+      Profile by_rows(heads), by_sums(heads);
+      ObserverOptions options;
+      options.metrics = MetricSet::kCore;
+      HeadObserver observer(context, by_rows, options);
+      CoreSums sums(context, by_sums, options.min_visible);
+      // Twice: a second run begins anew.
+      for (int run = 0; run < 2; ++run) {
+        observer.Begin({&sequence, 1});
+        ObserveDense(context, observer, site, dense);
+        sums.Begin(1, sequence.source.special, sequence.target.special);
+        ObserveDense(context, sums, site, dense);
+        sums.Finish();
+        sums.Finish();
+      }
+      ASSERT_EQ(by_rows.metrics.size(), by_sums.metrics.size());
+      for (const auto& [name, tallies] : by_rows.metrics) {
+        for (size_t h = 0; h < tallies.size(); ++h) {
+          const Tally& found = by_sums.metrics.at(name)[h];
+          EXPECT_EQ(found.n, tallies[h].n) << name;
+          EXPECT_EQ(found.w, tallies[h].w) << name;
+          EXPECT_NEAR(found.x, tallies[h].x, 1e-5 * std::max(1.0, found.w))
+              << name;
+        }
+      }
+    }
+  }
 }
 
 // A head that rests almost entirely: what is left keeps its digits.

@@ -139,8 +139,10 @@ void PatternObserver::AddGroup(const AttentionProblem& problem,
   const Temp out(context_, args.out.type, {1, rows, heads, dim});
   HostResult mass(context_, DType::kF32, {1, heads, rows, channels});
   Observation observation;
-  observation.query_labels = query_labels.view();
-  observation.key_labels = key_labels.view();
+  Temp query_copy, key_copy;
+  observation.query_labels =
+      OnDevice(context_, query_labels.view(), query_copy);
+  observation.key_labels = OnDevice(context_, key_labels.view(), key_copy);
   observation.rows.label_mass = mass.view();
   AttentionArgs again = args;
   again.out = out.view();

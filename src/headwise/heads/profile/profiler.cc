@@ -18,6 +18,10 @@ namespace {
 // Tokens that pass through the layers together: enough to fill the matrix
 // products, few enough that a layer's activations stay small.
 constexpr int64_t kBatchTokens = 2048;
+// The same where a device has to be filled: of the core, whose rows it adds up,
+// and of all metrics, whose rows are brought home.
+constexpr int64_t kDeviceTokens = 65536;
+constexpr int64_t kDeviceRowTokens = 16384;
 // Tokens of a path that frequencies are counted on.
 constexpr int64_t kCountedTokens = int64_t{1} << 20;
 
@@ -193,7 +197,9 @@ bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
 }
 
 Profile Profiler::Take() {
+  Settle();
   observer_.reset();
+  core_.reset();
   words_.reset();
   patterns_.reset();
   blocks_.Total(profile_);
@@ -236,6 +242,12 @@ bool Profiler::Skip(const TokenWindow& window) {
 }
 
 void Profiler::MakeObservers() {
+  if (options_.metrics == MetricSet::kCore && !context_.device().is_cpu() &&
+      !options_.words && options_.detectors.empty()) {
+    core_ =
+        std::make_unique<CoreSums>(context_, profile_, options_.min_visible);
+    return;
+  }
   ObserverOptions options;
   options.min_visible = options_.min_visible;
   options.metrics = options_.metrics;
@@ -265,9 +277,11 @@ void Profiler::RefuseText(const char* found) {
 
 // Runs all waiting windows in batches; false when stopped.
 bool Profiler::RunWaiting() {
-  if (counting_) counts_.Finish();
+  if (observer_ == nullptr && core_ == nullptr) MakeObservers();
+  // The core asks for no frequencies.
+  if (counting_ && core_ == nullptr) counts_.Finish();
   counting_ = false;
-  if (observer_ == nullptr) MakeObservers();
+  const int64_t batch_tokens = BatchTokens();
   const std::span<const TokenWindow> all = waiting_;
   size_t at = 0;
   while (at < all.size() && Skip(all[at])) ++at;
@@ -277,10 +291,10 @@ bool Profiler::RunWaiting() {
     // The window in which options_.tokens are reached is the last one.
     const int64_t left = options_.tokens > 0
                              ? options_.tokens - profile_.counts.tokens
-                             : kBatchTokens;
+                             : batch_tokens;
     const size_t last = std::min(all.size(), at + WindowBlocks::Room(profile_));
     while (end < last && tokens < left &&
-           (end == at || tokens + TokensOf(all[end]) <= kBatchTokens)) {
+           (end == at || tokens + TokensOf(all[end]) <= batch_tokens)) {
       tokens += TokensOf(all[end++]);
     }
     if (options_.progress) {
@@ -290,11 +304,15 @@ bool Profiler::RunWaiting() {
                              : expected_tokens_,
                          "tokens"});
     }
-    if (options_.stop.stop_requested()) return false;
+    if (options_.stop.stop_requested()) {
+      Settle();
+      return false;
+    }
     Run(all.subspan(at, end - at));
     MaybeCheckpoint();
     at = end;
   }
+  Settle();
   waiting_.clear();
   return true;
 }
@@ -306,13 +324,70 @@ void Profiler::MaybeCheckpoint() {
       options_.checkpoint_seconds) {
     return;
   }
+  Settle();
   Profile so_far = profile_;
   blocks_.Total(so_far);
   options_.checkpoint(so_far);
   saved_at_ = std::chrono::steady_clock::now();
 }
 
+int64_t Profiler::BatchTokens() const {
+  if (context_.device().is_cpu()) return kBatchTokens;
+  return core_ != nullptr ? kDeviceTokens : kDeviceRowTokens;
+}
+
+// The sums of the last run into the profile.
+void Profiler::Settle() {
+  if (!std::exchange(is_running_, false)) return;
+  core_->Finish();
+  if (std::exchange(closes_block_, false)) blocks_.Close(profile_);
+}
+
+void Profiler::Count(std::span<const TokenWindow> batch) {
+  for (const TokenWindow& window : batch) {
+    ++profile_.counts.windows;
+    profile_.counts.tokens += TokensOf(window);
+    passed_ += TokensOf(window);
+    profile_.counts.text_key += window.key;
+  }
+}
+
+// Asks for the run, which goes on when this returns.
+void Profiler::RunCore(std::span<const TokenWindow> batch) {
+  std::vector<int32_t> ids, decoder_ids;
+  std::vector<int64_t> lengths, decoder_lengths;
+  std::vector<uint8_t> special, decoder_special;
+  const auto note = [&](const TokenRow& row, std::vector<uint8_t>& to) {
+    for (size_t i = 0; i < row.ids.size(); ++i) {
+      to.push_back(row.added[i] != 0 || table_.special(row.ids[i]) ? 1 : 0);
+    }
+  };
+  for (const TokenWindow& window : batch) {
+    Append(window.source, ids, lengths);
+    note(window.source, special);
+    if (window.target.size() == 0) continue;
+    Append(window.target, decoder_ids, decoder_lengths);
+    note(window.target, decoder_special);
+  }
+  Settle();
+  core_->Begin(static_cast<int64_t>(batch.size()), std::move(special),
+               std::move(decoder_special));
+  is_running_ = true;
+  ForwardToLastAttention(context_, model_,
+                         {.ids = ids,
+                          .lengths = lengths,
+                          .decoder_ids = decoder_ids,
+                          .decoder_lengths = decoder_lengths,
+                          .hooks = core_.get()});
+  Count(batch);
+  closes_block_ = profile_.counts.windows % kBlockWindows == 0;
+}
+
 void Profiler::Run(std::span<const TokenWindow> batch) {
+  if (core_ != nullptr) {
+    RunCore(batch);
+    return;
+  }
   std::vector<SequenceNotes> notes;
   std::vector<int32_t> ids, decoder_ids;
   std::vector<int64_t> lengths, decoder_lengths;
@@ -344,12 +419,7 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
                           .decoder_ids = decoder_ids,
                           .decoder_lengths = decoder_lengths,
                           .hooks = hooks});
-  for (const TokenWindow& window : batch) {
-    ++profile_.counts.windows;
-    profile_.counts.tokens += TokensOf(window);
-    passed_ += TokensOf(window);
-    profile_.counts.text_key += window.key;
-  }
+  Count(batch);
   if (profile_.counts.windows % kBlockWindows == 0) blocks_.Close(profile_);
 }
 

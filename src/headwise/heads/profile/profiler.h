@@ -13,6 +13,7 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/heads/profile/core_sums.h"
 #include "headwise/heads/profile/detector.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/observer.h"
@@ -89,6 +90,10 @@ class Profiler {
   void RequireAllSkipped() const;
   [[noreturn]] static void RefuseText(const char* found);
   void Run(std::span<const TokenWindow> batch);
+  void RunCore(std::span<const TokenWindow> batch);
+  void Count(std::span<const TokenWindow> batch);
+  void Settle();
+  int64_t BatchTokens() const;
   void MaybeCheckpoint();
   bool Enough() const {
     return options_.tokens > 0 && profile_.counts.tokens >= options_.tokens;
@@ -103,6 +108,11 @@ class Profiler {
   Profile profile_;  // its sums of windows are those of the open block
   WindowBlocks blocks_;
   std::unique_ptr<HeadObserver> observer_;
+  // Instead of it, where a device adds up the core: a run is added to the
+  // profile while the next is prepared.
+  std::unique_ptr<CoreSums> core_;
+  bool is_running_ = false;    // a run of core_'s
+  bool closes_block_ = false;  // it was the last of its block
   std::unique_ptr<WordObserver> words_;
   std::unique_ptr<PatternObserver> patterns_;
   std::chrono::steady_clock::time_point saved_at_ =

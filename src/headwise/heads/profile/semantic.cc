@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "headwise/backend/cpu/thread_pool.h"
@@ -169,8 +170,8 @@ void PrepareSemantic(Profile& profile) {
 
 std::vector<SemanticSample> DrawSemantic(Context& context,
                                          const SiteNotes& site,
-                                         const Embeddings& embeddings) {
-  const ConstTensorView table = embeddings.tokens.value;
+                                         const Parameter& embeddings) {
+  const ConstTensorView table = embeddings.value;
   const int64_t size = table.shape[0];
   Cosines cosines(context, table);
   std::vector<SemanticSample> samples;
@@ -194,7 +195,7 @@ std::vector<SemanticSample> DrawSemantic(Context& context,
       samples.push_back(std::move(sample));
     }
   }
-  ReleaseTable(embeddings.tokens, read);
+  ReleaseTable(embeddings, read);
   return samples;
 }
 
@@ -224,7 +225,11 @@ void AddSemantic(Context& context, const HeadSource& source,
         if (!std::isfinite(results.entropy(h, t))) continue;
         const float* p = shares.As<float>() + (r * heads + h) * keys;
         mass.clear();
-        for (const int32_t j : sample.keys) mass.push_back(p[j]);
+        // The host's smallest share, on which devices go below: ranks among
+        // what is nothing are none.
+        for (const int32_t j : sample.keys) {
+          mass.push_back(std::max(p[j], std::numeric_limits<float>::min()));
+        }
         const Ranks ranks = RanksOf(mass);
         sum += Correlation(ranks, sample.cosine);
         control_sum += Correlation(ranks, sample.permuted);

@@ -36,9 +36,9 @@ struct SemanticSample {
 // Rows drawn by the windows' hashes: one in 256, at least one and at most four
 // a window. Self, adjacent, same-token, same-word, first and special keys are
 // left out; rows with fewer than 8 others do not count.
-std::vector<SemanticSample> DrawSemantic(Context& context,
-                                         const SiteNotes& site,
-                                         const Embeddings& embeddings);
+// `embeddings` [vocabulary, d] and the context are of the host.
+std::vector<SemanticSample> DrawSemantic(Context& host, const SiteNotes& site,
+                                         const Parameter& embeddings);
 
 // Adds the correlations of a call's heads on those rows.
 void AddSemantic(Context& context, const HeadSource& source,

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
+
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
@@ -232,6 +235,18 @@ class Builder {
 };
 
 }  // namespace
+
+void SiteNotes::MoveTo(Context& context) {
+  if (context.device().is_cpu()) return;
+  std::vector<Tensor> gone;
+  for (Tensor* input :
+       {&features, &query_labels, &key_labels, &excluded, &weights}) {
+    if (input->size() == 0) continue;
+    gone.push_back(
+        std::exchange(*input, ToDevice(context, std::as_const(*input).view())));
+  }
+  context.Synchronize();  // the copies are read until then
+}
 
 SiteNotes MakeSiteNotes(std::span<const SequenceNotes> sequences, SiteSide side,
                         const AttentionMask& mask, int64_t min_visible,

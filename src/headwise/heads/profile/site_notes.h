@@ -67,7 +67,8 @@ struct SiteNotes {
   std::vector<Sequence> sequences;
   std::vector<Row> rows;  // one a query of the batch
 
-  // For the operator; T queries and S keys of the batch.
+  // For the operator, on the host until MoveTo; T queries and S keys of the
+  // batch.
   Tensor features;      // f32 [1, S, kKeyFeatures]; of the core: kFirstKey
   Tensor query_labels;  // i32 [L, 1, T]; none (size 0) where pairs serve
   Tensor key_labels;    // i32 [L, 1, S]
@@ -81,6 +82,9 @@ struct SiteNotes {
   std::vector<int64_t> pair_offsets;
   std::vector<int32_t> pair_split;
   std::vector<int32_t> pair_keys;
+
+  // The operator's inputs to the context's device.
+  void MoveTo(Context& context);
 
   // Whether key j of a sequence is among the sinks that every head has.
   static bool IsSink(const Sequence& sequence, int64_t j) {

@@ -38,11 +38,12 @@ class ChangedWeights : public WeightSource {
 }  // namespace
 
 std::unique_ptr<Model> ChangedModel(const std::filesystem::path& from,
-                                    ChangedTensors changed,
-                                    const Json& config) {
+                                    ChangedTensors changed, const Json& config,
+                                    DType type) {
   return BuildModel(ReadConfig(config, (from / "config.json").string()),
                     std::make_shared<ChangedWeights>(Safetensors::Open(from),
-                                                     std::move(changed)));
+                                                     std::move(changed)),
+                    type);
 }
 
 }  // namespace headwise

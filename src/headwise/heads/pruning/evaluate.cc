@@ -7,6 +7,7 @@
 
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
+#include "headwise/heads/importance/host_values.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/tensor/slice.h"
 
@@ -28,8 +29,10 @@ double CountRight(Context& context, const Model& model, ConstTensorView x,
   const int64_t vocabulary = model.config().vocabulary;
   for (int64_t begin = first; begin < last; begin += kRows) {
     const int64_t end = std::min(begin + kRows, last);
-    Tensor logits(DType::kF32, {end - begin, vocabulary});
-    model.Logits(context, Slice(x, 0, begin, end), logits.view());
+    const Temp made(context, LogitType(model), {end - begin, vocabulary});
+    model.Logits(context, Slice(x, 0, begin, end), made.view());
+    Tensor copy;
+    const ConstTensorView logits = HostF32(context, made.view(), copy);
     for (int64_t row = begin; row < end; ++row) {
       if (targets[row] == kIgnoreTarget) continue;
       const float* of = logits.As<float>() + (row - begin) * vocabulary;
@@ -77,7 +80,7 @@ JudgedText::JudgedText(Context& context, const Model& whole,
                                       static_cast<int64_t>(begin)),
                    begin};
     const CleanRun run = RunClean(context_, whole_, batch.examples);
-    objective_.SetReference(batch.examples, run.final.view());
+    objective_.SetReference(context_, batch.examples, run.final.view());
     const std::vector<double> losses =
         objective_.Losses(context_, batch.examples, run.final.view(), 1);
     base_.insert(base_.end(), losses.begin(), losses.end());

@@ -43,9 +43,10 @@ std::vector<double> LearnGates(Context& context,
   json["headwise"]["gates"] = "hard_concrete";
   const ModelConfig config =
       ReadConfig(json, (folder / "config.json").string());
-  const auto store = ParameterStore::Load(folder);
+  const auto store =
+      ParameterStore::Load(folder, {context.device(), options.type});
   store->AllowNew(config, "headwise.");
-  const auto model = BuildModel(config, store);
+  const auto model = BuildModel(config, store, options.type);
   RequireTrainable(*model);
   const ExampleBatches train(*model, examples, options.objective,
                              ExampleOrder::kShuffled, options.seed);

@@ -20,6 +20,7 @@ struct GateOptions {
   // What an open head costs, as a share of the whole model's loss, over all
   // heads together.
   double penalty = 0.2;
+  DType type = DType::kF32;  // what the model computes in
   ObjectiveOptions objective = {};
   uint64_t seed = 0;
   ProgressCallback progress = {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "headwise/base/stop.h"
+#include "headwise/heads/importance/host_values.h"
 
 namespace headwise {
 
@@ -60,7 +61,8 @@ SiteMoments GatherMoments(Context& context, const Model& model,
       const int64_t width = z.shape(1) * z.shape(2);
       OutputMoments& mine =
           moments.try_emplace(site, OutputMoments(width)).first->second;
-      mine.Add(z.As<float>(), z.shape(0));
+      Tensor copy;
+      mine.Add(HostF32(context, z.view(), copy).As<float>(), z.shape(0));
     }
     begin = end;
     if (options.progress) {

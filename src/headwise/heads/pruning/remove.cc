@@ -178,9 +178,11 @@ void FoldMeans(const Model& model, std::span<const HeadRef> removed,
   for (const auto& [site, heads] : BySite(removed)) {
     const AttentionLayer& layer =
         *AttentionLayers(model, site.first)[site.second];
-    const Linear& output = layer.weights().output;
     const auto found = means.find(layer.site().name);
     if (found == means.end()) continue;
+    // One of the host's own: the model's may have run on a device.
+    const Linear output(layer.weights().output.parts(),
+                        layer.weights().output.layout());
     // The removed heads' means, and nothing of those that stay.
     const int64_t value = layer.value_dim();
     Tensor x(DType::kF32, {1, layer.config().heads * value});

@@ -28,7 +28,8 @@ ChangedTensors RemoveHeads(const Model& model,
 Json ConfigWithout(Json config, const Model& model,
                    std::span<const HeadRef> removed);
 
-// Outputs of heads before W_O, [1, heads, E], by the name of their site.
+// Outputs of heads before W_O, f32 [1, heads, E] on the host, by the name of
+// their site.
 using MeanOutputs = std::map<std::string, Tensor, std::less<>>;
 
 // Repair by folding: what the removed heads add on average joins the bias of
@@ -42,9 +43,10 @@ enum class Replace : uint8_t { kRefused, kAllowed };
 // Nothing for "".
 void RequireNewFolder(const std::filesystem::path& folder, Replace replace);
 
-// What WriteChanged would write, as a model in memory.
+// What WriteChanged would write, as a model in memory that computes in `type`.
 std::unique_ptr<Model> ChangedModel(const std::filesystem::path& from,
-                                    ChangedTensors changed, const Json& config);
+                                    ChangedTensors changed, const Json& config,
+                                    DType type = DType::kF32);
 
 // Copies a model's folder with these tensors and this configuration: whole, or
 // not at all. With nothing changed every file is the same byte for byte; what

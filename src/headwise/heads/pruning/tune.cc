@@ -2,7 +2,6 @@
 #include "headwise/heads/pruning/tune.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -40,22 +39,21 @@ TrainConfig ConfigFor(const TuneOptions& options) {
 // The values of a store at one step.
 class Snapshot {
  public:
-  void Take(const ParameterStore& store) {
+  void Take(Context& context, const ParameterStore& store) {
     values_.clear();
     for (const ParameterStore::Buffer& buffer : store.buffers()) {
-      const auto* from = static_cast<const char*>(buffer.value.view().data);
-      values_.emplace_back(from, from + buffer.value.bytes());
+      values_.push_back(ToHost(context, buffer.value.view()));
     }
   }
-  void PutBack(ParameterStore& store) const {
+  void PutBack(Context& context, ParameterStore& store) const {
     for (size_t i = 0; i < values_.size(); ++i) {
-      std::memcpy(const_cast<void*>(store.buffers()[i].value.view().data),
-                  values_[i].data(), values_[i].size());
+      Copy(context, values_[i].view(), store.buffers()[i].value.view());
     }
+    store.Round(context);
   }
 
  private:
-  std::vector<std::vector<char>> values_;
+  std::vector<Tensor> values_;
 };
 
 ChangedTensors Stored(Context& context, const ParameterStore& store,
@@ -99,8 +97,9 @@ Tuned Tune(Context& context, const std::filesystem::path& folder,
          "tell when to stop",
          std::to_string(examples.size()), "more text, or a smaller --context"});
   }
-  const auto store = ParameterStore::Load(folder);
-  const auto model = BuildModel(OpenConfig(folder), store);
+  const auto store =
+      ParameterStore::Load(folder, {context.device(), options.type});
+  const auto model = BuildModel(OpenConfig(folder), store, options.type);
   RequireTrainable(*model);
   const size_t last = std::max<size_t>(1, examples.size() / 4);
   const ExampleBatches train(*model, examples.first(examples.size() - last),
@@ -113,7 +112,7 @@ Tuned Tune(Context& context, const std::filesystem::path& folder,
   Tuned tuned;
   tuned.before = tuned.after = trainer.Evaluate(held, held.size());
   Snapshot best;
-  best.Take(*store);
+  best.Take(context, *store);
   const int64_t look = std::max<int64_t>(1, options.steps / kLooks);
   for (int64_t step = 1; step <= options.steps; ++step) {
     ThrowIfStopped(options.stop, "finetune");
@@ -127,9 +126,9 @@ Tuned Tune(Context& context, const std::filesystem::path& folder,
     if (!(loss < tuned.after)) continue;
     tuned.after = loss;
     tuned.kept_step = step;
-    best.Take(*store);
+    best.Take(context, *store);
   }
-  best.PutBack(*store);
+  best.PutBack(context, *store);
   tuned.tensors = Stored(context, *store, folder);
   return tuned;
 }

@@ -14,8 +14,9 @@ namespace headwise {
 
 struct TuneOptions {
   int64_t steps = 100;
-  int64_t batch = 8;   // sequences a step
-  double rate = 1e-4;  // at its highest
+  int64_t batch = 8;         // sequences a step
+  double rate = 1e-4;        // at its highest
+  DType type = DType::kF32;  // what the model computes in
   ObjectiveOptions objective = {};
   uint64_t seed = 0;
   ProgressCallback progress = {};

@@ -13,6 +13,7 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/both_hooks.h"
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/probes.h"
 #include "headwise/ops/loss/loss.h"
@@ -78,18 +79,19 @@ class Repeats {
     double sums[2] = {0, 0}, counts[2] = {0, 0};
     int64_t begin = 0;
     for (const int64_t length : lengths_) {
-      Tensor logits(DType::kF32, {length, vocabulary});
-      model_.Logits(
-          context_,
-          View(x.As<float>() + begin * x.shape(1), {length, x.shape(1)}),
-          logits.view());
+      Tensor logits(context_, model_.type(), {length, vocabulary});
+      model_.Logits(context_, Rows(x.view(), begin, begin + length),
+                    logits.view());
       std::vector<int32_t> targets(length, kIgnoreTarget);
       for (int64_t t = 1; t < length; ++t) targets[t - 1] = ids_[begin + t];
-      std::vector<float> losses(length);
+      Temp there;
+      HostResult found(context_, DType::kF32, {length});
       CrossEntropy(context_, {},
                    {.logits = logits.view(),
-                    .targets = ViewOf(targets),
-                    .losses = View(losses.data(), {length})});
+                    .targets = OnDevice(context_, ViewOf(targets), there),
+                    .losses = found.view()});
+      found.Fetch(context_);
+      const float* losses = found.As<float>();
       std::set<int32_t> seen;
       std::set<std::pair<int32_t, int32_t>> pairs;
       for (int64_t t = 1; t < length; ++t) {

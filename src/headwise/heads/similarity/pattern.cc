@@ -7,6 +7,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/distribution.h"
+#include "headwise/heads/profile/host_result.h"
 
 namespace headwise {
 namespace {
@@ -66,11 +67,15 @@ void PatternSums::AddGram(Context& context, const WindowRecord& record,
   }
   const CountedRows& rows = record.rows(group.kind);
   const auto n = static_cast<int64_t>(group.heads.size());
-  Tensor gram(DType::kF64, {n, n});
-  HeadGram(
-      context, sources,
-      View(rows.weights.data(), {1, static_cast<int64_t>(rows.weights.size())}),
-      gram.view());
+  HostResult gram(context, DType::kF64, {n, n});
+  Temp weights;
+  HeadGram(context, sources,
+           OnDevice(context,
+                    View(rows.weights.data(),
+                         {1, static_cast<int64_t>(rows.weights.size())}),
+                    weights),
+           gram.view());
+  gram.Fetch(context);
   const auto count = static_cast<double>(rows.count());
   for (int64_t i = 0; i < n * n; ++i) {
     sums.gram.values[i] += count * gram.As<double>()[i];
@@ -98,8 +103,9 @@ void PatternSums::AddDivergence(Context& context, const WindowRecord& record,
     for (const int64_t layer : group.layers) {
       const HeadSource& source = record.source(group.kind, layer);
       const int64_t heads = source.problem.heads;
-      Tensor dense(DType::kF32, {count, heads, keys});
+      HostResult dense(context, DType::kF32, {count, heads, keys});
       AttentionRows(context, source.problem, source.args, rows, dense.view());
+      dense.Fetch(context);
       for (int64_t r = 0; r < count; ++r) {
         for (int64_t h = 0; h < heads; ++h) {
           double* to = &p[((before + h) * count + r) * keys];

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "headwise/context.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/observation.h"
@@ -25,8 +26,9 @@ struct CountedRows {
 
 class WindowRecord : public RunHooks {
  public:
-  // `rows` by kind: which rows count and are sampled.
-  explicit WindowRecord(std::map<AttentionKind, CountedRows> rows);
+  // Of runs with this context; `rows` by kind: which rows count and are
+  // sampled.
+  WindowRecord(Context& context, std::map<AttentionKind, CountedRows> rows);
 
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
@@ -35,16 +37,18 @@ class WindowRecord : public RunHooks {
   void Take(std::string_view activation, ConstTensorView value) override;
 
   const CountedRows& rows(AttentionKind kind) const { return rows_.at(kind); }
-  // One sequence, not packed; views point into this object.
+  // One sequence, not packed; views point into this object, on the context's
+  // device.
   const HeadSource& source(AttentionKind kind, int64_t layer) const {
     return layers_.at({kind, layer}).source;
   }
-  // [outputs, heads, E]
+  // f32 [outputs, heads, E] on the host.
   const Tensor& outputs(AttentionKind kind, int64_t layer) const {
     return layers_.at({kind, layer}).outputs;
   }
 
  private:
+  Context* context_;
   struct Layer {
     Tensor q, k, lse, relative_table, outputs;
     HeadSource source;

@@ -16,6 +16,7 @@
 #include "headwise/heads/similarity/output.h"
 #include "headwise/heads/similarity/pattern.h"
 #include "headwise/heads/similarity/record.h"
+#include "headwise/runtime/on_host.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -116,6 +117,7 @@ void Put(const Matrix& part, const std::vector<size_t>& at, Matrix& whole) {
   }
 }
 
+// Of weights that lie on the host, as `context` does.
 void CompareContent(Context& context, const Model& model, Similarity& result) {
   std::vector<ContentSpaces> spaces(result.heads.size());
   // A few heads at a time: the weights of all as f32 may be large.
@@ -214,7 +216,7 @@ class Runner {
       rows[AttentionKind::kCross] =
           Count(window.target, window.source, AttentionKind::kCross);
     }
-    WindowRecord record(std::move(rows));
+    WindowRecord record(context_, std::move(rows));
     const std::vector<int64_t> lengths = {window.source.size()};
     const std::vector<int64_t> targets = {window.target.size()};
     Forward(context_, model_,
@@ -276,13 +278,14 @@ Similarity CompareHeads(Context& context, const Model& model,
   result.jsd = patterns.JensenShannon();
   result.cka = AllNan(result.heads.size());
   result.ov_read = result.ov_write = result.cka;
+  const HostContext host(context);
   for (const auto& [kind, heads] : ByKind(result.heads)) {
     std::vector<Tensor> z;
     for (const size_t i : heads) z.push_back(outputs.Of(i));
     result.samples = std::max(result.samples, z[0].shape(0));
-    Put(LinearCka(context, z), heads, result.cka);
+    Put(LinearCka(host, z), heads, result.cka);
   }
-  CompareContent(context, model, result);
+  CompareContent(host, model, result);
   const Matrix distance = Hellinger(result.bhattacharyya);
   result.clusters = AverageLinkage(distance, options.cut);
   result.map = ClassicalScaling(distance);

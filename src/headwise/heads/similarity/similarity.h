@@ -16,6 +16,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/heads.h"
 #include "headwise/heads/similarity/cluster.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/windows.h"
@@ -44,12 +45,6 @@ struct SimilarityOptions {
     visit("cut", self.cut,
           "heads are grouped up to this mean distance (Hellinger, 0 to 1)");
   }
-};
-
-// Two heads that look alike.
-struct HeadPair {
-  size_t a = 0, b = 0;  // a < b, indices into heads
-  double bhattacharyya = 0, jsd = 0, cka = 0, ov_read = 0, ov_write = 0;
 };
 
 // Matrices are [heads, heads]; NaN where two heads cannot be compared: of

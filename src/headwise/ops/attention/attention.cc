@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "headwise/backend/context_use.h"
 #include "headwise/error.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/validate.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
@@ -34,6 +36,29 @@ void CheckDevice(const Context& context, const AttentionProblem& problem) {
        "one on " + ToString(problem.device), ""});
 }
 
+// Whether the call's filter leaves no head.
+bool IsOfNoHead(const AttentionCall& call) {
+  return std::visit(
+      []<typename T>(const T& of) {
+        if constexpr (std::is_same_v<T, AttentionGramCall>) {
+          return std::ranges::all_of(of.sources, [](const HeadSource& source) {
+            return source.args.active_heads.is_none();
+          });
+        } else {
+          return of.args.active_heads.is_none();
+        }
+      },
+      call);
+}
+
+// What such a call writes: nobody's part of dk and dv, which heads share.
+void LeaveOut(Context& context, const AttentionCall& call) {
+  const auto* backward = std::get_if<AttentionBackwardCall>(&call);
+  if (backward == nullptr) return;
+  if (backward->grads.dk) Fill(context, 0, backward->grads.dk);
+  if (backward->grads.dv) Fill(context, 0, backward->grads.dv);
+}
+
 }  // namespace
 
 ImplementationList<AttentionCall> AttentionImplementations() {
@@ -48,6 +73,7 @@ ImplementationList<AttentionCall> AttentionImplementations() {
 }
 
 void RunAttention(Context& context, const AttentionCall& call) {
+  const ContextUse use(context);
   std::visit(
       [&]<typename T>(const T& of) {
         if constexpr (std::is_same_v<T, AttentionGramCall>) {
@@ -59,7 +85,11 @@ void RunAttention(Context& context, const AttentionCall& call) {
         }
       },
       call);
-  Dispatch(context, AttentionImplementations(), call);
+  if (IsOfNoHead(call)) {
+    LeaveOut(context, call);
+  } else {
+    Dispatch(context, AttentionImplementations(), call);
+  }
 }
 
 void AttentionForward(Context& context, const AttentionProblem& problem,

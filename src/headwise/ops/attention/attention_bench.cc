@@ -39,7 +39,7 @@ struct Call {
     Tensor& t = tensors.back();
     Rng rng(7, stream);
     for (int64_t i = 0; i < t.size(); ++i) {
-      t.As<float>()[i] = static_cast<float>(rng.Normal());
+      t.Raw<float>()[i] = static_cast<float>(rng.Normal());
     }
     return t.view();
   }

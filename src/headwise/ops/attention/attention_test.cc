@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 
@@ -51,6 +52,62 @@ TEST(AttentionImplementations, AreExplainedWithTheirReasons) {
   AttentionProblem on_device = Plain(2, 2);
   on_device.device = Device::Cuda();
   EXPECT_NE(ExplainAttention(on_device).back().why_not, "");
+}
+
+// 2 heads of width 4, 3 queries and keys, all results 7 before the call.
+struct FilteredCall {
+  AttentionProblem problem = Plain(3, 3);
+  Tensor q{DType::kF32, {1, 3, 2, 4}}, dq{DType::kF32, {1, 3, 2, 4}};
+  Tensor kv{DType::kF32, {1, 3, 2, 4}}, dk{DType::kF32, {1, 3, 2, 4}};
+  Tensor dv{DType::kF32, {1, 3, 2, 4}}, out{DType::kF32, {1, 3, 2, 4}};
+  Tensor lse{DType::kF32, {1, 2, 3}};
+  AttentionArgs args;
+
+  FilteredCall() {
+    problem.heads = problem.kv_heads = 2;
+    for (Tensor* tensor : {&dq, &dk, &dv, &out, &lse}) {
+      std::fill_n(tensor->As<float>(), tensor->size(), 7.0f);
+    }
+    args = {.q = q.view(), .k = kv.view(), .v = kv.view(), .out = out.view()};
+    args.lse = lse.view();
+  }
+  static bool Is(const Tensor& tensor, float value) {
+    const float* begin = tensor.As<float>();
+    return std::all_of(begin, begin + tensor.size(),
+                       [=](float x) { return x == value; });
+  }
+};
+
+TEST(HeadFilter, SaysAllSomeOrNone) {
+  const std::vector<int32_t> some = {1, 3}, none;
+  EXPECT_TRUE(HeadFilter().is_all());
+  EXPECT_TRUE(HeadFilter(some).Has(3));
+  EXPECT_FALSE(HeadFilter(some).Has(2));
+  EXPECT_FALSE(HeadFilter(some).is_none());
+  EXPECT_TRUE(HeadFilter(none).is_none());
+  EXPECT_TRUE(HeadFilter::None().is_none());
+  EXPECT_FALSE(HeadFilter::None().Has(0));
+}
+
+TEST(HeadFilter, ThatLeavesNoneRunsNone) {
+  FilteredCall call;
+  Context context({.threads = 1});
+  const std::vector<int32_t> wanted;
+  call.args.active_heads = wanted;
+  AttentionForward(context, call.problem, call.args);
+  EXPECT_TRUE(FilteredCall::Is(call.out, 7));
+  EXPECT_TRUE(FilteredCall::Is(call.lse, 7));
+  AttentionBackward(context, call.problem, call.args,
+                    {.dout = call.q.view(),
+                     .dq = call.dq.view(),
+                     .dk = call.dk.view(),
+                     .dv = call.dv.view()});
+  EXPECT_TRUE(FilteredCall::Is(call.dq, 7));
+  EXPECT_TRUE(FilteredCall::Is(call.dk, 0));  // no head's part
+  EXPECT_TRUE(FilteredCall::Is(call.dv, 0));
+  call.args.active_heads = HeadFilter::All();
+  AttentionForward(context, call.problem, call.args);
+  EXPECT_TRUE(FilteredCall::Is(call.out, 0));
 }
 
 // Forward of 2 queries and keys with an implementation asked for by name.

@@ -50,6 +50,7 @@ struct AttentionBandCall {
   int64_t before = 0;
   int64_t after = 0;
   TensorView mass = {};
+  TensorView first = {};
 };
 struct AttentionReceivedCall {
   const AttentionProblem& problem;

@@ -31,8 +31,16 @@ inline ViewSizes SizesOf(const AttentionProblem& problem,
   return {problem.batch, problem.query_len, problem.key_len};
 }
 
+// Whether query_offsets are of queries and not of sequences. Where every
+// sequence has one query, they are the same.
+inline bool GivesPositions(const AttentionProblem& problem,
+                           const AttentionArgs& args) {
+  return problem.packed && args.query_offsets &&
+         args.query_offsets.shape[0] != problem.batch;
+}
+
 // One sequence: query i is row query_begin + i of slice `batch` of the views
-// and stands at position i + offset; key j is row key_begin + j.
+// and stands at PositionOf(i); key j is row key_begin + j.
 struct Sequence {
   int64_t batch = 0;
   int64_t query_begin = 0;
@@ -42,6 +50,11 @@ struct Sequence {
   int64_t key_rows = 0;
   int64_t keys = 0;
   int64_t offset = 0;
+  const int32_t* positions = nullptr;  // of the queries, where they are given
+
+  int64_t PositionOf(int64_t i) const {
+    return positions == nullptr ? i + offset : positions[i];
+  }
 };
 
 // Host views only.
@@ -49,7 +62,7 @@ inline Sequence SequenceOf(const AttentionProblem& problem,
                            const AttentionArgs& args, int64_t index) {
   Sequence s;
   auto read = [&](const ConstTensorView& view, int64_t i) {
-    return static_cast<int64_t>(view.As<int32_t>()[i * view.stride[0]]);
+    return static_cast<int64_t>(view.Raw<int32_t>()[i * view.stride[0]]);
   };
   if (problem.packed) {
     s.query_begin = read(args.query_starts, index);
@@ -64,8 +77,12 @@ inline Sequence SequenceOf(const AttentionProblem& problem,
   s.queries =
       args.query_lengths ? read(args.query_lengths, index) : s.query_rows;
   s.keys = args.key_lengths ? read(args.key_lengths, index) : s.key_rows;
-  s.offset = args.query_offsets ? read(args.query_offsets, index)
-                                : problem.mask.query_offset;
+  if (GivesPositions(problem, args)) {
+    s.positions = args.query_offsets.Raw<int32_t>() + s.query_begin;
+  } else {
+    s.offset = args.query_offsets ? read(args.query_offsets, index)
+                                  : problem.mask.query_offset;
+  }
   return s;
 }
 

@@ -44,9 +44,10 @@ void AttentionPairs(Context& context, const AttentionProblem& problem,
 
 void AttentionBand(Context& context, const AttentionProblem& problem,
                    const AttentionArgs& args, int64_t before, int64_t after,
-                   TensorView mass) {
-  ValidateBand(problem, args, before, after, mass);
-  RunAttention(context, AttentionBandCall{problem, args, before, after, mass});
+                   TensorView mass, TensorView first) {
+  ValidateBand(problem, args, before, after, mass, first);
+  RunAttention(context,
+               AttentionBandCall{problem, args, before, after, mass, first});
 }
 
 void ReceivedAttention(Context& context, const AttentionProblem& problem,

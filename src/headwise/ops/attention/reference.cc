@@ -106,7 +106,8 @@ struct Pass {
                    c.is_argmax);
   }
   void operator()(const AttentionBandCall& c) const {
-    ReferenceBand(context, c.problem, c.args, c.before, c.after, c.mass);
+    ReferenceBand(context, c.problem, c.args, c.before, c.after, c.mass,
+                  c.first);
   }
   void operator()(const AttentionReceivedCall& c) const {
     ReferenceReceived(context, c.problem, c.args, c.query_weights, c.received);

@@ -25,7 +25,7 @@ void ReferencePairs(Context&, const AttentionProblem& problem,
                     TensorView is_argmax);
 void ReferenceBand(Context&, const AttentionProblem& problem,
                    const AttentionArgs& args, int64_t before, int64_t after,
-                   TensorView mass);
+                   TensorView mass, TensorView first);
 void ReferenceReceived(Context&, const AttentionProblem& problem,
                        const AttentionArgs& args, ConstTensorView query_weights,
                        TensorView received);

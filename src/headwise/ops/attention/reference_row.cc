@@ -10,8 +10,9 @@ namespace headwise {
 
 std::vector<int64_t> HeadsOf(const AttentionProblem& problem,
                              const AttentionArgs& args) {
-  if (!args.active_heads.empty()) {
-    return {args.active_heads.begin(), args.active_heads.end()};
+  if (!args.active_heads.is_all()) {
+    const std::span<const int32_t> listed = args.active_heads.heads();
+    return {listed.begin(), listed.end()};
   }
   std::vector<int64_t> all(problem.heads);
   std::iota(all.begin(), all.end(), 0);
@@ -78,7 +79,7 @@ void ReferenceHead::FillScores(int64_t i, ReferenceRow& row) const {
 
 ReferenceRow ReferenceHead::Row(int64_t i) const {
   ReferenceRow row;
-  row.position = i + sequence_.offset;
+  row.position = sequence_.PositionOf(i);
   row.lse = -INFINITY;
   row.score.assign(sequence_.keys, 0);
   row.score_slope.assign(sequence_.keys, 1);

@@ -19,7 +19,7 @@ std::vector<int64_t> HeadsOf(const AttentionProblem& problem,
 
 // A query's row of A. Vectors have one entry per key of the sequence.
 struct ReferenceRow {
-  int64_t position = 0;             // p = i + offset
+  int64_t position = 0;             // of the query
   int64_t visible = 0;              // keys it sees
   double lse = 0;                   // −∞ where it sees nothing
   std::vector<double> score;        // z; −∞ where unseen

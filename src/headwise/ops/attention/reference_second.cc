@@ -106,7 +106,7 @@ void ReferencePairs(Context&, const AttentionProblem& problem,
 
 void ReferenceBand(Context&, const AttentionProblem& problem,
                    const AttentionArgs& args, int64_t before, int64_t after,
-                   TensorView mass) {
+                   TensorView mass, TensorView first) {
   for (int64_t b = 0; b < problem.batch; ++b) {
     for (const int64_t h : HeadsOf(problem, args)) {
       const ReferenceHead head(problem, args, b, h);
@@ -119,6 +119,9 @@ void ReferenceBand(Context&, const AttentionProblem& problem,
           Write(mass, exists ? row.probability[j] : 0, s.batch, h,
                 s.query_begin + i, c);
         }
+        const bool has_first = i < s.queries && s.keys > 0;
+        Write(first, has_first ? row.probability[0] : 0, s.batch, h,
+              s.query_begin + i);
       }
     }
   }

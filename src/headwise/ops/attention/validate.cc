@@ -25,7 +25,7 @@ void CheckValues(const char* name, const ConstTensorView& view, int64_t low,
                  int64_t high) {
   if (!view) return;
   for (int64_t i = 0; i < view.shape[0]; ++i) {
-    const int64_t value = view.As<int32_t>()[i];
+    const int64_t value = view.Raw<int32_t>()[i];
     if (value < low || value > high) {
       ThrowInvalid(fmt::format("{} between {} and {}", name, low, high),
                    fmt::format("{} at sequence {}", value, i));
@@ -37,7 +37,7 @@ void CheckValues(const char* name, const ConstTensorView& view, int64_t low,
 // longer than the problem says.
 void CheckStarts(const char* name, const ConstTensorView& view, int64_t rows,
                  int64_t longest) {
-  const int32_t* starts = view.As<int32_t>();
+  const int32_t* starts = view.Raw<int32_t>();
   const int64_t batch = view.shape[0] - 1;
   if (starts[0] != 0 || starts[batch] != rows) {
     ThrowInvalid(fmt::format("{} from 0 to {}, the rows there are", name, rows),
@@ -67,7 +67,9 @@ void CheckLengthsAndStarts(const AttentionProblem& problem,
   }
   views.Input("query_lengths", args.query_lengths, DType::kI32, {batch});
   views.Input("key_lengths", args.key_lengths, DType::kI32, {batch});
-  views.Input("query_offsets", args.query_offsets, DType::kI32, {batch});
+  views.Input(
+      "query_offsets", args.query_offsets, DType::kI32,
+      {GivesPositions(problem, args) ? SizesOf(problem, args).queries : batch});
   if (problem.packed) {
     views.Input("query_starts", args.query_starts, DType::kI32, {batch + 1},
                 ViewNeed::kRequired);
@@ -83,6 +85,25 @@ void CheckLengthsAndStarts(const AttentionProblem& problem,
     CheckStarts("query_starts", args.query_starts, n.queries,
                 problem.query_len);
     CheckStarts("key_starts", args.key_starts, n.keys, problem.key_len);
+  }
+}
+
+// Places of queries that do not stand one after the other.
+void CheckPositions(const AttentionProblem& problem,
+                    const AttentionArgs& args) {
+  if (!problem.device.is_cpu() || problem.bias != AttentionBias::kNone ||
+      args.observation != nullptr || args.query_offsets.stride[0] != 1) {
+    ThrowInvalid(
+        "a query_offset of each query on the CPU, dense, without a bias or "
+        "statistics",
+        ToString(problem), "or one of each sequence");
+  }
+  for (int64_t b = 0; b < problem.batch; ++b) {
+    const Sequence s = SequenceOf(problem, args, b);
+    if (!std::is_sorted(s.positions, s.positions + s.query_rows)) {
+      ThrowInvalid("query_offsets that never fall within a sequence",
+                   fmt::format("those of sequence {}", b));
+    }
   }
 }
 
@@ -102,7 +123,7 @@ void CheckBias(const AttentionProblem& problem, const AttentionArgs& args,
 void CheckActiveHeads(const AttentionProblem& problem,
                       const AttentionArgs& args) {
   int64_t last = -1;
-  for (const int32_t head : args.active_heads) {
+  for (const int32_t head : args.active_heads.heads()) {
     if (head <= last || head >= problem.heads) {
       ThrowInvalid(fmt::format("active_heads ascending within 0 … {}",
                                problem.heads - 1),
@@ -257,6 +278,7 @@ void CheckScoreInputs(const AttentionProblem& problem,
               {n.batch, n.keys, problem.kv_heads, problem.head_dim},
               ViewNeed::kRequired);
   CheckLengthsAndStarts(problem, args, views);
+  if (GivesPositions(problem, args)) CheckPositions(problem, args);
   CheckBias(problem, args, views);
   CheckActiveHeads(problem, args);
 }

@@ -29,7 +29,8 @@ void ValidatePairs(const AttentionProblem& problem, const AttentionArgs& args,
                    const PairList& pairs, const ConstTensorView& argmax,
                    const TensorView& mass, const TensorView& is_argmax);
 void ValidateBand(const AttentionProblem& problem, const AttentionArgs& args,
-                  int64_t before, int64_t after, const TensorView& mass);
+                  int64_t before, int64_t after, const TensorView& mass,
+                  const TensorView& first);
 void ValidateReceived(const AttentionProblem& problem,
                       const AttentionArgs& args,
                       const ConstTensorView& query_weights,

@@ -1,8 +1,6 @@
 // Validation of the second passes. Door: validate.h.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/validate.h"
 #include "headwise/ops/attention/view_checks.h"
@@ -13,6 +11,9 @@ namespace {
 void CheckScoresAndLse(const AttentionProblem& problem,
                        const AttentionArgs& args, ViewChecker& views) {
   CheckScoreInputs(problem, args, views);
+  if (GivesPositions(problem, args)) {
+    ThrowInvalid("a query_offset of each sequence", "one of each query");
+  }
   const ViewSizes n = SizesOf(problem, args);
   views.Input("lse", args.lse, DType::kF32, {n.batch, problem.heads, n.queries},
               ViewNeed::kRequired);
@@ -61,7 +62,7 @@ void CheckSpan(const char* what, int64_t begin, int64_t end, int64_t size) {
 bool SameValues(const ConstTensorView& a, const ConstTensorView& b) {
   if (bool{a} != bool{b}) return false;
   for (int64_t i = 0; a && i < a.shape[0]; ++i) {
-    if (a.As<int32_t>()[i] != b.As<int32_t>()[i]) return false;
+    if (a.Raw<int32_t>()[i] != b.Raw<int32_t>()[i]) return false;
   }
   return true;
 }
@@ -166,7 +167,8 @@ void ValidatePairs(const AttentionProblem& problem, const AttentionArgs& args,
 }
 
 void ValidateBand(const AttentionProblem& problem, const AttentionArgs& args,
-                  int64_t before, int64_t after, const TensorView& mass) {
+                  int64_t before, int64_t after, const TensorView& mass,
+                  const TensorView& first) {
   ViewChecker views(problem.device);
   CheckScoresAndLse(problem, args, views);
   if (before < 0 || after < 0 || before > kMaxPosition ||
@@ -178,6 +180,8 @@ void ValidateBand(const AttentionProblem& problem, const AttentionArgs& args,
   views.Output("mass", mass, DType::kF32,
                {n.batch, problem.heads, n.queries, before + after + 1},
                ViewNeed::kRequired);
+  views.Output("first", first, DType::kF32,
+               {n.batch, problem.heads, n.queries});
   views.CheckOverlap();
 }
 
@@ -205,9 +209,7 @@ void ValidateWindow(const AttentionProblem& problem, const AttentionArgs& args,
     ThrowInvalid(fmt::format("a head below {}", problem.heads),
                  fmt::to_string(window.head));
   }
-  const auto& active = args.active_heads;
-  if (!active.empty() &&
-      std::find(active.begin(), active.end(), window.head) == active.end()) {
+  if (!args.active_heads.Has(window.head)) {
     ThrowInvalid("a window of an active head", fmt::to_string(window.head));
   }
   CheckSpan("queries", window.query_begin, window.query_end,

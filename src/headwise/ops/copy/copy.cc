@@ -64,7 +64,7 @@ void CheckRows(const Context& context, const CopyCall& call, int axes,
 void CheckIndex(const ConstTensorView& index, int64_t end, const char* what) {
   if (!index.device.is_cpu()) return;
   for (int64_t i = 0; i < index.shape[0]; ++i) {
-    const int64_t one = index.As<int32_t>()[i];
+    const int64_t one = index.Raw<int32_t>()[i];
     if (one >= 0 && one < end) continue;
     Refuse(std::string(what) + " in [0, " + std::to_string(end) + ")",
            std::to_string(one) + " at " + std::to_string(i));

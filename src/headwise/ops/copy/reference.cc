@@ -27,7 +27,7 @@ bool IsInteger(DType type) {
 }
 
 int64_t ReadInteger(const ConstTensorView& view) {
-  if (view.type == DType::kI64) return *view.As<int64_t>();
+  if (view.type == DType::kI64) return *view.Raw<int64_t>();
   return static_cast<int64_t>(Read(view, 0));
 }
 
@@ -72,7 +72,7 @@ void CopyAll(const ConstTensorView& from, const TensorView& to) {
 }
 
 void Run(Context&, const CopyCall& call) {
-  const int32_t* index = call.index.As<int32_t>();
+  const int32_t* index = call.index.Raw<int32_t>();
   switch (call.kind) {
     case CopyKind::kCopy:
       return CopyAll(call.from, call.to);

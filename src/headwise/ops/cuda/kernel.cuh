@@ -83,6 +83,56 @@ void Launch(Context& context, const char* where, void (*kernel)(Params...),
   CheckCuda(cudaGetLastError(), where);
 }
 
+// ---- Kernels that begin early ----
+//
+// What a kernel costs before its first load is as long as the work of a small
+// one. In recorded work (Hopper and later) a kernel that LaunchEarly asks for
+// is put on the chip when the blocks of the one before it are all there, and
+// waits itself: every thread of it calls WaitForLast before it touches what
+// another kernel writes or reads.
+
+// Returns when all kernels before this one are done and what they wrote shows.
+__device__ inline void WaitForLast() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next kernel may be put on the chip beside this one.
+__device__ inline void LetNextBegin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// At the top of a kernel that has nothing to do before it waits. The next one
+// comes to wait at once; it cannot pass, since this one ends after it has
+// waited itself.
+__device__ inline void Begin() {
+  LetNextBegin();
+  WaitForLast();
+}
+
+// As Launch.
+template <class... Params>
+void LaunchEarly(Context& context, const char* where, void (*kernel)(Params...),
+                 dim3 grid, int threads,
+                 const std::type_identity_t<Params>&... params) {
+  CudaBackend& backend = CudaOf(context);
+  if (!backend.recording() ||
+      !CanBeginEarly(reinterpret_cast<const void*>(kernel))) {
+    return Launch(context, where, kernel, grid, threads, params...);
+  }
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = backend.stream();
+  config.attrs = &early;
+  config.numAttrs = 1;
+  CheckCuda(cudaLaunchKernelEx(&config, kernel, params...), where);
+}
+
 // ---- Wide loads ----
 
 // N elements that one thread loads or stores at once, 16 bytes at a time.

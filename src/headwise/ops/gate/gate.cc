@@ -47,7 +47,7 @@ void CheckStarts(const ConstTensorView& starts, int64_t tokens, Device device) {
   const int64_t count = starts.shape[0];
   if (count == 0) Refuse("starts of at least one entry", ToString(starts));
   if (!device.is_cpu()) return;
-  const int32_t* at = starts.As<int32_t>();
+  const int32_t* at = starts.Raw<int32_t>();
   bool ascends = at[0] == 0 && at[count - 1] == tokens;
   for (int64_t b = 1; b < count; ++b) ascends = ascends && at[b - 1] <= at[b];
   if (!ascends) {

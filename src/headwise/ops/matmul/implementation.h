@@ -37,6 +37,10 @@ inline Operand OperandOfB(const MatmulCall& call) {
 inline int64_t ColumnsOf(const ConstTensorView& part, Operand operand) {
   return part.shape[operand == Operand::kTransposed ? 0 : 1];
 }
+// Why an entry that only stores C, or adds to it, does not take a call.
+inline Reason WhyNotEpilogue(const MatmulCall& call) {
+  return call.problem.epilogue == Epilogue::kNone ? "" : "has no epilogue";
+}
 // Whether halves lie together along B's last axis, as the CPU reads them.
 inline bool HalvesLieTogether(const MatmulArgs& args) {
   for (const ConstTensorView& part : PartsOf(args)) {

@@ -106,6 +106,24 @@ void CheckC(const MatmulProblem& problem, const MatmulArgs& args) {
   }
 }
 
+void CheckEpilogue(const MatmulProblem& problem, const MatmulArgs& args) {
+  if (problem.epilogue == Epilogue::kNone) {
+    if (args.inner) Refuse("no `inner` without an epilogue", "one");
+    return;
+  }
+  const bool backward = problem.epilogue == Epilogue::kGeluTanhBackward;
+  if (problem.store != Store::kOverwrite || (backward && args.bias)) {
+    Refuse("an epilogue that overwrites C, of a backward without a bias",
+           ToString(problem));
+  }
+  if (!args.inner && !backward) return;
+  CheckMatrix("inner", args.inner, problem.m, problem.n);
+  if (args.inner.type != args.c.type || args.inner.stride[1] != 1) {
+    Refuse("`inner` of C's type with a last stride of 1", ToString(args.inner));
+  }
+  CheckApart("inner", args.inner, args.c);
+}
+
 void CheckBias(const ConstTensorView& bias, const ConstTensorView& c) {
   if (!bias) return;
   if ((bias.type == DType::kF32 || bias.type == c.type) && bias.rank == 1 &&
@@ -124,6 +142,7 @@ void CheckDevices(const MatmulArgs& args) {
            ToString(view));
   };
   check("A", args.a);
+  check("inner", args.inner);
   check("bias", args.bias);
   for (const ConstTensorView& part : PartsOf(args)) {
     const bool of_host = args.weights != nullptr && part.device.is_cpu();
@@ -132,7 +151,7 @@ void CheckDevices(const MatmulArgs& args) {
 }
 
 void Check(const MatmulProblem& problem, const MatmulArgs& args) {
-  const auto [m, n, k, a, b, store] = problem;
+  const auto [m, n, k, a, b, store, epilogue] = problem;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   if (m < 0 || n < 0 || k < 0 || m > kMax || n > kMax || k > kMax) {
     Refuse("sizes between 0 and 2^31 − 1",
@@ -144,6 +163,7 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
   CheckC(problem, args);
   if (m == 0 || n == 0) return;
   CheckBias(args.bias, args.c);
+  CheckEpilogue(problem, args);
   CheckDevices(args);
   CheckApart("A", args.a, args.c);
   for (const ConstTensorView& part : PartsOf(args)) {
@@ -155,10 +175,12 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
 }  // namespace
 
 std::string ToString(const MatmulProblem& problem) {
-  return fmt::format("{} × {} × {}{}{}{}", problem.m, problem.n, problem.k,
+  const char* epilogues[] = {"", ", gelu", ", gelu backward"};
+  return fmt::format("{} × {} × {}{}{}{}{}", problem.m, problem.n, problem.k,
                      problem.a == Operand::kTransposed ? ", A transposed" : "",
                      problem.b == Operand::kTransposed ? ", B transposed" : "",
-                     problem.store == Store::kAccumulate ? ", added" : "");
+                     problem.store == Store::kAccumulate ? ", added" : "",
+                     epilogues[static_cast<int>(problem.epilogue)]);
 }
 
 ImplementationList<MatmulCall> MatmulImplementations() {
@@ -173,6 +195,11 @@ void Matmul(Context& context, const MatmulProblem& problem,
   Check(problem, args);
   if (problem.m == 0 || problem.n == 0) return;
   Dispatch(context, MatmulImplementations(), MatmulCall{problem, args});
+}
+
+bool FusesEpilogue(const Context& context, DType type) {
+  return context.device().is_cuda() &&
+         (type == DType::kBF16 || type == DType::kF16);
 }
 
 Tensor MatrixProduct(Context& context, const Tensor& a, const Tensor& b,

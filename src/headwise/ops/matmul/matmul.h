@@ -28,6 +28,13 @@ enum class Store : uint8_t {
   kAccumulate,  // C += A·B + bias
 };
 
+// What is done to A·B + bias before it is stored.
+enum class Epilogue : uint8_t {
+  kNone,
+  kGeluTanh,         // C = gelu(A·B + bias), as Activation::kGeluTanh
+  kGeluTanhBackward  // C = A·B · gelu'(inner)
+};
+
 // Sizes and options: printable, comparable, no pointers.
 struct MatmulProblem {
   int64_t m = 0;
@@ -36,6 +43,7 @@ struct MatmulProblem {
   Operand a = Operand::kPlain;
   Operand b = Operand::kPlain;
   Store store = Store::kOverwrite;
+  Epilogue epilogue = Epilogue::kNone;  // another one: kOverwrite only
 
   friend bool operator==(const MatmulProblem&, const MatmulProblem&) = default;
 };
@@ -84,7 +92,15 @@ struct MatmulArgs {
   const PreparedWeights* weights = nullptr;  // problem.b is ignored
   ConstTensorView bias = {};                 // [n] or null
   TensorView c = {};                         // [m, n]
+  // [m, n] as C, with rows of its own stride. kGeluTanh: gets what the
+  // activation is of, null: not wanted; what C is made of may be rounded to its
+  // type or not. kGeluTanhBackward: is read.
+  TensorView inner = {};
 };
+
+// Whether a product with an epilogue costs less than the product and then the
+// activation. Where it does not there may be no more than the reference for it.
+bool FusesEpilogue(const Context& context, DType type);
 
 // Throws Error(kInvalidArgument) naming the numbers.
 void Matmul(Context& context, const MatmulProblem& problem,

@@ -13,7 +13,7 @@ namespace {
 void Fill(Tensor& t, uint64_t stream) {
   Rng rng(7, stream);
   for (int64_t i = 0; i < t.size(); ++i) {
-    t.As<float>()[i] = static_cast<float>(rng.Normal());
+    t.Raw<float>()[i] = static_cast<float>(rng.Normal());
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
+#include "headwise/ops/activation/activation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/matmul/cpu/half_dots.h"
 #include "headwise/ops/matmul/implementation.h"
@@ -46,6 +47,7 @@ struct Case {
   bool prepared = false;
   bool host_weights = false;  // prepared weights lie on the host anyway
   int64_t parts = 1;          // of B
+  bool inner = false;         // wanted, of an epilogue that may do without
   DType a_type = DType::kF32;
   DType b_type = DType::kF32;
   DType c_type = DType::kF32;
@@ -69,8 +71,8 @@ struct Case {
     return cut;
   }
 
-  // C, gaps and all; nothing where the entry (null: the context's choice) does
-  // not take it.
+  // C and `inner`, gaps and all; nothing where the entry (null: the context's
+  // choice) does not take it.
   std::vector<float> Run(Context& context,
                          const Implementation<MatmulCall>* entry) const {
     const auto& p = problem;
@@ -81,6 +83,7 @@ struct Case {
     const std::string b_bytes = Bytes(Random(p.k * p.n, 2), b_type);
     const std::string offsets = Bytes(Random(p.n, 3), bias_type);
     std::string c = Bytes(Random(p.m * (p.n + gap), 4), c_type);
+    std::string z = Bytes(Random(p.m * (p.n + gap), 5), c_type);
     Mirror at(context);
     MatmulArgs args;
     ConstTensorView a_view(a_bytes.data(), a_type, {ARows(), AColumns()});
@@ -94,6 +97,11 @@ struct Case {
     args.c = at(Columns(all, 0, p.n));
     const ConstTensorView bias_view(offsets.data(), bias_type, {p.n});
     if (bias) args.bias = at(bias_view);
+    const TensorView all_inner(z.data(), c_type, {p.m, p.n + gap});
+    if (inner || p.epilogue == Epilogue::kGeluTanhBackward) {
+      at(all_inner);
+      args.inner = at(Columns(all_inner, 0, p.n));
+    }
     const auto cut = Cut(prepared && host_weights ? b : at(b));
     std::shared_ptr<PreparedWeights> weights;
     if (prepared) {
@@ -112,11 +120,13 @@ struct Case {
       return {};
     }
     at.Back();
-    std::vector<float> values(p.m * (p.n + gap));
-    const ConstTensorView flat(c.data(), c_type,
-                               {static_cast<int64_t>(values.size())});
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(Read(flat, i));
+    std::vector<float> values;
+    for (const std::string* result : {&c, &z}) {
+      const int64_t count = p.m * (p.n + gap);
+      const ConstTensorView flat(result->data(), c_type, {count});
+      for (int64_t i = 0; i < count; ++i) {
+        values.push_back(static_cast<float>(Read(flat, i)));
+      }
     }
     return values;
   }
@@ -125,12 +135,14 @@ struct Case {
   // are rounded on the way (B to A's type, a bias to C's), and C at the end.
   double Difference() const {
     // An operand that is rounded to the other's type: k errors of random signs.
-    const double inner =
+    const double rounded =
         a_type == b_type ? 0 : std::max(Tolerance(a_type), Tolerance(b_type));
     const double terms = std::sqrt(static_cast<double>(problem.k));
     // C: once, and once more where a bias comes after the product.
     const double outer = c_type == DType::kF32 ? 2e-5 : 2 * Tolerance(c_type);
-    return std::max(inner * terms, outer);
+    // An activation may be of what was rounded, and steeper than 1.
+    const double after = problem.epilogue == Epilogue::kNone ? 1 : 2;
+    return after * std::max(rounded * terms, outer);
   }
 };
 
@@ -162,6 +174,16 @@ Case RandomCase(Rng& rng, int round, bool any_types) {
   if (rng.Below(2)) x.bias_type = x.c_type;
   if (rng.Below(2)) x.problem.k = (x.problem.k + 7) / 8 * 8;
   if (rng.Below(2)) x.gap = 8;
+  return x;
+}
+
+Case WithEpilogue(Case x, Rng& rng) {
+  x.problem.store = Store::kOverwrite;
+  x.problem.epilogue =
+      rng.Below(2) ? Epilogue::kGeluTanh : Epilogue::kGeluTanhBackward;
+  x.inner = rng.Below(2);
+  if (x.problem.epilogue == Epilogue::kGeluTanhBackward) x.bias = false;
+  if (rng.Below(2)) x.problem.n = (x.problem.n + 7) / 8 * 8;
   return x;
 }
 
@@ -224,6 +246,43 @@ TEST(Matmul, EveryImplementationAgreesWithTheReferenceInAllTypes) {
     const Case x = RandomCase(rng, round, /*any_types=*/true);
     ASSERT_TRUE(Agree(x, contenders, x.Difference())) << "round " << round;
   }
+}
+
+TEST(Matmul, EveryImplementationAgreesWithTheReferenceInEpilogues) {
+  const auto contenders = Contenders();
+  Rng rng(13);
+  for (int round = 0; round < 200; ++round) {
+    const Case x = WithEpilogue(RandomCase(rng, round, true), rng);
+    ASSERT_TRUE(Agree(x, contenders, x.Difference())) << "round " << round;
+  }
+}
+
+// The same as the product, then the activation.
+TEST(Matmul, TheReferencesEpiloguesAreThoseOfTheActivation) {
+  Context host({1, ""});
+  Case x;
+  x.problem = {5, 7, 9};
+  x.bias = true;
+  const std::vector<float> z = x.Run(host, &Reference());
+  x.problem.epilogue = Epilogue::kGeluTanh;
+  x.inner = true;
+  const std::vector<float> both = x.Run(host, &Reference());
+  std::vector<float> y(35), dx(35);
+  ActivationForward(host, {Activation::kGeluTanh},
+                    {.x = View(z.data(), {5, 7}), .y = View(y.data(), {5, 7})});
+  for (int i = 0; i < 35; ++i) {
+    EXPECT_EQ(both[35 + i], z[i]);
+    EXPECT_NEAR(both[i], y[i], 1e-5);
+  }
+  x.problem.epilogue = Epilogue::kNone;
+  x.bias = x.inner = false;
+  const std::vector<float> dy = x.Run(host, &Reference());
+  x.problem.epilogue = Epilogue::kGeluTanhBackward;
+  const std::vector<float> back = x.Run(host, &Reference());
+  ActivationBackward(
+      host, {Activation::kGeluTanh}, {.x = View(back.data() + 35, {5, 7})},
+      {.dy = View(dy.data(), {5, 7}), .dx = View(dx.data(), {5, 7})});
+  for (int i = 0; i < 35; ++i) EXPECT_NEAR(back[i], dx[i], 1e-5);
 }
 
 // What generating text asks of a device: few rows, long lines, several parts.
@@ -334,6 +393,17 @@ TEST(Matmul, RefusesImpossibleArguments) {
   EXPECT_NO_THROW(Matmul(context, p, good));
 
   refused({-1, 4, 3}, good);
+  MatmulProblem gelu = p;
+  gelu.epilogue = Epilogue::kGeluTanh;
+  EXPECT_NO_THROW(Matmul(context, gelu, good));
+  gelu.store = Store::kAccumulate;
+  refused(gelu, good);
+  gelu = p;
+  gelu.epilogue = Epilogue::kGeluTanhBackward;  // of what?
+  refused(gelu, good);
+  MatmulArgs stray = good;
+  stray.inner = View(data.data() + 60, {2, 4});
+  refused(p, stray);
   refused({2, 4, 4}, good);
   MatmulArgs elsewhere = good;
   elsewhere.b.device = Device::Cuda();

@@ -55,8 +55,8 @@ void KeepTogether(std::span<const std::shared_ptr<PreparedWeights>> weights) {
 }
 
 void Expect(Context& context, const PreparedWeights& weights, int64_t rows) {
-  if (!context.device().is_cpu()) return;
-  ExpectHalfLines(context, weights, rows);
+  context.device().is_cpu() ? ExpectHalfLines(context, weights, rows)
+                            : ExpectOnDevice(context, weights, rows);
 }
 
 size_t PreparedBytes(const PreparedWeights& weights) { return weights.bytes(); }

@@ -52,6 +52,10 @@ class PreparedWeights {
     });
     return *slot.form;
   }
+  // The form of a kind, if it was made.
+  const WeightForm* Made(Kind kind) const {
+    return slots_[static_cast<size_t>(kind)].form.get();
+  }
   size_t bytes() const;
 
   // Where a form may lie that is read as one long stream; may be null.
@@ -74,5 +78,9 @@ class PreparedWeights {
   mutable std::array<Slot, static_cast<size_t>(Kind::kCount)> slots_;
   std::shared_ptr<LargeMemory> memory_;
 };
+
+// Expect for a device: cuda/expect.cu, or no_cuda/.
+void ExpectOnDevice(Context& context, const PreparedWeights& weights,
+                    int64_t rows);
 
 }  // namespace headwise

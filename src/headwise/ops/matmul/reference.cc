@@ -1,6 +1,8 @@
 // The reference: products as they are defined, in double. Door:
 // implementation.h.
+#include <cmath>
 #include <cstring>
+#include <numbers>
 #include <utility>
 
 #include "headwise/ops/matmul/implementation.h"
@@ -29,6 +31,32 @@ Reason WhyNot(const MatmulCall& call) {
   return call.args.c.device.is_cpu() ? "" : "reads host memory only";
 }
 
+// x/2 · (1 + tanh(√(2/π)(x + 0.044715 x³))) and its slope.
+struct Gelu {
+  double value, slope;
+};
+Gelu GeluAt(double x) {
+  const double root = std::sqrt(2 / std::numbers::pi), cubic = 0.044715;
+  const double t = std::tanh(root * (x + cubic * x * x * x));
+  return {0.5 * x * (1 + t), 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root *
+                                                 (1 + 3 * cubic * x * x)};
+}
+
+// A·B + bias at [i, j], as C stores it.
+double Finished(const MatmulCall& call, double sum, int64_t i, int64_t j) {
+  const TensorView& inner = call.args.inner;
+  switch (call.problem.epilogue) {
+    case Epilogue::kNone:
+      return sum;
+    case Epilogue::kGeluTanh:
+      if (inner) Write(inner, sum, i, j);
+      return GeluAt(sum).value;
+    case Epilogue::kGeluTanhBackward:
+      return sum * GeluAt(Read(inner, i, j)).slope;
+  }
+  return sum;
+}
+
 void Run(Context&, const MatmulCall& call) {
   const auto& [problem, args] = call;
   const Operand operand = OperandOfB(call);
@@ -42,7 +70,7 @@ void Run(Context&, const MatmulCall& call) {
           sum += double{At(args.a, problem.a, i, p)} *
                  At(part, operand, p, column);
         }
-        Write(args.c, sum, i, j);
+        Write(args.c, Finished(call, sum, i, j), i, j);
       }
     }
   }

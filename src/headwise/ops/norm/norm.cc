@@ -53,6 +53,7 @@ void NormForward(Context& context, const NormProblem& problem,
   CheckInputs(call);
   CheckKept(call, /*is_needed=*/false);
   Check("y", args.y, call, args.x.type, ShapeOf(args.x));
+  if (args.kept) Check("kept", args.kept, call, args.x.type, ShapeOf(args.x));
   Dispatch(context, NormImplementations(), call);
 }
 
@@ -63,6 +64,9 @@ void NormBackward(Context& context, const NormProblem& problem,
   CheckKept(call, /*is_needed=*/true);
   Check("dy", grads.dy, call, args.x.type, ShapeOf(args.x));
   Check("dx", grads.dx, call, args.x.type, ShapeOf(args.x));
+  if (grads.added) {
+    Check("added", grads.added, call, args.x.type, ShapeOf(args.x));
+  }
   const Shape width = {SizesOf(call).width};
   if (grads.dweight) Check("dweight", grads.dweight, call, DType::kF32, width);
   if (grads.dbias) Check("dbias", grads.dbias, call, DType::kF32, width);

@@ -34,6 +34,7 @@ struct NormArgs {
   ConstTensorView weight = {};  // f32 [W]; null: 1
   ConstTensorView bias = {};    // f32 [W]; null: 0
   TensorView y = {};            // as x; may be x
+  TensorView kept = {};         // as x: a copy of it; null: not wanted
   // Kept for the backward, f32 [R · S] each; null: not wanted.
   TensorView mean = {};  // kLayer only
   TensorView scale = {};
@@ -48,6 +49,8 @@ struct NormGrads {
   TensorView dx = {};       // as x; overwritten; may be dy
   TensorView dweight = {};  // f32 [W]; added to; null: not wanted
   TensorView dbias = {};    // f32 [W]; added to; null: not wanted
+  // As x, added to dx (what reaches x around the norm); null: 0; may be dx.
+  ConstTensorView added = {};
 };
 
 // args: x, weight, and mean and scale as the forward left them.

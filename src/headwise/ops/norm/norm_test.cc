@@ -25,6 +25,9 @@ struct Trial {
   DType type = DType::kF32;
   Tensor x, weight, bias, dy;
   Tensor y, mean, scale, dx, dweight, dbias;
+  // What is kept of x, and what is added to dx, in half of the trials.
+  bool has_more = false;
+  Tensor kept, added;
 
   Trial(const NormProblem& p, const Shape& shape, Rng& rng,
         DType dtype = DType::kF32)
@@ -35,6 +38,8 @@ struct Trial {
     dy = RandomTensor(type, shape, rng);
     weight = RandomTensor(DType::kF32, {width}, rng);
     bias = RandomTensor(DType::kF32, {width}, rng);
+    has_more = rng.Below(2) == 0;
+    added = RandomTensor(type, shape, rng);
   }
 
   void Run(Context& context) {
@@ -47,6 +52,7 @@ struct Trial {
     scale = Tensor(DType::kF32, {x.size() / width});
     dweight = Tensor(DType::kF32, {width});
     dbias = Tensor(DType::kF32, {width});
+    kept = Tensor(type, shape);
     Mirror at(context);
     NormArgs args = {.x = at(in),
                      .weight = at(weight.view()),
@@ -54,11 +60,17 @@ struct Trial {
                      .mean = at(mean.view()),
                      .scale = at(scale.view())};
     if (has_bias) args.bias = at(bias.view());
+    if (has_more) args.kept = at(kept.view());
     NormForward(context, problem, args);
-    NormBackward(context, problem, args,
-                 {at(std::as_const(dy).view()), at(dx.view()),
-                  at(dweight.view()), at(dbias.view())});
+    NormGrads grads = {.dy = at(std::as_const(dy).view()),
+                       .dx = at(dx.view()),
+                       .dweight = at(dweight.view()),
+                       .dbias = at(dbias.view())};
+    if (has_more) grads.added = at(std::as_const(added).view());
+    NormBackward(context, problem, args, grads);
     at.Back();
+    if (!has_more) return;
+    EXPECT_EQ(ToVector(kept.view()), ToVector(x.view()));
   }
   std::vector<const Tensor*> Results() const {
     return {&y, &mean, &scale, &dx, &dweight, &dbias};
@@ -146,6 +158,7 @@ TEST(Norm, TheReferencesGradientsAreSlopes) {
     const NormProblem p{kind, 1e-5f};
     Trial t(p, {6, 3, 5}, rng);
     t.has_bias = true;
+    t.has_more = false;
     Context context = Only("reference", 1);
     t.Run(context);
     const auto dy = ToVector(t.dy.view());
@@ -169,6 +182,47 @@ TEST(Norm, TheReferencesGradientsAreSlopes) {
     check(x, t.dx);
     check(w, t.dweight);
     check(b, t.dbias);
+  }
+}
+
+// Bit by bit on the host, whose residual streams are added to so.
+TEST(Norm, WhatIsAddedIsAddedToTheRoundedGradient) {
+  Rng rng(8);
+  const NormProblem p{NormKind::kLayer, 1e-5f};
+  Trial t(p, {9, 37}, rng);
+  t.has_more = false;
+  Context context({2, ""});
+  t.Run(context);
+  const auto dx = ToVector(t.dx.view()), added = ToVector(t.added.view());
+  NormBackward(context, p,
+               {.x = t.x.view(),
+                .weight = t.weight.view(),
+                .mean = t.mean.view(),
+                .scale = t.scale.view()},
+               {.dy = t.dy.view(),
+                .dx = t.added.view(),  // in place
+                .added = t.added.view()});
+  const auto sum = ToVector(t.added.view());
+  for (size_t i = 0; i < sum.size(); ++i) {
+    EXPECT_EQ(static_cast<float>(sum[i]),
+              static_cast<float>(added[i]) + static_cast<float>(dx[i]));
+  }
+}
+
+// Widths of which a warp of a GPU holds a row, and those beyond.
+TEST(Norm, EveryImplementationAgreesInWidthsOfPacks) {
+  for (const auto& entry : NormImplementations().entries) {
+    const auto context = ContextFor("norm", entry.name);
+    if (!context) continue;
+    uint64_t seed = 77;
+    for (const int64_t width : {8, 64, 256, 384, 768, 1024, 1032, 2056}) {
+      for (const DType type : {DType::kF32, DType::kBF16}) {
+        for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
+          SCOPED_TRACE(std::string(entry.name) + " " + std::to_string(width));
+          Agrees(*context, {kind, 1e-5f}, {67, width}, type, ++seed);
+        }
+      }
+    }
   }
 }
 

@@ -43,6 +43,9 @@ void Forward(const NormCall& call, int64_t row) {
     y[i] = (Read(x, i) - mean) * scale * WeightOf(a, i) +
            (a.bias ? Read(a.bias, i) : 0);
   }
+  for (int64_t i = 0; a.kept && i < width; ++i) {
+    Write(Segment(a.kept, row), Read(x, i), i);
+  }
   for (int64_t i = 0; i < width; ++i) Write(Segment(a.y, row), y[i], i);
   if (layer) Write(a.mean, mean, row);
   Write(a.scale, scale, row);
@@ -70,9 +73,11 @@ void Backward(const NormCall& call, int64_t row, std::vector<double>& dweight,
     dweight[i] += Read(dy, i) * unit[i];
     dbias[i] += Read(dy, i);
   }
+  const ConstTensorView& added = call.grads->added;
   for (int64_t i = 0; i < width; ++i) {
+    const double around = added ? Read(Segment(added, row), i) : 0;
     Write(Segment(call.grads->dx, row),
-          scale * (inner[i] - mean_inner - unit[i] * mean_dot), i);
+          around + scale * (inner[i] - mean_inner - unit[i] * mean_dot), i);
   }
 }
 

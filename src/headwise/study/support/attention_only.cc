@@ -100,7 +100,8 @@ std::unique_ptr<TinyModel> MakeAttentionOnly(Context& context,
                                              const TinyShape& shape,
                                              const TrainConfig& how) {
   const ModelConfig config = ReadConfig(TinyLlama(shape), "study");
-  const std::shared_ptr<ParameterStore> store = NewParameters(config, how);
+  const std::shared_ptr<ParameterStore> store =
+      NewParameters(context, config, how);
   Model::Parts parts = AttentionOnlyBuilder(config, *store).Build();
   parts.weights = store;
   return std::make_unique<TinyModel>(

@@ -70,7 +70,7 @@ Tensor RunPairs(Context& context, const Model& model, const TrainBatch& batch,
   input.ids = batch.ids;
   input.batch = &batch.batch;
   input.hooks = &hooks;
-  Tensor x(DType::kF32, {batch.batch.total(), model.config().width});
+  Tensor x(context, model.type(), {batch.batch.total(), model.config().width});
   model.Run(context, model.stack(), input, x.view());
   return x;
 }

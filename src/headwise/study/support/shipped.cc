@@ -101,10 +101,12 @@ Profile TrainedReader::MakeProfile(Context& context) const {
   return ProfileOf(context, model());
 }
 
-std::unique_ptr<Model> TrainedReader::NewModel(uint64_t seed) const {
+std::unique_ptr<Model> TrainedReader::NewModel(Context& context,
+                                               uint64_t seed) const {
   TrainConfig how;
   how.seed = seed;
-  return BuildModel(model().config(), NewParameters(model().config(), how));
+  return BuildModel(model().config(),
+                    NewParameters(context, model().config(), how));
 }
 
 std::vector<MadeSequence> TrainedReader::Text() const {

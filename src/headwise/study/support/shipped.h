@@ -52,7 +52,7 @@ class TrainedReader {
   // What every head does on the text and on random repeats.
   Profile MakeProfile(Context& context) const;
   // The same of this model as it would be before training.
-  std::unique_ptr<Model> NewModel(uint64_t seed) const;
+  std::unique_ptr<Model> NewModel(Context& context, uint64_t seed) const;
   Profile ProfileOf(Context& context, const Model& model) const;
 
   // The windows; every token predicts the next.

@@ -14,6 +14,7 @@
 #include "headwise/base/distribution.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/profiler.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/study/support/head_scores.h"
 #include "headwise/tokenizer/text_source.h"
@@ -233,16 +234,18 @@ Tensor StoryLogits(Context& context, const Model& model,
   input.batch = &batch.batch;
   input.hooks = hooks;
   const auto rows = static_cast<int64_t>(batch.ids.size());
-  Tensor x(DType::kF32, {rows, model.config().width});
-  model.Embed(context, stack, input, x.view());
+  const Temp memory(context, model.type(), {rows, model.config().width});
+  const TensorView x = memory.view();
+  model.Embed(context, stack, input, x);
   const auto all = static_cast<int64_t>(stack.blocks.size());
   for (int64_t layer = 0; layer < (layers < 0 ? all : layers); ++layer) {
-    model.RunLayer(context, stack, layer, input, x.view());
+    model.RunLayer(context, stack, layer, input, x);
   }
-  model.Finish(context, stack, hooks, x.view());
-  Tensor logits(DType::kF32, {rows, model.config().vocabulary});
-  model.Logits(context, x.view(), logits.view());
-  return logits;
+  model.Finish(context, stack, hooks, x);
+  Tensor logits(context, DType::kF32, {rows, model.config().vocabulary});
+  model.Logits(context, x, logits.view());
+  if (context.device().is_cpu()) return logits;
+  return ToHost(context, logits.view());
 }
 
 std::vector<double> TargetProbabilities(Context& context, const Model& model,

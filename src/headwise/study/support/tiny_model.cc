@@ -77,18 +77,19 @@ TrainConfig TinyTraining(uint64_t seed, int64_t steps) {
   return how;
 }
 
-std::shared_ptr<ParameterStore> NewParameters(const ModelConfig& config,
+std::shared_ptr<ParameterStore> NewParameters(const Context& context,
+                                              const ModelConfig& config,
                                               const TrainConfig& how) {
   Initialisation init;
   init.seed = how.seed;
   init.deviation = static_cast<float>(how.init_deviation);
   init.scale_residual = how.init_scale_residual;
-  return ParameterStore::Fresh(config, init);
+  return ParameterStore::Fresh(config, init, {.device = context.device()});
 }
 
 TinyModel::TinyModel(Context& context, const Json& config, TrainConfig how)
     : how_(InOnePiece(std::move(how))),
-      store_(NewParameters(ReadConfig(config, "study"), how_)),
+      store_(NewParameters(context, ReadConfig(config, "study"), how_)),
       model_(BuildModel(ReadConfig(config, "study"), store_)),
       trainer_(context, how_, *model_, *store_) {}
 

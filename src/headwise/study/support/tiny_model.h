@@ -66,8 +66,9 @@ Json TinyLlama(const TinyShape& shape);
 // How such a model is trained unless a study says otherwise.
 TrainConfig TinyTraining(uint64_t seed, int64_t steps);
 
-// New weights as `how` seeds and scales them.
-std::shared_ptr<ParameterStore> NewParameters(const ModelConfig& config,
+// New weights on the context's device as `how` seeds and scales them.
+std::shared_ptr<ParameterStore> NewParameters(const Context& context,
+                                              const ModelConfig& config,
                                               const TrainConfig& how);
 
 // A small model in training. It stays where it is made: others point into it.

@@ -22,6 +22,11 @@ std::vector<uint64_t> StudySeeds(const StudyRequest& request) {
   return {1};
 }
 
+std::vector<uint64_t> VerdictSeeds(const StudyRequest& request) {
+  if (request.full) return {1, 2, 3, 4, 5};
+  return {1};
+}
+
 int64_t StudySteps(const StudyRequest& request, int64_t quick, int64_t full) {
   const double steps = static_cast<double>(request.full ? full : quick);
   return std::max<int64_t>(1, std::llround(steps * request.effort));
@@ -43,7 +48,8 @@ void StudyClock::Tick() {
 void ForEachRun(Context& context, int64_t runs,
                 const std::function<void(Context&, int64_t)>& run) {
   context.pool().ParallelFor(runs, [&](int64_t i, int /*worker*/) {
-    Context own({.threads = 1, .implementations = ""});
+    Context own(
+        {.threads = 1, .implementations = "", .device = context.device()});
     run(own, i);
   });
 }

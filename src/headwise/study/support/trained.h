@@ -18,6 +18,8 @@ namespace headwise {
 
 // 1, or 1 … 3 for a full study.
 std::vector<uint64_t> StudySeeds(const StudyRequest& request);
+// 1, or 1 … 5: what a verdict about anything trained rests on.
+std::vector<uint64_t> VerdictSeeds(const StudyRequest& request);
 
 // `quick` or `full` steps times the request's effort, at least 1.
 int64_t StudySteps(const StudyRequest& request, int64_t quick, int64_t full);
@@ -41,8 +43,8 @@ class StudyClock {
 };
 
 // Calls run(context, i) for every i in [0, runs) on the threads of `context`,
-// each run with a context of one thread: a small model gains more from runs
-// side by side than from several threads in one.
+// each run with a context of one thread on the same device: a small model gains
+// more from runs side by side than from several threads in one.
 void ForEachRun(Context& context, int64_t runs,
                 const std::function<void(Context&, int64_t)>& run);
 

@@ -156,9 +156,10 @@ TEST_P(TrainedStudyTest, RunsTheSameOnAnyNumberOfThreads) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Synthetic, TrainedStudyTest,
-                         testing::Values("k-lookup", "teacher-student",
-                                         "limits", "rank", "subspaces", "tasty",
-                                         "emergence", "symmetry", "redundancy"),
+                         testing::Values("k-lookup", "kv-cache",
+                                         "teacher-student", "limits", "rank",
+                                         "subspaces", "tasty", "emergence",
+                                         "symmetry", "redundancy"),
                          [](const auto& study) {
                            std::string name = study.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/words/head_maps.h"
 #include "headwise/heads/profile/words/links.h"
 #include "headwise/heads/profile/words/materials.h"
@@ -127,9 +128,10 @@ class PairHooks : public RunHooks {
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override {
     const auto pairs = static_cast<int64_t>(keys_.size());
-    Tensor mass(DType::kF32, {problem.heads, pairs});
+    HostResult mass(context_, DType::kF32, {problem.heads, pairs});
     AttentionPairs(context_, problem, args, {rows_, offsets_, keys_}, {},
                    mass.view(), {});
+    mass.Fetch(context_);
     for (int64_t h = 0; h < problem.heads; ++h) {
       const size_t index = HeadIndex(heads_, {site.kind, site.layer, h});
       tallies_[index].Add(Hits(mass.As<float>() + h * pairs),

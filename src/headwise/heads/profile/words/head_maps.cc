@@ -1,6 +1,7 @@
 // Dense maps of short sequences. Door: head_maps.h.
 #include "headwise/heads/profile/words/head_maps.h"
 
+#include "headwise/heads/profile/host_result.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/observation.h"
 #include "headwise/runtime/session.h"
@@ -27,16 +28,13 @@ class MapHooks : public RunHooks {
       for (int64_t i = 0; i < query_lengths_[s]; ++i) {
         rows.push_back({static_cast<int64_t>(s), i});
       }
-      const int64_t needed = query_lengths_[s] * heads * keys;
-      if (probabilities_.size() < needed) {
-        probabilities_ = Tensor(DType::kF32, {needed});
-      }
-      AttentionRows(
-          context_, problem, args, rows,
-          View(probabilities_.As<float>(), {query_lengths_[s], heads, keys}));
+      HostResult probabilities(context_, DType::kF32,
+                               {query_lengths_[s], heads, keys});
+      AttentionRows(context_, problem, args, rows, probabilities.view());
+      probabilities.Fetch(context_);
       for (int64_t h = 0; h < heads; ++h) {
         see_({site.kind, site.layer, h}, s,
-             {probabilities_.As<float>() + h * keys, heads * keys});
+             {probabilities.As<float>() + h * keys, heads * keys});
       }
     }
   }
@@ -46,7 +44,6 @@ class MapHooks : public RunHooks {
   AttentionKind kind_;
   std::span<const int64_t> query_lengths_;
   const SeeMap& see_;
-  Tensor probabilities_;
 };
 
 }  // namespace
@@ -68,7 +65,7 @@ void RunStack(Context& context, const Model& model, const TokenBatch& batch,
   input.ids = batch.ids;
   input.batch = &sequences;
   input.hooks = &hooks;
-  Tensor x(DType::kF32, {sequences.total(), model.config().width});
+  Tensor x(context, model.type(), {sequences.total(), model.config().width});
   model.Run(context, model.stack(), input, x.view());
 }
 

@@ -130,7 +130,7 @@ HWY_INLINE void StoreAt(V v, float* p, int64_t i, int64_t end, Whole) {
 // Where row `row` of a view begins; null where there is none.
 template <typename Void>
 auto Row(const BasicView<Void>& view, int64_t row) {
-  return view ? view.template As<float>() + row * view.stride[0] : nullptr;
+  return view ? view.template Raw<float>() + row * view.stride[0] : nullptr;
 }
 
 // Numbers [begin, end) from the beginning of a row on.

@@ -56,10 +56,10 @@ struct Params {
 template <typename T>
 Params<T> ParamsOf(const ActivationCall& call) {
   const auto from = [](const ConstTensorView& view) {
-    return Rows<const T>{view.As<T>(), view.stride[0]};
+    return Rows<const T>{view.Raw<T>(), view.stride[0]};
   };
   const auto to = [](const TensorView& view) {
-    return Rows<T>{view.As<T>(), view.stride[0]};
+    return Rows<T>{view.Raw<T>(), view.stride[0]};
   };
   Params<T> p;
   p.x = from(call.args.x);
@@ -74,6 +74,7 @@ Params<T> ParamsOf(const ActivationCall& call) {
 
 template <typename T, Activation kKind>
 __global__ void ForwardKernel(Params<T> p, cuda::RowShare share) {
+  cuda::Begin();
   share.ForRows([&](int64_t row, int64_t first, int64_t step) {
     const T *x = p.x.At(row), *up = p.up.At(row);
     T* y = p.y.At(row);
@@ -96,6 +97,7 @@ __global__ void ForwardKernel(Params<T> p, cuda::RowShare share) {
 // All is read before anything is written: y may be x or up, dx dy.
 template <typename T, Activation kKind>
 __global__ void BackwardKernel(Params<T> p, cuda::RowShare share) {
+  cuda::Begin();
   share.ForRows([&](int64_t row, int64_t first, int64_t step) {
     const T *x = p.x.At(row), *up = p.up.At(row), *dy = p.dy.At(row);
     T *y = p.y.At(row), *dx = p.dx.At(row), *dup = p.dup.At(row);
@@ -168,8 +170,8 @@ void Run(Context& context, const ActivationCall& call) {
     using T = decltype(element);
     const cuda::RowShare share(dense ? 1 : rows, dense ? rows * width : width,
                                cuda::kPack<T>);
-    cuda::Launch(context, "activation", KernelFor<T>(call), share.Grid(),
-                 share.threads, ParamsOf<T>(call), share);
+    cuda::LaunchEarly(context, "activation", KernelFor<T>(call), share.Grid(),
+                      share.threads, ParamsOf<T>(call), share);
   });
 }
 

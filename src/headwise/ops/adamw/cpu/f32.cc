@@ -25,10 +25,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Values [begin, end). (g++ leaves a loop with a square root one by one.)
 void AdamWRange(const AdamWCall& call, int64_t begin, int64_t end) {
   const AdamWProblem& problem = call.problem;
-  float* values = call.args.value.As<float>();
-  const float* gradients = call.args.gradient.As<float>();
-  float* firsts = call.args.first.As<float>();
-  float* seconds = call.args.second.As<float>();
+  float* values = call.args.value.Raw<float>();
+  const float* gradients = call.args.gradient.Raw<float>();
+  float* firsts = call.args.first.Raw<float>();
+  float* seconds = call.args.second.Raw<float>();
   const auto t = static_cast<double>(problem.step);
   const float unbias1 =
       static_cast<float>(1 / (1 - std::pow(double{problem.beta1}, t)));

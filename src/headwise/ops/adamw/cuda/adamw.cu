@@ -30,9 +30,9 @@ Params ParamsOf(const AdamWCall& call) {
           .gradient_scale = p.gradient_scale,
           .pace = p.rate * unbias(p.beta1),
           .kept = 1 - p.rate * p.decay,
-          .value = call.args.value.As<float>(),
-          .first = call.args.first.As<float>(),
-          .second = call.args.second.As<float>()};
+          .value = call.args.value.Raw<float>(),
+          .first = call.args.first.Raw<float>(),
+          .second = call.args.second.Raw<float>()};
 }
 
 // The roundings are spelt out: the compiler would fuse some of them.
@@ -79,7 +79,7 @@ void Step(Context& context, const AdamWCall& call) {
     using T = decltype(element);
     const cuda::RowShare share(1, count, cuda::kPack<float>);
     cuda::Launch(context, "adamw", StepKernel<T>, share.Grid(), share.threads,
-                 ParamsOf(call), call.args.gradient.As<T>(), share);
+                 ParamsOf(call), call.args.gradient.Raw<T>(), share);
   });
 }
 

@@ -79,7 +79,7 @@ class Backward {
   }
   BackwardBuffers BuffersOf(int worker) const {
     BackwardBuffers buffers;
-    sizes_.Layout(scratch_.As<float>() + worker * floats_, buffers);
+    sizes_.Layout(scratch_.Raw<float>() + worker * floats_, buffers);
     return buffers;
   }
 
@@ -109,7 +109,7 @@ class Backward {
       if (grads_.dgates) {
         *At(grads_.dgates, s.batch, at, head) = slope - closed;
       }
-      delta_.As<float>()[RowIndex(s, head, i)] =
+      delta_.Raw<float>()[RowIndex(s, head, i)] =
           slope * (args_.gates ? *At(args_.gates, s.batch, at, head) : 1.0f);
     }
     const int64_t count = std::min(s.queries, end) - first;
@@ -153,7 +153,7 @@ class Backward {
     for (int64_t r = 0; r < count; ++r) {
       float sum = 0;
       for (size_t c = 0; c < kLanes; ++c) sum += sums[r * kLanes + c];
-      entropy_.As<float>()[RowIndex(s, head, first + r)] = kLn2 * sum;
+      entropy_.Raw<float>()[RowIndex(s, head, first + r)] = kLn2 * sum;
     }
   }
 
@@ -180,10 +180,10 @@ class Backward {
       const int64_t at = s.query_begin + first + r;
       b.shift[r] = RowShift(*At(args_.lse, s.batch, head, at));
       b.gate[r] = args_.gates ? *At(args_.gates, s.batch, at, head) : 1.0f;
-      b.delta[r] = delta_.As<float>()[RowIndex(s, head, first + r)];
+      b.delta[r] = delta_.Raw<float>()[RowIndex(s, head, first + r)];
       if (grads_.dentropy) {
         b.dentropy[r] = *At(grads_.dentropy, s.batch, head, at);
-        b.entropy[r] = entropy_.As<float>()[RowIndex(s, head, first + r)];
+        b.entropy[r] = entropy_.Raw<float>()[RowIndex(s, head, first + r)];
       }
     }
   }
@@ -262,13 +262,13 @@ class Backward {
   // All queries of one head against a chunk.
   void RunHead(const BackwardTask& task, const Sequence& s, int64_t head,
                int64_t j, int64_t j_end, int worker, BackwardBuffers& b) {
-    const ScoreRule rule = RuleOf(problem_, args_, s, head);
+    const ScoreRule rule = NarrowRuleOf(problem_, args_, s, head);
     BackwardWanted wanted{
         static_cast<bool>(grads_.dq),       static_cast<bool>(grads_.dk),
         static_cast<bool>(grads_.dv),       static_cast<bool>(grads_.dentropy),
         static_cast<bool>(grads_.received), nullptr};
     if (grads_.drelative_table) {
-      wanted.table = tables_.As<double>() + worker * table_cells_;
+      wanted.table = tables_.Raw<double>() + worker * table_cells_;
       std::fill(wanted.table, wanted.table + table_cells_, 0.0);
     }
     std::fill(b.received, b.received + sizes_.chunk, 0.0);

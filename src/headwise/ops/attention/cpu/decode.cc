@@ -178,6 +178,7 @@ struct DecodeTask {
   int64_t kv_head = 0;
   std::span<const int32_t> heads;
   int64_t partial = 0;  // of its first head
+  size_t plan = 0;      // which of the plans
 };
 
 // Queries of heads [begin, end) of a task.
@@ -265,7 +266,7 @@ Sources SourcesOf(const ForwardCall& call, const DecodeTask& task) {
   if (call.features > 0) {
     const ConstTensorView& f = call.observation->key_features;
     from.features = {
-        f.As<float>() + s.batch * f.stride[0] + s.key_begin * f.stride[1],
+        f.Raw<float>() + s.batch * f.stride[0] + s.key_begin * f.stride[1],
         f.stride[1]};
   }
   return from;
@@ -305,10 +306,13 @@ void RunTask(const ForwardCall& call, const DecodeTask& task,
   const size_t partial_size = partials.size() / task.heads.size();
   std::vector<ResultWriter> results;
   std::vector<ScoreRule> rules;
+  results.reserve(task.heads.size());
+  rules.reserve(task.heads.size());
   for (size_t h = 0; h < task.heads.size(); ++h) {
     results.emplace_back(call, sequence, task.heads[h],
                          partials.subspan(h * partial_size, partial_size));
-    rules.push_back(RuleOf(call.problem, call.args, sequence, task.heads[h]));
+    rules.push_back(
+        NarrowRuleOf(call.problem, call.args, sequence, task.heads[h]));
   }
   const size_t q_floats = kTileColumns * work.dim;
   const size_t o_floats = kTileColumns * work.columns;
@@ -354,12 +358,23 @@ void RunTask(const ForwardCall& call, const DecodeTask& task,
   }
 }
 
+// In multiplications: those of the longest sequences, and what a task costs
+// however small it is.
+int64_t CostOf(const ForwardCall& call, size_t tasks, int64_t heads) {
+  const AttentionProblem& p = call.problem;
+  if (p.key_len >= ThreadPool::kAlone) return ThreadPool::kAlone;
+  return static_cast<int64_t>(tasks) * 4096 +
+         heads * p.query_len * p.key_len * (call.head_dim + call.value_dim);
+}
+
 }  // namespace
 
 void RunDecode(Context& context, const ForwardCall& call) {
   const std::vector<int32_t> active = ActiveHeads(call.problem, call.args);
   const int64_t share = call.problem.heads / call.problem.kv_heads;
   std::vector<DecodeTask> tasks;
+  tasks.reserve(call.sequences.size() * active.size());
+  // Groups of one sequence with as many heads share a plan.
   std::vector<std::vector<PanelPlan>> plans;
   size_t panels = 0;
   int64_t heads = 0;
@@ -368,10 +383,14 @@ void RunDecode(Context& context, const ForwardCall& call) {
       const int64_t kv_head = active[a] / share;
       size_t end = a;
       while (end < active.size() && active[end] / share == kv_head) ++end;
+      const bool alike = a > 0 && tasks.back().heads.size() == end - a;
+      if (!alike) {
+        plans.push_back(PlanPanels(call, call.sequences[b], end - a));
+        panels = std::max(panels, plans.back().size());
+      }
       tasks.push_back({static_cast<int64_t>(b), kv_head,
-                       std::span(active).subspan(a, end - a), heads});
-      plans.push_back(PlanPanels(call, call.sequences[b], end - a));
-      panels = std::max(panels, plans.back().size());
+                       std::span(active).subspan(a, end - a), heads,
+                       plans.size() - 1});
       heads += static_cast<int64_t>(end - a);
       a = end;
     }
@@ -381,15 +400,19 @@ void RunDecode(Context& context, const ForwardCall& call) {
   Scratch work_memory = workspace.Take(context.threads() * work_bytes);
   const size_t partial_size = WantsSums(call) ? PartialSize(call) : 0;
   Scratch partial_memory = workspace.TakeArray<double>(heads * partial_size);
-  double* sums = partial_memory.As<double>();
-  context.pool().ParallelFor(tasks.size(), [&](int64_t index, int worker) {
-    const DecodeTask& task = tasks[index];
-    const Work work(call, panels, work_memory.As<char>() + worker * work_bytes);
-    RunTask(
-        call, task, plans[index],
-        {sums + task.partial * partial_size, task.heads.size() * partial_size},
-        work);
-  });
+  double* sums = partial_memory.Raw<double>();
+  context.pool().ParallelFor(
+      tasks.size(),
+      [&](int64_t index, int worker) {
+        const DecodeTask& task = tasks[index];
+        const Work work(call, panels,
+                        work_memory.Raw<char>() + worker * work_bytes);
+        RunTask(call, task, plans[task.plan],
+                {sums + task.partial * partial_size,
+                 task.heads.size() * partial_size},
+                work);
+      },
+      CostOf(call, tasks.size(), heads));
   for (const DecodeTask& task : tasks) {
     if (partial_size == 0) break;
     for (size_t h = 0; h < task.heads.size(); ++h) {

@@ -42,7 +42,7 @@ struct Pass {
              c.is_argmax);
   }
   void operator()(const AttentionBandCall& c) const {
-    BandF32(context, c.problem, c.args, c.before, c.after, c.mass);
+    BandF32(context, c.problem, c.args, c.before, c.after, c.mass, c.first);
   }
   void operator()(const AttentionReceivedCall& c) const {
     ReceivedF32(context, c.problem, c.args, c.query_weights, c.received);

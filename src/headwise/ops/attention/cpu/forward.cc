@@ -101,7 +101,7 @@ void PackTile(const ForwardCall& call, const Layout& layout,
       keys, call.value_dim, values);
   if (call.features > 0) {
     const ConstTensorView& f = call.observation->key_features;
-    PackColumns({f.As<float>() + s.batch * f.stride[0] + row * f.stride[1], 1,
+    PackColumns({f.Raw<float>() + s.batch * f.stride[0] + row * f.stride[1], 1,
                  f.stride[1]},
                 keys, call.features, values + layout.first_feature * kTileKeys);
   }
@@ -238,7 +238,8 @@ void RunBlock(const ForwardCall& call, const Layout& layout,
               const PackedTiles& packed, std::span<double> partial,
               const Work& work) {
   const Sequence& sequence = call.sequences[head.sequence];
-  const ScoreRule rule = RuleOf(call.problem, call.args, sequence, task.head);
+  const ScoreRule rule =
+      NarrowRuleOf(call.problem, call.args, sequence, task.head);
   const size_t panels = StartBlock(call, layout, rule, task, work);
   ResultWriter results(call, sequence, task.head, partial);
   HWY_ALIGN uint8_t skip[kTileKeys];
@@ -333,16 +334,16 @@ void RunForward(Context& context, const ForwardCall& call) {
   Scratch work_memory = workspace.Take(context.threads() * work_bytes);
   const size_t partial_size = WantsSums(call) ? PartialSize(call) : 0;
   Scratch partial_memory = workspace.TakeArray<double>(partials * partial_size);
-  const PackedTiles packed = {packed_memory.As<float>(),
-                              finite_memory.As<uint8_t>()};
-  double* sums = partial_memory.As<double>();
+  const PackedTiles packed = {packed_memory.Raw<float>(),
+                              finite_memory.Raw<uint8_t>()};
+  double* sums = partial_memory.Raw<double>();
   for (const ForwardGroup& group : groups) {
     PackGroup(context, call, layout, group, packed);
     context.pool().ParallelFor(
         group.tasks.size(), [&](int64_t index, int worker) {
           const BlockTask& task = group.tasks[index];
           const Work work(layout, panels,
-                          work_memory.As<char>() + worker * work_bytes);
+                          work_memory.Raw<char>() + worker * work_bytes);
           RunBlock(call, layout, group.heads[task.packed], task, packed,
                    {sums + task.partial * partial_size, partial_size}, work);
         });

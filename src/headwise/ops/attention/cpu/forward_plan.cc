@@ -21,7 +21,7 @@ void AddBlocks(const ForwardCall& call, int64_t packed, int64_t head,
                ForwardGroup& group, int64_t& partials) {
   const int64_t index = group.heads[packed].sequence;
   const Sequence& sequence = call.sequences[index];
-  const ScoreRule rule = RuleOf(call.problem, call.args, sequence, head);
+  const ScoreRule rule = NarrowRuleOf(call.problem, call.args, sequence, head);
   const int64_t step =
       sequence.queries > kManyQueries ? kLongBlock : kShortBlock;
   group.sums.push_back({index, head, partials, partials});

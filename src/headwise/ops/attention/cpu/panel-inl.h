@@ -152,7 +152,7 @@ HWY_INLINE void ClearPanel(const ForwardCall& call, const ScoreRule& rule,
   panel.first = queries.first;
   panel.queries = queries.count;
   panel.count = queries.count * queries.heads;
-  panel.position = queries.first + rule.sequence.offset;
+  panel.position = rule.sequence.PositionOf(queries.first);
   for (size_t lane = 0; lane < kTileColumns; ++lane) {
     const int64_t index = static_cast<int64_t>(lane);
     panel.lane_query[lane] =
@@ -173,7 +173,7 @@ HWY_INLINE void ClearPanel(const ForwardCall& call, const ScoreRule& rule,
     FillLanes(panel.labels[c], -1);
     const ConstTensorView& labels = call.observation->query_labels;
     const int32_t* first =
-        labels.As<int32_t>() + c * labels.stride[0] +
+        labels.Raw<int32_t>() + c * labels.stride[0] +
         rule.sequence.batch * labels.stride[1] +
         (rule.sequence.query_begin + panel.first) * labels.stride[2];
     for (int64_t lane = 0; lane < panel.count; ++lane) {

@@ -14,7 +14,7 @@ namespace {
 template <typename T>
 void Put(const TensorView& view, int64_t a, int64_t b, int64_t c, double x) {
   if (!view) return;
-  view.As<T>()[a * view.stride[0] + b * view.stride[1] + c * view.stride[2]] =
+  view.Raw<T>()[a * view.stride[0] + b * view.stride[1] + c * view.stride[2]] =
       static_cast<T>(x);
 }
 
@@ -46,7 +46,7 @@ ResultWriter::ResultWriter(const ForwardCall& call, const Sequence& sequence,
 int64_t ResultWriter::FirstKept(const KeyRange& range) const {
   const ConstTensorView& excluded = call_.observation->excluded_keys;
   if (!excluded) return range.sinks > 0 ? 0 : range.begin;
-  const uint8_t* keys = excluded.As<uint8_t>() +
+  const uint8_t* keys = excluded.Raw<uint8_t>() +
                         sequence_.batch * excluded.stride[0] +
                         sequence_.key_begin;
   const auto find = [&](int64_t begin, int64_t end) -> int64_t {
@@ -126,8 +126,8 @@ void ResultWriter::AddToSums(const RowResult& row) {
   const ConstTensorView& weights = call_.observation->query_weights;
   const int64_t at = sequence_.query_begin + row.query;
   const double w =
-      weights ? weights.As<float>()[sequence_.batch * weights.stride[0] +
-                                    at * weights.stride[1]]
+      weights ? weights.Raw<float>()[sequence_.batch * weights.stride[0] +
+                                     at * weights.stride[1]]
               : 1.0;
   if (call_.observation->summed.sums) AddColumns(row, w);
   const double factor = w * row.inverse;

@@ -88,7 +88,7 @@ HWY_INLINE void RelativeBias(const ScoreRule& rule, int64_t p, int64_t j,
 HWY_INLINE void ScoreRow(const ScoreRule& rule, int64_t i, int64_t j,
                          float* HWY_RESTRICT s, float* HWY_RESTRICT slope) {
   const F32 d;
-  const int64_t p = i + rule.sequence.offset;
+  const int64_t p = rule.sequence.PositionOf(i);
   HWY_ALIGN float table[kTileColumns];
   if (rule.bias == AttentionBias::kRelative) RelativeBias(rule, p, j, table);
   const KeyRange range = rule.Visible(i);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "headwise/attention.h"
 #include "headwise/ops/attention/geometry.h"
@@ -35,7 +36,7 @@ struct ScoreRule {
   bool plain() const { return cap == 0 && bias == AttentionBias::kNone; }
 
   KeyRange Visible(int64_t i) const {
-    const int64_t p = i + sequence.offset;
+    const int64_t p = sequence.PositionOf(i);
     KeyRange range;
     range.end = mask.after >= sequence.keys - p
                     ? sequence.keys
@@ -61,9 +62,30 @@ struct QueryRange {
   int64_t end = 0;
   bool empty() const { return begin >= end; }
 };
+// Where positions are given: none falls.
+inline QueryRange PlacedQueriesSeeing(const ScoreRule& rule, QueryRange queries,
+                                      int64_t j, int64_t j_end) {
+  const AttentionMask& mask = rule.mask;
+  const int32_t* positions = rule.sequence.positions;
+  const auto first = [&](int64_t least) {
+    return std::lower_bound(positions + queries.begin, positions + queries.end,
+                            least) -
+           positions;
+  };
+  const int64_t begin = mask.after < j ? first(j - mask.after) : queries.begin;
+  if (j >= mask.sinks && mask.before < kUnlimited - j_end) {
+    queries.end = first(j_end + mask.before);
+  }
+  if (j >= rule.sequence.keys) queries.end = queries.begin;
+  queries.begin = begin;
+  return queries;
+}
 inline QueryRange QueriesSeeing(const ScoreRule& rule, QueryRange queries,
                                 int64_t j, int64_t j_end) {
   const AttentionMask& mask = rule.mask;
+  if (rule.sequence.positions != nullptr) {
+    return PlacedQueriesSeeing(rule, queries, j, j_end);
+  }
   const int64_t offset = rule.sequence.offset;
   // p + after ≥ j, and p − before < j_end unless sinks are among the keys.
   if (mask.after < j - offset - queries.begin) {
@@ -94,11 +116,33 @@ inline ScoreRule RuleOf(const AttentionProblem& problem,
   if (problem.bias == AttentionBias::kAlibi) {
     rule.slope =
         kLog2E *
-        args.alibi_slopes.As<float>()[head * args.alibi_slopes.stride[0]];
+        args.alibi_slopes.Raw<float>()[head * args.alibi_slopes.stride[0]];
   } else if (problem.bias == AttentionBias::kRelative) {
     rule.table =
-        args.relative_table.As<float>() + head * args.relative_table.stride[0];
+        args.relative_table.Raw<float>() + head * args.relative_table.stride[0];
     rule.reach = problem.relative_reach;
+  }
+  return rule;
+}
+
+// The same, without what the head gives no probability to: one whose table is
+// −∞ from some distance on does not look there, and costs what it sees, however
+// far other heads of the call look. Statistics count keys that are visible,
+// whatever their probability: then nothing is left out.
+inline ScoreRule NarrowRuleOf(const AttentionProblem& problem,
+                              const AttentionArgs& args,
+                              const Sequence& sequence, int64_t head) {
+  ScoreRule rule = RuleOf(problem, args, sequence, head);
+  if (rule.table == nullptr || args.observation != nullptr) return rule;
+  constexpr float kUnseen = -std::numeric_limits<float>::infinity();
+  const int64_t reach = rule.reach;
+  int64_t first = 0, last = 2 * reach;
+  while (first < reach && rule.table[first] == kUnseen) ++first;
+  while (last > reach && rule.table[last] == kUnseen) --last;
+  // The ends of the table stand for all that is further away.
+  if (first > 0) rule.mask.before = std::min(rule.mask.before, reach - first);
+  if (last < 2 * reach) {
+    rule.mask.after = std::min(rule.mask.after, last - reach);
   }
   return rule;
 }

@@ -27,7 +27,7 @@ void WindowF32(Context& context, const AttentionProblem& problem,
 // second_pass_band.cc: four queries at a time.
 void BandF32(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args, int64_t before, int64_t after,
-             TensorView mass);
+             TensorView mass, TensorView first = {});
 
 // second_pass_received.cc: register tiles over all scores.
 void ReceivedF32(Context& context, const AttentionProblem& problem,

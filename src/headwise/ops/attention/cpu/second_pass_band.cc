@@ -82,7 +82,7 @@ HWY_INLINE void BandProbabilities(const BandHead& band, int64_t i, int64_t low,
 // Queries [i, i + count), 1 ≤ count ≤ kQueries. memory: q [kQueries, dim] and
 // s [kQueries, row_floats].
 void BandOfGroup(const BandHead& band, int64_t i, int64_t count, float* memory,
-                 const TensorView& mass) {
+                 const TensorView& mass, const TensorView& first_key) {
   const Sequence& sequence = band.rule.sequence;
   const int64_t batch = sequence.batch, row = sequence.query_begin + i;
   float* s = memory + kQueries * band.dim;
@@ -112,13 +112,23 @@ void BandOfGroup(const BandHead& band, int64_t i, int64_t count, float* memory,
     for (int64_t j = low; j < high; ++j) to[j - first - n] = p[j - low];
     std::fill(to + (high - first - n), to + band.width, 0.0f);
   }
+  if (!first_key) return;
+  for (int64_t n = 0; n < count; ++n) {
+    float* to = At(first_key, batch, band.head, row + n);
+    *to = 0;
+    if (sequence.keys == 0) continue;
+    *s = Dot(memory + n * band.dim, band.keys.at(0), band.dim);
+    BandProbabilities(band, i + n, 0, 1,
+                      *At(band.args.lse, batch, band.head, row + n), s);
+    *to = *s;
+  }
 }
 
 }  // namespace
 
 void RunBand(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args, int64_t before, int64_t after,
-             const TensorView& mass) {
+             const TensorView& mass, const TensorView& first) {
   const std::vector<int32_t> heads = ActiveHeads(problem, args);
   // Queries of a task: a band is little work each.
   constexpr int64_t kTaskQueries = 64;
@@ -149,11 +159,14 @@ void RunBand(Context& context, const AttentionProblem& problem,
     const int64_t real = std::min(end, sequence.queries);
     for (int64_t i = begin; i < real; i += kQueries) {
       BandOfGroup(band, i, std::min(kQueries, real - i),
-                  scratch.As<float>() + worker * floats, mass);
+                  scratch.Raw<float>() + worker * floats, mass, first);
     }
     for (int64_t i = std::max(begin, real); i < end; ++i) {
       std::fill_n(At(mass, sequence.batch, head, sequence.query_begin + i),
                   width, 0.0f);
+      if (first) {
+        *At(first, sequence.batch, head, sequence.query_begin + i) = 0;
+      }
     }
   });
 }
@@ -169,8 +182,9 @@ HWY_EXPORT(RunBand);
 
 void BandF32(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args, int64_t before, int64_t after,
-             TensorView mass) {
-  HWY_DYNAMIC_DISPATCH(RunBand)(context, problem, args, before, after, mass);
+             TensorView mass, TensorView first) {
+  HWY_DYNAMIC_DISPATCH(RunBand)
+  (context, problem, args, before, after, mass, first);
 }
 
 }  // namespace headwise

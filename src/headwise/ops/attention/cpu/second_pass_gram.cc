@@ -262,11 +262,11 @@ void Gram(Context& context, std::span<const HeadSource> sources,
         const int64_t count =
             std::clamp<int64_t>(sequence.queries - block.first, 0, queries);
         block.count = count;
-        double* sums = partial.As<double>() + worker * cells;
+        double* sums = partial.Raw<double>() + worker * cells;
         if (count > 0) {
           GramTask(heads, sizes, weights,
-                   Buffers(scratch.As<float>() + worker * floats, sizes), block,
-                   sums);
+                   Buffers(scratch.Raw<float>() + worker * floats, sizes),
+                   block, sums);
         }
         turns.Wait(0, static_cast<int32_t>(task));
         for (size_t i = 0; count > 0 && i < cells; ++i) total[i] += sums[i];
@@ -279,7 +279,7 @@ void Gram(Context& context, std::span<const HeadSource> sources,
     for (size_t b = 0; b <= a; ++b) {
       const double value =
           weight == 0 ? 0 : total[a * sizes.columns + b] / weight;
-      double* to = gram.As<double>();
+      double* to = gram.Raw<double>();
       to[heads[a].index * gram.stride[0] + heads[b].index * gram.stride[1]] =
           to[heads[b].index * gram.stride[0] +
              heads[a].index * gram.stride[1]] = value;

@@ -133,7 +133,7 @@ void Received(Context& context, const AttentionProblem& problem,
         if (begin < end) {
           ReceivedTask(problem, args, query_weights,
                        RuleOf(problem, args, sequence, head), head, begin, end,
-                       scratch.As<float>() + worker * floats, to, stride);
+                       scratch.Raw<float>() + worker * floats, to, stride);
         }
         const int64_t last = std::min(sequence.key_rows, begin + kKeys);
         for (int64_t j = std::max(begin, end); j < last; ++j) {

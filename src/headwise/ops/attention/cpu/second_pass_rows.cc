@@ -31,7 +31,7 @@ void ForEachRow(Context& context, const AttentionProblem& problem,
   // Heads outside: a head's keys then stay in L2 from row to row.
   context.pool().ParallelFor(tasks, [&](int64_t task, int worker) {
     const int32_t head = heads[task / blocks];
-    float* q = scratch.As<float>() + worker * width;
+    float* q = scratch.Raw<float>() + worker * width;
     const int64_t begin = task % blocks * kRows;
     const int64_t end = std::min(begin + kRows, count);
     QueryRow row;
@@ -101,11 +101,11 @@ void TopKF32(Context& context, const AttentionProblem& problem,
       context.workspace().TakeArray<int32_t>(context.threads() * n);
   ForEachRow(context, problem, args, rows,
              [&](int64_t r, int64_t head, const QueryRow& row, int worker) {
-               float* p = dense.As<float>() + worker * n;
-               int32_t* order = orders.As<int32_t>() + worker * n;
+               float* p = dense.Raw<float>() + worker * n;
+               int32_t* order = orders.Raw<int32_t>() + worker * n;
                RowProbabilities(row, 0, n, p);
                const int64_t found = Largest(row, p, k, order);
-               int32_t* key = keys.As<int32_t>() + r * keys.stride[0] +
+               int32_t* key = keys.Raw<int32_t>() + r * keys.stride[0] +
                               head * keys.stride[1];
                float* to = At(probabilities, r, head, 0);
                for (int64_t c = 0; c < k; ++c) {
@@ -127,11 +127,11 @@ void PairsF32(Context& context, const AttentionProblem& problem,
                if (!is_argmax) return;
                const Sequence& sequence = row.rule.sequence;
                const int32_t best =
-                   *(argmax.As<int32_t>() + sequence.batch * argmax.stride[0] +
+                   *(argmax.Raw<int32_t>() + sequence.batch * argmax.stride[0] +
                      head * argmax.stride[1] +
                      (sequence.query_begin + row.query) * argmax.stride[2]);
-               uint8_t* to =
-                   is_argmax.As<uint8_t>() + head * is_argmax.stride[0] + begin;
+               uint8_t* to = is_argmax.Raw<uint8_t>() +
+                             head * is_argmax.stride[0] + begin;
                for (size_t n = 0; n < keys.size(); ++n) to[n] = keys[n] == best;
              });
 }
@@ -151,10 +151,10 @@ void WindowF32(Context& context, const AttentionProblem& problem,
   Scratch scratch = context.workspace().TakeArray<float>(threads * floats);
   Scratch sums = context.workspace().TakeArray<double>(threads * width);
   context.pool().ParallelFor(picture.shape[0], [&](int64_t r, int worker) {
-    float* q = scratch.As<float>() + worker * floats;
+    float* q = scratch.Raw<float>() + worker * floats;
     float* p = q + problem.head_dim;
     float* largest = p + keys;
-    double* total = sums.As<double>() + worker * width;
+    double* total = sums.Raw<double>() + worker * width;
     std::fill(largest, largest + width, 0.0f);
     std::fill(total, total + width, 0.0);
     for (int64_t i = rows[r].begin; i < rows[r].end; ++i) {

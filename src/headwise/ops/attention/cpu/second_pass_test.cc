@@ -76,9 +76,13 @@ TEST(SecondPass, ABandIsTheNearPartOfItsRows) {
   Tensor dense(DType::kF32, {Call::kLength, 2, Call::kLength});
   RowsF32(call.context, call.problem, call.args, rows, dense.view());
   Tensor band(DType::kF32, {1, 2, Call::kLength, kBand});
-  BandF32(call.context, call.problem, call.args, kBefore, kAfter, band.view());
+  Tensor first(DType::kF32, {1, 2, Call::kLength});
+  BandF32(call.context, call.problem, call.args, kBefore, kAfter, band.view(),
+          first.view());
   for (int64_t h = 0; h < 2; ++h) {
     for (int64_t i = 0; i < Call::kLength; ++i) {
+      const float most = dense.As<float>()[(i * 2 + h) * Call::kLength];
+      EXPECT_NEAR(first.As<float>()[h * Call::kLength + i], most, 1e-5 * most);
       for (int64_t c = 0; c < kBand; ++c) {
         const int64_t j = i - kBefore + c;
         const float expected =

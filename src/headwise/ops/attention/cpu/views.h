@@ -12,8 +12,9 @@ namespace headwise {
 // The heads to compute, ascending.
 inline std::vector<int32_t> ActiveHeads(const AttentionProblem& problem,
                                         const AttentionArgs& args) {
-  if (!args.active_heads.empty()) {
-    return {args.active_heads.begin(), args.active_heads.end()};
+  if (!args.active_heads.is_all()) {
+    const std::span<const int32_t> listed = args.active_heads.heads();
+    return {listed.begin(), listed.end()};
   }
   std::vector<int32_t> heads(problem.heads);
   std::iota(heads.begin(), heads.end(), 0);
@@ -23,7 +24,7 @@ inline std::vector<int32_t> ActiveHeads(const AttentionProblem& problem,
 // Element (a, b, c, 0) or (a, b, c) of an f32 view.
 template <typename Void>
 auto At(const BasicView<Void>& x, int64_t a, int64_t b, int64_t c) {
-  return x.template As<float>() + a * x.stride[0] + b * x.stride[1] +
+  return x.template Raw<float>() + a * x.stride[0] + b * x.stride[1] +
          c * x.stride[2];
 }
 

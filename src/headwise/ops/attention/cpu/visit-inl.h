@@ -38,7 +38,7 @@ struct KeyTile {
     if (call.statistics != Statistics::kFull) return;
     const ConstTensorView& marks = call.observation->excluded_keys;
     if (!marks) return;
-    const uint8_t* from = marks.As<uint8_t>() +
+    const uint8_t* from = marks.Raw<uint8_t>() +
                           sequence.batch * marks.stride[0] +
                           sequence.key_begin + j;
     const int64_t real = std::min(kTileKeys, sequence.keys - j);
@@ -85,7 +85,7 @@ HWY_INLINE void AddLabels(const ForwardCall& call, const ScoreRule& rule,
   const size_t real = std::min<int64_t>(keys, rule.sequence.keys - j);
   for (int64_t c = 0; c < call.labels; ++c) {
     AddLabelMass(e, real,
-                 labels.As<int32_t>() + c * labels.stride[0] +
+                 labels.Raw<int32_t>() + c * labels.stride[0] +
                      rule.sequence.batch * labels.stride[1] +
                      (rule.sequence.key_begin + j) * labels.stride[2],
                  labels.stride[2], panel.labels[c], alpha, panel.label_mass[c]);

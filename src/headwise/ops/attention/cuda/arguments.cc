@@ -16,28 +16,32 @@ int Clamped(int64_t reach) {
   return static_cast<int>(std::clamp<int64_t>(reach, -kFar, kFar));
 }
 
-void FillGates(const AttentionArgs& args, ForwardParams& p) {
-  if (!args.gates) return;
-  p.gates = args.gates.As<float>();
-  p.gate_batch = args.gates.stride[0];
-  p.gate_row = args.gates.stride[1];
-  p.gate_head = args.gates.stride[2];
+void FillReplacement(const AttentionArgs& args, ForwardParams& p) {
   if (!args.replacement) return;
-  p.replacement = args.replacement.As<float>();
+  p.replacement = args.replacement.Raw<float>();
   p.replacement_batch = args.replacement.stride[0];
   p.replacement_row = args.replacement.stride[1];
   p.replacement_head = args.replacement.stride[2];
+}
+
+void FillGates(const AttentionArgs& args, ForwardParams& p) {
+  if (!args.gates) return;
+  p.gates = args.gates.Raw<float>();
+  p.gate_batch = args.gates.stride[0];
+  p.gate_row = args.gates.stride[1];
+  p.gate_head = args.gates.stride[2];
+  FillReplacement(args, p);
 }
 
 void FillShape(const AttentionProblem& problem, const AttentionArgs& args,
                ScoreShape& shape) {
   shape.soft_cap = problem.soft_cap;
   if (problem.bias == AttentionBias::kAlibi) {
-    shape.alibi = args.alibi_slopes.As<float>();
+    shape.alibi = args.alibi_slopes.Raw<float>();
     shape.alibi_head = args.alibi_slopes.stride[0];
   }
   if (problem.bias == AttentionBias::kRelative) {
-    shape.table = args.relative_table.As<float>();
+    shape.table = args.relative_table.Raw<float>();
     shape.table_head = args.relative_table.stride[0];
     shape.reach = static_cast<int>(problem.relative_reach);
   }
@@ -65,19 +69,20 @@ ForwardParams Inputs(const AttentionProblem& problem, const AttentionArgs& args,
   const int64_t kv_bytes =
       problem.key_len * (problem.head_dim + ValueDim(problem)) * 2;
   p.order.blocks = CeilDiv(p.query_len, block);
-  p.order.heads = static_cast<int>(
-      args.active_heads.empty() ? problem.heads : args.active_heads.size());
+  p.order.heads = static_cast<int>(args.active_heads.is_all()
+                                       ? problem.heads
+                                       : args.active_heads.heads().size());
   p.order.sequences = static_cast<int>(problem.batch);
   // Half of the cache: queries and outputs pass through it too.
   p.order.section = SectionPairs(kv_bytes, p.queries_per_kv, cache_bytes / 2);
   p.q = RowsView(args.q);
   p.k = RowsView(args.k);
   p.v = RowsView(args.v);
-  p.query_lengths = args.query_lengths.As<int32_t>();
-  p.key_lengths = args.key_lengths.As<int32_t>();
-  p.query_starts = args.query_starts.As<int32_t>();
-  p.key_starts = args.key_starts.As<int32_t>();
-  p.query_offsets = args.query_offsets.As<int32_t>();
+  p.query_lengths = args.query_lengths.Raw<int32_t>();
+  p.key_lengths = args.key_lengths.Raw<int32_t>();
+  p.query_starts = args.query_starts.Raw<int32_t>();
+  p.key_starts = args.key_starts.Raw<int32_t>();
+  p.query_offsets = args.query_offsets.Raw<int32_t>();
   p.lse = ResultView(args.lse);
   FillGates(args, p);
   return p;
@@ -85,10 +90,10 @@ ForwardParams Inputs(const AttentionProblem& problem, const AttentionArgs& args,
 
 DeviceBuffer ActiveHeads(const AttentionArgs& args, cudaStream_t stream,
                          ForwardParams& p) {
-  if (args.active_heads.empty()) return {};
-  DeviceBuffer heads(args.active_heads.data(), args.active_heads.size_bytes(),
-                     stream);
-  p.active_heads = heads.As<int32_t>();
+  const std::span<const int32_t> listed = args.active_heads.heads();
+  if (listed.empty()) return {};  // all, or none of one source of several
+  DeviceBuffer heads(listed.data(), listed.size_bytes(), stream);
+  p.active_heads = heads.Raw<int32_t>();
   return heads;
 }
 
@@ -96,9 +101,9 @@ DeviceBuffer ActiveHeads(const AttentionArgs& args, cudaStream_t stream,
 
 DeviceBuffer ActiveFlags(const AttentionProblem& problem,
                          const AttentionArgs& args, cudaStream_t stream) {
-  if (args.active_heads.empty()) return {};
+  if (args.active_heads.is_all()) return {};
   std::vector<uint8_t> flags(problem.heads, 0);
-  for (const int32_t head : args.active_heads) flags[head] = 1;
+  for (const int32_t head : args.active_heads.heads()) flags[head] = 1;
   return DeviceBuffer(flags.data(), flags.size(), stream);
 }
 
@@ -143,7 +148,7 @@ void FillScoreGradients(const AttentionProblem& problem,
   BackwardParams& p = call.params;
   if (grads.dentropy || grads.drelative_table) {
     call.log_weight = DeviceBuffer(row_bytes, stream);
-    p.log_weight = call.log_weight.As<float>();
+    p.log_weight = call.log_weight.Raw<float>();
   }
   if (!grads.drelative_table) return;
   const WorkOrder& order = p.forward.order;
@@ -152,7 +157,7 @@ void FillScoreGradients(const AttentionProblem& problem,
       TableParts(order.blocks * order.sequences, order.heads, width);
   call.tables =
       DeviceBuffer(sizeof(float) * width * order.heads * p.table_parts, stream);
-  p.tables = call.tables.As<float>();
+  p.tables = call.tables.Raw<float>();
 }
 
 }  // namespace
@@ -167,13 +172,15 @@ void BackwardViews(const AttentionProblem& problem, const AttentionArgs& args,
   p.received = ResultView(grads.received);
   p.dentropy = Strides<const float>(grads.dentropy);
   if (grads.dgates) {
-    p.dgates = grads.dgates.As<float>();
+    // By a gate that is 1, too.
+    FillReplacement(args, p.forward);
+    p.dgates = grads.dgates.Raw<float>();
     p.dgate_batch = grads.dgates.stride[0];
     p.dgate_row = grads.dgates.stride[1];
     p.dgate_head = grads.dgates.stride[2];
   }
   if (grads.drelative_table) {
-    p.dtable = grads.drelative_table.As<float>();
+    p.dtable = grads.drelative_table.Raw<float>();
     p.dtable_head = grads.drelative_table.stride[0];
   }
   p.heads = static_cast<int>(problem.heads);
@@ -194,15 +201,15 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
       Inputs(problem, args, query_block, ChipOf(problem.device)->cache_bytes);
   call.active_heads = ActiveHeads(args, stream, p.forward);
   call.is_active = ActiveFlags(problem, args, stream);
-  p.is_active = call.is_active.As<uint8_t>();
+  p.is_active = call.is_active.Raw<uint8_t>();
   BackwardViews(problem, args, grads, p);
   p.padded_len = CeilDiv(p.forward.query_len, kRowPadding) * kRowPadding;
   const size_t row_bytes = std::max<size_t>(
       1, sizeof(float) * p.padded_len * problem.heads * problem.batch);
   call.lse_log2 = DeviceBuffer(row_bytes, stream);
   call.delta = DeviceBuffer(row_bytes, stream);
-  p.lse_log2 = call.lse_log2.As<float>();
-  p.delta = call.delta.As<float>();
+  p.lse_log2 = call.lse_log2.Raw<float>();
+  p.delta = call.delta.Raw<float>();
   FillScoreGradients(problem, grads, row_bytes, stream, call);
   p.d_o = p.dout;
   call.d_o_view = grads.dout;
@@ -211,7 +218,7 @@ BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
     const int64_t row = problem.heads * ValueDim(problem);
     call.d_o = DeviceBuffer(
         std::max<int64_t>(1, sizes.batch * sizes.queries * row) * 2, stream);
-    p.d_o = {call.d_o.As<void>(), sizes.queries * row, row, ValueDim(problem)};
+    p.d_o = {call.d_o.Raw<void>(), sizes.queries * row, row, ValueDim(problem)};
     call.d_o_view = ConstTensorView(
         p.d_o.data, problem.type,
         {sizes.batch, sizes.queries, problem.heads, ValueDim(problem)});

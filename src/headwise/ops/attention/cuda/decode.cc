@@ -22,7 +22,7 @@ void RunDecode(Context& context, const AttentionProblem& problem,
   p.is_half = problem.type == DType::kF16;
   p.row_blocks = CeilDiv(f.query_len * f.queries_per_kv, kDecodeRows);
   const DeviceBuffer is_active = ActiveFlags(problem, args, stream);
-  p.is_active = is_active.As<uint8_t>();
+  p.is_active = is_active.Raw<uint8_t>();
   const int units = f.order.sequences * p.kv_heads * p.row_blocks;
   const int tiles = MostTiles(f.band, f.query_len, f.key_len, kDecodeKeys);
   p.plan = PlanSplits(units, tiles,

@@ -11,6 +11,7 @@
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm80/tile.cuh"
+#include "headwise/ops/cuda/kernel.cuh"
 
 namespace headwise::attention_cuda {
 namespace {
@@ -330,6 +331,7 @@ __device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
 __global__ __launch_bounds__(128, kDecodeBlocks) void DecodeKernel(
     const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) uint8_t raw[];
+  cuda::Begin();
   const int heads = p.forward.queries_per_kv;
   const int first = blockIdx.y * heads;
   bool any = p.is_active == nullptr;
@@ -344,8 +346,8 @@ void LaunchDecode(const DecodeParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
   const dim3 grid(params.row_blocks * params.plan.splits, params.kv_heads,
                   f.order.sequences);
-  LaunchKernel(DecodeKernel, grid, 128, kSharedBytes, stream,
-               "attention cuda decode", params);
+  LaunchKernelEarly(DecodeKernel, grid, 128, kSharedBytes, stream,
+                    "attention cuda decode", params);
 }
 
 }  // namespace headwise::attention_cuda

@@ -42,7 +42,7 @@ class RowScratch {
     const int64_t rows =
         std::max<int64_t>(1, sizes_.batch * heads_ * sizes_.queries);
     buffers_.emplace_back(rows * sizeof(float), stream_);
-    result = {buffers_.back().As<void>(), heads_ * sizes_.queries,
+    result = {buffers_.back().Raw<void>(), heads_ * sizes_.queries,
               sizes_.queries};
   }
 
@@ -88,7 +88,7 @@ void FillFeatures(const ViewSizes& sizes, cudaStream_t stream,
       std::max<size_t>(1, parts * sizes.keys * sizes.batch) * kObserveFeatures *
           2 * sizeof(uint16_t),
       stream);
-  p.split_features = call.scratch.back().As<void>();
+  p.split_features = call.scratch.back().Raw<void>();
 }
 
 }  // namespace
@@ -137,7 +137,7 @@ ObservationCall MakeObservation(Context& context,
     const size_t rows = p.forward.order.count();
     call.scratch.emplace_back(
         std::max<size_t>(1, rows * p.width) * sizeof(double), stream);
-    p.partials = call.scratch.back().As<double>();
+    p.partials = call.scratch.back().Raw<double>();
   }
   SumParams& s = call.sum;
   s.forward = forward;

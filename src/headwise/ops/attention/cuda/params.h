@@ -196,6 +196,7 @@ struct BandParams {
   int before = 0, width = 1;  // entry c is key p − before + c
   float* mass = nullptr;      // [B, H, M, width], the last dense
   int64_t mass_batch = 0, mass_head = 0, mass_row = 0;
+  RowResult first;  // f32 [B, H, M]: of key 0; null: not wanted
 };
 struct ReceivedParams {
   ForwardParams forward;

@@ -44,7 +44,7 @@ ScoreCall MakeScores(Context& context, const AttentionProblem& problem,
   BackwardParams& b = call.params.backward;
   call.active_heads = ScoreInputs(context, problem, args, b.forward);
   call.is_active = ActiveFlags(problem, args, StreamOf(context));
-  b.is_active = call.is_active.As<uint8_t>();
+  b.is_active = call.is_active.Raw<uint8_t>();
   b.forward.order.blocks = CeilDiv(b.forward.query_len, kPlainRows);
   return call;
 }
@@ -59,12 +59,12 @@ void Backward(Context& context, const AttentionProblem& problem,
       std::max<int64_t>(1, problem.batch * problem.heads * problem.query_len);
   const DeviceBuffer delta(rows * sizeof(float), stream);
   const DeviceBuffer entropy(rows * sizeof(float), stream);
-  p.delta = delta.As<float>();
-  p.entropy = entropy.As<float>();
+  p.delta = delta.Raw<float>();
+  p.entropy = entropy.Raw<float>();
   DeviceBuffer ends;
   if (grads.drelative_table) {
     ends = DeviceBuffer(2 * rows * sizeof(double), stream);
-    p.ends = ends.As<double>();
+    p.ends = ends.Raw<double>();
   }
   LaunchPlainRows(p, stream);
   if (grads.dk || grads.dv || grads.received) LaunchPlainKeys(p, stream);

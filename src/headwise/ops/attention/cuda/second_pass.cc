@@ -27,7 +27,7 @@ SecondPassCall MakeCall(Context& context, const AttentionProblem& problem,
   if (!rows.empty()) {
     call.rows = DeviceBuffer(rows.data(), rows.size() * sizeof(PassRow),
                              StreamOf(context));
-    call.params.rows = call.rows.As<PassRow>();
+    call.params.rows = call.rows.Raw<PassRow>();
   }
   return call;
 }
@@ -59,7 +59,7 @@ void LargestKeys(Context& context, const AttentionProblem& problem,
   const int64_t width = std::max<int64_t>(1, problem.key_len);
   const DeviceBuffer dense(
       std::max(1, count) * problem.heads * width * sizeof(float), stream);
-  call.params.dense = {dense.As<float>(), {problem.heads * width, width, 1}};
+  call.params.dense = {dense.Raw<float>(), {problem.heads * width, width, 1}};
   call.params.values = call.params.dense;
   LaunchRows(call.params, count, stream);
   call.params.values = Strides<float>(probabilities);
@@ -80,7 +80,7 @@ void PairMass(Context& context, const AttentionProblem& problem,
   SecondPassCall call = MakeCall(context, problem, args, places);
   const DeviceBuffer keys(pairs.keys.data(), pairs.keys.size_bytes(),
                           StreamOf(context));
-  call.params.pair_keys = keys.As<int32_t>();
+  call.params.pair_keys = keys.Raw<int32_t>();
   call.params.pairs = static_cast<int>(places.size());
   call.params.values = Strides<float>(mass);
   call.params.argmax = Strides<const int32_t>(argmax);
@@ -90,17 +90,18 @@ void PairMass(Context& context, const AttentionProblem& problem,
 
 void BandMass(Context& context, const AttentionProblem& problem,
               const AttentionArgs& args, int64_t before, int64_t after,
-              TensorView mass) {
+              TensorView mass, TensorView first) {
   BandParams p;
   const DeviceBuffer active_heads =
       ScoreInputs(context, problem, args, p.forward);
   p.is_half = problem.type == DType::kF16;
   p.before = static_cast<int>(before);
   p.width = static_cast<int>(before + after + 1);
-  p.mass = mass.As<float>();
+  p.mass = mass.Raw<float>();
   p.mass_batch = mass.stride[0];
   p.mass_head = mass.stride[1];
   p.mass_row = mass.stride[2];
+  p.first = ResultView(first);
   LaunchBand(p, StreamOf(context));
 }
 
@@ -148,8 +149,7 @@ void Gram(Context& context, std::span<const HeadSource> sources,
     input.is_half = source.problem.type == DType::kF16;
     const int at = static_cast<int>(inputs.size());
     for (int h = 0; h < source.problem.heads; ++h) {
-      const auto& active = source.args.active_heads;
-      if (active.empty() || std::ranges::find(active, h) != active.end()) {
+      if (source.args.active_heads.Has(h)) {
         heads.push_back({at, h, before + h});
       }
     }
@@ -162,8 +162,8 @@ void Gram(Context& context, std::span<const HeadSource> sources,
       inputs.data(), inputs.size() * sizeof(GramSource), stream);
   const DeviceBuffer heads_on_device(heads.data(),
                                      heads.size() * sizeof(GramHead), stream);
-  p.sources = sources_on_device.As<GramSource>();
-  p.heads = heads_on_device.As<GramHead>();
+  p.sources = sources_on_device.Raw<GramSource>();
+  p.heads = heads_on_device.Raw<GramHead>();
   p.head_count = static_cast<int>(heads.size());
   p.sequences = static_cast<int>(problem.batch);
   p.query_len = static_cast<int>(problem.query_len);
@@ -176,8 +176,8 @@ void Gram(Context& context, std::span<const HeadSource> sources,
   const DeviceBuffer partials(
       std::max<size_t>(1, cells * p.sequences * p.chunks) * sizeof(double),
       stream);
-  p.row_weights = row_weights.As<float>();
-  p.partials = partials.As<double>();
+  p.row_weights = row_weights.Raw<float>();
+  p.partials = partials.Raw<double>();
   LaunchGram(p, stream);
 }
 
@@ -195,7 +195,7 @@ struct Pass {
              c.is_argmax);
   }
   void operator()(const AttentionBandCall& c) const {
-    BandMass(context, c.problem, c.args, c.before, c.after, c.mass);
+    BandMass(context, c.problem, c.args, c.before, c.after, c.mass, c.first);
   }
   void operator()(const AttentionReceivedCall& c) const {
     ReceivedMass(context, c.problem, c.args, c.query_weights, c.received);

@@ -93,15 +93,17 @@ __global__ __launch_bounds__(kThreads) void PairsKernel(
 }
 
 // A thread an entry, in order, so that a warp's rows of q and k lie together;
-// the number of blocks is bounded.
+// the number of blocks is bounded. Behind a row's band comes the first key,
+// where it is wanted.
 __global__ __launch_bounds__(kThreads) void BandKernel(
     const __grid_constant__ BandParams p, int64_t entries) {
   const ForwardParams& f = p.forward;
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t n = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
        n < entries; n += step) {
-    const int c = static_cast<int>(n % p.width);
-    const int64_t rows = n / p.width;
+    const int columns = p.width + (p.first.data != nullptr ? 1 : 0);
+    const int c = static_cast<int>(n % columns);
+    const int64_t rows = n / columns;
     const int query = static_cast<int>(rows % f.query_len);
     const int64_t heads = rows / f.query_len;
     const int head = HeadAt(f, static_cast<int>(heads % f.order.heads));
@@ -109,11 +111,18 @@ __global__ __launch_bounds__(kThreads) void BandKernel(
     // Packed: the sequence may be shorter than the longest.
     if (f.packed && query >= ExtentOf(f, sequence).query_len) continue;
     const QueryRow r = RowOf(f, sequence, query, head);
-    const int64_t key = int64_t{r.position} - p.before + c;
-    p.mass[r.batch * p.mass_batch + head * p.mass_head + r.row * p.mass_row +
-           c] = key >= 0 && key < r.key_len
-                    ? Entry(f, p.is_half, r, static_cast<int>(key))
-                    : 0;
+    const int64_t key = c < p.width ? int64_t{r.position} - p.before + c : 0;
+    const float mass = key >= 0 && key < r.key_len
+                           ? Entry(f, p.is_half, r, static_cast<int>(key))
+                           : 0;
+    if (c < p.width) {
+      p.mass[r.batch * p.mass_batch + head * p.mass_head + r.row * p.mass_row +
+             c] = mass;
+    } else {
+      static_cast<float*>(
+          p.first.data)[r.batch * p.first.batch + head * p.first.head + r.row] =
+          mass;
+    }
   }
 }
 
@@ -191,7 +200,8 @@ void LaunchPairs(const SecondPassParams& params, cudaStream_t stream) {
 
 void LaunchBand(const BandParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
-  const int64_t entries = static_cast<int64_t>(params.width) * f.query_len *
+  const int columns = params.width + (params.first.data != nullptr ? 1 : 0);
+  const int64_t entries = static_cast<int64_t>(columns) * f.query_len *
                           f.order.heads * f.order.sequences;
   if (entries == 0) return;
   const int64_t most = int64_t{1} << 30;

@@ -36,7 +36,7 @@ template <class T, class View>
 View3<T> Strides(const View& view) {
   View3<T> result;
   if (!view) return result;
-  result.data = view.template As<T>();
+  result.data = view.template Raw<T>();
   for (int i = 0; i < 3 && i < view.rank; ++i) {
     result.stride[i] = view.stride[i];
   }

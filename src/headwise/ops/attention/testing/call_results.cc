@@ -208,10 +208,13 @@ void CallResults::RunMapPasses() {
   if (Has(AttentionPass::kBand)) {
     // Wider than a vector on one side, on the other not.
     const int64_t before = rng_.Between(0, 20), after = rng_.Between(0, 3);
-    AttentionBand(context_, p, args_, before, after,
-                  Add("band", DType::kF32,
-                      {n.batch, p.heads, n.queries, before + after + 1},
-                      Measure::kStatistic, 1));
+    const TensorView mass = Add(
+        "band", DType::kF32, {n.batch, p.heads, n.queries, before + after + 1},
+        Measure::kStatistic, 1);
+    const TensorView first =
+        MayAdd("first key", DType::kF32, {n.batch, p.heads, n.queries},
+               Measure::kStatistic, 1);
+    AttentionBand(context_, p, args_, before, after, mass, first);
   }
   if (Has(AttentionPass::kWindow) && r_.has_window) {
     const std::vector<int64_t> shape = {r_.picture_rows, r_.picture_columns};

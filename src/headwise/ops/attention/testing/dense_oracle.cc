@@ -119,9 +119,7 @@ std::vector<DenseHead> DenseAttention(const AttentionProblem& problem,
   std::vector<DenseHead> heads;
   for (int64_t b = 0; b < problem.batch; ++b) {
     for (int32_t h = 0; h < problem.heads; ++h) {
-      const auto& active = args.active_heads;
-      if (active.empty() ||
-          std::find(active.begin(), active.end(), h) != active.end()) {
+      if (args.active_heads.Has(h)) {
         heads.push_back(MakeHead(problem, args, b, h));
       }
     }

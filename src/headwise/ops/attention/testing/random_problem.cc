@@ -202,7 +202,7 @@ class Maker {
     TestTensor& t = Add(r_.problem.type, {size_.batch, positions, heads, dim});
     t.FillUniform(rng_, -bound, bound);
     for (int64_t n = 0; lengths && n < t.size(); ++n) {
-      if (t.Index(n, 1) >= lengths.As<int32_t>()[t.Index(n, 0)]) {
+      if (t.Index(n, 1) >= lengths.Raw<int32_t>()[t.Index(n, 0)]) {
         t.Set(n, beyond);
       }
     }
@@ -276,7 +276,7 @@ class Maker {
     for (int32_t h = 0; h < r_.problem.heads; ++h) {
       if (Chance(0.5)) r_.active_heads.push_back(h);
     }
-    r_.args.active_heads = r_.active_heads;
+    if (!r_.active_heads.empty()) r_.args.active_heads = r_.active_heads;
   }
 
   void FillObservation() {

@@ -86,7 +86,7 @@ void MoveRows(Context& context, const CopyCall& call, int64_t count,
 void MoveAll(Context& context, const CopyCall& call, MoveRun move) {
   const ConstTensorView& from = call.from;
   const TensorView& to = call.to;
-  const int32_t* index = call.index.As<int32_t>();
+  const int32_t* index = call.index.Raw<int32_t>();
   switch (call.kind) {
     case CopyKind::kCopy:
       return MoveWhole(context, from, to, move);

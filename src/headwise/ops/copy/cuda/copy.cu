@@ -67,6 +67,7 @@ __device__ bool Find(const Params& p, Index n, int64_t (&places)[2]) {
 // Steps are in bytes.
 template <typename Word, typename Index>
 __global__ void MoveKernel(Params p, Index count) {
+  cuda::Begin();
   const Index n = cuda::ThreadIndex<Index>();
   int64_t places[2];
   if (n >= count || !Find(p, n, places)) return;
@@ -77,6 +78,7 @@ __global__ void MoveKernel(Params p, Index count) {
 
 template <typename From, typename To, int kItems, typename Index>
 __global__ void CastKernel(Params p, Index count) {
+  cuda::Begin();
   const Index n = cuda::ThreadIndex<Index>();
   int64_t places[2];
   if (n >= count || !Find(p, n, places)) return;
@@ -93,6 +95,7 @@ __global__ void CastKernel(Params p, Index count) {
 
 template <typename Index>
 __global__ void CastAnyKernel(Params p, DType from, DType to, Index count) {
+  cuda::Begin();
   const Index n = cuda::ThreadIndex<Index>();
   int64_t places[2];
   if (n >= count || !Find(p, n, places)) return;
@@ -106,6 +109,7 @@ __global__ void CastAnyKernel(Params p, DType from, DType to, Index count) {
 template <typename Word, typename Index>
 __global__ void FillKernel(char* to, cuda::Axes<1> axes, Word word,
                            Index count) {
+  cuda::Begin();
   const Index n = cuda::ThreadIndex<Index>();
   if (n >= count) return;
   int64_t places[1];
@@ -140,8 +144,8 @@ void StepsToBytes(cuda::Axes<kViews>& axes, int64_t size) {
 template <typename Kernel, typename... Rest>
 void LaunchOver(Context& context, Kernel kernel, int64_t count,
                 const Rest&... rest) {
-  cuda::Launch(context, "copy", kernel, dim3(cuda::CeilDiv(count, kThreads)),
-               kThreads, rest...);
+  cuda::LaunchEarly(context, "copy", kernel,
+                    dim3(cuda::CeilDiv(count, kThreads)), kThreads, rest...);
 }
 
 // Whether vectors of `bytes` may also begin where rows begin.
@@ -164,7 +168,7 @@ Params ParamsOf(const CopyCall& call) {
   p.axes = cuda::AxesOf<2>({call.from, call.to}, outer);
   p.rows.kind = call.kind;
   if (outer == 0) return p;
-  p.rows.index = call.index.As<int32_t>();
+  p.rows.index = call.index.Raw<int32_t>();
   p.rows.count = call.index.shape[0];
   for (int i = 0; i < outer; ++i) {
     p.rows.from[i] = call.from.stride[i];
@@ -281,7 +285,7 @@ ConstTensorView Upload(Context& context, const ConstTensorView& host,
   }
   const int64_t size = static_cast<int64_t>(SizeOf(host.type));
   copy = Temp(context, DType::kU8, {(high - low) * size});
-  char* memory = copy.view().As<char>();
+  char* memory = copy.view().Raw<char>();
   context.backend()->Copy(memory,
                           static_cast<const char*>(host.data) + low * size,
                           (high - low) * size);

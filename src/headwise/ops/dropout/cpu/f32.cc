@@ -30,8 +30,8 @@ void Run(Context& context, const DropoutCall& call) {
   const float keep = 1.0f / (1.0f - mask.rate);
   const uint32_t least = LeastKept(mask);
   const int64_t count = call.args.x.size();
-  const float* x = call.args.x.As<float>();
-  float* y = call.args.y.As<float>();
+  const float* x = call.args.x.Raw<float>();
+  float* y = call.args.y.Raw<float>();
   context.pool().ParallelFor(
       (count + kPerTask - 1) / kPerTask, [&](int64_t task, int) {
         const int64_t end = std::min(count, (task + 1) * kPerTask);

@@ -100,8 +100,8 @@ void Run(Context& context, const DropoutCall& call) {
                          .stream = call.mask.stream,
                          .least = LeastKept(call.mask),
                          .keep = 1.0f / (1.0f - call.mask.rate),
-                         .x = x.As<T>(),
-                         .y = y.As<T>(),
+                         .x = x.Raw<T>(),
+                         .y = y.Raw<T>(),
                          .x_stride = x.stride[0],
                          .y_stride = y.stride[0]};
     const bool dense = cuda::AreDense({x, y});

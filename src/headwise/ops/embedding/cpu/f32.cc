@@ -52,7 +52,7 @@ void Forward(Context& context, const EmbeddingCall& call) {
     const int64_t end = std::min(count, (task + 1) * kRowsPerTask);
     for (int64_t n = task * kRowsPerTask; n < end; ++n) {
       TakeRow(a.table, IdAt(a.ids, n), call.problem.write,
-              a.out.As<float>() + n * a.out.stride[0]);
+              a.out.Raw<float>() + n * a.out.stride[0]);
     }
   });
 }
@@ -60,8 +60,8 @@ void Forward(Context& context, const EmbeddingCall& call) {
 void Backward(Context& context, const EmbeddingCall& call) {
   const auto& [dout, dtable] = *call.grads;
   const ConstTensorView& ids = call.args.ids;
-  const float* from = dout.As<float>();
-  float* to = dtable.As<float>();
+  const float* from = dout.Raw<float>();
+  float* to = dtable.Raw<float>();
   const int64_t from_stride = dout.stride[0], to_stride = dtable.stride[0];
   const int64_t count = dout.shape[0], width = dtable.shape[1];
   // Tasks own columns, so that equal ids add up in one order.

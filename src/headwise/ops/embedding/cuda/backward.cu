@@ -142,10 +142,10 @@ void AddTiles(Context& context, Params p, const ConstTensorView& dout) {
   const int64_t tiles = CeilDiv(p.count, kTile);
   p.columns = static_cast<unsigned>(CeilDiv(p.width, kCount * threads));
   const Temp crossing(context, DType::kF32, {tiles, 2, p.width});
-  p.crossing = crossing.view().As<float>();
+  p.crossing = crossing.view().Raw<float>();
   const dim3 grid(static_cast<unsigned>(tiles * p.columns));
   Launch(context, "embedding backward", TileKernel<kCount, T>, grid,
-         static_cast<int>(threads), p, dout.As<T>(), dout.stride[0]);
+         static_cast<int>(threads), p, dout.Raw<T>(), dout.stride[0]);
   Launch(context, "embedding backward", CrossingKernel<kCount>, grid,
          static_cast<int>(threads), p);
 }
@@ -158,14 +158,14 @@ void EmbeddingBackward(Context& context, const ConstTensorView& ids,
   const int64_t count = ids.shape[0], width = dtable.shape[1];
   if (count == 0 || width == 0 || dtable.shape[0] == 0) return;
   const Temp memory(context, DType::kI32, {2, 2, count});
-  auto* sorted = memory.view().As<uint32_t>();
+  auto* sorted = memory.view().Raw<uint32_t>();
   Sort(context, ids, dtable.shape[0], sorted);
   const Params p = {.count = count,
                     .rows = dtable.shape[0],
                     .width = width,
                     .keys = sorted + 2 * count,
                     .places = sorted + 3 * count,
-                    .dtable = dtable.As<float>(),
+                    .dtable = dtable.Raw<float>(),
                     .dtable_stride = dtable.stride[0],
                     .crossing = nullptr,
                     .columns = 1};

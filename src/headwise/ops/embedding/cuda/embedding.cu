@@ -58,11 +58,11 @@ void Forward(Context& context, const EmbeddingCall& call) {
       const EmbeddingArgs& a = call.args;
       const Params<From, To> p = {
           .add = call.problem.write == EmbeddingWrite::kAdd,
-          .table = a.table.As<From>(),
+          .table = a.table.Raw<From>(),
           .table_rows = a.table.shape[0],
           .table_stride = a.table.stride[0],
           .ids = cuda::DeviceIds(a.ids),
-          .out = a.out.As<To>(),
+          .out = a.out.Raw<To>(),
           .out_stride = a.out.stride[0]};
       const cuda::RowShare share(count, width, cuda::kPack<From, To>);
       cuda::Launch(context, "embedding", ForwardKernel<From, To>, share.Grid(),

@@ -32,26 +32,26 @@ void Forward(Context& context, const ConcreteCall& call) {
   const ConcreteProblem& p = call.problem;
   const ConcreteArgs& a = call.args;
   const int64_t heads = a.log_alpha.shape[0];
-  const float* log_alpha = a.log_alpha.As<float>();
-  const int32_t* starts = a.starts.As<int32_t>();
-  float* gates = a.gates.As<float>();
+  const float* log_alpha = a.log_alpha.Raw<float>();
+  const int32_t* starts = a.starts.Raw<int32_t>();
+  float* gates = a.gates.Raw<float>();
   context.pool().ParallelFor(a.slopes.shape[0], [&](int64_t b, int) {
     for (int64_t h = 0; h < heads; ++h) {
       Stretched gate = Stretch(p, log_alpha[h]);
       if (a.noise) {
-        const double u = a.noise.As<double>()[b * heads + h];
+        const double u = a.noise.Raw<double>()[b * heads + h];
         const double drawn = std::log(u) - std::log1p(-u) + log_alpha[h];
         gate = Stretch(p, drawn / p.temperature);
         gate.slope /= p.temperature;
       }
-      a.slopes.As<float>()[b * heads + h] = static_cast<float>(gate.slope);
+      a.slopes.Raw<float>()[b * heads + h] = static_cast<float>(gate.slope);
       for (int64_t t = starts[b]; t < starts[b + 1]; ++t) {
         gates[t * heads + h] = static_cast<float>(gate.gate);
       }
     }
   });
   for (int64_t h = 0; a.open && h < heads; ++h) {
-    a.open.As<double>()[h] = Open(p, log_alpha[h]);
+    a.open.Raw<double>()[h] = Open(p, log_alpha[h]);
   }
 }
 
@@ -59,19 +59,19 @@ void Forward(Context& context, const ConcreteCall& call) {
 void Backward(Context& context, const ConcreteCall& call) {
   const ConcreteArgs& a = call.args;
   const int64_t heads = a.log_alpha.shape[0], sequences = a.slopes.shape[0];
-  const int32_t* starts = a.starts.As<int32_t>();
-  const float* dgates = call.grads->dgates.As<float>();
+  const int32_t* starts = a.starts.Raw<int32_t>();
+  const float* dgates = call.grads->dgates.Raw<float>();
   context.pool().ParallelFor(heads, [&](int64_t h, int) {
     double sum = 0;
     for (int64_t b = 0; b < sequences; ++b) {
-      const double slope = a.slopes.As<float>()[b * heads + h];
+      const double slope = a.slopes.Raw<float>()[b * heads + h];
       for (int64_t t = starts[b]; t < starts[b + 1]; ++t) {
         sum += slope * dgates[t * heads + h];
       }
     }
-    const double open = Open(call.problem, a.log_alpha.As<float>()[h]);
+    const double open = Open(call.problem, a.log_alpha.Raw<float>()[h]);
     sum += call.grads->penalty * open * (1 - open);
-    call.grads->dlog_alpha.As<float>()[h] += static_cast<float>(sum);
+    call.grads->dlog_alpha.Raw<float>()[h] += static_cast<float>(sum);
   });
 }
 

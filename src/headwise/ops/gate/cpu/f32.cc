@@ -12,11 +12,11 @@ namespace headwise {
 
 void RunOnCpu(Context& context, const SequenceGateCall& call) {
   const int64_t heads = call.y.shape[1];
-  const int32_t* starts = call.starts.As<int32_t>();
-  const float* x = call.x.As<float>();
-  float* y = call.y.As<float>();
+  const int32_t* starts = call.starts.Raw<int32_t>();
+  const float* x = call.x.Raw<float>();
+  float* y = call.y.Raw<float>();
   context.pool().ParallelFor(call.factors.shape[0], [&](int64_t b, int) {
-    const float* factors = call.factors.As<float>() + b * heads;
+    const float* factors = call.factors.Raw<float>() + b * heads;
     for (int64_t t = starts[b]; t < starts[b + 1]; ++t) {
       for (int64_t h = 0; h < heads; ++h) {
         y[t * heads + h] =
@@ -35,16 +35,16 @@ void RunOnCpu(Context& context, const ComposeCall& call) {
     const int64_t b = row / a.own.shape[1], t = row % a.own.shape[1];
     const int64_t i = row * heads + h;
     const float f =
-        a.outer.As<float>()[b * a.outer.stride[0] + t * a.outer.stride[1] +
-                            h * a.outer.stride[2]];
-    const float product = f * a.own.As<float>()[i];
-    a.product.As<float>()[i] = product;
+        a.outer.Raw<float>()[b * a.outer.stride[0] + t * a.outer.stride[1] +
+                             h * a.outer.stride[2]];
+    const float product = f * a.own.Raw<float>()[i];
+    a.product.Raw<float>()[i] = product;
     if (!a.replacement) return;
     const ConstTensorView& mu = a.replacement;
     const float share = product == 1 ? 0 : (1 - f) / (1 - product);
-    const float* from =
-        mu.As<float>() + b * mu.stride[0] + t * mu.stride[1] + h * mu.stride[2];
-    float* to = a.share.As<float>() + i * dim;
+    const float* from = mu.Raw<float>() + b * mu.stride[0] + t * mu.stride[1] +
+                        h * mu.stride[2];
+    float* to = a.share.Raw<float>() + i * dim;
     for (int64_t e = 0; e < dim; ++e) to[e] = share * from[e * mu.stride[3]];
   };
   context.pool().ParallelFor(
@@ -59,11 +59,11 @@ void RunOnCpu(Context& context, const ComposeCall& call) {
 // Most heads are found in the first rows, so one thread does.
 void RunOnCpu(Context&, const ActiveCall& call) {
   const int64_t rows = call.gates.shape[0], heads = call.gates.shape[1];
-  const float* gates = call.gates.As<float>();
+  const float* gates = call.gates.Raw<float>();
   for (int64_t h = 0; h < heads; ++h) {
     int64_t t = 0;
     while (t < rows && gates[t * heads + h] == 0) ++t;
-    call.active.As<int32_t>()[h] = t < rows ? 1 : 0;
+    call.active.Raw<int32_t>()[h] = t < rows ? 1 : 0;
   }
 }
 

@@ -45,8 +45,8 @@ void Choose(const RouteCall& call, int64_t token, std::vector<int32_t>& order) {
   const RouteSizes sizes = SizesOf(call);
   const int64_t shared = call.problem.shared, others = sizes.routed;
   const int64_t top = call.problem.active - shared;
-  float* p = call.args.routes.As<float>() + token * sizes.width;
-  float* gates = call.args.gates.As<float>() + token * sizes.heads;
+  float* p = call.args.routes.Raw<float>() + token * sizes.width;
+  float* gates = call.args.gates.Raw<float>() + token * sizes.heads;
   Softmax(p, others);
   float routed_scale = static_cast<float>(others);
   if (shared > 0) {
@@ -73,7 +73,7 @@ void Forward(Context& context, const RouteCall& call) {
   const int64_t rows = sizes.tokens, others = sizes.routed;
   const int64_t top = call.problem.active - call.problem.shared;
   const Scratch memory = context.workspace().TakeArray<int32_t>(rows * top);
-  int32_t* tops = memory.As<int32_t>();
+  int32_t* tops = memory.Raw<int32_t>();
   ForTokens(context, rows, [&](int64_t begin, int64_t end) {
     std::vector<int32_t> order(others);
     for (int64_t t = begin; t < end; ++t) {
@@ -82,12 +82,12 @@ void Forward(Context& context, const RouteCall& call) {
     }
   });
   // In the order of tokens, so on one thread.
-  double* chosen = call.args.chosen.As<double>();
-  double* mean = call.args.mean.As<double>();
+  double* chosen = call.args.chosen.Raw<double>();
+  double* mean = call.args.mean.Raw<double>();
   std::fill_n(chosen, others, 0.0);
   if (mean != nullptr) std::fill_n(mean, others, 0.0);
   for (int64_t t = 0; t < rows; ++t) {
-    const float* p = call.args.routes.As<float>() + t * sizes.width;
+    const float* p = call.args.routes.Raw<float>() + t * sizes.width;
     for (int64_t k = 0; k < top; ++k) {
       chosen[tops[t * top + k]] += 1.0 / static_cast<double>(rows);
     }
@@ -100,11 +100,11 @@ void Forward(Context& context, const RouteCall& call) {
 void TokenBackward(const RouteCall& call, float balance, int64_t token) {
   const RouteSizes sizes = SizesOf(call);
   const int64_t shared = call.problem.shared, others = sizes.routed;
-  const float* p = call.args.routes.As<float>() + token * sizes.width;
-  const float* gates = call.args.gates.As<float>() + token * sizes.heads;
-  const float* dgates = call.grads->dgates.As<float>() + token * sizes.heads;
-  const double* chosen = call.args.chosen.As<double>();
-  float* d = call.grads->dlogits.As<float>() + token * sizes.width;
+  const float* p = call.args.routes.Raw<float>() + token * sizes.width;
+  const float* gates = call.args.gates.Raw<float>() + token * sizes.heads;
+  const float* dgates = call.grads->dgates.Raw<float>() + token * sizes.heads;
+  const double* chosen = call.args.chosen.Raw<double>();
+  float* d = call.grads->dlogits.Raw<float>() + token * sizes.width;
   float routed_scale = static_cast<float>(others);
   if (shared > 0) {
     const float* kinds = p + sizes.heads;

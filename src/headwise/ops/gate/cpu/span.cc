@@ -13,14 +13,14 @@ namespace {
 // z, in positions.
 double Reach(const SpanCall& call, int64_t head) {
   return static_cast<double>(call.problem.limit) *
-         std::clamp(call.spans.As<float>()[head], 0.0f, 1.0f);
+         std::clamp(call.spans.Raw<float>()[head], 0.0f, 1.0f);
 }
 
 void Forward(const SpanCall& call, int64_t head) {
   const int64_t reach = call.problem.reach;
   const double ramp = static_cast<double>(call.problem.ramp);
   const double z = Reach(call, head);
-  float* row = call.table->As<float>() + head * (2 * reach + 1);
+  float* row = call.table->Raw<float>() + head * (2 * reach + 1);
   for (int64_t d = 0; d <= reach; ++d) {
     const double m = (ramp + z - static_cast<double>(d)) / ramp;
     const float value = m > 0 ? static_cast<float>(std::log(std::min(m, 1.0)))
@@ -33,7 +33,7 @@ void Backward(const SpanCall& call, int64_t head) {
   const int64_t reach = call.problem.reach, width = 2 * reach + 1;
   const double ramp = static_cast<double>(call.problem.ramp);
   const double z = Reach(call, head);
-  const float* dtable = call.grads->dtable.As<float>() + head * width;
+  const float* dtable = call.grads->dtable.Raw<float>() + head * width;
   double sum = 0;
   for (int64_t i = 0; i < width; ++i) {
     const double left = ramp + z - static_cast<double>(std::abs(i - reach));
@@ -42,7 +42,7 @@ void Backward(const SpanCall& call, int64_t head) {
   }
   sum *= static_cast<double>(call.problem.limit);
   sum += call.grads->penalty;
-  call.grads->dspans.As<float>()[head] += static_cast<float>(sum);
+  call.grads->dspans.Raw<float>()[head] += static_cast<float>(sum);
 }
 
 }  // namespace

@@ -81,17 +81,17 @@ dim3 BlocksFor(int64_t count) { return dim3(cuda::CeilDiv(count, kThreads)); }
 void Forward(Context& context, const ConcreteCall& call) {
   const ConcreteArgs& a = call.args;
   const int64_t heads = a.log_alpha.shape[0], sequences = a.slopes.shape[0];
-  const float* log_alpha = a.log_alpha.As<float>();
+  const float* log_alpha = a.log_alpha.Raw<float>();
   if (a.open) {
     cuda::Launch(context, "open gates", OpenKernel, BlocksFor(heads), kThreads,
-                 call.problem, log_alpha, heads, a.open.As<double>());
+                 call.problem, log_alpha, heads, a.open.Raw<double>());
   }
   if (sequences == 0) return;
   const Temp gates(context, DType::kF32, {sequences, heads});
   cuda::Launch(context, "hard concrete gates", DrawKernel,
                BlocksFor(sequences * heads), kThreads, call.problem, log_alpha,
-               a.noise.As<double>(), heads, sequences * heads,
-               gates.view().As<float>(), a.slopes.As<float>());
+               a.noise.Raw<double>(), heads, sequences * heads,
+               gates.view().Raw<float>(), a.slopes.Raw<float>());
   RunOnCuda(context, SequenceGateCall{a.starts, gates.view(), ConstTensorView(),
                                       a.gates});
 }
@@ -107,15 +107,15 @@ void Backward(Context& context, const ConcreteCall& call) {
   if (count > 0) {
     sums = Temp(context, DType::kF64, {heads, count});
     cuda::Launch(context, "hard concrete gates backward", SlopesKernel,
-                 dim3(count, heads), kThreads, a.starts.As<int32_t>(),
-                 a.slopes.shape[0], a.slopes.As<float>(),
-                 call.grads->dgates.As<float>(), heads, tokens, tokens_per_sum,
-                 sums.view().As<double>());
+                 dim3(count, heads), kThreads, a.starts.Raw<int32_t>(),
+                 a.slopes.shape[0], a.slopes.Raw<float>(),
+                 call.grads->dgates.Raw<float>(), heads, tokens, tokens_per_sum,
+                 sums.view().Raw<double>());
   }
   cuda::Launch(context, "hard concrete gates backward", AddSlopesKernel,
                BlocksFor(heads), kThreads, call.problem,
-               a.log_alpha.As<float>(), sums.view().As<double>(), count, heads,
-               call.grads->penalty, call.grads->dlog_alpha.As<float>());
+               a.log_alpha.Raw<float>(), sums.view().Raw<double>(), count,
+               heads, call.grads->penalty, call.grads->dlog_alpha.Raw<float>());
 }
 
 }  // namespace

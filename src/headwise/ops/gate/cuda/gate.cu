@@ -118,9 +118,10 @@ void RunOnCuda(Context& context, const SequenceGateCall& call) {
   const int64_t count = call.y.size();
   if (count == 0) return;
   cuda::Launch(context, "gates of sequences", SequenceGateKernel,
-               BlocksFor(count), kThreads, call.starts.As<int32_t>(),
-               call.factors.shape[0], call.factors.As<float>(),
-               call.x.As<float>(), call.y.shape[1], count, call.y.As<float>());
+               BlocksFor(count), kThreads, call.starts.Raw<int32_t>(),
+               call.factors.shape[0], call.factors.Raw<float>(),
+               call.x.Raw<float>(), call.y.shape[1], count,
+               call.y.Raw<float>());
 }
 
 void RunOnCuda(Context& context, const ComposeCall& call) {
@@ -128,31 +129,31 @@ void RunOnCuda(Context& context, const ComposeCall& call) {
   ComposeParams p;
   p.tokens = a.own.shape[1];
   p.heads = a.own.shape[2];
-  p.own = a.own.As<float>();
-  p.outer = a.outer.As<float>();
+  p.own = a.own.Raw<float>();
+  p.outer = a.outer.Raw<float>();
   for (int i = 0; i < 3; ++i) p.outer_stride[i] = a.outer.stride[i];
   if (a.replacement && a.share.size() > 0) {
     p.dim = a.share.shape[3];
-    p.replacement = a.replacement.As<float>();
+    p.replacement = a.replacement.Raw<float>();
     for (int i = 0; i < 4; ++i) {
       p.replacement_stride[i] = a.replacement.stride[i];
     }
     // First: the product may stand where a gate stood.
     cuda::Launch(context, "composed gates", ShareKernel,
                  BlocksFor(a.share.size()), kThreads, p, a.share.size(),
-                 a.share.As<float>());
+                 a.share.Raw<float>());
   }
   cuda::Launch(context, "composed gates", ProductKernel,
                BlocksFor(a.own.size()), kThreads, p, a.own.size(),
-               a.product.As<float>());
+               a.product.Raw<float>());
 }
 
 void RunOnCuda(Context& context, const ActiveCall& call) {
   const int64_t heads = call.gates.shape[1];
   if (heads == 0) return;
   cuda::Launch(context, "active heads", ActiveKernel, dim3(heads), kThreads,
-               call.gates.As<float>(), call.gates.shape[0], heads,
-               call.active.As<int32_t>());
+               call.gates.Raw<float>(), call.gates.shape[0], heads,
+               call.active.Raw<int32_t>());
 }
 
 void RunOnCuda(Context& context, const SpanCall& call) {
@@ -160,15 +161,15 @@ void RunOnCuda(Context& context, const SpanCall& call) {
   if (heads == 0) return;
   const Spans p = {static_cast<double>(call.problem.ramp),
                    static_cast<double>(call.problem.limit), call.problem.reach,
-                   call.spans.As<float>()};
+                   call.spans.Raw<float>()};
   if (call.grads == nullptr) {
     const int64_t count = call.table->size();
     cuda::Launch(context, "spans", SpanKernel, BlocksFor(count), kThreads, p,
-                 count, call.table->As<float>());
+                 count, call.table->Raw<float>());
   } else {
     cuda::Launch(context, "spans backward", SpanBackwardKernel, dim3(heads),
-                 kThreads, p, call.grads->dtable.As<float>(),
-                 call.grads->penalty, call.grads->dspans.As<float>());
+                 kThreads, p, call.grads->dtable.Raw<float>(),
+                 call.grads->penalty, call.grads->dspans.Raw<float>());
   }
 }
 

@@ -166,8 +166,8 @@ Params ParamsOf(const RouteCall& call) {
   p.width = sizes.width;
   p.shared = call.problem.shared;
   p.top = call.problem.active - call.problem.shared;
-  p.routes = call.args.routes.As<float>();
-  p.gates = call.args.gates.As<float>();
+  p.routes = call.args.routes.Raw<float>();
+  p.gates = call.args.gates.Raw<float>();
   return p;
 }
 
@@ -183,26 +183,27 @@ void Forward(Context& context, const RouteCall& call) {
   Temp chosen, sums;
   if (count > 0) {
     chosen = Temp(context, DType::kU8, {p.tokens, p.routed});
-    p.chosen = chosen.view().As<uint8_t>();
+    p.chosen = chosen.view().Raw<uint8_t>();
     cuda::Launch(context, "router", ChooseKernel, BlocksOfTokens(p), kThreads,
                  p);
     sums = Temp(context, DType::kF64, {2, p.routed, count});
     cuda::Launch(context, "router's shares", CountKernel, dim3(count, p.routed),
-                 kThreads, p, tokens_per_sum, sums.view().As<double>());
+                 kThreads, p, tokens_per_sum, sums.view().Raw<double>());
   }
   cuda::Launch(context, "router's shares", AddCountsKernel,
                dim3(cuda::CeilDiv(p.routed, kThreads)), kThreads,
-               sums.view().As<double>(), count, p.routed, p.tokens,
-               call.args.chosen.As<double>(), call.args.mean.As<double>());
+               sums.view().Raw<double>(), count, p.routed, p.tokens,
+               call.args.chosen.Raw<double>(), call.args.mean.Raw<double>());
 }
 
 void Backward(Context& context, const RouteCall& call) {
   const Params p = ParamsOf(call);
   if (p.tokens == 0) return;
   cuda::Launch(context, "router backward", BackwardKernel, BlocksOfTokens(p),
-               kThreads, p, call.grads->dgates.As<float>(),
+               kThreads, p, call.grads->dgates.Raw<float>(),
                call.grads->balance / static_cast<float>(p.tokens),
-               call.args.chosen.As<double>(), call.grads->dlogits.As<float>());
+               call.args.chosen.Raw<double>(),
+               call.grads->dlogits.Raw<float>());
 }
 
 }  // namespace

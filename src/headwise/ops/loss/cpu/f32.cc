@@ -55,10 +55,10 @@ void CrossEntropyRow(const CrossEntropyCall& call, int64_t row) {
   const CrossEntropyProblem& p = call.problem;
   const CrossEntropyArgs& a = call.args;
   const int64_t classes = a.logits.shape[1];
-  const float* z = a.logits.As<float>() + row * a.logits.stride[0];
+  const float* z = a.logits.Raw<float>() + row * a.logits.stride[0];
   float* dz =
-      a.dlogits ? a.dlogits.As<float>() + row * a.dlogits.stride[0] : nullptr;
-  float& loss = a.losses.As<float>()[row];
+      a.dlogits ? a.dlogits.Raw<float>() + row * a.dlogits.stride[0] : nullptr;
+  float& loss = a.losses.Raw<float>()[row];
   const int64_t target = IdAt(a.targets, row);
   if (target == kIgnoreTarget) {
     loss = 0;

@@ -135,12 +135,12 @@ void Run(Context& context, const CrossEntropyCall& call) {
     const Params<T> p = {.smoothing = call.problem.smoothing,
                          .scale = call.problem.scale,
                          .classes = classes,
-                         .logits = a.logits.As<T>(),
-                         .dlogits = a.dlogits.As<T>(),
+                         .logits = a.logits.Raw<T>(),
+                         .dlogits = a.dlogits.Raw<T>(),
                          .logits_stride = a.logits.stride[0],
                          .dlogits_stride = a.dlogits.stride[0],
                          .targets = cuda::DeviceIds(a.targets),
-                         .losses = a.losses.As<float>()};
+                         .losses = a.losses.Raw<float>()};
     cuda::Launch(context, "loss", RowKernel<T>,
                  dim3(static_cast<unsigned>(rows)),
                  classes > kManyClasses ? kManyThreads : kFewThreads, p);

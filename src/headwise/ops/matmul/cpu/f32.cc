@@ -219,7 +219,7 @@ Cut CutFor(size_t m, size_t n, size_t threads) {
 }
 
 Lines LinesOf(const ConstTensorView& x, bool lines_first) {
-  return {x.As<float>(), x.stride[lines_first ? 0 : 1],
+  return {x.Raw<float>(), x.stride[lines_first ? 0 : 1],
           x.stride[lines_first ? 1 : 0]};
 }
 
@@ -238,14 +238,17 @@ void PackB(Context& context, const ConstTensorView& b, Operand operand,
   // threads.
   constexpr size_t kColumns = 96 / kTileColumns * kTileColumns, kDepth = 128;
   const size_t across = DivideUp(n, kColumns);
-  context.pool().ParallelFor(DivideUp(k, kDepth) * across, [&](int64_t task,
-                                                               int) {
-    const size_t j = task % across * kColumns;
-    const size_t p = task / across * kDepth;
-    PackLines<kTileColumns>(From(lines, j, p), std::min(kColumns, n - j),
-                            std::min(kDepth, k - p),
-                            to + j * k + p * kTileColumns, kTileColumns * k);
-  });
+  context.pool().ParallelFor(
+      DivideUp(k, kDepth) * across,
+      [&](int64_t task, int) {
+        const size_t j = task % across * kColumns;
+        const size_t p = task / across * kDepth;
+        PackLines<kTileColumns>(From(lines, j, p), std::min(kColumns, n - j),
+                                std::min(kDepth, k - p),
+                                to + j * k + p * kTileColumns,
+                                kTileColumns * k);
+      },
+      n * k * 8);  // a copy costs about as much as eight products
 }
 
 // b: packed.
@@ -260,20 +263,22 @@ void Multiply(Context& context, const MatmulProblem& problem,
   const size_t room = kMaxBlockRows * std::min(k, kMaxDepth);
   Scratch scratch = context.workspace().TakeArray<float>(threads * room);
   context.pool().ParallelFor(
-      cut.down * cut.across, [&](int64_t task, int worker) {
+      cut.down * cut.across,
+      [&](int64_t task, int worker) {
         const size_t y = task / cut.across, x = task % cut.across;
         const size_t i = y * tiles / cut.down * kTileRows;
         const size_t i_end = (y + 1) * tiles / cut.down * kTileRows;
         const size_t j = x * panels / cut.across * kTileColumns;
         const size_t j_end = (x + 1) * panels / cut.across * kTileColumns;
         const size_t stride = args.c.stride[0];
-        ComputeBlock(From(lines, i, 0), scratch.As<float>() + worker * room,
+        ComputeBlock(From(lines, i, 0), scratch.Raw<float>() + worker * room,
                      b + j * k, k,
-                     {args.c.As<float>() + i * stride + j, stride,
+                     {args.c.Raw<float>() + i * stride + j, stride,
                       std::min(m, i_end) - i, std::min(n, j_end) - j,
-                      args.bias ? args.bias.As<float>() + j : nullptr,
+                      args.bias ? args.bias.Raw<float>() + j : nullptr,
                       problem.store == Store::kAccumulate});
-      });
+      },
+      problem.m * problem.n * problem.k);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -322,7 +327,7 @@ void PackAny(Context& context, const ConstTensorView& b, Operand operand,
     const ConstTensorView part =
         ColumnsOfB(b, operand, begin, std::min(most, n - begin));
     const TensorView as_f32 =
-        View(dense.As<float>(), {part.shape[0], part.shape[1]});
+        View(dense.Raw<float>(), {part.shape[0], part.shape[1]});
     ConvertToF32(context, part, as_f32);
     HWY_DYNAMIC_DISPATCH(PackB)
     (context, as_f32, operand, to + begin * k);
@@ -339,12 +344,12 @@ ConstTensorView Whole(Context& context, std::span<const ConstTensorView> parts,
   const int64_t k = parts[0].shape[1 - along];
   copy = context.workspace().TakeArray<float>(columns * k);
   const TensorView whole = View(
-      copy.As<float>(), along == 0 ? Shape{columns, k} : Shape{k, columns});
+      copy.Raw<float>(), along == 0 ? Shape{columns, k} : Shape{k, columns});
   TensorView to = whole;
   for (const ConstTensorView& part : parts) {
     to.shape[along] = part.shape[along];
     ConvertToF32(context, part, to);
-    to.data = to.As<float>() + part.shape[along] * to.stride[along];
+    to.data = to.Raw<float>() + part.shape[along] * to.stride[along];
   }
   return whole;
 }
@@ -363,13 +368,14 @@ const float* PackedOf(Context& context, const PreparedWeights& weights) {
         DType::kF32, {PackedPanels(weights.n()), weights.k(), PackedColumns()});
     Scratch copy;
     PackAny(context, Whole(context, weights.parts(), weights.operand(), copy),
-            weights.operand(), packed->values.As<float>());
+            weights.operand(), packed->values.Raw<float>());
     return packed;
   });
-  return static_cast<const Packed&>(form).values.As<float>();
+  return static_cast<const Packed&>(form).values.Raw<float>();
 }
 
 Reason WhyNot(const MatmulCall& call) {
+  if (const Reason why = WhyNotEpilogue(call); !why.empty()) return why;
   if (!HalvesLieTogether(call.args)) {
     return "takes halves of B with a last stride of 1 only";
   }
@@ -386,8 +392,8 @@ void Run(Context& context, const MatmulCall& call) {
   Scratch packed = context.workspace().TakeArray<float>(
       PackedPanels(problem.n) * problem.k * PackedColumns());
   PackAny(context, Whole(context, PartsOf(args), problem.b, copy), problem.b,
-          packed.As<float>());
-  HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args, packed.As<float>());
+          packed.Raw<float>());
+  HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args, packed.Raw<float>());
 }
 
 }  // namespace

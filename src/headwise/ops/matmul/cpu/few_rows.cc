@@ -150,9 +150,9 @@ struct Target {
   const MatmulArgs& args;
 
   HWY_INLINE void Put(size_t i, size_t j, float value) const {
-    if (args.bias) value += args.bias.As<float>()[j];
-    float& c = args.c.As<float>()[static_cast<int64_t>(i) * args.c.stride[0] +
-                                  static_cast<int64_t>(j)];
+    if (args.bias) value += args.bias.Raw<float>()[j];
+    float& c = args.c.Raw<float>()[static_cast<int64_t>(i) * args.c.stride[0] +
+                                   static_cast<int64_t>(j)];
     c = problem.store == Store::kAccumulate ? c + value : value;
   }
 };
@@ -244,11 +244,14 @@ void MultiplyTyped(Context& context, const MatmulProblem& problem,
   const size_t step =
       dots ? std::max<size_t>(4, kTaskBytes / (k * sizeof(T) + 1) / 4 * 4)
            : kStrip;
-  context.pool().ParallelFor((n + step - 1) / step, [&](int64_t task, int) {
-    const size_t begin = task * step;
-    const size_t end = std::min(n, begin + step);
-    dots ? DotTask(b, a, begin, end, to) : AddTask(b, a, begin, end, to);
-  });
+  context.pool().ParallelFor((n + step - 1) / step,
+                             [&](int64_t task, int) {
+                               const size_t begin = task * step;
+                               const size_t end = std::min(n, begin + step);
+                               dots ? DotTask(b, a, begin, end, to)
+                                    : AddTask(b, a, begin, end, to);
+                             },
+                             problem.m * problem.n * problem.k);
 }
 
 template <typename T>
@@ -312,15 +315,15 @@ DenseRows::DenseRows(Context& context, const MatmulCall& call) {
   const bool plain = call.problem.a == Operand::kPlain;
   const int64_t along_m = a.stride[plain ? 0 : 1];
   const int64_t along_k = a.stride[plain ? 1 : 0];
-  data_ = a.As<float>();
+  data_ = a.Raw<float>();
   if (along_k == 1 && (m == 1 || along_m == k)) return;
   copy_ = context.workspace().TakeArray<float>(m * k);
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t p = 0; p < k; ++p) {
-      copy_.As<float>()[i * k + p] = data_[i * along_m + p * along_k];
+      copy_.Raw<float>()[i * k + p] = data_[i * along_m + p * along_k];
     }
   }
-  data_ = copy_.As<float>();
+  data_ = copy_.Raw<float>();
 }
 
 void ConvertToF32(Context& context, const ConstTensorView& from,
@@ -332,7 +335,7 @@ void ConvertToF32(Context& context, const ConstTensorView& from,
         const int64_t end = std::min(rows, (task + 1) * kRowsOfTask);
         for (int64_t r = task * kRowsOfTask; r < end; ++r) {
           HWY_DYNAMIC_DISPATCH(ConvertRow)
-          (from, r, to.As<float>() + r * to.stride[0]);
+          (from, r, to.Raw<float>() + r * to.stride[0]);
         }
       });
 }
@@ -340,6 +343,7 @@ void ConvertToF32(Context& context, const ConstTensorView& from,
 namespace {
 
 Reason WhyNot(const MatmulCall& call) {
+  if (const Reason why = WhyNotEpilogue(call); !why.empty()) return why;
   if (call.problem.m > HWY_DYNAMIC_DISPATCH(MostRows)()) {
     return "takes at most eight rows";
   }
@@ -362,8 +366,8 @@ void Run(Context& context, const MatmulCall& call) {
     problem.n = ColumnsOf(part, problem.b);
     args.b = part;
     HWY_DYNAMIC_DISPATCH(MultiplyAny)(context, problem, args, a.data());
-    args.c.data = args.c.As<float>() + problem.n;
-    if (args.bias) args.bias.data = args.bias.As<float>() + problem.n;
+    args.c.data = args.c.Raw<float>() + problem.n;
+    if (args.bias) args.bias.data = args.bias.Raw<float>() + problem.n;
   }
 }
 

@@ -72,7 +72,7 @@ HalfLines::HalfLines(const PreparedWeights& weights)
   } else {
     auto own = std::make_shared<Tensor>(
         DType::kF16, Shape{static_cast<int64_t>(bytes() / sizeof(uint16_t))});
-    packed = own->As<uint16_t>();
+    packed = own->Raw<uint16_t>();
     owner_ = std::move(own);
   }
   data_ = packed;
@@ -139,7 +139,7 @@ void Run(Context& context, const MatmulCall& call) {
   const size_t row = SplitRow::MemoryOf(k);
   const Scratch halves = context.workspace().TakeArray<uint16_t>(m * row);
   for (int64_t i = 0; i < m; ++i) {
-    finite[i] = split[i].Set(a + i * k, k, halves.As<uint16_t>() + i * row);
+    finite[i] = split[i].Set(a + i * k, k, halves.Raw<uint16_t>() + i * row);
   }
   constexpr int64_t kLines = kHalfLines;
   const int64_t groups = (n + kLines - 1) / kLines;
@@ -164,9 +164,9 @@ void Run(Context& context, const MatmulCall& call) {
           } else {
             DotWide(a + i * k, b, first, count, sums.data());
           }
-          float* c = args.c.As<float>() + i * args.c.stride[0] + first;
+          float* c = args.c.Raw<float>() + i * args.c.stride[0] + first;
           if (args.bias) {
-            const float* bias = args.bias.As<float>() + first;
+            const float* bias = args.bias.Raw<float>() + first;
             for (int64_t j = 0; j < count; ++j) sums[j] += bias[j];
           }
           if (add) {
@@ -179,6 +179,7 @@ void Run(Context& context, const MatmulCall& call) {
 }
 
 Reason WhyNot(const MatmulCall& call) {
+  if (const Reason why = WhyNotEpilogue(call); !why.empty()) return why;
   if (call.args.weights == nullptr) return "takes prepared weights only";
   if (call.problem.m > kMostRows) return "takes at most two rows";
   if (!HasHalfLines(*call.args.weights)) {

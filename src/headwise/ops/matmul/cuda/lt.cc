@@ -5,6 +5,7 @@
 
 #include "headwise/backend/cuda/blas.h"
 #include "headwise/error.h"
+#include "headwise/ops/activation/activation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/matmul/cuda/weights.h"
 #include "headwise/ops/matmul/implementation.h"
@@ -77,10 +78,15 @@ void StoreBias(Context& context, const MatmulCall& call) {
   }
 }
 
-// c = a · b (+ bias): some columns of C.
-void Multiply(Context& context, const MatmulCall& call,
-              const ConstTensorView& a, const ConstTensorView& b,
-              const ConstTensorView& bias, const TensorView& c) {
+// Some columns of B, of the bias, of `inner` and of C.
+struct Share {
+  ConstTensorView b, bias;
+  TensorView inner, c;
+};
+
+BlasProduct ProductOf(const MatmulCall& call, const ConstTensorView& a,
+                      const Share& share) {
+  const auto& [b, bias, inner, c] = share;
   const Lines a_lines = LinesOf(a), b_lines = LinesOf(b);
   BlasProduct product = {.m = c.shape[0],
                          .n = c.shape[1],
@@ -99,8 +105,62 @@ void Multiply(Context& context, const MatmulCall& call,
   product.ldc = std::max(c.shape[1], c.stride[0]);
   product.bias = bias.data;
   product.add = call.problem.store == Store::kAccumulate;
+  return product;
+}
+
+// Whether the library can be asked for the epilogue as part of the product.
+bool AskForEpilogue(const MatmulCall& call, const ConstTensorView& a,
+                    const Share& share, BlasProduct& product) {
+  constexpr int64_t kLine = 8;  // lines of `inner` are multiples of it
+  const TensorView& inner = share.inner;
+  if (a.type == DType::kF32 || share.c.type != a.type) return false;
+  const int64_t apart = std::max(inner.shape[1], inner.stride[0]);
+  if (inner && (reinterpret_cast<uintptr_t>(inner.data) % 16 != 0 ||
+                apart % kLine != 0)) {
+    return false;
+  }
+  product.inner = inner.data;
+  product.inner_ld = inner ? apart : 0;
+  product.epilogue = call.problem.epilogue == Epilogue::kGeluTanh
+                         ? BlasEpilogue::kGelu
+                         : BlasEpilogue::kGeluBackward;
+  return true;
+}
+
+// What the product was left without: z, which may be c, into c.
+void Activate(Context& context, const MatmulCall& call, const Share& share,
+              const TensorView& z) {
+  const ActivationProblem gelu = {Activation::kGeluTanh};
+  switch (call.problem.epilogue) {
+    case Epilogue::kNone:
+      return;
+    case Epilogue::kGeluTanh:
+      return ActivationForward(context, gelu, {.x = z, .y = share.c});
+    case Epilogue::kGeluTanhBackward:
+      return ActivationBackward(context, gelu, {.x = share.inner},
+                                {.dy = z, .dx = share.c});
+  }
+}
+
+// Where A·B + bias is stored if the activation is a step of its own.
+TensorView PlaceOf(const MatmulCall& call, const Share& share) {
+  const bool inside =
+      call.problem.epilogue == Epilogue::kGeluTanh && share.inner;
+  return inside ? share.inner : share.c;
+}
+
+void Multiply(Context& context, const MatmulCall& call,
+              const ConstTensorView& a, Share share) {
   CudaBlas& blas = CudaOf(context).Blas();
-  if (blas.Multiply(product)) return;
+  if (call.problem.epilogue != Epilogue::kNone) {
+    BlasProduct whole = ProductOf(call, a, share);
+    if (AskForEpilogue(call, a, share, whole) && blas.Multiply(whole)) return;
+  }
+  const Share asked = share;
+  share.c = PlaceOf(call, asked);
+  const auto& [b, bias, inner, c] = share;
+  BlasProduct product = ProductOf(call, a, share);
+  if (blas.Multiply(product)) return Activate(context, call, asked, c);
   product.bias = nullptr;
   if (!blas.Multiply(product)) {
     throw Error(
@@ -110,6 +170,7 @@ void Multiply(Context& context, const MatmulCall& call,
          ""});
   }
   if (bias) AddBias(context, bias, c);
+  Activate(context, call, asked, c);
 }
 
 Reason WhyNot(const MatmulCall& call) {
@@ -118,7 +179,13 @@ Reason WhyNot(const MatmulCall& call) {
 
 void Run(Context& context, const MatmulCall& call) {
   const MatmulArgs& args = call.args;
-  if (call.problem.k == 0) return StoreBias(context, call);
+  if (call.problem.k == 0) {
+    const Share all = {{}, args.bias, args.inner, args.c};
+    MatmulArgs stored = args;
+    stored.c = PlaceOf(call, all);
+    StoreBias(context, {call.problem, stored});
+    return Activate(context, call, all, stored.c);
+  }
   Temp a_copy;
   const ConstTensorView a = Taken(context, args.a, args.a.type, a_copy);
   const auto parts = args.weights != nullptr
@@ -132,7 +199,10 @@ void Run(Context& context, const MatmulCall& call) {
     const TensorView c = Columns(args.c, begin, end);
     const ConstTensorView bias =
         TakenBias(context, Slice(args.bias, 0, begin, end), c.type, bias_copy);
-    Multiply(context, call, a, Taken(context, part, a.type, b_copy), bias, c);
+    const TensorView inner =
+        args.inner ? Columns(args.inner, begin, end) : TensorView();
+    Multiply(context, call, a,
+             {Taken(context, part, a.type, b_copy), bias, inner, c});
     begin = end;
   }
 }

@@ -16,7 +16,7 @@ constexpr int kMostParts = 4;  // of one launch
 constexpr int kThreads = 256, kWarps = kThreads / cuda::kWarp;
 constexpr int kLines = 4;  // of a warp
 // So many warps have enough bytes on the way; several then share the lines.
-constexpr int64_t kWantedWarps = 4096;
+constexpr int64_t kWantedWarps = 16384;
 
 // Parts of B side by side; those that are not there end where they begin.
 template <typename T>
@@ -68,6 +68,7 @@ struct Params {
   Numbers bias, c;
   int64_t c_stride = 0;
   bool add = false;
+  bool fixed = false;  // B does not change: it is read before others are done
 };
 
 // 16 bytes that are not needed again.
@@ -112,9 +113,8 @@ __device__ inline void AddChunk(const Params<T>& p, int64_t item,
   for (int r = 0; r < kRows; ++r) {
     const int row = min(r, p.m - 1);
     float x[kItems];
-    Unpack<T>(
-        __ldg(reinterpret_cast<const uint4*>(p.a + row * p.a_stride + item)),
-        x);
+    Unpack<T>(*reinterpret_cast<const uint4*>(p.a + row * p.a_stride + item),
+              x);
 #pragma unroll
     for (int l = 0; l < kLines; ++l) {
 #pragma unroll
@@ -141,9 +141,9 @@ __global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
   float sum[kRows][kLines] = {};
   const int64_t chunks = p.k / kItems;
   const int64_t step = static_cast<int64_t>(p.split) * cuda::kWarp;
-  for (int64_t at = share * cuda::kWarp + lane; at < chunks;
-       at += kSteps * step) {
-    uint4 raw[kSteps][kLines];
+  uint4 raw[kSteps][kLines];
+  const auto load = [&](int64_t at) {
+    if (at >= chunks) return;
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       // Past the end the last chunk again, which is not used.
@@ -153,11 +153,19 @@ __global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
         raw[s][l] = LoadOnce(lines[l] + chunk * kItems);
       }
     }
+  };
+  int64_t at = share * cuda::kWarp + lane;
+  cuda::LetNextBegin();
+  if (!p.fixed) cuda::WaitForLast();
+  load(at);
+  cuda::WaitForLast();
+  for (; at < chunks; at += kSteps * step) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       const int64_t chunk = at + s * step;
       if (chunk < chunks) AddChunk<T, kRows>(p, chunk * kItems, raw[s], sum);
     }
+    load(at + kSteps * step);
   }
   const int64_t rest = chunks * kItems + lane;
   if (share == 0 && rest < p.k) {
@@ -189,9 +197,9 @@ __global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
     value += shared[line / kLines * p.split + s][row][line % kLines];
   }
   if (p.bias.data != nullptr) value += p.bias.template Load<T>(column);
-  const int64_t at = row * p.c_stride + column;
-  if (p.add) value += p.c.template Load<T>(at);
-  p.c.template Store<T>(at, value);
+  const int64_t place = row * p.c_stride + column;
+  if (p.add) value += p.c.template Load<T>(place);
+  p.c.template Store<T>(place, value);
 }
 
 // By n and k alone, so that results repeat.
@@ -211,9 +219,9 @@ void Launch(Context& context, Params<T> p) {
                       : p.m <= 2 ? RowsKernel<T, 2>
                       : p.m <= 4 ? RowsKernel<T, 4>
                                  : RowsKernel<T, 8>;
-  cuda::Launch(context, "matmul of few rows", kernel,
-               dim3(cuda::CeilDiv(p.n, kWarps / p.split * kLines)), kThreads,
-               p);
+  cuda::LaunchEarly(context, "matmul of few rows", kernel,
+                    dim3(cuda::CeilDiv(p.n, kWarps / p.split * kLines)),
+                    kThreads, p);
 }
 
 // A as rows along k.
@@ -225,6 +233,7 @@ ConstTensorView RowsOf(const MatmulCall& call) {
 Reason WhyNot(const MatmulCall& call) {
   const auto& [problem, args] = call;
   if (!args.c.device.is_cuda()) return "runs on CUDA only";
+  if (const Reason why = WhyNotEpilogue(call); !why.empty()) return why;
   if (problem.m > kMostRows) return "takes at most eight rows";
   if (problem.k == 0) return "needs something to multiply";
   if (OperandOfB(call) != Operand::kTransposed) {
@@ -251,10 +260,12 @@ void RunAs(Context& context, const MatmulCall& call) {
   Params<T> p;
   p.m = static_cast<int>(problem.m);
   p.k = problem.k;
-  p.a = rows.As<T>();
+  p.a = rows.Raw<T>();
   p.a_stride = rows.stride[0];
   p.c_stride = args.c.stride[0];
   p.add = problem.store == Store::kAccumulate;
+  // Recorded work was done before: what its weights are made of is there.
+  p.fixed = args.weights != nullptr && CudaOf(context).recording();
   const auto parts = args.weights != nullptr
                          ? WeightsOnDevice(context, *args.weights, args.a.type)
                          : PartsOf(args);
@@ -265,7 +276,7 @@ void RunAs(Context& context, const MatmulCall& call) {
     for (size_t i = 0; i < kMostParts; ++i) {
       if (first + i < parts.size()) {
         const ConstTensorView& part = parts[first + i];
-        p.b.data[i] = part.As<T>();
+        p.b.data[i] = part.Raw<T>();
         p.b.stride[i] = part.stride[0];
         p.n += part.shape[0];
       }

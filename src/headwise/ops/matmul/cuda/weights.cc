@@ -84,4 +84,19 @@ std::span<const ConstTensorView> WeightsOnDevice(Context& context,
   return std::span(&form.whole, 1);
 }
 
+std::span<const ConstTensorView> FindOnDevice(Context& context,
+                                              const PreparedWeights& weights) {
+  using Kind = PreparedWeights::Kind;
+  for (const Kind kind : {Kind::kCudaBf16, Kind::kCudaF16, Kind::kCudaF32}) {
+    const auto* form = static_cast<const DeviceWeights*>(weights.Made(kind));
+    if (form != nullptr && form->whole.device == context.device()) {
+      return std::span(&form->whole, 1);
+    }
+  }
+  const auto parts = weights.parts();
+  return !parts.empty() && parts[0].device == context.device()
+             ? parts
+             : decltype(parts)();
+}
+
 }  // namespace headwise

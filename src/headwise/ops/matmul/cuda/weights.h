@@ -18,4 +18,8 @@ std::span<const ConstTensorView> WeightsOnDevice(Context& context,
 // Whether a matrix's lines begin at multiples of 16 bytes.
 bool HasAlignedLines(const ConstTensorView& matrix);
 
+// What products read, if it is on the context's device already.
+std::span<const ConstTensorView> FindOnDevice(Context& context,
+                                              const PreparedWeights& weights);
+
 }  // namespace headwise

@@ -46,10 +46,12 @@ float RowSum(int64_t width, const VectorTerm& vector_term,
 void NormRow(const NormCall& call, int64_t row) {
   const NormArgs& a = call.args;
   const int64_t width = SizesOf(call).width;
-  const float* x = a.x.As<float>() + SegmentBegin(a.x, row);
-  const float* weight = a.weight.As<float>();
-  const float* bias = a.bias.As<float>();
-  float* y = a.y.As<float>() + SegmentBegin(a.y, row);
+  const float* x = a.x.Raw<float>() + SegmentBegin(a.x, row);
+  const float* weight = a.weight.Raw<float>();
+  const float* bias = a.bias.Raw<float>();
+  float* y = a.y.Raw<float>() + SegmentBegin(a.y, row);
+  float* kept =
+      a.kept ? a.kept.Raw<float>() + SegmentBegin(a.kept, row) : nullptr;
   const float n = static_cast<float>(width);
   const bool layer = call.problem.kind == NormKind::kLayer;
   float mean = 0;
@@ -68,8 +70,9 @@ void NormRow(const NormCall& call, int64_t row) {
       [&](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
   const float scale = 1.0f / std::sqrt(squares / n + call.problem.epsilon);
   const auto write = [&](auto d, int64_t i) HWY_ATTR {
-    auto value = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)),
-                         hn::Set(d, scale));
+    const auto in = hn::LoadU(d, x + i);
+    auto value = hn::Mul(hn::Sub(in, hn::Set(d, mean)), hn::Set(d, scale));
+    if (kept != nullptr) hn::StoreU(in, d, kept + i);
     if (weight != nullptr) value = hn::Mul(value, hn::LoadU(d, weight + i));
     if (bias != nullptr) value = hn::Add(value, hn::LoadU(d, bias + i));
     hn::StoreU(value, d, y + i);
@@ -79,8 +82,8 @@ void NormRow(const NormCall& call, int64_t row) {
   int64_t i = 0;
   for (; i + lanes <= width; i += lanes) write(d, i);
   for (; i < width; ++i) write(One(), i);
-  if (layer && a.mean) a.mean.As<float>()[row] = mean;
-  if (a.scale) a.scale.As<float>()[row] = scale;
+  if (layer && a.mean) a.mean.Raw<float>()[row] = mean;
+  if (a.scale) a.scale.Raw<float>()[row] = scale;
 }
 
 // dx = r · (dŷ − mean(dŷ) − x̂ · mean(dŷ · x̂)), dŷ = dy · w; the mean(dŷ)
@@ -90,13 +93,15 @@ void NormRowBackward(const NormCall& call, int64_t row, float* dweight,
   const NormArgs& a = call.args;
   const NormGrads& g = *call.grads;
   const int64_t width = SizesOf(call).width;
-  const float* x = a.x.As<float>() + SegmentBegin(a.x, row);
-  const float* weight = a.weight.As<float>();
-  const float* dy = g.dy.As<float>() + SegmentBegin(g.dy, row);
-  float* dx = g.dx.As<float>() + SegmentBegin(g.dx, row);
+  const float* x = a.x.Raw<float>() + SegmentBegin(a.x, row);
+  const float* weight = a.weight.Raw<float>();
+  const float* dy = g.dy.Raw<float>() + SegmentBegin(g.dy, row);
+  float* dx = g.dx.Raw<float>() + SegmentBegin(g.dx, row);
+  const float* added =
+      g.added ? g.added.Raw<float>() + SegmentBegin(g.added, row) : nullptr;
   const bool layer = call.problem.kind == NormKind::kLayer;
-  const float mean = layer ? a.mean.As<float>()[row] : 0.0f;
-  const float scale = a.scale.As<float>()[row];
+  const float mean = layer ? a.mean.Raw<float>()[row] : 0.0f;
+  const float scale = a.scale.Raw<float>()[row];
   // dŷ and x̂ from i on.
   const auto inner = [&](auto d, int64_t i) HWY_ATTR {
     const auto v = hn::LoadU(d, dy + i);
@@ -131,7 +136,9 @@ void NormRowBackward(const NormCall& call, int64_t row, float* dweight,
     }
     const auto rest = hn::Sub(hn::Sub(in, hn::Set(d, mean_inner)),
                               hn::Mul(unit, hn::Set(d, mean_dot)));
-    hn::StoreU(hn::Mul(hn::Set(d, scale), rest), d, dx + i);
+    auto value = hn::Mul(hn::Set(d, scale), rest);
+    if (added != nullptr) value = hn::Add(hn::LoadU(d, added + i), value);
+    hn::StoreU(value, d, dx + i);
   };
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -177,11 +184,11 @@ void Backward(Context& context, const NormCall& call) {
   const int64_t width = sizes.width;
   const int64_t rows = sizes.rows * sizes.segments;
   const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
-  float* dweight = call.grads->dweight.As<float>();
-  float* dbias = call.grads->dbias.As<float>();
+  float* dweight = call.grads->dweight.Raw<float>();
+  float* dbias = call.grads->dbias.Raw<float>();
   // One partial sum a task, added in order: the same at any thread count.
   Scratch partial = context.workspace().TakeArray<float>(tasks * 2 * width);
-  float* sums = partial.As<float>();
+  float* sums = partial.Raw<float>();
   std::fill_n(sums, tasks * 2 * width, 0.0f);
   ForRowBlocks(context, rows, [&](int64_t task, int64_t begin, int64_t end) {
     float* part = sums + task * 2 * width;

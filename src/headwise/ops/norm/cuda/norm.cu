@@ -3,50 +3,25 @@
 // ../implementation.h.
 #include "headwise/ops/cuda/kernel.cuh"
 #include "headwise/ops/cuda/why_not.h"
+#include "headwise/ops/norm/cuda/one_pass.cuh"
 #include "headwise/ops/norm/implementation.h"
 #include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
 
-constexpr int kThreads = 256;
+using cuda::norm::AddSums;
+using cuda::norm::kMostSums;
+using cuda::norm::kThreads;
+using cuda::norm::Params;
+using cuda::norm::RunInOnePass;
+using cuda::norm::SegmentsOf;
+
 // Rows up to this width are a warp's, wider ones a block's.
 constexpr int64_t kWarpWidth = 2048;
-// Rows of one partial sum of parameter gradients, the most such sums, and the
-// blocks that fill a chip.
-constexpr int64_t kLeastRowsPerSum = 64, kMostSums = 256, kBlocks = 1024;
-
-// Where segments of a view such as x begin.
-struct Segments {
-  int64_t per_row = 1;
-  int64_t row_stride = 0;
-  int64_t segment_stride = 0;
-
-  __device__ int64_t Begin(int64_t row) const {
-    if (per_row == 1) return row * row_stride;  // divisions take long
-    return row / per_row * row_stride + row % per_row * segment_stride;
-  }
-};
-template <typename Void>
-Segments SegmentsOf(const BasicView<Void>& view) {
-  return {view.rank == 3 ? view.shape[1] : 1, view.stride[0],
-          view.rank == 3 ? view.stride[1] : 0};
-}
-
-// Shared by all kernels; a null pointer is not given.
-template <typename T>
-struct Params {
-  bool layer = false;
-  float epsilon = 0;
-  int64_t rows = 0, width = 0;
-  const T* x = nullptr;
-  const float *weight = nullptr, *bias = nullptr;
-  T* y = nullptr;
-  float *mean = nullptr, *scale = nullptr;
-  const T* dy = nullptr;
-  T* dx = nullptr;
-  Segments x_at, y_at, dy_at, dx_at;
-};
+// Rows of one partial sum of parameter gradients, and the blocks that fill a
+// chip.
+constexpr int64_t kLeastRowsPerSum = 64, kBlocks = 1024;
 
 // The threads that work on one row: a warp, or the whole block.
 template <bool kBlock>
@@ -76,11 +51,13 @@ __device__ void ForShare(int64_t width, const Run& run, const Rows*... rows) {
 
 template <typename T, bool kBlock>
 __global__ void ForwardKernel(Params<T> p) {
+  cuda::Begin();
   using Team = RowTeam<kBlock>;
   const int64_t row = Team::Row();
   if (row >= p.rows) return;  // a whole team at once
   const T* x = p.x + p.x_at.Begin(row);
   T* y = p.y + p.y_at.Begin(row);
+  T* kept = p.Kept(row);
   const float n = static_cast<float>(p.width);
   float mean = 0, sum = 0, squares = 0;
   const auto add = [&](int64_t i, auto count) {
@@ -109,6 +86,7 @@ __global__ void ForwardKernel(Params<T> p) {
     cuda::Load(x + i, v);
     if (p.weight != nullptr) cuda::Load(p.weight + i, weight);
     if (p.bias != nullptr) cuda::Load(p.bias + i, bias);
+    if (kept != nullptr) cuda::Store(v, kept + i);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       v[j] = (v[j] - mean) * scale;
@@ -117,7 +95,7 @@ __global__ void ForwardKernel(Params<T> p) {
     }
     cuda::Store(v, y + i);
   };
-  ForShare<T, kBlock>(p.width, write, x, y, p.weight, p.bias);
+  ForShare<T, kBlock>(p.width, write, x, y, kept, p.weight, p.bias);
   if (Team::First() != 0) return;
   if (p.layer && p.mean != nullptr) p.mean[row] = mean;
   if (p.scale != nullptr) p.scale[row] = scale;
@@ -127,12 +105,14 @@ __global__ void ForwardKernel(Params<T> p) {
 // term belongs to kLayer only.
 template <typename T, bool kBlock>
 __global__ void BackwardKernel(Params<T> p) {
+  cuda::Begin();
   using Team = RowTeam<kBlock>;
   const int64_t row = Team::Row();
   if (row >= p.rows) return;
   const T* x = p.x + p.x_at.Begin(row);
   const T* dy = p.dy + p.dy_at.Begin(row);
   T* dx = p.dx + p.dx_at.Begin(row);
+  const T* added = p.Added(row);
   const float mean = p.layer ? p.mean[row] : 0.0f;
   const float scale = p.scale[row];
   // dŷ and x̂ from element i on.
@@ -168,13 +148,16 @@ __global__ void BackwardKernel(Params<T> p) {
     constexpr int kCount = decltype(count)::value;
     float inner[kCount], unit[kCount];
     load(i, inner, unit);
+    float around[kCount] = {};
+    if (added != nullptr) cuda::Load(added + i, around);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
-      inner[j] = scale * (inner[j] - mean_inner - unit[j] * mean_dot);
+      inner[j] =
+          around[j] + scale * (inner[j] - mean_inner - unit[j] * mean_dot);
     }
     cuda::Store(inner, dx + i);
   };
-  ForShare<T, kBlock>(p.width, write, x, dy, dx, p.weight);
+  ForShare<T, kBlock>(p.width, write, x, dy, dx, added, p.weight);
 }
 
 // sums [2, gridDim.y, width] = dweight and dbias of stretches of rows. A lane
@@ -218,20 +201,6 @@ __global__ void ParameterKernel(Params<T> p, int64_t rows_per_sum,
   sums[at * p.width + first + column] = sum;
 }
 
-__global__ void AddSumsKernel(const float* sums, int64_t count, int64_t width,
-                              float* dweight, float* dbias) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= width) return;
-  float weight = 0, bias = 0;
-#pragma unroll 8
-  for (int64_t n = 0; n < count; ++n) {
-    weight += sums[n * width + i];
-    bias += sums[(count + n) * width + i];
-  }
-  if (dweight != nullptr) dweight[i] += weight;
-  if (dbias != nullptr) dbias[i] += bias;
-}
-
 template <typename T>
 Params<T> ParamsOf(const NormCall& call) {
   const NormArgs& a = call.args;
@@ -241,20 +210,24 @@ Params<T> ParamsOf(const NormCall& call) {
   p.epsilon = call.problem.epsilon;
   p.rows = sizes.rows * sizes.segments;
   p.width = sizes.width;
-  p.x = a.x.As<T>();
+  p.x = a.x.Raw<T>();
   p.x_at = SegmentsOf(a.x);
-  p.weight = a.weight.As<float>();
-  p.bias = a.bias.As<float>();
-  p.mean = a.mean.As<float>();
-  p.scale = a.scale.As<float>();
+  p.weight = a.weight.Raw<float>();
+  p.bias = a.bias.Raw<float>();
+  p.mean = a.mean.Raw<float>();
+  p.scale = a.scale.Raw<float>();
   if (call.grads == nullptr) {
-    p.y = a.y.As<T>();
+    p.y = a.y.Raw<T>();
     p.y_at = SegmentsOf(a.y);
+    p.kept = a.kept.Raw<T>();
+    p.kept_at = SegmentsOf(a.kept);
   } else {
-    p.dy = call.grads->dy.As<T>();
+    p.dy = call.grads->dy.Raw<T>();
     p.dy_at = SegmentsOf(call.grads->dy);
-    p.dx = call.grads->dx.As<T>();
+    p.dx = call.grads->dx.Raw<T>();
     p.dx_at = SegmentsOf(call.grads->dx);
+    p.added = call.grads->added.Raw<T>();
+    p.added_at = SegmentsOf(call.grads->added);
   }
   return p;
 }
@@ -266,8 +239,8 @@ void LaunchRows(Context& context, const Params<T>& p, bool is_forward) {
   const auto kernel =
       is_forward ? (block ? ForwardKernel<T, true> : ForwardKernel<T, false>)
                  : (block ? BackwardKernel<T, true> : BackwardKernel<T, false>);
-  cuda::Launch(context, is_forward ? "norm" : "norm backward", kernel,
-               dim3(cuda::CeilDiv(p.rows, rows_per_block)), kThreads, p);
+  cuda::LaunchEarly(context, is_forward ? "norm" : "norm backward", kernel,
+                    dim3(cuda::CeilDiv(p.rows, rows_per_block)), kThreads, p);
 }
 
 template <int kCount, typename T>
@@ -279,12 +252,10 @@ void AddStretches(Context& context, const NormGrads& grads,
       std::max(kLeastRowsPerSum, cuda::CeilDiv(p.rows, most));
   const int64_t count = cuda::CeilDiv(p.rows, rows_per_sum);
   const Temp sums(context, DType::kF32, {2, count, p.width});
-  float* data = sums.view().As<float>();
+  float* data = sums.view().Raw<float>();
   cuda::Launch(context, "norm parameters", ParameterKernel<kCount, T>,
                dim3(columns, count), kThreads, p, rows_per_sum, data);
-  cuda::Launch(context, "norm parameters", AddSumsKernel,
-               dim3(cuda::CeilDiv(p.width, kThreads)), kThreads, data, count,
-               p.width, grads.dweight.As<float>(), grads.dbias.As<float>());
+  AddSums(context, data, count, p.width, grads);
 }
 
 template <typename T>
@@ -306,7 +277,10 @@ void Run(Context& context, const NormCall& call) {
   cuda::WithFloatType(call.args.x.type, [&](auto element) {
     const auto p = ParamsOf<decltype(element)>(call);
     if (p.rows == 0 || p.width == 0) return;
-    if (call.grads != nullptr) AddParameterGradients(context, call, p);
+    if (call.grads != nullptr) {
+      if (RunInOnePass(context, call, p)) return;
+      AddParameterGradients(context, call, p);
+    }
     LaunchRows(context, p, call.grads == nullptr);
   });
 }

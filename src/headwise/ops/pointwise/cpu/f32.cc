@@ -105,13 +105,14 @@ void Run(Context& context, const PointwiseCall& call) {
   const Walk<3> walk({call.a, b, call.y});
   const auto some = [&](int64_t task, int) {
     const int64_t begin = task * kPerTask;
-    walk.ForRuns(begin, std::min(walk.size(), begin + kPerTask),
-                 [&](const auto& places, int64_t count) {
-                   HWY_DYNAMIC_DISPATCH(RunPointwise)
-                   ({call.kind, call.factor, call.a.As<float>() + places[0],
-                     b.As<float>() + places[1], call.y.As<float>() + places[2],
-                     walk.step()[0], walk.step()[1], walk.step()[2], count});
-                 });
+    walk.ForRuns(
+        begin, std::min(walk.size(), begin + kPerTask),
+        [&](const auto& places, int64_t count) {
+          HWY_DYNAMIC_DISPATCH(RunPointwise)
+          ({call.kind, call.factor, call.a.Raw<float>() + places[0],
+            b.Raw<float>() + places[1], call.y.Raw<float>() + places[2],
+            walk.step()[0], walk.step()[1], walk.step()[2], count});
+        });
   };
   if (walk.size() <= kPerTask) return some(0, 0);
   context.pool().ParallelFor((walk.size() + kPerTask - 1) / kPerTask, some);

@@ -68,7 +68,7 @@ void ColumnSums(Context& context, const ConstTensorView& x, float* sums) {
     const int64_t count = std::min(kColumnsPerTask, columns - begin);
     std::array<double, kColumnsPerTask> totals{};
     rows.ForRuns(0, rows.size(), [&](const auto& places, int64_t together) {
-      const float* row = x.As<float>() + places[0] + begin;
+      const float* row = x.Raw<float>() + places[0] + begin;
       for (int64_t r = 0; r < together; ++r, row += stride) {
         for (int64_t c = 0; c < count; ++c) totals[c] += row[c];
       }
@@ -85,11 +85,11 @@ void Squares(Context& context, const ConstTensorView& x, double& sum) {
   const int64_t count = x.size();
   const int64_t tasks = (count + kSquaresPerTask - 1) / kSquaresPerTask;
   const Scratch memory = context.workspace().TakeArray<double>(tasks);
-  double* sums = memory.As<double>();
+  double* sums = memory.Raw<double>();
   context.pool().ParallelFor(tasks, [&](int64_t task, int) {
     const int64_t begin = task * kSquaresPerTask;
     sums[task] = HWY_DYNAMIC_DISPATCH(SquaresOf)(
-        x.As<float>() + begin, std::min(kSquaresPerTask, count - begin));
+        x.Raw<float>() + begin, std::min(kSquaresPerTask, count - begin));
   });
   double total = 0;
   for (int64_t task = 0; task < tasks; ++task) total += sums[task];
@@ -116,7 +116,7 @@ void Mark(Context& context, const PointwiseCall& call) {
     const int64_t begin = task * kMarksPerTask;
     walk.ForRuns(begin, std::min(walk.size(), begin + kMarksPerTask),
                  [&](const auto& places, int64_t count) {
-                   if (AnyBeyond(x.As<float>() + places[0], count, limit)) {
+                   if (AnyBeyond(x.Raw<float>() + places[0], count, limit)) {
                      found.store(true, std::memory_order_relaxed);
                    }
                  });
@@ -127,7 +127,7 @@ void Mark(Context& context, const PointwiseCall& call) {
     context.pool().ParallelFor(
         (walk.size() + kMarksPerTask - 1) / kMarksPerTask, some);
   }
-  if (found) *call.y.As<int32_t>() = 1;
+  if (found) *call.y.Raw<int32_t>() = 1;
 }
 
 Reason WhyNot(const PointwiseCall& call) {
@@ -153,9 +153,9 @@ Reason WhyNot(const PointwiseCall& call) {
 void Run(Context& context, const PointwiseCall& call) {
   switch (call.kind) {
     case PointwiseKind::kColumnSums:
-      return ColumnSums(context, call.a, call.y.As<float>());
+      return ColumnSums(context, call.a, call.y.Raw<float>());
     case PointwiseKind::kSumOfSquares:
-      return Squares(context, call.a, *call.y.As<double>());
+      return Squares(context, call.a, *call.y.Raw<double>());
     default:
       return Mark(context, call);
   }

@@ -76,9 +76,9 @@ void RunAs(Context& context, const PointwiseCall& call) {
       call.kind == PointwiseKind::kScale ? call.a : call.b;
   Params<T> p = {.kind = call.kind,
                  .factor = call.factor,
-                 .a = call.a.As<T>(),
-                 .b = b.As<T>(),
-                 .y = call.y.As<T>(),
+                 .a = call.a.Raw<T>(),
+                 .b = b.Raw<T>(),
+                 .y = call.y.Raw<T>(),
                  .axes = cuda::AxesOf<3>({call.a, b, call.y})};
   const bool wide =
       cuda::Widen<3>(p.axes, {call.a, b, call.y}, kItems, /*repeats=*/true);

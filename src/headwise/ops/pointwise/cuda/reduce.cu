@@ -44,17 +44,64 @@ __global__ void ColumnSumKernel(const T* x, cuda::Axes<1> rows, Index row_count,
   sums[blockIdx.y * columns + column] = sum;
 }
 
+// The same for rows that lie together, kN columns a lane: a block has 32 · kN
+// of them, and each of its warps every eighth row.
+template <int kN, typename T, typename Index>
+__global__ void PackedColumnSumKernel(const T* x, cuda::Axes<1> rows,
+                                      Index row_count, int64_t columns,
+                                      int64_t rows_per_sum, double* sums) {
+  __shared__ double shared[kDown][kN][kColumns];
+  const int lane = threadIdx.x % kColumns, warp = threadIdx.x / kColumns;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kColumns * kN;
+  const int64_t column = first + lane * kN;
+  const int64_t begin = blockIdx.y * rows_per_sum;
+  const int64_t end =
+      min(begin + rows_per_sum, static_cast<int64_t>(row_count));
+  double sum[kN] = {};
+  if (column < columns) {
+#pragma unroll 4
+    for (int64_t row = begin + warp; row < end; row += kDown) {
+      int64_t places[1];
+      cuda::Locate(rows, static_cast<Index>(row), places);
+      float v[kN];
+      cuda::Load(x + places[0] + column, v);
+#pragma unroll
+      for (int j = 0; j < kN; ++j) sum[j] += v[j];
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kN; ++j) shared[warp][j][lane] = sum[j];
+  __syncthreads();
+  for (int i = threadIdx.x; i < kColumns * kN; i += kThreads) {
+    const int j = i % kN, of = i / kN;
+    if (first + i >= columns) continue;
+    double total = shared[0][j][of];
+    for (int w = 1; w < kDown; ++w) total += shared[w][j][of];
+    sums[blockIdx.y * columns + first + i] = total;
+  }
+}
+
+// sums [count, columns] in one order, to the result.
 __global__ void AddColumnsKernel(const double* sums, int64_t count,
                                  int64_t columns, float* to) {
-  const int64_t column = cuda::ThreadIndex<int64_t>();
-  if (column >= columns) return;
+  __shared__ double shared[kDown][kColumns];
+  const int beside = threadIdx.x % kColumns, down = threadIdx.x / kColumns;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + beside;
   double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += sums[i * columns + column];
+#pragma unroll 8
+  for (int64_t i = down; i < count; i += kDown) {
+    sum += column < columns ? sums[i * columns + column] : 0.0;
+  }
+  shared[down][beside] = sum;
+  __syncthreads();
+  if (down != 0 || column >= columns) return;
+  for (int i = 1; i < kDown; ++i) sum += shared[i][beside];
   to[column] += static_cast<float>(sum);
 }
 
 template <typename T>
 void ColumnSums(Context& context, const PointwiseCall& call) {
+  constexpr int kN = cuda::kPack<T>;
   const ConstTensorView& x = call.a;
   const int last = x.rank - 1;
   const int64_t columns = x.shape[last];
@@ -64,17 +111,26 @@ void ColumnSums(Context& context, const PointwiseCall& call) {
       std::max(kLeastRowsPerSum, cuda::CeilDiv(rows, kMostSums));
   const int64_t count = cuda::CeilDiv(rows, rows_per_sum);
   const Temp sums(context, DType::kF64, {count, columns});
-  double* data = sums.view().As<double>();
+  double* data = sums.view().Raw<double>();
+  const bool packed =
+      columns % kN == 0 && x.stride[last] == 1 && cuda::HasPacks(x, kN);
   cuda::WithIndex(rows, [&](auto index) {
     using Index = decltype(index);
+    if (packed) {
+      cuda::Launch(context, "column sums", PackedColumnSumKernel<kN, T, Index>,
+                   dim3(cuda::CeilDiv(columns, kColumns * kN), count), kThreads,
+                   x.Raw<T>(), axes, static_cast<Index>(rows), columns,
+                   rows_per_sum, data);
+      return;
+    }
     cuda::Launch(context, "column sums", ColumnSumKernel<T, Index>,
                  dim3(cuda::CeilDiv(columns, kColumns), count), kThreads,
-                 x.As<T>(), axes, static_cast<Index>(rows), x.stride[last],
+                 x.Raw<T>(), axes, static_cast<Index>(rows), x.stride[last],
                  columns, rows_per_sum, data);
   });
   cuda::Launch(context, "column sums", AddColumnsKernel,
-               dim3(cuda::CeilDiv(columns, kThreads)), kThreads, data, count,
-               columns, call.y.As<float>());
+               dim3(cuda::CeilDiv(columns, kColumns)), kThreads, data, count,
+               columns, call.y.Raw<float>());
 }
 
 // run(value) for every element of this block's share.
@@ -144,19 +200,19 @@ void SquaresOrMark(Context& context, const PointwiseCall& call) {
       cuda::Launch(
           context, "sum of squares",
           wide ? SquaresKernel<T, kItems, Index> : SquaresKernel<T, 1, Index>,
-          dim3(blocks), kThreads, call.a.As<T>(), axes, all, per_block,
-          sums.view().As<double>());
+          dim3(blocks), kThreads, call.a.Raw<T>(), axes, all, per_block,
+          sums.view().Raw<double>());
     } else {
       cuda::Launch(
           context, "mark",
           wide ? MarkKernel<T, kItems, Index> : MarkKernel<T, 1, Index>,
-          dim3(blocks), kThreads, call.a.As<T>(), axes, all, per_block,
-          call.factor, call.y.As<int32_t>());
+          dim3(blocks), kThreads, call.a.Raw<T>(), axes, all, per_block,
+          call.factor, call.y.Raw<int32_t>());
     }
   });
   if (!squares) return;
   cuda::Launch(context, "sum of squares", AddSquaresKernel, dim3(1), kThreads,
-               sums.view().As<double>(), blocks, call.y.As<double>());
+               sums.view().Raw<double>(), blocks, call.y.Raw<double>());
 }
 
 Reason WhyNot(const PointwiseCall& call) {

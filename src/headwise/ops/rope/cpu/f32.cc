@@ -22,7 +22,7 @@ Reason WhyNot(const RopeCall& call) {
 // One token's heads; turn [2, half]: room for cosines and sines.
 void Turn(const RopeCall& call, int64_t token, float* turn) {
   const TensorView& x = call.args.x;
-  const float* frequencies = call.args.frequencies.As<float>();
+  const float* frequencies = call.args.frequencies.Raw<float>();
   const int64_t half = call.args.frequencies.shape[0], heads = x.shape[1];
   const float position = static_cast<float>(IdAt(call.args.positions, token));
   const bool forward = call.problem.direction == RopeDirection::kForward;
@@ -35,7 +35,7 @@ void Turn(const RopeCall& call, int64_t token, float* turn) {
     sine[i] = sign * std::sin(angle);
   }
   for (int64_t h = 0; h < heads; ++h) {
-    float* low = x.As<float>() + token * x.stride[0] + h * x.stride[1];
+    float* low = x.Raw<float>() + token * x.stride[0] + h * x.stride[1];
     float* high = low + half;
     for (int64_t i = 0; i < half; ++i) {
       const float a = low[i], b = high[i];

@@ -72,6 +72,7 @@ __device__ void Turn(const Params<T>& p, const Part& part, const float* cosine,
 // kCount divides half, or is 1.
 template <int kCount, typename T>
 __global__ void __launch_bounds__(kThreads) RopeKernel(Params<T> p) {
+  cuda::Begin();
   __shared__ float cosine[kThreads], sine[kThreads];
   Part part;
   part.token = static_cast<int64_t>(blockIdx.x) * p.block_tokens;
@@ -97,9 +98,9 @@ Params<T> ParamsOf(const RopeCall& call) {
       .heads = static_cast<int>(a.x.shape[1]),
       .half = static_cast<int>(half),
       .block_tokens = static_cast<int>(std::max<int64_t>(1, kThreads / half)),
-      .frequencies = a.frequencies.As<float>(),
+      .frequencies = a.frequencies.Raw<float>(),
       .positions = cuda::DeviceIds(a.positions),
-      .x = a.x.As<T>(),
+      .x = a.x.Raw<T>(),
       .token_stride = a.x.stride[0],
       .head_stride = a.x.stride[1]};
 }
@@ -123,7 +124,7 @@ void Run(Context& context, const RopeCall& call) {
     constexpr int kCount = cuda::kPack<T>;
     const bool wide = cuda::HasPacks(x, kCount) && half % kCount == 0;
     const Params<T> p = ParamsOf<T>(call);
-    cuda::Launch(
+    cuda::LaunchEarly(
         context, "rope", wide ? RopeKernel<kCount, T> : RopeKernel<1, T>,
         dim3(static_cast<unsigned>(cuda::CeilDiv(p.tokens, p.block_tokens))),
         kThreads, p);

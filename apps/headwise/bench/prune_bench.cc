@@ -1,0 +1,224 @@
+// Door: prune_bench.h.
+#include "bench/prune_bench.h"
+
+#include <fmt/core.h>
+
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include "bench/measure.h"
+#include "headwise/base/rng.h"
+#include "headwise/context.h"
+#include "headwise/nn/attention_layer.h"
+
+namespace headwise::bench {
+namespace {
+
+constexpr int64_t kWidth = 768, kHeads = 12, kHeadDim = 64;
+constexpr int64_t kShortSpan = 32;  // of heads beside a long one
+
+Tensor Random(uint64_t stream, const Shape& shape, float deviation) {
+  Tensor tensor(DType::kF32, shape);
+  Rng rng(11, stream);
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    tensor.As<float>()[i] = deviation * static_cast<float>(rng.Normal());
+  }
+  return tensor;
+}
+
+// What a layer's heads are like besides their number.
+enum class Limited : uint8_t { kNo, kSpans, kMixture };
+
+// A layer and what it works on; kept alive by closures.
+struct Sublayer {
+  Sublayer(Context& own, int64_t tokens, int64_t heads, Limited limited)
+      : context(own) {
+    const float deviation = 0.04f;
+    weights.push_back(Random(1, {3 * heads * kHeadDim, kWidth}, deviation));
+    weights.push_back(Random(2, {kWidth, heads * kHeadDim}, deviation));
+    AttentionWeights parts;
+    parts.qkv = Product(0, "qkv");
+    parts.output = Product(1, "output");
+    if (limited == Limited::kSpans) AddSpans(tokens, heads, parts);
+    if (limited == Limited::kMixture) AddRouter(heads, parts);
+    AttentionLayerConfig config;
+    config.heads = config.kv_heads = heads;
+    config.head_dim = kHeadDim;
+    config.mask = AttentionMask::Causal();
+    layer = AttentionLayer(config, std::move(parts), {});
+    x = Random(3, {tokens, kWidth}, 1);
+    y = Tensor(DType::kF32, {tokens, kWidth});
+    projected = Tensor(DType::kF32, {tokens, 3 * heads * kHeadDim});
+    joined = Random(4, {tokens, heads * kHeadDim}, 1);
+    batch = MakeBatch({&tokens, 1});
+  }
+
+  Linear Product(size_t which, const char* name) const {
+    return {{{Parameter{.name = name, .value = weights[which].view()}, {}}},
+            WeightLayout::kOutIn};
+  }
+  // One head sees everything, the others the nearest tokens.
+  void AddSpans(int64_t tokens, int64_t heads, AttentionWeights& parts) {
+    Tensor spans(DType::kF32, {heads});
+    for (int64_t h = 0; h < heads; ++h) {
+      spans.As<float>()[h] =
+          h == 0 ? 1.0f
+                 : static_cast<float>(kShortSpan) / static_cast<float>(tokens);
+    }
+    weights.push_back(std::move(spans));
+    parts.spans =
+        HeadSpans({.ramp = kShortSpan, .limit = tokens},
+                  Parameter{.name = "spans", .value = weights.back().view()});
+  }
+  // A quarter of the heads serves all tokens, of the rest each token has as
+  // many more: half of the heads in all.
+  void AddRouter(int64_t heads, AttentionWeights& parts) {
+    const int64_t shared = heads / 4;
+    weights.push_back(Random(5, {heads + 2, kWidth}, 0.04f));
+    parts.gates = HeadGates(
+        {.kind = GateKind::kMixture, .shared = shared, .active = heads / 2},
+        {.log_alpha = {}, .router = Product(weights.size() - 1, "router")},
+        heads);
+  }
+
+  void Run() {
+    AttentionInput input;
+    input.x = x.view();
+    input.batch = &batch;
+    layer.Forward(context, input, y.view(), Store::kOverwrite);
+  }
+  void Project() {
+    layer.weights().qkv.Forward(context, x.view(), projected.view());
+  }
+  void Mix() {
+    layer.weights().output.Forward(context, joined.view(), y.view());
+  }
+
+  Context& context;
+  std::vector<Tensor> weights;
+  AttentionLayer layer;
+  Tensor x, y, projected, joined;
+  SequenceBatch batch;
+};
+
+// Seconds of this thread's work.
+double ThreadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+std::function<double(int)> TimedAs(int threads, std::function<void()> call) {
+  if (threads > 1) return Timed(std::move(call));
+  return [call = std::move(call)](int calls) {
+    const double begin = ThreadSeconds();
+    for (int i = 0; i < calls; ++i) call();
+    return ThreadSeconds() - begin;
+  };
+}
+
+struct Case {
+  std::string what;
+  int64_t heads = kHeads;
+  double proportion = 0;
+  Limited limited = Limited::kNo;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const int64_t heads : {kHeads, 3 * kHeads / 4, kHeads / 2, kHeads / 4}) {
+    cases.push_back({fmt::format("{} of {} heads", heads, kHeads), heads,
+                     static_cast<double>(heads) / kHeads, Limited::kNo});
+  }
+  cases.push_back({fmt::format("11 spans of {}, one long", kShortSpan), kHeads,
+                   0, Limited::kSpans});
+  cases.push_back({"mixture, 6 of 12 a token", kHeads, 0, Limited::kMixture});
+  return cases;
+}
+
+void Time(const PruneBenchOptions& options, int threads,
+          PruneBenchResult& result) {
+  Context context({.threads = threads, .implementations = ""});
+  const std::vector<Case> cases = Cases();
+  std::vector<Candidate> candidates;
+  for (const Case& one : cases) {
+    const auto layer = std::make_shared<Sublayer>(context, options.tokens,
+                                                  one.heads, one.limited);
+    for (void (Sublayer::*part)() :
+         {&Sublayer::Run, &Sublayer::Project, &Sublayer::Mix}) {
+      candidates.emplace_back().time =
+          TimedAs(threads, [layer, part] { (*layer.*part)(); });
+    }
+  }
+  MeasureOptions measure;
+  measure.budget_seconds = options.seconds;
+  measure.max_rounds = 201;
+  Measure(measure, candidates);
+  const double whole = candidates[0].row.ms;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    PruneBenchRow row;
+    row.what = cases[i].what;
+    row.threads = threads;
+    row.ms = candidates[3 * i].row.ms;
+    row.spread = candidates[3 * i].row.spread;
+    row.share = row.ms / whole;
+    row.proportion = cases[i].proportion;
+    row.projections_ms = candidates[3 * i + 1].row.ms;
+    row.output_ms = candidates[3 * i + 2].row.ms;
+    result.rows.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
+PruneBenchResult BenchPrune(const PruneBenchOptions& options) {
+  PruneBenchResult result;
+  result.tokens = options.tokens;
+  result.title = fmt::format(
+      "attention sub-layer, width {}, {} heads × {}, {} tokens, causal, f32; "
+      "one thread: processor time, several: the clock; medians",
+      kWidth, kHeads, kHeadDim, options.tokens);
+  const LoadWatch watch;
+  for (const int threads : options.threads) Time(options, threads, result);
+  const std::string note = LoadNote(watch);
+  if (!note.empty()) result.notes.push_back(note);
+  return result;
+}
+
+std::string Table(const PruneBenchResult& result) {
+  std::string text =
+      fmt::format("  {:<26} {:>7} {:>9} {:>7} {:>7} {:>9} {:>11} {:>9} {:>9}\n",
+                  "heads", "threads", "ms", "spread", "share", "of exact",
+                  "projections", "attention", "output");
+  for (const PruneBenchRow& row : result.rows) {
+    const std::string exact =
+        row.proportion > 0
+            ? fmt::format("{:+.1f} %", 100 * (row.share / row.proportion - 1))
+            : "";
+    text += fmt::format(
+        "  {:<26} {:>7} {:>9.3f} {:>5.1f} % {:>7.3f} {:>9} {:>11.3f} {:>9.3f} "
+        "{:>9.3f}\n",
+        row.what, row.threads, row.ms, 100 * row.spread, row.share, exact,
+        row.projections_ms, row.attention_ms(), row.output_ms);
+  }
+  return text;
+}
+
+Json ToJson(const PruneBenchResult& result, const PruneBenchRow& row) {
+  Json json = {{"op", "prune"},
+               {"what", row.what},
+               {"tokens", result.tokens},
+               {"threads", row.threads},
+               {"ms", row.ms},
+               {"spread", row.spread},
+               {"share", row.share},
+               {"projections_ms", row.projections_ms},
+               {"attention_ms", row.attention_ms()},
+               {"output_ms", row.output_ms}};
+  if (row.proportion > 0) json["proportion"] = row.proportion;
+  return json;
+}
+
+}  // namespace headwise::bench

@@ -1,0 +1,159 @@
+// The flags of caches by role. Door: cache_flags.h.
+#include "cache_flags.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "command.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/base/byte_size.h"
+#include "headwise/error.h"
+#include "headwise/heads/profile/profiler.h"
+#include "headwise/heads/roles/far_readers.h"
+#include "headwise/heads/roles/roles.h"
+#include "interrupt.h"
+#include "model_name.h"
+#include "progress_bar.h"
+
+namespace headwise {
+namespace {
+
+Profile ProfileFor(const CacheFlags& flags, const EngineFlags& engine,
+                   const std::string& folder, const Checkpoint& checkpoint) {
+  if (!flags.profile.empty()) {
+    Profile profile = Profile::Load(flags.profile);
+    if (profile.model_hash != checkpoint.hash()) {
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          {flags.profile,
+           "a profile of this model, whose hash is " + checkpoint.hash(),
+           fmt::format("one of {}, {}", profile.model, profile.model_hash),
+           ""});
+    }
+    return profile;
+  }
+  if (checkpoint.config().encoder_decoder()) {
+    throw UsageError(
+        "--kv-policy roles of an encoder–decoder needs --profile: random "
+        "repeats say nothing about it");
+  }
+  ProgressBar bar;
+  Context context(engine.context());
+  ProfileOptions options;
+  options.progress = bar.callback();
+  options.stop = StopOnInterrupt();
+  Profiler profiler(context, checkpoint.model(), checkpoint.FindTokenizer(),
+                    ModelName(folder), checkpoint.hash(), options);
+  profiler.AddProbes();
+  return profiler.Take();
+}
+
+void ChooseByRoles(const Profile& profile, const Model& model,
+                   CacheChoice& choice) {
+  const AttentionKind kind = CachedKind(model);
+  for (const FarReader& reader :
+       FarReaders(profile, AssignRoles(profile), choice.policy.window)) {
+    if (reader.head.kind != kind) continue;
+    choice.policy.whole.push_back(reader.head);
+    choice.why.push_back(
+        fmt::format("{} ({})", ToString(reader.head), reader.why));
+  }
+}
+
+}  // namespace
+
+void RequireCacheFlags(const CacheFlags& flags, const EngineFlags& engine) {
+  if (flags.policy == "all") {
+    if (flags.sinks || flags.window || !flags.profile.empty() ||
+        !flags.out.empty()) {
+      throw UsageError(
+          "--sinks, --window, --profile and --kv-out need --kv-policy roles or "
+          "a file");
+    }
+    return;
+  }
+  if (flags.policy != "roles" && !flags.profile.empty()) {
+    throw UsageError("--profile needs --kv-policy roles");
+  }
+  if (engine.device != "cpu") {
+    throw UsageError("--kv-policy runs on the CPU; found --device " +
+                     engine.device);
+  }
+}
+
+void AddCacheFlags(CommandLine line, CacheFlags& flags) {
+  line.Option("--kv-policy", flags.policy,
+              "What heads keep of the text: all; roles: heads that retrieve, "
+              "induce or read far everything, others sinks and a window; or a "
+              "file of --kv-out")
+      .ShowDefault();
+  line.Option("--sinks", flags.sinks,
+              "First tokens that every head keeps (4, or as the file says)")
+      .NotNegative();
+  line.Option("--window", flags.window,
+              "Last tokens that every head keeps (64, or as the file says)")
+      .Positive();
+  line.Option("--profile", flags.profile,
+              "For --kv-policy roles: a profile of the model; without one, "
+              "random repeats and needles tell roles");
+  line.Option("--kv-out", flags.out, "Write the policy to this file");
+}
+
+std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
+                                       const EngineFlags& engine,
+                                       const std::string& folder,
+                                       const Checkpoint& checkpoint) {
+  RequireCacheFlags(flags, engine);
+  if (flags.policy == "all") return std::nullopt;
+  const Model& model = checkpoint.model();
+  CacheChoice choice;
+  for (const AttentionLayer* layer :
+       AttentionLayers(model, CachedKind(model))) {
+    choice.heads += static_cast<size_t>(layer->config().heads);
+  }
+  const bool roles = flags.policy == "roles";
+  if (!roles) {
+    choice.policy = ReadKvPolicy(flags.policy, model, checkpoint.hash());
+  }
+  choice.policy.sinks = flags.sinks.value_or(choice.policy.sinks);
+  choice.policy.window = flags.window.value_or(choice.policy.window);
+  if (roles) {
+    ChooseByRoles(ProfileFor(flags, engine, folder, checkpoint), model, choice);
+  } else {
+    for (const HeadRef& head : choice.policy.whole) {
+      choice.why.push_back(ToString(head));
+    }
+  }
+  RequireKvPolicy(choice.policy, model);
+  if (!flags.out.empty()) {
+    WriteFileAtomically(
+        flags.out, ToJson(choice.policy, checkpoint.hash()).dump(1) + "\n");
+  }
+  return choice;
+}
+
+std::string ToText(const CacheChoice& choice, const CacheBytes& bytes) {
+  const std::string heads =
+      choice.why.empty()
+          ? "none of the heads keeps everything"
+          : fmt::format("{} of {} heads keep everything: {}", choice.why.size(),
+                        choice.heads, fmt::join(choice.why, ", "));
+  return fmt::format(
+      "cache {} instead of {} ({:.1f} % saved), others {} sinks and a window "
+      "of {}; {}",
+      ByteSize(bytes.kept), ByteSize(bytes.whole), 100 * bytes.saved(),
+      choice.policy.sinks, choice.policy.window, heads);
+}
+
+Json ToJson(const CacheChoice& choice, const CacheBytes& bytes,
+            const std::string& model_hash) {
+  return {{"policy", ToJson(choice.policy, model_hash)},
+          {"heads", choice.heads},
+          {"bytes", bytes.kept},
+          {"whole_bytes", bytes.whole},
+          {"saved", bytes.saved()}};
+}
+
+}  // namespace headwise

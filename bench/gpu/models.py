@@ -1,0 +1,83 @@
+"""Whole models on the GPU beside PyTorch and Hugging Face: forward and profile,
+ranking, decoding, training. Each side of a measurement is a process of its
+own; one that fails is a row that says so."""
+import json
+import pathlib
+import subprocess
+import sys
+
+PEER = pathlib.Path(__file__).resolve().parent / "torch_models.py"
+LENGTHS = (1024, 4096, 16384, 32768)
+KINDS = ("profile", "rank", "decode", "train")
+
+
+def last_json(command, seconds):
+    """What a command prints as JSON, whole or in its last line; or why not."""
+    try:
+        done = subprocess.run(list(map(str, command)), capture_output=True,
+                              text=True, check=False, timeout=seconds)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"failed": str(error)}
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        return {"failed": said[-1] if said else f"exit {done.returncode}"}
+    for text in (done.stdout, done.stdout.strip().split("\n")[-1]):
+        try:
+            return json.loads(text)
+        except ValueError:
+            continue
+    return {"failed": "no JSON"}
+
+
+class Runner:
+    """Runs both sides and keeps the rows."""
+
+    def __init__(self, program, limit=900):
+        self.program, self.limit, self.rows = program, limit, []
+
+    def ours(self, what, *words):
+        found = last_json([self.program, "bench", *words, "--device", "cuda",
+                           "--json"], self.limit)
+        for row in found.get("rows", [found]):
+            self.keep(what, "headwise", row)
+
+    def peer(self, what, *words):
+        self.keep(what, "torch", last_json([sys.executable, PEER, *words],
+                                           self.limit))
+
+    def keep(self, what, side, row):
+        self.rows.append({"what": what, "side": side, **row})
+        rate = row.get("tokens_per_second", row.get("seconds", ""))
+        print(f"{what:28} {side:10} {row.get('failed', rate)}", flush=True)
+
+    def profile(self):
+        for length in LENGTHS:
+            what = f"profile at {length}"
+            for metrics in ("core", "all"):
+                self.ours(f"{what}, {metrics}", "profile", "--length", length,
+                          "--metrics", metrics)
+            self.peer(what, "forward", "--length", length)
+            if length in (LENGTHS[0], LENGTHS[-1]):
+                self.peer(what + ", eager", "statistics", "--length", length)
+
+    def rank(self):
+        self.ours("rank, 144 heads", "rank")
+
+    def decode(self):
+        for shape in ("llama-7b", "minimind2-small"):
+            self.ours(f"decode {shape}", "decode", "--shape", shape,
+                      "--context", 128, "--tokens", 128)
+            self.peer(f"decode {shape}", "decode", "--shape", shape)
+
+    def train(self):
+        self.ours("train 64 x 1024", "train", "--sentences", 64, "--length",
+                  1024)
+        self.peer("train 64 x 1024", "train", "--batch", 64, "--length", 1024)
+
+
+def measure_models(program, kinds):
+    """The rows of all kinds, in order."""
+    runner = Runner(program)
+    for kind in kinds:
+        getattr(runner, kind)()
+    return runner.rows

@@ -1,0 +1,57 @@
+# Debian packages of the components, by `cpack -G DEB`: headwise (the program),
+# libheadwiseM.N (the shared libraries) and libheadwise-dev.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_VENDOR "Headwise")
+set(CPACK_PACKAGE_CONTACT "Headwise <headwise@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+set(library_package
+    "libheadwise${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+set(CPACK_COMPONENTS_ALL headers)
+if(HEADWISE_BUILD_PROGRAM)
+  list(APPEND CPACK_COMPONENTS_ALL program)
+endif()
+if(HEADWISE_STATIC)
+  # Headers to compile with, as much as archives to link with.
+  set(CPACK_DEBIAN_HEADERS_PACKAGE_DEPENDS "libfmt-dev, libhwy-dev")
+  if(NOT HEADWISE_OPERATOR_ONLY)
+    string(APPEND CPACK_DEBIAN_HEADERS_PACKAGE_DEPENDS ", libpcre2-dev, \
+libutf8proc-dev, libsentencepiece-dev, libxxhash-dev, zlib1g-dev, \
+liblzma-dev, libzstd-dev")
+  endif()
+else()
+  list(APPEND CPACK_COMPONENTS_ALL library)
+  set(CPACK_DEBIAN_HEADERS_PACKAGE_DEPENDS
+      "${library_package} (= ${PROJECT_VERSION})")
+endif()
+
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME headwise)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS libopenblas0-pthread)
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
+    "Looks into the attention heads of a model\n Profiles every head, names \
+its role, ranks, patches and prunes heads, and draws reports.")
+
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_RECOMMENDS libopenblas0-pthread)
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
+    "Multi-head attention that can be observed, shared libraries\n \
+libheadwise_operator (the operator and MultiHeadAttention) and libheadwise \
+(that and models, profiles, training).")
+
+set(CPACK_DEBIAN_HEADERS_PACKAGE_NAME libheadwise-dev)
+set(CPACK_DEBIAN_HEADERS_PACKAGE_SECTION libdevel)
+set(CPACK_COMPONENT_HEADERS_DESCRIPTION
+    "Multi-head attention that can be observed, development files\n \
+Headers, and what find_package and pkg-config read.")
+include(CPack)

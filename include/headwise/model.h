@@ -1,0 +1,292 @@
+// A model from its folder, ready to run: text in, logits, losses and named
+// activations out, with any head switched off, turned down or replaced, and any
+// activation changed on the way. Weights are never edited.
+//
+//   headwise::Transformer model("assets/novels");
+//   const auto text = headwise::TextInput::Files({"novel.txt"});
+//   double whole = model.Loss(text).loss.value;
+//   auto edit = model.Edit({.drop = {{.layer = 5, .head = 1}}});
+//   double without = model.Loss(text).loss.value;
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/device.h"
+#include "headwise/export.h"
+#include "headwise/heads.h"
+#include "headwise/observation.h"
+#include "headwise/tensor.h"
+#include "headwise/tokenizer.h"
+
+namespace headwise {
+
+/// Where and how a model runs.
+struct OpenOptions {
+  Device device = {};
+  /// What it computes in, whatever its file stores; nothing: f32 on the CPU,
+  /// which has no other, and bf16 on a GPU.
+  std::optional<DType> type = {};
+  int threads = 0;                   ///< as in ContextOptions
+  std::string implementations = {};  ///< as in ContextOptions
+  /// Whether texts begin with the model's begin token.
+  BosChoice bos = BosChoice::kAuto;
+};
+
+/// "cpu", "cuda", "cuda:1", or "auto": a GPU where there is one. Throws
+/// Error(kInvalidArgument) for another word.
+HEADWISE_API Device ParseDevice(std::string_view word);
+
+/// "f32", "bf16", "f16". Throws Error(kInvalidArgument) for another word.
+HEADWISE_API DType ParseType(std::string_view word);
+
+/// One layer of a model; layers may differ in every number.
+struct LayerInfo {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;     ///< heads of keys and values
+  int64_t cross_heads = 0;  ///< decoders of encoder–decoders
+  int64_t window = 0;       ///< keys a query sees; 0: all
+  int64_t head_dim = 0;
+};
+
+/// What a model is, from its headers.
+struct ModelInfo {
+  std::string name = {};        ///< of its folder
+  std::string family = {};      ///< "llama"
+  std::string model_type = {};  ///< "qwen2"
+  int64_t width = 0;            ///< d_model
+  int64_t feed_forward = 0;     ///< width of the other half of a layer
+  int64_t vocabulary = 0;
+  int64_t context = 0;  ///< positions it knows
+  bool causal = false;
+  bool encoder_decoder = false;
+  bool predicts_tokens = false;        ///< it has a vocabulary head
+  std::vector<LayerInfo> layers = {};  ///< of the encoder, where there are two
+  std::vector<LayerInfo> decoder_layers = {};
+  int64_t tensors = 0;
+  int64_t parameters = 0;
+  int64_t file_bytes = 0;
+};
+
+/// Text for a model: given itself, as files, or as token ids; one of the three.
+struct TextInput {
+  /// Documents themselves. Encoder–decoders: lines source<TAB>target.
+  std::vector<std::string> texts = {};
+  /// Files (.gz, .xz, .zst, JSON lines with "text" too), folders, or "-".
+  std::vector<std::string> files = {};
+  /// Rows as the model reads them: nothing is added around.
+  std::vector<std::vector<int32_t>> ids = {};
+  /// Tokens of a window; 0: what suits the work (losses and rankings 256,
+  /// else 512, for profiles of encoders 128), or what the model knows.
+  int64_t context = 0;
+  /// Stop after so many tokens, at the end of a window; 0: read everything;
+  /// nothing: what suits the work (profiles everything, effects of composition
+  /// 256, all else 8192).
+  std::optional<int64_t> tokens = {};
+
+  static TextInput Of(std::string text) { return {.texts = {std::move(text)}}; }
+  static TextInput Files(std::vector<std::string> paths) {
+    return {.files = std::move(paths)};
+  }
+  static TextInput Ids(std::vector<int32_t> row) {
+    return {.ids = {std::move(row)}};
+  }
+  bool empty() const { return texts.empty() && files.empty() && ids.empty(); }
+};
+
+/// Mean outputs of heads before W_O by site ("layer.3.attention"), f32
+/// [1, heads, E]. Shared and never changed.
+using HeadMeans =
+    std::shared_ptr<const std::map<std::string, Tensor, std::less<>>>;
+
+/// Heads switched off or turned down: out = g · O + (1 − g) · μ.
+struct HeadEdit {
+  std::vector<HeadRef> drop = {};        ///< g = 0
+  std::map<HeadRef, double> gates = {};  ///< g of these
+  HeadMeans means = {};                  ///< μ (MeanOutputs); null: 0
+};
+
+/// Is called with what flows past a place of a running model, and may change it
+/// in place. x lies on the model's device, in its type, valid during the call;
+/// device work of the callback must be done when it returns. Shapes: [tokens,
+/// heads, dim] of query, key, value and head_output, else [tokens, width].
+/// It must not run the model. What it throws ends the run and reaches the
+/// caller.
+using HookCallback = std::function<void(std::string_view site, TensorView x)>;
+
+/// Holds an edit or a hook in place; the end of it takes that away. May outlive
+/// the model. Of the model's thread.
+class HEADWISE_API Intervention {
+ public:
+  Intervention();
+  ~Intervention();
+  Intervention(Intervention&& other) noexcept;
+  Intervention& operator=(Intervention&& other) noexcept;
+  /// Takes it away now.
+  void Remove();
+
+ private:
+  friend class Transformer;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// One run of a text.
+struct RunOutput {
+  std::vector<int32_t> ids = {};  ///< as they were run, of the (source) text
+  /// f32 [1, tokens, vocabulary] on the host; models without a vocabulary head:
+  /// final states [1, tokens, width]. Empty where not wanted.
+  Tensor out = {};
+  /// By name, f32 on the host: [1, tokens, …]; "….probs" [1, heads, queries,
+  /// keys].
+  std::map<std::string, Tensor> cache = {};
+};
+
+struct RunJob {
+  /// Names of activations to keep, * and ? match: "layer.*.attention.*". See
+  /// Transformer::ActivationNames.
+  std::vector<std::string> cache = {};
+  bool out = true;  ///< RunOutput::out; of long texts it is large
+  /// Encoder–decoders: what the decoder reads, where the text has no tab.
+  std::string target = {};
+};
+
+/// What a model's loss on a text is.
+struct TextLoss {
+  LossKind kind = LossKind::kNextToken;
+  int64_t sequences = 0;
+  int64_t tokens = 0;
+  Interval loss = {};  ///< nats a prediction, with its 95 % interval
+};
+
+struct LossJob {
+  uint64_t seed = 0;  ///< of masks and intervals
+  OnProgress on_progress = {};
+  std::stop_token stop = {};
+};
+
+/// Which part of a head's attention is wanted. Ends of 0: all there is.
+struct MapJob {
+  HeadRef head = {};
+  int64_t query_begin = 0;
+  int64_t query_end = 0;
+  int64_t key_begin = 0;
+  int64_t key_end = 0;
+  /// At most so many rows and columns, each cell the largest weight of those
+  /// that fall into it; 0: every query and key, at most 2^28 cells.
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t top = 0;  ///< also the keys that each query of top_queries reads most
+  std::vector<int64_t> top_queries = {};
+  bool received = false;  ///< also what each key gets of all queries
+  /// Encoder–decoders: what the decoder reads, where the text has no tab.
+  std::string target = {};
+};
+
+/// Where a head looks. O(tokens) memory besides what is asked for, at any
+/// length of text.
+struct MappedAttention {
+  int64_t queries = 0;      ///< of the text
+  int64_t keys = 0;         ///< of the text
+  Tensor weights = {};      ///< f32 [rows, columns]
+  Tensor top_keys = {};     ///< i32 [top_queries, top]; −1 past the visible
+  Tensor top_weights = {};  ///< f32 [top_queries, top], largest first
+  Tensor received = {};     ///< f32 [keys]: column sums over all queries
+  std::vector<std::string> query_tokens = {};  ///< as written beside pictures
+  std::vector<std::string> key_tokens = {};
+};
+
+/// A model with its tokenizer, where it has one, and the Context that it runs
+/// in. One calling thread at a time; distinct Transformers are independent, of
+/// one folder too (weights are mapped, not read twice).
+class HEADWISE_API Transformer {
+ public:
+  /// A folder with config.json, safetensors and, for texts, a tokenizer.
+  /// Weights are mapped: what a run does not touch is never loaded. Throws
+  /// Error: kNotFound, kCorrupt naming file and key, kUnsupported for an
+  /// unknown model_type or a device that is not here, kInvalidArgument for a
+  /// type that the device does not compute in.
+  explicit Transformer(const std::filesystem::path& folder,
+                       const OpenOptions& options = {});
+  ~Transformer();
+  Transformer(Transformer&&) noexcept;
+  Transformer& operator=(Transformer&&) noexcept;
+
+  const std::filesystem::path& folder() const;
+  const ModelInfo& info() const;
+  /// Over names, types, shapes and bytes of the weights; reads them once.
+  const std::string& hash() const;
+  Context& context();
+  DType type() const;  ///< of activations
+
+  /// Throws Error(kNotFound) for a folder that holds none.
+  const Tokenizer& tokenizer() const;
+  bool has_tokenizer() const;
+  /// The text as the model reads it, with what it wants around (`<bos>` …).
+  Encoding Encode(std::string_view text) const;
+  /// Special tokens are left out.
+  std::string Decode(std::span<const int32_t> ids) const;
+
+  /// Every name that a run can give: "layer.3.attention.head_output", ….
+  std::vector<std::string> ActivationNames() const;
+  /// Names of weights in the checkpoint.
+  std::vector<std::string> WeightNames() const;
+  /// A copy of one of them, f32 on the host. Throws Error(kNotFound).
+  Tensor Weight(const std::string& name);
+
+  // ---- Edits and hooks, in the order in which they were made. Run, Loss, Map
+  // ---- and Generate obey them; analyses of heads refuse to run under them.
+
+  /// Throws Error(kInvalidArgument) for a head that the model does not have.
+  [[nodiscard]] Intervention Edit(HeadEdit edit);
+  /// site: a name of ActivationNames, * and ? match. What it changes is what
+  /// the run goes on with; ".key" and ".value" can be changed in whole runs
+  /// only. Attention rows (".probs") are never built and logits are no part of
+  /// the stream: neither has a hook. Throws Error(kNotFound) with the nearest
+  /// name.
+  [[nodiscard]] Intervention Hook(std::string site, HookCallback callback);
+  /// Whether one is in place.
+  bool edited() const;
+
+  // ---- Running.
+
+  RunOutput Run(std::string_view text, const RunJob& job = {});
+  /// As they are. Throws Error(kInvalidArgument) for ids outside the
+  /// vocabulary.
+  RunOutput Run(std::span<const int32_t> ids, const RunJob& job = {});
+
+  /// The loss that the model is judged by, as `headwise evaluate` gives it.
+  TextLoss Loss(const TextInput& text, const LossJob& job = {});
+
+  /// Where a head looks. The text is run up to that head's layer.
+  MappedAttention Map(std::string_view text, const MapJob& job);
+  MappedAttention Map(std::span<const int32_t> ids, const MapJob& job);
+
+  /// For the library.
+  struct State;
+  State& state() { return *state_; }
+  const State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// What every head gives in the mean over a text: HeadEdit::means.
+HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
+                                   const LossJob& job = {});
+
+/// A copy on the host, in the same type. Throws Error(kInvalidArgument) for a
+/// view that is not given.
+HEADWISE_API Tensor CopyToHost(Context& context, const ConstTensorView& view);
+
+}  // namespace headwise

@@ -1,0 +1,253 @@
+// A head profile: what was added up for every head of a model over a corpus.
+// Profiles of parts of a corpus merge to the profile of the whole, in any
+// order. On disk a safetensors file with JSON metadata.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/export.h"
+#include "headwise/observation.h"
+
+namespace headwise {
+
+class Transformer;  // model.h
+struct TextInput;   // model.h
+
+struct Estimate {
+  double mean = 0;  ///< Σx / Σw; NaN where nothing was counted
+  /// 95 % interval of the ratio, linearised, over sequences; NaN for fewer than
+  /// two of them.
+  double low = 0;
+  double high = 0;
+  double count = 0;       ///< Σw: rows, words, cases
+  int64_t sequences = 0;  ///< that contributed
+};
+
+/// One metric of one head, added up over sequences so that two tallies add to
+/// the tally of both. Tokens of a sequence are correlated, so the interval
+/// rests on sequences: each gives one weighted sum and one weight. Doubles
+/// throughout; merging is addition.
+struct Tally {
+  double n = 0;   ///< sequences with w > 0
+  double w = 0;   ///< Σ w
+  double x = 0;   ///< Σ x
+  double ww = 0;  ///< Σ w²
+  double wx = 0;  ///< Σ w·x
+  double xx = 0;  ///< Σ x²
+
+  static constexpr int kNumbers = 6;
+
+  /// A sequence's weighted sum and its weight. A weight of 0 adds nothing.
+  void Add(double sum, double weight) {
+    if (!(weight > 0)) return;
+    n += 1;
+    w += weight;
+    x += sum;
+    ww += weight * weight;
+    wx += weight * sum;
+    xx += sum * sum;
+  }
+  void Merge(const Tally& other) {
+    n += other.n;
+    w += other.w;
+    x += other.x;
+    ww += other.ww;
+    wx += other.wx;
+    xx += other.xx;
+  }
+  bool empty() const { return !(w > 0); }
+
+  HEADWISE_API Estimate Ratio() const;
+
+  friend bool operator==(const Tally&, const Tally&) = default;
+};
+
+/// Which metrics are gathered.
+enum class MetricSet : uint8_t {
+  kAll,
+  /// What the operator gives by the way: entropy, largest key, distance, and
+  /// the mass on the first token, the token itself and its neighbours.
+  kCore,
+};
+HEADWISE_API const char* Name(MetricSet set);
+
+/// What decides which rows count; profiles merge only where it is equal.
+struct ProfileSettings {
+  MetricSet metrics = MetricSet::kAll;
+  int64_t context = 0;      ///< tokens of a window
+  int64_t min_visible = 8;  ///< rows that see fewer keys are left out
+  /// What runs of the model alone: sequences of the random-repeat test.
+  int64_t repeats = 32;
+  /// Each sentence of the text is a sequence of its own.
+  bool sentences = false;
+  /// The token that begins windows; −1: none; nothing: an older file, which
+  /// does not say.
+  std::optional<int32_t> bos = {};
+
+  friend bool operator==(const ProfileSettings&,
+                         const ProfileSettings&) = default;
+};
+
+struct ProfileCounts {
+  int64_t documents = 0;
+  int64_t windows = 0;
+  int64_t tokens = 0;
+  /// The sum of the windows' keys: which text it was, in any order.
+  uint64_t text_key = 0;
+
+  friend bool operator==(const ProfileCounts&, const ProfileCounts&) = default;
+};
+
+/// One query of one head, with what it read.
+struct Example {
+  struct Key {
+    int64_t position = 0;
+    std::string token = {};
+    double mass = 0;
+  };
+
+  /// "sample": a row drawn at random (the smallest hashes). "strongest": the
+  /// largest mass on one key outside the sinks. "induction", "duplicate": the
+  /// largest mass of that kind.
+  std::string kind = {};
+  double score = 0;   ///< what it was chosen by; 0 for samples
+  uint64_t hash = 0;  ///< of the window and the query
+  int64_t query = 0;  ///< position in its sequence
+  int64_t first = 0;  ///< position of tokens[0]
+  std::vector<std::string> tokens = {};  ///< around the query
+  std::vector<Key> keys = {};            ///< largest mass first
+};
+inline constexpr size_t kExamplesPerKind = 4;
+/// Orders examples by kind and rank, and drops what is past kExamplesPerKind.
+HEADWISE_API void TrimExamples(std::vector<Example>& examples);
+
+/// Windows of a text whose sums are added up from zero: block i holds windows
+/// [64 i, 64 i + 64) of the whole text.
+inline constexpr int64_t kBlockWindows = 64;
+
+/// What is summed over windows, by metric and by head, as in Profile.
+struct WindowSums {
+  std::map<std::string, std::vector<Tally>> metrics = {};
+  std::vector<std::vector<double>> histograms = {};
+
+  HEADWISE_API void Add(const WindowSums& other);
+};
+
+/// Whole blocks apart from the one that is still open.
+struct BlockSums {
+  WindowSums whole = {};
+  WindowSums open = {};
+};
+
+struct HEADWISE_API Profile {
+  static constexpr const char* kFormat = "headwise.profile/1";
+
+  std::string model = {};       ///< the name of its folder
+  std::string model_hash = {};  ///< of names, shapes and bytes of its weights
+  ProfileSettings settings = {};
+  ProfileCounts counts = {};
+  std::vector<HeadRef> heads = {};  ///< every head of the model
+  /// By metric name, one tally a head. A metric that nobody counted is absent;
+  /// one that does not apply to a head (previous, of cross-attention) is empty.
+  std::map<std::string, std::vector<Tally>> metrics = {};
+  /// What the annotated material gives without any head ("coreference.nearest",
+  /// "syntactic.nsubj.up.a.offset.-1"), by name.
+  std::map<std::string, Tally> baselines = {};
+  /// Mass by signed log2 distance (observation.h), kHistogramBuckets a head;
+  /// divided by its sum it is the mean over the rows of `entropy`.
+  std::vector<std::vector<double>> histograms = {};
+  /// Per head: tokens that were sinks besides the first and special ones, as
+  /// the vocabulary writes them, and in how many windows.
+  std::vector<std::map<std::string, int64_t>> sinks = {};
+  std::vector<std::vector<Example>> examples = {};  ///< per head
+  /// What a profile that may go on needs besides (ProfileJob::resume): its
+  /// windows' sums once more, by blocks. Not in a finished or merged one.
+  std::optional<BlockSums> blocks = {};
+
+  Profile() = default;
+  explicit Profile(std::vector<HeadRef> heads);
+
+  /// The tallies of a metric, made where absent.
+  std::vector<Tally>& Tallies(std::string_view metric);
+  /// A metric of a head (an index of `heads`), or null where nothing was
+  /// counted.
+  const Tally* Find(std::string_view metric, size_t head) const;
+  /// Its estimate; count 0 and mean NaN where nothing was counted.
+  Estimate Get(std::string_view metric, size_t head) const;
+  /// The index of a head, or −1.
+  int64_t IndexOf(const HeadRef& head) const;
+
+  /// Adds `other`. Throws Error(kInvalidArgument) for another model or other
+  /// settings. What depends on the model alone (IsOfModel) is not added twice.
+  void Merge(const Profile& other);
+
+  /// Writes the file whole or not at all.
+  void Save(const std::filesystem::path& path) const;
+  /// Throws Error: kNotFound; kCorrupt for a truncated or foreign file.
+  static Profile Load(const std::filesystem::path& path);
+};
+
+/// Whether a metric comes from the model alone, not from a corpus: copying,
+/// retrieval and everything on random repeats.
+HEADWISE_API bool IsOfModel(std::string_view metric);
+
+/// "previous", "self", "next" for −1, 0, 1; else "offset.-2", "offset.3".
+HEADWISE_API std::string OffsetMetric(int offset);
+inline constexpr int kMostOffset = 8;
+
+// ---- Making profiles.
+
+/// What is asked of a profile besides its text.
+struct ProfileJob {
+  /// The core comes almost free with the forward pass; probes are left out.
+  MetricSet metrics = MetricSet::kAll;
+  int64_t min_visible = 8;  ///< rows that see fewer keys do not count
+  int64_t repeats = 32;     ///< sequences of the random-repeat test; 0: none
+  bool sentences = false;   ///< each sentence is a sequence of its own
+  bool words = false;       ///< also position metrics between words
+  /// Files of detectors of your own (docs/patterns.md).
+  std::vector<std::string> patterns = {};
+  /// An interrupted profile of the same text to go on with: the result is that
+  /// of an uninterrupted run, bit for bit. May be null.
+  const Profile* resume = nullptr;
+  /// Called with the profile so far, which `resume` takes, every so many
+  /// seconds, and once more when the work is stopped.
+  std::function<void(const Profile&)> on_checkpoint = {};
+  double checkpoint_seconds = 60;
+  OnProgress on_progress = {};
+  std::stop_token stop = {};
+};
+
+/// What every head of the model does on a text, and (without one) what the
+/// model alone gives: random repeats, retrieval, copying. `headwise profile`
+/// is this. Throws Error: kInvalidArgument for a text without two tokens, or a
+/// model under an edit or a hook; kUnsupported on a device that does not
+/// profile; kCancelled when stopped; what reading the text throws.
+HEADWISE_API Profile MakeProfile(Transformer& model, const TextInput& text,
+                                 const ProfileJob& job = {});
+
+/// The profile of all parts, of one model on different texts, in any order.
+/// Throws Error(kInvalidArgument) for none, for other models or settings, and
+/// for a text that is counted twice.
+HEADWISE_API Profile MergeProfiles(std::span<const Profile> parts);
+
+/// One metric of every head, in the order of Profile::heads; NaN where nothing
+/// was counted. Throws Error(kNotFound) with the nearest name.
+HEADWISE_API std::vector<double> MetricMeans(const Profile& profile,
+                                             std::string_view metric);
+
+/// Every metric of every head for machines, as `headwise profile --json`
+/// prints it.
+HEADWISE_API std::string JsonText(const Profile& profile);
+
+}  // namespace headwise

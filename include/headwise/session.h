@@ -1,0 +1,84 @@
+// Text that grows: a prompt continued token by token, a translation by beam, or
+// a conversation that one feeds piece by piece.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headwise/export.h"
+#include "headwise/model.h"
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+struct GenerateJob {
+  int64_t max_tokens = 100;
+  int64_t context = 0;    ///< most positions; 0: as many as the model knows
+  bool truncate = false;  ///< keep the last tokens of a prompt that is too long
+  int64_t beam = 1;       ///< encoder–decoders; 1: the sampler chooses
+  double length_penalty = 1;  ///< beams are compared by log p / length^penalty
+  double temperature = 0;     ///< 0: the likeliest token; higher: more varied
+  int64_t top_k = 0;          ///< sample among the k likeliest; 0: all
+  double top_p = 1;   ///< sample among the likeliest that hold this much
+  uint64_t seed = 0;  ///< same seed, same text
+  /// Called with each new token as it comes (not with beams).
+  std::function<void(int32_t)> on_token = {};
+  std::stop_token stop = {};  ///< ends the text; what there is, is returned
+};
+
+struct Generated {
+  std::vector<int32_t> prompt = {};  ///< as it was fed
+  std::vector<int32_t> ids = {};     ///< what follows, without the end token
+  std::string text = {};             ///< of ids; "" without a tokenizer
+};
+
+/// What follows a prompt (decoder-only models), or its translation (encoder–
+/// decoders), under the model's edits and hooks. Throws Error(kInvalidArgument)
+/// for a prompt longer than the context, and kUnsupported for a model that
+/// predicts no tokens.
+HEADWISE_API Generated Generate(Transformer& model, std::string_view prompt,
+                                const GenerateJob& job = {});
+HEADWISE_API Generated Generate(Transformer& model,
+                                std::span<const int32_t> prompt,
+                                const GenerateJob& job = {});
+
+/// A model with memory: ids go in piece by piece, logits of what follows come
+/// out, for one or several sequences in step. Borrows the model, which must
+/// outlive it, and its thread rule. Edits and hooks count as they are at each
+/// Feed.
+class HEADWISE_API Conversation {
+ public:
+  /// context: most positions a sequence may reach; 0: the model's.
+  explicit Conversation(Transformer& model, int64_t sequences = 1,
+                        int64_t context = 0);
+  ~Conversation();
+  Conversation(Conversation&&) noexcept;
+  Conversation& operator=(Conversation&&) noexcept;
+
+  int64_t position() const;
+  int64_t capacity() const;
+  int64_t sequences() const;
+
+  /// Encoder–decoders: what is to be translated, the same for all sequences.
+  void Encode(std::span<const int32_t> source);
+  /// ids [sequences, rows]; returns the logits after the last row, f32
+  /// [sequences, vocabulary] on the host. Throws Error(kInvalidArgument) with
+  /// both numbers when the capacity is passed.
+  Tensor Feed(std::span<const int32_t> ids);
+  /// Forgets the text.
+  void Clear();
+  /// Sequence i continues the old sequence order[i].
+  void Reorder(std::span<const int32_t> order);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace headwise

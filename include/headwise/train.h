@@ -1,0 +1,78 @@
+// Training a transformer from a configuration: the fields of `headwise train`,
+// as a file, as JSON text or as settings.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/export.h"
+#include "headwise/observation.h"
+#include "headwise/tensor.h"
+
+namespace headwise {
+
+/// One step of the optimizer, as it is told of.
+struct TrainStep {
+  int64_t step = 0;          ///< from 0
+  double loss = 0;           ///< nats a target, before the update
+  double penalty = 0;        ///< of gates, besides the loss
+  double gradient_norm = 0;  ///< before clipping
+  double rate = 0;           ///< learning rate
+  int64_t tokens = 0;        ///< read, on both sides
+  /// Of the evaluation that followed; NaN where none did.
+  double validation = std::numeric_limits<double>::quiet_NaN();
+  double seconds = 0;  ///< of this piece of the run
+};
+
+/// A run: its configuration is the file, the text or both (the text's keys
+/// over the file's), with settings over them. `headwise train --help` lists the
+/// fields; heads.jsonl, heads.svg and loss.svg are drawn by that command alone.
+struct TrainJob {
+  std::string file = {};  ///< JSON; "": none
+  std::string json = {};  ///< the same as text; "": none
+  /// "rate=1e-4", "model.hidden_size=128", in this order.
+  std::vector<std::string> settings = {};
+  bool resume = false;   ///< continue the run in its folder, bit for bit
+  bool replace = false;  ///< begin anew over what the folder holds
+  Device device = {};
+  int threads = 0;  ///< as in ContextOptions; results do not depend on it
+  /// What the model computes in; nothing: f32 on the CPU, bf16 on a GPU.
+  std::optional<DType> type = {};
+  OnProgress on_progress = {};  ///< of what comes before the first step
+  /// After each step, from the thread that trains. What it throws ends the run
+  /// and reaches the caller; the last checkpoint stays.
+  std::function<void(const TrainStep&)> on_step = {};
+  std::stop_token stop = {};  ///< saves a checkpoint and returns
+};
+
+struct TrainOutcome {
+  bool finished = false;  ///< false: stopped before the last step
+  int64_t steps = 0;
+  int64_t parameters = 0;
+  int64_t tokens = 0;
+  double seconds = 0;
+  std::vector<double> losses = {};                          ///< one a step
+  std::vector<std::pair<int64_t, double>> validation = {};  ///< step, loss
+  /// The model as the last step left it: the run's folder once it is finished,
+  /// else its newest checkpoint.
+  std::filesystem::path last = {};
+  /// The checkpoint with the lowest validation loss; empty: there was none.
+  std::filesystem::path best = {};
+};
+
+/// Throws Error: kInvalidArgument for an unknown key (with the nearest known
+/// one), a value that makes no sense, a folder that holds a run or a model and
+/// is neither to be resumed nor replaced, and a loss that is not finite;
+/// kNotFound, kCorrupt for files. Calls in several threads are independent, in
+/// folders of their own.
+HEADWISE_API TrainOutcome Train(const TrainJob& job);
+
+}  // namespace headwise

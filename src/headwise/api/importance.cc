@@ -1,0 +1,139 @@
+// Rankings and patching. Door: include/headwise/heads.h.
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "headwise/api/state.h"
+#include "headwise/api/text_input.h"
+#include "headwise/error.h"
+#include "headwise/heads/importance/patching.h"
+#include "headwise/heads/importance/ranking.h"
+#include "headwise/heads/importance/ranking_json.h"
+#include "headwise/heads/roles/roles.h"
+#include "headwise/heads/similarity/similarity.h"
+
+namespace headwise {
+namespace {
+
+// Windows that patterns are compared on: a few hundred rows tell.
+constexpr size_t kTwinWindows = 4;
+
+// Heads with the pattern of another. Absent where the texts are too short to
+// compare patterns on.
+std::optional<std::set<HeadRef>> Twins(Transformer::State& state,
+                                       std::span<const TokenWindow> windows,
+                                       const RankOptions& rank) {
+  SimilarityOptions options;
+  options.progress = rank.progress;
+  options.stop = rank.stop;
+  const auto first = windows.first(std::min(windows.size(), kTwinWindows));
+  Similarity similarity;
+  try {
+    similarity = CompareHeads(state.context, state.model(), first, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    return {};
+  }
+  std::set<HeadRef> twins;
+  for (const HeadPair& pair : similarity.twins) {
+    twins.insert(similarity.heads[pair.a]);
+    twins.insert(similarity.heads[pair.b]);
+  }
+  return twins;
+}
+
+std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
+  if (profile.model_hash != model.hash()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"profile", "one of " + model.info().name,
+                 "one of another model, " + profile.model, ""});
+  }
+  std::set<HeadRef> heads;
+  for (const HeadRoles& head : AssignRoles(profile)) {
+    if (!head.roles.empty()) heads.insert(head.head);
+  }
+  return heads;
+}
+
+RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
+  RankOptions rank;
+  rank.criteria = ParseCriteria(job.by);
+  rank.pairs = job.pairs;
+  rank.self_repair = job.self_repair;
+  rank.least_negative = job.least_negative;
+  rank.normalise_layers = job.per_layer;
+  rank.objective = objective;
+  rank.seed = job.seed;
+  rank.progress = Tell(job.on_progress);
+  rank.stop = job.stop;
+  return rank;
+}
+
+int32_t FirstToken(const Transformer& model, const std::string& text,
+                   const char* argument) {
+  const Encoding encoding =
+      model.tokenizer().Encode(text, {.add_special_tokens = false});
+  if (!encoding.ids.empty()) return encoding.ids[0];
+  throw Error(ErrorCode::kInvalidArgument,
+              {argument, "at least one token", "\"" + text + "\"", ""});
+}
+
+}  // namespace
+
+Ranking RankHeads(Transformer& model, const TextInput& text,
+                  const RankJob& job) {
+  RequireWhole(model, "rank");
+  Transformer::State& state = model.state();
+  RankOptions rank = OptionsOf(job, {});
+  const JudgedInput input = JudgedInputOf(model, text, job.seed);
+  rank.objective = input.objective;
+  RequireEnoughText(state.model(), input.examples, rank.criteria);
+  std::set<HeadRef> with_role;
+  if (job.profile != nullptr) {
+    with_role = WithRoles(model, *job.profile);
+    rank.has_role = [&](const HeadRef& head) {
+      return with_role.contains(head);
+    };
+  }
+  const auto twins = Twins(state, input.windows, rank);
+  if (twins) {
+    rank.has_twin = [&](const HeadRef& head) { return twins->contains(head); };
+  }
+  return RankHeads(state.context, state.model(), input.examples, rank);
+}
+
+PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,
+                       const PatchJob& job) {
+  RequireWhole(model, "patch");
+  Transformer::State& state = model.state();
+  PatchOptions options;
+  options.seed = job.seed;
+  options.progress = Tell(job.on_progress);
+  options.stop = job.stop;
+  return Patch(state.context, state.model(), cases, options);
+}
+
+PatchResult PatchHeads(Transformer& model, std::span<const PatchText> texts,
+                       const PatchJob& job) {
+  std::vector<PatchCase> cases;
+  for (const PatchText& text : texts) {
+    PatchCase& one = cases.emplace_back();
+    one.prompt = model.Encode(text.prompt).ids;
+    if (!text.counterfactual.empty()) {
+      one.counterfactual = model.Encode(text.counterfactual).ids;
+    }
+    one.answer = FirstToken(model, text.answer, "answer");
+    one.other = FirstToken(model, text.other, "other");
+    if (one.answer == one.other) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"answer and other", "texts that begin with different tokens",
+                   "the same token twice", ""});
+    }
+  }
+  return PatchHeads(model, cases, job);
+}
+
+std::string JsonText(const Ranking& ranking) { return ToJson(ranking).dump(2); }
+
+}  // namespace headwise

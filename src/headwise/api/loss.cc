@@ -1,0 +1,112 @@
+// Losses under edits and hooks. Door: include/headwise/model.h.
+#include <algorithm>
+#include <utility>
+
+#include "headwise/api/state.h"
+#include "headwise/api/text_input.h"
+#include "headwise/base/stop.h"
+#include "headwise/error.h"
+#include "headwise/heads/importance/corpus_runs.h"
+#include "headwise/heads/importance/statistics.h"
+#include "headwise/heads/pruning/evaluate.h"
+#include "headwise/runtime/session.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kBatchTokens = 1024;
+constexpr int64_t kReplicates = 2000;
+
+std::vector<int64_t> LengthsOf(const SequenceBatch& batch) {
+  std::vector<int64_t> lengths;
+  for (size_t b = 0; b + 1 < batch.starts.size(); ++b) {
+    lengths.push_back(batch.starts[b + 1] - batch.starts[b]);
+  }
+  return lengths;
+}
+
+Tensor RunBatch(Context& context, const Model& model, const ExampleBatch& batch,
+                RunHooks* hooks) {
+  const std::vector<int64_t> lengths = LengthsOf(batch.sequences);
+  const std::vector<int64_t> targets = LengthsOf(batch.decoder_sequences);
+  ForwardInput input;
+  input.ids = batch.ids;
+  input.lengths = lengths;
+  input.decoder_ids = batch.decoder_ids;
+  if (!batch.decoder_ids.empty()) input.decoder_lengths = targets;
+  input.hooks = hooks;
+  return Forward(context, model, input);
+}
+
+// Examples [begin, …) that run together.
+size_t EndOfBatch(std::span<const TextExample> examples, size_t begin) {
+  size_t end = begin;
+  for (int64_t total = 0;
+       end < examples.size() && (end == begin || total < kBatchTokens); ++end) {
+    total += std::ssize(examples[end].ids) + std::ssize(examples[end].target);
+  }
+  return end;
+}
+
+}  // namespace
+
+TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
+  const Device device = state_->options.device;
+  if (!device.is_cpu()) {
+    throw Error(ErrorCode::kUnsupported,
+                {"loss", "a model on the CPU: losses run nowhere else so far",
+                 ToString(device), ""});
+  }
+  const JudgedInput input = JudgedInputOf(*this, text, job.seed);
+  const std::span<const TextExample> examples = input.examples;
+  const Model& model = state_->model();
+  const Objective objective(model, input.objective);
+  RunHooks* hooks = state_->interventions->hooks();
+  TextLoss result;
+  result.kind = objective.kind();
+  // Judged by what the model itself gives without edits and hooks.
+  const bool own = result.kind == LossKind::kEmbeddingCosine;
+  std::vector<double> sums, weights;
+  for (size_t begin = 0; begin < examples.size();) {
+    ThrowIfStopped(job.stop, "loss");
+    const size_t end = EndOfBatch(examples, begin);
+    ExampleBatch batch = objective.Prepare(examples.subspan(begin, end - begin),
+                                           static_cast<int64_t>(begin));
+    Tensor x = RunBatch(state_->context, model, batch, own ? nullptr : hooks);
+    objective.SetReference(state_->context, batch, x.view());
+    if (own && hooks != nullptr) {
+      x = RunBatch(state_->context, model, batch, hooks);
+    }
+    for (const double sum :
+         objective.Losses(state_->context, batch, x.view(), 1)) {
+      sums.push_back(sum);
+    }
+    weights.insert(weights.end(), batch.weights.begin(), batch.weights.end());
+    result.tokens += std::ssize(batch.ids) + std::ssize(batch.decoder_ids);
+    begin = end;
+    if (job.on_progress) {
+      job.on_progress("loss", static_cast<double>(end),
+                      static_cast<double>(examples.size()));
+    }
+  }
+  result.sequences = std::ssize(weights);
+  result.loss =
+      PairedBootstrap(std::move(weights), kReplicates, job.seed).Ratio(sums);
+  return result;
+}
+
+HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
+                      const LossJob& job) {
+  RequireWhole(model, "means");
+  Transformer::State& state = model.state();
+  const JudgedInput input = JudgedInputOf(model, text, job.seed);
+  CorpusOptions options;
+  options.objective = input.objective;
+  options.seed = job.seed;
+  options.progress = Tell(job.on_progress);
+  options.stop = job.stop;
+  return std::make_shared<const HeadOutputs>(
+      MeansOver(state.context, state.model(), input.examples, options));
+}
+
+}  // namespace headwise

@@ -1,0 +1,121 @@
+// Making, merging and reading profiles. Door: include/headwise/profile.h.
+#include "headwise/profile.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "headwise/api/state.h"
+#include "headwise/api/text_input.h"
+#include "headwise/base/nearest.h"
+#include "headwise/error.h"
+#include "headwise/heads/profile/profile_json.h"
+#include "headwise/heads/profile/profiler.h"
+
+namespace headwise {
+namespace {
+
+ProfileOptions OptionsOf(const TextInput& text, const ProfileJob& job,
+                         std::span<Detector> detectors) {
+  ProfileOptions options;
+  options.metrics = job.metrics;
+  options.context = text.context;
+  options.tokens = text.tokens.value_or(0);
+  options.min_visible = job.min_visible;
+  options.repeats = job.repeats;
+  options.detectors = detectors;
+  options.sentences = job.sentences;
+  options.words = job.words;
+  options.checkpoint = job.on_checkpoint;
+  options.checkpoint_seconds = job.checkpoint_seconds;
+  options.progress = Tell(job.on_progress);
+  options.stop = job.stop;
+  return options;
+}
+
+void RequireCounts(const ProfileJob& job) {
+  constexpr int64_t kMostRepeats = 10000;
+  if (job.min_visible >= 0 && job.repeats >= 0 && job.repeats <= kMostRepeats) {
+    return;
+  }
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      {"profile", "min_visible from 0, repeats from 0 to 10000", "others", ""});
+}
+
+}  // namespace
+
+Profile MakeProfile(Transformer& model, const TextInput& text,
+                    const ProfileJob& job) {
+  RequireWhole(model, "profile");
+  RequireCounts(job);
+  if (!text.empty()) RequireOneKind(text);
+  Transformer::State& state = model.state();
+  const Tokenizer* tokenizer = state.checkpoint.FindTokenizer();
+  std::vector<Detector> detectors;
+  for (const std::string& path : job.patterns) {
+    detectors.push_back(Detector::Load(path));
+  }
+  Profiler profiler(state.context, state.model(), tokenizer, model.info().name,
+                    model.hash(), OptionsOf(text, job, detectors));
+  if (job.resume != nullptr) {
+    profiler.Resume(*job.resume);
+  } else {
+    profiler.AddProbes();
+  }
+  bool whole = true;
+  if (!text.ids.empty()) {
+    whole = profiler.AddWindows(WindowsOfIds(model, text, text.context));
+  } else if (!text.empty()) {
+    TextSource source = SourceOf(text);
+    whole = profiler.AddText(source);
+  }
+  Profile profile = profiler.Take();
+  if (!whole) {
+    if (job.on_checkpoint) job.on_checkpoint(profile);
+    throw Error(ErrorCode::kCancelled, {"profile", "to finish", "a stop", ""});
+  }
+  profile.blocks.reset();  // it is whole: nothing goes on from it
+  return profile;
+}
+
+Profile MergeProfiles(std::span<const Profile> parts) {
+  if (parts.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"parts", "at least one profile", "none", ""});
+  }
+  std::set<uint64_t> texts;
+  for (const Profile& part : parts) {
+    // 0: none, random repeats alone.
+    const uint64_t key = part.counts.text_key;
+    if (key == 0 || texts.insert(key).second) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                {"parts", "profiles of different texts",
+                 "two of the same, of " + part.model, ""});
+  }
+  Profile merged = parts.front();
+  for (const Profile& part : parts.subspan(1)) merged.Merge(part);
+  return merged;
+}
+
+std::vector<double> MetricMeans(const Profile& profile,
+                                std::string_view metric) {
+  if (!profile.metrics.contains(std::string(metric))) {
+    std::vector<std::string> names;
+    for (const auto& [name, tallies] : profile.metrics) names.push_back(name);
+    throw Error(ErrorCode::kNotFound,
+                {"metric", "one that the profile holds", std::string(metric),
+                 "did you mean " + Nearest(metric, names) + "?"});
+  }
+  std::vector<double> means;
+  for (size_t h = 0; h < profile.heads.size(); ++h) {
+    means.push_back(profile.Get(metric, h).mean);
+  }
+  return means;
+}
+
+std::string JsonText(const Profile& profile) {
+  return ProfileJson(profile).dump(2);
+}
+
+}  // namespace headwise

@@ -1,0 +1,100 @@
+// Which heads are alike and which feed which. Door: include/headwise/heads.h.
+#include "headwise/api/relations.h"
+
+#include <algorithm>
+#include <string>
+
+#include "headwise/api/state.h"
+#include "headwise/api/text_input.h"
+#include "headwise/error.h"
+#include "headwise/heads/composition/composition.h"
+
+namespace headwise {
+namespace {
+
+Tensor TensorOf(const Matrix& matrix) {
+  Tensor tensor(DType::kF64, {matrix.rows, matrix.columns});
+  std::copy(matrix.values.begin(), matrix.values.end(), tensor.As<double>());
+  return tensor;
+}
+
+CompositionOptions OptionsOf(const CompositionJob& job) {
+  return {.progress = Tell(job.on_progress), .stop = job.stop};
+}
+
+}  // namespace
+
+Similarity SimilarityOf(Transformer& model, const TextInput& text,
+                        const SimilarityJob& job) {
+  RequireWhole(model, "similar");
+  Transformer::State& state = model.state();
+  SimilarityOptions options;
+  options.rows = job.rows;
+  options.samples = job.samples;
+  options.min_visible = job.min_visible;
+  options.twin = job.twin;
+  options.cut = job.cut;
+  options.progress = Tell(job.on_progress);
+  options.stop = job.stop;
+  return CompareHeads(state.context, state.model(),
+                      WindowsOf(model, text, text.context, kAnalysedTokens),
+                      options);
+}
+
+HeadSimilarity CompareHeads(Transformer& model, const TextInput& text,
+                            const SimilarityJob& job) {
+  const Similarity found = SimilarityOf(model, text, job);
+  HeadSimilarity result;
+  result.heads = found.heads;
+  result.tokens = found.tokens;
+  result.rows = found.rows;
+  result.sampled_rows = found.sampled_rows;
+  result.samples = found.samples;
+  result.bhattacharyya = TensorOf(found.bhattacharyya);
+  result.jsd = TensorOf(found.jsd);
+  result.cka = TensorOf(found.cka);
+  result.ov_read = TensorOf(found.ov_read);
+  result.ov_write = TensorOf(found.ov_write);
+  result.group = found.clusters.group;
+  result.order = found.clusters.order;
+  result.map = TensorOf(found.map);
+  result.closest = found.closest;
+  result.twins = found.twins;
+  result.json = ToJson(found).dump();
+  return result;
+}
+
+Composition ComposeHeads(Transformer& model, const CompositionJob& job) {
+  RequireWhole(model, "compose");
+  if (job.by_effect) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"by_effect", "a text to measure effects on", "none", ""});
+  }
+  Transformer::State& state = model.state();
+  return MeasureComposition(state.context, state.model(), OptionsOf(job));
+}
+
+Composition ComposeHeads(Transformer& model, const TextInput& text,
+                         const CompositionJob& job) {
+  CompositionJob weights = job;
+  weights.by_effect = false;
+  Transformer::State& state = model.state();
+  const int64_t tokens = text.tokens.value_or(kEffectTokens);
+  int64_t context = ContextOf(state.checkpoint.config(), text.context);
+  if (tokens > 0) context = std::min(context, std::max<int64_t>(8, tokens));
+  std::vector<TokenWindow> windows;
+  if (state.model().decoder() == nullptr) {  // else MeasureEffects refuses
+    windows = WindowsOf(model, text, context, tokens);
+  }
+  Composition composition = ComposeHeads(model, weights);
+  MeasureEffects(state.context, state.model(), windows, OptionsOf(job),
+                 composition);
+  if (job.by_effect) SortByEffect(composition);
+  return composition;
+}
+
+std::string JsonText(const Composition& composition) {
+  return ToJson(composition).dump();
+}
+
+}  // namespace headwise

@@ -1,0 +1,12 @@
+// Likeness as the library has it, for pictures of it.
+#pragma once
+
+#include "headwise/heads/similarity/similarity.h"
+#include "headwise/model.h"
+
+namespace headwise {
+
+Similarity SimilarityOf(Transformer& model, const TextInput& text,
+                        const SimilarityJob& job);
+
+}  // namespace headwise

@@ -1,0 +1,39 @@
+// Reports. Door: include/headwise/report.h.
+#include "headwise/report.h"
+
+#include "headwise/api/state.h"
+#include "headwise/base/atomic_file.h"
+#include "headwise/error.h"
+#include "headwise/report/html_report.h"
+#include "headwise/report/make_report.h"
+
+namespace headwise {
+
+void Report::Save(const std::filesystem::path& path) const {
+  WriteFileAtomically(path, html);
+}
+
+Report MakeReport(Transformer& model, const TextInput& text,
+                  const ReportJob& job) {
+  RequireWhole(model, "report");
+  if (!text.texts.empty() || !text.ids.empty()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"text", "files, which are read more than once", "texts or ids", ""});
+  }
+  ReportOptions options;
+  options.texts = text.files;
+  options.profile = job.profile;
+  options.tokens = text.tokens.value_or(0);
+  options.context = text.context;
+  options.tokenizer.bos = model.state().options.bos;
+  options.type = model.type();
+  options.rank_tokens = job.rank_tokens;
+  options.skip = job.skip;
+  options.progress = Tell(job.on_progress);
+  options.stop = job.stop;
+  const Json json = MakeReport(model.context(), model.folder(), options);
+  return {.html = HtmlReport(json), .json = json.dump(1)};
+}
+
+}  // namespace headwise

@@ -1,0 +1,62 @@
+// Roles of heads, and their weights. Door: include/headwise/heads.h.
+#include "headwise/heads/roles/roles.h"
+
+#include <string>
+
+#include "headwise/api/state.h"
+#include "headwise/heads/roles/confirm.h"
+#include "headwise/heads/roles/roles_json.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/nn/head_weights.h"
+
+namespace headwise {
+
+std::vector<HeadRef> HeadsOf(const Transformer& model) {
+  return AllHeads(model.state().model());
+}
+
+std::vector<HeadRef> ParseHeads(std::string_view text,
+                                const Transformer& model) {
+  return ParseHeads(text, model.state().model());
+}
+
+std::vector<HeadRoles> FindRoles(const Profile& profile, const RoleJob& job) {
+  RoleThresholds thresholds;
+  for (const std::string& one : job.thresholds) thresholds.Set(one);
+  return AssignRoles(profile, thresholds,
+                     {.repeats = job.repeats, .words = job.words});
+}
+
+void ConfirmRoles(Transformer& model, std::vector<HeadRoles>& heads,
+                  const ConfirmJob& job) {
+  RequireWhole(model, "roles");
+  Transformer::State& state = model.state();
+  ConfirmOptions options;
+  options.sequences = job.sequences;
+  options.progress = Tell(job.on_progress);
+  options.stop = job.stop;
+  ConfirmRoles(state.context, state.model(), state.checkpoint.FindTokenizer(),
+               heads, options);
+}
+
+HeadMatrices WeightsOfHead(Transformer& model, const HeadRef& head) {
+  RequireHead(model, head);
+  Transformer::State& state = model.state();
+  HeadWeights weights = WeightsOfHead(
+      state.context, *AttentionLayers(state.model(), head.kind)[head.layer],
+      head.head);
+  HeadMatrices matrices;
+  matrices.qk = QkProduct(state.context, weights);
+  if (weights.o.size() > 0) matrices.ov = OvProduct(state.context, weights);
+  matrices.q = std::move(weights.q);
+  matrices.k = std::move(weights.k);
+  matrices.v = std::move(weights.v);
+  matrices.o = std::move(weights.o);
+  return matrices;
+}
+
+std::string JsonText(const Profile& profile, std::span<const HeadRoles> roles) {
+  return RolesJson(profile, roles).dump(2);
+}
+
+}  // namespace headwise

@@ -1,0 +1,42 @@
+// What stands behind a Transformer, for the files of this folder.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "headwise/api/interventions.h"
+#include "headwise/base/progress.h"
+#include "headwise/context.h"
+#include "headwise/model.h"
+#include "headwise/model/checkpoint.h"
+
+namespace headwise {
+
+struct Transformer::State {
+  State(const std::filesystem::path& folder, const OpenOptions& asked,
+        DType type);
+
+  const Model& model() const { return checkpoint.model(); }
+
+  OpenOptions options;
+  Context context;
+  Checkpoint checkpoint;
+  ModelInfo info;
+  std::shared_ptr<Interventions> interventions;
+};
+
+// Throws unless the model is as its folder says and lies where analyses run.
+// where: the work, for the message.
+void RequireWhole(const Transformer& model, const char* where);
+
+// Throws Error(kInvalidArgument) for a head that the model does not have.
+void RequireHead(const Transformer& model, const HeadRef& head);
+
+// The library's way of telling progress.
+ProgressCallback Tell(const OnProgress& on_progress);
+
+// What a model computes in on a device. Throws Error(kInvalidArgument) for a
+// type that the device does not.
+DType ComputeType(Device device, const std::optional<DType>& asked);
+
+}  // namespace headwise

@@ -1,0 +1,14 @@
+// HEADWISE_SOURCE is a definition of the tests' program alone.
+#include "headwise/api/test_model.h"
+
+namespace headwise {
+
+Transformer Novels() { return Transformer(HEADWISE_SOURCE "/assets/novels"); }
+
+TextInput ShortText(int64_t tokens) {
+  TextInput text = TextInput::Files({HEADWISE_SOURCE "/assets/text"});
+  text.tokens = tokens;
+  return text;
+}
+
+}  // namespace headwise

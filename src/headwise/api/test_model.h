@@ -1,0 +1,18 @@
+// The shipped model and text, for the tests of this folder.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "headwise/model.h"
+
+namespace headwise {
+
+Transformer Novels();
+
+inline const std::string kSentence = "The captain looked at the sea.";
+
+// The first tokens of the shipped text.
+TextInput ShortText(int64_t tokens = 512);
+
+}  // namespace headwise

@@ -1,0 +1,52 @@
+// Texts as models read them, for the files of this folder.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "headwise/heads/importance/objective.h"
+#include "headwise/model.h"
+#include "headwise/runtime/windows.h"
+#include "headwise/tokenizer/text_source.h"
+
+namespace headwise {
+
+// How much is read where the text says nothing.
+inline constexpr int64_t kAnalysedTokens = 8192;
+inline constexpr int64_t kEffectTokens = 256;
+
+// Throws Error(kInvalidArgument) unless exactly one of texts, files and ids is
+// given.
+void RequireOneKind(const TextInput& text);
+
+// Of texts and files.
+TextSource SourceOf(const TextInput& text);
+
+// Windows of `context` tokens, 0: by default. Rows of ids longer than that are
+// cut. tokens: where the text does not say.
+std::vector<TokenWindow> WindowsOf(const Transformer& model,
+                                   const TextInput& text, int64_t context,
+                                   int64_t tokens);
+// The rows of ids alone, cut.
+std::vector<TokenWindow> WindowsOfIds(const Transformer& model,
+                                      const TextInput& text, int64_t context);
+
+// Short windows, since intervals rest on the number of sequences, and how they
+// are judged.
+struct JudgedInput {
+  std::vector<TokenWindow> windows;
+  std::vector<TextExample> examples;
+  ObjectiveOptions objective;
+};
+JudgedInput JudgedInputOf(const Transformer& model, const TextInput& text,
+                          uint64_t seed);
+
+// One text whole, however long. target: of encoder–decoders, where the text
+// holds no tab.
+TokenWindow WholeText(const Transformer& model, std::string_view text,
+                      std::string_view target);
+TokenWindow WholeIds(const Transformer& model, std::span<const int32_t> ids,
+                     std::string_view target);
+
+}  // namespace headwise

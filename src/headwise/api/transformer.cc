@@ -1,0 +1,251 @@
+// A model with its context. Door: include/headwise/model.h.
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "headwise/api/state.h"
+#include "headwise/error.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/model/summary.h"
+#include "headwise/model/text_frame.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/runtime/activations.h"
+
+namespace headwise {
+namespace {
+
+constexpr std::string_view kNumbered = "cuda:";
+
+// The folder's own name, whatever the form of its path (".", "gpt2/", a link).
+std::string FolderName(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  auto path = std::filesystem::weakly_canonical(folder, unknown);
+  if (unknown) path = folder.lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::vector<LayerInfo> LayersOf(const ModelConfig& config,
+                                const std::vector<LayerShape>& shapes) {
+  std::vector<LayerInfo> layers;
+  for (const LayerShape& shape : shapes) {
+    layers.push_back({shape.heads, shape.kv_heads, shape.cross_heads,
+                      shape.window, config.HeadDim(shape)});
+  }
+  return layers;
+}
+
+ModelInfo InfoOf(const Checkpoint& checkpoint) {
+  const ModelSummary summary = Summarise(checkpoint);
+  const ModelConfig& config = summary.config;
+  ModelInfo info;
+  info.name = FolderName(checkpoint.folder());
+  info.family = config.family;
+  info.model_type = config.model_type;
+  info.width = config.width;
+  info.feed_forward = config.hidden;
+  info.vocabulary = config.vocabulary;
+  info.context = config.context;
+  info.causal = config.causal;
+  info.encoder_decoder = config.encoder_decoder();
+  info.predicts_tokens = checkpoint.model().has_head();
+  info.layers = LayersOf(config, config.layers);
+  info.decoder_layers = LayersOf(config, config.decoder);
+  info.tensors = summary.tensors;
+  info.parameters = summary.parameters;
+  info.file_bytes = summary.file_bytes;
+  return info;
+}
+
+ContextOptions ContextFor(const OpenOptions& options) {
+  ContextOptions context;
+  context.threads = options.threads;
+  context.implementations = options.implementations;
+  context.device = options.device;
+  return context;
+}
+
+TokenizerOptions ReadingFor(const OpenOptions& options) {
+  return {.bos = options.bos};
+}
+
+}  // namespace
+
+Device ParseDevice(std::string_view word) {
+  if (word == "cpu") return Device::Cpu();
+  if (word == "cuda") return Device::Cuda();
+  if (word == "auto") {
+    try {
+      return Context({.threads = 1, .device = Device::Cuda()}).device();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnsupported) throw;
+      return Device::Cpu();
+    }
+  }
+  const std::string_view number =
+      word.substr(std::min(word.size(), kNumbered.size()));
+  if (word.starts_with(kNumbered) && !number.empty() && number.size() <= 2 &&
+      number.find_first_not_of("0123456789") == number.npos) {
+    return Device::Cuda(std::stoi(std::string(number)));
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              {"device", "cpu, cuda, cuda:N or auto", std::string(word), ""});
+}
+
+DType ParseType(std::string_view word) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    if (word == Name(type)) return type;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              {"type", "f32, bf16 or f16", std::string(word), ""});
+}
+
+DType ComputeType(Device device, const std::optional<DType>& asked) {
+  if (!asked) return device.is_cpu() ? DType::kF32 : DType::kBF16;
+  const bool half = *asked == DType::kBF16 || *asked == DType::kF16;
+  if (*asked == DType::kF32 || (half && !device.is_cpu())) return *asked;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"type",
+               device.is_cpu() ? "f32, which models on the CPU compute in"
+                               : "f32, bf16 or f16",
+               Name(*asked), ""});
+}
+
+ProgressCallback Tell(const OnProgress& on_progress) {
+  if (!on_progress) return {};
+  return [on_progress](const Progress& progress) {
+    on_progress(progress.stage, progress.done, progress.total);
+  };
+}
+
+void RequireWhole(const Transformer& model, const char* where) {
+  if (model.edited()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {where, "a model without edits and hooks", "some in place",
+                 "end them first"});
+  }
+  const Device device = model.state().options.device;
+  if (device.is_cpu()) return;
+  throw Error(ErrorCode::kUnsupported,
+              {where, "a model on the CPU: it runs nowhere else so far",
+               ToString(device), ""});
+}
+
+void RequireHead(const Transformer& model, const HeadRef& head) {
+  const auto layers = AttentionLayers(model.state().model(), head.kind);
+  if (head.layer >= 0 && head.layer < std::ssize(layers) && head.head >= 0 &&
+      head.head < layers[head.layer]->config().heads) {
+    return;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              {"head", "one that the model has", ToString(head), ""});
+}
+
+// A device that is not there is told before anything is opened.
+Transformer::State::State(const std::filesystem::path& folder,
+                          const OpenOptions& asked, DType type)
+    : options(asked),
+      context(ContextFor(asked)),
+      checkpoint(folder, ReadingFor(asked), type),
+      info(InfoOf(checkpoint)),
+      interventions(std::make_shared<Interventions>(context)) {}
+
+Transformer::Transformer(const std::filesystem::path& folder,
+                         const OpenOptions& options)
+    : state_(std::make_unique<State>(
+          folder, options, ComputeType(options.device, options.type))) {}
+Transformer::~Transformer() = default;
+Transformer::Transformer(Transformer&&) noexcept = default;
+Transformer& Transformer::operator=(Transformer&&) noexcept = default;
+
+const std::filesystem::path& Transformer::folder() const {
+  return state_->checkpoint.folder();
+}
+const ModelInfo& Transformer::info() const { return state_->info; }
+const std::string& Transformer::hash() const {
+  return state_->checkpoint.hash();
+}
+Context& Transformer::context() { return state_->context; }
+DType Transformer::type() const { return state_->model().type(); }
+
+const Tokenizer& Transformer::tokenizer() const {
+  return state_->checkpoint.tokenizer();
+}
+bool Transformer::has_tokenizer() const {
+  return state_->checkpoint.FindTokenizer() != nullptr;
+}
+
+Encoding Transformer::Encode(std::string_view text) const {
+  return Framer(tokenizer(), state_->checkpoint.config()).Encode(text);
+}
+std::string Transformer::Decode(std::span<const int32_t> ids) const {
+  return tokenizer().Decode(ids);
+}
+
+std::vector<std::string> Transformer::ActivationNames() const {
+  return headwise::ActivationNames(state_->model());
+}
+std::vector<std::string> Transformer::WeightNames() const {
+  return state_->checkpoint.weights().Names();
+}
+
+Tensor Transformer::Weight(const std::string& name) {
+  const ConstTensorView view = state_->checkpoint.weights().Find(name);
+  if (!view) {
+    throw Error(ErrorCode::kNotFound,
+                {"weight", "a name of WeightNames", name, ""});
+  }
+  Tensor copy(DType::kF32, Shape(std::span(view.shape).first(view.rank)));
+  Copy(state_->context, view, copy.view());
+  return copy;
+}
+
+Tensor CopyToHost(Context& context, const ConstTensorView& view) {
+  if (!view) {
+    throw Error(ErrorCode::kInvalidArgument, {"view", "one", "none", ""});
+  }
+  return ToHost(context, view);
+}
+
+struct Intervention::State {
+  State(std::shared_ptr<Interventions> interventions, uint64_t n)
+      : of(std::move(interventions)), number(n) {}
+  std::shared_ptr<Interventions> of;
+  uint64_t number = 0;
+};
+
+Intervention::Intervention() = default;
+Intervention::~Intervention() { Remove(); }
+Intervention::Intervention(Intervention&&) noexcept = default;
+Intervention& Intervention::operator=(Intervention&& other) noexcept {
+  if (this != &other) {
+    Remove();
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+void Intervention::Remove() {
+  if (state_ != nullptr) state_->of->Remove(state_->number);
+  state_.reset();
+}
+
+Intervention Transformer::Edit(HeadEdit edit) {
+  const uint64_t number =
+      state_->interventions->Add(state_->model(), std::move(edit));
+  Intervention made;
+  made.state_ =
+      std::make_unique<Intervention::State>(state_->interventions, number);
+  return made;
+}
+
+Intervention Transformer::Hook(std::string site, HookCallback callback) {
+  const uint64_t number = state_->interventions->Add(
+      state_->model(), std::move(site), std::move(callback));
+  Intervention made;
+  made.state_ =
+      std::make_unique<Intervention::State>(state_->interventions, number);
+  return made;
+}
+
+bool Transformer::edited() const { return !state_->interventions->empty(); }
+
+}  // namespace headwise

@@ -1,0 +1,60 @@
+// Which heads keep the keys and values of all that came before, and which only
+// those of its beginning (sinks) and its end (a window). No weight is touched.
+// As a file: "headwise.kv-policy/1".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headwise/base/json.h"
+#include "headwise/model/head_ref.h"
+
+namespace headwise {
+
+struct KvPolicy {
+  int64_t sinks = 4;
+  // Positions up to and with the query's own: at least 1.
+  int64_t window = 64;
+  // Heads of the stack that predicts that keep everything.
+  std::vector<HeadRef> whole = {};
+};
+
+// What the memory of a session takes, and what it would take if every head
+// kept everything, with as much room for text.
+struct CacheBytes {
+  size_t kept = 0;
+  size_t whole = 0;
+
+  double saved() const {
+    return whole == 0
+               ? 0
+               : 1 - static_cast<double>(kept) / static_cast<double>(whole);
+  }
+};
+
+// The kind of the heads that have a cache of what was said: those of the
+// decoder where there is one.
+AttentionKind CachedKind(const Model& model);
+
+// Throws Error(kInvalidArgument) for sinks < 0, window < 1, and heads that the
+// model does not have or that have no such cache.
+void RequireKvPolicy(const KvPolicy& policy, const Model& model);
+
+// Groups of `layer` that keep everything, one entry a group: keys are shared,
+// so one head that must keep them keeps them for its group.
+std::vector<bool> WholeGroups(const KvPolicy& policy,
+                              const AttentionLayer& layer);
+
+// {"format": "headwise.kv-policy/1", "model_hash": …, "sinks": 4, "window": 64,
+// "whole": ["5.1", …]}
+Json ToJson(const KvPolicy& policy, const std::string& model_hash);
+
+// Throws Error: kCorrupt naming file and key; kInvalidArgument for a policy of
+// another model (one without a hash is for any) and as RequireKvPolicy does.
+KvPolicy ReadKvPolicy(const std::filesystem::path& path, const Model& model,
+                      const std::string& model_hash);
+
+}  // namespace headwise
