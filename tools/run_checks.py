@@ -281,7 +281,8 @@ def stage_web(stage):
 
 
 # Their programs run each test on the GPU too, where there is one.
-GPU_TESTS = ("backend", "ops", "nn", "runtime", "conformance", "train")
+GPU_TESTS = ("backend", "ops", "nn", "runtime", "conformance", "train",
+             "heads", "api")
 
 
 def stage_gpu(stage):

@@ -5,7 +5,6 @@
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/stop.h"
-#include "headwise/error.h"
 #include "headwise/heads/importance/corpus_runs.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/heads/pruning/evaluate.h"
@@ -51,12 +50,6 @@ size_t EndOfBatch(std::span<const TextExample> examples, size_t begin) {
 }  // namespace
 
 TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
-  const Device device = state_->options.device;
-  if (!device.is_cpu()) {
-    throw Error(ErrorCode::kUnsupported,
-                {"loss", "a model on the CPU: losses run nowhere else so far",
-                 ToString(device), ""});
-  }
   const JudgedInput input = JudgedInputOf(*this, text, job.seed);
   const std::span<const TextExample> examples = input.examples;
   const Model& model = state_->model();

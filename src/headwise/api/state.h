@@ -25,8 +25,8 @@ struct Transformer::State {
   std::shared_ptr<Interventions> interventions;
 };
 
-// Throws unless the model is as its folder says and lies where analyses run.
-// where: the work, for the message.
+// Throws unless the model is as its folder says. where: the work, for the
+// message.
 void RequireWhole(const Transformer& model, const char* where);
 
 // Throws Error(kInvalidArgument) for a head that the model does not have.

@@ -3,7 +3,9 @@
 
 namespace headwise {
 
-Transformer Novels() { return Transformer(HEADWISE_SOURCE "/assets/novels"); }
+Transformer Novels(const OpenOptions& options) {
+  return Transformer(HEADWISE_SOURCE "/assets/novels", options);
+}
 
 TextInput ShortText(int64_t tokens) {
   TextInput text = TextInput::Files({HEADWISE_SOURCE "/assets/text"});

@@ -8,7 +8,7 @@
 
 namespace headwise {
 
-Transformer Novels();
+Transformer Novels(const OpenOptions& options = {});
 
 inline const std::string kSentence = "The captain looked at the sea.";
 

@@ -123,11 +123,6 @@ void RequireWhole(const Transformer& model, const char* where) {
                 {where, "a model without edits and hooks", "some in place",
                  "end them first"});
   }
-  const Device device = model.state().options.device;
-  if (device.is_cpu()) return;
-  throw Error(ErrorCode::kUnsupported,
-              {where, "a model on the CPU: it runs nowhere else so far",
-               ToString(device), ""});
 }
 
 void RequireHead(const Transformer& model, const HeadRef& head) {
