@@ -12,6 +12,9 @@ import shlex
 import house_files
 
 SIZE = 16
+# The name in a line that begins a definition: a type, a function, a constant.
+DEFINED = re.compile(r"^(?=\w)[\w:<>,&*\[\] ]*?[ &*]([A-Za-z]\w*)"
+                     r"(?= ?[({=;\[]| : | final)", re.M)
 
 
 def is_alone(source):
@@ -51,7 +54,7 @@ def look(stage, build, part, words):
     folder = build / "batches"
     folder.mkdir(exist_ok=True)
     path = folder / f"{part[0][1]}.cc"
-    clashes = set()
+    clashes = likely_clashes([source for source, _ in part])
     while True:
         path.write_text(together([source for source, _ in part], clashes))
         code, output = stage.run(
@@ -65,6 +68,17 @@ def look(stage, build, part, words):
         clashes |= more
     return [result for smaller in split(part, output)
             for result in look(stage, build, smaller, words)]
+
+
+def likely_clashes(sources):
+    """Names that several sources define in namespaces without one."""
+    seen = collections.Counter()
+    for source in sources:
+        inside = "".join(re.findall(r"^namespace \{$(.*?)^\}  // namespace$",
+                                    source.read_text(encoding="utf-8"),
+                                    re.M | re.S))
+        seen.update(set(DEFINED.findall(inside)))
+    return {name for name, count in seen.items() if count > 1}
 
 
 def together(sources, clashes):

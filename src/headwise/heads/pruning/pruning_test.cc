@@ -95,7 +95,7 @@ double LargestDifference(const std::vector<float>& a,
 // The model without the heads, through a folder on the disk.
 std::unique_ptr<Model> Pruned(const fs::path& from, const fs::path& to,
                               const std::vector<HeadRef>& removed,
-                              const MeanOutputs& means = {}) {
+                              const HeadOutputs& means = {}) {
   const auto model = OpenModel(from);
   ChangedTensors changed = RemoveHeads(*model, removed);
   FoldMeans(*model, removed, means, changed);
@@ -165,7 +165,7 @@ TEST_P(PrunedFamily, FoldingPutsMeansIntoTheBias) {
   const auto model = OpenModel(Golden(GetParam()));
   const std::vector<HeadRef> removed = SomeHeads(*model);
   // Means that are easy to tell from none.
-  MeanOutputs means;
+  HeadOutputs means;
   for (const AttentionKind kind :
        {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
     for (const AttentionLayer* layer : AttentionLayers(*model, kind)) {
@@ -181,7 +181,7 @@ TEST_P(PrunedFamily, FoldingPutsMeansIntoTheBias) {
   class Replaced : public ClosedHeads {
    public:
     Replaced(const Model& model, std::span<const HeadRef> closed,
-             const MeanOutputs& means)
+             const HeadOutputs& means)
         : ClosedHeads(model, closed), means_(means) {}
     void BeforeAttention(const AttentionSite& site,
                          const AttentionProblem& problem,
@@ -194,7 +194,7 @@ TEST_P(PrunedFamily, FoldingPutsMeansIntoTheBias) {
     }
 
    private:
-    const MeanOutputs& means_;
+    const HeadOutputs& means_;
   } replaced(*model, removed, means);
   const std::vector<float> expected = Output(*model, &replaced);
   EXPECT_LT(LargestDifference(expected, Output(*smaller)), 1e-4);

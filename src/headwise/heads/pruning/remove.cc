@@ -173,7 +173,7 @@ Json ConfigWithout(Json config, const Model& model,
 }
 
 void FoldMeans(const Model& model, std::span<const HeadRef> removed,
-               const MeanOutputs& means, ChangedTensors& changed) {
+               const HeadOutputs& means, ChangedTensors& changed) {
   Context context({.threads = 1, .implementations = ""});
   for (const auto& [site, heads] : BySite(removed)) {
     const AttentionLayer& layer =

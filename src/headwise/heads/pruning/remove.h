@@ -10,6 +10,7 @@
 #include <string>
 
 #include "headwise/base/json.h"
+#include "headwise/heads/importance/variants.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/tensor.h"
 
@@ -28,14 +29,11 @@ ChangedTensors RemoveHeads(const Model& model,
 Json ConfigWithout(Json config, const Model& model,
                    std::span<const HeadRef> removed);
 
-// Outputs of heads before W_O, f32 [1, heads, E] on the host, by the name of
-// their site.
-using MeanOutputs = std::map<std::string, Tensor, std::less<>>;
-
 // Repair by folding: what the removed heads add on average joins the bias of
-// the output, which is made where there is none, in f32.
+// the output, which is made where there is none, in f32. means: f32
+// [1, heads, E] on the host, by site.
 void FoldMeans(const Model& model, std::span<const HeadRef> removed,
-               const MeanOutputs& means, ChangedTensors& changed);
+               const HeadOutputs& means, ChangedTensors& changed);
 
 enum class Replace : uint8_t { kRefused, kAllowed };
 // Throws Error(kInvalidArgument) where `folder` exists and may not be
