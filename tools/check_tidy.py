@@ -13,7 +13,7 @@ import house_files
 
 SIZE = 16
 # The name in a line that begins a definition: a type, a function, a constant.
-DEFINED = re.compile(r"^(?=\w)[\w:<>,&*\[\] ]*?[ &*]([A-Za-z]\w*)"
+DEFINED = re.compile(r"^(?=\w)[\w:<>,&*\[\]() ]*?[ &*]([A-Za-z]\w*)"
                      r"(?= ?[({=;\[]| : | final)", re.M)
 
 
@@ -70,28 +70,34 @@ def look(stage, build, part, words):
             for result in look(stage, build, smaller, words)]
 
 
+def own_names(source):
+    """What a source defines in namespaces without a name."""
+    return set(DEFINED.findall("".join(re.findall(
+        r"^namespace \{$(.*?)^\}  // namespace$",
+        source.read_text(encoding="utf-8"), re.M | re.S))))
+
+
 def likely_clashes(sources):
-    """Names that several sources define in namespaces without one."""
-    seen = collections.Counter()
-    for source in sources:
-        inside = "".join(re.findall(r"^namespace \{$(.*?)^\}  // namespace$",
-                                    source.read_text(encoding="utf-8"),
-                                    re.M | re.S))
-        seen.update(set(DEFINED.findall(inside)))
+    """Names that several sources define for themselves."""
+    seen = collections.Counter(name for source in sources
+                               for name in own_names(source))
     return {name for name, count in seen.items() if count > 1}
 
 
 def together(sources, clashes):
     """One source that includes others, in each of which the names that clash
-    are its own. What they include comes first, with its names as they are."""
+    are its own: where it defines them, or, where nobody is seen to, in all.
+    What they include comes first, with its names as they are."""
     lines = {line: None for source in sources for line in re.findall(
         r"^#include .*", source.read_text(encoding="utf-8"), re.M)}
     text = "".join(f"{line}\n" for line in lines) if clashes else ""
-    for number, source in enumerate(sources):
-        text += "".join(f"#define {name} {name}_{number}\n"
-                        for name in sorted(clashes))
+    owned = [own_names(source) for source in sources]
+    of_nobody = clashes.difference(*owned)
+    for number, (source, own) in enumerate(zip(sources, owned)):
+        names = sorted(clashes & own | of_nobody)
+        text += "".join(f"#define {name} {name}_{number}\n" for name in names)
         text += f'#include "{source}"\n'
-        text += "".join(f"#undef {name}\n" for name in sorted(clashes))
+        text += "".join(f"#undef {name}\n" for name in names)
     return text
 
 

@@ -83,7 +83,7 @@ background:var(--cell);padding:2px 5px;border-radius:4px;overflow-wrap:anywhere}
 .grid td span{min-width:40px;padding:5px 2px}th,td{padding:4px 6px}}
 )";
 
-std::string MapFigure(const Comparison& comparison, const HeadSet& set,
+std::string MapFigure(const Comparison& comparison, const ComparedHeads& set,
                       const Matrix& weights, const std::string& caption,
                       const std::string& label, bool large) {
   const auto words = static_cast<double>(set.tokens.size());
@@ -106,7 +106,7 @@ std::string MapFigure(const Comparison& comparison, const HeadSet& set,
 
 std::string Cards(const Comparison& comparison) {
   std::string out = "<div class=\"cards\">\n";
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     out += fmt::format(
         "<div class=\"card\"><h3>{}</h3>"
         "<b>{:.2f}</b><p class=\"soft small\">distinct distributions per word, "
@@ -121,7 +121,7 @@ std::string Cards(const Comparison& comparison) {
 }
 
 // The only head, or the average of several, with labels and numbers.
-std::string LargeMap(const Comparison& comparison, const HeadSet& set) {
+std::string LargeMap(const Comparison& comparison, const ComparedHeads& set) {
   if (set.heads == 1) {
     return MapFigure(comparison, set, set.average,
                      fmt::format("<strong>{}</strong>: all it can hold",
@@ -138,7 +138,7 @@ std::string LargeMap(const Comparison& comparison, const HeadSet& set) {
 
 // The maps of several heads, with their average and `beside` (the single head,
 // where there is one) to the left of them.
-std::string SetMaps(const Comparison& comparison, const HeadSet& set,
+std::string SetMaps(const Comparison& comparison, const ComparedHeads& set,
                     const std::string& beside) {
   std::string out = "<section class=\"set pair\"><div class=\"stack\">\n" +
                     beside + LargeMap(comparison, set) + "</div><div>\n";
@@ -162,10 +162,10 @@ std::string SetMaps(const Comparison& comparison, const HeadSet& set,
 
 std::string AllMaps(const Comparison& comparison) {
   std::string single, out;
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     if (set.heads == 1) single += LargeMap(comparison, set);
   }
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     if (set.heads == 1) continue;
     out += SetMaps(comparison, set, single);
     single.clear();
@@ -188,7 +188,7 @@ std::string Cells(const Comparison& comparison, const Matrix& weights,
   return out;
 }
 
-std::string RowName(const Comparison& comparison, const HeadSet& set,
+std::string RowName(const Comparison& comparison, const ComparedHeads& set,
                     int64_t head) {
   if (set.heads == 1 && set.model.empty()) return "One head";
   return fmt::format("Head {} of {}", HeadName(comparison, set, head),
@@ -197,7 +197,7 @@ std::string RowName(const Comparison& comparison, const HeadSet& set,
 
 // `key` tells the word from those of other groups.
 std::string WordPanel(const Comparison& comparison,
-                      std::span<const HeadSet> sets, int64_t word,
+                      std::span<const ComparedHeads> sets, int64_t word,
                       const std::string& key) {
   const std::vector<std::string>& tokens = sets.front().tokens;
   std::string out = fmt::format(
@@ -208,7 +208,7 @@ std::string WordPanel(const Comparison& comparison,
     out += fmt::format("<th scope=\"col\">{}</th>", Escape(seen));
   }
   out += "</tr></thead><tbody>\n";
-  for (const HeadSet& set : sets) {
+  for (const ComparedHeads& set : sets) {
     for (int64_t h = 0; h < set.heads; ++h) {
       out += fmt::format("<tr{}><th scope=\"row\">{}</th>{}</tr>\n",
                          h == 0 ? " class=\"first\"" : "",
@@ -227,7 +227,7 @@ std::string WordPanel(const Comparison& comparison,
 
 // One group's words to choose from. `group` tells its words from others'.
 std::string WordPicker(const Comparison& comparison,
-                       std::span<const HeadSet> sets,
+                       std::span<const ComparedHeads> sets,
                        const std::string& group) {
   const std::vector<std::string>& tokens = sets.front().tokens;
   // The word whose heads disagree most is the one to begin with.
@@ -269,7 +269,7 @@ std::string WordPickers(const Comparison& comparison) {
 }
 
 // How often each word is a favourite, most frequent first: "mat ×3, cat ×2".
-std::string Favourites(const HeadSet& set, const WordMixture& word) {
+std::string Favourites(const ComparedHeads& set, const WordMixture& word) {
   std::vector<std::pair<int64_t, int64_t>> counts;  // count, key
   for (size_t key = 0; key < set.tokens.size(); ++key) {
     const auto count =
@@ -288,7 +288,7 @@ std::string Favourites(const HeadSet& set, const WordMixture& word) {
   return out;
 }
 
-std::string LossTable(const HeadSet& set) {
+std::string LossTable(const ComparedHeads& set) {
   double most = 1e-9;
   for (const WordMixture& word : set.words) most = std::max(most, word.lost);
   std::string out = fmt::format(
@@ -315,7 +315,7 @@ std::string LossTable(const HeadSet& set) {
 
 std::string Losses(const Comparison& comparison) {
   std::string out;
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     for (const std::string& line : KeptAndLost(comparison, set)) {
       out += "<p>" + Escape(Capital(line)) + "</p>\n";
     }
@@ -348,7 +348,7 @@ std::string Footer(const Comparison& comparison) {
 
 std::string ComparePage(const Comparison& comparison) {
   std::string title;
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     if (!title.empty()) title += " beside ";
     title += SetName(set);
   }

@@ -25,7 +25,7 @@ struct Link {
   double weight = 0, average = 0;
 };
 
-Link LargestLoss(const HeadSet& set) {
+Link LargestLoss(const ComparedHeads& set) {
   Link link;
   for (int64_t w = 0; w < set.average.rows; ++w) {
     for (int64_t h = 0; h < set.heads; ++h) {
@@ -43,7 +43,7 @@ Link LargestLoss(const HeadSet& set) {
 StudyTable SummaryTable(const Comparison& comparison) {
   StudyTable table{
       "", {"", "per word", "worth", "entropy", "lost", "weights"}, {}};
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     table.rows.push_back(
         {fmt::format("{}{} × {}",
                      set.model.empty()
@@ -58,19 +58,19 @@ StudyTable SummaryTable(const Comparison& comparison) {
 }
 
 // Sets of several sizes may stand below each other.
-std::string HeadOf(const Comparison& comparison, const HeadSet& set,
+std::string HeadOf(const Comparison& comparison, const ComparedHeads& set,
                    int64_t head) {
   const std::string name = HeadName(comparison, set, head);
   return comparison.trained ? name : fmt::format("{} of {}", name, set.heads);
 }
 
 std::string DrawWord(const Comparison& comparison,
-                     std::span<const HeadSet> sets, int64_t word,
+                     std::span<const ComparedHeads> sets, int64_t word,
                      const CellRows& cells, const Console& console) {
   const std::vector<std::string>& tokens = sets.front().tokens;
   std::string out = Bold(console, "\"" + tokens[word] + "\"") + " looks at\n";
   out += cells.Labels(tokens);
-  for (const HeadSet& set : sets) {
+  for (const ComparedHeads& set : sets) {
     const bool named = !set.model.empty();
     if (named) {
       out +=
@@ -91,7 +91,8 @@ std::string DrawWord(const Comparison& comparison,
 
 // Every word of sets that share their words.
 std::string DrawGroup(const Comparison& comparison,
-                      std::span<const HeadSet> sets, const Console& console) {
+                      std::span<const ComparedHeads> sets,
+                      const Console& console) {
   const int label = console.width >= 60 ? 14 : 11;
   const size_t words = sets.front().tokens.size();
   const CellRows cells(console, label, words, comparison.largest);
@@ -112,7 +113,7 @@ std::string DrawGroup(const Comparison& comparison,
 
 // "Roles of 8 heads on random repeats: 3.0 previous-token, 3.2 induction;
 // none: 3.1." "" where nobody asked.
-std::string RolesLine(const Comparison& comparison, const HeadSet& set) {
+std::string RolesLine(const Comparison& comparison, const ComparedHeads& set) {
   if (set.roles.empty()) return "";
   std::vector<std::string> with, without;
   for (int64_t h = 0; h < set.heads; ++h) {
@@ -136,31 +137,31 @@ std::string HeadsName(int64_t heads) {
   return heads == 1 ? "one head" : fmt::format("{} heads", heads);
 }
 
-std::string HeadName(const Comparison& comparison, const HeadSet& set,
+std::string HeadName(const Comparison& comparison, const ComparedHeads& set,
                      int64_t head) {
   return comparison.trained ? fmt::format("{}.{}", set.layer, head)
                             : fmt::format("{}", head);
 }
 
-std::string LayerName(const HeadSet& set) {
+std::string LayerName(const ComparedHeads& set) {
   const std::string name =
       fmt::format("{} of width {}", HeadsName(set.heads), set.head_dim);
   if (set.model.empty()) return name;
   return fmt::format("{}, layer {}: {}", set.model, set.layer, name);
 }
 
-std::string SetName(const HeadSet& set) {
+std::string SetName(const ComparedHeads& set) {
   return HeadsName(set.heads) + (set.model.empty() ? "" : " of " + set.model);
 }
 
-HeatMap WordMap(const HeadSet& set, const Matrix& weights) {
+HeatMap WordMap(const ComparedHeads& set, const Matrix& weights) {
   return {"", set.tokens, set.tokens, weights.values};
 }
 
-std::vector<std::span<const HeadSet>> GroupsByTokens(
+std::vector<std::span<const ComparedHeads>> GroupsByTokens(
     const Comparison& comparison) {
-  const std::span<const HeadSet> sets = comparison.sets;
-  std::vector<std::span<const HeadSet>> groups;
+  const std::span<const ComparedHeads> sets = comparison.sets;
+  std::vector<std::span<const ComparedHeads>> groups;
   for (size_t first = 0, end = 0; first < sets.size(); first = end) {
     while (end < sets.size() && sets[end].tokens == sets[first].tokens) ++end;
     groups.push_back(sets.subspan(first, end - first));
@@ -169,7 +170,7 @@ std::vector<std::span<const HeadSet>> GroupsByTokens(
 }
 
 std::vector<std::string> KeptAndLost(const Comparison& comparison,
-                                     const HeadSet& set) {
+                                     const ComparedHeads& set) {
   const std::string name = SetName(set);
   if (set.heads == 1) {
     return {fmt::format(
@@ -211,7 +212,7 @@ std::string CompareText(const Comparison& comparison, const Console& console) {
   out += Dim(console,
              Wrap(fmt::format("A full bar is {}.", Share(comparison.largest)),
                   console.width));
-  for (const std::span<const HeadSet> sets : GroupsByTokens(comparison)) {
+  for (const std::span<const ComparedHeads> sets : GroupsByTokens(comparison)) {
     out += DrawGroup(comparison, sets, console);
   }
   out += '\n' + Bold(console, "What is kept, what is lost") + '\n';
@@ -226,7 +227,7 @@ std::string CompareText(const Comparison& comparison, const Console& console) {
                EqualWeights(comparison) ? ", the same for any number of heads"
                                         : ""),
            console.width, 2));
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     for (const std::string& line : KeptAndLost(comparison, set)) {
       out += Wrap(line, console.width);
     }
@@ -247,7 +248,7 @@ Json CompareJson(const Comparison& comparison) {
     }
     return list;
   };
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     Json maps = Json::array();
     for (size_t h = 0; h < set.maps.size(); ++h) {
       const HeadMap& map = set.maps[h];

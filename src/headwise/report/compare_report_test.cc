@@ -55,7 +55,7 @@ TEST(CompareTextTest, SaysThatWeightsAreUntrainedAndWhatIsLost) {
 TEST(CompareTextTest, NamesHeadsOfTrainedModelsByLayerAndHead) {
   Comparison comparison = Compare(kSentence);
   comparison.trained = true;
-  for (HeadSet& set : comparison.sets) set.layer = 3;
+  for (ComparedHeads& set : comparison.sets) set.layer = 3;
   const std::string text =
       CompareText(comparison, {.width = 200, .color = false});
   EXPECT_THAT(text, HasSubstr("\n  3.0 "));
@@ -70,7 +70,7 @@ TEST(CompareTextTest, TellsModelsApartAndNamesRoles) {
   Comparison comparison = Compare(kSentence, {1, 2});
   comparison.trained = true;
   comparison.sets[0].model = "wide";
-  HeadSet& other = comparison.sets[1];
+  ComparedHeads& other = comparison.sets[1];
   other.model = "<two>";
   other.layer = 5;
   other.parameters = 1;

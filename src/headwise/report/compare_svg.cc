@@ -19,7 +19,7 @@ std::string Place(double x, double y, const Drawing& drawing) {
 }
 
 // Small maps in rows of at most four.
-Drawing DrawGrid(const Comparison& comparison, const HeadSet& set,
+Drawing DrawGrid(const Comparison& comparison, const ComparedHeads& set,
                  double side) {
   constexpr double kGap = 16, kCaption = 20;
   const int64_t columns = std::min<int64_t>(4, set.heads);
@@ -43,7 +43,7 @@ Drawing DrawGrid(const Comparison& comparison, const HeadSet& set,
 }
 
 // The one map of a head alone is large.
-Drawing DrawSet(const Comparison& comparison, const HeadSet& set) {
+Drawing DrawSet(const Comparison& comparison, const ComparedHeads& set) {
   if (set.heads > 1) return DrawGrid(comparison, set, 120);
   MapLayout layout;
   layout.cell =
@@ -54,21 +54,21 @@ Drawing DrawSet(const Comparison& comparison, const HeadSet& set) {
   return DrawMapSvg(WordMap(set, set.average), layout);
 }
 
-std::string Subtitle(const HeadSet& set) {
+std::string Subtitle(const ComparedHeads& set) {
   if (set.heads == 1) return "one distribution per word";
   return fmt::format("{} distributions per word, worth {:.1f} distinct ones",
                      set.heads, set.distinct);
 }
 
 // Room for the headings of a set, at the widths of their letters.
-double HeadingWidth(const HeadSet& set) {
+double HeadingWidth(const ComparedHeads& set) {
   return std::max(8.5 * DisplayWidth(LayerName(set)),
                   6.6 * DisplayWidth(Subtitle(set)));
 }
 
 std::string Footer(const Comparison& comparison) {
   std::string lost;
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     if (set.heads == 1) continue;
     const bool first = lost.empty();
     lost += fmt::format("{}the {} {}{:.2f}", first ? "Averaging " : ", ",
@@ -90,7 +90,7 @@ std::string Footer(const Comparison& comparison) {
 // "one head beside 2 heads beside 8 heads"
 std::string Names(const Comparison& comparison, std::string_view between) {
   std::string names;
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     if (!names.empty()) names += between;
     names += SetName(set);
   }
@@ -102,7 +102,7 @@ std::string Names(const Comparison& comparison, std::string_view between) {
 std::string CompareSvg(const Comparison& comparison) {
   Drawing drawing;
   double bottom = kTop, end = 0;
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     const double x = end == 0 ? kMargin : end + kBetween;
     const Drawing maps = DrawSet(comparison, set);
     drawing.body += SvgText(x, 32, Capital(LayerName(set)), "class=\"title\"");

@@ -97,7 +97,7 @@ HeatMap LastWord(Context& context, const StudyRequest& request) {
               {},
               comparison.sets.back().tokens,
               {}};
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     for (size_t h = 0; h < set.maps.size(); ++h) {
       map.rows.push_back(set.heads == 1 ? "one head"
                                         : fmt::format("head {}", h));

@@ -54,7 +54,7 @@ int64_t Favourite(std::span<const double> row) {
   return std::max_element(row.begin(), row.end()) - row.begin();
 }
 
-WordMixture Mix(const HeadSet& set, int64_t word) {
+WordMixture Mix(const ComparedHeads& set, int64_t word) {
   WordMixture mixture;
   const std::span<const double> average = RowOf(set.average, word);
   mixture.average_favourite = Favourite(average);
@@ -76,7 +76,7 @@ constexpr char kUntrained[] =
     "many can hold, not what a trained model has learned. Trained models are "
     "shipped of one head and of 8 heads.";
 
-void Summarise(HeadSet& set) {
+void Summarise(ComparedHeads& set) {
   const int64_t words = set.average.rows;
   const double count = static_cast<double>(words);
   for (int64_t w = 0; w < words; ++w) {
@@ -96,8 +96,8 @@ void Summarise(HeadSet& set) {
   }
 }
 
-HeadSet RunSet(Context& context, const Tensor& x, int64_t heads,
-               const ComparisonOptions& options) {
+ComparedHeads RunSet(Context& context, const Tensor& x, int64_t heads,
+                     const ComparisonOptions& options) {
   const MultiHeadAttention module({.d_model = options.d_model, .heads = heads},
                                   options.seed);
   MultiHeadAttentionInput input{.x = x.view()};
@@ -106,7 +106,7 @@ HeadSet RunSet(Context& context, const Tensor& x, int64_t heads,
   for (int64_t h = 0; h < heads; ++h) {
     maps.push_back(FromTensor(module.Weights(context, h, input)));
   }
-  HeadSet set = SetOfMaps(std::move(maps));
+  ComparedHeads set = SetOfMaps(std::move(maps));
   set.head_dim = module.config().head_dim;
   set.parameters = ParameterCount(module.config());
   return set;
@@ -174,20 +174,21 @@ void RefuseComparison(std::string expected, std::string found,
 
 bool SameTokens(const Comparison& comparison) {
   return std::all_of(comparison.sets.begin(), comparison.sets.end(),
-                     [&](const HeadSet& set) {
+                     [&](const ComparedHeads& set) {
                        return set.tokens == comparison.sets.front().tokens;
                      });
 }
 
 bool EqualWeights(const Comparison& comparison) {
-  return std::all_of(
-      comparison.sets.begin(), comparison.sets.end(), [&](const HeadSet& set) {
-        return set.parameters == comparison.sets.front().parameters;
-      });
+  return std::all_of(comparison.sets.begin(), comparison.sets.end(),
+                     [&](const ComparedHeads& set) {
+                       return set.parameters ==
+                              comparison.sets.front().parameters;
+                     });
 }
 
-HeadSet SetOfMaps(std::vector<Matrix> maps) {
-  HeadSet set;
+ComparedHeads SetOfMaps(std::vector<Matrix> maps) {
+  ComparedHeads set;
   set.heads = static_cast<int64_t>(maps.size());
   set.average = Matrix(maps.front().rows, maps.front().columns);
   for (Matrix& weights : maps) {
@@ -201,7 +202,7 @@ HeadSet SetOfMaps(std::vector<Matrix> maps) {
   return set;
 }
 
-void AddSet(HeadSet set, Comparison& comparison) {
+void AddSet(ComparedHeads set, Comparison& comparison) {
   for (const HeadMap& map : set.maps) {
     for (const double value : map.weights.values) {
       comparison.largest = std::max(comparison.largest, value);
@@ -223,7 +224,7 @@ Comparison CompareHeads(Context& context, std::string_view sentence,
   }
   const Tensor x = Embed(words, options);
   for (int64_t heads : options.heads) {
-    HeadSet set = RunSet(context, x, heads, options);
+    ComparedHeads set = RunSet(context, x, heads, options);
     set.tokens = words;
     AddSet(std::move(set), comparison);
   }

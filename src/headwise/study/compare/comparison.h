@@ -52,7 +52,7 @@ struct WordMixture {
 };
 
 // One layer of `heads` heads on the sentence.
-struct HeadSet {
+struct ComparedHeads {
   std::vector<std::string> tokens;  // what rows and columns stand for
   // Of trained models: what it is called where it has to be told from others,
   // which layer it is, and what each head does ("" for no role; empty: nobody
@@ -77,7 +77,7 @@ struct Comparison {
   bool trained = false;
   std::string about;    // what the weights are, in a sentence
   std::string command;  // flags of `headwise compare` that make it again
-  std::vector<HeadSet> sets;
+  std::vector<ComparedHeads> sets;
   double largest = 0;  // the largest weight of any map, for one scale
 };
 
@@ -92,9 +92,9 @@ bool EqualWeights(const Comparison& comparison);
 
 // A set of heads by their maps, [words, words] each; all else is left to the
 // caller.
-HeadSet SetOfMaps(std::vector<Matrix> maps);
+ComparedHeads SetOfMaps(std::vector<Matrix> maps);
 
-void AddSet(HeadSet set, Comparison& comparison);
+void AddSet(ComparedHeads set, Comparison& comparison);
 
 // Words at white space; ASCII punctuation apart.
 std::vector<std::string> SplitWords(std::string_view sentence);

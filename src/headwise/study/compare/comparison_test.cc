@@ -27,7 +27,7 @@ TEST(ComparisonTest, OneHeadLosesNothingAndManyDo) {
   Context context({.threads = 1, .implementations = ""});
   const Comparison comparison = CompareHeads(context, kSentence, {});
   ASSERT_EQ(comparison.sets.size(), 2u);
-  const HeadSet &one = comparison.sets[0], &many = comparison.sets[1];
+  const ComparedHeads &one = comparison.sets[0], &many = comparison.sets[1];
   EXPECT_EQ(one.maps.size(), 1u);
   EXPECT_NEAR(one.lost, 0, 1e-6);
   EXPECT_NEAR(one.distinct, 1, 1e-6);
@@ -43,7 +43,7 @@ TEST(ComparisonTest, OneHeadLosesNothingAndManyDo) {
 TEST(ComparisonTest, KeptAndLostFollowTheMaps) {
   Context context({.threads = 1, .implementations = ""});
   const Comparison comparison = CompareHeads(context, kSentence, {});
-  const HeadSet& many = comparison.sets[1];
+  const ComparedHeads& many = comparison.sets[1];
   for (int64_t w = 0; w < 6; ++w) {
     std::vector<std::vector<double>> rows;
     for (const HeadMap& map : many.maps) {
@@ -81,7 +81,7 @@ TEST(ComparisonTest, CausalWordsDoNotSeeAhead) {
   ComparisonOptions options;
   options.causal = true;
   const Comparison comparison = CompareHeads(context, kSentence, options);
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     for (int64_t r = 0; r < 6; ++r) {
       for (int64_t c = r + 1; c < 6; ++c) EXPECT_EQ(set.average(r, c), 0);
     }

@@ -69,7 +69,7 @@ bool EquallyDeep(const std::vector<Reader>& readers) {
 }
 
 // Every layer's heads on the sentence.
-std::vector<HeadSet> ReadLayers(Context& context, const Reader& reader) {
+std::vector<ComparedHeads> ReadLayers(Context& context, const Reader& reader) {
   const ModelConfig& config = reader.model().config();
   MapOptions options;
   options.most_cells = kMaxCompareWords;
@@ -80,7 +80,7 @@ std::vector<HeadSet> ReadLayers(Context& context, const Reader& reader) {
     std::copy(head.values.begin(), head.values.end(), map.values.begin());
     maps[head.head.layer].push_back(std::move(map));
   }
-  std::vector<HeadSet> sets;
+  std::vector<ComparedHeads> sets;
   for (size_t layer = 0; layer < maps.size(); ++layer) {
     const LayerShape& shape = config.layers[layer];
     if (maps[layer].empty()) {  // all its heads were taken away
@@ -99,9 +99,9 @@ std::vector<HeadSet> ReadLayers(Context& context, const Reader& reader) {
 }
 
 // Where the heads are worth most distinct distributions; one head is worth 1.
-int64_t MostDistinct(const std::vector<HeadSet>& layers) {
+int64_t MostDistinct(const std::vector<ComparedHeads>& layers) {
   return std::max_element(layers.begin(), layers.end(),
-                          [](const HeadSet& a, const HeadSet& b) {
+                          [](const ComparedHeads& a, const ComparedHeads& b) {
                             return a.distinct < b.distinct;
                           }) -
          layers.begin();
@@ -189,7 +189,7 @@ std::string CommandOf(const Comparison& comparison,
 Comparison CompareTrained(Context& context, std::string_view sentence,
                           const TrainedComparison& asked) {
   const std::vector<Reader> readers = ReadAll(sentence, asked);
-  std::vector<std::vector<HeadSet>> layers;
+  std::vector<std::vector<ComparedHeads>> layers;
   for (const Reader& reader : readers) {
     ThrowIfStopped(asked.stop, "compare");
     layers.push_back(ReadLayers(context, reader));
@@ -202,7 +202,7 @@ Comparison CompareTrained(Context& context, std::string_view sentence,
     const int64_t layer = asked.layer ? *asked.layer
                           : one_layer ? MostDistinct(layers.back())
                                       : MostDistinct(layers[i]);
-    HeadSet set = layers[i][layer];
+    ComparedHeads set = layers[i][layer];
     if (set.heads == 0) {
       RefuseComparison(
           "a layer that has heads",

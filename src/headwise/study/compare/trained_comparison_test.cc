@@ -32,7 +32,7 @@ TEST(TrainedComparisonTest, OneHeadBesideEightOfOneWidth) {
   EXPECT_EQ(comparison.sets[0].tokens.front(), "<bos>");
   EXPECT_TRUE(SameTokens(comparison));
   EXPECT_TRUE(EqualWeights(comparison));
-  const HeadSet &one = comparison.sets[0], &many = comparison.sets[1];
+  const ComparedHeads &one = comparison.sets[0], &many = comparison.sets[1];
   EXPECT_EQ(one.heads, 1);
   EXPECT_EQ(many.heads, 8);
   EXPECT_EQ(one.head_dim, 8 * many.head_dim);
@@ -40,7 +40,7 @@ TEST(TrainedComparisonTest, OneHeadBesideEightOfOneWidth) {
   EXPECT_NEAR(one.distinct, 1, 1e-6);
   EXPECT_GT(many.distinct, 1.5);
   const auto words = static_cast<int64_t>(many.tokens.size());
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     for (const HeadMap& map : set.maps) {
       for (int64_t r = 0; r < words; ++r) {
         double sum = 0;
@@ -78,7 +78,8 @@ TEST(TrainedComparisonTest, AnyModelsStandBesideEachOther) {
                       .named = true,
                       .roles = true});
   ASSERT_EQ(comparison.sets.size(), 2u);
-  const HeadSet &planted = comparison.sets[0], &novels = comparison.sets[1];
+  const ComparedHeads &planted = comparison.sets[0],
+                      &novels = comparison.sets[1];
   EXPECT_EQ(planted.model, "planted");
   EXPECT_EQ(novels.model, "novels");
   EXPECT_LT(planted.layer, 2);
@@ -87,7 +88,7 @@ TEST(TrainedComparisonTest, AnyModelsStandBesideEachOther) {
   EXPECT_THAT(comparison.about, HasSubstr("planted, layer "));
   EXPECT_THAT(comparison.about, HasSubstr(" of 6, counted from 0"));
   EXPECT_THAT(comparison.about, HasSubstr("tokens of its own"));
-  for (const HeadSet& set : comparison.sets) {
+  for (const ComparedHeads& set : comparison.sets) {
     EXPECT_EQ(set.roles.size(), static_cast<size_t>(set.heads));
     EXPECT_EQ(set.tokens.size(), static_cast<size_t>(set.average.rows));
   }
