@@ -9,6 +9,7 @@
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/train/head_relations.h"
 
 namespace headwise {
 namespace {
@@ -107,6 +108,7 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
   check(c.clip >= 0, "clip of at least 0", c.clip);
   check(c.dropout >= 0 && c.dropout < 1, "dropout in [0, 1)", c.dropout);
   check(c.heads.is_object(), "heads: an object", c.heads);
+  ReadAssignments(c.heads, where);
   check(c.head_dropout >= 0 && c.head_dropout < 1, "head_dropout in [0, 1)",
         c.head_dropout);
   check(c.gate_penalty >= 0, "gate_penalty of at least 0", c.gate_penalty);

@@ -62,6 +62,7 @@ struct TrainConfig {
   double decay = 0.1;
   double clip = 1.0;
   double dropout = 0;
+  std::vector<std::string> freeze;
   Json heads = Json::object();
   double head_dropout = 0;
   HeadDropoutSchedule head_dropout_schedule = HeadDropoutSchedule::kConstant;
@@ -130,11 +131,23 @@ struct TrainConfig {
     visit("clip", self.clip, "largest norm of the gradient; 0: any");
     visit("dropout", self.dropout,
           "share of values dropped after the embeddings and each half layer");
+    visit("freeze", self.freeze,
+          "parts that do not learn: \"embedding\", \"layer.2\", "
+          "\"layer.0-3\", \"layer.2.attention\", \"layer.2.mlp\", "
+          "\"final\", \"head\", in encoder–decoders with \"encoder.\" or "
+          "\"decoder.\" before it; gates and spans still learn. Nothing is "
+          "computed backwards below the lowest part that learns");
     visit("heads", self.heads,
           "how heads are chosen, over what the model says (the \"headwise\" "
           "object of its config.json): {\"gates\": \"hard_concrete\"}, or "
           "{\"gates\": \"mixture\", \"shared_heads\": 2, \"active_heads\": 5}, "
-          "and learned spans {\"span_ramp\": 32}");
+          "and learned spans {\"span_ramp\": 32}. Of the run alone, heads that "
+          "are told what to attend to: {\"assign\": [{\"layer\": 2, \"head\": "
+          "3, \"relation\": \"previous\", \"weight\": 1}]} adds weight times "
+          "the mean of −ln attention on the relation's key; relations: "
+          "previous, next, self, first, last, same-token (the nearest, before "
+          "it if there is one), induction (what came after the last same "
+          "token)");
     visit("head_dropout", self.head_dropout,
           "probability of a whole head to be dropped, for each sequence; the "
           "others are scaled up, and one is always kept");

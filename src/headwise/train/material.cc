@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/family.h"
+#include "headwise/model/model_parts.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/train/pair_batches.h"
 #include "headwise/train/text_batches.h"
@@ -70,6 +72,7 @@ Json TokenizerJson(const Tokenizer& tokenizer, const ModelConfig& model) {
 // Only what chooses heads: others of the file stay.
 void SetHeads(const TrainConfig& config, Json& json) {
   for (const auto& [key, value] : config.heads.items()) {
+    if (key == "assign") continue;  // of the run, not of the model
     json["headwise"][key] = value;
   }
 }
@@ -315,6 +318,10 @@ Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
     if (!config.heads.empty()) material.store->AllowNew(model, "headwise.");
   }
   material.model = BuildModel(model, material.store, type);
+  if (!config.freeze.empty()) {
+    material.store->Freeze(ParametersOf(*material.model, config.freeze));
+    material.model = BuildModel(model, material.store, type);
+  }
   switch (config.task) {
     case TrainTask::kTranslation:
       OpenPairs(config, model, material);
@@ -326,6 +333,12 @@ Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
     case TrainTask::kMaskedLm:
       OpenText(context, config, progress, material);
       break;
+  }
+  const auto& entries = material.store->entries();
+  if (std::none_of(entries.begin(), entries.end(), [](const auto& entry) {
+        return static_cast<bool>(entry.second.gradient);
+      })) {
+    Refuse("training", "something that learns", "freeze names every part");
   }
   return material;
 }
