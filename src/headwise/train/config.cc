@@ -120,6 +120,7 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
         c.smoothing);
   check(c.mask_share > 0 && c.mask_share <= 1, "mask_share in (0, 1]",
         c.mask_share);
+  share(c.sentence_share, "sentence_share in [0, 1]");
   share(c.repeat_share, "repeat_share in [0, 1]");
   share(c.repeat_share_late, "repeat_share_late in [0, 1]");
   share(c.repeat_change, "repeat_change in [0, 1]");

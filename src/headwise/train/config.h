@@ -73,6 +73,7 @@ struct TrainConfig {
   int64_t observe_every = 0;
   double smoothing = 0;
   double mask_share = 0.15;
+  double sentence_share = 0;
   uint64_t seed = 1;
   double init_deviation = 0.02;
   bool init_scale_residual = true;
@@ -162,7 +163,14 @@ struct TrainConfig {
     visit("span_penalty", self.span_penalty,
           "span_ramp: nats that a head costs which sees the whole context");
     visit("smoothing", self.smoothing, "label smoothing");
-    visit("mask_share", self.mask_share, "masked_lm: share of tokens to guess");
+    visit("mask_share", self.mask_share,
+          "masked_lm: share of tokens to guess: of ten eight are masked, one "
+          "becomes a random token and one stays. Special and unknown ones are "
+          "not guessed");
+    visit("sentence_share", self.sentence_share,
+          "masked_lm: share of the sequences that are read sentence by "
+          "sentence (up to a . ! or ?), each with the model's first and last "
+          "token around it");
     visit("seed", self.seed, "of weights, order and dropout");
     visit("init_deviation", self.init_deviation, "of new matrices");
     visit("init_scale_residual", self.init_scale_residual,
@@ -182,8 +190,8 @@ struct TrainConfig {
     visit("evaluate_sequences", self.evaluate_sequences,
           "sequences (or pairs) of an evaluation");
     visit("observe_every", self.observe_every,
-          "steps between observations of every head (heads.jsonl, heads.svg); "
-          "0: none");
+          "steps between observations of every head (heads.jsonl, heads.svg) "
+          "and of every role (roles.jsonl, roles.svg); 0: none");
     visit("save_every", self.save_every, "steps between checkpoints");
     visit("keep_every", self.keep_every,
           "keep the checkpoints of every so many-th step too; 0: only the "

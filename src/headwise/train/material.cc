@@ -184,7 +184,20 @@ TextBatchOptions Windows(const TrainConfig& config, const ModelConfig& model,
   }
   if (options.mask < 0) {
     Refuse("training", "a tokenizer with [MASK] or <mask>", "none",
-           "headwise vocab --special-tokens '<mask>' makes one");
+           "headwise vocab --kind words makes one");
+  }
+  const TokenFrame frame = FrameOf(tokenizer, model);
+  if (!frame.after.empty()) options.eos = frame.after.back();
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    options.unguessed.push_back(tokenizer.IsSpecial(id) ||
+                                tokenizer.unknown() == id);
+  }
+  options.sentence_share = config.sentence_share;
+  for (const char* end : {".", "!", "?"}) {
+    if (const auto id = tokenizer.Id(end)) options.sentence_ends.push_back(*id);
+  }
+  if (options.sentence_share > 0 && options.sentence_ends.empty()) {
+    Refuse("training", "a tokenizer with . ! or ? for sentence_share", "none");
   }
   return options;
 }
