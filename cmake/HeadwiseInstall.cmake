@@ -43,7 +43,9 @@ if(HEADWISE_BUILD_PROGRAM)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/assets/novels"
                     "${PROJECT_SOURCE_DIR}/assets/novels-one-head"
                     "${PROJECT_SOURCE_DIR}/assets/planted"
+                    "${PROJECT_SOURCE_DIR}/assets/coref"
                     "${PROJECT_SOURCE_DIR}/assets/text"
+                    "${PROJECT_SOURCE_DIR}/assets/treebank"
     DESTINATION ${CMAKE_INSTALL_DATADIR}/headwise COMPONENT program)
 endif()
 

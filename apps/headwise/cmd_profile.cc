@@ -318,10 +318,11 @@ std::function<int()> Setup(CommandLine line) {
       .NotNegative();
   AddReadingFlags(line, options->reading);
   line.Option("--conllu", options->material.conllu,
-              "A treebank in CoNLL-U, a file or a folder, for syntactic heads");
-  line.Option(
-      "--coref", options->material.coref,
-      "Coreference in CoNLL, a file or a folder, for coreference heads");
+              "A treebank in CoNLL-U, a file or a folder, for syntactic heads; "
+              "shipped: the sample that comes along");
+  line.Option("--coref", options->material.coref,
+              "Coreference in CoNLL, a file or a folder, for coreference "
+              "heads; shipped: the sample that comes along");
   line.Option("--pairs", options->material.pairs,
               "Lines source<TAB>target, for translation heads of "
               "encoder–decoders: links between words are learnt from them");

@@ -276,9 +276,11 @@ std::function<int()> Setup(CommandLine line) {
       .OneWord();
   line.Option("--conllu", options->material.conllu,
               "With a model: a treebank in CoNLL-U, a file or a folder, for "
-              "syntactic roles");
-  line.Option("--coref", options->material.coref,
-              "With a model: coreference in CoNLL, a file or a folder");
+              "syntactic roles; shipped: the sample that comes along");
+  line.Option(
+      "--coref", options->material.coref,
+      "With a model: coreference in CoNLL, a file or a folder; shipped: "
+      "the sample that comes along");
   line.Option("--threshold", options->thresholds,
               "ROLE=NUMBER: how much of it a head needs, e.g. induction=0.5")
       .Commas();
@@ -331,6 +333,7 @@ const Command kRolesCommand = {
         "  headwise roles models/minimind2-small --confirm\n"
         "  headwise roles models/minilm-l6 --text novels/ --tokens 100000\n"
         "  headwise roles models/minilm-l6 --conllu en_ewt-ud-dev.conllu\n"
+        "  headwise roles models/minilm-l6 --conllu shipped --coref shipped\n"
         "  headwise roles minilm.heads --threshold induction=0.5 --all\n"
         "  headwise roles --explain",
     .setup = Setup,

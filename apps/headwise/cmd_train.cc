@@ -18,6 +18,7 @@
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/heads/importance/head_life.h"
+#include "headwise/heads/roles/role_life.h"
 #include "headwise/report/text.h"
 #include "headwise/runtime/windows.h"
 #include "headwise/train/run.h"
@@ -25,6 +26,8 @@
 #include "life_chart.h"
 #include "loss_curve.h"
 #include "progress_bar.h"
+#include "role_chart.h"
+#include "word_materials.h"
 
 namespace headwise {
 namespace {
@@ -34,6 +37,7 @@ struct Options {
   std::vector<std::string> settings;
   bool resume = false;
   bool force = false;
+  WordFlags words;
   EngineFlags engine;
   bool json = false;
 };
@@ -68,6 +72,9 @@ class StepPrinter {
         static_cast<double>(steps_ - done) * view.seconds / steps_here;
     std::string text =
         fmt::format("step {}/{}  loss {:.3f}", done, steps_, view.report.loss);
+    if (view.report.assigned > 0) {
+      text += fmt::format("  assigned {:.3f}", view.report.assigned);
+    }
     if (evaluated) text += fmt::format("  validation {:.3f}", view.validation);
     text += fmt::format("  {:.0f} tokens/s", tokens_ / view.seconds);
     if (done < steps_) text += "  " + Duration(left) + " left";
@@ -87,11 +94,12 @@ class StepPrinter {
 };
 
 // Observes every head before the first step and every so many: OUT/heads.jsonl
-// and OUT/heads.svg.
+// and heads.svg, and the scores of every role, roles.jsonl and roles.svg.
 class LifeWriter {
  public:
-  LifeWriter(Context& context, const TrainConfig& config)
-      : context_(context), config_(config), out_(config.out) {}
+  LifeWriter(Context& context, const TrainConfig& config,
+             const WordFlags& words)
+      : context_(context), config_(config), words_(words), out_(config.out) {}
 
   void Begin(const Model& model, int64_t step) {
     if (config_.observe_every <= 0) return;
@@ -99,6 +107,7 @@ class LifeWriter {
       Observe(model, step);
     } else {  // what a lost piece of the run saw is seen again
       life_ = ReadLife(out_ / "heads.jsonl", step);
+      roles_ = ReadRoleLife(out_ / "roles.jsonl", step);
     }
   }
 
@@ -114,9 +123,14 @@ class LifeWriter {
 
   void Observe(const Model& model, int64_t step) {
     if (!observer_) Prepare(model);
-    life_.push_back(observer_->Observe(model, step));
+    Profile profile;
+    life_.push_back(observer_->Observe(model, step, &profile));
+    materials_->AddTo(context_, model, *tokenizer_, {}, profile);
+    roles_.push_back(RolesAt(profile, step));
     WriteLife(out_ / "heads.jsonl", life_);
     WriteLifeChart(out_ / "heads.svg", life_);
+    WriteRoleLife(out_ / "roles.jsonl", roles_);
+    WriteRoleChart(out_ / "roles.svg", roles_);
   }
 
   void Prepare(const Model& model) {
@@ -129,14 +143,18 @@ class LifeWriter {
         ReadWindows(
             config_.validation.empty() ? config_.data : config_.validation,
             cutter, kTokens));
+    materials_.emplace(words_, model, tokenizer_.get(), config_.out);
   }
 
   Context& context_;
   const TrainConfig& config_;
+  const WordFlags& words_;
   std::filesystem::path out_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<LifeObserver> observer_;
+  std::optional<WordMaterials> materials_;
   std::vector<LifeMoment> life_;
+  std::vector<RoleMoment> roles_;
 };
 
 double ValidationAt(const TrainingRecord& record, int64_t step) {
@@ -210,6 +228,9 @@ int Run(const Options& options) {
   }
   const std::stop_token stop = StopOnInterrupt();
   const TrainConfig config = ReadTrainConfig(options.config, options.settings);
+  if (options.words.any() && config.observe_every == 0) {
+    throw UsageError("--conllu and --coref need observe_every");
+  }
   Context context(options.engine.context());
   RunOptions run;
   run.resume = options.resume;
@@ -219,7 +240,7 @@ int Run(const Options& options) {
   auto bar = std::make_unique<ProgressBar>();
   run.progress = bar->callback();
   StepPrinter printer(config.steps);
-  LifeWriter life(context, config);
+  LifeWriter life(context, config, options.words);
   run.on_start = [&](const Model& model, int64_t step) {
     bar.reset();
     life.Begin(model, step);
@@ -260,6 +281,12 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--force", options->force,
             "Begin anew in a folder that holds a run or a model, and replace "
             "it");
+  line.Option("--conllu", options->words.conllu,
+              "Observe syntactic roles too, on this treebank in CoNLL-U; "
+              "shipped: the sample that comes along");
+  line.Option("--coref", options->words.coref,
+              "Observe coreference too, on this annotation in CoNLL; shipped: "
+              "the sample that comes along");
   AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print the result as JSON");
   line.AddFooter(FieldList());

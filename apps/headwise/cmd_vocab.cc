@@ -1,4 +1,5 @@
-// headwise vocab: learn a byte-level BPE vocabulary from text files.
+// headwise vocab: learn a vocabulary from text files, of byte-level BPE or of
+// whole words.
 #include <fmt/core.h>
 
 #include <memory>
@@ -13,6 +14,7 @@
 #include "headwise/base/json.h"
 #include "headwise/tokenizer/bpe_trainer.h"
 #include "headwise/tokenizer/tokenizer_json.h"
+#include "headwise/tokenizer/word_trainer.h"
 #include "text_argument.h"
 
 namespace headwise {
@@ -22,14 +24,33 @@ struct Options {
   std::vector<std::string> text;
   std::string out;
   bool json = false;
+  std::string kind = "bpe";
+  bool cased = false;
   BpeTraining training;
 };
+
+std::string Learn(TextSource& texts, const Options& options) {
+  const BpeTraining& given = options.training;
+  if (options.kind == "bpe") {
+    if (options.cased) throw UsageError("--cased is of --kind words");
+    return TrainByteLevelBpe(texts, given);
+  }
+  if (given.bos != BpeTraining().bos) {
+    throw UsageError(
+        "--bos is of --kind bpe: words stand between [CLS] "
+        "and [SEP]");
+  }
+  return TrainWords(texts, {.size = given.size,
+                            .min_count = given.min_count,
+                            .lowercase = !options.cased,
+                            .special_tokens = given.special_tokens});
+}
 
 int Run(const Options& options) {
   RequireWritable(options.out);
   RequireTexts(options.text);
   TextSource texts(options.text);
-  const std::string file = TrainByteLevelBpe(texts, options.training);
+  const std::string file = Learn(texts, options);
   const uint64_t bytes = texts.text_bytes();
   const auto tokenizer = ParseTokenizerJson(file, options.out);
   WriteFileAtomically(options.out, file);
@@ -54,6 +75,14 @@ std::function<int()> Setup(CommandLine line) {
       .Required()
       .Several();
   line.Option("--out", options->out, "The tokenizer.json to write").Required();
+  line.Option("--kind", options->kind,
+              "bpe: pieces of bytes, which spell everything; words: the most "
+              "frequent whole words, others unknown, with [CLS], [SEP] and "
+              "[MASK], for encoders")
+      .OneOf({"bpe", "words"})
+      .ShowDefault();
+  line.Flag("--cased", options->cased,
+            "words: tell Apple from apple; else all is lower case");
   line.Flag("--json", options->json, "Print JSON");
   AddFlags(line, options->training);
   return [options] { return Run(*options); };
@@ -64,11 +93,13 @@ std::function<int()> Setup(CommandLine line) {
 const Command kVocabCommand = {
     .name = "vocab",
     .group = Group::kTrain,
-    .summary = "Learn a byte-level BPE vocabulary from text files",
+    .summary = "Learn a vocabulary from text files: byte-level BPE or words",
     .examples =
         "  headwise vocab --text novels/ --out model/tokenizer.json\n"
         "  headwise vocab --text news.jsonl.gz --out tokenizer.json\n"
-        "  headwise vocab --text a.txt --size 1024 --out tokenizer.json",
+        "  headwise vocab --text a.txt --size 1024 --out tokenizer.json\n"
+        "  headwise vocab --text novels/ --kind words --size 8192 --out "
+        "words.json",
     .setup = Setup,
     .lower = "the amount of text"};
 

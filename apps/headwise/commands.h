@@ -14,6 +14,7 @@ extern const Command kDumpCommand;      // cmd_dump.cc
 extern const Command kEvaluateCommand;  // cmd_evaluate.cc
 extern const Command kExplainCommand;   // cmd_explain.cc
 extern const Command kExportCommand;    // cmd_export.cc
+extern const Command kFillCommand;      // cmd_fill.cc
 extern const Command kGenerateCommand;  // cmd_generate.cc
 extern const Command kInfoCommand;      // cmd_info.cc
 extern const Command kMergeCommand;     // cmd_merge.cc

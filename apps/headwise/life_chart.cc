@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -24,17 +25,12 @@ constexpr double kTop = 46;                      // of its cells
 // Shares are drawn on a scale of at least this, so that noise stays faint.
 constexpr double kLeastScale = 0.1;
 
-struct Panel {
-  const char* series;
-  const char* title;
-  const char* meaning;  // of full strength
-};
-constexpr Panel kPanels[] = {
+const LifePanel kPanels[] = {
     {"previous", "Previous token", "attention on the token before"},
     {"induction", "Induction",
      "on random repeats, attention on what came next before"},
     {"entropy", "Evenness", "entropy, 1 for all that it sees alike"},
-    {"importance", "Importance", "nats, |∂loss / ∂gate|"}};
+    {"importance", "Importance", "nats, |∂loss / ∂gate|", false}};
 
 // At most kMostColumns moments, the first and the last among them.
 std::vector<const LifeMoment*> Columns(const std::vector<LifeMoment>& life) {
@@ -76,7 +72,7 @@ std::string DrawLabels(const HeatMap& map, double left, double cell) {
 }
 
 // One series of the heads that have it, on the scale of its largest value.
-Drawing DrawPanel(const Panel& panel,
+Drawing DrawPanel(const LifePanel& panel,
                   const std::vector<const LifeMoment*>& columns) {
   HeatMap map;
   double most = 0;
@@ -97,7 +93,7 @@ Drawing DrawPanel(const Panel& panel,
                                : std::numeric_limits<double>::quiet_NaN());
     }
   }
-  const bool share = std::string_view(panel.series) != "importance";
+  const bool share = panel.share;
   MapLayout layout;
   layout.labels = false;
   layout.numbers = false;
@@ -124,15 +120,30 @@ Drawing DrawPanel(const Panel& panel,
 
 // A series can be empty of numbers: decoders that read a source have no random
 // repeats, models without a language head no loss.
-bool Applies(const std::vector<LifeMoment>& life, const char* series) {
+bool Applies(const std::vector<LifeMoment>& life, const std::string& series) {
   const std::vector<double>& last = life.back().values.at(series);
   return std::any_of(last.begin(), last.end(),
                      [](double value) { return std::isfinite(value); });
 }
 
-// The life of the head that has most of a series at the end.
-Series LifeOfStrongest(const std::vector<LifeMoment>& life, const char* series,
-                       const char* name) {
+Drawing DrawStrongest(const std::vector<LifeMoment>& life) {
+  LinePlot plot;
+  plot.title = "The strongest head of each kind";
+  plot.x_label = "step";
+  plot.y_label = "share of attention (induction: on random repeats)";
+  for (const auto& [series, name] : {std::pair("previous", "previous token"),
+                                     std::pair("induction", "induction")}) {
+    if (Applies(life, series)) {
+      plot.series.push_back(LifeOfStrongest(life, series, name));
+    }
+  }
+  return DrawSvg(plot);
+}
+
+}  // namespace
+
+Series LifeOfStrongest(const std::vector<LifeMoment>& life,
+                       const std::string& series, const std::string& name) {
   const std::vector<double>& last = life.back().values.at(series);
   size_t head = 0;
   for (size_t h = 0; h < last.size(); ++h) {
@@ -151,26 +162,13 @@ Series LifeOfStrongest(const std::vector<LifeMoment>& life, const char* series,
   return line;
 }
 
-Drawing DrawStrongest(const std::vector<LifeMoment>& life) {
-  LinePlot plot;
-  plot.title = "The strongest head of each kind";
-  plot.x_label = "step";
-  plot.y_label = "share of attention (induction: on random repeats)";
-  for (const auto& [series, name] : {std::pair("previous", "previous token"),
-                                     std::pair("induction", "induction")}) {
-    if (Applies(life, series)) {
-      plot.series.push_back(LifeOfStrongest(life, series, name));
-    }
-  }
-  return DrawSvg(plot);
-}
-
-std::string LifeChart(const std::vector<LifeMoment>& life) {
+void WriteLifePicture(const std::filesystem::path& file, LifePicture picture,
+                      const std::vector<LifeMoment>& life) {
   const std::vector<const LifeMoment*> columns = Columns(life);
-  Drawing whole = DrawStrongest(life);
+  Drawing whole = std::move(picture.lines);
   double x = kMargin, y = whole.height + kMargin, row = 0;
   whole.width = kPlotWidth;
-  for (const Panel& panel : kPanels) {
+  for (const LifePanel& panel : picture.panels) {
     if (!Applies(life, panel.series)) continue;
     const Drawing one = DrawPanel(panel, columns);
     const bool second = x > kMargin;
@@ -184,17 +182,20 @@ std::string LifeChart(const std::vector<LifeMoment>& life) {
       row = 0;
     }
   }
-  return SvgDocument(
-      whole, "A head's life",
-      "What every head does during training. Lines: the strongest heads by "
-      "step. Maps: heads in rows, steps in columns.");
+  WriteFileAtomically(file,
+                      SvgDocument(whole, picture.title, picture.description));
 }
-
-}  // namespace
 
 void WriteLifeChart(const std::filesystem::path& file,
                     const std::vector<LifeMoment>& life) {
-  WriteFileAtomically(file, LifeChart(life));
+  WriteLifePicture(
+      file,
+      {"A head's life",
+       "What every head does during training. Lines: the strongest heads by "
+       "step. Maps: heads in rows, steps in columns.",
+       DrawStrongest(life),
+       {std::begin(kPanels), std::end(kPanels)}},
+      life);
 }
 
 }  // namespace headwise

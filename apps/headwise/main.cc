@@ -37,6 +37,7 @@ const std::vector<const Command*>& Commands() {
       &kVocabCommand,
       &kTrainCommand,
       &kGenerateCommand,
+      &kFillCommand,
       // Analyse
       &kProfileCommand,
       &kMergeCommand,

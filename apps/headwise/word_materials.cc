@@ -1,6 +1,9 @@
 // Door: word_materials.h.
 #include "word_materials.h"
 
+#include <filesystem>
+
+#include "assets.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 
@@ -33,8 +36,16 @@ WordMaterials::WordMaterials(const WordFlags& flags, const Model& model,
     throw Error(ErrorCode::kNotFound,
                 {folder, "a tokenizer for words", "none", ""});
   }
-  if (!flags.conllu.empty()) treebank_ = ReadTreebank(flags.conllu);
-  if (!flags.coref.empty()) coreference_ = ReadCoreference(flags.coref);
+  const auto place = [](const std::string& given, const char* sample) {
+    return given == kShippedSample ? Asset(sample)
+                                   : std::filesystem::path(given);
+  };
+  if (!flags.conllu.empty()) {
+    treebank_ = ReadTreebank(place(flags.conllu, "treebank"));
+  }
+  if (!flags.coref.empty()) {
+    coreference_ = ReadCoreference(place(flags.coref, "coref"));
+  }
   if (!flags.pairs.empty()) pairs_ = ReadPairs(flags.pairs, model);
 }
 

@@ -10,7 +10,10 @@
 
 namespace headwise {
 
-// Paths; "" where none was given.
+// What stands for the samples of assets/treebank and assets/coref.
+inline constexpr const char* kShippedSample = "shipped";
+
+// Paths, or kShippedSample; "" where none was given.
 struct WordFlags {
   std::string conllu;
   std::string coref;

@@ -24,6 +24,7 @@ struct TrainStep {
   int64_t step = 0;          ///< from 0
   double loss = 0;           ///< nats a target, before the update
   double penalty = 0;        ///< of gates, besides the loss
+  double assigned = 0;       ///< of assigned heads, weighted, besides the loss
   double gradient_norm = 0;  ///< before clipping
   double rate = 0;           ///< learning rate
   int64_t tokens = 0;        ///< read, on both sides
@@ -34,7 +35,7 @@ struct TrainStep {
 
 /// A run: its configuration is the file, the text or both (the text's keys
 /// over the file's), with settings over them. `headwise train --help` lists the
-/// fields; heads.jsonl, heads.svg and loss.svg are drawn by that command alone.
+/// fields; heads.jsonl, roles.jsonl and the pictures are that command's alone.
 struct TrainJob {
   std::string file = {};  ///< JSON; "": none
   std::string json = {};  ///< the same as text; "": none

@@ -37,6 +37,7 @@ TrainStep StepOf(const StepView& view) {
   step.step = view.report.step;
   step.loss = view.report.loss;
   step.penalty = view.report.penalty;
+  step.assigned = view.report.assigned;
   step.gradient_norm = view.report.gradient_norm;
   step.rate = view.report.rate;
   step.tokens = view.report.tokens;

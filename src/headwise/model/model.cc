@@ -2,6 +2,7 @@
 #include "headwise/model/model.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -45,6 +46,30 @@ std::vector<int32_t> PositionRows(const Embeddings& embeddings,
          "shorten the input or `truncate` it"});
   }
   return ids;
+}
+
+constexpr int64_t kNothingLearns = std::numeric_limits<int64_t>::max();
+
+// The lowest layer of a stack that learns, −1 where its embeddings do, what
+// follows its blocks included; kNothingLearns.
+int64_t LowestLearning(const Stack& stack) {
+  const auto trainable = [](const Parameter& parameter) {
+    return parameter.trainable();
+  };
+  const auto learns = [&](const Norm& norm) {
+    return norm && (trainable(norm.weight_parameter()) ||
+                    trainable(norm.bias_parameter()));
+  };
+  const Embeddings& e = stack.embeddings;
+  if (trainable(e.tokens) || trainable(e.positions) || trainable(e.types) ||
+      learns(e.norm)) {
+    return -1;
+  }
+  const auto count = static_cast<int64_t>(stack.blocks.size());
+  for (int64_t layer = 0; layer < count; ++layer) {
+    if (stack.blocks[layer].Learns()) return layer;
+  }
+  return learns(stack.final_norm) ? count : kNothingLearns;
 }
 
 // Of `count` rows of logits, those that are held at a time: on a device as many
@@ -94,10 +119,14 @@ class DeviceNumbers {
 
 Model::Model(Parts parts)
     : parts_(std::move(parts)), head_bias_(parts_.head.bias) {
-  trained_ = parts_.stack.embeddings.tokens.trainable();
+  trained_ = !parts_.stack.embeddings.tokens.fixed();
+  learns_from_ = {LowestLearning(stack()), 0};
   tables_.emplace_back(stack().embeddings, config());
   if (decoder() != nullptr) {
     tables_.emplace_back(decoder()->embeddings, config());
+    // The encoder learns through every layer of the decoder.
+    learns_from_[1] =
+        learns_from_[0] < kNothingLearns ? -1 : LowestLearning(*decoder());
   }
   std::vector<const Linear*> linears = LinearsOf(stack());
   for (const Linear* more : {&parts_.head.transform, &parts_.head.vocabulary}) {
@@ -303,7 +332,11 @@ BlockInput Model::LayerInput(const Stack& stack, int64_t layer,
   block.gate_training = input.gate_training;
   block.dropout.stream += (&stack == decoder() ? kDecoderStreams : 0) +
                           4 * static_cast<uint64_t>(layer);
-  if (input.saved != nullptr) block.saved = &input.saved->blocks[layer];
+  const int64_t end = BackwardEnd(stack, input);
+  if (input.saved != nullptr && layer >= end) {
+    block.saved = &input.saved->blocks[layer];
+  }
+  block.input_gradient = layer > end;
   return block;
 }
 
@@ -326,17 +359,18 @@ void Model::Finish(Context& context, const Stack& stack, RunHooks* hooks,
 void Model::Run(Context& context, const Stack& stack, const StackInput& input,
                 TensorView x) const {
   if (input.saved != nullptr) input.saved->blocks.resize(stack.blocks.size());
+  if (input.RunsAgain()) input.saved->inputs.resize(stack.blocks.size());
   Embed(context, stack, input, x);
   for (size_t layer = 0; layer < stack.blocks.size(); ++layer) {
-    if (input.RunsAgain()) {
-      input.saved->inputs.push_back(CopyOf(context, x));
-      BlockInput block = LayerInput(stack, static_cast<int64_t>(layer), input);
+    BlockInput block = LayerInput(stack, static_cast<int64_t>(layer), input);
+    if (input.RunsAgain() && block.saved != nullptr) {
+      input.saved->inputs[layer] = CopyOf(context, x);
       BlockSaved unused;  // as the second run does, to the bit
       block.saved = &unused;
       stack.blocks[layer].Forward(context, block, x);
       continue;
     }
-    RunLayer(context, stack, static_cast<int64_t>(layer), input, x);
+    stack.blocks[layer].Forward(context, block, x);
   }
   if (input.hooks_only) return;
   Finish(context, stack, input.hooks, x, input.saved);
@@ -349,12 +383,14 @@ void Model::Run(Context& context, const Stack& stack, const StackInput& input,
 void Model::Backward(Context& context, const Stack& stack,
                      const StackInput& input, TensorView dx,
                      TensorView dmemory) const {
+  const int64_t end = BackwardEnd(stack, input);
+  if (end == kNothingLearns) return;
   if (stack.final_norm) {
     stack.final_norm.Backward(context, input.saved->last.view(),
                               input.saved->final_norm, dx, dx);
   }
   for (int64_t layer = static_cast<int64_t>(stack.blocks.size()) - 1;
-       layer >= 0; --layer) {
+       layer >= std::max<int64_t>(end, 0); --layer) {
     const BlockInput block = LayerInput(stack, layer, input);
     if (input.RunsAgain()) {
       RunAgain(context, stack.blocks[layer], block, input.saved->inputs[layer],
@@ -363,7 +399,7 @@ void Model::Backward(Context& context, const Stack& stack,
       stack.blocks[layer].Backward(context, block, dx, dmemory);
     }
   }
-  EmbedBackward(context, stack, input, dx);
+  if (end < 0) EmbedBackward(context, stack, input, dx);
 }
 
 // The head's intermediate results on some rows, [rows, transform.out()] each;

@@ -2,6 +2,7 @@
 // One class runs every family; family/*.cc say how each is put together.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -148,7 +149,8 @@ class Model {
 
   // Backwards through what Run did, input being the same with what it saved:
   // dx [T, d] by the output is overwritten; gradients of trainable parameters
-  // are added to; decoders add to dmemory [S, d].
+  // are added to; decoders add to dmemory [S, d]. Without hooks it ends where
+  // nothing below learns.
   void Backward(Context& context, const Stack& stack, const StackInput& input,
                 TensorView dx, TensorView dmemory = {}) const;
 
@@ -169,6 +171,10 @@ class Model {
   const Tables& TablesOf(const Stack& stack) const;
   void AddPositions(Context& context, const Stack& stack,
                     const StackInput& input, TensorView x) const;
+  // As learns_from_; hooks that listen see every layer.
+  int64_t BackwardEnd(const Stack& stack, const StackInput& input) const {
+    return input.hooks != nullptr ? -1 : learns_from_[&stack == decoder()];
+  }
   DropoutMask EmbeddingDropout(const Stack& stack,
                                const StackInput& input) const;
   BlockInput LayerInput(const Stack& stack, int64_t layer,
@@ -190,6 +196,9 @@ class Model {
 
   Parts parts_;
   std::vector<Tables> tables_;  // of the stack and the decoder
+  // Of each: the lowest layer to which gradients must come, −1: to the
+  // embeddings. What is frozen below needs none.
+  std::array<int64_t, 2> learns_from_ = {};
   Values head_bias_;
   bool trained_ = false;  // its numbers are the trainer's to check
 };

@@ -158,7 +158,7 @@ std::vector<std::string> ParameterStore::Names() const {
 
 TensorView ParameterStore::Gradient(const std::string& name) const {
   Entry& entry = entries_.at(name);
-  if (entry.gradient) return entry.gradient;
+  if (entry.gradient || entry.frozen) return entry.gradient;
   Buffer& buffer = buffers_[entry.buffer];
   if (buffer.gradient.rank() == 0) {
     buffer.gradient = Tensor(context_, DType::kF32, {buffer.value.size()});
@@ -167,6 +167,18 @@ TensorView ParameterStore::Gradient(const std::string& name) const {
   entry.gradient = entry.value;
   entry.gradient.data = Moved(buffer.gradient.view(), entry.offset).data;
   return entry.gradient;
+}
+
+bool ParameterStore::Varies(const std::string& name) const {
+  return entries_.at(name).frozen;
+}
+
+void ParameterStore::Freeze(const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    Entry& entry = entries_.at(name);
+    entry.gradient = {};
+    entry.frozen = true;
+  }
 }
 
 ConstTensorView ParameterStore::Compute(const std::string& name) const {
@@ -232,7 +244,7 @@ void ParameterStore::Make(const Entry& entry, const std::string& name,
 int64_t ParameterStore::Count() const {
   int64_t count = 0;
   for (const auto& [name, entry] : entries_) {
-    if (entry.gradient) count += entry.gradient.size();
+    if (entry.gradient || entry.frozen) count += entry.value.size();
   }
   return count;
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,7 @@ class ParameterStore : public WeightSource {
   struct Entry {
     TensorView value;     // f32
     TensorView gradient;  // of the same shape; null: it is not trained
+    bool frozen = false;  // part of a model, and stays as it is
     size_t buffer = 0;    // where both lie,
     int64_t offset = 0;   // from this element on
   };
@@ -69,6 +71,7 @@ class ParameterStore : public WeightSource {
   std::vector<std::string> Names() const override;
   // Only what a model asks for is trained: the gradient is made here.
   TensorView Gradient(const std::string& name) const override;
+  bool Varies(const std::string& name) const override;
   ConstTensorView Compute(const std::string& name) const override;
   bool Makes(const std::string& name) const override;
   ConstTensorView Provide(const std::string& name,
@@ -83,12 +86,16 @@ class ParameterStore : public WeightSource {
     config_ = config;
   }
 
+  // These, which the store holds, are not trained: models built from now on
+  // give them no gradient, and an optimizer made from now on leaves them.
+  void Freeze(const std::set<std::string>& names);
+
   // By name.
   std::map<std::string, Entry>& entries() { return entries_; }
   const std::map<std::string, Entry>& entries() const { return entries_; }
   std::vector<Buffer>& buffers() { return buffers_; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
-  // Of the trained entries.
+  // Of the entries that a model asked for, frozen or not.
   int64_t Count() const;
   void ClearGradients(Context& context);
   // What products read follows the values: after each change of them.

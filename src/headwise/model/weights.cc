@@ -13,6 +13,7 @@ Parameter WeightSource::Maybe(const std::string& name,
   if (!parameter) return parameter;
   parameter.gradient = Gradient(name);
   parameter.compute = Compute(name);
+  parameter.varies = Varies(name);
   return parameter;
 }
 

@@ -46,6 +46,8 @@ class WeightSource {
   virtual bool Mapped() const { return false; }
   // Where the gradient of a tensor is added up; null: it is not trained.
   virtual TensorView Gradient(const std::string& /*name*/) const { return {}; }
+  // A tensor that may change although it is not trained: it is frozen.
+  virtual bool Varies(const std::string& /*name*/) const { return false; }
   // A trained tensor in the type that the model computes in; null: as it is.
   virtual ConstTensorView Compute(const std::string& /*name*/) const {
     return {};

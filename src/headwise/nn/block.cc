@@ -13,9 +13,9 @@
 namespace headwise {
 // What distinguishes the two or three residual steps of a block.
 struct Block::Step {
+  BlockHalf half;
   const char* name;  // of the activation that it adds
   const Norm* norm;
-  const AttentionLayer* attention;  // null: the feed-forward half
   RunHooks* hooks;
   DropoutMask dropout;
   ResidualSaved* saved;  // null: nothing is kept
@@ -23,13 +23,13 @@ struct Block::Step {
 
 Block::Block(BlockParts parts) : parts_(std::move(parts)) {
   const Linear& output = parts_.attention.weights().output;
-  trained_ = output && output.parts()[0].weight.trainable();
+  trained_ = output && !output.parts()[0].weight.fixed();
 }
 
 Block::Step Block::AttentionStep(const BlockInput& input) const {
-  return {".attention.output",
+  return {BlockHalf::kAttention,
+          ".attention.output",
           &parts_.attention_norm,
-          &parts_.attention,
           input.hooks,
           input.dropout,
           input.saved != nullptr ? &input.saved->attention_step : nullptr};
@@ -38,9 +38,9 @@ Block::Step Block::AttentionStep(const BlockInput& input) const {
 Block::Step Block::CrossStep(const BlockInput& input) const {
   DropoutMask dropout = input.dropout;
   dropout.stream += 1;
-  return {".cross.output",
+  return {BlockHalf::kCross,
+          ".cross.output",
           &parts_.cross_norm,
-          &parts_.cross,
           input.hooks,
           dropout,
           input.saved != nullptr ? &input.saved->cross_step : nullptr};
@@ -49,10 +49,12 @@ Block::Step Block::CrossStep(const BlockInput& input) const {
 Block::Step Block::MlpStep(const BlockInput& input) const {
   DropoutMask dropout = input.dropout;
   dropout.stream += 2;
-  return {
-      ".mlp.output", &parts_.mlp_norm,
-      nullptr,       input.hooks,
-      dropout,       input.saved != nullptr ? &input.saved->mlp_step : nullptr};
+  return {BlockHalf::kMlp,
+          ".mlp.output",
+          &parts_.mlp_norm,
+          input.hooks,
+          dropout,
+          input.saved != nullptr ? &input.saved->mlp_step : nullptr};
 }
 
 AttentionInput Block::Attention(const BlockInput& input) const {
@@ -77,35 +79,66 @@ AttentionInput Block::Cross(const BlockInput& input) const {
   return cross;
 }
 
-// The matrices, biases and norms that one residual step reads.
-std::vector<const Parameter*> Block::WeightsOf(const Step& step) const {
+std::vector<const Parameter*> Block::WeightsOf(BlockHalf half) const {
   std::vector<const Linear*> linears;
-  std::vector<const Norm*> norms = {step.norm};
-  if (step.attention != nullptr) {
-    const AttentionWeights& w = step.attention->weights();
+  std::vector<const Norm*> norms;
+  const auto add = [&](const AttentionLayer& attention, const Norm& norm) {
+    const AttentionWeights& w = attention.weights();
     linears = {&w.qkv, &w.q, &w.kv, &w.output};
-    norms.insert(norms.end(), {&w.query_norm, &w.key_norm});
-  } else {
-    linears = {&parts_.mlp.in(), &parts_.mlp.down()};
+    norms = {&norm, &w.query_norm, &w.key_norm};
+  };
+  switch (half) {
+    case BlockHalf::kAttention:
+      add(parts_.attention, parts_.attention_norm);
+      break;
+    case BlockHalf::kCross:
+      if (parts_.has_cross) add(parts_.cross, parts_.cross_norm);
+      break;
+    case BlockHalf::kMlp:
+      linears = {&parts_.mlp.in(), &parts_.mlp.down()};
+      norms = {&parts_.mlp_norm};
+      break;
   }
   std::vector<const Parameter*> weights;
+  const auto take = [&](const Parameter& parameter) {
+    if (parameter) weights.push_back(&parameter);
+  };
   for (const Norm* norm : norms) {
-    weights.insert(weights.end(),
-                   {&norm->weight_parameter(), &norm->bias_parameter()});
+    take(norm->weight_parameter());
+    take(norm->bias_parameter());
   }
   for (const Linear* linear : linears) {
     for (const Linear::Part& part : linear->parts()) {
-      weights.insert(weights.end(), {&part.weight, &part.bias});
+      take(part.weight);
+      take(part.bias);
     }
   }
   return weights;
+}
+
+bool Block::Learns(BlockHalf half) const {
+  const auto chosen = [](const AttentionLayer& attention) {
+    const AttentionWeights& w = attention.weights();
+    return w.gates.trainable() || w.spans.trainable();
+  };
+  if (half == BlockHalf::kAttention && chosen(parts_.attention)) return true;
+  if (half == BlockHalf::kCross && chosen(parts_.cross)) return true;
+  const auto weights = WeightsOf(half);
+  return std::any_of(
+      weights.begin(), weights.end(),
+      [](const Parameter* weight) { return weight->trainable(); });
+}
+
+bool Block::Learns() const {
+  return Learns(BlockHalf::kAttention) || Learns(BlockHalf::kCross) ||
+         Learns(BlockHalf::kMlp);
 }
 
 void Block::RequireFinite(Context& context, const Step& step,
                           TensorView x) const {
   if (trained_ || !ChecksEachStep(context)) return;
   if (AllWithin(context, x, kMostFinite)) return;
-  ThrowNotFinite(context, {parts_.name + step.name, WeightsOf(step)}, x);
+  ThrowNotFinite(context, {parts_.name + step.name, WeightsOf(step.half)}, x);
 }
 
 // One residual step. inner(in, y, store) writes f(in) to y or adds it.
@@ -219,6 +252,8 @@ void Block::Forward(Context& context, const BlockInput& input,
 void Block::Backward(Context& context, const BlockInput& input, TensorView dx,
                      TensorView dmemory) const {
   const BlockSaved& saved = *input.saved;
+  const bool whole = input.input_gradient;
+  const bool attention_learns = Learns(BlockHalf::kAttention);
   if (parts_.mlp.hidden() > 0) {
     ResidualBackward(
         context, MlpStep(input), dx,
@@ -226,7 +261,8 @@ void Block::Backward(Context& context, const BlockInput& input, TensorView dx,
           parts_.mlp.Backward(context, in, saved.mlp, dy, din);
         });
   }
-  if (parts_.has_cross) {
+  if (parts_.has_cross &&
+      (whole || attention_learns || Learns(BlockHalf::kCross))) {
     ResidualBackward(
         context, CrossStep(input), dx,
         [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
@@ -235,6 +271,7 @@ void Block::Backward(Context& context, const BlockInput& input, TensorView dx,
           parts_.cross.Backward(context, cross, saved.cross, dy, din, dmemory);
         });
   }
+  if (!whole && !attention_learns) return;
   ResidualBackward(context, AttentionStep(input), dx,
                    [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
                      AttentionInput attention = Attention(input);

@@ -44,6 +44,8 @@ struct BlockInput {
   const CacheView* cross_cache = nullptr;  // of cross-attention
   RunHooks* hooks = nullptr;
   bool attention_only = false;  // nobody reads x: no feed-forward
+  // Whether Backward's dx by the input, and dmemory, are asked for.
+  bool input_gradient = true;
   // Training: dropout of what each residual step adds, its streams counted
   // from this one, and what is kept for Backward.
   DropoutMask dropout = {};
@@ -63,17 +65,27 @@ struct BlockParts {
   Norm mlp_norm;
 };
 
+enum class BlockHalf : uint8_t { kAttention, kCross, kMlp };
+
 class Block {
  public:
   explicit Block(BlockParts parts);
 
   const BlockParts& parts() const { return parts_; }
 
+  // The matrices, biases and norms of one half, those that the model has; not
+  // what chooses heads.
+  std::vector<const Parameter*> WeightsOf(BlockHalf half) const;
+  // Whether anything in a half learns, what chooses its heads included.
+  bool Learns(BlockHalf half) const;
+  bool Learns() const;
+
   // x [T, d] in place.
   void Forward(Context& context, const BlockInput& input, TensorView x) const;
 
   // input as in the forward call, with what it saved. dx [T, d] in place: by
   // the output, then by the input. Cross-attention adds to dmemory [S, d].
+  // Without input_gradient it ends with the last half that learns.
   void Backward(Context& context, const BlockInput& input, TensorView dx,
                 TensorView dmemory) const;
 
@@ -82,7 +94,6 @@ class Block {
   template <typename Inner>
   void Residual(Context& context, const Step& step, TensorView x,
                 const Inner& inner) const;
-  std::vector<const Parameter*> WeightsOf(const Step& step) const;
   // Throws Error(kCorrupt) for x that is not finite (finite.h).
   void RequireFinite(Context& context, const Step& step, TensorView x) const;
   template <typename Inner>

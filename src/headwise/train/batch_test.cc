@@ -137,6 +137,61 @@ TEST(TextBatches, MaskAShareOfTheTokens) {
   EXPECT_NEAR(kept, 150, 50);
 }
 
+TEST(TextBatches, NeverGuessWhatIsNoWord) {
+  const std::vector<int32_t> tokens(1000, 3);
+  TextBatchOptions options;
+  options.length = 1000;
+  options.vocabulary = 10;
+  options.mask_share = 1;
+  options.mask = 7;
+  options.unguessed = {false, false, false, true};
+  EXPECT_EQ(TextBatches(tokens, options).Make(0, 1).CountTargets(), 0);
+  options.unguessed = {true};
+  EXPECT_EQ(TextBatches(tokens, options).Make(0, 1).CountTargets(), 1000);
+}
+
+TEST(TextBatches, ReadSomeWindowsSentenceBySentence) {
+  // 9 ends a sentence; windows of 16 cut them where they like.
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 640; ++i) tokens.push_back(i % 5 == 4 ? 9 : 20 + i % 5);
+  TextBatchOptions options;
+  options.length = 16;
+  options.bos = 1;
+  options.eos = 2;
+  options.vocabulary = 30;
+  options.shuffled = false;
+  options.mask_share = 1e-9;
+  options.mask = 7;
+  options.sentence_ends = {9};
+  options.sentence_share = 0.5;
+  const TextBatches batches(tokens, options);
+  int whole = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    const TrainBatch batch = batches.Make(i, 1);
+    const std::vector<int32_t>& starts = batch.batch.starts;
+    if (starts.size() == 2) {
+      ++whole;
+      EXPECT_EQ(starts[1], 16);
+      EXPECT_EQ(batch.ids.front(), 1);
+      EXPECT_EQ(batch.ids.back(), 2);
+      continue;
+    }
+    for (size_t s = 0; s + 1 < starts.size(); ++s) {
+      const std::vector<int32_t> sentence(batch.ids.begin() + starts[s],
+                                          batch.ids.begin() + starts[s + 1]);
+      EXPECT_THAT(sentence, ElementsAre(1, 20, 21, 22, 23, 9, 2));
+    }
+  }
+  EXPECT_GT(whole, 8);
+  EXPECT_LT(whole, 32);
+  // However they are cut.
+  const TrainBatch all = batches.Make(3, 5);
+  std::vector<int32_t> joined = batches.Make(3, 2).ids;
+  const std::vector<int32_t> rest = batches.Make(5, 3).ids;
+  joined.insert(joined.end(), rest.begin(), rest.end());
+  EXPECT_EQ(all.ids, joined);
+}
+
 TEST(TextBatches, WantAtLeastOneWindow) {
   EXPECT_THROW(TextBatches(Counting(3), {.length = 4}), Error);
 }

@@ -9,6 +9,7 @@
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/train/head_relations.h"
 
 namespace headwise {
 namespace {
@@ -107,6 +108,7 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
   check(c.clip >= 0, "clip of at least 0", c.clip);
   check(c.dropout >= 0 && c.dropout < 1, "dropout in [0, 1)", c.dropout);
   check(c.heads.is_object(), "heads: an object", c.heads);
+  ReadAssignments(c.heads, where);
   check(c.head_dropout >= 0 && c.head_dropout < 1, "head_dropout in [0, 1)",
         c.head_dropout);
   check(c.gate_penalty >= 0, "gate_penalty of at least 0", c.gate_penalty);
@@ -118,6 +120,7 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
         c.smoothing);
   check(c.mask_share > 0 && c.mask_share <= 1, "mask_share in (0, 1]",
         c.mask_share);
+  share(c.sentence_share, "sentence_share in [0, 1]");
   share(c.repeat_share, "repeat_share in [0, 1]");
   share(c.repeat_share_late, "repeat_share_late in [0, 1]");
   share(c.repeat_change, "repeat_change in [0, 1]");

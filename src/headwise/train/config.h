@@ -62,6 +62,7 @@ struct TrainConfig {
   double decay = 0.1;
   double clip = 1.0;
   double dropout = 0;
+  std::vector<std::string> freeze;
   Json heads = Json::object();
   double head_dropout = 0;
   HeadDropoutSchedule head_dropout_schedule = HeadDropoutSchedule::kConstant;
@@ -72,6 +73,7 @@ struct TrainConfig {
   int64_t observe_every = 0;
   double smoothing = 0;
   double mask_share = 0.15;
+  double sentence_share = 0;
   uint64_t seed = 1;
   double init_deviation = 0.02;
   bool init_scale_residual = true;
@@ -130,11 +132,23 @@ struct TrainConfig {
     visit("clip", self.clip, "largest norm of the gradient; 0: any");
     visit("dropout", self.dropout,
           "share of values dropped after the embeddings and each half layer");
+    visit("freeze", self.freeze,
+          "parts that do not learn: \"embedding\", \"layer.2\", "
+          "\"layer.0-3\", \"layer.2.attention\", \"layer.2.mlp\", "
+          "\"final\", \"head\", in encoder–decoders with \"encoder.\" or "
+          "\"decoder.\" before it; gates and spans still learn. Nothing is "
+          "computed backwards below the lowest part that learns");
     visit("heads", self.heads,
           "how heads are chosen, over what the model says (the \"headwise\" "
           "object of its config.json): {\"gates\": \"hard_concrete\"}, or "
           "{\"gates\": \"mixture\", \"shared_heads\": 2, \"active_heads\": 5}, "
-          "and learned spans {\"span_ramp\": 32}");
+          "and learned spans {\"span_ramp\": 32}. Of the run alone, heads that "
+          "are told what to attend to: {\"assign\": [{\"layer\": 2, \"head\": "
+          "3, \"relation\": \"previous\", \"weight\": 1}]} adds weight times "
+          "the mean of −ln attention on the relation's key; relations: "
+          "previous, next, self, first, last, same-token (the nearest, before "
+          "it if there is one), induction (what came after the last same "
+          "token)");
     visit("head_dropout", self.head_dropout,
           "probability of a whole head to be dropped, for each sequence; the "
           "others are scaled up, and one is always kept");
@@ -149,7 +163,14 @@ struct TrainConfig {
     visit("span_penalty", self.span_penalty,
           "span_ramp: nats that a head costs which sees the whole context");
     visit("smoothing", self.smoothing, "label smoothing");
-    visit("mask_share", self.mask_share, "masked_lm: share of tokens to guess");
+    visit("mask_share", self.mask_share,
+          "masked_lm: share of tokens to guess: of ten eight are masked, one "
+          "becomes a random token and one stays. Special and unknown ones are "
+          "not guessed");
+    visit("sentence_share", self.sentence_share,
+          "masked_lm: share of the sequences that are read sentence by "
+          "sentence (up to a . ! or ?), each with the model's first and last "
+          "token around it");
     visit("seed", self.seed, "of weights, order and dropout");
     visit("init_deviation", self.init_deviation, "of new matrices");
     visit("init_scale_residual", self.init_scale_residual,
@@ -169,8 +190,8 @@ struct TrainConfig {
     visit("evaluate_sequences", self.evaluate_sequences,
           "sequences (or pairs) of an evaluation");
     visit("observe_every", self.observe_every,
-          "steps between observations of every head (heads.jsonl, heads.svg); "
-          "0: none");
+          "steps between observations of every head (heads.jsonl, heads.svg) "
+          "and of every role (roles.jsonl, roles.svg); 0: none");
     visit("save_every", self.save_every, "steps between checkpoints");
     visit("keep_every", self.keep_every,
           "keep the checkpoints of every so many-th step too; 0: only the "

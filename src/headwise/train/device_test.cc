@@ -157,7 +157,10 @@ TEST_F(DeviceTraining, HalvesPointWhereF32Does) {
 
 // A few steps, with the optimizer's own.
 TEST_F(DeviceTraining, StepsLoseAsTheHostsDo) {
-  for (const char* kind : {R"({})", R"({"gates": "hard_concrete"})"}) {
+  for (const char* kind :
+       {R"({})", R"({"gates": "hard_concrete"})",
+        R"({"assign": [{"layer": 1, "head": 2, "relation": "previous"},
+                       {"layer": 0, "head": 3, "relation": "induction"}]})"}) {
     TrainConfig config = Drawn(kind, 0.3);
     config.rate = 0.002;
     Context host({2, ""});
@@ -166,7 +169,8 @@ TEST_F(DeviceTraining, StepsLoseAsTheHostsDo) {
       const Material material = OpenMaterial(*context, DType::kF32, config, {});
       Trainer trainer(*context, config, *material.model, *material.store);
       for (int step = 0; step < 5; ++step) {
-        losses[context != &host].push_back(trainer.Step(*material.train).loss);
+        const StepReport report = trainer.Step(*material.train);
+        losses[context != &host].push_back(report.loss + report.assigned);
       }
     }
     for (int step = 0; step < 5; ++step) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/family.h"
+#include "headwise/model/model_parts.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/train/pair_batches.h"
 #include "headwise/train/text_batches.h"
@@ -70,6 +72,7 @@ Json TokenizerJson(const Tokenizer& tokenizer, const ModelConfig& model) {
 // Only what chooses heads: others of the file stay.
 void SetHeads(const TrainConfig& config, Json& json) {
   for (const auto& [key, value] : config.heads.items()) {
+    if (key == "assign") continue;  // of the run, not of the model
     json["headwise"][key] = value;
   }
 }
@@ -181,7 +184,20 @@ TextBatchOptions Windows(const TrainConfig& config, const ModelConfig& model,
   }
   if (options.mask < 0) {
     Refuse("training", "a tokenizer with [MASK] or <mask>", "none",
-           "headwise vocab --special-tokens '<mask>' makes one");
+           "headwise vocab --kind words makes one");
+  }
+  const TokenFrame frame = FrameOf(tokenizer, model);
+  if (!frame.after.empty()) options.eos = frame.after.back();
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    options.unguessed.push_back(tokenizer.IsSpecial(id) ||
+                                tokenizer.unknown() == id);
+  }
+  options.sentence_share = config.sentence_share;
+  for (const char* end : {".", "!", "?"}) {
+    if (const auto id = tokenizer.Id(end)) options.sentence_ends.push_back(*id);
+  }
+  if (options.sentence_share > 0 && options.sentence_ends.empty()) {
+    Refuse("training", "a tokenizer with . ! or ? for sentence_share", "none");
   }
   return options;
 }
@@ -315,6 +331,10 @@ Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
     if (!config.heads.empty()) material.store->AllowNew(model, "headwise.");
   }
   material.model = BuildModel(model, material.store, type);
+  if (!config.freeze.empty()) {
+    material.store->Freeze(ParametersOf(*material.model, config.freeze));
+    material.model = BuildModel(model, material.store, type);
+  }
   switch (config.task) {
     case TrainTask::kTranslation:
       OpenPairs(config, model, material);
@@ -326,6 +346,12 @@ Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
     case TrainTask::kMaskedLm:
       OpenText(context, config, progress, material);
       break;
+  }
+  const auto& entries = material.store->entries();
+  if (std::none_of(entries.begin(), entries.end(), [](const auto& entry) {
+        return static_cast<bool>(entry.second.gradient);
+      })) {
+    Refuse("training", "something that learns", "freeze names every part");
   }
   return material;
 }

@@ -2,9 +2,9 @@
 #include "headwise/train/text_batches.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
-#include "headwise/base/rng.h"
 #include "headwise/error.h"
 #include "headwise/ops/loss/loss.h"
 
@@ -12,7 +12,12 @@ namespace headwise {
 namespace {
 
 // Streams of random numbers, one kind each, a sequence's number in the rest.
-enum Stream : uint64_t { kRepeatChoice = 1, kRepeatBlock = 2, kMasks = 3 };
+enum Stream : uint64_t {
+  kRepeatChoice = 1,
+  kRepeatBlock = 2,
+  kMasks = 3,
+  kSentenceChoice = 4
+};
 
 Rng RngOf(uint64_t seed, Stream kind, int64_t i) {
   return Rng(seed, kind << 56 | static_cast<uint64_t>(i));
@@ -85,13 +90,49 @@ void TextBatches::AddNext(const std::vector<int32_t>& window,
   if (!bos) batch.targets.push_back(kIgnoreTarget);
 }
 
-void TextBatches::AddMasked(int64_t i, const std::vector<int32_t>& window,
+std::vector<std::vector<int32_t>> TextBatches::Sentences(
+    int64_t i, const std::vector<int32_t>& window) const {
+  // Shorter ones tell nothing: a word and its full stop.
+  constexpr size_t kShortest = 4;
+  const auto framed = [&](std::span<const int32_t> words, bool over) {
+    std::vector<int32_t> sequence(words.begin(), words.end());
+    if (over) {  // a window stays as long as it is
+      if (options_.bos >= 0) sequence.front() = options_.bos;
+      if (options_.eos >= 0) sequence.back() = options_.eos;
+    } else {
+      if (options_.bos >= 0) sequence.insert(sequence.begin(), options_.bos);
+      if (options_.eos >= 0) sequence.push_back(options_.eos);
+    }
+    return sequence;
+  };
+  std::vector<std::vector<int32_t>> sentences;
+  Rng rng = RngOf(options_.seed, kSentenceChoice, i);
+  if (options_.sentence_share > 0 && rng.Uniform() < options_.sentence_share) {
+    const std::span<const int32_t> all = window;
+    const std::vector<int32_t>& ends = options_.sentence_ends;
+    size_t begin = all.size();  // of a sentence that is whole so far
+    for (size_t t = 0; t < all.size(); ++t) {
+      if (std::find(ends.begin(), ends.end(), all[t]) == ends.end()) continue;
+      if (begin <= t && t + 1 - begin >= kShortest) {
+        sentences.push_back(framed(all.subspan(begin, t + 1 - begin), false));
+      }
+      begin = t + 1;
+    }
+  }
+  if (sentences.empty()) sentences.push_back(framed(window, true));
+  return sentences;
+}
+
+void TextBatches::AddMasked(Rng& rng, std::span<const int32_t> sequence,
                             TrainBatch& batch) const {
-  Rng rng = RngOf(options_.seed, kMasks, i);
-  for (size_t t = 0; t < window.size(); ++t) {
-    const bool first = t == 0 && options_.bos >= 0;
-    const int32_t id = first ? options_.bos : window[t];
-    const bool guess = !first && rng.Uniform() < options_.mask_share;
+  for (size_t t = 0; t < sequence.size(); ++t) {
+    const int32_t id = sequence[t];
+    const bool frame = (t == 0 && options_.bos >= 0) ||
+                       (t + 1 == sequence.size() && options_.eos >= 0);
+    const bool unguessed = frame || (id < std::ssize(options_.unguessed) &&
+                                     options_.unguessed[id]);
+    const bool guess =
+        !frame && rng.Uniform() < options_.mask_share && !unguessed;
     const double kind = rng.Uniform();
     const auto other = static_cast<int32_t>(rng.Below(options_.vocabulary));
     batch.targets.push_back(guess ? id : kIgnoreTarget);
@@ -103,16 +144,20 @@ void TextBatches::AddMasked(int64_t i, const std::vector<int32_t>& window,
 
 TrainBatch TextBatches::Make(int64_t first, int64_t count) const {
   TrainBatch batch;
+  std::vector<int64_t> lengths;
   for (int64_t i = first; i < first + count; ++i) {
     const std::vector<int32_t> window = Window(i);
-    if (options_.mask_share > 0) {
-      AddMasked(i, window, batch);
-    } else {
+    if (options_.mask_share <= 0) {
       AddNext(window, batch);
+      lengths.push_back(options_.length);
+      continue;
+    }
+    Rng rng = RngOf(options_.seed, kMasks, i);
+    for (const std::vector<int32_t>& sequence : Sentences(i, window)) {
+      AddMasked(rng, sequence, batch);
+      lengths.push_back(static_cast<int64_t>(sequence.size()));
     }
   }
-  const std::vector<int64_t> lengths(static_cast<size_t>(count),
-                                     options_.length);
   batch.batch = MakeBatch(lengths);
   return batch;
 }

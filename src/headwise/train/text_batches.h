@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "headwise/base/rng.h"
 #include "headwise/train/batch.h"
 
 namespace headwise {
@@ -31,6 +33,12 @@ struct TextBatchOptions {
   // ten: eight times the mask, once a random token, once itself).
   double mask_share = 0;  // 0: predict the next token
   int32_t mask = -1;
+  int32_t eos = -1;                  // ends every masked window; −1: none
+  std::vector<bool> unguessed = {};  // by id: never to be guessed; may be short
+  // The share of masked windows that are read sentence by sentence, each a
+  // sequence of its own between bos and eos, and the ids that end one.
+  double sentence_share = 0;
+  std::vector<int32_t> sentence_ends = {};
 };
 
 // Throws Error(kInvalidArgument) for fewer tokens than one sequence has.
@@ -51,8 +59,12 @@ class TextBatches : public BatchSource {
   std::vector<int32_t> Repeated(int64_t i) const;
   bool IsRepeat(int64_t i) const;
   void AddNext(const std::vector<int32_t>& window, TrainBatch& batch) const;
-  void AddMasked(int64_t i, const std::vector<int32_t>& window,
+  void AddMasked(Rng& rng, std::span<const int32_t> sequence,
                  TrainBatch& batch) const;
+  // The whole sentences within a window, between bos and eos; where there are
+  // none, or it is not to be read so, the window itself.
+  std::vector<std::vector<int32_t>> Sentences(
+      int64_t i, const std::vector<int32_t>& window) const;
 
   std::span<const int32_t> tokens_;
   TextBatchOptions options_;

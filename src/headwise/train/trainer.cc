@@ -54,6 +54,20 @@ PassInput InputOf(const Model& model, const TrainBatch& batch) {
           .decoder_batch = &batch.batch};
 }
 
+// What −ln A of one query counts: an assignment's loss is a mean over the step.
+std::vector<double> FactorsOf(
+    const AssignedHeads& heads,
+    const std::vector<std::vector<RelationPairs>>& pairs) {
+  std::vector<double> factors;
+  for (size_t i = 0; i < heads.size(); ++i) {
+    size_t queries = 0;
+    for (const auto& batch : pairs) queries += batch[i].queries.size();
+    factors.push_back(heads[i].weight /
+                      static_cast<double>(std::max<size_t>(queries, 1)));
+  }
+  return factors;
+}
+
 // Final states [rows, d] of a batch that nobody asks back.
 Temp Finals(Context& context, const Model& model, const TrainBatch& batch,
             RunHooks* hooks = nullptr) {
@@ -74,6 +88,7 @@ Trainer::Trainer(Context& context, const TrainConfig& config,
       model_(model),
       store_(store),
       classifier_(classifier),
+      assigned_(ReadAssignments(config.heads, "training"), model),
       optimizer_(context, store) {
   store.Round(context);
   optimizer_.ScaleRate(".log_alpha", config.gate_rate);
@@ -108,6 +123,18 @@ double Trainer::Differentiate(const TrainBatch& batch, float scale,
   return loss;
 }
 
+std::vector<std::vector<RelationPairs>> Trainer::PairsOf(
+    std::span<const TrainBatch> batches) const {
+  std::vector<std::vector<RelationPairs>> pairs(batches.size());
+  for (size_t b = 0; b < batches.size(); ++b) {
+    for (size_t i = 0; i < assigned_.size(); ++i) {
+      pairs[b].push_back(FindPairs(assigned_[i].relation, batches[b].ids,
+                                   batches[b].batch.starts, assigned_.mask(i)));
+    }
+  }
+  return pairs;
+}
+
 StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
   StepReport report;
   report.step = step();
@@ -133,15 +160,22 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
   gates.span_penalty = share * static_cast<float>(config_.span_penalty);
   gates.seed = config_.seed;
   gates.loss = &report.penalty;
-  for (const TrainBatch& batch : batches) {
+  const auto pairs = PairsOf(batches);
+  const std::vector<double> factors = FactorsOf(assigned_, pairs);
+  for (size_t b = 0; b < batches.size(); ++b) {
     const DropoutMask dropout = {static_cast<float>(config_.dropout),
                                  config_.seed, pass++ << kStreamBits};
-    report.loss += Differentiate(batch, scale, dropout, hooks, &gates);
+    AssignmentHooks assigning(context_, assigned_, pairs[b], factors, hooks);
+    report.loss +=
+        Differentiate(batches[b], scale, dropout,
+                      assigned_.empty() ? hooks : &assigning, &gates);
+    report.assigned += assigning.loss();
   }
   report.loss *= scale;
   report.gradient_norm = optimizer_.GradientNorm(context_);
-  if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm)) {
-    NameCulprit(batches.front(), report.loss, report.gradient_norm);
+  const double loss = report.loss + report.assigned;
+  if (!std::isfinite(loss) || !std::isfinite(report.gradient_norm)) {
+    NameCulprit(batches.front(), loss, report.gradient_norm);
   }
   AdamWProblem how;
   how.rate = static_cast<float>(report.rate);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "headwise/context.h"
 #include "headwise/model/model.h"
@@ -10,6 +12,7 @@
 #include "headwise/train/batch.h"
 #include "headwise/train/classifier.h"
 #include "headwise/train/config.h"
+#include "headwise/train/head_assignment.h"
 #include "headwise/train/optimizer.h"
 
 namespace headwise {
@@ -18,6 +21,7 @@ struct StepReport {
   int64_t step = 0;          // from 0
   double loss = 0;           // nats a target, before the update
   double penalty = 0;        // of gates, besides the loss
+  double assigned = 0;       // of assigned heads, weighted, besides the loss
   double gradient_norm = 0;  // before clipping
   double rate = 0;
   int64_t tokens = 0;  // read, on both sides
@@ -56,6 +60,9 @@ class Trainer {
  private:
   double Loss(ConstTensorView x, const HeadTargets& targets, TensorView dx,
               int64_t* hits = nullptr) const;
+  // Of every assignment, batch by batch: [batch][assignment].
+  std::vector<std::vector<RelationPairs>> PairsOf(
+      std::span<const TrainBatch> batches) const;
   [[noreturn]] void NameCulprit(const TrainBatch& batch, double loss,
                                 double norm) const;
 
@@ -64,6 +71,7 @@ class Trainer {
   const Model& model_;
   ParameterStore& store_;
   const Classifier* classifier_;
+  AssignedHeads assigned_;
   Optimizer optimizer_;
 };
 

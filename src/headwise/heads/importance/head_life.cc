@@ -69,7 +69,8 @@ std::vector<double> LifeObserver::Importance(const Model& model) const {
   return importance;
 }
 
-LifeMoment LifeObserver::Observe(const Model& model, int64_t step) const {
+LifeMoment LifeObserver::Observe(const Model& model, int64_t step,
+                                 Profile* seen) const {
   ProfileOptions options;
   options.repeats = kRepeatSequences;
   Profiler profiler(context_, model, &tokenizer_, "", "", options);
@@ -87,6 +88,7 @@ LifeMoment LifeObserver::Observe(const Model& model, int64_t step) const {
     }
   }
   moment.values["importance"] = Importance(model);
+  if (seen != nullptr) *seen = std::move(profile);
   return moment;
 }
 

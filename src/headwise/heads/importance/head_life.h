@@ -15,6 +15,7 @@
 
 #include "headwise/context.h"
 #include "headwise/heads/profile/notes.h"
+#include "headwise/heads/profile/profile.h"
 #include "headwise/model/model.h"
 #include "headwise/runtime/windows.h"
 #include "headwise/tokenizer/tokenizer.h"
@@ -38,7 +39,9 @@ class LifeObserver {
   LifeObserver(Context& context, const Tokenizer& tokenizer,
                const ModelConfig& config, std::vector<TokenWindow> windows);
 
-  LifeMoment Observe(const Model& model, int64_t step) const;
+  // seen: gets the profile that the moment was read from; may be null.
+  LifeMoment Observe(const Model& model, int64_t step,
+                     Profile* seen = nullptr) const;
 
  private:
   std::vector<double> Importance(const Model& model) const;

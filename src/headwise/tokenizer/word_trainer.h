@@ -1,0 +1,28 @@
+// A vocabulary of whole words, for encoders that guess masked ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headwise/tokenizer/text_source.h"
+
+namespace headwise {
+
+struct WordTraining {
+  int64_t size = 8192;    // entries, special tokens included
+  int64_t min_count = 2;  // words seen less often are unknown
+  bool lowercase = true;
+  std::vector<std::string> special_tokens = {};  // after BERT's five
+};
+
+// A tokenizer.json that knows the most frequent words of the texts, cut at
+// spaces and around punctuation as BERT's are, each as one token, and reads
+// others as [UNK]. Ids 0 … 4 are [PAD], [UNK], [CLS], [SEP] and [MASK]; a text
+// stands between [CLS] and [SEP]. The result depends on the texts and the
+// options only: of words seen equally often the first by its bytes is taken.
+// Throws Error(kInvalidArgument) for a size that leaves no room for a word or
+// special tokens given twice, and what TextSource throws.
+std::string TrainWords(TextSource& texts, const WordTraining& options);
+
+}  // namespace headwise

@@ -1,0 +1,58 @@
+#include "headwise/tokenizer/word_trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "headwise/error.h"
+#include "headwise/tokenizer/tokenizer_json.h"
+
+namespace headwise {
+namespace {
+
+using testing::ElementsAre;
+
+std::unique_ptr<Tokenizer> Learn(const WordTraining& options,
+                                 std::vector<std::string> texts) {
+  TextSource source = TextSource::OfTexts(std::move(texts));
+  return ParseTokenizerJson(TrainWords(source, options), "words");
+}
+
+TEST(TrainWords, TakesTheMostFrequentWordsAsTheyAreCut) {
+  const auto tokenizer =
+      Learn({.size = 9}, {"The cat sat. The cat ran, the dog sat.", "A cat!"});
+  EXPECT_EQ(tokenizer->vocab_size(), 9);
+  EXPECT_EQ(tokenizer->Token(1), "[UNK]");
+  EXPECT_EQ(tokenizer->unknown(), 1);
+  // 3 × cat, the; 2 × ".", sat.
+  EXPECT_EQ(tokenizer->Token(5), "cat");
+  EXPECT_EQ(tokenizer->Token(6), "the");
+  EXPECT_EQ(tokenizer->Token(7), ".");
+  EXPECT_EQ(tokenizer->Token(8), "sat");
+  EXPECT_THAT(tokenizer->Encode("THE dog sat.").ids,
+              ElementsAre(2, 6, 1, 8, 7, 3));
+  EXPECT_THAT(tokenizer->Encode("The cat [MASK].").ids,
+              ElementsAre(2, 6, 5, 4, 7, 3));
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("The cat sat.").ids),
+            "the cat sat.");
+}
+
+TEST(TrainWords, KeepsCaseAndFurtherTokensWhereAsked) {
+  const auto tokenizer =
+      Learn({.min_count = 1, .lowercase = false, .special_tokens = {"[NEW]"}},
+            {"Apple apple Apple"});
+  EXPECT_EQ(tokenizer->Id("[NEW]"), 5);
+  EXPECT_EQ(tokenizer->Id("Apple"), 6);
+  EXPECT_EQ(tokenizer->Id("apple"), 7);
+}
+
+TEST(TrainWords, LeavesRareWordsUnknown) {
+  EXPECT_EQ(Learn({.min_count = 3}, {"a a a b b"})->vocab_size(), 6);
+}
+
+TEST(TrainWords, RefusesWhatLeavesNoRoom) {
+  EXPECT_THROW(Learn({.size = 5}, {"a a"}), Error);
+  EXPECT_THROW(Learn({.special_tokens = {"[CLS]"}}, {"a a"}), Error);
+}
+
+}  // namespace
+}  // namespace headwise
