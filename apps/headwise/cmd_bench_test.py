@@ -106,8 +106,11 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = json.loads(done.stdout)["rows"]
         self.assertEqual([row.get("proportion") for row in rows],
-                         [1, 0.75, 0.5, 0.25, None, None])
+                         [1, 0.75, 0.5, 0.25] + 7 * [None])
         self.assertEqual(rows[0]["share"], 1)
+        self.assertEqual([row["what"] for row in rows if row["share"] == 1],
+                         ["12 of 12 heads", "mixture, 8 of 8 a token",
+                          "mixture, 8 of 8 a token, trained"])
         self.assertLess(rows[3]["ms"], rows[0]["ms"])
 
     def test_missing_peer_leaves_a_note_and_no_failure(self):

@@ -15,6 +15,7 @@
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/heads/pruning/plan.h"
+#include "headwise/heads/pruning/profile_means.h"
 #include "headwise/report/text.h"
 #include "prune_material.h"
 
@@ -39,10 +40,15 @@ HeadSet ClosedBy(const Options& options, const Checkpoint& checkpoint) {
   return ReadPlan(options.plan, checkpoint.model(), checkpoint.hash()).removed;
 }
 
-// What stands in for closed heads: nothing, or means over this text or another.
+// What stands in for closed heads: nothing, or means over this text, another,
+// or that of a profile.
 HeadOutputs MeansFor(const Options& options, const PruneMaterial& material,
                      const CorpusOptions& corpus, Context& context) {
   if (options.replace == "zero" && options.mean_text.empty()) return {};
+  if (options.mean_text.size() == 1 && IsProfile(options.mean_text[0])) {
+    return MeansOf(Profile::Load(options.mean_text[0]), material.model(),
+                   material.checkpoint.hash());
+  }
   TextFlags text = options.text;
   if (!options.mean_text.empty()) text.paths = options.mean_text;
   const PruneMaterial other = ReadPruneMaterial(options.run, text);
@@ -244,7 +250,8 @@ std::function<int()> Setup(CommandLine line) {
               "text)")
       .ShowDefault();
   line.Option("--mean", options->mean_text,
-              "Means over these texts stand in for closed heads")
+              "Means over these texts, or those of a profile (profile "
+              "--means), stand in for closed heads")
       .Several();
   AddCacheFlags(line, options->cache);
   line.Option("--seed", options->seed, "Of masks and intervals").ShowDefault();

@@ -20,6 +20,8 @@
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/heads/profile/profile_json.h"
 #include "headwise/heads/profile/profiler.h"
+#include "headwise/heads/pruning/evaluate.h"
+#include "headwise/heads/pruning/profile_means.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/report/terminal.h"
 #include "ids_file.h"
@@ -29,6 +31,7 @@
 #include "patterns_text.h"
 #include "profile_title.h"
 #include "progress_bar.h"
+#include "prune_material.h"
 #include "roles_text.h"
 #include "text_argument.h"
 #include "text_reading.h"
@@ -53,6 +56,7 @@ struct Options {
   EngineFlags engine;
   bool sentences = false;
   bool words = false;
+  bool means = false;
   bool resume = false;
   bool json = false;
   bool explain = false;
@@ -212,6 +216,21 @@ bool AddWords(const WordMaterials& materials, const Options& options,
                            profile.counts.tokens, PartialOf(options.out))});
 }
 
+// What heads give on average over the same text, in windows as long.
+std::vector<std::vector<double>> ReadMeans(const Options& options,
+                                           const ProfileSettings& settings,
+                                           Context& context) {
+  RunFlags run;
+  run.model = options.model;
+  run.engine = options.engine;
+  const PruneMaterial material = ReadPruneMaterial(
+      run, {options.texts, options.tokens, settings.context, options.reading});
+  ProgressBar bar;
+  return ListMeans(MeansOver(context, material.model(), material.examples,
+                             CorpusOptionsFor(material, bar, 0)),
+                   material.model());
+}
+
 // Inputs are read and judged before the model runs.
 Profile Make(const Options& options, std::span<Detector> detectors) {
   const Checkpoint checkpoint(options.model, options.reading.options(),
@@ -260,6 +279,9 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
       !AddWords(materials, options, context, model, tokenizer, bar, profile)) {
     KeepAndStop(profile, options);
   }
+  if (options.means) {
+    profile.mean_outputs = ReadMeans(options, profile.settings, context);
+  }
   profile.blocks.reset();  // it is whole: nothing goes on from it
   return profile;
 }
@@ -273,6 +295,9 @@ int Run(Options options) {
   options.engine.Require();
   if (options.texts.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
+  }
+  if (options.means && options.texts.empty()) {
+    throw UsageError("--means: expected --text");
   }
   if (options.out.empty()) options.out = ModelName(options.model) + ".heads";
   RequireWritable(options.out);
@@ -348,6 +373,9 @@ std::function<int()> Setup(CommandLine line) {
               "Sequences of the random-repeat test; 0: none")
       .ShowDefault()
       .Between(0, 10000);
+  line.Flag("--means", options->means,
+            "Also what every head gives on average, for evaluate and prune "
+            "--mean; reads the text a second time");
   line.Option("--out", options->out,
               "The profile to write; default: MODEL.heads here");
   line.Flag("--resume", options->resume,

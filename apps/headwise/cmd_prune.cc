@@ -116,6 +116,9 @@ std::function<int()> Setup(CommandLine line) {
               "add on average joins the bias of the output; the output matrix "
               "is fitted anew; all weights are trained further")
       .ShowDefault();
+  line.Option("--mean", options->mean,
+              "A profile (profile --means) whose means fold takes, instead of "
+              "those over the text that chooses");
   line.Option("--finetune-steps", options->finetune_steps,
               "Of 8 windows each; the best of ten looks is kept")
       .Between(1, 1000000)
@@ -132,9 +135,10 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--plan-out", options->plan_out, "Write the plan here");
   line.Flag("--plan-only", options->plan_only, "Write the plan, no model");
   line.Option("--out", options->out, "The folder of the smaller model");
-  line.Option("--curve", options->curve,
-              "Write losses against heads left here, FILE.json and FILE.svg: "
-              "by importance, reversed, at random; needs no --out");
+  line.Option(
+      "--curve", options->curve,
+      "Write losses against heads left here, FILE.json, .svg and .html: "
+      "by importance, reversed, at random; needs no --out");
   line.Option("--random-orders", options->random_orders, "Of the curve")
       .Between(5, 1000)
       .ShowDefault();

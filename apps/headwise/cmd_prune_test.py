@@ -96,6 +96,29 @@ def curve(folder):
           f"{orders}")
     check(made["importance_less_random"]["high"] < 0, "planted importance")
     check("<svg" in (folder / "curve.svg").read_text(encoding="utf-8"), "svg")
+    page = (folder / "curve.html").read_text(encoding="utf-8")
+    check("<svg" in page and "Area under the curve" in page, "page")
+    check("http" not in page and "<script" not in page, "not self-contained")
+
+
+def means(folder):
+    """Means of a profile are those over its text."""
+    profile, plain = folder / "means.heads", folder / "plain.heads"
+    words = ("--text", TEXT, "--tokens", 2048, "--context", 128)
+    well("profile", MODEL, *words, "--means", "--out", profile)
+    well("profile", MODEL, *words, "--repeats", 0, "--out", plain)
+
+    def closed(*mean):
+        return json.loads(well("evaluate", MODEL, *words, "--drop", "0.1,1.0",
+                               "--mean", *mean, "--json"))["closed"]["value"]
+    check(abs(closed(profile) - closed(TEXT)) < 1e-5, "means of a profile")
+    refused(1, "a profile with mean outputs", "evaluate", MODEL, *words,
+            "--drop", "0.1", "--mean", plain)
+    heads = ("--drop", "0.1,1.0", "--repair", "fold")
+    here = pruned(folder, "folded", *heads, "--mean", profile)
+    check(here["loss_after"]["value"] > 0, "fold with a profile's means")
+    refused(2, "--repair fold", "prune", MODEL, *words, "--drop", "0.1",
+            "--mean", profile, "--out", folder / "never")
 
 
 def gates(folder):
@@ -203,6 +226,7 @@ def main():
         repairs(folder)
         targets(folder)
         curve(folder)
+        means(folder)
         gates(folder)
         accuracy(folder)
         bleu(folder)

@@ -9,8 +9,10 @@
 #include "console.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/heads/importance/ranking_json.h"
+#include "headwise/report/figure_page.h"
 #include "headwise/report/svg.h"
 #include "headwise/report/terminal.h"
+#include "model_name.h"
 #include "prune_plan.h"
 #include "prune_timing.h"
 
@@ -89,8 +91,9 @@ Json ToJson(const PruningCurve& curve) {
           {"importance_less_random", ToJson(curve.gain)}};
 }
 
-void PrintTable(const PruningCurve& curve, const Json& speeds) {
+StudyTable TableOf(const PruningCurve& curve, const Json& speeds) {
   StudyTable table;
+  table.title = "Loss by heads removed";
   table.columns = {"heads removed", "importance", "random (range)", "reversed"};
   if (!speeds.empty()) table.columns.push_back("prefill");
   const auto& importance = curve.orders[0].points;
@@ -107,15 +110,53 @@ void PrintTable(const PruningCurve& curve, const Json& speeds) {
     }
     table.rows.push_back(std::move(row));
   }
-  fmt::print("{}", DrawTable(table, StdoutConsole()));
-  fmt::print(
-      "\nArea under the curve: importance {:.4f}, random {}, reversed {:.4f}; "
-      "importance less random {}.\n",
+  return table;
+}
+
+// What the areas say.
+std::vector<std::string> Sentences(const PruningCurve& curve) {
+  std::vector<std::string> sentences = {fmt::format(
+      "Area under the curve: importance {:.4f}, random {}, reversed {:.4f}; "
+      "importance less random {}.",
       curve.orders[0].area, ToText(curve.random_area), curve.orders[1].area,
-      ToText(curve.gain, true));
+      ToText(curve.gain, true))};
   if (curve.gain.value >= 0) {
-    fmt::print("Importance did not beat the mean random order here.\n");
+    sentences.emplace_back(
+        "Importance did not beat the mean random order here.");
   }
+  return sentences;
+}
+
+LinePlot SpeedPlot(const PruningCurve& curve, const Json& speeds) {
+  LinePlot plot;
+  plot.title = "Speed of the prefill against heads removed";
+  plot.x_label = "share of the heads removed";
+  plot.y_label = "times as fast";
+  Series series{"importance", {}, {}};
+  for (const Json& point : speeds) {
+    series.x.push_back(point["removed"].get<double>() /
+                       static_cast<double>(curve.heads));
+    series.y.push_back(point["ratio"].get<double>());
+  }
+  plot.series.push_back(std::move(series));
+  return plot;
+}
+
+std::string PageOf(const PruneOptions& options, const PruningCurve& curve,
+                   const LinePlot& losses, const Json& speeds) {
+  FigurePageContent page;
+  page.title = "Heads removed from " + ModelName(options.run.model);
+  page.lead = fmt::format(
+      "Heads leave by importance ({}), in the reverse of it, and in {} random "
+      "orders; losses are of text that chose nothing.",
+      options.by, options.random_orders);
+  page.pictures.emplace_back(losses);
+  if (!speeds.empty()) page.pictures.emplace_back(SpeedPlot(curve, speeds));
+  page.tables.push_back(TableOf(curve, speeds));
+  page.notes = Sentences(curve);
+  page.command = fmt::format("headwise prune {} --text … --by {} --curve FILE",
+                             options.run.model, options.by);
+  return FigurePage(page);
 }
 
 // Of the importance order: what a pruned model gains goes by its counts.
@@ -174,12 +215,18 @@ void WriteCurve(const PruneOptions& options, const PruneMaterial& material,
                       std::to_string(options.random_orders) +
                       " random orders, of which the mean and the range are "
                       "drawn"));
+  WriteFileAtomically(options.curve + ".html",
+                      PageOf(options, curve, plot, speeds));
   if (options.run.json) {
     if (options.out.empty()) fmt::print("{}\n", json.dump(2));
     return;
   }
-  PrintTable(curve, speeds);
-  fmt::print("Written to {0}.json and {0}.svg.\n", Visible(options.curve));
+  fmt::print("{}\n", DrawTable(TableOf(curve, speeds), StdoutConsole()));
+  for (const std::string& sentence : Sentences(curve)) {
+    fmt::print("{}\n", sentence);
+  }
+  fmt::print("Written to {0}.json, {0}.svg and {0}.html.\n",
+             Visible(options.curve));
 }
 
 }  // namespace headwise

@@ -95,6 +95,9 @@ void CheckUsage(const PruneOptions& options) {
   if (options.iterative > 1 && options.by == "gates") {
     throw UsageError("--by gates learns all gates at once: no --iterative");
   }
+  if (!options.mean.empty() && !ParseRepairs(options.repair).fold) {
+    throw UsageError("--mean is what fold takes: expected --repair fold");
+  }
   if (!options.max_loss.empty()) ParseLossLimit(options.max_loss);
   if (options.plan_only && !options.out.empty()) {
     throw UsageError(

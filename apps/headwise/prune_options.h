@@ -25,6 +25,7 @@ struct PruneOptions {
   int64_t iterative = 1;
   int64_t gate_steps = 200;
   std::string repair = "none";
+  std::string mean;  // a profile
   int64_t finetune_steps = 100;
   double finetune_rate = 1e-4;
   std::string plan_out;

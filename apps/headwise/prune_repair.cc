@@ -9,6 +9,7 @@
 
 #include "headwise/error.h"
 #include "headwise/heads/pruning/evaluate.h"
+#include "headwise/heads/pruning/profile_means.h"
 #include "interrupt.h"
 #include "progress_bar.h"
 
@@ -62,6 +63,10 @@ Pruner::Pruner(const PruneOptions& options, const PruneMaterial& material,
 
 const HeadOutputs* Pruner::means() {
   if (!repairs_.fold) return nullptr;
+  if (!means_ && !options_.mean.empty()) {
+    means_ = MeansOf(Profile::Load(options_.mean), material_.model(),
+                     material_.checkpoint.hash());
+  }
   if (!means_) {
     ProgressBar bar;
     means_ = MeansOver(context_, material_.model(), parts().choose,

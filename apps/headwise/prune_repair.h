@@ -26,7 +26,8 @@ class Pruner {
 
   const Repairs& repairs() const { return repairs_; }
   TextParts parts() const { return SplitText(material_.examples); }
-  // What stands in for removed heads; null: 0. Over the text that chooses.
+  // What stands in for removed heads; null: 0. Of the profile that was given,
+  // else over the text that chooses.
   const HeadOutputs* means();
 
   // In memory, by fold and least squares alone.

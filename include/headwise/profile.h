@@ -170,6 +170,9 @@ struct HEADWISE_API Profile {
   /// the vocabulary writes them, and in how many windows.
   std::vector<std::map<std::string, int64_t>> sinks = {};
   std::vector<std::vector<Example>> examples = {};  ///< per head
+  /// Per head: what it gives on average before the output product
+  /// (`headwise profile --means`); empty: not asked for.
+  std::vector<std::vector<double>> mean_outputs = {};
   /// What a profile that may go on needs besides (ProfileJob::resume): its
   /// windows' sums once more, by blocks. Not in a finished or merged one.
   std::optional<BlockSums> blocks = {};
@@ -195,6 +198,9 @@ struct HEADWISE_API Profile {
   void Save(const std::filesystem::path& path) const;
   /// Throws Error: kNotFound; kCorrupt for a truncated or foreign file.
   static Profile Load(const std::filesystem::path& path);
+
+ private:
+  void MergeMeans(const Profile& other);
 };
 
 /// Whether a metric comes from the model alone, not from a corpus: copying,

@@ -16,6 +16,7 @@ namespace headwise::bench {
 namespace {
 
 constexpr int64_t kWidth = 768, kHeads = 12, kHeadDim = 64;
+constexpr int64_t kMixtureWidth = 512;
 constexpr int64_t kShortSpan = 32;  // of heads beside a long one
 
 Tensor Random(uint64_t stream, const Shape& shape, float deviation) {
@@ -30,33 +31,55 @@ Tensor Random(uint64_t stream, const Shape& shape, float deviation) {
 // What a layer's heads are like besides their number.
 enum class Limited : uint8_t { kNo, kSpans, kMixture };
 
+// One layer to time.
+struct Case {
+  std::string what;
+  int64_t width = kWidth;
+  int64_t heads = kHeads;
+  double proportion = 0;
+  Limited limited = Limited::kNo;
+  int64_t active = 0;    // of a mixture: heads a token, none of them shared
+  bool trained = false;  // backward, too
+  size_t beside = 0;     // the case of which the time is a share
+};
+
 // A layer and what it works on; kept alive by closures.
 struct Sublayer {
-  Sublayer(Context& own, int64_t tokens, int64_t heads, Limited limited)
-      : context(own) {
+  Sublayer(Context& own, int64_t tokens, const Case& one)
+      : context(own), trained(one.trained) {
+    const int64_t heads = one.heads, width = one.width;
     const float deviation = 0.04f;
-    weights.push_back(Random(1, {3 * heads * kHeadDim, kWidth}, deviation));
-    weights.push_back(Random(2, {kWidth, heads * kHeadDim}, deviation));
+    weights.push_back(Random(1, {3 * heads * kHeadDim, width}, deviation));
+    weights.push_back(Random(2, {width, heads * kHeadDim}, deviation));
+    gradients.resize(3);
     AttentionWeights parts;
     parts.qkv = Product(0, "qkv");
     parts.output = Product(1, "output");
-    if (limited == Limited::kSpans) AddSpans(tokens, heads, parts);
-    if (limited == Limited::kMixture) AddRouter(heads, parts);
+    if (one.limited == Limited::kSpans) AddSpans(tokens, heads, parts);
+    if (one.limited == Limited::kMixture) AddRouter(one, parts);
     AttentionLayerConfig config;
     config.heads = config.kv_heads = heads;
     config.head_dim = kHeadDim;
     config.mask = AttentionMask::Causal();
     layer = AttentionLayer(config, std::move(parts), {});
-    x = Random(3, {tokens, kWidth}, 1);
-    y = Tensor(DType::kF32, {tokens, kWidth});
+    x = Random(3, {tokens, width}, 1);
+    y = Tensor(DType::kF32, {tokens, width});
+    dy = Random(6, {tokens, width}, 1);
+    dx = Tensor(DType::kF32, {tokens, width});
     projected = Tensor(DType::kF32, {tokens, 3 * heads * kHeadDim});
     joined = Random(4, {tokens, heads * kHeadDim}, 1);
     batch = MakeBatch({&tokens, 1});
   }
 
-  Linear Product(size_t which, const char* name) const {
-    return {{{Parameter{.name = name, .value = weights[which].view()}, {}}},
-            WeightLayout::kOutIn};
+  Linear Product(size_t which, const char* name) {
+    const Tensor& weight = weights[which];
+    Parameter parameter = {.name = name, .value = weight.view()};
+    if (trained) {
+      gradients[which] =
+          Tensor(DType::kF32, {weight.shape(0), weight.shape(1)});
+      parameter.gradient = gradients[which].view();
+    }
+    return {{{std::move(parameter), {}}}, WeightLayout::kOutIn};
   }
   // One head sees everything, the others the nearest tokens.
   void AddSpans(int64_t tokens, int64_t heads, AttentionWeights& parts) {
@@ -71,22 +94,24 @@ struct Sublayer {
         HeadSpans({.ramp = kShortSpan, .limit = tokens},
                   Parameter{.name = "spans", .value = weights.back().view()});
   }
-  // A quarter of the heads serves all tokens, of the rest each token has as
-  // many more: half of the heads in all.
-  void AddRouter(int64_t heads, AttentionWeights& parts) {
-    const int64_t shared = heads / 4;
-    weights.push_back(Random(5, {heads + 2, kWidth}, 0.04f));
+  void AddRouter(const Case& one, AttentionWeights& parts) {
+    weights.push_back(Random(5, {one.heads, one.width}, 0.04f));
     parts.gates = HeadGates(
-        {.kind = GateKind::kMixture, .shared = shared, .active = heads / 2},
+        {.kind = GateKind::kMixture, .shared = 0, .active = one.active},
         {.log_alpha = {}, .router = Product(weights.size() - 1, "router")},
-        heads);
+        one.heads);
   }
 
   void Run() {
     AttentionInput input;
-    input.x = x.view();
+    AttentionSaved saved;
+    input.x = std::as_const(x).view();
     input.batch = &batch;
+    if (trained) input.saved = &saved;
     layer.Forward(context, input, y.view(), Store::kOverwrite);
+    if (!trained) return;
+    layer.Backward(context, input, saved, std::as_const(dy).view(), dx.view(),
+                   {});
   }
   void Project() {
     layer.weights().qkv.Forward(context, x.view(), projected.view());
@@ -96,9 +121,10 @@ struct Sublayer {
   }
 
   Context& context;
-  std::vector<Tensor> weights;
+  bool trained;
+  std::vector<Tensor> weights, gradients;
   AttentionLayer layer;
-  Tensor x, y, projected, joined;
+  Tensor x, y, dy, dx, projected, joined;
   SequenceBatch batch;
 };
 
@@ -119,22 +145,28 @@ std::function<double(int)> TimedAs(int threads, std::function<void()> call) {
   };
 }
 
-struct Case {
-  std::string what;
-  int64_t heads = kHeads;
-  double proportion = 0;
-  Limited limited = Limited::kNo;
-};
-
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const int64_t heads : {kHeads, 3 * kHeads / 4, kHeads / 2, kHeads / 4}) {
-    cases.push_back({fmt::format("{} of {} heads", heads, kHeads), heads,
-                     static_cast<double>(heads) / kHeads, Limited::kNo});
+    cases.push_back({.what = fmt::format("{} of {} heads", heads, kHeads),
+                     .heads = heads,
+                     .proportion = static_cast<double>(heads) / kHeads});
   }
-  cases.push_back({fmt::format("11 spans of {}, one long", kShortSpan), kHeads,
-                   0, Limited::kSpans});
-  cases.push_back({"mixture, 6 of 12 a token", kHeads, 0, Limited::kMixture});
+  cases.push_back({.what = fmt::format("11 spans of {}, one long", kShortSpan),
+                   .limited = Limited::kSpans});
+  for (const bool trained : {false, true}) {
+    const size_t all = cases.size();
+    for (const int64_t active : {8, 4, 2}) {
+      cases.push_back({.what = fmt::format("mixture, {} of 8 a token{}", active,
+                                           trained ? ", trained" : ""),
+                       .width = kMixtureWidth,
+                       .heads = 8,
+                       .limited = Limited::kMixture,
+                       .active = active,
+                       .trained = trained,
+                       .beside = all});
+    }
+  }
   return cases;
 }
 
@@ -143,30 +175,34 @@ void Time(const PruneBenchOptions& options, int threads,
   Context context({.threads = threads, .implementations = ""});
   const std::vector<Case> cases = Cases();
   std::vector<Candidate> candidates;
+  std::vector<size_t> first;  // candidate of each case
   for (const Case& one : cases) {
-    const auto layer = std::make_shared<Sublayer>(context, options.tokens,
-                                                  one.heads, one.limited);
+    const auto layer = std::make_shared<Sublayer>(context, options.tokens, one);
+    first.push_back(candidates.size());
     for (void (Sublayer::*part)() :
          {&Sublayer::Run, &Sublayer::Project, &Sublayer::Mix}) {
       candidates.emplace_back().time =
           TimedAs(threads, [layer, part] { (*layer.*part)(); });
+      if (one.limited == Limited::kMixture) break;  // it has other products
     }
   }
   MeasureOptions measure;
   measure.budget_seconds = options.seconds;
   measure.max_rounds = 201;
   Measure(measure, candidates);
-  const double whole = candidates[0].row.ms;
   for (size_t i = 0; i < cases.size(); ++i) {
+    const Candidate* timed = &candidates[first[i]];
     PruneBenchRow row;
     row.what = cases[i].what;
     row.threads = threads;
-    row.ms = candidates[3 * i].row.ms;
-    row.spread = candidates[3 * i].row.spread;
-    row.share = row.ms / whole;
+    row.ms = timed->row.ms;
+    row.spread = timed->row.spread;
+    row.share = row.ms / candidates[first[cases[i].beside]].row.ms;
     row.proportion = cases[i].proportion;
-    row.projections_ms = candidates[3 * i + 1].row.ms;
-    row.output_ms = candidates[3 * i + 2].row.ms;
+    if (cases[i].limited != Limited::kMixture) {
+      row.projections_ms = timed[1].row.ms;
+      row.output_ms = timed[2].row.ms;
+    }
     result.rows.push_back(std::move(row));
   }
 }
@@ -177,9 +213,10 @@ PruneBenchResult BenchPrune(const PruneBenchOptions& options) {
   PruneBenchResult result;
   result.tokens = options.tokens;
   result.title = fmt::format(
-      "attention sub-layer, width {}, {} heads × {}, {} tokens, causal, f32; "
+      "attention sub-layer, width {}, {} heads × {} (mixtures: width {}, 8 "
+      "heads), {} tokens, causal, f32; "
       "one thread: processor time, several: the clock; medians",
-      kWidth, kHeads, kHeadDim, options.tokens);
+      kWidth, kHeads, kHeadDim, kMixtureWidth, options.tokens);
   const LoadWatch watch;
   for (const int threads : options.threads) Time(options, threads, result);
   const std::string note = LoadNote(watch);
@@ -189,7 +226,7 @@ PruneBenchResult BenchPrune(const PruneBenchOptions& options) {
 
 std::string Table(const PruneBenchResult& result) {
   std::string text =
-      fmt::format("  {:<26} {:>7} {:>9} {:>7} {:>7} {:>9} {:>11} {:>9} {:>9}\n",
+      fmt::format("  {:<34} {:>7} {:>9} {:>7} {:>7} {:>9} {:>11} {:>9} {:>9}\n",
                   "heads", "threads", "ms", "spread", "share", "of exact",
                   "projections", "attention", "output");
   for (const PruneBenchRow& row : result.rows) {
@@ -197,26 +234,28 @@ std::string Table(const PruneBenchResult& result) {
         row.proportion > 0
             ? fmt::format("{:+.1f} %", 100 * (row.share / row.proportion - 1))
             : "";
-    text += fmt::format(
-        "  {:<26} {:>7} {:>9.3f} {:>5.1f} % {:>7.3f} {:>9} {:>11.3f} {:>9.3f} "
-        "{:>9.3f}\n",
-        row.what, row.threads, row.ms, 100 * row.spread, row.share, exact,
-        row.projections_ms, row.attention_ms(), row.output_ms);
+    text += fmt::format("  {:<34} {:>7} {:>9.3f} {:>5.1f} % {:>7.3f} {:>9}",
+                        row.what, row.threads, row.ms, 100 * row.spread,
+                        row.share, exact);
+    if (row.has_parts()) {
+      text += fmt::format(" {:>11.3f} {:>9.3f} {:>9.3f}", row.projections_ms,
+                          row.attention_ms(), row.output_ms);
+    }
+    text += '\n';
   }
   return text;
 }
 
 Json ToJson(const PruneBenchResult& result, const PruneBenchRow& row) {
-  Json json = {{"op", "prune"},
-               {"what", row.what},
-               {"tokens", result.tokens},
-               {"threads", row.threads},
-               {"ms", row.ms},
-               {"spread", row.spread},
-               {"share", row.share},
-               {"projections_ms", row.projections_ms},
-               {"attention_ms", row.attention_ms()},
-               {"output_ms", row.output_ms}};
+  Json json = {
+      {"op", "prune"},          {"what", row.what}, {"tokens", result.tokens},
+      {"threads", row.threads}, {"ms", row.ms},     {"spread", row.spread},
+      {"share", row.share}};
+  if (row.has_parts()) {
+    json["projections_ms"] = row.projections_ms;
+    json["attention_ms"] = row.attention_ms();
+    json["output_ms"] = row.output_ms;
+  }
   if (row.proportion > 0) json["proportion"] = row.proportion;
   return json;
 }

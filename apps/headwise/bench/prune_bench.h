@@ -22,10 +22,12 @@ struct PruneBenchRow {
   int threads = 1;
   double ms = 0;
   double spread = 0;
-  double share = 0;       // of the time of all heads
+  double share = 0;       // of the time of all heads, of the same kind
   double proportion = 0;  // what the share should be; 0: nothing is expected
-  // Where the time goes: the products alone, and what is left of the whole.
+  // Where the time goes: the products alone, and what is left of the whole. Not
+  // of mixtures, whose products are others.
   double projections_ms = 0, output_ms = 0;
+  bool has_parts() const { return projections_ms > 0; }
   double attention_ms() const { return ms - projections_ms - output_ms; }
 };
 

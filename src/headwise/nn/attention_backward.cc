@@ -1,6 +1,7 @@
 // AttentionLayer, backwards. Door: attention_layer.h.
 #include <utility>
 
+#include "headwise/nn/attention_by_head.h"
 #include "headwise/nn/attention_layer.h"
 #include "headwise/nn/attention_views.h"
 #include "headwise/ops/copy/copy.h"
@@ -85,6 +86,9 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
   if (heads == 0) {  // as in Forward
     Fill(context, 0, dx);
     return weights_.output.BackwardWeights(context, NoHeads(context, rows), dy);
+  }
+  if (saved.by_head != nullptr) {
+    return by_head_->Backward(context, input, *saved.by_head, dy, dx, dmemory);
   }
   const Temp dheads(context, dy.type, {rows, heads * value_dim()});
   if (weights_.output) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/nn/attention_by_head.h"
 #include "headwise/nn/attention_views.h"
 #include "headwise/nn/cache_split.h"
 #include "headwise/ops/copy/copy.h"
@@ -16,26 +17,6 @@
 
 namespace headwise {
 namespace {
-
-// Copies new keys and values [1, B·M, G, ·] behind the rows the cache holds.
-void Append(Context& context, const TensorView& k, const TensorView& v,
-            const CacheView& cache) {
-  const int64_t sequences = static_cast<int64_t>(cache.lengths.size());
-  const int64_t fresh = k.shape[1] / sequences;
-  for (const int32_t held : cache.lengths) {
-    if (held + fresh <= cache.k.shape[1]) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                {"attention",
-                 "at most " + std::to_string(cache.k.shape[1]) +
-                     " positions in the cache",
-                 std::to_string(held + fresh), ""});
-  }
-  Temp copy;
-  const ConstTensorView held =
-      cache.held ? cache.held : OnDevice(context, ViewOf(cache.lengths), copy);
-  AppendRows(context, PerSequence(k, sequences), held, cache.k);
-  AppendRows(context, PerSequence(v, sequences), held, cache.v);
-}
 
 // args has the gates f and the replacement μ of a hook; own [B, M, H] are the
 // layer's gates. Makes one gate and one replacement of them, which `gates`
@@ -59,6 +40,25 @@ void Compose(Context& context, const ConstTensorView& own, GateSaved& gates,
 }
 
 }  // namespace
+
+void AppendToCache(Context& context, const TensorView& k, const TensorView& v,
+                   const CacheView& cache) {
+  const int64_t sequences = static_cast<int64_t>(cache.lengths.size());
+  const int64_t fresh = k.shape[1] / sequences;
+  for (const int32_t held : cache.lengths) {
+    if (held + fresh <= cache.k.shape[1]) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                {"attention",
+                 "at most " + std::to_string(cache.k.shape[1]) +
+                     " positions in the cache",
+                 std::to_string(held + fresh), ""});
+  }
+  Temp copy;
+  const ConstTensorView held =
+      cache.held ? cache.held : OnDevice(context, ViewOf(cache.lengths), copy);
+  AppendRows(context, PerSequence(k, sequences), held, cache.k);
+  AppendRows(context, PerSequence(v, sequences), held, cache.v);
+}
 
 ConstTensorView NumbersOnDevice::view(
     Context& context, const std::vector<int32_t>& values) const {
@@ -163,6 +163,7 @@ AttentionLayer::AttentionLayer(AttentionLayerConfig config,
              " inputs of the output projection",
          std::to_string(weights_.output.in()), "config and weights disagree"});
   }
+  by_head_ = AttentionByHead::Of(config_, weights_);
 }
 
 void AttentionLayer::ProjectMemory(Context& context, ConstTensorView memory,
@@ -182,7 +183,7 @@ void AttentionLayer::FillCache(Context& context, ConstTensorView memory,
   Projections p;
   ProjectMemory(context, memory, p);
   if (weights_.key_norm) weights_.key_norm.ForwardHeads(context, Tokens(p.k));
-  Append(context, p.k, p.v, cache);
+  AppendToCache(context, p.k, p.v, cache);
 }
 
 AttentionLayer::Projections AttentionLayer::Project(
@@ -261,7 +262,7 @@ void AttentionLayer::UseCache(Context& context, const AttentionInput& input,
                               Call& call) const {
   const CacheView& cache = *input.cache;
   const int64_t sequences = call.problem.batch;
-  if (p.k) Append(context, p.k, p.v, cache);
+  if (p.k) AppendToCache(context, p.k, p.v, cache);
   const int64_t fresh = p.k ? p.k.shape[1] / sequences : 0;
   const ConstTensorView& there = p.k ? cache.filled : cache.held;
   if (there) {
@@ -425,6 +426,9 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   if (config_.heads == 0) {  // all of them pruned: what is left is the bias
     return weights_.output.Forward(context, NoHeads(context, input.x.shape[0]),
                                    y, store);
+  }
+  if (by_head_ != nullptr && by_head_->Takes(context, input)) {
+    return by_head_->Forward(context, input, y, store);
   }
   Projections p = Project(context, input);
   const int64_t rows = input.x.shape[0];

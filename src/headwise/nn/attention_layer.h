@@ -61,7 +61,9 @@ struct SequenceBatch {
 // Positions count from 0 in each sequence of the given lengths.
 SequenceBatch MakeBatch(std::span<const int64_t> lengths);
 
-struct CacheSplit;  // cache_split.h
+struct CacheSplit;      // cache_split.h
+class AttentionByHead;  // attention_by_head.h
+struct HeadRowsRun;
 
 // Keys and values of earlier calls, one slot a sequence. The caller owns the
 // memory and advances `lengths` once all layers have run.
@@ -131,6 +133,8 @@ struct AttentionSaved {
   AttentionProblem problem;  // as it was run
   AttentionArgs args;
   std::vector<Temp> numbers;  // of args: copies on a device
+  // Where rows were grouped by head all that is needed is here.
+  std::shared_ptr<const HeadRowsRun> by_head;
 };
 
 struct AttentionInput {
@@ -215,6 +219,7 @@ class AttentionLayer {
   AttentionLayerConfig config_;
   AttentionWeights weights_;
   AttentionSite site_;
+  std::shared_ptr<const AttentionByHead> by_head_;  // of a mixture
 };
 
 }  // namespace headwise

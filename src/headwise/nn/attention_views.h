@@ -1,5 +1,5 @@
 // Heads within projected rows: views that forward and backward share. Private
-// to attention_layer.cc and attention_backward.cc.
+// to attention_layer.cc, attention_backward.cc and attention_by_head.cc.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,12 @@ inline TensorView AsRun(const AttentionProblem& problem,
 
 // [1, tokens, heads, dim] as [tokens, heads, dim].
 inline TensorView Tokens(const TensorView& view) { return At(view, 0, 0); }
+
+// Copies new keys and values [1, B·M, G, ·] behind the rows the cache holds.
+// Throws Error(kInvalidArgument) where there is no room.
+struct CacheView;
+void AppendToCache(Context& context, const TensorView& k, const TensorView& v,
+                   const CacheView& cache);
 
 // What a layer that has lost all its heads gives to its output projection:
 // [rows, 0].

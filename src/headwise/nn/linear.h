@@ -80,6 +80,14 @@ class Linear {
   void BackwardWeights(Context& context, ConstTensorView x,
                        ConstTensorView dy) const;
 
+  // The same weights and gradients: outputs [begin, end) with their biases, or
+  // inputs [begin, end) without any.
+  Linear OutputRange(int64_t begin, int64_t end) const;
+  Linear InputRange(int64_t begin, int64_t end) const;
+  // y [rows, out] = or += the bias alone, and its backward.
+  void ForwardBias(Context& context, TensorView y, Store store) const;
+  void BackwardBias(Context& context, ConstTensorView dy) const;
+
  private:
   struct Bias {
     std::once_flag once;

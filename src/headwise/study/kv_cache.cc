@@ -1,24 +1,29 @@
 // Claim: only some heads need all of the past: memory, and work on it, can be
 //   spent on those alone.
 // Expectation: a model of 2 × 8 heads that learned to tell a key hidden in a
-//   text of 256 tokens, where heads that retrieve the key (their largest key is
-//   the hidden word for at least a tenth of its words, on other texts) keep
-//   everything and the others 4 sinks and a window of 32: at least half of the
-//   cache's bytes are saved and less than 1 % of the keys lost; as many heads
-//   chosen at random lose at least half of them, and so does the reverse (all
-//   whole but those that retrieve). Beside it: a window without sinks loses at
-//   least half (Xiao et al. 2024, of large models).
+//   text of 256 tokens, where the fewest heads keep everything and the others 4
+//   sinks and a window of 32: at least half of the cache's bytes are saved and
+//   less than 1 % of the keys lost; as many heads chosen at random lose at
+//   least half of them, and so does the reverse (all whole but those that
+//   retrieve: their largest key is the hidden word for at least a tenth of its
+//   words). The fewest: heads join in the order of how often they retrieve,
+//   until no key of 200 other texts is lost. Beside it: a window without sinks
+//   loses at least half (Xiao et al. 2024, of large models).
 // Kind: literature (Wu et al. 2024; Xiao et al. 2024).
-// Written before any result but one: the task (keys of digits, of marked words,
-//   of words that stand nowhere else) and its training were settled on seeds
-//   101 to 104, by the keys that are told with a whole cache alone. The verdict
-//   rests on seeds 1 to 5; a figure of several seeds holds where its whole
-//   interval does.
+// History: the task (keys of digits, of marked words, of words that stand
+//   nowhere else) and its training were settled on seeds 101 to 104, by the
+//   keys that are told with a whole cache alone. At first all heads that
+//   retrieve kept everything; on seed 1 these were eight of 16, and 40 % was
+//   saved. The choice of the fewest was made after that result, so that the
+//   verdict rests on seeds 11 to 15, which nobody had looked at; thresholds are
+//   those of before. A figure of several seeds holds where its whole interval
+//   does.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -33,8 +38,8 @@ namespace {
 constexpr PasskeyTask kTask = {};
 constexpr int64_t kLayers = 2, kHeads = 8;
 constexpr int64_t kSinks = 4, kWindow = 32;
-constexpr double kRetrieval = 0.1;                  // the threshold of the role
-constexpr int64_t kCalibrated = 50, kTested = 200;  // texts
+constexpr double kRetrieval = 0.1;  // the threshold of the role
+constexpr int64_t kCalibrated = 200, kTested = 200;  // texts
 constexpr int kDraws = 5;
 
 // Of one seed: shares of the keys that are told, by what heads keep.
@@ -55,16 +60,40 @@ std::vector<HeadRef> DrawHeads(std::vector<HeadRef> heads, size_t count,
   return heads;
 }
 
+// The fewest heads, those that retrieve most first, with which no key is lost
+// that a whole cache tells; all heads where none suffices.
+std::vector<HeadRef> FewestHeads(Context& context, const Model& model,
+                                 const std::vector<double>& retrieval,
+                                 std::span<const Passkey> texts) {
+  const std::vector<HeadRef> heads = AllHeads(model);
+  std::vector<size_t> order(heads.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return retrieval[a] > retrieval[b];
+  });
+  const double all = TellKeys(context, model, texts, nullptr).share;
+  std::vector<HeadRef> whole;
+  for (const size_t i : order) {
+    whole.push_back(heads[i]);
+    const KvPolicy policy = {kSinks, kWindow, whole};
+    if (TellKeys(context, model, texts, &policy).share >= all) break;
+  }
+  std::sort(whole.begin(), whole.end());
+  return whole;
+}
+
 Outcome Measure(Context& context, const Model& model, uint64_t seed,
                 int64_t tested) {
   Outcome outcome;
-  outcome.retrieval = RetrievalOf(
-      context, model, HidePasskeys(kTask, 2000 + seed, kCalibrated));
+  const std::vector<Passkey> calibration =
+      HidePasskeys(kTask, 2000 + seed, std::min(kCalibrated, tested));
+  outcome.retrieval = RetrievalOf(context, model, calibration);
   const std::vector<HeadRef> heads = AllHeads(model);
-  std::vector<HeadRef> retrieving, others;
+  const std::vector<HeadRef> chosen =
+      FewestHeads(context, model, outcome.retrieval, calibration);
+  std::vector<HeadRef> others;  // that do not retrieve
   for (size_t i = 0; i < heads.size(); ++i) {
-    (outcome.retrieval[i] >= kRetrieval ? retrieving : others)
-        .push_back(heads[i]);
+    if (outcome.retrieval[i] < kRetrieval) others.push_back(heads[i]);
   }
   const std::vector<Passkey> texts = HidePasskeys(kTask, 3000 + seed, tested);
   const auto told = [&](int64_t sinks, const std::vector<HeadRef>& whole) {
@@ -72,16 +101,16 @@ Outcome Measure(Context& context, const Model& model, uint64_t seed,
     return TellKeys(context, model, texts, &policy);
   };
   outcome.whole = TellKeys(context, model, texts, nullptr).share;
-  const ToldKeys by_role = told(kSinks, retrieving);
+  const ToldKeys by_role = told(kSinks, chosen);
   outcome.by_role = by_role.share;
   outcome.saved = by_role.bytes.saved();
-  outcome.kept = static_cast<double>(retrieving.size());
+  outcome.kept = static_cast<double>(chosen.size());
   outcome.reversed = told(kSinks, others).share;
-  outcome.no_sinks = told(0, retrieving).share;
+  outcome.no_sinks = told(0, chosen).share;
   Rng rng(seed, 4000);
   for (int draw = 0; draw < kDraws; ++draw) {
     const double share =
-        told(kSinks, DrawHeads(heads, retrieving.size(), rng)).share;
+        told(kSinks, DrawHeads(heads, chosen.size(), rng)).share;
     outcome.random += share / kDraws;
     outcome.random_best = std::max(outcome.random_best, share);
   }
@@ -132,8 +161,8 @@ void AtMost(StudyResult& result, const char* name, const Interval& mean,
 void AddTables(const std::vector<Outcome>& outcomes, StudyResult& result) {
   StudyTable table{
       "Keys told, by which heads keep everything",
-      {"seed", "all", "retrieving", "heads", "bytes saved", "random, mean",
-       "random, best", "all but retrieving", "retrieving, no sinks"},
+      {"seed", "all", "fewest", "heads", "bytes saved", "random, mean",
+       "random, best", "all but retrieving", "fewest, no sinks"},
       {}};
   for (size_t i = 0; i < outcomes.size(); ++i) {
     const Outcome& one = outcomes[i];
@@ -161,8 +190,8 @@ void AddTables(const std::vector<Outcome>& outcomes, StudyResult& result) {
 
 StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
-  result.seeds = {1};
-  if (request.full) result.seeds = {1, 2, 3, 4, 5};
+  result.seeds = {101};
+  if (request.full) result.seeds = {11, 12, 13, 14, 15};
   const int64_t steps = StudySteps(request, 2000, 3000);
   const int64_t tested = request.effort < 1 ? kTested / 8 : kTested;
   StudyClock clock(request, "kv-cache",
@@ -178,7 +207,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   AtLeast(result, "keys told with a whole cache", OverSeeds(whole), 0.95);
   AtLeast(result, "share of the cache's bytes saved",
           OverSeeds(Each(outcomes, &Outcome::saved)), 0.5);
-  AtMost(result, "keys lost, retrieving heads whole", lost(&Outcome::by_role),
+  AtMost(result, "keys lost, fewest heads whole", lost(&Outcome::by_role),
          0.01);
   AtLeast(result, "keys lost, as many heads at random", lost(&Outcome::random),
           0.5);
@@ -186,7 +215,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
           lost(&Outcome::reversed), 0.5);
   AtLeast(result, "keys lost, window without sinks", lost(&Outcome::no_sinks),
           0.5);
-  result.Report("heads of 16 that retrieve",
+  result.Report("heads of 16 that keep everything",
                 OverSeeds(Each(outcomes, &Outcome::kept)));
   result.Report("keys told by chance", kTask.chance());
   AddTables(outcomes, result);
@@ -201,8 +230,9 @@ const Study kKvCacheStudy = {
         "Only some heads need all of the past; the cache of the others can be "
         "cut to its beginning and its end.",
     .expectation =
-        "≥ 50 % of the cache saved at < 1 % of the keys lost; a random choice "
-        "of as many heads breaks, so does a window without sinks",
+        "the fewest heads that keep the keys of other texts: ≥ 50 % of the "
+        "cache saved at < 1 % of the keys lost; a random choice of as many "
+        "breaks, so does a window without sinks",
     .kind = StudyKind::kLiterature,
     .run = Run,
     .trained = true};

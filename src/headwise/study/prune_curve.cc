@@ -117,8 +117,8 @@ class PruneCurve {
                             .vocabulary = text_.vocabulary})),
         choose_(StoryExamples(text_.held_out, kHeldOutSeed, kSequences)),
         judge_(StoryExamples(text_.held_out, kSecondHeldOutSeed, kSequences)),
-        steps_(StudySteps(request, 400, 3000)),
-        tuning_(StudySteps(request, 150, 1000)),
+        steps_(StudySteps(request, 400, 1500)),
+        tuning_(StudySteps(request, 150, 300)),
         seeds_(VerdictSeeds(request)),
         clock_(request, "prune-curve", std::ssize(seeds_) * StepsOfSeed()) {}
 

@@ -87,6 +87,23 @@ void WindowSums::Add(const WindowSums& other) {
   }
 }
 
+// By tokens; where one has none both have none.
+void Profile::MergeMeans(const Profile& other) {
+  if (mean_outputs.size() != other.mean_outputs.size()) mean_outputs.clear();
+  const auto ours = static_cast<double>(counts.tokens);
+  const auto theirs = static_cast<double>(other.counts.tokens);
+  for (size_t h = 0; h < mean_outputs.size(); ++h) {
+    if (mean_outputs[h].size() != other.mean_outputs[h].size()) {
+      return mean_outputs.clear();
+    }
+    for (size_t i = 0; i < mean_outputs[h].size() && ours + theirs > 0; ++i) {
+      mean_outputs[h][i] =
+          (ours * mean_outputs[h][i] + theirs * other.mean_outputs[h][i]) /
+          (ours + theirs);
+    }
+  }
+}
+
 void Profile::Merge(const Profile& other) {
   RequireEqual("model", model_hash, other.model_hash);
   RequireEqual("`metrics`", Name(settings.metrics),
@@ -112,6 +129,7 @@ void Profile::Merge(const Profile& other) {
                  std::to_string(other.heads.size()) + " of another model", ""});
   }
   blocks.reset();  // of both there is no order of windows
+  MergeMeans(other);
   counts.documents += other.counts.documents;
   counts.windows += other.counts.windows;
   counts.tokens += other.counts.tokens;

@@ -1,8 +1,8 @@
 // Profiles as files: numbers as tensors "metric/NAME" f64 [heads, 6],
-// "histogram" f64 [heads, buckets] and "baselines" f64 [names, 6], everything
-// else as JSON in the metadata. One that may go on holds metrics and histogram
-// twice more, under "blocks/whole/" and "blocks/open/".
-// Door: profile.h.
+// "histogram" f64 [heads, buckets], "baselines" f64 [names, 6] and perhaps
+// "mean_output" f64 [heads, width], everything else as JSON in the metadata.
+// One that may go on holds metrics and histogram twice more, under
+// "blocks/whole/" and "blocks/open/". Door: profile.h.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,6 +23,7 @@ namespace {
 constexpr const char* kMetricPrefix = "metric/";
 constexpr const char* kHistogram = "histogram";
 constexpr const char* kBaselines = "baselines";
+constexpr const char* kMeans = "mean_output";
 constexpr const char* kWholeBlocks = "blocks/whole/";
 constexpr const char* kOpenBlock = "blocks/open/";
 constexpr int64_t kMostCount = int64_t{1} << 62;
@@ -231,6 +232,13 @@ void Profile::Save(const std::filesystem::path& path) const {
       to = WriteTally(tally, to);
     }
   }
+  if (!mean_outputs.empty()) {
+    double* to = tensors.Add(kMeans, mean_outputs.size(),
+                             std::ssize(mean_outputs.front()));
+    for (const std::vector<double>& mean : mean_outputs) {
+      to = std::copy(mean.begin(), mean.end(), to);
+    }
+  }
   Json json = {{"model", {{"name", model}, {"hash", model_hash}}},
                {"settings",
                 {{"metrics", Name(settings.metrics)},
@@ -293,6 +301,13 @@ Profile Profile::Load(const std::filesystem::path& path) {
   WindowSums sums = ReadSums(file, "", heads);
   profile.metrics = std::move(sums.metrics);
   profile.histograms = std::move(sums.histograms);
+  if (file.tensors().contains(kMeans)) {
+    const int64_t width = file.At(kMeans).shape[1];
+    const double* from = Numbers(file, kMeans, heads, width);
+    for (int64_t h = 0; h < heads; ++h, from += width) {
+      profile.mean_outputs.emplace_back(from, from + width);
+    }
+  }
   // Blocks of another size cannot be gone on with.
   if (const auto blocks = root.Find("blocks");
       blocks && (*blocks)["windows"].Int(1, kMostCount) == kBlockWindows) {
