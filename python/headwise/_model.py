@@ -102,11 +102,11 @@ def _checked(function: HookFunction) -> HookFunction:
                     f"[hook {site}] expected an array that fits {x.shape} or "
                     f"None; found {found}") from None
             return
-        if result is not None and result is not x:
-            x.assign(_headwise.Tensor(result, -1))
         torch = sys.modules.get("torch")
         if torch is not None:  # whose queue is not ours
             torch.cuda.synchronize()
+        if result is not None and result is not x:
+            x.assign(_headwise.Tensor(result, 1))
     return call
 
 

@@ -12,8 +12,7 @@ namespace {
 bool IsFile(const ErrorParts& parts) {
   return parts.where.find('/') != std::string::npos ||
          parts.found == "No such file or directory" ||
-         parts.expected.find("folder") != std::string::npos ||
-         parts.expected.find("file") != std::string::npos;
+         parts.expected.find("folder") != std::string::npos;
 }
 
 // OSError's own arguments are a number and a text: with the text alone it has

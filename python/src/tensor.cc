@@ -79,7 +79,20 @@ struct Export {
   std::shared_ptr<void> owner;
 };
 
-py::capsule ToDlpack(const PyTensor& tensor, const py::object& stream) {
+py::tuple DlDeviceOf(const PyTensor& tensor) {
+  const Device device = tensor.view.device;
+  return py::make_tuple(device.is_cpu() ? kDlCpu : kDlCuda,
+                        static_cast<int>(device.index));
+}
+
+// max_version is that of who asks; the oldest form is read by all.
+py::capsule ToDlpack(const PyTensor& tensor, const py::object& stream,
+                     const py::object& max_version, const py::object& device,
+                     const py::object& copy) {
+  if ((!copy.is_none() && copy.cast<bool>()) ||
+      (!device.is_none() && !device.equal(DlDeviceOf(tensor)))) {
+    throw py::buffer_error("a tensor is handed on where it lies, not copied");
+  }
   const TensorView& view = tensor.view;
   // -1: the taker waits by itself. Any other queue may read what has been done.
   const bool waits = stream.is_none() || stream.cast<int64_t>() != -1;
@@ -215,7 +228,9 @@ py::object ToNumpy(Tensor tensor) {
 void AddTensors(py::module_& module) {
   py::class_<HostBuffer>(module, "_Buffer", py::buffer_protocol())
       .def_buffer([](HostBuffer& buffer) { return InfoOf(buffer); });
-  py::class_<PyTensor>(module, "Tensor")
+  py::class_<PyTensor>(module, "Tensor",
+                       "Memory of the host or of a GPU, taken from any array "
+                       "with __dlpack__ and handed on by it, without a copy.")
       .def(py::init([](const py::object& array, const py::object& stream) {
              return FromDlpack(array, stream);
            }),
@@ -242,13 +257,9 @@ void AddTensors(py::module_& module) {
             return reinterpret_cast<uintptr_t>(tensor.view.data);
           })
       .def("__dlpack__", &ToDlpack, py::kw_only(),
-           py::arg("stream") = py::none())
-      .def("__dlpack_device__",
-           [](const PyTensor& tensor) {
-             const Device device = tensor.view.device;
-             return py::make_tuple(device.is_cpu() ? kDlCpu : kDlCuda,
-                                   static_cast<int>(device.index));
-           })
+           py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
+           py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
+      .def("__dlpack_device__", &DlDeviceOf)
       .def("numpy", &Numpy)
       .def("assign", &Assign, py::arg("other"))
       .def("__repr__", [](const PyTensor& tensor) {
