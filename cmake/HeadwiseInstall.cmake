@@ -1,4 +1,5 @@
-# What `cmake --install` puts where, in three components: `program` (with what
+# What `cmake --install` puts where, in three components (a fourth, `python`, is
+# in python/CMakeLists.txt): `program` (with what
 # its demo reads), `library` (the shared libraries) and `headers` (all that it
 # takes to compile against them: headers, find_package, pkg-config).
 # Our dependencies stay ours: only who links a static library must have them.

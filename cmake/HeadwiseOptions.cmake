@@ -15,6 +15,7 @@ option(HEADWISE_WEB_PAGE "Build the report's page with Node; OFF: plain tables"
        ${whole})
 option(HEADWISE_INSTALL "Make what cmake --install and cpack read"
        ${PROJECT_IS_TOP_LEVEL})
+option(HEADWISE_PYTHON "Build the Python package (needs pybind11)" OFF)
 option(HEADWISE_BUILD_FUZZERS "Build the fuzzers (clang only)" OFF)
 option(HEADWISE_STATIC "Build static libraries instead of shared ones" OFF)
 option(HEADWISE_WERROR "Treat warnings as errors" OFF)

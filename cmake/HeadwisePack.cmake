@@ -1,8 +1,13 @@
 # Debian packages of the components, by `cpack -G DEB`: headwise (the program),
-# libheadwiseM.N (the shared libraries) and libheadwise-dev.
+# libheadwiseM.N (the shared libraries), libheadwise-dev and, where the package
+# is built, python3-headwise.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "Headwise")
-set(CPACK_PACKAGE_CONTACT "Headwise <headwise@localhost>")
+# Who makes packages is named as of Debian's own tools.
+set(CPACK_PACKAGE_CONTACT "Headwise maintainers <maintainers@headwise.invalid>")
+if(DEFINED ENV{DEBEMAIL} AND DEFINED ENV{DEBFULLNAME})
+  set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
@@ -48,6 +53,25 @@ set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
     "Multi-head attention that can be observed, shared libraries\n \
 libheadwise_operator (the operator and MultiHeadAttention) and libheadwise \
 (that and models, profiles, training).")
+
+if(TARGET headwise_python)
+  list(APPEND CPACK_COMPONENTS_ALL python)
+  math(EXPR next_python "${Python3_VERSION_MINOR} + 1")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-headwise)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+  # The module is of one version of Python.
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
+      "python3 (>= 3.${Python3_VERSION_MINOR}~), python3 (<< 3.${next_python}), \
+python3-numpy, ${library_package} (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS python3-notebook)
+  set(CPACK_COMPONENT_PYTHON_DESCRIPTION
+      "Looks into the attention heads of a model, from Python\n Runs models \
+with named activations, hooks and edits of heads; profiles, roles, rankings, \
+patching and pictures.")
+  # Where its library is while packages are made.
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS
+      "${PROJECT_BINARY_DIR}/src/headwise")
+endif()
 
 set(CPACK_DEBIAN_HEADERS_PACKAGE_NAME libheadwise-dev)
 set(CPACK_DEBIAN_HEADERS_PACKAGE_SECTION libdevel)

@@ -15,9 +15,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Both write down that they were called.
 CMAKE = r"""#!/bin/bash
 echo "cmake $*" >>"$CALLS"
+words="$*"
 while [[ $1 != -S ]]; do shift; done
 mkdir -p "$2/build/release"
 echo "CMAKE_HOME_DIRECTORY:INTERNAL=$2" >"$2/build/release/CMakeCache.txt"
+[[ $words != *-DHEADWISE_PYTHON=ON* ]] || printf '%s\n' \
+  HEADWISE_PYTHON:BOOL=ON "Python3_EXECUTABLE:FILEPATH=$CHECKOUT/src/program" \
+  >>"$2/build/release/CMakeCache.txt"
 echo "made" >"$2/build/release/build.ninja"
 """
 NINJA = r"""#!/bin/bash
@@ -26,8 +30,14 @@ echo "ninja $*" >>"$CALLS"
 echo "[0/1] Re-checking globbed directories..."
 echo "[1/2] Building CXX object a.cc.o"
 echo "a.cc: warning: not of interest"
-mkdir -p "$2/apps/headwise"
-cp "$CHECKOUT/src/program" "$2/apps/headwise/headwise"
+if [[ $3 == headwise_python ]]; then
+  mkdir -p "$2/python/headwise"
+  : >"$2/python/headwise/_headwise.x.so"
+  chmod +x "$2/python/headwise/_headwise.x.so"
+else
+  mkdir -p "$2/apps/headwise"
+  cp "$CHECKOUT/src/program" "$2/apps/headwise/headwise"
+fi
 echo "[2/2] Linking CXX executable apps/headwise/headwise"
 """
 PROGRAM = '#!/bin/bash\necho "program $*"\n'
@@ -46,7 +56,8 @@ class LauncherTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         # On a path with a space, as people have them.
         self.checkout = pathlib.Path(folder.name).resolve() / "a house"
-        for name in ("include", "cmake", "web/src", "apps", "src/deep"):
+        for name in ("include", "cmake", "web/src", "apps", "src/deep",
+                     "python"):
             (self.checkout / name).mkdir(parents=True)
         for name in ("CMakeLists.txt", "CMakePresets.json", "src/a.cc",
                      "src/a_test.cc", "src/deep/b.cc"):
@@ -108,6 +119,18 @@ class LauncherTest(unittest.TestCase):
                 self.assertEqual("-DHEADWISE_CUDA=ON" in self.called()[0],
                                  wanted)
                 self.assertEqual("with CUDA" in err, wanted)
+
+    def test_python_is_built_apart_and_started(self):
+        self.headwise("info")
+        out, err, code = self.headwise("python", "x.py", "a b")
+        self.assertEqual((out, code), ("program x.py a b\n", 0))
+        self.assertIn("-DHEADWISE_PYTHON=ON", self.called()[0])
+        self.assertIn("Python package has to be built", err)
+        _, err, code = self.headwise("python")
+        self.assertEqual((self.called(), err, code), ([""], "", 0))
+        (self.checkout / "python" / "x.py").write_text("changed\n")
+        self.headwise("python")
+        self.assertTrue(self.was_built())
 
     def test_the_second_call_asks_nobody_and_is_quick(self):
         self.headwise()

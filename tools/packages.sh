@@ -17,6 +17,18 @@ build_packages=(
   libzstd-dev           # zstd
 )
 
+# For the Python package (./headwise python).
+python_packages=(
+  pybind11-dev python3-dev # the module
+  python3-numpy            # arrays
+)
+
+# What its tests take besides; without the last two, notebooks are not run.
+python_check_packages=(
+  python3-pytest
+  python3-nbconvert python3-ipykernel
+)
+
 # Loaded when a command first asks for eigenvalues.
 lapack_packages=(
   libopenblas0-pthread # OpenBLAS

@@ -20,6 +20,7 @@ import typing
 
 import build_cost
 import check_headers
+import check_python
 import check_tidy
 import ctest_programs
 import house_files
@@ -43,8 +44,13 @@ def configured(stage, preset, *options, name=None):
     if f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in known and known:
         shutil.rmtree(folder)
         known = ""
-    if "HEADWISE_BUILD_TESTS:BOOL=ON" not in known or \
-            not (folder / "build.ninja").exists():
+    if preset == "release":
+        options += check_python.options()
+    wanted = ["HEADWISE_BUILD_TESTS:BOOL=ON"] + [
+        option.removeprefix("-D").replace("=", ":BOOL=")
+        for option in options if option.endswith("=ON")]
+    if not (folder / "build.ninja").exists() or \
+            any(one not in known for one in wanted):
         stage.run("cmake", "--preset", preset, "-B", folder,
                   "-DHEADWISE_BUILD_TESTS=ON", "-DHEADWISE_BUILD_EXAMPLES=ON",
                   "-DHEADWISE_BUILD_BENCHMARKS=ON", *options)
@@ -248,6 +254,15 @@ def stage_install(stage):
     return script(stage, "tests/install/run")
 
 
+def stage_python(stage):
+    """The Python package of the release build, by pytest."""
+    why_not = check_python.why_not()
+    if why_not:
+        raise Skipped(f"THE PYTHON PACKAGE IS NOT TESTED: {why_not}")
+    folder = build(stage, "release", "headwise_app", "headwise_python")
+    return check_python.run(stage, folder)
+
+
 def stage_docs(stage):
     build(stage, "release", "headwise", "headwise_app")
     return script(stage, sys.executable, "tests/docs/run.py")
@@ -411,6 +426,8 @@ STAGES = {
     "tsan": Kind(stage_tsan, "threaded tests, data races", SOURCES, "tsan"),
     "install": Kind(stage_install, "find_package(headwise) from outside",
                     SOURCES + ("tests/install/",)),
+    "python": Kind(stage_python, "the Python package, by pytest",
+                   SOURCES + ("python/", "tests/python/", "docs/")),
     "web": Kind(stage_web, "the report's page in Chromium",
                 SOURCES + ("docs/",)),
     "docs": Kind(stage_docs, "what the documents say can be done"),

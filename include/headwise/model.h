@@ -289,4 +289,10 @@ HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
 /// view that is not given.
 HEADWISE_API Tensor CopyToHost(Context& context, const ConstTensorView& view);
 
+/// to = from, of one shape: between the host and the context's device, from any
+/// type to floats; done when it returns. Throws Error(kInvalidArgument) naming
+/// the view that does not fit.
+HEADWISE_API void CopyTensor(Context& context, const ConstTensorView& from,
+                             const TensorView& to);
+
 }  // namespace headwise

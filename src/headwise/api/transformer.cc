@@ -201,6 +201,12 @@ Tensor CopyToHost(Context& context, const ConstTensorView& view) {
   return ToHost(context, view);
 }
 
+void CopyTensor(Context& context, const ConstTensorView& from,
+                const TensorView& to) {
+  Copy(context, from, to);
+  if (!context.device().is_cpu()) context.Synchronize();
+}
+
 struct Intervention::State {
   State(std::shared_ptr<Interventions> interventions, uint64_t n)
       : of(std::move(interventions)), number(n) {}

@@ -1,0 +1,527 @@
+"""A model from its folder, ready to run."""
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from . import _headwise
+from ._inputs import (Head, HeadLike, Progress, Telling, Text, grid, head_name,
+                      head_names, is_ids, one_text, text_input)
+from ._profile import HeadRoles, Profile, find_roles
+from ._results import (Attention, Composition, HeadWeights, Patching, Picture,
+                       Ranking, Report, Similarity)
+
+#: A range of tokens: (begin, end), a slice, or one position; None: all.
+Range = Union[None, int, "tuple[int, int]", slice]
+HookFunction = Callable[[str, Any], Any]
+
+
+class Loss(float):
+    """Nats a prediction, with its 95 % interval and what it is of."""
+    low: float
+    high: float
+    kind: str
+    sequences: int
+    tokens: int
+
+    def __repr__(self) -> str:
+        return (f"{float(self):.4f} [{self.low:.4f}, {self.high:.4f}] "
+                f"({self.kind}, {self.tokens} tokens)")
+
+
+class Generated(str):
+    """What follows a prompt, with its token ids."""
+    ids: list[int]
+    prompt: list[int]
+
+
+class Means:
+    """What every head gives in the mean over a text: means[site] is f32
+    [1, heads, width] at "layer.3.attention"."""
+
+    def __init__(self, made: _headwise.Means) -> None:
+        self._means = made
+
+    @property
+    def sites(self) -> list[str]:
+        """Names of what is here."""
+        return self._means.sites
+
+    def __getitem__(self, site: str) -> np.ndarray:
+        return self._means.array(site)
+
+
+class Intervention:
+    """An edit or a hook, in place since it was made. `with` ends it, and so
+    does remove()."""
+
+    def __init__(self, made: _headwise.Intervention) -> None:
+        self._made = made
+
+    def remove(self) -> None:
+        """Takes it away now."""
+        self._made.remove()
+
+    def __enter__(self) -> "Intervention":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def _range(part: Range, what: str) -> tuple[int, int]:
+    if part is None:
+        return (0, 0)
+    if isinstance(part, (int, np.integer)):
+        return (int(part), int(part) + 1)
+    if isinstance(part, slice):
+        if part.step not in (None, 1):
+            raise ValueError(f"[{what}] expected a slice without a step; found "
+                             f"{part}")
+        return (part.start or 0, part.stop or 0)
+    begin, end = part
+    return (int(begin), int(end))
+
+
+def _checked(function: HookFunction) -> HookFunction:
+    """What the engine calls: an array that is returned replaces x."""
+    def call(site: str, x: Any) -> None:
+        result = function(site, x)
+        if isinstance(x, np.ndarray):
+            if result is None or result is x:
+                return
+            try:
+                np.copyto(x, np.asarray(result), casting="same_kind")
+            except (TypeError, ValueError):
+                found = getattr(result, "shape", type(result).__name__)
+                raise ValueError(
+                    f"[hook {site}] expected an array that fits {x.shape} or "
+                    f"None; found {found}") from None
+            return
+        torch = sys.modules.get("torch")
+        if torch is not None:  # whose queue is not ours
+            torch.cuda.synchronize()
+        if result is not None and result is not x:
+            x.assign(_headwise.Tensor(result, 1))
+    return call
+
+
+class Model:
+    """A model with its tokenizer; load makes it.
+
+    Edits and hooks count for every call until they are removed, whichever
+    thread makes it; analyses of heads (profile, rank, …) refuse to run under
+    them. Weights are never changed.
+    """
+
+    def __init__(self, made: _headwise.Model) -> None:
+        self._model = made
+        #: Name, family, width, layers, … as a dict.
+        self.info: dict[str, Any] = made.info
+        #: Every head: self, then decoder, then cross.
+        self.heads = [Head(layer, head, kind)
+                      for kind, layer, head in made.heads]
+
+    # ---- What it is.
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.info["name"]
+
+    @property
+    def folder(self) -> str:
+        return self._model.folder
+
+    @property
+    def hash(self) -> str:
+        """Over names, types, shapes and bytes of the weights."""
+        return self._model.hash
+
+    @property
+    def device(self) -> str:
+        """"cpu" or "cuda:0"."""
+        return self._model.device
+
+    @property
+    def layers(self) -> int:
+        """How many layers; of the encoder, where there are two stacks."""
+        return len(self.info["layers"])
+
+    @property
+    def edited(self) -> bool:
+        """Whether an edit or a hook is in place."""
+        return self._model.edited
+
+    @property
+    def activations(self) -> list[str]:
+        """Every name that run(cache=…) knows."""
+        return self._model.activations
+
+    @property
+    def weights(self) -> list[str]:
+        """Names of weights in the checkpoint."""
+        return self._model.weights
+
+    def weight(self, name: str) -> np.ndarray:
+        """A copy of one of them, f32."""
+        return self._model.weight(name)
+
+    def head(self, layer: int, head: int, kind: str = "self") -> HeadWeights:
+        """W_Q, W_K, W_V, W_O, QK and OV of one head."""
+        return HeadWeights(**_headwise.head_weights(
+            self._model, head_name((layer, head, kind))))
+
+    def encode(self, text: str) -> list[int]:
+        """The text as ids, with what the model wants around it."""
+        return self._model.encode(text)["ids"]
+
+    def tokens(self, text: str) -> list[str]:
+        """The text's tokens as the vocabulary writes them."""
+        return self._model.encode(text)["tokens"]
+
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
+        """Ids as text; special tokens are left out."""
+        return self._model.decode([int(one) for one in np.ravel(ids)])
+
+    def __repr__(self) -> str:
+        return (f"Model({self.name}: {self.info['model_type']}, {self.layers} "
+                f"layers, {len(self.heads)} heads, "
+                f"{self.info['parameters']} parameters, on {self.device})")
+
+    # ---- Running.
+
+    def run(self, text: Text, cache: Iterable[str] | str = (), *,
+            out: bool = True, target: str = ""
+            ) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
+        """Runs one text; the logits [1, tokens, vocabulary] and activations.
+
+        cache: names of activations to keep, * and ? match; see activations.
+        out=False leaves the logits out (None). Models without a vocabulary
+        head give their final states. target: what the decoder of an
+        encoder-decoder reads.
+        """
+        names = [cache] if isinstance(cache, str) else list(cache)
+        _, result, kept = self._model.run(one_text(text), names, out, target)
+        return result, kept
+
+    def loss(self, text: Text, *, context: int = 0, tokens: int | None = None,
+             seed: int = 0, progress: Progress = False) -> Loss:
+        """The loss that the model is judged by, a float with .low and .high.
+
+        tokens: read so many (default 8192; 0: all).
+        """
+        with Telling(progress) as tell:
+            value, low, high, kind, sequences, count = self._model.loss(
+                text_input(text, context, tokens), seed, tell)
+        loss = Loss(value)
+        loss.low, loss.high, loss.kind = low, high, kind
+        loss.sequences, loss.tokens = sequences, count
+        return loss
+
+    def generate(self, prompt: Text, max_tokens: int = 100, *,
+                 temperature: float = 0, top_k: int = 0, top_p: float = 1,
+                 seed: int = 0, beam: int = 1, length_penalty: float = 1,
+                 context: int = 0, truncate: bool = False,
+                 on_token: Callable[[int], Any] | None = None) -> Generated:
+        """What follows a prompt, or its translation: a str with .ids.
+
+        temperature 0 takes the likeliest token; on_token is called with each
+        id as it comes.
+        """
+        job = _headwise.GenerateJob()
+        job.max_tokens, job.context, job.truncate = max_tokens, context, \
+            truncate
+        job.temperature, job.top_k, job.top_p = temperature, top_k, top_p
+        job.seed, job.beam, job.length_penalty = seed, beam, length_penalty
+        fed, ids, text = self._model.generate(one_text(prompt, "prompt"), job,
+                                              on_token)
+        said = Generated(text)
+        said.ids, said.prompt = ids, fed
+        return said
+
+    def attention(self, text: Text, layer: int, head: int, kind: str = "self",
+                  *, queries: Range = None, keys: Range = None,
+                  cells: int | tuple[int, int] = 0, top: int = 0,
+                  top_queries: Sequence[int] | None = None,
+                  received: bool = False, target: str = "") -> Attention:
+        """Where a head looks: the matrix, or any part of it.
+
+        queries, keys: a position, (begin, end) or a slice. cells: at most so
+        many rows and columns, each the largest weight that falls into it.
+        top: also the keys read most by each of top_queries (default: the
+        queries asked for, or the last one). received: also what each key gets
+        of all queries. A text of 100 000 tokens takes memory for what is asked
+        alone: ask for a part or for cells.
+        """
+        rows = _range(queries, "queries")
+        shown = (cells, cells) if isinstance(cells, int) else tuple(cells)
+        given = one_text(text)
+        if top and top_queries is None:
+            if queries is None:
+                count = len(self.encode(given) if isinstance(given, str)
+                            else given)
+                top_queries = [count - 1]
+            else:
+                top_queries = range(*rows)
+        name = head_name((layer, head, kind))
+        return Attention(self._model.map(
+            given, name, rows, _range(keys, "keys"), shown, top,
+            [int(one) for one in top_queries or ()], received, target), name)
+
+    # ---- Edits and hooks.
+
+    def edit(self, drop: Iterable[HeadLike] | str = (),
+             gate: Mapping[HeadLike, float] = {},
+             mean: Profile | Means | Text | None = None) -> Intervention:
+        """Heads switched off (drop) or turned down (gate), until removed:
+
+            with m.edit(drop=[(5, 1)], gate={(3, 2): 0.5}): m.loss(text)
+
+        mean: a text, the profile of one, or means(): what is taken away is
+        replaced by the head's mean output there, and not by zero.
+        """
+        if isinstance(mean, Profile):
+            if mean._text is None:
+                raise ValueError("[mean] expected a profile made by "
+                                 "Model.profile on a text; found one that was "
+                                 "loaded, merged or made without; pass the "
+                                 "text or means(text)")
+            mean = Means(self._model.means(mean._text, 0, None))
+        elif mean is not None and not isinstance(mean, Means):
+            mean = self.means(mean)
+        return Intervention(self._model.edit(
+            head_names(drop),
+            {head_name(head): float(value) for head, value in gate.items()},
+            mean and mean._means))
+
+    def hook(self, site: str, function: HookFunction) -> Intervention:
+        """Calls function(site, x) with what flows past a place of the model.
+
+        site: a name of activations, * and ? match ("layer.*.attention.query");
+        logits and .probs have no hook. x is an array [tokens, heads, width] of
+        query, key, value and head_output, else [tokens, width]: change it in
+        place, or return what replaces it. It may be kept. What function raises
+        ends the run. It must not run the model.
+        """
+        if not callable(function):
+            raise ValueError(f"[hook] expected a function of (site, x); found "
+                             f"{type(function).__name__}")
+        return Intervention(self._model.hook(site, _checked(function)))
+
+    def means(self, text: Text, *, context: int = 0, tokens: int | None = None,
+              seed: int = 0, progress: Progress = False) -> Means:
+        """Mean outputs of all heads over a text, for edit(mean=…)."""
+        with Telling(progress) as tell:
+            return Means(self._model.means(
+                text_input(text, context, tokens), seed, tell))
+
+    # ---- Analyses.
+
+    def profile(self, text: Text | None = None, metrics: str = "all", *,
+                progress: Progress = False, context: int = 0,
+                tokens: int | None = None, min_visible: int = 8,
+                repeats: int = 32, sentences: bool = False,
+                words: bool = False,
+                patterns: Iterable[str | os.PathLike[str]] = (),
+                resume: Profile | None = None,
+                on_checkpoint: Callable[[Profile], Any] | None = None,
+                checkpoint_seconds: float = 60) -> Profile:
+        """What every head does on a text; without one, on random repeats.
+
+        metrics: "all", or "core", which costs almost nothing. progress: True,
+        or a function of (stage, done, total). on_checkpoint is called with the
+        profile so far every checkpoint_seconds and when Ctrl-C ends the work;
+        resume takes such a profile and goes on, bit for bit.
+        """
+        if metrics not in ("all", "core"):
+            raise ValueError(f"[metrics] expected all or core; found {metrics}")
+        given = text_input(text, context, tokens)
+        job = _headwise.ProfileJob()
+        job.core = metrics == "core"
+        job.min_visible, job.repeats = min_visible, repeats
+        job.sentences, job.words = sentences, words
+        job.patterns = [os.fspath(path) for path in patterns]
+        job.checkpoint_seconds = checkpoint_seconds
+        keep = None if on_checkpoint is None else \
+            lambda so_far: on_checkpoint(Profile(so_far))
+        with Telling(progress) as tell:
+            made = _headwise.make_profile(
+                self._model, given, job, resume and resume._profile, keep,
+                tell)
+        return Profile(made, None if text is None else given)
+
+    def roles(self, profile: Profile | Text | None = None,
+              thresholds: Mapping[str, float] = {}, *, confirm: bool = False,
+              repeats: str = "25x4", words: bool = False,
+              progress: Progress = False) -> list[HeadRoles]:
+        """What each head does, by a profile or a text.
+
+        confirm: also switch every such head off, and see what becomes of the
+        behaviour that its role would explain (Role.check).
+        """
+        if not isinstance(profile, Profile):
+            profile = self.profile(profile, progress=progress)
+        return find_roles(profile._profile, self._model if confirm else None,
+                          thresholds, repeats, words, progress)
+
+    def rank(self, text: Text, by: Iterable[str] | str = (), *,
+             profile: Profile | None = None, pairs: bool = False,
+             self_repair: bool = False, per_layer: bool = False,
+             context: int = 0, tokens: int | None = None, seed: int = 0,
+             progress: Progress = False) -> Ranking:
+        """How much every head matters on a text.
+
+        by: ablation-mean, ablation-zero, ablation-resample, activation,
+        weights, gradient, …; by default the first, activation and weights.
+        profile: tells heads without a role.
+        """
+        names = by.split(",") if isinstance(by, str) and by else list(by)
+        with Telling(progress) as tell:
+            return Ranking(_headwise.rank(
+                self._model, text_input(text, context, tokens), names, pairs,
+                self_repair, per_layer, profile and profile._profile, seed,
+                tell))
+
+    def patch(self, prompt: Any, counterfactual: Text = "",
+              answers: tuple[Any, Any] | None = None, *, seed: int = 0,
+              progress: Progress = False) -> Patching:
+        """Which heads a prediction comes from.
+
+        The logit of answers[0] less that of answers[1] after the prompt, cut
+        into what each part adds (.direct), and how much of it goes when a
+        head's output is that of the counterfactual's run (.share), a text of
+        as many tokens. Many at once: a list of (prompt, counterfactual,
+        (answer, other)) as prompt.
+        """
+        if answers is None and not isinstance(prompt, str):
+            cases = [(p, c, *two) for p, c, two in prompt]
+        elif answers is None or len(answers) != 2:
+            raise ValueError("[answers] expected two, whose logits are "
+                             f"compared; found {answers!r}")
+        else:
+            if is_ids(prompt) and not counterfactual:
+                counterfactual = []
+            cases = [(prompt, counterfactual, *answers)]
+        cases = [tuple(one if isinstance(one, (str, int)) else
+                       [int(id) for id in one] for one in case)
+                 for case in cases]
+        if len({isinstance(one, str) for case in cases for one in case}) > 1:
+            raise ValueError("[patch] expected texts alone or ids alone; found "
+                             "both")
+        with Telling(progress) as tell:
+            found = _headwise.patch(self._model, cases, seed, tell)
+        kind = "decoder" if self.info["encoder_decoder"] else "self"
+        return Patching(found, [head for head in self.heads
+                                if head.kind == kind])
+
+    def attribution(self, prompt: Text, answers: tuple[Any, Any]) -> Patching:
+        """Direct logit attribution: what each head (.direct), feed-forward
+        (.mlps) and the embedding add to the logit of answers[0] less that of
+        answers[1] after the prompt. patch without a counterfactual."""
+        return self.patch(prompt, answers=answers)
+
+    def similar(self, text: Text, *, rows: int = 128, samples: int = 256,
+                twin: float = 0.05, cut: float = 0.3, context: int = 0,
+                tokens: int | None = None,
+                progress: Progress = False) -> Similarity:
+        """Which heads are alike on a text."""
+        given = text_input(text, context, tokens)
+        with Telling(progress) as tell:
+            found = _headwise.similar(self._model, given, rows, samples, twin,
+                                      cut, tell)
+        return Similarity(found, self.heads, lambda: _headwise.similar_svg(
+            self._model, given, rows, samples, twin, cut, None))
+
+    def compose(self, text: Text | None = None, *, by_effect: bool = False,
+                top: int = 40, context: int = 0, tokens: int | None = None,
+                progress: Progress = False) -> Composition:
+        """Which heads feed which, from the weights; with a text also how much
+        the receiver's input changes without the sender. top: edges that its
+        picture shows."""
+        given = None if text is None else text_input(text, context, tokens)
+        with Telling(progress) as tell:
+            return Composition(*_headwise.compose(self._model, given,
+                                                  by_effect, top, tell))
+
+    def report(self, text: Text | None = None, *,
+               profile: str | os.PathLike[str] = "", rank_tokens: int = 2048,
+               skip: Iterable[str] = (), tokens: int | None = None,
+               progress: Progress = False) -> Report:
+        """Everything that is known of the heads, as one page; text: files.
+        profile: a file to read instead of profiling."""
+        with Telling(progress) as tell:
+            return Report(*_headwise.report(
+                self._model, text_input(text, 0, tokens), os.fspath(profile),
+                rank_tokens, list(skip), tell))
+
+    def show(self, text: str, layer: int | None = None,
+             head: int | None = None, *,
+             heads: Iterable[HeadLike] | str | None = None, cells: int = 96,
+             target: str = "") -> Picture:
+        """A picture of where heads look: of one, of a layer, or of `heads`."""
+        if heads is None:
+            heads = [one for one in self.heads
+                     if layer in (None, one.layer) and head in (None, one.head)]
+        return Picture(_headwise.draw(self._model, one_text(text),
+                                      head_names(heads), cells, target))
+
+    # ---- What is asked for daily.
+
+    def induction_scores(self, sequences: int = 32) -> np.ndarray:
+        """[layers, heads]: mean attention, on random tokens that repeat, to
+        the token after the last time that the present one was there."""
+        return self.profile(None, repeats=sequences)["repeats.induction"]
+
+    def logit_lens(self, text: Text,
+                   positions: Sequence[int] | int | None = None
+                   ) -> np.ndarray:
+        """What the model would say if it ended after each layer.
+
+        f32 [layers + 1, positions, vocabulary]: row 0 is the embedding's, the
+        last the model's own. positions: of tokens, from the end where
+        negative; None: all.
+        """
+        if not self.info["causal"] or self.info["encoder_decoder"]:
+            raise ValueError("[logit_lens] expected a decoder-only model; "
+                             f"found {self.info['model_type']}")
+        given = one_text(text)
+        ids = self.encode(given) if isinstance(given, str) else given
+        count = len(ids)
+        chosen = np.arange(count)[
+            slice(None) if positions is None else np.atleast_1d(positions)]
+        last = f"layer.{self.layers - 1}.output"
+        _, cache = self.run(ids, ["layer.0.input", "layer.*.output"], out=False)
+        names = ["layer.0.input"] + [f"layer.{i}.output"
+                                     for i in range(self.layers)]
+        states = np.concatenate([cache[name][0, chosen] for name in names])
+        # The last norm and the vocabulary see one position at a time, so a run
+        # of the text takes as many states as it has tokens.
+        logits = []
+        for begin in range(0, len(states), count):
+            part = states[begin:begin + count]
+
+            def put(site: str, x: np.ndarray, part: np.ndarray = part) -> None:
+                x[:len(part)] = part
+            with self.hook(last, put):
+                logits.append(self.run(ids)[0][0, :len(part)])
+        return np.concatenate(logits).reshape(self.layers + 1, len(chosen), -1)
+
+
+def load(folder: str | os.PathLike[str], device: str = "cpu", *,
+         type: str | None = None, threads: int = 0, bos: bool | None = None,
+         implementations: str = "") -> Model:
+    """Opens a model's folder: config.json, safetensors and a tokenizer.
+
+    device: "cpu", "cuda", "cuda:1", or "auto": a GPU where there is one.
+    type: what it computes in, "f32", "bf16" or "f16"; by default f32 on the
+    CPU and bf16 on a GPU. threads: 0 takes every core; results do not depend
+    on it. bos: whether texts begin with the begin token; None: by its files.
+    Weights are mapped: two models of one folder share them.
+    """
+    return Model(_headwise.Model(os.fspath(folder), device, type, threads, bos,
+                                 implementations))

@@ -1,0 +1,26 @@
+// Tensors as Python sees them: on the host NumPy arrays over our memory, on a
+// device Tensor, which torch takes by DLPack; neither is copied.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "binding.h"
+#include "headwise/context.h"
+#include "headwise/tensor.h"
+
+namespace headwise::python {
+
+// Memory with what keeps it: of ours, or of another library.
+struct PyTensor {
+  TensorView view = {};
+  std::shared_ptr<void> owner = {};
+  // Of memory on a device: whose queue writes it.
+  std::shared_ptr<Context> context = {};
+};
+
+// A NumPy array over a tensor of the host; None of an empty one.
+py::object ToNumpy(Tensor tensor);
+py::object ToNumpy(std::shared_ptr<Tensor> tensor);
+
+}  // namespace headwise::python
