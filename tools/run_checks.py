@@ -248,6 +248,11 @@ def stage_install(stage):
     return script(stage, "tests/install/run")
 
 
+def stage_dist(stage):
+    build(stage, "release", "headwise_app")
+    return script(stage, "tests/distributed/run")
+
+
 def stage_docs(stage):
     build(stage, "release", "headwise", "headwise_app")
     return script(stage, sys.executable, "tests/docs/run.py")
@@ -410,6 +415,8 @@ STAGES = {
     "tsan": Kind(stage_tsan, "threaded tests, data races", SOURCES, "tsan"),
     "install": Kind(stage_install, "find_package(headwise) from outside",
                     SOURCES + ("tests/install/",)),
+    "dist": Kind(stage_dist, "commands by many processes, under mpirun",
+                 SOURCES + ("tests/distributed/",)),
     "web": Kind(stage_web, "the report's page in Chromium",
                 SOURCES + ("docs/",)),
     "docs": Kind(stage_docs, "what the documents say can be done"),

@@ -25,6 +25,7 @@
 #include "life_chart.h"
 #include "loss_curve.h"
 #include "progress_bar.h"
+#include "ranks.h"
 
 namespace headwise {
 namespace {
@@ -215,11 +216,16 @@ int Run(const Options& options) {
   run.resume = options.resume;
   run.replace = options.force;
   run.type = options.engine.compute();
+  run.group = &RankGroup();
   run.stop = stop;
   auto bar = std::make_unique<ProgressBar>();
   run.progress = bar->callback();
   StepPrinter printer(config.steps);
   LifeWriter life(context, config);
+  if (!IsFirstRank()) {
+    const bool finished = RunTraining(context, config, run).finished;
+    return finished ? kSucceeded : kFailed;
+  }
   run.on_start = [&](const Model& model, int64_t step) {
     bar.reset();
     life.Begin(model, step);
@@ -277,6 +283,7 @@ const Command kTrainCommand = {
         "  headwise train examples/train/novels.json --set steps=200 --set "
         "out=/tmp/short\n"
         "  headwise train examples/train/novels.json --resume --threads 16",
-    .setup = Setup};
+    .setup = Setup,
+    .ranks = true};
 
 }  // namespace headwise
