@@ -22,6 +22,7 @@ constexpr double kGradientBytes = 4;
 // A block of 64 windows sends about 100 metrics of 6 doubles a head to rank 0.
 constexpr double kBlockWindows = 64, kHeadBytes = 100 * 6 * 8;
 constexpr double kUseful = 0.5;
+constexpr double kMostGpus = 1e12;
 
 void RequirePositive(const ScaleWork& work, const ScaleMachine& machine,
                      int64_t gpus) {
@@ -57,8 +58,10 @@ class Planner {
     plan_.parameters = products / 2 + (config.tied_embeddings ? 0 : table);
     plan_.copy_bytes =
         plan_.parameters * (IsTraining() ? kTrainBytes : kProfileBytes);
-    plan_.copy_gpus = static_cast<int64_t>(std::ceil(
-        plan_.copy_bytes / (kForWeights * machine.memory_gb * kGiga)));
+    const double wanted =
+        plan_.copy_bytes / (kForWeights * machine.memory_gb * kGiga);
+    plan_.copy_gpus =
+        static_cast<int64_t>(std::clamp(std::ceil(wanted), 1.0, kMostGpus));
     plan_.step_tokens = IsTraining() ? work.step_tokens : 0;
     plan_.flops_a_token = (Products() + Attention()) * Passes();
   }
