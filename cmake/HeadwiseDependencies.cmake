@@ -24,6 +24,26 @@ if(HEADWISE_BUILD_BENCHMARKS)
   find_package(benchmark QUIET)
 endif()
 
+# OpenMPI's header alone: its library is loaded at run time.
+set(HEADWISE_MPI_INCLUDE "")
+if(HEADWISE_MPI AND NOT HEADWISE_OPERATOR_ONLY)
+  find_path(HEADWISE_OPENMPI_INCLUDE mpi.h NO_DEFAULT_PATH PATHS
+    "$ENV{MPI_HOME}/include"
+    "/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include"
+    /usr/lib64/openmpi/include /usr/include/openmpi /usr/local/include)
+  if(HEADWISE_OPENMPI_INCLUDE)
+    file(STRINGS "${HEADWISE_OPENMPI_INCLUDE}/mpi.h" lines
+         REGEX "define OMPI_MAJOR_VERSION" LIMIT_COUNT 1)
+    if(lines)
+      set(HEADWISE_MPI_INCLUDE "${HEADWISE_OPENMPI_INCLUDE}")
+    endif()
+  endif()
+  if(NOT HEADWISE_MPI_INCLUDE AND NOT HEADWISE_MPI STREQUAL "AUTO")
+    message(FATAL_ERROR "headwise: HEADWISE_MPI is ${HEADWISE_MPI} and "
+      "OpenMPI's mpi.h was not found (Debian: libopenmpi-dev)")
+  endif()
+endif()
+
 if(HEADWISE_CUDA)
   enable_language(CUDA)
   # CMake 3.25 does not know CUDA 13's flag for the language.

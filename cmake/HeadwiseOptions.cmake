@@ -22,6 +22,8 @@ option(HEADWISE_WERROR "Treat warnings as errors" OFF)
 option(HEADWISE_CUDA "Build the CUDA operators" OFF)
 option(HEADWISE_CUDA_HOPPER "Machine code of the portable kernels for Hopper \
 too, and not for Ampere alone" ON)
+set(HEADWISE_MPI AUTO CACHE STRING
+    "Ranks under mpirun by OpenMPI, loaded when asked for: AUTO, ON or OFF")
 set(HEADWISE_SANITIZE "" CACHE STRING
     "Sanitizers: empty, address,undefined or thread")
 

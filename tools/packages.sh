@@ -34,6 +34,12 @@ lapack_packages=(
   libopenblas0-pthread # OpenBLAS
 )
 
+# For commands by many processes, where mpirun starts them: a build without
+# says so, and works as it does.
+mpi_packages=(
+  libopenmpi-dev openmpi-bin # OpenMPI
+)
+
 check_packages=(
   libgtest-dev libgmock-dev # unit tests
   clang-format clang-tidy   # format, slips

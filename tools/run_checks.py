@@ -261,6 +261,9 @@ def stage_python(stage):
         raise Skipped(f"THE PYTHON PACKAGE IS NOT TESTED: {why_not}")
     folder = build(stage, "release", "headwise_app", "headwise_python")
     return check_python.run(stage, folder)
+def stage_dist(stage):
+    build(stage, "release", "headwise_app")
+    return script(stage, "tests/distributed/run")
 
 
 def stage_docs(stage):
@@ -428,6 +431,8 @@ STAGES = {
                     SOURCES + ("tests/install/",)),
     "python": Kind(stage_python, "the Python package, by pytest",
                    SOURCES + ("python/", "tests/python/", "docs/")),
+    "dist": Kind(stage_dist, "commands by many processes, under mpirun",
+                 SOURCES + ("tests/distributed/",)),
     "web": Kind(stage_web, "the report's page in Chromium",
                 SOURCES + ("docs/",)),
     "docs": Kind(stage_docs, "what the documents say can be done"),

@@ -242,11 +242,22 @@ expect 0 'Width 16, 1 layer, 4 tokens: begin with 1 head of 16 dimensions' \
   study effective-heads --recommend 16,1,4
 expect 0 ' 2\.0 TiB' study effective-heads --recommend 4096,32,131072
 
+# What many GPUs would take, and why no more of them help.
+expect 0 'every rank reads and cuts the whole text' \
+  plan --model "$assets/novels" --gpus 64
+expect 0 'GB of gradients' \
+  plan --model "$assets/novels" --work train --gpus 1024 --step-tokens 65536
+expect 1 'tokens above 0' plan --model "$assets/novels" --tokens -1
+# Copies of one command fight over its files: ranks must know each other.
+OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 \
+  expect 2 'info does not share its work among ranks' info "$assets/novels"
+
 # What a model is, up to its own context.
 expect 0 '^ +256 ' info "$assets/novels"
 for columns in 40 80; do
   for arguments in "info $assets/novels --heads" 'explain attention' \
     "bleu $planted/config.json $planted/config.json" \
+    "plan --model $assets/novels --tokens 1e9" \
     "compare cat,sat --model $planted --model $assets/novels" \
     "dump $planted cat --out $folder/cat.dump" \
     "vocab --text $story --size 300 --out $folder/a.json"; do

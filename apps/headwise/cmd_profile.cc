@@ -32,6 +32,7 @@
 #include "profile_title.h"
 #include "progress_bar.h"
 #include "prune_material.h"
+#include "ranks.h"
 #include "roles_text.h"
 #include "text_argument.h"
 #include "text_reading.h"
@@ -169,6 +170,7 @@ ProfileOptions ProfilingOf(const Options& options,
       profile.Save(PartialOf(options.out));
     };
   }
+  profiling.group = &RankGroup();
   profiling.stop = StopOnInterrupt();
   return profiling;
 }
@@ -183,7 +185,9 @@ std::optional<Profile> Begun(const Options& options) {
                 {partial, "an interrupted profile", "none",
                  "begin without --resume, or name the same --out"});
   }
-  return Profile::Load(partial);
+  Profile begun = Profile::Load(partial);
+  RankGroup().Barrier();  // the first rank will write it anew
+  return begun;
 }
 
 // Adds annotated material; false when it was interrupted, with the profile as
@@ -208,7 +212,7 @@ bool AddWords(const WordMaterials& materials, const Options& options,
 }
 
 [[noreturn]] void KeepAndStop(const Profile& profile, const Options& options) {
-  profile.Save(PartialOf(options.out));
+  if (IsFirstRank()) profile.Save(PartialOf(options.out));
   throw Error(ErrorCode::kCancelled,
               {"profile", "to finish", "an interruption",
                fmt::format("{} tokens are kept in {}; the same command with "
@@ -275,11 +279,12 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
                          ? profiler.AddText(*source)
                          : profiler.AddWindows(std::move(windows));
   Profile profile = profiler.Take();
-  if (!whole ||
-      !AddWords(materials, options, context, model, tokenizer, bar, profile)) {
+  const bool has_words = IsFirstRank();  // short texts: one rank's work
+  if (!whole || (has_words && !AddWords(materials, options, context, model,
+                                        tokenizer, bar, profile))) {
     KeepAndStop(profile, options);
   }
-  if (options.means) {
+  if (options.means && IsFirstRank()) {
     profile.mean_outputs = ReadMeans(options, profile.settings, context);
   }
   profile.blocks.reset();  // it is whole: nothing goes on from it
@@ -300,12 +305,14 @@ int Run(Options options) {
     throw UsageError("--means: expected --text");
   }
   if (options.out.empty()) options.out = ModelName(options.model) + ".heads";
-  RequireWritable(options.out);
+  RequireFiles(options.texts);
+  if (IsFirstRank()) RequireWritable(options.out);
   std::vector<Detector> detectors;
   for (const std::string& path : options.patterns) {
     detectors.push_back(Detector::Load(path));
   }
   const Profile profile = Make(options, detectors);
+  if (!IsFirstRank()) return kSucceeded;
   profile.Save(options.out);
   std::error_code none;  // there need not be one
   std::filesystem::remove(PartialOf(options.out), none);
@@ -404,6 +411,7 @@ const Command kProfileCommand = {
         "  headwise profile models/gpt2 --text a.txt --conllu ewt.conllu\n"
         "  headwise profile --explain",
     .setup = Setup,
-    .lower = "--context or --threads"};
+    .lower = "--context or --threads",
+    .ranks = true};
 
 }  // namespace headwise

@@ -22,6 +22,7 @@
 #include "progress_bar.h"
 #include "rank_keeper.h"
 #include "rank_text.h"
+#include "ranks.h"
 #include "run_flags.h"
 
 namespace headwise {
@@ -144,27 +145,32 @@ Ranking Rank(const Options& options, const Checkpoint& checkpoint,
   RankKeeper keeper(PartialOf(options),
                     {checkpoint.hash(), TextKey(examples),
                      SettingsKey(rank) + PlaceKey(options.run.engine)},
-                    options.checkpoint);
+                    IsFirstRank() ? options.checkpoint : 0);
   if (options.resume) keeper.Resume();
+  RankGroup().Barrier();  // the first rank will write its file anew
   Context machine(options.run.engine.context());
   ProgressBar bar;
   rank.kept = &keeper.losses();
+  rank.group = &RankGroup();
   rank.progress = [show = bar.callback(), &keeper](const Progress& progress) {
     if (show) show(progress);
     keeper.Tick();
   };
   try {
-    const auto twins = Twins(machine, model, windows, rank);
+    std::optional<std::set<HeadRef>> twins;
+    if (IsFirstRank()) twins = Twins(machine, model, windows, rank);
     if (twins) {
       rank.has_twin = [&](const HeadRef& head) {
         return twins->contains(head);
       };
     }
     Ranking ranking = RankHeads(machine, model, examples, rank);
-    keeper.Finish();
+    if (IsFirstRank()) keeper.Finish();
     return ranking;
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kCancelled) keeper.ThrowInterrupted();
+    if (error.code() == ErrorCode::kCancelled && IsFirstRank()) {
+      keeper.ThrowInterrupted();
+    }
     throw;
   }
 }
@@ -174,6 +180,7 @@ int Run(const Options& options) {
   if (options.text.paths.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
   }
+  RequireFiles(options.text.paths);
   const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
                               options.run.engine.compute());
   const Tokenizer* tokenizer = TokenizerFor(options, checkpoint);
@@ -183,6 +190,7 @@ int Run(const Options& options) {
   WarnPastContext(checkpoint.config(), Longest(windows));
   if (tokenizer != nullptr) WarnUnknownScript(*tokenizer, windows);
   const Ranking ranking = Rank(options, checkpoint, windows, rank);
+  if (!IsFirstRank()) return kSucceeded;
   if (options.run.json) {
     Json json = {{"model", options.run.model}};
     json.update(ToJson(ranking));
@@ -254,6 +262,7 @@ const Command kRankCommand = {
         "      --by ablation-zero,ablation-mean,ablation-resample --top 0\n"
         "  headwise rank models/gpt2 --text wiki.txt --pairs --repair --json\n"
         "Each model is judged by its own loss, whose name is printed.",
-    .setup = Setup};
+    .setup = Setup,
+    .ranks = true};
 
 }  // namespace headwise

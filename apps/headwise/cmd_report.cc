@@ -16,6 +16,7 @@
 #include "interrupt.h"
 #include "past_context.h"
 #include "progress_bar.h"
+#include "ranks.h"
 #include "text_argument.h"
 #include "text_reading.h"
 
@@ -44,13 +45,16 @@ void WarnOfScript(const Options& options) {
 int Run(Options options) {
   options.engine.Require();
   options.report.stop = StopOnInterrupt();
-  RequireWritable(options.out);
-  if (options.json != "-") RequireWritable(options.json);
+  if (IsFirstRank()) {
+    RequireWritable(options.out);
+    if (options.json != "-") RequireWritable(options.json);
+  }
   RequireTexts(options.report.texts);
   if (options.report.context > 0) {
     WarnPastContext(OpenConfig(options.model), options.report.context);
   }
   options.report.tokenizer = options.reading.options();
+  options.report.group = &RankGroup();
   options.report.type = options.engine.compute();
   WarnOfScript(options);
   Context context(options.engine.context());
@@ -60,6 +64,7 @@ int Run(Options options) {
     options.report.progress = bar.callback();
     report = MakeReport(context, options.model, options.report);
   }
+  if (!IsFirstRank()) return kSucceeded;
   WriteFileAtomically(options.out, HtmlReport(report));
   const std::string json = report.dump(1);
   if (options.json == "-") {
@@ -122,6 +127,7 @@ const Command kReportCommand = {
         "  headwise report models/gpt2 --profile gpt2.heads --text wiki/\n"
         "The page is one file that needs no network: open it in a browser.",
     .setup = Setup,
-    .lower = "--context, --tokens, --rank-tokens or --threads"};
+    .lower = "--context, --tokens, --rank-tokens or --threads",
+    .ranks = true};
 
 }  // namespace headwise

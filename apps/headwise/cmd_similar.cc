@@ -19,6 +19,7 @@
 #include "model_name.h"
 #include "past_context.h"
 #include "progress_bar.h"
+#include "ranks.h"
 #include "run_flags.h"
 
 namespace headwise {
@@ -111,7 +112,8 @@ void Print(const Similarity& s, const Options& options) {
 
 int Run(const Options& options) {
   options.run.engine.Require();
-  RequireWritable(options.svg);
+  RequireFiles(options.text.paths);
+  if (IsFirstRank()) RequireWritable(options.svg);
   const std::stop_token stop = StopOnInterrupt();
   const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
                               options.run.engine.compute());
@@ -129,9 +131,11 @@ int Run(const Options& options) {
   {
     ProgressBar bar;
     how.progress = bar.callback();
+    how.group = &RankGroup();
     how.stop = stop;
     similarity = CompareHeads(context, model, windows, how);
   }
+  if (!IsFirstRank()) return kSucceeded;
   if (!options.svg.empty()) {
     WriteFileAtomically(
         options.svg,
@@ -171,6 +175,7 @@ const Command kSimilarCommand = {
         "  headwise similar models/minilm-l6 --text novel.txt\n"
         "  headwise similar models/minilm-l6 --text corpus/ --svg like.svg\n"
         "  headwise similar assets/planted --text a.txt b.txt --json",
-    .setup = Setup};
+    .setup = Setup,
+    .ranks = true};
 
 }  // namespace headwise

@@ -26,6 +26,7 @@
 #include "life_chart.h"
 #include "loss_curve.h"
 #include "progress_bar.h"
+#include "ranks.h"
 #include "role_chart.h"
 #include "word_materials.h"
 
@@ -236,11 +237,16 @@ int Run(const Options& options) {
   run.resume = options.resume;
   run.replace = options.force;
   run.type = options.engine.compute();
+  run.group = &RankGroup();
   run.stop = stop;
   auto bar = std::make_unique<ProgressBar>();
   run.progress = bar->callback();
   StepPrinter printer(config.steps);
   LifeWriter life(context, config, options.words);
+  if (!IsFirstRank()) {
+    const bool finished = RunTraining(context, config, run).finished;
+    return finished ? kSucceeded : kFailed;
+  }
   run.on_start = [&](const Model& model, int64_t step) {
     bar.reset();
     life.Begin(model, step);
@@ -304,6 +310,7 @@ const Command kTrainCommand = {
         "  headwise train examples/train/novels.json --set steps=200 --set "
         "out=/tmp/short\n"
         "  headwise train examples/train/novels.json --resume --threads 16",
-    .setup = Setup};
+    .setup = Setup,
+    .ranks = true};
 
 }  // namespace headwise

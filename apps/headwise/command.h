@@ -29,6 +29,8 @@ struct Command {
   // What takes less memory when it is less, said when that runs out; "" for
   // what commands of its group have in common.
   const char* lower = "";
+  // Shares its work among the processes that mpirun starts (ranks.h).
+  bool ranks = false;
 };
 
 struct UsageError : std::runtime_error {

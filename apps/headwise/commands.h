@@ -19,6 +19,7 @@ extern const Command kGenerateCommand;  // cmd_generate.cc
 extern const Command kInfoCommand;      // cmd_info.cc
 extern const Command kMergeCommand;     // cmd_merge.cc
 extern const Command kPatchCommand;     // cmd_patch.cc
+extern const Command kPlanCommand;      // cmd_plan.cc
 extern const Command kProfileCommand;   // cmd_profile.cc
 extern const Command kPruneCommand;     // cmd_prune.cc
 extern const Command kRankCommand;      // cmd_rank.cc

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace headwise {
@@ -35,6 +36,16 @@ class WithoutPipeSignal {
   sigset_t before_;
 };
 
+// What a silent process has to say.
+struct Silence {
+  bool holds = false;
+  std::string last;
+};
+Silence& TheSilence() {
+  static Silence silence;
+  return silence;
+}
+
 std::string_view Environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -60,9 +71,21 @@ Console StdoutConsole() {
 }
 
 void WriteStderr(std::string_view text) noexcept {
+  if (TheSilence().holds) {
+    TheSilence().last = text;
+    return;
+  }
   const WithoutPipeSignal quiet;
   (void)!std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
+}
+
+void SilenceStderr() { TheSilence().holds = true; }
+
+void SpeakAs(std::string_view who) {
+  TheSilence().holds = false;
+  if (TheSilence().last.empty()) return;
+  WriteStderr(std::string(who) + TheSilence().last);
 }
 
 }  // namespace headwise

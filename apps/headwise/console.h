@@ -25,4 +25,9 @@ void WriteStderr(fmt::format_string<Arguments...> format,
       fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 
+// From now on messages are kept back, the last of them to be said by
+void SilenceStderr();
+// which begins with these words, and ends the silence.
+void SpeakAs(std::string_view who);
+
 }  // namespace headwise

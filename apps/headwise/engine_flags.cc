@@ -11,6 +11,7 @@
 #include "headwise/device.h"
 #include "headwise/error.h"
 #include "headwise/model/summary.h"
+#include "ranks.h"
 
 namespace headwise {
 namespace {
@@ -65,7 +66,7 @@ void EngineFlags::Require() const {
 
 ContextOptions EngineFlags::context() const {
   ContextOptions options;
-  options.threads = threads;
+  options.threads = threads > 0 ? threads : ThreadsOfRank();
   options.device = DeviceOf(device);
   return options;
 }

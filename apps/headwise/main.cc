@@ -22,6 +22,7 @@
 #include "headwise/version.h"
 #include "help.h"
 #include "process.h"
+#include "ranks.h"
 
 namespace headwise {
 namespace {
@@ -58,6 +59,7 @@ const std::vector<const Command*>& Commands() {
       &kTokenizeCommand,
       &kBenchCommand,
       &kBleuCommand,
+      &kPlanCommand,
       &kExplainCommand,
   };
   return commands;
@@ -189,6 +191,7 @@ std::string Lower(const Command& command) {
 
 int Run(const Declared& chosen) {
   try {
+    JoinRanks(*chosen.command);
     return FlushStdout(chosen.run());
   } catch (const UsageError& error) {
     return Usage(error.what(), *chosen.app);
@@ -244,5 +247,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   headwise::PrepareProcess();
-  return headwise::Main(argc, argv);
+  headwise::PrepareRanks();
+  return headwise::LeaveRanks(headwise::Main(argc, argv));
 }

@@ -44,17 +44,17 @@ class ReportMaker {
   Json Make() {
     profile_ = ProfileForReport(context_, checkpoint_, options_);
     CutText();
+    if (options_.group != nullptr && !options_.group->is_first()) {
+      Part("similarity", [&] { Compare(); });
+      Part("importance", [&] { Rank(); });
+      return nullptr;
+    }
     roles_ = AssignRoles(profile_);
     ConfirmOptions confirm;
     confirm.progress = options_.progress;
     confirm.stop = options_.stop;
     ConfirmRoles(context_, model_, tokenizer_, roles_, confirm);
-    Part("similarity", [&] {
-      SimilarityOptions similarity;
-      similarity.progress = options_.progress;
-      similarity.stop = options_.stop;
-      similarity_ = CompareHeads(context_, model_, windows_, similarity);
-    });
+    Part("similarity", [&] { Compare(); });
     Part("importance", [&] { Rank(); });
     Part("composition", [&] { Compose(); });
     Part("samples", [&] {
@@ -112,8 +112,17 @@ class ReportMaker {
     return {windows.data(), std::min(windows.size(), kSampleWindows)};
   }
 
+  void Compare() {
+    SimilarityOptions similarity;
+    similarity.group = options_.group;
+    similarity.progress = options_.progress;
+    similarity.stop = options_.stop;
+    similarity_ = CompareHeads(context_, model_, windows_, similarity);
+  }
+
   void Rank() {
     RankOptions rank;
+    rank.group = options_.group;
     rank.criteria = {Criterion::kAblationMean, Criterion::kAblationZero,
                      Criterion::kActivation, Criterion::kWeightsOv};
     rank.objective = ObjectiveFor(*tokenizer_);

@@ -10,6 +10,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/dist/group.h"
 #include "headwise/tensor.h"
 #include "headwise/tokenizer/tokenizer.h"
 
@@ -27,6 +28,9 @@ struct ReportOptions {
   int64_t rank_tokens = 2048;
   // Parts to leave out: importance, similarity, composition, content, samples.
   std::vector<std::string> skip;
+  // Ranks that share profile, similarity and importance; null: this process
+  // alone. The first gets the report, the others null.
+  dist::Group* group = nullptr;
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };

@@ -28,6 +28,7 @@ Profile ProfileForReport(Context& context, const Checkpoint& checkpoint,
   ProfileOptions settings;
   settings.context = options.context;
   settings.tokens = options.tokens;
+  settings.group = options.group;
   settings.progress = options.progress;
   settings.stop = options.stop;
   std::filesystem::path name = folder.lexically_normal();

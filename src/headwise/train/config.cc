@@ -94,6 +94,8 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
         c.sequence);
   check(c.micro_batch >= 1 && c.batch >= 1 && c.batch % c.micro_batch == 0,
         "micro_batch: a divisor of batch", c.micro_batch);
+  check(c.parts >= 1 && c.batch % (c.parts * c.micro_batch) == 0,
+        "parts: batch / (parts · micro_batch) a whole number", c.parts);
   check(c.sequence >= 2, "sequence of at least 2 tokens", c.sequence);
   check(c.rate > 0, "a rate above 0", c.rate);
   check(c.warmup >= 0, "warmup of at least 0 steps", c.warmup);

@@ -50,6 +50,7 @@ struct TrainConfig {
   int64_t steps = 1000;
   int64_t batch = 8;
   int64_t micro_batch = 8;
+  int64_t parts = 1;
   bool recompute = false;
   int64_t sequence = 256;
   double rate = 1e-3;
@@ -116,6 +117,9 @@ struct TrainConfig {
     visit("batch", self.batch, "sequences (or pairs) a step");
     visit("micro_batch", self.micro_batch,
           "of them together in memory; a divisor of batch");
+    visit("parts", self.parts,
+          "parts of a batch whose gradients add in a fixed order; under mpirun "
+          "each rank takes some, and the numbers are those of one process");
     visit("recompute", self.recompute,
           "run layers again in the backward instead of keeping what they made: "
           "less memory, more time, the same numbers");

@@ -13,6 +13,7 @@
 #include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/train/gradient_tree.h"
 #include "headwise/train/material.h"
 #include "headwise/train/run_folder.h"
 
@@ -20,13 +21,14 @@ namespace headwise {
 namespace {
 
 using Path = std::filesystem::path;
-Json DescribeMachine(const Context& context) {
+Json DescribeMachine(const Context& context, int ranks) {
   utsname name{};
   ::uname(&name);
   return {{"architecture", name.machine},
           {"system", name.sysname},
           {"instructions", ActiveIsa()},
-          {"threads", context.threads()}};
+          {"threads", context.threads()},
+          {"ranks", ranks}};
 }
 
 // Lists every field that differs, in one error.
@@ -79,14 +81,15 @@ class Run {
     trainer_ = std::make_unique<Trainer>(
         context_, config_, *material_.model, *material_.store,
         material_.classifier ? &*material_.classifier : nullptr);
+    trainer_->ShareWith(&Group());
     record_.config = FieldsToJson(config_);
     record_.data = material_.data;
-    record_.machine = DescribeMachine(context_);
+    record_.machine = DescribeMachine(context_, Group().size());
     record_.parameters = material_.store->Count();
   }
 
   RunResult Finish() {
-    if (options_.replace) RemoveCheckpoints(out_);
+    if (options_.replace && Group().is_first()) RemoveCheckpoints(out_);
     Resume();
     if (options_.on_start) options_.on_start(*material_.model, record_.step);
     const auto begun = std::chrono::steady_clock::now();
@@ -97,7 +100,7 @@ class Run {
                                            begun)
           .count();
     };
-    while (record_.step < config_.steps && !options_.stop.stop_requested()) {
+    while (record_.step < config_.steps && !IsStopped()) {
       const StepReport report = trainer_->Step(*material_.train);
       record_.step = report.step + 1;
       record_.tokens += report.tokens;
@@ -123,7 +126,7 @@ class Run {
       std::error_code ignored;
       if (std::filesystem::exists(folder, ignored)) result.best = folder;
     }
-    if (result.finished) {
+    if (result.finished && Group().is_first()) {
       SaveModel(
           out_, material_.files, *material_.store,
           config_.save_type == SaveType::kBF16 ? DType::kBF16 : DType::kF32,
@@ -134,8 +137,29 @@ class Run {
   }
 
  private:
+  dist::Group& Group() const {
+    return options_.group != nullptr ? *options_.group : *alone_;
+  }
+
+  // All ranks stop after the same step.
+  bool IsStopped() const {
+    int64_t asked[] = {options_.stop.stop_requested() ? 1 : 0};
+    Group().AllReduce(std::span<int64_t>(asked));
+    return asked[0] > 0;
+  }
+
+  // Rank 0 looks, all ranks go on from what it found.
+  std::optional<Path> FindCheckpoint() const {
+    std::optional<Path> found;
+    if (Group().is_first()) found = NewestCheckpoint(out_);
+    std::string name = found ? found->string() : "";
+    Group().Broadcast(name);
+    if (name.empty()) return {};
+    return Path(name);
+  }
+
   void Resume() {
-    const std::optional<Path> checkpoint = NewestCheckpoint(out_);
+    const std::optional<Path> checkpoint = FindCheckpoint();
     if (!checkpoint) return;
     TrainingRecord before =
         TrainingRecord::FromFile(*checkpoint / "training.json");
@@ -162,6 +186,7 @@ class Run {
   }
 
   void Save() {
+    if (!Group().is_first()) return;
     SaveCheckpoint(context_, out_, material_.files, *material_.store,
                    trainer_->optimizer(), record_);
   }
@@ -169,6 +194,7 @@ class Run {
   Context& context_;
   const TrainConfig& config_;
   const RunOptions& options_;
+  std::unique_ptr<dist::Group> alone_ = dist::MakeSingleGroup();
   Path out_;
   Material material_;
   std::unique_ptr<Trainer> trainer_;
@@ -180,6 +206,10 @@ class Run {
 RunResult RunTraining(Context& context, const TrainConfig& config,
                       const RunOptions& options) {
   CheckTrainConfig(config, "training");
+  GradientTree(options.group, config.parts);  // throws where they do not fit
+  if (options.group != nullptr && !options.group->is_first()) {
+    return Run(context, config, options).Finish();
+  }
   const RunFolder folder(config.out);
   if (options.replace) {
     RequireStartElsewhere(config);

@@ -10,6 +10,7 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/dist/group.h"
 #include "headwise/train/checkpoints.h"
 #include "headwise/train/config.h"
 #include "headwise/train/trainer.h"
@@ -35,6 +36,10 @@ struct RunOptions {
   // earlier pieces did. It may be run during the call.
   std::function<void(const Model&, int64_t step)> on_start;
   std::function<void(const StepView&)> on_step;
+  // Ranks that share each step (TrainConfig::parts); null: this process alone.
+  // Every rank calls RunTraining; rank 0 reads and writes the folder's
+  // checkpoints for all, and the others read what it names.
+  dist::Group* group = nullptr;
   std::stop_token stop;  // saves a checkpoint and returns
 };
 

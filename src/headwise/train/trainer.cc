@@ -13,6 +13,7 @@
 #include "headwise/model/sequence_pass.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/temp.h"
+#include "headwise/train/gradient_tree.h"
 #include "headwise/train/schedule.h"
 
 namespace headwise {
@@ -57,13 +58,19 @@ PassInput InputOf(const Model& model, const TrainBatch& batch) {
 // What −ln A of one query counts: an assignment's loss is a mean over the step.
 std::vector<double> FactorsOf(
     const AssignedHeads& heads,
-    const std::vector<std::vector<RelationPairs>>& pairs) {
+    const std::vector<std::vector<RelationPairs>>& pairs,
+    const GradientTree& tree) {
+  std::vector<int64_t> queries(heads.size());
+  for (const auto& batch : pairs) {
+    for (size_t i = 0; i < heads.size(); ++i) {
+      queries[i] += std::ssize(batch[i].queries);
+    }
+  }
+  tree.AllReduce(queries);
   std::vector<double> factors;
   for (size_t i = 0; i < heads.size(); ++i) {
-    size_t queries = 0;
-    for (const auto& batch : pairs) queries += batch[i].queries.size();
     factors.push_back(heads[i].weight /
-                      static_cast<double>(std::max<size_t>(queries, 1)));
+                      static_cast<double>(std::max<int64_t>(queries[i], 1)));
   }
   return factors;
 }
@@ -139,37 +146,58 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
   StepReport report;
   report.step = step();
   report.rate = RateAt(config_, report.step);
-  std::vector<TrainBatch> batches;
-  int64_t targets = 0;
-  const int64_t first = report.step * config_.batch;
-  for (int64_t done = 0; done < config_.batch; done += config_.micro_batch) {
-    batches.push_back(source.Make(first + done, config_.micro_batch));
-    targets += batches.back().CountTargets();
-    report.tokens += static_cast<int64_t>(batches.back().ids.size() +
-                                          batches.back().source_ids.size());
+  const GradientTree tree(group_, config_.parts);
+  // Passes of the step, and of one of its parts.
+  const int64_t passes = config_.batch / config_.micro_batch;
+  const int64_t of_part = passes / config_.parts;
+  const int64_t first = tree.begin() * of_part;
+  std::vector<TrainBatch> batches;  // of this rank's parts
+  int64_t counts[] = {0, 0};        // targets, tokens
+  for (int64_t pass = first; pass < tree.end() * of_part; ++pass) {
+    batches.push_back(
+        source.Make(report.step * config_.batch + pass * config_.micro_batch,
+                    config_.micro_batch));
+    counts[0] += batches.back().CountTargets();
+    counts[1] += static_cast<int64_t>(batches.back().ids.size() +
+                                      batches.back().source_ids.size());
   }
-  store_.ClearGradients(context_);
-  const float scale = 1.0f / static_cast<float>(std::max<int64_t>(targets, 1));
-  uint64_t pass = static_cast<uint64_t>(report.step) * batches.size();
+  tree.AllReduce(counts);
+  report.tokens = counts[1];
+  const float scale =
+      1.0f / static_cast<float>(std::max<int64_t>(counts[0], 1));
   // Penalties are of the step, not of its passes.
-  const float share = 1.0f / static_cast<float>(batches.size());
+  const float share = 1.0f / static_cast<float>(passes);
   GateTraining gates;
   gates.head_dropout = static_cast<float>(HeadDropoutAt(config_, report.step));
   gates.gate_penalty = share * static_cast<float>(config_.gate_penalty);
   gates.balance = share * static_cast<float>(config_.balance);
   gates.span_penalty = share * static_cast<float>(config_.span_penalty);
   gates.seed = config_.seed;
-  gates.loss = &report.penalty;
   const auto pairs = PairsOf(batches);
-  const std::vector<double> factors = FactorsOf(assigned_, pairs);
-  for (size_t b = 0; b < batches.size(); ++b) {
-    const DropoutMask dropout = {static_cast<float>(config_.dropout),
-                                 config_.seed, pass++ << kStreamBits};
-    AssignmentHooks assigning(context_, assigned_, pairs[b], factors, hooks);
-    report.loss +=
-        Differentiate(batches[b], scale, dropout,
-                      assigned_.empty() ? hooks : &assigning, &gates);
-    report.assigned += assigning.loss();
+  const std::vector<double> factors = FactorsOf(assigned_, pairs, tree);
+  const size_t parts = static_cast<size_t>(config_.parts);
+  std::vector<double> losses(parts), penalties(parts), assigned(parts);
+  tree.Sum(context_, store_, [&](int64_t part) {
+    gates.loss = &penalties[part];
+    for (int64_t pass = part * of_part; pass < (part + 1) * of_part; ++pass) {
+      const auto stream = static_cast<uint64_t>(report.step * passes + pass);
+      const DropoutMask dropout = {static_cast<float>(config_.dropout),
+                                   config_.seed, stream << kStreamBits};
+      AssignmentHooks assigning(context_, assigned_, pairs[pass - first],
+                                factors, hooks);
+      losses[part] +=
+          Differentiate(batches[pass - first], scale, dropout,
+                        assigned_.empty() ? hooks : &assigning, &gates);
+      assigned[part] += assigning.loss();
+    }
+  });
+  for (std::vector<double>* sums : {&losses, &penalties, &assigned}) {
+    tree.AllReduce(*sums);
+  }
+  for (size_t part = 0; part < parts; ++part) {
+    report.loss += losses[part];
+    report.penalty += penalties[part];
+    report.assigned += assigned[part];
   }
   report.loss *= scale;
   report.gradient_norm = optimizer_.GradientNorm(context_);
@@ -188,20 +216,30 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
 }
 
 double Trainer::Evaluate(const BatchSource& source, int64_t sequences) const {
-  double loss = 0;
-  int64_t targets = 0;
   const int64_t count = std::min(sequences, source.size());
-  for (int64_t first = 0; first < count; first += kEvaluationBatch) {
+  const int64_t ranks = group_ != nullptr ? group_->size() : 1;
+  const int64_t rank = group_ != nullptr ? group_->rank() : 0;
+  // Batches are dealt out in turn, and their losses added in order.
+  std::vector<double> losses((count + kEvaluationBatch - 1) / kEvaluationBatch);
+  int64_t targets[] = {0};
+  for (int64_t i = rank; i < std::ssize(losses); i += ranks) {
+    const int64_t first = i * kEvaluationBatch;
     const TrainBatch batch =
         source.Make(first, std::min(kEvaluationBatch, count - first));
     const Temp x = Finals(context_, model_, batch);
     HeadTargets head;
     head.targets = batch.targets;
-    loss += Loss(x.view(), head, {});
-    targets += batch.CountTargets();
+    losses[i] = Loss(x.view(), head, {});
+    targets[0] += batch.CountTargets();
   }
-  if (targets == 0) return std::numeric_limits<double>::quiet_NaN();
-  return loss / static_cast<double>(targets);
+  if (ranks > 1) {
+    group_->AllReduce(std::span<double>(losses));
+    group_->AllReduce(std::span<int64_t>(targets));
+  }
+  if (targets[0] == 0) return std::numeric_limits<double>::quiet_NaN();
+  double loss = 0;
+  for (const double part : losses) loss += part;
+  return loss / static_cast<double>(targets[0]);
 }
 
 double Trainer::Accuracy(const BatchSource& source, int64_t sequences) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/dist/group.h"
 #include "headwise/model/model.h"
 #include "headwise/model/parameters.h"
 #include "headwise/train/batch.h"
@@ -33,6 +34,10 @@ class Trainer {
  public:
   Trainer(Context& context, const TrainConfig& config, const Model& model,
           ParameterStore& store, const Classifier* classifier = nullptr);
+
+  // Ranks that share each step and each evaluation, all with the same model;
+  // null: this process alone. Every rank then calls the same.
+  void ShareWith(dist::Group* group) { group_ = group; }
 
   // One optimizer step on sequences step·batch … of the source. hooks: see
   // nn/hooks.h; gates set there are trained through. Throws
@@ -73,6 +78,7 @@ class Trainer {
   const Classifier* classifier_;
   AssignedHeads assigned_;
   Optimizer optimizer_;
+  dist::Group* group_ = nullptr;
 };
 
 }  // namespace headwise

@@ -7,10 +7,10 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/base/stop.h"
+#include "headwise/dist/pack.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/gradient.h"
 #include "headwise/heads/importance/self_repair.h"
-#include "headwise/heads/importance/site_means.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/copy.h"
 
@@ -60,7 +60,8 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
     : context_(context),
       model_(model),
       options_(std::move(options)),
-      objective_(model, options_.objective) {
+      objective_(model, options_.objective),
+      shared_(options_.group) {
   if (examples.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"text", "at least two tokens", "none", ""});
@@ -111,31 +112,83 @@ const ExampleBatch& CorpusRuns::ExamplesOf(const Group& group,
   return joined;
 }
 
+std::string CorpusRuns::RunWhole(const Group& group) {
+  ExampleBatch joined;
+  const ExampleBatch& examples = ExamplesOf(group, joined);
+  const CleanRun run = RunClean(context_, model_, examples);
+  std::vector<double> base;
+  int64_t row = 0;
+  for (size_t i = group.first; i < group.first + group.count; ++i) {
+    ExampleBatch& batch = batches_[i].examples;
+    const int64_t rows = batch.predicting().total();
+    const ConstTensorView x = Rows(run.final.view(), row, row + rows);
+    objective_.SetReference(context_, batch, x);
+    const std::vector<double> losses = objective_.Losses(context_, batch, x, 1);
+    base.insert(base.end(), losses.begin(), losses.end());
+    row += rows;
+  }
+  dist::Packer to;
+  to.Put(base);
+  to.Put(SiteMeans(context_, run.outputs).Pack());
+  return to.Take();
+}
+
 void CorpusRuns::RunWhole() {
   SiteMeans means;
-  size_t done = 0;
-  for (const Group& group : Groups()) {
+  const std::vector<Group> groups = Groups();
+  // In rounds of one group a rank: little is exchanged at a time, and added in
+  // the order of the text.
+  for (size_t begin = 0; begin < groups.size(); begin += shared_.ranks()) {
     ThrowIfStopped(options_.stop, "rank");
-    ExampleBatch joined;
-    const ExampleBatch& examples = ExamplesOf(group, joined);
-    const CleanRun run = RunClean(context_, model_, examples);
-    int64_t row = 0;
-    for (size_t i = group.first; i < group.first + group.count; ++i) {
-      ExampleBatch& batch = batches_[i].examples;
-      const int64_t rows = batch.predicting().total();
-      const ConstTensorView x = Rows(run.final.view(), row, row + rows);
-      objective_.SetReference(context_, batch, x);
-      const std::vector<double> losses =
-          objective_.Losses(context_, batch, x, 1);
-      base_.insert(base_.end(), losses.begin(), losses.end());
-      row += rows;
+    const size_t end = std::min(groups.size(), begin + shared_.ranks());
+    std::string own;
+    for (size_t g = begin; g < end; ++g) {
+      if (shared_.Owns(g)) own = RunWhole(groups[g]);
     }
-    means.Add(context_, run.outputs);
-    done += group.count;
-    Tell("whole model", static_cast<double>(done),
+    const std::vector<std::string> all = shared_.Exchange(std::move(own));
+    for (size_t g = begin; g < end; ++g) {
+      dist::Unpacker from(all[g - begin]);
+      const std::vector<double> losses = from.GetVector<double>();
+      base_.insert(base_.end(), losses.begin(), losses.end());
+      means.Add(SiteMeans::Unpack(from.GetString()));
+    }
+    Tell("whole model",
+         static_cast<double>(groups[end - 1].first + groups[end - 1].count),
          static_cast<double>(batches_.size()));
   }
-  means.Write(context_, mean_, absolute_);
+  means.Write(mean_, absolute_);
+}
+
+void CorpusRuns::Fill(const std::vector<LossTable*>& tables,
+                      const GroupCall& run, const GroupCall& there) {
+  const std::vector<Group> groups = Groups();
+  std::vector<size_t> missing;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (Missing(*tables.back(), groups[g]).empty()) {
+      there(groups[g]);
+    } else {
+      missing.push_back(g);
+    }
+  }
+  const auto tell = [&](const std::vector<size_t>& arrived) {
+    for (const size_t g : arrived) there(groups[g]);
+  };
+  shared_.Begin(tables, missing);
+  for (const size_t g : missing) {
+    if (!shared_.Owns(g)) continue;
+    ThrowIfStopped(options_.stop, "rank");
+    run(groups[g]);
+    const size_t next = groups[g].first + groups[g].count;
+    const size_t first = batches_[groups[g].first].first;
+    const size_t end =
+        next < batches_.size() ? batches_[next].first : weights_.size();
+    shared_.Give(g, first, end - first);
+    tell(shared_.Collect(0));
+  }
+  shared_.Finish([&](const std::vector<size_t>& arrived) {
+    ThrowIfStopped(options_.stop, "rank");
+    tell(arrived);
+  });
 }
 
 std::vector<double> CorpusRuns::ActivationNorms(
@@ -175,9 +228,8 @@ std::vector<size_t> CorpusRuns::Missing(const LossTable& table,
 LossTable CorpusRuns::Gradients(std::span<const HeadRef> heads,
                                 Criterion criterion) {
   LossTable& table = Kept(Name(criterion), heads.size());
-  for (size_t i = 0; i < batches_.size(); ++i) {
-    ThrowIfStopped(options_.stop, "rank");
-    if (Missing(table, {i, 1}).empty()) continue;
+  const auto run = [&](size_t i) {
+    if (Missing(table, {i, 1}).empty()) return;
     const auto gradients =
         GateGradients(context_, model_, batches_[i].examples, heads);
     for (size_t h = 0; h < heads.size(); ++h) {
@@ -189,10 +241,29 @@ LossTable CorpusRuns::Gradients(std::span<const HeadRef> heads,
                                                      : gradient.sum;
       }
     }
-    Tell(Name(criterion), static_cast<double>(i + 1),
-         static_cast<double>(batches_.size()));
-  }
+  };
+  FillByBatch({&table}, run, Name(criterion));
   return table;
+}
+
+void CorpusRuns::FillByBatch(const std::vector<LossTable*>& tables,
+                             const std::function<void(size_t)>& run,
+                             const char* stage) {
+  double done = 0;
+  const auto tell = [&](size_t batches) {
+    done += static_cast<double>(batches);
+    Tell(stage, done, static_cast<double>(batches_.size()));
+  };
+  Fill(
+      tables,
+      [&](const Group& group) {
+        for (size_t i = group.first; i < group.first + group.count; ++i) {
+          ThrowIfStopped(options_.stop, "rank");
+          run(i);
+          tell(1);
+        }
+      },
+      [&](const Group& group) { tell(group.count); });
 }
 
 HeadOutputs CorpusRuns::Resampled(const Group& group,
@@ -242,7 +313,7 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
   for (const HeadSet& heads : variants) total += cost(heads);
   const double of_batch = total;
   total *= static_cast<double>(batches_.size());
-  for (const Group& group : Groups()) {
+  const auto run = [&](const Group& group) {
     const std::vector<size_t> missing = Missing(table, group);
     const double batches = static_cast<double>(group.count);
     std::vector<HeadSet> some;
@@ -252,7 +323,6 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
       left += cost(variants[v]);
     }
     done += (of_batch - left) * batches;
-    if (missing.empty()) continue;
     ExampleBatch joined;
     const ExampleBatch& examples = ExamplesOf(group, joined);
     const int64_t count = examples.size();
@@ -277,7 +347,11 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
       Tell(Name(ablation), done, total);
     };
     RunVariants(context_, model_, examples, job);
-  }
+  };
+  Fill({&table}, run, [&](const Group& group) {
+    done += of_batch * static_cast<double>(group.count);
+    Tell(Name(ablation), done, total);
+  });
   return table;
 }
 
@@ -288,10 +362,9 @@ CorpusRuns::Repair CorpusRuns::MeasureRepair(std::span<const HeadRef> heads,
   const std::string stage = std::string("repair ") + Name(ablation);
   LossTable& lost = Kept(stage + " lost", heads.size());
   LossTable& taken = Kept(stage + " taken", heads.size());
-  for (size_t i = 0; i < batches_.size(); ++i) {
+  const auto run = [&](size_t i) {
     const Batch& batch = batches_[i];
-    ThrowIfStopped(options_.stop, "rank");
-    if (Missing(taken, {i, 1}).empty()) continue;
+    if (Missing(taken, {i, 1}).empty()) return;
     const HeadOutputs* mean =
         ablation == Criterion::kAblationMean ? &mean_ : nullptr;
     const auto effects = meter.Measure(batch.examples, mean, options_.stop);
@@ -302,9 +375,8 @@ CorpusRuns::Repair CorpusRuns::MeasureRepair(std::span<const HeadRef> heads,
       std::copy(effects.taken[h].begin(), effects.taken[h].end(),
                 taken[h].begin() + at);
     }
-    Tell("direct effects", static_cast<double>(i + 1),
-         static_cast<double>(batches_.size()));
-  }
+  };
+  FillByBatch({&lost, &taken}, run, "direct effects");
   return {lost, taken};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -10,9 +11,12 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/dist/group.h"
 #include "headwise/heads/importance/criterion.h"
 #include "headwise/heads/importance/kept_losses.h"
 #include "headwise/heads/importance/objective.h"
+#include "headwise/heads/importance/shared_losses.h"
+#include "headwise/heads/importance/site_means.h"
 #include "headwise/heads/importance/variants.h"
 
 namespace headwise {
@@ -21,7 +25,8 @@ struct CorpusOptions {
   ObjectiveOptions objective = {};
   int64_t batch_tokens = 1024;  // at least one sequence, however long
   uint64_t seed = 0;
-  KeptLosses* kept = nullptr;  // what is known, and is added to; may be null
+  KeptLosses* kept = nullptr;    // what is known, and is added to; may be null
+  dist::Group* group = nullptr;  // ranks that share the batches; may be null
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };
@@ -83,16 +88,28 @@ class CorpusRuns {
                                  ExampleBatch& joined) const;
 
   void RunWhole();
+  // One group of it: losses and sums of outputs, as a message.
+  std::string RunWhole(const Group& group);
   HeadOutputs Resampled(const Group& group, const ExampleBatch& examples);
   // Of so many rows; those of the batches that are not known.
   LossTable& Kept(const std::string& stage, size_t rows);
   std::vector<size_t> Missing(const LossTable& table, const Group& group) const;
+  // Calls `run` for each of this rank's groups of which something is missing in
+  // the last table, and `there` for those that were known or that other ranks
+  // ran. Ends with tables that are whole on all ranks.
+  using GroupCall = std::function<void(const Group&)>;
+  void Fill(const std::vector<LossTable*>& tables, const GroupCall& run,
+            const GroupCall& there);
+  void FillByBatch(const std::vector<LossTable*>& tables,
+                   const std::function<void(size_t batch)>& run,
+                   const char* stage);
   void Tell(const char* stage, double done, double total) const;
 
   Context& context_;
   const Model& model_;
   CorpusOptions options_;
   Objective objective_;
+  SharedLosses shared_;
   KeptLosses own_;  // where nobody asked for what is kept
   std::vector<Batch> batches_;
   int64_t tokens_ = 0;

@@ -12,6 +12,7 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/dist/group.h"
 #include "headwise/heads.h"
 #include "headwise/heads/importance/classes.h"
 #include "headwise/heads/importance/criterion.h"
@@ -44,6 +45,9 @@ struct RankOptions {
   // What an earlier call computed for the same model, examples and options
   // (SettingsKey), and where this one keeps what it computes; may be null.
   KeptLosses* kept = nullptr;
+  // Ranks that share the text; all of them get the ranking, but for what
+  // has_role and has_twin add. May be null.
+  dist::Group* group = nullptr;
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };

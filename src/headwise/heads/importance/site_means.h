@@ -1,4 +1,5 @@
-// Running means of what heads give, and of its size.
+// Means of what heads give, and of its size: sums of parts of a text, added in
+// the order of the parts.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +14,25 @@ namespace headwise {
 
 class SiteMeans {
  public:
-  // Outputs on the context's device, where all but the host's are added up.
-  void Add(Context& context, const HeadOutputs& outputs);
+  SiteMeans() = default;
+  // Of the outputs of one run, on the context's device, which adds them up.
+  SiteMeans(Context& context, const HeadOutputs& outputs);
+
+  void Add(const SiteMeans& other);
 
   // f32 [1, heads, E] on the host: of the outputs, and of their absolute
   // values.
-  void Write(Context& context, HeadOutputs& plain, HeadOutputs& absolute) const;
+  void Write(HeadOutputs& plain, HeadOutputs& absolute) const;
+
+  // As a message.
+  std::string Pack() const;
+  static SiteMeans Unpack(const std::string& bytes);
 
  private:
   struct Sums {
     int64_t heads = 0;
     double rows = 0;
-    // The host's, one a channel.
-    std::vector<double> plain, absolute;
-    // A device's, f32 [channels]: Σ z and Σ max(z, 0).
-    Tensor device_plain, device_positive;
+    std::vector<double> plain, absolute;  // one a channel
   };
   static void AddOnDevice(Context& context, const Tensor& values, Sums& sums);
 

@@ -129,6 +129,7 @@ void Profiler::Resume(Profile profile) {
 
 void Profiler::AddProbes() {
   if (options_.metrics == MetricSet::kCore) return;
+  if (Shares() && !options_.group->is_first()) return;
   if (options_.progress) options_.progress({"probe the model", 0, 0, ""});
   AddCopying(context_, model_, profile_);
   const int64_t room = ContextOf(model_.config(), 0);
@@ -174,8 +175,7 @@ bool Profiler::AddText(TextSource& source) {
             : kCountedTokens;
     if ((!counting_ || counted_ >= wanted) && !RunWaiting()) return false;
   }
-  if (!RunWaiting()) return false;
-  RequireAllSkipped();
+  if (!RunWaiting() || !FinishText()) return false;
   if (profile_.counts.windows == 0) {
     throw Error(
         ErrorCode::kInvalidArgument,
@@ -191,9 +191,32 @@ bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
     Queue(std::move(window));
   }
   ++profile_.counts.documents;
-  if (!RunWaiting()) return false;
+  return RunWaiting() && FinishText();
+}
+
+// The last block, and those of other ranks; false when stopped.
+bool Profiler::FinishText() {
   RequireAllSkipped();
+  if (!shared_) return true;
+  const bool is_open = profile_.counts.windows % kBlockWindows != 0;
+  if (is_open && Owns(Block())) CloseBlock(Block());
+  if (!options_.group->is_first()) return true;
+  constexpr double kSeconds = 0.1;
+  while (shared_->next() < Block() + (is_open ? 1 : 0)) {
+    if (options_.stop.stop_requested()) return false;
+    shared_->Collect(kSeconds, blocks_);
+    MaybeCheckpoint();
+  }
   return true;
+}
+
+void Profiler::CloseBlock(int64_t block) {
+  if (!shared_) {
+    blocks_.Close(profile_);
+    return;
+  }
+  shared_->Give(block, profile_);
+  shared_->Collect(0, blocks_);
 }
 
 Profile Profiler::Take() {
@@ -202,6 +225,7 @@ Profile Profiler::Take() {
   core_.reset();
   words_.reset();
   patterns_.reset();
+  if (shared_) return shared_->SoFar(std::move(profile_), blocks_);
   blocks_.Total(profile_);
   return std::move(profile_);
 }
@@ -277,6 +301,7 @@ void Profiler::RefuseText(const char* found) {
 
 // Runs all waiting windows in batches; false when stopped.
 bool Profiler::RunWaiting() {
+  if (Shares() && !shared_) shared_.emplace(*options_.group, profile_);
   if (observer_ == nullptr && core_ == nullptr) MakeObservers();
   // The core asks for no frequencies.
   if (counting_ && core_ == nullptr) counts_.Finish();
@@ -308,8 +333,12 @@ bool Profiler::RunWaiting() {
       Settle();
       return false;
     }
-    Run(all.subspan(at, end - at));
-    MaybeCheckpoint();
+    if (Owns(Block())) {
+      Run(all.subspan(at, end - at));
+      MaybeCheckpoint();
+    } else {
+      Count(all.subspan(at, end - at));
+    }
     at = end;
   }
   Settle();
@@ -318,7 +347,8 @@ bool Profiler::RunWaiting() {
 }
 
 void Profiler::MaybeCheckpoint() {
-  if (!options_.checkpoint) return;
+  if (shared_) shared_->Collect(0, blocks_);
+  if (!options_.checkpoint || (shared_ && !options_.group->is_first())) return;
   const auto now = std::chrono::steady_clock::now();
   if (std::chrono::duration<double>(now - saved_at_).count() <
       options_.checkpoint_seconds) {
@@ -326,7 +356,11 @@ void Profiler::MaybeCheckpoint() {
   }
   Settle();
   Profile so_far = profile_;
-  blocks_.Total(so_far);
+  if (shared_) {
+    so_far = shared_->SoFar(std::move(so_far), blocks_);
+  } else {
+    blocks_.Total(so_far);
+  }
   options_.checkpoint(so_far);
   saved_at_ = std::chrono::steady_clock::now();
 }
@@ -340,11 +374,13 @@ int64_t Profiler::BatchTokens() const {
 void Profiler::Settle() {
   if (!std::exchange(is_running_, false)) return;
   core_->Finish();
-  if (std::exchange(closes_block_, false)) blocks_.Close(profile_);
+  if (const auto block = std::exchange(closing_block_, {})) CloseBlock(*block);
 }
 
 void Profiler::Count(std::span<const TokenWindow> batch) {
+  const bool ours = shared_ && Owns(Block());
   for (const TokenWindow& window : batch) {
+    if (ours) shared_->Count(TokensOf(window), window.key);
     ++profile_.counts.windows;
     profile_.counts.tokens += TokensOf(window);
     passed_ += TokensOf(window);
@@ -380,7 +416,9 @@ void Profiler::RunCore(std::span<const TokenWindow> batch) {
                           .decoder_lengths = decoder_lengths,
                           .hooks = core_.get()});
   Count(batch);
-  closes_block_ = profile_.counts.windows % kBlockWindows == 0;
+  if (profile_.counts.windows % kBlockWindows == 0) {
+    closing_block_ = Block() - 1;
+  }
 }
 
 void Profiler::Run(std::span<const TokenWindow> batch) {
@@ -420,7 +458,7 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
                           .decoder_lengths = decoder_lengths,
                           .hooks = hooks});
   Count(batch);
-  if (profile_.counts.windows % kBlockWindows == 0) blocks_.Close(profile_);
+  if (profile_.counts.windows % kBlockWindows == 0) CloseBlock(Block() - 1);
 }
 
 }  // namespace headwise

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -13,12 +14,14 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/dist/group.h"
 #include "headwise/heads/profile/core_sums.h"
 #include "headwise/heads/profile/detector.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/pattern_observer.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/shared_blocks.h"
 #include "headwise/heads/profile/window_blocks.h"
 #include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
@@ -45,6 +48,9 @@ struct ProfileOptions {
   // Called with the profile so far, every so many seconds: what Resume takes.
   std::function<void(const Profile&)> checkpoint = {};
   double checkpoint_seconds = 60;
+  // Ranks that share the windows of one text; null: this process alone. Each
+  // reads all of it; rank 0 gets the profile, and it alone makes checkpoints.
+  dist::Group* group = nullptr;
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };
@@ -66,7 +72,8 @@ class Profiler {
   // `blocks`. The result is that of an uninterrupted run, bit for bit.
   void Resume(Profile profile);
 
-  // What the model alone gives: repeats, retrieval, copying. Once.
+  // What the model alone gives: repeats, retrieval, copying. Once. Rank 0 runs
+  // it.
   void AddProbes();
 
   // Every window of the text. Frequencies are counted for each path on its
@@ -78,7 +85,8 @@ class Profiler {
   bool AddWindows(std::vector<TokenWindow> windows);
 
   // Without the metrics that nothing was counted for; with `blocks`, which a
-  // finished profile does not need.
+  // finished profile does not need. Of ranks, the first has it; where the text
+  // was not read to its end, it holds the blocks that came in time.
   Profile Take();
 
  private:
@@ -93,6 +101,13 @@ class Profiler {
   void RunCore(std::span<const TokenWindow> batch);
   void Count(std::span<const TokenWindow> batch);
   void Settle();
+  int64_t Block() const { return profile_.counts.windows / kBlockWindows; }
+  bool Shares() const {
+    return options_.group != nullptr && !options_.group->is_single();
+  }
+  bool Owns(int64_t block) const { return !shared_ || shared_->Owns(block); }
+  void CloseBlock(int64_t block);
+  bool FinishText();
   int64_t BatchTokens() const;
   void MaybeCheckpoint();
   bool Enough() const {
@@ -107,12 +122,13 @@ class Profiler {
   TokenFrame frame_;
   Profile profile_;  // its sums of windows are those of the open block
   WindowBlocks blocks_;
+  std::optional<SharedBlocks> shared_;  // with other ranks
   std::unique_ptr<HeadObserver> observer_;
   // Instead of it, where a device adds up the core: a run is added to the
   // profile while the next is prepared.
   std::unique_ptr<CoreSums> core_;
-  bool is_running_ = false;    // a run of core_'s
-  bool closes_block_ = false;  // it was the last of its block
+  bool is_running_ = false;               // a run of core_'s
+  std::optional<int64_t> closing_block_;  // it was the last of this one
   std::unique_ptr<WordObserver> words_;
   std::unique_ptr<PatternObserver> patterns_;
   std::chrono::steady_clock::time_point saved_at_ =

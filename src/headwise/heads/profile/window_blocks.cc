@@ -33,7 +33,22 @@ void Clear(Profile& profile) {
   }
 }
 
-void AddTo(const WindowSums& sums, Profile& profile) {
+void EraseEmpty(std::map<std::string, std::vector<Tally>>& metrics) {
+  std::erase_if(metrics, [](const auto& metric) {
+    return std::all_of(metric.second.begin(), metric.second.end(),
+                       [](const Tally& tally) { return tally.empty(); });
+  });
+}
+
+}  // namespace
+
+WindowSums TakeSums(Profile& profile) {
+  WindowSums sums = SumsOf(profile);
+  Clear(profile);
+  return sums;
+}
+
+void AddSums(const WindowSums& sums, Profile& profile) {
   for (const auto& [name, theirs] : sums.metrics) {
     std::vector<Tally>& ours = profile.Tallies(name);
     for (size_t h = 0; h < theirs.size(); ++h) ours[h].Merge(theirs[h]);
@@ -44,15 +59,6 @@ void AddTo(const WindowSums& sums, Profile& profile) {
     }
   }
 }
-
-void EraseEmpty(std::map<std::string, std::vector<Tally>>& metrics) {
-  std::erase_if(metrics, [](const auto& metric) {
-    return std::all_of(metric.second.begin(), metric.second.end(),
-                       [](const Tally& tally) { return tally.empty(); });
-  });
-}
-
-}  // namespace
 
 void WindowBlocks::Resume(Profile& profile) {
   std::optional<BlockSums> sums = std::exchange(profile.blocks, {});
@@ -75,19 +81,14 @@ void WindowBlocks::Resume(Profile& profile) {
   for (std::vector<double>& histogram : profile.histograms) {
     std::fill(histogram.begin(), histogram.end(), 0.0);
   }
-  AddTo(sums->open, profile);
-}
-
-void WindowBlocks::Close(Profile& profile) {
-  whole_.Add(SumsOf(profile));
-  Clear(profile);
+  AddSums(sums->open, profile);
 }
 
 void WindowBlocks::Total(Profile& profile) const {
   profile.blocks.emplace();
   profile.blocks->open = SumsOf(profile);
   profile.blocks->whole = whole_;
-  AddTo(whole_, profile);
+  AddSums(whole_, profile);
   EraseEmpty(profile.metrics);
   EraseEmpty(profile.blocks->open.metrics);
   EraseEmpty(profile.blocks->whole.metrics);

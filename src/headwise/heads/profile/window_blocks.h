@@ -10,6 +10,11 @@
 
 namespace headwise {
 
+// What the profile holds of windows, out of it: zeros are left, in place.
+WindowSums TakeSums(Profile& profile);
+// Into the profile, to what it holds.
+void AddSums(const WindowSums& sums, Profile& profile);
+
 // While it grows, the profile itself holds the open block's sums, and this
 // class those of the whole blocks. What is exact in any order (counts, sinks,
 // examples) and what comes from the model alone stays in the profile.
@@ -23,7 +28,9 @@ class WindowBlocks {
   // Takes profile.blocks. Throws Error(kInvalidArgument) where it has none.
   void Resume(Profile& profile);
   // The open block is full.
-  void Close(Profile& profile);
+  void Close(Profile& profile) { Add(TakeSums(profile)); }
+  // The sums of a whole block, the next in order.
+  void Add(const WindowSums& block) { whole_.Add(block); }
   // Makes the profile that of all windows so far, with `blocks` to resume it
   // from and without the metrics that nothing was counted for.
   void Total(Profile& profile) const;

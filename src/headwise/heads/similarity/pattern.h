@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/dist/pack.h"
 #include "headwise/heads/similarity/record.h"
 #include "headwise/model/model.h"
 #include "headwise/tensor/matrix.h"
@@ -26,6 +27,12 @@ class PatternSums {
   explicit PatternSums(const Model& model);
 
   void Add(Context& context, const WindowRecord& record);
+  // Of other windows of the same model.
+  void Merge(const PatternSums& other);
+
+  // As a message; what was packed is merged.
+  void Pack(dist::Packer& to) const;
+  void MergePacked(dist::Unpacker& from);
 
   int64_t rows() const { return static_cast<int64_t>(most_rows_); }
   int64_t sampled_rows() const { return most_sampled_; }
@@ -39,6 +46,7 @@ class PatternSums {
     double rows = 0;
     int64_t sampled = 0;
   };
+  void MergeGroup(const Sums& theirs, Sums& ours);
   void AddGram(Context& context, const WindowRecord& record,
                const PatternGroup& group, Sums& sums);
   void AddDivergence(Context& context, const WindowRecord& record,

@@ -11,6 +11,7 @@
 
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/stop.h"
+#include "headwise/dist/pack.h"
 #include "headwise/error.h"
 #include "headwise/heads/similarity/content.h"
 #include "headwise/heads/similarity/output.h"
@@ -77,6 +78,21 @@ class OutputSamples {
             z.As<float>() + (row * heads + heads_[i].head) * dim;
         values_[i].insert(values_[i].end(), from, from + dim);
       }
+    }
+  }
+
+  // As a message; what was packed is appended.
+  void Pack(dist::Packer& to) const {
+    for (size_t i = 0; i < heads_.size(); ++i) {
+      to.Put(dims_[i]);
+      to.Put(values_[i]);
+    }
+  }
+  void AppendPacked(dist::Unpacker& from) {
+    for (size_t i = 0; i < heads_.size(); ++i) {
+      dims_[i] = from.Get<int64_t>();
+      const std::vector<float> more = from.GetVector<float>();
+      values_[i].insert(values_[i].end(), more.begin(), more.end());
     }
   }
 
@@ -242,6 +258,56 @@ class Runner {
   int64_t samples_;
 };
 
+// What all windows add up to.
+struct AllWindows {
+  AllWindows(const Model& model, const std::vector<HeadRef>& heads)
+      : patterns(model), outputs(heads) {}
+  PatternSums patterns;
+  OutputSamples outputs;
+};
+
+// Each window from zero, and windows in order: alone or by ranks, which have
+// one of a round each, the sums are the same.
+void RunWindows(Context& context, const Model& model,
+                std::span<const TokenWindow> windows,
+                const SimilarityOptions& options,
+                const std::vector<HeadRef>& heads, AllWindows& all) {
+  const Runner runner(context, model, options, windows.size());
+  const bool alone = options.group == nullptr || options.group->is_single();
+  const size_t ranks = alone ? 1 : options.group->size();
+  const size_t rank = alone ? 0 : options.group->rank();
+  for (size_t begin = 0; begin < windows.size(); begin += ranks) {
+    ThrowIfStopped(options.stop, "similar");
+    const size_t end = std::min(windows.size(), begin + ranks);
+    dist::Packer packer;
+    if (begin + rank < end) {
+      const WindowRecord record = runner.Run(windows[begin + rank]);
+      AllWindows own(model, heads);
+      own.patterns.Add(context, record);
+      if (alone) {
+        all.patterns.Merge(own.patterns);
+        all.outputs.Add(record);
+      } else {
+        own.outputs.Add(record);
+        own.patterns.Pack(packer);
+        own.outputs.Pack(packer);
+      }
+    }
+    if (!alone) {
+      for (const std::string& one : options.group->Gather(packer.Take())) {
+        if (one.empty()) continue;
+        dist::Unpacker unpacker(one);
+        all.patterns.MergePacked(unpacker);
+        all.outputs.AppendPacked(unpacker);
+      }
+    }
+    if (options.progress) {
+      options.progress({"similar", static_cast<double>(end),
+                        static_cast<double>(windows.size()), "windows"});
+    }
+  }
+}
+
 }  // namespace
 
 Similarity CompareHeads(Context& context, const Model& model,
@@ -250,19 +316,13 @@ Similarity CompareHeads(Context& context, const Model& model,
   Check(options);
   Similarity result;
   result.heads = AllHeads(model);
-  PatternSums patterns(model);
-  OutputSamples outputs(result.heads);
-  const Runner runner(context, model, options, windows.size());
-  for (size_t w = 0; w < windows.size(); ++w) {
-    ThrowIfStopped(options.stop, "similar");
-    const WindowRecord record = runner.Run(windows[w]);
-    patterns.Add(context, record);
-    outputs.Add(record);
-    result.tokens += windows[w].source.size() + windows[w].target.size();
-    if (options.progress) {
-      options.progress({"similar", static_cast<double>(w + 1),
-                        static_cast<double>(windows.size()), "windows"});
-    }
+  AllWindows all(model, result.heads);
+  const PatternSums& patterns = all.patterns;
+  const OutputSamples& outputs = all.outputs;
+  RunWindows(context, model, windows, options, result.heads, all);
+  if (options.group != nullptr && !options.group->is_first()) return result;
+  for (const TokenWindow& window : windows) {
+    result.tokens += window.source.size() + window.target.size();
   }
   result.rows = patterns.rows();
   result.sampled_rows = patterns.sampled_rows();

@@ -16,6 +16,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/dist/group.h"
 #include "headwise/heads.h"
 #include "headwise/heads/similarity/cluster.h"
 #include "headwise/model/head_ref.h"
@@ -30,6 +31,9 @@ struct SimilarityOptions {
   int64_t min_visible = 8;  // rows that see fewer keys are left out
   double twin = 0.05;       // divergence below which heads are twins
   double cut = 0.3;         // groups: mean Hellinger distance at most this
+  // Ranks that share the windows; null: this process alone. The first gets the
+  // result, the others the names of heads.
+  dist::Group* group = nullptr;
   ProgressCallback progress = {};
   std::stop_token stop = {};
 

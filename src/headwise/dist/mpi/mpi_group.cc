@@ -1,0 +1,219 @@
+// Ranks that OpenMPI started. Only messages of bytes are asked of it: the order
+// in which values are added is ours, and who waits sleeps instead of spinning
+// and looks whether the other is still there. Door: dist/group.h.
+#include <limits.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <list>
+#include <thread>
+#include <vector>
+
+#include "headwise/dist/group.h"
+#include "headwise/dist/mpi/library.h"
+#include "headwise/dist/pack.h"
+#include "headwise/error.h"
+
+namespace headwise::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// Naps while waiting, from the first to the last: short messages come at once,
+// and long waits leave the core to who works.
+constexpr Seconds kFirstNap{20e-6}, kLongestNap{2e-3};
+// Between two looks at who is still there.
+constexpr Seconds kLook{1};
+
+int TagOf(Channel channel) { return static_cast<int>(channel) + 1; }
+
+// Where a process is, so that others on the same machine can look after it.
+struct Place {
+  std::string machine;  // its name and its numbering of processes
+  pid_t process = 0;
+};
+
+Place Here() {
+  char name[HOST_NAME_MAX + 1] = {};
+  gethostname(name, HOST_NAME_MAX);
+  char space[64] = {};
+  (void)!readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
+  return {std::string(name) + " " + space, getpid()};
+}
+
+class MpiGroup : public Group {
+ public:
+  explicit MpiGroup(const Launch& launch) : mpi_(MpiLibrary::Load()) {
+    int given = 0;
+    Require(mpi_.init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given));
+    Require(mpi_.set_errhandler(mpi_.world, mpi_.errors_return));
+    Require(mpi_.comm_rank(mpi_.world, &rank_));
+    Require(mpi_.comm_size(mpi_.world, &size_));
+    if (size_ != launch.size) {
+      throw Error(
+          ErrorCode::kUnsupported,
+          {"ranks", std::to_string(launch.size) + " processes under OpenMPI",
+           std::to_string(size_) + " that know each other",
+           "start them with OpenMPI's own mpirun, or srun --mpi=pmix"});
+    }
+    MeetOthers();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void Post(int to, Channel channel, std::string bytes) override {
+    if (bytes.size() > INT_MAX) throw UnexpectedMessage(INT_MAX, bytes.size());
+    Advance();
+    Sent& sent = outbox_.emplace_back();
+    sent.to = to;
+    sent.bytes = std::move(bytes);
+    Require(mpi_.isend(sent.bytes.data(), static_cast<int>(sent.bytes.size()),
+                       mpi_.byte, to, TagOf(channel), mpi_.world,
+                       &sent.request));
+  }
+
+  std::string Take(int from, Channel channel) override {
+    std::optional<Message> message;
+    Wait(from, [&] {
+      message = Arrived(from, channel);
+      return message.has_value();
+    });
+    return std::move(message->bytes);
+  }
+
+  std::optional<Message> Poll(Channel channel, double seconds) override {
+    const Clock::time_point begun = Clock::now();
+    std::optional<Message> message;
+    Wait(kAny, [&] {
+      message = Arrived(kAny, channel);
+      return message || Clock::now() - begun >= Seconds(seconds);
+    });
+    return message;
+  }
+
+  void Leave() override {
+    Barrier();
+    Wait(kAny, [&] {
+      Advance();
+      return outbox_.empty();
+    });
+    Require(mpi_.finalize());
+  }
+
+  void Abort(int code) noexcept override { mpi_.abort(mpi_.world, code); }
+
+ private:
+  static constexpr int kAny = -1;
+
+  struct Sent {
+    int to = 0;
+    std::string bytes;
+    MPI_Request request = nullptr;
+  };
+
+  void Require(int code) const {
+    if (code == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int size = 0;
+    mpi_.error_string(code, text, &size);
+    throw Error(ErrorCode::kIo, {"rank " + std::to_string(rank_),
+                                 "OpenMPI to carry messages", text, ""});
+  }
+
+  void MeetOthers() {
+    const Place here = Here();
+    Packer packer;
+    packer.Put(here.machine);
+    packer.Put(here.process);
+    for (const std::string& packed : AllGather(packer.Take())) {
+      Unpacker unpacker(packed);
+      Place place;
+      place.machine = unpacker.GetString();
+      place.process = unpacker.Get<pid_t>();
+      places_.push_back(place.machine == here.machine ? place : Place());
+    }
+  }
+
+  // What was sent is forgotten once it is gone. OpenMPI moves on in calls only.
+  void Advance() {
+    std::erase_if(outbox_, [&](Sent& sent) {
+      int done = 0;
+      Require(mpi_.test(&sent.request, &done, MPI_STATUS_IGNORE));
+      return done != 0;
+    });
+  }
+
+  std::optional<Message> Arrived(int from, Channel channel) {
+    Advance();
+    int there = 0;
+    MPI_Message handle = nullptr;
+    MPI_Status status = {};
+    Require(mpi_.improbe(from == kAny ? MPI_ANY_SOURCE : from, TagOf(channel),
+                         mpi_.world, &there, &handle, &status));
+    if (there == 0) return {};
+    int count = 0;
+    Require(mpi_.get_count(&status, mpi_.byte, &count));
+    Message message = {status.MPI_SOURCE, std::string(count, '\0')};
+    MPI_Request request = nullptr;
+    Require(
+        mpi_.imrecv(message.bytes.data(), count, mpi_.byte, &handle, &request));
+    Wait(message.from, [&] {
+      int done = 0;
+      Require(mpi_.test(&request, &done, MPI_STATUS_IGNORE));
+      return done != 0;
+    });
+    return message;
+  }
+
+  template <typename Done>
+  void Wait(int whom, Done&& done) {
+    Seconds nap = kFirstNap;
+    Clock::time_point looked = Clock::now();
+    while (!done()) {
+      std::this_thread::sleep_for(nap);
+      nap = std::min(2 * nap, kLongestNap);
+      if (Clock::now() - looked < kLook) continue;
+      LookAfter(whom);
+      looked = Clock::now();
+    }
+  }
+
+  // A launcher ends all ranks when one dies, most of them; this is for the
+  // others, and says who it was.
+  void LookAfter(int whom) const {
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == rank_ || (whom != kAny && whom != rank)) continue;
+      const Place& place = places_.empty() ? Place() : places_[rank];
+      if (place.process == 0 || kill(place.process, 0) == 0 || errno != ESRCH) {
+        continue;
+      }
+      throw Error(
+          ErrorCode::kIo,
+          {"rank " + std::to_string(rank), "it to go on",
+           "that its process " + std::to_string(place.process) + " has ended",
+           "the last checkpoint is whole: --resume goes on from it, on any "
+           "number of ranks"});
+    }
+  }
+
+  MpiLibrary mpi_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::vector<Place> places_;  // process 0: on another machine
+  std::list<Sent> outbox_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> MakeMpiGroup(const Launch& launch) {
+  return std::make_unique<MpiGroup>(launch);
+}
+
+bool HasMpi() { return true; }
+
+}  // namespace headwise::dist

@@ -1,0 +1,185 @@
+// Door: scale_plan.h.
+#include "headwise/model/scale_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "headwise/base/fields.h"
+#include "headwise/error.h"
+#include "headwise/model/summary.h"
+
+namespace headwise {
+namespace {
+
+constexpr double kTera = 1e12, kGiga = 1e9;
+// Of a GPU's memory; the rest is activations.
+constexpr double kForWeights = 0.9;
+// bf16 weights of a profile; f32 values, gradients and two moments of training.
+constexpr double kProfileBytes = 2, kTrainBytes = 16;
+// What an update reads and writes: value, gradient, both moments.
+constexpr double kUpdateBytes = 28;
+constexpr double kGradientBytes = 4;
+// A block of 64 windows sends about 100 metrics of 6 doubles a head to rank 0.
+constexpr double kBlockWindows = 64, kHeadBytes = 100 * 6 * 8;
+constexpr double kUseful = 0.5;
+constexpr double kMostGpus = 1e12;
+
+void RequirePositive(const ScaleWork& work, const ScaleMachine& machine,
+                     int64_t gpus) {
+  const auto require = [](bool good, const char* what) {
+    if (good) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                {"plan", std::string(what) + " above 0", "another", ""});
+  };
+  ScaleMachine::VisitFields(
+      machine, [&](const char* name, const auto& value, const char*) {
+        require(value > 0 && std::isfinite(static_cast<double>(value)), name);
+      });
+  require(work.tokens > 0 && std::isfinite(work.tokens), "tokens");
+  require(work.step_tokens > 0 && std::isfinite(work.step_tokens),
+          "step_tokens");
+  require(work.context > 0, "context");
+  require(gpus > 0, "gpus");
+}
+
+class Planner {
+ public:
+  Planner(const ModelConfig& config, const ScaleWork& work,
+          const ScaleMachine& machine)
+      : config_(config),
+        work_(work),
+        machine_(machine),
+        cost_(CostOf(config, work.context)) {
+    const RunCost one = CostOf(config, 1);
+    const double products =
+        one.projection_flops + one.mlp_flops + one.head_flops;
+    const double table = static_cast<double>(config.vocabulary) *
+                         static_cast<double>(config.width);
+    plan_.parameters = products / 2 + (config.tied_embeddings ? 0 : table);
+    plan_.copy_bytes =
+        plan_.parameters * (IsTraining() ? kTrainBytes : kProfileBytes);
+    const double wanted =
+        plan_.copy_bytes / (kForWeights * machine.memory_gb * kGiga);
+    plan_.copy_gpus =
+        static_cast<int64_t>(std::clamp(std::ceil(wanted), 1.0, kMostGpus));
+    plan_.step_tokens = IsTraining() ? work.step_tokens : 0;
+    plan_.flops_a_token = (Products() + Attention()) * Passes();
+  }
+
+  ScalePlan Make(int64_t gpus) {
+    for (int64_t n = plan_.copy_gpus; n <= gpus; n *= 2) {
+      plan_.rows.push_back(Row(n));
+    }
+    if (plan_.rows.empty()) plan_.rows.push_back(Row(plan_.copy_gpus));
+    for (const ScaleRow& row : plan_.rows) {
+      if (plan_.Efficiency(row) < kUseful) {
+        plan_.limit = row.links > row.reading ? "links" : "reading";
+        break;
+      }
+      plan_.useful_gpus = row.gpus;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  bool IsTraining() const { return work_.task == ScaleTask::kTrain; }
+  // A backward is two forwards.
+  double Passes() const { return IsTraining() ? 3 : 1; }
+  double Context() const { return static_cast<double>(work_.context); }
+  // Operations a token; a profile ends with the last attention.
+  double Products() const {
+    return (cost_.projection_flops + cost_.mlp_flops +
+            (IsTraining() ? cost_.head_flops : 0)) /
+           Context();
+  }
+  double Attention() const { return cost_.attention_flops / Context(); }
+  double Steps() const { return work_.tokens / work_.step_tokens; }
+
+  // Bytes a second of the link that n GPUs need.
+  double Link(int64_t n) const {
+    return kGiga * (n <= machine_.node_gpus ? machine_.node_gb_s
+                                            : machine_.network_gb_s);
+  }
+
+  ScaleRow Row(int64_t gpus) const {
+    ScaleRow row;
+    row.gpus = gpus;
+    row.compute = work_.tokens * Passes() *
+                  (Products() / machine_.product_tflops +
+                   Attention() / machine_.attention_tflops) /
+                  kTera / static_cast<double>(gpus);
+    if (IsTraining()) {  // every copy updates all of it
+      row.compute += Steps() * plan_.parameters * kUpdateBytes /
+                     static_cast<double>(plan_.copy_gpus) /
+                     (machine_.memory_gb_s * kGiga);
+    }
+    row.links = Split(gpus) + (IsTraining() ? Gradients(gpus) : Blocks(gpus));
+    // A step's sequences are read by who trains on them.
+    row.reading = IsTraining() ? 0 : work_.tokens / machine_.read_tokens;
+    return row;
+  }
+
+  // A model over several GPUs: two sums of [tokens, width] a layer and pass.
+  double Split(int64_t gpus) const {
+    const auto k = static_cast<double>(plan_.copy_gpus);
+    if (plan_.copy_gpus == 1) return 0;
+    const double layers =
+        static_cast<double>(config_.layers.size() + config_.decoder.size());
+    const double bytes = 2 * layers * static_cast<double>(config_.width) * 2 *
+                         2 * (k - 1) / k * Passes();
+    return work_.tokens / (static_cast<double>(gpus) / k) * bytes /
+           Link(plan_.copy_gpus);
+  }
+
+  // Up the tree and down again, a level after the other; or round a ring.
+  double Gradients(int64_t gpus) const {
+    const double bytes = plan_.parameters * kGradientBytes /
+                         static_cast<double>(plan_.copy_gpus);
+    const int64_t copies = gpus / plan_.copy_gpus;
+    if (work_.ring) {
+      const double share = 1 - 1 / static_cast<double>(copies);
+      return Steps() * 2 * share * bytes / Link(gpus);
+    }
+    double seconds = 0;
+    for (int64_t reach = 2 * plan_.copy_gpus; reach <= gpus; reach *= 2) {
+      seconds += 2 * bytes / Link(reach);
+    }
+    return Steps() * seconds;
+  }
+
+  // All blocks but rank 0's own arrive there.
+  double Blocks(int64_t gpus) const {
+    double heads = 0;
+    for (const auto* layers : {&config_.layers, &config_.decoder}) {
+      for (const LayerShape& layer : *layers) {
+        heads += static_cast<double>(layer.heads + layer.cross_heads);
+      }
+    }
+    const double blocks = work_.tokens / (kBlockWindows * Context());
+    const double others =
+        1 - static_cast<double>(plan_.copy_gpus) / static_cast<double>(gpus);
+    return blocks * others * heads * kHeadBytes / Link(gpus);
+  }
+
+  const ModelConfig& config_;
+  const ScaleWork& work_;
+  const ScaleMachine& machine_;
+  RunCost cost_;
+  ScalePlan plan_;
+};
+
+}  // namespace
+
+double ScalePlan::Efficiency(const ScaleRow& row) const {
+  const double share =
+      static_cast<double>(rows.front().gpus) / static_cast<double>(row.gpus);
+  return rows.front().seconds() * share / row.seconds();
+}
+
+ScalePlan PlanScale(const ModelConfig& config, const ScaleWork& work,
+                    const ScaleMachine& machine, int64_t gpus) {
+  RequirePositive(work, machine, gpus);
+  return Planner(config, work, machine).Make(gpus);
+}
+
+}  // namespace headwise
