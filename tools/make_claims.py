@@ -1,40 +1,58 @@
 #!/usr/bin/env python3
-"""Writes docs/claims.md from docs/claims.json (the claims, one command each)
-and docs/studies.json (what the studies measured).
+"""Writes docs/claims.md from docs/claims.json (the claims, one command each),
+docs/studies.json (what the studies measured) and docs/commands.json (what the
+other commands printed). No figure of the page is typed.
 
     tools/make_claims.py                    write the page anew
     tools/make_claims.py --check            exit code 1 when it would change
-    tools/make_claims.py --run              run every study of the program and
-                                            keep what it measured, then write
-    tools/make_claims.py --run NAME ...     run these only
-    tools/make_claims.py --run --missing    run those without a result: goes on
+    tools/make_claims.py --run              run every study and every row's
+                                            command, keep what came out, write
+    tools/make_claims.py --run NAME ...     run these studies, or the commands
+                                            of these rows (numbers), only
+    tools/make_claims.py --run --missing    those without a result: goes on
                                             where a run was interrupted
-    tools/make_claims.py --run --svg FOLDER keep their figures there too
-    tools/make_claims.py --run --full       with as many seeds as a verdict needs
+    tools/make_claims.py --run --full       with as many seeds as a verdict
+                                            needs; --seeds N, --device D
+    tools/make_claims.py --run --svg FOLDER keep the studies' figures there too
+    tools/make_claims.py --from FOLDER      take what `study --all` kept there
+    tools/make_claims.py --hashes FILE      mark rows as stale by the output of
+                                            `headwise study --all --hash`; with
+                                            --check they fail
 
-A row without a recorded study says "later"; a study whose result is recorded
-must exist in the program (tests/docs checks that, and that commands run).
+A row is stale when the hash of its study's claim, expectations, steps, seeds
+and revision is not the one it was measured with.
 """
 import argparse
+import datetime
 import json
+import os
 import pathlib
+import shlex
 import subprocess
 import sys
+import tempfile
+
+from claims_figures import (BASES, COUNTED, measure, row_hash, show, weakest)
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-CLAIMS = ROOT / "docs" / "claims.json"
-STUDIES = ROOT / "docs" / "studies.json"
-PAGE = ROOT / "docs" / "claims.md"
+DOCS = ROOT / "docs"
 SHOWN = 3  # figures of a row that names none
+UNMEASURED = "not yet measured under these rules"
+STALE = "stale"
 
 HEAD = """# What is claimed about multi-head attention, and what was measured
 
-Written by `tools/make_claims.py`; change `docs/claims.json`, or run it with
-`--run` to measure anew. Every row is a command. HELD and DID NOT HOLD are what
-its figures say; *indicative* means one seed and a short training, which proves
-nothing by itself (`--full` gives a verdict); CORRECTED means that the claim as
-usually told is wrong or imprecise, and the last table says what is right;
-*later* means that the command does not exist yet.
+Written by `tools/make_claims.py` from runs; no figure of the tables is typed.
+Every row is a command. **HELD**: the whole 95 % interval (Student's t over
+paired seeds) is as expected; mathematics, and what the program itself does, has
+no interval. **REFUTED**: no value of the interval is. **UNDECIDED**: neither,
+or fewer than five seeds (three where one run takes more than ten GPU minutes),
+or one trained model, or a quick run, or a figure within 5 % of chance or of the
+best possible. **EXPLORATORY**: decided, but a threshold, the task or a
+hyper-parameter was changed after a result, which fresh seeds must confirm;
+`headwise study NAME --explain` tells the history. A claim takes the weakest
+word among its figures: one REFUTED, else one UNDECIDED, else one EXPLORATORY,
+else HELD.
 """
 
 
@@ -42,152 +60,250 @@ def load(path):
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def number(value):
-    if value is None:
-        return "–"
-    if value == int(value) and abs(value) < 1e6:
-        return str(int(value))
-    return f"{value:.3g}"
-
-
-def decides(figure, record):
-    """Whether a study's verdict rests on a figure: something is expected of
-    it, and no less surely than the study's kind says."""
-    kinds = ["law", "literature", "hypothesis"]
-    kind = figure.get("kind", record["kind"])
-    return (figure["expected"] != ""
-            and kinds.index(kind) <= kinds.index(record["kind"]))
-
-
-def figures_of(row, record):
-    """The figures a row shows: those it names, else the first few."""
-    figures = record["figures"]
-    told = [name for name in figures if decides(figures[name], record)]
-    names = row.get("figures", told[:SHOWN])
-    return "; ".join(f"{name}: {number(figures[name]['value'])}"
-                     for name in names)
+def keep(path, records):
+    """Whole or not at all: what was measured must survive an interruption."""
+    text = json.dumps(dict(sorted(records.items())), indent=1,
+                      ensure_ascii=False) + "\n"
+    beside = path.with_suffix(".new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
 
 
 def verdict(record, names=()):
-    """What the figures say: those named, where the study judges any of them,
-    else all."""
+    """What the figures say: those named, where the verdict rests on any of
+    them, else all. The word, and why where intervals alone do not say it."""
     figures = record["figures"]
-    judged = [name for name in figures if decides(figures[name], record)]
-    chosen = [name for name in judged if name in names] or judged
-    held = [figures[name]["held"] for name in chosen]
-    if all(held):
-        word = "HELD"
-    else:
-        word = f"DID NOT HOLD ({sum(held)} of {len(held)} figures)"
-    if record["held"] == "indicative":
-        word += ", indicative"
-    return word
+    judged = [name for name in figures if figures[name]["decides"]]
+    if names:
+        told = [name for name in names if figures[name]["expected"]]
+        judged = [name for name in judged if name in names]
+        if not judged and told:
+            return "UNDECIDED", ["one given model"]
+    word = weakest([figures[name]["verdict"] for name in judged])
+    whys = [figures[name]["why"] for name in judged
+            if figures[name]["verdict"] == word and "why" in figures[name]]
+    return word, list(dict.fromkeys(whys))
 
 
-def outcome(row, studies):
-    """Command, figures and status of a row."""
-    if "study" not in row:
-        return row["command"], row["figure"], row["status"]
-    command = f"headwise study {row['study']}"
-    record = studies.get(row["study"])
-    if record is None:
-        return command, "", "later"
-    if record.get("full"):
+def study_row(row, studies, hashes):
+    """Command, figures, record and word of a row that a study judges."""
+    name = row["study"]
+    command = f"headwise study {name}"
+    record = studies.get(name)
+    if record is None or "hash" not in record:
+        return command, [], {}, UNMEASURED, []
+    if record["full"]:
         command += " --full"
-    names = row.get("figures", [])
-    missing = [name for name in names if name not in record["figures"]]
+    figures, names = record["figures"], row.get("figures", [])
+    missing = [each for each in names if each not in figures]
     if missing:
-        sys.exit(f"claim {row['number']}: study {row['study']} has no figure "
-                 f"{missing[0]!r}; it has {list(record['figures'])}")
-    return command, figures_of(row, record), row.get(
-        "status", verdict(record, names))
+        sys.exit(f"claim {row['number']}: study {name} has no figure "
+                 f"{missing[0]!r}; it has {list(figures)}")
+    shown = names or [each for each in figures
+                      if figures[each]["decides"]][:SHOWN]
+    told = [show(each, figures[each]) for each in shown]
+    if hashes and hashes.get(name) != record["hash"]:
+        return command, told, record, STALE, []
+    return command, told, record, *verdict(record, names)
+
+
+def command_row(row, commands):
+    """The same of a row that another command judges."""
+    record = commands.get(str(row["number"]))
+    if record is None:
+        return row["command"], [], {}, UNMEASURED, []
+    told = [show(each["name"], record["figures"][each["name"]],
+                 each.get("format", ".3g"))
+            for each in row["take"] if each["name"] in record["figures"]]
+    if record["hash"] != row_hash(row):
+        return row["command"], told, record, STALE, []
+    word, whys = verdict(record)
+    if row["basis"] == "detectors":
+        whys = [BASES["detectors"]]
+    if "exploratory" in row:
+        word = weakest([word, "EXPLORATORY"])
+        whys = whys + [row["exploratory"]]
+    return row["command"], told, record, word, whys
+
+
+def outcome(row, studies, commands, hashes):
+    if "study" in row:
+        return study_row(row, studies, hashes)
+    if "take" not in row:
+        return row["command"], [], {}, "", [row["no_verdict"]]
+    result = command_row(row, commands)
+    if "no_verdict" in row and result[3] not in (UNMEASURED, STALE):
+        return *result[:3], "", [row["no_verdict"]]
+    return result
 
 
 def cell(text):
     return text.replace("|", "\\|")
 
 
-def page(claims, studies):
-    lines = [HEAD]
+def line_of(row, result):
+    command, told, record, word, whys = result
+    measured = " ".join(filter(None, [
+        "; ".join(told) + "." if told else "", row.get("note", "")]))
+    seeds = len(record["seeds"]) if record.get("seeds") else "–"
+    where = (f"{record['machine']}, {record['date']}" if record else "–")
+    last = f"**{word}**" if word in COUNTED else word
+    if whys:
+        last += (": " if word else "") + "; ".join(whys)
+    if "corrected" in row:
+        last += f"; corrected, {row['corrected']}"
+    return (f"| {row['number']} | {cell(row['claim'])} | `{cell(command)}` | "
+            f"{cell(measured)} | {seeds} | {cell(where)} | {cell(last)} |")
+
+
+def counts(words):
+    told = [f"{words.count(word)} {word}" for word in COUNTED]
+    rest = [f"{words.count(word)} {word}" for word in (UNMEASURED, STALE)
+            if word in words]
+    if "" in words:
+        rest.append(f"{words.count('')} without a verdict, and why")
+    return (f"\nOf {len(words)} claims: " + ", ".join(told)
+            + "".join(f"; {each}" for each in rest) + ".\n")
+
+
+def page(claims, studies, commands, hashes=None):
+    lines, words = [], []
     for row in claims["claims"]:
         if "section" in row:
             lines += [f"\n## {row['section']}\n",
-                      "| | claim | command | measured | |",
-                      "|---|---|---|---|---|"]
+                      "| | claim | command | measured | seeds | on | |",
+                      "|---|---|---|---|---|---|---|"]
             continue
-        command, measured, status = outcome(row, studies)
-        measured = " ".join(filter(None, [
-            measured and measured.rstrip(".") + ".", row.get("note", "")]))
-        lines.append(f"| {row['number']} | {cell(row['claim'])} | "
-                     f"`{cell(command)}` | {cell(measured)} | {status} |")
+        result = outcome(row, studies, commands, hashes)
+        words.append(result[3])
+        lines.append(line_of(row, result))
     lines += ["\n## What is told wrong, and what is right\n",
+              "What the papers say; of what we measured ourselves, the rows "
+              "above.\n",
               "| | told | right | see |", "|---|---|---|---|"]
     for row in claims["corrections"]:
         command = f"`{row['command']}`" if "command" in row else "–"
         lines.append(f"| {row['number']} | {cell(row['said'])} | "
                      f"{cell(row['fact'])} | {command} |")
-    return "\n".join(lines) + "\n"
+    return HEAD + counts(words) + "\n".join(lines) + "\n", words
 
 
-def names_to_run(options, studies):
-    listed = json.loads(subprocess.run(
+def machine_of(program):
+    """The processor's name, as the program gives it."""
+    return json.loads(subprocess.run(
+        [program, "study", "averaging", "--json"], check=True, text=True,
+        capture_output=True).stdout)["machine"]
+
+
+def run_study(options, name, studies):
+    words = [options.program, "study", name, "--json",
+             "--device", options.device]
+    words += ["--full"] * options.full
+    words += ["--seeds", str(options.seeds)] if options.seeds else []
+    if options.svg:
+        folder = pathlib.Path(options.svg)
+        folder.mkdir(parents=True, exist_ok=True)
+        words += ["--svg", str(folder / f"{name}.svg")]
+    done = subprocess.run(words, text=True, check=False, cwd=ROOT,
+                          stdout=subprocess.PIPE)
+    if not done.stdout.startswith("{"):
+        sys.exit(f"{' '.join(words)}: exit code {done.returncode}")
+    record = json.loads(done.stdout)
+    record["seconds"] = round(record["seconds"], 1)
+    studies[name] = record
+    print(f"{name}: {verdict(record)[0]}, {record['seconds']} s", flush=True)
+    keep(DOCS / "studies.json", studies)
+
+
+def run_row(options, row, commands, machine):
+    """Runs the commands of a row in a folder that its files stay in."""
+    printed, figures = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(ROOT / "assets", pathlib.Path(folder, "assets"))
+        for each in row["take"]:
+            command = each.get("command", row["command"])
+            if command not in printed:
+                words = [options.program] + shlex.split(command)[1:]
+                done = subprocess.run(words, text=True, check=True, cwd=folder,
+                                      capture_output=True)
+                printed[command] = json.loads(done.stdout)
+            figures[each["name"]] = measure(each, printed[command],
+                                            row["basis"])
+    record = {"command": row["command"], "hash": row_hash(row),
+              "figures": figures, "machine": machine,
+              "date": datetime.datetime.now(
+                  datetime.timezone.utc).date().isoformat()}
+    commands[str(row["number"])] = record
+    print(f"row {row['number']}: {verdict(record)[0]}", flush=True)
+    keep(DOCS / "commands.json", commands)
+
+
+def run(options, claims, studies, commands):
+    listed = [study["study"] for study in json.loads(subprocess.run(
         [options.program, "study", "--list", "--json"], check=True, text=True,
-        capture_output=True).stdout)
-    names = options.run or [study["study"] for study in listed]
-    done = {name for name, record in studies.items()
-            if record["full"] == options.full}
-    return [name for name in names if not options.missing or name not in done]
+        capture_output=True).stdout)]
+    wanted = options.run
+    for name in listed:
+        record = studies.get(name, {})
+        done = "hash" in record and record["full"] == options.full
+        if (not wanted or name in wanted) and not (options.missing and done):
+            run_study(options, name, studies)
+    machine = machine_of(options.program)
+    for row in claims["claims"]:
+        if "take" not in row:
+            continue
+        record = commands.get(str(row["number"]), {})
+        done = record.get("hash") == row_hash(row)
+        if (not wanted or str(row["number"]) in wanted) and not (
+                options.missing and done):
+            run_row(options, row, commands, machine)
 
 
-def keep(studies):
-    """Whole or not at all: what was measured must survive an interruption."""
-    text = json.dumps(dict(sorted(studies.items())), indent=1,
-                      ensure_ascii=False) + "\n"
-    beside = STUDIES.with_suffix(".new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(STUDIES)
-
-
-def run_studies(options, studies):
-    for name in names_to_run(options, studies):
-        words = [options.program, "study", name, "--json"]
-        words += ["--full"] * options.full
-        if options.svg:
-            folder = pathlib.Path(options.svg)
-            folder.mkdir(parents=True, exist_ok=True)
-            words += ["--svg", str(folder / f"{name}.svg")]
-        done = subprocess.run(words, text=True, check=False,
-                              stdout=subprocess.PIPE)
-        if not done.stdout.startswith("{"):
-            sys.exit(f"{' '.join(words)}: exit code {done.returncode}")
-        record = json.loads(done.stdout)
-        record["full"] = options.full
+def read_folder(folder, studies):
+    """What `headwise study --all --out FOLDER` kept."""
+    for path in sorted(pathlib.Path(folder).glob("*.json")):
+        record = load(path)
         record["seconds"] = round(record["seconds"], 1)
-        studies[name] = record
-        print(f"{name}: {verdict(record)}, {record['seconds']} s", flush=True)
-        keep(studies)
+        studies[record["study"]] = record
+    keep(DOCS / "studies.json", studies)
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--run", nargs="*", metavar="NAME")
+    parser.add_argument("--from", dest="folder", metavar="FOLDER")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--missing", action="store_true")
     parser.add_argument("--svg", metavar="FOLDER")
+    parser.add_argument("--hashes", metavar="FILE")
     parser.add_argument("--program", default=str(
         ROOT / "build/release/apps/headwise/headwise"))
-    options = parser.parse_args()
-    claims, studies = load(CLAIMS), load(STUDIES)
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    claims = load(DOCS / "claims.json")
+    studies, commands = load(DOCS / "studies.json"), load(DOCS / "commands.json")
+    if options.folder:
+        read_folder(options.folder, studies)
     if options.run is not None:
-        run_studies(options, studies)
-    text = page(claims, studies)
+        run(options, claims, studies, commands)
+    hashes = load(pathlib.Path(options.hashes)) if options.hashes else None
+    text, words = page(claims, studies, commands, hashes)
+    stale = words.count(STALE)
+    path = DOCS / "claims.md"
     if options.check:
-        same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
-        if not same:
+        same = path.exists() and path.read_text(encoding="utf-8") == text
+        if stale:
+            print(f"docs/claims.md: {stale} rows are stale")
+        elif not same:
             print("docs/claims.md: run tools/make_claims.py")
-        return 0 if same else 1
-    PAGE.write_text(text, encoding="utf-8")
+        return 0 if same and not stale else 1
+    path.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -91,7 +91,14 @@ expect_quiet out
 
 expect 0 '^HELD: ' study averaging
 expect_quiet err
-expect 0 '"held": true' study averaging --json
+expect 0 '"verdict": "HELD"' study averaging --json
+expect 0 '"hash": "[0-9a-f]{16}"' study averaging --json
+expect 0 '"machine": "' study averaging --json
+expect 0 '"averaging": "[0-9a-f]{16}"' study averaging --hash
+expect 0 'EXPLORATORY at most' study symmetry --explain
+expect 0 'Nothing changed after a result' study averaging --explain
+expect 2 'seeds: expected' study averaging --seeds 0
+expect 2 'expected the name of a study' study averaging --all
 expect 0 'normalise-order' study --list
 expect 0 'Kept by 8 heads' compare "$cat_sat"
 expect 0 '"trained": true' compare "$cat_sat" --json

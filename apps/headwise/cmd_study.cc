@@ -18,6 +18,7 @@
 #include "headwise/study/study.h"
 #include "interrupt.h"
 #include "progress_bar.h"
+#include "study_all.h"
 
 namespace headwise {
 namespace {
@@ -28,6 +29,11 @@ struct Options {
   bool json = false;
   bool quick = false;
   bool full = false;
+  bool all = false;
+  bool explain = false;
+  bool hash = false;
+  int64_t seeds = 0;
+  std::string out = "studies";
   std::vector<std::string> texts;
   std::string model, twin;
   std::string recommend;
@@ -66,6 +72,52 @@ void RequireF32(const EngineFlags& engine) {
                    engine.type);
 }
 
+StudyRequest RequestOf(const Options& options, ProgressBar* bar) {
+  StudyRequest request;
+  request.full = options.full;
+  request.seed_count = options.seeds;
+  request.texts = options.texts;
+  if (bar != nullptr) request.progress = bar->callback();
+  request.stop = StopOnInterrupt();
+  AddModels(options, request);
+  return request;
+}
+
+int RunAll(const Options& options) {
+  RequireF32(options.engine);
+  options.engine.Require();
+  ProgressBar bar;
+  return RunAllStudies(options.engine, RequestOf(options, &bar), options.out,
+                       options.json);
+}
+
+// {NAME: HASH} of one study or of all: what records are held to.
+int TellHashes(const Options& options) {
+  const StudyRequest request = RequestOf(options, nullptr);
+  Context context(options.engine.context());
+  Json hashes = Json::object();
+  const auto add = [&](const Study& study) {
+    hashes[study.name] = ExpectedHash(study, context, request);
+  };
+  if (options.all) {
+    for (const Study* study : Studies()) add(*study);
+  } else {
+    add(FindStudy(options.name));
+  }
+  fmt::print("{}\n", hashes.dump(2));
+  return kSucceeded;
+}
+
+int Explain(const Options& options) {
+  const Study& study = FindStudy(options.name);
+  if (options.json) {
+    fmt::print("{}\n", StudyHistoryJson(study).dump(2));
+  } else {
+    fmt::print("{}", StudyExplanation(study, StdoutConsole()));
+  }
+  return kSucceeded;
+}
+
 int RunOne(const Options& options) {
   RequireF32(options.engine);
   options.engine.Require();
@@ -73,18 +125,13 @@ int RunOne(const Options& options) {
   RequireWritable(options.svg);
   Context context(options.engine.context());
   ProgressBar bar;
-  StudyRequest request;
-  request.full = options.full;
-  request.texts = options.texts;
-  request.progress = bar.callback();
-  request.stop = StopOnInterrupt();
-  AddModels(options, request);
+  const StudyRequest request = RequestOf(options, &bar);
   const StudyResult result = RunStudy(study, context, request);
   if (!options.svg.empty()) {
     WriteFileAtomically(options.svg, StudySvg(study, result));
   }
   if (options.json) {
-    fmt::print("{}\n", StudyJson(study, result).dump(2));
+    fmt::print("{}\n", StudyRecord(study, result, context.device()).dump(2));
   } else {
     fmt::print("{}", StudyText(study, result, StdoutConsole()));
   }
@@ -147,9 +194,12 @@ int Run(const Options& options) {
     }
     return kSucceeded;
   }
-  if (options.name.empty()) {
-    throw UsageError("expected the name of a study, or --list");
+  if (options.all != options.name.empty()) {
+    throw UsageError("expected the name of a study, or --list, or --all");
   }
+  if (options.hash) return TellHashes(options);
+  if (options.all) return RunAll(options);
+  if (options.explain) return Explain(options);
   return options.recommend.empty() ? RunOne(options) : Recommend(options);
 }
 
@@ -160,11 +210,27 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--json", options->json, "Print JSON");
   const Argument quick = line.Flag(
       "--quick", options->quick,
-      "One seed, minutes on two cores; of what is trained only indicative. "
+      "One seed, minutes on two cores; of what is trained nothing is decided. "
       "The default");
   line.Flag("--full", options->full,
             "As many seeds and steps as a verdict needs")
       .Excludes(quick);
+  line.Option("--seeds", options->seeds,
+              "So many seeds: 1 and on, or the fresh ones that a study fixed. "
+              "Default: 1; with --full 5, or 3 where one run is long")
+      .Positive();
+  line.Flag("--explain", options->explain,
+            "Run nothing; say what a verdict needs and what was changed after "
+            "a result");
+  line.Flag("--all", options->all,
+            "Every study, then one table; what --out holds of them is kept");
+  line.Option("--out", options->out,
+              "Folder of --all: one JSON file a study. An interrupted run goes "
+              "on where it stopped")
+      .ShowDefault();
+  line.Flag("--hash", options->hash,
+            "Run one step; print the hash of claim, expectations, steps, seeds "
+            "and revision, as JSON");
   line.Option("--text", options->texts,
               "Text files or folders for studies that read; head-count also "
               "takes .tsv pairs to translate. Default: stories of a small "
@@ -192,6 +258,9 @@ const Command kStudyCommand = {
         "  headwise study averaging\n"
         "  headwise study rank --svg rank.svg\n"
         "  headwise study operator --json\n"
+        "  headwise study symmetry --explain\n"
+        "  headwise study head-count --full --seeds 5\n"
+        "  headwise study --all --full --out studies\n"
         "  headwise study effective-heads --recommend 4096,32,131072\n"
         "A law that does not hold gives exit code 1.",
     .setup = Setup};

@@ -2,8 +2,9 @@
 """Keeps the documents true: every command of README.md runs, its C++ compiles
 and runs, its table of studies says what they say, and every relative link of
 every document leads somewhere. Of docs/claims.md: every claim has its row,
-the page is what tools/make_claims.py writes, its commands run (studies that
-were recorded: exist), and so do those of docs/exercises.md.
+the page is what tools/make_claims.py writes, no row is stale (its study's hash
+is what it was measured with), its commands run (studies that were recorded:
+exist), and so do those of docs/exercises.md.
 
 Commands are the lines of ```sh blocks. They run in a scratch folder that holds
 links to the checkout's entries, so that what they write stays out of it.
@@ -105,7 +106,24 @@ def try_words(line, listed, folder):
     return tell(not wrong, f"{line} (its words)", f"unknown: {wrong}")
 
 
-def try_claims(claims, listed):
+def try_hashes(folder):
+    """No row rests on a record of a study that has changed since. A step of
+    each training tells what it expects: a minute or two."""
+    done = subprocess.run(["./headwise", "study", "--all", "--hash"],
+                          cwd=folder, text=True, capture_output=True,
+                          timeout=10 * TIMEOUT, check=False)
+    if done.returncode != 0:
+        return tell(False, "studies tell their hashes", done.stderr)
+    path = pathlib.Path(folder, "hashes.json")
+    path.write_text(done.stdout)
+    check = subprocess.run([ROOT / "tools" / "make_claims.py", "--check",
+                            "--hashes", path], text=True, capture_output=True,
+                           check=False)
+    return tell(check.returncode == 0, "no row of docs/claims.md is stale",
+                check.stdout + check.stderr)
+
+
+def try_claims(claims, listed, folder):
     rows = [row for row in claims["claims"] if "number" in row]
     numbers = [row["number"] for row in rows]
     passed = tell(numbers == list(range(1, 63)), "claims 1 to 62 have a row",
@@ -117,6 +135,7 @@ def try_claims(claims, listed):
                            text=True, capture_output=True, check=False)
     passed &= tell(check.returncode == 0, "docs/claims.md is up to date",
                    check.stdout + check.stderr)
+    passed &= try_hashes(folder)
     recorded = json.loads((ROOT / "docs" / "studies.json").read_text())
     lost = sorted(set(recorded) - listed)
     passed &= tell(not lost, "recorded studies exist", str(lost))
@@ -152,7 +171,7 @@ def try_documents(folder):
     lines += [f"./headwise study {row['study']}" for row in claims["claims"]
               if "study" in row]
     lines += commands((ROOT / "docs" / "exercises.md").read_text())
-    return (try_claims(claims, listed)
+    return (try_claims(claims, listed, folder)
             & try_lines(lines, claims, listed, folder))
 
 
@@ -177,7 +196,7 @@ def main():
         for line in commands(readme):
             passed &= try_command(line, folder)
         studies = re.findall(
-            r"^\| `([\w-]+)` \|.*\| (HELD|DID NOT HOLD) \|$", readme, re.M)
+            r"^\| `([\w-]+)` \|.*\| (HELD|REFUTED|UNDECIDED|EXPLORATORY) \|$", readme, re.M)
         passed &= at_once(lambda study: try_study(*study, folder), studies)
         for source in blocks(readme, "cpp"):
             passed &= try_program(source, folder)

@@ -4,35 +4,15 @@
 #include <fmt/core.h>
 #include <sys/utsname.h>
 
-#include <fstream>
 #include <thread>
 
 #include "headwise/backend/cpu/isa.h"
 #include "headwise/report/text.h"
 #include "headwise/version.h"
+#include "machine.h"
 
 namespace headwise::bench {
 namespace {
-
-// The processor's name: /proc/cpuinfo says it on x86; on Arm it gives the
-// maker's numbers only, which is still enough to tell two machines apart.
-std::string CpuName() {
-  std::ifstream info("/proc/cpuinfo");
-  std::string implementer, part;
-  for (std::string line; std::getline(info, line);) {
-    const size_t colon = line.find(": ");
-    if (colon == std::string::npos) continue;
-    const std::string value = line.substr(colon + 2);
-    if (line.rfind("model name", 0) == 0) return value;
-    if (line.rfind("CPU implementer", 0) == 0) implementer = value;
-    if (line.rfind("CPU part", 0) == 0) part = value;
-  }
-  if (implementer == "0x41" && part == "0xd40") return "Arm Neoverse-V1";
-  if (implementer == "0x41" && part == "0xd4f") return "Arm Neoverse-V2";
-  if (implementer == "0x41" && part == "0xd0c") return "Arm Neoverse-N1";
-  return implementer.empty() ? "unknown"
-                             : "Arm " + implementer + " part " + part;
-}
 
 // The least ms of rows that `take` takes; 0: there is none.
 template <typename Take>

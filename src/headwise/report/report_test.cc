@@ -116,33 +116,65 @@ TEST(TerminalTest, CellsThatDoNotFitAreCounted) {
               HasSubstr("█1.0"));
 }
 
-TEST(StudyReportTest, SaysWhetherItHeld) {
+TEST(StudyReportTest, EndsWithItsWord) {
   StudyResult result = SampleResult();
   EXPECT_THAT(StudyText(kSample, result, {}), HasSubstr("\nHELD: 1 of 1"));
   result.AtMost("too large", 2, 1);
   EXPECT_THAT(StudyText(kSample, result, {}),
-              HasSubstr("DID NOT HOLD: 1 of 2"));
+              AllOf(HasSubstr("REFUTED: 1 of 2"), HasSubstr("refuted")));
 }
 
 TEST(StudyReportTest, JsonHasItsKeys) {
   const Json json = StudyJson(kSample, SampleResult());
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys, testing::ElementsAre("study", "claim", "kind", "held",
-                                         "figures", "seeds", "seconds"));
+  EXPECT_THAT(keys, testing::ElementsAre("study", "claim", "kind", "verdict",
+                                         "laws_held", "figures", "seeds",
+                                         "full", "steps", "revision", "hash",
+                                         "changed_after_a_result", "seconds"));
   EXPECT_EQ(json["kind"], "law");
-  EXPECT_EQ(json["held"], true);
-  EXPECT_EQ(json["figures"]["an error with a rather long name, to fill lines"]
-                ["value"],
-            1e-6);
+  EXPECT_EQ(json["verdict"], "HELD");
+  const Json figure =
+      json["figures"]["an error with a rather long name, to fill lines"];
+  EXPECT_EQ(figure["value"], 1e-6);
+  EXPECT_EQ(figure["verdict"], "HELD");
+  EXPECT_EQ(figure["decides"], true);
 }
 
-TEST(StudyReportTest, OneSeedOfATrainedStudyIsIndicative) {
+TEST(StudyReportTest, SaysWhyNothingIsDecided) {
   StudyResult result = SampleResult();
-  result.indicative = true;
-  EXPECT_THAT(StudyText(kSample, result, {}),
-              HasSubstr("\nINDICATIVE (HELD): 1 of 1"));
-  EXPECT_EQ(StudyJson(kSample, result)["held"], "indicative");
+  result.rules.trained = true;
+  result.AtLeast("gain", Interval{2, 1, 3}, 0);
+  result.OverSequences({2, 1.25, 2.75});
+  result.InformOnly();
+  result.AtLeast("theirs", 2, 0);
+  const std::string text = StudyText(kSample, result, {.width = 120});
+  EXPECT_THAT(text, HasSubstr("\nUNDECIDED: 0 of 2"));
+  EXPECT_THAT(text, HasSubstr("undecided, 1 of at least 5 seeds: 1 figure\n"));
+  EXPECT_THAT(text, HasSubstr("2 [1, 3] (sequences [1.25, 2.75])"));
+  EXPECT_THAT(text, HasSubstr("(information)"));
+  const Json json = StudyJson(kSample, result);
+  EXPECT_EQ(json["figures"]["gain"]["why"], "1 of at least 5 seeds");
+  EXPECT_EQ(json["figures"]["gain"]["sequences"]["low"], 1.25);
+  EXPECT_EQ(json["figures"]["theirs"]["decides"], false);
+}
+
+TEST(StudyReportTest, ExplainsWhatWasChangedAfterAResult) {
+  static constexpr StudyChange kChanges[] = {
+      {"two layers", "one layer", "gates closed one", "A commit"}};
+  static constexpr uint64_t kFresh[] = {7, 8};
+  Study study = kSample;
+  EXPECT_THAT(StudyExplanation(study, {}),
+              HasSubstr("Nothing changed after a result."));
+  study.history = kChanges;
+  EXPECT_THAT(StudyExplanation(study, {}),
+              AllOf(HasSubstr("First: two layers."), HasSubstr("one layer."),
+                    HasSubstr("gates closed one."), HasSubstr("\"A commit\""),
+                    HasSubstr("EXPLORATORY at most")));
+  EXPECT_EQ(StudyHistoryJson(study)[0]["commit"], "A commit");
+  study.fresh_seeds = kFresh;
+  EXPECT_THAT(StudyExplanation(study, {}),
+              AllOf(HasSubstr("7 8"), Not(HasSubstr("EXPLORATORY"))));
 }
 
 TEST(SvgTest, EscapesText) {

@@ -10,14 +10,21 @@
 namespace headwise {
 
 // Claim, expectation, kind; tables and pictures; every figure with what was
-// expected of it; HELD or DID NOT HOLD, in brackets where only indicative.
+// expected of it and its word; the word of the whole, and why where intervals
+// alone do not say it.
 std::string StudyText(const Study& study, const StudyResult& result,
                       const Console& console);
 
-// {"study", "claim", "kind", "held" (bool or "indicative"), "figures": {NAME:
-// {"value", "expected", "held"}}, "seeds", "seconds"}; figures over several
-// seeds also have "low" and "high", their 95 % interval, and those of another
-// kind than the study's "kind".
+// What a verdict needs and what was changed after a result: no run.
+std::string StudyExplanation(const Study& study, const Console& console);
+Json StudyHistoryJson(const Study& study);
+
+// {"study", "claim", "kind", "verdict", "laws_held", "figures": {NAME:
+// {"value", "expected", "decides", "verdict"}}, "seeds", "full", "steps",
+// "revision", "hash", "changed_after_a_result", "seconds"}; a figure has "why"
+// where its interval alone does not give the word, "low" and "high" where it is
+// of several seeds, "sequences", "chance", "best" and a "kind" of its own where
+// there are any.
 Json StudyJson(const Study& study, const StudyResult& result);
 
 // Its pictures below each other.

@@ -297,6 +297,7 @@ void TellShipped(Context& context, const StudyRequest& request,
     result.remark += " The shipped model is not here.";
     return;
   }
+  result.InformOnly();
   const TrainedReader reader(request.model, request.reading);
   std::vector<TextExample> examples = ExamplesOf(reader.windows());
   if (!request.full && examples.size() > kQuickWindows) {
@@ -320,7 +321,7 @@ void TellShipped(Context& context, const StudyRequest& request,
 
 StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
-  result.seeds = VerdictSeeds(request);
+  result.seeds = StudySeeds(request);
   const int64_t steps = StudySteps(request, 500, 4000);
   StudyClock clock(request, "one-per-layer", steps * std::ssize(result.seeds));
   const auto trained = RunCases(

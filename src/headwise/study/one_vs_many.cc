@@ -124,15 +124,17 @@ StudyResult Run(Context& context, const StudyRequest& request) {
                                        {one.curve, many.curve}});
     result.pictures.push_back(Look(context, one, many, text));
   }
+  result.Expect(StudyKind::kLaw);
   result.Near("parameters: 8 heads − 1 head", parameters, 0, 0);
+  result.Expect(StudyKind::kHypothesis);
   result.AtLeast("patterns: mean divergence of heads of a layer, nats",
                  OverSeeds(jsd), 0.05);
   result.AtMost("subspaces: overlap of what heads read (chance 0.125)",
                 OverSeeds(overlap), 0.5);
   result.AtLeast("different roles: 8 heads − 1 head",
-                 MeanOf(roles_many) - MeanOf(roles_one), 1);
-  result.AtLeast("loss of 1 head − loss of 8 heads, nats",
-                 result.seeds.size() > 1 ? OverSeeds(gains) : paired, 0);
+                 DifferenceOverSeeds(roles_many, roles_one), 1);
+  result.AtLeast("loss of 1 head − loss of 8 heads, nats", OverSeeds(gains), 0);
+  result.OverSequences(paired);
   result.tables.push_back(
       {"The summary that is often printed, checked",
        {"", "1 head", "8 heads", "right?"},
@@ -150,6 +152,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "Two small models of two layers, width {}, the same seed and data ({}), "
       "trained here.",
       kWidth, text.name);
+  result.InformOnly();
   TellShippedTwins(context, request, result);
   return result;
 }

@@ -140,8 +140,10 @@ void Tell(const Seen& one, const Seen& many, const LayerDifference& difference,
                  count(MostInOneLayer(many.profile, layers),
                        MostInOneLayer(one.profile, layers)),
                  1);
-  result.AtLeast("shipped: loss of one head − loss of many, nats",
-                 PairedDifference(one.text, many.text), 0);
+  const Interval gain = PairedDifference(one.text, many.text);
+  result.AtLeast("shipped: loss of one head − loss of many, nats", gain.value,
+                 0);
+  result.OverSequences(gain);
   result.Report("shipped: repeats told right, many heads − one",
                 many.repeated - one.repeated);
   result.Report("shipped: told apart by two tokens, many heads − one",

@@ -11,30 +11,40 @@
 #include "headwise/error.h"
 
 namespace headwise {
+namespace {
 
-const char* Name(StudyKind kind) {
-  switch (kind) {
-    case StudyKind::kLaw:
-      return "law";
-    case StudyKind::kLiterature:
-      return "literature";
-    case StudyKind::kHypothesis:
-      return "hypothesis";
-  }
-  return "";
+// Whether a run took seeds that were fixed before anyone saw their results.
+bool OnFreshSeeds(const Study& study, const StudyResult& result) {
+  const auto fresh = [&](uint64_t seed) {
+    return std::ranges::find(study.fresh_seeds, seed) !=
+           study.fresh_seeds.end();
+  };
+  return std::ranges::all_of(result.seeds, fresh);
 }
 
-void StudyResult::Add(Figure figure) {
+}  // namespace
+
+void StudyResult::Add(std::string name, double value, std::string expected,
+                      double least, double most) {
+  Figure figure;
+  figure.name = std::move(name);
+  figure.value = value;
+  figure.expected = std::move(expected);
+  figure.least = least;
+  figure.most = most;
   figure.kind = next_;
+  figure.information = information_;
   figures.push_back(std::move(figure));
 }
 
 void StudyResult::AtMost(std::string name, double value, double limit) {
-  Add({std::move(name), value, fmt::format("≤ {:.4g}", limit), value <= limit});
+  Add(std::move(name), value, fmt::format("≤ {:.4g}", limit),
+      -Figure::kInfinity, limit);
 }
 
 void StudyResult::AtLeast(std::string name, double value, double limit) {
-  Add({std::move(name), value, fmt::format("≥ {:.4g}", limit), value >= limit});
+  Add(std::move(name), value, fmt::format("≥ {:.4g}", limit), limit,
+      Figure::kInfinity);
 }
 
 void StudyResult::Near(std::string name, double value, double want,
@@ -42,14 +52,15 @@ void StudyResult::Near(std::string name, double value, double want,
   const std::string expected =
       tolerance == 0 ? fmt::format("= {:.7g}", want)
                      : fmt::format("{:.4g} ± {:.2g}", want, tolerance);
-  Add({std::move(name), value, expected, std::abs(value - want) <= tolerance});
+  Add(std::move(name), value, expected, want - tolerance, want + tolerance);
 }
 
 void StudyResult::Report(std::string name, double value) {
-  Add({std::move(name), value, "", std::isfinite(value)});
+  Add(std::move(name), value, "", -Figure::kInfinity, Figure::kInfinity);
 }
 
 void StudyResult::SetInterval(const Interval& mean) {
+  figures.back().over_seeds = true;
   figures.back().low = mean.low;
   figures.back().high = mean.high;
 }
@@ -84,16 +95,30 @@ std::string ShowInterval(const Interval& interval) {
                      interval.high);
 }
 
-bool StudyResult::held() const {
-  return !figures.empty() &&
-         std::all_of(figures.begin(), figures.end(), [&](const Figure& figure) {
-           return figure.held || (!figure.expected.empty() && !Decides(figure));
-         });
+void StudyResult::OverSequences(const Interval& interval) {
+  figures.back().sequences = interval;
+}
+
+void StudyResult::Between(double chance, double best) {
+  figures.back().chance = chance;
+  figures.back().best = best;
+}
+
+Verdict StudyResult::verdict() const {
+  std::vector<Verdict> verdicts;
+  for (const Figure& figure : figures) {
+    if (Decides(figure)) verdicts.push_back(JudgementOf(figure).verdict);
+    // What is only reported must be a number all the same.
+    if (figure.expected.empty() && std::isnan(figure.value)) {
+      verdicts.push_back(Verdict::kUndecided);
+    }
+  }
+  return Weakest(verdicts);
 }
 
 bool StudyResult::laws_held() const {
   return std::all_of(figures.begin(), figures.end(), [&](const Figure& figure) {
-    return figure.held || figure.kind.value_or(kind) != StudyKind::kLaw;
+    return KindOf(figure) != StudyKind::kLaw || figure.as_expected();
   });
 }
 
@@ -148,6 +173,49 @@ const Study& FindStudy(std::string_view name) {
                                    Nearest(name, names))});
 }
 
+std::vector<uint64_t> SeedsOf(const Study& study, const StudyRequest& request) {
+  const std::span<const uint64_t> fresh =
+      request.full ? study.fresh_seeds : std::span<const uint64_t>();
+  int64_t count = request.seed_count;
+  if (count == 0) {
+    count = !request.full   ? 1
+            : fresh.empty() ? study.seeds_needed()
+                            : std::ssize(fresh);
+  }
+  std::vector<uint64_t> seeds(
+      fresh.begin(),
+      fresh.begin() + std::min<int64_t>(count, std::ssize(fresh)));
+  uint64_t next = fresh.empty() ? 1 : *std::ranges::max_element(fresh) + 1;
+  while (std::ssize(seeds) < count) seeds.push_back(next++);
+  return seeds;
+}
+
+std::string StudyHash(const Study& study, const StudyResult& result) {
+  // Each part ends with a byte that none holds.
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&](std::string_view part) {
+    for (const char c : part) {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    }
+    hash *= 0x100000001b3;  // a zero byte
+  };
+  for (const char* part :
+       {study.name, study.claim, study.expectation, Name(study.kind)}) {
+    add(part);
+  }
+  add(fmt::format("revision {}, {} seeds", study.revision,
+                  study.seeds_needed()));
+  for (const uint64_t seed : study.fresh_seeds) add(fmt::format("{}", seed));
+  for (const std::string& steps : result.steps) add(steps);
+  for (const Figure& figure : result.figures) {
+    if (figure.expected.empty() || figure.information) continue;
+    add(figure.name);
+    add(figure.expected);
+    add(figure.kind ? Name(*figure.kind) : "");
+  }
+  return fmt::format("{:016x}", hash);
+}
+
 StudyResult RunStudy(const Study& study, Context& context,
                      const StudyRequest& request) {
   if (!study.any_device && !context.device().is_cpu()) {
@@ -156,15 +224,35 @@ StudyResult RunStudy(const Study& study, Context& context,
                  "the CPU: it reads what single heads compute as it goes",
                  ToString(context.device()), "leave out --device"});
   }
+  StudyRequest own = request;
+  own.seeds = SeedsOf(study, request);
+  own.notes = std::make_shared<StudyNotes>();
   const auto start = std::chrono::steady_clock::now();
-  StudyResult result = study.run(context, request);
-  result.kind = study.kind;
-  result.indicative =
-      study.trained && study.kind != StudyKind::kLaw && !request.full;
+  StudyResult result = study.run(context, own);
   result.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
+  result.kind = study.kind;
+  result.rules = {
+      .trained = study.trained,
+      .full = request.full && request.effort >= 1,
+      .seeds = std::ssize(result.seeds),
+      .seeds_needed = study.seeds_needed(),
+      .exploratory = !study.history.empty() && !OnFreshSeeds(study, result)};
+  result.steps = own.notes->steps();
   return result;
+}
+
+std::string ExpectedHash(const Study& study, Context& context,
+                         const StudyRequest& request) {
+  StudyRequest least = request;
+  least.full = false;
+  least.seed_count = 1;
+  least.effort = 0;
+  least.model.clear();
+  least.twin.clear();
+  least.progress = nullptr;
+  return StudyHash(study, RunStudy(study, context, least));
 }
 
 }  // namespace headwise

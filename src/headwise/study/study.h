@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -17,28 +19,9 @@
 #include "headwise/context.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/study/picture.h"
+#include "headwise/study/verdict.h"
 
 namespace headwise {
-
-// What an expectation rests on, firmest first.
-enum class StudyKind {
-  kLaw,         // mathematics: must hold
-  kLiterature,  // others measured it
-  kHypothesis,  // open
-};
-const char* Name(StudyKind kind);
-
-// One number that was measured, and what was expected of it.
-struct Figure {
-  std::string name;
-  double value = 0;
-  std::string expected;  // "": nothing; it is only reported
-  bool held = false;
-  // 95 % interval over seeds; −∞ and ∞: there is none.
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  std::optional<StudyKind> kind = {};  // where it is not the study's
-};
 
 struct StudyTable {
   std::string title;
@@ -51,16 +34,19 @@ struct StudyResult {
   std::vector<StudyTable> tables;
   std::vector<Picture> pictures;
   std::vector<uint64_t> seeds;
-  std::string remark;       // what a reader should take along, or ""
-  bool indicative = false;  // one seed of a trained study proves nothing
+  std::string remark;  // what a reader should take along, or ""
   double seconds = 0;
-  StudyKind kind = StudyKind::kHypothesis;  // of the study: set by RunStudy
+  // Set by RunStudy: of the study, how it was run, the steps it may take.
+  StudyKind kind = StudyKind::kHypothesis;
+  VerdictRules rules;
+  std::vector<std::string> steps;
 
-  // value ≤ limit, value ≥ limit, |value − want| ≤ tolerance. NaN never holds.
+  // value ≤ limit, value ≥ limit, |value − want| ≤ tolerance, of one number:
+  // mathematics, or what no interval can be given of. NaN never holds.
   void AtMost(std::string name, double value, double limit);
   void AtLeast(std::string name, double value, double limit);
   void Near(std::string name, double value, double want, double tolerance);
-  // The same for a mean over seeds; the mean is judged.
+  // The same for a mean over seeds (OverSeeds); its whole interval is judged.
   void AtMost(std::string name, const Interval& mean, double limit);
   void AtLeast(std::string name, const Interval& mean, double limit);
   void Near(std::string name, const Interval& mean, double want,
@@ -69,30 +55,67 @@ struct StudyResult {
   void Report(std::string name, double value);
   void Report(std::string name, const Interval& mean);
 
+  // Of the figure just added: its interval over held-out sequences, told beside
+  // it; and what guessing and the best possible model would give: a figure
+  // within 5 % of either end decides nothing.
+  void OverSequences(const Interval& interval);
+  void Between(double chance, double best);
+
   // Figures from now on are of this kind, where a study has several.
   void Expect(StudyKind of_next) { next_ = of_next; }
+  // Figures from now on are of models that were given, one of a kind: told with
+  // what is expected, but no verdict rests on them.
+  void InformOnly() { information_ = true; }
 
-  // All figures as expected; of a law, all that are laws: what others measured
-  // besides does not decide about mathematics.
-  bool held() const;
-  bool laws_held() const;
-  // Whether the verdict rests on the figure.
+  // Whether the verdict rests on the figure: of a law only on laws, since what
+  // others measured besides does not decide about mathematics.
   bool Decides(const Figure& figure) const {
-    return !figure.expected.empty() && figure.kind.value_or(kind) <= kind;
+    return !figure.expected.empty() && !figure.information &&
+           KindOf(figure) <= kind;
   }
+  Judgement JudgementOf(const Figure& figure) const {
+    return Judge(figure, KindOf(figure), rules);
+  }
+  // The weakest word among the figures that decide.
+  Verdict verdict() const;
+  // No figure of a law is beside what the law says.
+  bool laws_held() const;
 
  private:
-  void Add(Figure figure);
+  StudyKind KindOf(const Figure& figure) const {
+    return figure.kind.value_or(kind);
+  }
+  void Add(std::string name, double value, std::string expected, double least,
+           double most);
   void SetInterval(const Interval& mean);
 
   std::optional<StudyKind> next_;
+  bool information_ = false;
 };
 
 // "0.812", or "0.812 [0.790, 0.833]" where there is an interval.
 std::string ShowInterval(const Interval& interval);
 
+// What parts of a study leave for its record; from any thread.
+class StudyNotes {
+ public:
+  void AddSteps(std::string steps) {
+    const std::lock_guard lock(mutex_);
+    steps_.insert(std::move(steps));
+  }
+  std::vector<std::string> steps() const {
+    const std::lock_guard lock(mutex_);
+    return {steps_.begin(), steps_.end()};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> steps_;
+};
+
 struct StudyRequest {
   bool full = false;               // enough seeds and steps for a verdict
+  int64_t seed_count = 0;          // 0: 1, or of a full study 5
   double effort = 1;               // share of the training steps: for tests
   std::vector<std::string> texts;  // of studies that read; empty: made-up ones
   // Folders of trained models that studies look at beside those they train: one
@@ -101,6 +124,17 @@ struct StudyRequest {
   std::vector<std::string> reading;
   ProgressCallback progress;
   std::stop_token stop;  // Error(kCancelled) soon after
+  // Set by RunStudy: the seeds to take, and where StudySteps leaves its steps.
+  std::vector<uint64_t> seeds = {};
+  std::shared_ptr<StudyNotes> notes = {};
+};
+
+// What was changed after a result had been seen.
+struct StudyChange {
+  const char* first;    // what was expected or done, and what came of it
+  const char* changed;  // what is now
+  const char* why;
+  const char* commit;  // the subject of the one that changed it
 };
 
 struct Study {
@@ -112,6 +146,18 @@ struct Study {
   bool trained = false;  // what is found depends on seeds and steps
   // Whether it runs wherever the context does; else on the CPU alone.
   bool any_device = false;
+  // One run takes more than ten minutes of a GPU: three seeds are enough.
+  bool slow = false;
+  // Raise it whenever models, data or what is measured change: what was
+  // recorded of the study is then stale.
+  int revision = 1;
+  // Oldest first. A study with a history is EXPLORATORY but on fresh seeds.
+  std::span<const StudyChange> history = {};
+  // Seeds that nobody had looked at when they were written down here, after the
+  // last change; a full run takes these instead of 1 … N.
+  std::span<const uint64_t> fresh_seeds = {};
+
+  int64_t seeds_needed() const { return slow ? 3 : 5; }
 };
 
 // In the order of `headwise study --list`.
@@ -120,10 +166,23 @@ std::span<const Study* const> Studies();
 // Throws Error(kNotFound) with the nearest known name.
 const Study& FindStudy(std::string_view name);
 
+// The seeds of a run: 1, or of a full one as many as a verdict needs;
+// seed_count where that is given. Fresh seeds first, where the study has them.
+std::vector<uint64_t> SeedsOf(const Study& study, const StudyRequest& request);
+
+// 16 hexadecimal digits of all that a verdict depends on but the run: claim,
+// expectations with their thresholds, steps, seeds, revision.
+std::string StudyHash(const Study& study, const StudyResult& result);
+
 // Runs it and takes the time. Throws Error(kUnsupported) for a context on a
 // device that the study does not run on.
 StudyResult RunStudy(const Study& study, Context& context,
                      const StudyRequest& request = {});
+
+// The hash of a run like this before it is run, given models apart: a step of
+// each training shows what a study expects.
+std::string ExpectedHash(const Study& study, Context& context,
+                         const StudyRequest& request = {});
 
 // One per file of the same name.
 extern const Study kAssignedStudy;

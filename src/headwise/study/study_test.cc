@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +14,12 @@ namespace headwise {
 namespace {
 
 class StudyTest : public testing::TestWithParam<const Study*> {};
+
+TEST_P(StudyTest, ItsHashIsKnownBeforeTheRun) {
+  Context context({.threads = 1, .implementations = ""});
+  EXPECT_EQ(ExpectedHash(*GetParam(), context),
+            StudyHash(*GetParam(), RunStudy(*GetParam(), context)));
+}
 
 TEST_P(StudyTest, HoldsWithTheSameFiguresOnTwoThreads) {
   Context one({.threads = 1, .implementations = ""});
@@ -27,7 +32,7 @@ TEST_P(StudyTest, HoldsWithTheSameFiguresOnTwoThreads) {
   ASSERT_EQ(result.figures.size(), again.figures.size());
   for (size_t i = 0; i < result.figures.size(); ++i) {
     const Figure& figure = result.figures[i];
-    EXPECT_TRUE(figure.held || GetParam()->kind != StudyKind::kLaw)
+    EXPECT_TRUE(figure.as_expected() || GetParam()->kind != StudyKind::kLaw)
         << figure.name << ": " << figure.value << ", expected "
         << figure.expected;
     EXPECT_EQ(figure.value, again.figures[i].value) << figure.name;
@@ -47,38 +52,43 @@ std::vector<const Study*> Untrained() {
 INSTANTIATE_TEST_SUITE_P(Untrained, StudyTest, testing::ValuesIn(Untrained()),
                          TestName);
 
-TEST(StudyResultTest, FiguresFailWhereTheyShould) {
-  StudyResult result;
-  EXPECT_FALSE(result.held()) << "nothing was measured";
-  result.AtMost("a", 1, 1);
-  result.AtLeast("b", 2, 1);
-  result.Near("c", 1.05, 1, 0.1);
-  EXPECT_TRUE(result.held());
-  auto fails = [](auto add) {
-    StudyResult one;
-    add(one);
-    return !one.held();
-  };
-  EXPECT_TRUE(fails([](StudyResult& r) { r.AtMost("", 1.1, 1); }));
-  EXPECT_TRUE(fails([](StudyResult& r) { r.AtLeast("", 0.9, 1); }));
-  EXPECT_TRUE(fails([](StudyResult& r) { r.Near("", 1.2, 1, 0.1); }));
-  EXPECT_TRUE(fails([](StudyResult& r) { r.Near("", std::nan(""), 1, 1); }));
-  EXPECT_TRUE(fails([](StudyResult& r) { r.AtMost("", std::nan(""), 1); }));
-}
-
 TEST(StudyResultTest, FiguresOfAWeakerKindDoNotDecide) {
   StudyResult result;
   result.kind = StudyKind::kLaw;
   result.AtMost("theorem", 0, 1);
   result.Expect(StudyKind::kLiterature);
   result.AtMost("finding", 2, 1);
-  EXPECT_TRUE(result.held() && result.laws_held());
+  EXPECT_EQ(result.verdict(), Verdict::kHeld);
+  EXPECT_TRUE(result.laws_held());
   result.kind = StudyKind::kLiterature;
-  EXPECT_FALSE(result.held());
+  EXPECT_EQ(result.verdict(), Verdict::kRefuted);
   EXPECT_TRUE(result.laws_held());
   result.Expect(StudyKind::kLaw);
   result.AtMost("broken theorem", 2, 1);
   EXPECT_FALSE(result.laws_held());
+}
+
+TEST(StudyResultTest, WhatIsOnlyInformationDoesNotDecide) {
+  StudyResult result;
+  result.AtMost("own", 0, 1);
+  result.InformOnly();
+  result.AtMost("a given model's", 2, 1);
+  EXPECT_EQ(result.verdict(), Verdict::kHeld);
+}
+
+TEST(StudyListTest, WhatWasChangedSaysWhatWhyAndWhere) {
+  for (const Study* study : Studies()) {
+    EXPECT_GE(study->revision, 1) << study->name;
+    for (const StudyChange& change : study->history) {
+      for (const char* word :
+           {change.first, change.changed, change.why, change.commit}) {
+        EXPECT_STRNE(word, "") << study->name;
+      }
+    }
+  }
+  for (const char* name : {"symmetry", "gates", "specialise"}) {
+    EXPECT_FALSE(FindStudy(name).history.empty()) << name;
+  }
 }
 
 TEST(StudyListTest, NamesAreUniqueAndTheNearestIsNamed) {

@@ -191,7 +191,7 @@ HeatMap Draw(const std::vector<const HeadScores*>& runs) {
 
 // What runs from one size of new weights show, over seeds.
 struct Found {
-  std::vector<double> previous, induction;  // best score of every run
+  std::vector<double> previous, induction;  // least of the runs' best scores
   std::vector<double> by_init, by_data, by_neither, gains;
 };
 
@@ -209,11 +209,14 @@ Found CompareRuns(Context& context, double deviation, int64_t steps,
   Found found;
   for (size_t s = 0; s < result.seeds.size(); ++s) {
     std::vector<const HeadScores*> own;
+    double previous = 1, induction = 1;
     for (const std::vector<HeadScores>& of_case : runs) {
       own.push_back(&of_case[s]);
-      found.previous.push_back(Most(of_case[s].previous));
-      found.induction.push_back(Most(of_case[s].prefix));
+      previous = std::min(previous, Most(of_case[s].previous));
+      induction = std::min(induction, Most(of_case[s].prefix));
     }
+    found.previous.push_back(previous);
+    found.induction.push_back(induction);
     const Agreements agreements = CompareAll(own);
     found.by_init.push_back(agreements.by_init);
     found.by_data.push_back(agreements.by_data);
@@ -225,12 +228,10 @@ Found CompareRuns(Context& context, double deviation, int64_t steps,
 }
 
 void Tell(const Found& usual, const Found& small, StudyResult& result) {
-  result.AtLeast(
-      "least of the runs: best induction score",
-      *std::min_element(usual.induction.begin(), usual.induction.end()), 0.4);
-  result.AtLeast(
-      "least of the runs: best previous-token score",
-      *std::min_element(usual.previous.begin(), usual.previous.end()), 0.25);
+  result.AtLeast("least of the runs: best induction score",
+                 OverSeeds(usual.induction), 0.4);
+  result.AtLeast("least of the runs: best previous-token score",
+                 OverSeeds(usual.previous), 0.25);
   result.Report("agreement of heads by index: same init, new data",
                 OverSeeds(usual.by_init));
   result.Report("agreement of heads by index: same data, new init",
@@ -285,6 +286,23 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   return result;
 }
 
+constexpr StudyChange kHistory[] = {
+    {.first = "one pair of runs that shares the initialisation and one "
+              "that shares the data",
+     .changed = "four initialisations, each on two data",
+     .why = "one pair of runs says nothing",
+     .commit = "Train layers and specialise on what forms induction heads; "
+               "cross symmetry's runs"},
+    {.first = "new weights of the training's usual deviation, 0.02: the "
+              "initialisation decided no more than the data, −0.029 where "
+              "0.2 or more was expected",
+     .changed = "new weights of 0.1; what 0.02 gives is reported without an "
+                "expectation; 1500 full steps instead of 3000",
+     .why = "weights that AdamW does not forget",
+     .commit = "Judge one-vs-many, layers and specialise on the shipped "
+               "models too; train the studies enough to show their effect"},
+};
+
 }  // namespace
 
 const Study kSymmetryStudy = {
@@ -297,6 +315,7 @@ const Study kSymmetryStudy = {
         "indices follow the initialisation, not the data",
     .kind = StudyKind::kHypothesis,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .history = kHistory};
 
 }  // namespace headwise

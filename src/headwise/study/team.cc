@@ -117,13 +117,16 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 
   const double member = MeanOf(outcome.member), team = MeanOf(outcome.team);
   const double heads = MeanOf(outcome.heads);
-  result.AtMost("loss of the team − mean loss of its members", team - member,
-                0);
+  result.AtMost("loss of the team − mean loss of its members",
+                DifferenceOverSeeds(outcome.team, outcome.member), 0);
   result.AtMost("loss of one model of 4 heads − of one of 1 head",
-                heads - member, 0);
+                DifferenceOverSeeds(outcome.heads, outcome.member), 0);
+  std::vector<double> times;
+  for (size_t s = 0; s < result.seeds.size(); ++s) {
+    times.push_back(outcome.without_head[s] / outcome.without_member[s]);
+  }
   result.AtLeast("closing a head of 4 ÷ leaving out a member of 4, in loss",
-                 MeanOf(outcome.without_head) / MeanOf(outcome.without_member),
-                 2);
+                 OverSeeds(times), 2);
   result.Report("loss of the team − of one model of 4 heads", team - heads);
   const auto count = [](int64_t n) { return std::to_string(n); };
   result.tables.push_back(

@@ -109,8 +109,10 @@ TEST_P(ShippedStudyTest, LooksAtTheShippedModelsToo) {
   const StudyResult both = RunStudy(*GetParam(), context, request);
   EXPECT_GT(both.figures.size(), alone.figures.size() + 3);
   EXPECT_GT(both.pictures.size(), alone.pictures.size());
+  EXPECT_EQ(StudyHash(*GetParam(), both), StudyHash(*GetParam(), alone));
   for (size_t i = alone.figures.size(); i < both.figures.size(); ++i) {
     EXPECT_TRUE(both.figures[i].name.starts_with("shipped: "));
+    EXPECT_TRUE(both.figures[i].information) << both.figures[i].name;
     EXPECT_TRUE(std::isfinite(both.figures[i].value)) << both.figures[i].name;
   }
 }

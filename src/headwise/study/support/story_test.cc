@@ -130,7 +130,7 @@ TEST_P(LanguageStudyTest, RunsAtASmallEffort) {
   EXPECT_FALSE(result.tables.empty());
   EXPECT_FALSE(result.pictures.empty());
   EXPECT_FALSE(result.seeds.empty());
-  EXPECT_TRUE(result.indicative);
+  EXPECT_NE(result.verdict(), Verdict::kHeld) << "one seed, few steps";
   EXPECT_DOUBLE_EQ(done, 1) << "the clock counts all steps";
   for (const Figure& figure : result.figures) {
     EXPECT_TRUE(std::isfinite(figure.value)) << figure.name;

@@ -1,6 +1,8 @@
 // What studies that train share. Door: trained.h.
 #include "headwise/study/support/trained.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,16 +20,15 @@ constexpr int64_t kReplicates = 1000;  // of the bootstrap
 }  // namespace
 
 std::vector<uint64_t> StudySeeds(const StudyRequest& request) {
-  if (request.full) return {1, 2, 3};
-  return {1};
-}
-
-std::vector<uint64_t> VerdictSeeds(const StudyRequest& request) {
+  if (!request.seeds.empty()) return request.seeds;
   if (request.full) return {1, 2, 3, 4, 5};
   return {1};
 }
 
 int64_t StudySteps(const StudyRequest& request, int64_t quick, int64_t full) {
+  if (request.notes) {
+    request.notes->AddSteps(fmt::format("{} or {} steps", quick, full));
+  }
   const double steps = static_cast<double>(request.full ? full : quick);
   return std::max<int64_t>(1, std::llround(steps * request.effort));
 }

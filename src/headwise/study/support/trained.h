@@ -16,10 +16,8 @@
 
 namespace headwise {
 
-// 1, or 1 … 3 for a full study.
+// Those that RunStudy chose; without it 1, or 1 … 5 for a full study.
 std::vector<uint64_t> StudySeeds(const StudyRequest& request);
-// 1, or 1 … 5: what a verdict about anything trained rests on.
-std::vector<uint64_t> VerdictSeeds(const StudyRequest& request);
 
 // `quick` or `full` steps times the request's effort, at least 1.
 int64_t StudySteps(const StudyRequest& request, int64_t quick, int64_t full);

@@ -128,8 +128,13 @@ TEST(StudyRequestTest, FullStudiesTakeMoreSeedsAndEffortScalesSteps) {
   EXPECT_EQ(StudySteps(request, 100, 300), 100);
   request.full = true;
   request.effort = 0.1;
-  EXPECT_GE(StudySeeds(request).size(), 3u);
+  EXPECT_EQ(StudySeeds(request).size(), 5u);
+  request.seeds = {7};
+  EXPECT_EQ(StudySeeds(request), std::vector<uint64_t>{7});
+  request.notes = std::make_shared<StudyNotes>();
   EXPECT_EQ(StudySteps(request, 100, 300), 30);
+  EXPECT_EQ(request.notes->steps(),
+            std::vector<std::string>{"100 or 300 steps"});
 }
 
 // A few steps of a study prove nothing, but must run and not depend on threads.
