@@ -47,6 +47,7 @@ struct Options {
 
 ShownAttention Show(const Options& options, Transformer& model) {
   const std::vector<HeadRef> heads = ParseHeads(options.heads, model);
+  model.tokenizer();  // throws where there is none
   const TextInput text = InputOf(options.text, options.context);
   if (model.info().encoder_decoder && options.target.empty() &&
       options.text.path.empty() &&

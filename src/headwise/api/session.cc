@@ -194,7 +194,7 @@ std::string JsonText(const KvPolicy& policy, const std::string& model_hash) {
 
 Generated Generate(Transformer& model, std::span<const int32_t> prompt,
                    const GenerateJob& job) {
-  RequireTokenIds(prompt, model.info().vocabulary, "prompt");
+  RequireTokenIds(prompt, model.info().vocabulary, "generate");
   return Continue(model, {prompt.begin(), prompt.end()}, job);
 }
 
