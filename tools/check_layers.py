@@ -3,10 +3,11 @@
 
 The order of the layers is LAYERS and HEADS below; public headers belong to the
 layer that PUBLIC gives them. Also: public headers include only each other and
-the standard library, examples include only public headers, neither files nor
-folders include in a circle, and the layers of ANY_DEVICE leave memory to the
-operators. Usage: tools/check_layers.py [ROOT]
+the standard library, examples include only public headers, the program takes
+from inside what APPS_INSIDE lists, neither files nor folders include in a
+circle, and the layers of ANY_DEVICE leave memory to the operators. Usage: tools/check_layers.py [ROOT]
 """
+import fnmatch
 import pathlib
 import posixpath
 import re
@@ -85,6 +86,116 @@ PUBLIC = {
     "version.h": "base",
 }
 MAX_PUBLIC = 16
+# What apps/ takes from inside: the program is built on the public headers. Any
+# file of it may take these, which turn results into what people read and files
+# into what the library reads.
+APPS_SHARED = {
+    "headwise/base/atomic_file.h": "files are written whole or not at all",
+    "headwise/base/byte_size.h": "\"1.5 MiB\" in messages",
+    "headwise/base/json.h": "--json, and lines of JSON that are read",
+    "headwise/base/mapped_file.h": "files of prompts and references",
+    "headwise/base/nearest.h": "\"did you mean\", of commands and flags",
+    "headwise/report/terminal.h": "tables and maps in a terminal",
+    "headwise/report/text.h": "wrapping, colours and widths",
+}
+# The rest by file, with the reason. An entry that is no longer needed fails.
+APPS_INSIDE = {
+    "apps/headwise/cmd_bleu.cc": (
+        {"headwise/tokenizer/unicode.h", "headwise/train/bleu.h"},
+        "a score of two texts, without a model"),
+    "apps/headwise/cmd_compare.cc": (
+        {"headwise/base/fields.h", "headwise/report/compare_page.h",
+         "headwise/report/compare_report.h", "headwise/runtime/on_host.h",
+         "headwise/study/compare/comparison.h",
+         "headwise/study/compare/trained_comparison.h"},
+        "layers of random weights beside trained ones: for teaching, no door"),
+    "apps/headwise/cmd_demo.cc": (
+        {"headwise/report/html_report.h", "headwise/report/make_report.h",
+         "headwise/report/report_summary.h"},
+        "as report, which it runs on what is shipped"),
+    "apps/headwise/cmd_explain.cc": (
+        {"headwise/backend/cpu/isa.h",
+         "headwise/ops/attention/implementation.h",
+         "headwise/ops/matmul/implementation.h"},
+        "prints the lists of implementations and why they refuse"),
+    "apps/headwise/cmd_export.cc": (
+        {"headwise/export/gguf.h", "headwise/export/huggingface.h",
+         "headwise/export/onnx.h", "headwise/export/source.h",
+         "headwise/model/checkpoint.h"},
+        "models for other programs: no door"),
+    "apps/headwise/cmd_info.cc": (
+        {"headwise/model/checkpoint.h", "headwise/model/head_ref.h",
+         "headwise/model/summary.h", "headwise/model/text_frame.h",
+         "headwise/nn/head_weights.h", "headwise/tokenizer/piece_text.h"},
+        "tells of folders that no model can be opened from, by their headers"),
+    "apps/headwise/cmd_roles.cc": (
+        {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
+    "apps/headwise/cmd_show.cc": (
+        {"headwise/report/attention_svg.h", "headwise/report/attention_text.h",
+         "headwise/study/support/cat_sat.h"},
+        "--example: pictures from books; shaded tokens in a terminal"),
+    "apps/headwise/cmd_tokenize.cc": (
+        {"headwise/model/checkpoint.h", "headwise/model/text_frame.h",
+         "headwise/tokenizer/piece_text.h",
+         "headwise/tokenizer/text_source.h"},
+        "tells of tokenizers without a model beside them"),
+    "apps/headwise/cmd_vocab.cc": (
+        {"headwise/tokenizer/bpe_trainer.h",
+         "headwise/tokenizer/tokenizer_json.h"},
+        "trains a vocabulary: no door"),
+    "apps/headwise/failure.cc": (
+        {"headwise/base/free_memory.h"}, "how much memory was free"),
+    "apps/headwise/patterns_text.h": (
+        {"headwise/heads/profile/detector.h"}, "names of detectors"),
+    "apps/headwise/problem_flags.cc": (
+        {"headwise/base/fields.h"}, "flags from the fields of a problem"),
+    "apps/headwise/progress_bar.h": (
+        {"headwise/base/progress.h"}, "for the commands of APPS_NOT_YET"),
+    "apps/headwise/roles_text.cc": (
+        {"headwise/heads/profile/words/materials.h",
+         "headwise/heads/roles/explain.h",
+         "headwise/heads/roles/syntactic.h"},
+        "names of rules and baselines, for tables in a terminal"),
+    "apps/headwise/roles_text.h": (
+        {"headwise/heads/roles/roles.h"}, "thresholds, for --explain"),
+    "apps/headwise/text_argument.cc": (
+        {"headwise/tokenizer/text_source.h"},
+        "the first document of a file, for dump and tokenize"),
+    "apps/headwise/text_reading.h": (
+        {"headwise/runtime/windows.h", "headwise/tokenizer/text_source.h",
+         "headwise/tokenizer/tokenizer.h"},
+        "warnings of the commands of APPS_NOT_YET; the words of --bos"),
+    "apps/headwise/text_reading.cc": (
+        {"headwise/runtime/text_notices.h"}, "the same"),
+    "apps/headwise/past_context.h": (
+        {"headwise/model/config.h", "headwise/runtime/room.h",
+         "headwise/runtime/text_notices.h"}, "the same"),
+    "apps/headwise/cache_flags.h": (
+        {"headwise/model/checkpoint.h"}, "for evaluate, which opens one"),
+    "apps/headwise/ids_file.cc": (
+        {"headwise/format/token_ids.h"}, "ids from safetensors"),
+    "apps/headwise/ids_file.h": (
+        {"headwise/format/safetensors.h", "headwise/runtime/windows.h"},
+        "ids from safetensors"),
+}
+# Not yet on the public headers; whole files, by pattern.
+APPS_NOT_YET = {
+    "apps/headwise/bench/*": "measures operators and layers from inside",
+    "apps/headwise/cmd_evaluate.cc": "not yet",
+    "apps/headwise/cmd_profile.cc": "not yet",
+    "apps/headwise/cmd_prune.cc": "not yet",
+    "apps/headwise/cmd_rank.cc": "not yet",
+    "apps/headwise/cmd_report.cc": "not yet",
+    "apps/headwise/cmd_similar.cc": "not yet",
+    "apps/headwise/cmd_study.cc": "not yet",
+    "apps/headwise/cmd_train.cc": "not yet: observes heads between steps",
+    "apps/headwise/evaluate_*": "of evaluate",
+    "apps/headwise/life_chart.*": "of train",
+    "apps/headwise/loss_curve.*": "of train",
+    "apps/headwise/prune_*": "of prune",
+    "apps/headwise/rank_*": "of rank",
+    "apps/headwise/word_materials.h": "of profile",
+}
 
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
@@ -248,6 +359,30 @@ def check_host_loops(tree, name):
                            f"{match[2]}")
 
 
+def check_apps(tree):
+    """The program takes from inside what the tables above list."""
+    taken = set()
+    for name in tree.files:
+        if not name.startswith("apps/") or \
+                any(fnmatch.fnmatch(name, p) for p in APPS_NOT_YET):
+            continue
+        for match in INCLUDE.finditer(tree.files[name]):
+            target = tree.find(name, match[1], match[2]) or ""
+            if not target.startswith("src/") or match[2] in APPS_SHARED:
+                continue
+            if match[2] in APPS_INSIDE.get(name, ((), ""))[0]:
+                taken.add((name, match[2]))
+                continue
+            tree.problem(name, f"the program takes {match[2]} from inside; "
+                               "there is a public header, or APPS_INSIDE of "
+                               "tools/check_layers.py gives the reason")
+    for name, (headers, _) in APPS_INSIDE.items():
+        for header in sorted(headers):
+            if name in tree.files and (name, header) not in taken:
+                tree.problem(name, f"no longer includes {header}: take it out "
+                                   "of APPS_INSIDE in tools/check_layers.py")
+
+
 def find_circle(graph):
     """One circle of a graph {node: {node}}, as a list of nodes, or None."""
     state = {}
@@ -302,6 +437,7 @@ def check(root):
         if circle:
             tree.problem(circle[0], f"{kind} include in a circle: " +
                          " -> ".join(circle))
+    check_apps(tree)
     for name, text in tree.files.items():
         check_any_device(tree, name)
         check_host_loops(tree, name)

@@ -30,8 +30,32 @@ class CheckLayersTest(unittest.TestCase):
         self.assertEqual(problems({
             "src/headwise/base/rng.h": "",
             "src/headwise/ops/loss/loss.cc": include("base/rng.h"),
-            "apps/headwise/main.cc": include("base/rng.h"),
+            "apps/headwise/bench/bench.cc": include("base/rng.h"),
         }), [])
+
+    def test_program_takes_only_what_is_listed_from_inside(self):
+        inside = {"src/headwise/nn/linear.h": "", "src/headwise/base/json.h": ""}
+        self.assert_one(problems({
+            "apps/headwise/cmd_new.cc": include("nn/linear.h"), **inside,
+        }), "cmd_new.cc", "nn/linear.h", "APPS_INSIDE")
+        self.assertEqual(problems({
+            "apps/headwise/cmd_new.cc": include("base/json.h", "error.h"),
+            "include/headwise/error.h": "", **inside,
+        }), [])
+        self.assertEqual(problems({
+            "apps/headwise/cmd_roles.cc": include("heads/roles/explain.h"),
+            "src/headwise/heads/roles/explain.h": "",
+        }), [])
+
+    def test_what_the_program_no_longer_takes_is_not_listed(self):
+        self.assert_one(problems({"apps/headwise/cmd_roles.cc": ""}),
+                        "cmd_roles.cc", "no longer includes", "explain.h")
+
+    def test_every_reason_is_given(self):
+        tables = (check_layers.APPS_SHARED, check_layers.APPS_NOT_YET)
+        reasons = [r for table in tables for r in table.values()]
+        reasons += [r for _, r in check_layers.APPS_INSIDE.values()]
+        self.assertTrue(all(reasons))
 
     def test_upward_fails(self):
         self.assert_one(problems({

@@ -4,57 +4,49 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "command.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/profiler.h"
-#include "headwise/heads/roles/far_readers.h"
-#include "headwise/heads/roles/roles.h"
+#include "headwise/heads.h"
+#include "headwise/profile.h"
+#include "headwise/session.h"
 #include "interrupt.h"
-#include "model_name.h"
+#include "open_model.h"
 #include "progress_bar.h"
 
 namespace headwise {
 namespace {
 
-Profile ProfileFor(const CacheFlags& flags, const EngineFlags& engine,
-                   const std::string& folder, const Checkpoint& checkpoint) {
+Profile ProfileFor(const CacheFlags& flags, Transformer& model) {
   if (!flags.profile.empty()) {
     Profile profile = Profile::Load(flags.profile);
-    if (profile.model_hash != checkpoint.hash()) {
+    if (profile.model_hash != model.hash()) {
       throw Error(
           ErrorCode::kInvalidArgument,
           {flags.profile,
-           "a profile of this model, whose hash is " + checkpoint.hash(),
+           "a profile of this model, whose hash is " + model.hash(),
            fmt::format("one of {}, {}", profile.model, profile.model_hash),
            ""});
     }
     return profile;
   }
-  if (checkpoint.config().encoder_decoder()) {
+  if (model.info().encoder_decoder) {
     throw UsageError(
         "--kv-policy roles of an encoder–decoder needs --profile: random "
         "repeats say nothing about it");
   }
   ProgressBar bar;
-  Context context(engine.context());
-  ProfileOptions options;
-  options.progress = bar.callback();
-  options.stop = StopOnInterrupt();
-  Profiler profiler(context, checkpoint.model(), checkpoint.FindTokenizer(),
-                    ModelName(folder), checkpoint.hash(), options);
-  profiler.AddProbes();
-  return profiler.Take();
+  ProfileJob job;
+  job.on_progress = bar.on_progress();
+  job.stop = StopOnInterrupt();
+  return MakeProfile(model, {}, job);
 }
 
-void ChooseByRoles(const Profile& profile, const Model& model,
+void ChooseByRoles(const Profile& profile, AttentionKind kind,
                    CacheChoice& choice) {
-  const AttentionKind kind = CachedKind(model);
   for (const FarReader& reader :
-       FarReaders(profile, AssignRoles(profile), choice.policy.window)) {
+       FarReaders(profile, FindRoles(profile), choice.policy.window)) {
     if (reader.head.kind != kind) continue;
     choice.policy.whole.push_back(reader.head);
     choice.why.push_back(
@@ -102,36 +94,50 @@ void AddCacheFlags(CommandLine line, CacheFlags& flags) {
 }
 
 std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
-                                       const EngineFlags& engine,
-                                       const std::string& folder,
-                                       const Checkpoint& checkpoint) {
-  RequireCacheFlags(flags, engine);
+                                       Transformer& model) {
   if (flags.policy == "all") return std::nullopt;
-  const Model& model = checkpoint.model();
+  // The heads that have a cache of what was said.
+  const bool decodes = model.info().encoder_decoder;
+  const AttentionKind kind =
+      decodes ? AttentionKind::kDecoder : AttentionKind::kSelf;
   CacheChoice choice;
-  for (const AttentionLayer* layer :
-       AttentionLayers(model, CachedKind(model))) {
-    choice.heads += static_cast<size_t>(layer->config().heads);
+  for (const LayerInfo& layer :
+       decodes ? model.info().decoder_layers : model.info().layers) {
+    choice.heads += static_cast<size_t>(layer.heads);
   }
   const bool roles = flags.policy == "roles";
-  if (!roles) {
-    choice.policy = ReadKvPolicy(flags.policy, model, checkpoint.hash());
-  }
+  if (!roles) choice.policy = ReadKvPolicy(flags.policy, model);
   choice.policy.sinks = flags.sinks.value_or(choice.policy.sinks);
   choice.policy.window = flags.window.value_or(choice.policy.window);
   if (roles) {
-    ChooseByRoles(ProfileFor(flags, engine, folder, checkpoint), model, choice);
+    ChooseByRoles(ProfileFor(flags, model), kind, choice);
   } else {
     for (const HeadRef& head : choice.policy.whole) {
       choice.why.push_back(ToString(head));
     }
   }
-  RequireKvPolicy(choice.policy, model);
   if (!flags.out.empty()) {
-    WriteFileAtomically(
-        flags.out, ToJson(choice.policy, checkpoint.hash()).dump(1) + "\n");
+    WriteFileAtomically(flags.out,
+                        JsonText(choice.policy, model.hash()) + "\n");
   }
   return choice;
+}
+
+std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
+                                       const EngineFlags& engine,
+                                       const std::string& folder,
+                                       const Checkpoint& checkpoint) {
+  RequireCacheFlags(flags, engine);
+  if (flags.policy == "all") return std::nullopt;
+  ReadingFlags reading;
+  if (const Tokenizer* tokenizer = checkpoint.FindTokenizer()) {
+    const BosChoice asked = tokenizer->bos().asked;
+    if (asked != BosChoice::kAuto) {
+      reading.bos = asked == BosChoice::kYes ? "yes" : "no";
+    }
+  }
+  Transformer model = OpenTransformer(folder, engine, reading);
+  return ChooseCache(flags, model);
 }
 
 std::string ToText(const CacheChoice& choice, const CacheBytes& bytes) {
@@ -149,7 +155,7 @@ std::string ToText(const CacheChoice& choice, const CacheBytes& bytes) {
 
 Json ToJson(const CacheChoice& choice, const CacheBytes& bytes,
             const std::string& model_hash) {
-  return {{"policy", ToJson(choice.policy, model_hash)},
+  return {{"policy", ParseJson(JsonText(choice.policy, model_hash), "policy")},
           {"heads", choice.heads},
           {"bytes", bytes.kept},
           {"whole_bytes", bytes.whole},

@@ -10,8 +10,8 @@
 #include "command_line.h"
 #include "engine_flags.h"
 #include "headwise/base/json.h"
+#include "headwise/model.h"
 #include "headwise/model/checkpoint.h"
-#include "headwise/runtime/kv_policy.h"
 
 namespace headwise {
 
@@ -35,6 +35,9 @@ void RequireCacheFlags(const CacheFlags& flags, const EngineFlags& engine);
 
 // Nothing for "all". Roles come from the profile, or from the random repeats
 // and needles that the model is shown. Writes --kv-out.
+std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
+                                       Transformer& model);
+// For evaluate, until that is built on the public headers.
 std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
                                        const EngineFlags& engine,
                                        const std::string& folder,

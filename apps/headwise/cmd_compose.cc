@@ -9,13 +9,11 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/heads/composition/composition.h"
-#include "headwise/model/checkpoint.h"
-#include "headwise/report/graph_svg.h"
+#include "headwise/heads.h"
+#include "headwise/report.h"
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
-#include "model_name.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "progress_bar.h"
 #include "run_flags.h"
 
@@ -42,7 +40,7 @@ std::string NameOf(const Composition& c, const std::vector<size_t>& heads) {
 void Print(const Composition& c, const Options& options) {
   const Console console = StdoutConsole();
   const bool effects = c.effect_tokens > 0;
-  const std::vector<EdgeRow> edges = Rows(c, static_cast<size_t>(options.top));
+  const std::vector<EdgeRow> edges = c.Rows(static_cast<size_t>(options.top));
   StudyTable table;
   table.columns = {"sender → receiver", "into", "score", "over chance"};
   if (effects) table.columns.emplace_back("effect");
@@ -89,32 +87,15 @@ void Print(const Composition& c, const Options& options) {
   fmt::print("\n{}", Wrap(note, console.width));
 }
 
-Composition Measure(const Options& options, const Checkpoint& checkpoint,
-                    const std::stop_token& stop) {
-  const Model& model = checkpoint.model();
-  std::vector<TokenWindow> windows;
-  if (!options.text.paths.empty() && model.decoder() == nullptr) {
-    const Tokenizer& tokenizer = checkpoint.tokenizer();
-    const int64_t context = ContextOf(model.config(), options.text.context);
-    const WindowCutter cutter(
-        tokenizer, model.config(),
-        {.context =
-             options.text.tokens > 0
-                 ? std::min(context, std::max<int64_t>(8, options.text.tokens))
-                 : context});
-    windows = ReadWindows(options.text.paths, cutter, options.text.tokens);
-    WarnPastContext(model.config(), Longest(windows));
-    WarnUnknownScript(tokenizer, windows);
-  }
-  Context context(options.run.engine.context());
+Composition Measure(const Options& options, Transformer& model) {
   ProgressBar bar;
-  const CompositionOptions how{.progress = bar.callback(), .stop = stop};
-  Composition composition = MeasureComposition(context, model, how);
-  if (!options.text.paths.empty()) {
-    MeasureEffects(context, model, windows, how, composition);
-    if (options.by == "effect") SortByEffect(composition);
-  }
-  return composition;
+  CompositionJob job;
+  job.by_effect = options.by == "effect";
+  job.on_progress = bar.on_progress();
+  job.stop = StopOnInterrupt();
+  return options.text.paths.empty()
+             ? ComposeHeads(model, job)
+             : ComposeHeads(model, InputOf(options.text), job);
 }
 
 int Run(const Options& options) {
@@ -124,24 +105,22 @@ int Run(const Options& options) {
   }
   RequireWritable(options.svg);
   RequireWritable(options.dot);
-  const std::stop_token stop = StopOnInterrupt();
-  const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
-                              options.run.engine.compute());
-  const Composition composition = Measure(options, checkpoint, stop);
+  StopOnInterrupt();
+  Transformer model = OpenTransformer(options.run.model, options.run.engine,
+                                      options.text.reading);
+  const Composition composition = Measure(options, model);
   const auto top = static_cast<size_t>(options.top);
   if (!options.svg.empty()) {
-    WriteFileAtomically(options.svg,
-                        CompositionSvg(composition, top,
-                                       "Heads that feed heads, " +
-                                           ModelName(options.run.model)));
+    WriteFileAtomically(options.svg, DrawComposition(composition, top,
+                                                     "Heads that feed heads, " +
+                                                         model.info().name));
   }
   if (!options.dot.empty()) {
-    WriteFileAtomically(options.dot, ToDot(composition, top));
+    WriteFileAtomically(options.dot, DotText(composition, top));
   }
   if (options.run.json) {
-    Json json = {{"model", options.run.model}};
-    json.update(ToJson(composition, top));
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n",
+               WithModel(options.run.model, JsonText(composition, top)).dump());
   } else {
     Print(composition, options);
   }

@@ -15,22 +15,13 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
-#include "free_memory.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/base/byte_size.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
-#include "headwise/format/safetensors.h"
-#include "headwise/format/token_ids.h"
 #include "headwise/heads.h"
 #include "headwise/model.h"
-#include "headwise/model/checkpoint.h"
-#include "headwise/model/text_frame.h"
-#include "headwise/runtime/activations.h"
-#include "headwise/tokenizer/piece_text.h"
-#include "headwise/tokenizer/tokenizer.h"
 #include "ids_file.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "text_argument.h"
 #include "text_reading.h"
 
@@ -50,57 +41,40 @@ struct Options {
   ReadingFlags reading;
 };
 
-// The sequences of a run, end to end.
-struct Sequences {
-  std::vector<int32_t> ids;
-  std::vector<int64_t> lengths;
-};
+using Named = std::pair<std::string, ConstTensorView>;
+using Rows = std::vector<std::vector<int32_t>>;
 
-Sequences FromFile(const Safetensors& file, const char* ids, const char* mask) {
-  Sequences sequences;
-  for (const std::vector<int32_t>& row : ReadIdRows(file, ids, mask, 1)) {
-    sequences.ids.insert(sequences.ids.end(), row.begin(), row.end());
-    sequences.lengths.push_back(static_cast<int64_t>(row.size()));
-  }
-  return sequences;
-}
-
-Sequences FromText(const Framer& framer, const std::string& text) {
-  Sequences sequences;
-  sequences.ids = framer.Encode(text).ids;
-  if (sequences.ids.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"dump", "a text of at least one token", "none", ""});
-  }
-  sequences.lengths = {static_cast<int64_t>(sequences.ids.size())};
-  return sequences;
+Rows OneRow(const Encoding& encoding) {
+  if (!encoding.ids.empty()) return {encoding.ids};
+  throw Error(ErrorCode::kInvalidArgument,
+              {"dump", "a text of at least one token", "none", ""});
 }
 
 // The tokens of a run as --input takes them, and in words.
 class WrittenTokens {
  public:
-  WrittenTokens(const Sequences& sequences, const Tokenizer* tokenizer) {
-    const auto rows = std::ssize(sequences.lengths);
-    const int64_t longest = rows == 0 ? 0 : std::ranges::max(sequences.lengths);
-    ids_ = Tensor(DType::kI32, {rows, longest});
-    mask_ = Tensor(DType::kI32, {rows, longest});
-    auto next = sequences.ids.begin();
-    for (int64_t row = 0; row < rows; ++row) {
+  // model: null where the ids came from a file.
+  WrittenTokens(const Rows& rows, const Transformer* model) {
+    const auto count = std::ssize(rows);
+    int64_t longest = 0;
+    for (const auto& row : rows) longest = std::max(longest, std::ssize(row));
+    ids_ = Tensor(DType::kI32, {count, longest});
+    mask_ = Tensor(DType::kI32, {count, longest});
+    for (int64_t b = 0; b < count; ++b) {
       Json pieces = Json::array();
-      for (int64_t i = 0; i < sequences.lengths[row]; ++i, ++next) {
-        ids_.As<int32_t>()[row * longest + i] = *next;
-        mask_.As<int32_t>()[row * longest + i] = 1;
-        if (tokenizer != nullptr)
-          pieces.push_back(PieceText(*tokenizer, *next));
+      for (int64_t i = 0; i < std::ssize(rows[b]); ++i) {
+        ids_.As<int32_t>()[b * longest + i] = rows[b][i];
+        mask_.As<int32_t>()[b * longest + i] = 1;
+        if (model != nullptr) pieces.push_back(model->Piece(rows[b][i]));
       }
       pieces_.push_back(std::move(pieces));
     }
-    has_pieces_ = tokenizer != nullptr;
+    has_pieces_ = model != nullptr;
   }
 
   // input_ids, attention_mask [B, N] and the metadata "pieces", each name after
   // a prefix.
-  void AddTo(const std::string& prefix, std::vector<NamedTensor>& tensors,
+  void AddTo(const std::string& prefix, std::vector<Named>& tensors,
              std::map<std::string, std::string>& notes) const {
     tensors.push_back({prefix + "input_ids", ids_.view()});
     tensors.push_back({prefix + "attention_mask", mask_.view()});
@@ -114,73 +88,44 @@ class WrittenTokens {
 };
 
 struct Input {
-  Sequences source;
-  Sequences target;  // encoder–decoders
-
-  ForwardInput view() const {
-    return {.ids = source.ids,
-            .lengths = source.lengths,
-            .decoder_ids = target.ids,
-            .decoder_lengths = target.lengths};
-  }
+  Rows source;
+  Rows target;  // encoder–decoders
 };
 
-Input ReadInput(const Options& options, const Model& model,
-                const Tokenizer* tokenizer) {
-  Input input;
-  const bool pairs = model.decoder() != nullptr;
+Input ReadInput(const Options& options, Transformer& model) {
+  const bool pairs = model.info().encoder_decoder;
   if (!options.input.empty()) {
     const Safetensors file = Safetensors::Open(options.input);
-    input.source = FromFile(file, "input_ids", "attention_mask");
-    if (pairs) {
-      input.target =
-          FromFile(file, "decoder_input_ids", "decoder_attention_mask");
-    }
-    return input;
+    return {ReadIdRows(file, "input_ids", "attention_mask", 1),
+            pairs ? ReadIdRows(file, "decoder_input_ids",
+                               "decoder_attention_mask", 1)
+                  : Rows()};
   }
   const std::string text =
       ReadText(options.text, std::numeric_limits<size_t>::max()).text;
-  WarnUnknownScript(*tokenizer, text);
-  const Framer framer(*tokenizer, model.config());
-  if (!pairs) {
-    input.source = FromText(framer, text);
-    return input;
-  }
+  WarnUnknownScript(model.tokenizer(), text);
+  if (!pairs) return {OneRow(model.Encode(text)), {}};
   const std::string line = text.substr(0, text.find('\n'));
   const size_t tab = line.find('\t');
   if (tab == line.npos && options.target.empty()) {
     throw UsageError("an encoder–decoder also needs --target TEXT");
   }
-  input.source = FromText(framer, line.substr(0, tab));
-  input.target =
-      FromText(Framer(*tokenizer, TargetFrameOf(model.config())),
-               options.target.empty() ? line.substr(tab + 1) : options.target);
-  return input;
-}
-
-// Activations are written when all are there.
-void RequireMemory(const Options& options, const Model& model,
-                   const ForwardInput& input) {
-  const uint64_t needed = ActivationBytes(model, input, options.names);
-  const auto free = FreeMemory();
-  if (!free || needed <= *free) return;
-  throw Error(
-      ErrorCode::kOutOfMemory,
-      {"dump", ByteSize(needed) + " of memory for these activations",
-       ByteSize(*free) + " free", "take fewer names or a shorter text"});
+  return {OneRow(model.Encode(line.substr(0, tab))),
+          OneRow(model.EncodeTarget(
+              options.target.empty() ? line.substr(tab + 1) : options.target))};
 }
 
 // A line each, or two where the console is narrow.
-void Print(const std::vector<NamedTensor>& tensors) {
+void Print(const std::vector<Named>& tensors) {
   const int width = StdoutConsole().width;
   int widest = 0;
-  for (const NamedTensor& tensor : tensors) {
-    widest = std::max(widest, DisplayWidth(tensor.name));
+  for (const auto& [name, view] : tensors) {
+    widest = std::max(widest, DisplayWidth(name));
   }
-  for (const NamedTensor& tensor : tensors) {
-    const std::string shape = ToString(tensor.view);
+  for (const auto& [name, view] : tensors) {
+    const std::string shape = ToString(view);
     const bool fits = widest + 2 + DisplayWidth(shape) <= width;
-    fmt::print("{}{}{}\n", fits ? PadRight(tensor.name, widest) : tensor.name,
+    fmt::print("{}{}{}\n", fits ? PadRight(name, widest) : name,
                fits ? "  " : "\n  ", shape);
   }
 }
@@ -195,7 +140,7 @@ int DumpWeights(const Options& options) {
                                          : ParseHeads(options.weights, model);
   std::vector<HeadMatrices> kept;
   for (const HeadRef& head : heads) kept.push_back(WeightsOfHead(model, head));
-  std::vector<NamedTensor> tensors;
+  std::vector<Named> tensors;
   for (size_t i = 0; i < heads.size(); ++i) {
     const HeadMatrices& m = kept[i];
     const std::string name = "head." + ToString(heads[i]);
@@ -206,7 +151,8 @@ int DumpWeights(const Options& options) {
       if (matrix->size() > 0) tensors.push_back({name + end, matrix->view()});
     }
   }
-  WriteSafetensors(options.out, tensors, {{"format", "headwise.dump/1"}});
+  SaveTensors(options.out, {tensors.begin(), tensors.end()},
+              {{"format", "headwise.dump/1"}});
   Print(tensors);
   return kSucceeded;
 }
@@ -214,11 +160,10 @@ int DumpWeights(const Options& options) {
 int Run(const Options& options) {
   options.engine.Require();
   if (!options.weights.empty()) return DumpWeights(options);
-  const Checkpoint checkpoint(options.model, options.reading.options(),
-                              options.engine.compute());
-  const Model& model = checkpoint.model();
+  Transformer model =
+      OpenTransformer(options.model, options.engine, options.reading);
   if (options.list) {
-    for (const std::string& name : ActivationNames(model)) {
+    for (const std::string& name : model.ActivationNames()) {
       fmt::print("{}\n", name);
     }
     return kSucceeded;
@@ -230,28 +175,20 @@ int Run(const Options& options) {
     throw UsageError("--input takes the place of TEXT and --text");
   }
   RequireWritable(options.out);
-  const Tokenizer* tokenizer =
-      options.input.empty() ? &checkpoint.tokenizer() : nullptr;
-  const Input given = ReadInput(options, model, tokenizer);
-  const ForwardInput input = given.view();
-  for (const std::span<const int32_t> ids : {input.ids, input.decoder_ids}) {
-    RequireTokenIds(ids, model.config().vocabulary, "dump");
-  }
-  RequireMemory(options, model, input);
-  RequireRoom(model.config(), std::ssize(given.source.ids));
-  WarnPastContext(model.config(), std::ranges::max(given.source.lengths));
-  Context context(options.engine.context());
-  const auto taken = RecordActivations(context, model, input, options.names);
-  std::vector<NamedTensor> tensors;
+  if (options.input.empty()) model.tokenizer();  // throws where there is none
+  const Input given = ReadInput(options, model);
+  const auto taken = model.RunRows(given.source, options.names, given.target);
+  std::vector<Named> tensors;
   for (const auto& [name, tensor] : taken) {
     tensors.push_back({name, tensor.view()});
   }
   std::map<std::string, std::string> notes = {{"format", "headwise.dump/1"}};
-  const WrittenTokens of_source(given.source, tokenizer);
+  const Transformer* pieces = options.input.empty() ? &model : nullptr;
+  const WrittenTokens of_source(given.source, pieces);
   of_source.AddTo("", tensors, notes);
-  const WrittenTokens of_target(given.target, tokenizer);
-  if (model.decoder() != nullptr) of_target.AddTo("decoder_", tensors, notes);
-  WriteSafetensors(options.out, tensors, notes);
+  const WrittenTokens of_target(given.target, pieces);
+  if (!given.target.empty()) of_target.AddTo("decoder_", tensors, notes);
+  SaveTensors(options.out, {tensors.begin(), tensors.end()}, notes);
   Print(tensors);
   return kSucceeded;
 }

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <iterator>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,22 +16,16 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
-#include "flags.h"
-#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
-#include "headwise/format/token_ids.h"
-#include "headwise/model/checkpoint.h"
-#include "headwise/model/head_ref.h"
-#include "headwise/model/text_frame.h"
+#include "headwise/heads.h"
+#include "headwise/model.h"
 #include "headwise/report/text.h"
-#include "headwise/runtime/gates.h"
-#include "headwise/runtime/generate.h"
-#include "headwise/tokenizer/tokenizer.h"
+#include "headwise/session.h"
 #include "interrupt.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "progress_bar.h"
 #include "text_argument.h"
 #include "text_reading.h"
@@ -46,70 +40,12 @@ struct Options {
   std::string out;
   std::vector<int32_t> ids;
   std::string drop;
-  GenerateOptions generate;
+  GenerateJob generate;
   CacheFlags cache;
   EngineFlags engine;
-  bool truncate = false;
   bool json = false;
   ReadingFlags reading;
 };
-
-// Null for a model without one, where the prompt is ids: ids in, ids out.
-const Tokenizer* TokenizerFor(const Options& options,
-                              const Checkpoint& checkpoint) {
-  try {
-    return &checkpoint.tokenizer();
-  } catch (const Error&) {
-    if (options.ids.empty() || !options.prompt.empty()) throw;
-    return nullptr;
-  }
-}
-
-// Nothing at all is begun by the begin token, unless none was wanted.
-std::vector<int32_t> TextIds(std::string_view text, const Model& model,
-                             const Tokenizer& tokenizer) {
-  std::vector<int32_t> ids = Framer(tokenizer, model.config()).Encode(text).ids;
-  if (ids.empty() && tokenizer.bos().asked != BosChoice::kNo) {
-    ids = FrameOf(model.config()).before;
-  }
-  return ids;
-}
-
-std::vector<int32_t> PromptIds(const Options& options, const Model& model,
-                               const Tokenizer* tokenizer) {
-  if (!options.ids.empty()) {
-    RequireTokenIds(options.ids, model.config().vocabulary, "generate");
-    return options.ids;
-  }
-  WarnUnknownScript(*tokenizer, options.prompt);
-  return TextIds(options.prompt, model, *tokenizer);
-}
-
-// The last tokens that leave room for at least one more.
-void Truncate(const Options& options, const Model& model,
-              std::vector<int32_t>& ids) {
-  const int64_t capacity = options.generate.capacity > 0
-                               ? options.generate.capacity
-                               : model.config().context;
-  const int64_t count = static_cast<int64_t>(ids.size());
-  if (count <= capacity) return;
-  if (!options.truncate) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {"generate", fmt::format("a prompt of at most {} tokens", capacity),
-         std::to_string(count), "--truncate keeps the last ones"});
-  }
-  ids.erase(ids.begin(), ids.end() - capacity);
-}
-
-// A --context beyond the model's own, where positions allow it and `most`
-// tokens may come to use it.
-void CheckContext(const Options& options, const Model& model, int64_t most) {
-  const int64_t asked = options.generate.capacity;
-  if (asked == 0) return;
-  WarnPastContext(model.config(),
-                  std::min(ContextOf(model.config(), asked), most));
-}
 
 // Prints text as it grows. A token may end inside a character: what is not
 // yet whole waits for the next.
@@ -150,21 +86,19 @@ class Printer {
 // texts. Lives as long as it is generated.
 class CacheWatch {
  public:
-  CacheWatch(Options& options, const Checkpoint& checkpoint)
-      : choice_(ChooseCache(options.cache, options.engine, options.model,
-                            checkpoint)) {
+  CacheWatch(Options& options, Transformer& model)
+      : choice_(ChooseCache(options.cache, model)) {
     if (!choice_) return;
     options.generate.policy = &choice_->policy;
     options.generate.on_cache = [this](const CacheBytes& bytes) {
-      const std::lock_guard lock(mutex_);
       if (bytes.kept > most_.kept) most_ = bytes;
     };
   }
   CacheWatch(const CacheWatch&) = delete;
   CacheWatch& operator=(const CacheWatch&) = delete;
 
-  void AddTo(Json& json, const Checkpoint& checkpoint) const {
-    if (choice_) json["cache"] = ToJson(*choice_, most_, checkpoint.hash());
+  void AddTo(Json& json, const Transformer& model) const {
+    if (choice_) json["cache"] = ToJson(*choice_, most_, model.hash());
   }
   // Beside the text, which has standard output to itself.
   void Print() const {
@@ -173,16 +107,8 @@ class CacheWatch {
 
  private:
   std::optional<CacheChoice> choice_;
-  std::mutex mutex_;
   CacheBytes most_;
 };
-
-Json TextJson(const Tokenizer* tokenizer, const std::vector<int32_t>& prompt,
-              const std::vector<int32_t>& tokens, double seconds) {
-  Json json = {{"prompt_ids", prompt}, {"ids", tokens}, {"seconds", seconds}};
-  if (tokenizer != nullptr) json["text"] = tokenizer->Decode(tokens);
-  return json;
-}
 
 std::vector<std::string> ReadPrompts(const std::string& path) {
   const MappedFile file(path);
@@ -201,36 +127,26 @@ std::vector<std::string> ReadPrompts(const std::string& path) {
   return lines;
 }
 
-// Every line of a file, as many at a time as there are threads: a text grows
-// token by token, and small models have no work for several threads in one.
-std::vector<std::string> GenerateLines(Options& options, const Model& model,
-                                       const Tokenizer& tokenizer) {
+// Heads that --drop names, closed as long as it lives.
+Intervention Drop(const Options& options, Transformer& model) {
+  if (options.drop.empty()) return {};
+  HeadEdit edit;
+  edit.drop = ParseHeads(options.drop, model);
+  return model.Edit(std::move(edit));
+}
+
+// Every line of a file.
+std::vector<std::string> GenerateLines(Options& options, Transformer& model) {
   const std::vector<std::string> prompts = ReadPrompts(options.file);
-  std::vector<std::string> texts(prompts.size());
-  Context context(options.engine.context());
-  std::vector<std::unique_ptr<Context>> own(context.threads());
-  ContextOptions alone = options.engine.context();
-  alone.threads = 1;
-  for (auto& one : own) one = std::make_unique<Context>(alone);
   options.generate.stop = StopOnInterrupt();
   ProgressBar bar;
-  std::mutex mutex;
-  double done = 0;
-  context.pool().ParallelFor(
-      static_cast<int64_t>(prompts.size()), [&](int64_t i, int worker) {
-        if (options.generate.stop.stop_requested()) return;
-        std::vector<int32_t> ids = TextIds(prompts[i], model, tokenizer);
-        if (ids.empty()) return;
-        Truncate(options, model, ids);
-        std::string text = tokenizer.Decode(
-            Generate(*own[worker], model, ids, options.generate));
-        // A line stays a line.
-        std::replace(text.begin(), text.end(), '\n', ' ');
-        texts[i] = std::move(text);
-        std::lock_guard lock(mutex);
-        bar.Show(
-            {"generate", ++done, static_cast<double>(prompts.size()), "lines"});
-      });
+  options.generate.on_progress = bar.on_progress();
+  std::vector<std::string> texts;
+  for (Generated& one : GenerateEach(model, prompts, options.generate)) {
+    // A line stays a line.
+    std::replace(one.text.begin(), one.text.end(), '\n', ' ');
+    texts.push_back(std::move(one.text));
+  }
   if (options.generate.stop.stop_requested()) {
     throw Error(ErrorCode::kCancelled,
                 {"generate", "all lines of " + options.file, "a stop", ""});
@@ -243,18 +159,12 @@ int RunFile(Options& options) {
     throw UsageError("--file takes the place of PROMPT and --ids");
   }
   RequireWritable(options.out);
-  const Checkpoint checkpoint(options.model, options.reading.options(),
-                              options.engine.compute());
-  const Model& model = checkpoint.model();
-  const Tokenizer& tokenizer = checkpoint.tokenizer();
-  WarnUnknownScript(tokenizer, MappedFile(options.file).text());
-  CheckContext(options, model, options.generate.capacity);
-  ClosedHeads closed(model, ParseHeads(options.drop, model));
-  if (!options.drop.empty()) options.generate.hooks = &closed;
-  CacheWatch cache(options, checkpoint);
+  Transformer model =
+      OpenTransformer(options.model, options.engine, options.reading);
+  const Intervention closed = Drop(options, model);
+  CacheWatch cache(options, model);
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<std::string> texts =
-      GenerateLines(options, model, tokenizer);
+  const std::vector<std::string> texts = GenerateLines(options, model);
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
   if (!options.out.empty()) {
@@ -263,7 +173,7 @@ int RunFile(Options& options) {
   }
   if (options.json) {
     Json json = {{"seconds", took.count()}, {"texts", texts}};
-    cache.AddTo(json, checkpoint);
+    cache.AddTo(json, model);
     fmt::print("{}\n", json.dump(2));
   } else if (options.out.empty()) {
     for (const std::string& text : texts) fmt::print("{}\n", Visible(text));
@@ -285,46 +195,50 @@ int Run(Options& options) {
     throw UsageError("expected either PROMPT or --ids");
   }
   HintAtFile(options.prompt, "--file " + options.prompt);
-  const Checkpoint checkpoint(options.model, options.reading.options(),
-                              options.engine.compute());
-  const Model& model = checkpoint.model();
-  const Tokenizer* tokenizer = TokenizerFor(options, checkpoint);
-  std::vector<int32_t> prompt = PromptIds(options, model, tokenizer);
-  Truncate(options, model, prompt);
-  CheckContext(options, model,
-               std::ssize(prompt) + options.generate.max_tokens);
-  ClosedHeads closed(model, ParseHeads(options.drop, model));
-  if (!options.drop.empty()) options.generate.hooks = &closed;
-  CacheWatch cache(options, checkpoint);
-  Context context(options.engine.context());
-  const int64_t most = options.generate.capacity > 0 ? options.generate.capacity
-                                                     : model.config().context;
-  RequireRoom(context, model,
-              std::min(most, std::ssize(prompt) + options.generate.max_tokens));
+  Transformer model =
+      OpenTransformer(options.model, options.engine, options.reading);
+  const Intervention closed = Drop(options, model);
+  CacheWatch cache(options, model);
   // Ctrl-C ends the text, not the line: what was generated stays whole.
   options.generate.stop = StopOnInterrupt();
-  Printer printer(tokenizer);
+  Printer printer(model.has_tokenizer() ? &model.tokenizer() : nullptr);
   const bool streams = !options.json && options.generate.beam == 1;
   if (streams) {
     options.generate.on_token = [&](int32_t id) { printer.Add(id); };
   }
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<int32_t> tokens =
-      Generate(context, model, prompt, options.generate);
+  const Generated made = options.ids.empty()
+                             ? Generate(model, options.prompt, options.generate)
+                             : Generate(model, options.ids, options.generate);
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
   if (options.json) {
-    Json json = TextJson(tokenizer, prompt, tokens, took.count());
-    cache.AddTo(json, checkpoint);
+    Json json = {{"prompt_ids", made.prompt},
+                 {"ids", made.ids},
+                 {"seconds", took.count()}};
+    if (model.has_tokenizer()) json["text"] = made.text;
+    cache.AddTo(json, model);
     fmt::print("{}\n", json.dump(2));
   } else {
     if (!streams) {
-      for (const int32_t id : tokens) printer.Add(id);
+      for (const int32_t id : made.ids) printer.Add(id);
     }
     fmt::print("\n");
     cache.Print();
   }
   return kSucceeded;
+}
+
+void AddSamplerFlags(CommandLine line, GenerateJob& job) {
+  line.Option("--temperature", job.temperature,
+              "0: the likeliest token; higher: more varied")
+      .ShowDefault();
+  line.Option("--top-k", job.top_k, "sample among the k likeliest; 0: all")
+      .ShowDefault();
+  line.Option("--top-p", job.top_p,
+              "sample among the likeliest that hold this much probability")
+      .ShowDefault();
+  line.Option("--seed", job.seed, "same seed, same text").ShowDefault();
 }
 
 std::function<int()> Setup(CommandLine line) {
@@ -344,16 +258,16 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--max-tokens", options->generate.max_tokens, "Most new tokens")
       .ShowDefault()
       .NotNegative();
-  line.Option("--context", options->generate.capacity,
+  line.Option("--context", options->generate.context,
               "Most positions; 0: as many as the model knows")
       .ShowDefault()
       .NotNegative();
   line.Option("--beam", options->generate.beam, "Beams of an encoder–decoder")
       .ShowDefault();
   AddCacheFlags(line, options->cache);
-  AddFlags(line, options->generate.sampler);
+  AddSamplerFlags(line, options->generate);
   AddReadingFlags(line, options->reading);
-  line.Flag("--truncate", options->truncate,
+  line.Flag("--truncate", options->generate.truncate,
             "Keep the last tokens of a prompt that is too long");
   AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print JSON");

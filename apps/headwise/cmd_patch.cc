@@ -10,14 +10,10 @@
 #include "console.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
-#include "headwise/error.h"
-#include "headwise/heads/importance/patching.h"
-#include "headwise/heads/importance/ranking_json.h"
-#include "headwise/model/checkpoint.h"
+#include "headwise/heads.h"
 #include "headwise/report/terminal.h"
-#include "headwise/runtime/windows.h"
 #include "interrupt.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "progress_bar.h"
 #include "run_flags.h"
 #include "text_reading.h"
@@ -35,14 +31,10 @@ struct Options {
   ReadingFlags reading;
 };
 
-struct Texts {
-  std::string prompt, counterfactual, answer, other;
-};
-
 // Lines {"prompt", "counterfactual", "answers": [a, b]}; also with the names
 // of indirect-object data: "abc" for the counterfactual, "io" and "s".
-Texts ReadLine(const JsonCursor& line) {
-  Texts texts;
+PatchText ReadLine(const JsonCursor& line) {
+  PatchText texts;
   texts.prompt = line["prompt"].String();
   for (const char* key : {"counterfactual", "abc"}) {
     if (const auto found = line.Find(key)) {
@@ -61,14 +53,14 @@ Texts ReadLine(const JsonCursor& line) {
   return texts;
 }
 
-std::vector<Texts> ReadPrompts(const Options& options) {
+std::vector<PatchText> ReadPrompts(const Options& options) {
   if (options.prompts.empty()) {
     return {{options.prompt, options.counterfactual, options.answers[0],
              options.answers[1]}};
   }
   const MappedFile file(options.prompts);
   const std::string_view all = file.text();
-  std::vector<Texts> texts;
+  std::vector<PatchText> texts;
   int64_t number = 0;
   for (size_t at = 0; at < all.size();) {
     const size_t end = std::min(all.find('\n', at), all.size());
@@ -87,99 +79,26 @@ std::vector<Texts> ReadPrompts(const Options& options) {
   return texts;
 }
 
-// Prompts as token ids, and how many were left out because they could not be
-// compared.
-struct Cases {
-  std::vector<PatchCase> cases;
-  int64_t unequal = 0;    // prompt and counterfactual differ in length
-  int64_t ambiguous = 0;  // both answers begin with the same token
-};
-
-Cases Tokenise(const std::vector<Texts>& texts, const Tokenizer& tokenizer,
-               const ModelConfig& config) {
-  const Framer framer(tokenizer, config);
-  auto encode = [&](const std::string& text) {
-    return framer.Encode(text).ids;
-  };
-  auto first = [&](const std::string& text) {
-    const Encoding encoding =
-        tokenizer.Encode(text, {.add_special_tokens = false});
-    if (encoding.ids.empty()) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          {"patch", "answers of at least one token", "\"" + text + "\"", ""});
-    }
-    return encoding.ids[0];
-  };
-  Cases result;
-  for (const Texts& text : texts) {
-    PatchCase one;
-    one.prompt = encode(text.prompt);
-    if (!text.counterfactual.empty()) {
-      one.counterfactual = encode(text.counterfactual);
-    }
-    one.answer = first(text.answer);
-    one.other = first(text.other);
-    if (texts.size() > 1) {
-      if (one.answer == one.other) {
-        ++result.ambiguous;
-        continue;
-      }
-      if (!one.counterfactual.empty() &&
-          one.counterfactual.size() != one.prompt.size()) {
-        ++result.unequal;
-        continue;
-      }
-    }
-    result.cases.push_back(std::move(one));
-  }
-  if (result.cases.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"patch",
-                 "prompts as long as their counterfactuals, with answers that "
-                 "begin with different tokens",
-                 fmt::format("none among {}", texts.size()), ""});
-  }
-  if (result.cases.size() == 1 &&
-      result.cases[0].answer == result.cases[0].other) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"patch", "answers that begin with different tokens",
-                 "the same token twice", ""});
-  }
-  return result;
-}
-
-int64_t Longest(const Cases& cases) {
-  int64_t most = 0;
-  for (const PatchCase& one : cases.cases) {
-    most = std::max(most, std::ssize(one.prompt));
-  }
-  return most;
-}
-
 // layer × head, "+0.12"
-StudyTable Grid(const Model& model, std::span<const double> values,
+StudyTable Grid(std::span<const HeadRef> heads, std::span<const double> values,
                 std::string title) {
   StudyTable table;
   table.title = std::move(title);
   table.columns = {"layer"};
-  const auto layers = AttentionLayers(model, AttentionKind::kSelf);
   int64_t most = 0;
-  for (const AttentionLayer* layer : layers) {
-    most = std::max(most, layer->config().heads);
-  }
+  for (const HeadRef& head : heads) most = std::max(most, head.head + 1);
   for (int64_t h = 0; h < most; ++h) {
     table.columns.push_back(std::to_string(h));
   }
-  size_t at = 0;
-  for (size_t l = 0; l < layers.size(); ++l) {
-    std::vector<std::string> row = {std::to_string(l)};
-    for (int64_t h = 0; h < most; ++h) {
-      row.push_back(h < layers[l]->config().heads
-                        ? fmt::format("{:+.2f}", values[at++])
-                        : "");
+  for (size_t i = 0; i < heads.size(); ++i) {
+    const auto layer = static_cast<size_t>(heads[i].layer);
+    while (table.rows.size() <= layer) {
+      table.rows.push_back({std::to_string(table.rows.size())});
     }
-    table.rows.push_back(std::move(row));
+    table.rows[layer].push_back(fmt::format("{:+.2f}", values[i]));
+  }
+  for (std::vector<std::string>& row : table.rows) {
+    row.resize(table.columns.size());
   }
   return table;
 }
@@ -210,8 +129,7 @@ double Total(const std::vector<double>& values) {
   return sum;
 }
 
-void PrintText(const Model& model, const Cases& cases,
-               const PatchResult& result) {
+void PrintText(const PatchResult& result) {
   const Console console = StdoutConsole();
   auto say = [&](const std::string& text) {
     fmt::print("{}", Wrap(text, console.width));
@@ -224,14 +142,14 @@ void PrintText(const Model& model, const Cases& cases,
       result.patched.empty() ? ""
                              : fmt::format(", {:+.3f} after the counterfactual",
                                            result.counterfactual.value)));
-  if (cases.unequal + cases.ambiguous > 0) {
+  if (result.unequal + result.ambiguous > 0) {
     say(
         fmt::format("Left out: {} whose counterfactual has another number of "
                     "tokens, {} whose answers begin alike.",
-                    cases.unequal, cases.ambiguous));
+                    result.unequal, result.ambiguous));
   }
   const LogitParts& direct = result.direct;
-  Print(Grid(model, direct.heads,
+  Print(Grid(result.heads, direct.heads,
              "Direct logit attribution: what each head adds (layer × head)"),
         console);
   say(
@@ -241,7 +159,7 @@ void PrintText(const Model& model, const Cases& cases,
                   Total(direct.biases) + direct.constant, direct.Sum(),
                   Largest(result, direct.heads)));
   if (result.patched.empty()) return;
-  Print(Grid(model, result.share,
+  Print(Grid(result.heads, result.share,
              "Activation patching: share of the difference lost when the head "
              "comes from the counterfactual (layer × head)"),
         console);
@@ -260,39 +178,6 @@ void WarnOfWrongAnswers(const PatchResult& result) {
       right, result.cases, result.difference.value);
 }
 
-Json ToJson(const Options& options, const Cases& cases,
-            const PatchResult& result) {
-  Json json = {{"model", options.run.model},
-               {"format", "headwise.patch/1"},
-               {"prompts", result.cases},
-               {"left_out",
-                {{"lengths_differ", cases.unequal},
-                 {"answers_begin_alike", cases.ambiguous}}},
-               {"preferred", result.preferred},
-               {"difference", ToJson(result.difference)}};
-  if (!result.patched.empty()) {
-    json["counterfactual"] = ToJson(result.counterfactual);
-  }
-  Json heads = Json::array();
-  for (size_t i = 0; i < result.heads.size(); ++i) {
-    Json head = {{"layer", result.heads[i].layer},
-                 {"head", result.heads[i].head},
-                 {"kind", Name(result.heads[i].kind)},
-                 {"direct", result.direct.heads[i]}};
-    if (!result.patched.empty()) {
-      head["patched"] = ToJson(result.patched[i]);
-      head["share"] = result.share[i];
-    }
-    heads.push_back(std::move(head));
-  }
-  json["heads"] = std::move(heads);
-  json["feed_forward"] = result.direct.mlps;
-  json["output_biases"] = result.direct.biases;
-  json["embedding"] = result.direct.embedding;
-  json["constant"] = result.direct.constant;
-  return json;
-}
-
 int Run(const Options& options) {
   options.run.engine.Require();
   if (options.prompts.empty() == options.prompt.empty()) {
@@ -301,27 +186,21 @@ int Run(const Options& options) {
   if (options.prompts.empty() && options.answers.size() != 2) {
     throw UsageError("expected two --answers");
   }
-  PatchOptions patch;
-  patch.stop = StopOnInterrupt();
-  const Checkpoint checkpoint(options.run.model, options.reading.options(),
-                              options.run.engine.compute());
-  const Model& model = checkpoint.model();
-  const Tokenizer& tokenizer = checkpoint.tokenizer();
-  const Cases cases = Tokenise(ReadPrompts(options), tokenizer, model.config());
-  WarnPastContext(model.config(), Longest(cases));
-  if (!options.prompt.empty()) WarnUnknownScript(tokenizer, options.prompt);
-  Context context(options.run.engine.context());
+  PatchJob job;
+  job.stop = StopOnInterrupt();
+  Transformer model =
+      OpenTransformer(options.run.model, options.run.engine, options.reading);
   PatchResult result;
   {
     ProgressBar bar;
-    patch.progress = bar.callback();
-    result = Patch(context, model, cases.cases, patch);
+    job.on_progress = bar.on_progress();
+    result = PatchHeads(model, ReadPrompts(options), job);
   }
   WarnOfWrongAnswers(result);
   if (options.run.json) {
-    fmt::print("{}\n", ToJson(options, cases, result).dump(2));
+    fmt::print("{}\n", WithModel(options.run.model, JsonText(result)).dump(2));
   } else {
-    PrintText(model, cases, result);
+    PrintText(result);
   }
   return kSucceeded;
 }

@@ -45,7 +45,7 @@ struct Options {
   std::string model;
   std::vector<std::string> texts;
   std::string ids;
-  WordFlags material;
+  WordFiles material;
   std::vector<std::string> patterns;
   std::string metrics = Name(MetricSet::kAll);
   std::string out;
@@ -259,7 +259,7 @@ Profile Make(const Options& options, std::span<Detector> detectors) {
     RequireRoom(model.config(), Longest(windows));
     WarnPastContext(model.config(), Longest(windows));
   }
-  const WordMaterials materials(options.material, model, tokenizer,
+  const WordMaterials materials(WithSamples(options.material), model, tokenizer,
                                 options.model);
   if (source != nullptr && tokenizer != nullptr) {
     WarnUnknownScript(*tokenizer, *source);

@@ -12,17 +12,12 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
-#include "headwise/base/stop.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/profiler.h"
-#include "headwise/heads/roles/confirm.h"
+#include "headwise/heads.h"
 #include "headwise/heads/roles/explain.h"
-#include "headwise/heads/roles/roles.h"
-#include "headwise/heads/roles/roles_json.h"
-#include "headwise/model/checkpoint.h"
+#include "headwise/profile.h"
 #include "interrupt.h"
-#include "model_name.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "patterns_text.h"
 #include "progress_bar.h"
 #include "roles_text.h"
@@ -37,7 +32,7 @@ struct Options {
   std::string subject;  // a profile or a model's folder
   std::string model;    // for --confirm of a profile
   std::vector<std::string> texts;
-  WordFlags material;
+  WordFiles material;
   std::string repeat_form = Name(RepeatForm::k25x4);
   int64_t context = 0;
   int64_t tokens = 0;
@@ -66,81 +61,67 @@ void CheckUsage(const Options& options, bool is_model) {
   }
 }
 
-class Runner {
- public:
-  explicit Runner(const Options& options)
-      : options_(options),
-        stop_(StopOnInterrupt()),
-        context_(options.engine.context()) {}
+// Inputs are read and judged before the model runs.
+Profile ProfileOf(const Options& options, Transformer& model,
+                  const OnProgress& on_progress) {
+  TextInput text;
+  text.files = options.texts;
+  text.context = options.context;
+  text.tokens = options.tokens;
+  if (model.has_tokenizer()) RequireTexts(options.texts);
+  ProfileJob job;
+  job.min_visible = options.min_visible;
+  job.material = WithSamples(options.material);
+  job.first_piece = options.first_piece;
+  job.on_progress = on_progress;
+  job.stop = StopOnInterrupt();
+  return MakeProfile(model, text, job);
+}
 
-  const Checkpoint& Open(const std::string& folder) {
-    checkpoint_.emplace(folder, options_.reading.options(),
-                        options_.engine.compute());
-    tokenizer_ = checkpoint_->FindTokenizer();
-    return *checkpoint_;
+RoleJob JobOf(const Options& options) {
+  RoleJob job;
+  job.thresholds = options.thresholds;
+  job.words = options.words;
+  if (options.repeat_form == Name(RepeatForm::k50x2)) {
+    job.repeats = RepeatForm::k50x2;
   }
+  return job;
+}
 
-  // Inputs are read and judged before the model runs.
-  Profile MakeProfile() {
-    WarnPastContext(checkpoint_->config(), options_.context);
-    const WordMaterials materials(options_.material, checkpoint_->model(),
-                                  tokenizer_, options_.subject);
-    std::optional<TextSource> source;
-    if (!options_.texts.empty()) {
-      RequireTokenizer();
-      RequireTexts(options_.texts);
-      source.emplace(options_.texts);
-      WarnUnknownScript(*tokenizer_, *source);
-    }
-    ProfileOptions profile;
-    profile.context = options_.context;
-    profile.tokens = options_.tokens;
-    profile.min_visible = options_.min_visible;
-    profile.progress = bar_.callback();
-    profile.stop = stop_;
-    Profiler profiler(context_, checkpoint_->model(), tokenizer_,
-                      ModelName(options_.subject), checkpoint_->hash(),
-                      profile);
-    profiler.AddProbes();
-    if (source && !profiler.AddText(*source)) ThrowStopped("roles");
-    Profile result = profiler.Take();
-    AddWords(materials, result);
-    return result;
-  }
-
-  void Confirm(std::vector<HeadRoles>& roles) {
-    ConfirmOptions confirm;
-    confirm.progress = bar_.callback();
-    confirm.stop = stop_;
-    ConfirmRoles(context_, checkpoint_->model(), tokenizer_, roles, confirm);
-  }
-
- private:
-  void AddWords(const WordMaterials& materials, Profile& profile) {
-    if (materials.empty()) return;
-    WordOptions words;
-    words.from = options_.first_piece ? FromWord::kFirstPiece : FromWord::kMean;
-    words.context = options_.context;
-    words.progress = bar_.callback();
-    words.stop = stop_;
-    materials.AddTo(context_, checkpoint_->model(), *tokenizer_, words,
-                    profile);
-  }
-
-  void RequireTokenizer() const {
-    if (tokenizer_ != nullptr) return;
-    throw Error(ErrorCode::kNotFound,
-                {options_.subject, "a tokenizer beside the model", "none",
-                 "without text the random-repeat test needs none"});
-  }
-
-  const Options& options_;
-  std::stop_token stop_;
-  Context context_;
-  ProgressBar bar_;
-  std::optional<Checkpoint> checkpoint_;
-  const Tokenizer* tokenizer_ = nullptr;  // of it; may have none
+struct Found {
+  Profile profile;
+  std::vector<HeadRoles> roles;
 };
+
+Found Find(const Options& options, bool is_model) {
+  ProgressBar bar;
+  ConfirmJob confirm;
+  confirm.on_progress = bar.on_progress();
+  confirm.stop = StopOnInterrupt();
+  const auto open = [&](const std::string& folder) {
+    return OpenTransformer(folder, options.engine, options.reading);
+  };
+  Found found;
+  std::optional<Transformer> model;
+  if (is_model) {
+    model.emplace(open(options.subject));
+    found.profile = ProfileOf(options, *model, bar.on_progress());
+  } else {
+    found.profile = Profile::Load(options.subject);
+  }
+  found.roles = FindRoles(found.profile, JobOf(options));
+  if (!options.confirm) return found;
+  if (!is_model) {
+    model.emplace(open(options.model));
+    if (model->hash() != found.profile.model_hash) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"roles", "the model of the profile, " + found.profile.model,
+                   options.model, ""});
+    }
+  }
+  ConfirmRoles(*model, found.roles, confirm);
+  return found;
+}
 
 bool HasMetric(const Profile& profile, std::string_view prefix) {
   const auto at = profile.metrics.lower_bound(std::string(prefix));
@@ -204,21 +185,21 @@ void Print(const Profile& profile, const std::vector<HeadRoles>& roles,
   }
 }
 
+int Explain(const Options& options, const RoleThresholds& thresholds) {
+  if (options.markdown) {
+    fmt::print("{}", MetricsPage());
+  } else if (options.json) {
+    fmt::print("{}\n", ExplainRolesJson(thresholds).dump(2));
+  } else {
+    fmt::print("{}", ExplainRoles(thresholds, StdoutConsole()));
+  }
+  return kSucceeded;
+}
+
 int Run(const Options& options) {
   RoleThresholds thresholds;
   for (const std::string& one : options.thresholds) thresholds.Set(one);
-  if (options.explain) {
-    if (options.markdown) {
-      fmt::print("{}", MetricsPage());
-      return kSucceeded;
-    }
-    if (options.json) {
-      fmt::print("{}\n", ExplainRolesJson(thresholds).dump(2));
-    } else {
-      fmt::print("{}", ExplainRoles(thresholds, StdoutConsole()));
-    }
-    return kSucceeded;
-  }
+  if (options.explain) return Explain(options, thresholds);
   if (options.subject.empty()) {
     throw UsageError("expected a profile or a model's folder");
   }
@@ -230,36 +211,10 @@ int Run(const Options& options) {
                  "nothing of that name", ""});
   }
   CheckUsage(options, is_model);
-  Profile profile;
-  std::vector<HeadRoles> roles;
-  {
-    Runner runner(options);
-    if (is_model) {
-      runner.Open(options.subject);
-      profile = runner.MakeProfile();
-    } else {
-      profile = Profile::Load(options.subject);
-    }
-    RoleForms forms;
-    forms.words = options.words;
-    if (options.repeat_form == Name(RepeatForm::k50x2)) {
-      forms.repeats = RepeatForm::k50x2;
-    }
-    roles = AssignRoles(profile, thresholds, forms);
-    if (options.confirm) {
-      if (!is_model) {
-        if (runner.Open(options.model).hash() != profile.model_hash) {
-          throw Error(ErrorCode::kInvalidArgument,
-                      {"roles", "the model of the profile, " + profile.model,
-                       options.model, ""});
-        }
-      }
-      runner.Confirm(roles);
-    }
-  }
+  const auto [profile, roles] = Find(options, is_model);
   WarnCertain(profile);
   if (options.json) {
-    fmt::print("{}\n", RolesJson(profile, roles, options.all).dump(2));
+    fmt::print("{}\n", JsonText(profile, roles, options.all));
   } else {
     Print(profile, roles, options);
   }

@@ -14,17 +14,13 @@
 #include "engine_flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/error.h"
-#include "headwise/model/checkpoint.h"
+#include "headwise/report.h"
 #include "headwise/report/attention_svg.h"
 #include "headwise/report/attention_text.h"
 #include "headwise/report/terminal.h"
-#include "headwise/runtime/attention_maps.h"
-#include "headwise/runtime/token_labels.h"
 #include "headwise/study/support/cat_sat.h"
 #include "interrupt.h"
-#include "model_name.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "progress_bar.h"
 #include "text_argument.h"
 #include "text_reading.h"
@@ -49,127 +45,25 @@ struct Options {
   ReadingFlags reading;
 };
 
-struct Shown {
-  std::vector<std::string> source;
-  std::vector<std::string> target;
-  std::vector<MappedHead> maps;
-
-  const std::vector<std::string>& queries(const MappedHead& map) const {
-    return map.head.kind == AttentionKind::kSelf ? source : target;
-  }
-  const std::vector<std::string>& keys(const MappedHead& map) const {
-    return map.head.kind == AttentionKind::kDecoder ? target : source;
-  }
-};
-
-// Tokens that are shown unless --context asks for more: a run takes time that
-// grows with their square.
-constexpr int64_t kMostTokens = 8192;
-// No tokenizer's tokens are longer on average.
-constexpr size_t kBytesPerToken = 64;
-
-// How many tokens of a text may be run.
-int64_t Room(const Options& options, const ModelConfig& config) {
-  if (options.context > 0) return ContextOf(config, options.context);
-  const bool open = config.positions == Positions::kRotary ||
-                    config.positions == Positions::kNone;
-  return open || config.context == 0 ? kMostTokens
-                                     : std::min(kMostTokens, config.context);
-}
-
-void WarnLeftOut(const Options& options, const ModelConfig& config,
-                 int64_t shown) {
-  const bool can_more = config.positions == Positions::kRotary ||
-                        config.positions == Positions::kNone ||
-                        shown < config.context;
-  WriteStderr("warning: [show] the first {} tokens of the text are shown{}\n",
-              shown,
-              options.context > 0 ? ""
-              : can_more ? "; --context shows more, in a time that grows with "
-                           "their square"
-                         : ", all that the model has positions for");
-}
-
-TokenWindow Window(const Options& options, const Model& model,
-                   const Tokenizer& tokenizer) {
-  const int64_t room = Room(options, model.config());
-  GivenText given =
-      ReadText(options.text, static_cast<size_t>(room) * kBytesPerToken);
-  if (model.decoder() != nullptr) {
-    if (!options.target.empty()) given.text += '\t' + options.target;
-    if (given.text.find('\t') == given.text.npos) {
-      throw UsageError("an encoder–decoder also needs --target TEXT");
-    }
-  }
-  const WindowCutter cutter(tokenizer, model.config(), {.context = room});
-  Document document;
-  document.name = options.text.path;
-  document.text = std::move(given.text);
-  std::vector<TokenWindow> windows = cutter.Cut(document);
-  if (windows.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"show", "a text of at least two tokens", "fewer", ""});
-  }
-  if (given.more || windows.size() > 1) {
-    WarnLeftOut(options, model.config(), Longest({windows.data(), 1}));
-  }
-  return std::move(windows[0]);
-}
-
-Shown Map(const Options& options) {
-  const Checkpoint checkpoint(options.model, options.reading.options(),
-                              options.engine.compute());
-  const Model& model = checkpoint.model();
+ShownAttention Show(const Options& options, Transformer& model) {
   const std::vector<HeadRef> heads = ParseHeads(options.heads, model);
-  const Tokenizer& tokenizer = checkpoint.tokenizer();
-  const TokenWindow window = Window(options, model, tokenizer);
-  RequireRoom(model.config(), Longest({&window, 1}));
-  WarnPastContext(model.config(), Longest({&window, 1}));
-  WarnUnknownScript(tokenizer, std::span(&window, 1));
-  Context context(options.engine.context());
+  model.tokenizer();  // throws where there is none
+  const TextInput text = InputOf(options.text, options.context);
+  if (model.info().encoder_decoder && options.target.empty() &&
+      options.text.path.empty() &&
+      options.text.sentence.find('\t') == std::string::npos) {
+    throw UsageError("an encoder–decoder also needs --target TEXT");
+  }
   ProgressBar bar;
-  MapOptions how;
-  how.most_cells = options.cells;
-  how.top = options.top;
-  how.most_queries = options.rows;
-  how.query = options.query;
-  how.progress = bar.callback();
-  how.stop = StopOnInterrupt();
-  return {TokenLabels(window.source, tokenizer),
-          TokenLabels(window.target, tokenizer),
-          MapHeads(context, model, window, heads, how)};
-}
-
-// Labels of map rows: tokens, or the first position of each pooled row.
-std::vector<std::string> CellLabels(const std::vector<std::string>& tokens,
-                                    int64_t cells) {
-  const auto size = static_cast<int64_t>(tokens.size());
-  if (cells == size) return tokens;
-  std::vector<std::string> labels;
-  for (int64_t i = 0; i < cells; ++i) {
-    labels.push_back(std::to_string(i * size / cells));
-  }
-  return labels;
-}
-
-HeatMap Picture(const Shown& shown, const MappedHead& map) {
-  HeatMap picture;
-  picture.title = "Head " + ToString(map.head);
-  if (map.pooled()) {
-    picture.title += fmt::format(" · {} × {} tokens, largest of each cell",
-                                 map.queries, map.keys);
-  }
-  picture.rows = CellLabels(shown.queries(map), map.rows);
-  picture.columns = CellLabels(shown.keys(map), map.columns);
-  for (int64_t r = 0; r < map.rows; ++r) {
-    for (int64_t c = 0; c < map.columns; ++c) {
-      const float share = map.values[r * map.columns + c];
-      picture.values.push_back(!map.Sees(r, c)  ? NAN
-                               : share < 0.005F ? 0  // no rows of .00
-                                                : share);
-    }
-  }
-  return picture;
+  ShowJob job;
+  job.cells = options.cells;
+  job.top = options.top;
+  job.queries = options.rows;
+  job.query = options.query;
+  job.target = options.target;
+  job.on_progress = bar.on_progress();
+  job.stop = StopOnInterrupt();
+  return ShowAttention(model, text, heads, job);
 }
 
 // One character a cell, as many as the console has room for.
@@ -200,11 +94,11 @@ std::string PooledText(const MappedHead& map, const Console& console) {
   return out;
 }
 
-void PrintHead(const Shown& shown, const MappedHead& map,
+void PrintHead(const ShownAttention& shown, const MappedHead& map,
                const Options& options, const Console& console) {
   fmt::print("{}\n", Bold(console, "Head " + ToString(map.head)));
-  const std::vector<std::string>& keys = shown.keys(map);
-  const std::vector<std::string>& queries = shown.queries(map);
+  const std::vector<std::string>& keys = shown.Keys(map);
+  const std::vector<std::string>& queries = shown.Queries(map);
   const float largest = *std::max_element(map.strip.begin(), map.strip.end());
   fmt::print("{}",
              Dim(console,
@@ -251,9 +145,9 @@ void PrintHead(const Shown& shown, const MappedHead& map,
   fmt::print("\n");
 }
 
-Json ToJson(const Shown& shown, const Options& options) {
+Json ToJson(const ShownAttention& shown, const Options& options) {
   Json heads = Json::array();
-  for (const MappedHead& map : shown.maps) {
+  for (const MappedHead& map : shown.heads) {
     Json rows = Json::array();
     for (int64_t r = 0; r < map.rows; ++r) {
       const auto from = map.values.begin() + r * map.columns;
@@ -280,8 +174,10 @@ Json ToJson(const Shown& shown, const Options& options) {
   }
   Json json = {{"format", "headwise.show/1"},
                {"model", options.model},
-               {"tokens", shown.source}};
-  if (!shown.target.empty()) json["target_tokens"] = shown.target;
+               {"tokens", shown.tokens}};
+  if (!shown.target_tokens.empty()) {
+    json["target_tokens"] = shown.target_tokens;
+  }
   json["heads"] = std::move(heads);
   return json;
 }
@@ -325,22 +221,19 @@ int Run(const Options& options) {
     throw UsageError("expected --heads, such as 5.1,4.0");
   }
   RequireWritable(options.svg);
-  const Shown shown = Map(options);
+  Transformer model =
+      OpenTransformer(options.model, options.engine, options.reading);
+  const ShownAttention shown = Show(options, model);
   if (!options.svg.empty()) {
-    std::vector<HeatMap> pictures;
-    for (const MappedHead& map : shown.maps) {
-      pictures.push_back(Picture(shown, map));
-    }
     WriteFileAtomically(
-        options.svg,
-        AttentionSvg(pictures, "Attention of " + ModelName(options.model), ""));
+        options.svg, DrawAttention(shown, "Attention of " + model.info().name));
   }
   if (options.json) {
     fmt::print("{}\n", ToJson(shown, options).dump());
     return kSucceeded;
   }
   const Console console = StdoutConsole();
-  for (const MappedHead& map : shown.maps) {
+  for (const MappedHead& map : shown.heads) {
     PrintHead(shown, map, options, console);
   }
   return kSucceeded;

@@ -38,7 +38,7 @@ struct Options {
   std::vector<std::string> settings;
   bool resume = false;
   bool force = false;
-  WordFlags words;
+  WordFiles words;
   EngineFlags engine;
   bool json = false;
 };
@@ -99,7 +99,7 @@ class StepPrinter {
 class LifeWriter {
  public:
   LifeWriter(Context& context, const TrainConfig& config,
-             const WordFlags& words)
+             const WordFiles& words)
       : context_(context), config_(config), words_(words), out_(config.out) {}
 
   void Begin(const Model& model, int64_t step) {
@@ -144,12 +144,13 @@ class LifeWriter {
         ReadWindows(
             config_.validation.empty() ? config_.data : config_.validation,
             cutter, kTokens));
-    materials_.emplace(words_, model, tokenizer_.get(), config_.out);
+    materials_.emplace(WithSamples(words_), model, tokenizer_.get(),
+                       config_.out);
   }
 
   Context& context_;
   const TrainConfig& config_;
-  const WordFlags& words_;
+  const WordFiles& words_;
   std::filesystem::path out_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<LifeObserver> observer_;

@@ -6,7 +6,6 @@
 
 #include "command_line.h"
 #include "headwise/context.h"
-#include "headwise/model/model.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
@@ -24,13 +23,6 @@ struct EngineFlags {
   // What the model computes in. Throws UsageError for what the device does not.
   DType compute() const;
 };
-
-// Throws Error(kOutOfMemory) where the context's device has not the room that a
-// model's weights in its type, and the caches and activations of `tokens`
-// tokens, will take: before any of it is copied there. The host is not asked.
-void RequireRoom(Context& context, const Model& model, int64_t tokens);
-// The same of known numbers, in bytes.
-void RequireRoom(Device device, double weights, double run, double free);
 
 // Why a word names no device, or "".
 std::string WhyNotDevice(const std::string& word);

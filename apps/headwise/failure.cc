@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "free_memory.h"
 #include "headwise/base/byte_size.h"
+#include "headwise/base/free_memory.h"
 #include "headwise/error.h"
 #include "headwise/report/text.h"
 

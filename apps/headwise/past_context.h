@@ -1,25 +1,17 @@
-// Texts longer than a model knows positions for, which rotary positions allow,
-// or than the memory has room for.
+// Texts longer than a model knows positions for, which rotary positions allow.
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "headwise/model/config.h"
-#include "headwise/runtime/windows.h"
+#include "headwise/runtime/room.h"
+#include "headwise/runtime/text_notices.h"
 
 namespace headwise {
 
 // Says on standard error that heads will be seen where they were not trained,
 // if `tokens` in one window are more than the model's context.
 void WarnPastContext(const ModelConfig& config, int64_t tokens);
-
-// Throws Error(kOutOfMemory) where a run of so many tokens at once takes more
-// memory than is free, before it is begun: it might be killed without a word.
-void RequireRoom(const ModelConfig& config, int64_t tokens);
-
-// Tokens of the longest window, of either side.
-int64_t Longest(std::span<const TokenWindow> windows);
 
 // The tokens of a window where losses are compared: as asked for, else short,
 // since intervals rest on the number of sequences.

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "headwise/heads/profile/detector.h"
-#include "headwise/heads/profile/profile.h"
+#include "headwise/profile.h"
 #include "headwise/report/text.h"
 
 namespace headwise {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "console.h"
 #include "headwise/report/text.h"
@@ -39,6 +41,18 @@ std::string Bar(double share, int cells) {
   return bar;
 }
 
+// What a stage of work counts.
+const char* UnitOf(std::string_view stage) {
+  constexpr std::pair<std::string_view, const char*> kUnits[] = {
+      {"compose", "layers"}, {"path effects", "windows"}, {"patch", "prompts"},
+      {"profile", "tokens"}, {"confirm", "heads"},        {"generate", "lines"},
+      {"tokenize", "files"}, {"attend", "layers"},        {"draw", "heads"}};
+  for (const auto& [name, unit] : kUnits) {
+    if (stage == name) return unit;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string Duration(double seconds) {
@@ -58,6 +72,12 @@ ProgressBar::ProgressBar() : terminal_(::isatty(STDERR_FILENO) != 0) {
 
 ProgressBar::~ProgressBar() {
   if (drawn_) WriteStderr("\r\x1b[K");
+}
+
+OnProgress ProgressBar::on_progress() {
+  return [this](std::string_view stage, double done, double total) {
+    Show({std::string(stage), done, total, UnitOf(stage)});
+  };
 }
 
 void ProgressBar::Show(const Progress& progress) {

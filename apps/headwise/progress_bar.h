@@ -6,6 +6,7 @@
 #include <string>
 
 #include "headwise/base/progress.h"
+#include "headwise/observation.h"
 
 namespace headwise {
 
@@ -21,6 +22,8 @@ class ProgressBar {
   ProgressCallback callback() {
     return [this](const Progress& progress) { Show(progress); };
   }
+  // The same for the public headers, which do not say what is counted.
+  OnProgress on_progress();
   void Show(const Progress& progress);
 
  private:

@@ -25,13 +25,18 @@ void TextArgument::Require() const {
   }
 }
 
-GivenText ReadText(const TextArgument& argument, size_t enough) {
+void RequireText(const TextArgument& argument) {
   if (argument.path.empty()) {
     HintAtFile(argument.sentence, "--text " + argument.sentence);
-    return {argument.sentence, false};
+    return;
   }
   RequireTexts({argument.path},
                "--text names a file; a sentence is written without it");
+}
+
+GivenText ReadText(const TextArgument& argument, size_t enough) {
+  RequireText(argument);
+  if (argument.path.empty()) return {argument.sentence, false};
   TextSource source({argument.path});
   GivenText given;
   while (std::optional<Document> piece = source.Next()) {

@@ -26,6 +26,9 @@ struct GivenText {
   bool more = false;  // there is more than was read
 };
 
+// Throws as RequireTexts does; warns where a sentence is the name of a file.
+void RequireText(const TextArgument& argument);
+
 // The sentence, or the first document of the file, of which about `enough`
 // bytes are read. Throws as TextSource and RequireTexts do.
 GivenText ReadText(const TextArgument& argument, size_t enough);

@@ -1,21 +1,10 @@
 // Door: text_reading.h.
 #include "text_reading.h"
 
-#include <fmt/core.h>
-
-#include <algorithm>
-
 #include "console.h"
-#include "headwise/tokenizer/piece_text.h"
+#include "headwise/runtime/text_notices.h"
 
 namespace headwise {
-namespace {
-
-// Enough to tell a script by.
-constexpr size_t kBytesRead = 16 << 10;
-constexpr double kMostUnknown = 0.5;
-
-}  // namespace
 
 void AddReadingFlags(CommandLine line, ReadingFlags& flags) {
   line.Option("--bos", flags.bos,
@@ -26,19 +15,10 @@ void AddReadingFlags(CommandLine line, ReadingFlags& flags) {
 }
 
 void WarnUnknownScript(const Tokenizer& tokenizer, std::string_view text) {
-  size_t end = std::min(text.size(), kBytesRead);
-  // Not inside a character.
-  while (end < text.size() && end > 0 &&
-         (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
+  if (const std::string notice = UnknownScriptNotice(tokenizer, text);
+      !notice.empty()) {
+    WriteStderr("warning: {}\n", notice);
   }
-  const double unknown = UnknownLetters(tokenizer, text.substr(0, end));
-  if (unknown <= kMostUnknown) return;
-  WriteStderr(
-      "warning: [text] expected letters that the tokenizer knows; found "
-      "{:.0f} % that it does not, or knows only as bytes; the model was "
-      "hardly trained on such text\n",
-      100 * unknown);
 }
 
 void WarnUnknownScript(const Tokenizer& tokenizer,

@@ -81,6 +81,22 @@ struct RoleForms {
   bool words = false;
 };
 
+/// A head that needs all of the past.
+struct FarReader {
+  HeadRef head = {};
+  std::string why = {};  ///< "induction .93", "far .41"
+};
+
+/// What a cache keeps whole (KvPolicy): self-attention heads with a role that
+/// finds its key wherever it stands (induction, retrieval, duplicate,
+/// coreference), and, of a profile that has text, those whose mean mass at
+/// distances of `window` and more, less that on the first token, is 0.3 at
+/// least. Distances are known by powers of two: a window between two counts as
+/// the larger.
+HEADWISE_API std::vector<FarReader> FarReaders(const Profile& profile,
+                                               std::span<const HeadRoles> roles,
+                                               int64_t window);
+
 /// "previous-token", "previous-token (when not at the sink, c = .21)"
 HEADWISE_API std::string ToString(const Role& role);
 
@@ -241,6 +257,11 @@ struct LogitParts {
 
 struct PatchResult {
   int64_t cases = 0;
+  /// Texts that were left out since they cannot be compared: those whose
+  /// counterfactual has another number of tokens, and those whose answers begin
+  /// with the same one.
+  int64_t unequal = 0;
+  int64_t ambiguous = 0;
   std::vector<HeadRef> heads = {};
   Interval difference = {};  ///< logit of answer − other, after the prompt
   Interval counterfactual = {};  ///< after the counterfactual
@@ -279,6 +300,13 @@ struct HeadEdge {
   double effect = 0;
 };
 
+/// An edge as a list shows it, and whom it feeds: one head, or all that share
+/// what is fed.
+struct EdgeRow {
+  HeadEdge edge = {};  ///< the strongest of them
+  std::vector<size_t> receivers = {};
+};
+
 struct Composition {
   std::vector<HeadRef> heads = {};
   /// The score of a sender turned at random: 1/√width exactly, in the mean of
@@ -300,6 +328,9 @@ struct Composition {
   /// How many edges to list or draw: the first `top`, but none that chance
   /// gives just as well.
   HEADWISE_API size_t Shown(size_t top) const;
+  /// The first `top` rows to list: edges that Shown would give, those into
+  /// shared keys or values as one.
+  HEADWISE_API std::vector<EdgeRow> Rows(size_t top) const;
   /// The heads that share this one's keys and values, itself among them.
   HEADWISE_API std::vector<size_t> Sharing(size_t head) const;
 };
@@ -430,7 +461,8 @@ HEADWISE_API void ConfirmRoles(Transformer& model,
 HEADWISE_API Ranking RankHeads(Transformer& model, const TextInput& text,
                                const RankJob& job = {});
 
-/// Which heads predictions come from.
+/// Which heads predictions come from. Of several texts, those that cannot be
+/// compared are left out and counted; one that is alone is an error.
 HEADWISE_API PatchResult PatchHeads(Transformer& model,
                                     std::span<const PatchText> cases,
                                     const PatchJob& job = {});
@@ -456,9 +488,14 @@ HEADWISE_API HeadMatrices WeightsOfHead(Transformer& model,
                                         const HeadRef& head);
 
 /// For machines, as the commands' --json prints it (without "model").
+/// Metrics of single syntactic relations are left out unless `every_metric`.
 HEADWISE_API std::string JsonText(const Profile& profile,
-                                  std::span<const HeadRoles> roles);
+                                  std::span<const HeadRoles> roles,
+                                  bool every_metric = false);
 HEADWISE_API std::string JsonText(const Ranking& ranking);
-HEADWISE_API std::string JsonText(const Composition& composition);
+HEADWISE_API std::string JsonText(const PatchResult& result);
+/// With the first `top` edges, above chance or not; 0: all.
+HEADWISE_API std::string JsonText(const Composition& composition,
+                                  size_t top = 0);
 
 }  // namespace headwise

@@ -31,6 +31,12 @@
 
 namespace headwise {
 
+/// Is told, once for each text that is read and before it is run, what may make
+/// results worse than they look: "[context] expected at most 512 tokens at
+/// once, …", "[text] expected letters that the tokenizer knows; …". Called by
+/// the thread that works.
+using OnNotice = std::function<void(std::string_view notice)>;
+
 /// Where and how a model runs.
 struct OpenOptions {
   Device device = {};
@@ -41,6 +47,7 @@ struct OpenOptions {
   std::string implementations = {};  ///< as in ContextOptions
   /// Whether texts begin with the model's begin token.
   BosChoice bos = BosChoice::kAuto;
+  OnNotice on_notice = {};
 };
 
 /// "cpu", "cuda", "cuda:1", or "auto": a GPU where there is one. Throws
@@ -234,6 +241,11 @@ class HEADWISE_API Transformer {
   bool has_tokenizer() const;
   /// The text as the model reads it, with what it wants around (`<bos>` …).
   Encoding Encode(std::string_view text) const;
+  /// The same of what the decoder of an encoder–decoder reads.
+  Encoding EncodeTarget(std::string_view text) const;
+  /// What a token stands for ("Ġthe" for " the"); special ones as the
+  /// vocabulary writes them, bytes of a part of a character as "⟨e8 b9⟩".
+  std::string Piece(int32_t id) const;
   /// Special tokens are left out.
   std::string Decode(std::span<const int32_t> ids) const;
 
@@ -265,6 +277,17 @@ class HEADWISE_API Transformer {
   /// vocabulary.
   RunOutput Run(std::span<const int32_t> ids, const RunJob& job = {});
 
+  /// Activations of several sequences at once, by name: [sequences, longest,
+  /// …], padded with zeros. targets: what the decoder of an encoder–decoder
+  /// reads, one a sequence. names as RunJob::cache. Throws Error:
+  /// kInvalidArgument for ids outside the vocabulary; kNotFound with the
+  /// nearest name; kOutOfMemory, before the run, for more than there is room
+  /// for.
+  std::map<std::string, Tensor> RunRows(
+      std::span<const std::vector<int32_t>> rows,
+      const std::vector<std::string>& names,
+      std::span<const std::vector<int32_t>> targets = {});
+
   /// The loss that the model is judged by, as `headwise evaluate` gives it.
   TextLoss Loss(const TextInput& text, const LossJob& job = {});
 
@@ -284,6 +307,14 @@ class HEADWISE_API Transformer {
 /// What every head gives in the mean over a text: HeadEdit::means.
 HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
                                    const LossJob& job = {});
+
+/// Writes a safetensors file of tensors on the host, whole or not at all.
+/// notes: its metadata. Throws Error(kInvalidArgument) for views that are not
+/// dense.
+HEADWISE_API void SaveTensors(
+    const std::filesystem::path& path,
+    const std::map<std::string, ConstTensorView>& tensors,
+    const std::map<std::string, std::string>& notes = {});
 
 /// A copy on the host, in the same type. Throws Error(kInvalidArgument) for a
 /// view that is not given.

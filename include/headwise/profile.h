@@ -213,6 +213,17 @@ inline constexpr int kMostOffset = 8;
 
 // ---- Making profiles.
 
+/// Annotated material that heads are judged on besides: files or folders, "":
+/// none.
+struct WordFiles {
+  std::string conllu = {};  ///< a treebank in CoNLL-U: syntax
+  std::string coref = {};   ///< coreference in CoNLL
+  std::string pairs = {};   ///< encoder–decoders: lines source<TAB>target
+  bool any() const {
+    return !conllu.empty() || !coref.empty() || !pairs.empty();
+  }
+};
+
 /// What is asked of a profile besides its text.
 struct ProfileJob {
   /// The core comes almost free with the forward pass; probes are left out.
@@ -221,6 +232,10 @@ struct ProfileJob {
   int64_t repeats = 32;     ///< sequences of the random-repeat test; 0: none
   bool sentences = false;   ///< each sentence is a sequence of its own
   bool words = false;       ///< also position metrics between words
+  WordFiles material = {};
+  /// Of material: a split word attends as its first piece does, not as their
+  /// mean.
+  bool first_piece = false;
   /// Files of detectors of your own (docs/patterns.md).
   std::vector<std::string> patterns = {};
   /// An interrupted profile of the same text to go on with: the result is that

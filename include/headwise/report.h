@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -40,6 +41,44 @@ struct Report {
 HEADWISE_API Report MakeReport(Transformer& model, const TextInput& text,
                                const ReportJob& job = {});
 
+struct ShowJob {
+  int64_t cells = 96;  ///< rows and columns of a map; longer texts are pooled
+  int64_t top = 5;     ///< keys of each query
+  /// Queries whose keys are wanted, at most; evenly spread over the text.
+  int64_t queries = 24;
+  std::optional<int64_t> query = {};  ///< this one alone
+  std::string target = {};  ///< encoder–decoders: what the decoder reads
+  OnProgress on_progress = {};
+  std::stop_token stop = {};
+};
+
+/// Where heads look on a text, as `headwise show` gives it.
+struct ShownAttention {
+  std::vector<std::string> tokens = {};  ///< as written beside pictures
+  std::vector<std::string> target_tokens = {};
+  std::vector<MappedHead> heads = {};  ///< in the order asked for
+
+  /// Of one of them.
+  HEADWISE_API const std::vector<std::string>& Queries(
+      const MappedHead& map) const;
+  HEADWISE_API const std::vector<std::string>& Keys(
+      const MappedHead& map) const;
+};
+
+/// The text's first document, of which the first `context` tokens are run; 0:
+/// all that the model has positions for, 8192 at most. Throws Error:
+/// kInvalidArgument for fewer than two tokens, for no heads, a query that the
+/// text does not have, or a model under an edit or a hook; kOutOfMemory before
+/// a run that has no room; kCancelled when stopped.
+HEADWISE_API ShownAttention ShowAttention(Transformer& model,
+                                          const TextInput& text,
+                                          std::span<const HeadRef> heads,
+                                          const ShowJob& job = {});
+
+/// As an SVG document, maps with their arcs; what `headwise show --svg` writes.
+HEADWISE_API std::string DrawAttention(const ShownAttention& shown,
+                                       std::string_view title);
+
 struct DrawJob {
   int64_t cells = 96;  ///< rows and columns of a map; longer texts are pooled
   std::string target = {};  ///< encoder–decoders: what the decoder reads
@@ -47,9 +86,7 @@ struct DrawJob {
   std::stop_token stop = {};
 };
 
-/// Attention of heads on a text as an SVG document, maps with their arcs; what
-/// `headwise show --svg` writes. Throws Error(kInvalidArgument) for a text of
-/// fewer than two tokens or for no heads.
+/// Both at once.
 HEADWISE_API std::string DrawAttention(Transformer& model,
                                        std::string_view text,
                                        std::span<const HeadRef> heads,
@@ -63,5 +100,7 @@ HEADWISE_API std::string DrawSimilarity(Transformer& model,
 /// The first `top` edges as an SVG document.
 HEADWISE_API std::string DrawComposition(const Composition& composition,
                                          size_t top, std::string_view title);
+/// The same for Graphviz, layers from left to right.
+HEADWISE_API std::string DotText(const Composition& composition, size_t top);
 
 }  // namespace headwise

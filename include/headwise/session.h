@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -29,7 +30,12 @@ struct GenerateJob {
   uint64_t seed = 0;  ///< same seed, same text
   /// Called with each new token as it comes (not with beams).
   std::function<void(int32_t)> on_token = {};
-  std::stop_token stop = {};  ///< ends the text; what there is, is returned
+  /// Which heads keep what of the text; null: all keep everything.
+  const KvPolicy* policy = nullptr;
+  /// Called at the end of a text with what its memory took.
+  std::function<void(const CacheBytes&)> on_cache = {};
+  OnProgress on_progress = {};  ///< of GenerateEach: texts
+  std::stop_token stop = {};    ///< ends the text; what there is, is returned
 };
 
 struct Generated {
@@ -47,6 +53,23 @@ HEADWISE_API Generated Generate(Transformer& model, std::string_view prompt,
 HEADWISE_API Generated Generate(Transformer& model,
                                 std::span<const int32_t> prompt,
                                 const GenerateJob& job = {});
+
+/// Each prompt by itself, as many at a time as the model's context has threads;
+/// one after the other under hooks. on_token is not called, the other callbacks
+/// by one thread at a time. An empty prompt that nothing stands before gives an
+/// empty text. Stopped, it returns what is whole, the rest empty.
+HEADWISE_API std::vector<Generated> GenerateEach(
+    Transformer& model, std::span<const std::string> prompts,
+    const GenerateJob& job = {});
+
+/// A policy from its file ("headwise.kv-policy/1"). Throws Error: kNotFound;
+/// kCorrupt naming file and key; kInvalidArgument for one of another model, or
+/// with heads that the model does not have.
+HEADWISE_API KvPolicy ReadKvPolicy(const std::filesystem::path& path,
+                                   const Transformer& model);
+/// As that file holds it; model_hash: Transformer::hash.
+HEADWISE_API std::string JsonText(const KvPolicy& policy,
+                                  const std::string& model_hash);
 
 /// A model with memory: ids go in piece by piece, logits of what follows come
 /// out, for one or several sequences in step. Borrows the model, which must

@@ -7,15 +7,11 @@
 #include <limits>
 
 #include "headwise/api/relations.h"
-#include "headwise/api/state.h"
-#include "headwise/api/text_input.h"
-#include "headwise/error.h"
+#include "headwise/heads/composition/composition.h"
 #include "headwise/report.h"
 #include "headwise/report/attention_svg.h"
 #include "headwise/report/graph_svg.h"
 #include "headwise/report/similarity_svg.h"
-#include "headwise/runtime/attention_maps.h"
-#include "headwise/runtime/token_labels.h"
 
 namespace headwise {
 namespace {
@@ -59,37 +55,24 @@ HeatMap PictureOf(const MappedHead& map,
 
 }  // namespace
 
+std::string DrawAttention(const ShownAttention& shown, std::string_view title) {
+  std::vector<HeatMap> pictures;
+  for (const MappedHead& map : shown.heads) {
+    pictures.push_back(PictureOf(map, shown.Queries(map), shown.Keys(map)));
+  }
+  return AttentionSvg(pictures, title, "");
+}
+
 std::string DrawAttention(Transformer& model, std::string_view text,
                           std::span<const HeadRef> heads, const DrawJob& job) {
-  RequireWhole(model, "draw");
-  constexpr int64_t kMostDrawn = 512;
-  if (heads.empty() || job.cells < 1 || job.cells > kMostDrawn) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"draw", "heads, and cells from 1 to 512",
-                 heads.empty() ? "no heads" : std::to_string(job.cells), ""});
-  }
-  for (const HeadRef& head : heads) RequireHead(model, head);
-  Transformer::State& state = model.state();
-  const TokenWindow window = WholeText(model, text, job.target);
-  if (window.source.size() < 2) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"text", "at least two tokens", "fewer", ""});
-  }
-  MapOptions options;
-  options.most_cells = job.cells;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
-  const auto source = TokenLabels(window.source, model.tokenizer());
-  const auto target = TokenLabels(window.target, model.tokenizer());
-  std::vector<HeatMap> pictures;
-  for (const MappedHead& map :
-       MapHeads(state.context, state.model(), window,
-                {heads.begin(), heads.end()}, options)) {
-    pictures.push_back(
-        PictureOf(map, map.head.kind == AttentionKind::kSelf ? source : target,
-                  map.head.kind == AttentionKind::kDecoder ? target : source));
-  }
-  return AttentionSvg(pictures, "Attention of " + model.info().name, "");
+  ShowJob show;
+  show.cells = job.cells;
+  show.target = job.target;
+  show.on_progress = job.on_progress;
+  show.stop = job.stop;
+  return DrawAttention(
+      ShowAttention(model, TextInput::Of(std::string(text)), heads, show),
+      "Attention of " + model.info().name);
 }
 
 std::string DrawSimilarity(Transformer& model, const TextInput& text,
@@ -101,6 +84,10 @@ std::string DrawSimilarity(Transformer& model, const TextInput& text,
 std::string DrawComposition(const Composition& composition, size_t top,
                             std::string_view title) {
   return CompositionSvg(composition, top, title);
+}
+
+std::string DotText(const Composition& composition, size_t top) {
+  return ToDot(composition, top);
 }
 
 }  // namespace headwise

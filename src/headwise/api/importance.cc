@@ -4,10 +4,12 @@
 #include <set>
 #include <string>
 
+#include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/patching.h"
+#include "headwise/heads/importance/patching_json.h"
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/roles/roles.h"
@@ -70,13 +72,45 @@ RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
   return rank;
 }
 
-int32_t FirstToken(const Transformer& model, const std::string& text,
-                   const char* argument) {
+int32_t FirstToken(const Transformer& model, const std::string& text) {
   const Encoding encoding =
       model.tokenizer().Encode(text, {.add_special_tokens = false});
   if (!encoding.ids.empty()) return encoding.ids[0];
-  throw Error(ErrorCode::kInvalidArgument,
-              {argument, "at least one token", "\"" + text + "\"", ""});
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      {"patch", "answers of at least one token", "\"" + text + "\"", ""});
+}
+
+PatchCase CaseOf(const Transformer& model, const PatchText& text) {
+  PatchCase one;
+  one.prompt = model.Encode(text.prompt).ids;
+  if (!text.counterfactual.empty()) {
+    one.counterfactual = model.Encode(text.counterfactual).ids;
+  }
+  one.answer = FirstToken(model, text.answer);
+  one.other = FirstToken(model, text.other);
+  return one;
+}
+
+bool Unequal(const PatchCase& one) {
+  return !one.counterfactual.empty() &&
+         one.counterfactual.size() != one.prompt.size();
+}
+
+// Throws unless there is something to compare.
+void RequireCases(std::span<const PatchCase> cases, size_t texts) {
+  if (cases.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"patch",
+                 "prompts as long as their counterfactuals, with answers that "
+                 "begin with different tokens",
+                 "none among " + std::to_string(texts), ""});
+  }
+  if (cases.size() == 1 && cases[0].answer == cases[0].other) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"patch", "answers that begin with different tokens",
+                 "the same token twice", ""});
+  }
 }
 
 }  // namespace
@@ -117,23 +151,31 @@ PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,
 PatchResult PatchHeads(Transformer& model, std::span<const PatchText> texts,
                        const PatchJob& job) {
   std::vector<PatchCase> cases;
+  int64_t unequal = 0, ambiguous = 0, longest = 0;
   for (const PatchText& text : texts) {
-    PatchCase& one = cases.emplace_back();
-    one.prompt = model.Encode(text.prompt).ids;
-    if (!text.counterfactual.empty()) {
-      one.counterfactual = model.Encode(text.counterfactual).ids;
-    }
-    one.answer = FirstToken(model, text.answer, "answer");
-    one.other = FirstToken(model, text.other, "other");
-    if (one.answer == one.other) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"answer and other", "texts that begin with different tokens",
-                   "the same token twice", ""});
+    PatchCase one = CaseOf(model, text);
+    if (texts.size() > 1 && one.answer == one.other) {
+      ++ambiguous;
+    } else if (texts.size() > 1 && Unequal(one)) {
+      ++unequal;
+    } else {
+      longest = std::max(longest, std::ssize(one.prompt));
+      cases.push_back(std::move(one));
     }
   }
-  return PatchHeads(model, cases, job);
+  RequireCases(cases, texts.size());
+  TellPastContext(model, longest);
+  TellUnknownScript(model, texts[0].prompt);
+  PatchResult result = PatchHeads(model, cases, job);
+  result.unequal = unequal;
+  result.ambiguous = ambiguous;
+  return result;
 }
 
 std::string JsonText(const Ranking& ranking) { return ToJson(ranking).dump(2); }
+
+std::string JsonText(const PatchResult& result) {
+  return ToJson(result).dump(2);
+}
 
 }  // namespace headwise

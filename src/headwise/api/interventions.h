@@ -24,6 +24,7 @@ class Interventions : public RunHooks {
   void Remove(uint64_t number);
 
   bool empty() const { return edits_.empty() && hooks_.empty(); }
+  bool has_hooks() const { return !hooks_.empty(); }
   // Of a run: null where there is nothing to do.
   RunHooks* hooks() { return empty() ? nullptr : this; }
   // Runs that keep keys and values, of which hooks would see the old ones

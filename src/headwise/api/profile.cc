@@ -1,16 +1,20 @@
 // Making, merging and reading profiles. Door: include/headwise/profile.h.
 #include "headwise/profile.h"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/nearest.h"
+#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/profile_json.h"
 #include "headwise/heads/profile/profiler.h"
+#include "headwise/heads/profile/words/word_materials.h"
 
 namespace headwise {
 namespace {
@@ -43,6 +47,26 @@ void RequireCounts(const ProfileJob& job) {
       {"profile", "min_visible from 0, repeats from 0 to 10000", "others", ""});
 }
 
+void RequireTokenizer(const Transformer& model) {
+  if (model.has_tokenizer()) return;
+  throw Error(ErrorCode::kNotFound,
+              {model.folder().string(), "a tokenizer beside the model", "none",
+               "without text the random-repeat test needs none"});
+}
+
+void AddMaterials(Transformer& model, const WordMaterials& materials,
+                  const TextInput& text, const ProfileJob& job,
+                  Profile& profile) {
+  if (materials.empty()) return;
+  WordOptions words;
+  words.from = job.first_piece ? FromWord::kFirstPiece : FromWord::kMean;
+  words.context = text.context;
+  words.progress = Tell(job.on_progress);
+  words.stop = job.stop;
+  materials.AddTo(model.context(), model.state().model(), model.tokenizer(),
+                  words, profile);
+}
+
 }  // namespace
 
 Profile MakeProfile(Transformer& model, const TextInput& text,
@@ -52,6 +76,15 @@ Profile MakeProfile(Transformer& model, const TextInput& text,
   if (!text.empty()) RequireOneKind(text);
   Transformer::State& state = model.state();
   const Tokenizer* tokenizer = state.checkpoint.FindTokenizer();
+  TellPastContext(model, text.context);
+  const WordMaterials materials(job.material, state.model(), tokenizer,
+                                model.folder().string());
+  std::optional<TextSource> source;
+  if (!text.empty() && text.ids.empty()) {
+    RequireTokenizer(model);
+    source.emplace(SourceOf(text));
+    TellUnknownScript(model, *source);
+  }
   std::vector<Detector> detectors;
   for (const std::string& path : job.patterns) {
     detectors.push_back(Detector::Load(path));
@@ -66,15 +99,15 @@ Profile MakeProfile(Transformer& model, const TextInput& text,
   bool whole = true;
   if (!text.ids.empty()) {
     whole = profiler.AddWindows(WindowsOfIds(model, text, text.context));
-  } else if (!text.empty()) {
-    TextSource source = SourceOf(text);
-    whole = profiler.AddText(source);
+  } else if (source) {
+    whole = profiler.AddText(*source);
   }
   Profile profile = profiler.Take();
   if (!whole) {
     if (job.on_checkpoint) job.on_checkpoint(profile);
-    throw Error(ErrorCode::kCancelled, {"profile", "to finish", "a stop", ""});
+    ThrowStopped("profile");
   }
+  AddMaterials(model, materials, text, job, profile);
   profile.blocks.reset();  // it is whole: nothing goes on from it
   return profile;
 }

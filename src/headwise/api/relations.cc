@@ -93,8 +93,8 @@ Composition ComposeHeads(Transformer& model, const TextInput& text,
   return composition;
 }
 
-std::string JsonText(const Composition& composition) {
-  return ToJson(composition).dump();
+std::string JsonText(const Composition& composition, size_t top) {
+  return ToJson(composition, top).dump();
 }
 
 }  // namespace headwise

@@ -55,8 +55,9 @@ HeadMatrices WeightsOfHead(Transformer& model, const HeadRef& head) {
   return matrices;
 }
 
-std::string JsonText(const Profile& profile, std::span<const HeadRoles> roles) {
-  return RolesJson(profile, roles).dump(2);
+std::string JsonText(const Profile& profile, std::span<const HeadRoles> roles,
+                     bool every_metric) {
+  return RolesJson(profile, roles, every_metric).dump(2);
 }
 
 }  // namespace headwise

@@ -4,12 +4,17 @@
 #include <string>
 #include <utility>
 
+#include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/byte_size.h"
+#include "headwise/base/free_memory.h"
 #include "headwise/error.h"
+#include "headwise/format/token_ids.h"
 #include "headwise/observation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/activations.h"
+#include "headwise/runtime/room.h"
 #include "headwise/runtime/session.h"
 #include "headwise/runtime/token_labels.h"
 #include "headwise/tensor/slice.h"
@@ -71,6 +76,38 @@ RunOutput RunWindow(Transformer::State& state, TokenWindow window,
   }
   result.ids = std::move(window.source.ids);
   return result;
+}
+
+// Sequences end to end.
+struct Sequences {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> lengths;
+};
+
+Sequences Join(std::span<const std::vector<int32_t>> rows, int64_t vocabulary) {
+  Sequences all;
+  for (const std::vector<int32_t>& row : rows) {
+    if (row.empty()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"rows", "at least one token each", "none", ""});
+    }
+    all.ids.insert(all.ids.end(), row.begin(), row.end());
+    all.lengths.push_back(std::ssize(row));
+  }
+  RequireTokenIds(all.ids, vocabulary, "ids");
+  return all;
+}
+
+// Activations are given when all are there.
+void RequireMemory(const Model& model, const ForwardInput& input,
+                   const std::vector<std::string>& names) {
+  const uint64_t needed = ActivationBytes(model, input, names);
+  const auto free = FreeMemory();
+  if (!free || needed <= *free) return;
+  throw Error(
+      ErrorCode::kOutOfMemory,
+      {"names", ByteSize(needed) + " of memory for these activations",
+       ByteSize(*free) + " free", "take fewer names or a shorter text"});
 }
 
 void RequireRange(const char* what, int64_t begin, int64_t end, int64_t size) {
@@ -222,6 +259,33 @@ RunOutput Transformer::Run(std::string_view text, const RunJob& job) {
 }
 RunOutput Transformer::Run(std::span<const int32_t> ids, const RunJob& job) {
   return RunWindow(*state_, WholeIds(*this, ids, job.target), job);
+}
+
+std::map<std::string, Tensor> Transformer::RunRows(
+    std::span<const std::vector<int32_t>> rows,
+    const std::vector<std::string>& names,
+    std::span<const std::vector<int32_t>> targets) {
+  if (rows.empty() ||
+      targets.size() != (info().encoder_decoder ? rows.size() : 0)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"rows and targets",
+         "sequences, and of encoder–decoders as many targets",
+         std::to_string(rows.size()) + " and " + std::to_string(targets.size()),
+         ""});
+  }
+  const Sequences source = Join(rows, info().vocabulary);
+  const Sequences target = Join(targets, info().vocabulary);
+  ForwardInput input;
+  input.ids = source.ids;
+  input.lengths = source.lengths;
+  input.decoder_ids = target.ids;
+  input.decoder_lengths = target.lengths;
+  input.hooks = state_->interventions->hooks();
+  RequireMemory(state_->model(), input, names);
+  RequireRoom(state_->checkpoint.config(), std::ssize(source.ids));
+  TellPastContext(*this, std::ranges::max(source.lengths));
+  return RecordActivations(state_->context, state_->model(), input, names);
 }
 
 MappedAttention Transformer::Map(std::string_view text, const MapJob& job) {

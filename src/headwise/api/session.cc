@@ -1,15 +1,22 @@
 // Text that grows. Door: include/headwise/session.h.
 #include "headwise/session.h"
 
+#include <algorithm>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
+#include "headwise/api/notices.h"
 #include "headwise/api/state.h"
+#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/generate.h"
+#include "headwise/runtime/kv_policy.h"
+#include "headwise/runtime/room.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -23,8 +30,9 @@ void Truncate(const Transformer& model, const GenerateJob& job,
   if (count <= capacity) return;
   if (!job.truncate) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"prompt", "at most " + std::to_string(capacity) + " tokens",
-                 std::to_string(count), "truncate keeps the last ones"});
+                {"generate",
+                 "a prompt of at most " + std::to_string(capacity) + " tokens",
+                 std::to_string(count), "`truncate` keeps the last ones"});
   }
   ids.erase(ids.begin(), ids.end() - capacity);
 }
@@ -42,6 +50,8 @@ GenerateOptions OptionsOf(const GenerateJob& job, RunHooks* hooks) {
   options.hooks = hooks;
   options.stop = job.stop;
   options.on_token = job.on_token;
+  options.policy = job.policy;
+  options.on_cache = job.on_cache;
   return options;
 }
 
@@ -52,6 +62,15 @@ void RequireSizes(const GenerateJob& job) {
       {"generate", "max_tokens and context from 0, beam from 1", "others", ""});
 }
 
+// A context beyond the model's own, where positions allow it and `most` tokens
+// may come to use it.
+void TellContext(const Transformer& model, const GenerateJob& job,
+                 int64_t most) {
+  if (job.context == 0) return;
+  const ModelConfig& config = model.state().checkpoint.config();
+  TellPastContext(model, std::min(ContextOf(config, job.context), most));
+}
+
 Generated Continue(Transformer& model, std::vector<int32_t> prompt,
                    const GenerateJob& job) {
   RequireSizes(job);
@@ -59,6 +78,10 @@ Generated Continue(Transformer& model, std::vector<int32_t> prompt,
   Generated result;
   result.prompt = std::move(prompt);
   Truncate(model, job, result.prompt);
+  const int64_t most = std::ssize(result.prompt) + job.max_tokens;
+  TellContext(model, job, most);
+  const int64_t room = job.context > 0 ? job.context : model.info().context;
+  RequireRoom(state.context, state.model(), std::min(room, most));
   const CachedRun cached(*state.interventions);
   result.ids = Generate(state.context, state.model(), result.prompt,
                         OptionsOf(job, state.interventions->hooks()));
@@ -66,21 +89,112 @@ Generated Continue(Transformer& model, std::vector<int32_t> prompt,
   return result;
 }
 
+// Nothing at all is begun by the begin token, unless none was wanted.
+std::vector<int32_t> IdsOf(const Transformer& model, std::string_view prompt) {
+  std::vector<int32_t> ids = model.Encode(prompt).ids;
+  if (ids.empty() && model.state().options.bos != BosChoice::kNo) {
+    ids = FrameOf(model.state().checkpoint.config()).before;
+  }
+  return ids;
+}
+
+// Texts for many threads: a text grows token by token, and small models have no
+// work for several threads in one.
+class EachPrompt {
+ public:
+  EachPrompt(Transformer& model, std::span<const std::string> prompts,
+             const GenerateJob& job)
+      : model_(model),
+        prompts_(prompts),
+        job_(job),
+        options_(OptionsOf(job, model.state().interventions->hooks())),
+        results_(prompts.size()) {
+    options_.on_token = {};
+    if (job.on_cache) {
+      options_.on_cache = [this](const CacheBytes& bytes) {
+        const std::lock_guard lock(mutex_);
+        job_.on_cache(bytes);
+      };
+    }
+  }
+
+  std::vector<Generated> Run() {
+    Transformer::State& state = model_.state();
+    const auto count = std::ssize(prompts_);
+    const CachedRun cached(*state.interventions);
+    if (state.interventions->has_hooks()) {
+      for (int64_t i = 0; i < count; ++i) One(state.context, i);
+      return std::move(results_);
+    }
+    std::vector<std::unique_ptr<Context>> own(state.context.threads());
+    ContextOptions alone = ContextFor(state.options);
+    alone.threads = 1;
+    for (auto& one : own) one = std::make_unique<Context>(alone);
+    state.context.pool().ParallelFor(
+        count, [&](int64_t i, int worker) { One(*own[worker], i); });
+    return std::move(results_);
+  }
+
+ private:
+  void One(Context& context, int64_t i) {
+    if (job_.stop.stop_requested()) return;
+    Generated result;
+    result.prompt = IdsOf(model_, prompts_[i]);
+    if (result.prompt.empty()) return;
+    Truncate(model_, job_, result.prompt);
+    result.ids =
+        Generate(context, model_.state().model(), result.prompt, options_);
+    result.text = model_.Decode(result.ids);
+    results_[i] = std::move(result);
+    const std::lock_guard lock(mutex_);
+    if (!job_.on_progress) return;
+    job_.on_progress("generate", ++done_, static_cast<double>(prompts_.size()));
+  }
+
+  Transformer& model_;
+  std::span<const std::string> prompts_;
+  const GenerateJob& job_;
+  GenerateOptions options_;
+  std::vector<Generated> results_;
+  std::mutex mutex_;
+  double done_ = 0;
+};
+
 }  // namespace
 
 Generated Generate(Transformer& model, std::string_view prompt,
                    const GenerateJob& job) {
-  std::vector<int32_t> ids = model.Encode(prompt).ids;
-  // Nothing at all is begun by the begin token, unless none was wanted.
-  if (ids.empty() && model.state().options.bos != BosChoice::kNo) {
-    ids = FrameOf(model.state().checkpoint.config()).before;
+  TellUnknownScript(model, prompt);
+  return Continue(model, IdsOf(model, prompt), job);
+}
+
+std::vector<Generated> GenerateEach(Transformer& model,
+                                    std::span<const std::string> prompts,
+                                    const GenerateJob& job) {
+  RequireSizes(job);
+  model.tokenizer();                    // throws where there is none
+  constexpr size_t kEnough = 16 << 10;  // to tell a script by
+  std::string beginning;
+  for (size_t i = 0; i < prompts.size() && beginning.size() < kEnough; ++i) {
+    beginning += prompts[i] + '\n';
   }
-  return Continue(model, std::move(ids), job);
+  TellUnknownScript(model, beginning);
+  TellContext(model, job, job.context);
+  return EachPrompt(model, prompts, job).Run();
+}
+
+KvPolicy ReadKvPolicy(const std::filesystem::path& path,
+                      const Transformer& model) {
+  return ReadKvPolicy(path, model.state().model(), model.hash());
+}
+
+std::string JsonText(const KvPolicy& policy, const std::string& model_hash) {
+  return ToJson(policy, model_hash).dump(1);
 }
 
 Generated Generate(Transformer& model, std::span<const int32_t> prompt,
                    const GenerateJob& job) {
-  RequireTokenIds(prompt, model.info().vocabulary, "prompt");
+  RequireTokenIds(prompt, model.info().vocabulary, "generate");
   return Continue(model, {prompt.begin(), prompt.end()}, job);
 }
 

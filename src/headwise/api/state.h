@@ -25,6 +25,9 @@ struct Transformer::State {
   std::shared_ptr<Interventions> interventions;
 };
 
+// Of the Context that a model runs in.
+ContextOptions ContextFor(const OpenOptions& options);
+
 // Throws unless the model is as its folder says. where: the work, for the
 // message.
 void RequireWhole(const Transformer& model, const char* where);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
@@ -32,9 +33,7 @@ TokenRow Target(const Transformer& model, std::string_view text) {
                 {"target", "what the decoder of an encoder–decoder reads",
                  "none", "or a text source<TAB>target"});
   }
-  const Framer framer(model.tokenizer(),
-                      TargetFrameOf(model.state().checkpoint.config()));
-  return RowOf(framer.Encode(text), std::string(text));
+  return RowOf(model.EncodeTarget(text), std::string(text));
 }
 
 void RequireTokens(const TokenWindow& window) {
@@ -89,11 +88,15 @@ std::vector<TokenWindow> WindowsOf(const Transformer& model,
                                    int64_t tokens) {
   RequireOneKind(text);
   const ModelConfig& config = model.state().checkpoint.config();
+  std::vector<TokenWindow> windows;
   if (!text.ids.empty()) {
-    return WindowsOfIds(model, text, ContextOf(config, context));
+    windows = WindowsOfIds(model, text, ContextOf(config, context));
+  } else {
+    const WindowCutter cutter(model.tokenizer(), config, {.context = context});
+    windows = ReadWindows(SourceOf(text), cutter, text.tokens.value_or(tokens));
   }
-  const WindowCutter cutter(model.tokenizer(), config, {.context = context});
-  return ReadWindows(SourceOf(text), cutter, text.tokens.value_or(tokens));
+  TellOf(model, windows);
+  return windows;
 }
 
 JudgedInput JudgedInputOf(const Transformer& model, const TextInput& text,
@@ -124,6 +127,7 @@ TokenWindow WholeText(const Transformer& model, std::string_view text,
   }
   window.source = RowOf(model.Encode(source), std::string(source));
   RequireTokens(window);
+  TellOf(model, {&window, 1});
   return window;
 }
 

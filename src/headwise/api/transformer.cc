@@ -5,11 +5,13 @@
 
 #include "headwise/api/state.h"
 #include "headwise/error.h"
+#include "headwise/format/safetensors.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/summary.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/activations.h"
+#include "headwise/tokenizer/piece_text.h"
 
 namespace headwise {
 namespace {
@@ -56,6 +58,12 @@ ModelInfo InfoOf(const Checkpoint& checkpoint) {
   return info;
 }
 
+TokenizerOptions ReadingFor(const OpenOptions& options) {
+  return {.bos = options.bos};
+}
+
+}  // namespace
+
 ContextOptions ContextFor(const OpenOptions& options) {
   ContextOptions context;
   context.threads = options.threads;
@@ -63,12 +71,6 @@ ContextOptions ContextFor(const OpenOptions& options) {
   context.device = options.device;
   return context;
 }
-
-TokenizerOptions ReadingFor(const OpenOptions& options) {
-  return {.bos = options.bos};
-}
-
-}  // namespace
 
 Device ParseDevice(std::string_view word) {
   if (word == "cpu") return Device::Cpu();
@@ -172,6 +174,13 @@ bool Transformer::has_tokenizer() const {
 Encoding Transformer::Encode(std::string_view text) const {
   return Framer(tokenizer(), state_->checkpoint.config()).Encode(text);
 }
+Encoding Transformer::EncodeTarget(std::string_view text) const {
+  return Framer(tokenizer(), TargetFrameOf(state_->checkpoint.config()))
+      .Encode(text);
+}
+std::string Transformer::Piece(int32_t id) const {
+  return PieceText(tokenizer(), id);
+}
 std::string Transformer::Decode(std::span<const int32_t> ids) const {
   return tokenizer().Decode(ids);
 }
@@ -192,6 +201,14 @@ Tensor Transformer::Weight(const std::string& name) {
   Tensor copy(DType::kF32, Shape(std::span(view.shape).first(view.rank)));
   Copy(state_->context, view, copy.view());
   return copy;
+}
+
+void SaveTensors(const std::filesystem::path& path,
+                 const std::map<std::string, ConstTensorView>& tensors,
+                 const std::map<std::string, std::string>& notes) {
+  std::vector<NamedTensor> named;
+  for (const auto& [name, view] : tensors) named.push_back({name, view});
+  WriteSafetensors(path, std::move(named), notes);
 }
 
 Tensor CopyToHost(Context& context, const ConstTensorView& view) {

@@ -3,37 +3,15 @@
 // As a file: "headwise.kv-policy/1".
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "headwise/base/json.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/observation.h"
 
 namespace headwise {
-
-struct KvPolicy {
-  int64_t sinks = 4;
-  // Positions up to and with the query's own: at least 1.
-  int64_t window = 64;
-  // Heads of the stack that predicts that keep everything.
-  std::vector<HeadRef> whole = {};
-};
-
-// What the memory of a session takes, and what it would take if every head
-// kept everything, with as much room for text.
-struct CacheBytes {
-  size_t kept = 0;
-  size_t whole = 0;
-
-  double saved() const {
-    return whole == 0
-               ? 0
-               : 1 - static_cast<double>(kept) / static_cast<double>(whole);
-  }
-};
 
 // The kind of the heads that have a cache of what was said: those of the
 // decoder where there is one.

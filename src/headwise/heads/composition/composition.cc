@@ -290,19 +290,19 @@ std::vector<size_t> Composition::Sharing(size_t head) const {
   return sharing;
 }
 
-std::vector<EdgeRow> Rows(const Composition& c, size_t top) {
+std::vector<EdgeRow> Composition::Rows(size_t top) const {
   std::vector<EdgeRow> rows;
   std::set<std::tuple<size_t, HeadInput, size_t>> listed;
-  const size_t count = c.Shown(c.edges.size());
+  const size_t count = Shown(edges.size());
   for (size_t i = 0; i < count && rows.size() < top; ++i) {
-    const HeadEdge& edge = c.edges[i];
+    const HeadEdge& edge = edges[i];
     if (edge.input == HeadInput::kQuery) {
       rows.push_back({edge, {edge.receiver}});
       continue;
     }
-    const size_t group = c.key_group[edge.receiver];
+    const size_t group = key_group[edge.receiver];
     if (!listed.insert({edge.sender, edge.input, group}).second) continue;
-    rows.push_back({edge, c.Sharing(edge.receiver)});
+    rows.push_back({edge, Sharing(edge.receiver)});
   }
   return rows;
 }

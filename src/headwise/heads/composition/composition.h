@@ -26,16 +26,6 @@
 
 namespace headwise {
 
-// An edge, and whom it feeds: one head, or all that share what is fed.
-struct EdgeRow {
-  HeadEdge edge;  // the strongest of them
-  std::vector<size_t> receivers;
-};
-
-// The first `top` rows to list: edges that Shown would give, those into shared
-// keys or values as one.
-std::vector<EdgeRow> Rows(const Composition& composition, size_t top);
-
 struct CompositionOptions {
   ProgressCallback progress = {};
   std::stop_token stop = {};

@@ -111,7 +111,7 @@ TEST(Composition, SharedKeysAreNamedOnce) {
   EXPECT_EQ(found.Sharing(6), (std::vector<size_t>{6, 7}));
   std::set<std::tuple<size_t, HeadInput, size_t>> fed;
   size_t shared = 0;
-  for (const EdgeRow& row : Rows(found, found.edges.size())) {
+  for (const EdgeRow& row : found.Rows(found.edges.size())) {
     EXPECT_EQ(row.receivers.size(),
               row.edge.input == HeadInput::kQuery ? 1u : 2u);
     shared += row.receivers.size() == 2;

@@ -1,9 +1,6 @@
 // Door: word_materials.h.
-#include "word_materials.h"
+#include "headwise/heads/profile/words/word_materials.h"
 
-#include <filesystem>
-
-#include "assets.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 
@@ -29,24 +26,16 @@ std::vector<TranslationPair> ReadPairs(const std::string& path,
 
 }  // namespace
 
-WordMaterials::WordMaterials(const WordFlags& flags, const Model& model,
+WordMaterials::WordMaterials(const WordFiles& files, const Model& model,
                              const Tokenizer* tokenizer,
                              const std::string& folder) {
-  if (flags.any() && tokenizer == nullptr) {
+  if (files.any() && tokenizer == nullptr) {
     throw Error(ErrorCode::kNotFound,
                 {folder, "a tokenizer for words", "none", ""});
   }
-  const auto place = [](const std::string& given, const char* sample) {
-    return given == kShippedSample ? Asset(sample)
-                                   : std::filesystem::path(given);
-  };
-  if (!flags.conllu.empty()) {
-    treebank_ = ReadTreebank(place(flags.conllu, "treebank"));
-  }
-  if (!flags.coref.empty()) {
-    coreference_ = ReadCoreference(place(flags.coref, "coref"));
-  }
-  if (!flags.pairs.empty()) pairs_ = ReadPairs(flags.pairs, model);
+  if (!files.conllu.empty()) treebank_ = ReadTreebank(files.conllu);
+  if (!files.coref.empty()) coreference_ = ReadCoreference(files.coref);
+  if (!files.pairs.empty()) pairs_ = ReadPairs(files.pairs, model);
 }
 
 void WordMaterials::AddTo(Context& context, const Model& model,

@@ -1,0 +1,27 @@
+// A model and a text as commands open them: by the flags that they share. What
+// the model has to say of a text goes to standard error.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "headwise/base/json.h"
+#include "headwise/model.h"
+#include "run_flags.h"
+#include "text_argument.h"
+
+namespace headwise {
+
+Transformer OpenTransformer(const std::string& folder,
+                            const EngineFlags& engine,
+                            const ReadingFlags& reading = {});
+
+// What --text, --tokens and --context ask for.
+TextInput InputOf(const TextFlags& flags);
+// One text. Throws as ReadText does for what is not there.
+TextInput InputOf(const TextArgument& argument, int64_t context);
+
+// The library's JSON of a result, with the model's folder before it.
+Json WithModel(const std::string& folder, std::string_view json);
+
+}  // namespace headwise

@@ -1,0 +1,27 @@
+// What is said of texts before they are run (OpenOptions::on_notice).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "headwise/model.h"
+#include "headwise/runtime/windows.h"
+#include "headwise/tokenizer/text_source.h"
+
+namespace headwise {
+
+// That heads will be seen where they were not trained, if `tokens` at once are
+// more than the model's context, which rotary positions allow.
+void TellPastContext(const Transformer& model, int64_t tokens);
+
+// That a text is in a script that the tokenizer does not know, if most letters
+// of its beginning are unknown or cut into bytes.
+void TellUnknownScript(const Transformer& model, std::string_view text);
+// Of the next document.
+void TellUnknownScript(const Transformer& model, TextSource& source);
+
+// Both, of windows that were read.
+void TellOf(const Transformer& model, std::span<const TokenWindow> windows);
+
+}  // namespace headwise

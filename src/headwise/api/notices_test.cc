@@ -1,0 +1,204 @@
+// What a model says of texts before they are run, and runs of several texts.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "headwise/api/test_model.h"
+#include "headwise/error.h"
+#include "headwise/heads.h"
+#include "headwise/profile.h"
+#include "headwise/report.h"
+#include "headwise/session.h"
+
+namespace headwise {
+namespace {
+
+const std::string kRussian = "Привет, мир! Как дела сегодня, друзья?";
+
+class Noticing {
+ public:
+  Transformer Open() {
+    OpenOptions options;
+    options.on_notice = [this](std::string_view notice) {
+      notices.emplace_back(notice);
+    };
+    return Novels(options);
+  }
+  std::vector<std::string> notices;
+};
+
+TEST(OnNotice, TellsOfALetterThatTheTokenizerDoesNotKnow) {
+  Noticing seen;
+  Transformer model = seen.Open();
+  model.Run(kSentence);
+  EXPECT_TRUE(seen.notices.empty()) << seen.notices[0];
+  model.Run(kRussian);
+  ASSERT_EQ(seen.notices.size(), 1);
+  EXPECT_TRUE(seen.notices[0].starts_with("[text] expected letters"))
+      << seen.notices[0];
+}
+
+TEST(OnNotice, TellsOnceOfATextThatIsLongerThanTheContext) {
+  Noticing seen;
+  Transformer model = seen.Open();
+  TextInput text = ShortText(2 * model.info().context);
+  model.Loss(text);
+  EXPECT_TRUE(seen.notices.empty());
+  text.context = 2 * model.info().context;
+  model.Loss(text);
+  ASSERT_EQ(seen.notices.size(), 1);
+  EXPECT_TRUE(seen.notices[0].starts_with("[context] expected at most"))
+      << seen.notices[0];
+}
+
+TEST(OnNotice, TellsOfTextsOfProfilesAndPrompts) {
+  Noticing seen;
+  Transformer model = seen.Open();
+  ProfileJob job;
+  job.metrics = MetricSet::kCore;
+  MakeProfile(model, TextInput::Of(kRussian), job);
+  EXPECT_EQ(seen.notices.size(), 1);
+  PatchHeads(model,
+             std::vector<PatchText>{
+                 {.prompt = kRussian, .answer = " sea", .other = " man"}});
+  EXPECT_EQ(seen.notices.size(), 2);
+  Generate(model, kRussian, {.max_tokens = 1});
+  EXPECT_EQ(seen.notices.size(), 3);
+}
+
+TEST(ShowAttention, CutsALongTextAndSaysSo) {
+  Noticing seen;
+  Transformer model = seen.Open();
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += kSentence + " ";
+  TextInput input = TextInput::Of(text);
+  input.context = 32;
+  ShowJob job;
+  job.cells = 8;
+  job.queries = 4;
+  job.top = 3;
+  const std::vector<HeadRef> heads = {{.layer = 1, .head = 2},
+                                      {.layer = 0, .head = 0}};
+  const ShownAttention shown = ShowAttention(model, input, heads, job);
+  ASSERT_EQ(seen.notices.size(), 1);
+  EXPECT_TRUE(seen.notices[0].starts_with("[show] the first 32 tokens"))
+      << seen.notices[0];
+  ASSERT_EQ(shown.heads.size(), 2);
+  EXPECT_EQ(shown.heads[0].head, heads[0]);
+  EXPECT_EQ(shown.tokens.size(), 32);
+  EXPECT_EQ(shown.heads[0].queries, 32);
+  EXPECT_TRUE(shown.heads[0].pooled());
+  EXPECT_EQ(shown.heads[0].values.size(), 64);
+  EXPECT_EQ(shown.heads[0].top_keys.size(), 12);
+  EXPECT_FALSE(shown.heads[0].Sees(0, 7));
+  EXPECT_NE(DrawAttention(shown, "A title").find("A title"), std::string::npos);
+  EXPECT_THROW(ShowAttention(model, input, {}, job), Error);
+  job.query = 99;
+  EXPECT_THROW(ShowAttention(model, input, heads, job), Error);
+}
+
+TEST(ShowAttention, GivesWhatMapGives) {
+  Transformer model = Novels();
+  const HeadRef head = {.layer = 1, .head = 2};
+  const ShownAttention shown =
+      ShowAttention(model, TextInput::Of(kSentence), {&head, 1});
+  const MappedAttention map = model.Map(kSentence, {.head = head});
+  ASSERT_EQ(shown.heads[0].values.size(),
+            static_cast<size_t>(map.queries * map.keys));
+  for (int64_t i = 0; i < map.queries * map.keys; ++i) {
+    ASSERT_EQ(shown.heads[0].values[i], map.weights.As<float>()[i]) << i;
+  }
+  EXPECT_EQ(shown.tokens, map.key_tokens);
+}
+
+TEST(PatchHeads, LeavesOutWhatCannotBeCompared) {
+  Transformer model = Novels();
+  const std::string prompt = "The captain looked at the";
+  const PatchText good = {.prompt = prompt,
+                          .counterfactual = "The woman looked at the",
+                          .answer = " sea",
+                          .other = " man"};
+  PatchText unequal = good, alike = good;
+  unequal.counterfactual = "The very old woman looked at the";
+  alike.other = good.answer;
+  const PatchResult result =
+      PatchHeads(model, std::vector<PatchText>{good, unequal, alike});
+  EXPECT_EQ(result.cases, 1);
+  EXPECT_EQ(result.unequal, 1);
+  EXPECT_EQ(result.ambiguous, 1);
+  EXPECT_THROW(PatchHeads(model, std::vector<PatchText>{unequal}), Error);
+  EXPECT_THROW(PatchHeads(model, std::vector<PatchText>{alike, alike}), Error);
+}
+
+TEST(GenerateEach, GivesWhatEachPromptGivesAlone) {
+  Transformer model = Novels({.threads = 2});
+  const Intervention closed = model.Edit({.drop = {{.layer = 0, .head = 1}}});
+  const std::vector<std::string> prompts = {"The captain", "She said", "Once"};
+  GenerateJob job;
+  job.max_tokens = 6;
+  double told = 0;
+  job.on_progress = [&](std::string_view, double done, double) { told = done; };
+  const std::vector<Generated> all = GenerateEach(model, prompts, job);
+  ASSERT_EQ(all.size(), prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const Generated alone = Generate(model, prompts[i], job);
+    EXPECT_EQ(all[i].ids, alone.ids) << prompts[i];
+    EXPECT_EQ(all[i].text, alone.text);
+  }
+  EXPECT_EQ(told, 3);
+}
+
+TEST(GenerateEach, CallsHooksFromOneThread) {
+  Transformer model = Novels({.threads = 2});
+  int calls = 0;
+  const Intervention hook =
+      model.Hook("layer.0.attention.query",
+                 [&](std::string_view, TensorView) { ++calls; });
+  const std::vector<std::string> prompts = {"The captain", "She said"};
+  GenerateEach(model, prompts, {.max_tokens = 2});
+  EXPECT_GT(calls, 2);
+}
+
+TEST(Generate, KeepsAWindowWherePolicySaysSo) {
+  Transformer model = Novels();
+  KvPolicy policy;
+  policy.sinks = 1;
+  policy.window = 4;
+  CacheBytes bytes;
+  GenerateJob job;
+  job.max_tokens = 40;
+  job.policy = &policy;
+  job.on_cache = [&](const CacheBytes& taken) { bytes = taken; };
+  Generate(model, kSentence, job);
+  EXPECT_GT(bytes.kept, 0);
+  EXPECT_LT(bytes.kept, bytes.whole);
+  policy.whole = {{.layer = 99}};
+  EXPECT_THROW(Generate(model, kSentence, job), Error);
+}
+
+TEST(RunRows, PadsWhatIsShorter) {
+  Transformer model = Novels();
+  const std::vector<std::vector<int32_t>> rows = {
+      model.Encode(kSentence).ids, model.Encode("The captain").ids};
+  const auto both = model.RunRows(rows, {"final"});
+  const auto alone = model.RunRows({&rows[1], 1}, {"final"});
+  const Tensor& padded = both.at("final");
+  const Tensor& one = alone.at("final");
+  const int64_t width = model.info().width;
+  ASSERT_EQ(padded.shape(0), 2);
+  ASSERT_EQ(padded.shape(1), std::ssize(rows[0]));
+  const float* second = padded.As<float>() + padded.shape(1) * width;
+  for (int64_t i = 0; i < one.size(); ++i) {
+    ASSERT_NEAR(second[i], one.As<float>()[i], 1e-4) << i;
+  }
+  EXPECT_EQ(second[one.size()], 0);
+  EXPECT_THROW(model.RunRows({}, {"final"}), Error);
+  EXPECT_THROW(model.RunRows(rows, {"nonesuch"}), Error);
+  const std::vector<std::vector<int32_t>> outside = {{1, 1 << 30}};
+  EXPECT_THROW(model.RunRows(outside, {"final"}), Error);
+}
+
+}  // namespace
+}  // namespace headwise
