@@ -123,11 +123,19 @@ APPS_INSIDE = {
          "headwise/export/onnx.h", "headwise/export/source.h",
          "headwise/model/checkpoint.h"},
         "models for other programs: no door"),
+    "apps/headwise/cmd_fill.cc": (
+        {"headwise/model/checkpoint.h", "headwise/model/head_ref.h",
+         "headwise/model/text_frame.h", "headwise/runtime/fill.h",
+         "headwise/runtime/gates.h"},
+        "words behind a mask: no door"),
     "apps/headwise/cmd_info.cc": (
         {"headwise/model/checkpoint.h", "headwise/model/head_ref.h",
          "headwise/model/summary.h", "headwise/model/text_frame.h",
          "headwise/nn/head_weights.h", "headwise/tokenizer/piece_text.h"},
         "tells of folders that no model can be opened from, by their headers"),
+    "apps/headwise/cmd_plan.cc": (
+        {"headwise/model/checkpoint.h", "headwise/model/scale_plan.h"},
+        "reckons with shapes, without a model: no door"),
     "apps/headwise/cmd_roles.cc": (
         {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
     "apps/headwise/cmd_show.cc": (
@@ -141,7 +149,8 @@ APPS_INSIDE = {
         "tells of tokenizers without a model beside them"),
     "apps/headwise/cmd_vocab.cc": (
         {"headwise/tokenizer/bpe_trainer.h",
-         "headwise/tokenizer/tokenizer_json.h"},
+         "headwise/tokenizer/tokenizer_json.h",
+         "headwise/tokenizer/word_trainer.h"},
         "trains a vocabulary: no door"),
     "apps/headwise/failure.cc": (
         {"headwise/base/free_memory.h"}, "how much memory was free"),
@@ -151,6 +160,12 @@ APPS_INSIDE = {
         {"headwise/base/fields.h"}, "flags from the fields of a problem"),
     "apps/headwise/progress_bar.h": (
         {"headwise/base/progress.h"}, "for the commands of APPS_NOT_YET"),
+    "apps/headwise/ranks.h": (
+        {"headwise/dist/group.h"}, "the processes of one command: no door"),
+    "apps/headwise/role_chart.cc": (
+        {"headwise/heads/roles/rules.h"}, "thresholds beside curves"),
+    "apps/headwise/role_chart.h": (
+        {"headwise/heads/roles/role_life.h"}, "roles through a training run"),
     "apps/headwise/roles_text.cc": (
         {"headwise/heads/profile/words/materials.h",
          "headwise/heads/roles/explain.h",
@@ -194,7 +209,8 @@ APPS_NOT_YET = {
     "apps/headwise/loss_curve.*": "of train",
     "apps/headwise/prune_*": "of prune",
     "apps/headwise/rank_*": "of rank",
-    "apps/headwise/word_materials.h": "of profile",
+    "apps/headwise/study_all.*": "of study",
+    "apps/headwise/word_materials.h": "of profile and train",
 }
 
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
