@@ -92,11 +92,13 @@ std::vector<Work> AllWork(Context& context, const ModelConfig& config) {
   return all;
 }
 
-PairTiming TimeWork(const Work& work, const Model& before, const Model& after,
-                    double seconds) {
+// One thread of the CPU by its work; else by the clock.
+PairTiming TimeWork(const Context& context, const Work& work,
+                    const Model& before, const Model& after, double seconds) {
+  const int threads = context.device().is_cpu() ? context.threads() : 2;
   std::vector<bench::Candidate> candidates(2);
-  candidates[0].time = bench::Timed(work.make(before));
-  candidates[1].time = bench::Timed(work.make(after));
+  candidates[0].time = bench::TimedByWork(threads, work.make(before));
+  candidates[1].time = bench::TimedByWork(threads, work.make(after));
   bench::MeasureOptions options;
   options.budget_seconds = seconds;
   bench::Measure(options, candidates);
@@ -107,7 +109,8 @@ PairTiming TimeWork(const Work& work, const Model& before, const Model& after,
 
 PairTiming TimePrefill(Context& context, const Model& before,
                        const Model& after) {
-  return TimeWork(AllWork(context, before.config())[0], before, after, 2);
+  return TimeWork(context, AllWork(context, before.config())[0], before, after,
+                  2);
 }
 
 std::vector<PairTiming> TimeBoth(Context& context, const Model& before,
@@ -115,7 +118,7 @@ std::vector<PairTiming> TimeBoth(Context& context, const Model& before,
   const bench::LoadWatch watch;
   std::vector<PairTiming> timings;
   for (const Work& work : AllWork(context, before.config())) {
-    timings.push_back(TimeWork(work, before, after, 6));
+    timings.push_back(TimeWork(context, work, before, after, 6));
   }
   note = bench::LoadNote(watch);
   return timings;

@@ -19,7 +19,8 @@ struct PairTiming {
 
 // Prefill (encoders: encoding) of one and of 16 sequences of 512 tokens, or of
 // as many as the model knows, and, where tokens are generated one by one, of 32
-// steps for one and for 16 sequences. `note`: of a machine that was busy.
+// steps for one and for 16 sequences. One thread is timed by its processor
+// time, several by the clock. `note`: of a machine that was busy.
 std::vector<PairTiming> TimeBoth(Context& context, const Model& before,
                                  const Model& after, std::string& note);
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <thread>
 #include <utility>
@@ -17,6 +18,14 @@ namespace headwise::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Of this thread's work.
+double ThreadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 struct State {
   int calls = 1;  // in one sample
@@ -113,6 +122,16 @@ std::function<double(int)> Timed(std::function<void()> call) {
     const auto begin = Clock::now();
     for (int i = 0; i < calls; ++i) call();
     return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+}
+
+std::function<double(int)> TimedByWork(int threads,
+                                       std::function<void()> call) {
+  if (threads > 1) return Timed(std::move(call));
+  return [call = std::move(call)](int calls) {
+    const double begin = ThreadSeconds();
+    for (int i = 0; i < calls; ++i) call();
+    return ThreadSeconds() - begin;
   };
 }
 

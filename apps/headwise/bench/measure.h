@@ -45,6 +45,9 @@ struct Candidate {
 
 // A candidate's `time` for a plain function.
 std::function<double(int)> Timed(std::function<void()> call);
+// The same by the processor time of the calling thread where it works alone, so
+// that neighbours on the machine count little; several threads by the clock.
+std::function<double(int)> TimedByWork(int threads, std::function<void()> call);
 
 struct MeasureOptions {
   double budget_seconds = 8;     // for all candidates together, about

@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -128,23 +127,6 @@ struct Sublayer {
   SequenceBatch batch;
 };
 
-// Seconds of this thread's work.
-double ThreadSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) +
-         1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-std::function<double(int)> TimedAs(int threads, std::function<void()> call) {
-  if (threads > 1) return Timed(std::move(call));
-  return [call = std::move(call)](int calls) {
-    const double begin = ThreadSeconds();
-    for (int i = 0; i < calls; ++i) call();
-    return ThreadSeconds() - begin;
-  };
-}
-
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const int64_t heads : {kHeads, 3 * kHeads / 4, kHeads / 2, kHeads / 4}) {
@@ -182,7 +164,7 @@ void Time(const PruneBenchOptions& options, int threads,
     for (void (Sublayer::*part)() :
          {&Sublayer::Run, &Sublayer::Project, &Sublayer::Mix}) {
       candidates.emplace_back().time =
-          TimedAs(threads, [layer, part] { (*layer.*part)(); });
+          TimedByWork(threads, [layer, part] { (*layer.*part)(); });
       if (one.limited == Limited::kMixture) break;  // it has other products
     }
   }

@@ -202,18 +202,18 @@ TEST_P(ByHeadTest, GradientsAreDifferencesOfTheLoss) {
         turns = turns || saved_.by_head->rows.slots != chosen;
         return loss;
       };
-      const double h = 0.004;
+      const double h = 0.016;  // differences of f32 sums: large steps
       const double slope =
           (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
       w = kept;
       ++(turns ? turned : checked);
       if (turns) continue;
       EXPECT_NEAR(one.gradient.As<float>()[i], slope,
-                  2e-3 * std::max(1.0, std::abs(slope)))
+                  3e-3 * std::max(1.0, std::abs(slope)))
           << i << " of " << one.value.size();
     }
   }
-  EXPECT_LT(turned, checked / 10);
+  EXPECT_LT(turned, checked / 4);
   EXPECT_GT(checked, 50);
 }
 
