@@ -28,6 +28,16 @@ class ThreadMail {
     boxes_[to].push_back(std::move(message));
     arrived_.notify_all();
   }
+  // A rank failed: nobody waits for it.
+  void Fail(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    arrived_.notify_all();
+  }
+  std::exception_ptr error() {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
   // from: −1: any.
   std::optional<Message> Get(Address to, int from, double seconds) {
     std::unique_lock lock(mutex_);
@@ -40,7 +50,7 @@ class ThreadMail {
         box.erase(at);
         return true;
       }
-      return false;
+      return error_ != nullptr;
     });
     return found;
   }
@@ -48,6 +58,7 @@ class ThreadMail {
  private:
   std::mutex mutex_;
   std::condition_variable arrived_;
+  std::exception_ptr error_;  // the first
   std::map<Address, std::deque<Message>> boxes_;
 };
 
@@ -78,7 +89,6 @@ class ThreadGroup : public Group {
 // Runs `work` on so many ranks and waits; throws what the first of them threw.
 inline void RunRanks(int size, const std::function<void(Group&)>& work) {
   const auto mail = std::make_shared<ThreadMail>();
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < size; ++rank) {
@@ -87,14 +97,12 @@ inline void RunRanks(int size, const std::function<void(Group&)>& work) {
         try {
           work(group);
         } catch (...) {
-          errors[static_cast<size_t>(rank)] = std::current_exception();
+          mail->Fail(std::current_exception());
         }
       });
     }
   }
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  if (const auto error = mail->error()) std::rethrow_exception(error);
 }
 
 }  // namespace headwise::dist

@@ -93,6 +93,7 @@ TEST_F(RanksTrain, AddsEveryPartOnce) {
           json["vocab_size"] = 260;
           const auto store =
               ParameterStore::Fresh(ReadConfig(json, "test"), {});
+          const auto model = BuildModel(ReadConfig(json, "test"), store);
           ASSERT_GT(store->buffers()[0].gradient.size(), 0);
           const GradientTree tree(&group, parts);
           std::vector<int64_t> called;

@@ -73,9 +73,9 @@ class SharedBlocksTest : public ScratchFolderTest {
 };
 
 TEST_F(SharedBlocksTest, AreTheSameOnAnyNumberOfRanks) {
-  for (const size_t windows : {1, 63, 64, 300, 320}) {
+  for (const size_t windows : {1, 64, 200}) {
     const std::string one = BytesOf(Run(1, windows, {}));
-    for (const int ranks : {2, 3, 4, 7}) {
+    for (const int ranks : {2, 3, 7}) {
       EXPECT_EQ(BytesOf(Run(ranks, windows, {})), one)
           << windows << " windows, " << ranks << " ranks";
     }
@@ -83,15 +83,15 @@ TEST_F(SharedBlocksTest, AreTheSameOnAnyNumberOfRanks) {
 }
 
 TEST_F(SharedBlocksTest, GoOnFromAnyCheckpointOnAnyNumberOfRanks) {
-  constexpr size_t kWindows = 300;
+  constexpr size_t kWindows = 200;
   const std::string whole = BytesOf(Run(1, kWindows, {}));
   for (const int before : {1, 3}) {
     std::vector<Profile> saved;
     Run(before, kWindows, {},
         [&](const Profile& profile) { saved.push_back(profile); });
-    ASSERT_GT(saved.size(), 4u);
-    for (const size_t at : {size_t{1}, saved.size() / 2, saved.size() - 1}) {
-      for (const int after : {1, 2, 4}) {
+    ASSERT_GT(saved.size(), 1u);
+    for (const size_t at : {saved.size() / 2, saved.size() - 1}) {
+      for (const int after : {1, 2}) {
         EXPECT_EQ(BytesOf(Run(after, kWindows, saved[at])), whole)
             << before << " ranks, then " << after << ", from window "
             << saved[at].counts.windows;
