@@ -77,9 +77,14 @@ def test_roles_are_the_programs(m, p, program):
         [[role["score"] for role in head["roles"]] for head in printed]
     assert p.roles() == roles
     assert any(head.roles for head in roles)
-    none = p.roles({"previous-token": 1})
-    assert not any(role.name == "previous-token"
-                   for head in none for role in head.roles)
+
+
+def test_thresholds_move_roles(p):
+    def heads(**thresholds):
+        return {head.head for head in p.roles(thresholds)
+                if any(role.name == "induction" for role in head.roles)}
+    assert not heads(induction=1)
+    assert set() < heads(induction=0.9) < heads()
 
 
 def test_confirmed_roles_have_a_check(m, p):
