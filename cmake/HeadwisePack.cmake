@@ -64,6 +64,9 @@ if(TARGET headwise_python)
       "python3 (>= 3.${Python3_VERSION_MINOR}~), python3 (<< 3.${next_python}), \
 python3-numpy, ${library_package} (= ${PROJECT_VERSION})")
   set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS python3-notebook)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+      "${PROJECT_SOURCE_DIR}/python/debian/postinst"
+      "${PROJECT_SOURCE_DIR}/python/debian/prerm")
   set(CPACK_COMPONENT_PYTHON_DESCRIPTION
       "Looks into the attention heads of a model, from Python\n Runs models \
 with named activations, hooks and edits of heads; profiles, roles, rankings, \

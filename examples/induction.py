@@ -48,9 +48,13 @@ def main():
         with model.edit(drop=closed):
             loss = second_half_loss(model, rows)
         print(f"  without the first {count}       {loss:.2f}")
-    others = [tuple(map(int, pair)) for pair in order[-3:]]
+    # Of the same layers: a lower one may be what the copying heads read.
+    layers = {int(layer) for layer, _ in order[:3]}
+    others = [(int(layer), int(head)) for layer, head in order[::-1]
+              if layer in layers][:3]
     with model.edit(drop=others):
-        print(f"  without the last 3        {second_half_loss(model, rows):.2f}")
+        loss = second_half_loss(model, rows)
+    print(f"  without 3 of their layers {loss:.2f}")
 
 
 if __name__ == "__main__":

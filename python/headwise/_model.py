@@ -9,7 +9,7 @@ from typing import Any, Union
 import numpy as np
 
 from . import _headwise
-from ._inputs import (Head, HeadLike, Progress, Telling, Text, grid, head_name,
+from ._inputs import (Head, HeadLike, Progress, Telling, Text, head_name,
                       head_names, is_ids, one_text, text_input)
 from ._profile import HeadRoles, Profile, find_roles
 from ._results import (Attention, Composition, HeadWeights, Patching, Picture,

@@ -5,17 +5,13 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _headwise
 from ._inputs import Head, HeadLike, Progress, Telling, grid, head_name
 from ._results import Table
-
-if TYPE_CHECKING:
-    from ._inputs import Text
-    from ._model import Model
 
 #: What table() shows where no metric is named.
 TABLE = ("entropy", "max_probability", "distance", "first", "previous",

@@ -7,7 +7,7 @@
 namespace headwise::python {
 
 Hold::Hold(PyModel& model, Work& work) : model_(model) {
-  if (model.user.load() == std::this_thread::get_id()) {
+  if (model.is_mine()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"model", "a call outside its own hooks and callbacks",
                  "one while it runs", "keep what you need and call later"});
@@ -19,6 +19,7 @@ Hold::Hold(PyModel& model, Work& work) : model_(model) {
     }
   }
   model.user = std::this_thread::get_id();
+  model.left.clear();
 }
 
 Hold::~Hold() {

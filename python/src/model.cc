@@ -119,13 +119,17 @@ class PyIntervention {
  public:
   PyIntervention(ModelPointer model, Intervention made)
       : model_(std::move(model)), made_(std::move(made)) {}
-  PyIntervention(PyIntervention&&) = default;
+  PyIntervention(const PyIntervention&) = delete;
+  PyIntervention& operator=(const PyIntervention&) = delete;
   ~PyIntervention() {
     if (!made_) return;
-    try {
-      Remove();
-    } catch (...) {  // of a hook that lost itself while it ran
+    if (model_->is_mine()) {
+      model_->left.push_back(std::move(*made_));
+      return;
     }
+    py::gil_scoped_release released;
+    const std::lock_guard lock(model_->busy);
+    made_.reset();
   }
   void Remove() {
     if (!made_) return;
@@ -262,7 +266,8 @@ py::tuple Continue(PyModel& model, const py::object& prompt, GenerateJob job,
 }
 
 py::dict Encode(const PyModel& model, const std::string& text) {
-  const Encoding encoding = model.model.Encode(text);
+  Work work;
+  const Encoding encoding = work.Run([&] { return model.model.Encode(text); });
   py::list tokens, spans;
   for (size_t i = 0; i < encoding.size(); ++i) {
     tokens.append(model.model.tokenizer().Token(encoding.ids[i]));
@@ -350,8 +355,14 @@ void AddModel(py::module_& module) {
           "type", [](const PyModel& of) { return Name(of.model.type()); })
       .def_property_readonly(
           "threads", [](PyModel& of) { return of.model.context().threads(); })
-      .def_property_readonly(
-          "edited", [](const PyModel& of) { return of.model.edited(); })
+      .def_property_readonly("edited",
+                             [](PyModel& of) {
+                               if (of.is_mine()) return of.model.edited();
+                               Work work;
+                               return Use(of, work, [](Transformer& model) {
+                                 return model.edited();
+                               });
+                             })
       .def_property_readonly(
           "has_tokenizer",
           [](const PyModel& of) { return of.model.has_tokenizer(); })

@@ -19,9 +19,13 @@ struct PyModel {
   explicit PyModel(const std::string& folder, const OpenOptions& options)
       : model(folder, options) {}
 
+  bool is_mine() const { return user.load() == std::this_thread::get_id(); }
+
   Transformer model;
   std::timed_mutex busy = {};
   std::atomic<std::thread::id> user = {};
+  // Let go of by a callback while the model ran; the next call removes them.
+  std::vector<Intervention> left = {};
 };
 
 // The model is this thread's while it lives. Without the GIL: who has the model

@@ -17,7 +17,8 @@ ProfilePointer Make(PyModel& model, const TextInput& text, ProfileJob job,
   job.stop = work.stop();
   if (!on_checkpoint.is_none()) {
     job.on_checkpoint = [&](const Profile& so_far) {
-      work.Call([&] { on_checkpoint(std::make_shared<Profile>(so_far)); });
+      work.Call([&] { on_checkpoint(std::make_shared<Profile>(so_far)); },
+                Work::When::kAlways);
     };
   }
   return Use(model, work, [&](Transformer& of) {

@@ -27,16 +27,18 @@ class Work {
 
   // From the working thread, without the GIL: hears of signals now and then.
   void Look();
-  // The same, and calls Python; an error of it ends the work.
+  // The same, and calls Python; an error of it ends the work. What is told last
+  // is so also after that.
+  enum class When { kUntilFailure, kAlways };
   template <typename F>
-  void Call(F&& call) {
-    if (failure_) return;
+  void Call(F&& call, When when = When::kUntilFailure) {
+    if (failure_ && when == When::kUntilFailure) return;
     py::gil_scoped_acquire held;
     try {
-      ThrowSignals();
+      if (!failure_) ThrowSignals();
       call();
     } catch (py::error_already_set& error) {
-      failure_ = error;
+      if (!failure_) failure_ = error;
       stop_.request_stop();
     }
   }

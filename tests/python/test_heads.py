@@ -30,8 +30,8 @@ def test_a_ranking_is_the_programs(m, program):
 def test_patching_is_the_programs(m, program):
     prompt = "The captain looked at the sea."
     other = "The captain looked at the man."
-    printed = program("patch", MODEL, prompt, "--counterfactual", other,
-                      "--answers", " the", " a", "--json")
+    printed = program("patch", MODEL, "--prompt", prompt, "--counterfactual",
+                      other, "--answers", " the", " a", "--json")
     found = m.patch(prompt, other, (" the", " a"))
     assert found.difference.value == printed["difference"]["value"]
     np.testing.assert_array_equal(
@@ -41,7 +41,7 @@ def test_patching_is_the_programs(m, program):
     case = (prompt, other, (" the", " a"))
     many = m.patch([case, case])
     assert many.cases == 2
-    np.testing.assert_allclose(many.direct, found.direct)
+    np.testing.assert_allclose(many.direct, found.direct, atol=1e-6)
     ids = m.patch(m.encode(prompt), m.encode(other),
                   (m.encode("x the")[-1], m.encode("x a")[-1]))
     np.testing.assert_array_equal(ids.share, found.share)

@@ -95,6 +95,18 @@ def test_a_hook_may_not_run_the_model(m):
             m.run(LINE)
 
 
+def test_a_hook_may_lose_itself_while_it_runs(m):
+    held, calls = [], []
+
+    def once(site, x):
+        calls.append(m.edited)
+        held.clear()
+    held.append(m.hook(SITE, once))
+    m.run(LINE)
+    m.run(LINE)
+    assert calls == [True]
+
+
 def test_places_without_a_hook_are_told(m):
     for site in ("logits", "layer.3.attention.probs", "layer.9.output", "x"):
         with pytest.raises(ValueError, match="expected a place"):

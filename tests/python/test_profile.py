@@ -42,7 +42,7 @@ def test_profiles_are_kept_and_merged(m, p, tmp_path):
     both, turned = hw.merge(*parts), hw.merge(reversed(parts))
     assert both.counts["tokens"] == sum(x.counts["tokens"] for x in parts)
     np.testing.assert_allclose(both["entropy"], turned["entropy"])
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="different texts"):
         hw.merge(parts[0], parts[0])
 
 
@@ -77,9 +77,14 @@ def test_roles_are_the_programs(m, p, program):
         [[role["score"] for role in head["roles"]] for head in printed]
     assert p.roles() == roles
     assert any(head.roles for head in roles)
-    none = p.roles({"previous-token": 1.01})
-    assert not any(role.name == "previous-token"
-                   for head in none for role in head.roles)
+
+
+def test_thresholds_move_roles(p):
+    def heads(**thresholds):
+        return {head.head for head in p.roles(thresholds)
+                if any(role.name == "induction" for role in head.roles)}
+    assert not heads(induction=1)
+    assert set() < heads(induction=0.9) < heads()
 
 
 def test_confirmed_roles_have_a_check(m, p):

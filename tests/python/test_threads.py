@@ -95,7 +95,8 @@ sys.exit("it was not interrupted")
     "m.rank(book, tokens=0, progress=told)",
     "while True: m.loss(book, tokens=0, progress=told)",
     "while True: m.generate('A', 250, on_token=told)",
-    "with m.hook('layer.0.output', told):\n  while True: m.loss(book, tokens=0)",
+    "with m.hook('layer.0.output', told):\n"
+    "    while True: m.loss(book, tokens=0)",
 ], ids=["profile", "rank", "loss", "generate", "hook"])
 def test_ctrl_c_ends_work_cleanly(work):
     with subprocess.Popen(

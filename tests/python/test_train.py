@@ -2,7 +2,9 @@
 import json
 import math
 import os
+import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -47,3 +49,34 @@ def test_a_run_that_is_ended_goes_on(at_root, tmp_path):
     assert rest.losses == whole.losses and len(whole.losses) == 6
     with pytest.raises(ValueError, match="resume|replace"):
         hw.train({**config, "out": str(tmp_path / "a")})
+
+
+INTERRUPTED = """
+import sys
+import headwise as hw
+try:
+    hw.train(sys.argv[1], lambda step: print("step", step.step, flush=True),
+             settings={"steps": 100000, "observe_every": 0, "out": sys.argv[2]})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_leaves_a_checkpoint(at_root, tmp_path):
+    with subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTED, CONFIG, tmp_path / "a"],
+            text=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == "step 0\n"
+        process.send_signal(signal.SIGINT)
+        *steps, last = process.communicate(timeout=60)[0].splitlines()
+    assert last == "interrupted" and process.returncode == 0
+    first = []
+
+    def end(step):
+        first.append(step.step)
+        raise StopIteration
+    with pytest.raises(StopIteration):
+        hw.train(CONFIG, end, resume=True, settings={
+            "steps": 100000, "observe_every": 0, "out": str(tmp_path / "a")})
+    # The step that was on when it was interrupted is finished and kept.
+    assert first in ([1 + len(steps)], [2 + len(steps)])

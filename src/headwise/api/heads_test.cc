@@ -52,6 +52,27 @@ TEST(MakeProfile, GoesOnWhereItWasStopped) {
   EXPECT_EQ(JsonText(MakeProfile(model, text, again)), JsonText(whole));
 }
 
+TEST(MakeProfile, IsStoppedInRandomRepeats) {
+  Transformer model = Novels();
+  std::stop_source stop;
+  ProfileJob job = {.repeats = 10000};
+  double last = 0;
+  job.stop = stop.get_token();
+  job.on_progress = [&](std::string_view stage, double done, double total) {
+    EXPECT_EQ(stage, "probe the model");
+    last = done;
+    if (total > 0 && done > 0) stop.request_stop();
+  };
+  try {
+    MakeProfile(model, {}, job);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  }
+  EXPECT_GT(last, 0);
+  EXPECT_LT(last, 100);
+}
+
 TEST(Analyses, RefuseAModelUnderAnEdit) {
   Transformer model = Novels();
   const Intervention edit = model.Edit({.drop = {{}}});

@@ -41,6 +41,20 @@ TEST(Transformer, TellsWhatItIs) {
   EXPECT_FALSE(HeadsOf(model).empty());
 }
 
+TEST(CopyTensor, ConvertsAndFollowsStrides) {
+  Context context({.threads = 1});
+  const std::vector<double> from = {1, 2, 3, 4, 5, 6};
+  std::vector<float> to(6);
+  ConstTensorView turned(from.data(), DType::kF64, {3, 2});
+  turned.stride = {1, 3};
+  CopyTensor(context, turned, View(to.data(), {3, 2}));
+  EXPECT_EQ(to, (std::vector<float>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(CodeOf([&] {
+              CopyTensor(context, turned, View(to.data(), {2, 3}));
+            }),
+            ErrorCode::kInvalidArgument);
+}
+
 TEST(Transformer, RefusesWhatIsNotThere) {
   EXPECT_EQ(CodeOf([] { Transformer("/nowhere"); }), ErrorCode::kNotFound);
   EXPECT_EQ(CodeOf([] {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headwise/base/rng.h"
+#include "headwise/base/stop.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/runtime/session.h"
@@ -134,13 +135,19 @@ namespace {
 
 void RunRepeats(Context& context, const Model& model, const TokenTable& table,
                 std::span<const TokenWindow> all, const std::string& prefix,
-                Profile& profile) {
+                Profile& profile, const ProgressCallback& progress,
+                const std::stop_token& stop) {
   ObserverOptions options;
   options.prefix = prefix;
   options.min_visible = profile.settings.min_visible;
   options.text = false;
   HeadObserver observer(context, profile, options);
   for (size_t begin = 0; begin < all.size(); begin += kBatchSequences) {
+    if (progress) {
+      progress({"probe the model", static_cast<double>(begin),
+                static_cast<double>(all.size()), ""});
+    }
+    ThrowIfStopped(stop, "profile");
     const auto batch = all.subspan(
         begin, std::min<size_t>(kBatchSequences, all.size() - begin));
     std::vector<SequenceNotes> notes;
@@ -158,17 +165,18 @@ void RunRepeats(Context& context, const Model& model, const TokenTable& table,
 }  // namespace
 
 void AddRepeats(Context& context, const Model& model, const TokenTable& table,
-                const TokenFrame& frame, Profile& profile) {
+                const TokenFrame& frame, Profile& profile,
+                const ProgressCallback& progress, const std::stop_token& stop) {
   if (model.decoder() != nullptr) return;
   const int64_t room = ContextOf(model.config(), 0);
   const int64_t count = profile.settings.repeats;
   RunRepeats(context, model, table,
              RepeatWindows(table, frame, room, kRepeats, count), "repeats.",
-             profile);
+             profile, progress, stop);
   const std::string once = "repeats-50x2.";
   RunRepeats(context, model, table,
              RepeatWindows(table, frame, room, kRepeatsOnce, count / 2), once,
-             profile);
+             profile, progress, stop);
   std::erase_if(profile.metrics, [&](const auto& metric) {
     return metric.first.starts_with(once) &&
            !metric.first.starts_with(once + "induction") &&

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <vector>
 
+#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/profile.h"
@@ -32,9 +34,12 @@ std::vector<TokenWindow> RepeatWindows(const TokenTable& table,
                                        RepeatShape shape, int64_t count);
 
 // Metrics "repeats.*" of every head of the only stack, on kRepeats, and
-// "repeats-50x2.induction" on kRepeatsOnce.
+// "repeats-50x2.induction" on kRepeatsOnce. Throws Error(kCancelled) when
+// stopped.
 void AddRepeats(Context& context, const Model& model, const TokenTable& table,
-                const TokenFrame& frame, Profile& profile);
+                const TokenFrame& frame, Profile& profile,
+                const ProgressCallback& progress = {},
+                const std::stop_token& stop = {});
 
 // "retrieval": a needle of ten tokens in a haystack of random ones, repeated
 // at the end. The share of its tokens that are about to be produced for which

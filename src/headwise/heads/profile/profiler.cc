@@ -136,7 +136,8 @@ void Profiler::AddProbes() {
   AddCopyingInRun(context_, model_,
                   RepeatWindows(table_, frame_, room, {25, 2}, 8), profile_);
   if (options_.repeats > 0) {
-    AddRepeats(context_, model_, table_, frame_, profile_);
+    AddRepeats(context_, model_, table_, frame_, profile_, options_.progress,
+               options_.stop);
     AddRetrieval(context_, model_, table_, frame_, profile_);
   }
 }
