@@ -123,11 +123,6 @@ APPS_INSIDE = {
          "headwise/export/onnx.h", "headwise/export/source.h",
          "headwise/model/checkpoint.h"},
         "models for other programs: no door"),
-    "apps/headwise/cmd_info.cc": (
-        {"headwise/model/checkpoint.h", "headwise/model/head_ref.h",
-         "headwise/model/summary.h", "headwise/model/text_frame.h",
-         "headwise/nn/head_weights.h", "headwise/tokenizer/piece_text.h"},
-        "tells of folders that no model can be opened from, by their headers"),
     "apps/headwise/cmd_roles.cc": (
         {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
     "apps/headwise/cmd_show.cc": (
