@@ -189,6 +189,8 @@ APPS_NOT_YET = {
     "apps/headwise/loss_curve.*": "of train",
     "apps/headwise/prune_*": "of prune",
     "apps/headwise/rank_*": "of rank",
+    "apps/headwise/ranks.*": "processes that share the work of one command",
+    "apps/headwise/study_*": "of study",
     "apps/headwise/word_materials.h": "of profile",
 }
 

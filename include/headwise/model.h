@@ -303,7 +303,7 @@ class HEADWISE_API Transformer {
   /// A copy of one of them, f32 on the host. Throws Error(kNotFound).
   Tensor Weight(const std::string& name);
 
-  // ---- Edits and hooks, in the order in which they were made. Run, Loss, Map
+  // ---- Edits and hooks, in the order in which they were made. Runs, Loss, Map
   // ---- and Generate obey them; analyses of heads refuse to run under them.
 
   /// Throws Error(kInvalidArgument) for a head that the model does not have.
