@@ -128,11 +128,6 @@ APPS_INSIDE = {
          "headwise/model/text_frame.h", "headwise/runtime/fill.h",
          "headwise/runtime/gates.h"},
         "words behind a mask: no door"),
-    "apps/headwise/cmd_info.cc": (
-        {"headwise/model/checkpoint.h", "headwise/model/head_ref.h",
-         "headwise/model/summary.h", "headwise/model/text_frame.h",
-         "headwise/nn/head_weights.h", "headwise/tokenizer/piece_text.h"},
-        "tells of folders that no model can be opened from, by their headers"),
     "apps/headwise/cmd_plan.cc": (
         {"headwise/model/checkpoint.h", "headwise/model/scale_plan.h"},
         "reckons with shapes, without a model: no door"),
@@ -160,8 +155,6 @@ APPS_INSIDE = {
         {"headwise/base/fields.h"}, "flags from the fields of a problem"),
     "apps/headwise/progress_bar.h": (
         {"headwise/base/progress.h"}, "for the commands of APPS_NOT_YET"),
-    "apps/headwise/ranks.h": (
-        {"headwise/dist/group.h"}, "the processes of one command: no door"),
     "apps/headwise/role_chart.cc": (
         {"headwise/heads/roles/rules.h"}, "thresholds beside curves"),
     "apps/headwise/role_chart.h": (
@@ -209,7 +202,8 @@ APPS_NOT_YET = {
     "apps/headwise/loss_curve.*": "of train",
     "apps/headwise/prune_*": "of prune",
     "apps/headwise/rank_*": "of rank",
-    "apps/headwise/study_all.*": "of study",
+    "apps/headwise/ranks.*": "processes that share the work of one command",
+    "apps/headwise/study_*": "of study",
     "apps/headwise/word_materials.h": "of profile and train",
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,13 +14,8 @@
 #include "console.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
-#include "headwise/model/checkpoint.h"
-#include "headwise/model/head_ref.h"
-#include "headwise/model/summary.h"
-#include "headwise/model/text_frame.h"
-#include "headwise/nn/head_weights.h"
+#include "headwise/model.h"
 #include "headwise/report/terminal.h"
-#include "headwise/tokenizer/piece_text.h"
 
 namespace headwise {
 namespace {
@@ -42,11 +39,11 @@ std::string Short(double value) {
 }
 
 // "12 × 12", or "12, 11, 9" where layers differ.
-std::string HeadCounts(const std::vector<LayerShape>& layers,
-                       int64_t LayerShape::*member) {
+std::string HeadCounts(const std::vector<LayerInfo>& layers,
+                       int64_t LayerInfo::*member) {
   bool equal = true;
   std::string list;
-  for (const LayerShape& layer : layers) {
+  for (const LayerInfo& layer : layers) {
     equal &= layer.*member == layers[0].*member;
     list += fmt::format("{}{}", list.empty() ? "" : ", ", layer.*member);
   }
@@ -54,30 +51,20 @@ std::string HeadCounts(const std::vector<LayerShape>& layers,
                : list;
 }
 
-std::string PositionText(const ModelConfig& config) {
-  switch (config.positions) {
-    case Positions::kNone:
-      return "no positions";
-    case Positions::kLearned:
-      return "learned positions";
-    case Positions::kSinusoid:
-      return "sinusoid positions";
-    case Positions::kRotary:
-      return fmt::format("rotary positions, base {:g}", config.rope.base);
-  }
-  return "";
+std::string PositionText(const ModelInfo& info) {
+  if (info.positions == "none") return "no positions";
+  if (info.positions != "rotary") return info.positions + " positions";
+  return fmt::format("rotary positions, base {:g}", info.rotary_base);
 }
 
 // How heads are chosen; "" where all are always used.
-std::string GateText(const GateConfig& gates) {
-  switch (gates.kind) {
-    case GateKind::kOpen:
-      return "";
-    case GateKind::kHardConcrete:
-      return "hard concrete: one learned gate a head (--heads)";
-    case GateKind::kMixture:
-      return fmt::format("mixture: {} heads a token, {} of them shared",
-                         gates.active, gates.shared);
+std::string GateText(const ModelInfo& info) {
+  if (info.gates == "hard_concrete") {
+    return "hard concrete: one learned gate a head (--heads)";
+  }
+  if (info.gates == "mixture") {
+    return fmt::format("mixture: {} heads a token, {} of them shared",
+                       info.active_heads, info.shared_heads);
   }
   return "";
 }
@@ -95,67 +82,63 @@ struct Reading {
   Json json;
 };
 
-Reading ReadingOf(const Checkpoint& checkpoint) {
-  const Tokenizer* tokenizer = nullptr;
-  TokenFrame frame;
+Reading ReadingOf(const std::string& folder) {
+  std::optional<TextFrame> frame;
   try {
-    tokenizer = checkpoint.FindTokenizer();
-    if (tokenizer == nullptr) return {"no tokenizer: ids only", nullptr};
-    frame = FrameOf(*tokenizer, checkpoint.config());
+    frame = ReadTextFrame(folder);
   } catch (const Error& error) {  // what the model is can still be told
     return {error.what(), nullptr};
   }
-  const auto pieces = [&](const std::vector<int32_t>& ids) {
-    std::vector<std::string> texts;
-    for (const int32_t id : ids) texts.push_back(PieceText(*tokenizer, id));
-    return texts;
-  };
-  const auto before = pieces(frame.before), after = pieces(frame.after);
+  if (!frame) return {"no tokenizer: ids only", nullptr};
+  const std::vector<std::string>& before = frame->before_pieces;
+  const std::vector<std::string>& after = frame->after_pieces;
   Reading reading;
   reading.in_words = before.empty()
-                         ? fmt::format("begin with no token ({})", frame.why)
+                         ? fmt::format("begin with no token ({})", frame->why)
                          : fmt::format("begin with {} ({})",
-                                       fmt::join(before, " "), frame.why);
+                                       fmt::join(before, " "), frame->why);
   if (!after.empty()) {
     reading.in_words += fmt::format(", end with {}", fmt::join(after, " "));
   }
   reading.json = {{"begin", before},
-                  {"begin_ids", frame.before},
-                  {"why", frame.why},
+                  {"begin_ids", frame->before},
+                  {"why", frame->why},
                   {"end", after},
-                  {"end_ids", frame.after}};
+                  {"end_ids", frame->after}};
   return reading;
 }
 
-void PrintShape(const ModelConfig& c, const Reading& reading, int width) {
-  const char* kind = c.encoder_decoder() ? "encoder–decoder"
-                     : c.causal          ? "decoder, causal"
-                                         : "encoder";
-  std::string text = Wrap(
-      fmt::format("{} ({}; {}), width {}, {}", c.model_type, kind,
-                  c.norm_place == NormPlace::kPre ? "pre-norm" : "post-norm",
-                  c.width, PositionText(c)),
-      width);
+void PrintShape(const ModelInfo& c, const Reading& reading, int width) {
+  const char* kind = c.encoder_decoder ? "encoder–decoder"
+                     : c.causal        ? "decoder, causal"
+                                       : "encoder";
+  std::string text =
+      Wrap(fmt::format("{} ({}; {}), width {}, {}", c.model_type, kind,
+                       c.pre_norm ? "pre-norm" : "post-norm", c.width,
+                       PositionText(c)),
+           width);
   const auto add = [&](const char* name, const std::string& what) {
     text += Fact(name, what, width);
   };
   add("layers × heads",
-      fmt::format("{}{}, head_dim {}", HeadCounts(c.layers, &LayerShape::heads),
-                  c.encoder_decoder() ? " (encoder)" : "", c.head_dim));
-  if (c.encoder_decoder()) {
-    add("decoder", fmt::format("{} self, {} cross, head_dim {}",
-                               HeadCounts(c.decoder, &LayerShape::heads),
-                               HeadCounts(c.decoder, &LayerShape::cross_heads),
-                               c.HeadDim(c.decoder[0])));
+      fmt::format("{}{}, head_dim {}", HeadCounts(c.layers, &LayerInfo::heads),
+                  c.encoder_decoder ? " (encoder)" : "", c.head_dim));
+  if (c.encoder_decoder) {
+    add("decoder",
+        fmt::format("{} self, {} cross, head_dim {}",
+                    HeadCounts(c.decoder_layers, &LayerInfo::heads),
+                    HeadCounts(c.decoder_layers, &LayerInfo::cross_heads),
+                    c.decoder_layers[0].head_dim));
   }
-  add("key/value heads", HeadCounts(c.layers, &LayerShape::kv_heads));
-  if (const std::string gates = GateText(c.gates); !gates.empty()) {
+  add("key/value heads", HeadCounts(c.layers, &LayerInfo::kv_heads));
+  if (const std::string gates = GateText(c); !gates.empty()) {
     add("gates", gates);
   }
-  if (c.spans.ramp > 0) {
-    add("spans", fmt::format("learned, a ramp of {} (--heads)", c.spans.ramp));
+  if (c.span_ramp > 0) {
+    add("spans", fmt::format("learned, a ramp of {} (--heads)", c.span_ramp));
   }
-  add("feed-forward", fmt::format("{}{}", c.hidden, c.gated ? ", gated" : ""));
+  add("feed-forward",
+      fmt::format("{}{}", c.feed_forward, c.gated ? ", gated" : ""));
   add("vocabulary", std::to_string(c.vocabulary));
   add("context", std::to_string(c.context));
   add("texts", reading.in_words);
@@ -163,16 +146,16 @@ void PrintShape(const ModelConfig& c, const Reading& reading, int width) {
 }
 
 // Powers of four from 128 on, and the model's own context, at which it ends.
-std::vector<int64_t> RunLengths(const ModelConfig& config) {
+std::vector<int64_t> RunLengths(const ModelInfo& info) {
   constexpr int64_t kMost = 131072;
-  const int64_t most = config.context > 0 ? config.context : kMost;
+  const int64_t most = info.context > 0 ? info.context : kMost;
   std::vector<int64_t> lengths;
   for (int64_t n = 128; n < most && n <= kMost; n *= 4) lengths.push_back(n);
   if (most <= kMost) lengths.push_back(most);
   return lengths;
 }
 
-void PrintCosts(const ModelSummary& s, const Console& console) {
+void PrintCosts(const ModelInfo& s, const Console& console) {
   std::string types;
   for (const auto& [type, count] : s.types) {
     types += (types.empty() ? "" : ", ") + type;
@@ -188,8 +171,8 @@ void PrintCosts(const ModelSummary& s, const Console& console) {
   StudyTable table;
   table.columns = {"tokens", "FLOP", "attention", "weights",
                    "cache",  "run",  "all maps"};
-  for (const int64_t n : RunLengths(s.config)) {
-    const RunCost cost = CostOf(s.config, n);
+  for (const int64_t n : RunLengths(s)) {
+    const TextCost cost = CostOf(s, n);
     table.rows.push_back(
         {std::to_string(n), Short(cost.flops()),
          fmt::format("{:.0f} %", 100 * cost.attention_flops / cost.flops()),
@@ -204,38 +187,51 @@ void PrintCosts(const ModelSummary& s, const Console& console) {
                   console.width));
 }
 
-Json HeadsJson(const Model& model) {
-  Context context;
+Json HeadsJson(std::span<const HeadSize> sizes) {
   Json heads = Json::array();
-  for (const HeadRef& head : AllHeads(model)) {
-    const AttentionLayer& layer =
-        *AttentionLayers(model, head.kind)[head.layer];
-    const HeadWeights weights = WeightsOfHead(context, layer, head.head);
-    heads.push_back({{"layer", head.layer},
-                     {"head", head.head},
-                     {"kind", Name(head.kind)},
-                     {"qk_norm", QkNorm(context, weights)},
-                     {"ov_norm", OvNorm(context, weights)}});
-    // The scale of W_Q and W_K is then not in the scores.
-    if (NormsQueries(layer)) heads.back()["query_norms"] = true;
-    if (const Parameter& gate = layer.weights().gates.weights().log_alpha) {
-      heads.back()["gate"] =
-          ConcreteGate(ToF32(context, gate).As<float>()[head.head]);
-    }
-    if (const Parameter& span = layer.weights().spans.spans()) {
-      heads.back()["span"] =
-          static_cast<double>(layer.weights().spans.config().limit) *
-          std::clamp(ToF32(context, span).As<float>()[head.head], 0.0f, 1.0f);
-    }
+  for (const HeadSize& size : sizes) {
+    heads.push_back({{"layer", size.head.layer},
+                     {"head", size.head.head},
+                     {"kind", Name(size.head.kind)},
+                     {"qk_norm", size.qk_norm},
+                     {"ov_norm", size.ov_norm}});
+    if (size.query_norms) heads.back()["query_norms"] = true;
+    if (size.gate) heads.back()["gate"] = *size.gate;
+    if (size.span) heads.back()["span"] = *size.span;
   }
   return heads;
 }
 
-Json ToJson(const ModelSummary& s) {
-  const ModelConfig& c = s.config;
-  auto layers = [](const std::vector<LayerShape>& shapes) {
+void PrintHeads(const ModelInfo& info, std::span<const HeadSize> sizes,
+                const Console& console) {
+  StudyTable table;
+  table.columns = {"head", "‖W_QK‖", "‖W_OV‖"};
+  if (info.gates == "hard_concrete") table.columns.emplace_back("gate");
+  if (info.span_ramp > 0) table.columns.emplace_back("span");
+  bool query_norms = false;
+  for (const HeadSize& size : sizes) {
+    query_norms |= size.query_norms;
+    std::vector<std::string> row = {ToString(size.head),
+                                    fmt::format("{:.3f}", size.qk_norm),
+                                    fmt::format("{:.3f}", size.ov_norm)};
+    if (size.gate) row.push_back(fmt::format("{:.2f}", *size.gate));
+    if (size.span) row.push_back(fmt::format("{:.1f}", *size.span));
+    row.resize(table.columns.size());
+    table.rows.push_back(std::move(row));
+  }
+  fmt::print("\n{}", DrawTable(table, console));
+  if (!query_norms) return;
+  fmt::print("{}",
+             Wrap("Queries and keys are normed head by head: the norms' gains "
+                  "are in W_QK, their division by the root mean square is not, "
+                  "and takes the scale of W_Q and W_K out of the scores.",
+                  console.width));
+}
+
+Json ToJson(const ModelInfo& c) {
+  auto layers = [](const std::vector<LayerInfo>& shapes) {
     Json list = Json::array();
-    for (const LayerShape& shape : shapes) {
+    for (const LayerInfo& shape : shapes) {
       list.push_back({{"heads", shape.heads},
                       {"kv_heads", shape.kv_heads},
                       {"cross_heads", shape.cross_heads},
@@ -245,7 +241,7 @@ Json ToJson(const ModelSummary& s) {
   };
   Json costs = Json::array();
   for (const int64_t n : RunLengths(c)) {
-    const RunCost cost = CostOf(c, n);
+    const TextCost cost = CostOf(c, n);
     costs.push_back({{"tokens", n},
                      {"flops", cost.flops()},
                      {"attention_flops", cost.attention_flops},
@@ -257,72 +253,42 @@ Json ToJson(const ModelSummary& s) {
           {"model_type", c.model_type},
           {"width", c.width},
           {"head_dim", c.head_dim},
-          {"feed_forward", c.hidden},
+          {"feed_forward", c.feed_forward},
           {"vocabulary", c.vocabulary},
           {"context", c.context},
           {"causal", c.causal},
-          {"gates", Name(c.gates.kind)},
-          {"shared_heads", c.gates.shared},
-          {"active_heads", c.gates.active},
-          {"span_ramp", c.spans.ramp},
+          {"gates", c.gates},
+          {"shared_heads", c.shared_heads},
+          {"active_heads", c.active_heads},
+          {"span_ramp", c.span_ramp},
           {"layers", layers(c.layers)},
-          {"decoder_layers", layers(c.decoder)},
-          {"tensors", s.tensors},
-          {"parameters", s.parameters},
-          {"embedding_parameters", s.embedding_parameters},
-          {"file_bytes", s.file_bytes},
-          {"types", s.types},
+          {"decoder_layers", layers(c.decoder_layers)},
+          {"tensors", c.tensors},
+          {"parameters", c.parameters},
+          {"embedding_parameters", c.embedding_parameters},
+          {"file_bytes", c.file_bytes},
+          {"types", c.types},
           {"costs", costs}};
 }
 
 int Run(const Options& options) {
-  const Checkpoint checkpoint(options.model);
-  const ModelSummary summary = Summarise(checkpoint);
-  const Reading reading = ReadingOf(checkpoint);
+  const ModelInfo info = ReadModelInfo(options.model);
+  const Reading reading = ReadingOf(options.model);
+  const auto sizes = [&] {
+    Transformer model(options.model);
+    return SizesOfHeads(model);
+  };
   if (options.json) {
-    Json json = ToJson(summary);
+    Json json = ToJson(info);
     json["texts"] = reading.json;
-    if (options.heads) json["heads"] = HeadsJson(checkpoint.model());
+    if (options.heads) json["heads"] = HeadsJson(sizes());
     fmt::print("{}\n", json.dump(2));
     return kSucceeded;
   }
   const Console console = StdoutConsole();
-  PrintShape(summary.config, reading, console.width);
-  PrintCosts(summary, console);
-  if (!options.heads) return kSucceeded;
-  StudyTable table;
-  table.columns = {"head", "‖W_QK‖", "‖W_OV‖"};
-  if (summary.config.gates.kind == GateKind::kHardConcrete) {
-    table.columns.emplace_back("gate");
-  }
-  if (summary.config.spans.ramp > 0) table.columns.emplace_back("span");
-  bool query_norms = false;
-  for (const auto& head : HeadsJson(checkpoint.model())) {
-    query_norms |= head.contains("query_norms");
-    const std::string& kind = head["kind"].text();
-    std::vector<std::string> row = {
-        fmt::format("{}{}.{}", kind == "self" ? "" : kind + ":",
-                    head["layer"].get<int64_t>(), head["head"].get<int64_t>()),
-        fmt::format("{:.3f}", head["qk_norm"].get<double>()),
-        fmt::format("{:.3f}", head["ov_norm"].get<double>())};
-    if (head.contains("gate")) {
-      row.push_back(fmt::format("{:.2f}", head["gate"].get<double>()));
-    }
-    if (head.contains("span")) {
-      row.push_back(fmt::format("{:.1f}", head["span"].get<double>()));
-    }
-    row.resize(table.columns.size());
-    table.rows.push_back(std::move(row));
-  }
-  fmt::print("\n{}", DrawTable(table, console));
-  if (query_norms) {
-    fmt::print("{}",
-               Wrap("Queries and keys are normed head by head: the norms' "
-                    "gains are in W_QK, their division by the root mean square "
-                    "is not, and takes the scale of W_Q and W_K out of the "
-                    "scores.",
-                    console.width));
-  }
+  PrintShape(info, reading, console.width);
+  PrintCosts(info, console);
+  if (options.heads) PrintHeads(info, sizes(), console);
   return kSucceeded;
 }
 

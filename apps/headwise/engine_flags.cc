@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "headwise/device.h"
-#include "headwise/error.h"
+#include "headwise/model.h"
 #include "ranks.h"
 
 namespace headwise {
@@ -26,23 +26,6 @@ std::string WhyNotType(const std::string& word) {
     if (word == known) return "";
   }
   return fmt::format("expected f32, bf16, f16 or auto; found {}", word);
-}
-
-// The first GPU, where this build and machine have one.
-Device BestDevice() {
-  try {
-    return Context({.threads = 1, .device = Device::Cuda()}).device();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnsupported) throw;
-    return Device::Cpu();
-  }
-}
-
-Device DeviceOf(const std::string& word) {
-  if (word == "cpu") return Device::Cpu();
-  if (word == "cuda") return Device::Cuda();
-  if (word == "auto") return BestDevice();
-  return Device::Cuda(std::stoi(word.substr(kNumbered.size())));
 }
 
 }  // namespace
@@ -64,7 +47,7 @@ void EngineFlags::Require() const {
 ContextOptions EngineFlags::context() const {
   ContextOptions options;
   options.threads = threads > 0 ? threads : ThreadsOfRank();
-  options.device = DeviceOf(device);
+  options.device = ParseDevice(device);
   return options;
 }
 

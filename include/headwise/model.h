@@ -72,7 +72,17 @@ struct ModelInfo {
   std::string family = {};      ///< "llama"
   std::string model_type = {};  ///< "qwen2"
   int64_t width = 0;            ///< d_model
+  int64_t head_dim = 0;         ///< of layers that say no other
   int64_t feed_forward = 0;     ///< width of the other half of a layer
+  int64_t decoder_feed_forward = 0;
+  bool gated = false;          ///< that half multiplies two projections
+  bool pre_norm = false;       ///< norms stand before the halves of a layer
+  std::string positions = {};  ///< "none", "learned", "sinusoid", "rotary"
+  double rotary_base = 0;
+  std::string gates = {};    ///< of heads: "open", "hard_concrete", "mixture"
+  int64_t shared_heads = 0;  ///< of a mixture: those that every token uses
+  int64_t active_heads = 0;  ///< of a mixture: those that a token uses
+  int64_t span_ramp = 0;     ///< learned spans of heads; 0: none
   int64_t vocabulary = 0;
   int64_t context = 0;  ///< positions it knows
   bool causal = false;
@@ -82,8 +92,45 @@ struct ModelInfo {
   std::vector<LayerInfo> decoder_layers = {};
   int64_t tensors = 0;
   int64_t parameters = 0;
+  int64_t embedding_parameters = 0;  ///< token, position and type tables
   int64_t file_bytes = 0;
+  std::map<std::string, int64_t> types = {};  ///< parameters by stored type
 };
+
+/// The same without opening the model: from headers alone, also of a folder
+/// whose weights are not the configuration's (predicts_tokens is then false).
+/// Throws Error: kNotFound, kCorrupt naming file and key, kUnsupported.
+HEADWISE_API ModelInfo ReadModelInfo(const std::filesystem::path& folder);
+
+/// What a model wants around a text.
+struct TextFrame {
+  std::vector<int32_t> before = {};
+  std::vector<int32_t> after = {};
+  std::vector<std::string> before_pieces = {};
+  std::vector<std::string> after_pieces = {};
+  std::string why = {};  ///< what decided on `before`, in words
+};
+/// Of a folder's model and tokenizer; nothing where it holds no tokenizer.
+HEADWISE_API std::optional<TextFrame> ReadTextFrame(
+    const std::filesystem::path& folder, BosChoice bos = BosChoice::kAuto);
+
+/// Work and memory of one text, by the stack that predicts (the encoder where
+/// there is no decoder).
+struct TextCost {
+  int64_t tokens = 0;
+  double projection_flops = 0;  ///< attention's four matrices
+  double attention_flops = 0;   ///< scores and mixtures over visible pairs
+  double mlp_flops = 0;
+  double head_flops = 0;    ///< the vocabulary
+  double cache_bytes = 0;   ///< keys and values, f32
+  double stream_bytes = 0;  ///< activations of a run: O(tokens · width)
+  double maps_bytes = 0;    ///< what keeping every attention map would take
+
+  double flops() const {
+    return projection_flops + attention_flops + mlp_flops + head_flops;
+  }
+};
+HEADWISE_API TextCost CostOf(const ModelInfo& info, int64_t tokens);
 
 /// Text for a model: given itself, as files, or as token ids; one of the three.
 struct TextInput {
@@ -256,7 +303,7 @@ class HEADWISE_API Transformer {
   /// A copy of one of them, f32 on the host. Throws Error(kNotFound).
   Tensor Weight(const std::string& name);
 
-  // ---- Edits and hooks, in the order in which they were made. Run, Loss, Map
+  // ---- Edits and hooks, in the order in which they were made. Runs, Loss, Map
   // ---- and Generate obey them; analyses of heads refuse to run under them.
 
   /// Throws Error(kInvalidArgument) for a head that the model does not have.
@@ -303,6 +350,19 @@ class HEADWISE_API Transformer {
  private:
   std::unique_ptr<State> state_;
 };
+
+/// How large a head's matrices are, and what was learned of its use.
+struct HeadSize {
+  HeadRef head = {};
+  double qk_norm = 0;  ///< Frobenius norm of W_Q·W_Kᵀ
+  double ov_norm = 0;  ///< Frobenius norm of W_V·W_O
+  /// Queries and keys are normed: their scale is then not in the scores.
+  bool query_norms = false;
+  std::optional<double> gate = {};  ///< from 0 to 1, of hard concrete gates
+  std::optional<double> span = {};  ///< tokens, of learned spans
+};
+/// Of every head, in the order of HeadsOf.
+HEADWISE_API std::vector<HeadSize> SizesOfHeads(Transformer& model);
 
 /// What every head gives in the mean over a text: HeadEdit::means.
 HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,

@@ -218,7 +218,7 @@ inline constexpr int kMostOffset = 8;
 struct WordFiles {
   std::string conllu = {};  ///< a treebank in CoNLL-U: syntax
   std::string coref = {};   ///< coreference in CoNLL
-  std::string pairs = {};   ///< encoder–decoders: lines source<TAB>target
+  std::string pairs = {};   ///< encoder–decoders: lines `source<TAB>target`
   bool any() const {
     return !conllu.empty() || !coref.empty() || !pairs.empty();
   }

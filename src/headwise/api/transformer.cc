@@ -1,13 +1,12 @@
 // A model with its context. Door: include/headwise/model.h.
 #include <string>
-#include <system_error>
 #include <utility>
 
+#include "headwise/api/model_info.h"
 #include "headwise/api/state.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/head_ref.h"
-#include "headwise/model/summary.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/activations.h"
@@ -17,46 +16,6 @@ namespace headwise {
 namespace {
 
 constexpr std::string_view kNumbered = "cuda:";
-
-// The folder's own name, whatever the form of its path (".", "gpt2/", a link).
-std::string FolderName(const std::filesystem::path& folder) {
-  std::error_code unknown;
-  auto path = std::filesystem::weakly_canonical(folder, unknown);
-  if (unknown) path = folder.lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
-
-std::vector<LayerInfo> LayersOf(const ModelConfig& config,
-                                const std::vector<LayerShape>& shapes) {
-  std::vector<LayerInfo> layers;
-  for (const LayerShape& shape : shapes) {
-    layers.push_back({shape.heads, shape.kv_heads, shape.cross_heads,
-                      shape.window, config.HeadDim(shape)});
-  }
-  return layers;
-}
-
-ModelInfo InfoOf(const Checkpoint& checkpoint) {
-  const ModelSummary summary = Summarise(checkpoint);
-  const ModelConfig& config = summary.config;
-  ModelInfo info;
-  info.name = FolderName(checkpoint.folder());
-  info.family = config.family;
-  info.model_type = config.model_type;
-  info.width = config.width;
-  info.feed_forward = config.hidden;
-  info.vocabulary = config.vocabulary;
-  info.context = config.context;
-  info.causal = config.causal;
-  info.encoder_decoder = config.encoder_decoder();
-  info.predicts_tokens = checkpoint.model().has_head();
-  info.layers = LayersOf(config, config.layers);
-  info.decoder_layers = LayersOf(config, config.decoder);
-  info.tensors = summary.tensors;
-  info.parameters = summary.parameters;
-  info.file_bytes = summary.file_bytes;
-  return info;
-}
 
 TokenizerOptions ReadingFor(const OpenOptions& options) {
   return {.bos = options.bos};
@@ -143,7 +102,7 @@ Transformer::State::State(const std::filesystem::path& folder,
     : options(asked),
       context(ContextFor(asked)),
       checkpoint(folder, ReadingFor(asked), type),
-      info(InfoOf(checkpoint)),
+      info(InfoOf(checkpoint, checkpoint.model().has_head())),
       interventions(std::make_shared<Interventions>(context)) {}
 
 Transformer::Transformer(const std::filesystem::path& folder,

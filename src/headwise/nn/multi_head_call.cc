@@ -39,10 +39,14 @@ void IntoRows(Context& context, const TensorView& to, const Function& run) {
 }
 
 SequenceBatch Equal(int64_t sequences, int64_t length, int64_t first) {
-  SequenceBatch batch =
-      MakeBatch(std::vector<int64_t>(static_cast<size_t>(sequences), length));
-  for (int32_t& position : batch.positions) {
-    position += static_cast<int32_t>(first);
+  SequenceBatch batch;
+  batch.starts.resize(static_cast<size_t>(sequences + 1));
+  batch.positions.resize(static_cast<size_t>(sequences * length));
+  for (int64_t b = 0; b < sequences; ++b) {
+    for (int64_t i = 0; i < length; ++i) {
+      batch.positions[b * length + i] = static_cast<int32_t>(first + i);
+    }
+    batch.starts[b + 1] = static_cast<int32_t>((b + 1) * length);
   }
   return batch;
 }

@@ -8,6 +8,8 @@
 #include "headwise/ops/attention/cpu/decode.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -304,8 +306,11 @@ void RunTask(const ForwardCall& call, const DecodeTask& task,
              const Work& work) {
   const Sequence& sequence = call.sequences[task.sequence];
   const size_t partial_size = partials.size() / task.heads.size();
-  std::vector<ResultWriter> results;
-  std::vector<ScoreRule> rules;
+  // On the stack but for large groups: small calls are made of such tasks.
+  alignas(std::max_align_t) std::byte memory[2048];
+  std::pmr::monotonic_buffer_resource there(memory, sizeof(memory));
+  std::pmr::vector<ResultWriter> results(&there);
+  std::pmr::vector<ScoreRule> rules(&there);
   results.reserve(task.heads.size());
   rules.reserve(task.heads.size());
   for (size_t h = 0; h < task.heads.size(); ++h) {

@@ -297,6 +297,7 @@ void PackGroup(Context& context, const ForwardCall& call, const Layout& layout,
     int64_t begin;
   };
   std::vector<Piece> pieces;
+  pieces.reserve(group.heads.size());
   for (const PackedHead& head : group.heads) {
     for (int64_t t = 0; t < head.tiles; t += kTilesOfTask) {
       pieces.push_back({&head, t});

@@ -72,6 +72,7 @@ ForwardCall::ForwardCall(const AttentionProblem& call_problem,
       labels = o.key_labels.shape[0];
     }
   }
+  sequences.reserve(static_cast<size_t>(problem.batch));
   for (int64_t b = 0; b < problem.batch; ++b) {
     sequences.push_back(SequenceOf(problem, args, b));
   }
@@ -89,7 +90,10 @@ std::vector<ForwardGroup> PlanForward(const ForwardCall& call,
       const int64_t kv_head = active[a] / share;
       if (groups.empty() ||
           (groups.back().tiles + tiles) * tile_bytes > kGroupBytes) {
-        groups.emplace_back();
+        ForwardGroup& added = groups.emplace_back();
+        added.heads.reserve(active.size());
+        added.sums.reserve(active.size());
+        added.tasks.reserve(active.size());
         partials = 0;
       }
       ForwardGroup& group = groups.back();
@@ -102,10 +106,12 @@ std::vector<ForwardGroup> PlanForward(const ForwardCall& call,
       }
     }
   }
+  const auto longer = [](const BlockTask& x, const BlockTask& y) {
+    return x.work > y.work;
+  };
   for (ForwardGroup& group : groups) {
-    std::stable_sort(
-        group.tasks.begin(), group.tasks.end(),
-        [](const BlockTask& x, const BlockTask& y) { return x.work > y.work; });
+    if (std::ranges::is_sorted(group.tasks, longer)) continue;
+    std::ranges::stable_sort(group.tasks, longer);
   }
   return groups;
 }

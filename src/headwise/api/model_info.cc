@@ -1,0 +1,180 @@
+// What models are and cost. Door: include/headwise/model.h.
+#include "headwise/api/model_info.h"
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "headwise/api/state.h"
+#include "headwise/error.h"
+#include "headwise/model/head_ref.h"
+#include "headwise/model/summary.h"
+#include "headwise/model/text_frame.h"
+#include "headwise/nn/head_weights.h"
+#include "headwise/tokenizer/piece_text.h"
+
+namespace headwise {
+namespace {
+
+// The folder's own name, whatever the form of its path (".", "gpt2/", a link).
+std::string FolderName(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  auto path = std::filesystem::weakly_canonical(folder, unknown);
+  if (unknown) path = folder.lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+const char* NameOf(Positions positions) {
+  switch (positions) {
+    case Positions::kNone:
+      return "none";
+    case Positions::kLearned:
+      return "learned";
+    case Positions::kSinusoid:
+      return "sinusoid";
+    case Positions::kRotary:
+      return "rotary";
+  }
+  return "";
+}
+
+std::vector<LayerInfo> LayersOf(const ModelConfig& config,
+                                const std::vector<LayerShape>& shapes) {
+  std::vector<LayerInfo> layers;
+  for (const LayerShape& shape : shapes) {
+    layers.push_back({shape.heads, shape.kv_heads, shape.cross_heads,
+                      shape.window, config.HeadDim(shape)});
+  }
+  return layers;
+}
+
+std::vector<LayerShape> ShapesOf(const std::vector<LayerInfo>& layers) {
+  std::vector<LayerShape> shapes;
+  for (const LayerInfo& layer : layers) {
+    LayerShape& shape = shapes.emplace_back();
+    shape.heads = layer.heads;
+    shape.kv_heads = layer.kv_heads;
+    shape.cross_heads = layer.cross_heads;
+    shape.window = layer.window;
+    shape.head_dim = layer.head_dim;
+  }
+  return shapes;
+}
+
+bool HasHead(const Checkpoint& checkpoint) {
+  try {
+    return checkpoint.model().has_head();
+  } catch (const Error&) {  // what the folder says can still be told
+    return false;
+  }
+}
+
+}  // namespace
+
+ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
+  const ModelSummary summary = Summarise(checkpoint);
+  const ModelConfig& config = summary.config;
+  ModelInfo info;
+  info.name = FolderName(checkpoint.folder());
+  info.family = config.family;
+  info.model_type = config.model_type;
+  info.width = config.width;
+  info.head_dim = config.head_dim;
+  info.feed_forward = config.hidden;
+  info.decoder_feed_forward = config.decoder_hidden;
+  info.gated = config.gated;
+  info.pre_norm = config.norm_place == NormPlace::kPre;
+  info.positions = NameOf(config.positions);
+  info.rotary_base = config.rope.base;
+  info.gates = Name(config.gates.kind);
+  info.shared_heads = config.gates.shared;
+  info.active_heads = config.gates.active;
+  info.span_ramp = config.spans.ramp;
+  info.vocabulary = config.vocabulary;
+  info.context = config.context;
+  info.causal = config.causal;
+  info.encoder_decoder = config.encoder_decoder();
+  info.predicts_tokens = predicts_tokens;
+  info.layers = LayersOf(config, config.layers);
+  info.decoder_layers = LayersOf(config, config.decoder);
+  info.tensors = summary.tensors;
+  info.parameters = summary.parameters;
+  info.embedding_parameters = summary.embedding_parameters;
+  info.file_bytes = summary.file_bytes;
+  info.types = summary.types;
+  return info;
+}
+
+ModelInfo ReadModelInfo(const std::filesystem::path& folder) {
+  const Checkpoint checkpoint(folder);
+  return InfoOf(checkpoint, HasHead(checkpoint));
+}
+
+std::optional<TextFrame> ReadTextFrame(const std::filesystem::path& folder,
+                                       BosChoice bos) {
+  const Checkpoint checkpoint(folder, {.bos = bos});
+  const Tokenizer* tokenizer = checkpoint.FindTokenizer();
+  if (tokenizer == nullptr) return {};
+  const auto pieces = [&](const std::vector<int32_t>& ids) {
+    std::vector<std::string> texts;
+    for (const int32_t id : ids) texts.push_back(PieceText(*tokenizer, id));
+    return texts;
+  };
+  TokenFrame frame = FrameOf(*tokenizer, checkpoint.config());
+  TextFrame result;
+  result.before_pieces = pieces(frame.before);
+  result.after_pieces = pieces(frame.after);
+  result.before = std::move(frame.before);
+  result.after = std::move(frame.after);
+  result.why = std::move(frame.why);
+  return result;
+}
+
+TextCost CostOf(const ModelInfo& info, int64_t tokens) {
+  ModelConfig config;
+  config.width = info.width;
+  config.head_dim = info.head_dim;
+  config.hidden = info.feed_forward;
+  config.decoder_hidden = info.decoder_feed_forward;
+  config.gated = info.gated;
+  config.vocabulary = info.vocabulary;
+  config.causal = info.causal;
+  config.layers = ShapesOf(info.layers);
+  config.decoder = ShapesOf(info.decoder_layers);
+  const RunCost cost = CostOf(config, tokens);
+  return {.tokens = cost.tokens,
+          .projection_flops = cost.projection_flops,
+          .attention_flops = cost.attention_flops,
+          .mlp_flops = cost.mlp_flops,
+          .head_flops = cost.head_flops,
+          .cache_bytes = cost.cache_bytes,
+          .stream_bytes = cost.stream_bytes,
+          .maps_bytes = cost.maps_bytes};
+}
+
+std::vector<HeadSize> SizesOfHeads(Transformer& model) {
+  Context& context = model.context();
+  std::vector<HeadSize> sizes;
+  for (const HeadRef& head : HeadsOf(model)) {
+    const AttentionLayer& layer =
+        *AttentionLayers(model.state().model(), head.kind)[head.layer];
+    const HeadWeights weights = WeightsOfHead(context, layer, head.head);
+    HeadSize& size = sizes.emplace_back();
+    size.head = head;
+    size.qk_norm = QkNorm(context, weights);
+    size.ov_norm = OvNorm(context, weights);
+    size.query_norms = NormsQueries(layer);
+    if (const Parameter& gate = layer.weights().gates.weights().log_alpha) {
+      size.gate = ConcreteGate(ToF32(context, gate).As<float>()[head.head]);
+    }
+    if (const Parameter& span = layer.weights().spans.spans()) {
+      size.span =
+          static_cast<double>(layer.weights().spans.config().limit) *
+          std::clamp(ToF32(context, span).As<float>()[head.head], 0.0f, 1.0f);
+    }
+  }
+  return sizes;
+}
+
+}  // namespace headwise
