@@ -10,10 +10,11 @@ A figure of a row:
      "reduce": "count",             count, max, min, sum or distinct
      "expected": "≥ 1",             ≤, ≥ or =; left out: only told
      "format": ".3g",
-     "command": "headwise …"}       where it is not the row's
+     "command": "headwise …",       where it is not the row's
+     "file": "a.safetensors"}       the header of what it wrote, not its output
 
-What it finds is a number, a text, or an interval: an object with "value" or
-"mean", "low" and "high".
+What it finds is a number, a text, or an interval: an object with "value",
+"mean" or "score", "low" and "high".
 """
 import hashlib
 import json
@@ -25,6 +26,7 @@ WORDS = ["HELD", "EXPLORATORY", "UNDECIDED", "REFUTED"]
 COUNTED = ["HELD", "REFUTED", "UNDECIDED", "EXPLORATORY"]
 COMPARE = {"=": operator.eq, "≥": operator.ge, "≤": operator.le,
            "∈": lambda value, among: value in among}
+MIDDLES = ["value", "mean", "score"]  # of an interval
 # What a row's figures are of, and what its word can be at the most.
 BASES = {
     "program": "",  # what the program does, on any machine: mathematics
@@ -40,7 +42,7 @@ def weakest(words):
 def middle(found):
     """The number of a figure, whether it has an interval or not."""
     if isinstance(found, dict):
-        return found["value"] if "value" in found else found["mean"]
+        return next(found[key] for key in MIDDLES if key in found)
     return found
 
 
@@ -59,7 +61,7 @@ def passes(item, where):
     path, compare, value = where
     try:
         found = steps_into([item], path)[0]
-    except (KeyError, IndexError):
+    except (KeyError, IndexError, TypeError):
         return False
     return found is not None and COMPARE[compare](found, value)
 
@@ -85,6 +87,12 @@ def take(figure, printed):
         raise ValueError(f"{figure['name']}: {len(items)} values, expected "
                          "one or a \"reduce\"")
     return items[0]
+
+
+def header(path):
+    """What a safetensors file says of its tensors."""
+    data = path.read_bytes()
+    return json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
 
 
 def judge(value, expected, basis):
@@ -130,7 +138,7 @@ def number(value, form=".3g"):
 
 
 def show(name, record, form=".3g"):
-    """"gain: 0.083 [0.05, 0.11], ≥ 0"."""
+    """As "gain: 0.083 [0.05, 0.11] (≥ 0)"."""
     text = f"{name}: {number(record['value'], form)}"
     if "low" in record:
         text += f" [{number(record['low'])}, {number(record['high'])}]"
@@ -139,5 +147,5 @@ def show(name, record, form=".3g"):
         text += (f" (over sequences [{number(between['low'])}, "
                  f"{number(between['high'])}])")
     if record["expected"]:
-        text += f", {record['expected']}"
+        text += f" ({record['expected']})"
     return text

@@ -32,7 +32,8 @@ import subprocess
 import sys
 import tempfile
 
-from claims_figures import (BASES, COUNTED, measure, row_hash, show, weakest)
+from claims_figures import (BASES, COUNTED, header, measure, row_hash, show,
+                            weakest)
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -215,20 +216,31 @@ def run_study(options, name, studies):
     keep(DOCS / "studies.json", studies)
 
 
-def run_row(options, row, commands, machine):
-    """Runs the commands of a row in a folder that its files stay in."""
-    printed, figures = {}, {}
+def outputs(options, row, printed):
+    """What the figures of a row are taken from, by command and file; `printed`
+    has what earlier rows ran, which is not run again. In a folder that what the
+    commands write stays in."""
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(ROOT / "assets", pathlib.Path(folder, "assets"))
         for each in row["take"]:
             command = each.get("command", row["command"])
-            if command not in printed:
-                words = [options.program] + shlex.split(command)[1:]
-                done = subprocess.run(words, text=True, check=True, cwd=folder,
-                                      capture_output=True)
-                printed[command] = json.loads(done.stdout)
-            figures[each["name"]] = measure(each, printed[command],
-                                            row["basis"])
+            file = each.get("file")
+            if (command, file) in printed:
+                continue
+            words = [options.program] + shlex.split(command)[1:]
+            done = subprocess.run(words, text=True, check=True, cwd=folder,
+                                  capture_output=True)
+            printed[command, file] = (header(pathlib.Path(folder, file))
+                                      if file else json.loads(done.stdout))
+    return printed
+
+
+def run_row(options, row, commands, machine, printed):
+    """Measures the figures of a row."""
+    found = outputs(options, row, printed)
+    figures = {each["name"]: measure(
+        each, found[each.get("command", row["command"]), each.get("file")],
+        row["basis"]) for each in row["take"]}
     record = {"command": row["command"], "hash": row_hash(row),
               "figures": figures, "machine": machine,
               "date": datetime.datetime.now(
@@ -248,7 +260,7 @@ def run(options, claims, studies, commands):
         done = "hash" in record and record["full"] == options.full
         if (not wanted or name in wanted) and not (options.missing and done):
             run_study(options, name, studies)
-    machine = machine_of(options.program)
+    machine, printed = machine_of(options.program), {}
     for row in claims["claims"]:
         if "take" not in row:
             continue
@@ -256,7 +268,7 @@ def run(options, claims, studies, commands):
         done = record.get("hash") == row_hash(row)
         if (not wanted or str(row["number"]) in wanted) and not (
                 options.missing and done):
-            run_row(options, row, commands, machine)
+            run_row(options, row, commands, machine, printed)
 
 
 def read_folder(folder, studies):
@@ -287,7 +299,8 @@ def parse():
 def main():
     options = parse()
     claims = load(DOCS / "claims.json")
-    studies, commands = load(DOCS / "studies.json"), load(DOCS / "commands.json")
+    studies = load(DOCS / "studies.json")
+    commands = load(DOCS / "commands.json")
     if options.folder:
         read_folder(options.folder, studies)
     if options.run is not None:

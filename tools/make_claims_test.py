@@ -102,7 +102,7 @@ class PageTest(unittest.TestCase):
     def test_a_row_says_all_of_its_run(self):
         text, _ = study_page({"gain": figure(low=0.5, high=1.5)})
         self.assertIn("| 1 | A \\| b. | `headwise study s --full` | "
-                      "gain: 1 [0.5, 1.5], ≥ 0. | 2 | a processor, 2026-01-31 "
+                      "gain: 1 [0.5, 1.5] (≥ 0). | 2 | a processor, 2026-01-31 "
                       "| **HELD** |", text)
 
     def test_a_row_judges_the_figures_it_names(self):

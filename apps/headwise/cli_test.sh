@@ -85,7 +85,8 @@ expect 2 'did you mean --json' study --jsn
 expect 2 'did you mean --heads' compare "$cat_sat" --haeds 1,8
 expect 2 'expected the name of a study' study
 expect 2 'SENTENCE is required' compare
-expect 2 'unexpected argument "extra"' study cost extra
+expect 2 'unexpected argument "extra"' compare cat extra
+expect 1 'did you mean' study cost extra
 expect 1 'did you mean rank' study rnak
 expect_quiet out
 
@@ -99,6 +100,20 @@ expect 0 'EXPLORATORY at most' study symmetry --explain
 expect 0 'Nothing changed after a result' study averaging --explain
 expect 2 'seeds: expected' study averaging --seeds 0
 expect 2 'expected the name of a study' study averaging --all
+
+# What is done is not run again, what has changed is.
+expect 0 '^HELD 2, REFUTED 0, UNDECIDED 0, EXPLORATORY 0$' \
+  study averaging content --out "$folder/studies"
+sed -i 's/"seconds": [0-9.e-]*/"seconds": 4321.0/' "$folder"/studies/*.json
+sed -i 's/"hash": ".*"/"hash": "old"/' "$folder/studies/content.json"
+expect 0 'averaging +HELD .* 4321\.0' \
+  study averaging content --out "$folder/studies"
+grep -q 4321 "$folder/studies/content.json" &&
+  fail 'a study with another hash is run again'
+expect 0 'averaging +HELD' study averaging content --full \
+  --out "$folder/studies"
+grep -q 4321 "$folder/studies/averaging.json" &&
+  fail 'a quick run does not stand for a full one'
 expect 0 'normalise-order' study --list
 expect 0 'Kept by 8 heads' compare "$cat_sat"
 expect 0 '"trained": true' compare "$cat_sat" --json

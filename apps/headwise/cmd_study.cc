@@ -24,7 +24,7 @@ namespace headwise {
 namespace {
 
 struct Options {
-  std::string name;
+  std::vector<std::string> names;
   bool list = false;
   bool json = false;
   bool quick = false;
@@ -33,7 +33,7 @@ struct Options {
   bool explain = false;
   bool hash = false;
   int64_t seeds = 0;
-  std::string out = "studies";
+  std::string out = "studies";  // of several
   std::vector<std::string> texts;
   std::string model, twin;
   std::string recommend;
@@ -83,37 +83,47 @@ StudyRequest RequestOf(const Options& options, ProgressBar* bar) {
   return request;
 }
 
-int RunAll(const Options& options) {
-  RequireF32(options.engine);
-  options.engine.Require();
-  ProgressBar bar;
-  return RunAllStudies(options.engine, RequestOf(options, &bar), options.out,
-                       options.json);
+// Those named, or all. Throws for a name that none has.
+std::vector<const Study*> Chosen(const Options& options) {
+  if (options.all) return {Studies().begin(), Studies().end()};
+  std::vector<const Study*> studies;
+  for (const std::string& name : options.names) {
+    studies.push_back(&FindStudy(name));
+  }
+  return studies;
 }
 
-// {NAME: HASH} of one study or of all: what records are held to.
+int RunSeveral(const Options& options) {
+  RequireF32(options.engine);
+  options.engine.Require();
+  if (!options.svg.empty()) {
+    throw UsageError("--svg: expected one study; found several");
+  }
+  const std::vector<const Study*> studies = Chosen(options);
+  ProgressBar bar;
+  return RunStudies(studies, options.engine, RequestOf(options, &bar),
+                    options.out, options.json);
+}
+
+// {NAME: HASH}: what records are held to.
 int TellHashes(const Options& options) {
   const StudyRequest request = RequestOf(options, nullptr);
   Context context(options.engine.context());
   Json hashes = Json::object();
-  const auto add = [&](const Study& study) {
-    hashes[study.name] = ExpectedHash(study, context, request);
-  };
-  if (options.all) {
-    for (const Study* study : Studies()) add(*study);
-  } else {
-    add(FindStudy(options.name));
+  for (const Study* study : Chosen(options)) {
+    hashes[study->name] = ExpectedHash(*study, context, request);
   }
   fmt::print("{}\n", hashes.dump(2));
   return kSucceeded;
 }
 
 int Explain(const Options& options) {
-  const Study& study = FindStudy(options.name);
-  if (options.json) {
-    fmt::print("{}\n", StudyHistoryJson(study).dump(2));
-  } else {
-    fmt::print("{}", StudyExplanation(study, StdoutConsole()));
+  for (const Study* study : Chosen(options)) {
+    if (options.json) {
+      fmt::print("{}\n", StudyHistoryJson(*study).dump(2));
+    } else {
+      fmt::print("{}", StudyExplanation(*study, StdoutConsole()));
+    }
   }
   return kSucceeded;
 }
@@ -121,7 +131,7 @@ int Explain(const Options& options) {
 int RunOne(const Options& options) {
   RequireF32(options.engine);
   options.engine.Require();
-  const Study& study = FindStudy(options.name);
+  const Study& study = FindStudy(options.names[0]);
   RequireWritable(options.svg);
   Context context(options.engine.context());
   ProgressBar bar;
@@ -149,7 +159,7 @@ std::string BinarySize(double bytes) {
 }
 
 int Recommend(const Options& options) {
-  if (options.name != "effective-heads") {
+  if (options.names[0] != "effective-heads") {
     throw UsageError("--recommend belongs to study effective-heads");
   }
   const ModelSize size = ParseModelSize(options.recommend);
@@ -194,18 +204,19 @@ int Run(const Options& options) {
     }
     return kSucceeded;
   }
-  if (options.all != options.name.empty()) {
+  if (options.all != options.names.empty()) {
     throw UsageError("expected the name of a study, or --list, or --all");
   }
   if (options.hash) return TellHashes(options);
-  if (options.all) return RunAll(options);
   if (options.explain) return Explain(options);
+  if (options.all || options.names.size() > 1) return RunSeveral(options);
   return options.recommend.empty() ? RunOne(options) : Recommend(options);
 }
 
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
-  line.Option("NAME", options->name, "The study to run");
+  line.Option("NAME", options->names,
+              "The study to run; several give one table, as --all does");
   line.Flag("--list", options->list, "Name every study with its claim");
   line.Flag("--json", options->json, "Print JSON");
   const Argument quick = line.Flag(
@@ -223,10 +234,11 @@ std::function<int()> Setup(CommandLine line) {
             "Run nothing; say what a verdict needs and what was changed after "
             "a result");
   line.Flag("--all", options->all,
-            "Every study, then one table; what --out holds of them is kept");
+            "Every study, then one table; what --out has of them is not run "
+            "again");
   line.Option("--out", options->out,
-              "Folder of --all: one JSON file a study. An interrupted run goes "
-              "on where it stopped")
+              "Folder of several studies: one JSON file each. An interrupted "
+              "run goes on where it stopped")
       .ShowDefault();
   line.Flag("--hash", options->hash,
             "Run one step; print the hash of claim, expectations, steps, seeds "

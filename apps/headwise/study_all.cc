@@ -77,15 +77,16 @@ Json StudyRecord(const Study& study, const StudyResult& result, Device device) {
   return record;
 }
 
-int RunAllStudies(const EngineFlags& engine, const StudyRequest& request,
-                  const std::filesystem::path& folder, bool json) {
+int RunStudies(std::span<const Study* const> studies, const EngineFlags& engine,
+               const StudyRequest& request, const std::filesystem::path& folder,
+               bool json) {
   std::filesystem::create_directories(folder);
   StudyTable table{
       "Studies", {"study", "", "figures held", "seeds", "seconds"}, {}};
   Json records = Json::array(), counts = Json::object();
   for (const Verdict verdict : kVerdicts) counts[Name(verdict)] = 0;
   bool failed = false;
-  for (const Study* study : Studies()) {
+  for (const Study* study : studies) {
     const std::filesystem::path file =
         folder / (std::string(study->name) + ".json");
     try {

@@ -168,6 +168,8 @@ def try_documents(folder):
     lines = ["./" + row["command"]
              for row in claims["claims"] + claims["corrections"]
              if "command" in row]
+    lines += ["./" + figure["command"] for row in claims["claims"]
+              for figure in row.get("take", []) if "command" in figure]
     lines += [f"./headwise study {row['study']}" for row in claims["claims"]
               if "study" in row]
     lines += commands((ROOT / "docs" / "exercises.md").read_text())
@@ -196,7 +198,8 @@ def main():
         for line in commands(readme):
             passed &= try_command(line, folder)
         studies = re.findall(
-            r"^\| `([\w-]+)` \|.*\| (HELD|REFUTED|UNDECIDED|EXPLORATORY) \|$", readme, re.M)
+            r"^\| `([\w-]+)` \|.*\| (HELD|REFUTED|UNDECIDED|EXPLORATORY) \|$",
+            readme, re.M)
         passed &= at_once(lambda study: try_study(*study, folder), studies)
         for source in blocks(readme, "cpp"):
             passed &= try_program(source, folder)

@@ -94,7 +94,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   StudyClock clock(request, "one-vs-many",
                    2 * steps * static_cast<int64_t>(result.seeds.size()));
   std::vector<double> gains, jsd, overlap, roles_one, roles_many;
-  Interval paired;
+  std::vector<double> losses_one, losses_many;  // of every sequence and seed
   double parameters = 0;
   for (const uint64_t seed : result.seeds) {
     const Twin one = TrainTwin(context, text, 1, seed, steps, clock);
@@ -113,8 +113,10 @@ StudyResult Run(Context& context, const StudyRequest& request) {
     };
     roles_one.push_back(roles(one));
     roles_many.push_back(roles(many));
-    paired = PairedDifference(one.losses, many.losses);
-    gains.push_back(paired.value);
+    gains.push_back(MeanOf(one.losses) - MeanOf(many.losses));
+    losses_one.insert(losses_one.end(), one.losses.begin(), one.losses.end());
+    losses_many.insert(losses_many.end(), many.losses.begin(),
+                       many.losses.end());
     if (seed != result.seeds.front()) continue;
     result.pictures.push_back(LinePlot{"Held-out loss while training",
                                        "step",
@@ -134,7 +136,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   result.AtLeast("different roles: 8 heads − 1 head",
                  DifferenceOverSeeds(roles_many, roles_one), 1);
   result.AtLeast("loss of 1 head − loss of 8 heads, nats", OverSeeds(gains), 0);
-  result.OverSequences(paired);
+  result.OverSequences(PairedDifference(losses_one, losses_many));
   result.tables.push_back(
       {"The summary that is often printed, checked",
        {"", "1 head", "8 heads", "right?"},

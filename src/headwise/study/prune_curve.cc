@@ -71,9 +71,9 @@ std::vector<double> ScoresOf(Context& context, const Model& model,
   RankOptions options;
   options.criteria = {Criterion::kAblationZero};
   options.replicates = 50;  // only the values are used
+  const Ranking ranking = RankHeads(context, model, examples, options);
   std::vector<double> scores;
-  for (const Interval& head :
-       RankHeads(context, model, examples, options).criteria[0].heads) {
+  for (const Interval& head : ranking.criteria[0].heads) {
     scores.push_back(head.value);
   }
   return scores;
