@@ -69,6 +69,18 @@ void RequireStartElsewhere(const TrainConfig& config) {
                config.start, "name another folder for the run"});
 }
 
+// Rank 0 first: it keeps the tokens of the text in the run's folder, where the
+// others find them.
+Material OpenInTurn(Context& context, const TrainConfig& config,
+                    const RunOptions& options) {
+  const bool waits = options.group != nullptr && !options.group->is_first();
+  if (waits) options.group->Barrier();
+  Material material =
+      OpenMaterial(context, options.type, config, options.progress);
+  if (options.group != nullptr && !waits) options.group->Barrier();
+  return material;
+}
+
 class Run {
  public:
   Run(Context& context, const TrainConfig& config, const RunOptions& options)
@@ -76,8 +88,7 @@ class Run {
         config_(config),
         options_(options),
         out_(config.out),
-        material_(
-            OpenMaterial(context, options.type, config, options.progress)) {
+        material_(OpenInTurn(context, config, options)) {
     trainer_ = std::make_unique<Trainer>(
         context_, config_, *material_.model, *material_.store,
         material_.classifier ? &*material_.classifier : nullptr);

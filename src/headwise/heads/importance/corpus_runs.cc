@@ -160,18 +160,19 @@ void CorpusRuns::RunWhole() {
 }
 
 void CorpusRuns::Fill(const std::vector<LossTable*>& tables,
-                      const GroupCall& run, const GroupCall& there) {
+                      const GroupCall& run, const GroupCall& known,
+                      const GroupCall& arrived) {
   const std::vector<Group> groups = Groups();
   std::vector<size_t> missing;
   for (size_t g = 0; g < groups.size(); ++g) {
     if (Missing(*tables.back(), groups[g]).empty()) {
-      there(groups[g]);
+      known(groups[g]);
     } else {
       missing.push_back(g);
     }
   }
-  const auto tell = [&](const std::vector<size_t>& arrived) {
-    for (const size_t g : arrived) there(groups[g]);
+  const auto tell = [&](const std::vector<size_t>& parts) {
+    for (const size_t g : parts) arrived(groups[g]);
   };
   shared_.Begin(tables, missing);
   for (const size_t g : missing) {
@@ -185,9 +186,9 @@ void CorpusRuns::Fill(const std::vector<LossTable*>& tables,
     shared_.Give(g, first, end - first);
     tell(shared_.Collect(0));
   }
-  shared_.Finish([&](const std::vector<size_t>& arrived) {
+  shared_.Finish([&](const std::vector<size_t>& parts) {
     ThrowIfStopped(options_.stop, "rank");
-    tell(arrived);
+    tell(parts);
   });
 }
 
@@ -263,6 +264,7 @@ void CorpusRuns::FillByBatch(const std::vector<LossTable*>& tables,
           tell(1);
         }
       },
+      [&](const Group& group) { done += static_cast<double>(group.count); },
       [&](const Group& group) { tell(group.count); });
 }
 
@@ -348,8 +350,11 @@ LossTable CorpusRuns::Ablate(std::span<const HeadSet> variants,
     };
     RunVariants(context_, model_, examples, job);
   };
-  Fill({&table}, run, [&](const Group& group) {
+  const auto known = [&](const Group& group) {
     done += of_batch * static_cast<double>(group.count);
+  };
+  Fill({&table}, run, known, [&](const Group& group) {
+    known(group);
     Tell(Name(ablation), done, total);
   });
   return table;

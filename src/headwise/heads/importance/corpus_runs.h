@@ -95,11 +95,11 @@ class CorpusRuns {
   LossTable& Kept(const std::string& stage, size_t rows);
   std::vector<size_t> Missing(const LossTable& table, const Group& group) const;
   // Calls `run` for each of this rank's groups of which something is missing in
-  // the last table, and `there` for those that were known or that other ranks
-  // ran. Ends with tables that are whole on all ranks.
+  // the last table, `known` for those that were known before, and `arrived` for
+  // those that other ranks ran. Ends with tables that are whole on all ranks.
   using GroupCall = std::function<void(const Group&)>;
   void Fill(const std::vector<LossTable*>& tables, const GroupCall& run,
-            const GroupCall& there);
+            const GroupCall& known, const GroupCall& arrived);
   void FillByBatch(const std::vector<LossTable*>& tables,
                    const std::function<void(size_t batch)>& run,
                    const char* stage);
