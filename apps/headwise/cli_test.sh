@@ -265,7 +265,7 @@ expect 0 'Width 16, 1 layer, 4 tokens: begin with 1 head of 16 dimensions' \
 expect 0 ' 2\.0 TiB' study effective-heads --recommend 4096,32,131072
 
 # What many GPUs would take, and why no more of them help.
-expect 0 'every rank reads and cuts the whole text' \
+expect 0 'every rank reads and cuts' \
   plan --model "$assets/novels" --gpus 64
 expect 0 'GB of gradients' \
   plan --model "$assets/novels" --work train --gpus 1024 --step-tokens 65536
