@@ -79,7 +79,9 @@ const Command kDemoCommand = {
     .summary = "The shipped model on the shipped text: a table, and a page",
     .examples =
         "  headwise demo\n"
-        "  headwise demo --out /tmp/demo",
+        "  headwise demo --out /tmp/demo\n"
+        "Syntactic and coreference heads, on samples that come along:\n"
+        "  headwise roles assets/novels --conllu shipped --coref shipped",
     .setup = Setup};
 
 }  // namespace headwise

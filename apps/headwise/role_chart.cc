@@ -105,15 +105,6 @@ Drawing DrawStrongest(const std::vector<LifeMoment>& life,
   return DrawSvg(plot);
 }
 
-// One above the other.
-Drawing Stacked(Drawing above, const Drawing& below) {
-  above.body += fmt::format("<g transform=\"translate(0 {:.1f})\">\n{}</g>\n",
-                            above.height, below.body);
-  above.width = std::max(above.width, below.width);
-  above.height += below.height;
-  return above;
-}
-
 }  // namespace
 
 void WriteRoleChart(const std::filesystem::path& file,
@@ -125,8 +116,9 @@ void WriteRoleChart(const std::filesystem::path& file,
   picture.description =
       "How many heads have each role, the strongest head of each, and below "
       "every role's score: heads in rows, steps in columns.";
-  picture.lines =
-      Stacked(DrawCounts(life, roles), DrawStrongest(moments, roles));
+  const Drawing lines[] = {DrawCounts(life, roles),
+                           DrawStrongest(moments, roles)};
+  picture.lines = StackDrawings(lines);
   for (const std::string& role : roles) {
     const RoleRule* rule = FindRule(role);
     const bool points = rule != nullptr && rule->least_cases > 0;
