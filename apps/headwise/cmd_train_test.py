@@ -113,6 +113,14 @@ def observe(config, folder):
         for series in ("entropy", "previous", "induction", "importance"):
             check(len(line[series]) == 4 and min(line[series]) >= 0,
                   f"{series}: {line[series]}")
+    roles = [json.loads(line) for line in
+             (out / "roles.jsonl").read_text().splitlines()]
+    check([moment["step"] for moment in roles] == [0, 4, 8, 10], str(roles))
+    for moment in roles:
+        for role in ("previous-token", "induction", "local", "broad"):
+            check(len(moment["scores"][role]) == 4, f"{role}: {moment}")
+    check("Heads that have each role" in (out / "roles.svg").read_text(),
+          "no picture of roles")
     picture = (out / "heads.svg").read_text()
     for part in ("A head's life", ">Induction<", ">Previous token<", ">step<",
                  "on random repeats, attention on", "nats, |∂loss / ∂gate|"):

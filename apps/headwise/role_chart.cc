@@ -8,31 +8,35 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "headwise/heads/roles/rules.h"
+#include "headwise/report/text.h"
 #include "life_chart.h"
 
 namespace headwise {
 namespace {
 
-constexpr size_t kMostLines = 6;  // that can be told apart
+constexpr size_t kMostLines = 4;  // that can be told apart
 
 // Roles in the order of their largest number of holders at any step, then of
-// their largest score at the end.
+// their largest score at the end; mere shapes of attention last.
 std::vector<std::string> OrderedRoles(const std::vector<RoleMoment>& life) {
   std::set<std::string> names;
   for (const RoleMoment& moment : life) {
     for (const auto& [role, scores] : moment.scores) names.insert(role);
   }
   struct Ranked {
+    bool functional = true;
     int64_t holders = 0;
     double score = 0;
     std::string role;
   };
   std::vector<Ranked> ranked;
   for (const std::string& role : names) {
-    Ranked one{0, 0, role};
+    const RoleRule* rule = FindRule(role);
+    Ranked one{rule == nullptr || !rule->shape, 0, 0, role};
     for (const RoleMoment& moment : life) {
       one.holders = std::max(one.holders, moment.CountOf(role));
     }
@@ -44,10 +48,11 @@ std::vector<std::string> OrderedRoles(const std::vector<RoleMoment>& life) {
     }
     ranked.push_back(std::move(one));
   }
-  std::stable_sort(
-      ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
-        return std::pair(b.holders, b.score) < std::pair(a.holders, a.score);
-      });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const Ranked& a, const Ranked& b) {
+                     return std::tuple(b.functional, b.holders, b.score) <
+                            std::tuple(a.functional, a.holders, a.score);
+                   });
   std::vector<std::string> roles;
   for (const Ranked& one : ranked) roles.push_back(one.role);
   return roles;
@@ -105,6 +110,15 @@ Drawing DrawStrongest(const std::vector<LifeMoment>& life,
   return DrawSvg(plot);
 }
 
+// What the numbers of a map are.
+std::string MeaningOf(const std::string& role) {
+  const RoleRule* rule = FindRule(role);
+  if (rule == nullptr) return "its score";
+  return fmt::format("{}a role from {} on",
+                     rule->least_cases > 0 ? "above the baseline; " : "",
+                     Share(rule->threshold));
+}
+
 }  // namespace
 
 void WriteRoleChart(const std::filesystem::path& file,
@@ -120,10 +134,7 @@ void WriteRoleChart(const std::filesystem::path& file,
                            DrawStrongest(moments, roles)};
   picture.lines = StackDrawings(lines);
   for (const std::string& role : roles) {
-    const RoleRule* rule = FindRule(role);
-    const bool points = rule != nullptr && rule->least_cases > 0;
-    picture.panels.push_back(
-        {role, role, points ? "above the baseline" : "its score"});
+    picture.panels.push_back({role, role, MeaningOf(role)});
   }
   WriteLifePicture(file, std::move(picture), moments);
 }
