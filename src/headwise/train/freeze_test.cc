@@ -177,6 +177,44 @@ TEST_F(FrozenRun, LeavesEveryBitAndResumes) {
   }
 }
 
+// Gradients reach an encoder through layers of the decoder that do not learn,
+// and stop at a decoder whose encoder does not.
+TEST_F(FrozenRun, KnowsBothStacksOfAnEncoderDecoder) {
+  const auto config = [&](const std::string& out,
+                          std::vector<std::string> parts) {
+    TrainConfig own = Frozen(out, std::move(parts));
+    own.model = {{"model_type", "marian"},
+                 {"d_model", 16},
+                 {"encoder_layers", 2},
+                 {"decoder_layers", 2},
+                 {"encoder_attention_heads", 2},
+                 {"decoder_attention_heads", 2},
+                 {"encoder_ffn_dim", 24},
+                 {"decoder_ffn_dim", 24},
+                 {"max_position_embeddings", 64},
+                 {"eos_token_id", 2},
+                 {"pad_token_id", 3},
+                 {"decoder_start_token_id", 3}};
+    own.task = TrainTask::kTranslation;
+    own.data = {folder_ / "pairs.tsv"};
+    return own;
+  };
+  const Bits all = Gradients(config("all", {}));
+  const std::vector<std::vector<std::string>> choices = {
+      {"decoder.embedding", "decoder.layer.0-1"},
+      {"encoder.embedding", "encoder.layer.0-1", "decoder.layer.0"},
+      {"encoder.layer.0-1.attention", "decoder.layer.1.cross"}};
+  int number = 0;
+  for (const std::vector<std::string>& parts : choices) {
+    const Bits some = Gradients(config(std::to_string(number++), parts));
+    EXPECT_LT(some.size(), all.size()) << parts[0];
+    EXPECT_GT(some.size(), 0) << parts[0];
+    for (const auto& [name, gradient] : some) {
+      EXPECT_EQ(gradient, all.at(name)) << parts[0] << ": " << name;
+    }
+  }
+}
+
 TEST_F(FrozenRun, MayKeepGatesLearning) {
   TrainConfig config =
       Frozen("gates", {"embedding", "layer.0-1", "final", "head"});
