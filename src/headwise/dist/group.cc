@@ -31,7 +31,7 @@ void Spread(const Group& group, Receive&& receive, Send&& send) {
 
 template <typename T>
 void Reduce(Group& group, std::span<T> values) {
-  if (group.is_single()) return;
+  if (group.is_single() || values.empty()) return;
   const auto as_bytes = [&] {
     return std::string(reinterpret_cast<const char*>(values.data()),
                        values.size_bytes());
