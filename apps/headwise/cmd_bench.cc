@@ -91,6 +91,24 @@ void PrintDocument(Json machine, Json rows,
   fmt::print("{}\n", document.dump(1));
 }
 
+// A result with a title, rows and notes, as a table or as JSON.
+template <typename Result, typename ToJsonOfRow>
+int Print(const Settings& settings, const Result& result,
+          const std::vector<std::string>& versions,
+          const ToJsonOfRow& json_of) {
+  Json machine = bench::DescribeMachine(versions);
+  if (settings.json) {
+    Json rows = Json::array();
+    for (const auto& row : result.rows) rows.push_back(json_of(row));
+    PrintDocument(std::move(machine), std::move(rows), result.notes);
+    return kSucceeded;
+  }
+  fmt::print("{}\n{}", result.title, bench::Table(result));
+  for (const std::string& note : result.notes) fmt::print("  note: {}\n", note);
+  PrintMachine(machine, versions);
+  return kSucceeded;
+}
+
 // `bench model MODEL`.
 int RunModel(Settings& settings) {
   if (settings.model.folder.empty()) {
@@ -102,19 +120,8 @@ int RunModel(Settings& settings) {
                     settings.problem.config.observe[0] != "none";
   options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
   const bench::ModelResult result = bench::BenchModel(options);
-  Json machine = bench::DescribeMachine(result.peer_versions);
-  if (settings.json) {
-    Json rows = Json::array();
-    for (const bench::ModelRow& row : result.rows) {
-      rows.push_back(bench::ToJson(row));
-    }
-    PrintDocument(std::move(machine), std::move(rows), result.notes);
-    return kSucceeded;
-  }
-  fmt::print("{}\n{}", result.title, bench::Table(result));
-  for (const std::string& note : result.notes) fmt::print("  note: {}\n", note);
-  PrintMachine(machine, result.peer_versions);
-  return kSucceeded;
+  return Print(settings, result, result.peer_versions,
+               [&](const auto& row) { return bench::ToJson(row); });
 }
 
 // `bench train [MODEL]`.
@@ -127,19 +134,8 @@ int RunTrain(const Settings& settings) {
   options.threads = settings.problem.config.threads;
   options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
   const bench::TrainResult result = bench::BenchTrain(options);
-  Json machine = bench::DescribeMachine({});
-  if (settings.json) {
-    Json rows = Json::array();
-    for (const bench::TrainRow& row : result.rows) {
-      rows.push_back(bench::ToJson(result, row));
-    }
-    PrintDocument(std::move(machine), std::move(rows), result.notes);
-    return kSucceeded;
-  }
-  fmt::print("{}\n{}", result.title, bench::Table(result));
-  for (const std::string& note : result.notes) fmt::print("  note: {}\n", note);
-  PrintMachine(machine, {});
-  return kSucceeded;
+  return Print(settings, result, {},
+               [&](const auto& row) { return bench::ToJson(result, row); });
 }
 
 // What profile, rank and decode share: a random model on any device.
@@ -206,19 +202,8 @@ int RunPrune(const Settings& settings) {
   options.threads = settings.problem.config.threads;
   options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
   const bench::PruneBenchResult result = bench::BenchPrune(options);
-  Json machine = bench::DescribeMachine({});
-  if (settings.json) {
-    Json rows = Json::array();
-    for (const bench::PruneBenchRow& row : result.rows) {
-      rows.push_back(bench::ToJson(result, row));
-    }
-    PrintDocument(std::move(machine), std::move(rows), result.notes);
-    return kSucceeded;
-  }
-  fmt::print("{}\n{}", result.title, bench::Table(result));
-  for (const std::string& note : result.notes) fmt::print("  note: {}\n", note);
-  PrintMachine(machine, {});
-  return kSucceeded;
+  return Print(settings, result, {},
+               [&](const auto& row) { return bench::ToJson(result, row); });
 }
 
 int Run(Settings& settings) {

@@ -14,7 +14,7 @@
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/roles/roles.h"
-#include "headwise/heads/similarity/similarity.h"
+#include "headwise/heads/similarity/twins.h"
 #include "headwise/model/checkpoint.h"
 #include "ids_file.h"
 #include "interrupt.h"
@@ -45,32 +45,6 @@ struct Options {
   bool resume = false;
 };
 
-constexpr size_t kTwinWindows = 4;
-
-// Heads with the pattern of another, on the first windows: a few hundred rows
-// tell. Absent where the texts are too short to compare patterns on.
-std::optional<std::set<HeadRef>> Twins(Context& context, const Model& model,
-                                       std::span<const TokenWindow> windows,
-                                       const RankOptions& rank) {
-  SimilarityOptions options;
-  options.progress = rank.progress;
-  options.stop = rank.stop;
-  const auto first = windows.first(std::min(windows.size(), kTwinWindows));
-  Similarity similarity;
-  try {
-    similarity = CompareHeads(context, model, first, options);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidArgument) throw;
-    return {};
-  }
-  std::set<HeadRef> twins;
-  for (const HeadPair& pair : similarity.twins) {
-    twins.insert(similarity.heads[pair.a]);
-    twins.insert(similarity.heads[pair.b]);
-  }
-  return twins;
-}
-
 std::string PartialOf(const Options& options) {
   if (!options.partial.empty()) return options.partial;
   return std::filesystem::canonical(options.run.model).filename().string() +
@@ -85,19 +59,15 @@ std::string PlaceKey(const EngineFlags& engine) {
 }
 
 // Heads with a role, by a profile of this very model.
-std::set<HeadRef> HeadsWithRoles(const Options& options,
-                                 const Checkpoint& checkpoint) {
+std::set<HeadRef> ReadRoles(const Options& options,
+                            const Checkpoint& checkpoint) {
   const Profile profile = Profile::Load(options.profile);
   if (profile.model_hash != checkpoint.hash()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {options.profile, "a profile of " + options.run.model,
                  "one of another model, " + profile.model, ""});
   }
-  std::set<HeadRef> heads;
-  for (const HeadRoles& head : AssignRoles(profile)) {
-    if (!head.roles.empty()) heads.insert(head.head);
-  }
-  return heads;
+  return HeadsWithRoles(profile);
 }
 
 // The model's tokenizer; null where it has none, which ids do without.
@@ -137,7 +107,7 @@ Ranking Rank(const Options& options, const Checkpoint& checkpoint,
   RequireEnoughText(model, examples, rank.criteria);
   std::set<HeadRef> with_role;
   if (!options.profile.empty()) {
-    with_role = HeadsWithRoles(options, checkpoint);
+    with_role = ReadRoles(options, checkpoint);
     rank.has_role = [&](const HeadRef& head) {
       return with_role.contains(head);
     };
@@ -158,7 +128,9 @@ Ranking Rank(const Options& options, const Checkpoint& checkpoint,
   };
   try {
     std::optional<std::set<HeadRef>> twins;
-    if (IsFirstRank()) twins = Twins(machine, model, windows, rank);
+    if (IsFirstRank()) {
+      twins = FindTwins(machine, model, windows, rank.progress, rank.stop);
+    }
     if (twins) {
       rank.has_twin = [&](const HeadRef& head) {
         return twins->contains(head);

@@ -13,37 +13,10 @@
 #include "headwise/heads/importance/ranking.h"
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/roles/roles.h"
-#include "headwise/heads/similarity/similarity.h"
+#include "headwise/heads/similarity/twins.h"
 
 namespace headwise {
 namespace {
-
-// Windows that patterns are compared on: a few hundred rows tell.
-constexpr size_t kTwinWindows = 4;
-
-// Heads with the pattern of another. Absent where the texts are too short to
-// compare patterns on.
-std::optional<std::set<HeadRef>> Twins(Transformer::State& state,
-                                       std::span<const TokenWindow> windows,
-                                       const RankOptions& rank) {
-  SimilarityOptions options;
-  options.progress = rank.progress;
-  options.stop = rank.stop;
-  const auto first = windows.first(std::min(windows.size(), kTwinWindows));
-  Similarity similarity;
-  try {
-    similarity = CompareHeads(state.context, state.model(), first, options);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidArgument) throw;
-    return {};
-  }
-  std::set<HeadRef> twins;
-  for (const HeadPair& pair : similarity.twins) {
-    twins.insert(similarity.heads[pair.a]);
-    twins.insert(similarity.heads[pair.b]);
-  }
-  return twins;
-}
 
 std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
   if (profile.model_hash != model.hash()) {
@@ -51,11 +24,7 @@ std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
                 {"profile", "one of " + model.info().name,
                  "one of another model, " + profile.model, ""});
   }
-  std::set<HeadRef> heads;
-  for (const HeadRoles& head : AssignRoles(profile)) {
-    if (!head.roles.empty()) heads.insert(head.head);
-  }
-  return heads;
+  return HeadsWithRoles(profile);
 }
 
 RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
@@ -130,7 +99,8 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
       return with_role.contains(head);
     };
   }
-  const auto twins = Twins(state, input.windows, rank);
+  const auto twins = FindTwins(state.context, state.model(), input.windows,
+                               rank.progress, rank.stop);
   if (twins) {
     rank.has_twin = [&](const HeadRef& head) { return twins->contains(head); };
   }

@@ -1,14 +1,13 @@
 // Heads in training. Door: head_life.h.
 #include "headwise/heads/importance/head_life.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
+#include "headwise/base/json_lines.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/importance/gradient.h"
@@ -109,22 +108,10 @@ void WriteLife(const std::filesystem::path& file,
 std::vector<LifeMoment> ReadLife(const std::filesystem::path& file,
                                  int64_t last) {
   std::vector<LifeMoment> life;
-  if (!std::filesystem::exists(file)) return life;
-  const MappedFile mapped(file);
-  std::string_view rest = mapped.text();
-  for (int64_t line = 1; !rest.empty(); ++line) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    try {
-      LifeMoment moment =
-          ParseMoment(ParseJson(rest.substr(0, end), file.string()));
-      if (moment.step <= last) life.push_back(std::move(moment));
-    } catch (const Error& error) {
-      throw Error(ErrorCode::kCorrupt,
-                  {file.string() + ":" + std::to_string(line),
-                   "one observation a line", error.what(), ""});
-    }
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  ReadJsonLines(file, "one observation a line", [&](const Json& line) {
+    LifeMoment moment = ParseMoment(line);
+    if (moment.step <= last) life.push_back(std::move(moment));
+  });
   return life;
 }
 

@@ -9,7 +9,7 @@
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/base/mapped_file.h"
+#include "headwise/base/json_lines.h"
 #include "headwise/error.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/heads/roles/syntactic.h"
@@ -147,22 +147,10 @@ void WriteRoleLife(const std::filesystem::path& file,
 std::vector<RoleMoment> ReadRoleLife(const std::filesystem::path& file,
                                      int64_t last) {
   std::vector<RoleMoment> life;
-  if (!std::filesystem::exists(file)) return life;
-  const MappedFile mapped(file);
-  std::string_view rest = mapped.text();
-  for (int64_t line = 1; !rest.empty(); ++line) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    try {
-      RoleMoment moment =
-          ParseMoment(ParseJson(rest.substr(0, end), file.string()));
-      if (moment.step <= last) life.push_back(std::move(moment));
-    } catch (const Error& error) {
-      throw Error(ErrorCode::kCorrupt,
-                  {file.string() + ":" + std::to_string(line),
-                   "one observation a line", error.what(), ""});
-    }
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  ReadJsonLines(file, "one observation a line", [&](const Json& line) {
+    RoleMoment moment = ParseMoment(line);
+    if (moment.step <= last) life.push_back(std::move(moment));
+  });
   return life;
 }
 

@@ -408,6 +408,14 @@ RoleCounts CountRoles(std::span<const HeadRoles> heads) {
   return counts;
 }
 
+std::set<HeadRef> HeadsWithRoles(const Profile& profile) {
+  std::set<HeadRef> heads;
+  for (const HeadRoles& head : AssignRoles(profile)) {
+    if (!head.roles.empty()) heads.insert(head.head);
+  }
+  return heads;
+}
+
 const char* Name(RepeatForm form) {
   return form == RepeatForm::k25x4 ? "25x4" : "50x2";
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,5 +21,8 @@ namespace headwise {
 std::vector<HeadRoles> AssignRoles(const Profile& profile,
                                    const RoleThresholds& thresholds = {},
                                    const RoleForms& forms = {});
+
+// Those of them that have one.
+std::set<HeadRef> HeadsWithRoles(const Profile& profile);
 
 }  // namespace headwise
