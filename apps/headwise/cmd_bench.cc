@@ -14,6 +14,7 @@
 #include "bench/random_model.h"
 #include "bench/rank_bench.h"
 #include "bench/report.h"
+#include "bench/step_bench.h"
 #include "bench/train_bench.h"
 #include "commands.h"
 #include "console.h"
@@ -33,6 +34,7 @@ struct Settings {
   std::string shape;
   std::string metrics = "core";
   bool no_record = false;
+  bool no_gates = false;
   bench::Options options;
   bool quick = false;
   bool json = false;
@@ -124,8 +126,25 @@ int RunModel(Settings& settings) {
                [&](const auto& row) { return bench::ToJson(row); });
 }
 
-// `bench train [MODEL]`.
-int RunTrain(const Settings& settings) {
+template <typename Options, typename Bench>
+int RunOnDevice(Settings& settings, Options& options, Bench run);
+
+// `bench train [MODEL]`: on the CPU beside the products alone, on any device
+// whole steps of a shape.
+int RunTrain(Settings& settings) {
+  if (settings.engine.device != "cpu" ||
+      settings.problem.line->Given("--shape")) {
+    bench::StepBenchOptions steps;
+    const CommandLine& given = *settings.problem.line;
+    if (!settings.model.folder.empty() && given.Given("--shape")) {
+      throw UsageError("expected --shape or a model's folder; found both");
+    }
+    if (!settings.model.folder.empty()) steps.shape = settings.model.folder;
+    if (given.Given("--sentences")) steps.sequences = settings.model.batch;
+    if (given.Given("--length")) steps.length = settings.model.length;
+    steps.gates = !settings.no_gates;
+    return RunOnDevice(settings, steps, bench::BenchStep);
+  }
   bench::TrainOptions options;
   options.folder = settings.model.folder;
   const CommandLine& line = *settings.problem.line;
@@ -196,8 +215,18 @@ int RunRank(Settings& settings) {
 }
 
 // `bench prune`.
-int RunPrune(const Settings& settings) {
+int RunPrune(Settings& settings) {
   bench::PruneBenchOptions options;
+  EngineFlags& engine = settings.engine;
+  if (settings.problem.Given("type")) {
+    engine.type = settings.problem.config.type;
+  }
+  engine.Require();
+  options.where = engine.context();
+  options.type = engine.compute();
+  if (settings.problem.line->Given("--sentences")) {
+    options.sequences = settings.model.batch;
+  }
   options.tokens = settings.model.prompt;
   options.threads = settings.problem.config.threads;
   options.seconds = settings.quick ? kQuickSeconds : settings.options.seconds;
@@ -243,12 +272,13 @@ std::function<int()> Setup(CommandLine line) {
   settings->problem.Declare(
       line, "attention, decode, matmul, model, profile, prune, rank or train");
   line.Option("--device", settings->engine.device,
-              "bench decode, profile, rank: cpu, cuda, cuda:N or auto")
+              "bench decode, profile, prune, rank, train: cpu, cuda, cuda:N or "
+              "auto")
       .Check(WhyNotDevice)
       .ShowDefault();
-  line.Option(
-      "--shape", settings->shape,
-      "bench decode, profile, rank: random weights of " + bench::ShapeNames());
+  line.Option("--shape", settings->shape,
+              "bench decode, profile, rank, train: random weights of " +
+                  bench::ShapeNames());
   line.Option("--context", settings->decode.context,
               "bench decode: tokens before the first that is timed")
       .Between(1, 1 << 20)
@@ -259,6 +289,8 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Flag("--no-record", settings->no_record,
             "bench decode: steps on a GPU are not recorded and run as one");
+  line.Flag("--no-gates", settings->no_gates,
+            "bench train of a shape: no gradients of the heads' gates");
   line.Option("--metrics", settings->metrics,
               "bench profile: core, all or none")
       .OneOf({"core", "all", "none"})
@@ -274,7 +306,8 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Option("--sentences", settings->model.batch,
               "bench model: sentences an encoder reads at one time; bench "
-              "train: sequences of a step (8)")
+              "train: sequences of a step (8; of a shape 64); bench prune: "
+              "sequences (1)")
       .Between(1, 1 << 16)
       .ShowDefault();
   line.Option("--length", settings->model.length,

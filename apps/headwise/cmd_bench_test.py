@@ -70,6 +70,21 @@ class Bench(unittest.TestCase):
             self.assertGreater(row["share"], 0)
             self.assertGreater(row["share_without_attention"], row["share"])
 
+    def test_steps_of_a_shape_are_timed(self):
+        shape = str(ROOT / "assets/planted")
+        for gates in ([], ["--no-gates"]):
+            done = run("bench", "train", "--shape", shape, "--sentences", "2",
+                       "--length", "8", "--seconds", "0.01", "--json", *gates)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            row, = json.loads(done.stdout)["rows"]
+            self.assertEqual((row["op"], row["model"], row["gates"]),
+                             ("train", shape, not gates))
+            self.assertAlmostEqual(row["tokens_per_second"],
+                                   2 * 8 * 1e3 / row["ms"])
+        self.assertIn("tokens/s", run(
+            "bench", "train", "--shape", shape, "--sentences", "1",
+            "--length", "4", "--seconds", "0.01").stdout)
+
     def test_decoding_is_timed_beside_a_copy(self):
         few = ["--context", "4", "--tokens", "3", "--seconds", "0.01"]
         for model in ([str(ROOT / "assets/novels")],

@@ -1,6 +1,6 @@
 """Whole models on the GPU beside PyTorch and Hugging Face: forward and profile,
-ranking, decoding, training. Each side of a measurement is a process of its
-own; one that fails is a row that says so."""
+ranking, decoding, training, fewer heads. Each side of a measurement is a
+process of its own; one that fails is a row that says so."""
 import json
 import pathlib
 import subprocess
@@ -8,7 +8,7 @@ import sys
 
 PEER = pathlib.Path(__file__).resolve().parent / "torch_models.py"
 LENGTHS = (1024, 4096, 16384, 32768)
-KINDS = ("profile", "rank", "decode", "train")
+KINDS = ("profile", "rank", "decode", "train", "prune")
 
 
 def last_json(command, seconds):
@@ -70,9 +70,13 @@ class Runner:
             self.peer(f"decode {shape}", "decode", "--shape", shape)
 
     def train(self):
-        self.ours("train 64 x 1024", "train", "--sentences", 64, "--length",
-                  1024)
+        self.ours("train 64 x 1024", "train", "--shape", "gpt2", "--sentences",
+                  64, "--length", 1024)
         self.peer("train 64 x 1024", "train", "--batch", 64, "--length", 1024)
+
+    def prune(self):
+        self.ours("prune 32 x 1024", "prune", "--sentences", 32, "--prompt",
+                  1024)
 
 
 def measure_models(program, kinds):

@@ -5,11 +5,13 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "bench/measure.h"
 #include "headwise/base/rng.h"
 #include "headwise/context.h"
 #include "headwise/nn/attention_layer.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise::bench {
 namespace {
@@ -18,14 +20,27 @@ constexpr int64_t kWidth = 768, kHeads = 12, kHeadDim = 64;
 constexpr int64_t kMixtureWidth = 512;
 constexpr int64_t kShortSpan = 32;  // of heads beside a long one
 
-Tensor Random(uint64_t stream, const Shape& shape, float deviation) {
-  Tensor tensor(DType::kF32, shape);
-  Rng rng(11, stream);
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    tensor.As<float>()[i] = deviation * static_cast<float>(rng.Normal());
+// Where a layer runs, and on how much.
+struct Place {
+  Context& context;
+  DType type = DType::kF32;
+  int64_t sequences = 1, tokens = 0;  // of each
+
+  int64_t rows() const { return sequences * tokens; }
+  Tensor Random(uint64_t stream, const Shape& shape, float deviation) const {
+    Tensor tensor(DType::kF32, shape);
+    Rng rng(11, stream);
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      tensor.As<float>()[i] = deviation * static_cast<float>(rng.Normal());
+    }
+    if (context.device().is_cpu() && type == DType::kF32) return tensor;
+    Tensor there(context, type, shape);
+    Copy(context, std::as_const(tensor).view(), there.view());
+    context.Synchronize();  // `tensor` goes
+    return there;
   }
-  return tensor;
-}
+  Tensor Zeros(const Shape& shape) const { return {context, type, shape}; }
+};
 
 // What a layer's heads are like besides their number.
 enum class Limited : uint8_t { kNo, kSpans, kMixture };
@@ -44,30 +59,32 @@ struct Case {
 
 // A layer and what it works on; kept alive by closures.
 struct Sublayer {
-  Sublayer(Context& own, int64_t tokens, const Case& one)
-      : context(own), trained(one.trained) {
-    const int64_t heads = one.heads, width = one.width;
+  Sublayer(const Place& place, const Case& one)
+      : context(place.context), trained(one.trained) {
+    const int64_t heads = one.heads, width = one.width, rows = place.rows();
     const float deviation = 0.04f;
-    weights.push_back(Random(1, {3 * heads * kHeadDim, width}, deviation));
-    weights.push_back(Random(2, {width, heads * kHeadDim}, deviation));
+    weights.push_back(
+        place.Random(1, {3 * heads * kHeadDim, width}, deviation));
+    weights.push_back(place.Random(2, {width, heads * kHeadDim}, deviation));
     gradients.resize(3);
     AttentionWeights parts;
     parts.qkv = Product(0, "qkv");
     parts.output = Product(1, "output");
-    if (one.limited == Limited::kSpans) AddSpans(tokens, heads, parts);
-    if (one.limited == Limited::kMixture) AddRouter(one, parts);
+    if (one.limited == Limited::kSpans) AddSpans(place.tokens, heads, parts);
+    if (one.limited == Limited::kMixture) AddRouter(place, one, parts);
     AttentionLayerConfig config;
     config.heads = config.kv_heads = heads;
     config.head_dim = kHeadDim;
     config.mask = AttentionMask::Causal();
     layer = AttentionLayer(config, std::move(parts), {});
-    x = Random(3, {tokens, width}, 1);
-    y = Tensor(DType::kF32, {tokens, width});
-    dy = Random(6, {tokens, width}, 1);
-    dx = Tensor(DType::kF32, {tokens, width});
-    projected = Tensor(DType::kF32, {tokens, 3 * heads * kHeadDim});
-    joined = Random(4, {tokens, heads * kHeadDim}, 1);
-    batch = MakeBatch({&tokens, 1});
+    x = place.Random(3, {rows, width}, 1);
+    y = place.Zeros({rows, width});
+    dy = place.Random(6, {rows, width}, 1);
+    dx = place.Zeros({rows, width});
+    projected = place.Zeros({rows, 3 * heads * kHeadDim});
+    joined = place.Random(4, {rows, heads * kHeadDim}, 1);
+    batch = MakeBatch(std::vector<int64_t>(static_cast<size_t>(place.sequences),
+                                           place.tokens));
   }
 
   Linear Product(size_t which, const char* name) {
@@ -93,8 +110,8 @@ struct Sublayer {
         HeadSpans({.ramp = kShortSpan, .limit = tokens},
                   Parameter{.name = "spans", .value = weights.back().view()});
   }
-  void AddRouter(const Case& one, AttentionWeights& parts) {
-    weights.push_back(Random(5, {one.heads, one.width}, 0.04f));
+  void AddRouter(const Place& place, const Case& one, AttentionWeights& parts) {
+    weights.push_back(place.Random(5, {one.heads, one.width}, 0.04f));
     parts.gates = HeadGates(
         {.kind = GateKind::kMixture, .shared = 0, .active = one.active},
         {.log_alpha = {}, .router = Product(weights.size() - 1, "router")},
@@ -127,13 +144,15 @@ struct Sublayer {
   SequenceBatch batch;
 };
 
-std::vector<Case> Cases() {
+// Spans and mixtures work for parts of their heads on the CPU alone.
+std::vector<Case> Cases(Device device) {
   std::vector<Case> cases;
   for (const int64_t heads : {kHeads, 3 * kHeads / 4, kHeads / 2, kHeads / 4}) {
     cases.push_back({.what = fmt::format("{} of {} heads", heads, kHeads),
                      .heads = heads,
                      .proportion = static_cast<double>(heads) / kHeads});
   }
+  if (!device.is_cpu()) return cases;
   cases.push_back({.what = fmt::format("11 spans of {}, one long", kShortSpan),
                    .limited = Limited::kSpans});
   for (const bool trained : {false, true}) {
@@ -154,17 +173,25 @@ std::vector<Case> Cases() {
 
 void Time(const PruneBenchOptions& options, int threads,
           PruneBenchResult& result) {
-  Context context({.threads = threads, .implementations = ""});
-  const std::vector<Case> cases = Cases();
+  ContextOptions where = options.where;
+  where.threads = threads;
+  Context context(where);
+  const Place place = {context, options.type, options.sequences,
+                       options.tokens};
+  const std::vector<Case> cases = Cases(context.device());
   std::vector<Candidate> candidates;
   std::vector<size_t> first;  // candidate of each case
   for (const Case& one : cases) {
-    const auto layer = std::make_shared<Sublayer>(context, options.tokens, one);
+    const auto layer = std::make_shared<Sublayer>(place, one);
     first.push_back(candidates.size());
     for (void (Sublayer::*part)() :
          {&Sublayer::Run, &Sublayer::Project, &Sublayer::Mix}) {
+      const auto run = [layer, part] {
+        (*layer.*part)();
+        layer->context.Synchronize();
+      };
       candidates.emplace_back().time =
-          TimedByWork(threads, [layer, part] { (*layer.*part)(); });
+          context.device().is_cpu() ? TimedByWork(threads, run) : Timed(run);
       if (one.limited == Limited::kMixture) break;  // it has other products
     }
   }
@@ -194,11 +221,16 @@ void Time(const PruneBenchOptions& options, int threads,
 PruneBenchResult BenchPrune(const PruneBenchOptions& options) {
   PruneBenchResult result;
   result.tokens = options.tokens;
+  result.sequences = options.sequences;
+  const bool cpu = options.where.device.is_cpu();
   result.title = fmt::format(
-      "attention sub-layer, width {}, {} heads × {} (mixtures: width {}, 8 "
-      "heads), {} tokens, causal, f32; "
-      "one thread: processor time, several: the clock; medians",
-      kWidth, kHeads, kHeadDim, kMixtureWidth, options.tokens);
+      "attention sub-layer, width {}, {} heads × {}{}, {}{} tokens, causal, {} "
+      "on {}; {}; medians",
+      kWidth, kHeads, kHeadDim,
+      cpu ? fmt::format(" (mixtures: width {}, 8 heads)", kMixtureWidth) : "",
+      options.sequences > 1 ? fmt::format("{} × ", options.sequences) : "",
+      options.tokens, Name(options.type), ToString(options.where.device),
+      cpu ? "one thread: processor time, several: the clock" : "the clock");
   const LoadWatch watch;
   for (const int threads : options.threads) Time(options, threads, result);
   const std::string note = LoadNote(watch);
@@ -229,10 +261,10 @@ std::string Table(const PruneBenchResult& result) {
 }
 
 Json ToJson(const PruneBenchResult& result, const PruneBenchRow& row) {
-  Json json = {
-      {"op", "prune"},          {"what", row.what}, {"tokens", result.tokens},
-      {"threads", row.threads}, {"ms", row.ms},     {"spread", row.spread},
-      {"share", row.share}};
+  Json json = {{"op", "prune"},           {"what", row.what},
+               {"tokens", result.tokens}, {"sequences", result.sequences},
+               {"threads", row.threads},  {"ms", row.ms},
+               {"spread", row.spread},    {"share", row.share}};
   if (row.has_parts()) {
     json["projections_ms"] = row.projections_ms;
     json["attention_ms"] = row.attention_ms();

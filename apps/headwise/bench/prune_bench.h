@@ -8,11 +8,16 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/context.h"
+#include "headwise/tensor.h"
 
 namespace headwise::bench {
 
 struct PruneBenchOptions {
-  int64_t tokens = 512;  // of the one sequence
+  ContextOptions where;  // its threads are those below
+  DType type = DType::kF32;
+  int64_t sequences = 1;
+  int64_t tokens = 512;  // of each
   std::vector<int> threads = {1};
   double seconds = 8;  // for each number of threads, about
 };
@@ -33,14 +38,14 @@ struct PruneBenchRow {
 
 struct PruneBenchResult {
   std::string title;
-  int64_t tokens = 0;
+  int64_t tokens = 0, sequences = 0;
   std::vector<PruneBenchRow> rows;
   std::vector<std::string> notes;
 };
 
 // GPT-2 small's width and heads, random numbers. One thread is timed by the
 // processor time that it took, so that neighbours on the machine count little;
-// several by the clock.
+// several by the clock, as a GPU is.
 PruneBenchResult BenchPrune(const PruneBenchOptions& options);
 
 std::string Table(const PruneBenchResult& result);

@@ -10,8 +10,8 @@
 
 #include "bench/attention_data.h"
 #include "bench/measure.h"
+#include "bench/random_batches.h"
 #include "headwise/attention.h"
-#include "headwise/base/rng.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/family.h"
@@ -35,33 +35,6 @@ ModelConfig ShapeOf(const TrainOptions& options) {
       {"max_position_embeddings", 512}, {"tie_word_embeddings", true}};
   return ReadConfig(json, "bench train");
 }
-
-// Sequences of random tokens.
-class RandomBatches : public BatchSource {
- public:
-  RandomBatches(int64_t vocabulary, int64_t length)
-      : vocabulary_(vocabulary), length_(length) {}
-
-  TrainBatch Make(int64_t first, int64_t count) const override {
-    TrainBatch made;
-    made.batch = MakeBatch(std::vector<int64_t>(count, length_));
-    for (int64_t sequence = first; sequence < first + count; ++sequence) {
-      Rng rng(7, static_cast<uint64_t>(sequence));
-      auto next = [&] { return static_cast<int32_t>(rng.Below(vocabulary_)); };
-      int32_t id = next();
-      for (int64_t i = 0; i < length_; ++i) {
-        made.ids.push_back(id);
-        made.targets.push_back(id = next());
-      }
-    }
-    return made;
-  }
-  int64_t size() const override { return 1 << 20; }
-
- private:
-  int64_t vocabulary_;
-  int64_t length_;
-};
 
 // What a candidate works on; kept alive by its closure.
 struct Training {

@@ -31,6 +31,13 @@ struct Case {
 // Whoever watches sees every head: the layer then runs all with gates of 0.
 class Watcher : public RunHooks {};
 
+// Of absolute values.
+float Largest(const std::vector<float>& values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
 class ByHeadTest : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
@@ -165,13 +172,13 @@ TEST_P(ByHeadTest, GivesWhatAllHeadsWithGatesGive) {
   ASSERT_EQ(saved_.by_head, nullptr);
   const auto rows = Run(nullptr);
   ASSERT_NE(saved_.by_head, nullptr);
+  // Gradients cancel (of a key's bias to nothing): what is left of them is as
+  // inexact as the largest of all.
+  float scale = 1;
+  for (const auto& one : all) scale = std::max(scale, Largest(one));
   for (size_t i = 0; i < all.size(); ++i) {
-    double largest = 1;
-    for (const float value : all[i]) {
-      largest = std::max(largest, std::abs(static_cast<double>(value)));
-    }
     EXPECT_THAT(rows[i],
-                testing::Pointwise(testing::FloatNear(1e-5f * largest), all[i]))
+                testing::Pointwise(testing::FloatNear(1e-5f * scale), all[i]))
         << i;
   }
 }
@@ -246,8 +253,9 @@ TEST_P(ByHeadTest, PromptsPassThroughACacheAlike) {
     all.insert(all.end(), keys.begin(), keys.end());
     return all;
   };
-  EXPECT_THAT(run(nullptr),
-              testing::Pointwise(testing::FloatNear(1e-5f), run(&watcher_)));
+  const std::vector<float> all = run(&watcher_);
+  EXPECT_THAT(run(nullptr), testing::Pointwise(
+                                testing::FloatNear(1e-5f * Largest(all)), all));
 }
 
 INSTANTIATE_TEST_SUITE_P(

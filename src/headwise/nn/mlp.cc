@@ -88,9 +88,7 @@ void Mlp::Backward(Context& context, ConstTensorView x, const MlpSaved& saved,
   const int64_t rows = x.shape[0];
   const Temp din(context, x.type, {rows, in_.out()});
   if (saved.activated) {
-    down_.BackwardInput(context, dy, din.view());
-    ActivationBackward(context, {activation_}, {.x = saved.in.view()},
-                       {.dy = din.view(), .dx = din.view()});
+    down_.BackwardInputGelu(context, dy, saved.in.view(), din.view());
     down_.BackwardWeights(context, saved.activated.view(), dy);
     return in_.Backward(context, x, din.view(), dx);
   }
