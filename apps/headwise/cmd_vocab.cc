@@ -26,6 +26,7 @@ struct Options {
   bool json = false;
   std::string kind = "bpe";
   bool cased = false;
+  std::vector<std::string> include;
   BpeTraining training;
 };
 
@@ -33,6 +34,9 @@ std::string Learn(TextSource& texts, const Options& options) {
   const BpeTraining& given = options.training;
   if (options.kind == "bpe") {
     if (options.cased) throw UsageError("--cased is of --kind words");
+    if (!options.include.empty()) {
+      throw UsageError("--include is of --kind words");
+    }
     return TrainByteLevelBpe(texts, given);
   }
   if (given.bos != BpeTraining().bos) {
@@ -43,7 +47,8 @@ std::string Learn(TextSource& texts, const Options& options) {
   return TrainWords(texts, {.size = given.size,
                             .min_count = given.min_count,
                             .lowercase = !options.cased,
-                            .special_tokens = given.special_tokens});
+                            .special_tokens = given.special_tokens,
+                            .include = options.include});
 }
 
 int Run(const Options& options) {
@@ -83,6 +88,9 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Flag("--cased", options->cased,
             "words: tell Apple from apple; else all is lower case");
+  line.Option("--include", options->include,
+              "words: these too, however rare: mat,phone")
+      .Commas();
   line.Flag("--json", options->json, "Print JSON");
   AddFlags(line, options->training);
   return [options] { return Run(*options); };

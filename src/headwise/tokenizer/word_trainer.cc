@@ -2,6 +2,7 @@
 #include "headwise/tokenizer/word_trainer.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -42,32 +43,59 @@ std::vector<std::string> Specials(const WordTraining& options) {
   return specials;
 }
 
-WordCounts CountWords(TextSource& texts, bool lowercase) {
-  const auto normalizer =
-      MakeBertNormalizer({.strip_accents = lowercase, .lowercase = lowercase});
-  const auto cutter = MakeBertPreTokenizer();
-  WordCounts counts;
-  while (const std::optional<Document> piece = texts.Next()) {
-    PieceList words(normalizer->Normalize(AlignedText(piece->text, 0)));
-    cutter->Cut(words);
+class WordCutter {
+ public:
+  explicit WordCutter(bool lowercase)
+      : normalizer_(MakeBertNormalizer(
+            {.strip_accents = lowercase, .lowercase = lowercase})),
+        cutter_(MakeBertPreTokenizer()) {}
+
+  template <typename Take>
+  void Cut(const std::string& text, const Take& take) const {
+    PieceList words(normalizer_->Normalize(AlignedText(text, 0)));
+    cutter_->Cut(words);
     for (const Range& range : words.pieces) {
-      ++counts[std::string(words.text[range])];
+      take(std::string(words.text[range]));
     }
   }
-  return counts;
+
+ private:
+  std::unique_ptr<Normalizer> normalizer_;
+  std::unique_ptr<PreTokenizer> cutter_;
+};
+
+std::set<std::string> WantedWords(const WordCutter& cutter,
+                                  const WordTraining& options, size_t room) {
+  std::set<std::string> wanted;
+  for (const std::string& text : options.include) {
+    cutter.Cut(text, [&](std::string word) { wanted.insert(std::move(word)); });
+  }
+  if (wanted.size() <= room) return wanted;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"include", "at most " + std::to_string(room) + " words",
+               std::to_string(wanted.size()), "a larger size has room"});
 }
 
-// The most frequent first.
-std::vector<std::string> Choose(const WordCounts& counts, int64_t min_count,
-                                size_t most) {
+// The most frequent first; those that are wanted however rare.
+std::vector<std::string> Choose(const WordCounts& counts,
+                                const std::set<std::string>& wanted,
+                                int64_t min_count, size_t most) {
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [word, count] : counts) {
-    if (count >= min_count) order.emplace_back(-count, word);
+    if (count >= min_count || wanted.contains(word)) {
+      order.emplace_back(-count, word);
+    }
   }
   std::sort(order.begin(), order.end());
-  if (order.size() > most) order.resize(most);
   std::vector<std::string> words;
-  for (auto& [count, word] : order) words.push_back(std::move(word));
+  size_t room = most - wanted.size();
+  for (auto& [count, word] : order) {
+    if (!wanted.contains(word)) {
+      if (room == 0) continue;
+      --room;
+    }
+    words.push_back(std::move(word));
+  }
   return words;
 }
 
@@ -96,7 +124,14 @@ Json Template() {
 
 std::string TrainWords(TextSource& texts, const WordTraining& options) {
   const std::vector<std::string> specials = Specials(options);
-  const WordCounts counts = CountWords(texts, options.lowercase);
+  const size_t room = static_cast<size_t>(options.size) - specials.size();
+  const WordCutter cutter(options.lowercase);
+  const std::set<std::string> wanted = WantedWords(cutter, options, room);
+  WordCounts counts;
+  for (const std::string& word : wanted) counts[word] = 0;
+  while (const std::optional<Document> piece = texts.Next()) {
+    cutter.Cut(piece->text, [&](const std::string& word) { ++counts[word]; });
+  }
   Json vocabulary = Json::object(), added = Json::array();
   for (const std::string& special : specials) {
     const size_t id = vocabulary.size();
@@ -109,8 +144,8 @@ std::string TrainWords(TextSource& texts, const WordTraining& options) {
                      {"special", true}});
     vocabulary[special] = id;
   }
-  const size_t room = static_cast<size_t>(options.size) - specials.size();
-  for (const std::string& word : Choose(counts, options.min_count, room)) {
+  for (const std::string& word :
+       Choose(counts, wanted, options.min_count, room)) {
     const size_t id = vocabulary.size();
     vocabulary[word] = id;
   }

@@ -14,6 +14,7 @@ struct WordTraining {
   int64_t min_count = 2;  // words seen less often are unknown
   bool lowercase = true;
   std::vector<std::string> special_tokens = {};  // after BERT's five
+  std::vector<std::string> include = {};  // words that it knows however rare
 };
 
 // A tokenizer.json that knows the most frequent words of the texts, cut at
@@ -22,7 +23,8 @@ struct WordTraining {
 // stands between [CLS] and [SEP]. The result depends on the texts and the
 // options only: of words seen equally often the first by its bytes is taken.
 // Throws Error(kInvalidArgument) for a size that leaves no room for a word or
-// special tokens given twice, and what TextSource throws.
+// for those that are included, special tokens given twice, and what TextSource
+// throws.
 std::string TrainWords(TextSource& texts, const WordTraining& options);
 
 }  // namespace headwise

@@ -49,6 +49,20 @@ TEST(TrainWords, LeavesRareWordsUnknown) {
   EXPECT_EQ(Learn({.min_count = 3}, {"a a a b b"})->vocab_size(), 6);
 }
 
+TEST(TrainWords, KnowsIncludedWordsHoweverRare) {
+  const auto tokenizer = Learn({.size = 8, .include = {"Mat phone", "sat"}},
+                               {"the cat sat on the mat, the cat"});
+  // Most frequent first, and the one that no text has last.
+  EXPECT_EQ(tokenizer->Id("the"), std::nullopt);
+  EXPECT_EQ(tokenizer->Id("mat"), 5);
+  EXPECT_EQ(tokenizer->Id("sat"), 6);
+  EXPECT_EQ(tokenizer->Id("phone"), 7);
+  EXPECT_EQ(Learn({.size = 9, .include = {"phone"}}, {"a a a b b c c c c"})
+                ->Id("phone"),
+            8);
+  EXPECT_THROW(Learn({.size = 6, .include = {"a b"}}, {"a a"}), Error);
+}
+
 TEST(TrainWords, RefusesWhatLeavesNoRoom) {
   EXPECT_THROW(Learn({.size = 5}, {"a a"}), Error);
   EXPECT_THROW(Learn({.special_tokens = {"[CLS]"}}, {"a a"}), Error);
