@@ -20,9 +20,13 @@ function hurtTile(importance: Importance): HTMLElement | undefined {
   }
   if (!importance.negative) return undefined;
   const by = importance.least_negative;
+  const {predictions, smallest_seen: seen} = importance.hurting ?? {};
+  const rests = !predictions ? '' : `; on ${integer(predictions)} predictions` +
+    (seen ? `, which would have shown ${seen.toPrecision(2)} of any head` : '');
   return tile(String(importance.negative.length),
     'heads hurt: without them the loss is lower' +
-    (by ? ` by more than ${by.toPrecision(1)}` : ''));
+    (by ? ` by more than ${by.toPrecision(1)}` : '') +
+    (importance.negative.length === 0 ? rests : ''));
 }
 
 function tiles(report: Report): HTMLElement {
