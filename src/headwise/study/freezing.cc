@@ -80,7 +80,7 @@ MadeSequence NameSubjects(Rng& rng) {
 // null: new weights.
 double Transfer(Context& context, const TinyModel* from,
                 const std::string& frozen, uint64_t seed, int64_t steps,
-                StudyClock& clock) {
+                int64_t tested, StudyClock& clock) {
   TrainConfig how = StoryTraining(seed, steps);
   how.rate = kRate;
   const ModelConfig config = ReadConfig(FourLayers(), "study");
@@ -99,19 +99,19 @@ double Transfer(Context& context, const TinyModel* from,
   TinyModel tiny(context, store, std::move(model), how);
   tiny.Train(MadeBatches(seed, NameSubjects), clock);
   return tiny.trainer().Evaluate(MadeBatches(kHeldOutSeed, NameSubjects),
-                                 kTested);
+                                 tested);
 }
 
 // Losses of all arms.
 std::vector<double> Live(Context& context, uint64_t seed, int64_t steps,
-                         int64_t later, StudyClock& clock) {
+                         int64_t later, int64_t tested, StudyClock& clock) {
   TinyModel source(context, FourLayers(), StoryTraining(seed, steps));
   const auto stories = [](Rng& rng) { return NextToken(MakeStory(rng)); };
   source.Train(MadeBatches(seed, stories), clock);
   std::vector<double> losses;
   for (const Arm& arm : kArms) {
     losses.push_back(Transfer(context, arm.trained ? &source : nullptr,
-                              arm.frozen, seed, later, clock));
+                              arm.frozen, seed, later, tested, clock));
   }
   return losses;
 }
@@ -168,13 +168,14 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   result.seeds = StudySeeds(request);
   const int64_t steps = StudySteps(request, 200, 800);
   const int64_t later = StudySteps(request, 30, 100);
+  const int64_t tested = request.effort < 1 ? kTested / 16 : kTested;
   const int64_t arms = std::size(kArms);
   StudyClock clock(
       request, "freezing",
       static_cast<int64_t>(result.seeds.size()) * (steps + arms * later));
   const std::vector<std::vector<double>> by_seed = RunCases(
       context, 1, result.seeds, [&](Context& own, size_t, uint64_t seed) {
-        return Live(own, seed, steps, later, clock);
+        return Live(own, seed, steps, later, tested, clock);
       })[0];
   Losses losses(std::size(kArms));
   for (const std::vector<double>& one : by_seed) {
