@@ -36,7 +36,8 @@ std::string RestsOn(const Hurting& hurting) {
                        hurting.predictions);
   }
   return fmt::format(
-      "{:.0f} predictions, which would have shown {:.2g} nats of any head",
+      "{:.0f} predictions, intervals that tell {:.2g} nats from 0 of every "
+      "head",
       hurting.predictions, hurting.smallest_seen);
 }
 
