@@ -22,7 +22,8 @@ function hurtTile(importance: Importance): HTMLElement | undefined {
   const by = importance.least_negative;
   const {predictions, smallest_seen: seen} = importance.hurting ?? {};
   const rests = !predictions ? '' : `; on ${integer(predictions)} predictions` +
-    (seen ? `, intervals that tell ${seen.toPrecision(2)} from 0 of every head` : '');
+    (seen ? `, intervals that tell ${seen.toPrecision(2)} from 0 of every ` +
+      'head' : '');
   return tile(String(importance.negative.length),
     'heads hurt: without them the loss is lower' +
     (by ? ` by more than ${by.toPrecision(1)}` : '') +
