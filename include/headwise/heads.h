@@ -174,6 +174,10 @@ struct Hurting {
   /// Heads of which the text does not tell: an effect of the least size is
   /// within their interval.
   std::vector<size_t> undecided = {};
+  double predictions = 0;  ///< that the answer rests on: tokens, or examples
+  /// The smallest effect that could have been told from 0 of every head: the
+  /// widest half of an interval among those that reach below 0; 0: none does.
+  double smallest_seen = 0;
 };
 
 struct CriterionResult {

@@ -48,9 +48,17 @@ class HeadRoles:
     head: Head
     roles: list[Role] = field(default_factory=list)
 
+    @property
+    def has_function(self) -> bool:
+        """Whether any role says what the head does, not only how its attention
+        is spread (broad)."""
+        return any(not role.shape for role in self.roles)
+
     def __str__(self) -> str:
         names = ", ".join(f"{role.name} {role.score:.2f}"
                           for role in self.roles)
+        if self.roles and not self.has_function:
+            names = f"only {names}"
         return f"{self.head} {names or 'no role'}"
 
     __repr__ = __str__

@@ -116,3 +116,13 @@ def test_the_bar_is_on_stderr(m, capsys):
 
 def test_json_is_json(p):
     assert json.loads(json.dumps(p.json()))["format"] == "headwise.profile/1"
+
+
+def test_broad_alone_is_no_function():
+    broad = hw.Role("broad", 0.85, 0.83, 0.87, shape=True)
+    induction = hw.Role("induction", 0.9, 0.8, 1.0)
+    only = hw.HeadRoles(hw.Head(0, 1), [broad])
+    assert not only.has_function and str(only) == "0.1 only broad 0.85"
+    both = hw.HeadRoles(hw.Head(0, 1), [induction, broad])
+    assert both.has_function and "only" not in str(both)
+    assert not hw.HeadRoles(hw.Head(0, 1)).has_function

@@ -110,7 +110,10 @@ export interface Importance {
   layers?: {kind?: string; layer: number; value: number}[];
   carry?: {share: number; heads: number};
   // Whether any head hurts: none, some, not-tested or not-testable.
-  hurting?: {answer: string; reason?: string};
+  hurting?: {
+    answer: string; reason?: string; predictions?: number;
+    smallest_seen?: number;
+  };
   negative?: string[];
   least_negative?: number; // of the loss, by which they hurt
   classes?: Record<string, number>;

@@ -82,6 +82,8 @@ test('whether heads hurt is answered, or why it is not', {skip}, async () => {
     return tiles.filter((text) => /hurt/.test(text));
   };
   assert.match((await told({answer: 'none'}, []))[0], /0$/);
+  assert.match((await told({answer: 'none', predictions: 4096,
+    smallest_seen: 0.0021}, []))[0], /4.?096 predictions.*0\.0021 from 0/);
   assert.match((await told({answer: 'some'}, ['1.2']))[0], /1$/);
   assert.match((await told({answer: 'not-tested', reason: 'too short'}, []))[0],
     /too short.*not tested$/);

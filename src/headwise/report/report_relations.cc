@@ -115,6 +115,8 @@ Json ImportanceJson(const Ranking& ranking, Json& heads) {
     if (!ranking.hurting.reason.empty()) {
       json["hurting"]["reason"] = ranking.hurting.reason;
     }
+    json["hurting"]["predictions"] = Number(ranking.hurting.predictions, 0);
+    json["hurting"]["smallest_seen"] = Number(ranking.hurting.smallest_seen, 5);
     json["negative"] = Json::array();
     for (const NegativeHead& one : ranking.hurting.heads) {
       json["negative"].push_back(ToString(ranking.heads[one.head]));

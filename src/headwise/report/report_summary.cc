@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "headwise/report/terminal.h"
 #include "headwise/report/text.h"
@@ -179,19 +181,24 @@ Json ThirdsJson(const std::vector<HeadRoles>& roles) {
     }
     if (of_layers.empty()) continue;
     std::map<std::string, int64_t> counts;
+    std::set<std::string> functions;
     int64_t heads = 0;
     for (const HeadRoles& head : roles) {
       if (3 * head.head.layer / layers != third) continue;
       ++heads;
+      if (head.HasFunction()) functions.insert(Stem(head.roles[0].name));
       ++counts[head.roles.empty() ? kNoRole : Stem(head.roles[0].name)];
     }
-    // By size, heads without a role last.
+    // By size; shapes after functions, heads without a role last.
     std::vector<std::pair<std::string, int64_t>> order(counts.begin(),
                                                        counts.end());
-    std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) {
-      return std::pair(a.first != kNoRole, a.second) >
-             std::pair(b.first != kNoRole, b.second);
-    });
+    const auto place = [&](const auto& one) {
+      return std::tuple(functions.contains(one.first), one.first != kNoRole,
+                        one.second);
+    };
+    std::stable_sort(
+        order.begin(), order.end(),
+        [&](const auto& a, const auto& b) { return place(a) > place(b); });
     Json counted = Json::object();
     for (const auto& [name, count] : order) counted[name] = count;
     // Two layers are the first and the last.

@@ -132,11 +132,13 @@ std::span<const Study* const> Studies() {
       &kConvolutionStudy,     //
       &kRankStudy,            //
       &kKLookupStudy,         //
+      &kRaspStudy,            //
       &kTeacherStudentStudy,  //
       &kLimitsStudy,          //
       &kSubspacesStudy,       //
       &kTastyStudy,           //
       &kEmergenceStudy,       //
+      &kPositionsStudy,       //
       &kSymmetryStudy,        //
       &kRedundancyStudy,      //
       &kHeadCountStudy,       //
@@ -144,10 +146,12 @@ std::span<const Study* const> Studies() {
       &kSpecialiseStudy,      //
       &kNegativeStudy,        //
       &kLayersStudy,          //
+      &kFreezingStudy,        //
       &kGradientFlowStudy,    //
       &kEffectiveHeadsStudy,  //
       &kTeamStudy,            //
       &kAssignedStudy,        //
+      &kSupervisionStudy,     //
       &kHeadDropoutStudy,     //
       &kGatesStudy,           //
       &kPruneCurveStudy,      //

@@ -20,9 +20,14 @@ function hurtTile(importance: Importance): HTMLElement | undefined {
   }
   if (!importance.negative) return undefined;
   const by = importance.least_negative;
+  const {predictions, smallest_seen: seen} = importance.hurting ?? {};
+  const rests = !predictions ? '' : `; on ${integer(predictions)} predictions` +
+    (seen ? `, intervals that tell ${seen.toPrecision(2)} from 0 of every ` +
+      'head' : '');
   return tile(String(importance.negative.length),
     'heads hurt: without them the loss is lower' +
-    (by ? ` by more than ${by.toPrecision(1)}` : ''));
+    (by ? ` by more than ${by.toPrecision(1)}` : '') +
+    (importance.negative.length === 0 ? rests : ''));
 }
 
 function tiles(report: Report): HTMLElement {

@@ -3,6 +3,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace headwise {
 namespace {
 
@@ -16,6 +19,26 @@ std::vector<double> Half(std::span<const double> values, size_t first) {
   std::vector<double> half;
   for (size_t i = first; i < values.size(); i += 2) half.push_back(values[i]);
   return half;
+}
+
+double SmallestSeen(std::span<const Interval> intervals) {
+  double widest = 0;
+  for (const Interval& one : intervals) {
+    if (one.low < 0) widest = std::max(widest, (one.high - one.low) / 2);
+  }
+  return widest;
+}
+
+// What the answer that none hurts is worth.
+std::string RestsOn(const Hurting& hurting) {
+  if (hurting.smallest_seen == 0) {
+    return fmt::format("{:.0f} predictions, every head's interval above 0",
+                       hurting.predictions);
+  }
+  return fmt::format(
+      "{:.0f} predictions, intervals that tell {:.2g} nats from 0 of every "
+      "head",
+      hurting.predictions, hurting.smallest_seen);
 }
 
 // Selected on the even sequences, confirmed on the odd ones.
@@ -94,6 +117,9 @@ Hurting FindHurting(const HurtingEvidence& evidence) {
     return hurting;
   }
   hurting.heads = Confirmed(evidence);
+  hurting.predictions =
+      std::accumulate(evidence.weights.begin(), evidence.weights.end(), 0.0);
+  hurting.smallest_seen = SmallestSeen(evidence.intervals);
   std::vector<bool> found(evidence.deltas.size(), false);
   for (const NegativeHead& head : hurting.heads) found[head.head] = true;
   for (size_t h = 0; h < evidence.intervals.size(); ++h) {
@@ -115,7 +141,7 @@ std::string Describe(const Hurting& hurting) {
   const size_t count = hurting.heads.size();
   switch (hurting.answer) {
     case HurtAnswer::kNone:
-      return "none hurts";
+      return fmt::format("none hurts ({})", RestsOn(hurting));
     case HurtAnswer::kSome:
       return (count == 1 ? "1 hurts" : fmt::format("{} hurt", count)) +
              (hurting.undecided.empty()

@@ -46,7 +46,20 @@ struct Sample {
 TEST(Hurting, NoneWhereTheTextWouldHaveShownIt) {
   const Hurting hurting = Sample({0, 0.01, 0.5}, 40, 0.001).Find();
   EXPECT_EQ(hurting.answer, HurtAnswer::kNone);
-  EXPECT_EQ(Describe(hurting), "none hurts");
+  EXPECT_EQ(hurting.predictions, 400);
+  // Of the first head alone the interval reaches below 0.
+  EXPECT_LT(hurting.smallest_seen, 0.003);
+  EXPECT_GT(hurting.smallest_seen, 0);
+  EXPECT_THAT(Describe(hurting), HasSubstr("none hurts (400 predictions"));
+}
+
+TEST(Hurting, LessTextWouldHaveShownLess) {
+  const Hurting small = Sample({0, 0.5}, 10, 0.001).Find();
+  const Hurting large = Sample({0, 0.5}, 160, 0.001).Find();
+  EXPECT_GT(small.smallest_seen, 2 * large.smallest_seen);
+  const Hurting sure = Sample({0.5, 0.4}, 40, 0.001).Find();
+  EXPECT_EQ(sure.smallest_seen, 0);
+  EXPECT_THAT(Describe(sure), HasSubstr("every head's interval above 0"));
 }
 
 TEST(Hurting, SomeAreNamed) {

@@ -27,6 +27,8 @@ Json HurtingJson(const Ranking& ranking) {
   Json json = {{"answer", Name(ranking.hurting.answer)}};
   if (!ranking.hurting.reason.empty()) json["reason"] = ranking.hurting.reason;
   json["undecided"] = std::move(undecided);
+  json["predictions"] = Number(ranking.hurting.predictions);
+  json["smallest_seen"] = Number(ranking.hurting.smallest_seen);
   return json;
 }
 

@@ -81,9 +81,10 @@ the text, with false discoveries controlled at 5 %, and by more than a least
 size, .1 % of the loss (`--least-hurt`). With enough text nearly every head
 changes the loss reliably by next to nothing; below that size the classes call a
 head quiet. That none hurts is said where no head's interval reaches below that
-size; else it was **not tested** (fewer than four sequences, or too little text
-to see such an effect), or is **not testable** (the distance of an embedding
-from the whole model's own, which nothing can lower).
+size, with the predictions that it rests on and the smallest effect that would
+have been told from 0 of every head; else it was **not tested** (fewer than four
+sequences, or too little text to see such an effect), or is **not testable** (the
+distance of an embedding from the whole model's own, which nothing can lower).
 
 **Self-repair** (`rank --repair`): the part of a head's direct effect that later
 heads take over when it is closed, the sum of the changes of their direct effects

@@ -28,10 +28,12 @@ void ForEachRow(const AttentionArgs& args, int64_t sequences,
 // Names as Llama's, so that new weights are the same as its are.
 class AttentionOnlyBuilder {
  public:
-  AttentionOnlyBuilder(const ModelConfig& config, const ParameterStore& store)
-      : config_(config),
-        store_(store),
-        rope_(std::make_shared<RopeTable>(RopeFrequencies(config.rope))) {}
+  AttentionOnlyBuilder(const ModelConfig& config, PlaceKind places,
+                       const ParameterStore& store)
+      : config_(config), places_(places), store_(store) {
+    if (places != PlaceKind::kRotary) return;
+    rope_ = std::make_shared<RopeTable>(RopeFrequencies(config.rope));
+  }
 
   Model::Parts Build() const {
     const int64_t tokens = config_.vocabulary, width = config_.width;
@@ -39,6 +41,7 @@ class AttentionOnlyBuilder {
     parts.config = config_;
     parts.stack.embeddings.tokens = store_.Get(
         "model.embed_tokens.weight", {tokens, width}, Start::Normal());
+    AddPlaces(parts.stack.embeddings);
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       parts.stack.blocks.push_back(Layer(static_cast<int64_t>(i)));
     }
@@ -50,6 +53,18 @@ class AttentionOnlyBuilder {
   }
 
  private:
+  void AddPlaces(Embeddings& embeddings) const {
+    if (places_ == PlaceKind::kSinusoid) {
+      embeddings.first_sinusoid = 0;
+      embeddings.scale = std::sqrt(static_cast<float>(config_.width));
+    }
+    if (places_ == PlaceKind::kLearned) {
+      embeddings.positions =
+          store_.Get("model.embed_positions.weight",
+                     {config_.context, config_.width}, Start::Normal());
+    }
+  }
+
   Norm MakeNorm(const std::string& name) const {
     return {config_.norm,
             config_.norm_epsilon,
@@ -90,6 +105,7 @@ class AttentionOnlyBuilder {
   }
 
   const ModelConfig& config_;
+  PlaceKind places_;
   const ParameterStore& store_;
   std::shared_ptr<const RopeTable> rope_;
 };
@@ -98,11 +114,12 @@ class AttentionOnlyBuilder {
 
 std::unique_ptr<TinyModel> MakeAttentionOnly(Context& context,
                                              const TinyShape& shape,
-                                             const TrainConfig& how) {
+                                             const TrainConfig& how,
+                                             PlaceKind places) {
   const ModelConfig config = ReadConfig(TinyLlama(shape), "study");
   const std::shared_ptr<ParameterStore> store =
       NewParameters(context, config, how);
-  Model::Parts parts = AttentionOnlyBuilder(config, *store).Build();
+  Model::Parts parts = AttentionOnlyBuilder(config, places, *store).Build();
   parts.weights = store;
   return std::make_unique<TinyModel>(
       context, store, std::make_unique<Model>(std::move(parts)), how);

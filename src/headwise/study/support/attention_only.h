@@ -12,12 +12,15 @@
 
 namespace headwise {
 
-// Llama's layout (root-mean-square norms, rotary positions) without its
-// feed-forward halves, the output matrix not tied; shape.hidden and shape.tied
-// are not used. how.seed seeds the weights.
-std::unique_ptr<TinyModel> MakeAttentionOnly(Context& context,
-                                             const TinyShape& shape,
-                                             const TrainConfig& how);
+// How such a model knows places. Of others (alibi.h) the hooks know.
+enum class PlaceKind : uint8_t { kNone, kSinusoid, kLearned, kRotary };
+
+// Llama's layout (root-mean-square norms) without its feed-forward halves, the
+// output matrix not tied; shape.hidden and shape.tied are not used. how.seed
+// seeds the weights.
+std::unique_ptr<TinyModel> MakeAttentionOnly(
+    Context& context, const TinyShape& shape, const TrainConfig& how,
+    PlaceKind places = PlaceKind::kRotary);
 
 // k_t := σ·k_t + (1 − σ)·k_{t−1} with a learned σ = 1/(1 + e^−a) of each head
 // (Olsson et al. 2022). Give it to every run of a model of one layer, whose

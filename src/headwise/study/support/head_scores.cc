@@ -11,6 +11,8 @@
 namespace headwise {
 namespace {
 
+constexpr int64_t kNear = 4;  // tokens
+
 // Rows and keys of one kind, and what each head gave them.
 struct Wanted {
   std::vector<std::pair<int64_t, int64_t>> pairs;  // (row, key) of the batch
@@ -115,13 +117,17 @@ MadeBatches RepeatBatches(const Repeats& repeats, uint64_t seed,
 HeadScores ScoreHeads(Context& context, const Model& model,
                       const BatchSource& data, int64_t count, RunHooks* hooks) {
   const TrainBatch batch = data.Make(0, count);
-  Wanted previous, prefix, same;
+  Wanted previous, near, prefix, same;
   for (int64_t b = 0; b < count; ++b) {
     const int64_t start = batch.batch.starts[b];
     for (int64_t i = start; i < batch.batch.starts[b + 1]; ++i) {
       if (i > start) {
         previous.pairs.emplace_back(i, i - 1);
         ++previous.rows;
+        ++near.rows;
+      }
+      for (int64_t j = std::max(start, i - kNear); j < i; ++j) {
+        near.pairs.emplace_back(i, j);
       }
       const size_t before = same.pairs.size();
       for (int64_t j = start; j < i; ++j) {
@@ -134,9 +140,9 @@ HeadScores ScoreHeads(Context& context, const Model& model,
       ++prefix.rows;
     }
   }
-  PairProbe probe(hooks, {&previous, &prefix, &same});
+  PairProbe probe(hooks, {&previous, &near, &prefix, &same});
   RunBatch(context, model, batch, &probe);
-  return {previous.shares, prefix.shares, same.shares};
+  return {previous.shares, near.shares, prefix.shares, same.shares};
 }
 
 double LossWith(Context& context, const Model& model, const BatchSource& data,

@@ -32,6 +32,7 @@ MadeBatches RepeatBatches(const Repeats& repeats, uint64_t seed,
 // the keys that count.
 struct HeadScores {
   std::vector<double> previous;  // the token before
+  std::vector<double> near;      // the four before
   std::vector<double> prefix;    // tokens that followed the query's own before:
                                  // induction; queries of the repeated part
   std::vector<double> same;      // earlier copies of the query's token
