@@ -79,12 +79,14 @@ TrainConfig TinyTraining(uint64_t seed, int64_t steps) {
 
 std::shared_ptr<ParameterStore> NewParameters(const Context& context,
                                               const ModelConfig& config,
-                                              const TrainConfig& how) {
+                                              const TrainConfig& how,
+                                              DType compute) {
   Initialisation init;
   init.seed = how.seed;
   init.deviation = static_cast<float>(how.init_deviation);
   init.scale_residual = how.init_scale_residual;
-  return ParameterStore::Fresh(config, init, {.device = context.device()});
+  return ParameterStore::Fresh(
+      config, init, {.device = context.device(), .compute = compute});
 }
 
 TinyModel::TinyModel(Context& context, const Json& config, TrainConfig how)

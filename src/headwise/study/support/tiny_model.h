@@ -66,10 +66,12 @@ Json TinyLlama(const TinyShape& shape);
 // How such a model is trained unless a study says otherwise.
 TrainConfig TinyTraining(uint64_t seed, int64_t steps);
 
-// New weights on the context's device as `how` seeds and scales them.
+// New weights on the context's device as `how` seeds and scales them; compute:
+// what products are of.
 std::shared_ptr<ParameterStore> NewParameters(const Context& context,
                                               const ModelConfig& config,
-                                              const TrainConfig& how);
+                                              const TrainConfig& how,
+                                              DType compute = DType::kF32);
 
 // A small model in training. It stays where it is made: others point into it.
 class TinyModel {
