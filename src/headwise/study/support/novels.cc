@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/profile/profiler.h"
 #include "headwise/model/family.h"
 #include "headwise/train/material.h"
 
@@ -47,12 +48,6 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-StudyText SmallText(const StudyRequest& request) {
-  StudyRequest small = request;
-  if (small.texts.empty()) small.texts = request.reading;
-  return OpenStudyText(small);
-}
-
 }  // namespace
 
 bool ReadsNovels(const StudyRequest& request) {
@@ -64,7 +59,7 @@ Language::Language(Context& context, const StudyRequest& request) {
     OpenNovels(context, request);
     return;
   }
-  text_ = SmallText(request);
+  text_ = OpenStudyText(request);
   name_ = text_.name;
   held_out_ = std::make_unique<MadeBatches>(kHeldOutSeed, text_.held_out);
 }
@@ -177,6 +172,21 @@ std::vector<TokenWindow> Language::Windows(int64_t first, int64_t count) const {
     windows.push_back(WindowOfIds(held_out_->Make(i, 1).ids));
   }
   return windows;
+}
+
+std::string Language::Word(int32_t id) const {
+  if (tokenizer_) return tokenizer_->Decode(std::vector<int32_t>{id});
+  return text_.story ? StoryWord(id) : std::to_string(id);
+}
+
+Profile Language::MakeProfile(Context& context, const Model& model,
+                              int64_t count) const {
+  ProfileOptions options;
+  options.context = length_;
+  Profiler profiler(context, model, tokenizer_.get(), "study", "", options);
+  profiler.AddProbes();
+  profiler.AddWindows(Windows(0, count));
+  return profiler.Take();
 }
 
 std::unique_ptr<TinyModel> Language::NewModel(Context& context,

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/heads/profile/profile.h"
 #include "headwise/runtime/windows.h"
 #include "headwise/study/support/story.h"
 #include "headwise/study/support/tiny_model.h"
@@ -61,6 +62,14 @@ class Language {
   int64_t held_out(int64_t most_tokens) const;
   // Held-out windows first … first + count − 1 as heads' analyses take them.
   std::vector<TokenWindow> Windows(int64_t first, int64_t count) const;
+
+  // What a token is called in a picture.
+  std::string Word(int32_t id) const;
+
+  // What every head of a model does on the first `count` held-out windows and
+  // on random repeats.
+  Profile MakeProfile(Context& context, const Model& model,
+                      int64_t count) const;
 
   // On an accelerator products are of bf16, as recipes are trained there.
   std::unique_ptr<TinyModel> NewModel(Context& context,

@@ -26,6 +26,7 @@ StudyRequest Reading() {
   request.effort = 0.001;
   request.seed_count = 1;
   request.texts = {Asset("text/the-lamp-at-sorrel-point.txt")};
+  request.reading = request.texts;
   request.model = Asset("novels");
   return request;
 }
@@ -128,7 +129,9 @@ std::string NameOf(const testing::TestParamInfo<const Study*>& study) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(All, RecipeStudyTest,
-                         testing::Values(&kHeadCountStudy), NameOf);
+                         testing::Values(&kHeadCountStudy, &kOneVsManyStudy,
+                                         &kSpecialiseStudy),
+                         NameOf);
 
 }  // namespace
 }  // namespace headwise
