@@ -106,6 +106,7 @@ Json Language::Config(const LanguageShape& shape) const {
     return TinyGpt2(tiny);
   }
   tiny.width = shape.width;
+  tiny.head_dim = shape.head_dim;
   // 8/3 of the width, in whole sixteens: 688 for 256.
   tiny.hidden = (shape.width * 8 / 3 + 15) / 16 * 16;
   Json config = TinyLlama(tiny);
@@ -176,7 +177,7 @@ std::vector<TokenWindow> Language::Windows(int64_t first, int64_t count) const {
 
 std::string Language::Word(int32_t id) const {
   if (tokenizer_) return tokenizer_->Decode(std::vector<int32_t>{id});
-  return text_.story ? StoryWord(id) : std::to_string(id);
+  return text_.story ? StoryWord(id) : std::string(1, static_cast<char>(id));
 }
 
 Profile Language::MakeProfile(Context& context, const Model& model,

@@ -30,12 +30,13 @@ namespace headwise {
 // Whether the recipe model is to be trained: a full study that has texts.
 bool ReadsNovels(const StudyRequest& request);
 
-// Of the recipe model; a small one takes half of the width and a third of the
-// layers.
+// Of the recipe model; a small one takes half of the width, a third of the
+// layers, and heads that share the width.
 struct LanguageShape {
   int64_t layers = 6;
   int64_t heads = 8;
   int64_t width = 256;
+  int64_t head_dim = 0;  // 0: width / heads
 };
 
 class Language {
@@ -45,6 +46,7 @@ class Language {
   Language(Context& context, const StudyRequest& request);
 
   bool novels() const { return corpus_.has_value(); }
+  bool stories() const { return !novels() && text_.story; }
   const std::string& name() const { return name_; }
   int64_t vocabulary() const;
   int64_t length() const { return length_; }  // tokens of a window
@@ -63,7 +65,7 @@ class Language {
   // Held-out windows first … first + count − 1 as heads' analyses take them.
   std::vector<TokenWindow> Windows(int64_t first, int64_t count) const;
 
-  // What a token is called in a picture.
+  // What a token says.
   std::string Word(int32_t id) const;
 
   // What every head of a model does on the first `count` held-out windows and

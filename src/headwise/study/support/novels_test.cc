@@ -130,7 +130,9 @@ std::string NameOf(const testing::TestParamInfo<const Study*>& study) {
 }
 INSTANTIATE_TEST_SUITE_P(All, RecipeStudyTest,
                          testing::Values(&kHeadCountStudy, &kOneVsManyStudy,
-                                         &kSpecialiseStudy),
+                                         &kSpecialiseStudy,
+                                         &kEffectiveHeadsStudy,
+                                         &kGradientFlowStudy, &kLayersStudy),
                          NameOf);
 
 }  // namespace
