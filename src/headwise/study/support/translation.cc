@@ -45,7 +45,7 @@ Pairs ReadAll(const StudyRequest& request) {
       (kept ? pairs.held_out : pairs.train).push_back(std::move(pair));
     }
   }
-  const auto most = static_cast<size_t>(request.full ? 500 : 200);
+  const auto most = static_cast<size_t>(request.full ? 1000 : 200);
   pairs.held_out.resize(std::min(most, pairs.held_out.size()));
   return pairs;
 }

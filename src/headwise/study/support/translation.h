@@ -30,7 +30,7 @@ struct TranslationScore {
 
 // The same data in the same order for every number of heads, seed by seed.
 // Lines "source<tab>target"; every 31st is held out, at most 200 (in full
-// 500) of those are translated, on the CPU. Throws Error for files that are no
+// 1000) of those are translated, on the CPU. Throws Error for files that are no
 // pairs.
 std::vector<TranslationScore> TrainTranslators(
     Context& context, const StudyRequest& request, const TranslatorShape& shape,
