@@ -83,9 +83,11 @@ double Variation(const std::vector<double>& norms) {
   return std::sqrt(squares / static_cast<double>(late.size())) / mean;
 }
 
-// Whether losses that are all finite end near the lowest they were.
+// Whether losses that are all finite end near the lowest they were; of fewer
+// than ten steps nothing can be said, and the ladder ends.
 bool EndsLow(const std::vector<double>& losses) {
-  const int64_t piece = std::max<int64_t>(1, std::ssize(losses) / kTenth);
+  const int64_t piece = std::ssize(losses) / kTenth;
+  if (piece == 0) return false;
   double lowest = losses.front(), last = losses.front();
   for (int64_t at = 0; at + piece <= std::ssize(losses); at += piece) {
     last = MeanOf(std::span(losses).subspan(at, piece));
