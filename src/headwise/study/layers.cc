@@ -217,7 +217,6 @@ void TellFirst(Context& context, const Language& language, const Model& model,
       RankHeads(context, model,
                 ExamplesOf(language.Windows(kWindows, kWindows)), options),
       "Heads by layer", result);
-  TellEdge(context, model, profile, "", result);
 }
 
 StudyResult Run(Context& context, const StudyRequest& request) {
@@ -237,13 +236,15 @@ StudyResult Run(Context& context, const StudyRequest& request) {
     found.fresh.push_back(text.Read(context, tiny->model()));
     tiny->Train(*language.Train(how), clock);
     found.trained.push_back(text.Read(context, tiny->model()));
+    const HostModel host(context, *tiny);
     const Profile profile =
-        language.MakeProfile(context, tiny->model(), kWindows);
+        language.MakeProfile(host.context(), host.model(), kWindows);
     found.apart.push_back(LayersToInduction(profile));
     const std::vector<double> far = LayerMeans(profile, "distance");
     found.distance.push_back(far.back() - far.front());
     if (seed == result.seeds.front()) {
       TellFirst(context, language, tiny->model(), profile, result);
+      TellEdge(host.context(), host.model(), profile, "", result);
     }
   }
   result.AtLeast("layers from the best previous-token to the best induction",
@@ -262,7 +263,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "true: the broadest heads of real models are early too.",
       language.name(), kLayers, kProbeWindows, kClasses);
   result.InformOnly();
-  TellShippedLayers(context, request, result);
+  TellShippedLayers(HostContext(context), request, result);
   return result;
 }
 

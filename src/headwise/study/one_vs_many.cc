@@ -67,14 +67,15 @@ HeatMap Look(Context& context, const Twin& one, const Twin& many,
   for (const int32_t id : ids) map.columns.push_back(language.Word(id));
   const TokenWindow window = WindowOfIds(ids);
   for (const Twin* twin : {&one, &many}) {
-    std::vector<HeadRef> heads = AllHeads(twin->tiny->model());
+    const HostModel host(context, *twin->tiny);
+    std::vector<HeadRef> heads = AllHeads(host.model());
     const int64_t last = heads.back().layer;
     std::erase_if(heads,
                   [&](const HeadRef& head) { return head.layer != last; });
     MapOptions options;
     options.query = kWords - 1;
     for (const MappedHead& head :
-         MapHeads(context, twin->tiny->model(), window, heads, options)) {
+         MapHeads(host.context(), host.model(), window, heads, options)) {
       map.rows.push_back(twin == &one ? "one head"
                                       : fmt::format("head {}", head.head.head));
       map.values.insert(map.values.end(), head.strip.begin(), head.strip.end());
@@ -96,20 +97,23 @@ void Add(Context& context, const Language& language, const Twin& one,
   found.parameters = static_cast<double>(many.tiny->store().Count() -
                                          one.tiny->store().Count());
   const std::vector<TokenWindow> windows = language.Windows(0, kCompared);
-  const LayerDifference trained =
-      DifferenceInLayers(context, many.tiny->model(), windows);
+  const auto difference = [&](const TinyModel& tiny) {
+    const HostModel host(context, tiny);
+    return DifferenceInLayers(host.context(), host.model(), windows);
+  };
+  const LayerDifference trained = difference(*many.tiny);
   found.jsd.push_back(trained.jsd);
   found.overlap.push_back(trained.read);
   // The control: the same heads before they learned anything.
   const auto fresh =
       language.NewModel(context, {.heads = kHeads}, many.tiny->how());
-  const LayerDifference untrained =
-      DifferenceInLayers(context, fresh->model(), windows);
+  const LayerDifference untrained = difference(*fresh);
   found.jsd_new.push_back(untrained.jsd);
   found.overlap_new.push_back(untrained.read);
   const auto roles = [&](const Twin& twin) {
+    const HostModel host(context, *twin.tiny);
     return static_cast<double>(
-        RoleNames(language.MakeProfile(context, twin.tiny->model(), kProfiled))
+        RoleNames(language.MakeProfile(host.context(), host.model(), kProfiled))
             .size());
   };
   found.roles_one.push_back(roles(one));
@@ -190,7 +194,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "is so before training too: any eight slices of a wide space do.",
       language.name());
   result.InformOnly();
-  TellShippedTwins(context, request, result);
+  TellShippedTwins(HostContext(context), request, result);
   return result;
 }
 

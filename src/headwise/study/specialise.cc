@@ -373,7 +373,8 @@ StudyResult Run(Context& context, const StudyRequest& request) {
         language.WithRepeats(language.Training(seed, steps));
     const auto tiny = language.NewModel(context, {}, how);
     const auto profile = [&] {
-      return language.MakeProfile(context, tiny->model(), kWindows);
+      const HostModel host(context, *tiny);
+      return language.MakeProfile(host.context(), host.model(), kWindows);
     };
     const Profile fresh = profile();
     tiny->Train(*language.Train(how), clock);
@@ -399,7 +400,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "gives.",
       language.name(), std::log(static_cast<double>(kRoles)));
   result.InformOnly();
-  TellShipped(context, request, result);
+  TellShipped(HostContext(context), request, result);
   return result;
 }
 

@@ -1,7 +1,10 @@
 // Small language models in training. Door: tiny_model.h.
 #include "headwise/study/support/tiny_model.h"
 
+#include <algorithm>
+
 #include "headwise/model/family.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
 
 namespace headwise {
@@ -119,6 +122,19 @@ std::vector<double> TinyModel::SequenceLosses(const BatchSource& data,
     losses.push_back(trainer_.Evaluate(OneSequence(data, i), 1));
   }
   return losses;
+}
+
+HostModel::HostModel(Context& context, const TinyModel& tiny)
+    : host_(context), model_(&tiny.model()) {
+  if (context.device().is_cpu()) return;
+  const ModelConfig& config = tiny.model().config();
+  store_ = ParameterStore::Fresh(config, {});
+  own_ = BuildModel(config, store_);
+  model_ = own_.get();
+  for (auto& [name, entry] : store_->entries()) {
+    const Tensor value = ToHost(context, tiny.store().entries().at(name).value);
+    std::copy_n(value.As<float>(), value.size(), entry.value.As<float>());
+  }
 }
 
 }  // namespace headwise

@@ -21,6 +21,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/rng.h"
 #include "headwise/context.h"
+#include "headwise/runtime/on_host.h"
 #include "headwise/study/support/trained.h"
 #include "headwise/train/batch.h"
 #include "headwise/train/trainer.h"
@@ -107,6 +108,22 @@ class TinyModel {
   std::shared_ptr<ParameterStore> store_;
   std::unique_ptr<Model> model_;
   Trainer trainer_;
+};
+
+// A model where the host's analyses can read its weights: itself on the CPU,
+// else a copy of it as it is now, in f32. Borrows both.
+class HostModel {
+ public:
+  HostModel(Context& context, const TinyModel& tiny);
+
+  Context& context() const { return host_; }
+  const Model& model() const { return *model_; }
+
+ private:
+  HostContext host_;
+  std::shared_ptr<ParameterStore> store_;
+  std::unique_ptr<Model> own_;
+  const Model* model_;
 };
 
 }  // namespace headwise

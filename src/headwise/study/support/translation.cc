@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "headwise/model/family.h"
-#include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/generate.h"
 #include "headwise/study/support/tiny_model.h"
 #include "headwise/tokenizer/bpe_trainer.h"
@@ -87,24 +86,7 @@ TrainConfig TranslatorTraining(const TranslatorShape& shape, uint64_t seed,
   return how;
 }
 
-// The same model on the host: one sentence gives an accelerator too little.
-struct HostModel {
-  std::shared_ptr<ParameterStore> store;
-  std::unique_ptr<Model> model;
-};
-HostModel OnHost(Context& context, const TinyModel& trained,
-                 const ModelConfig& config) {
-  HostModel host;
-  host.store = ParameterStore::Fresh(config, {});
-  host.model = BuildModel(config, host.store);
-  for (auto& [name, entry] : host.store->entries()) {
-    const Tensor value =
-        ToHost(context, trained.store().entries().at(name).value);
-    std::copy_n(value.As<float>(), value.size(), entry.value.As<float>());
-  }
-  return host;
-}
-
+// On the host: one sentence gives an accelerator too little.
 BleuEstimate Score(Context& host, const Model& model, const Pairs& pairs) {
   GenerateOptions options;
   options.max_tokens = kLongest;
@@ -143,7 +125,6 @@ std::vector<TranslationScore> TrainTranslators(
   const Pairs pairs = ReadAll(request);
   StudyClock clock(request, "translation",
                    steps * std::ssize(shape.heads) * std::ssize(seeds));
-  Context host({.threads = context.threads(), .implementations = ""});
   std::vector<TranslationScore> scores;
   for (const int64_t heads : shape.heads) {
     TranslationScore score;
@@ -161,9 +142,9 @@ std::vector<TranslationScore> TrainTranslators(
       const PairBatches data(pairs.train,
                              {.start = kPad, .eos = kEos, .seed = seed});
       tiny.Train(data, clock);
-      const HostModel decoder = OnHost(context, tiny, config);
+      const HostModel decoder(context, tiny);
       score.parameters = tiny.store().Count();
-      score.bleu.push_back(Score(host, *decoder.model, pairs));
+      score.bleu.push_back(Score(decoder.context(), decoder.model(), pairs));
     }
     scores.push_back(std::move(score));
   }
