@@ -357,8 +357,8 @@ constexpr StudyChange kHistory[] = {
                 "half against one head; fresh seeds",
      .why = "heads of 8 dimensions in a toy say little; the largest of "
             "several shares exceeds the smallest by noise alone",
-     .commit = "effective-heads: the recipe model at two widths, depths and "
-               "lengths of training"},
+     .commit = "effective-heads, gradient-flow, layers: the recipe model, "
+               "deeper, with controls"},
 };
 
 // Nobody has trained with these.

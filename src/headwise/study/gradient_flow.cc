@@ -24,9 +24,9 @@ namespace {
 
 constexpr int64_t kLayers = 24;
 constexpr int64_t kHeads[] = {1, 8};
-// The ladder: the recipe's rate and so many doublings of it, climbed until a
-// run is not stable.
-constexpr int64_t kRungs = 7;
+// The ladder: half the recipe's rate and so many doublings of it, climbed until
+// a run is not stable.
+constexpr int64_t kRungs = 8;
 constexpr int64_t kTenth = 10;
 constexpr double kClimb = 0.5;  // nats over the lowest tenth: not stable
 constexpr int64_t kHeldOut = int64_t{1} << 15;  // tokens of a loss
@@ -70,7 +70,7 @@ struct Flow {
   std::vector<double> start, end;  // [layers]
   double variation = 0;            // of the gradient's norm over the steps
   double loss = 0;
-  double octaves = 0;  // from the recipe's rate to the largest stable one
+  double octaves = 0;  // from the first rate to the largest stable one
 };
 
 // Deviation / mean of the second half: the first falls for every model.
@@ -137,15 +137,17 @@ class Ladder {
   }
 
  private:
-  // Half of the recipe's windows a step: these models are four times as deep.
+  // Half of the recipe's windows a step and half its rate: these models are
+  // four times as deep.
   TrainConfig Training(uint64_t seed, int64_t steps) const {
     TrainConfig how = language_.WithRepeats(language_.Training(seed, steps));
     how.batch = std::max<int64_t>(1, how.batch / 2);
+    how.rate /= 2;
     return how;
   }
 
   // Whether a short training at a constant rate, `rung` octaves above the
-  // recipe's, stays finite and does not climb.
+  // first, stays finite and does not climb.
   bool Stable(Context& context, const LanguageShape& shape, uint64_t seed,
               int64_t rung) const {
     TrainConfig how = Training(seed, rung_steps_);
@@ -221,7 +223,7 @@ void Judge(const Flows& one, const Flows& many, StudyResult& result) {
   for (const auto& [name, flows] :
        {std::pair{"1 head", &one}, std::pair{"8 heads", &many}}) {
     result.Report(
-        fmt::format("largest stable rate, {}, octaves over 2e-3", name),
+        fmt::format("largest stable rate, {}, octaves over the first", name),
         OverSeeds(Of(*flows, &Flow::octaves)));
     result.Between(0, kRungs);
     result.Report(fmt::format("held-out loss, {}", name),
@@ -311,7 +313,8 @@ constexpr StudyChange kHistory[] = {
                 "heads; fresh seeds",
      .why = "six layers are too few for gradients to have far to flow, and a "
             "norm alone does not say whether training is easier",
-     .commit = "gradient-flow: 24 layers and a ladder of rates"},
+     .commit = "effective-heads, gradient-flow, layers: the recipe model, "
+               "deeper, with controls"},
 };
 
 // Nobody has trained with these.

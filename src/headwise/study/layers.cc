@@ -292,7 +292,8 @@ constexpr StudyChange kHistory[] = {
                 "of its own",
      .why = "the output matrix fits the last layer alone, so that reading "
             "earlier ones by it favours the claim",
-     .commit = "layers: trained probes by layer, twelve layers on novels"},
+     .commit = "effective-heads, gradient-flow, layers: the recipe model, "
+               "deeper, with controls"},
 };
 
 // Nobody has trained with these.

@@ -206,7 +206,8 @@ constexpr StudyChange kHistory[] = {
                 "those of new weights; fresh seeds",
      .why = "heads of 8 dimensions are too narrow to speak for heads as they "
             "are used; differences of patterns need a control",
-     .commit = "one-vs-many: eight heads of 32 beside one of 256 on novels"},
+     .commit = "one-vs-many and specialise: the recipe model on novels, their "
+               "controls judged"},
 };
 
 // Nobody has trained with these.
