@@ -162,46 +162,6 @@ void CheckFit(const TrainConfig& config, const ModelConfig& model,
   }
 }
 
-TextBatchOptions Windows(const TrainConfig& config, const ModelConfig& model,
-                         const Tokenizer& tokenizer) {
-  TextBatchOptions options;
-  options.length = config.sequence;
-  options.bos = BeginOfWindows(tokenizer, model);
-  options.vocabulary = tokenizer.vocab_size();
-  options.seed = config.seed;
-  RepeatMixture& repeats = options.repeats;
-  repeats.share = config.repeat_share;
-  repeats.share_late = config.repeat_share_late;
-  repeats.change = static_cast<int64_t>(
-      config.repeat_change * static_cast<double>(config.steps * config.batch));
-  repeats.min_period = config.repeat_min;
-  repeats.max_period = config.repeat_max;
-  repeats.random_share = config.repeat_random;
-  if (config.task != TrainTask::kMaskedLm) return options;
-  options.mask_share = config.mask_share;
-  for (const char* name : {"[MASK]", "<mask>"}) {
-    if (const auto id = tokenizer.Id(name)) options.mask = *id;
-  }
-  if (options.mask < 0) {
-    Refuse("training", "a tokenizer with [MASK] or <mask>", "none",
-           "headwise vocab --kind words makes one");
-  }
-  const TokenFrame frame = FrameOf(tokenizer, model);
-  if (!frame.after.empty()) options.eos = frame.after.back();
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    options.unguessed.push_back(tokenizer.IsSpecial(id) ||
-                                tokenizer.unknown() == id);
-  }
-  options.sentence_share = config.sentence_share;
-  for (const char* end : {".", "!", "?"}) {
-    if (const auto id = tokenizer.Id(end)) options.sentence_ends.push_back(*id);
-  }
-  if (options.sentence_share > 0 && options.sentence_ends.empty()) {
-    Refuse("training", "a tokenizer with . ! or ? for sentence_share", "none");
-  }
-  return options;
-}
-
 void OpenText(Context& context, const TrainConfig& config,
               const ProgressCallback& progress, Material& material) {
   material.corpus =
@@ -209,7 +169,7 @@ void OpenText(Context& context, const TrainConfig& config,
                    Path(config.out) / "tokens.safetensors", progress);
   const Corpus& corpus = *material.corpus;
   TextBatchOptions options =
-      Windows(config, material.model->config(), *material.tokenizer);
+      BatchOptionsOf(config, material.model->config(), *material.tokenizer);
   material.train = std::make_unique<TextBatches>(corpus.train(), options);
   options.shuffled = false;
   options.repeats = {};
@@ -300,6 +260,47 @@ void OpenLabelled(const TrainConfig& config, const ModelConfig& model,
 }
 
 }  // namespace
+
+TextBatchOptions BatchOptionsOf(const TrainConfig& config,
+                                const ModelConfig& model,
+                                const Tokenizer& tokenizer) {
+  TextBatchOptions options;
+  options.length = config.sequence;
+  options.bos = BeginOfWindows(tokenizer, model);
+  options.vocabulary = tokenizer.vocab_size();
+  options.seed = config.seed;
+  RepeatMixture& repeats = options.repeats;
+  repeats.share = config.repeat_share;
+  repeats.share_late = config.repeat_share_late;
+  repeats.change = static_cast<int64_t>(
+      config.repeat_change * static_cast<double>(config.steps * config.batch));
+  repeats.min_period = config.repeat_min;
+  repeats.max_period = config.repeat_max;
+  repeats.random_share = config.repeat_random;
+  if (config.task != TrainTask::kMaskedLm) return options;
+  options.mask_share = config.mask_share;
+  for (const char* name : {"[MASK]", "<mask>"}) {
+    if (const auto id = tokenizer.Id(name)) options.mask = *id;
+  }
+  if (options.mask < 0) {
+    Refuse("training", "a tokenizer with [MASK] or <mask>", "none",
+           "headwise vocab --kind words makes one");
+  }
+  const TokenFrame frame = FrameOf(tokenizer, model);
+  if (!frame.after.empty()) options.eos = frame.after.back();
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    options.unguessed.push_back(tokenizer.IsSpecial(id) ||
+                                tokenizer.unknown() == id);
+  }
+  options.sentence_share = config.sentence_share;
+  for (const char* end : {".", "!", "?"}) {
+    if (const auto id = tokenizer.Id(end)) options.sentence_ends.push_back(*id);
+  }
+  if (options.sentence_share > 0 && options.sentence_ends.empty()) {
+    Refuse("training", "a tokenizer with . ! or ? for sentence_share", "none");
+  }
+  return options;
+}
 
 Material OpenMaterial(Context& context, DType type, const TrainConfig& config,
                       const ProgressCallback& progress) {

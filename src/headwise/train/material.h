@@ -16,6 +16,7 @@
 #include "headwise/train/classifier.h"
 #include "headwise/train/config.h"
 #include "headwise/train/corpus.h"
+#include "headwise/train/text_batches.h"
 
 namespace headwise {
 
@@ -30,6 +31,11 @@ struct Material {
   RunFiles files;
   Json data;  // for the manifest
 };
+
+// How a run cuts its text into windows for the model.
+TextBatchOptions BatchOptionsOf(const TrainConfig& config,
+                                const ModelConfig& model,
+                                const Tokenizer& tokenizer);
 
 // type: what the model computes in.
 Material OpenMaterial(Context& context, DType type, const TrainConfig& config,

@@ -15,6 +15,7 @@
 #include "headwise/error.h"
 #include "headwise/heads/pruning/layer_output.h"
 #include "headwise/tensor/matrix.h"
+#include "headwise/tensor/solve.h"
 
 namespace headwise {
 namespace {
@@ -23,38 +24,6 @@ namespace {
 constexpr std::array<double, 7> kRidges = {1e-5, 1e-4, 1e-3, 1e-2, .1, 1, 10};
 // Bytes of sums that are held at once: layers beyond wait for another pass.
 constexpr int64_t kMostBytes = int64_t{1} << 30;
-
-// A solution x of a · x = b for a symmetric positive definite a, by Cholesky.
-// Both are overwritten, b by x.
-void SolvePositive(Matrix& a, Matrix& b) {
-  const int64_t n = a.rows;
-  for (int64_t j = 0; j < n; ++j) {
-    double* row = &a(j, 0);
-    for (int64_t i = 0; i <= j; ++i) {
-      const double* above = &a(i, 0);
-      double sum = row[i];
-      for (int64_t p = 0; p < i; ++p) sum -= row[p] * above[p];
-      // The ridge keeps it positive but for rounding.
-      row[i] =
-          i < j ? sum / above[i]
-                : std::sqrt(std::max(sum, std::numeric_limits<double>::min()));
-    }
-  }
-  const auto subtract = [&](int64_t from, int64_t to, double factor) {
-    for (int64_t c = 0; c < b.columns; ++c) b(to, c) -= factor * b(from, c);
-  };
-  const auto divide = [&](int64_t i) {
-    for (int64_t c = 0; c < b.columns; ++c) b(i, c) /= a(i, i);
-  };
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t p = 0; p < i; ++p) subtract(p, i, a(i, p));
-    divide(i);
-  }
-  for (int64_t i = n; i-- > 0;) {
-    for (int64_t p = i + 1; p < n; ++p) subtract(p, i, a(p, i));
-    divide(i);
-  }
-}
 
 // Whether the means are another matter, of the bias.
 enum class Means : uint8_t { kApart, kWithin };

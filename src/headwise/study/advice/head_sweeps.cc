@@ -19,11 +19,12 @@ HeadSweep Vaswani() {
   return sweep;
 }
 
-// headwise study head-count, on the shipped text.
+// Study head-count, revision 1, on the shipped text.
 HeadSweep Width128() {
   return {128,
           true,
-          "two layers on the shipped story, one seed (study head-count)",
+          "two layers on the shipped story, one seed (study head-count, "
+          "revision 1)",
           "loss",
           0.02,
           {{1, 2.054},

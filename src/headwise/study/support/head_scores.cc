@@ -78,7 +78,7 @@ Temp RunBatch(Context& context, const Model& model, const TrainBatch& batch,
   input.batch = &batch.batch;
   input.hooks = hooks;
   const int64_t rows = batch.batch.total(), width = model.config().width;
-  Temp x(context, DType::kF32, {rows, width});
+  Temp x(context, model.type(), {rows, width});
   model.Run(context, model.stack(), input, x.view());
   return x;
 }

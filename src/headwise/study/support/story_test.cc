@@ -104,17 +104,19 @@ TEST_F(TextStudyTest, TrainsTranslatorsOfPairs) {
   StudyRequest request;
   request.effort = 0.02;
   request.texts = {path};
-  ASSERT_TRUE(GivesPairs(request));
+  ASSERT_EQ(PairsOf(request), request.texts);
+  ASSERT_TRUE(TextsOf(request).empty());
   const int64_t heads[] = {1, 4};
   Context context({.threads = 1, .implementations = ""});
   const std::vector<TranslationScore> scores = TrainTranslators(
-      context, request, {.width = 16, .layers = 1, .heads = heads});
+      context, request, {.width = 16, .layers = 1, .heads = heads}, 4, {1, 2});
   ASSERT_EQ(scores.size(), 2u);
   EXPECT_EQ(scores[0].parameters, scores[1].parameters);
   EXPECT_EQ(scores[1].heads, 4);
   // Two lines are held out, of four words each.
-  EXPECT_EQ(scores[0].bleu.counts.reference, 8);
-  EXPECT_LE(scores[0].bleu.low, scores[0].bleu.score.score);
+  ASSERT_EQ(scores[0].bleu.size(), 2u);
+  EXPECT_EQ(scores[0].bleu[0].counts.reference, 8);
+  EXPECT_LE(scores[0].bleu[1].low, scores[0].bleu[1].score.score);
 }
 
 class LanguageStudyTest : public testing::TestWithParam<const Study*> {};

@@ -1,7 +1,10 @@
 // Small language models in training. Door: tiny_model.h.
 #include "headwise/study/support/tiny_model.h"
 
+#include <algorithm>
+
 #include "headwise/model/family.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
 
 namespace headwise {
@@ -79,12 +82,14 @@ TrainConfig TinyTraining(uint64_t seed, int64_t steps) {
 
 std::shared_ptr<ParameterStore> NewParameters(const Context& context,
                                               const ModelConfig& config,
-                                              const TrainConfig& how) {
+                                              const TrainConfig& how,
+                                              DType compute) {
   Initialisation init;
   init.seed = how.seed;
   init.deviation = static_cast<float>(how.init_deviation);
   init.scale_residual = how.init_scale_residual;
-  return ParameterStore::Fresh(config, init, {.device = context.device()});
+  return ParameterStore::Fresh(
+      config, init, {.device = context.device(), .compute = compute});
 }
 
 TinyModel::TinyModel(Context& context, const Json& config, TrainConfig how)
@@ -117,6 +122,19 @@ std::vector<double> TinyModel::SequenceLosses(const BatchSource& data,
     losses.push_back(trainer_.Evaluate(OneSequence(data, i), 1));
   }
   return losses;
+}
+
+HostModel::HostModel(Context& context, const TinyModel& tiny)
+    : host_(context), model_(&tiny.model()) {
+  if (context.device().is_cpu()) return;
+  const ModelConfig& config = tiny.model().config();
+  store_ = ParameterStore::Fresh(config, {});
+  own_ = BuildModel(config, store_);
+  model_ = own_.get();
+  for (auto& [name, entry] : store_->entries()) {
+    const Tensor value = ToHost(context, tiny.store().entries().at(name).value);
+    std::copy_n(value.As<float>(), value.size(), entry.value.As<float>());
+  }
 }
 
 }  // namespace headwise

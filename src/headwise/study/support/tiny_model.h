@@ -21,6 +21,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/rng.h"
 #include "headwise/context.h"
+#include "headwise/runtime/on_host.h"
 #include "headwise/study/support/trained.h"
 #include "headwise/train/batch.h"
 #include "headwise/train/trainer.h"
@@ -66,10 +67,12 @@ Json TinyLlama(const TinyShape& shape);
 // How such a model is trained unless a study says otherwise.
 TrainConfig TinyTraining(uint64_t seed, int64_t steps);
 
-// New weights on the context's device as `how` seeds and scales them.
+// New weights on the context's device as `how` seeds and scales them; compute:
+// what products are of.
 std::shared_ptr<ParameterStore> NewParameters(const Context& context,
                                               const ModelConfig& config,
-                                              const TrainConfig& how);
+                                              const TrainConfig& how,
+                                              DType compute = DType::kF32);
 
 // A small model in training. It stays where it is made: others point into it.
 class TinyModel {
@@ -105,6 +108,22 @@ class TinyModel {
   std::shared_ptr<ParameterStore> store_;
   std::unique_ptr<Model> model_;
   Trainer trainer_;
+};
+
+// A model where the host's analyses can read its weights: itself on the CPU,
+// else a copy of it as it is now, in f32. Borrows both.
+class HostModel {
+ public:
+  HostModel(Context& context, const TinyModel& tiny);
+
+  Context& context() const { return host_; }
+  const Model& model() const { return *model_; }
+
+ private:
+  HostContext host_;
+  std::shared_ptr<ParameterStore> store_;
+  std::unique_ptr<Model> own_;
+  const Model* model_;
 };
 
 }  // namespace headwise

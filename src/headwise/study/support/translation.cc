@@ -2,12 +2,15 @@
 #include "headwise/study/support/translation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "headwise/model/family.h"
 #include "headwise/runtime/generate.h"
-#include "headwise/study/support/story.h"
+#include "headwise/study/support/tiny_model.h"
 #include "headwise/tokenizer/bpe_trainer.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 #include "headwise/train/pair_batches.h"
@@ -17,7 +20,7 @@ namespace {
 
 constexpr int32_t kEos = 1, kPad = 2;
 constexpr int64_t kHoldOut = 31;
-constexpr int64_t kLongest = 96;  // tokens of a side
+constexpr int64_t kLongest = 127;  // tokens of a side, without the last
 
 struct Pairs {
   std::unique_ptr<Tokenizer> tokenizer;
@@ -27,15 +30,15 @@ struct Pairs {
 
 Pairs ReadAll(const StudyRequest& request) {
   BpeTraining vocabulary;
-  vocabulary.size = 2048;
+  vocabulary.size = 4096;
   vocabulary.bos = "";
   vocabulary.special_tokens = {"<unk>", "<eos>", "<pad>"};
   Pairs pairs;
-  TextSource texts(request.texts);
+  TextSource texts(PairsOf(request));
   pairs.tokenizer =
       ParseTokenizerJson(TrainByteLevelBpe(texts, vocabulary), "study");
   int64_t number = 0;
-  for (const std::filesystem::path& file : ListFiles(request.texts)) {
+  for (const std::filesystem::path& file : ListFiles(PairsOf(request))) {
     for (TokenPair& pair : ReadPairs(file, *pairs.tokenizer, kLongest)) {
       const bool kept = ++number % kHoldOut == 0;
       (kept ? pairs.held_out : pairs.train).push_back(std::move(pair));
@@ -54,8 +57,8 @@ Json MarianConfig(const TranslatorShape& shape, int64_t heads,
           {"decoder_layers", shape.layers},
           {"encoder_attention_heads", heads},
           {"decoder_attention_heads", heads},
-          {"encoder_ffn_dim", 2 * shape.width},
-          {"decoder_ffn_dim", 2 * shape.width},
+          {"encoder_ffn_dim", 4 * shape.width},
+          {"decoder_ffn_dim", 4 * shape.width},
           {"max_position_embeddings", kLongest + 1},
           {"activation_function", "relu"},
           {"scale_embedding", true},
@@ -65,52 +68,85 @@ Json MarianConfig(const TranslatorShape& shape, int64_t heads,
           {"decoder_start_token_id", kPad}};
 }
 
-BleuEstimate Score(Context& context, const Model& model, const Pairs& pairs) {
+// The recipe of examples/train/verses.json, shorter.
+TrainConfig TranslatorTraining(const TranslatorShape& shape, uint64_t seed,
+                               int64_t steps, bool full) {
+  TrainConfig how;
+  how.task = TrainTask::kTranslation;
+  how.seed = seed;
+  how.steps = steps;
+  how.batch = full ? 128 : 32;
+  how.rate = 1e-3;
+  how.warmup = std::min<int64_t>(400, steps / 4);
+  how.schedule = RateSchedule::kCosine;
+  how.decay = 0.01;
+  how.dropout = 0.1;
+  how.smoothing = 0.1;
+  how.init_deviation = 1 / std::sqrt(static_cast<double>(shape.width));
+  return how;
+}
+
+// On the host: one sentence gives an accelerator too little.
+BleuEstimate Score(Context& host, const Model& model, const Pairs& pairs) {
   GenerateOptions options;
   options.max_tokens = kLongest;
-  std::vector<BleuCounts> counts;
-  for (const TokenPair& pair : pairs.held_out) {
+  std::vector<BleuCounts> counts(pairs.held_out.size());
+  ForEachRun(host, std::ssize(counts), [&](Context& own, int64_t i) {
+    const TokenPair& pair = pairs.held_out[i];
     std::vector<int32_t> source = pair.source;
     source.push_back(kEos);
     const std::string said =
-        pairs.tokenizer->Decode(Generate(context, model, source, options));
-    counts.push_back(CountBleu(said, pairs.tokenizer->Decode(pair.target)));
-  }
+        pairs.tokenizer->Decode(Generate(own, model, source, options));
+    counts[i] = CountBleu(said, pairs.tokenizer->Decode(pair.target));
+  });
   return EstimateBleu(counts);
+}
+
+std::vector<std::string> Those(const StudyRequest& request, bool pairs) {
+  std::vector<std::string> those;
+  for (const std::string& path : request.texts) {
+    if (path.ends_with(".tsv") == pairs) those.push_back(path);
+  }
+  return those;
 }
 
 }  // namespace
 
-bool GivesPairs(const StudyRequest& request) {
-  return !request.texts.empty() &&
-         std::all_of(
-             request.texts.begin(), request.texts.end(),
-             [](const std::string& path) { return path.ends_with(".tsv"); });
+std::vector<std::string> PairsOf(const StudyRequest& request) {
+  return Those(request, true);
+}
+std::vector<std::string> TextsOf(const StudyRequest& request) {
+  return Those(request, false);
 }
 
-std::vector<TranslationScore> TrainTranslators(Context& context,
-                                               const StudyRequest& request,
-                                               const TranslatorShape& shape) {
-  Pairs pairs = ReadAll(request);
-  const int64_t steps = StudySteps(request, 200, 6000);
+std::vector<TranslationScore> TrainTranslators(
+    Context& context, const StudyRequest& request, const TranslatorShape& shape,
+    int64_t steps, const std::vector<uint64_t>& seeds) {
+  const Pairs pairs = ReadAll(request);
   StudyClock clock(request, "translation",
-                   steps * static_cast<int64_t>(shape.heads.size()));
-  PairOptions options;
-  options.start = kPad;
-  options.eos = kEos;
-  const PairBatches data(pairs.train, options);
+                   steps * std::ssize(shape.heads) * std::ssize(seeds));
   std::vector<TranslationScore> scores;
   for (const int64_t heads : shape.heads) {
-    TrainConfig how = StoryTraining(1, steps);
-    how.batch = 32;
-    how.rate = 2e-3;
-    how.schedule = RateSchedule::kInverseSqrt;
-    TinyModel tiny(context,
-                   MarianConfig(shape, heads, pairs.tokenizer->vocab_size()),
-                   how);
-    tiny.Train(data, clock);
-    scores.push_back(
-        {heads, tiny.store().Count(), Score(context, tiny.model(), pairs)});
+    TranslationScore score;
+    score.heads = heads;
+    const ModelConfig config = ReadConfig(
+        MarianConfig(shape, heads, pairs.tokenizer->vocab_size()), "study");
+    for (const uint64_t seed : seeds) {
+      const TrainConfig how =
+          TranslatorTraining(shape, seed, steps, request.full);
+      const DType type = context.device().is_cpu() ? DType::kF32 : DType::kBF16;
+      std::shared_ptr<ParameterStore> store =
+          NewParameters(context, config, how, type);
+      std::unique_ptr<Model> model = BuildModel(config, store);
+      TinyModel tiny(context, std::move(store), std::move(model), how);
+      const PairBatches data(pairs.train,
+                             {.start = kPad, .eos = kEos, .seed = seed});
+      tiny.Train(data, clock);
+      const HostModel decoder(context, tiny);
+      score.parameters = tiny.store().Count();
+      score.bleu.push_back(Score(decoder.context(), decoder.model(), pairs));
+    }
+    scores.push_back(std::move(score));
   }
   return scores;
 }
