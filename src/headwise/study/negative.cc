@@ -21,7 +21,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kSequences = 256;  // of each split
+constexpr int64_t kSequences = 256;  // of each split; of a trial run an eighth
 constexpr uint64_t kThirdHeldOutSeed = kSecondHeldOutSeed + 1;
 
 // Loss without each head minus loss with it.
@@ -30,13 +30,14 @@ struct Splits {
   std::vector<Interval> selection, confirmation;
 };
 
-Splits Ablate(Context& context, const Model& model, const StudyText& text) {
+Splits Ablate(Context& context, const Model& model, const StudyText& text,
+              int64_t sequences) {
   RankOptions options;
   options.criteria = {Criterion::kAblationZero};
   options.replicates = 1000;
   const auto rank = [&](uint64_t seed) {
     return RankHeads(context, model,
-                     StoryExamples(text.held_out, seed, kSequences), options);
+                     StoryExamples(text.held_out, seed, sequences), options);
   };
   Ranking first = rank(kHeldOutSeed), second = rank(kSecondHeldOutSeed);
   return {std::move(first.heads), std::move(first.criteria[0].heads),
@@ -71,10 +72,11 @@ Counts Count(const Splits& splits) {
 
 // What closing heads together changes on the third split; 0 for none.
 double ChangeWithout(Context& context, const Model& model,
-                     const StudyText& text, const std::vector<HeadRef>& heads) {
+                     const StudyText& text, int64_t sequences,
+                     const std::vector<HeadRef>& heads) {
   if (heads.empty()) return 0;
   const TrainBatch batch =
-      MadeBatches(kThirdHeldOutSeed, text.held_out).Make(0, kSequences);
+      MadeBatches(kThirdHeldOutSeed, text.held_out).Make(0, sequences);
   ClosedHeads hooks(model, heads);
   return MeanLoss(TargetProbabilities(context, model, batch, &hooks)) -
          MeanLoss(TargetProbabilities(context, model, batch));
@@ -126,18 +128,22 @@ struct Outcome {
   double change = 0;  // without all certain heads, third split
 };
 
+struct Size {
+  int64_t steps, sequences;
+};
+
 Outcome RunSeed(Context& context, const StudyText& text, uint64_t seed,
-                int64_t steps, StudyClock& clock) {
+                const Size& size, StudyClock& clock) {
   TinyModel tiny(
       context,
       TinyLlama({.layers = 4, .heads = 8, .vocabulary = text.vocabulary}),
-      StoryTraining(seed, steps));
+      StoryTraining(seed, size.steps));
   tiny.Train(MadeBatches(seed, text.train), clock);
   Outcome outcome;
-  outcome.splits = Ablate(context, tiny.model(), text);
+  outcome.splits = Ablate(context, tiny.model(), text, size.sequences);
   outcome.counts = Count(outcome.splits);
-  outcome.change =
-      ChangeWithout(context, tiny.model(), text, outcome.counts.certain);
+  outcome.change = ChangeWithout(context, tiny.model(), text, size.sequences,
+                                 outcome.counts.certain);
   return outcome;
 }
 
@@ -145,12 +151,13 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
   result.seeds = StudySeeds(request);
   const StudyText text = OpenStudyText(request);
-  const int64_t steps = StudySteps(request, 400, 2500);
+  const Size size = {StudySteps(request, 400, 2500),
+                     request.effort < 1 ? kSequences / 8 : kSequences};
   StudyClock clock(request, "negative",
-                   steps * static_cast<int64_t>(result.seeds.size()));
+                   size.steps * static_cast<int64_t>(result.seeds.size()));
   const std::vector<Outcome> outcomes = RunCases(
       context, 1, result.seeds, [&](Context& own, size_t, uint64_t seed) {
-        return RunSeed(own, text, seed, steps, clock);
+        return RunSeed(own, text, seed, size, clock);
       })[0];
   std::vector<double> chosen, confirmed, certain, optimism, change;
   for (const Outcome& one : outcomes) {
@@ -176,7 +183,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "32 heads trained on {}, closed one by one (zero ablation), {} sequences "
       "a split. Negative heads of large models are no riddle: copy suppression "
       "explains the best known ones (McDougall et al. 2023).",
-      text.name, kSequences);
+      text.name, size.sequences);
   return result;
 }
 

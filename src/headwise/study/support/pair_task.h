@@ -41,7 +41,7 @@ MadeSequence MakePairs(Rng& rng);
 // Data of a seed, and the held-out data that all seeds share.
 MadeBatches PairData(uint64_t seed);
 MadeBatches HeldOutPairs();
-inline constexpr int64_t kHeldOutSequences = 256;
+inline constexpr int64_t kHeldOutSequences = 128;
 
 // config.json of a small model for it.
 Json PairModel(int64_t layers, int64_t heads);
