@@ -1,6 +1,7 @@
 // Study assigned (hypothesis). Claim: heads could be given their jobs by hand.
-// Expectation: heads that are fixed to the right places learn faster early,
-// and heads that find their own are at least as good in the end.
+// Expectation: heads that are fixed to the right places learn faster early (a
+// lower mean loss over the first third of the steps), and heads that find their
+// own are at least as good in the end.
 //
 // Six of the first layer's eight heads are fixed to one place before the query
 // each: their queries and keys are constants whose rotary angles agree there,
@@ -11,6 +12,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "headwise/ops/rope/rope.h"
 #include "headwise/study/study.h"
@@ -23,7 +27,7 @@ constexpr int64_t kLayers = 2, kHeads = 8;
 // Length of the constant queries and keys: the place gets 5 nats more than its
 // neighbours.
 constexpr double kStrength = 5.2;
-constexpr double kEqual = 0.02;  // nats
+constexpr double kEqual = 0.1;  // nats
 
 // A tensor's rows of one head.
 std::span<float> RowsOfHead(TinyModel& tiny, const std::string& name,
@@ -57,8 +61,7 @@ void AssignPlaces(TinyModel& tiny) {
 
 struct Curve {
   std::vector<double> steps, losses;  // training, averaged over stretches
-  double early = 0;                   // mean of the first tenth
-  double quarter = 0;                 // of the first quarter
+  double early = 0;                   // mean of the first third
   double end = 0;                     // held out
 };
 
@@ -69,17 +72,15 @@ Curve Learn(Context& context, uint64_t seed, int64_t steps, bool assigned,
   TinyModel tiny(context, config, PairTraining(steps, seed));
   if (assigned) AssignPlaces(tiny);
   const int64_t stretch = std::max<int64_t>(1, steps / 50);
-  auto add = [&](int64_t share, const StepReport& report, double& mean) {
-    const int64_t count = std::max<int64_t>(1, steps / share);
-    if (report.step < count) mean += report.loss / static_cast<double>(count);
-  };
+  const int64_t third = std::max<int64_t>(1, steps / 3);
   Curve curve;
   double sum = 0;
   tiny.Train(PairData(seed), clock, [&](const StepReport& report) {
     if (assigned) AssignPlaces(tiny);
     sum += report.loss;
-    add(10, report, curve.early);
-    add(4, report, curve.quarter);
+    if (report.step < third) {
+      curve.early += report.loss / static_cast<double>(third);
+    }
     if ((report.step + 1) % stretch != 0) return;
     curve.steps.push_back(static_cast<double>(report.step + 1));
     curve.losses.push_back(sum / static_cast<double>(stretch));
@@ -95,35 +96,36 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   result.seeds = StudySeeds(request);
   StudyClock clock(request, "assigned",
                    2 * steps * static_cast<int64_t>(result.seeds.size()));
-  StudyTable table{"Loss (nats)",
-                   {"heads", "seed", "first tenth", "first quarter", "end"},
-                   {}};
+  const std::vector<std::vector<Curve>> curves =
+      RunCases(context, 2, result.seeds,
+               [&](Context& own, size_t assigned, uint64_t seed) {
+                 return Learn(own, seed, steps, assigned == 1, clock);
+               });
+  constexpr const char* kNames[] = {"learned", "assigned"};
+  StudyTable table{"Loss (nats)", {"heads", "seed", "first third", "end"}, {}};
   LinePlot plot;
-  plot.title = "Loss while learning, seed 1";
+  plot.title = "Loss while learning, first seed";
   plot.x_label = "step";
   plot.y_label = "nats";
-  std::vector<double> early, quarter, end;
-  for (const uint64_t seed : result.seeds) {
-    const Curve learned = Learn(context, seed, steps, false, clock);
-    const Curve assigned = Learn(context, seed, steps, true, clock);
-    early.push_back(assigned.early - learned.early);
-    quarter.push_back(assigned.quarter - learned.quarter);
-    end.push_back(learned.end - assigned.end);
-    for (const auto& [name, curve] :
-         {std::pair<const char*, const Curve&>{"learned", learned},
-          {"assigned", assigned}}) {
-      table.rows.push_back({name, std::to_string(seed),
+  std::vector<double> early[2], end[2];
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    for (size_t s = 0; s < result.seeds.size(); ++s) {
+      const Curve& curve = curves[i][s];
+      early[i].push_back(curve.early);
+      end[i].push_back(curve.end);
+      table.rows.push_back({kNames[i], std::to_string(result.seeds[s]),
                             fmt::format("{:.3f}", curve.early),
-                            fmt::format("{:.3f}", curve.quarter),
                             fmt::format("{:.4f}", curve.end)});
-      if (seed == result.seeds[0]) {
-        plot.series.push_back({name, curve.steps, curve.losses});
-      }
     }
+    plot.series.push_back({kNames[i], curves[i][0].steps, curves[i][0].losses});
+    result.AtMost(fmt::format("held-out loss at the end, {}", kNames[i]),
+                  OverSeeds(end[i]), 0.75 * PairChance());
+    result.Between(PairChance(), 0);
   }
-  result.AtMost("first tenth, assigned − learned", OverSeeds(early), 0);
-  result.AtMost("end, learned − assigned", OverSeeds(end), kEqual);
-  result.Report("first quarter, assigned − learned", OverSeeds(quarter));
+  result.AtMost("first third, assigned − learned",
+                DifferenceOverSeeds(early[1], early[0]), 0);
+  result.AtMost("end, learned − assigned", DifferenceOverSeeds(end[0], end[1]),
+                kEqual);
   result.tables = {std::move(table)};
   result.pictures = {std::move(plot)};
   result.remark =
@@ -131,6 +133,21 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "learned one can follow the marker.";
   return result;
 }
+
+constexpr StudyChange kHistory[] = {
+    {.first = "four markers, all letters told: held-out losses of 1e-5 and "
+              "less, where nothing can be told apart",
+     .changed = "4096 markers, the n-th 1/n as frequent as the first, a model "
+                "half as wide, 8 sequences a step; early is the first third, "
+                "of a tenth, in which nothing is learned "
+                "now; equally good is within .1 nats, of .02",
+     .why = "a loss well away from 0 and from chance; the task was chosen by "
+            "the loss of a model of all heads on seed 101 alone",
+     .commit =
+         "Studies gates, mixture, head-dropout, assigned: a task away from its "
+         "ceiling, judged on seeds 11 to 15"},
+};
+constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 
@@ -142,6 +159,9 @@ const Study kAssignedStudy = {
         "good in the end",
     .kind = StudyKind::kHypothesis,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .revision = 2,
+    .history = kHistory,
+    .fresh_seeds = kFreshSeeds};
 
 }  // namespace headwise

@@ -8,11 +8,16 @@
 
 namespace headwise {
 
+enum class LookupForm {
+  kRestricted,  // scores read places only and values the scalar only
+  kNoisy,       // both read all, values with noise on the places
+  kFree,        // both read all
+};
+
 struct LookupCase {
   int64_t heads = 1;
   int64_t values = 1;
-  // Scores read places only and values the scalar only; else both read all.
-  bool separate = true;
+  LookupForm form = LookupForm::kRestricted;
   uint64_t seed = 1;
   int64_t steps = 500;
   double rate = 0.01;

@@ -6,7 +6,10 @@
 // fewer heads.
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/study/study.h"
@@ -17,7 +20,7 @@ namespace {
 
 constexpr int64_t kHeads = 8, kShared = 2, kLayers = 2;
 // Nats within which two models count as equally good.
-constexpr double kEqual = 0.02;
+constexpr double kEqual = 0.1;
 
 struct Arm {
   const char* name;
@@ -59,47 +62,53 @@ std::map<std::string, std::vector<double>> LoadsOf(Context& context,
   return loads.counts;
 }
 
-struct ArmResult {
-  std::vector<double> loss;  // by seed
-  std::vector<double> used;  // effective routed heads, mean over layers
-  std::map<std::string, std::vector<double>> loads;  // of the last seed
+// Of one seed.
+struct Outcome {
+  double loss = 0;
+  double used = 0;  // effective routed heads, mean over layers
+  std::map<std::string, std::vector<double>> loads;
 };
 
-ArmResult RunArm(Context& context, const std::vector<uint64_t>& seeds,
-                 const Arm& arm, int64_t steps, StudyClock& clock) {
-  ArmResult result;
-  for (const uint64_t seed : seeds) {
-    Json config = PairModel(kLayers, arm.heads);
-    TrainConfig how = PairTraining(steps, seed);
-    how.balance = arm.balance;
-    if (arm.active < arm.heads) {
-      config["headwise"] = {{"gates", "mixture"},
-                            {"shared_heads", kShared},
-                            {"active_heads", arm.active}};
-    }
-    TinyModel tiny(context, config, how);
-    tiny.Train(PairData(seed), clock);
-    result.loss.push_back(PairLoss(context, tiny.model(), {}));
-    result.loads = LoadsOf(context, tiny.model());
-    double used = 0;
-    for (const auto& [site, counts] : result.loads) {
-      used += EffectiveNumber(counts) / static_cast<double>(kLayers);
-    }
-    result.used.push_back(used);
+Outcome RunArm(Context& context, const Arm& arm, uint64_t seed, int64_t steps,
+               StudyClock& clock) {
+  Json config = PairModel(kLayers, arm.heads);
+  TrainConfig how = PairTraining(steps, seed);
+  how.balance = arm.balance;
+  if (arm.active < arm.heads) {
+    config["headwise"] = {{"gates", "mixture"},
+                          {"shared_heads", kShared},
+                          {"active_heads", arm.active}};
   }
-  return result;
+  TinyModel tiny(context, config, how);
+  tiny.Train(PairData(seed), clock);
+  Outcome outcome;
+  outcome.loss = PairLoss(context, tiny.model(), {});
+  outcome.loads = LoadsOf(context, tiny.model());
+  for (const auto& [site, counts] : outcome.loads) {
+    outcome.used += EffectiveNumber(counts) / static_cast<double>(kLayers);
+  }
+  return outcome;
+}
+
+using Outcomes = std::vector<std::vector<Outcome>>;  // by [arm][seed]
+
+std::vector<double> Each(const std::vector<Outcome>& outcomes,
+                         double Outcome::*of) {
+  std::vector<double> values;
+  for (const Outcome& outcome : outcomes) values.push_back(outcome.*of);
+  return values;
 }
 
 // Which share of a layer's tokens each routed head was open for.
-HeatMap LoadMap(const std::vector<ArmResult>& arms) {
+HeatMap LoadMap(const Outcomes& arms) {
   HeatMap map;
-  map.title = "Share of tokens a routed head works for";
+  map.title = "Share of tokens a routed head works for, first seed";
   for (int64_t h = kShared; h < kHeads; ++h) {
     map.columns.push_back("head " + std::to_string(h));
   }
   for (const int arm : {kHalf, kUnbalanced}) {
     int64_t layer = 0;
-    for (const auto& [site, counts] : arms[arm].loads) {
+    for (const auto& [site, counts] : arms[arm][0].loads) {
       map.rows.push_back(fmt::format("layer {}{}", layer++,
                                      arm == kHalf ? "" : ", no balance"));
       const double tokens =
@@ -111,7 +120,7 @@ HeatMap LoadMap(const std::vector<ArmResult>& arms) {
 }
 
 StudyResult Run(Context& context, const StudyRequest& request) {
-  const int64_t steps = StudySteps(request, 250, 750);
+  const int64_t steps = StudySteps(request, 400, 1200);
   StudyResult result;
   result.seeds = StudySeeds(request);
   StudyClock clock(
@@ -120,25 +129,34 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   StudyTable table{"Held-out loss (nats); effective number of routed heads",
                    {"heads a token uses", "loss", "routed heads in use"},
                    {}};
-  std::vector<ArmResult> arms;
-  for (const Arm& arm : kArms) {
-    arms.push_back(RunArm(context, result.seeds, arm, steps, clock));
-    const ArmResult& own = arms.back();
+  const Outcomes arms =
+      RunCases(context, std::size(kArms), result.seeds,
+               [&](Context& own, size_t arm, uint64_t seed) {
+                 return RunArm(own, kArms[arm], seed, steps, clock);
+               });
+  for (size_t i = 0; i < arms.size(); ++i) {
+    const Interval used = OverSeeds(Each(arms[i], &Outcome::used));
     table.rows.push_back(
-        {arm.name, ShowInterval(OverSeeds(own.loss)),
-         own.loads.empty() ? "" : ShowInterval(OverSeeds(own.used))});
+        {kArms[i].name, ShowInterval(OverSeeds(Each(arms[i], &Outcome::loss))),
+         arms[i][0].loads.empty() ? "" : ShowInterval(used)});
+  }
+  const auto difference = [&](int a, int b, double Outcome::*of) {
+    return DifferenceOverSeeds(Each(arms[a], of), Each(arms[b], of));
+  };
+  for (const int arm : {kDense, kHalf}) {
+    result.AtMost(fmt::format("held-out loss, {}", kArms[arm].name),
+                  OverSeeds(Each(arms[arm], &Outcome::loss)),
+                  0.75 * PairChance());
+    result.Between(PairChance(), 0);
   }
   result.AtMost("loss, 6 of 8 − all 8",
-                DifferenceOverSeeds(arms[kMost].loss, arms[kDense].loss),
-                kEqual);
+                difference(kMost, kDense, &Outcome::loss), kEqual);
   result.AtMost("loss, 4 of 8 − dense 4",
-                DifferenceOverSeeds(arms[kHalf].loss, arms[kSmall].loss),
-                kEqual);
+                difference(kHalf, kSmall, &Outcome::loss), kEqual);
   result.AtMost("routed heads in use, no balance − balance .01",
-                DifferenceOverSeeds(arms[kUnbalanced].used, arms[kHalf].used),
-                -0.5);
+                difference(kUnbalanced, kHalf, &Outcome::used), -0.5);
   result.Report("loss, 4 of 8 − all 8",
-                DifferenceOverSeeds(arms[kHalf].loss, arms[kDense].loss));
+                difference(kHalf, kDense, &Outcome::loss));
   result.tables = {std::move(table)};
   result.pictures = {LoadMap(arms)};
   result.remark = fmt::format(
@@ -147,6 +165,21 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       kHeads - kShared);
   return result;
 }
+
+constexpr StudyChange kHistory[] = {
+    {.first = "four markers, all letters told: held-out losses of 1e-5 and "
+              "less, where nothing can be told apart",
+     .changed = "4096 markers, the n-th 1/n as frequent as the first, a model "
+                "half as wide, 8 sequences a step; equally good is within .1 "
+                "nats, of .02; 1200 full steps, of "
+                "750",
+     .why = "a loss well away from 0 and from chance; the task was chosen by "
+            "the loss of a model of all heads on seed 101 alone",
+     .commit =
+         "Studies gates, mixture, head-dropout, assigned: a task away from its "
+         "ceiling, judged on seeds 11 to 15"},
+};
+constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
 
@@ -158,6 +191,9 @@ const Study kMixtureStudy = {
         "50 %; without balance fewer heads are used",
     .kind = StudyKind::kLiterature,
     .run = Run,
-    .trained = true};
+    .trained = true,
+    .revision = 2,
+    .history = kHistory,
+    .fresh_seeds = kFreshSeeds};
 
 }  // namespace headwise

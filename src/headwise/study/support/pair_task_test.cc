@@ -3,13 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+
 #include "headwise/ops/loss/loss.h"
 
 namespace headwise {
 namespace {
 
 TEST(PairTask, AnswersAreTheLettersAtTheNamedPlaces) {
-  constexpr int64_t places[][2] = {{1, 2}, {3, 4}, {5, 6}, {2, 5}};
   Rng rng(1);
   const MadeSequence sequence = MakePairs(rng);
   ASSERT_EQ(sequence.ids.size(), kPairBlock * kPairBlocks);
@@ -19,11 +21,27 @@ TEST(PairTask, AnswersAreTheLettersAtTheNamedPlaces) {
     if (sequence.targets[i] == kIgnoreTarget) continue;
     ++answers;
     EXPECT_EQ(sequence.targets[i], sequence.ids[i + 1]);
-    const int64_t* place = places[sequence.ids[i] - 8];
-    EXPECT_EQ(sequence.targets[i],
-              12 + 8 * sequence.ids[i - place[0]] + sequence.ids[i - place[1]]);
+    const PairPlaces places = PlacesOf(sequence.ids[i] - kPairLetters);
+    EXPECT_EQ(sequence.targets[i], kPairLetters + kPairMarkers +
+                                       8 * sequence.ids[i - places.first] +
+                                       sequence.ids[i - places.second]);
   }
   EXPECT_EQ(answers, kPairBlocks);
+}
+
+// Thirty markers in a row name every ordered pair of different places once.
+TEST(PairTask, MarkersNameAllPairsOfPlaces) {
+  std::set<std::pair<int64_t, int64_t>> pairs;
+  for (int64_t marker = 0; marker < 30; ++marker) {
+    const PairPlaces places = PlacesOf(marker);
+    EXPECT_NE(places.first, places.second);
+    for (const int64_t place : {places.first, places.second}) {
+      EXPECT_GE(place, 1);
+      EXPECT_LE(place, kPairPlaces);
+    }
+    pairs.insert({places.first, places.second});
+  }
+  EXPECT_EQ(pairs.size(), 30u);
 }
 
 TEST(PairTask, HeadsThatWriteNothingAreWorthNothing) {
@@ -32,7 +50,7 @@ TEST(PairTask, HeadsThatWriteNothingAreWorthNothing) {
   const TensorView output =
       tiny.store().entries().at("model.layers.0.self_attn.o_proj.weight").value;
   // Columns of head 2 [d, heads · 8].
-  for (int64_t row = 0; row < 64; ++row) {
+  for (int64_t row = 0; row < 32; ++row) {
     for (int64_t i = 16; i < 24; ++i) output.As<float>()[row * 32 + i] = 0;
   }
   const HeadWorth worth = WorthOfHeads(context, tiny.model());
