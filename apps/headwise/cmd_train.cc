@@ -18,6 +18,7 @@
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/heads/importance/head_life.h"
+#include "headwise/heads/profile/words/word_materials.h"
 #include "headwise/heads/roles/role_life.h"
 #include "headwise/report/text.h"
 #include "headwise/runtime/windows.h"
