@@ -4,6 +4,7 @@
 
 #include "headwise/dist/group.h"
 #include "headwise/model.h"
+#include "headwise/train.h"
 
 namespace headwise {
 
@@ -12,5 +13,8 @@ namespace headwise {
 // first gets the result, of the others' nothing may be used. `group` must
 // outlive the model.
 void ShareWork(Transformer& model, dist::Group& group);
+
+// Train, each step shared by all ranks of a group. The first writes.
+TrainOutcome TrainShared(const TrainJob& job, dist::Group& group);
 
 }  // namespace headwise
