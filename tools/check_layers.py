@@ -110,9 +110,11 @@ APPS_INSIDE = {
          "headwise/study/compare/trained_comparison.h"},
         "layers of random weights beside trained ones: for teaching, no door"),
     "apps/headwise/cmd_demo.cc": (
-        {"headwise/report/html_report.h", "headwise/report/make_report.h",
-         "headwise/report/report_summary.h"},
+        {"headwise/report/report_summary.h"},
         "as report, which it runs on what is shipped"),
+    "apps/headwise/cmd_evaluate.cc": (
+        {"headwise/heads/pruning/profile_means.h"},
+        "whether a file is a profile or a text"),
     "apps/headwise/cmd_explain.cc": (
         {"headwise/backend/cpu/isa.h",
          "headwise/ops/attention/implementation.h",
@@ -131,34 +133,54 @@ APPS_INSIDE = {
     "apps/headwise/cmd_plan.cc": (
         {"headwise/model/checkpoint.h", "headwise/model/scale_plan.h"},
         "reckons with shapes, without a model: no door"),
+    "apps/headwise/cmd_profile.cc": (
+        {"headwise/heads/profile/definitions.h",
+         "headwise/heads/profile/notes.h", "headwise/model/checkpoint.h"},
+        "the texts of --explain, and the tokens whose rows do not count"),
+    "apps/headwise/cmd_report.cc": (
+        {"headwise/report/report_summary.h"}, "the report in a terminal"),
     "apps/headwise/cmd_roles.cc": (
         {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
     "apps/headwise/cmd_show.cc": (
         {"headwise/report/attention_svg.h", "headwise/report/attention_text.h",
          "headwise/study/support/cat_sat.h"},
         "--example: pictures from books; shaded tokens in a terminal"),
+    "apps/headwise/cmd_study.cc": (
+        {"headwise/model/checkpoint.h", "headwise/report/study_report.h",
+         "headwise/study/advice/head_advice.h", "headwise/study/study.h"},
+        "claims that run: for teaching, no door"),
     "apps/headwise/cmd_tokenize.cc": (
         {"headwise/model/checkpoint.h", "headwise/model/text_frame.h",
          "headwise/tokenizer/piece_text.h",
          "headwise/tokenizer/text_source.h"},
         "tells of tokenizers without a model beside them"),
+    "apps/headwise/cmd_train.cc": (
+        {"headwise/api/share_work.h", "headwise/base/fields.h",
+         "headwise/train/config.h"},
+        "ranks that share the work: no door; the fields of a run in --help"),
     "apps/headwise/cmd_vocab.cc": (
         {"headwise/tokenizer/bpe_trainer.h",
          "headwise/tokenizer/tokenizer_json.h",
          "headwise/tokenizer/word_trainer.h"},
         "trains a vocabulary: no door"),
+    "apps/headwise/evaluate_text.cc": (
+        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/failure.cc": (
         {"headwise/base/free_memory.h"}, "how much memory was free"),
+    "apps/headwise/open_model.cc": (
+        {"headwise/api/share_work.h"}, "ranks that share the work: no door"),
     "apps/headwise/patterns_text.h": (
         {"headwise/heads/profile/detector.h"}, "names of detectors"),
     "apps/headwise/problem_flags.cc": (
         {"headwise/base/fields.h"}, "flags from the fields of a problem"),
     "apps/headwise/progress_bar.h": (
         {"headwise/base/progress.h"}, "for the commands of APPS_NOT_YET"),
-    "apps/headwise/role_chart.cc": (
-        {"headwise/heads/roles/rules.h"}, "thresholds beside curves"),
-    "apps/headwise/role_chart.h": (
-        {"headwise/heads/roles/role_life.h"}, "roles through a training run"),
+    "apps/headwise/rank_text.cc": (
+        {"headwise/heads/importance/criterion.h"},
+        "which criteria are ablations"),
+    "apps/headwise/ranks.h": (
+        {"headwise/dist/group.h"},
+        "processes that share the work of one command: no door"),
     "apps/headwise/roles_text.cc": (
         {"headwise/heads/profile/words/materials.h",
          "headwise/heads/roles/explain.h",
@@ -166,45 +188,32 @@ APPS_INSIDE = {
         "names of rules and baselines, for tables in a terminal"),
     "apps/headwise/roles_text.h": (
         {"headwise/heads/roles/roles.h"}, "thresholds, for --explain"),
+    "apps/headwise/study_all.cc": (
+        {"headwise/report/study_report.h"}, "of study"),
+    "apps/headwise/study_all.h": (
+        {"headwise/study/study.h"}, "of study"),
     "apps/headwise/text_argument.cc": (
         {"headwise/tokenizer/text_source.h"},
         "the first document of a file, for dump and tokenize"),
     "apps/headwise/text_reading.h": (
-        {"headwise/runtime/windows.h", "headwise/tokenizer/text_source.h",
-         "headwise/tokenizer/tokenizer.h"},
+        {"headwise/runtime/windows.h", "headwise/tokenizer/tokenizer.h"},
         "warnings of the commands of APPS_NOT_YET; the words of --bos"),
     "apps/headwise/text_reading.cc": (
         {"headwise/runtime/text_notices.h"}, "the same"),
     "apps/headwise/past_context.h": (
         {"headwise/model/config.h", "headwise/runtime/room.h",
          "headwise/runtime/text_notices.h"}, "the same"),
-    "apps/headwise/cache_flags.h": (
-        {"headwise/model/checkpoint.h"}, "for evaluate, which opens one"),
     "apps/headwise/ids_file.cc": (
         {"headwise/format/token_ids.h"}, "ids from safetensors"),
     "apps/headwise/ids_file.h": (
-        {"headwise/format/safetensors.h", "headwise/runtime/windows.h"},
+        {"headwise/format/safetensors.h"},
         "ids from safetensors"),
 }
 # Not yet on the public headers; whole files, by pattern.
 APPS_NOT_YET = {
     "apps/headwise/bench/*": "measures operators and layers from inside",
-    "apps/headwise/cmd_evaluate.cc": "not yet",
-    "apps/headwise/cmd_profile.cc": "not yet",
     "apps/headwise/cmd_prune.cc": "not yet",
-    "apps/headwise/cmd_rank.cc": "not yet",
-    "apps/headwise/cmd_report.cc": "not yet",
-    "apps/headwise/cmd_similar.cc": "not yet",
-    "apps/headwise/cmd_study.cc": "not yet",
-    "apps/headwise/cmd_train.cc": "not yet: observes heads between steps",
-    "apps/headwise/evaluate_*": "of evaluate",
-    "apps/headwise/life_chart.*": "of train",
-    "apps/headwise/loss_curve.*": "of train",
     "apps/headwise/prune_*": "of prune",
-    "apps/headwise/rank_*": "of rank",
-    "apps/headwise/ranks.*": "processes that share the work of one command",
-    "apps/headwise/study_*": "of study",
-    "apps/headwise/word_materials.h": "of profile and train",
 }
 
 SOURCES = {".h", ".cc", ".cu", ".cuh"}

@@ -123,23 +123,6 @@ std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
   return choice;
 }
 
-std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
-                                       const EngineFlags& engine,
-                                       const std::string& folder,
-                                       const Checkpoint& checkpoint) {
-  RequireCacheFlags(flags, engine);
-  if (flags.policy == "all") return std::nullopt;
-  ReadingFlags reading;
-  if (const Tokenizer* tokenizer = checkpoint.FindTokenizer()) {
-    const BosChoice asked = tokenizer->bos().asked;
-    if (asked != BosChoice::kAuto) {
-      reading.bos = asked == BosChoice::kYes ? "yes" : "no";
-    }
-  }
-  Transformer model = OpenTransformer(folder, engine, reading);
-  return ChooseCache(flags, model);
-}
-
 std::string ToText(const CacheChoice& choice, const CacheBytes& bytes) {
   const std::string heads =
       choice.why.empty()

@@ -11,7 +11,6 @@
 #include "engine_flags.h"
 #include "headwise/base/json.h"
 #include "headwise/model.h"
-#include "headwise/model/checkpoint.h"
 
 namespace headwise {
 
@@ -37,11 +36,6 @@ void RequireCacheFlags(const CacheFlags& flags, const EngineFlags& engine);
 // and needles that the model is shown. Writes --kv-out.
 std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
                                        Transformer& model);
-// For evaluate, until that is built on the public headers.
-std::optional<CacheChoice> ChooseCache(const CacheFlags& flags,
-                                       const EngineFlags& engine,
-                                       const std::string& folder,
-                                       const Checkpoint& checkpoint);
 
 // "cache 41 KiB instead of 128 KiB (67.9 % saved): 5 of 64 heads keep …"
 std::string ToText(const CacheChoice& choice, const CacheBytes& bytes);

@@ -9,10 +9,11 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/report/html_report.h"
-#include "headwise/report/make_report.h"
+#include "headwise/base/json.h"
+#include "headwise/report.h"
 #include "headwise/report/report_summary.h"
 #include "interrupt.h"
+#include "open_model.h"
 #include "progress_bar.h"
 
 namespace headwise {
@@ -31,26 +32,27 @@ int Run(const Options& options) {
   const fs::path data = fs::path(options.folder) / "report.json";
   RequireWritable(page);
   RequireWritable(data);
-  ReportOptions report_options;
-  report_options.texts = {Asset("text/the-lamp-at-sorrel-point.txt").string()};
-  report_options.rank_tokens = 0;  // the whole text: it is short
-  report_options.stop = StopOnInterrupt();
-  Context context;
-  Json report;
+  ReportJob job;
+  job.rank_tokens = 0;  // the whole text: it is short
+  job.stop = StopOnInterrupt();
+  Transformer model = OpenTransformer(Asset("novels").string(), {});
+  Report report;
   {
     ProgressBar bar;
-    report_options.progress = bar.callback();
-    report = MakeReport(context, Asset("novels"), report_options);
+    job.on_progress = bar.on_progress("layers");
+    report = MakeReport(
+        model,
+        TextInput::Files({Asset("text/the-lamp-at-sorrel-point.txt").string()}),
+        job);
   }
-  const std::string json = report.dump(1);
-  WriteFileAtomically(page, HtmlReport(report));
-  WriteFileAtomically(data, json + "\n");
+  report.Save(page);
+  WriteFileAtomically(data, report.json + "\n");
   if (options.json) {
-    fmt::print("{}\n", json);
+    fmt::print("{}\n", report.json);
     return kSucceeded;
   }
   const Console console = StdoutConsole();
-  fmt::print("{}\n{}", SummaryText(report, console),
+  fmt::print("{}\n{}", SummaryText(ParseJson(report.json, "report"), console),
              Wrap("The model is small: six layers of eight heads, trained on a "
                   "hundred novels (assets/README.md). The text is not among "
                   "them.",

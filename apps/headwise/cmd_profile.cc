@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,22 +17,18 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
-#include "headwise/format/token_ids.h"
 #include "headwise/heads/profile/definitions.h"
-#include "headwise/heads/profile/profile_json.h"
-#include "headwise/heads/profile/profiler.h"
-#include "headwise/heads/pruning/evaluate.h"
-#include "headwise/heads/pruning/profile_means.h"
+#include "headwise/heads/profile/notes.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/profile.h"
 #include "headwise/report/terminal.h"
 #include "ids_file.h"
 #include "interrupt.h"
 #include "model_name.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "patterns_text.h"
 #include "profile_title.h"
 #include "progress_bar.h"
-#include "prune_material.h"
 #include "ranks.h"
 #include "roles_text.h"
 #include "text_argument.h"
@@ -45,19 +42,12 @@ struct Options {
   std::string model;
   std::vector<std::string> texts;
   std::string ids;
-  WordFiles material;
-  std::vector<std::string> patterns;
+  ProfileJob job;
   std::string metrics = Name(MetricSet::kAll);
   std::string out;
   int64_t context = 0;
   int64_t tokens = 0;
-  int64_t min_visible = 8;
-  int64_t repeats = 32;
-  double checkpoint = 60;
   EngineFlags engine;
-  bool sentences = false;
-  bool words = false;
-  bool means = false;
   bool resume = false;
   bool json = false;
   bool explain = false;
@@ -150,31 +140,6 @@ void Print(const Profile& profile, const Console& console) {
   }
 }
 
-// What is asked for, as the profiler takes it. `options` must outlive it.
-ProfileOptions ProfilingOf(const Options& options,
-                           std::span<Detector> detectors) {
-  ProfileOptions profiling;
-  profiling.detectors = detectors;
-  if (options.metrics == Name(MetricSet::kCore)) {
-    profiling.metrics = MetricSet::kCore;
-  }
-  profiling.context = options.context;
-  profiling.tokens = options.tokens;
-  profiling.min_visible = options.min_visible;
-  profiling.repeats = options.repeats;
-  profiling.sentences = options.sentences;
-  profiling.words = options.words;
-  profiling.checkpoint_seconds = options.checkpoint;
-  if (options.checkpoint > 0) {
-    profiling.checkpoint = [&](const Profile& profile) {
-      profile.Save(PartialOf(options.out));
-    };
-  }
-  profiling.group = &RankGroup();
-  profiling.stop = StopOnInterrupt();
-  return profiling;
-}
-
 // What an earlier call left.
 std::optional<Profile> Begun(const Options& options) {
   if (!options.resume) return {};
@@ -190,105 +155,57 @@ std::optional<Profile> Begun(const Options& options) {
   return begun;
 }
 
-// Adds annotated material; false when it was interrupted, with the profile as
-// it was before.
-bool AddWords(const WordMaterials& materials, const Options& options,
-              Context& context, const Model& model, const Tokenizer* tokenizer,
-              ProgressBar& bar, Profile& profile) {
-  if (materials.empty()) return true;
-  WordOptions words;
-  words.context = options.context;
-  words.progress = bar.callback();
-  words.stop = StopOnInterrupt();
-  Profile grown = profile;
-  try {
-    materials.AddTo(context, model, *tokenizer, words, grown);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kCancelled) throw;
-    return false;
-  }
-  profile = std::move(grown);
-  return true;
-}
-
-[[noreturn]] void KeepAndStop(const Profile& profile, const Options& options) {
-  if (IsFirstRank()) profile.Save(PartialOf(options.out));
-  throw Error(ErrorCode::kCancelled,
-              {"profile", "to finish", "an interruption",
-               fmt::format("{} tokens are kept in {}; the same command with "
-                           "--resume goes on",
-                           profile.counts.tokens, PartialOf(options.out))});
-}
-
-// What heads give on average over the same text, in windows as long.
-std::vector<std::vector<double>> ReadMeans(const Options& options,
-                                           const ProfileSettings& settings,
-                                           Context& context) {
-  RunFlags run;
-  run.model = options.model;
-  run.engine = options.engine;
-  const PruneMaterial material = ReadPruneMaterial(
-      run, {options.texts, options.tokens, settings.context, options.reading});
-  ProgressBar bar;
-  return ListMeans(MeansOver(context, material.model(), material.examples,
-                             CorpusOptionsFor(material, bar, 0)),
-                   material.model());
-}
-
-// Inputs are read and judged before the model runs.
-Profile Make(const Options& options, std::span<Detector> detectors) {
-  const Checkpoint checkpoint(options.model, options.reading.options(),
-                              options.engine.compute());
-  const Model& model = checkpoint.model();
-  const std::string& hash = checkpoint.hash();
-  const Tokenizer* tokenizer = checkpoint.FindTokenizer();
-  std::optional<Profile> begun = Begun(options);
-  const ProfileOptions asked = ProfilingOf(options, detectors);
-  std::unique_ptr<TextSource> source;
-  std::vector<TokenWindow> windows;
+// The text, or what is read instead.
+TextInput ReadInput(const Options& options, const Transformer& model) {
+  TextInput input;
+  input.context = options.context;
+  input.tokens = options.tokens;
   if (options.ids.empty()) {
     RequireTexts(options.texts);
-    source = std::make_unique<TextSource>(options.texts);
-    WarnPastContext(model.config(), options.context);
-  } else {
-    windows = ReadIds(options.ids, options.context);
-    for (const TokenWindow& window : windows) {
-      RequireTokenIds(window.source.ids, model.config().vocabulary,
-                      options.ids);
+    if (!model.has_tokenizer()) {
+      throw Error(ErrorCode::kNotFound,
+                  {model.info().name, "a tokenizer to read text with", "none",
+                   "models without one take ids"});
     }
-    RequireRoom(model.config(), Longest(windows));
-    WarnPastContext(model.config(), Longest(windows));
-  }
-  const WordMaterials materials(WithSamples(options.material), model, tokenizer,
-                                options.model);
-  if (source != nullptr && tokenizer != nullptr) {
-    WarnUnknownScript(*tokenizer, *source);
-  }
-  ProgressBar bar;
-  ProfileOptions profiling = asked;
-  profiling.progress = bar.callback();
-  Context context(options.engine.context());
-  Profiler profiler(context, model, tokenizer, ModelName(options.model), hash,
-                    profiling);
-  if (begun) {
-    profiler.Resume(std::move(*begun));
+    input.files = options.texts;
   } else {
-    profiler.AddProbes();
+    input.ids = ReadIds(options.ids, model.info().vocabulary);
   }
-  const bool whole = source != nullptr
-                         ? profiler.AddText(*source)
-                         : profiler.AddWindows(std::move(windows));
-  Profile profile = profiler.Take();
-  const bool has_words = IsFirstRank();  // short texts: one rank's work
-  if (!whole || (has_words && !AddWords(materials, options, context, model,
-                                        tokenizer, bar, profile))) {
-    KeepAndStop(profile, options);
+  return input;
+}
+
+Profile Make(const Options& options) {
+  Transformer model =
+      OpenTransformer(options.model, options.engine, options.reading);
+  const std::optional<Profile> begun = Begun(options);
+  const TextInput input = ReadInput(options, model);
+  ProgressBar bar;
+  std::optional<int64_t> kept;  // tokens
+  ProfileJob job = options.job;
+  if (options.metrics == Name(MetricSet::kCore)) {
+    job.metrics = MetricSet::kCore;
   }
-  if (options.means && IsFirstRank()) {
-    profile.mean_outputs = ReadMeans(options, profile.settings, context);
+  job.material = WithSamples(job.material);
+  job.resume = begun ? &*begun : nullptr;
+  job.on_checkpoint = [&](const Profile& profile) {
+    profile.Save(PartialOf(options.out));
+    kept = profile.counts.tokens;
+  };
+  if (job.checkpoint_seconds == 0) {  // only when stopped
+    job.checkpoint_seconds = std::numeric_limits<double>::infinity();
   }
-  profile.blocks.reset();  // it is whole: nothing goes on from it
-  return profile;
+  job.on_progress = bar.on_progress("layers");
+  job.stop = StopOnInterrupt();
+  try {
+    return MakeProfile(model, input, job);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCancelled || !kept) throw;
+    throw Error(ErrorCode::kCancelled,
+                {"profile", "to finish", "an interruption",
+                 fmt::format("{} tokens are kept in {}; the same command with "
+                             "--resume goes on",
+                             *kept, PartialOf(options.out))});
+  }
 }
 
 int Run(Options options) {
@@ -301,17 +218,17 @@ int Run(Options options) {
   if (options.texts.empty() == options.ids.empty()) {
     throw UsageError("expected either --text or --ids");
   }
-  if (options.means && options.texts.empty()) {
+  if (options.job.means && options.texts.empty()) {
     throw UsageError("--means: expected --text");
   }
   if (options.out.empty()) options.out = ModelName(options.model) + ".heads";
   RequireFiles(options.texts);
   if (IsFirstRank()) RequireWritable(options.out);
   std::vector<Detector> detectors;
-  for (const std::string& path : options.patterns) {
+  for (const std::string& path : options.job.patterns) {
     detectors.push_back(Detector::Load(path));
   }
-  const Profile profile = Make(options, detectors);
+  const Profile profile = Make(options);
   if (!IsFirstRank()) return kSucceeded;
   profile.Save(options.out);
   std::error_code none;  // there need not be one
@@ -319,7 +236,7 @@ int Run(Options options) {
   WarnUnmet(profile, detectors);
   WarnCertain(profile);
   if (options.json) {
-    fmt::print("{}\n", ProfileJson(profile).dump(2));
+    fmt::print("{}\n", JsonText(profile));
     return kSucceeded;
   }
   Print(profile, console);
@@ -349,22 +266,22 @@ std::function<int()> Setup(CommandLine line) {
               "everything")
       .NotNegative();
   AddReadingFlags(line, options->reading);
-  line.Option("--conllu", options->material.conllu,
+  line.Option("--conllu", options->job.material.conllu,
               "A treebank in CoNLL-U, a file or a folder, for syntactic heads; "
               "shipped: the sample that comes along");
-  line.Option("--coref", options->material.coref,
+  line.Option("--coref", options->job.material.coref,
               "Coreference in CoNLL, a file or a folder, for coreference "
               "heads; shipped: the sample that comes along");
-  line.Option("--pairs", options->material.pairs,
+  line.Option("--pairs", options->job.material.pairs,
               "Lines source<TAB>target, for translation heads of "
               "encoder–decoders: links between words are learnt from them");
-  line.Flag("--words", options->words,
+  line.Flag("--words", options->job.words,
             "Also position metrics between words (words.previous …); looks "
             "at every row again");
-  line.Flag("--sentences", options->sentences,
+  line.Flag("--sentences", options->job.sentences,
             "Make each sentence a sequence of its own, as rare-token heads "
             "are defined");
-  line.Option("--pattern", options->patterns,
+  line.Option("--pattern", options->job.patterns,
               "Detectors of your own (docs/patterns.md), as many as you like");
   line.Option("--metrics", options->metrics,
               "all; or core: entropy, largest key, distance, first token "
@@ -372,22 +289,22 @@ std::function<int()> Setup(CommandLine line) {
               "pass (no sinks, examples or probes)")
       .OneOf({"all", "core"})
       .ShowDefault();
-  line.Option("--min-visible", options->min_visible,
+  line.Option("--min-visible", options->job.min_visible,
               "Rows that see fewer keys are left out")
       .ShowDefault()
       .NotNegative();
-  line.Option("--repeats", options->repeats,
+  line.Option("--repeats", options->job.repeats,
               "Sequences of the random-repeat test; 0: none")
       .ShowDefault()
       .Between(0, 10000);
-  line.Flag("--means", options->means,
+  line.Flag("--means", options->job.means,
             "Also what every head gives on average, for evaluate and prune "
             "--mean; reads the text a second time");
   line.Option("--out", options->out,
               "The profile to write; default: MODEL.heads here");
   line.Flag("--resume", options->resume,
             "Go on with an interrupted profile of the same text");
-  line.Option("--checkpoint", options->checkpoint,
+  line.Option("--checkpoint", options->job.checkpoint_seconds,
               "Seconds between copies of the profile so far, which --resume "
               "goes on from if the program is killed; 0: none")
       .NotNegative()

@@ -1,26 +1,18 @@
 // headwise rank: which heads matter, which do not, and which hurt.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "commands.h"
 #include "headwise/error.h"
-#include "headwise/heads/importance/examples.h"
-#include "headwise/heads/importance/ranking.h"
-#include "headwise/heads/importance/ranking_json.h"
-#include "headwise/heads/roles/roles.h"
-#include "headwise/heads/similarity/twins.h"
-#include "headwise/model/checkpoint.h"
+#include "headwise/heads.h"
 #include "ids_file.h"
 #include "interrupt.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "progress_bar.h"
-#include "rank_keeper.h"
 #include "rank_text.h"
 #include "ranks.h"
 #include "run_flags.h"
@@ -33,118 +25,49 @@ struct Options {
   TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
   std::string ids;
   std::string profile;
-  std::vector<std::string> by = {"ablation-mean", "activation", "weights"};
+  RankJob rank;
   int64_t top = 20;
-  double least_hurt = kNegligibleShare;
-  bool pairs = false;
-  bool repair = false;
-  bool per_layer = false;
-  uint64_t seed = 0;
-  std::string partial;
-  double checkpoint = 60;
-  bool resume = false;
 };
 
 std::string PartialOf(const Options& options) {
-  if (!options.partial.empty()) return options.partial;
+  if (!options.rank.partial.empty()) return options.rank.partial;
   return std::filesystem::canonical(options.run.model).filename().string() +
          ".rank.partial";
 }
 
-// Losses of one device and type do not go on with another's.
-std::string PlaceKey(const EngineFlags& engine) {
-  const Device device = engine.context().device;
-  if (device.is_cpu()) return "";
-  return fmt::format(", {} on a GPU", Name(engine.compute()));
-}
-
-// Heads with a role, by a profile of this very model.
-std::set<HeadRef> ReadRoles(const Options& options,
-                            const Checkpoint& checkpoint) {
-  const Profile profile = Profile::Load(options.profile);
-  if (profile.model_hash != checkpoint.hash()) {
+// Tells heads with a role: of this very model.
+std::optional<Profile> ReadProfile(const Options& options,
+                                   const Transformer& model) {
+  if (options.profile.empty()) return {};
+  Profile profile = Profile::Load(options.profile);
+  if (profile.model_hash != model.hash()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {options.profile, "a profile of " + options.run.model,
                  "one of another model, " + profile.model, ""});
   }
-  return HeadsWithRoles(profile);
+  return profile;
 }
 
-// The model's tokenizer; null where it has none, which ids do without.
-const Tokenizer* TokenizerFor(const Options& options,
-                              const Checkpoint& checkpoint) {
-  return options.ids.empty() ? &checkpoint.tokenizer()
-                             : checkpoint.FindTokenizer();
-}
-
-std::vector<TokenWindow> ReadMaterial(const Options& options,
-                                      const Model& model,
-                                      const Tokenizer* tokenizer) {
-  const int64_t context = ShortContext(model.config(), options.text.context);
-  if (!options.ids.empty()) return ReadIds(options.ids, context);
-  const WindowCutter cutter(*tokenizer, model.config(), {context});
-  return ReadWindows(options.text.paths, cutter, options.text.tokens);
-}
-
-RankOptions RankingOf(const Options& options, const Tokenizer* tokenizer) {
-  RankOptions rank;
-  rank.criteria = ParseCriteria(options.by);
-  rank.pairs = options.pairs;
-  rank.least_negative = options.least_hurt;
-  rank.self_repair = options.repair;
-  rank.normalise_layers = options.per_layer;
-  rank.seed = options.seed;
-  rank.stop = StopOnInterrupt();
-  if (tokenizer != nullptr) rank.objective = ObjectiveFor(*tokenizer);
-  rank.objective.seed = options.seed;
-  return rank;
-}
-
-Ranking Rank(const Options& options, const Checkpoint& checkpoint,
-             std::span<const TokenWindow> windows, RankOptions rank) {
-  const Model& model = checkpoint.model();
-  const std::vector<TextExample> examples = ExamplesOf(windows);
-  RequireEnoughText(model, examples, rank.criteria);
-  std::set<HeadRef> with_role;
-  if (!options.profile.empty()) {
-    with_role = ReadRoles(options, checkpoint);
-    rank.has_role = [&](const HeadRef& head) {
-      return with_role.contains(head);
-    };
+TextInput ReadInput(const Options& options, const Transformer& model) {
+  TextInput input = InputOf(options.text);
+  if (!options.ids.empty()) {
+    input.ids = ReadIds(options.ids, model.info().vocabulary);
   }
-  RankKeeper keeper(PartialOf(options),
-                    {checkpoint.hash(), TextKey(examples),
-                     SettingsKey(rank) + PlaceKey(options.run.engine)},
-                    IsFirstRank() ? options.checkpoint : 0);
-  if (options.resume) keeper.Resume();
-  RankGroup().Barrier();  // the first rank will write its file anew
-  Context machine(options.run.engine.context());
+  return input;
+}
+
+Ranking Rank(const Options& options) {
+  Transformer model = OpenTransformer(options.run.model, options.run.engine,
+                                      options.text.reading);
+  const TextInput input = ReadInput(options, model);
+  const std::optional<Profile> profile = ReadProfile(options, model);
   ProgressBar bar;
-  rank.kept = &keeper.losses();
-  rank.group = &RankGroup();
-  rank.progress = [show = bar.callback(), &keeper](const Progress& progress) {
-    if (show) show(progress);
-    keeper.Tick();
-  };
-  try {
-    std::optional<std::set<HeadRef>> twins;
-    if (IsFirstRank()) {
-      twins = FindTwins(machine, model, windows, rank.progress, rank.stop);
-    }
-    if (twins) {
-      rank.has_twin = [&](const HeadRef& head) {
-        return twins->contains(head);
-      };
-    }
-    Ranking ranking = RankHeads(machine, model, examples, rank);
-    if (IsFirstRank()) keeper.Finish();
-    return ranking;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kCancelled && IsFirstRank()) {
-      keeper.ThrowInterrupted();
-    }
-    throw;
-  }
+  RankJob job = options.rank;
+  job.profile = profile ? &*profile : nullptr;
+  job.partial = PartialOf(options);
+  job.on_progress = bar.on_progress("layers");
+  job.stop = StopOnInterrupt();
+  return RankHeads(model, input, job);
 }
 
 int Run(const Options& options) {
@@ -153,22 +76,12 @@ int Run(const Options& options) {
     throw UsageError("expected either --text or --ids");
   }
   RequireFiles(options.text.paths);
-  const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
-                              options.run.engine.compute());
-  const Tokenizer* tokenizer = TokenizerFor(options, checkpoint);
-  const RankOptions rank = RankingOf(options, tokenizer);
-  const std::vector<TokenWindow> windows =
-      ReadMaterial(options, checkpoint.model(), tokenizer);
-  WarnPastContext(checkpoint.config(), Longest(windows));
-  if (tokenizer != nullptr) WarnUnknownScript(*tokenizer, windows);
-  const Ranking ranking = Rank(options, checkpoint, windows, rank);
+  const Ranking ranking = Rank(options);
   if (!IsFirstRank()) return kSucceeded;
   if (options.run.json) {
-    Json json = {{"model", options.run.model}};
-    json.update(ToJson(ranking));
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", WithModel(options.run.model, JsonText(ranking)).dump(2));
   } else {
-    PrintRanking(ranking, static_cast<size_t>(options.top), options.pairs);
+    PrintRanking(ranking, static_cast<size_t>(options.top), options.rank.pairs);
   }
   return kSucceeded;
 }
@@ -182,7 +95,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--ids", options->ids,
               "Instead of text: safetensors with input_ids [B, N] and "
               "perhaps attention_mask");
-  line.Option("--by", options->by,
+  line.Option("--by", options->rank.by,
               "ablation-zero, ablation-mean, ablation-resample, activation, "
               "weights, gradient (also -token, -batch); the first ablation "
               "gives classes")
@@ -193,28 +106,28 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--top", options->top, "Heads to print; 0: all")
       .ShowDefault()
       .NotNegative();
-  line.Option("--least-hurt", options->least_hurt,
+  line.Option("--least-hurt", options->rank.least_negative,
               "A head hurts when closing it lowers the loss by more than "
               "this share of it, on both halves of the text. 0: by "
               "anything that is no accident")
       .Between(0.0, 1.0)
       .ShowDefault();
-  line.Flag("--pairs", options->pairs,
+  line.Flag("--pairs", options->rank.pairs,
             "Also close the top 24 heads in pairs: backup heads");
-  line.Flag("--repair", options->repair,
+  line.Flag("--repair", options->rank.self_repair,
             "Also measure self-repair: the part of a head's direct effect on "
             "the right token's logit that later heads take over when it is "
             "closed");
-  line.Flag("--per-layer", options->per_layer,
+  line.Flag("--per-layer", options->rank.per_layer,
             "Divide gradients by the L2 norm of their layer's");
-  line.Option("--seed", options->seed, "Of masks, resampling, intervals")
+  line.Option("--seed", options->rank.seed, "Of masks, resampling, intervals")
       .ShowDefault();
-  line.Flag("--resume", options->resume,
+  line.Flag("--resume", options->rank.resume,
             "Go on with an interrupted ranking of the same model and text");
-  line.Option("--partial", options->partial,
+  line.Option("--partial", options->rank.partial,
               "Where an interrupted ranking keeps what it has; default: "
               "MODEL.rank.partial here");
-  line.Option("--checkpoint", options->checkpoint,
+  line.Option("--checkpoint", options->rank.checkpoint_seconds,
               "Seconds between copies of what it has, which --resume goes on "
               "from if the program is killed; 0: none")
       .NotNegative()

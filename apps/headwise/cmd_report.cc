@@ -1,20 +1,19 @@
 // headwise report: everything that is known of a model's heads, as one page.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/model/checkpoint.h"
-#include "headwise/report/html_report.h"
-#include "headwise/report/make_report.h"
+#include "headwise/base/json.h"
+#include "headwise/report.h"
 #include "headwise/report/report_summary.h"
 #include "interrupt.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "progress_bar.h"
 #include "ranks.h"
 #include "text_argument.h"
@@ -25,22 +24,13 @@ namespace {
 
 struct Options {
   std::string model;
-  ReportOptions report;
+  TextInput text;
+  ReportJob report;
   std::string out = "report.html";
   std::string json;
   EngineFlags engine;
   ReadingFlags reading;
 };
-
-// Standard input cannot be read twice, and is refused later.
-void WarnOfScript(const Options& options) {
-  const std::vector<std::string>& texts = options.report.texts;
-  if (texts.empty() || std::ranges::find(texts, "-") != texts.end()) return;
-  const auto tokenizer = Tokenizer::Find(options.model);
-  if (tokenizer == nullptr) return;
-  TextSource source(texts);
-  WarnUnknownScript(*tokenizer, source);
-}
 
 int Run(Options options) {
   options.engine.Require();
@@ -49,30 +39,26 @@ int Run(Options options) {
     RequireWritable(options.out);
     if (options.json != "-") RequireWritable(options.json);
   }
-  RequireTexts(options.report.texts);
-  if (options.report.context > 0) {
-    WarnPastContext(OpenConfig(options.model), options.report.context);
-  }
-  options.report.tokenizer = options.reading.options();
-  options.report.group = &RankGroup();
-  options.report.type = options.engine.compute();
-  WarnOfScript(options);
-  Context context(options.engine.context());
-  Json report;
+  RequireTexts(options.text.files);
+  Transformer model =
+      OpenTransformer(options.model, options.engine, options.reading);
+  Report report;
   {
     ProgressBar bar;
-    options.report.progress = bar.callback();
-    report = MakeReport(context, options.model, options.report);
+    options.report.on_progress = bar.on_progress("layers");
+    report = MakeReport(model, options.text, options.report);
   }
   if (!IsFirstRank()) return kSucceeded;
-  WriteFileAtomically(options.out, HtmlReport(report));
-  const std::string json = report.dump(1);
+  report.Save(options.out);
   if (options.json == "-") {
-    fmt::print("{}\n", json);
+    fmt::print("{}\n", report.json);
     return kSucceeded;
   }
-  if (!options.json.empty()) WriteFileAtomically(options.json, json + "\n");
-  fmt::print("{}\nThe whole report: {}\n", SummaryText(report, StdoutConsole()),
+  if (!options.json.empty()) {
+    WriteFileAtomically(options.json, report.json + "\n");
+  }
+  fmt::print("{}\nThe whole report: {}\n",
+             SummaryText(ParseJson(report.json, "report"), StdoutConsole()),
              Visible(options.out));
   return kSucceeded;
 }
@@ -80,7 +66,7 @@ int Run(Options options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder").Required();
-  line.Option("--text", options->report.texts,
+  line.Option("--text", options->text.files,
               "Files or folders of text (.gz, .xz, .zst, .jsonl too). "
               "Encoder–decoders: source<TAB>target lines");
   line.Option("--profile", options->report.profile,
@@ -89,7 +75,8 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--json", options->json,
               "Write the data here too (docs/report.schema.json); - prints "
               "it");
-  line.Option("--tokens", options->report.tokens,
+  options->text.tokens = 0;
+  line.Option("--tokens", *options->text.tokens,
               "Most tokens to profile; 0: all")
       .NotNegative();
   line.Option("--rank-tokens", options->report.rank_tokens,
@@ -97,7 +84,7 @@ std::function<int()> Setup(CommandLine line) {
               "which run the model once a head")
       .ShowDefault()
       .NotNegative();
-  line.Option("--context", options->report.context,
+  line.Option("--context", options->text.context,
               "Tokens of a window; 0: what the model knows, 512 at most")
       .NotNegative();
   AddReadingFlags(line, options->reading);
@@ -107,7 +94,7 @@ std::function<int()> Setup(CommandLine line) {
       .Commas();
   AddEngineFlags(line, options->engine);
   return [options] {
-    if (options->report.texts.empty() && options->report.profile.empty()) {
+    if (options->text.files.empty() && options->report.profile.empty()) {
       throw UsageError("expected --text FILE… or --profile FILE");
     }
     return Run(*options);

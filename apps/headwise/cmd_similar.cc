@@ -9,15 +9,12 @@
 #include "command.h"
 #include "commands.h"
 #include "console.h"
-#include "flags.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/heads/similarity/similarity.h"
-#include "headwise/model/checkpoint.h"
-#include "headwise/report/similarity_svg.h"
+#include "headwise/heads.h"
+#include "headwise/report.h"
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
-#include "model_name.h"
-#include "past_context.h"
+#include "open_model.h"
 #include "progress_bar.h"
 #include "ranks.h"
 #include "run_flags.h"
@@ -30,14 +27,14 @@ struct Options {
   TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
   std::string svg;
   int64_t top = 15;
-  SimilarityOptions similarity;
+  SimilarityJob similarity;
 };
 
 std::string Share3(double value) {
   return std::isnan(value) ? "–" : fmt::format("{:.3f}", value);
 }
 
-void PrintPairs(const Similarity& s, size_t top, const Console& console) {
+void PrintPairs(const HeadSimilarity& s, size_t top, const Console& console) {
   StudyTable table;
   table.title = "The pairs that look most alike";
   table.columns = {"heads", "JSD", "Bhatt.", "CKA", "OV read", "OV write"};
@@ -52,11 +49,11 @@ void PrintPairs(const Similarity& s, size_t top, const Console& console) {
   fmt::print("{}\n{}", Bold(console, table.title), DrawTable(table, console));
 }
 
-void PrintGroups(const Similarity& s, double cut, const Console& console) {
+void PrintGroups(const HeadSimilarity& s, double cut, const Console& console) {
   std::map<int64_t, std::string> groups;
   std::map<int64_t, size_t> sizes;
   for (size_t i = 0; i < s.heads.size(); ++i) {
-    const int64_t group = s.clusters.group[i];
+    const int64_t group = s.group[i];
     if (sizes[group]++ > 0) groups[group] += ' ';
     groups[group] += ToString(s.heads[i]);
   }
@@ -76,9 +73,9 @@ void PrintGroups(const Similarity& s, double cut, const Console& console) {
                   console.width, 2));
 }
 
-void Print(const Similarity& s, const Options& options) {
+void Print(const HeadSimilarity& s, const Options& options) {
   const Console console = StdoutConsole();
-  const SimilarityOptions& how = options.similarity;
+  const SimilarityJob& how = options.similarity;
   if (s.twins.empty()) {
     fmt::print("{}", Wrap(fmt::format("No two of {} heads are twins (JSD below "
                                       "{:g}).",
@@ -114,42 +111,46 @@ int Run(const Options& options) {
   options.run.engine.Require();
   RequireFiles(options.text.paths);
   if (IsFirstRank()) RequireWritable(options.svg);
-  const std::stop_token stop = StopOnInterrupt();
-  const Checkpoint checkpoint(options.run.model, options.text.reading.options(),
-                              options.run.engine.compute());
-  const Model& model = checkpoint.model();
-  const Tokenizer& tokenizer = checkpoint.tokenizer();
-  const WindowCutter cutter(tokenizer, model.config(),
-                            {.context = options.text.context});
-  const auto windows =
-      ReadWindows(options.text.paths, cutter, options.text.tokens);
-  WarnPastContext(model.config(), Longest(windows));
-  WarnUnknownScript(tokenizer, windows);
-  Context context(options.run.engine.context());
-  SimilarityOptions how = options.similarity;
-  Similarity similarity;
+  SimilarityJob how = options.similarity;
+  how.stop = StopOnInterrupt();
+  Transformer model = OpenTransformer(options.run.model, options.run.engine,
+                                      options.text.reading);
+  HeadSimilarity similarity;
   {
     ProgressBar bar;
-    how.progress = bar.callback();
-    how.group = &RankGroup();
-    how.stop = stop;
-    similarity = CompareHeads(context, model, windows, how);
+    how.on_progress = bar.on_progress();
+    similarity = CompareHeads(model, InputOf(options.text), how);
   }
   if (!IsFirstRank()) return kSucceeded;
   if (!options.svg.empty()) {
     WriteFileAtomically(
         options.svg,
-        SimilaritySvg(similarity,
-                      "Like heads of " + ModelName(options.run.model)));
+        DrawSimilarity(similarity, "Like heads of " + model.info().name));
   }
   if (options.run.json) {
-    Json json = {{"model", options.run.model}};
-    json.update(ToJson(similarity));
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", WithModel(options.run.model, similarity.json).dump());
   } else {
     Print(similarity, options);
   }
   return kSucceeded;
+}
+
+void AddSimilarityFlags(CommandLine line, SimilarityJob& how) {
+  line.Option("--rows", how.rows,
+              "queries sampled for the exact divergence, 1 on")
+      .ShowDefault();
+  line.Option("--samples", how.samples,
+              "tokens sampled for comparing outputs, 1 on")
+      .ShowDefault();
+  line.Option("--min-visible", how.min_visible,
+              "leave out queries that see fewer keys")
+      .ShowDefault();
+  line.Option("--twin", how.twin,
+              "heads with a divergence below this are twins (0 to 1)")
+      .ShowDefault();
+  line.Option("--cut", how.cut,
+              "heads are grouped up to this mean distance (Hellinger, 0 to 1)")
+      .ShowDefault();
 }
 
 std::function<int()> Setup(CommandLine line) {
@@ -161,7 +162,7 @@ std::function<int()> Setup(CommandLine line) {
       .Required();
   line.Option("--svg", options->svg, "Write the map and the matrix here");
   line.Option("--top", options->top, "Pairs to list").ShowDefault().Positive();
-  AddFlags(line, options->similarity);
+  AddSimilarityFlags(line, options->similarity);
   return [options] { return Run(*options); };
 }
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,19 +14,15 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
+#include "headwise/api/share_work.h"
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
-#include "headwise/heads/importance/head_life.h"
-#include "headwise/heads/roles/role_life.h"
 #include "headwise/report/text.h"
-#include "headwise/runtime/windows.h"
-#include "headwise/train/run.h"
+#include "headwise/train.h"
+#include "headwise/train/config.h"
 #include "interrupt.h"
-#include "life_chart.h"
-#include "loss_curve.h"
 #include "progress_bar.h"
 #include "ranks.h"
-#include "role_chart.h"
 #include "word_materials.h"
 
 namespace headwise {
@@ -61,23 +56,26 @@ class StepPrinter {
   StepPrinter(const StepPrinter&) = delete;
   StepPrinter& operator=(const StepPrinter&) = delete;
 
-  void Show(const StepView& view) {
-    const int64_t done = view.report.step + 1;
-    tokens_ += static_cast<double>(view.report.tokens);
-    const bool evaluated = !std::isnan(view.validation);
+  // before: steps that earlier pieces of the run did.
+  void Begin(int64_t before) { before_ = before; }
+
+  void Show(const TrainStep& step) {
+    const int64_t done = step.step + 1;
+    tokens_ += static_cast<double>(step.tokens);
+    const bool evaluated = !std::isnan(step.validation);
     const double every = terminal_ ? 0.2 : 10;
-    if (!evaluated && view.seconds - shown_ < every) return;
-    shown_ = view.seconds;
-    const auto steps_here = static_cast<double>(done - view.steps_before);
+    if (!evaluated && step.seconds - shown_ < every) return;
+    shown_ = step.seconds;
+    const auto steps_here = static_cast<double>(done - before_);
     const double left =
-        static_cast<double>(steps_ - done) * view.seconds / steps_here;
+        static_cast<double>(steps_ - done) * step.seconds / steps_here;
     std::string text =
-        fmt::format("step {}/{}  loss {:.3f}", done, steps_, view.report.loss);
-    if (view.report.assigned > 0) {
-      text += fmt::format("  assigned {:.3f}", view.report.assigned);
+        fmt::format("step {}/{}  loss {:.3f}", done, steps_, step.loss);
+    if (step.assigned > 0) {
+      text += fmt::format("  assigned {:.3f}", step.assigned);
     }
-    if (evaluated) text += fmt::format("  validation {:.3f}", view.validation);
-    text += fmt::format("  {:.0f} tokens/s", tokens_ / view.seconds);
+    if (evaluated) text += fmt::format("  validation {:.3f}", step.validation);
+    text += fmt::format("  {:.0f} tokens/s", tokens_ / step.seconds);
     if (done < steps_) text += "  " + Duration(left) + " left";
     const bool stays = !terminal_ || evaluated;
     WriteStderr("{}{}{}", terminal_ ? "\r\x1b[K" : "",
@@ -87,6 +85,7 @@ class StepPrinter {
 
  private:
   int64_t steps_;
+  int64_t before_ = 0;
   bool terminal_;
   int width_ = 80;
   bool drawn_ = false;
@@ -94,133 +93,82 @@ class StepPrinter {
   double shown_ = 0;
 };
 
-// Observes every head before the first step and every so many: OUT/heads.jsonl
-// and heads.svg, and the scores of every role, roles.jsonl and roles.svg.
-class LifeWriter {
- public:
-  LifeWriter(Context& context, const TrainConfig& config,
-             const WordFiles& words)
-      : context_(context), config_(config), words_(words), out_(config.out) {}
-
-  void Begin(const Model& model, int64_t step) {
-    if (config_.observe_every <= 0) return;
-    if (step == 0) {
-      Observe(model, step);
-    } else {  // what a lost piece of the run saw is seen again
-      life_ = ReadLife(out_ / "heads.jsonl", step);
-      roles_ = ReadRoleLife(out_ / "roles.jsonl", step);
-    }
-  }
-
-  void Show(const StepView& view) {
-    const int64_t done = view.report.step + 1;
-    if (config_.observe_every <= 0) return;
-    if (done % config_.observe_every != 0 && done != config_.steps) return;
-    Observe(view.model, done);
-  }
-
- private:
-  static constexpr int64_t kTokens = 2048;  // of an observation
-
-  void Observe(const Model& model, int64_t step) {
-    if (!observer_) Prepare(model);
-    Profile profile;
-    life_.push_back(observer_->Observe(model, step, &profile));
-    materials_->AddTo(context_, model, *tokenizer_, {}, profile);
-    roles_.push_back(RolesAt(profile, step));
-    WriteLife(out_ / "heads.jsonl", life_);
-    WriteLifeChart(out_ / "heads.svg", life_);
-    WriteRoleLife(out_ / "roles.jsonl", roles_);
-    WriteRoleChart(out_ / "roles.svg", roles_);
-  }
-
-  void Prepare(const Model& model) {
-    tokenizer_ = Tokenizer::Load(config_.tokenizer.empty() ? config_.start
-                                                           : config_.tokenizer);
-    const WindowCutter cutter(*tokenizer_, model.config(),
-                              {.context = config_.sequence});
-    observer_.emplace(
-        context_, *tokenizer_, model.config(),
-        ReadWindows(
-            config_.validation.empty() ? config_.data : config_.validation,
-            cutter, kTokens));
-    materials_.emplace(WithSamples(words_), model, tokenizer_.get(),
-                       config_.out);
-  }
-
-  Context& context_;
-  const TrainConfig& config_;
-  const WordFiles& words_;
-  std::filesystem::path out_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::optional<LifeObserver> observer_;
-  std::optional<WordMaterials> materials_;
-  std::vector<LifeMoment> life_;
-  std::vector<RoleMoment> roles_;
-};
-
-double ValidationAt(const TrainingRecord& record, int64_t step) {
-  for (const auto& [at, loss] : record.validation) {
+double ValidationAt(const TrainOutcome& run, int64_t step) {
+  for (const auto& [at, loss] : run.validation) {
     if (at == step) return loss;
   }
   return NAN;
 }
 
-Json ModelJson(const std::filesystem::path& folder,
-               const TrainingRecord& record, int64_t step) {
+Json ModelJson(const std::filesystem::path& folder, const TrainOutcome& run,
+               int64_t step) {
   if (folder.empty()) return nullptr;
   Json json = {{"folder", folder.string()}, {"step", step}};
-  const double loss = ValidationAt(record, step);
+  const double loss = ValidationAt(run, step);
   if (!std::isnan(loss)) json["validation"] = loss;
   return json;
 }
 
 // Which folder holds which model.
-std::string ModelLines(const RunResult& result) {
-  const TrainingRecord& r = result.record;
+std::string ModelLines(const TrainOutcome& run) {
   const auto line = [&](const char* which, const std::filesystem::path& folder,
                         int64_t step) {
-    const double loss = ValidationAt(r, step);
+    const double loss = ValidationAt(run, step);
     return fmt::format(
         "{}: {}, step {}{}\n", which, folder.string(), step,
         std::isnan(loss) ? "" : fmt::format(", validation {:.3f}", loss));
   };
-  const auto best = r.Best();
-  if (result.best.empty() || best->first == r.step) {
-    return line(result.best.empty() ? "last" : "last and best", result.last,
-                r.step);
+  if (run.best.empty() || run.best_step == run.steps) {
+    return line(run.best.empty() ? "last" : "last and best", run.last,
+                run.steps);
   }
-  return line("last", result.last, r.step) +
-         line("best", result.best, best->first);
+  return line("last", run.last, run.steps) +
+         line("best", run.best, run.best_step);
 }
 
 void PrintResult(const Options& options, const TrainConfig& config,
-                 const RunResult& result) {
-  const TrainingRecord& r = result.record;
-  const double loss = r.losses.empty() ? NAN : r.losses.back();
+                 const TrainOutcome& run) {
+  const double loss = run.losses.empty() ? NAN : run.losses.back();
   if (options.json) {
-    Json json = {{"out", config.out},   {"finished", result.finished},
-                 {"steps", r.step},     {"parameters", r.parameters},
-                 {"loss", loss},        {"tokens", r.tokens},
-                 {"seconds", r.seconds}};
-    if (!r.validation.empty()) {
-      json["validation"] = r.validation.back().second;
+    Json json = {{"out", config.out},     {"finished", run.finished},
+                 {"steps", run.steps},    {"parameters", run.parameters},
+                 {"loss", loss},          {"tokens", run.tokens},
+                 {"seconds", run.seconds}};
+    if (!run.validation.empty()) {
+      json["validation"] = run.validation.back().second;
     }
-    json["last"] = ModelJson(result.last, r, r.step);
-    json["best"] =
-        ModelJson(result.best, r, r.Best().value_or(std::pair{-1, 0.0}).first);
+    json["last"] = ModelJson(run.last, run, run.steps);
+    json["best"] = ModelJson(run.best, run, run.best_step);
     fmt::print("{}\n", json.dump(2));
     return;
   }
-  std::string text = fmt::format("{}: {}, {:.1f} M parameters, loss {:.3f}",
-                                 config.out, Counted(r.step, "step"),
-                                 static_cast<double>(r.parameters) / 1e6, loss);
-  if (!r.validation.empty()) {
-    text += fmt::format(", validation {:.3f}", r.validation.back().second);
+  std::string text =
+      fmt::format("{}: {}, {:.1f} M parameters, loss {:.3f}", config.out,
+                  Counted(run.steps, "step"),
+                  static_cast<double>(run.parameters) / 1e6, loss);
+  if (!run.validation.empty()) {
+    text += fmt::format(", validation {:.3f}", run.validation.back().second);
   }
-  text += fmt::format(", {:.2f} M tokens in {}",
-                      static_cast<double>(r.tokens) / 1e6, Duration(r.seconds));
-  fmt::print("{}{}", Wrap(text, StdoutConsole().width), ModelLines(result));
+  text +=
+      fmt::format(", {:.2f} M tokens in {}",
+                  static_cast<double>(run.tokens) / 1e6, Duration(run.seconds));
+  fmt::print("{}{}", Wrap(text, StdoutConsole().width), ModelLines(run));
+}
+
+TrainJob JobOf(const Options& options) {
+  const ContextOptions context = options.engine.context();
+  TrainJob job;
+  job.file = options.config;
+  job.settings = options.settings;
+  job.resume = options.resume;
+  job.replace = options.force;
+  job.device = context.device;
+  job.threads = context.threads;
+  job.type = options.engine.compute();
+  job.observe = true;
+  job.words = WithSamples(options.words);
+  job.stop = StopOnInterrupt();
+  return job;
 }
 
 int Run(const Options& options) {
@@ -228,40 +176,27 @@ int Run(const Options& options) {
   if (options.resume && options.force) {
     throw UsageError("either --resume or --force, not both");
   }
-  const std::stop_token stop = StopOnInterrupt();
+  TrainJob job = JobOf(options);
   const TrainConfig config = ReadTrainConfig(options.config, options.settings);
   if (options.words.any() && config.observe_every == 0) {
     throw UsageError("--conllu and --coref need observe_every");
   }
-  Context context(options.engine.context());
-  RunOptions run;
-  run.resume = options.resume;
-  run.replace = options.force;
-  run.type = options.engine.compute();
-  run.group = &RankGroup();
-  run.stop = stop;
   auto bar = std::make_unique<ProgressBar>();
-  run.progress = bar->callback();
-  StepPrinter printer(config.steps);
-  LifeWriter life(context, config, options.words);
+  job.on_progress = bar->on_progress();
   if (!IsFirstRank()) {
-    const bool finished = RunTraining(context, config, run).finished;
-    return finished ? kSucceeded : kFailed;
+    return TrainShared(job, RankGroup()).finished ? kSucceeded : kFailed;
   }
-  run.on_start = [&](const Model& model, int64_t step) {
+  StepPrinter printer(config.steps);
+  job.on_start = [&](int64_t step) {
     bar.reset();
-    life.Begin(model, step);
+    printer.Begin(step);
   };
-  run.on_step = [&](const StepView& view) {
-    printer.Show(view);
-    life.Show(view);
-  };
-  const RunResult result = RunTraining(context, config, run);
-  WriteLossCurve(std::filesystem::path(config.out) / "loss.svg", result.record);
-  PrintResult(options, config, result);
-  if (result.finished) return kSucceeded;
-  WriteStderr("stopped at step {} of {}; --resume continues\n",
-              result.record.step, config.steps);
+  job.on_step = [&](const TrainStep& step) { printer.Show(step); };
+  const TrainOutcome run = TrainShared(job, RankGroup());
+  PrintResult(options, config, run);
+  if (run.finished) return kSucceeded;
+  WriteStderr("stopped at step {} of {}; --resume continues\n", run.steps,
+              config.steps);
   return kFailed;
 }
 

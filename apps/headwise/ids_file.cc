@@ -54,18 +54,14 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
   return rows;
 }
 
-std::vector<TokenWindow> ReadIds(const std::string& path, int64_t context) {
-  std::vector<TokenWindow> windows;
-  for (const std::vector<int32_t>& row :
-       ReadIdRows(Safetensors::Open(path), "input_ids", "attention_mask", 2)) {
-    const int64_t size = std::ssize(row);
-    const int64_t step = context > 0 ? context : size;
-    for (int64_t begin = 0; begin + 1 < size; begin += step) {
-      const int64_t end = std::min(size, begin + step);
-      windows.push_back(WindowOfIds({row.begin() + begin, row.begin() + end}));
-    }
+std::vector<std::vector<int32_t>> ReadIds(const std::string& path,
+                                          int64_t vocabulary) {
+  std::vector<std::vector<int32_t>> rows =
+      ReadIdRows(Safetensors::Open(path), "input_ids", "attention_mask", 2);
+  for (const std::vector<int32_t>& row : rows) {
+    RequireTokenIds(row, vocabulary, path);
   }
-  return windows;
+  return rows;
 }
 
 }  // namespace headwise

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "headwise/format/safetensors.h"
-#include "headwise/runtime/windows.h"
 
 namespace headwise {
 
@@ -18,9 +17,10 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
                                              const char* ids, const char* mask,
                                              int64_t least);
 
-// A file's input_ids and perhaps attention_mask: one window a row; rows longer
-// than `context` (0: any length) are cut into several. Throws as ReadIdRows
-// does, for rows of fewer than two tokens.
-std::vector<TokenWindow> ReadIds(const std::string& path, int64_t context);
+// A file's input_ids without what its attention_mask, if there is one, leaves
+// out. Throws as ReadIdRows does, for rows of fewer than two tokens, and for
+// ids outside the vocabulary of so many.
+std::vector<std::vector<int32_t>> ReadIds(const std::string& path,
+                                          int64_t vocabulary);
 
 }  // namespace headwise

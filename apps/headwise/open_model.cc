@@ -3,6 +3,8 @@
 
 #include "console.h"
 #include "failure.h"
+#include "headwise/api/share_work.h"
+#include "ranks.h"
 
 namespace headwise {
 
@@ -10,15 +12,18 @@ Transformer OpenTransformer(const std::string& folder,
                             const EngineFlags& engine,
                             const ReadingFlags& reading) {
   OpenOptions options;
-  options.device = engine.context().device;
+  const ContextOptions context = engine.context();
+  options.device = context.device;
   options.type = engine.compute();
-  options.threads = engine.threads;
+  options.threads = context.threads;
   options.bos = reading.options().bos;
   options.on_notice = [](std::string_view notice) {
-    const std::string context[] = {"--context"};
-    WriteStderr("warning: {}\n", WithFlags(notice, context));
+    const std::string flags[] = {"--context"};
+    WriteStderr("warning: {}\n", WithFlags(notice, flags));
   };
-  return Transformer(folder, options);
+  Transformer model(folder, options);
+  ShareWork(model, RankGroup());
+  return model;
 }
 
 TextInput InputOf(const TextFlags& flags) {

@@ -41,16 +41,21 @@ std::string Bar(double share, int cells) {
   return bar;
 }
 
-// What a stage of work counts.
-const char* UnitOf(std::string_view stage) {
+// What a stage of work counts; `unit` where its name does not say.
+const char* UnitOf(std::string_view stage, const char* unit) {
   constexpr std::pair<std::string_view, const char*> kUnits[] = {
-      {"compose", "layers"}, {"path effects", "windows"}, {"patch", "prompts"},
-      {"profile", "tokens"}, {"confirm", "heads"},        {"generate", "lines"},
-      {"tokenize", "files"}, {"attend", "layers"},        {"draw", "heads"}};
-  for (const auto& [name, unit] : kUnits) {
-    if (stage == name) return unit;
+      {"attend", "layers"},         {"cache", "sequences"},
+      {"compose", "layers"},        {"confirm", "heads"},
+      {"coreference", "documents"}, {"draw", "heads"},
+      {"generate", "lines"},        {"heads closed", "batches"},
+      {"patch", "prompts"},         {"path effects", "windows"},
+      {"probe the model", ""},      {"profile", "tokens"},
+      {"similar", "windows"},       {"tokenize", "files"},
+      {"translation", "pairs"},     {"treebank", "sentences"}};
+  for (const auto& [name, counted] : kUnits) {
+    if (stage == name) return counted;
   }
-  return "";
+  return unit;
 }
 
 }  // namespace
@@ -74,9 +79,9 @@ ProgressBar::~ProgressBar() {
   if (drawn_) WriteStderr("\r\x1b[K");
 }
 
-OnProgress ProgressBar::on_progress() {
-  return [this](std::string_view stage, double done, double total) {
-    Show({std::string(stage), done, total, UnitOf(stage)});
+OnProgress ProgressBar::on_progress(const char* unit) {
+  return [this, unit](std::string_view stage, double done, double total) {
+    Show({std::string(stage), done, total, UnitOf(stage, unit)});
   };
 }
 

@@ -22,8 +22,9 @@ class ProgressBar {
   ProgressCallback callback() {
     return [this](const Progress& progress) { Show(progress); };
   }
-  // The same for the public headers, which do not say what is counted.
-  OnProgress on_progress();
+  // The same for the public headers, which do not say what is counted. unit: of
+  // stages that count one thing here and another there.
+  OnProgress on_progress(const char* unit = "");
   void Show(const Progress& progress);
 
  private:

@@ -12,6 +12,7 @@
 #include "headwise/report/figure_page.h"
 #include "headwise/report/svg.h"
 #include "headwise/report/terminal.h"
+#include "interval_text.h"
 #include "model_name.h"
 #include "prune_plan.h"
 #include "prune_timing.h"

@@ -1,10 +1,6 @@
 // Door: prune_material.h.
 #include "prune_material.h"
 
-#include <fmt/core.h>
-
-#include <cmath>
-
 #include "headwise/heads/importance/examples.h"
 #include "headwise/runtime/windows.h"
 #include "interrupt.h"
@@ -14,7 +10,6 @@ namespace headwise {
 PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text) {
   PruneMaterial material = {
       Checkpoint(run.model, text.reading.options(), run.engine.compute()),
-      {},
       {},
       {}};
   const Tokenizer& tokenizer = material.checkpoint.tokenizer();
@@ -27,11 +22,6 @@ PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text) {
   WarnUnknownScript(tokenizer, windows);
   material.examples = ExamplesOf(windows);
   material.objective = ObjectiveFor(tokenizer);
-  if (!config.encoder_decoder()) return material;
-  for (const TokenWindow& window : windows) {
-    material.references.push_back(window.target.text ? *window.target.text
-                                                     : "");
-  }
   return material;
 }
 
@@ -43,15 +33,6 @@ CorpusOptions CorpusOptionsFor(const PruneMaterial& material, ProgressBar& bar,
   options.progress = bar.callback();
   options.stop = StopOnInterrupt();
   return options;
-}
-
-std::string ToText(const Interval& interval, bool sign) {
-  const auto number = [sign](double value) {
-    if (!std::isfinite(value)) return std::string("?");
-    return sign ? fmt::format("{:+.4f}", value) : fmt::format("{:.4f}", value);
-  };
-  return fmt::format("{} [{}, {}]", number(interval.value),
-                     number(interval.low), number(interval.high));
 }
 
 }  // namespace headwise

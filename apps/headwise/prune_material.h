@@ -1,4 +1,4 @@
-// What `evaluate` and `prune` share: a model with its text cut into examples.
+// A model with its text cut into examples, for `prune`.
 #pragma once
 
 #include <span>
@@ -17,8 +17,6 @@ struct PruneMaterial {
   Checkpoint checkpoint;
   std::vector<TextExample> examples;
   ObjectiveOptions objective;
-  // Encoder–decoders: what the targets say, one an example.
-  std::vector<std::string> references = {};
 
   const Model& model() const { return checkpoint.model(); }
 };
@@ -28,8 +26,5 @@ PruneMaterial ReadPruneMaterial(const RunFlags& run, const TextFlags& text);
 // Of a corpus run with a bar that shows it, which Ctrl-C ends.
 CorpusOptions CorpusOptionsFor(const PruneMaterial& material, ProgressBar& bar,
                                uint64_t seed);
-
-// "2.3410 [2.2977, 2.3844]"
-std::string ToText(const Interval& interval, bool sign = false);
 
 }  // namespace headwise

@@ -11,6 +11,7 @@
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/report/terminal.h"
+#include "interval_text.h"
 
 namespace headwise {
 namespace {

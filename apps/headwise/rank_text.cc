@@ -9,6 +9,7 @@
 #include <string>
 
 #include "console.h"
+#include "headwise/heads/importance/criterion.h"
 #include "headwise/report/terminal.h"
 
 namespace headwise {

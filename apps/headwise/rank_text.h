@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "headwise/heads/importance/ranking.h"
+#include "headwise/heads.h"
 
 namespace headwise {
 

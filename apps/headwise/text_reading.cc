@@ -27,10 +27,4 @@ void WarnUnknownScript(const Tokenizer& tokenizer,
   WarnUnknownScript(tokenizer, *windows[0].source.text);
 }
 
-void WarnUnknownScript(const Tokenizer& tokenizer, TextSource& source) {
-  if (const Document* document = source.Peek()) {
-    WarnUnknownScript(tokenizer, document->text);
-  }
-}
-
 }  // namespace headwise

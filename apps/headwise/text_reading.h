@@ -8,7 +8,6 @@
 
 #include "command_line.h"
 #include "headwise/runtime/windows.h"
-#include "headwise/tokenizer/text_source.h"
 #include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {
@@ -27,7 +26,5 @@ void AddReadingFlags(CommandLine line, ReadingFlags& flags);
 void WarnUnknownScript(const Tokenizer& tokenizer, std::string_view text);
 void WarnUnknownScript(const Tokenizer& tokenizer,
                        std::span<const TokenWindow> windows);
-// Of the next document.
-void WarnUnknownScript(const Tokenizer& tokenizer, TextSource& source);
 
 }  // namespace headwise

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "assets.h"
-#include "headwise/heads/profile/words/word_materials.h"
+#include "headwise/profile.h"
 
 namespace headwise {
 

@@ -236,6 +236,9 @@ struct Ranking {
   std::vector<std::string> notes = {};
 };
 
+/// "14 of 48 heads carry 90 % of the importance; 3 hurt."
+HEADWISE_API std::string Summary(const Ranking& ranking);
+
 // ---- Patching.
 
 struct PatchCase {
@@ -402,6 +405,13 @@ struct RankJob {
   /// Tells heads without a role (noise); of this very model. May be null.
   const Profile* profile = nullptr;
   uint64_t seed = 0;
+  /// A file in which a ranking that is stopped or killed keeps what it has; it
+  /// leaves when the ranking is whole. "": none.
+  std::string partial = {};
+  double checkpoint_seconds = 60;  ///< between copies; 0: only when stopped
+  /// Go on with that file, of the same model, text and job: the result is that
+  /// of an uninterrupted ranking, bit for bit.
+  bool resume = false;
   OnProgress on_progress = {};
   std::stop_token stop = {};
 };

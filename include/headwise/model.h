@@ -88,6 +88,7 @@ struct ModelInfo {
   bool causal = false;
   bool encoder_decoder = false;
   bool predicts_tokens = false;        ///< it has a vocabulary head
+  bool classifies = false;             ///< it has a head for classes of texts
   std::vector<LayerInfo> layers = {};  ///< of the encoder, where there are two
   std::vector<LayerInfo> decoder_layers = {};
   int64_t tensors = 0;
@@ -367,6 +368,67 @@ HEADWISE_API std::vector<HeadSize> SizesOfHeads(Transformer& model);
 /// What every head gives in the mean over a text: HeadEdit::means.
 HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
                                    const LossJob& job = {});
+
+/// Those that a profile holds (ProfileJob::means). Throws
+/// Error(kInvalidArgument) for a profile of another model, or one without.
+HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const Profile& profile);
+
+// ---- Judging a model beside itself with heads closed.
+
+/// One figure of the whole model and of the other. The change is taken sequence
+/// by sequence, so that what makes one hard cancels out.
+struct Compared {
+  Interval whole = {};
+  Interval other = {};
+  Interval change = {};
+};
+
+struct EvaluateJob {
+  std::vector<HeadRef> closed = {};  ///< none: the other model is the whole one
+  HeadMeans means = {};  ///< what stands in for them (MeanOutputs); null: 0
+  uint64_t seed = 0;     ///< of masks and intervals
+  OnProgress on_progress = {};
+  std::stop_token stop = {};
+};
+
+struct HeadEvaluation {
+  LossKind kind = LossKind::kNextToken;
+  int64_t sequences = 0;
+  int64_t tokens = 0;
+  Compared loss = {};  ///< nats a prediction
+  /// The share of the predictions whose likeliest token is the right one;
+  /// nothing for models that predict none.
+  std::optional<Compared> right = {};
+  /// Encoder–decoders: of greedy translations, 0 to 100.
+  std::optional<Compared> bleu = {};
+};
+
+/// What `headwise evaluate` measures. Throws Error: as Loss does;
+/// kInvalidArgument for heads that the model does not have, and for a model
+/// under an edit or a hook.
+HEADWISE_API HeadEvaluation EvaluateHeads(Transformer& model,
+                                          const TextInput& text,
+                                          const EvaluateJob& job = {});
+
+struct LabelEvaluation {
+  int64_t texts = 0;
+  Compared loss = {};      ///< nats a text
+  Compared accuracy = {};  ///< the share of texts whose class is right
+};
+
+/// The same of a classifier (ModelInfo::classifies) on files of lines
+/// text`<TAB>`label; closed heads give 0. Throws Error(kInvalidArgument) for
+/// labels that the model does not know, for means, and for texts that are not
+/// files.
+HEADWISE_API LabelEvaluation EvaluateLabels(Transformer& model,
+                                            const TextInput& text,
+                                            const EvaluateJob& job = {});
+
+/// The heads that a plan takes out ("headwise.plan/1", which `headwise prune`
+/// writes). Throws Error: kNotFound; kCorrupt naming file and key;
+/// kInvalidArgument for a plan of another model.
+HEADWISE_API std::vector<HeadRef> ReadPlan(const std::filesystem::path& path,
+                                           const Transformer& model);
 
 /// Writes a safetensors file of tensors on the host, whole or not at all.
 /// notes: its metadata. Throws Error(kInvalidArgument) for views that are not

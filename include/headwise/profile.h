@@ -232,6 +232,8 @@ struct ProfileJob {
   int64_t repeats = 32;     ///< sequences of the random-repeat test; 0: none
   bool sentences = false;   ///< each sentence is a sequence of its own
   bool words = false;       ///< also position metrics between words
+  /// Also Profile::mean_outputs, over the same text, which is read once more.
+  bool means = false;
   WordFiles material = {};
   /// Of material: a split word attends as its first piece does, not as their
   /// mean.

@@ -92,7 +92,11 @@ HEADWISE_API std::string DrawAttention(Transformer& model,
                                        std::span<const HeadRef> heads,
                                        const DrawJob& job = {});
 
-/// Which heads are alike as an SVG document: map and matrix.
+/// Which heads are alike as an SVG document: map and matrix; what `headwise
+/// similar --svg` writes.
+HEADWISE_API std::string DrawSimilarity(const HeadSimilarity& found,
+                                        std::string_view title);
+/// Both at once.
 HEADWISE_API std::string DrawSimilarity(Transformer& model,
                                         const TextInput& text,
                                         const SimilarityJob& job = {});

@@ -71,6 +71,22 @@ HEADWISE_API KvPolicy ReadKvPolicy(const std::filesystem::path& path,
 HEADWISE_API std::string JsonText(const KvPolicy& policy,
                                   const std::string& model_hash);
 
+struct CacheEvaluation {
+  int64_t sequences = 0;
+  int64_t tokens = 0;
+  Compared loss = {};     ///< nats a prediction; other: with the policy
+  Compared right = {};    ///< shares of the predictions
+  CacheBytes bytes = {};  ///< at the end of the longest sequence
+};
+
+/// A text read through a cache that heads keep parts of, beside the whole
+/// cache. Throws Error: as Transformer::Loss does; kUnsupported for models that
+/// are not causal; kInvalidArgument for a model under an edit or a hook.
+HEADWISE_API CacheEvaluation EvaluateCache(Transformer& model,
+                                           const TextInput& text,
+                                           const KvPolicy& policy,
+                                           const LossJob& job = {});
+
 /// A model with memory: ids go in piece by piece, logits of what follows come
 /// out, for one or several sequences in step. Borrows the model, which must
 /// outlive it, and its thread rule. Edits and hooks count as they are at each

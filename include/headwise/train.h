@@ -15,6 +15,7 @@
 #include "headwise/context.h"
 #include "headwise/export.h"
 #include "headwise/observation.h"
+#include "headwise/profile.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
@@ -35,7 +36,7 @@ struct TrainStep {
 
 /// A run: its configuration is the file, the text or both (the text's keys
 /// over the file's), with settings over them. `headwise train --help` lists the
-/// fields; heads.jsonl, roles.jsonl and the pictures are that command's alone.
+/// fields.
 struct TrainJob {
   std::string file = {};  ///< JSON; "": none
   std::string json = {};  ///< the same as text; "": none
@@ -47,7 +48,14 @@ struct TrainJob {
   int threads = 0;  ///< as in ContextOptions; results do not depend on it
   /// What the model computes in; nothing: f32 on the CPU, bf16 on a GPU.
   std::optional<DType> type = {};
+  /// Also write beside the model, as that command does: heads.jsonl and
+  /// roles.jsonl where the configuration's observe_every asks for them, with
+  /// pictures, and one of the loss.
+  bool observe = false;
+  WordFiles words = {};         ///< that roles are observed on besides the text
   OnProgress on_progress = {};  ///< of what comes before the first step
+  /// Before the first step, with the steps that earlier pieces of the run did.
+  std::function<void(int64_t step)> on_start = {};
   /// After each step, from the thread that trains. What it throws ends the run
   /// and reaches the caller; the last checkpoint stays.
   std::function<void(const TrainStep&)> on_step = {};
@@ -67,6 +75,8 @@ struct TrainOutcome {
   std::filesystem::path last = {};
   /// The checkpoint with the lowest validation loss; empty: there was none.
   std::filesystem::path best = {};
+  int64_t best_step =
+      -1;  ///< of the lowest validation loss; −1: there was none
 };
 
 /// Throws Error: kInvalidArgument for an unknown key (with the nearest known

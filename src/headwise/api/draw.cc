@@ -75,6 +75,11 @@ std::string DrawAttention(Transformer& model, std::string_view text,
       "Attention of " + model.info().name);
 }
 
+std::string DrawSimilarity(const HeadSimilarity& found,
+                           std::string_view title) {
+  return SimilaritySvg(SimilarityOf(found), title);
+}
+
 std::string DrawSimilarity(Transformer& model, const TextInput& text,
                            const SimilarityJob& job) {
   return SimilaritySvg(SimilarityOf(model, text, job),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "headwise/api/notices.h"
+#include "headwise/api/rank_keeper.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/error.h"
@@ -39,6 +40,48 @@ RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
   rank.progress = Tell(job.on_progress);
   rank.stop = job.stop;
   return rank;
+}
+
+// Losses of one device and type do not go on with another's.
+std::string PlaceKey(Transformer& model) {
+  if (model.context().device().is_cpu()) return "";
+  return std::string(", ") + Name(model.type()) + " on a GPU";
+}
+
+// Keeps what the ranking has, where that is asked for; holds what an earlier
+// one had, where this one is to go on with it.
+std::optional<RankKeeper> KeeperFor(Transformer& model, const RankJob& job,
+                                    const RankOptions& rank,
+                                    std::span<const TextExample> examples) {
+  if (job.partial.empty()) {
+    if (!job.resume) return {};
+    throw Error(ErrorCode::kInvalidArgument,
+                {"partial", "the file to go on with", "none", ""});
+  }
+  Transformer::State& state = model.state();
+  std::optional<RankKeeper> keeper;
+  keeper.emplace(job.partial,
+                 LossesKey{model.hash(), TextKey(examples),
+                           SettingsKey(rank) + PlaceKey(model)},
+                 state.is_first() ? job.checkpoint_seconds : 0);
+  if (job.resume) keeper->Resume();
+  // The first rank will write its file anew.
+  if (state.group != nullptr) state.group->Barrier();
+  return keeper;
+}
+
+// With what is known of heads that look alike.
+Ranking RankWithTwins(Transformer::State& state, const JudgedInput& input,
+                      RankOptions rank) {
+  std::optional<std::set<HeadRef>> twins;
+  if (state.is_first()) {
+    twins = FindTwins(state.context, state.model(), input.windows,
+                      rank.progress, rank.stop);
+  }
+  if (twins) {
+    rank.has_twin = [&](const HeadRef& head) { return twins->contains(head); };
+  }
+  return RankHeads(state.context, state.model(), input.examples, rank);
 }
 
 int32_t FirstToken(const Transformer& model, const std::string& text) {
@@ -99,12 +142,26 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
       return with_role.contains(head);
     };
   }
-  const auto twins = FindTwins(state.context, state.model(), input.windows,
-                               rank.progress, rank.stop);
-  if (twins) {
-    rank.has_twin = [&](const HeadRef& head) { return twins->contains(head); };
+  std::optional<RankKeeper> keeper =
+      KeeperFor(model, job, rank, input.examples);
+  rank.group = state.group;
+  if (keeper) {
+    rank.kept = &keeper->losses();
+    rank.progress = [tell = rank.progress, &keeper](const Progress& progress) {
+      if (tell) tell(progress);
+      keeper->Tick();
+    };
   }
-  return RankHeads(state.context, state.model(), input.examples, rank);
+  try {
+    Ranking ranking = RankWithTwins(state, input, rank);
+    if (keeper && state.is_first()) keeper->Finish();
+    return ranking;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled && keeper && state.is_first()) {
+      keeper->ThrowInterrupted();
+    }
+    throw;
+  }
 }
 
 PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,

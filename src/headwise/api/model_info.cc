@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "headwise/api/state.h"
+#include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/summary.h"
@@ -70,6 +71,25 @@ bool HasHead(const Checkpoint& checkpoint) {
   }
 }
 
+// By what config.json says.
+bool Classifies(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return false;
+  const Json json = ReadJson(file);
+  if (!json.is_object() || !json.contains("architectures") ||
+      !json["architectures"].is_array()) {
+    return false;
+  }
+  for (const Json& name : json["architectures"]) {
+    if (name.is_string() &&
+        name.get<std::string>().ends_with("ForSequenceClassification")) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
@@ -96,6 +116,7 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
   info.causal = config.causal;
   info.encoder_decoder = config.encoder_decoder();
   info.predicts_tokens = predicts_tokens;
+  info.classifies = Classifies(checkpoint.folder());
   info.layers = LayersOf(config, config.layers);
   info.decoder_layers = LayersOf(config, config.decoder);
   info.tensors = summary.tensors;

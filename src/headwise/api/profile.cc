@@ -15,6 +15,9 @@
 #include "headwise/heads/profile/profile_json.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/heads/profile/words/word_materials.h"
+#include "headwise/heads/pruning/profile_means.h"
+#include "headwise/runtime/room.h"
+#include "headwise/runtime/text_notices.h"
 
 namespace headwise {
 namespace {
@@ -54,17 +57,69 @@ void RequireTokenizer(const Transformer& model) {
                "without text the random-repeat test needs none"});
 }
 
-void AddMaterials(Transformer& model, const WordMaterials& materials,
-                  const TextInput& text, const ProfileJob& job,
-                  Profile& profile) {
-  if (materials.empty()) return;
+// What is asked for to be run, read and judged before anything is.
+struct Material {
+  Material(const Transformer& model, const TextInput& text,
+           const ProfileJob& job) {
+    if (!text.empty()) RequireOneKind(text);
+    if (!text.ids.empty()) {
+      windows = WindowsOfIds(model, text, text.context);
+      RequireRoom(model.state().checkpoint.config(), Longest(windows));
+    }
+    TellPastContext(model, windows.empty() ? text.context : Longest(windows));
+    words.emplace(job.material, model.state().model(),
+                  model.state().checkpoint.FindTokenizer(),
+                  model.folder().string());
+    if (!text.empty() && text.ids.empty()) {
+      RequireTokenizer(model);
+      source.emplace(SourceOf(text));
+      TellUnknownScript(model, *source);
+    }
+    for (const std::string& path : job.patterns) {
+      detectors.push_back(Detector::Load(path));
+    }
+  }
+
+  std::vector<TokenWindow> windows;  // of ids
+  std::optional<WordMaterials> words;
+  std::optional<TextSource> source;  // of texts and files
+  std::vector<Detector> detectors;
+};
+
+// Annotated material is short: the first rank's work. Where it is stopped, the
+// profile as it was before is kept.
+void AddWords(Transformer& model, const WordMaterials& materials,
+              const TextInput& text, const ProfileJob& job, Profile& profile) {
+  if (materials.empty() || !model.state().is_first()) return;
   WordOptions words;
   words.from = job.first_piece ? FromWord::kFirstPiece : FromWord::kMean;
   words.context = text.context;
   words.progress = Tell(job.on_progress);
   words.stop = job.stop;
-  materials.AddTo(model.context(), model.state().model(), model.tokenizer(),
-                  words, profile);
+  Profile grown = profile;
+  try {
+    materials.AddTo(model.context(), model.state().model(), model.tokenizer(),
+                    words, grown);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled && job.on_checkpoint) {
+      job.on_checkpoint(profile);
+    }
+    throw;
+  }
+  profile = std::move(grown);
+}
+
+// Over the same text, in windows as long.
+void AddMeans(Transformer& model, TextInput text, const ProfileJob& job,
+              Profile& profile) {
+  if (!job.means || !model.state().is_first()) return;
+  text.context = profile.settings.context;
+  text.tokens = text.tokens.value_or(0);
+  LossJob run;
+  run.on_progress = job.on_progress;
+  run.stop = job.stop;
+  profile.mean_outputs =
+      ListMeans(*MeanOutputs(model, text, run), model.state().model());
 }
 
 }  // namespace
@@ -73,41 +128,31 @@ Profile MakeProfile(Transformer& model, const TextInput& text,
                     const ProfileJob& job) {
   RequireWhole(model, "profile");
   RequireCounts(job);
-  if (!text.empty()) RequireOneKind(text);
   Transformer::State& state = model.state();
-  const Tokenizer* tokenizer = state.checkpoint.FindTokenizer();
-  TellPastContext(model, text.context);
-  const WordMaterials materials(job.material, state.model(), tokenizer,
-                                model.folder().string());
-  std::optional<TextSource> source;
-  if (!text.empty() && text.ids.empty()) {
-    RequireTokenizer(model);
-    source.emplace(SourceOf(text));
-    TellUnknownScript(model, *source);
-  }
-  std::vector<Detector> detectors;
-  for (const std::string& path : job.patterns) {
-    detectors.push_back(Detector::Load(path));
-  }
-  Profiler profiler(state.context, state.model(), tokenizer, model.info().name,
-                    model.hash(), OptionsOf(text, job, detectors));
+  Material material(model, text, job);
+  ProfileOptions options = OptionsOf(text, job, material.detectors);
+  options.group = state.group;
+  Profiler profiler(state.context, state.model(),
+                    state.checkpoint.FindTokenizer(), model.info().name,
+                    model.hash(), std::move(options));
   if (job.resume != nullptr) {
     profiler.Resume(*job.resume);
   } else {
     profiler.AddProbes();
   }
   bool whole = true;
-  if (!text.ids.empty()) {
-    whole = profiler.AddWindows(WindowsOfIds(model, text, text.context));
-  } else if (source) {
-    whole = profiler.AddText(*source);
+  if (!material.windows.empty()) {
+    whole = profiler.AddWindows(std::move(material.windows));
+  } else if (material.source) {
+    whole = profiler.AddText(*material.source);
   }
   Profile profile = profiler.Take();
   if (!whole) {
-    if (job.on_checkpoint) job.on_checkpoint(profile);
+    if (job.on_checkpoint && state.is_first()) job.on_checkpoint(profile);
     ThrowStopped("profile");
   }
-  AddMaterials(model, materials, text, job, profile);
+  AddWords(model, *material.words, text, job, profile);
+  AddMeans(model, text, job, profile);
   profile.blocks.reset();  // it is whole: nothing goes on from it
   return profile;
 }

@@ -18,6 +18,12 @@ Tensor TensorOf(const Matrix& matrix) {
   return tensor;
 }
 
+Matrix MatrixOf(const Tensor& tensor) {
+  Matrix matrix(tensor.shape(0), tensor.shape(1));
+  std::copy_n(tensor.As<double>(), matrix.values.size(), matrix.values.begin());
+  return matrix;
+}
+
 CompositionOptions OptionsOf(const CompositionJob& job) {
   return {.progress = Tell(job.on_progress), .stop = job.stop};
 }
@@ -34,6 +40,7 @@ Similarity SimilarityOf(Transformer& model, const TextInput& text,
   options.min_visible = job.min_visible;
   options.twin = job.twin;
   options.cut = job.cut;
+  options.group = state.group;
   options.progress = Tell(job.on_progress);
   options.stop = job.stop;
   return CompareHeads(state.context, state.model(),
@@ -41,11 +48,21 @@ Similarity SimilarityOf(Transformer& model, const TextInput& text,
                       options);
 }
 
+Similarity SimilarityOf(const HeadSimilarity& found) {
+  Similarity result;
+  result.heads = found.heads;
+  result.jsd = MatrixOf(found.jsd);
+  result.clusters = {found.group, found.order};
+  result.map = MatrixOf(found.map);
+  return result;
+}
+
 HeadSimilarity CompareHeads(Transformer& model, const TextInput& text,
                             const SimilarityJob& job) {
   const Similarity found = SimilarityOf(model, text, job);
   HeadSimilarity result;
   result.heads = found.heads;
+  if (!model.state().is_first()) return result;
   result.tokens = found.tokens;
   result.rows = found.rows;
   result.sampled_rows = found.sampled_rows;

@@ -8,5 +8,7 @@ namespace headwise {
 
 Similarity SimilarityOf(Transformer& model, const TextInput& text,
                         const SimilarityJob& job);
+// What a picture needs of it: pairs, groups and the map.
+Similarity SimilarityOf(const HeadSimilarity& found);
 
 }  // namespace headwise

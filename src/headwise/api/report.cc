@@ -1,6 +1,9 @@
 // Reports. Door: include/headwise/report.h.
 #include "headwise/report.h"
 
+#include <algorithm>
+
+#include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/error.h"
@@ -8,6 +11,20 @@
 #include "headwise/report/make_report.h"
 
 namespace headwise {
+namespace {
+
+// Standard input cannot be read twice, and is refused later.
+void TellOfFiles(const Transformer& model, const TextInput& text) {
+  TellPastContext(model, text.context);
+  if (text.files.empty() ||
+      std::ranges::find(text.files, "-") != text.files.end()) {
+    return;
+  }
+  TextSource source(text.files);
+  TellUnknownScript(model, source);
+}
+
+}  // namespace
 
 void Report::Save(const std::filesystem::path& path) const {
   WriteFileAtomically(path, html);
@@ -21,6 +38,7 @@ Report MakeReport(Transformer& model, const TextInput& text,
         ErrorCode::kInvalidArgument,
         {"text", "files, which are read more than once", "texts or ids", ""});
   }
+  TellOfFiles(model, text);
   ReportOptions options;
   options.texts = text.files;
   options.profile = job.profile;
@@ -30,9 +48,11 @@ Report MakeReport(Transformer& model, const TextInput& text,
   options.type = model.type();
   options.rank_tokens = job.rank_tokens;
   options.skip = job.skip;
+  options.group = model.state().group;
   options.progress = Tell(job.on_progress);
   options.stop = job.stop;
   const Json json = MakeReport(model.context(), model.folder(), options);
+  if (!model.state().is_first()) return {};
   return {.html = HtmlReport(json), .json = json.dump(1)};
 }
 

@@ -7,6 +7,7 @@
 #include "headwise/api/interventions.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/dist/group.h"
 #include "headwise/model.h"
 #include "headwise/model/checkpoint.h"
 
@@ -17,12 +18,15 @@ struct Transformer::State {
         DType type);
 
   const Model& model() const { return checkpoint.model(); }
+  // Whether this process is the one that results are of.
+  bool is_first() const { return group == nullptr || group->is_first(); }
 
   OpenOptions options;
   Context context;
   Checkpoint checkpoint;
   ModelInfo info;
   std::shared_ptr<Interventions> interventions;
+  dist::Group* group = nullptr;  // ShareWork's
 };
 
 // Of the Context that a model runs in.

@@ -15,9 +15,6 @@
 namespace headwise {
 namespace {
 
-// Where losses are compared.
-constexpr int64_t kShortContext = 256;
-
 TokenRow RowOf(Encoding encoding, std::string text) {
   TokenRow row;
   row.ids = std::move(encoding.ids);
@@ -43,6 +40,11 @@ void RequireTokens(const TokenWindow& window) {
 }
 
 }  // namespace
+
+int64_t JudgedContext(const ModelConfig& config, int64_t asked) {
+  constexpr int64_t kShort = 256;
+  return asked > 0 ? asked : std::min(kShort, config.context);
+}
 
 void RequireOneKind(const TextInput& text) {
   const int kinds = static_cast<int>(!text.texts.empty()) +
@@ -102,8 +104,7 @@ std::vector<TokenWindow> WindowsOf(const Transformer& model,
 JudgedInput JudgedInputOf(const Transformer& model, const TextInput& text,
                           uint64_t seed) {
   const ModelConfig& config = model.state().checkpoint.config();
-  const int64_t context =
-      text.context > 0 ? text.context : std::min(kShortContext, config.context);
+  const int64_t context = JudgedContext(config, text.context);
   JudgedInput input;
   input.windows = WindowsOf(model, text, context, kAnalysedTokens);
   input.examples = ExamplesOf(input.windows);

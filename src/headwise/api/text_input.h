@@ -23,6 +23,10 @@ void RequireOneKind(const TextInput& text);
 // Of texts and files.
 TextSource SourceOf(const TextInput& text);
 
+// The tokens of a window where losses are compared: as asked for, else short,
+// since intervals rest on the number of sequences.
+int64_t JudgedContext(const ModelConfig& config, int64_t asked);
+
 // Windows of `context` tokens, 0: by default. Rows of ids longer than that are
 // cut. tokens: where the text does not say.
 std::vector<TokenWindow> WindowsOf(const Transformer& model,
@@ -32,8 +36,7 @@ std::vector<TokenWindow> WindowsOf(const Transformer& model,
 std::vector<TokenWindow> WindowsOfIds(const Transformer& model,
                                       const TextInput& text, int64_t context);
 
-// Short windows, since intervals rest on the number of sequences, and how they
-// are judged.
+// Short windows, and how they are judged.
 struct JudgedInput {
   std::vector<TokenWindow> windows;
   std::vector<TextExample> examples;

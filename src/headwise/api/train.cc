@@ -1,9 +1,14 @@
 // Training runs. Door: include/headwise/train.h.
 #include "headwise/train.h"
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "headwise/api/life_writer.h"
+#include "headwise/api/loss_curve.h"
+#include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
 #include "headwise/base/json.h"
 #include "headwise/context.h"
@@ -46,36 +51,68 @@ TrainStep StepOf(const StepView& view) {
   return step;
 }
 
-}  // namespace
-
-TrainOutcome Train(const TrainJob& job) {
+void RequireSense(const TrainJob& job, const TrainConfig& config) {
   if (job.resume && job.replace) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"train", "resume or replace", "both", ""});
   }
-  const TrainConfig config = ConfigOf(job);
-  RunOptions options;
-  options.resume = job.resume;
-  options.replace = job.replace;
-  options.type = ComputeType(job.device, job.type);
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
-  if (job.on_step) {
-    options.on_step = [&](const StepView& view) { job.on_step(StepOf(view)); };
+  if (job.words.any() && (!job.observe || config.observe_every <= 0)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"words", "heads that are observed: observe, and observe_every",
+                 "none", ""});
   }
-  Context context({.threads = job.threads, .device = job.device});
-  RunResult run = RunTraining(context, config, options);
+}
+
+TrainOutcome OutcomeOf(RunResult run) {
   TrainOutcome outcome;
   outcome.finished = run.finished;
   outcome.steps = run.record.step;
   outcome.parameters = run.record.parameters;
   outcome.tokens = run.record.tokens;
   outcome.seconds = run.record.seconds;
+  if (const auto best = run.record.Best()) outcome.best_step = best->first;
   outcome.losses = std::move(run.record.losses);
   outcome.validation = std::move(run.record.validation);
   outcome.last = std::move(run.last);
   outcome.best = std::move(run.best);
   return outcome;
+}
+
+TrainOutcome TrainWith(const TrainJob& job, dist::Group* group) {
+  const TrainConfig config = ConfigOf(job);
+  RequireSense(job, config);
+  const bool first = group == nullptr || group->is_first();
+  Context context({.threads = job.threads, .device = job.device});
+  std::optional<LifeWriter> life;
+  if (job.observe && first) life.emplace(context, config, job.words);
+  RunOptions options;
+  options.resume = job.resume;
+  options.replace = job.replace;
+  options.type = ComputeType(job.device, job.type);
+  options.progress = Tell(job.on_progress);
+  options.group = group;
+  options.stop = job.stop;
+  options.on_start = [&](const Model& model, int64_t step) {
+    if (job.on_start) job.on_start(step);
+    if (life) life->Begin(model, step);
+  };
+  options.on_step = [&](const StepView& view) {
+    if (job.on_step) job.on_step(StepOf(view));
+    if (life) life->Show(view.model, view.report.step + 1);
+  };
+  RunResult run = RunTraining(context, config, options);
+  if (job.observe && first) {
+    WriteLossCurve(std::filesystem::path(config.out) / "loss.svg", run.record);
+  }
+  return OutcomeOf(std::move(run));
+}
+
+}  // namespace
+
+TrainOutcome Train(const TrainJob& job) { return TrainWith(job, nullptr); }
+
+TrainOutcome TrainShared(const TrainJob& job, dist::Group& group) {
+  return TrainWith(job, &group);
 }
 
 }  // namespace headwise

@@ -66,7 +66,4 @@ void RequireEnoughText(const Model& model,
 // The options that losses depend on, in words.
 std::string SettingsKey(const RankOptions& options);
 
-// "14 of 48 heads carry 90 % of the importance; 3 hurt."
-std::string Summary(const Ranking& ranking);
-
 }  // namespace headwise

@@ -36,19 +36,6 @@ struct SimilarityOptions {
   dist::Group* group = nullptr;
   ProgressCallback progress = {};
   std::stop_token stop = {};
-
-  template <typename Self, typename Visit>
-  static void VisitFields(Self& self, Visit&& visit) {
-    visit("rows", self.rows, "queries sampled for the exact divergence, 1 on");
-    visit("samples", self.samples,
-          "tokens sampled for comparing outputs, 1 on");
-    visit("min_visible", self.min_visible,
-          "leave out queries that see fewer keys");
-    visit("twin", self.twin,
-          "heads with a divergence below this are twins (0 to 1)");
-    visit("cut", self.cut,
-          "heads are grouped up to this mean distance (Hellinger, 0 to 1)");
-  }
 };
 
 // Matrices are [heads, heads]; NaN where two heads cannot be compared: of

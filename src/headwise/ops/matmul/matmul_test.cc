@@ -304,6 +304,41 @@ TEST(Matmul, FewRowsOfLongLinesAgreeWithTheReference) {
   }
 }
 
+// A small B is walked in tiles and a large one in strips, as memory likes it;
+// a column's sum is the same.
+TEST(Matmul, FewRowsGiveTheSameSumsHoweverLargeBIs) {
+  constexpr int64_t kDepth = 64, kNarrow = 83, kWide = 2048;
+  Context context({1, "matmul:cpu.few_rows"});
+  const std::vector<float> b = Random(kDepth * kWide, 2);
+  const ConstTensorView all(b.data(), DType::kF32, {kDepth, kWide});
+  for (const int64_t m : {1, 2, 3, 7, 8}) {
+    for (const Store store : {Store::kOverwrite, Store::kAccumulate}) {
+      const std::vector<float> a = Random(m * kDepth, 1);
+      const auto multiply = [&](int64_t n) {
+        std::vector<float> c(m * n, 0.5f);
+        const std::vector<float> bias = Random(n, 3);
+        MatmulProblem problem = {m, n, kDepth};
+        problem.store = store;
+        MatmulArgs args;
+        args.a = {a.data(), DType::kF32, {m, kDepth}};
+        args.b = Columns(all, 0, n);
+        args.c = {c.data(), DType::kF32, {m, n}};
+        args.bias = {bias.data(), DType::kF32, {n}};
+        Matmul(context, problem, args);
+        return c;
+      };
+      const std::vector<float> narrow = multiply(kNarrow);
+      const std::vector<float> wide = multiply(kWide);
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < kNarrow / 16 * 16; ++j) {
+          ASSERT_EQ(narrow[i * kNarrow + j], wide[i * kWide + j])
+              << m << " rows, " << i << ", " << j;
+        }
+      }
+    }
+  }
+}
+
 TEST(Matmul, TheReferenceRoundsOnceToTheTypeOfC) {
   Context host({1, ""});
   Case x;

@@ -155,6 +155,25 @@ struct Target {
                                    static_cast<int64_t>(j)];
     c = problem.store == Store::kAccumulate ? c + value : value;
   }
+  HWY_INLINE void PutLanes(size_t i, size_t j, VF values) const {
+    const F32 d;
+    if (args.bias) {
+      values = hn::Add(values, hn::LoadU(d, args.bias.Raw<float>() + j));
+    }
+    float* c = args.c.Raw<float>() +
+               static_cast<int64_t>(i) * args.c.stride[0] +
+               static_cast<int64_t>(j);
+    if (problem.store == Store::kAccumulate) {
+      values = hn::Add(hn::LoadU(d, c), values);
+    }
+    hn::StoreU(values, d, c);
+  }
+  HWY_INLINE void PutTile(size_t i, size_t j, const Four& values) const {
+    PutLanes(i, j, values.v0);
+    PutLanes(i, j + kLanes, values.v1);
+    PutLanes(i, j + 2 * kLanes, values.v2);
+    PutLanes(i, j + 3 * kLanes, values.v3);
+  }
 };
 
 // Lines [begin, end) are columns of C.
@@ -207,11 +226,66 @@ HWY_INLINE void AddLines(const LinesOf<T>& b, size_t line, size_t lines,
 // Columns of C that a task adds up, in L1 with four lines of B.
 constexpr size_t kStrip = 128;
 
-// Lines are rows of B; columns [begin, end) of C.
+// Columns whose sums stay in registers.
+constexpr size_t kTile = 4 * kLanes;
+
+// Bytes of B that the caches of a core keep from call to call: its lines can
+// then be walked in narrow tiles. Longer ones come from memory in strips.
+constexpr size_t kKeptBytes = 256 << 10;
+
+template <typename T>
+HWY_INLINE Four LoadTile(const T* HWY_RESTRICT line) {
+  return {LoadF32(line), LoadF32(line + kLanes), LoadF32(line + 2 * kLanes),
+          LoadF32(line + 3 * kLanes)};
+}
+
+// Rows from `row` on, kRows (1, 2 or 4) of them, and kTile columns of C.
+template <int kRows, typename T>
+HWY_INLINE void AddTile(const LinesOf<T>& b, const float* HWY_RESTRICT a,
+                        size_t row, size_t column, const Target& to) {
+  const F32 d;
+  const size_t k = to.problem.k;
+  Four s0 = ZeroFour(), s1 = s0, s2 = s0, s3 = s0;
+  for (size_t p = 0; p < k; ++p) {
+    const Four lines = LoadTile(b.at(p) + column);
+    AddFour(lines, hn::Set(d, a[p]), s0);
+    if constexpr (kRows > 1) AddFour(lines, hn::Set(d, a[k + p]), s1);
+    if constexpr (kRows > 2) {
+      AddFour(lines, hn::Set(d, a[2 * k + p]), s2);
+      AddFour(lines, hn::Set(d, a[3 * k + p]), s3);
+    }
+  }
+  to.PutTile(row, column, s0);
+  if constexpr (kRows > 1) to.PutTile(row + 1, column, s1);
+  if constexpr (kRows > 2) {
+    to.PutTile(row + 2, column, s2);
+    to.PutTile(row + 3, column, s3);
+  }
+}
+
+template <typename T>
+HWY_INLINE void AddTiles(const LinesOf<T>& b, const float* a, size_t column,
+                         const Target& to) {
+  const size_t m = to.problem.m, k = to.problem.k;
+  size_t row = 0;
+  for (; row + 4 <= m; row += 4) AddTile<4>(b, a + row * k, row, column, to);
+  if (row + 2 <= m) {
+    AddTile<2>(b, a + row * k, row, column, to);
+    row += 2;
+  }
+  if (row < m) AddTile<1>(b, a + row * k, row, column, to);
+}
+
+// Lines are rows of B; columns [begin, end) of C. The sums of tiles are those
+// of strips, where lines come in fours.
 template <typename T>
 HWY_NOINLINE void AddTask(const LinesOf<T>& b, const float* a, size_t begin,
                           size_t end, const Target& to) {
   const size_t m = to.problem.m, k = to.problem.k;
+  if (k % 4 == 0 && k * to.problem.n * sizeof(T) <= kKeptBytes) {
+    for (; begin + kTile <= end; begin += kTile) AddTiles(b, a, begin, to);
+    if (begin == end) return;
+  }
   HWY_ALIGN float sums[kMostRows * kStrip] = {};
   for (size_t p = 0; p < k; p += 4) {
     for (size_t i = 0; i < m; ++i) {

@@ -1,5 +1,5 @@
 // Drawing heads in training. Door: life_chart.h.
-#include "life_chart.h"
+#include "headwise/api/life_chart.h"
 
 #include <fmt/core.h>
 

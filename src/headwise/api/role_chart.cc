@@ -1,5 +1,5 @@
 // Drawing roles in training. Door: role_chart.h.
-#include "role_chart.h"
+#include "headwise/api/role_chart.h"
 
 #include <fmt/core.h>
 
@@ -11,9 +11,9 @@
 #include <tuple>
 #include <utility>
 
+#include "headwise/api/life_chart.h"
 #include "headwise/heads/roles/rules.h"
 #include "headwise/report/text.h"
-#include "life_chart.h"
 
 namespace headwise {
 namespace {

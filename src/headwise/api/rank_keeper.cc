@@ -1,5 +1,5 @@
 // Door: rank_keeper.h.
-#include "rank_keeper.h"
+#include "headwise/api/rank_keeper.h"
 
 #include <fmt/core.h>
 
@@ -28,7 +28,7 @@ void RankKeeper::Resume() {
     throw Error(
         ErrorCode::kInvalidArgument,
         {path_, "losses of the same model, text and settings",
-         std::string("those of ") + other, "without --resume it begins anew"});
+         std::string("those of ") + other, "without `resume` it begins anew"});
   }
   losses_ = std::move(kept);
   ours_ = true;
@@ -56,7 +56,7 @@ void RankKeeper::ThrowInterrupted() {
   throw Error(ErrorCode::kCancelled,
               {"rank", "to finish", "an interruption",
                Save() ? "what it has is kept in " + path_ +
-                            "; the same command with --resume goes on"
+                            "; the same command with `resume` goes on"
                       : "what it has could not be written to " + path_});
 }
 

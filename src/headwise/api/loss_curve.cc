@@ -1,5 +1,5 @@
 // Drawing losses. Door: loss_curve.h.
-#include "loss_curve.h"
+#include "headwise/api/loss_curve.h"
 
 #include <algorithm>
 

@@ -1,0 +1,145 @@
+// Door: evaluate_text.h.
+#include "evaluate_text.h"
+
+#include <fmt/core.h>
+
+#include <vector>
+
+#include "console.h"
+#include "headwise/base/json.h"
+#include "headwise/heads/importance/ranking_json.h"
+#include "headwise/report/text.h"
+#include "interval_text.h"
+
+namespace headwise {
+namespace {
+
+std::vector<std::string> NamesOf(std::span<const HeadRef> heads) {
+  std::vector<std::string> names;
+  for (const HeadRef& head : heads) names.push_back(ToString(head));
+  return names;
+}
+
+// other: what it is called.
+Json ToJson(const Compared& compared, const char* other) {
+  return {{"whole", ToJson(compared.whole)},
+          {other, ToJson(compared.other)},
+          {"change", ToJson(compared.change)}};
+}
+
+// As scores are, of which none is unknown.
+Json BleuJson(const Interval& bleu) {
+  return {{"value", bleu.value}, {"low", bleu.low}, {"high", bleu.high}};
+}
+
+Json ToJson(const HeadEvaluation& result, std::span<const HeadRef> closed,
+            const std::string& model) {
+  Json json = {{"format", "headwise.evaluation/1"},
+               {"model", model},
+               {"loss_kind", Name(result.kind)},
+               {"sequences", result.sequences},
+               {"tokens", result.tokens},
+               {"loss", ToJson(result.loss.whole)},
+               {"closed_heads", NamesOf(closed)},
+               {"closed", ToJson(result.loss.other)},
+               {"change", ToJson(result.loss.change)}};
+  if (result.right) json["right"] = ToJson(*result.right, "closed");
+  if (result.bleu) {
+    json["bleu"] = {{"whole", BleuJson(result.bleu->whole)},
+                    {"closed", BleuJson(result.bleu->other)},
+                    {"change", BleuJson(result.bleu->change)}};
+  }
+  return json;
+}
+
+std::string BleuText(const Interval& bleu, bool sign) {
+  return sign ? fmt::format("  BLEU {:+.2f} [{:+.2f}, {:+.2f}]", bleu.value,
+                            bleu.low, bleu.high)
+              : fmt::format("  BLEU {:.2f} [{:.2f}, {:.2f}]", bleu.value,
+                            bleu.low, bleu.high);
+}
+
+void PrintRow(const char* word, const HeadEvaluation& result,
+              Interval Compared::*part) {
+  const bool sign = part == &Compared::change;
+  fmt::print("{:<7} {}", word, ToText(result.loss.*part, sign));
+  if (result.right) {
+    fmt::print("  right {}", ToText((*result.right).*part, sign));
+  }
+  fmt::print("{}\n", result.bleu ? BleuText((*result.bleu).*part, sign) : "");
+}
+
+void PrintTitle(LossKind kind, int64_t sequences, int64_t tokens) {
+  fmt::print("{} loss on {} of {} tokens, 95 % intervals over the sequences\n",
+             Name(kind), Counted(sequences, "sequence"), tokens);
+}
+
+}  // namespace
+
+void PrintEvaluation(const HeadEvaluation& result,
+                     std::span<const HeadRef> closed, const RunFlags& run) {
+  if (run.json) {
+    fmt::print("{}\n", ToJson(result, closed, run.model).dump(2));
+    return;
+  }
+  PrintTitle(result.kind, result.sequences, result.tokens);
+  PrintRow("whole", result, &Compared::whole);
+  if (closed.empty()) return;
+  PrintRow("closed", result, &Compared::other);
+  PrintRow("change", result, &Compared::change);
+  fmt::print("{} closed.\n", Counted(std::ssize(closed), "head"));
+}
+
+void PrintEvaluation(const LabelEvaluation& result,
+                     std::span<const HeadRef> closed, const RunFlags& run) {
+  if (run.json) {
+    const Json json = {{"format", "headwise.evaluation/1"},
+                       {"model", run.model},
+                       {"loss_kind", "class"},
+                       {"sequences", result.texts},
+                       {"loss", ToJson(result.loss.whole)},
+                       {"closed_heads", NamesOf(closed)},
+                       {"closed", ToJson(result.loss.other)},
+                       {"accuracy", ToJson(result.accuracy, "closed")}};
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  fmt::print("class loss and accuracy on {}\n", Counted(result.texts, "text"));
+  fmt::print("whole   {}  accuracy {}\n", ToText(result.loss.whole),
+             ToText(result.accuracy.whole));
+  if (closed.empty()) return;
+  fmt::print("closed  {}  accuracy {}  ({})\n", ToText(result.loss.other),
+             ToText(result.accuracy.other),
+             Counted(std::ssize(closed), "head"));
+  fmt::print("change of the accuracy {}\n",
+             ToText(result.accuracy.change, true));
+}
+
+void PrintEvaluation(const CacheEvaluation& result, const CacheChoice& choice,
+                     const RunFlags& run, const std::string& model_hash) {
+  if (run.json) {
+    const Json json = {{"format", "headwise.evaluation/1"},
+                       {"model", run.model},
+                       {"loss_kind", Name(LossKind::kNextToken)},
+                       {"sequences", result.sequences},
+                       {"tokens", result.tokens},
+                       {"loss", ToJson(result.loss.whole)},
+                       {"cut", ToJson(result.loss.other)},
+                       {"change", ToJson(result.loss.change)},
+                       {"right", ToJson(result.right, "cut")},
+                       {"cache", ToJson(choice, result.bytes, model_hash)}};
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  PrintTitle(LossKind::kNextToken, result.sequences, result.tokens);
+  fmt::print("whole   {}  right {}\n", ToText(result.loss.whole),
+             ToText(result.right.whole));
+  fmt::print("cut     {}  right {}\n", ToText(result.loss.other),
+             ToText(result.right.other));
+  fmt::print("change  {}  right {}\n", ToText(result.loss.change, true),
+             ToText(result.right.change, true));
+  fmt::print("{}", Wrap(Capital(ToText(choice, result.bytes)) + ".",
+                        StdoutConsole().width));
+}
+
+}  // namespace headwise

@@ -1,0 +1,21 @@
+// What evaluate tells, as text or JSON.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cache_flags.h"
+#include "headwise/model.h"
+#include "headwise/session.h"
+#include "run_flags.h"
+
+namespace headwise {
+
+void PrintEvaluation(const HeadEvaluation& result,
+                     std::span<const HeadRef> closed, const RunFlags& run);
+void PrintEvaluation(const LabelEvaluation& result,
+                     std::span<const HeadRef> closed, const RunFlags& run);
+void PrintEvaluation(const CacheEvaluation& result, const CacheChoice& choice,
+                     const RunFlags& run, const std::string& model_hash);
+
+}  // namespace headwise

@@ -1,0 +1,22 @@
+// Figures of two models on the same sequences, beside each other.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "headwise/heads/importance/statistics.h"
+#include "headwise/model.h"
+
+namespace headwise {
+
+// Of sums over each sequence.
+inline Compared CompareSums(const PairedBootstrap& bootstrap,
+                            const std::vector<double>& whole,
+                            const std::vector<double>& other) {
+  std::vector<double> change = other;
+  for (size_t i = 0; i < change.size(); ++i) change[i] -= whole[i];
+  return {bootstrap.Ratio(whole), bootstrap.Ratio(other),
+          bootstrap.Ratio(change)};
+}
+
+}  // namespace headwise

@@ -1,0 +1,109 @@
+// A model beside itself with heads closed. Door: include/headwise/model.h.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "headwise/api/state.h"
+#include "headwise/api/text_input.h"
+#include "headwise/base/stop.h"
+#include "headwise/heads/pruning/evaluate.h"
+#include "headwise/heads/pruning/plan.h"
+#include "headwise/heads/pruning/profile_means.h"
+#include "headwise/runtime/generate.h"
+#include "headwise/train/bleu.h"
+
+namespace headwise {
+namespace {
+
+std::optional<Compared> RightOf(const JudgedText& text, const HeadSet& closed,
+                                const HeadOutputs* means) {
+  std::vector<double> whole = text.Right({}, nullptr);
+  if (whole.empty()) return {};
+  const std::vector<double> other =
+      closed.empty() ? whole : text.Right(closed, means);
+  Compared right = {text.Share(whole), text.Share(other), {}};
+  for (size_t i = 0; i < whole.size(); ++i) whole[i] = other[i] - whole[i];
+  right.change = text.Share(whole);
+  return right;
+}
+
+// Under the model's edits.
+std::vector<BleuCounts> Translate(Transformer& model, const JudgedInput& input,
+                                  std::stop_token stop) {
+  Transformer::State& state = model.state();
+  std::vector<BleuCounts> counts;
+  for (const TokenWindow& window : input.windows) {
+    ThrowIfStopped(stop, "translate");
+    const std::vector<int32_t>& source = window.source.ids;
+    GenerateOptions options;
+    // As transformers' models rarely go beyond; a loop of words must end.
+    options.max_tokens = 2 * std::ssize(source) + 16;
+    options.hooks = state.interventions->hooks();
+    const std::vector<int32_t> ids =
+        Generate(state.context, state.model(), source, options);
+    counts.push_back(CountBleu(model.Decode(ids),
+                               window.target.text ? *window.target.text : ""));
+  }
+  return counts;
+}
+
+Interval IntervalOf(const BleuEstimate& bleu) {
+  return {bleu.score.score, bleu.low, bleu.high};
+}
+
+Compared BleuOf(Transformer& model, const JudgedInput& input,
+                const EvaluateJob& job) {
+  const std::vector<BleuCounts> whole = Translate(model, input, job.stop);
+  Compared bleu;
+  bleu.whole = bleu.other = IntervalOf(EstimateBleu(whole));
+  if (job.closed.empty()) return bleu;
+  const Intervention edit =
+      model.Edit({.drop = job.closed, .means = job.means});
+  const std::vector<BleuCounts> other = Translate(model, input, job.stop);
+  bleu.other = IntervalOf(EstimateBleu(other));
+  const BleuDifference change = CompareBleu(other, whole);
+  bleu.change = {change.value, change.low, change.high};
+  return bleu;
+}
+
+}  // namespace
+
+HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
+                             const EvaluateJob& job) {
+  RequireWhole(model, "evaluate");
+  for (const HeadRef& head : job.closed) RequireHead(model, head);
+  Transformer::State& state = model.state();
+  const JudgedInput input = JudgedInputOf(model, text, job.seed);
+  CorpusOptions options;
+  options.objective = input.objective;
+  options.seed = job.seed;
+  options.progress = Tell(job.on_progress);
+  options.stop = job.stop;
+  const JudgedText judged(state.context, state.model(), input.examples,
+                          options);
+  const HeadOutputs* means = job.means.get();
+  const Evaluation loss =
+      job.closed.empty()
+          ? judged.OfWhole()
+          : judged.Compared(judged.Closed({&job.closed, 1}, means)[0]);
+  HeadEvaluation result;
+  result.kind = loss.loss_kind;
+  result.sequences = loss.sequences;
+  result.tokens = loss.tokens;
+  result.loss = {loss.loss, loss.closed, loss.change};
+  result.right = RightOf(judged, job.closed, means);
+  if (model.info().encoder_decoder) result.bleu = BleuOf(model, input, job);
+  return result;
+}
+
+HeadMeans MeanOutputs(Transformer& model, const Profile& profile) {
+  return std::make_shared<const HeadOutputs>(
+      MeansOf(profile, model.state().model(), model.hash()));
+}
+
+std::vector<HeadRef> ReadPlan(const std::filesystem::path& path,
+                              const Transformer& model) {
+  return ReadPlan(path, model.state().model(), model.hash()).removed;
+}
+
+}  // namespace headwise

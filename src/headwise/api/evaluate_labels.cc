@@ -1,0 +1,110 @@
+// Classifiers: their own head, their own loss. Door: include/headwise/model.h.
+#include <filesystem>
+#include <string>
+
+#include "headwise/api/compared.h"
+#include "headwise/api/state.h"
+#include "headwise/api/text_input.h"
+#include "headwise/base/json.h"
+#include "headwise/base/stop.h"
+#include "headwise/error.h"
+#include "headwise/model/family.h"
+#include "headwise/model/parameters.h"
+#include "headwise/model/text_frame.h"
+#include "headwise/runtime/gates.h"
+#include "headwise/runtime/session.h"
+#include "headwise/train/classifier.h"
+#include "headwise/train/pair_batches.h"
+
+namespace headwise {
+namespace {
+
+constexpr int64_t kReplicates = 2000;
+
+// Classes by the numbers that the model has for their names.
+std::vector<int32_t> ClassesOf(const std::vector<std::string>& labels,
+                               const Json& config, const std::string& where) {
+  std::vector<int32_t> classes;
+  const Json known = config.value("label2id", Json::object());
+  for (const std::string& label : labels) {
+    const auto found = known.find(label);
+    if (found == known.end() || !found->is_number_integer()) {
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          {"text", "labels that \"label2id\" of " + where + " has", label, ""});
+    }
+    classes.push_back(found->get<int32_t>());
+  }
+  return classes;
+}
+
+void RequireFiles(const TextInput& text, const EvaluateJob& job) {
+  if (text.files.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"text", "files of lines text<TAB>label", "none", ""});
+  }
+  if (job.means != nullptr) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"means", "none: closed heads of classifiers give 0", "some", ""});
+  }
+}
+
+LabelledBatches ReadBatches(const Transformer& model, const TextInput& text,
+                            const Json& config, const std::string& where) {
+  const ModelConfig& shapes = model.state().checkpoint.config();
+  LabelledTexts read = ReadLabelled({text.files.begin(), text.files.end()},
+                                    Framer(model.tokenizer(), shapes),
+                                    JudgedContext(shapes, text.context));
+  const std::vector<int32_t> classes = ClassesOf(read.labels, config, where);
+  for (LabelledText& one : read.texts) one.label = classes[one.label];
+  return LabelledBatches(std::move(read.texts), shapes.causal, false, 1);
+}
+
+// Of each text.
+struct Sums {
+  std::vector<double> loss, right;
+};
+
+}  // namespace
+
+LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
+                               const EvaluateJob& job) {
+  RequireWhole(model, "evaluate");
+  RequireFiles(text, job);
+  Context& context = model.context();
+  const std::filesystem::path file = model.folder() / "config.json";
+  const Json json = ReadJson(file);
+  const ModelConfig& config = model.state().checkpoint.config();
+  const auto store =
+      ParameterStore::Load(model.folder(), {context.device(), model.type()});
+  const auto whole = BuildModel(config, store, model.type());
+  const LabelledBatches batches = ReadBatches(model, text, json, file.string());
+  const Classifier classifier(config, *store, std::ssize(json["label2id"]));
+  store->Round(context);
+  ClosedHeads closed(*whole, job.closed);
+  Sums sums[2];
+  for (int64_t i = 0; i < batches.size(); ++i) {
+    ThrowIfStopped(job.stop, "evaluate");
+    const TrainBatch batch = batches.Make(i, 1);
+    const std::vector<int64_t> lengths = {std::ssize(batch.ids)};
+    for (const int way : {0, 1}) {
+      const Tensor x = Forward(context, *whole,
+                               {.ids = batch.ids,
+                                .lengths = lengths,
+                                .hooks = way == 1 ? &closed : nullptr});
+      HeadTargets targets;
+      targets.targets = batch.targets;
+      int64_t hits = 0;
+      sums[way].loss.push_back(
+          classifier.Loss(context, x.view(), targets, {}, &hits));
+      sums[way].right.push_back(static_cast<double>(hits));
+    }
+  }
+  const PairedBootstrap bootstrap(std::vector<double>(batches.size(), 1.0),
+                                  kReplicates, job.seed);
+  return {batches.size(), CompareSums(bootstrap, sums[0].loss, sums[1].loss),
+          CompareSums(bootstrap, sums[0].right, sums[1].right)};
+}
+
+}  // namespace headwise

@@ -1,0 +1,20 @@
+// The program's ranks (dist/group.h). Not public: a group is made by the
+// program alone.
+#pragma once
+
+#include "headwise/dist/group.h"
+#include "headwise/model.h"
+#include "headwise/train.h"
+
+namespace headwise {
+
+// From now on profiles, likeness, rankings and reports of the model are worked
+// out by all ranks of a group together, each of which calls for the same. The
+// first gets the result, of the others' nothing may be used. `group` must
+// outlive the model.
+void ShareWork(Transformer& model, dist::Group& group);
+
+// Train, each step shared by all ranks of a group. The first writes.
+TrainOutcome TrainShared(const TrainJob& job, dist::Group& group);
+
+}  // namespace headwise
