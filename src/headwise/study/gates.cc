@@ -134,7 +134,8 @@ class Trial {
     gated.Train(TuningData(seed), clock_);
     Closing closing;
     closing.loss = PairLoss(context_, gated.model(), {});
-    for (const double gate : GatesOf(context_, gated.model())[0]) {
+    const std::vector<double> gates = GatesOf(context_, gated.model())[0];
+    for (const double gate : gates) {
       closing.open += gate > 0 ? 1 : 0;
       closing.extreme += gate < kNearlyClosed || gate > kNearlyOpen ? 1 : 0;
     }
