@@ -114,11 +114,9 @@ class Trial {
   }
 
  private:
-  // Weights are there already: a fifth of their rate.
+  // At the rate of training: the dense model has much to learn yet.
   TrainConfig Tuning(uint64_t seed) const {
-    TrainConfig how = PairTraining(tuning_, seed);
-    how.rate /= 5;
-    return how;
+    return PairTraining(tuning_, seed);
   }
   // Data that the dense model has not seen.
   static MadeBatches TuningData(uint64_t seed) { return PairData(seed + 1000); }
@@ -126,7 +124,6 @@ class Trial {
   Closing Close(const TinyModel& dense, double penalty, uint64_t seed) const {
     TrainConfig how = Tuning(seed);
     how.gate_penalty = penalty;
-    how.gate_rate *= 5;  // as if the rate were what it was
     Json config = PairModel(kLayers, kHeads);
     config["headwise"] = {{"gates", "hard_concrete"}};
     TinyModel gated(context_, config, how);
@@ -134,7 +131,8 @@ class Trial {
     gated.Train(TuningData(seed), clock_);
     Closing closing;
     closing.loss = PairLoss(context_, gated.model(), {});
-    for (const double gate : GatesOf(context_, gated.model())[0]) {
+    const std::vector<double> gates = GatesOf(context_, gated.model())[0];
+    for (const double gate : gates) {
       closing.open += gate > 0 ? 1 : 0;
       closing.extreme += gate < kNearlyClosed || gate > kNearlyOpen ? 1 : 0;
     }
@@ -282,6 +280,12 @@ constexpr StudyChange kHistory[] = {
      .commit =
          "Studies gates, mixture, head-dropout, assigned: a task away from its "
          "ceiling, judged on seeds 11 to 15"},
+    {.first = "tuned at a fifth of the rate of training: in a quick run of "
+              "seed 101 the loss was 0.61 and 0.51 above that from scratch",
+     .changed = "tuned at the rate of training",
+     .why = "a model that has much to learn yet cannot catch up at a fifth of "
+            "the rate of the one beside it",
+     .commit = "Study gates: tuned at the rate of training"},
 };
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
