@@ -167,7 +167,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
   result.seeds = StudySeeds(request);
   const Language language(context, request);
-  const int64_t steps = StudySteps(request, 300, 1000);
+  const int64_t steps = StudySteps(request, 200, 1000);
   StudyClock clock(request, "one-vs-many",
                    2 * steps * static_cast<int64_t>(result.seeds.size()));
   if (request.full && !language.novels()) result.InformOnly();

@@ -180,7 +180,7 @@ void TellSpecialised(const std::vector<Specialised>& seeds,
       whose + "specialisation, before training − its split at random (97.5 %)",
       DifferenceOverSeeds(of(&Specialised::before),
                           of(&Specialised::bound_before)),
-      0);
+      0.01);
   result.AtLeast(whose + "different roles, trained − before training",
                  DifferenceOverSeeds(of(&Specialised::roles_after),
                                      of(&Specialised::roles_before)),
