@@ -243,7 +243,8 @@ constexpr StudyChange kHistory[] = {
                 "is of heads whose scores know nothing of the values, which "
                 "gave R² .50 and 1.00 on seed 101",
      .why = "a free head tells places apart by how much it reads of each",
-     .commit = "Study rasp: bounds of three hops, and its history"},
+     .commit = "Study rasp: two things selected at once by one, two and three "
+               "heads"},
     {.first = "two layers were to answer at most .6 of three hops and three "
               "layers .2 more; on seed 101 it was .70 and .30 more",
      .changed = "at most .8, and .1 more",
