@@ -186,7 +186,9 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   result.remark = fmt::format(
       "Even attention gives the token before {:.3f}. A causal mask tells "
       "places a little: the first token sees one key, the next two. What has "
-      "not formed within {} steps may form later.",
+      "not formed within {} steps may form later. Layers have no linear "
+      "biases of their own: they come through a dimension of queries and keys, "
+      "one of each head's 16.",
       ChanceOfPrevious(), steps);
   return result;
 }
