@@ -244,9 +244,11 @@ std::function<int()> Setup(CommandLine line) {
             "Run one step; print the hash of claim, expectations, steps, seeds "
             "and revision, as JSON");
   line.Option("--text", options->texts,
-              "Text files or folders for studies that read; head-count also "
-              "takes .tsv pairs to translate. Default: stories of a small "
-              "made-up grammar");
+              "Text files or folders for studies that read. With --full, "
+              "studies of language models train on them, cut by the tokenizer "
+              "of --model, every 20th file held out; without them those decide "
+              "nothing. head-count also takes .tsv pairs to translate. "
+              "Default: stories of a small made-up grammar");
   line.Option("--model", options->model,
               "A trained model that one-vs-many, layers and specialise look at "
               "beside those they train. Default: the shipped one");

@@ -379,7 +379,7 @@ const Study kEffectiveHeadsStudy = {
     .run = Run,
     .trained = true,
     .any_device = true,
-    .revision = 2,
+    .revision = 3,
     .history = kHistory,
     .fresh_seeds = kFreshSeeds};
 

@@ -333,7 +333,7 @@ const Study kGradientFlowStudy = {
     .run = Run,
     .trained = true,
     .any_device = true,
-    .revision = 2,
+    .revision = 3,
     .history = kHistory,
     .fresh_seeds = kFreshSeeds};
 

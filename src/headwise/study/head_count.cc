@@ -298,7 +298,7 @@ const Study kHeadCountStudy = {
     .run = Run,
     .trained = true,
     .any_device = true,
-    .revision = 2,
+    .revision = 3,
     .history = kHistory,
     .fresh_seeds = kFreshSeeds};
 

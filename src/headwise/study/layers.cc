@@ -314,7 +314,7 @@ const Study kLayersStudy = {
     .run = Run,
     .trained = true,
     .any_device = true,
-    .revision = 2,
+    .revision = 3,
     .history = kHistory,
     .fresh_seeds = kFreshSeeds};
 

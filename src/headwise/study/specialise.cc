@@ -162,7 +162,7 @@ const Study kSpecialiseStudy = {
     .run = Run,
     .trained = true,
     .any_device = true,
-    .revision = 2,
+    .revision = 3,
     .history = kHistory,
     .fresh_seeds = kFreshSeeds};
 

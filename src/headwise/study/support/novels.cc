@@ -86,7 +86,7 @@ void Language::OpenNovels(Context& context, const StudyRequest& request) {
                       corpus_->validation().size());
   TextBatchOptions options =
       BatchOptionsOf(data, ReadConfig(Config({}), "study"), *tokenizer_);
-  options.shuffled = false;
+  options.seed = kHeldOutSeed;
   held_out_ = std::make_unique<TextBatches>(corpus_->validation(), options);
 }
 

@@ -59,7 +59,8 @@ class Language {
   TrainConfig WithRepeats(TrainConfig how) const;
   // Windows in the order of `how`'s seed. Borrows from this.
   std::unique_ptr<BatchSource> Train(const TrainConfig& how) const;
-  // Held-out windows in order, and how many of them have `most` tokens.
+  // Held-out windows, in an order in which any first ones are of all files, and
+  // how many of them have `most` tokens.
   const BatchSource& HeldOut() const { return *held_out_; }
   int64_t held_out(int64_t most_tokens) const;
   // Held-out windows first … first + count − 1 as heads' analyses take them.

@@ -130,8 +130,7 @@ std::string NameOf(const testing::TestParamInfo<const Study*>& study) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(All, RecipeStudyTest,
-                         testing::Values(&kHeadCountStudy, &kOneVsManyStudy,
-                                         &kGradientFlowStudy),
+                         testing::Values(&kHeadCountStudy, &kOneVsManyStudy),
                          NameOf);
 
 }  // namespace
