@@ -3,80 +3,94 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/heads/pruning/plan.h"
+#include "headwise/heads/pruning/remove.h"
 #include "headwise/report/text.h"
+#include "headwise/train.h"
+#include "interrupt.h"
+#include "open_model.h"
+#include "progress_bar.h"
 #include "prune_curve.h"
 #include "prune_options.h"
-#include "prune_plan.h"
-#include "prune_proof.h"
-#include "prune_repair.h"
+#include "prune_text.h"
+#include "prune_timer.h"
 
 namespace headwise {
 namespace {
 
-// What cannot be done is said before the work.
-void RequirePossible(const PruneOptions& options,
-                     const PruneMaterial& material) {
-  SplitText(material.examples);
-  if (options.keep < 0) return;
-  const Model& model = material.model();
-  ChooseHeads(model, std::vector<double>(AllHeads(model).size()),
-              options.choice());
+void CheckBeforeWork(const PruneOptions& options) {
+  options.run.engine.Require();
+  CheckUsage(options);
+  RequireWritable(options.plan_out);
+  if (!options.curve.empty()) RequireWritable(options.curve + ".json");
+  RequireNewFolder(options.out,
+                   options.force ? Replace::kAllowed : Replace::kRefused);
+}
+
+void PrintPlan(const PruneOptions& options, size_t removed, size_t heads) {
+  fmt::print("{} of {} would leave. Written to {}.\n", removed,
+             Counted(static_cast<int64_t>(heads), "head"),
+             Visible(options.plan_out));
+}
+
+void Print(const PruneOptions& options, const Proof& proof,
+           const std::string& plan) {
+  if (!options.run.json) return PrintProof(options, proof);
+  Json all = {{"format", "headwise.pruning/1"},
+              {"plan", ParseJson(plan, "plan")},
+              {"repair", options.job.repair},
+              {"out", options.out}};
+  all.update(ToJson(proof));
+  fmt::print("{}\n", all.dump(2));
 }
 
 int Run(const PruneOptions& options) {
-  options.run.engine.Require();
-  CheckUsage(options);
-  ParseRepairs(options.repair);
-  RequireWritable(options.plan_out);
-  if (!options.curve.empty()) RequireWritable(options.curve + ".json");
-  RequireNewFolder(options.out, options.replace());
-  const PruneMaterial material = ReadPruneMaterial(options.run, options.text);
-  RequirePossible(options, material);
-  const Model& model = material.model();
-  Context context(options.run.engine.context());
-  Pruner pruner(options, material, context);
-  ProgressBar bar;
-  const JudgedText judge(context, model, pruner.parts().judge,
-                         CorpusOptionsFor(material, bar, options.seed));
-  std::string search;
+  CheckBeforeWork(options);
+  Transformer model = OpenTransformer(options.run.model, options.run.engine,
+                                      options.text.reading);
+  PairTimer timer;
+  std::unique_ptr<ProgressBar> bar;  // gone when something is printed
+  const char* unit = "sequences";    // of the whole model, until it is judged
+  std::optional<Profile> means;
+  if (!options.mean.empty()) means = Profile::Load(options.mean);
+  PruneJob job = options.job;
+  if (!options.drop.empty()) job.drop = ParseHeads(options.drop, model);
+  if (means) job.means = &*means;
+  job.time = timer.On(model.context());
+  job.measure_speed = !options.no_timing;
+  job.on_progress = [&](std::string_view stage, double done, double total) {
+    if (bar == nullptr) bar = std::make_unique<ProgressBar>();
+    bar->on_progress(unit)(stage, done, total);
+  };
+  job.stop = StopOnInterrupt();
+  HeadPruner pruner(model, InputOf(options.text), job);
+  unit = "layers";
   if (!options.curve.empty()) {
-    WriteCurve(options, material, pruner, judge, context);
+    const PruningCurve curve = pruner.Curve(options.random_orders);
+    bar.reset();
+    WriteCurve(options, model, curve);
     if (options.out.empty() && !options.plan_only) return kSucceeded;
   }
-  const PruningPlan plan =
-      MakePlan(options, material, pruner, judge, context, search);
-  RequireRemovable(model, plan.removed, options.empty());
-  const Json json = ToJson(plan, model);
+  const PruningPlan plan = pruner.Plan();
+  bar.reset();
+  const std::string json = JsonText(plan, model);
   if (!options.plan_out.empty()) {
-    WriteFileAtomically(options.plan_out, json.dump(2) + "\n");
+    WriteFileAtomically(options.plan_out, json + "\n");
   }
-  const size_t heads = AllHeads(model).size();
+  const size_t heads = HeadsOf(model).size();
   if (options.plan_only) {
-    fmt::print("{} of {} would leave. Written to {}.\n", plan.removed.size(),
-               Counted(static_cast<int64_t>(heads), "head"),
-               Visible(options.plan_out));
+    PrintPlan(options, plan.removed.size(), heads);
     return kSucceeded;
   }
-  RepairReport repair = pruner.Write(plan.removed);
-  Proof proof = Prove(options, material, judge, context);
-  proof.repair = std::move(repair);
-  proof.search = search;
-  if (options.run.json) {
-    Json all = {{"format", "headwise.pruning/1"},
-                {"plan", json},
-                {"repair", options.repair},
-                {"out", options.out}};
-    all.update(ToJson(proof));
-    fmt::print("{}\n", all.dump(2));
-  } else {
-    PrintProof(options, proof, plan.removed.size(), heads);
-  }
+  const PruneOutcome outcome = pruner.Write(plan, options.out, options.force);
+  bar.reset();
+  Print(options, {plan, outcome, heads, timer.note()}, json);
   return kSucceeded;
 }
 
@@ -88,30 +102,32 @@ std::function<int()> Setup(CommandLine line) {
                "Three quarters choose the heads, the rest judges",
                "Tokens of a window; 0: 256 or what the model knows")
       .Required();
-  line.Option("--keep", options->keep, "Share of the heads that stays: 0.7");
+  line.Option("--keep", options->job.keep,
+              "Share of the heads that stays: 0.7");
   line.Option("--drop", options->drop,
               "Or the heads that leave: 3.5,4.2 (layer.head, from 0)");
-  line.Option("--plan", options->plan, "Or a plan that was written before");
-  line.Option("--max-loss", options->max_loss,
+  line.Option("--plan", options->job.plan, "Or a plan that was written before");
+  line.Option("--max-loss", options->job.max_loss,
               "Or as many as the loss on held-out text allows: +1% of it, or "
               "+0.05 nats; measured with the repairs but finetune");
-  line.Option("--target-speedup", options->target_speedup,
+  line.Option("--target-speedup", options->job.target_speedup,
               "Or as few as make the prefill of one sequence so many times as "
               "fast: 1.3; measured");
-  line.Option("--by", options->by,
+  line.Option("--by", options->job.by,
               "What chooses: ablation-zero, ablation-mean, "
               "ablation-resample, activation, gradient; or gates, learned "
               "with the model frozen")
       .ShowDefault();
-  line.Option("--gate-steps", options->gate_steps, "Training steps of gates")
+  line.Option("--gate-steps", options->job.gate_steps,
+              "Training steps of gates")
       .Between(1, 1000000)
       .ShowDefault();
-  line.Option("--iterative", options->iterative,
+  line.Option("--iterative", options->job.iterative,
               "Heads leave in so many steps; those left are ranked anew "
               "before each")
       .Between(1, 1000)
       .ShowDefault();
-  line.Option("--repair", options->repair,
+  line.Option("--repair", options->job.repair,
               "none, or some of fold,least-squares,finetune: what the heads "
               "add on average joins the bias of the output; the output matrix "
               "is fitted anew; all weights are trained further")
@@ -119,18 +135,18 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--mean", options->mean,
               "A profile (profile --means) whose means fold takes, instead of "
               "those over the text that chooses");
-  line.Option("--finetune-steps", options->finetune_steps,
+  line.Option("--finetune-steps", options->job.finetune_steps,
               "Of 8 windows each; the best of ten looks is kept")
       .Between(1, 1000000)
       .ShowDefault();
-  line.Option("--finetune-rate", options->finetune_rate, "Learning rate")
+  line.Option("--finetune-rate", options->job.finetune_rate, "Learning rate")
       .ShowDefault();
-  line.Flag("--uniform", options->uniform,
+  line.Flag("--uniform", options->job.uniform,
             "The same number of heads in every layer");
-  line.Flag("--whole-groups", options->whole_groups,
+  line.Flag("--whole-groups", options->job.whole_groups,
             "Grouped queries: whole groups leave with their keys and values, "
             "so that the cache shrinks");
-  line.Flag("--allow-empty", options->allow_empty,
+  line.Flag("--allow-empty", options->job.allow_empty,
             "A layer may lose all its heads");
   line.Option("--plan-out", options->plan_out, "Write the plan here");
   line.Flag("--plan-only", options->plan_only, "Write the plan, no model");
@@ -144,7 +160,7 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Flag("--force", options->force, "Replace a model at --out");
   line.Flag("--no-timing", options->no_timing, "Do not measure speed");
-  line.Option("--seed", options->seed, "Of masks, resampling, intervals")
+  line.Option("--seed", options->job.seed, "Of masks, resampling, intervals")
       .ShowDefault();
   return [options] { return Run(*options); };
 }

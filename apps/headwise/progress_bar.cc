@@ -44,14 +44,16 @@ std::string Bar(double share, int cells) {
 // What a stage of work counts; `unit` where its name does not say.
 const char* UnitOf(std::string_view stage, const char* unit) {
   constexpr std::pair<std::string_view, const char*> kUnits[] = {
-      {"attend", "layers"},         {"cache", "sequences"},
-      {"compose", "layers"},        {"confirm", "heads"},
-      {"coreference", "documents"}, {"draw", "heads"},
-      {"generate", "lines"},        {"heads closed", "batches"},
-      {"patch", "prompts"},         {"path effects", "windows"},
-      {"probe the model", ""},      {"profile", "tokens"},
-      {"similar", "windows"},       {"tokenize", "files"},
-      {"translation", "pairs"},     {"treebank", "sentences"}};
+      {"attend", "layers"},           {"cache", "sequences"},
+      {"compose", "layers"},          {"confirm", "heads"},
+      {"coreference", "documents"},   {"draw", "heads"},
+      {"finetune", "steps"},          {"gates", "steps"},
+      {"generate", "lines"},          {"heads closed", "batches"},
+      {"least squares", "sequences"}, {"patch", "prompts"},
+      {"path effects", "windows"},    {"probe the model", ""},
+      {"profile", "tokens"},          {"similar", "windows"},
+      {"tokenize", "files"},          {"translation", "pairs"},
+      {"treebank", "sentences"}};
   for (const auto& [name, counted] : kUnits) {
     if (stage == name) return counted;
   }

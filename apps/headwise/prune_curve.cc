@@ -14,8 +14,6 @@
 #include "headwise/report/terminal.h"
 #include "interval_text.h"
 #include "model_name.h"
-#include "prune_plan.h"
-#include "prune_timing.h"
 
 namespace headwise {
 namespace {
@@ -150,29 +148,22 @@ std::string PageOf(const PruneOptions& options, const PruningCurve& curve,
   page.lead = fmt::format(
       "Heads leave by importance ({}), in the reverse of it, and in {} random "
       "orders; losses are of text that chose nothing.",
-      options.by, options.random_orders);
+      options.job.by, options.random_orders);
   page.pictures.emplace_back(losses);
   if (!speeds.empty()) page.pictures.emplace_back(SpeedPlot(curve, speeds));
   page.tables.push_back(TableOf(curve, speeds));
   page.notes = Sentences(curve);
   page.command = fmt::format("headwise prune {} --text … --by {} --curve FILE",
-                             options.run.model, options.by);
+                             options.run.model, options.job.by);
   return FigurePage(page);
 }
 
-// Of the importance order: what a pruned model gains goes by its counts.
-Json Speeds(const PruningCurve& curve, std::span<const double> scores,
-            const ChooseOptions& choose, const Model& model, Pruner& pruner,
-            Context& context) {
+// Of the importance order.
+Json SpeedsOf(const PruningCurve& curve) {
   Json speeds = Json::array();
-  const auto sets = RemovalSets(model, scores, choose);
-  for (const CurvePoint& point : curve.orders[0].points) {
-    const auto found = std::find_if(
-        sets.begin(), sets.end(),
-        [&](const auto& set) { return std::ssize(set) == point.removed; });
-    const PairTiming timing =
-        TimePrefill(context, model, *pruner.Unfitted(*found));
-    speeds.push_back({{"removed", point.removed},
+  for (size_t i = 0; i < curve.speeds.size(); ++i) {
+    const PairTiming& timing = curve.speeds[i];
+    speeds.push_back({{"removed", curve.orders[0].points[i].removed},
                       {"what", timing.what},
                       {"before_ms", timing.before_ms},
                       {"after_ms", timing.after_ms},
@@ -183,30 +174,18 @@ Json Speeds(const PruningCurve& curve, std::span<const double> scores,
 
 }  // namespace
 
-void WriteCurve(const PruneOptions& options, const PruneMaterial& material,
-                Pruner& pruner, const JudgedText& judge, Context& context) {
-  const Model& model = material.model();
-  const std::vector<double> scores =
-      ScoreHeads(options, material, model, context);
-  CurveOptions how;
-  how.random_orders = options.random_orders;
-  how.choose = options.choice();
-  how.seed = options.seed;
-  const PruningCurve curve =
-      MakeCurve(model, scores, judge, pruner.means(), how);
-  const std::string loss = fmt::format("{} loss", Name(LossOf(model)));
+void WriteCurve(const PruneOptions& options, const Transformer& model,
+                const PruningCurve& curve) {
+  const std::string loss = fmt::format("{} loss", Name(curve.kind));
   Json json = {{"format", "headwise.prune-curve/1"},
                {"model", options.run.model},
-               {"model_hash", material.checkpoint.hash()},
-               {"criterion", options.by},
-               {"removed_heads_give", pruner.repairs().fold ? "mean" : "zero"},
-               {"loss_kind", Name(LossOf(model))}};
+               {"model_hash", model.hash()},
+               {"criterion", options.job.by},
+               {"removed_heads_give", Folds(options) ? "mean" : "zero"},
+               {"loss_kind", Name(curve.kind)}};
   json.update(ToJson(curve));
-  Json speeds = Json::array();
-  if (!options.no_timing) {
-    speeds = Speeds(curve, scores, how.choose, model, pruner, context);
-    json["speed"] = speeds;
-  }
+  const Json speeds = SpeedsOf(curve);
+  if (!options.no_timing) json["speed"] = speeds;
   const LinePlot plot = PlotOf(curve, loss);
   WriteFileAtomically(options.curve + ".json", json.dump(2) + "\n");
   WriteFileAtomically(

@@ -1,14 +1,14 @@
 // The curve of loss (and speed) against heads left, as files and as a table.
 #pragma once
 
-#include "headwise/heads/pruning/curve.h"
-#include "headwise/heads/pruning/evaluate.h"
-#include "prune_repair.h"
+#include "headwise/model.h"
+#include "prune_options.h"
 
 namespace headwise {
 
-// Writes --curve's .json and .svg and prints the table (with --json, the file).
-void WriteCurve(const PruneOptions& options, const PruneMaterial& material,
-                Pruner& pruner, const JudgedText& judge, Context& context);
+// Writes --curve's .json, .svg and .html and prints the table (with --json, the
+// file).
+void WriteCurve(const PruneOptions& options, const Transformer& model,
+                const PruningCurve& curve);
 
 }  // namespace headwise

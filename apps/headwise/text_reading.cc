@@ -21,10 +21,4 @@ void WarnUnknownScript(const Tokenizer& tokenizer, std::string_view text) {
   }
 }
 
-void WarnUnknownScript(const Tokenizer& tokenizer,
-                       std::span<const TokenWindow> windows) {
-  if (windows.empty() || windows[0].source.text == nullptr) return;
-  WarnUnknownScript(tokenizer, *windows[0].source.text);
-}
-
 }  // namespace headwise

@@ -2,12 +2,10 @@
 // warning where the tokenizer cannot read a text.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "command_line.h"
-#include "headwise/runtime/windows.h"
 #include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {
@@ -24,7 +22,5 @@ void AddReadingFlags(CommandLine line, ReadingFlags& flags);
 // Says on standard error that a text is in a script that the tokenizer does
 // not know, if most letters of its beginning are unknown or cut into bytes.
 void WarnUnknownScript(const Tokenizer& tokenizer, std::string_view text);
-void WarnUnknownScript(const Tokenizer& tokenizer,
-                       std::span<const TokenWindow> windows);
 
 }  // namespace headwise

@@ -239,6 +239,61 @@ struct Ranking {
 /// "14 of 48 heads carry 90 % of the importance; 3 hurt."
 HEADWISE_API std::string Summary(const Ranking& ranking);
 
+// ---- Taking heads out (train.h: HeadPruner).
+
+/// Heads that are to leave a model ("headwise.plan/1").
+struct PruningPlan {
+  std::string model = {};             ///< as it was called, for people
+  std::string model_hash = {};        ///< Transformer::hash
+  std::string criterion = {};         ///< its name, or "given"
+  std::vector<HeadRef> removed = {};  ///< these leave
+  /// One a head of the model, in HeadsOf's order: larger matters more. Empty:
+  /// nobody ranked them.
+  std::vector<double> scores = {};
+  std::string search = {};  ///< how many were found by measuring; ""
+};
+
+struct CurvePoint {
+  int64_t removed = 0;
+  double loss = 0;  ///< a prediction
+};
+
+struct CurveOrder {
+  std::string name = {};  ///< "importance", "reversed", "random 1", …
+  std::vector<CurvePoint> points = {};
+  double area = 0;  ///< the mean loss over the heads removed, by trapezia
+};
+
+/// One piece of work of two models, timed side by side.
+struct PairTiming {
+  std::string what = {};  ///< "prefill, 16 × 512 tokens"
+  double tokens = 0;      ///< of one call
+  double before_ms = 0;
+  double after_ms = 0;
+};
+
+/// Loss against heads that have left, for several orders of leaving.
+struct PruningCurve {
+  LossKind kind = LossKind::kNextToken;
+  int64_t heads = 0;
+  std::vector<CurveOrder> orders = {};  ///< importance, reversed, random ones
+  /// Over the random orders: their mean area with a 95 % interval of Student's
+  /// t, and importance less that mean, with the same interval around it.
+  Interval random_area = {};
+  Interval gain = {};
+  std::vector<PairTiming> speeds = {};  ///< of importance, one a point; or none
+};
+
+/// How wrong an attention's output is after heads left, on text that was not
+/// used, over the variance of the original's: 1 is what its mean would leave.
+struct LayerError {
+  std::string site = {};
+  double none = 0;    ///< heads removed, nothing done
+  double fold = 0;    ///< their means in the bias
+  double fitted = 0;  ///< least squares
+  double ridge = 0;   ///< the one chosen, over the mean variance of an input
+};
+
 // ---- Patching.
 
 struct PatchCase {

@@ -1,11 +1,13 @@
-// Training a transformer from a configuration: the fields of `headwise train`,
-// as a file, as JSON text or as settings.
+// Making models: training one from a configuration, which are the fields of
+// `headwise train`, as a file, as JSON text or as settings; and taking heads
+// out of one.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -14,6 +16,8 @@
 
 #include "headwise/context.h"
 #include "headwise/export.h"
+#include "headwise/heads.h"
+#include "headwise/model.h"
 #include "headwise/observation.h"
 #include "headwise/profile.h"
 #include "headwise/tensor.h"
@@ -75,8 +79,7 @@ struct TrainOutcome {
   std::filesystem::path last = {};
   /// The checkpoint with the lowest validation loss; empty: there was none.
   std::filesystem::path best = {};
-  int64_t best_step =
-      -1;  ///< of the lowest validation loss; −1: there was none
+  int64_t best_step = -1;  ///< of that loss; −1: there was none
 };
 
 /// Throws Error: kInvalidArgument for an unknown key (with the nearest known
@@ -85,5 +88,90 @@ struct TrainOutcome {
 /// kNotFound, kCorrupt for files. Calls in several threads are independent, in
 /// folders of their own.
 HEADWISE_API TrainOutcome Train(const TrainJob& job);
+
+// ---- Taking heads out.
+
+/// Runs two pieces of work in turns for about so many seconds; gives the
+/// milliseconds that a call of each takes.
+using TimePair = std::function<std::pair<double, double>(
+    const std::function<void()>& before, const std::function<void()>& after,
+    double seconds)>;
+
+/// Which heads leave: by one of the first five, of which `headwise prune
+/// --help` tells more; and what is done for those that stay.
+struct PruneJob {
+  double keep = -1;                ///< share of the heads that stays; −1: no
+  std::vector<HeadRef> drop = {};  ///< these leave
+  std::string plan = {};           ///< those of a plan, which is a file
+  /// As many as the loss on held-out text allows: "+1%" of it, "+0.05" nats.
+  std::string max_loss = {};
+  double target_speedup = 0;  ///< as few as make prefill so much faster: 1.3
+  std::string by = "ablation-mean";  ///< a criterion (RankJob::by), or "gates"
+  int64_t gate_steps = 200;          ///< of training, for gates
+  int64_t iterative = 1;      ///< steps; heads are ranked anew before each
+  bool uniform = false;       ///< the same number in every layer
+  bool whole_groups = false;  ///< with their keys and values
+  bool allow_empty = false;   ///< a layer may lose all its heads
+  /// "none", or some of fold,least-squares,finetune, in this order.
+  std::string repair = "none";
+  /// Whose means fold takes (ProfileJob::means); null: over the text. Borrowed.
+  const Profile* means = nullptr;
+  int64_t finetune_steps = 100;
+  double finetune_rate = 1e-4;
+  TimePair time = {};         ///< null: speed is not measured
+  bool measure_speed = true;  ///< of results too, not in a search alone
+  uint64_t seed = 0;          ///< of masks, resampling and intervals
+  OnProgress on_progress = {};
+  std::stop_token stop = {};
+};
+
+/// A smaller model beside the one it was made of.
+struct PruneOutcome {
+  LossKind kind = LossKind::kNextToken;
+  int64_t sequences = 0;  ///< of text that chose nothing
+  int64_t tokens = 0;
+  Compared loss = {};                   ///< nats a prediction
+  std::vector<LayerError> layers = {};  ///< of least squares
+  int64_t tuned_step = -1;              ///< finetune: the one kept; −1: none
+  double tuned_before = 0;              ///< its losses on text of its own
+  double tuned_after = 0;
+  std::vector<PairTiming> timings = {};  ///< prefill and decoding
+  int64_t weight_bytes[2] = {0, 0};      ///< before and after
+  int64_t cache_bytes[2] = {0, 0};       ///< of a token
+};
+
+/// Takes heads out of a model for good. Three quarters of the text choose them,
+/// the rest judges. Borrows the model, which is not changed, and its thread
+/// rule. All functions throw Error(kCancelled) when stopped.
+class HEADWISE_API HeadPruner {
+ public:
+  /// Reads the text and judges the whole model. Throws Error: kInvalidArgument
+  /// for less than two windows, for a share that cannot be reached, for words
+  /// that are not known, and for a model under an edit or a hook; kUnsupported
+  /// for a model that finetune does not train.
+  HeadPruner(Transformer& model, const TextInput& text, const PruneJob& job);
+  ~HeadPruner();
+  HeadPruner(HeadPruner&&) noexcept;
+  HeadPruner& operator=(HeadPruner&&) noexcept;
+
+  /// Heads closed one after the other, in so many random orders too.
+  PruningCurve Curve(int64_t random_orders = 5);
+  /// The heads that leave. Throws Error(kInvalidArgument) for a set that cannot
+  /// leave, and for a target that is not reached, with the nearest that is.
+  PruningPlan Plan();
+  /// Writes the smaller model with all repairs, whole or not at all, and
+  /// measures it. Throws Error(kInvalidArgument) for a folder that is there
+  /// and not to be replaced, or holds no model.
+  PruneOutcome Write(const PruningPlan& plan,
+                     const std::filesystem::path& folder, bool replace = false);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// As a file holds it, which ReadPlan and PruneJob::plan take.
+HEADWISE_API std::string JsonText(const PruningPlan& plan,
+                                  const Transformer& model);
 
 }  // namespace headwise

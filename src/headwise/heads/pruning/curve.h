@@ -12,26 +12,6 @@
 
 namespace headwise {
 
-struct CurvePoint {
-  int64_t removed = 0;
-  double loss = 0;  // a prediction
-};
-
-struct CurveOrder {
-  std::string name;  // "importance", "reversed", "random 1", …
-  std::vector<CurvePoint> points;
-  double area = 0;  // the mean loss over the heads removed, by trapezia
-};
-
-struct PruningCurve {
-  int64_t heads = 0;
-  std::vector<CurveOrder> orders;  // importance, reversed, then random ones
-  // Over the random orders: their mean area with a 95 % interval of Student's
-  // t, and importance less that mean, with the same interval around it.
-  Interval random_area;
-  Interval gain;
-};
-
 struct CurveOptions {
   int64_t random_orders = 5;  // at least 2
   int64_t points = 10;        // of each order, the whole model left out

@@ -9,19 +9,10 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/heads.h"
 #include "headwise/model/head_ref.h"
 
 namespace headwise {
-
-struct PruningPlan {
-  std::string model;       // as it was called, for people
-  std::string model_hash;  // model_hash.h
-  std::string criterion;   // its name, or "given"
-  std::vector<HeadRef> removed;
-  // One a head of the model, in AllHeads' order: larger matters more. Empty:
-  // nobody ranked them.
-  std::vector<double> scores;
-};
 
 enum class EmptyLayers : uint8_t { kRefused, kAllowed };
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/heads.h"
 #include "headwise/heads/pruning/moments.h"
 #include "headwise/heads/pruning/remove.h"
 
@@ -18,17 +19,6 @@ namespace headwise {
 
 // Whether a bias may be made where the layer has none.
 enum class NewBias : uint8_t { kRefused, kAllowed };
-
-// The mean squared error of a layer's attention output on text that was not
-// used, over the variance of the original's output: 1 is what its mean alone
-// would leave.
-struct LayerError {
-  std::string site;
-  double none = 0;  // heads removed, nothing done
-  double fold = 0;  // their means in the bias
-  double fitted = 0;
-  double ridge = 0;  // the one chosen, over the mean variance of an input
-};
 
 struct RefitText {
   std::span<const TextExample> fit;    // fits, and chooses the ridge

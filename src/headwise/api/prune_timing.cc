@@ -1,13 +1,13 @@
 // Door: prune_timing.h.
-#include "prune_timing.h"
+#include "headwise/api/prune_timing.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <string>
 
-#include "bench/measure.h"
 #include "headwise/base/rng.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/session.h"
@@ -92,35 +92,26 @@ std::vector<Work> AllWork(Context& context, const ModelConfig& config) {
   return all;
 }
 
-// One thread of the CPU by its work; else by the clock.
-PairTiming TimeWork(const Context& context, const Work& work,
-                    const Model& before, const Model& after, double seconds) {
-  const int threads = context.device().is_cpu() ? context.threads() : 2;
-  std::vector<bench::Candidate> candidates(2);
-  candidates[0].time = bench::TimedByWork(threads, work.make(before));
-  candidates[1].time = bench::TimedByWork(threads, work.make(after));
-  bench::MeasureOptions options;
-  options.budget_seconds = seconds;
-  bench::Measure(options, candidates);
-  return {work.what, work.tokens, candidates[0].row.ms, candidates[1].row.ms};
+PairTiming TimeWork(const TimedModels& models, const Work& work,
+                    const TimePair& time, double seconds) {
+  const auto [before, after] =
+      time(work.make(models.before), work.make(models.after), seconds);
+  return {work.what, work.tokens, before, after};
 }
 
 }  // namespace
 
-PairTiming TimePrefill(Context& context, const Model& before,
-                       const Model& after) {
-  return TimeWork(context, AllWork(context, before.config())[0], before, after,
-                  2);
+PairTiming TimePrefill(const TimedModels& models, const TimePair& time) {
+  const auto work = AllWork(models.context, models.before.config());
+  return TimeWork(models, work[0], time, 2);
 }
 
-std::vector<PairTiming> TimeBoth(Context& context, const Model& before,
-                                 const Model& after, std::string& note) {
-  const bench::LoadWatch watch;
+std::vector<PairTiming> TimeBoth(const TimedModels& models,
+                                 const TimePair& time) {
   std::vector<PairTiming> timings;
-  for (const Work& work : AllWork(context, before.config())) {
-    timings.push_back(TimeWork(context, work, before, after, 6));
+  for (const Work& work : AllWork(models.context, models.before.config())) {
+    timings.push_back(TimeWork(models, work, time, 6));
   }
-  note = bench::LoadNote(watch);
   return timings;
 }
 

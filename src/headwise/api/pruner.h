@@ -1,31 +1,26 @@
 // A model without some of its heads, repaired as asked for.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "headwise/heads/pruning/refit.h"
+#include "headwise/api/prune_job.h"
+#include "headwise/api/text_input.h"
+#include "headwise/heads/importance/corpus_runs.h"
 #include "headwise/heads/pruning/remove.h"
-#include "headwise/heads/pruning/tune.h"
-#include "prune_options.h"
 
 namespace headwise {
-
-struct RepairReport {
-  std::vector<LayerError> layers;  // of least squares
-  std::optional<Tuned> tuned;      // without its tensors
-};
 
 // All that makes smaller models of one model. Borrows what it is given.
 class Pruner {
  public:
-  Pruner(const PruneOptions& options, const PruneMaterial& material,
-         Context& context);
+  Pruner(Transformer& model, const JudgedInput& input, const PruneJob& job);
 
   const Repairs& repairs() const { return repairs_; }
-  TextParts parts() const { return SplitText(material_.examples); }
+  TextParts parts() const { return SplitText(input_.examples); }
+  CorpusOptions corpus() const;
   // What stands in for removed heads; null: 0. Of the profile that was given,
   // else over the text that chooses.
   const HeadOutputs* means();
@@ -35,25 +30,24 @@ class Pruner {
   // The same, by fold alone.
   std::unique_ptr<Model> Unfitted(const std::vector<HeadRef>& removed);
 
-  // Into --out, with all repairs.
-  RepairReport Write(const std::vector<HeadRef>& removed);
+  // Into a folder, with all repairs, of which `outcome` is told.
+  void Write(const std::vector<HeadRef>& removed,
+             const std::filesystem::path& folder, Replace replace,
+             PruneOutcome& outcome);
 
  private:
   ChangedTensors Changed(const std::vector<HeadRef>& removed, bool fit,
-                         RepairReport& report);
+                         PruneOutcome& outcome);
   Json ConfigOf(const std::vector<HeadRef>& removed) const;
-  void Finetune(const std::vector<HeadRef>& removed, ChangedTensors& changed,
-                RepairReport& report);
+  void Finetune(const std::vector<HeadRef>& removed,
+                std::filesystem::path folder, ChangedTensors& changed,
+                PruneOutcome& outcome);
 
-  const PruneOptions& options_;
-  const PruneMaterial& material_;
-  Context& context_;
+  Transformer& model_;
+  const JudgedInput& input_;
+  const PruneJob& job_;
   Repairs repairs_;
   std::optional<HeadOutputs> means_;
 };
-
-// "…least squares left 3.1 % of the variance…", one line each, and as JSON.
-std::string ToText(const RepairReport& report);
-Json ToJson(const RepairReport& report);
 
 }  // namespace headwise

@@ -1,0 +1,146 @@
+// Taking heads out. Door: include/headwise/train.h.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "headwise/api/prune_plan.h"
+#include "headwise/api/prune_timing.h"
+#include "headwise/api/state.h"
+#include "headwise/error.h"
+#include "headwise/heads/pruning/curve.h"
+#include "headwise/heads/pruning/plan.h"
+
+namespace headwise {
+namespace {
+
+int64_t WeightBytes(const std::filesystem::path& folder) {
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".safetensors") {
+      bytes += static_cast<int64_t>(entry.file_size());
+    }
+  }
+  return bytes;
+}
+
+// What cannot be done is said before the work.
+void RequirePossible(const Transformer& model, const PruneJob& job) {
+  const int ways = (job.keep >= 0) + !job.drop.empty() + !job.plan.empty() +
+                   !job.max_loss.empty() + (job.target_speedup > 0);
+  if (ways > 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"job", "one of keep, drop, plan, max_loss, target_speedup",
+                 std::to_string(ways) + " of them", ""});
+  }
+  if (job.target_speedup > 0 && !job.time) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"time", "a way to measure speed, for target_speedup", "none", ""});
+  }
+  if (!job.max_loss.empty()) ParseLossLimit(job.max_loss);
+  for (const HeadRef& head : job.drop) RequireHead(model, head);
+  if (job.keep < 0) return;
+  const Model& of = model.state().model();
+  ChooseHeads(of, std::vector<double>(AllHeads(of).size()), ChoiceOf(job));
+}
+
+JudgedInput ReadInput(Transformer& model, const TextInput& text,
+                      const PruneJob& job) {
+  RequireWhole(model, "prune");
+  JudgedInput input = JudgedInputOf(model, text, job.seed);
+  SplitText(input.examples);
+  RequirePossible(model, job);
+  return input;
+}
+
+}  // namespace
+
+struct HeadPruner::State {
+  State(Transformer& of, const TextInput& text, const PruneJob& asked)
+      : model(of),
+        job(asked),
+        input(ReadInput(of, text, job)),
+        pruner(of, input, job),
+        judge(of.context(), of.state().model(), pruner.parts().judge,
+              pruner.corpus()) {}
+
+  bool times() const { return job.time && job.measure_speed; }
+  PlanWork work() { return {model, input, job, pruner, judge}; }
+
+  Transformer& model;
+  PruneJob job;
+  JudgedInput input;
+  Pruner pruner;
+  JudgedText judge;
+};
+
+HeadPruner::HeadPruner(Transformer& model, const TextInput& text,
+                       const PruneJob& job)
+    : state_(std::make_unique<State>(model, text, job)) {}
+HeadPruner::~HeadPruner() = default;
+HeadPruner::HeadPruner(HeadPruner&&) noexcept = default;
+HeadPruner& HeadPruner::operator=(HeadPruner&&) noexcept = default;
+
+PruningCurve HeadPruner::Curve(int64_t random_orders) {
+  const Model& model = state_->model.state().model();
+  Pruner& pruner = state_->pruner;
+  const std::vector<double> scores = ScoreHeads(state_->work(), model);
+  CurveOptions how;
+  how.random_orders = random_orders;
+  how.choose = ChoiceOf(state_->job);
+  how.seed = state_->job.seed;
+  PruningCurve curve =
+      MakeCurve(model, scores, state_->judge, pruner.means(), how);
+  curve.kind = LossOf(model);
+  if (!state_->times()) return curve;
+  // Of the importance order: what a pruned model gains goes by its counts.
+  const auto sets = RemovalSets(model, scores, how.choose);
+  for (const CurvePoint& point : curve.orders[0].points) {
+    const auto found = std::find_if(
+        sets.begin(), sets.end(),
+        [&](const auto& set) { return std::ssize(set) == point.removed; });
+    const auto smaller = pruner.Unfitted(*found);
+    curve.speeds.push_back(TimePrefill(
+        {state_->model.context(), model, *smaller}, state_->job.time));
+  }
+  return curve;
+}
+
+PruningPlan HeadPruner::Plan() {
+  PruningPlan plan = MakePlan(state_->work());
+  RequireRemovable(state_->model.state().model(), plan.removed,
+                   ChoiceOf(state_->job).empty);
+  return plan;
+}
+
+PruneOutcome HeadPruner::Write(const PruningPlan& plan,
+                               const std::filesystem::path& folder,
+                               bool replace) {
+  PruneOutcome outcome;
+  state_->pruner.Write(plan.removed, folder,
+                       replace ? Replace::kAllowed : Replace::kRefused,
+                       outcome);
+  const Model& model = state_->model.state().model();
+  const Checkpoint checkpoint(folder, {}, model.type());
+  const Model& smaller = checkpoint.model();
+  const Evaluation loss = state_->judge.Of(smaller);
+  outcome.kind = loss.loss_kind;
+  outcome.sequences = loss.sequences;
+  outcome.tokens = loss.tokens;
+  outcome.loss = {loss.loss, loss.closed, loss.change};
+  if (state_->times()) {
+    outcome.timings =
+        TimeBoth({state_->model.context(), model, smaller}, state_->job.time);
+  }
+  outcome.weight_bytes[0] = WeightBytes(state_->model.folder());
+  outcome.weight_bytes[1] = WeightBytes(folder);
+  outcome.cache_bytes[0] = CacheBytesOf(model);
+  outcome.cache_bytes[1] = CacheBytesOf(smaller);
+  return outcome;
+}
+
+std::string JsonText(const PruningPlan& plan, const Transformer& model) {
+  return ToJson(plan, model.state().model()).dump(2);
+}
+
+}  // namespace headwise

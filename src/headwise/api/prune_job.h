@@ -1,0 +1,43 @@
+// What a PruneJob asks for, read.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "headwise/heads/importance/objective.h"
+#include "headwise/heads/pruning/choose.h"
+#include "headwise/train.h"
+
+namespace headwise {
+
+// Repairs in their order: fold, least-squares, finetune.
+struct Repairs {
+  bool fold = false;
+  bool least_squares = false;
+  bool finetune = false;
+};
+// "none", or names with commas in between, in that order. Throws
+// Error(kInvalidArgument).
+Repairs ParseRepairs(const std::string& names);
+
+// "+1%" of a loss, or "+0.05" nats. Throws Error(kInvalidArgument).
+struct LossLimit {
+  double value = 0;
+  bool relative = false;
+  double Of(double loss) const {
+    return relative ? loss * (1 + value) : loss + value;
+  }
+};
+LossLimit ParseLossLimit(const std::string& text);
+
+// keep: as it was given, or all of what may leave.
+ChooseOptions ChoiceOf(const PruneJob& job);
+
+// Heads are chosen on the first three quarters of the text, and judged on the
+// rest.
+struct TextParts {
+  std::span<const TextExample> choose, judge;
+};
+TextParts SplitText(std::span<const TextExample> examples);
+
+}  // namespace headwise

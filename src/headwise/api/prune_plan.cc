@@ -1,0 +1,169 @@
+// Door: prune_plan.h.
+#include "headwise/api/prune_plan.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "headwise/api/prune_timing.h"
+#include "headwise/api/state.h"
+#include "headwise/error.h"
+#include "headwise/heads/importance/ranking.h"
+#include "headwise/heads/pruning/iterate.h"
+#include "headwise/heads/pruning/learned_gates.h"
+#include "headwise/heads/pruning/plan.h"
+
+namespace headwise {
+namespace {
+
+// The first of [0, count) at which `reached` holds, by bisection; count where
+// it never does. What holds at one place is taken to hold beyond.
+size_t FirstThat(size_t count, const std::function<bool(size_t)>& reached) {
+  size_t low = 0, high = count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (reached(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+// The largest set whose measured loss stays within the limit.
+Heads WithinLoss(const PlanWork& work, const std::vector<Heads>& sets,
+                 std::string& note) {
+  const LossLimit limit = ParseLossLimit(work.job.max_loss);
+  if (limit.relative &&
+      work.judge.OfWhole().loss_kind == LossKind::kEmbeddingCosine) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"`max_loss`", "a rise as a number, +0.05", work.job.max_loss,
+                 "the loss is the distance from the model's own output: 0, of "
+                 "which no share can be taken"});
+  }
+  const double most = limit.Of(work.judge.loss());
+  int tried = 0;
+  const size_t beyond = 1 + FirstThat(sets.size() - 1, [&](size_t i) {
+                          ++tried;
+                          const auto smaller = work.pruner.Without(sets[i + 1]);
+                          return work.judge.Of(*smaller).closed.value > most;
+                        });
+  note = fmt::format(
+      "Loss at most {:.4f}: {} sets were measured on the text that judges, so "
+      "that it chose their size.",
+      most, tried);
+  return sets[beyond - 1];
+}
+
+// The smallest set whose measured speed reaches the target.
+Heads FastEnough(const PlanWork& work, const std::vector<Heads>& sets,
+                 std::string& note) {
+  const PruneJob& job = work.job;
+  const Model& model = work.model.state().model();
+  double last = 0;
+  std::string what;
+  const auto speed = [&](const Heads& set) {
+    const auto smaller = work.pruner.Unfitted(set);
+    const PairTiming timing =
+        TimePrefill({work.model.context(), model, *smaller}, job.time);
+    what = timing.what;
+    return last = timing.before_ms / timing.after_ms;
+  };
+  if (sets.size() < 2 || speed(sets.back()) < job.target_speedup) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"`target_speedup`",
+         fmt::format("at most {:.2f}, measured with {} of {} heads "
+                     "removed ({})",
+                     last, sets.back().size(), AllHeads(model).size(), what),
+         fmt::format("{}", job.target_speedup),
+         job.allow_empty ? "" : "`allow_empty` removes more"});
+  }
+  const size_t first = FirstThat(sets.size() - 1, [&](size_t i) {
+    return speed(sets[i]) >= job.target_speedup;
+  });
+  const double reached = speed(sets[first]);
+  note = fmt::format(
+      "{} heads are the fewest with {:.2f}× of {}; again: "
+      "{:.2f}×.",
+      sets[first].size(), job.target_speedup, what, reached);
+  return sets[first];
+}
+
+std::vector<double> GatesOf(const PlanWork& work) {
+  GateOptions gates;
+  gates.steps = work.job.gate_steps;
+  gates.type = work.model.type();
+  gates.objective = work.input.objective;
+  gates.seed = work.job.seed;
+  gates.progress = Tell(work.job.on_progress);
+  gates.stop = work.job.stop;
+  return LearnGates(work.model.context(), work.model.folder(),
+                    work.pruner.parts().choose, gates);
+}
+
+PruningPlan GivenPlan(const PlanWork& work) {
+  PruningPlan plan;
+  plan.model = work.model.folder().string();
+  plan.model_hash = work.model.hash();
+  plan.criterion = "given";
+  plan.removed = work.job.drop;
+  std::sort(plan.removed.begin(), plan.removed.end());
+  return plan;
+}
+
+}  // namespace
+
+std::vector<double> ScoreHeads(const PlanWork& work, const Model& now) {
+  const PruneJob& job = work.job;
+  if (job.by == "gates") return GatesOf(work);
+  RankOptions rank;
+  rank.criteria = ParseCriteria({&job.by, 1});
+  if (rank.criteria.size() != 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"by", "one criterion", "\"weights\", which is two", ""});
+  }
+  rank.objective = work.input.objective;
+  rank.seed = job.seed;
+  rank.progress = Tell(job.on_progress);
+  rank.stop = job.stop;
+  const Ranking ranking =
+      RankHeads(work.model.context(), now, work.pruner.parts().choose, rank);
+  std::vector<double> scores;
+  for (const Interval& head : ranking.criteria[0].heads) {
+    scores.push_back(head.value);
+  }
+  return scores;
+}
+
+PruningPlan MakePlan(const PlanWork& work) {
+  const PruneJob& job = work.job;
+  const Model& model = work.model.state().model();
+  if (!job.plan.empty()) return ReadPlan(job.plan, model, work.model.hash());
+  PruningPlan plan = GivenPlan(work);
+  if (!job.drop.empty()) return plan;
+  IterativeWork steps;
+  steps.steps = job.iterative;
+  steps.choose = ChoiceOf(job);
+  if (job.keep < 0) steps.choose.keep = LeastShare(model, steps.choose);
+  steps.without = [&](const Heads& gone) { return work.pruner.Unfitted(gone); };
+  steps.score = [&](const Model& now) { return ScoreHeads(work, now); };
+  const Removal removal = RemoveInSteps(model, steps);
+  plan.criterion = job.by;
+  plan.scores = removal.scores;
+  if (!job.max_loss.empty()) {
+    plan.removed = WithinLoss(work, removal.sets, plan.search);
+  } else if (job.target_speedup > 0) {
+    plan.removed = FastEnough(work, removal.sets, plan.search);
+  } else if (job.iterative > 1) {
+    plan.removed = removal.sets.back();
+  } else {
+    plan.removed = ChooseHeads(model, plan.scores, ChoiceOf(job));
+  }
+  return plan;
+}
+
+}  // namespace headwise

@@ -1,0 +1,29 @@
+// Which heads leave: given, ranked, or searched for by what a smaller model
+// loses or gains when it is measured.
+#pragma once
+
+#include <vector>
+
+#include "headwise/api/pruner.h"
+#include "headwise/heads/pruning/evaluate.h"
+
+namespace headwise {
+
+// What plans are made with. Borrowed.
+struct PlanWork {
+  Transformer& model;
+  const JudgedInput& input;
+  const PruneJob& job;
+  Pruner& pruner;
+  const JudgedText& judge;
+};
+
+// A score of each head of `now`, the model or a smaller one, in AllHeads'
+// order.
+std::vector<double> ScoreHeads(const PlanWork& work, const Model& now);
+
+// Throws Error(kInvalidArgument) for a target that cannot be reached, with the
+// nearest that can.
+PruningPlan MakePlan(const PlanWork& work);
+
+}  // namespace headwise

@@ -1,0 +1,130 @@
+// Door: pruner.h.
+#include "headwise/api/pruner.h"
+
+#include <system_error>
+#include <utility>
+
+#include "headwise/api/state.h"
+#include "headwise/base/json.h"
+#include "headwise/heads/pruning/evaluate.h"
+#include "headwise/heads/pruning/profile_means.h"
+#include "headwise/heads/pruning/refit.h"
+#include "headwise/heads/pruning/tune.h"
+
+namespace headwise {
+namespace {
+
+// A folder that is removed at the end, whatever the end is.
+class PassingFolder {
+ public:
+  explicit PassingFolder(std::filesystem::path path) : path_(std::move(path)) {
+    Remove();
+  }
+  ~PassingFolder() { Remove(); }
+  PassingFolder(const PassingFolder&) = delete;
+  PassingFolder& operator=(const PassingFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void Remove() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+Pruner::Pruner(Transformer& model, const JudgedInput& input,
+               const PruneJob& job)
+    : model_(model),
+      input_(input),
+      job_(job),
+      repairs_(ParseRepairs(job.repair)) {
+  if (repairs_.finetune) RequireTrainable(model.state().model());
+}
+
+CorpusOptions Pruner::corpus() const {
+  CorpusOptions options;
+  options.objective = input_.objective;
+  options.seed = job_.seed;
+  options.progress = Tell(job_.on_progress);
+  options.stop = job_.stop;
+  return options;
+}
+
+const HeadOutputs* Pruner::means() {
+  if (!repairs_.fold) return nullptr;
+  const Model& model = model_.state().model();
+  if (!means_ && job_.means != nullptr) {
+    means_ = MeansOf(*job_.means, model, model_.hash());
+  }
+  if (!means_) {
+    means_ = MeansOver(model_.context(), model, parts().choose, corpus());
+  }
+  return &*means_;
+}
+
+ChangedTensors Pruner::Changed(const std::vector<HeadRef>& removed, bool fit,
+                               PruneOutcome& outcome) {
+  const Model& model = model_.state().model();
+  ChangedTensors changed = RemoveHeads(model, removed);
+  if (removed.empty()) return changed;
+  if (repairs_.fold) FoldMeans(model, removed, *means(), changed);
+  if (fit && repairs_.least_squares) {
+    outcome.layers = RefitOutputs(
+        model_.context(), model, removed, {parts().choose, parts().judge},
+        repairs_.fold ? NewBias::kAllowed : NewBias::kRefused, corpus(),
+        changed);
+  }
+  return changed;
+}
+
+Json Pruner::ConfigOf(const std::vector<HeadRef>& removed) const {
+  return ConfigWithout(ReadJson(model_.folder() / "config.json"),
+                       model_.state().model(), removed);
+}
+
+std::unique_ptr<Model> Pruner::Without(const std::vector<HeadRef>& removed) {
+  PruneOutcome unused;
+  return ChangedModel(model_.folder(), Changed(removed, true, unused),
+                      ConfigOf(removed), model_.type());
+}
+
+std::unique_ptr<Model> Pruner::Unfitted(const std::vector<HeadRef>& removed) {
+  PruneOutcome unused;
+  return ChangedModel(model_.folder(), Changed(removed, false, unused),
+                      ConfigOf(removed), model_.type());
+}
+
+void Pruner::Finetune(const std::vector<HeadRef>& removed,
+                      std::filesystem::path folder, ChangedTensors& changed,
+                      PruneOutcome& outcome) {
+  if (!folder.has_filename()) folder = folder.parent_path();
+  folder += ".tuning";
+  const PassingFolder scratch(folder);
+  WriteChanged(model_.folder(), folder, changed, ConfigOf(removed));
+  TuneOptions tune;
+  tune.steps = job_.finetune_steps;
+  tune.rate = job_.finetune_rate;
+  tune.type = model_.type();
+  tune.objective = input_.objective;
+  tune.seed = job_.seed;
+  tune.progress = Tell(job_.on_progress);
+  tune.stop = job_.stop;
+  Tuned tuned = Tune(model_.context(), folder, parts().choose, tune);
+  for (auto& [name, tensor] : tuned.tensors) changed[name] = std::move(tensor);
+  outcome.tuned_step = tuned.kept_step;
+  outcome.tuned_before = tuned.before;
+  outcome.tuned_after = tuned.after;
+}
+
+void Pruner::Write(const std::vector<HeadRef>& removed,
+                   const std::filesystem::path& folder, Replace replace,
+                   PruneOutcome& outcome) {
+  ChangedTensors changed = Changed(removed, true, outcome);
+  if (repairs_.finetune) Finetune(removed, folder, changed, outcome);
+  WriteChanged(model_.folder(), folder, changed, ConfigOf(removed), replace);
+}
+
+}  // namespace headwise
