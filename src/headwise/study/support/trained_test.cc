@@ -164,7 +164,8 @@ INSTANTIATE_TEST_SUITE_P(Synthetic, TrainedStudyTest,
                          testing::Values("k-lookup", "kv-cache",
                                          "teacher-student", "limits", "rank",
                                          "subspaces", "tasty", "emergence",
-                                         "symmetry", "redundancy"),
+                                         "symmetry", "redundancy", "assigned",
+                                         "gates", "mixture"),
                          [](const auto& study) {
                            std::string name = study.param;
                            std::replace(name.begin(), name.end(), '-', '_');
