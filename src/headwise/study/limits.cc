@@ -155,10 +155,6 @@ ToyBatch MakeExamples(const Limit& limit, Form form, int64_t count, Rng& rng) {
   return batch;
 }
 
-int64_t Steps(const StudyRequest& request) {
-  return StudySteps(request, 1500, 5000);
-}
-
 struct Case {
   const Limit* limit;
   Form form;

@@ -10,14 +10,13 @@
 
 #include <cmath>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "headwise/model/head_ref.h"
-#include "headwise/ops/loss/loss.h"
 #include "headwise/runtime/gates.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/best_reader.h"
 #include "headwise/study/support/story.h"
 
 namespace headwise {
@@ -37,50 +36,6 @@ Probabilities Average(const std::vector<Probabilities>& members, int64_t out) {
     for (size_t i = 0; i < mean.size(); ++i) mean[i] += members[m][i] / count;
   }
   return mean;
-}
-
-// What the next token of a story costs one who knows the grammar, in nats: its
-// three pairs of adjective and noun are drawn alike, with replacement, each
-// adjective of 12 and each noun of 24 once; half of the subjects have another
-// noun near them; 6 verbs agree with a subject.
-class BestReader {
- public:
-  double Cost(int32_t before, int32_t token) {
-    const std::string word = StoryWord(token);
-    if (word == ".") near_ = false;
-    if (word == "near") {
-      near_ = true;
-      return std::log(2);
-    }
-    if (IsStoryVerb(token)) {
-      return std::log(near_ ? 6 : 12);
-    }
-    if (IsStoryAdjective(token)) {
-      const auto known = static_cast<double>(adjectives_.size());
-      new_ = adjectives_.insert(token).second;
-      return std::log(new_ ? 3 * (12 - known) / (3 - known) : 3);
-    }
-    return IsStoryAdjective(before) && new_ ? std::log(24) : 0;
-  }
-
- private:
-  std::set<int32_t> adjectives_;
-  bool near_ = false, new_ = false;
-};
-
-// Mean loss of the best reader; of other texts nobody knows: 0.
-double BestLoss(const StudyText& text, const TrainBatch& batch) {
-  if (!text.story) return 0;
-  double sum = 0;
-  for (int64_t b = 0; b < batch.batch.sequences(); ++b) {
-    BestReader reader;
-    for (int64_t t = batch.batch.starts[b]; t < batch.batch.starts[b + 1];
-         ++t) {
-      if (batch.targets[t] == kIgnoreTarget) continue;
-      sum += reader.Cost(batch.ids[t], batch.targets[t]);
-    }
-  }
-  return sum / static_cast<double>(batch.CountTargets());
 }
 
 // Of one seed, losses in nats a token; parts: what they cost or lose.

@@ -160,16 +160,18 @@ TEST_P(TrainedStudyTest, RunsTheSameOnAnyNumberOfThreads) {
         << result.figures[i].name;
   }
 }
-INSTANTIATE_TEST_SUITE_P(
-    Synthetic, TrainedStudyTest,
-    testing::Values("k-lookup", "kv-cache", "teacher-student", "limits", "rank",
-                    "subspaces", "tasty", "emergence", "symmetry", "redundancy",
-                    "rasp", "positions", "supervision", "freezing"),
-    [](const auto& study) {
-      std::string name = study.param;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Synthetic, TrainedStudyTest,
+                         testing::Values("k-lookup", "kv-cache",
+                                         "teacher-student", "limits", "rank",
+                                         "subspaces", "tasty", "emergence",
+                                         "symmetry", "redundancy", "rasp",
+                                         "positions", "supervision", "freezing",
+                                         "assigned", "gates", "mixture"),
+                         [](const auto& study) {
+                           std::string name = study.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 // The law at a reduced size: one head too few, enough heads, one to spare.
 TEST(KLookupTest, HeadsReturnAsManyValuesAsThereAreHeads) {
