@@ -30,8 +30,8 @@ struct HurtingEvidence {
 
 Hurting FindHurting(const HurtingEvidence& evidence);
 
-// "none hurts (4096 predictions, …)", "2 hurt", "whether any hurts was not tested: …", "whether any
-// hurts cannot be tested: …"
+// "none hurts (4096 predictions, …)", "2 hurt", "whether any hurts was not
+// tested: …", "whether any hurts cannot be tested: …"
 std::string Describe(const Hurting& hurting);
 
 }  // namespace headwise
