@@ -43,6 +43,7 @@ if(HEADWISE_BUILD_PROGRAM)
   # What the demo reads.
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/assets/novels"
                     "${PROJECT_SOURCE_DIR}/assets/novels-one-head"
+                    "${PROJECT_SOURCE_DIR}/assets/encoder"
                     "${PROJECT_SOURCE_DIR}/assets/planted"
                     "${PROJECT_SOURCE_DIR}/assets/coref"
                     "${PROJECT_SOURCE_DIR}/assets/text"
