@@ -1,6 +1,7 @@
 // headwise demo: the shipped models on the shipped texts.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
