@@ -4,7 +4,9 @@ and runs, its table of studies says what they say, and every relative link of
 every document leads somewhere. Of docs/claims.md: every claim has its row,
 the page is what tools/make_claims.py writes, no row is stale (its study's hash
 is what it was measured with), its commands run (studies that were recorded:
-exist), and so do those of docs/exercises.md.
+exist), and so do those of docs/exercises.md. docs/tutorial.md: every command
+prints what the page says it prints (outputs.py). docs/findings.md: its figures
+are those of the records in docs/studies.json.
 
 Commands are the lines of ```sh blocks. They run in a scratch folder that holds
 links to the checkout's entries, so that what they write stays out of it.
@@ -20,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import outputs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
@@ -160,7 +164,7 @@ def try_lines(lines, claims, listed, folder):
 
 
 def try_documents(folder):
-    """docs/claims.md and docs/exercises.md."""
+    """docs/claims.md, docs/exercises.md and what docs/findings.md runs."""
     claims = json.loads((ROOT / "docs" / "claims.json").read_text())
     listed = {study["study"] for study in json.loads(subprocess.run(
         ["./headwise", "study", "--list", "--json"], cwd=folder, text=True,
@@ -172,9 +176,75 @@ def try_documents(folder):
               for figure in row.get("take", []) if "command" in figure]
     lines += [f"./headwise study {row['study']}" for row in claims["claims"]
               if "study" in row]
-    lines += commands((ROOT / "docs" / "exercises.md").read_text())
+    for name in ("exercises.md", "findings.md"):
+        lines += commands((ROOT / "docs" / name).read_text())
     return (try_claims(claims, listed, folder)
             & try_lines(lines, claims, listed, folder))
+
+
+def try_block(command, said, folder):
+    """Runs a block as one script; what it prints is what stands below it."""
+    start = time.monotonic()
+    title = next(line for line in command.splitlines() if line.strip())
+    try:
+        done = subprocess.run(
+            ["bash", "-e", "-c", command], cwd=folder, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT,
+            check=False)
+    except subprocess.TimeoutExpired as late:
+        return tell(False, title, f"no end after {late.timeout} s")
+    wrong = outputs.difference(said, done.stdout)
+    if done.returncode != 0:
+        wrong = f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
+    return tell(not wrong, f"{title} prints what the tutorial says "
+                f"({time.monotonic() - start:.1f} s)", wrong)
+
+
+def try_tutorial(folder):
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    pairs = re.findall(r"^```sh\n(.*?)^```\n+```\n(.*?)^```$", text,
+                       re.M | re.S)
+    wrong = outputs.sees_wrong_figures()
+    passed = tell(not wrong, "a wrong figure of the tutorial is seen", wrong)
+    passed &= tell(0 < len(pairs) == len(blocks(text, "sh")),
+                   "every command of the tutorial has its output below it")
+    return passed & at_once(lambda pair: try_block(*pair, folder), pairs)
+
+
+FIGURE = re.compile(r"([-−+]?[\d.]+)\s\[([-−+]?[\d.]+),\s([-−+]?[\d.]+)\]")
+
+
+def recorded_in(figure, records):
+    """Whether a record has these three numbers, as rounded on the page."""
+    shown = [outputs.read(number) for number in figure]
+    return any(
+        all(abs(value - found.get(key, float("inf"))) <= 0.501 * unit
+            for key, (value, unit) in zip(("value", "low", "high"), shown))
+        for record in records for found in record["figures"].values())
+
+
+def try_findings():
+    """Each section's figures with an interval are in the records of the
+    studies that it runs, or, if it runs none, in assets/README.md."""
+    text = (ROOT / "docs" / "findings.md").read_text()
+    records = json.loads((ROOT / "docs" / "studies.json").read_text())
+    assets = " ".join((ROOT / "assets" / "README.md").read_text().split())
+    passed = True
+    for section in text.split("\n## ")[1:]:
+        title = section.splitlines()[0]
+        names = re.findall(r"^\./headwise study ([\w-]+)", section, re.M)
+        missing = [name for name in names
+                   if not records.get(name, {}).get("full")]
+        if missing:
+            print(f"skip figures of “{title}”: docs/studies.json has no full "
+                  f"run of {', '.join(missing)}")
+            continue
+        used = [records[name] for name in names]
+        lost = [figure for figure in FIGURE.findall(section)
+                if not (recorded_in(figure, used) if names else
+                        "{} [{}, {}]".format(*figure) in assets)]
+        passed &= tell(not lost, f"figures of “{title}”", str(lost))
+    return passed
 
 
 def try_links(path):
@@ -203,6 +273,8 @@ def main():
         passed &= at_once(lambda study: try_study(*study, folder), studies)
         for source in blocks(readme, "cpp"):
             passed &= try_program(source, folder)
+        passed &= try_tutorial(folder)
+        passed &= try_findings()
         passed &= try_documents(folder)
     documents = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "-co",
