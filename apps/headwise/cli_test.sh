@@ -96,7 +96,7 @@ expect 0 '"verdict": "HELD"' study averaging --json
 expect 0 '"hash": "[0-9a-f]{16}"' study averaging --json
 expect 0 '"machine": "' study averaging --json
 expect 0 '"averaging": "[0-9a-f]{16}"' study averaging --hash
-expect 0 'EXPLORATORY at most' study symmetry --explain
+expect 0 'Fresh seeds,' study symmetry --explain
 expect 0 'Nothing changed after a result' study averaging --explain
 expect 2 'seeds: expected' study averaging --seeds 0
 expect 2 'expected the name of a study' study averaging --all
@@ -227,7 +227,7 @@ done
 
 # Rotary positions go on past what a model was trained for; others end.
 long=$assets/text/the-lamp-at-sorrel-point.txt
-past='warning: \[context\] expected at most 256 tokens at once.*; found'
+past='warning: \[context\] expected at most 512 tokens at once.*; found'
 novels=$assets/novels
 expect 0 "$past 5168;" show "$novels" --text "$long" --heads 0.0 --cells 8
 for command in 'rank --by weights' 'similar' 'profile --metrics core' \
@@ -235,12 +235,12 @@ for command in 'rank --by weights' 'similar' 'profile --metrics core' \
   where=
   case $command in profile*) where="--out $folder/a.heads" ;;
   report*) where="--out $folder/a.html" ;; esac
-  expect 0 "$past 300;" ${command%% *} "$novels" --text "$long" --tokens 300 \
-    --context 300 $(sed 's/^[a-z]* *//' <<<"$command") $where
+  expect 0 "$past 600;" ${command%% *} "$novels" --text "$long" --tokens 600 \
+    --context 600 $(sed 's/^[a-z]* *//' <<<"$command") $where
 done
-expect 0 "$past 258;" generate "$novels" --ids 5,6 --max-tokens 256 \
-  --context 300
-expect 0 '.' generate "$novels" --ids 5,6 --max-tokens 2 --context 300
+expect 0 "$past 514;" generate "$novels" --ids 5,6 --max-tokens 512 \
+  --context 600
+expect 0 '.' generate "$novels" --ids 5,6 --max-tokens 2 --context 600
 expect_quiet err
 expect 1 'at most 512 tokens, which is what the model has positions for' \
   generate "$planted" x --max-tokens 2 --context 600
@@ -275,7 +275,7 @@ OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 \
   expect 2 'info does not share its work among ranks' info "$assets/novels"
 
 # What a model is, up to its own context.
-expect 0 '^ +256 ' info "$assets/novels"
+expect 0 '^  512 ' info "$assets/novels"
 for columns in 40 80; do
   for arguments in "info $assets/novels --heads" 'explain attention' \
     "bleu $planted/config.json $planted/config.json" \
