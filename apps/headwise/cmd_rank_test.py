@@ -68,7 +68,7 @@ class Rank(unittest.TestCase):
         return child.wait(), child.communicate()[1]
 
     def test_one_that_was_stopped_goes_on_to_the_same_numbers(self):
-        command = [PLANTED, "--text", TEXT, "--tokens", 4096, "--json",
+        command = [PLANTED, "--text", TEXT, "--tokens", 1024, "--json",
                    "--by", "ablation-zero,ablation-mean", "--repair",
                    "--partial", self.folder / "p"]
         whole = run("rank", *command)
