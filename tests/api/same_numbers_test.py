@@ -48,25 +48,25 @@ class SameNumbers(unittest.TestCase):
     def test_profile(self):
         self.assertEqual(of_api("profile"),
                          self.of_program("profile", MODEL, "--text", TEXT,
-                                         "--tokens", 2048, "--json"))
+                                         "--tokens", 1024, "--json"))
 
     def test_roles(self):
         self.assertEqual(of_api("roles"),
                          self.of_program("roles", MODEL, "--text", TEXT,
-                                         "--tokens", 2048, "--json"))
+                                         "--tokens", 1024, "--json"))
 
     def test_rank(self):
         self.assertEqual(
             json.loads(of_api("rank")),
             without_model(self.of_program(
-                "rank", MODEL, "--text", TEXT, "--tokens", 2048, "--by",
+                "rank", MODEL, "--text", TEXT, "--tokens", 1024, "--by",
                 "ablation-mean,gradient,weights", "--repair", "--json")))
 
     def test_similar(self):
         self.assertEqual(
             json.loads(of_api("similar")),
             without_model(self.of_program("similar", MODEL, "--text", TEXT,
-                                          "--tokens", 2048, "--json")))
+                                          "--tokens", 1024, "--json")))
 
     def test_compose(self):
         self.assertEqual(
@@ -81,7 +81,7 @@ class SameNumbers(unittest.TestCase):
                             ("mean", ["--drop", "0.0,1.1", "--replace",
                                       "mean"])):
             printed = json.loads(self.of_program(
-                "evaluate", MODEL, "--text", TEXT, "--tokens", 2048, *flags,
+                "evaluate", MODEL, "--text", TEXT, "--tokens", 1024, *flags,
                 "--json"))
             for mine, theirs in (("whole", "loss"), (kind, "closed")):
                 self.assertEqual(
@@ -123,7 +123,7 @@ class SameNumbers(unittest.TestCase):
 
     def test_report(self):
         printed = json.loads(self.of_program(
-            "report", MODEL, "--text", TEXT, "--tokens", 2048, "--skip",
+            "report", MODEL, "--text", TEXT, "--tokens", 1024, "--skip",
             "importance", "--json", "-"))
         self.assertEqual(json.loads(of_api("report")), printed)
 
