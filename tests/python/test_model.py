@@ -14,7 +14,7 @@ LINE = "The captain looked at the sea."
 def test_a_model_says_what_it_is(m):
     assert (m.name, m.layers, len(m.heads), m.device) == \
         ("novels", 6, 48, "cpu")
-    assert m.info["width"] == 128 and m.info["causal"]
+    assert m.info["width"] == 256 and m.info["causal"]
     assert m.heads[9] == hw.Head(1, 1) and str(m.heads[9]) == "1.1"
     assert "layer.3.attention.head_output" in m.activations
     assert len(m.hash) >= 16
@@ -142,11 +142,11 @@ def test_attention_of_a_long_text_is_asked_for_in_parts(m):
 
 def test_weights_of_a_head(m):
     w = m.head(2, 3)
-    assert w.W_Q.shape == (128, 16) and w.W_O.shape == (16, 128)
+    assert w.W_Q.shape == (256, 32) and w.W_O.shape == (32, 256)
     np.testing.assert_allclose(w.QK, w.W_Q @ w.W_K.T, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(w.OV, w.W_V @ w.W_O, rtol=1e-4, atol=1e-5)
     whole = m.weight("model.layers.2.self_attn.q_proj.weight")
-    np.testing.assert_array_equal(w.W_Q.T, whole[48:64])
+    np.testing.assert_array_equal(w.W_Q.T, whole[96:128])
     assert "model.embed_tokens.weight" in m.weights
 
 

@@ -84,7 +84,7 @@ def test_thresholds_move_roles(p):
         return {head.head for head in p.roles(thresholds)
                 if any(role.name == "induction" for role in head.roles)}
     assert not heads(induction=1)
-    assert set() < heads(induction=0.9) < heads()
+    assert set() < heads(induction=0.97) < heads()
 
 
 def test_confirmed_roles_have_a_check(m, p):
