@@ -48,7 +48,7 @@ def smaller(folder):
 
 def pruned(folder, name, *arguments):
     return json.loads(well(
-        "prune", MODEL, "--text", TEXT, "--tokens", 2048, "--context", 128,
+        "prune", MODEL, "--text", TEXT, "--tokens", 1024, "--context", 128,
         "--no-timing", "--out", folder / name, "--json", *arguments))
 
 
@@ -87,7 +87,7 @@ def targets(folder):
 
 def curve(folder):
     file = folder / "curve"
-    text = well("prune", MODEL, "--text", TEXT, "--tokens", 2048, "--context",
+    text = well("prune", MODEL, "--text", TEXT, "--tokens", 1024, "--context",
                 128, "--by", "ablation-zero", "--no-timing", "--curve", file)
     check("Area under the curve" in text, text)
     made = json.loads((folder / "curve.json").read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def curve(folder):
 def means(folder):
     """Means of a profile are those over its text."""
     profile, plain = folder / "means.heads", folder / "plain.heads"
-    words = ("--text", TEXT, "--tokens", 2048, "--context", 128)
+    words = ("--text", TEXT, "--tokens", 1024, "--context", 128)
     well("profile", MODEL, *words, "--means", "--out", profile)
     well("profile", MODEL, *words, "--repeats", 0, "--out", plain)
 
