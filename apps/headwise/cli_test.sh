@@ -3,9 +3,6 @@
 # word, files whole or not at all. Usage: cli_test.sh PROGRAM
 set -u
 program=$1
-# With sanitizers the search for leaks takes seconds a call, and would be most of
-# this test; the library's own tests have it.
-export LSAN_OPTIONS=detect_leaks=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failures=0

@@ -35,10 +35,13 @@ OUTPUT = 256 << 20
 STOPPED = 128 + signal.SIGINT
 # What a sanitizer finds must not look like an ordinary failure.
 FOUND = 99
+# The search for leaks takes seconds a call: once for each command.
 SANITIZERS = {
-    "ASAN_OPTIONS": f"exitcode={FOUND}:detect_leaks=0:quarantine_size_mb=16:"
+    "ASAN_OPTIONS": f"exitcode={FOUND}:quarantine_size_mb=16:"
                     "allocator_may_return_null=1",
+    "LSAN_OPTIONS": f"exitcode={FOUND}:detect_leaks=0",
     "UBSAN_OPTIONS": f"exitcode={FOUND}:print_stacktrace=1"}
+LEAKS = {"LSAN_OPTIONS": f"exitcode={FOUND}:detect_leaks=1"}
 
 
 @dataclasses.dataclass
@@ -50,6 +53,7 @@ class Case:
     command: list
     data: bytes = b""
     said: str = "nothing spoilt"
+    leaks: bool = False  # are looked for
 
 
 @dataclasses.dataclass
@@ -86,6 +90,10 @@ def unspoilt(subjects):
                     subject.files[:1]:
                 words = [file if word == "FILE" else word for word in command]
                 seen.setdefault(tuple(words), Case(0, subject, file, command))
+    names = set()
+    for case in seen.values():
+        case.leaks = case.command[0] not in names
+        names.add(case.command[0])
     return list(seen.values())
 
 
@@ -171,7 +179,9 @@ def attempt(program, base, case, limit, keep_as):
                 subprocess.Popen([program, *words], cwd=folder, stdout=out,
                                  stderr=err, stdin=subprocess.DEVNULL,
                                  start_new_session=True,
-                                 env={**os.environ, **SANITIZERS}) as process:
+                                 env={**os.environ, **SANITIZERS,
+                                      **(LEAKS if case.leaks else {})}
+                                 ) as process:
             code, fault = watch(process, folder, limit,
                                 may_work_on=words[0] == "train")
         seconds = time.monotonic() - start
