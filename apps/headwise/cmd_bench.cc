@@ -126,8 +126,37 @@ int RunModel(Settings& settings) {
                [&](const auto& row) { return bench::ToJson(row); });
 }
 
+// The device, which must be here, and --type where it was given.
+EngineFlags& EngineOf(Settings& settings) {
+  EngineFlags& engine = settings.engine;
+  if (settings.problem.Given("type")) {
+    engine.type = settings.problem.config.type;
+  }
+  engine.Require();
+  return engine;
+}
+
+// What profile, rank, train and decode share: a random model on any device.
 template <typename Options, typename Bench>
-int RunOnDevice(Settings& settings, Options& options, Bench run);
+int RunOnDevice(Settings& settings, Options& options, Bench run) {
+  const CommandLine& line = *settings.problem.line;
+  if (line.Given("--shape")) options.shape = settings.shape;
+  if (line.Given("--seconds")) options.seconds = settings.options.seconds;
+  if (settings.quick) options.seconds = kQuickSeconds;
+  EngineFlags& engine = EngineOf(settings);
+  engine.threads =
+      line.Given("--threads") ? settings.problem.config.threads[0] : 0;
+  options.type = engine.compute();
+  const auto result = run(engine.context(), options);
+  if (settings.json) {
+    PrintDocument(bench::DescribeMachine({}),
+                  Json::array({bench::ToJson(result)}), {});
+  } else {
+    fmt::print("{}", bench::Table(result));
+    PrintMachine(bench::DescribeMachine({}), {});
+  }
+  return kSucceeded;
+}
 
 // `bench train [MODEL]`: on the CPU beside the products alone, on any device
 // whole steps of a shape.
@@ -155,32 +184,6 @@ int RunTrain(Settings& settings) {
   const bench::TrainResult result = bench::BenchTrain(options);
   return Print(settings, result, {},
                [&](const auto& row) { return bench::ToJson(result, row); });
-}
-
-// What profile, rank and decode share: a random model on any device.
-template <typename Options, typename Bench>
-int RunOnDevice(Settings& settings, Options& options, Bench run) {
-  const CommandLine& line = *settings.problem.line;
-  if (line.Given("--shape")) options.shape = settings.shape;
-  if (line.Given("--seconds")) options.seconds = settings.options.seconds;
-  if (settings.quick) options.seconds = kQuickSeconds;
-  EngineFlags& engine = settings.engine;
-  if (settings.problem.Given("type")) {
-    engine.type = settings.problem.config.type;
-  }
-  engine.threads =
-      line.Given("--threads") ? settings.problem.config.threads[0] : 0;
-  engine.Require();
-  options.type = engine.compute();
-  const auto result = run(engine.context(), options);
-  if (settings.json) {
-    PrintDocument(bench::DescribeMachine({}),
-                  Json::array({bench::ToJson(result)}), {});
-  } else {
-    fmt::print("{}", bench::Table(result));
-    PrintMachine(bench::DescribeMachine({}), {});
-  }
-  return kSucceeded;
 }
 
 // `bench decode [MODEL]`.
@@ -217,11 +220,7 @@ int RunRank(Settings& settings) {
 // `bench prune`.
 int RunPrune(Settings& settings) {
   bench::PruneBenchOptions options;
-  EngineFlags& engine = settings.engine;
-  if (settings.problem.Given("type")) {
-    engine.type = settings.problem.config.type;
-  }
-  engine.Require();
+  const EngineFlags& engine = EngineOf(settings);
   options.where = engine.context();
   options.type = engine.compute();
   if (settings.problem.line->Given("--sentences")) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "bench/measure.h"
 #include "bench/random_model.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
@@ -116,16 +117,12 @@ DecodeResult BenchDecode(const ContextOptions& where,
       context, model,
       {.capacity = options.context + options.tokens, .record = options.record});
   TimeText(context, model, options, session);  // makes what is made once
-  std::vector<double> seconds;
-  for (double sum = 0; seconds.size() < 3 || sum < options.seconds;) {
-    seconds.push_back(TimeText(context, model, options, session));
-    sum += seconds.back();
-  }
-  const double median = Median(seconds);
-  const auto [least, most] =
-      std::minmax_element(seconds.begin(), seconds.end());
-  result.spread = (*most - *least) / median;
-  result.tokens_per_second = static_cast<double>(options.tokens) / median;
+  const Repeated timed = Repeat(options.seconds, 3, [&] {
+    return TimeText(context, model, options, session);
+  });
+  result.spread = timed.spread;
+  result.tokens_per_second =
+      static_cast<double>(options.tokens) / timed.seconds;
   result.weight_bytes = WeightBytes(context, model, options.type);
   result.cache_bytes =
       CacheBytes(model.config(), options.type,

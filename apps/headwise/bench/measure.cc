@@ -135,6 +135,18 @@ std::function<double(int)> TimedByWork(int threads,
   };
 }
 
+Repeated Repeat(double seconds, int64_t least,
+                const std::function<double()>& time) {
+  std::vector<double> times;
+  for (double sum = 0; std::ssize(times) < least || sum < seconds;) {
+    times.push_back(time());
+    sum += times.back();
+  }
+  std::sort(times.begin(), times.end());
+  const double median = times[times.size() / 2];
+  return {std::ssize(times), median, (times.back() - times.front()) / median};
+}
+
 void Measure(const MeasureOptions& options,
              std::vector<Candidate>& candidates) {
   std::vector<State> states;

@@ -62,6 +62,16 @@ struct MeasureOptions {
 // beyond the budget keeps the time of its only run.
 void Measure(const MeasureOptions& options, std::vector<Candidate>& candidates);
 
+// A long call, made again until so many seconds are spent.
+struct Repeated {
+  int64_t runs = 0;
+  double seconds = 0;  // of one, the median
+  double spread = 0;   // (longest − shortest) / median
+};
+// `time` makes one call and returns its seconds; at least `least` calls.
+Repeated Repeat(double seconds, int64_t least,
+                const std::function<double()>& time);
+
 // How many cores other processes kept busy since the watch was made: figures
 // taken beside a busy neighbour are not worth keeping.
 class LoadWatch {

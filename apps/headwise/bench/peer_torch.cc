@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "bench/peers.h"
+#include "headwise/base/temporary_folder.h"
 #include "headwise/error.h"
 
 namespace headwise::bench {
@@ -80,28 +81,13 @@ class Child {
 // Inputs travel as files in a folder that goes with the object.
 class Exchange {
  public:
-  Exchange() {
-    std::string name =
-        (fs::temp_directory_path() / "headwise-peer-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw Error(ErrorCode::kIo, {"peer", "a temporary folder", name, ""});
-    }
-    folder_ = name;
-  }
-  ~Exchange() {
-    std::error_code error;
-    fs::remove_all(folder_, error);
-  }
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
-
-  const fs::path& folder() const { return folder_; }
+  const fs::path& folder() const { return folder_.path(); }
   void Put(const char* name, const Tensor& tensor) const {
-    std::ofstream file(folder_ / name, std::ios::binary);
+    std::ofstream file(folder() / name, std::ios::binary);
     file.write(tensor.As<char>(), static_cast<std::streamsize>(tensor.bytes()));
   }
   void Get(const char* name, Tensor& tensor) const {
-    std::ifstream file(folder_ / name, std::ios::binary);
+    std::ifstream file(folder() / name, std::ios::binary);
     file.read(tensor.As<char>(), static_cast<std::streamsize>(tensor.bytes()));
     if (!file) {
       throw Error(ErrorCode::kIo, {"peer torch", "its output", "less", ""});
@@ -109,7 +95,7 @@ class Exchange {
   }
 
  private:
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 std::vector<std::string> CommandLine(const fs::path& script, const Row& row,

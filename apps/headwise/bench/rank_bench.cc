@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "bench/measure.h"
 #include "bench/random_model.h"
 #include "headwise/base/rng.h"
 #include "headwise/heads/importance/ranking.h"
@@ -79,16 +80,11 @@ RankBenchResult BenchRank(const ContextOptions& where,
   result.heads = std::ssize(AllHeads(*model));
   result.tokens = options.sequences * options.length;
   result.flops = FlopsOf(*model, options);
-  std::vector<double> times;
-  double spent = 0;
-  do {
-    times.push_back(TimeOf(context, *model, texts));
-    spent += times.back();
-  } while (spent < options.seconds);
-  std::sort(times.begin(), times.end());
-  result.rankings = std::ssize(times);
-  result.seconds = times[times.size() / 2];
-  result.spread = (times.back() - times.front()) / result.seconds;
+  const Repeated timed = Repeat(options.seconds, 1,
+                                [&] { return TimeOf(context, *model, texts); });
+  result.rankings = timed.runs;
+  result.seconds = timed.seconds;
+  result.spread = timed.spread;
   return result;
 }
 

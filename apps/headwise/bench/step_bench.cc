@@ -7,8 +7,8 @@
 #include <chrono>
 #include <map>
 #include <utility>
-#include <vector>
 
+#include "bench/measure.h"
 #include "bench/random_batches.h"
 #include "bench/random_model.h"
 #include "headwise/error.h"
@@ -93,22 +93,18 @@ StepBenchResult BenchStep(const ContextOptions& where,
                             .sequences = options.sequences,
                             .length = options.length,
                             .gates = options.gates};
-  using Clock = std::chrono::steady_clock;
-  std::vector<double> times;
-  double spent = 0;
-  for (int i = 0; i < kWarmUp || spent < options.seconds; ++i) {
+  const auto step = [&] {
+    using Clock = std::chrono::steady_clock;
     const Clock::time_point begin = Clock::now();
     trainer.Step(source, hooks);
     context.Synchronize();
-    if (i < kWarmUp) continue;
-    times.push_back(
-        std::chrono::duration<double>(Clock::now() - begin).count());
-    spent += times.back();
-  }
-  std::sort(times.begin(), times.end());
-  result.steps = std::ssize(times);
-  result.seconds = times[times.size() / 2];
-  result.spread = (times.back() - times.front()) / result.seconds;
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  for (int i = 0; i < kWarmUp; ++i) step();
+  const Repeated timed = Repeat(options.seconds, 1, step);
+  result.steps = timed.runs;
+  result.seconds = timed.seconds;
+  result.spread = timed.spread;
   return result;
 }
 

@@ -74,11 +74,7 @@ HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
   for (const HeadRef& head : job.closed) RequireHead(model, head);
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
-  CorpusOptions options;
-  options.objective = input.objective;
-  options.seed = job.seed;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
+  const CorpusOptions options = CorpusOptionsOf(input, job);
   const JudgedText judged(state.context, state.model(), input.examples,
                           options);
   const HeadOutputs* means = job.means.get();

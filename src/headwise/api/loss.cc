@@ -93,11 +93,7 @@ HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
   RequireWhole(model, "means");
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
-  CorpusOptions options;
-  options.objective = input.objective;
-  options.seed = job.seed;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
+  const CorpusOptions options = CorpusOptionsOf(input, job);
   return std::make_shared<const HeadOutputs>(
       MeansOver(state.context, state.model(), input.examples, options));
 }

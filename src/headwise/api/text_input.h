@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/api/state.h"
+#include "headwise/heads/importance/corpus_runs.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/model.h"
 #include "headwise/runtime/windows.h"
@@ -44,6 +46,16 @@ struct JudgedInput {
 };
 JudgedInput JudgedInputOf(const Transformer& model, const TextInput& text,
                           uint64_t seed);
+// How it is read for a job with a seed, its progress and its stop.
+template <typename Job>
+CorpusOptions CorpusOptionsOf(const JudgedInput& input, const Job& job) {
+  CorpusOptions options;
+  options.objective = input.objective;
+  options.seed = job.seed;
+  options.progress = Tell(job.on_progress);
+  options.stop = job.stop;
+  return options;
+}
 
 // One text whole, however long. target: of encoder–decoders, where the text
 // holds no tab.

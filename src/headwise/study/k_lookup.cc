@@ -254,8 +254,10 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 constexpr StudyChange kHistory[] = {
     {.first = "free heads were reported without an expectation: one head "
               "leaks several values through what its values read of places",
-     .changed = "free heads whose values read places with noise, judged "
-                "beside the restricted ones, which are a law",
+     .changed =
+         "free heads whose values read places with noise, judged "
+         "beside the restricted ones, which are a law; test data of their "
+         "own, which were those of training step 2",
      .why = "a limit of restricted heads alone says little of heads; seed 101 "
             "was looked at",
      .commit = "Studies limits and k-lookup: free heads whose values are "

@@ -128,13 +128,6 @@ Outcome RunSeed(Context& context, uint64_t seed, int64_t steps, int64_t tested,
   return Measure(context, tiny->model(), seed, tested);
 }
 
-std::vector<double> Each(const std::vector<Outcome>& outcomes,
-                         double Outcome::*of) {
-  std::vector<double> values;
-  for (const Outcome& outcome : outcomes) values.push_back(outcome.*of);
-  return values;
-}
-
 void AddTables(const std::vector<Outcome>& outcomes, StudyResult& result) {
   StudyTable table{
       "Keys told, by which heads keep everything",

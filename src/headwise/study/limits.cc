@@ -282,7 +282,8 @@ constexpr StudyChange kHistory[] = {
     {.first = "one free head was reported without an expectation: it leaks "
               "contents through its values",
      .changed = "a free form whose values read marks with noise, judged like "
-                "the restricted one; one head's R² is held off 0 and 1",
+                "the restricted one; one head's R² is held off 0 and 1; test "
+                "data of their own, which were those of training step 4",
      .why = "a limit of restricted heads alone says little of heads; seed 101 "
             "was looked at",
      .commit = "Studies limits and k-lookup: free heads whose values are "

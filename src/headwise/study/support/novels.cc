@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
+#include "headwise/base/temporary_folder.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/model/family.h"
@@ -24,29 +22,6 @@ constexpr int64_t kShortLength = 64;
 constexpr double kWhole = 0.05;  // efforts from which models are whole
 constexpr int64_t kHoldOut = 20;
 constexpr int64_t kSmallHeldOut = 64;  // windows of small models
-
-// A folder that is gone with its maker; what is mapped from it stays.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "headwise.XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw Error(ErrorCode::kIo, {"study", "a folder for tokens", name, ""});
-    }
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace
 
@@ -78,7 +53,7 @@ void Language::OpenNovels(Context& context, const StudyRequest& request) {
   TrainConfig data = Training(1, 1);
   data.data = request.texts;
   data.hold_out = kHoldOut;
-  const TemporaryFolder folder;
+  const TemporaryFolder folder;  // what is mapped from it stays
   corpus_ =
       Corpus::Open(context, data, *tokenizer_,
                    folder.path() / "tokens.safetensors", request.progress);

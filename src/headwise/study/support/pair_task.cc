@@ -37,6 +37,12 @@ int64_t DrawMarker(Rng& rng) {
 
 double PairChance() { return std::log(static_cast<double>(kPairAnswers)); }
 
+void TellPairLoss(std::string name, std::span<const double> losses,
+                  StudyResult& result) {
+  result.AtMost(std::move(name), OverSeeds(losses), 0.75 * PairChance());
+  result.Between(PairChance(), 0);
+}
+
 PairPlaces PlacesOf(int64_t marker) {
   // Pairs in an order in which no place comes first.
   const int64_t pair = marker * 7 % kPairs;

@@ -63,6 +63,15 @@ auto RunCases(Context& context, size_t cases,
   return results;
 }
 
+// One number of every outcome, in their order: of one case, by seed.
+template <typename Outcome>
+std::vector<double> Each(const std::vector<Outcome>& outcomes,
+                         double Outcome::*of) {
+  std::vector<double> values;
+  for (const Outcome& outcome : outcomes) values.push_back(outcome.*of);
+  return values;
+}
+
 // The mean over seeds with its 95 % interval (Student's t); ±∞ for one.
 Interval OverSeeds(std::span<const double> values);
 // The same of a − b, seed by seed.
