@@ -97,6 +97,9 @@ class ParameterStore : public WeightSource {
   const std::vector<Buffer>& buffers() const { return buffers_; }
   // Of the entries that a model asked for, frozen or not.
   int64_t Count() const;
+  // What a model of these parameters computes in.
+  DType compute() const { return compute_; }
+
   void ClearGradients(Context& context);
   // What products read follows the values: after each change of them.
   void Round(Context& context);

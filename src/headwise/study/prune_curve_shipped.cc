@@ -35,10 +35,9 @@ void TellShippedCurve(Context& context, const StudyRequest& request,
   rank.criteria = {Criterion::kAblationZero};
   rank.replicates = 50;
   std::vector<double> scores;
-  for (const Interval& head :
-       RankHeads(context, reader.model(), all.first(all.size() - judged), rank)
-           .criteria[0]
-           .heads) {
+  const Ranking ranking =
+      RankHeads(context, reader.model(), all.first(all.size() - judged), rank);
+  for (const Interval& head : ranking.criteria[0].heads) {
     scores.push_back(head.value);
   }
   const JudgedText text(context, reader.model(), all.last(judged), {});

@@ -8,8 +8,10 @@
 
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
+#include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/model/family.h"
 #include "headwise/model/model_hash.h"
 #include "headwise/train/material.h"
 #include "headwise/train/run.h"
@@ -27,6 +29,24 @@ std::vector<std::string> NamesIn(const fs::path& folder) {
     names.push_back(one.path().filename());
   }
   return names;
+}
+
+TEST_F(TrainingRun, RefusesAModelOfAnotherTypeThanItsParameters) {
+  const TrainConfig config = Config("type");
+  fs::create_directories(config.out);
+  Context context({2, ""});
+  const Material material = OpenMaterial(context, DType::kF32, config, {});
+  const ModelConfig& model = material.model->config();
+  const auto store =
+      ParameterStore::Fresh(model, {}, {.compute = DType::kBF16});
+  const auto other = BuildModel(model, store, DType::kF32);
+  try {
+    Trainer(context, config, *other, *store);
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a model of bf16"));
+    EXPECT_THAT(error.what(), HasSubstr("found f32"));
+  }
 }
 
 // A rate that rises without end: the first evaluations are the best.

@@ -75,6 +75,16 @@ std::vector<double> FactorsOf(
   return factors;
 }
 
+// Else products would quietly read values of the other type.
+void RequireSameType(const Model& model, const ParameterStore& store) {
+  if (model.type() == store.compute()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"training",
+               std::string("a model of ") + Name(store.compute()) +
+                   ", as its parameters were opened for",
+               Name(model.type()), "give BuildModel the same type"});
+}
+
 // Final states [rows, d] of a batch that nobody asks back.
 Temp Finals(Context& context, const Model& model, const TrainBatch& batch,
             RunHooks* hooks = nullptr) {
@@ -97,6 +107,7 @@ Trainer::Trainer(Context& context, const TrainConfig& config,
       classifier_(classifier),
       assigned_(ReadAssignments(config.heads, "training"), model),
       optimizer_(context, store) {
+  RequireSameType(model, store);
   store.Round(context);
   optimizer_.ScaleRate(".log_alpha", config.gate_rate);
 }

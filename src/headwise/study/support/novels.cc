@@ -168,13 +168,9 @@ Profile Language::MakeProfile(Context& context, const Model& model,
 std::unique_ptr<TinyModel> Language::NewModel(Context& context,
                                               const LanguageShape& shape,
                                               const TrainConfig& how) const {
-  const ModelConfig config = ReadConfig(Config(shape), "study");
   const bool half = tokenizer_ && !context.device().is_cpu();
-  std::shared_ptr<ParameterStore> store =
-      NewParameters(context, config, how, half ? DType::kBF16 : DType::kF32);
-  std::unique_ptr<Model> model = BuildModel(config, store);
-  return std::make_unique<TinyModel>(context, std::move(store),
-                                     std::move(model), how);
+  return std::make_unique<TinyModel>(context, Config(shape), how,
+                                     half ? DType::kBF16 : DType::kF32);
 }
 
 }  // namespace headwise

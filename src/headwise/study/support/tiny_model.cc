@@ -92,10 +92,12 @@ std::shared_ptr<ParameterStore> NewParameters(const Context& context,
       config, init, {.device = context.device(), .compute = compute});
 }
 
-TinyModel::TinyModel(Context& context, const Json& config, TrainConfig how)
+TinyModel::TinyModel(Context& context, const Json& config, TrainConfig how,
+                     DType compute)
     : how_(InOnePiece(std::move(how))),
-      store_(NewParameters(context, ReadConfig(config, "study"), how_)),
-      model_(BuildModel(ReadConfig(config, "study"), store_)),
+      store_(
+          NewParameters(context, ReadConfig(config, "study"), how_, compute)),
+      model_(BuildModel(ReadConfig(config, "study"), store_, compute)),
       trainer_(context, how_, *model_, *store_) {}
 
 TinyModel::TinyModel(Context& context, std::shared_ptr<ParameterStore> store,

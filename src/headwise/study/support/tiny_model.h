@@ -78,8 +78,10 @@ std::shared_ptr<ParameterStore> NewParameters(const Context& context,
 class TinyModel {
  public:
   // config as config.json. how: steps, batch, rate, seed (of the weights), …;
-  // data, files and intervals are not used.
-  TinyModel(Context& context, const Json& config, TrainConfig how);
+  // data, files and intervals are not used. compute: of products; a half on
+  // accelerators only.
+  TinyModel(Context& context, const Json& config, TrainConfig how,
+            DType compute = DType::kF32);
   // A model that was built from the store.
   TinyModel(Context& context, std::shared_ptr<ParameterStore> store,
             std::unique_ptr<Model> model, TrainConfig how);

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "headwise/model/family.h"
 #include "headwise/runtime/generate.h"
 #include "headwise/study/support/tiny_model.h"
 #include "headwise/tokenizer/bpe_trainer.h"
@@ -129,16 +128,13 @@ std::vector<TranslationScore> TrainTranslators(
   for (const int64_t heads : shape.heads) {
     TranslationScore score;
     score.heads = heads;
-    const ModelConfig config = ReadConfig(
-        MarianConfig(shape, heads, pairs.tokenizer->vocab_size()), "study");
+    const Json config =
+        MarianConfig(shape, heads, pairs.tokenizer->vocab_size());
     for (const uint64_t seed : seeds) {
       const TrainConfig how =
           TranslatorTraining(shape, seed, steps, request.full);
       const DType type = context.device().is_cpu() ? DType::kF32 : DType::kBF16;
-      std::shared_ptr<ParameterStore> store =
-          NewParameters(context, config, how, type);
-      std::unique_ptr<Model> model = BuildModel(config, store);
-      TinyModel tiny(context, std::move(store), std::move(model), how);
+      TinyModel tiny(context, config, how, type);
       const PairBatches data(pairs.train,
                              {.start = kPad, .eos = kEos, .seed = seed});
       tiny.Train(data, clock);
