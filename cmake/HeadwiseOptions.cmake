@@ -18,6 +18,8 @@ option(HEADWISE_INSTALL "Make what cmake --install and cpack read"
 option(HEADWISE_PYTHON "Build the Python package (needs pybind11)" OFF)
 option(HEADWISE_BUILD_FUZZERS "Build the fuzzers (clang only)" OFF)
 option(HEADWISE_STATIC "Build static libraries instead of shared ones" OFF)
+option(HEADWISE_UNITY
+  "Compile the sources of a layer a dozen at a time: half the work" OFF)
 option(HEADWISE_WERROR "Treat warnings as errors" OFF)
 option(HEADWISE_CUDA "Build the CUDA operators" OFF)
 option(HEADWISE_CUDA_HOPPER "Machine code of the portable kernels for Hopper \

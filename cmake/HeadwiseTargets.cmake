@@ -53,6 +53,10 @@ function(headwise_compile target level)
     target_precompile_headers(${shared} PRIVATE ${headers})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${shared})
+  if(HEADWISE_UNITY AND NOT ARGN)
+    set_target_properties(${target} PROPERTIES
+      UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
 endfunction()
 
 function(headwise_layer name)
@@ -71,6 +75,11 @@ function(headwise_layer name)
   set(HEADWISE_LAYERS ${HEADWISE_LAYERS} headwise_${name} CACHE INTERNAL "")
 endfunction()
 
+# headwise_alone(SOURCES…): never compiled together with others: their own names
+# (a margin, a point) are those of others too.
+function(headwise_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
 function(headwise_sources layer)
   target_sources(headwise_${layer} PRIVATE ${ARGN})
 endfunction()

@@ -167,7 +167,7 @@ def without_precompiled(stage):
     whoever reads it sees each source with its own includes only."""
     folder = ROOT / "build" / "tidy"
     stage.run("cmake", "--preset", "release", "-B", folder,
-              "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
+              "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON", "-DHEADWISE_UNITY=OFF",
               "-DHEADWISE_BUILD_TESTS=ON", "-DHEADWISE_BUILD_EXAMPLES=ON",
               "-DHEADWISE_BUILD_BENCHMARKS=ON")
     return folder

@@ -22,6 +22,7 @@
 #include "problem_flags.h"
 
 namespace headwise {
+namespace bench_command {
 namespace {
 
 struct Settings {
@@ -330,6 +331,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace bench_command
 
 const Command kBenchCommand = {
     "bench", Group::kTools, "Speed of the operators, of models and of training",
@@ -345,6 +347,6 @@ const Command kBenchCommand = {
     "  headwise bench prune --prompt 1024\n"
     "  headwise bench rank --device cuda\n"
     "  headwise bench train --threads 1,2",
-    Setup};
+    bench_command::Setup};
 
 }  // namespace headwise

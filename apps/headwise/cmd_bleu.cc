@@ -18,6 +18,7 @@
 #include "headwise/train/bleu.h"
 
 namespace headwise {
+namespace bleu_command {
 namespace {
 
 // What sacreBLEU would print of the same settings.
@@ -148,6 +149,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace bleu_command
 
 const Command kBleuCommand = {
     .name = "bleu",
@@ -156,6 +158,6 @@ const Command kBleuCommand = {
     .examples =
         "  headwise bleu translated.txt reference.txt\n"
         "  headwise bleu eight-heads.txt reference.txt --baseline one-head.txt",
-    .setup = Setup};
+    .setup = bleu_command::Setup};
 
 }  // namespace headwise

@@ -25,6 +25,7 @@
 #include "text_argument.h"
 
 namespace headwise {
+namespace compare_command {
 namespace {
 
 struct Options {
@@ -121,6 +122,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace compare_command
 
 const Command kCompareCommand = {
     .name = "compare",
@@ -136,6 +138,6 @@ const Command kCompareCommand = {
         "Compared are the shipped model of 8 heads and its twin of one head, "
         "trained\nalike, or the models that --model names; for other numbers "
         "of heads the\nweights are untrained, drawn at random.",
-    .setup = Setup};
+    .setup = compare_command::Setup};
 
 }  // namespace headwise

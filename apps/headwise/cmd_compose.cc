@@ -18,6 +18,7 @@
 #include "run_flags.h"
 
 namespace headwise {
+namespace compose_command {
 namespace {
 
 struct Options {
@@ -145,6 +146,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace compose_command
 
 const Command kComposeCommand = {
     .name = "compose",
@@ -155,6 +157,6 @@ const Command kComposeCommand = {
         "  headwise compose models/minilm-l6 --svg graph.svg --dot graph.dot\n"
         "  headwise compose models/minimind2-small --text novel.txt --by "
         "effect",
-    .setup = Setup};
+    .setup = compose_command::Setup};
 
 }  // namespace headwise

@@ -22,6 +22,7 @@
 #include "word_materials.h"
 
 namespace headwise {
+namespace demo_command {
 namespace {
 
 struct Options {
@@ -133,6 +134,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace demo_command
 
 const Command kDemoCommand = {
     .name = "demo",
@@ -143,6 +145,6 @@ const Command kDemoCommand = {
         "  headwise demo --out /tmp/demo\n"
         "All syntactic and coreference heads, on samples that come along:\n"
         "  headwise roles assets/encoder --conllu shipped --coref shipped",
-    .setup = Setup};
+    .setup = demo_command::Setup};
 
 }  // namespace headwise

@@ -26,6 +26,7 @@
 #include "text_reading.h"
 
 namespace headwise {
+namespace dump_command {
 namespace {
 
 struct Options {
@@ -218,6 +219,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace dump_command
 
 const Command kDumpCommand = {
     .name = "dump",
@@ -230,7 +232,7 @@ const Command kDumpCommand = {
         "  headwise dump models/gpt2 --weights 5.1 --out head.safetensors\n"
         "  headwise dump models/gpt2 --input ids.safetensors \\\n"
         "      --names logits --out logits.safetensors",
-    .setup = Setup,
+    .setup = dump_command::Setup,
     .lower = "the number of names or the length of the text"};
 
 }  // namespace headwise

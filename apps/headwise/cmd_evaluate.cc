@@ -19,6 +19,7 @@
 #include "run_flags.h"
 
 namespace headwise {
+namespace evaluate_command {
 namespace {
 
 struct Options {
@@ -152,6 +153,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace evaluate_command
 
 const Command kEvaluateCommand = {
     .name = "evaluate",
@@ -163,6 +165,6 @@ const Command kEvaluateCommand = {
         "  headwise evaluate models/gpt2 --text wiki.txt --plan plan.json "
         "--replace mean\n"
         "  headwise evaluate models/gpt2 --text wiki.txt --kv-policy roles",
-    .setup = Setup};
+    .setup = evaluate_command::Setup};
 
 }  // namespace headwise

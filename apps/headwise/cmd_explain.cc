@@ -13,6 +13,7 @@
 #include "problem_flags.h"
 
 namespace headwise {
+namespace explain_command {
 namespace {
 
 struct Entry {
@@ -127,12 +128,13 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace explain_command
 
 const Command kExplainCommand = {
     "explain", Group::kTools, "Which implementations run a problem, or why not",
     "  headwise explain attention\n"
     "  headwise explain attention --type bf16 --head-dim 128 --mask causal\n"
     "  headwise explain matmul --m 128 --n 384 --k 384",
-    Setup};
+    explain_command::Setup};
 
 }  // namespace headwise

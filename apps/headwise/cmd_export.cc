@@ -20,6 +20,7 @@
 #include "headwise/model/checkpoint.h"
 
 namespace headwise {
+namespace export_command {
 namespace {
 
 struct Options {
@@ -134,6 +135,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace export_command
 
 const Command kExportCommand = {
     .name = "export",
@@ -144,6 +146,6 @@ const Command kExportCommand = {
         "  headwise export smaller --to huggingface --twin --out twin\n"
         "  headwise export smaller --to gguf --type f16 --out smaller.gguf\n"
         "  headwise export smaller --to onnx --out smaller.onnx",
-    .setup = Setup};
+    .setup = export_command::Setup};
 
 }  // namespace headwise

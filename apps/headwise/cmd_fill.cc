@@ -22,6 +22,7 @@
 #include "text_reading.h"
 
 namespace headwise {
+namespace fill_command {
 namespace {
 
 struct Options {
@@ -118,6 +119,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace fill_command
 
 const Command kFillCommand = {
     .name = "fill",
@@ -127,6 +129,6 @@ const Command kFillCommand = {
         "  headwise fill models/bert \"The cat [MASK] on the mat.\"\n"
         "  headwise fill models/bert \"The [MASK] sat on the [MASK].\" --drop "
         "2.1",
-    .setup = Setup};
+    .setup = fill_command::Setup};
 
 }  // namespace headwise

@@ -31,6 +31,7 @@
 #include "text_reading.h"
 
 namespace headwise {
+namespace generate_command {
 namespace {
 
 struct Options {
@@ -275,6 +276,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace generate_command
 
 const Command kGenerateCommand = {
     .name = "generate",
@@ -291,7 +293,7 @@ const Command kGenerateCommand = {
         "roles\n"
         "Control characters of a text are printed as ⟨1b⟩; --json and --out "
         "have them\nas they are.",
-    .setup = Setup,
+    .setup = generate_command::Setup,
     .lower = "--context, --beam or --threads"};
 
 }  // namespace headwise

@@ -18,6 +18,7 @@
 #include "headwise/report/terminal.h"
 
 namespace headwise {
+namespace info_command {
 namespace {
 
 struct Options {
@@ -304,6 +305,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace info_command
 
 const Command kInfoCommand = {
     .name = "info",
@@ -313,6 +315,6 @@ const Command kInfoCommand = {
         "  headwise info models/minilm-l6\n"
         "  headwise info models/minilm-l6 --heads\n"
         "  headwise info models/minilm-l6 --json",
-    .setup = Setup};
+    .setup = info_command::Setup};
 
 }  // namespace headwise

@@ -12,6 +12,7 @@
 #include "profile_title.h"
 
 namespace headwise {
+namespace merge_command {
 namespace {
 
 struct Options {
@@ -64,12 +65,13 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace merge_command
 
 const Command kMergeCommand = {
     .name = "merge",
     .group = Group::kAnalyse,
     .summary = "Profiles of parts of a corpus as the profile of all of it",
     .examples = "  headwise merge part1.heads part2.heads -o whole.heads",
-    .setup = Setup};
+    .setup = merge_command::Setup};
 
 }  // namespace headwise

@@ -19,6 +19,7 @@
 #include "text_reading.h"
 
 namespace headwise {
+namespace patch_command {
 namespace {
 
 struct Options {
@@ -227,6 +228,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace patch_command
 
 const Command kPatchCommand = {
     .name = "patch",
@@ -240,6 +242,6 @@ const Command kPatchCommand = {
         "drink to\" \\\n"
         "      --answers \" Mary\" \" John\"\n"
         "  headwise patch models/minimind2-small --prompts ioi.jsonl --json",
-    .setup = Setup};
+    .setup = patch_command::Setup};
 
 }  // namespace headwise

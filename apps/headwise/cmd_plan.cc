@@ -14,6 +14,7 @@
 #include "headwise/report/terminal.h"
 
 namespace headwise {
+namespace plan_command {
 namespace {
 
 struct Options {
@@ -141,6 +142,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace plan_command
 
 const Command kPlanCommand = {
     .name = "plan",
@@ -150,6 +152,6 @@ const Command kPlanCommand = {
         "  headwise plan --model examples/plan/70b --gpus 1024 --tokens 1e12\n"
         "  headwise plan --model assets/novels --work train --tokens 1e9 \\\n"
         "      --step-tokens 65536 --gpus 64",
-    .setup = Setup};
+    .setup = plan_command::Setup};
 
 }  // namespace headwise

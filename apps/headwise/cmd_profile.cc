@@ -36,6 +36,7 @@
 #include "word_materials.h"
 
 namespace headwise {
+namespace profile_command {
 namespace {
 
 struct Options {
@@ -316,6 +317,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace profile_command
 
 const Command kProfileCommand = {
     .name = "profile",
@@ -327,7 +329,7 @@ const Command kProfileCommand = {
         "      --context 1024 --out news.heads\n"
         "  headwise profile models/gpt2 --text a.txt --conllu ewt.conllu\n"
         "  headwise profile --explain",
-    .setup = Setup,
+    .setup = profile_command::Setup,
     .lower = "--context or --threads",
     .ranks = true};
 

@@ -22,6 +22,7 @@
 #include "prune_timer.h"
 
 namespace headwise {
+namespace prune_command {
 namespace {
 
 void CheckBeforeWork(const PruneOptions& options) {
@@ -166,6 +167,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace prune_command
 
 const Command kPruneCommand = {
     .name = "prune",
@@ -182,6 +184,6 @@ const Command kPruneCommand = {
         "      --repair fold,least-squares,finetune --out c\n"
         "  headwise prune models/gpt2 --text wiki.txt --curve curve\n"
         "Other commands read the smaller model as any other.",
-    .setup = Setup};
+    .setup = prune_command::Setup};
 
 }  // namespace headwise

@@ -18,6 +18,7 @@
 #include "run_flags.h"
 
 namespace headwise {
+namespace rank_command {
 namespace {
 
 struct Options {
@@ -136,6 +137,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace rank_command
 
 const Command kRankCommand = {
     .name = "rank",
@@ -147,7 +149,7 @@ const Command kRankCommand = {
         "      --by ablation-zero,ablation-mean,ablation-resample --top 0\n"
         "  headwise rank models/gpt2 --text wiki.txt --pairs --repair --json\n"
         "Each model is judged by its own loss, whose name is printed.",
-    .setup = Setup,
+    .setup = rank_command::Setup,
     .ranks = true};
 
 }  // namespace headwise

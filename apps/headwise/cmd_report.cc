@@ -20,6 +20,7 @@
 #include "text_reading.h"
 
 namespace headwise {
+namespace report_command {
 namespace {
 
 struct Options {
@@ -102,6 +103,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace report_command
 
 const Command kReportCommand = {
     .name = "report",
@@ -113,7 +115,7 @@ const Command kReportCommand = {
         "      --out gpt2.html --json gpt2.json\n"
         "  headwise report models/gpt2 --profile gpt2.heads --text wiki/\n"
         "The page is one file that needs no network: open it in a browser.",
-    .setup = Setup,
+    .setup = report_command::Setup,
     .lower = "--context, --tokens, --rank-tokens or --threads",
     .ranks = true};
 

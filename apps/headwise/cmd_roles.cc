@@ -26,6 +26,7 @@
 #include "word_materials.h"
 
 namespace headwise {
+namespace roles_command {
 namespace {
 
 struct Options {
@@ -278,6 +279,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace roles_command
 
 const Command kRolesCommand = {
     .name = "roles",
@@ -291,7 +293,7 @@ const Command kRolesCommand = {
         "  headwise roles models/minilm-l6 --conllu shipped --coref shipped\n"
         "  headwise roles minilm.heads --threshold induction=0.5 --all\n"
         "  headwise roles --explain",
-    .setup = Setup,
+    .setup = roles_command::Setup,
     .lower = "--context or --threads"};
 
 }  // namespace headwise

@@ -26,6 +26,7 @@
 #include "text_reading.h"
 
 namespace headwise {
+namespace show_command {
 namespace {
 
 struct Options {
@@ -275,6 +276,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace show_command
 
 const Command kShowCommand = {
     .name = "show",
@@ -288,7 +290,7 @@ const Command kShowCommand = {
         "  headwise show models/minimind2-small --text novel.txt --heads 5.1 "
         "--query 40\n"
         "  headwise show --example cat-sat",
-    .setup = Setup,
+    .setup = show_command::Setup,
     .lower = "--context or --cells"};
 
 }  // namespace headwise

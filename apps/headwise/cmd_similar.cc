@@ -20,6 +20,7 @@
 #include "run_flags.h"
 
 namespace headwise {
+namespace similar_command {
 namespace {
 
 struct Options {
@@ -167,6 +168,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace similar_command
 
 const Command kSimilarCommand = {
     .name = "similar",
@@ -176,7 +178,7 @@ const Command kSimilarCommand = {
         "  headwise similar models/minilm-l6 --text novel.txt\n"
         "  headwise similar models/minilm-l6 --text corpus/ --svg like.svg\n"
         "  headwise similar assets/planted --text a.txt b.txt --json",
-    .setup = Setup,
+    .setup = similar_command::Setup,
     .ranks = true};
 
 }  // namespace headwise

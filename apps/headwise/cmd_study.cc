@@ -21,6 +21,7 @@
 #include "study_all.h"
 
 namespace headwise {
+namespace study_command {
 namespace {
 
 struct Options {
@@ -262,6 +263,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace study_command
 
 const Command kStudyCommand = {
     .name = "study",
@@ -277,6 +279,6 @@ const Command kStudyCommand = {
         "  headwise study --all --full --out studies\n"
         "  headwise study effective-heads --recommend 4096,32,131072\n"
         "A law that does not hold gives exit code 1.",
-    .setup = Setup};
+    .setup = study_command::Setup};
 
 }  // namespace headwise

@@ -19,6 +19,7 @@
 #include "text_reading.h"
 
 namespace headwise {
+namespace tokenize_command {
 namespace {
 
 struct Options {
@@ -162,6 +163,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace tokenize_command
 
 const Command kTokenizeCommand = {
     .name = "tokenize",
@@ -172,6 +174,6 @@ const Command kTokenizeCommand = {
         "  headwise tokenize models/gpt2 --text novel.txt --json\n"
         "  headwise tokenize models/gpt2 --ids 464,3797,3332\n"
         "  headwise tokenize models/gpt2/tokenizer.json \"The cat\" --bos no",
-    .setup = Setup};
+    .setup = tokenize_command::Setup};
 
 }  // namespace headwise

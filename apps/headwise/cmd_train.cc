@@ -26,6 +26,7 @@
 #include "word_materials.h"
 
 namespace headwise {
+namespace train_command {
 namespace {
 
 struct Options {
@@ -236,6 +237,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace train_command
 
 const Command kTrainCommand = {
     .name = "train",
@@ -246,7 +248,7 @@ const Command kTrainCommand = {
         "  headwise train examples/train/novels.json --set steps=200 --set "
         "out=/tmp/short\n"
         "  headwise train examples/train/novels.json --resume --threads 16",
-    .setup = Setup,
+    .setup = train_command::Setup,
     .ranks = true};
 
 }  // namespace headwise

@@ -18,6 +18,7 @@
 #include "text_argument.h"
 
 namespace headwise {
+namespace vocab_command {
 namespace {
 
 struct Options {
@@ -97,6 +98,7 @@ std::function<int()> Setup(CommandLine line) {
 }
 
 }  // namespace
+}  // namespace vocab_command
 
 const Command kVocabCommand = {
     .name = "vocab",
@@ -108,7 +110,7 @@ const Command kVocabCommand = {
         "  headwise vocab --text a.txt --size 1024 --out tokenizer.json\n"
         "  headwise vocab --text novels/ --kind words --size 8192 --out "
         "words.json",
-    .setup = Setup,
+    .setup = vocab_command::Setup,
     .lower = "the amount of text"};
 
 }  // namespace headwise

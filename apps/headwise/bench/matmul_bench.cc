@@ -14,10 +14,10 @@
 namespace headwise::bench {
 namespace {
 
-constexpr double kTolerance = 1e-3;  // of sums of k products of order 1
+constexpr double kProductTolerance = 1e-3;  // of sums of k products of order 1
 
 // Largest |c − truth| over sampled numbers. c [m, n].
-double Error(const MatmulData& data, const Tensor& c) {
+double LargestError(const MatmulData& data, const Tensor& c) {
   double worst = 0;
   constexpr int64_t kStep = 997;  // prime, so rows and columns vary
   for (int64_t at = 0; at < c.size(); at += kStep) {
@@ -32,15 +32,15 @@ double Error(const MatmulData& data, const Tensor& c) {
   return worst;
 }
 
-struct Ours {
+struct OurProduct {
   Context context;
   MatmulProblem problem;
   std::shared_ptr<PreparedWeights> weights;
   Tensor c;  // [m, n]
   MatmulArgs args;
 
-  Ours(const MatmulData& data, int threads, const std::string& name,
-       bool prepared)
+  OurProduct(const MatmulData& data, int threads, const std::string& name,
+             bool prepared)
       : context({.threads = threads, .implementations = "matmul:" + name}),
         problem{.m = data.m, .n = data.n, .k = data.k},
         c(DType::kF32, {data.m, data.n}) {
@@ -56,13 +56,14 @@ struct Ours {
 };
 
 Candidate MakeOurs(const MatmulData& data, Row row, const std::string& name,
-                   const std::shared_ptr<Ours>& ours) {
+                   const std::shared_ptr<OurProduct>& ours) {
   auto call = [ours] { Matmul(ours->context, ours->problem, ours->args); };
   ours->context.ResetPeakScratch();
   call();
   const bool packed = ours->weights && PreparedBytes(*ours->weights) > 0;
   row.impl = name + (packed ? " packed" : "");
-  if (const double error = Error(data, ours->c); error > kTolerance) {
+  if (const double error = LargestError(data, ours->c);
+      error > kProductTolerance) {
     throw headwise::Error(
         ErrorCode::kInternal,
         {"bench", "the product in double",
@@ -97,7 +98,8 @@ Result BenchOne(const Config& config, const Options& options,
     row.threads = threads;
     for (const bool prepared : {true, false}) {
       for (const auto& one : MatmulImplementations().entries) {
-        auto ours = std::make_shared<Ours>(data, threads, one.name, prepared);
+        auto ours =
+            std::make_shared<OurProduct>(data, threads, one.name, prepared);
         if (!one.why_not({ours->problem, ours->args}).empty()) continue;
         candidates.push_back(MakeOurs(data, row, one.name, ours));
         if (!options.all) break;

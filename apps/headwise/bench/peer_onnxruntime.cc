@@ -131,7 +131,7 @@ void AddOperator(const AttentionRequest& request,
 }
 
 // Empty, or why none of the operators does this problem.
-std::string WhyNot(const AttentionRequest& request) {
+std::string WhyNotOnnxRuntime(const AttentionRequest& request) {
   const AttentionProblem& p = request.data.problem;
   if (request.row.pass != "forward") return "has no backward";
   if (p.type != DType::kF32) return "only f32 is compared";
@@ -160,7 +160,7 @@ void AddOnnxRuntimeAttention(const AttentionRequest& request, Peers& peers) {
     peers.notes.push_back(kMissing);
     return;
   }
-  if (const std::string reason = WhyNot(request); !reason.empty()) {
+  if (const std::string reason = WhyNotOnnxRuntime(request); !reason.empty()) {
     peers.notes.push_back("peer onnxruntime: " + reason);
     return;
   }

@@ -120,7 +120,7 @@ struct Composed {
   }
 };
 
-std::string WhyNot(const AttentionRequest& request) {
+std::string WhyNotOpenBlas(const AttentionRequest& request) {
   const AttentionProblem& p = request.data.problem;
   if (request.row.pass != "forward") return "composed for the forward only";
   if (p.type != DType::kF32) return "f32 only";
@@ -137,7 +137,7 @@ std::string WhyNot(const AttentionRequest& request) {
 void AddOpenBlasAttention(const AttentionRequest& request, Peers& peers) {
   OpenBlas blas;
   if (!LoadOrNote(blas, peers)) return;
-  if (const std::string reason = WhyNot(request); !reason.empty()) {
+  if (const std::string reason = WhyNotOpenBlas(request); !reason.empty()) {
     peers.notes.push_back("peer openblas: " + reason);
     return;
   }

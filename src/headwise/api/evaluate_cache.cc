@@ -18,11 +18,11 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kReplicates = 2000;
+constexpr int64_t kCacheReplicates = 2000;
 constexpr int64_t kRows = 256;  // of logits at once
 
-// Sums over each sequence.
-struct Sums {
+// CacheSums over each sequence.
+struct CacheSums {
   std::vector<double> loss, right;
 };
 
@@ -45,7 +45,7 @@ double CountRight(Context& context, const Model& model, ConstTensorView x,
 }
 
 void Read(Context& context, const Model& model, const Objective& objective,
-          const ExampleBatch& batch, Session& session, Sums& sums) {
+          const ExampleBatch& batch, Session& session, CacheSums& sums) {
   session.Clear();
   const Tensor states = session.FeedStates(batch.ids);
   const ConstTensorView x =
@@ -83,7 +83,7 @@ CacheEvaluation EvaluateCache(Transformer& model, const TextInput& text,
   Session whole(context, of, {.capacity = longest});
   Session cut(context, of, {.capacity = longest, .policy = &policy});
   CacheEvaluation result;
-  Sums base, other;
+  CacheSums base, other;
   std::vector<double> weights;
   for (size_t i = 0; i < input.examples.size(); ++i) {
     ThrowIfStopped(job.stop, "evaluate");
@@ -98,7 +98,7 @@ CacheEvaluation EvaluateCache(Transformer& model, const TextInput& text,
                       static_cast<double>(input.examples.size()));
     }
   }
-  const PairedBootstrap bootstrap(weights, kReplicates, job.seed);
+  const PairedBootstrap bootstrap(weights, kCacheReplicates, job.seed);
   result.sequences = std::ssize(weights);
   result.loss = CompareSums(bootstrap, base.loss, other.loss);
   result.right = CompareSums(bootstrap, base.right, other.right);

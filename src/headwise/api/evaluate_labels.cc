@@ -19,7 +19,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kReplicates = 2000;
+constexpr int64_t kLabelReplicates = 2000;
 
 // Classes by the numbers that the model has for their names.
 std::vector<int32_t> ClassesOf(const std::vector<std::string>& labels,
@@ -62,7 +62,7 @@ LabelledBatches ReadBatches(const Transformer& model, const TextInput& text,
 }
 
 // Of each text.
-struct Sums {
+struct LabelSums {
   std::vector<double> loss, right;
 };
 
@@ -83,7 +83,7 @@ LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
   const Classifier classifier(config, *store, std::ssize(json["label2id"]));
   store->Round(context);
   ClosedHeads closed(*whole, job.closed);
-  Sums sums[2];
+  LabelSums sums[2];
   for (int64_t i = 0; i < batches.size(); ++i) {
     ThrowIfStopped(job.stop, "evaluate");
     const TrainBatch batch = batches.Make(i, 1);
@@ -102,7 +102,7 @@ LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
     }
   }
   const PairedBootstrap bootstrap(std::vector<double>(batches.size(), 1.0),
-                                  kReplicates, job.seed);
+                                  kLabelReplicates, job.seed);
   return {batches.size(), CompareSums(bootstrap, sums[0].loss, sums[1].loss),
           CompareSums(bootstrap, sums[0].right, sums[1].right)};
 }

@@ -2,6 +2,7 @@
 // json.h.
 #include "headwise/base/json.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -293,6 +294,10 @@ std::string JsonCursor::String(const std::string& key,
                                const std::string& otherwise) const {
   const auto member = Find(key);
   return member ? member->String() : otherwise;
+}
+
+Json FiniteOrNull(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
 }  // namespace headwise

@@ -77,4 +77,7 @@ class JsonCursor {
   std::string where_;
 };
 
+// A number that JSON has a word for, or null.
+Json FiniteOrNull(double value);
+
 }  // namespace headwise

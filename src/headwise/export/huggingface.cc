@@ -24,9 +24,10 @@
 namespace headwise {
 namespace {
 
-[[noreturn]] void Refuse(const Checkpoint& checkpoint,
-                         const std::string& expected, const std::string& found,
-                         const std::string& hint) {
+[[noreturn]] void RefuseFolder(const Checkpoint& checkpoint,
+                               const std::string& expected,
+                               const std::string& found,
+                               const std::string& hint) {
   throw Error(ErrorCode::kUnsupported,
               {checkpoint.folder().string(), expected, found, hint});
 }
@@ -78,9 +79,9 @@ Target ChooseLlama(const Checkpoint& checkpoint, UniformHeads counts) {
     return target;
   }
   if (HasWindow(config)) {
-    Refuse(checkpoint, "no window where attention has biases",
-           "a window and a bias of the output",
-           "prune without folding (--repair none)");
+    RefuseFolder(checkpoint, "no window where attention has biases",
+                 "a window and a bias of the output",
+                 "prune without folding (--repair none)");
   }
   Target target = Named("seed_oss", counts);
   target.input_bias = in;
@@ -175,11 +176,12 @@ void TouchOne(Context& context, const Model& model, ChangedTensors& changed) {
 // Families whose heads are as wide as their number leaves.
 void RequireStockCounts(const Checkpoint& checkpoint, bool spread) {
   if (!spread) return;
-  Refuse(checkpoint,
-         "the original number of heads: " + checkpoint.config().model_type +
-             " has heads of width / heads",
-         "layers of " + CountsOf(checkpoint.config()) + " heads",
-         "a twin has heads of zeros in their place (--twin)");
+  RefuseFolder(
+      checkpoint,
+      "the original number of heads: " + checkpoint.config().model_type +
+          " has heads of width / heads",
+      "layers of " + CountsOf(checkpoint.config()) + " heads",
+      "a twin has heads of zeros in their place (--twin)");
 }
 
 UniformHeads CountsFor(const Checkpoint& checkpoint, bool twin,
@@ -189,9 +191,10 @@ UniformHeads CountsFor(const Checkpoint& checkpoint, bool twin,
     return *FindUniformHeads(ReadConfig(ConfigOfTwin(config), "config.json"));
   }
   if (const auto counts = FindUniformHeads(model)) return *counts;
-  Refuse(checkpoint, "the same number of heads in every layer", CountsOf(model),
-         "prune with --uniform, or write a twin with heads of zeros in their "
-         "place (--twin)");
+  RefuseFolder(
+      checkpoint, "the same number of heads in every layer", CountsOf(model),
+      "prune with --uniform, or write a twin with heads of zeros in their "
+      "place (--twin)");
 }
 
 }  // namespace
@@ -201,7 +204,8 @@ std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
   const ModelConfig& model = checkpoint.config();
   RequirePlain(model, checkpoint.folder().string());
   if (model.model_type == "gpt-nano") {
-    Refuse(checkpoint, "a model_type that transformers knows", "gpt-nano", "");
+    RefuseFolder(checkpoint, "a model_type that transformers knows", "gpt-nano",
+                 "");
   }
   Json config = ReadJson(checkpoint.folder() / "config.json");
   const Json original = config;

@@ -15,7 +15,7 @@ namespace {
 constexpr double kMargin = 20;
 constexpr double kCharacter = 7;
 constexpr double kGap = 16;  // between tokens
-constexpr double kLeast = 0.05;
+constexpr double kLeastShare = 0.05;
 constexpr int kLongest = 14;  // characters of a token
 
 double WidthOf(const std::string& label) {
@@ -98,7 +98,7 @@ Drawing OneLine(const HeatMap& map, const std::optional<EvenColumns>& columns) {
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < n; ++j) {
         const double share = map.values[i * n + j];
-        if (share >= kLeast) use(i, j, share);
+        if (share >= kLeastShare) use(i, j, share);
       }
     }
   };
@@ -127,7 +127,7 @@ Drawing TwoLines(const HeatMap& map) {
   for (size_t i = 0; i < map.rows.size(); ++i) {
     for (size_t j = 0; j < columns; ++j) {
       const double share = map.values[i * columns + j];
-      if (!(share >= kLeast)) continue;
+      if (!(share >= kLeastShare)) continue;
       body += fmt::format(
           "<path {} d=\"M{:.1f} {:.1f} L{:.1f} {:.1f}\">{}</path>\n",
           Stroke(share), queries.middles[i], kBottom + 2, keys.middles[j],
@@ -151,13 +151,13 @@ double DrawLook(const HeatMap& map, size_t row, const TokenLine& line,
   const double* values = &map.values[row * n];
   double reach = 16;
   for (size_t j = 0; j < n; ++j) {
-    if (!(values[j] >= kLeast)) continue;
+    if (!(values[j] >= kLeastShare)) continue;
     reach = std::max(reach,
                      ArcHeight(std::abs(line.middles[from] - line.middles[j])));
   }
   const double top = y + reach + 6;
   for (size_t j = 0; j < n; ++j) {
-    if (!(values[j] >= kLeast)) continue;
+    if (!(values[j] >= kLeastShare)) continue;
     body += Arc(line.middles[from], line.middles[j], top, -1, values[j],
                 Hint(map.columns[from], map.columns[j], values[j]));
   }

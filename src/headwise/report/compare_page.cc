@@ -288,7 +288,7 @@ std::string Favourites(const ComparedHeads& set, const WordMixture& word) {
   return out;
 }
 
-std::string LossTable(const ComparedHeads& set) {
+std::string LossTableHtml(const ComparedHeads& set) {
   double most = 1e-9;
   for (const WordMixture& word : set.words) most = std::max(most, word.lost);
   std::string out = fmt::format(
@@ -319,7 +319,7 @@ std::string Losses(const Comparison& comparison) {
     for (const std::string& line : KeptAndLost(comparison, set)) {
       out += "<p>" + Escape(Capital(line)) + "</p>\n";
     }
-    if (set.heads > 1) out += LossTable(set);
+    if (set.heads > 1) out += LossTableHtml(set);
   }
   return out;
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kMetric = "copying.run";
 // A tenth of a logit changes odds by a tenth: less is hardly anything.
-constexpr double kLeast = 0.1;
+constexpr double kLeastTold = 0.1;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ std::string CopyingSentence(const Profile& profile, size_t head) {
   const double low = sure ? run.low : run.mean;
   const double high = sure ? run.high : run.mean;
   std::string says;
-  if (std::abs(run.mean) < kLeast) {
+  if (std::abs(run.mean) < kLeastTold) {
     says = fmt::format(
         "By itself its output hardly moves the token that it reads most: "
         "{:+.3f} logits from the mean",
@@ -51,7 +51,7 @@ std::string CopyingSentence(const Profile& profile, size_t head) {
         run.mean);
   }
   if (sure) {
-    const int digits = std::abs(run.mean) < kLeast ? 3 : 2;
+    const int digits = std::abs(run.mean) < kLeastTold ? 3 : 2;
     says += fmt::format(" ({:+.{}f} to {:+.{}f})", run.low, digits, run.high,
                         digits);
   }

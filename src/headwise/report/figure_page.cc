@@ -9,7 +9,7 @@
 namespace headwise {
 namespace {
 
-constexpr std::string_view kPageStyle = R"(
+constexpr std::string_view kFigurePageStyle = R"(
 *{box-sizing:border-box}
 html{color-scheme:light dark}
 body{margin:0;background:var(--paper);color:var(--ink);line-height:1.5;
@@ -70,7 +70,8 @@ std::string FigurePage(const FigurePageContent& content) {
       "content=\"width=device-width,initial-scale=1\"><title>{0}</title>\n"
       "<style>{1}{2}</style></head><body><main>\n<h1>{0}</h1><p "
       "class=\"lead\">{3}</p>\n",
-      Escape(content.title), SvgStyle(), kPageStyle, Escape(content.lead));
+      Escape(content.title), SvgStyle(), kFigurePageStyle,
+      Escape(content.lead));
   for (const Picture& picture : content.pictures) out += FigureOf(picture);
   for (const std::string& note : content.notes) {
     out += fmt::format("<p>{}</p>\n", Escape(note));

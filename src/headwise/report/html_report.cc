@@ -20,7 +20,7 @@ std::string Text(const Json& json, const char* key) {
 }
 
 // "0.871 (0.852 to 0.890)", "" where there is no such number.
-std::string Interval(const Json& json, const char* key) {
+std::string IntervalText(const Json& json, const char* key) {
   const auto number = [&](const char* name) {
     const auto found = json.find(name);
     return found == json.end() || !found->is_number() ? NAN
@@ -37,7 +37,7 @@ std::string Roles(const Json& head) {
   std::string out;
   for (const Json& role : head.value("roles", Json::array())) {
     if (!out.empty()) out += "<br>";
-    out += Text(role, "name") + " " + Interval(role, "score");
+    out += Text(role, "name") + " " + IntervalText(role, "score");
     if (role.value("sink_excluded", false)) out += " when not at the sink";
   }
   return out.empty() ? "no role" : out;
@@ -47,7 +47,7 @@ std::string Effect(const Json& head, const std::string& by) {
   const auto found = head.find("importance");
   if (found == head.end()) return "";
   const Json values = found->value("values", Json::object());
-  return values.contains(by) ? Interval(values[by], "value") : "";
+  return values.contains(by) ? IntervalText(values[by], "value") : "";
 }
 
 std::string HeadTable(const Json& report) {

@@ -21,6 +21,7 @@
 #include "headwise/study/support/pair_task.h"
 
 namespace headwise {
+namespace assigned_study {
 namespace {
 
 constexpr int64_t kLayers = 2, kHeads = 8;
@@ -141,6 +142,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace assigned_study
 
 const Study kAssignedStudy = {
     .name = "assigned",
@@ -149,10 +151,10 @@ const Study kAssignedStudy = {
         "assigned heads learn faster early; learned heads are at least as "
         "good in the end",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = assigned_study::Run,
     .trained = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = assigned_study::kHistory,
+    .fresh_seeds = assigned_study::kFreshSeeds};
 
 }  // namespace headwise

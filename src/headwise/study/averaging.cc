@@ -16,6 +16,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace averaging_study {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -130,6 +131,7 @@ StudyResult Run(Context& context, const StudyRequest& /*request*/) {
 }
 
 }  // namespace
+}  // namespace averaging_study
 
 const Study kAveragingStudy = {
     .name = "averaging",
@@ -140,6 +142,6 @@ const Study kAveragingStudy = {
         "KL to the mean .350, .636, .461 nats, mean .482, and no "
         "single row is better; three heads 0",
     .kind = StudyKind::kLaw,
-    .run = Run};
+    .run = averaging_study::Run};
 
 }  // namespace headwise

@@ -15,6 +15,7 @@
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
+namespace content_study {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -108,6 +109,7 @@ StudyResult Run(Context& context, const StudyRequest& /*request*/) {
 }
 
 }  // namespace
+}  // namespace content_study
 
 const Study kContentStudy = {
     .name = "content",
@@ -118,6 +120,6 @@ const Study kContentStudy = {
         "outputs differ, yet one head of full value width equals "
         "them; with different distributions it does not",
     .kind = StudyKind::kLaw,
-    .run = Run};
+    .run = content_study::Run};
 
 }  // namespace headwise

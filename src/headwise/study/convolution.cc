@@ -20,6 +20,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace convolution_study {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -192,6 +193,7 @@ StudyResult Run(Context& context, const StudyRequest& /*request*/) {
 }
 
 }  // namespace
+}  // namespace convolution_study
 
 const Study kConvolutionStudy = {
     .name = "convolution",
@@ -202,6 +204,6 @@ const Study kConvolutionStudy = {
         "error ~ e^−α in the sharpness α of the heads; one head "
         "fewer does not do",
     .kind = StudyKind::kLaw,
-    .run = Run};
+    .run = convolution_study::Run};
 
 }  // namespace headwise

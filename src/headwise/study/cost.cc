@@ -13,6 +13,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace cost_study {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -123,6 +124,7 @@ StudyResult Run(Context& context, const StudyRequest& /*request*/) {
 }
 
 }  // namespace
+}  // namespace cost_study
 
 const Study kCostStudy = {
     .name = "cost",
@@ -133,6 +135,6 @@ const Study kCostStudy = {
         "4d² parameters for any h, 3d² without W_O; products equal; "
         "map bytes and softmax work ∝ h",
     .kind = StudyKind::kLaw,
-    .run = Run};
+    .run = cost_study::Run};
 
 }  // namespace headwise

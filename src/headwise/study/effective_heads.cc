@@ -25,6 +25,7 @@
 #include "headwise/study/support/novels.h"
 
 namespace headwise {
+namespace effective_heads_study {
 namespace {
 
 constexpr int64_t kHeads = 8;
@@ -365,6 +366,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {241, 242, 243, 244, 245};
 
 }  // namespace
+}  // namespace effective_heads_study
 
 const Study kEffectiveHeadsStudy = {
     .name = "effective-heads",
@@ -376,11 +378,11 @@ const Study kEffectiveHeadsStudy = {
         "seeds do; half the heads pruned from a trained model no worse than "
         "trained alone, and than one head",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = effective_heads_study::Run,
     .trained = true,
     .any_device = true,
     .revision = 3,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = effective_heads_study::kHistory,
+    .fresh_seeds = effective_heads_study::kFreshSeeds};
 
 }  // namespace headwise

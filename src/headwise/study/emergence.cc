@@ -17,6 +17,7 @@
 #include "headwise/study/support/head_scores.h"
 
 namespace headwise {
+namespace emergence_study {
 namespace {
 
 constexpr Repeats kText = {};
@@ -159,6 +160,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 }
 
 }  // namespace
+}  // namespace emergence_study
 
 const Study kEmergenceStudy = {
     .name = "emergence",
@@ -169,7 +171,7 @@ const Study kEmergenceStudy = {
         "best prefix-matching score ≥ .4 with two layers, ≤ .1 with "
         "one, ≥ .4 with one layer of smeared keys",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = emergence_study::Run,
     .trained = true};
 
 }  // namespace headwise

@@ -24,6 +24,7 @@
 #include "headwise/study/support/story.h"
 
 namespace headwise {
+namespace freezing_study {
 namespace {
 
 constexpr int64_t kTested = 128;     // sequences
@@ -201,6 +202,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {21, 22, 23, 24, 25};
 
 }  // namespace
+}  // namespace freezing_study
 
 const Study kFreezingStudy = {
     .name = "freezing",
@@ -212,9 +214,9 @@ const Study kFreezingStudy = {
         "frozen: ≥ .05 nats worse than that; so is the lower half frozen "
         "untrained",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = freezing_study::Run,
     .trained = true,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = freezing_study::kHistory,
+    .fresh_seeds = freezing_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -18,6 +18,7 @@
 #include "headwise/study/support/pair_task.h"
 
 namespace headwise {
+namespace gates_study {
 namespace {
 
 // One layer: where there are two, gates close a whole one, and there is no such
@@ -278,6 +279,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace gates_study
 
 const Study kGatesStudy = {
     .name = "gates",
@@ -287,10 +289,10 @@ const Study kGatesStudy = {
         "gates end open or closed; no worse than the same shape from scratch, "
         "better than as many heads left by chance",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = gates_study::Run,
     .trained = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = gates_study::kHistory,
+    .fresh_seeds = gates_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -20,6 +20,7 @@
 #include "headwise/study/support/novels.h"
 
 namespace headwise {
+namespace gradient_flow_study {
 namespace {
 
 constexpr int64_t kLayers = 24;
@@ -321,6 +322,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {251, 252, 253, 254, 255};
 
 }  // namespace
+}  // namespace gradient_flow_study
 
 const Study kGradientFlowStudy = {
     .name = "gradient-flow",
@@ -330,11 +332,11 @@ const Study kGradientFlowStudy = {
         "rate are no smaller with 8 heads than with 1, and steps vary no "
         "more",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = gradient_flow_study::Run,
     .trained = true,
     .any_device = true,
     .revision = 3,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = gradient_flow_study::kHistory,
+    .fresh_seeds = gradient_flow_study::kFreshSeeds};
 
 }  // namespace headwise

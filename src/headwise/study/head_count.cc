@@ -18,6 +18,7 @@
 #include "headwise/study/support/translation.h"
 
 namespace headwise {
+namespace head_count_study {
 namespace {
 
 // The last pair is trained a quarter as long: accelerators have no fast kernels
@@ -285,6 +286,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {211, 212, 213, 214, 215};
 
 }  // namespace
+}  // namespace head_count_study
 
 const Study kHeadCountStudy = {
     .name = "head-count",
@@ -295,11 +297,11 @@ const Study kHeadCountStudy = {
         "h = 1 worst of 1 … 16, 4 to 16 about equal, worse again where heads "
         "have at most 4 dimensions",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = head_count_study::Run,
     .trained = true,
     .any_device = true,
     .revision = 3,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = head_count_study::kHistory,
+    .fresh_seeds = head_count_study::kFreshSeeds};
 
 }  // namespace headwise

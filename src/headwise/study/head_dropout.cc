@@ -19,6 +19,7 @@
 #include "headwise/study/support/pair_task.h"
 
 namespace headwise {
+namespace head_dropout_study {
 namespace {
 
 struct Arm {
@@ -127,6 +128,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace head_dropout_study
 
 const Study kHeadDropoutStudy = {
     .name = "head-dropout",
@@ -135,11 +137,11 @@ const Study kHeadDropoutStudy = {
         "against none: lower Gini of importances, cheaper worst single "
         "ablation, more backup",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = head_dropout_study::Run,
     .trained = true,
     .any_device = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = head_dropout_study::kHistory,
+    .fresh_seeds = head_dropout_study::kFreshSeeds};
 
 }  // namespace headwise

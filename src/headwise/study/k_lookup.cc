@@ -24,6 +24,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace k_lookup_study {
 namespace {
 
 constexpr int64_t kWidth = 64;
@@ -117,37 +118,6 @@ void BeginWithValues(int64_t source_dim,
   float* w_v = parameters.w_v.As<float>() + (source_dim - 1) * kWidth;
   for (int64_t c = 0; c < kWidth; ++c) w_v[c] *= 8;
 }
-
-}  // namespace
-
-double LearnLookup(Context& context, const LookupCase& one, StudyClock& clock) {
-  const Lookup lookup(one);
-  MultiHeadAttention module({.d_model = kWidth,
-                             .heads = one.heads,
-                             .source_dim = lookup.source_dim()},
-                            one.seed);
-  ToyTraining how;
-  how.steps = one.steps;
-  how.rate = one.rate;
-  how.seed = one.seed;
-  how.freeze = [&](MultiHeadAttentionParameters& parameters) {
-    CloseForm(one.form, parameters);
-  };
-  how.freeze(module.parameters());
-  if (one.form != LookupForm::kFree) {
-    BeginWithValues(lookup.source_dim(), module.parameters());
-  }
-  TrainToy(
-      context, module, [&](Rng& rng) { return lookup.Make(rng, kBatch); }, how,
-      clock);
-  Rng fresh(one.seed, uint64_t{1} << 32);  // no step's
-  const std::vector<double> shares =
-      ExplainedShares(context, module, lookup.Make(fresh, kTested));
-  return std::accumulate(shares.begin(), shares.end(), 0.0) /
-         static_cast<double>(shares.size());
-}
-
-namespace {
 
 std::vector<LookupCase> Cases(int64_t steps) {
   std::vector<LookupCase> cases;
@@ -266,6 +236,35 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace k_lookup_study
+
+double LearnLookup(Context& context, const LookupCase& one, StudyClock& clock) {
+  const k_lookup_study::Lookup lookup(one);
+  MultiHeadAttention module({.d_model = k_lookup_study::kWidth,
+                             .heads = one.heads,
+                             .source_dim = lookup.source_dim()},
+                            one.seed);
+  ToyTraining how;
+  how.steps = one.steps;
+  how.rate = one.rate;
+  how.seed = one.seed;
+  how.freeze = [&](MultiHeadAttentionParameters& parameters) {
+    k_lookup_study::CloseForm(one.form, parameters);
+  };
+  how.freeze(module.parameters());
+  if (one.form != LookupForm::kFree) {
+    k_lookup_study::BeginWithValues(lookup.source_dim(), module.parameters());
+  }
+  TrainToy(
+      context, module,
+      [&](Rng& rng) { return lookup.Make(rng, k_lookup_study::kBatch); }, how,
+      clock);
+  Rng fresh(one.seed, uint64_t{1} << 32);  // no step's
+  const std::vector<double> shares = ExplainedShares(
+      context, module, lookup.Make(fresh, k_lookup_study::kTested));
+  return std::accumulate(shares.begin(), shares.end(), 0.0) /
+         static_cast<double>(shares.size());
+}
 
 const Study kKLookupStudy = {
     .name = "k-lookup",
@@ -277,10 +276,10 @@ const Study kKLookupStudy = {
         "restricted: mean R² = min(1, h/k) ± .03; free, noisy: ≤ h/k + .05, "
         "and ≥ .9 with as many heads as values",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = k_lookup_study::Run,
     .trained = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = k_lookup_study::kHistory,
+    .fresh_seeds = k_lookup_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -25,6 +25,7 @@
 #include "headwise/study/support/passkey.h"
 
 namespace headwise {
+namespace kv_cache_study {
 namespace {
 
 constexpr PasskeyTask kTask = {};
@@ -209,6 +210,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace kv_cache_study
 
 const Study kKvCacheStudy = {
     .name = "kv-cache",
@@ -220,9 +222,9 @@ const Study kKvCacheStudy = {
         "cache saved at < 1 % of the keys lost; a random choice of as many "
         "breaks, so does a window without sinks",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = kv_cache_study::Run,
     .trained = true,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = kv_cache_study::kHistory,
+    .fresh_seeds = kv_cache_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -23,6 +23,7 @@
 #include "headwise/study/support/probes.h"
 
 namespace headwise {
+namespace layers_study {
 namespace {
 
 constexpr int64_t kLayers = 12;
@@ -300,6 +301,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {261, 262, 263, 264, 265};
 
 }  // namespace
+}  // namespace layers_study
 
 const Study kLayersStudy = {
     .name = "layers",
@@ -311,11 +313,11 @@ const Study kLayersStudy = {
         "head; probes tell the previous token early, a longer link no earlier, "
         "the next token in the last third",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = layers_study::Run,
     .trained = true,
     .any_device = true,
     .revision = 3,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = layers_study::kHistory,
+    .fresh_seeds = layers_study::kFreshSeeds};
 
 }  // namespace headwise

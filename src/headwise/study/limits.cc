@@ -21,6 +21,7 @@
 #include "headwise/study/support/toy.h"
 
 namespace headwise {
+namespace limits_study {
 namespace {
 
 constexpr int64_t kWidth = 24;  // divisible by 1 … 4 heads
@@ -292,6 +293,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace limits_study
 
 const Study kLimitsStudy = {
     .name = "limits",
@@ -303,10 +305,10 @@ const Study kLimitsStudy = {
         "on each of three tasks, in both forms, one head of full width fails "
         "and enough heads solve it",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = limits_study::Run,
     .trained = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = limits_study::kHistory,
+    .fresh_seeds = limits_study::kFreshSeeds};
 
 }  // namespace headwise

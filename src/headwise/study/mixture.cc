@@ -16,6 +16,7 @@
 #include "headwise/study/support/pair_task.h"
 
 namespace headwise {
+namespace mixture_study {
 namespace {
 
 constexpr int64_t kHeads = 8, kShared = 2, kLayers = 2;
@@ -165,6 +166,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace mixture_study
 
 const Study kMixtureStudy = {
     .name = "mixture",
@@ -173,10 +175,10 @@ const Study kMixtureStudy = {
         "dense quality at 75 % active, no worse than as many dense heads at "
         "50 %; without balance fewer heads are used",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = mixture_study::Run,
     .trained = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = mixture_study::kHistory,
+    .fresh_seeds = mixture_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -19,6 +19,7 @@
 #include "headwise/study/support/story.h"
 
 namespace headwise {
+namespace negative_study {
 namespace {
 
 constexpr int64_t kSequences = 256;  // of each split; of a trial run an eighth
@@ -201,6 +202,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace negative_study
 
 const Study kNegativeStudy = {
     .name = "negative",
@@ -210,11 +212,11 @@ const Study kNegativeStudy = {
         "third is better without them; on the split where heads were chosen "
         "they gain more",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = negative_study::Run,
     .trained = true,
     .any_device = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = negative_study::kHistory,
+    .fresh_seeds = negative_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -17,6 +17,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace normalise_order_study {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -179,6 +180,7 @@ StudyResult Run(Context& context, const StudyRequest& /*request*/) {
 }
 
 }  // namespace
+}  // namespace normalise_order_study
 
 const Study kNormaliseOrderStudy = {
     .name = "normalise-order",
@@ -189,6 +191,6 @@ const Study kNormaliseOrderStudy = {
         "the witness (2,0),(0,2) to three digits; random heads "
         "never agree; uniform rows and equal heads rescaled by √h do",
     .kind = StudyKind::kLaw,
-    .run = Run};
+    .run = normalise_order_study::Run};
 
 }  // namespace headwise

@@ -26,6 +26,7 @@
 #include "headwise/train/pair_batches.h"
 
 namespace headwise {
+namespace one_per_layer_study {
 namespace {
 
 constexpr int64_t kLayers = 3, kHeads = 8;
@@ -354,6 +355,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 }
 
 }  // namespace
+}  // namespace one_per_layer_study
 
 const Study kOnePerLayerStudy = {
     .name = "one-per-layer",
@@ -362,7 +364,7 @@ const Study kOnePerLayerStudy = {
         "for at least half of the layers; the last cross-attention breaks; the "
         "best head is better than a random one",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = one_per_layer_study::Run,
     .trained = true};
 
 }  // namespace headwise

@@ -23,6 +23,7 @@
 #include "headwise/study/support/novels.h"
 
 namespace headwise {
+namespace one_vs_many_study {
 namespace {
 
 constexpr int64_t kHeads = 8;
@@ -214,6 +215,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {221, 222, 223, 224, 225};
 
 }  // namespace
+}  // namespace one_vs_many_study
 
 LayerDifference DifferenceInLayers(Context& context, const Model& model,
                                    std::span<const TokenWindow> windows) {
@@ -253,11 +255,11 @@ const Study kOneVsManyStudy = {
         "equal parameters, different patterns and subspaces, more roles, and "
         "no higher loss with 8 heads",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = one_vs_many_study::Run,
     .trained = true,
     .any_device = true,
     .revision = 3,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = one_vs_many_study::kHistory,
+    .fresh_seeds = one_vs_many_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -19,7 +19,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kRepeated = 32;  // sequences of random repeats
+constexpr int64_t kTwinRepeats = 32;  // sequences of random repeats
 constexpr char kSentence[] = "The cat sat on the mat";
 
 // What is measured of either model.
@@ -34,10 +34,10 @@ Seen Look(Context& context, const TrainedReader& reader) {
   Seen seen;
   const Model& model = reader.model();
   seen.text = SequenceLosses(context, model, reader.Text());
-  seen.repeated = ShareRight(context, model,
-                             reader.Repeats(RepeatTask::kOneToken, kRepeated));
+  seen.repeated = ShareRight(
+      context, model, reader.Repeats(RepeatTask::kOneToken, kTwinRepeats));
   seen.ambiguous = ShareRight(
-      context, model, reader.Repeats(RepeatTask::kTwoTokens, kRepeated));
+      context, model, reader.Repeats(RepeatTask::kTwoTokens, kTwinRepeats));
   seen.profile = reader.MakeProfile(context);
   RankOptions options;
   options.replicates = 100;

@@ -18,6 +18,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace operator_study {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -200,6 +201,7 @@ StudyResult Run(Context& context, const StudyRequest& /*request*/) {
 }
 
 }  // namespace
+}  // namespace operator_study
 
 const Study kOperatorStudy = {
     .name = "operator",
@@ -211,6 +213,6 @@ const Study kOperatorStudy = {
         "forms agree to 1e-5; rows ≥ 0, sum 1, masked exactly 0; "
         "permutation-equivariant until positions enter",
     .kind = StudyKind::kLaw,
-    .run = Run};
+    .run = operator_study::Run};
 
 }  // namespace headwise

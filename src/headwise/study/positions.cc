@@ -23,6 +23,7 @@
 #include "headwise/study/support/story.h"
 
 namespace headwise {
+namespace positions_study {
 namespace {
 
 constexpr Repeats kText = {};
@@ -217,6 +218,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {21, 22, 23, 24, 25};
 
 }  // namespace
+}  // namespace positions_study
 
 const Study kPositionsStudy = {
     .name = "positions",
@@ -227,9 +229,9 @@ const Study kPositionsStudy = {
         "induction scores; ALiBi by ≥ .1 in nearness and ≥ .3 in induction, "
         "its previous-token score ≤ .3",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = positions_study::Run,
     .trained = true,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = positions_study::kHistory,
+    .fresh_seeds = positions_study::kFreshSeeds};
 
 }  // namespace headwise

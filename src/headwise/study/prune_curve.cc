@@ -24,6 +24,7 @@
 #include "headwise/study/support/story.h"
 
 namespace headwise {
+namespace prune_curve_study {
 namespace {
 
 constexpr int64_t kLayers = 4, kHeads = 8, kAll = kLayers * kHeads;
@@ -423,6 +424,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 }
 
 }  // namespace
+}  // namespace prune_curve_study
 
 const Study kPruneCurveStudy = {
     .name = "prune-curve",
@@ -433,7 +435,7 @@ const Study kPruneCurveStudy = {
         "by importance they cost less than by chance or in reverse; one-shot "
         "20–60 % may go, iterative no fewer, tuned or by gates a tenth more",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = prune_curve_study::Run,
     .trained = true};
 
 }  // namespace headwise

@@ -27,6 +27,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace rank_study {
 namespace {
 
 constexpr uint64_t kSeed = 1;
@@ -192,6 +193,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 }
 
 }  // namespace
+}  // namespace rank_study
 
 const Study kRankStudy = {
     .name = "rank",
@@ -203,7 +205,7 @@ const Study kRankStudy = {
         "learned, 1 × 64 beats 8 × 8 and 64 × 1 at nearest neighbours "
         "(literature)",
     .kind = StudyKind::kLaw,
-    .run = Run,
+    .run = rank_study::Run,
     .trained = true};
 
 }  // namespace headwise

@@ -33,6 +33,7 @@
 #include "headwise/study/support/story.h"
 
 namespace headwise {
+namespace rasp_study {
 namespace {
 
 constexpr int64_t kPlaces = 12;  // so many letters too
@@ -256,6 +257,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {21, 22, 23, 24, 25};
 
 }  // namespace
+}  // namespace rasp_study
 
 const Study kRaspStudy = {
     .name = "rasp",
@@ -268,9 +270,9 @@ const Study kRaspStudy = {
         "pointers over 2 (3) hops: as many layers of one head answer ≥ .2 (.1) "
         "more than one layer less of three heads, which answer ≤ .6 (.8)",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = rasp_study::Run,
     .trained = true,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = rasp_study::kHistory,
+    .fresh_seeds = rasp_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -18,24 +18,24 @@ constexpr int64_t kAsked = 4;  // queries of a sequence
 // Columns: the symbol of a source, those that a query names, values.
 constexpr int64_t kNames = kSymbols;
 constexpr int64_t kContent = kNames + kSelected * kSymbols;
-constexpr int64_t kWidth = 30;  // a multiple of 1, 2 and 3 heads
-static_assert(kContent + kValues <= kWidth);
+constexpr int64_t kRaspWidth = 30;  // a multiple of 1, 2 and 3 heads
+static_assert(kContent + kValues <= kRaspWidth);
 
 ToyBatch MakeSelections(Rng& rng, int64_t sequences) {
-  ToyBatch batch{Tensor(DType::kF32, {sequences, kAsked, kWidth}),
-                 Tensor(DType::kF32, {sequences, kSymbols, kWidth}),
+  ToyBatch batch{Tensor(DType::kF32, {sequences, kAsked, kRaspWidth}),
+                 Tensor(DType::kF32, {sequences, kSymbols, kRaspWidth}),
                  Tensor(DType::kF32, {sequences, kAsked, kSelected * kValues})};
   for (int64_t b = 0; b < sequences; ++b) {
-    float* source = batch.source.As<float>() + b * kSymbols * kWidth;
+    float* source = batch.source.As<float>() + b * kSymbols * kRaspWidth;
     for (int64_t j = 0; j < kSymbols; ++j) {
-      float* row = source + j * kWidth;
+      float* row = source + j * kRaspWidth;
       row[j] = 1;
       for (int64_t c = 0; c < kValues; ++c) {
         row[kContent + c] = static_cast<float>(rng.Normal());
       }
     }
     for (int64_t i = 0; i < kAsked; ++i) {
-      float* query = batch.x.As<float>() + (b * kAsked + i) * kWidth;
+      float* query = batch.x.As<float>() + (b * kAsked + i) * kRaspWidth;
       float* target =
           batch.target.As<float>() + (b * kAsked + i) * kSelected * kValues;
       const auto first = static_cast<int64_t>(rng.Below(kSymbols));
@@ -44,7 +44,7 @@ ToyBatch MakeSelections(Rng& rng, int64_t sequences) {
         const int64_t symbol =
             s == 0 ? first : (first + rng.Between(1, kSymbols - 1)) % kSymbols;
         query[kNames + s * kSymbols + symbol] = 1;
-        std::copy_n(source + symbol * kWidth + kContent, kValues,
+        std::copy_n(source + symbol * kRaspWidth + kContent, kValues,
                     target + s * kValues);
       }
     }
@@ -56,15 +56,15 @@ ToyBatch MakeSelections(Rng& rng, int64_t sequences) {
 // values read values.
 void SeparateReading(MultiHeadAttentionParameters& parameters) {
   float* w_k = parameters.w_k.As<float>();
-  std::fill(w_k + kNames * kWidth, w_k + kWidth * kWidth, 0.0f);
-  std::fill_n(parameters.w_v.As<float>(), kContent * kWidth, 0.0f);
+  std::fill(w_k + kNames * kRaspWidth, w_k + kRaspWidth * kRaspWidth, 0.0f);
+  std::fill_n(parameters.w_v.As<float>(), kContent * kRaspWidth, 0.0f);
 }
 
 }  // namespace
 
 double SelectTwo(Context& context, int64_t heads, uint64_t seed, int64_t steps,
                  StudyClock& clock) {
-  MultiHeadAttention module({.d_model = kWidth, .heads = heads}, seed);
+  MultiHeadAttention module({.d_model = kRaspWidth, .heads = heads}, seed);
   SeparateReading(module.parameters());
   ToyTraining how;
   how.steps = steps;

@@ -21,6 +21,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace redundancy_study {
 namespace {
 
 constexpr int64_t kLayers = 3, kHeads = 4;
@@ -200,6 +201,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 }
 
 }  // namespace
+}  // namespace redundancy_study
 
 const Study kRedundancyStudy = {
     .name = "redundancy",
@@ -210,7 +212,7 @@ const Study kRedundancyStudy = {
         "MHA ≡ A·X·(W_V W_O) for identical heads (law); divergence "
         "lower and CKA higher within layers than across",
     .kind = StudyKind::kLiterature,
-    .run = Run,
+    .run = redundancy_study::Run,
     .trained = true};
 
 }  // namespace headwise

@@ -23,6 +23,7 @@
 #include "headwise/study/support/novels.h"
 
 namespace headwise {
+namespace specialise_study {
 namespace {
 
 constexpr int64_t kWindows = 32;
@@ -150,6 +151,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {231, 232, 233, 234, 235};
 
 }  // namespace
+}  // namespace specialise_study
 
 const Study kSpecialiseStudy = {
     .name = "specialise",
@@ -159,11 +161,11 @@ const Study kSpecialiseStudy = {
         "that of a random split of each layer's work and that of shuffled "
         "scores; closing the heads of a role hurts what it is for",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = specialise_study::Run,
     .trained = true,
     .any_device = true,
     .revision = 3,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = specialise_study::kHistory,
+    .fresh_seeds = specialise_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -19,6 +19,7 @@
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
+namespace subspaces_study {
 namespace {
 
 constexpr int64_t kWidth = 8;  // x, y, z, content, the rest 0
@@ -227,6 +228,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 }
 
 }  // namespace
+}  // namespace subspaces_study
 
 const Study kSubspacesStudy = {
     .name = "subspaces",
@@ -237,7 +239,7 @@ const Study kSubspacesStudy = {
         "two heads learn the planes XY and XZ and return both; one "
         "head mixes them or picks one",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = subspaces_study::Run,
     .trained = true};
 
 }  // namespace headwise

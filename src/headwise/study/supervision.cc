@@ -21,6 +21,7 @@
 #include "headwise/study/support/story.h"
 
 namespace headwise {
+namespace supervision_study {
 namespace {
 
 constexpr Repeats kText = {};
@@ -155,6 +156,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 constexpr uint64_t kFreshSeeds[] = {21, 22, 23, 24, 25};
 
 }  // namespace
+}  // namespace supervision_study
 
 const Study kSupervisionStudy = {
     .name = "supervision",
@@ -166,8 +168,8 @@ const Study kSupervisionStudy = {
         "free; the model learns repeats sooner than free or told the first "
         "token, and ends no worse than .05 nats",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = supervision_study::Run,
     .trained = true,
-    .fresh_seeds = kFreshSeeds};
+    .fresh_seeds = supervision_study::kFreshSeeds};
 
 }  // namespace headwise

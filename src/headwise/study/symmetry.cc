@@ -23,6 +23,7 @@
 #include "headwise/study/support/head_scores.h"
 
 namespace headwise {
+namespace symmetry_study {
 namespace {
 
 constexpr Repeats kText = {};
@@ -321,6 +322,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace symmetry_study
 
 const Study kSymmetryStudy = {
     .name = "symmetry",
@@ -332,10 +334,10 @@ const Study kSymmetryStudy = {
         "indices follow the initialisation, not the data; where nothing is "
         "shared they do not agree",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = symmetry_study::Run,
     .trained = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = symmetry_study::kHistory,
+    .fresh_seeds = symmetry_study::kFreshSeeds};
 
 }  // namespace headwise

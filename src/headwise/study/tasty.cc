@@ -15,6 +15,7 @@
 #include "headwise/study/support/toy.h"
 
 namespace headwise {
+namespace tasty_study {
 namespace {
 
 constexpr int kKinds = 4;      // of nouns: food, devices, animals, places
@@ -199,6 +200,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 }
 
 }  // namespace
+}  // namespace tasty_study
 
 const Study kTastyStudy = {
     .name = "tasty",
@@ -209,7 +211,7 @@ const Study kTastyStudy = {
         "one head names the worse of the two nouns in ≤ 60 % of the "
         "sentences, two heads each in ≥ 95 %",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = tasty_study::Run,
     .trained = true};
 
 }  // namespace headwise

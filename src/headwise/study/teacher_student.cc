@@ -12,6 +12,7 @@
 #include "headwise/study/support/toy.h"
 
 namespace headwise {
+namespace teacher_student_study {
 namespace {
 
 constexpr int64_t kWidth = 16;
@@ -145,6 +146,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
 }
 
 }  // namespace
+}  // namespace teacher_student_study
 
 const Study kTeacherStudentStudy = {
     .name = "teacher-student",
@@ -153,7 +155,7 @@ const Study kTeacherStudentStudy = {
         "a one-head student's error stays above 10 × that of a "
         "two-head student",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = teacher_student_study::Run,
     .trained = true};
 
 }  // namespace headwise

@@ -20,6 +20,7 @@
 #include "headwise/study/support/story.h"
 
 namespace headwise {
+namespace team_study {
 namespace {
 
 constexpr int64_t kMembers = 4;
@@ -244,6 +245,7 @@ constexpr StudyChange kHistory[] = {
 constexpr uint64_t kFreshSeeds[] = {11, 12, 13, 14, 15};
 
 }  // namespace
+}  // namespace team_study
 
 const Study kTeamStudy = {
     .name = "team",
@@ -253,10 +255,10 @@ const Study kTeamStudy = {
         "with a quarter of the parameters; a head's closing costs at least "
         "twice a member's leaving; a head alone is .2 nats worse than a member",
     .kind = StudyKind::kHypothesis,
-    .run = Run,
+    .run = team_study::Run,
     .trained = true,
     .revision = 2,
-    .history = kHistory,
-    .fresh_seeds = kFreshSeeds};
+    .history = team_study::kHistory,
+    .fresh_seeds = team_study::kFreshSeeds};
 
 }  // namespace headwise

@@ -13,7 +13,7 @@
 namespace headwise {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::string_view kReplacementText = "\xEF\xBF\xBD";  // U+FFFD
 
 // The bytes of a token that byte-level or byte-fallback vocabularies write.
 std::optional<std::string> BytesOf(std::string_view token) {
@@ -41,7 +41,7 @@ std::optional<std::string> PartialBytes(const Tokenizer& tokenizer,
                                         TokenId id) {
   const std::string text =
       tokenizer.Decode({&id, 1}, {.skip_special_tokens = false});
-  if (text.find(kReplacement) == std::string::npos) return std::nullopt;
+  if (text.find(kReplacementText) == std::string::npos) return std::nullopt;
   std::optional<std::string> bytes = BytesOf(tokenizer.Token(id).value_or(""));
   if (!bytes || FindInvalidUtf8(*bytes) == std::string_view::npos) {
     return std::nullopt;

@@ -3,14 +3,13 @@
 #include <cstring>
 #include <memory>
 
+#include "headwise/backend/cpu/alignment.h"
 #include "headwise/backend/device_backend.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 
 namespace headwise {
 namespace {
-
-constexpr size_t kAlignment = 64;
 
 class CpuBackend : public DeviceBackend {
  public:

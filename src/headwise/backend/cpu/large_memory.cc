@@ -5,11 +5,12 @@
 
 #include <cstdint>
 
+#include "headwise/backend/cpu/alignment.h"
+
 namespace headwise {
 namespace {
 
 constexpr size_t kPage = size_t{2} << 20;
-constexpr size_t kAlignment = 64;
 
 }  // namespace
 

@@ -5,13 +5,13 @@
 #include <cstdlib>
 #include <string>
 
+#include "headwise/backend/cpu/alignment.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 
 namespace headwise {
 namespace {
 
-constexpr size_t kAlignment = 64;
 // A free block up to this many times the wanted size is reused.
 constexpr size_t kMaxSlack = 2;
 

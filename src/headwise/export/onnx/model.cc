@@ -18,9 +18,9 @@ namespace {
 // no NaN.
 constexpr float kMasked = -1e30f;
 
-class Exporter {
+class OnnxExporter {
  public:
-  Exporter(Context& context, const Model& model)
+  OnnxExporter(Context& context, const Model& model)
       : model_(model), config_(model.config()), graph_(context) {}
 
   void Write(const std::filesystem::path& path) {
@@ -304,7 +304,7 @@ std::string ExportOnnx(Context& context, const Checkpoint& checkpoint,
                  "an encoder–decoder", ""});
   }
   RequireRoom(checkpoint);
-  Exporter(context, checkpoint.model()).Write(out);
+  OnnxExporter(context, checkpoint.model()).Write(out);
   return config.family;
 }
 

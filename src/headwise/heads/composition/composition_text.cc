@@ -13,7 +13,7 @@
 namespace headwise {
 namespace {
 
-Json Number(double value) {
+Json FiveDecimals(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::round(value * 1e5) / 1e5;
 }
@@ -31,9 +31,9 @@ Json ToJson(const Composition& c, size_t top) {
     edges.push_back({{"sender", ToString(c.heads[edge.sender])},
                      {"receiver", ToString(c.heads[edge.receiver])},
                      {"input", Name(edge.input)},
-                     {"score", Number(edge.score)},
-                     {"over", Number(c.Over(edge))},
-                     {"effect", Number(edge.effect)}});
+                     {"score", FiveDecimals(edge.score)},
+                     {"over", FiveDecimals(c.Over(edge))},
+                     {"effect", FiveDecimals(edge.effect)}});
   }
   Json groups = Json::array();
   for (size_t head = 0; head < c.heads.size(); ++head) {
@@ -47,7 +47,7 @@ Json ToJson(const Composition& c, size_t top) {
           {"heads", std::move(heads)},
           {"key_groups", std::move(groups)},
           {"query_norms", c.query_norms},
-          {"baseline", Number(c.baseline)},
+          {"baseline", FiveDecimals(c.baseline)},
           {"rotary_offset", c.rotary ? Json(0) : nullptr},
           {"ablation", c.effect_tokens > 0 ? Json(c.ablation) : nullptr},
           {"effect_tokens", c.effect_tokens},

@@ -7,15 +7,11 @@ namespace headwise {
 namespace {
 
 // JSON has no ∞ and no NaN.
-Json Number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
 Json CriterionJson(const CriterionResult& result) {
   return {{"name", Name(result.criterion)},
           {"definition", Describe(result.criterion)},
-          {"gini", Number(result.gini)},
-          {"effective_heads", Number(result.effective)}};
+          {"gini", FiniteOrNull(result.gini)},
+          {"effective_heads", FiniteOrNull(result.effective)}};
 }
 
 // Whether any head hurts, and why where there is no telling.
@@ -27,8 +23,8 @@ Json HurtingJson(const Ranking& ranking) {
   Json json = {{"answer", Name(ranking.hurting.answer)}};
   if (!ranking.hurting.reason.empty()) json["reason"] = ranking.hurting.reason;
   json["undecided"] = std::move(undecided);
-  json["predictions"] = Number(ranking.hurting.predictions);
-  json["smallest_seen"] = Number(ranking.hurting.smallest_seen);
+  json["predictions"] = FiniteOrNull(ranking.hurting.predictions);
+  json["smallest_seen"] = FiniteOrNull(ranking.hurting.smallest_seen);
   return json;
 }
 
@@ -54,9 +50,9 @@ Json HeadJson(const Ranking& ranking, size_t index) {
 }  // namespace
 
 Json ToJson(const Interval& interval) {
-  return {{"value", Number(interval.value)},
-          {"low", Number(interval.low)},
-          {"high", Number(interval.high)}};
+  return {{"value", FiniteOrNull(interval.value)},
+          {"low", FiniteOrNull(interval.low)},
+          {"high", FiniteOrNull(interval.high)}};
 }
 
 Json ToJson(const Ranking& ranking) {
@@ -64,7 +60,7 @@ Json ToJson(const Ranking& ranking) {
                {"loss",
                 {{"name", Name(ranking.loss_kind)},
                  {"definition", Describe(ranking.loss_kind)},
-                 {"value", Number(ranking.loss)}}},
+                 {"value", FiniteOrNull(ranking.loss)}}},
                {"sequences", ranking.sequences},
                {"tokens", ranking.tokens},
                {"summary", Summary(ranking)}};
@@ -81,8 +77,8 @@ Json ToJson(const Ranking& ranking) {
   for (const RankCorrelation& pair : ranking.correlations) {
     correlations.push_back({{"a", Name(ranking.criteria[pair.a].criterion)},
                             {"b", Name(ranking.criteria[pair.b].criterion)},
-                            {"spearman", Number(pair.spearman)},
-                            {"kendall", Number(pair.kendall)}});
+                            {"spearman", FiniteOrNull(pair.spearman)},
+                            {"kendall", FiniteOrNull(pair.kendall)}});
   }
   json["correlations"] = std::move(correlations);
   Json heads = Json::array();
@@ -101,7 +97,7 @@ Json ToJson(const Ranking& ranking) {
                         {"confirmation", ToJson(head.confirmation)}});
   }
   json["negative"] = std::move(negative);
-  json["least_negative"] = Number(ranking.least_negative);
+  json["least_negative"] = FiniteOrNull(ranking.least_negative);
   Json layers = Json::array();
   for (const LayerImportance& layer : ranking.layers) {
     layers.push_back({{"kind", Name(layer.kind)},

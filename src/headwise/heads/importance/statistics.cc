@@ -47,7 +47,7 @@ bool HoldsNaN(std::span<const double> values) {
 
 // 1 for the smallest; equal values share the mean of their ranks. No NaN, which
 // has no place in an order.
-std::vector<double> Ranks(std::span<const double> values) {
+std::vector<double> RanksWithTies(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
@@ -147,7 +147,7 @@ std::vector<bool> BenjaminiHochberg(std::span<const double> p, double q) {
 
 double Spearman(std::span<const double> a, std::span<const double> b) {
   if (HoldsNaN(a) || HoldsNaN(b)) return kNaN;
-  const std::vector<double> x = Ranks(a), y = Ranks(b);
+  const std::vector<double> x = RanksWithTies(a), y = RanksWithTies(b);
   const double mean = 0.5 * (static_cast<double>(x.size()) + 1);
   double xy = 0, xx = 0, yy = 0;
   for (size_t i = 0; i < x.size(); ++i) {

@@ -6,20 +6,16 @@
 namespace headwise {
 namespace {
 
-Json Number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
 Json HeadJson(const Profile& profile, size_t h) {
   const HeadRef& ref = profile.heads[h];
   Json metrics = Json::object();
   for (const auto& [name, tallies] : profile.metrics) {
     if (tallies[h].empty()) continue;
     const Estimate estimate = tallies[h].Ratio();
-    metrics[name] = {{"mean", Number(estimate.mean)},
-                     {"low", Number(estimate.low)},
-                     {"high", Number(estimate.high)},
-                     {"count", Number(estimate.count)}};
+    metrics[name] = {{"mean", FiniteOrNull(estimate.mean)},
+                     {"low", FiniteOrNull(estimate.low)},
+                     {"high", FiniteOrNull(estimate.high)},
+                     {"count", FiniteOrNull(estimate.count)}};
   }
   Json sinks = Json::object();
   for (const auto& [token, windows] : profile.sinks[h]) sinks[token] = windows;

@@ -23,7 +23,7 @@ namespace {
 // Over the mean variance of the inputs.
 constexpr std::array<double, 7> kRidges = {1e-5, 1e-4, 1e-3, 1e-2, .1, 1, 10};
 // Bytes of sums that are held at once: layers beyond wait for another pass.
-constexpr int64_t kMostBytes = int64_t{1} << 30;
+constexpr int64_t kMostGramBytes = int64_t{1} << 30;
 
 // Whether the means are another matter, of the bias.
 enum class Means : uint8_t { kApart, kWithin };
@@ -165,11 +165,11 @@ LayerError RefitLayer(const LayerOutput& layer, Sums& sums, Means means,
 std::vector<std::set<std::string>> Passes(
     const std::vector<LayerOutput>& layers) {
   std::vector<std::set<std::string>> passes;
-  int64_t bytes = kMostBytes;
+  int64_t bytes = kMostGramBytes;
   for (const LayerOutput& layer : layers) {
     const int64_t mine = 3 * layer.weight.rows * layer.weight.rows *
                          static_cast<int64_t>(sizeof(double));
-    if (bytes + mine > kMostBytes) {
+    if (bytes + mine > kMostGramBytes) {
       passes.emplace_back();
       bytes = 0;
     }

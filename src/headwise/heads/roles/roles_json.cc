@@ -6,25 +6,21 @@
 namespace headwise {
 namespace {
 
-Json Number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
 Json RoleJson(const Role& role) {
   Json json = {{"name", role.name},
-               {"score", Number(role.score)},
-               {"low", Number(role.low)},
-               {"high", Number(role.high)},
-               {"count", Number(role.count)},
+               {"score", FiniteOrNull(role.score)},
+               {"low", FiniteOrNull(role.low)},
+               {"high", FiniteOrNull(role.high)},
+               {"count", FiniteOrNull(role.count)},
                {"shape", role.shape},
                {"sink_excluded", role.sink_excluded},
-               {"content_mass", Number(role.content_mass)},
+               {"content_mass", FiniteOrNull(role.content_mass)},
                {"material", role.material},
                {"evidence", role.evidence}};
   if (role.check) {
     json["check"] = {{"behaviour", role.check->behaviour},
-                     {"before", Number(role.check->before)},
-                     {"after", Number(role.check->after)}};
+                     {"before", FiniteOrNull(role.check->before)},
+                     {"after", FiniteOrNull(role.check->after)}};
   }
   return json;
 }
@@ -35,10 +31,10 @@ Json MetricsJson(const Profile& profile, size_t head, bool every) {
     if (!every && name.starts_with("syntactic.")) continue;
     if (tallies[head].empty()) continue;
     const Estimate estimate = tallies[head].Ratio();
-    json[name] = {{"mean", Number(estimate.mean)},
-                  {"low", Number(estimate.low)},
-                  {"high", Number(estimate.high)},
-                  {"count", Number(estimate.count)}};
+    json[name] = {{"mean", FiniteOrNull(estimate.mean)},
+                  {"low", FiniteOrNull(estimate.low)},
+                  {"high", FiniteOrNull(estimate.high)},
+                  {"count", FiniteOrNull(estimate.count)}};
   }
   return json;
 }

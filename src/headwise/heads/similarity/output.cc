@@ -13,7 +13,7 @@ namespace headwise {
 namespace {
 
 // Kernel rows of all heads that are held at one time.
-constexpr int64_t kMostBytes = int64_t{64} << 20;
+constexpr int64_t kMostOutputBytes = int64_t{64} << 20;
 
 // Columns without their mean, the whole scaled to ‖Z‖ = 1 so that f32 neither
 // overflows nor vanishes; a constant output becomes zero.
@@ -52,8 +52,9 @@ Matrix LinearCka(Context& context, std::span<const Tensor> outputs) {
   std::vector<Tensor> centred;
   for (const Tensor& z : outputs) centred.push_back(Centred(z));
   const int64_t chunk = std::clamp<int64_t>(
-      kMostBytes / (heads * samples * static_cast<int64_t>(sizeof(float))), 1,
-      samples);
+      kMostOutputBytes /
+          (heads * samples * static_cast<int64_t>(sizeof(float))),
+      1, samples);
   Tensor kernel(DType::kF32, {heads, chunk * samples});
   Tensor product(DType::kF32, {heads, heads});
   for (int64_t first = 0; first < samples; first += chunk) {

@@ -13,7 +13,7 @@ namespace headwise {
 namespace {
 
 // Sampled rows are expanded a few at a time: at most this much memory.
-constexpr int64_t kMostBytes = int64_t{64} << 20;
+constexpr int64_t kMostRowBytes = int64_t{64} << 20;
 
 }  // namespace
 
@@ -127,7 +127,7 @@ void PatternSums::AddDivergence(Context& context, const WindowRecord& record,
       record.source(group.kind, group.layers[0]).problem.key_len;
   const auto n = static_cast<int64_t>(group.heads.size());
   const int64_t chunk = std::max<int64_t>(
-      1, kMostBytes / (n * keys * static_cast<int64_t>(sizeof(double))));
+      1, kMostRowBytes / (n * keys * static_cast<int64_t>(sizeof(double))));
   for (size_t first = 0; first < sampled.size(); first += chunk) {
     const int64_t count =
         std::min<int64_t>(chunk, static_cast<int64_t>(sampled.size() - first));

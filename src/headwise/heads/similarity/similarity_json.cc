@@ -6,7 +6,7 @@
 namespace headwise {
 namespace {
 
-Json Number(double value) {
+Json FourDecimals(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::round(value * 1e4) / 1e4;
 }
@@ -15,7 +15,8 @@ Json Rows(const Matrix& a) {
   Json rows = Json::array();
   for (int64_t r = 0; r < a.rows; ++r) {
     Json row = Json::array();
-    for (int64_t c = 0; c < a.columns; ++c) row.push_back(Number(a(r, c)));
+    for (int64_t c = 0; c < a.columns; ++c)
+      row.push_back(FourDecimals(a(r, c)));
     rows.push_back(std::move(row));
   }
   return rows;
@@ -26,11 +27,11 @@ Json Pairs(const Similarity& s, const std::vector<HeadPair>& pairs) {
   for (const HeadPair& pair : pairs) {
     list.push_back({{"a", ToString(s.heads[pair.a])},
                     {"b", ToString(s.heads[pair.b])},
-                    {"bhattacharyya", Number(pair.bhattacharyya)},
-                    {"jsd", Number(pair.jsd)},
-                    {"cka", Number(pair.cka)},
-                    {"ov_read", Number(pair.ov_read)},
-                    {"ov_write", Number(pair.ov_write)}});
+                    {"bhattacharyya", FourDecimals(pair.bhattacharyya)},
+                    {"jsd", FourDecimals(pair.jsd)},
+                    {"cka", FourDecimals(pair.cka)},
+                    {"ov_read", FourDecimals(pair.ov_read)},
+                    {"ov_write", FourDecimals(pair.ov_write)}});
   }
   return list;
 }

@@ -18,7 +18,7 @@ bool IsDistil(const ModelConfig& config) {
   return config.model_type == "distilbert";
 }
 
-ModelConfig Read(const ConfigReader& reader) {
+ModelConfig ReadBert(const ConfigReader& reader) {
   ModelConfig config;
   const std::string type = reader.Text("model_type", "");
   config.width = reader.Size({"hidden_size", "dim"});
@@ -72,9 +72,9 @@ constexpr Names kDistilNames = {
     "attention.v_lin",    "attention.out_lin", "sa_layer_norm",
     "ffn.lin1",           "ffn.lin2",          "output_layer_norm"};
 
-class Builder : private FamilyBuilder {
+class BertBuilder : private FamilyBuilder {
  public:
-  Builder(const ModelConfig& config, const WeightSource& weights)
+  BertBuilder(const ModelConfig& config, const WeightSource& weights)
       : FamilyBuilder(config, weights),
         names_(IsDistil(config) ? kDistilNames : kBertNames) {
     if (!weights_.Find("embeddings.word_embeddings.weight")) {
@@ -184,13 +184,13 @@ class Builder : private FamilyBuilder {
   std::string root_;
 };
 
-Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {
-  return Builder(config, weights).Build();
+Model::Parts BuildBert(const ModelConfig& config, const WeightSource& weights) {
+  return BertBuilder(config, weights).Build();
 }
 
 }  // namespace
 
 const Family kBertFamily = {
-    "bert", {"bert", "roberta", "distilbert"}, Read, Build};
+    "bert", {"bert", "roberta", "distilbert"}, ReadBert, BuildBert};
 
 }  // namespace headwise

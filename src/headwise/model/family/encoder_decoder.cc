@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-ModelConfig Read(const ConfigReader& reader) {
+ModelConfig ReadEncoderDecoder(const ConfigReader& reader) {
   ModelConfig config;
   config.width = reader.Size({"d_model"});
   const int64_t encoder_heads = reader.Size({"encoder_attention_heads"});
@@ -56,9 +56,9 @@ ModelConfig Read(const ConfigReader& reader) {
   return config;
 }
 
-class Builder : private FamilyBuilder {
+class EncoderDecoderBuilder : private FamilyBuilder {
  public:
-  Builder(const ModelConfig& config, const WeightSource& weights)
+  EncoderDecoderBuilder(const ModelConfig& config, const WeightSource& weights)
       : FamilyBuilder(config, weights) {}
 
   Model::Parts Build() const {
@@ -173,13 +173,14 @@ class Builder : private FamilyBuilder {
   }
 };
 
-Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {
-  return Builder(config, weights).Build();
+Model::Parts BuildEncoderDecoder(const ModelConfig& config,
+                                 const WeightSource& weights) {
+  return EncoderDecoderBuilder(config, weights).Build();
 }
 
 }  // namespace
 
 const Family kEncoderDecoderFamily = {
-    "encoder_decoder", {"marian"}, Read, Build};
+    "encoder_decoder", {"marian"}, ReadEncoderDecoder, BuildEncoderDecoder};
 
 }  // namespace headwise

@@ -25,7 +25,7 @@ void ReadScales(const ConfigReader& reader, ModelConfig& config) {
   }
 }
 
-ModelConfig Read(const ConfigReader& reader) {
+ModelConfig ReadGpt2(const ConfigReader& reader) {
   ModelConfig config;
   config.width = reader.Size({"n_embd", "hidden_size"});
   const int64_t heads = reader.Size({"n_head", "num_attention_heads"});
@@ -51,9 +51,9 @@ ModelConfig Read(const ConfigReader& reader) {
 }
 
 // Names and shapes of one checkpoint.
-class Builder : private FamilyBuilder {
+class Gpt2Builder : private FamilyBuilder {
  public:
-  Builder(const ModelConfig& config, const WeightSource& weights)
+  Gpt2Builder(const ModelConfig& config, const WeightSource& weights)
       : FamilyBuilder(config, weights) {
     if (!weights_.Find("wte.weight")) root_ = "transformer.";
     // A matrix that is not square tells the two layouts apart. The fused one
@@ -137,12 +137,12 @@ class Builder : private FamilyBuilder {
   WeightLayout layout_ = WeightLayout::kInOut;
 };
 
-Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {
-  return Builder(config, weights).Build();
+Model::Parts BuildGpt2(const ModelConfig& config, const WeightSource& weights) {
+  return Gpt2Builder(config, weights).Build();
 }
 
 }  // namespace
 
-const Family kGpt2Family = {"gpt2", {"gpt2", "gpt-nano"}, Read, Build};
+const Family kGpt2Family = {"gpt2", {"gpt2", "gpt-nano"}, ReadGpt2, BuildGpt2};
 
 }  // namespace headwise

@@ -95,7 +95,7 @@ void ReadWindows(const ConfigReader& reader, ModelConfig& config) {
   }
 }
 
-ModelConfig Read(const ConfigReader& reader) {
+ModelConfig ReadLlama(const ConfigReader& reader) {
   ModelConfig config;
   config.width = reader.Size({"hidden_size"});
   const int64_t heads = reader.Size({"num_attention_heads"});
@@ -135,9 +135,9 @@ ModelConfig Read(const ConfigReader& reader) {
   return config;
 }
 
-class Builder : private FamilyBuilder {
+class LlamaBuilder : private FamilyBuilder {
  public:
-  Builder(const ModelConfig& config, const WeightSource& weights)
+  LlamaBuilder(const ModelConfig& config, const WeightSource& weights)
       : FamilyBuilder(config, weights),
         rope_(std::make_shared<RopeTable>(RopeFrequencies(config.rope))) {}
 
@@ -224,13 +224,14 @@ class Builder : private FamilyBuilder {
   std::shared_ptr<const RopeTable> rope_;
 };
 
-Model::Parts Build(const ModelConfig& config, const WeightSource& weights) {
-  return Builder(config, weights).Build();
+Model::Parts BuildLlama(const ModelConfig& config,
+                        const WeightSource& weights) {
+  return LlamaBuilder(config, weights).Build();
 }
 
 }  // namespace
 
 const Family kLlamaFamily = {
-    "llama", {"llama", "mistral", "qwen2", "qwen3"}, Read, Build};
+    "llama", {"llama", "mistral", "qwen2", "qwen3"}, ReadLlama, BuildLlama};
 
 }  // namespace headwise

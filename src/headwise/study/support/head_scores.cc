@@ -11,7 +11,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kNear = 4;  // tokens
+constexpr int64_t kNearTokens = 4;  // tokens
 
 // Rows and keys of one kind, and what each head gave them.
 struct Wanted {
@@ -126,7 +126,7 @@ HeadScores ScoreHeads(Context& context, const Model& model,
         ++previous.rows;
         ++near.rows;
       }
-      for (int64_t j = std::max(start, i - kNear); j < i; ++j) {
+      for (int64_t j = std::max(start, i - kNearTokens); j < i; ++j) {
         near.pairs.emplace_back(i, j);
       }
       const size_t before = same.pairs.size();

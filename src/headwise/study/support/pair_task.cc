@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kPairs = kPairPlaces * (kPairPlaces - 1);
 
 // Of the generator's seeds, none of which is as large.
-constexpr uint64_t kHeldOutSeed = uint64_t{1} << 40;
+constexpr uint64_t kHeldOutPairsSeed = uint64_t{1} << 40;
 
 // Sums of the markers' shares up to each.
 std::vector<double> Cumulated() {
@@ -75,7 +75,7 @@ MadeSequence MakePairs(Rng& rng) {
 
 MadeBatches PairData(uint64_t seed) { return {seed, MakePairs}; }
 
-MadeBatches HeldOutPairs() { return {kHeldOutSeed, MakePairs}; }
+MadeBatches HeldOutPairs() { return {kHeldOutPairsSeed, MakePairs}; }
 
 Json PairModel(int64_t layers, int64_t heads) {
   TinyShape shape;

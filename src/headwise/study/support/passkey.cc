@@ -14,7 +14,7 @@
 namespace headwise {
 namespace {
 
-constexpr int32_t kBos = 0, kFirstWord = 1;
+constexpr int32_t kPasskeyBos = 0, kFirstWord = 1;
 constexpr int64_t kLongestKey = 16;  // of lessons
 constexpr int64_t kTogether = 25;    // texts of one session
 
@@ -28,7 +28,7 @@ Drawn Draw(const PasskeyTask& task, int64_t length, int64_t key, Rng& rng) {
   for (int64_t i = 0; i < key; ++i) {
     std::swap(words[i], words[rng.Between(i, task.words - 1)]);
   }
-  Drawn drawn{{kBos}, {words.begin(), words.begin() + key}};
+  Drawn drawn{{kPasskeyBos}, {words.begin(), words.begin() + key}};
   while (std::ssize(drawn.text) < length) {
     drawn.text.push_back(words[rng.Between(key, task.words - 1)]);
   }

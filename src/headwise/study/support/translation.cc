@@ -18,7 +18,7 @@ namespace headwise {
 namespace {
 
 constexpr int32_t kEos = 1, kPad = 2;
-constexpr int64_t kHoldOut = 31;
+constexpr int64_t kHeldOutPair = 31;
 constexpr int64_t kLongest = 127;  // tokens of a side, without the last
 
 struct Pairs {
@@ -39,7 +39,7 @@ Pairs ReadAll(const StudyRequest& request) {
   int64_t number = 0;
   for (const std::filesystem::path& file : ListFiles(PairsOf(request))) {
     for (TokenPair& pair : ReadPairs(file, *pairs.tokenizer, kLongest)) {
-      const bool kept = ++number % kHoldOut == 0;
+      const bool kept = ++number % kHeldOutPair == 0;
       (kept ? pairs.held_out : pairs.train).push_back(std::move(pair));
     }
   }

@@ -55,7 +55,7 @@ int32_t Diagonal(size_t t, size_t targets, size_t sources) {
 }
 
 // A pair as it is run.
-struct Sentence {
+struct RunPair {
   std::vector<WordLink> links;
   double diagonal = 0;  // links on the diagonal
   std::vector<std::vector<int32_t>> rows_of_word;
@@ -84,7 +84,7 @@ class Translation {
       ++counts_.too_long;
       return;
     }
-    Sentence next;
+    RunPair next;
     next.source_words = source_words.bytes.size();
     next.word_of_source_token = WordsOfTokens(source, source_words.bytes);
     next.rows_of_word = TokensOfWords(WordsOfTokens(target, target_words.bytes),
@@ -120,7 +120,7 @@ class Translation {
     RunCrossMaps(
         context_, model_, source_, target_,
         [&](const HeadRef& head, size_t s, const AttentionMap& map) {
-          const Sentence& one = sentences_[s];
+          const RunPair& one = sentences_[s];
           if (head.head == 0) counter_.BeginSequence(one.links);
           counter_.Add(
               HeadIndex(heads_, head),
@@ -148,7 +148,7 @@ class Translation {
   Tally diagonal_;
   WordCounts counts_;
   TokenBatch source_, target_;
-  std::vector<Sentence> sentences_;
+  std::vector<RunPair> sentences_;
 };
 
 }  // namespace
