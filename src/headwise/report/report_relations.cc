@@ -24,7 +24,7 @@ Json IntervalJson(const Interval& interval) {
 }
 
 // 1 for the largest value.
-std::vector<int64_t> Ranks(const std::vector<Interval>& values) {
+std::vector<int64_t> PlacesOf(const std::vector<Interval>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -128,7 +128,7 @@ Json ImportanceJson(const Ranking& ranking, Json& heads) {
   if (!classes.empty()) json["classes"] = classes;
   if (!ranking.notes.empty()) json["notes"] = ranking.notes;
 
-  const std::vector<int64_t> ranks = Ranks(ranking.criteria[primary].heads);
+  const std::vector<int64_t> ranks = PlacesOf(ranking.criteria[primary].heads);
   for (size_t head = 0; head < ranking.heads.size(); ++head) {
     Json one = Json::object();
     if (head < ranking.classes.size()) {

@@ -31,7 +31,7 @@ void KeepSayable(const ModelConfig& config, std::span<float> logits) {
   }
 }
 
-std::vector<int32_t> Start(const Model& model,
+std::vector<int32_t> StartOf(const Model& model,
                            std::span<const int32_t> prompt) {
   if (model.config().encoder_decoder()) {
     return {static_cast<int32_t>(model.config().decoder_start)};
@@ -50,7 +50,7 @@ std::vector<int32_t> Sample(Context& context, const Model& model,
                    .record = options.record});
   if (model.config().encoder_decoder()) session.Encode(prompt);
   Sampler sampler(options.sampler);
-  std::vector<int32_t> feed = Start(model, prompt);
+  std::vector<int32_t> feed = StartOf(model, prompt);
   std::vector<int32_t> tokens;
   while (static_cast<int64_t>(tokens.size()) < options.max_tokens &&
          !options.stop.stop_requested() &&
@@ -113,7 +113,7 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
                    .hooks = options.hooks,
                    .policy = options.policy});
   session.Encode(prompt);
-  std::vector<int32_t> feed(width, Start(model, prompt)[0]);
+  std::vector<int32_t> feed(width, StartOf(model, prompt)[0]);
   std::vector<std::vector<int32_t>> texts(width);
   // Beams are equal at first: only one of them counts.
   std::vector<double> scores(width, -std::numeric_limits<double>::infinity());
