@@ -118,6 +118,7 @@ APPS_INSIDE = {
     "apps/headwise/cmd_explain.cc": (
         {"headwise/backend/cpu/isa.h",
          "headwise/ops/attention/implementation.h",
+         "headwise/ops/attention/padding.h",
          "headwise/ops/matmul/implementation.h"},
         "prints the lists of implementations and why they refuse"),
     "apps/headwise/cmd_export.cc": (

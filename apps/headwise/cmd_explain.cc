@@ -8,6 +8,7 @@
 #include "console.h"
 #include "headwise/backend/cpu/isa.h"
 #include "headwise/ops/attention/implementation.h"
+#include "headwise/ops/attention/padding.h"
 #include "headwise/ops/matmul/implementation.h"
 #include "headwise/report/text.h"
 #include "problem_flags.h"
@@ -24,6 +25,7 @@ struct Entry {
 
 struct Explained {
   std::string problem;
+  std::string padded;  // "heads are run as 8 wide, …"; empty: as they are
   std::vector<Entry> entries;
 };
 
@@ -48,12 +50,31 @@ Entry Explain(const AttentionImplementation& one,
   return {one.name, reason, reason.empty() ? Passes(one, problem) : ""};
 }
 
+// What AttentionForward makes of heads that a faster implementation takes only
+// with zero columns behind their own.
+std::string Padding(const AttentionProblem& problem) {
+  const HeadWidths widths = BestWidths(AttentionImplementations(), "",
+                                       AttentionPass::kForward, problem);
+  if (widths == OwnWidths(problem)) return "";
+  const AttentionProblem wide = Widened(problem, widths);
+  for (const auto& one : AttentionImplementations().entries) {
+    if (!WhyNot(one, AttentionPass::kForward, wide).empty()) continue;
+    return fmt::format(
+        "heads are run with zero columns, {} wide, by {}",
+        widths.head_dim == widths.value_dim
+            ? std::to_string(widths.head_dim)
+            : fmt::format("{} and {}", widths.head_dim, widths.value_dim),
+        one.name);
+  }
+  return "";
+}
+
 std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
   std::vector<Explained> all;
   for (const bench::Config& config : flags.Problems()) {
     if (flags.op == "matmul") {
       for (const MatmulProblem& problem : bench::MatmulShapes(config)) {
-        Explained explained{ToString(problem), {}};
+        Explained explained{ToString(problem), "", {}};
         const MatmulArgs no_views;
         for (const auto& one : MatmulImplementations().entries) {
           explained.entries.push_back(
@@ -65,7 +86,7 @@ std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
     }
     for (const std::string& mask : config.mask) {
       const AttentionProblem problem = bench::MakeProblem(config, mask);
-      Explained explained{ToString(problem), {}};
+      Explained explained{ToString(problem), Padding(problem), {}};
       for (const AttentionImplementation& one :
            AttentionImplementations().entries) {
         explained.entries.push_back(Explain(one, problem));
@@ -88,6 +109,9 @@ void Print(const ProblemFlags& flags, const std::vector<Explained>& all) {
                         width));
   for (const Explained& explained : all) {
     fmt::print("\n{}", Wrap(flags.op + ": " + explained.problem, width));
+    if (!explained.padded.empty()) {
+      fmt::print("{}", Wrap(explained.padded, width, 2));
+    }
     for (const Entry& entry : explained.entries) {
       fmt::print("  {:<16}{}", entry.name,
                  wrapped(entry.why_not.empty() ? "runs" : entry.why_not, 18));
@@ -105,6 +129,7 @@ void PrintJson(const ProblemFlags& flags, const std::vector<Explained>& all) {
     Json problem;
     problem["op"] = flags.op;
     problem["problem"] = explained.problem;
+    if (!explained.padded.empty()) problem["padded"] = explained.padded;
     problem["implementations"] = Json::array();
     for (const Entry& entry : explained.entries) {
       problem["implementations"].push_back(

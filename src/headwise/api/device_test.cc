@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "headwise/api/test_model.h"
 #include "headwise/error.h"
@@ -19,10 +23,10 @@ namespace {
 constexpr double kTolerance = 1e-4;
 
 // The shipped model on the first GPU, or null where there is none.
-std::unique_ptr<Transformer> NovelsThere() {
+std::unique_ptr<Transformer> NovelsThere(DType type = DType::kF32) {
   try {
     return std::make_unique<Transformer>(
-        Novels({.device = Device::Cuda(), .type = DType::kF32}));
+        Novels({.device = Device::Cuda(), .type = type}));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
     return nullptr;
@@ -63,6 +67,81 @@ TEST(DoorsOnDevice, ProfileAsOnTheHost) {
   const auto found = entropy(*there), wanted = entropy(here);
   ASSERT_EQ(found.size(), wanted.size());
   for (size_t h = 0; h < wanted.size(); ++h) ExpectNear(found[h], wanted[h]);
+}
+
+// Before anything is run: more than any GPU has.
+TEST(DoorsOnDevice, WorkThatDoesNotFitSaysWhatItTakes) {
+  const auto there = NovelsThere();
+  if (there == nullptr) GTEST_SKIP() << "no GPU";
+  constexpr size_t kTokens = 60'000'000;
+  TextInput text;
+  text.ids = {std::vector<int32_t>(kTokens, 5)};
+  try {
+    MakeProfile(*there, text, {.repeats = 0});
+    FAIL() << "was let through";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+    const std::string said = error.what();
+    for (const char* part :
+         {"for the weights", "for a run", "free", "--type"}) {
+      EXPECT_NE(said.find(part), said.npos) << said;
+    }
+  }
+}
+
+// The logits of a text that grows by its likeliest token: after each step what
+// `pause` does comes in between.
+std::vector<float> Grow(Transformer& model,
+                        const std::function<void()>& pause) {
+  constexpr int kSteps = 20;
+  std::vector<int32_t> ids = model.Encode(kSentence).ids;
+  std::vector<float> all;
+  Conversation text(model);
+  for (int step = 0; step < kSteps; ++step) {
+    const Tensor logits = text.Feed(ids);
+    const std::span<const float> values(logits.As<float>(),
+                                        static_cast<size_t>(logits.size()));
+    all.insert(all.end(), values.begin(), values.end());
+    const auto best = std::max_element(values.begin(), values.end());
+    ids = {static_cast<int32_t>(best - values.begin())};
+    pause();
+  }
+  return all;
+}
+
+// Two models, each with its own context, in turn and at once: bit for bit what
+// each gives alone. b differs from a.
+void ExpectUndisturbed(Transformer& a, Transformer& b) {
+  const auto nothing = [] {};
+  const std::vector<float> alone_a = Grow(a, nothing);
+  const std::vector<float> alone_b = Grow(b, nothing);
+  EXPECT_NE(alone_a, alone_b);
+  Conversation beside(b);
+  const std::vector<int32_t> piece = b.Encode(kSentence).ids;
+  EXPECT_EQ(Grow(a,
+                 [&] {
+                   beside.Clear();
+                   beside.Feed(piece);
+                   beside.Feed({piece.data(), 1});
+                 }),
+            alone_a);
+  std::vector<float> with_b;
+  std::jthread other([&] { with_b = Grow(b, nothing); });
+  const std::vector<float> with_a = Grow(a, nothing);
+  other.join();
+  EXPECT_EQ(with_a, alone_a);
+  EXPECT_EQ(with_b, alone_b);
+}
+
+TEST(DoorsOnDevice, TwoModelsGrowTextsUndisturbed) {
+  {
+    Transformer a = Novels(), b = Novels();
+    const Intervention edit = b.Edit({.drop = {{.layer = 0, .head = 0}}});
+    ExpectUndisturbed(a, b);
+  }
+  const auto a = NovelsThere(), b = NovelsThere(DType::kBF16);
+  if (a == nullptr) GTEST_SKIP() << "no GPU: the host alone was tested";
+  ExpectUndisturbed(*a, *b);
 }
 
 // Each has its own context; neither disturbs the other.

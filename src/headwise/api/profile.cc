@@ -16,7 +16,7 @@
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/heads/profile/words/word_materials.h"
 #include "headwise/heads/pruning/profile_means.h"
-#include "headwise/runtime/room.h"
+#include "headwise/model/room.h"
 #include "headwise/runtime/text_notices.h"
 
 namespace headwise {
@@ -59,12 +59,11 @@ void RequireTokenizer(const Transformer& model) {
 
 // What is asked for to be run, read and judged before anything is.
 struct Material {
-  Material(const Transformer& model, const TextInput& text,
-           const ProfileJob& job) {
+  Material(Transformer& model, const TextInput& text, const ProfileJob& job) {
     if (!text.empty()) RequireOneKind(text);
     if (!text.ids.empty()) {
       windows = WindowsOfIds(model, text, text.context);
-      RequireRoom(model.state().checkpoint.config(), Longest(windows));
+      RequireRoom(model.context(), model.state().model(), Longest(windows));
     }
     TellPastContext(model, windows.empty() ? text.context : Longest(windows));
     words.emplace(job.material, model.state().model(),

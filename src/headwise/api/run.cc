@@ -11,10 +11,10 @@
 #include "headwise/base/free_memory.h"
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
+#include "headwise/model/room.h"
 #include "headwise/observation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/activations.h"
-#include "headwise/runtime/room.h"
 #include "headwise/runtime/session.h"
 #include "headwise/runtime/token_labels.h"
 #include "headwise/tensor/slice.h"
@@ -283,7 +283,7 @@ std::map<std::string, Tensor> Transformer::RunRows(
   input.decoder_lengths = target.lengths;
   input.hooks = state_->interventions->hooks();
   RequireMemory(state_->model(), input, names);
-  RequireRoom(state_->checkpoint.config(), std::ssize(source.ids));
+  RequireRoom(state_->context, state_->model(), std::ssize(source.ids));
   TellPastContext(*this, std::ranges::max(source.lengths));
   return RecordActivations(state_->context, state_->model(), input, names);
 }

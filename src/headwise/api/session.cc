@@ -12,11 +12,11 @@
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
+#include "headwise/model/room.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/generate.h"
 #include "headwise/runtime/kv_policy.h"
-#include "headwise/runtime/room.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -81,7 +81,9 @@ Generated Continue(Transformer& model, std::vector<int32_t> prompt,
   const int64_t most = std::ssize(result.prompt) + job.max_tokens;
   TellContext(model, job, most);
   const int64_t room = job.context > 0 ? job.context : model.info().context;
-  RequireRoom(state.context, state.model(), std::min(room, most));
+  RequireRoom(state.context,
+              GenerateNeeds(state.context, state.model(),
+                            std::ssize(result.prompt), std::min(room, most)));
   const CachedRun cached(*state.interventions);
   result.ids = Generate(state.context, state.model(), result.prompt,
                         OptionsOf(job, state.interventions->hooks()));

@@ -10,9 +10,9 @@
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/error.h"
+#include "headwise/model/room.h"
 #include "headwise/report.h"
 #include "headwise/runtime/attention_maps.h"
-#include "headwise/runtime/room.h"
 #include "headwise/runtime/text_notices.h"
 #include "headwise/runtime/token_labels.h"
 
@@ -124,7 +124,7 @@ ShownAttention ShowAttention(Transformer& model, const TextInput& text,
   Transformer::State& state = model.state();
   const TokenWindow window =
       FirstWindow(model, text, model.info().encoder_decoder ? job.target : "");
-  RequireRoom(state.checkpoint.config(), Longest({&window, 1}));
+  RequireRoom(state.context, state.model(), Longest({&window, 1}));
   TellOf(model, {&window, 1});
   MapOptions options;
   options.most_cells = job.cells;

@@ -4,6 +4,7 @@
 #include "headwise/nn/attention_by_head.h"
 #include "headwise/nn/attention_layer.h"
 #include "headwise/nn/attention_views.h"
+#include "headwise/ops/attention/padding.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
 
@@ -58,7 +59,9 @@ Temp AttentionLayer::AttendBackward(Context& context,
     Fill(context, 0, dtable.view());
     grads.drelative_table = dtable.view();
   }
-  AttentionBackward(context, saved.problem, saved.args, grads);
+  AttentionBackwardPadded(
+      context, saved.problem, saved.args, grads,
+      {WidthsOf(context, AttentionPass::kBackward, saved.problem)});
   grads.dgates = asked;
   if (weights_.spans.trainable()) {
     weights_.spans.Backward(context, saved.problem, input.gate_draw,

@@ -141,8 +141,8 @@ void AttentionByHead::LayCache(Context& context, const AttentionInput& input,
       Copy(context, Rows(At(At(from, 0, b), 1, group), 0, end - begin),
            Rows(to, begin, end));
     };
-    copy(cache.k, run.k.view());
-    copy(cache.v, run.v.view());
+    copy(Columns(cache.k, 0, config_.head_dim), run.k.view());
+    copy(Columns(cache.v, 0, value_dim()), run.v.view());
   }
 }
 

@@ -10,6 +10,7 @@
 #include "headwise/nn/attention_by_head.h"
 #include "headwise/nn/attention_views.h"
 #include "headwise/nn/cache_split.h"
+#include "headwise/ops/attention/padding.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/gate/gate.h"
 #include "headwise/ops/pointwise/pointwise.h"
@@ -56,8 +57,9 @@ void AppendToCache(Context& context, const TensorView& k, const TensorView& v,
   Temp copy;
   const ConstTensorView held =
       cache.held ? cache.held : OnDevice(context, ViewOf(cache.lengths), copy);
-  AppendRows(context, PerSequence(k, sequences), held, cache.k);
-  AppendRows(context, PerSequence(v, sequences), held, cache.v);
+  AppendRows(
+      context, {PerSequence(k, sequences), Columns(cache.k, 0, k.shape[3])},
+      {PerSequence(v, sequences), Columns(cache.v, 0, v.shape[3])}, held);
 }
 
 ConstTensorView NumbersOnDevice::view(
@@ -122,6 +124,7 @@ struct AttentionLayer::Call {
   GateSaved gates;
   SpanSaved spans;
   Temp lse;
+  ConstTensorView cached_k, cached_v;  // of the cache, as wide as it is
 
   ConstTensorView Here(Context& context, const ConstTensorView& values) {
     Temp copy;
@@ -240,20 +243,40 @@ void AttentionLayer::Turn(Context& context, const AttentionInput& input,
 }
 
 AttentionProblem AttentionLayer::ProblemOf(const Context& context,
-                                           const AttentionInput& input) const {
+                                           DType type) const {
   AttentionProblem problem;
-  problem.batch = input.batch->sequences();
   problem.heads = config_.heads;
   problem.kv_heads = config_.kv_heads;
-  problem.query_len = input.batch->longest();
   problem.head_dim = config_.head_dim;
   problem.value_dim = value_dim();
-  problem.type = input.x.type;
+  problem.type = type;
   problem.device = context.device();
-  problem.mask = input.mask != nullptr ? *input.mask : config_.mask;
+  problem.mask = config_.mask;
   problem.scale = config_.scale;
   problem.soft_cap = config_.soft_cap;
   return problem;
+}
+
+AttentionProblem AttentionLayer::ProblemOf(const Context& context,
+                                           const AttentionInput& input) const {
+  AttentionProblem problem = ProblemOf(context, input.x.type);
+  problem.batch = input.batch->sequences();
+  problem.query_len = input.batch->longest();
+  if (input.mask != nullptr) problem.mask = *input.mask;
+  return problem;
+}
+
+HeadWidths AttentionLayer::WidthsOf(const Context& context, AttentionPass pass,
+                                    const AttentionProblem& problem) const {
+  return config_.head_multiple > 0 ? RoundedUp(problem, config_.head_multiple)
+                                   : BestWidths(context, pass, problem);
+}
+
+HeadWidths AttentionLayer::CacheWidths(const Context& context,
+                                       DType type) const {
+  AttentionProblem problem = ProblemOf(context, type);
+  problem.query_len = problem.key_len = 1;
+  return WidthsOf(context, AttentionPass::kForward, problem);
 }
 
 // New keys and values join the cache, which is attended to.
@@ -275,8 +298,10 @@ void AttentionLayer::UseCache(Context& context, const AttentionInput& input,
   }
   call.problem.key_len = cache.k.shape[1];
   call.args.q = PerSequence(p.q, sequences);
-  call.args.k = cache.k;
-  call.args.v = cache.v;
+  call.args.k = Columns(cache.k, 0, config_.head_dim);
+  call.args.v = Columns(cache.v, 0, value_dim());
+  call.cached_k = cache.k;
+  call.cached_v = cache.v;
   call.args.out = PerSequence(heads, sequences);
   if (!cross()) {
     call.args.query_offsets =
@@ -337,7 +362,11 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
     args.ungated = AsRun(
         problem, HeadsOf(saved->ungated.view(), 0, config_.heads, value_dim()));
   }
-  AttentionForward(context, problem, args);
+  AttentionForwardPadded(
+      context, problem, args,
+      {.widths = WidthsOf(context, AttentionPass::kForward, problem),
+       .k = call.cached_k,
+       .v = call.cached_v});
   if (hooks != nullptr) hooks->AfterAttention(site_, problem, args);
   if (saved == nullptr) return;
   saved->problem = problem;
@@ -374,7 +403,8 @@ void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
                         {.k = PerSequence(p.k, sequences),
                          .v = PerSequence(p.v, sequences),
                          .held = input.cache->lengths,
-                         .split = input.cache->split});
+                         .split = input.cache->split,
+                         .head_multiple = config_.head_multiple});
 }
 
 // The layer's own gates, and on top of them what a hook asks for.

@@ -16,6 +16,7 @@
 #include "headwise/nn/hooks.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
+#include "headwise/ops/attention/head_widths.h"
 #include "headwise/ops/rope/rope.h"
 #include "headwise/tensor/temp.h"
 
@@ -61,15 +62,18 @@ struct SequenceBatch {
 // Positions count from 0 in each sequence of the given lengths.
 SequenceBatch MakeBatch(std::span<const int64_t> lengths);
 
-struct CacheSplit;      // cache_split.h
-class AttentionByHead;  // attention_by_head.h
+enum class AttentionPass : uint8_t;  // of the operator
+struct CacheSplit;                   // cache_split.h
+class AttentionByHead;               // attention_by_head.h
 struct HeadRowsRun;
 
 // Keys and values of earlier calls, one slot a sequence. The caller owns the
 // memory and advances `lengths` once all layers have run.
 struct CacheView {
-  TensorView k = {};                // [B, capacity, G, D] f32
-  TensorView v = {};                // [B, capacity, G, E] f32
+  // [B, capacity, G, D] and [B, capacity, G, E] of the layer's type; or wider
+  // (CacheWidths), with zeros in the columns that no head has.
+  TensorView k = {};
+  TensorView v = {};
   std::span<int32_t> lengths = {};  // [B] rows held before this call
   // i32 [B] on the device, the same numbers and those after the call; null:
   // each call copies them.
@@ -87,6 +91,9 @@ struct AttentionLayerConfig {
   AttentionMask mask;     // query_offset is set by the call
   float scale = 0;        // 0: 1/√head_dim
   float soft_cap = 0;
+  // Heads are run with zero columns up to a multiple of it; 0: where that lets
+  // a faster implementation take them.
+  int64_t head_multiple = 0;
 };
 
 // Rotary frequencies, for all layers of a model.
@@ -172,6 +179,10 @@ class AttentionLayer {
     return config_.value_dim > 0 ? config_.value_dim : config_.head_dim;
   }
 
+  // Columns of the keys and values of a cache in the context's memory: the
+  // heads' own, or as many as they are run with.
+  HeadWidths CacheWidths(const Context& context, DType type) const;
+
   // y [T, d] = or += Concat(heads) · W_O + b_O.
   void Forward(Context& context, const AttentionInput& input, TensorView y,
                Store store) const;
@@ -196,8 +207,12 @@ class AttentionLayer {
               Projections& p) const;
   void Turn(Context& context, const AttentionInput& input, TensorView x,
             RopeDirection direction) const;
+  // Without sizes of a call.
+  AttentionProblem ProblemOf(const Context& context, DType type) const;
   AttentionProblem ProblemOf(const Context& context,
                              const AttentionInput& input) const;
+  HeadWidths WidthsOf(const Context& context, AttentionPass pass,
+                      const AttentionProblem& problem) const;
   struct Call;
   void UseCache(Context& context, const AttentionInput& input,
                 const Projections& p, TensorView heads, Call& call) const;

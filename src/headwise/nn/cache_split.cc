@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "headwise/ops/attention/padding.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"
 #include "headwise/tensor/temp.h"
@@ -18,6 +19,7 @@ struct PartCall {
   AttentionArgs args;
   std::vector<int32_t> active;
   TensorView k, v;  // new rows, [B, M, groups, ·]
+  int64_t head_multiple = 0;
 };
 
 // The part's heads of a call for all heads; false: none of them is active.
@@ -33,6 +35,7 @@ bool Narrow(const AttentionProblem& problem, const AttentionArgs& args,
   call.args.out = Slice(args.out, 2, first, last);
   call.args.gates = Slice(args.gates, 2, first, last);
   call.args.replacement = Slice(args.replacement, 2, first, last);
+  call.head_multiple = fresh.head_multiple;
   const int64_t end = part.first_group + part.groups;
   call.k = Slice(fresh.k, 2, part.first_group, end);
   call.v = Slice(fresh.v, 2, part.first_group, end);
@@ -55,19 +58,23 @@ void Attend(Context& context, ConstTensorView k, ConstTensorView v,
   }
   Temp lengths_there, held_there;
   call.problem.key_len = k.shape[1];
-  call.args.k = k;
-  call.args.v = v;
+  call.args.k = Columns(k, 0, call.k.shape[3]);
+  call.args.v = Columns(v, 0, call.v.shape[3]);
   call.args.key_lengths = OnDevice(context, ViewOf(lengths), lengths_there);
   call.args.query_offsets = OnDevice(context, ViewOf(held), held_there);
-  AttentionForward(context, call.problem, call.args);
+  const HeadWidths widths =
+      call.head_multiple > 0
+          ? RoundedUp(call.problem, call.head_multiple)
+          : BestWidths(context, AttentionPass::kForward, call.problem);
+  AttentionForwardPadded(context, call.problem, call.args, {widths, k, v});
 }
 
 void Append(Context& context, std::span<const int32_t> held,
             const PartCall& call, const CachePart& part) {
   Temp copy;
   const ConstTensorView there = OnDevice(context, ViewOf(held), copy);
-  AppendRows(context, call.k, there, part.k);
-  AppendRows(context, call.v, there, part.v);
+  AppendRows(context, call.k, there, Columns(part.k, 0, call.k.shape[3]));
+  AppendRows(context, call.v, there, Columns(part.v, 0, call.v.shape[3]));
 }
 
 // The rows a part holds with the new ones behind them.
@@ -77,7 +84,9 @@ Temp Joined(Context& context, int64_t held, const TensorView& part,
   Temp joined(context, part.type,
               {part.shape[0], rows, part.shape[2], part.shape[3]});
   Copy(context, Slice(part, 1, 0, held), Slice(joined.view(), 1, 0, held));
-  Copy(context, fresh, Slice(joined.view(), 1, held, rows));
+  const TensorView behind = Slice(joined.view(), 1, held, rows);
+  if (part.shape[3] > fresh.shape[3]) Fill(context, 0, behind);
+  Copy(context, fresh, Columns(behind, 0, fresh.shape[3]));
   return joined;
 }
 

@@ -18,8 +18,10 @@ struct CachePart {
   int64_t first_group = 0;
   int64_t groups = 0;
   bool whole = true;
-  TensorView k = {};  // [B, room, groups, D]
-  TensorView v = {};  // [B, room, groups, E]
+  // [B, room, groups, D] and [B, room, groups, E], or wider with zeros in the
+  // columns that no head has.
+  TensorView k = {};
+  TensorView v = {};
 };
 
 // Of one layer. All sequences have come equally far.
@@ -44,6 +46,7 @@ struct SplitKeys {
   TensorView v = {};                   // [B, M, G, E]
   std::span<const int32_t> held = {};  // [B] rows of whole parts
   const CacheSplit* split = nullptr;
+  int64_t head_multiple = 0;  // as the layer's
 };
 
 // The layer's attention over the cache and the new rows, which join it.

@@ -56,6 +56,12 @@ class Linear {
         Epilogue::kGeluTanh);
   }
 
+  // y [rows, out/2] = silu(z) · u, where x · Wᵀ + b is z beside u. Likewise.
+  void ForwardSiluGated(Context& context, ConstTensorView x,
+                        TensorView y) const {
+    Run(context, {.a = x, .c = y}, Store::kOverwrite, Epilogue::kSiluGated);
+  }
+
   // A hint that Forward with `rows` rows comes next but for a little work:
   // idle threads may begin to fetch the weights.
   void Expect(Context& context, int64_t rows) const;

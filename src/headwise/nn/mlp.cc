@@ -12,8 +12,6 @@ namespace {
 
 // Of the CPU: large enough for full-speed products, small enough for caches.
 constexpr int64_t kRowsPerBlock = 512;
-// Fewer rows are multiplied by those who have no epilogue.
-constexpr int64_t kLeastFusedRows = 64;
 
 // Two layers that read the same input as one.
 Linear SideBySide(const Linear& first, const Linear& second) {
@@ -37,14 +35,27 @@ ActivationArgs Mlp::Activate(ConstTensorView in, TensorView y) const {
 }
 
 bool Mlp::Fuses(const Context& context, const ConstTensorView& x) const {
-  return !gated_ && activation_ == Activation::kGeluTanh &&
-         x.shape[0] >= kLeastFusedRows && FusesEpilogue(context, x.type);
+  const int64_t rows = x.shape[0];
+  if (gated_) {
+    return activation_ == Activation::kSilu &&
+           FusesEpilogue(context, x.type, Epilogue::kSiluGated, rows);
+  }
+  return activation_ == Activation::kGeluTanh &&
+         FusesEpilogue(context, x.type, Epilogue::kGeluTanh, rows);
+}
+
+bool Mlp::FusesBackward(const Context& context,
+                        const ConstTensorView& x) const {
+  return !gated_ && Fuses(context, x) &&
+         FusesEpilogue(context, x.type, Epilogue::kGeluTanhBackward,
+                       x.shape[0]);
 }
 
 void Mlp::ForwardFused(Context& context, ConstTensorView x, TensorView y,
                        Store store) const {
   const Temp activated(context, x.type, {x.shape[0], hidden()});
-  in_.ForwardGelu(context, x, {}, activated.view());
+  gated_ ? in_.ForwardSiluGated(context, x, activated.view())
+         : in_.ForwardGelu(context, x, {}, activated.view());
   down_.Forward(context, activated.view(), y, store);
 }
 
@@ -71,7 +82,7 @@ void Mlp::ForwardSaving(Context& context, ConstTensorView x, TensorView y,
                         Store store, MlpSaved& saved) const {
   const int64_t rows = x.shape[0];
   saved.in = Temp(context, x.type, {rows, in_.out()});
-  if (Fuses(context, x)) {
+  if (FusesBackward(context, x)) {
     saved.activated = Temp(context, x.type, {rows, hidden()});
     in_.ForwardGelu(context, x, saved.in.view(), saved.activated.view());
     return down_.Forward(context, saved.activated.view(), y, store);

@@ -47,6 +47,8 @@ class Mlp {
  private:
   // Whether the products do the activation by the way.
   bool Fuses(const Context& context, const ConstTensorView& x) const;
+  // The same of both directions.
+  bool FusesBackward(const Context& context, const ConstTensorView& x) const;
   void ForwardFused(Context& context, ConstTensorView x, TensorView y,
                     Store store) const;
   // in [rows, in().out()]; y [rows, hidden].

@@ -57,10 +57,11 @@ KvCache::KvCache(Context& context, const CacheShape& shape)
     const auto empty = [&](int64_t of, int64_t dim) {
       return Tensor(context, shape.type, {shape.sequences, 0, of, dim});
     };
-    layer.k = empty(groups, from.config().head_dim);
-    layer.v = empty(groups, from.value_dim());
-    layer.window_k = empty(windowed, from.config().head_dim);
-    layer.window_v = empty(windowed, from.value_dim());
+    const auto [head_dim, value_dim] = from.CacheWidths(context, shape.type);
+    layer.k = empty(groups, head_dim);
+    layer.v = empty(groups, value_dim);
+    layer.window_k = empty(windowed, head_dim);
+    layer.window_v = empty(windowed, value_dim);
     layers_.push_back(std::move(layer));
   }
   SetViews();

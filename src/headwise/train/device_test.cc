@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -152,6 +153,53 @@ TEST_F(DeviceTraining, HalvesPointWhereF32Does) {
       EXPECT_GT(Cosine(found.of.at(name), wanted), 0.98) << name;
     }
     EXPECT_EQ(found.of, GradientsOf(*gpu_, DType::kBF16, config).of);
+  }
+}
+
+// A run of twelve steps whose pieces are done on different devices.
+TEST_F(DeviceTraining, ACheckpointOfEitherDeviceResumesOnTheOther) {
+  const auto piece = [](Context& context, DType type, const TrainConfig& config,
+                        int64_t steps) {
+    std::stop_source stop;
+    RunOptions options;
+    options.resume = true;
+    options.type = type;
+    options.stop = stop.get_token();
+    options.on_step = [&](const StepView& view) {
+      if (view.report.step + 1 == view.steps_before + steps) {
+        stop.request_stop();
+      }
+    };
+    return RunTraining(context, config, options).record;
+  };
+  Context host({2, ""});
+  TrainConfig config = Config("whole");
+  config.rate = 0.002;
+  const TrainingRecord whole = piece(host, DType::kF32, config, config.steps);
+  struct Way {
+    const char* out;
+    bool begins_there;
+    DType type;
+    double tolerance;
+  };
+  for (const Way& way : {Way{"there_here", true, DType::kF32, 1e-3},
+                         Way{"here_there", false, DType::kF32, 1e-3},
+                         // In a half losses are those of rounded weights.
+                         Way{"half_here", true, DType::kBF16, 0.1},
+                         Way{"here_half", false, DType::kBF16, 0.1}}) {
+    config.out = folder_ / way.out;
+    const auto run = [&](bool there, int64_t steps) {
+      return there ? piece(*gpu_, way.type, config, steps)
+                   : piece(host, DType::kF32, config, steps);
+    };
+    run(way.begins_there, 5);
+    run(!way.begins_there, 4);
+    const TrainingRecord record = run(way.begins_there, config.steps);
+    ASSERT_EQ(record.losses.size(), whole.losses.size()) << way.out;
+    for (size_t step = 0; step < whole.losses.size(); ++step) {
+      EXPECT_NEAR(record.losses[step], whole.losses[step], way.tolerance)
+          << way.out << ", step " << step;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/model/room.h"
 #include "headwise/train/gradient_tree.h"
 #include "headwise/train/material.h"
 #include "headwise/train/run_folder.h"
@@ -89,6 +91,7 @@ class Run {
         options_(options),
         out_(config.out),
         material_(OpenInTurn(context, config, options)) {
+    RequireRoomToBegin();
     trainer_ = std::make_unique<Trainer>(
         context_, config_, *material_.model, *material_.store,
         material_.classifier ? &*material_.classifier : nullptr);
@@ -150,6 +153,21 @@ class Run {
  private:
   dist::Group& Group() const {
     return options_.group != nullptr ? *options_.group : *alone_;
+  }
+
+  // The first batch is as large as any. On a device; the host is not asked.
+  void RequireRoomToBegin() {
+    if (context_.device().is_cpu()) return;
+    const TrainBatch batch = material_.train->Make(0, config_.micro_batch);
+    TrainingSize size;
+    size.tokens = std::max(std::ssize(batch.ids), std::ssize(batch.source_ids));
+    size.recompute = config_.recompute;
+    for (const ParameterStore::Buffer& buffer : material_.store->buffers()) {
+      size.parameters += buffer.used;
+      if (buffer.gradient.size() > 0) size.missing = 2;  // the moments
+    }
+    RequireRoom(context_, TrainingNeeds(material_.model->config(),
+                                        material_.model->type(), size));
   }
 
   // All ranks stop after the same step.

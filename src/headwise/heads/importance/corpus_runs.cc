@@ -11,6 +11,7 @@
 #include "headwise/error.h"
 #include "headwise/heads/importance/gradient.h"
 #include "headwise/heads/importance/self_repair.h"
+#include "headwise/model/room.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/copy.h"
 
@@ -79,7 +80,21 @@ CorpusRuns::CorpusRuns(Context& context, const Model& model,
     weights_.insert(weights_.end(), batch.examples.weights.begin(),
                     batch.examples.weights.end());
   }
+  RequireRoomToBegin();
   RunWhole();
+}
+
+// For the largest group of batches that runs together.
+void CorpusRuns::RequireRoomToBegin() const {
+  int64_t largest = 0;
+  for (const Group& group : Groups()) {
+    int64_t rows = 0;
+    for (size_t i = group.first; i < group.first + group.count; ++i) {
+      rows += batches_[i].examples.rows();
+    }
+    largest = std::max(largest, rows);
+  }
+  RequireRoom(context_, ForwardNeeds(context_, model_, largest));
 }
 
 std::vector<CorpusRuns::Group> CorpusRuns::Groups() const {
@@ -88,9 +103,7 @@ std::vector<CorpusRuns::Group> CorpusRuns::Groups() const {
   std::vector<Group> groups;
   int64_t rows = 0;
   for (size_t i = 0; i < batches_.size(); ++i) {
-    const ExampleBatch& batch = batches_[i].examples;
-    const int64_t more =
-        std::max(batch.sequences.total(), batch.decoder_sequences.total());
+    const int64_t more = batches_[i].examples.rows();
     if (groups.empty() || rows + more > most) {
       groups.push_back({i, 0});
       rows = 0;

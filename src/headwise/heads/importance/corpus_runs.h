@@ -82,6 +82,7 @@ class CorpusRuns {
   struct Group {
     size_t first = 0, count = 1;  // batches
   };
+  void RequireRoomToBegin() const;
   std::vector<Group> Groups() const;
   // The examples of a group; `joined` keeps what is made.
   const ExampleBatch& ExamplesOf(const Group& group,

@@ -2,6 +2,7 @@
 // of a whole text are never held: rows pass in blocks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -49,6 +50,10 @@ struct ExampleBatch {
   std::vector<uint8_t> added;  // kEmbeddingCosine: one a token of ids
 
   int64_t size() const { return sequences.sequences(); }
+  // Of the larger side.
+  int64_t rows() const {
+    return std::max(sequences.total(), decoder_sequences.total());
+  }
   // The rows of the stack that predicts.
   const SequenceBatch& predicting() const {
     return decoder_ids.empty() ? sequences : decoder_sequences;

@@ -11,6 +11,7 @@
 #include "headwise/heads/importance/host_values.h"
 #include "headwise/heads/importance/logit_direction.h"
 #include "headwise/heads/importance/variants.h"
+#include "headwise/model/room.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/matmul/matmul.h"
 
@@ -313,6 +314,11 @@ PatchResult Patch(Context& context, const Model& model,
                      std::to_string(one.prompt.size()),
                  "heads are patched position by position"});
   }
+  int64_t longest = 0;
+  for (const PatchCase& one : cases) {
+    longest = std::max(longest, std::ssize(one.prompt));
+  }
+  RequireRoom(context, ForwardNeeds(context, model, longest));
   Patcher patcher(context, model, options);
   for (size_t begin = 0; begin < cases.size();) {
     size_t end = begin;

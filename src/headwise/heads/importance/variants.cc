@@ -316,8 +316,7 @@ void RunVariants(Context& context, const Model& model,
     const int64_t first = Layers(model) - LayersToRun(model, job.variants[v]);
     by_depth[first].push_back(static_cast<int64_t>(v));
   }
-  const int64_t rows =
-      std::max(batch.sequences.total(), batch.decoder_sequences.total());
+  const int64_t rows = batch.rows();
   const int64_t most =
       job.most_rows > 0 ? job.most_rows : RowsTogether(context, model);
   const int64_t together = std::max<int64_t>(1, most / rows);

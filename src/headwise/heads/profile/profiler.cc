@@ -10,6 +10,7 @@
 #include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/copying.h"
 #include "headwise/heads/profile/probes.h"
+#include "headwise/model/room.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -303,7 +304,10 @@ void Profiler::RefuseText(const char* found) {
 // Runs all waiting windows in batches; false when stopped.
 bool Profiler::RunWaiting() {
   if (Shares() && !shared_) shared_.emplace(*options_.group, profile_);
-  if (observer_ == nullptr && core_ == nullptr) MakeObservers();
+  if (observer_ == nullptr && core_ == nullptr) {
+    MakeObservers();
+    RequireRoomToBegin();
+  }
   // The core asks for no frequencies.
   if (counting_ && core_ == nullptr) counts_.Finish();
   counting_ = false;
@@ -345,6 +349,19 @@ bool Profiler::RunWaiting() {
   Settle();
   waiting_.clear();
   return true;
+}
+
+// For the largest batch of the windows that wait.
+void Profiler::RequireRoomToBegin() {
+  int64_t longest = 0, all = 0;
+  for (const TokenWindow& window : waiting_) {
+    const int64_t rows = std::max(window.source.size(), window.target.size());
+    longest = std::max(longest, rows);
+    all += rows;
+  }
+  if (options_.tokens > 0) all = std::min(all, options_.tokens);
+  const int64_t together = std::max(longest, std::min(all, BatchTokens()));
+  RequireRoom(context_, ForwardNeeds(context_, model_, together));
 }
 
 void Profiler::MaybeCheckpoint() {

@@ -95,6 +95,7 @@ class Profiler {
   bool RunWaiting();
   bool Skip(const TokenWindow& window);
   void MakeObservers();
+  void RequireRoomToBegin();
   void RequireAllSkipped() const;
   [[noreturn]] static void RefuseText(const char* found);
   void Run(std::span<const TokenWindow> batch);

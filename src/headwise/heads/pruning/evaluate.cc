@@ -8,6 +8,7 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/host_values.h"
+#include "headwise/model/room.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/tensor/slice.h"
 
@@ -79,6 +80,10 @@ JudgedText::JudgedText(Context& context, const Model& whole,
     Batch batch = {objective_.Prepare(examples.subspan(begin, end - begin),
                                       static_cast<int64_t>(begin)),
                    begin};
+    if (begin == 0) {
+      RequireRoom(context_,
+                  ForwardNeeds(context_, whole_, batch.examples.rows()));
+    }
     const CleanRun run = RunClean(context_, whole_, batch.examples);
     objective_.SetReference(context_, batch.examples, run.final.view());
     const std::vector<double> losses =

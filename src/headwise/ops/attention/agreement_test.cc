@@ -228,7 +228,8 @@ class AttentionAgreement : public testing::TestWithParam<std::string> {
 
   // Runs the implementation on random problems that it takes.
   void RunProblems(RandomProblemOptions options, int64_t count,
-                   const std::set<AttentionPass>& passes) {
+                   const std::set<AttentionPass>& passes,
+                   int64_t head_multiple = 0) {
     if (IsFastCuda()) GTEST_SKIP() << "held to the reference by bench_gpu";
     const std::vector<DType> types = TypesTaken();
     if (types.empty()) {
@@ -238,12 +239,13 @@ class AttentionAgreement : public testing::TestWithParam<std::string> {
     for (const DType type : types) {
       options.types = {type};
       RunProblemsOfType(options, type == DType::kF32 ? count : count / 2 + 1,
-                        passes);
+                        passes, head_multiple);
     }
   }
 
   void RunProblemsOfType(const RandomProblemOptions& options, int64_t count,
-                         const std::set<AttentionPass>& passes) {
+                         const std::set<AttentionPass>& passes,
+                         int64_t head_multiple) {
     std::map<Measure, double> worst;
     int failures = 0;
     uint64_t seed = TestSeed();
@@ -251,7 +253,7 @@ class AttentionAgreement : public testing::TestWithParam<std::string> {
       const RandomProblem problem = MakeRandomProblem(seed, options);
       if (!WhyNotForward(problem.problem).empty()) continue;
       ++done;
-      const std::string report = Check(problem, passes, worst);
+      const std::string report = Check(problem, passes, head_multiple, worst);
       if (!report.empty()) {
         ++failures;
         ADD_FAILURE() << problem.Text() << "\n" << report;
@@ -302,10 +304,11 @@ class AttentionAgreement : public testing::TestWithParam<std::string> {
   // Empty, or what is wrong; keeps the largest errors.
   static std::string Check(const RandomProblem& problem,
                            const std::set<AttentionPass>& passes,
+                           int64_t head_multiple,
                            std::map<Measure, double>& worst) try {
     const CallResults truth(problem, "reference", 1, passes);
-    const CallResults found(problem, GetParam(), 1, passes);
-    const CallResults threaded(problem, GetParam(), 2, passes);
+    const CallResults found(problem, GetParam(), 1, passes, head_multiple);
+    const CallResults threaded(problem, GetParam(), 2, passes, head_multiple);
     Comparison comparison(problem, found, truth);
     std::string report = comparison.Run();
     const std::string different = DifferentBits(found, threaded);
@@ -356,6 +359,14 @@ TEST_P(AttentionAgreement, OnFewQueries) {
 TEST_P(AttentionAgreement, OnHeadsOfEveryWidth) {
   RunProblems({.work = 1e5, .max_len = 70, .every_width = true},
               TestProblems(512), AllPasses());
+}
+
+// Zero columns behind the heads' own change nothing.
+TEST_P(AttentionAgreement, OnPaddedHeads) {
+  RunProblems({.work = 1e5, .max_len = 70, .every_width = true},
+              TestProblems(256), AllPasses(), /*head_multiple=*/8);
+  RunProblems({.work = 2e5, .max_len = 300, .non_finite = true},
+              TestProblems(200), ForwardOnly(), /*head_multiple=*/48);
 }
 
 std::vector<std::string> NamesBesideTheReference() {

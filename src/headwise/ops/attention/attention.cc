@@ -10,6 +10,7 @@
 #include "headwise/error.h"
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
+#include "headwise/ops/attention/padding.h"
 #include "headwise/ops/attention/validate.h"
 #include "headwise/ops/copy/copy.h"
 
@@ -94,14 +95,16 @@ void RunAttention(Context& context, const AttentionCall& call) {
 
 void AttentionForward(Context& context, const AttentionProblem& problem,
                       const AttentionArgs& args) {
-  ValidateForward(problem, args);
-  RunAttention(context, AttentionForwardCall{problem, args});
+  AttentionForwardPadded(
+      context, problem, args,
+      {BestWidths(context, AttentionPass::kForward, problem)});
 }
 
 void AttentionBackward(Context& context, const AttentionProblem& problem,
                        const AttentionArgs& args, const AttentionGrads& grads) {
-  ValidateBackward(problem, args, grads);
-  RunAttention(context, AttentionBackwardCall{problem, args, grads});
+  AttentionBackwardPadded(
+      context, problem, args, grads,
+      {BestWidths(context, AttentionPass::kBackward, problem)});
 }
 
 std::vector<ImplementationInfo> ExplainAttention(

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +19,8 @@
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
 #include "headwise/ops/attention/implementation.h"
+#include "headwise/ops/attention/padding.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/half.h"
 
 namespace headwise {
@@ -210,6 +215,100 @@ TEST(AttentionOnDevice, WhatTheFastPathsLackThePlainOneTakes) {
                             (type == DType::kF16 && width > 128);
       ASSERT_EQ(chosen() == "cuda.plain", is_plain)
           << Name(type) << " " << width;
+    }
+  }
+}
+
+// Heads that are no multiple of 8 wide, by the fast paths and by cuda.plain.
+struct AnyWidth {
+  AnyWidth(Context& owner, int64_t head_dim, int64_t value_dim, uint64_t seed)
+      : context(owner) {
+    constexpr int64_t kRows = 70;
+    problem.heads = 4;
+    problem.kv_heads = 2;
+    problem.query_len = problem.key_len = kRows;
+    problem.head_dim = head_dim;
+    problem.value_dim = value_dim;
+    problem.type = DType::kBF16;
+    problem.device = owner.device();
+    problem.mask = AttentionMask::Causal();
+    Rng rng(seed);
+    const auto add = [&](int64_t heads, int64_t width) {
+      const Tensor host = NormalTensor({1, kRows, heads, width}, rng);
+      tensors.push_back(Tensor(owner, DType::kBF16, {1, kRows, heads, width}));
+      Copy(owner, host.view(), tensors.back().view());
+      owner.Synchronize();
+      return tensors.back().view();
+    };
+    args.q = add(4, head_dim);
+    args.k = add(2, head_dim);
+    args.v = add(2, value_dim);
+    args.out = add(4, value_dim);
+    tensors.push_back(Tensor(owner, DType::kF32, {1, 4, kRows}));
+    args.lse = tensors.back().view();
+    grads.dout = add(4, value_dim);
+    grads.dq = add(4, head_dim);
+    grads.dk = add(2, head_dim);
+    grads.dv = add(2, value_dim);
+  }
+
+  static Tensor NormalTensor(const Shape& shape, Rng& rng) {
+    Tensor tensor(DType::kF32, shape);
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      tensor.As<float>()[i] = static_cast<float>(rng.Normal());
+    }
+    return tensor;
+  }
+
+  // out, lse, dq, dk, dv.
+  std::vector<std::vector<float>> Run() {
+    AttentionForward(context, problem, args);
+    AttentionBackward(context, problem, args, grads);
+    std::vector<std::vector<float>> results;
+    for (const TensorView& view :
+         {args.out, args.lse, grads.dq, grads.dk, grads.dv}) {
+      results.push_back(ToVector<float>(context, view));
+    }
+    return results;
+  }
+
+  Context& context;
+  AttentionProblem problem;
+  AttentionArgs args;
+  AttentionGrads grads;
+  std::deque<Tensor> tensors;
+};
+
+TEST(AttentionOnDevice, HeadsOfEveryWidthRunOnTheFastPaths) {
+  const auto fast = OnDevice();
+  if (fast == nullptr) GTEST_SKIP() << "no GPU";
+  Context plain({.threads = 1,
+                 .implementations = "attention:cuda.plain",
+                 .device = Device::Cuda()});
+  for (int64_t width = 1; width <= 256; width += width < 40 ? 1 : 13) {
+    const int64_t value_dim = width % 3 == 0 ? (width * 7) % 256 + 1 : width;
+    const uint64_t seed = static_cast<uint64_t>(width);
+    AnyWidth a(*fast, width, value_dim, seed);
+    AnyWidth b(plain, width, value_dim, seed);
+    for (const AttentionPass pass :
+         {AttentionPass::kForward, AttentionPass::kBackward}) {
+      const HeadWidths widths = BestWidths(*fast, pass, a.problem);
+      ASSERT_EQ(widths.head_dim % 8, 0) << width;
+      ASSERT_EQ(widths.value_dim % 8, 0) << width;
+      ASSERT_EQ(std::string(WhyNot(kAttentionCudaSm80, pass,
+                                   Widened(a.problem, widths))),
+                "");
+      ASSERT_EQ(BestWidths(plain, pass, b.problem), OwnWidths(b.problem));
+    }
+    const auto found = a.Run(), truth = b.Run();
+    for (size_t i = 0; i < truth.size(); ++i) {
+      float most = 1;
+      for (const float x : truth[i]) most = std::max(most, std::abs(x));
+      for (size_t n = 0; n < truth[i].size(); ++n) {
+        ASSERT_NEAR(found[i][n], truth[i][n], 2e-2 * most)
+            << "heads of " << width << " and " << value_dim << ", result " << i
+            << ", element " << n;
+      }
     }
   }
 }

@@ -71,6 +71,19 @@ void CheckIndex(const ConstTensorView& index, int64_t end, const char* what) {
   }
 }
 
+CopyCall CheckedAppend(Context& context, const ConstTensorView& from,
+                       const ConstTensorView& held, const TensorView& to) {
+  const CopyCall call = {
+      .kind = CopyKind::kAppend, .from = from, .index = held, .to = to};
+  CheckRows(context, call, 2, to.shape[0]);
+  if (from.shape[0] != to.shape[0]) {
+    Refuse("from of " + std::to_string(to.shape[0]) + " sequences",
+           ToString(from));
+  }
+  CheckIndex(held, to.shape[1] - from.shape[1] + 1, "held");
+  return call;
+}
+
 void Run(Context& context, const CopyCall& call) {
   if (call.to.size() == 0 || (call.from && call.from.size() == 0)) return;
   Dispatch(context, CopyImplementations(), call);
@@ -119,14 +132,23 @@ void ScatterRows(Context& context, const ConstTensorView& from,
 
 void AppendRows(Context& context, const ConstTensorView& from,
                 const ConstTensorView& held, const TensorView& to) {
-  const CopyCall call = {
-      .kind = CopyKind::kAppend, .from = from, .index = held, .to = to};
-  CheckRows(context, call, 2, to.shape[0]);
-  if (from.shape[0] != to.shape[0]) {
-    Refuse("from of " + std::to_string(to.shape[0]) + " sequences",
-           ToString(from));
+  Run(context, CheckedAppend(context, from, held, to));
+}
+
+void AppendRows(Context& context, const Appended& one, const Appended& other,
+                const ConstTensorView& held) {
+  CopyCall call = CheckedAppend(context, one.from, held, one.to);
+  const CopyCall next = CheckedAppend(context, other.from, held, other.to);
+  const DType type = one.to.type;
+  const bool alike = one.from.type == type && other.from.type == type &&
+                     other.to.type == type && one.from.size() > 0 &&
+                     other.from.size() > 0;
+  if (!one.to.device.is_cuda() || !alike) {
+    Run(context, call);
+    return Run(context, next);
   }
-  CheckIndex(held, to.shape[1] - from.shape[1] + 1, "held");
+  call.from_beside = other.from;
+  call.to_beside = other.to;
   Run(context, call);
 }
 

@@ -45,6 +45,14 @@ void ScatterRows(Context& context, const ConstTensorView& from,
 void AppendRows(Context& context, const ConstTensorView& from,
                 const ConstTensorView& held, const TensorView& to);
 
+// Both appends, as one piece of work where the device gains by it.
+struct Appended {
+  ConstTensorView from;
+  TensorView to;
+};
+void AppendRows(Context& context, const Appended& one, const Appended& other,
+                const ConstTensorView& held);
+
 // A dense copy as scratch of the context's device.
 Temp CopyOf(Context& context, const ConstTensorView& from);
 // A dense tensor of the same type on the host, when it is there; on the

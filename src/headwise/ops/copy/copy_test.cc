@@ -183,6 +183,47 @@ TEST(Copy, WhatCrossesToADeviceAndBackIsWhatTheHostWouldCopy) {
   }
 }
 
+// On the host, and on a device as one piece of work.
+TEST(Copy, TwoAppendsAreOneAndTheOther) {
+  for (const char* entry : {"cpu.move", "cuda"}) {
+    const auto context = ContextFor("copy", entry);
+    if (!context) continue;
+    const uint64_t seed = 4711;
+    SCOPED_TRACE(std::string(entry) + ", seed " + std::to_string(seed));
+    Rng rng(seed);
+    for (int round = 0; round < 60; ++round) {
+      const DType type = kFloats[rng.Below(4)];
+      Shape from_shape, to_shape;
+      std::vector<int32_t> held;
+      RandomCall(CopyKind::kAppend, rng, &from_shape, &to_shape, held);
+      const auto with_columns = [](Shape shape, int64_t columns) {
+        return Shape{shape[0], shape[1], shape[2], columns};
+      };
+      const int64_t columns = rng.Between(1, 40);
+      const Place k(type, from_shape, false, rng);
+      const Place v(type, with_columns(from_shape, columns), false, rng);
+      Place k_truth(type, to_shape, false, rng);
+      Place v_truth(type, with_columns(to_shape, columns), false, rng);
+      const std::string k_before = k_truth.Bytes(), v_before = v_truth.Bytes();
+      Context reference({1, "copy:reference"});
+      const ConstTensorView index = ViewOf(std::as_const(held));
+      AppendRows(reference, k.view, index, k_truth.view);
+      AppendRows(reference, v.view, index, v_truth.view);
+      const std::string k_after = k_truth.Bytes(), v_after = v_truth.Bytes();
+      std::memcpy(k_truth.memory.view().data, k_before.data(), k_before.size());
+      std::memcpy(v_truth.memory.view().data, v_before.data(), v_before.size());
+      Mirror at(*context);
+      AppendRows(*context,
+                 {at(ConstTensorView(k.view)), at(TensorView(k_truth.view))},
+                 {at(ConstTensorView(v.view)), at(TensorView(v_truth.view))},
+                 at(index));
+      at.Back();
+      ASSERT_EQ(k_truth.Bytes(), k_after) << round;
+      ASSERT_EQ(v_truth.Bytes(), v_after) << round;
+    }
+  }
+}
+
 TEST(Copy, ADeviceLeavesOutRowsBeyondACachesCapacity) {
   const auto context = ContextFor("copy", "cuda");
   if (!context) GTEST_SKIP() << "no GPU here";

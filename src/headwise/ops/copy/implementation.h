@@ -17,6 +17,9 @@ struct CopyCall {
   ConstTensorView index = {};  // kGather, kScatter: rows; kAppend: held
   TensorView to = {};
   double value = 0;  // kFill
+  // kAppend, on a device: a second such, of the same type.
+  ConstTensorView from_beside = {};
+  TensorView to_beside = {};
 };
 
 ImplementationList<CopyCall> CopyImplementations();

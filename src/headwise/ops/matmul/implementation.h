@@ -33,7 +33,10 @@ inline Operand OperandOfB(const MatmulCall& call) {
   return call.args.weights != nullptr ? call.args.weights->operand()
                                       : call.problem.b;
 }
-// Columns of C that a part of B makes.
+inline int64_t ColumnsOfC(const MatmulProblem& problem) {
+  return problem.epilogue == Epilogue::kSiluGated ? problem.n / 2 : problem.n;
+}
+// Columns of A·B that a part of B makes.
 inline int64_t ColumnsOf(const ConstTensorView& part, Operand operand) {
   return part.shape[operand == Operand::kTransposed ? 0 : 1];
 }

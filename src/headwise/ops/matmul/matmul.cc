@@ -90,7 +90,7 @@ void CheckB(const MatmulProblem& problem, const MatmulArgs& args) {
 }
 
 void CheckC(const MatmulProblem& problem, const MatmulArgs& args) {
-  const int64_t m = problem.m, n = problem.n;
+  const int64_t m = problem.m, n = ColumnsOfC(problem);
   CheckMatrix("C", args.c, m, n);
   if (m == 0 || n == 0) return;
   if (args.c.type != DType::kF32 && args.c.type != args.a.type) {
@@ -116,6 +116,10 @@ void CheckEpilogue(const MatmulProblem& problem, const MatmulArgs& args) {
     Refuse("an epilogue that overwrites C, of a backward without a bias",
            ToString(problem));
   }
+  if (problem.epilogue == Epilogue::kSiluGated &&
+      (args.inner || problem.n % 2 != 0)) {
+    Refuse("gates beside as many columns, and no `inner`", ToString(problem));
+  }
   if (!args.inner && !backward) return;
   CheckMatrix("inner", args.inner, problem.m, problem.n);
   if (args.inner.type != args.c.type || args.inner.stride[1] != 1) {
@@ -124,13 +128,13 @@ void CheckEpilogue(const MatmulProblem& problem, const MatmulArgs& args) {
   CheckApart("inner", args.inner, args.c);
 }
 
-void CheckBias(const ConstTensorView& bias, const ConstTensorView& c) {
+void CheckBias(const ConstTensorView& bias, int64_t n, DType c_type) {
   if (!bias) return;
-  if ((bias.type == DType::kF32 || bias.type == c.type) && bias.rank == 1 &&
-      bias.shape[0] == c.shape[1] && bias.stride[0] == 1) {
+  if ((bias.type == DType::kF32 || bias.type == c_type) && bias.rank == 1 &&
+      bias.shape[0] == n && bias.stride[0] == 1) {
     return;
   }
-  Refuse(fmt::format("a dense bias f32 [{}], or of C's type", c.shape[1]),
+  Refuse(fmt::format("a dense bias f32 [{}], or of C's type", n),
          ToString(bias));
 }
 
@@ -162,7 +166,7 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
   CheckB(problem, args);
   CheckC(problem, args);
   if (m == 0 || n == 0) return;
-  CheckBias(args.bias, args.c);
+  CheckBias(args.bias, n, args.c.type);
   CheckEpilogue(problem, args);
   CheckDevices(args);
   CheckApart("A", args.a, args.c);
@@ -175,7 +179,7 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
 }  // namespace
 
 std::string ToString(const MatmulProblem& problem) {
-  const char* epilogues[] = {"", ", gelu", ", gelu backward"};
+  const char* epilogues[] = {"", ", gelu", ", gelu backward", ", gated"};
   return fmt::format("{} × {} × {}{}{}{}{}", problem.m, problem.n, problem.k,
                      problem.a == Operand::kTransposed ? ", A transposed" : "",
                      problem.b == Operand::kTransposed ? ", B transposed" : "",
@@ -197,9 +201,15 @@ void Matmul(Context& context, const MatmulProblem& problem,
   Dispatch(context, MatmulImplementations(), MatmulCall{problem, args});
 }
 
-bool FusesEpilogue(const Context& context, DType type) {
-  return context.device().is_cuda() &&
-         (type == DType::kBF16 || type == DType::kF16);
+bool FusesEpilogue(const Context& context, DType type, Epilogue epilogue,
+                   int64_t rows) {
+  // Those between are multiplied by an algorithm that has no epilogue.
+  constexpr int64_t kFew = 8, kMany = 64;
+  if (!context.device().is_cuda()) return false;
+  if (epilogue == Epilogue::kSiluGated) return rows <= kFew;
+  const bool half = type == DType::kBF16 || type == DType::kF16;
+  return half &&
+         (rows >= kMany || (rows <= kFew && epilogue == Epilogue::kGeluTanh));
 }
 
 Tensor MatrixProduct(Context& context, const Tensor& a, const Tensor& b,

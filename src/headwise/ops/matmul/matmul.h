@@ -31,8 +31,11 @@ enum class Store : uint8_t {
 // What is done to A·B + bias before it is stored.
 enum class Epilogue : uint8_t {
   kNone,
-  kGeluTanh,         // C = gelu(A·B + bias), as Activation::kGeluTanh
-  kGeluTanhBackward  // C = A·B · gelu'(inner)
+  kGeluTanh,          // C = gelu(A·B + bias), as Activation::kGeluTanh
+  kGeluTanhBackward,  // C = A·B · gelu'(inner)
+  // C [m, n/2] = silu(z) · u, where A·B + bias is [z | u]: a gate beside what
+  // it gates.
+  kSiluGated,
 };
 
 // Sizes and options: printable, comparable, no pointers.
@@ -75,6 +78,9 @@ void Expect(Context& context, const PreparedWeights& weights, int64_t rows);
 
 // What was made of the weights so far takes this many bytes.
 size_t PreparedBytes(const PreparedWeights& weights);
+// Bytes that products of `type` on a device other than the host would yet copy
+// there; 0 for the host.
+size_t MissingBytes(const PreparedWeights& weights, Device device, DType type);
 
 // The tensors of one product, on one device; prepared weights may lie on the
 // host all the same. Matrices are views of rank 2 of whose strides one is 1;
@@ -91,16 +97,18 @@ struct MatmulArgs {
   std::span<const ConstTensorView> parts = {};
   const PreparedWeights* weights = nullptr;  // problem.b is ignored
   ConstTensorView bias = {};                 // [n] or null
-  TensorView c = {};                         // [m, n]
+  TensorView c = {};                         // [m, n]; kSiluGated: [m, n/2]
   // [m, n] as C, with rows of its own stride. kGeluTanh: gets what the
   // activation is of, null: not wanted; what C is made of may be rounded to its
   // type or not. kGeluTanhBackward: is read.
   TensorView inner = {};
 };
 
-// Whether a product with an epilogue costs less than the product and then the
-// activation. Where it does not there may be no more than the reference for it.
-bool FusesEpilogue(const Context& context, DType type);
+// Whether a product of so many rows with an epilogue costs less than the
+// product and then the activation. Where it does not there may be no more than
+// the reference for it.
+bool FusesEpilogue(const Context& context, DType type, Epilogue epilogue,
+                   int64_t rows);
 
 // Throws Error(kInvalidArgument) naming the numbers.
 void Matmul(Context& context, const MatmulProblem& problem,

@@ -60,6 +60,8 @@ struct Case {
     return problem.a == Operand::kPlain ? problem.k : problem.m;
   }
 
+  int64_t CColumns() const { return ColumnsOfC(problem); }
+
   // B cut into parts side by side.
   std::vector<ConstTensorView> Cut(const ConstTensorView& b) const {
     std::vector<ConstTensorView> cut;
@@ -82,8 +84,9 @@ struct Case {
     const std::string a_bytes = Bytes(a, a_type);
     const std::string b_bytes = Bytes(Random(p.k * p.n, 2), b_type);
     const std::string offsets = Bytes(Random(p.n, 3), bias_type);
-    std::string c = Bytes(Random(p.m * (p.n + gap), 4), c_type);
-    std::string z = Bytes(Random(p.m * (p.n + gap), 5), c_type);
+    const int64_t c_line = CColumns() + gap;
+    std::string c = Bytes(Random(p.m * c_line, 4), c_type);
+    std::string z = Bytes(Random(p.m * c_line, 5), c_type);
     Mirror at(context);
     MatmulArgs args;
     ConstTensorView a_view(a_bytes.data(), a_type, {ARows(), AColumns()});
@@ -92,12 +95,12 @@ struct Case {
     const ConstTensorView b(
         b_bytes.data(), b_type,
         p.b == Operand::kPlain ? Shape{p.k, p.n} : Shape{p.n, p.k});
-    const TensorView all(c.data(), c_type, {p.m, p.n + gap});
+    const TensorView all(c.data(), c_type, {p.m, c_line});
     at(all);  // whole, so that gaps are seen to stay
-    args.c = at(Columns(all, 0, p.n));
+    args.c = at(Columns(all, 0, CColumns()));
     const ConstTensorView bias_view(offsets.data(), bias_type, {p.n});
     if (bias) args.bias = at(bias_view);
-    const TensorView all_inner(z.data(), c_type, {p.m, p.n + gap});
+    const TensorView all_inner(z.data(), c_type, {p.m, c_line});
     if (inner || p.epilogue == Epilogue::kGeluTanhBackward) {
       at(all_inner);
       args.inner = at(Columns(all_inner, 0, p.n));
@@ -122,7 +125,7 @@ struct Case {
     at.Back();
     std::vector<float> values;
     for (const std::string* result : {&c, &z}) {
-      const int64_t count = p.m * (p.n + gap);
+      const int64_t count = p.m * c_line;
       const ConstTensorView flat(result->data(), c_type, {count});
       for (int64_t i = 0; i < count; ++i) {
         values.push_back(static_cast<float>(Read(flat, i)));
@@ -140,8 +143,11 @@ struct Case {
     const double terms = std::sqrt(static_cast<double>(problem.k));
     // C: once, and once more where a bias comes after the product.
     const double outer = c_type == DType::kF32 ? 2e-5 : 2 * Tolerance(c_type);
-    // An activation may be of what was rounded, and steeper than 1.
-    const double after = problem.epilogue == Epilogue::kNone ? 1 : 2;
+    // An activation may be of what was rounded, and steeper than 1; a gate
+    // multiplies it with as large a number.
+    const double after = problem.epilogue == Epilogue::kNone        ? 1
+                         : problem.epilogue == Epilogue::kSiluGated ? 6
+                                                                    : 2;
     return after * std::max(rounded * terms, outer);
   }
 };
@@ -178,11 +184,16 @@ Case RandomCase(Rng& rng, int round, bool any_types) {
 }
 
 Case WithEpilogue(Case x, Rng& rng) {
+  constexpr Epilogue kAll[] = {Epilogue::kGeluTanh, Epilogue::kGeluTanhBackward,
+                               Epilogue::kSiluGated};
   x.problem.store = Store::kOverwrite;
-  x.problem.epilogue =
-      rng.Below(2) ? Epilogue::kGeluTanh : Epilogue::kGeluTanhBackward;
+  x.problem.epilogue = kAll[rng.Below(3)];
   x.inner = rng.Below(2);
   if (x.problem.epilogue == Epilogue::kGeluTanhBackward) x.bias = false;
+  if (x.problem.epilogue == Epilogue::kSiluGated) {
+    x.inner = false;
+    x.problem.n += x.problem.n % 2;
+  }
   if (rng.Below(2)) x.problem.n = (x.problem.n + 7) / 8 * 8;
   return x;
 }
@@ -285,6 +296,24 @@ TEST(Matmul, TheReferencesEpiloguesAreThoseOfTheActivation) {
   for (int i = 0; i < 35; ++i) EXPECT_NEAR(back[i], dx[i], 1e-5);
 }
 
+// A gate beside what it gates: the same as the product, then the activation.
+TEST(Matmul, TheReferencesGateIsThatOfTheActivation) {
+  Context host({1, ""});
+  Case x;
+  x.problem = {5, 14, 9};
+  x.bias = true;
+  const std::vector<float> both = x.Run(host, &Reference());
+  x.problem.epilogue = Epilogue::kSiluGated;
+  const std::vector<float> found = x.Run(host, &Reference());
+  std::vector<float> y(35);
+  const ConstTensorView in = View(both.data(), {5, 14});
+  ActivationForward(host, {Activation::kSilu},
+                    {.x = Columns(in, 0, 7),
+                     .up = Columns(in, 7, 14),
+                     .y = View(y.data(), {5, 7})});
+  for (int i = 0; i < 35; ++i) EXPECT_NEAR(found[i], y[i], 1e-5) << i;
+}
+
 // What generating text asks of a device: few rows, long lines, several parts.
 TEST(Matmul, FewRowsOfLongLinesAgreeWithTheReference) {
   const auto contenders = Contenders();
@@ -300,6 +329,16 @@ TEST(Matmul, FewRowsOfLongLinesAgreeWithTheReference) {
       // Rows of A begin at multiples of 16 bytes.
       x.gap = (8 - x.problem.k % 8) % 8;
       ASSERT_TRUE(Agree(x, contenders, 1e-4));
+      // Weights that lie the other way are copied as lines.
+      x.problem.b = Operand::kPlain;
+      ASSERT_TRUE(Agree(x, contenders, 1e-4));
+      x.problem.b = Operand::kTransposed;
+      x.problem.epilogue = Epilogue::kGeluTanh;
+      ASSERT_TRUE(Agree(x, contenders, 2e-4));
+      x.problem.n += x.problem.n % 2;
+      x.problem.epilogue = Epilogue::kSiluGated;
+      x.parts = 1 + m % 4;
+      ASSERT_TRUE(Agree(x, contenders, 4e-4));
     }
   }
 }
@@ -436,6 +475,13 @@ TEST(Matmul, RefusesImpossibleArguments) {
   gelu = p;
   gelu.epilogue = Epilogue::kGeluTanhBackward;  // of what?
   refused(gelu, good);
+  gelu.epilogue = Epilogue::kSiluGated;  // into C of half as many columns
+  refused(gelu, good);
+  MatmulArgs gated = good;
+  gated.c = View(data.data() + 30, {2, 2});
+  EXPECT_NO_THROW(Matmul(context, gelu, gated));
+  gated.inner = View(data.data() + 60, {2, 2});
+  refused(gelu, gated);
   MatmulArgs stray = good;
   stray.inner = View(data.data() + 60, {2, 4});
   refused(p, stray);

@@ -1,6 +1,7 @@
 // Weights for many products. Doors: matmul.h, prepared_weights.h.
 #include "headwise/ops/matmul/prepared_weights.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "headwise/error.h"
@@ -60,5 +61,28 @@ void Expect(Context& context, const PreparedWeights& weights, int64_t rows) {
 }
 
 size_t PreparedBytes(const PreparedWeights& weights) { return weights.bytes(); }
+
+PreparedWeights::Kind CudaKindOf(DType type) {
+  switch (type) {
+    case DType::kBF16:
+      return PreparedWeights::Kind::kCudaBf16;
+    case DType::kF16:
+      return PreparedWeights::Kind::kCudaF16;
+    default:
+      return PreparedWeights::Kind::kCudaF32;
+  }
+}
+
+size_t MissingBytes(const PreparedWeights& weights, Device device, DType type) {
+  const auto lies_there = [&](const ConstTensorView& part) {
+    return weights.operand() == Operand::kTransposed && part.device == device &&
+           part.type == type;
+  };
+  if (device.is_cpu() || weights.Made(CudaKindOf(type)) != nullptr ||
+      std::ranges::all_of(weights.parts(), lies_there)) {
+    return 0;
+  }
+  return static_cast<size_t>(weights.n() * weights.k()) * SizeOf(type);
+}
 
 }  // namespace headwise

@@ -79,6 +79,9 @@ class PreparedWeights {
   std::shared_ptr<LargeMemory> memory_;
 };
 
+// The form that a GPU multiplies in a type.
+PreparedWeights::Kind CudaKindOf(DType type);
+
 // Expect for a device: cuda/expect.cu, or no_cuda/.
 void ExpectOnDevice(Context& context, const PreparedWeights& weights,
                     int64_t rows);

@@ -42,11 +42,14 @@ Gelu GeluAt(double x) {
                                                  (1 + 3 * cubic * x * x)};
 }
 
+double Silu(double x) { return x / (1 + std::exp(-x)); }
+
 // A·B + bias at [i, j], as C stores it.
 double Finished(const MatmulCall& call, double sum, int64_t i, int64_t j) {
   const TensorView& inner = call.args.inner;
   switch (call.problem.epilogue) {
     case Epilogue::kNone:
+    case Epilogue::kSiluGated:
       return sum;
     case Epilogue::kGeluTanh:
       if (inner) Write(inner, sum, i, j);
@@ -57,7 +60,7 @@ double Finished(const MatmulCall& call, double sum, int64_t i, int64_t j) {
   return sum;
 }
 
-void Run(Context&, const MatmulCall& call) {
+void Multiply(const MatmulCall& call) {
   const auto& [problem, args] = call;
   const Operand operand = OperandOfB(call);
   int64_t j = 0;
@@ -74,6 +77,28 @@ void Run(Context&, const MatmulCall& call) {
       }
     }
   }
+}
+
+// z and u as a whole first, in f32.
+void RunGated(const MatmulCall& call) {
+  Tensor both(DType::kF32, {call.problem.m, call.problem.n});
+  MatmulProblem problem = call.problem;
+  problem.epilogue = Epilogue::kNone;
+  MatmulArgs args = call.args;
+  args.c = both.view();
+  Multiply({problem, args});
+  const int64_t half = ColumnsOfC(call.problem);
+  for (int64_t i = 0; i < problem.m; ++i) {
+    for (int64_t j = 0; j < half; ++j) {
+      Write(call.args.c, Silu(Read(args.c, i, j)) * Read(args.c, i, half + j),
+            i, j);
+    }
+  }
+}
+
+void Run(Context&, const MatmulCall& call) {
+  call.problem.epilogue == Epilogue::kSiluGated ? RunGated(call)
+                                                : Multiply(call);
 }
 
 }  // namespace

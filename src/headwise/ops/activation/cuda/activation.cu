@@ -1,40 +1,11 @@
 // cuda: the formulas of the reference in f32. Door: ../implementation.h.
+#include "headwise/ops/activation/cuda/point.cuh"
 #include "headwise/ops/activation/implementation.h"
 #include "headwise/ops/cuda/kernel.cuh"
 #include "headwise/ops/cuda/why_not.h"
 
 namespace headwise {
 namespace {
-
-struct Point {
-  float value;
-  float slope;
-};
-
-// What is not asked for the compiler leaves out.
-template <Activation kKind>
-__device__ Point At(float x) {
-  if constexpr (kKind == Activation::kRelu) {
-    return x > 0 ? Point{x, 1} : Point{0, 0};
-  } else if constexpr (kKind == Activation::kGelu) {
-    const float phi = 0.5f * (1 + erff(x * 0.70710678f));
-    const float density = 0.39894228f * expf(-0.5f * x * x);
-    return {x * phi, phi + x * density};
-  } else if constexpr (kKind == Activation::kGeluTanh) {
-    const float root = 0.79788456f, cubic = 0.044715f;
-    const float t = tanhf(root * (x + cubic * x * x * x));
-    const float inner = root * (1 + 3 * cubic * x * x);
-    return {0.5f * x * (1 + t),
-            0.5f * (1 + t) + 0.5f * x * (1 - t * t) * inner};
-  } else if constexpr (kKind == Activation::kSilu) {
-    const float s = 1 / (1 + expf(-x));
-    return {x * s, s + x * s * (1 - s)};
-  } else {
-    static_assert(kKind == Activation::kTanh);
-    const float t = tanhf(x);
-    return {t, 1 - t * t};
-  }
-}
 
 // Rows of a view; a null pointer is not given.
 template <typename T>
@@ -85,7 +56,7 @@ __global__ void ForwardKernel(Params<T> p, cuda::RowShare share) {
       if (up != nullptr) cuda::Load(up + i, gate);
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        v[j] = At<kKind>(v[j]).value;
+        v[j] = cuda::ActivationAt<kKind>(v[j]).value;
         if (up != nullptr) v[j] *= gate[j];
       }
       cuda::Store(v, y + i);
@@ -109,7 +80,7 @@ __global__ void BackwardKernel(Params<T> p, cuda::RowShare share) {
       if (up != nullptr) cuda::Load(up + i, gate);
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        const Point point = At<kKind>(v[j]);
+        const cuda::ActivationPoint point = cuda::ActivationAt<kKind>(v[j]);
         const float u = up != nullptr ? gate[j] : 1.0f;
         dgate[j] = d[j] * point.value;
         d[j] = d[j] * u * point.slope;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "headwise/ops/attention/geometry.h"
+#include "headwise/ops/attention/padding.h"
 
 namespace headwise {
 namespace {
@@ -22,9 +23,10 @@ Device DeviceOf(const std::string& implementation) {
 
 CallResults::CallResults(const RandomProblem& problem,
                          const std::string& implementation, int threads,
-                         std::set<AttentionPass> passes)
+                         std::set<AttentionPass> passes, int64_t head_multiple)
     : r_(problem),
       passes_(std::move(passes)),
+      head_multiple_(head_multiple),
       context_({.threads = threads,
                 .implementations = "attention:" + implementation,
                 .device = DeviceOf(implementation)}),
@@ -116,6 +118,13 @@ void CallResults::AddSums(Observation& o) {
   }
 }
 
+void CallResults::Forward(const AttentionProblem& problem,
+                          const AttentionArgs& args) {
+  if (head_multiple_ == 0) return AttentionForward(context_, problem, args);
+  AttentionForwardPadded(context_, problem, args,
+                         {RoundedUp(problem, head_multiple_)});
+}
+
 void CallResults::RunForward() {
   const AttentionProblem& p = problem_;
   const ViewSizes n = SizesOf(p, r_.args);
@@ -138,7 +147,7 @@ void CallResults::RunForward() {
     if (what > 0.5) AddSums(observation_);
     args_.observation = &observation_;
   }
-  AttentionForward(context_, p, args_);
+  Forward(p, args_);
 }
 
 void CallResults::RunBackward() {
@@ -163,7 +172,9 @@ void CallResults::RunBackward() {
     outputs_.back().tensor.FillUniform(rng_, -1, 1);  // it is added to
     mirror_.Upload(outputs_.back().tensor);
   }
-  AttentionBackward(context_, p, args_, grads);
+  if (head_multiple_ == 0) return AttentionBackward(context_, p, args_, grads);
+  AttentionBackwardPadded(context_, p, args_, grads,
+                          {RoundedUp(p, head_multiple_)});
 }
 
 void CallResults::RunRowPasses() {
@@ -245,7 +256,7 @@ void CallResults::RunGram() {
   flat.args.lse =
       Add("flat lse", DType::kF32, {n.batch, r_.problem.heads, n.queries},
           Measure::kStatistic, 1);
-  AttentionForward(context_, flat.problem, flat.args);
+  Forward(flat.problem, flat.args);
   const HeadSource sources[] = {{problem_, args_}, flat};
   const TensorView gram =
       Add("gram", DType::kF64, {heads, heads}, Measure::kStatistic, -1);

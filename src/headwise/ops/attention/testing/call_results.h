@@ -34,9 +34,11 @@ class CallResults {
  public:
   // Runs these passes, the forward always, by the named implementation, in the
   // memory of its device; the outputs are then here. Which
-  // optional outputs are asked for is drawn from the problem's seed.
+  // optional outputs are asked for is drawn from the problem's seed. Heads are
+  // padded to a multiple of `head_multiple`; 0: as the operator does.
   CallResults(const RandomProblem& problem, const std::string& implementation,
-              int threads, std::set<AttentionPass> passes);
+              int threads, std::set<AttentionPass> passes,
+              int64_t head_multiple = 0);
 
   const std::deque<CallOutput>& outputs() const { return outputs_; }
   // Null when it was not asked for.
@@ -49,6 +51,7 @@ class CallResults {
   void RunMapPasses();
   void RunGram();
 
+  void Forward(const AttentionProblem& problem, const AttentionArgs& args);
   bool Has(AttentionPass pass) const { return passes_.contains(pass); }
   TensorView Add(const std::string& name, DType type,
                  const std::vector<int64_t>& shape, Measure measure,
@@ -62,6 +65,7 @@ class CallResults {
 
   const RandomProblem& r_;
   std::set<AttentionPass> passes_;
+  int64_t head_multiple_;
   Context context_;
   AttentionProblem problem_;  // r_'s, on the context's device
   DeviceMirror mirror_;

@@ -64,16 +64,33 @@ __device__ bool Find(const Params& p, Index n, int64_t (&places)[2]) {
   return true;
 }
 
-// Steps are in bytes.
+// This thread's word. Steps are in bytes.
 template <typename Word, typename Index>
-__global__ void MoveKernel(Params p, Index count) {
-  cuda::Begin();
+__device__ inline void MoveWord(const Params& p, Index count) {
   const Index n = cuda::ThreadIndex<Index>();
   int64_t places[2];
   if (n >= count || !Find(p, n, places)) return;
   *reinterpret_cast<Word*>(static_cast<char*>(p.to) + places[1]) =
       *reinterpret_cast<const Word*>(static_cast<const char*>(p.from) +
                                      places[0]);
+}
+
+template <typename Word, typename Index>
+__global__ void MoveKernel(Params p, Index count) {
+  cuda::Begin();
+  MoveWord<Word>(p, count);
+}
+
+// Two appends side by side, one an index of the grid's second axis.
+template <typename Word, typename Index>
+__global__ void MoveBothKernel(Params one, Params other, Index count,
+                               Index other_count) {
+  cuda::Begin();
+  if (blockIdx.y == 0) {
+    MoveWord<Word>(one, count);
+  } else {
+    MoveWord<Word>(other, other_count);
+  }
 }
 
 template <typename From, typename To, int kItems, typename Index>
@@ -182,22 +199,62 @@ Params ParamsOf(const CopyCall& call) {
   return p;
 }
 
-// Elements as words as long as strides and addresses allow.
-void Move(Context& context, const CopyCall& call, Params p) {
+// Whether the call can be moved in words of `bytes`; p then counts in them.
+bool WidenTo(const CopyCall& call, int64_t bytes, Params& p) {
   const int64_t size = static_cast<int64_t>(SizeOf(call.to.type));
-  int64_t bytes = 16;
-  while (bytes > size &&
-         !(RowsAllow(p.rows, size, bytes) &&
-           cuda::Widen<2>(p.axes, {call.from, call.to}, bytes / size))) {
-    bytes /= 2;
-  }
+  return bytes <= size ||
+         (RowsAllow(p.rows, size, bytes) &&
+          cuda::Widen<2>(p.axes, {call.from, call.to}, bytes / size));
+}
+
+// Elements to move, once steps are in bytes.
+int64_t InBytes(const CopyCall& call, Params& p) {
+  const int64_t size = static_cast<int64_t>(SizeOf(call.to.type));
   p.rows.size = p.axes.size();
   StepsToBytes(p.axes, size);
   for (int64_t* step :
        {p.rows.from, p.rows.from + 1, p.rows.to, p.rows.to + 1}) {
     *step *= size;
   }
-  const int64_t count = p.rows.count * p.rows.size;
+  return p.rows.count * p.rows.size;
+}
+
+void MoveBoth(Context& context, const CopyCall& call) {
+  const CopyCall beside = {.kind = call.kind,
+                           .from = call.from_beside,
+                           .index = call.index,
+                           .to = call.to_beside};
+  Params one = ParamsOf(call), other = ParamsOf(beside);
+  int64_t bytes = 16;
+  while (true) {
+    Params wide = one, wide_other = other;
+    if (WidenTo(call, bytes, wide) && WidenTo(beside, bytes, wide_other)) {
+      one = wide;
+      other = wide_other;
+      break;
+    }
+    bytes /= 2;
+  }
+  const int64_t count = InBytes(call, one);
+  const int64_t other_count = InBytes(beside, other);
+  const int64_t most = std::max(count, other_count);
+  WithWord(bytes, [&](auto word) {
+    cuda::WithIndex(most, [&](auto index) {
+      using Index = decltype(index);
+      cuda::LaunchEarly(context, "copy", MoveBothKernel<decltype(word), Index>,
+                        dim3(cuda::CeilDiv(most, kThreads), 2), kThreads, one,
+                        other, static_cast<Index>(count),
+                        static_cast<Index>(other_count));
+    });
+  });
+}
+
+// Elements as words as long as strides and addresses allow.
+void Move(Context& context, const CopyCall& call, Params p) {
+  if (call.to_beside) return MoveBoth(context, call);
+  int64_t bytes = 16;
+  while (!WidenTo(call, bytes, p)) bytes /= 2;
+  const int64_t count = InBytes(call, p);
   WithWord(bytes, [&](auto word) {
     cuda::WithIndex(count, [&](auto index) {
       using Index = decltype(index);

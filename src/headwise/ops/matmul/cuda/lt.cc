@@ -99,7 +99,7 @@ BlasProduct ProductOf(const MatmulCall& call, const ConstTensorView& a,
   product.lda = a_lines.apart;
   product.b = b.data;
   product.b_along_k =
-      b_lines.axis == (OperandOfB(call) == Operand::kTransposed ? 1 : 0);
+      b_lines.axis == (OperandOnDevice(call) == Operand::kTransposed ? 1 : 0);
   product.ldb = b_lines.apart;
   product.c = c.data;
   product.ldc = std::max(c.shape[1], c.stride[0]);
@@ -133,6 +133,7 @@ void Activate(Context& context, const MatmulCall& call, const Share& share,
   const ActivationProblem gelu = {Activation::kGeluTanh};
   switch (call.problem.epilogue) {
     case Epilogue::kNone:
+    case Epilogue::kSiluGated:  // RunGated
       return;
     case Epilogue::kGeluTanh:
       return ActivationForward(context, gelu, {.x = z, .y = share.c});
@@ -177,7 +178,7 @@ Reason WhyNot(const MatmulCall& call) {
   return call.args.c.device.is_cuda() ? "" : "runs on CUDA only";
 }
 
-void Run(Context& context, const MatmulCall& call) {
+void Product(Context& context, const MatmulCall& call) {
   const MatmulArgs& args = call.args;
   if (call.problem.k == 0) {
     const Share all = {{}, args.bias, args.inner, args.c};
@@ -193,7 +194,7 @@ void Run(Context& context, const MatmulCall& call) {
                          : PartsOf(args);
   int64_t begin = 0;
   for (const ConstTensorView& part : parts) {
-    const int64_t end = begin + ColumnsOf(part, OperandOfB(call));
+    const int64_t end = begin + ColumnsOf(part, OperandOnDevice(call));
     if (end == begin) continue;
     Temp b_copy, bias_copy;
     const TensorView c = Columns(args.c, begin, end);
@@ -205,6 +206,27 @@ void Run(Context& context, const MatmulCall& call) {
              {Taken(context, part, a.type, b_copy), bias, inner, c});
     begin = end;
   }
+}
+
+// The product as a whole, then the activation.
+void RunGated(Context& context, const MatmulCall& call) {
+  const TensorView& c = call.args.c;
+  const int64_t half = ColumnsOfC(call.problem);
+  const Temp both(context, c.type, {call.problem.m, call.problem.n});
+  MatmulProblem problem = call.problem;
+  problem.epilogue = Epilogue::kNone;
+  MatmulArgs args = call.args;
+  args.c = both.view();
+  Product(context, {problem, args});
+  ActivationForward(context, {Activation::kSilu},
+                    {.x = Columns(both.view(), 0, half),
+                     .up = Columns(both.view(), half, 2 * half),
+                     .y = c});
+}
+
+void Run(Context& context, const MatmulCall& call) {
+  call.problem.epilogue == Epilogue::kSiluGated ? RunGated(context, call)
+                                                : Product(context, call);
 }
 
 }  // namespace

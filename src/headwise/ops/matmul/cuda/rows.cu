@@ -3,6 +3,7 @@
 // rows use them. Sums in f32 in one order. Door: ../implementation.h.
 #include <algorithm>
 
+#include "headwise/ops/activation/cuda/point.cuh"
 #include "headwise/ops/cuda/kernel.cuh"
 #include "headwise/ops/matmul/cuda/weights.h"
 #include "headwise/ops/matmul/implementation.h"
@@ -57,18 +58,27 @@ struct Numbers {
   }
 };
 
+// What is done to a sum before it is stored.
+enum class Finish : uint8_t { kNone, kGelu, kGate };
+
 template <typename T>
 struct Params {
   int m = 0;
-  int64_t n = 0, k = 0;
-  int split = 1;  // warps that share the depth of four lines
+  int64_t n = 0, k = 0;  // n: columns of C
+  int split = 1;         // warps that share the depth of four lines
+  Finish finish = Finish::kNone;
   const T* a = nullptr;
   int64_t a_stride = 0;
   Parts<T> b;
-  Numbers bias, c;
-  int64_t c_stride = 0;
+  Numbers bias, c, inner;
+  int64_t c_stride = 0, inner_stride = 0;
   bool add = false;
   bool fixed = false;  // B does not change: it is read before others are done
+
+  // Lines that make one number of C: a gate's lie n behind each other.
+  __host__ __device__ int each() const {
+    return finish == Finish::kGate ? 2 : 1;
+  }
 };
 
 // 16 bytes that are not needed again.
@@ -125,6 +135,24 @@ __device__ inline void AddChunk(const Params<T>& p, int64_t item,
   }
 }
 
+// A number of C of its sums: z, or z and what it gates.
+template <typename T>
+__device__ inline float Finished(const Params<T>& p, int row, int64_t column,
+                                 float value, float up) {
+  if (p.bias.data != nullptr) value += p.bias.template Load<T>(column);
+  if (p.finish == Finish::kGate) {
+    if (p.bias.data != nullptr) up += p.bias.template Load<T>(p.n + column);
+    return cuda::ActivationAt<Activation::kSilu>(value).value * up;
+  }
+  if (p.finish == Finish::kGelu) {
+    if (p.inner.data != nullptr) {
+      p.inner.template Store<T>(row * p.inner_stride + column, value);
+    }
+    return cuda::ActivationAt<Activation::kGeluTanh>(value).value;
+  }
+  return value;
+}
+
 template <typename T, int kRows>
 __global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
   constexpr int kItems = 16 / sizeof(T);
@@ -133,11 +161,15 @@ __global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
   const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
   const int groups = kWarps / p.split;
   const int share = warp % p.split;
-  const int64_t block = static_cast<int64_t>(blockIdx.x) * groups * kLines;
-  const int64_t first = block + warp / p.split * kLines;
+  const int each = p.each(), results = kLines / each;  // of a warp
+  const int64_t block = static_cast<int64_t>(blockIdx.x) * groups * results;
+  const int64_t first = block + warp / p.split * results;
   const T* lines[kLines];
 #pragma unroll
-  for (int l = 0; l < kLines; ++l) lines[l] = p.b.Line(min(first + l, p.n - 1));
+  for (int l = 0; l < kLines; ++l) {
+    const int64_t column = min(first + l / each, p.n - 1);
+    lines[l] = p.b.Line(column + l % each * p.n);
+  }
   float sum[kRows][kLines] = {};
   const int64_t chunks = p.k / kItems;
   const int64_t step = static_cast<int64_t>(p.split) * cuda::kWarp;
@@ -188,24 +220,28 @@ __global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
   }
   __syncthreads();
   // A thread a result: the shares in order, then the bias, then C.
-  const int line = threadIdx.x % (groups * kLines);
-  const int row = threadIdx.x / (groups * kLines);
-  const int64_t column = block + line;
+  const int result = threadIdx.x % (groups * results);
+  const int row = threadIdx.x / (groups * results);
+  const int64_t column = block + result;
   if (row >= p.m || column >= p.n) return;
-  float value = 0;
+  const int line = result % results * each;
+  float sum_of[2] = {};
   for (int s = 0; s < p.split; ++s) {
-    value += shared[line / kLines * p.split + s][row][line % kLines];
+    const auto& lines_of = shared[result / results * p.split + s][row];
+    sum_of[0] += lines_of[line];
+    sum_of[1] += lines_of[line + each - 1];
   }
-  if (p.bias.data != nullptr) value += p.bias.template Load<T>(column);
+  float value = Finished(p, row, column, sum_of[0], sum_of[1]);
   const int64_t place = row * p.c_stride + column;
   if (p.add) value += p.c.template Load<T>(place);
   p.c.template Store<T>(place, value);
 }
 
-// By n and k alone, so that results repeat.
-int SplitFor(int64_t n, int64_t chunks) {
+// By the lines and k alone, so that results repeat.
+int SplitFor(int64_t lines, int64_t chunks) {
   int split = 1;
-  while (split < kWarps && cuda::CeilDiv(n, kLines) * split < kWantedWarps &&
+  while (split < kWarps &&
+         cuda::CeilDiv(lines, kLines) * split < kWantedWarps &&
          chunks >= 2 * split * cuda::kWarp) {
     split *= 2;
   }
@@ -214,14 +250,26 @@ int SplitFor(int64_t n, int64_t chunks) {
 
 template <typename T>
 void Launch(Context& context, Params<T> p) {
-  p.split = SplitFor(p.n, p.k / (16 / static_cast<int64_t>(sizeof(T))));
+  p.split =
+      SplitFor(p.n * p.each(), p.k / (16 / static_cast<int64_t>(sizeof(T))));
   const auto kernel = p.m <= 1   ? RowsKernel<T, 1>
                       : p.m <= 2 ? RowsKernel<T, 2>
                       : p.m <= 4 ? RowsKernel<T, 4>
                                  : RowsKernel<T, 8>;
+  const int64_t of_block = kWarps / p.split * (kLines / p.each());
   cuda::LaunchEarly(context, "matmul of few rows", kernel,
-                    dim3(cuda::CeilDiv(p.n, kWarps / p.split * kLines)),
-                    kThreads, p);
+                    dim3(cuda::CeilDiv(p.n, of_block)), kThreads, p);
+}
+
+Finish FinishOf(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kGeluTanh:
+      return Finish::kGelu;
+    case Epilogue::kSiluGated:
+      return Finish::kGate;
+    default:
+      return Finish::kNone;
+  }
 }
 
 // A as rows along k.
@@ -233,11 +281,17 @@ ConstTensorView RowsOf(const MatmulCall& call) {
 Reason WhyNot(const MatmulCall& call) {
   const auto& [problem, args] = call;
   if (!args.c.device.is_cuda()) return "runs on CUDA only";
-  if (const Reason why = WhyNotEpilogue(call); !why.empty()) return why;
+  if (problem.epilogue == Epilogue::kGeluTanhBackward) {
+    return "has no backward epilogue";
+  }
   if (problem.m > kMostRows) return "takes at most eight rows";
   if (problem.k == 0) return "needs something to multiply";
-  if (OperandOfB(call) != Operand::kTransposed) {
+  if (OperandOnDevice(call) != Operand::kTransposed) {
     return "takes weights as [n, k] only";
+  }
+  if (problem.epilogue == Epilogue::kSiluGated &&
+      PartsOf(args).size() > kMostParts) {
+    return "takes gates of at most four parts";
   }
   const ConstTensorView rows = RowsOf(call);
   if (rows.stride[1] != 1 || !HasAlignedLines(rows)) {
@@ -269,24 +323,31 @@ void RunAs(Context& context, const MatmulCall& call) {
   const auto parts = args.weights != nullptr
                          ? WeightsOnDevice(context, *args.weights, args.a.type)
                          : PartsOf(args);
+  p.finish = FinishOf(problem.epilogue);
   int64_t begin = 0;
   for (size_t first = 0; first < parts.size(); first += kMostParts) {
     p.b = {};
-    p.n = 0;
+    int64_t lines = 0;
     for (size_t i = 0; i < kMostParts; ++i) {
       if (first + i < parts.size()) {
         const ConstTensorView& part = parts[first + i];
         p.b.data[i] = part.Raw<T>();
         p.b.stride[i] = part.stride[0];
-        p.n += part.shape[0];
+        lines += part.shape[0];
       }
-      p.b.end[i] = p.n;
+      p.b.end[i] = lines;
     }
-    if (p.n == 0) continue;
+    if (lines == 0) continue;
+    p.n = lines / p.each();
     const TensorView c = Columns(args.c, begin, begin + p.n);
     p.c = {c.data, c.type == DType::kF32};
-    const ConstTensorView bias = Slice(args.bias, 0, begin, begin + p.n);
+    const ConstTensorView bias = Slice(args.bias, 0, begin, begin + lines);
     p.bias = {const_cast<void*>(bias.data), bias.type == DType::kF32};
+    if (args.inner) {
+      const TensorView inner = Columns(args.inner, begin, begin + p.n);
+      p.inner = {inner.data, inner.type == DType::kF32};
+      p.inner_stride = inner.stride[0];
+    }
     Launch(context, p);
     begin += p.n;
   }

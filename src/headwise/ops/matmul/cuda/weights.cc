@@ -22,34 +22,20 @@ struct DeviceWeights : WeightForm {
   size_t bytes() const override { return memory.bytes(); }
 };
 
-PreparedWeights::Kind KindOf(DType type) {
-  switch (type) {
-    case DType::kBF16:
-      return PreparedWeights::Kind::kCudaBf16;
-    case DType::kF16:
-      return PreparedWeights::Kind::kCudaF16;
-    default:
-      return PreparedWeights::Kind::kCudaF32;
-  }
-}
-
 std::unique_ptr<DeviceWeights> Make(Context& context,
                                     const PreparedWeights& weights,
                                     DType type) {
   const bool transposed = weights.operand() == Operand::kTransposed;
-  const int64_t lines = transposed ? weights.n() : weights.k();
-  const int64_t length = transposed ? weights.k() : weights.n();
   auto form = std::make_unique<DeviceWeights>();
   form->memory = Tensor::Undefined(
-      context, type, {lines, (length + kLine - 1) / kLine * kLine});
-  const TensorView whole = Columns(form->memory.view(), 0, length);
+      context, type, {weights.n(), (weights.k() + kLine - 1) / kLine * kLine});
+  const TensorView whole = Columns(form->memory.view(), 0, weights.k());
   form->whole = whole;
-  const int axis = transposed ? 0 : 1;
   int64_t at = 0;
   for (const ConstTensorView& part : weights.parts()) {
-    const int64_t count = part.shape[axis];
-    Copy(context, part, Slice(whole, axis, at, at + count));
-    at += count;
+    const ConstTensorView lines = transposed ? part : Transposed(part, 0, 1);
+    Copy(context, lines, Rows(whole, at, at + lines.shape[0]));
+    at += lines.shape[0];
   }
   // Whoever shares the weights has another queue; and the parts may go.
   context.Synchronize();
@@ -69,12 +55,13 @@ std::span<const ConstTensorView> WeightsOnDevice(Context& context,
                                                  DType type) {
   const auto parts = weights.parts();
   const auto fits = [&](const ConstTensorView& part) {
-    return part.device == context.device() && part.type == type &&
+    return weights.operand() == Operand::kTransposed &&
+           part.device == context.device() && part.type == type &&
            HasAlignedLines(part);
   };
   if (std::all_of(parts.begin(), parts.end(), fits)) return parts;
-  const auto& form = static_cast<const DeviceWeights&>(
-      weights.Get(KindOf(type), [&] { return Make(context, weights, type); }));
+  const auto& form = static_cast<const DeviceWeights&>(weights.Get(
+      CudaKindOf(type), [&] { return Make(context, weights, type); }));
   if (form.whole.device != context.device()) {
     throw Error(ErrorCode::kUnsupported,
                 {"matmul", "weights on " + ToString(context.device()),

@@ -1,0 +1,39 @@
+// Activations of one number, the formulas of the reference in f32. Only .cu
+// files include this.
+#pragma once
+
+#include "headwise/ops/activation/activation.h"
+
+namespace headwise::cuda {
+
+struct ActivationPoint {
+  float value;
+  float slope;
+};
+
+// What is not asked for the compiler leaves out.
+template <Activation kKind>
+__device__ ActivationPoint ActivationAt(float x) {
+  if constexpr (kKind == Activation::kRelu) {
+    return x > 0 ? ActivationPoint{x, 1} : ActivationPoint{0, 0};
+  } else if constexpr (kKind == Activation::kGelu) {
+    const float phi = 0.5f * (1 + erff(x * 0.70710678f));
+    const float density = 0.39894228f * expf(-0.5f * x * x);
+    return {x * phi, phi + x * density};
+  } else if constexpr (kKind == Activation::kGeluTanh) {
+    const float root = 0.79788456f, cubic = 0.044715f;
+    const float t = tanhf(root * (x + cubic * x * x * x));
+    const float inner = root * (1 + 3 * cubic * x * x);
+    return {0.5f * x * (1 + t),
+            0.5f * (1 + t) + 0.5f * x * (1 - t * t) * inner};
+  } else if constexpr (kKind == Activation::kSilu) {
+    const float s = 1 / (1 + expf(-x));
+    return {x * s, s + x * s * (1 - s)};
+  } else {
+    static_assert(kKind == Activation::kTanh);
+    const float t = tanhf(x);
+    return {t, 1 - t * t};
+  }
+}
+
+}  // namespace headwise::cuda
