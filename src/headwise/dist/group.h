@@ -28,9 +28,9 @@ struct Message {
   std::string bytes = {};
 };
 
-// One thread at a time. Ranks must call collectives in the same order.
-// Everything that waits throws Error(kIo) naming the rank that it waits for
-// where that one has ended.
+// One thread at a time, whichever. Ranks must call collectives in the same
+// order. Everything that waits throws Error(kIo) naming the rank that it waits
+// for where that one has ended.
 class Group {
  public:
   virtual ~Group() = default;

@@ -51,6 +51,7 @@ struct TrainConfig {
   int64_t batch = 8;
   int64_t micro_batch = 8;
   int64_t parts = 1;
+  int64_t bucket = int64_t{1} << 20;
   bool recompute = false;
   int64_t sequence = 256;
   double rate = 1e-3;
@@ -120,6 +121,10 @@ struct TrainConfig {
     visit("parts", self.parts,
           "parts of a batch whose gradients add in a fixed order; under mpirun "
           "each rank takes some, and the numbers are those of one process");
+    visit("bucket", self.bucket,
+          "under mpirun: values of the gradient that ranks add up at a time, "
+          "while the backward of their last part goes on; no number depends on "
+          "it");
     visit("recompute", self.recompute,
           "run layers again in the backward instead of keeping what they made: "
           "less memory, more time, the same numbers");

@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "headwise/dist/thread_group.h"
-#include "headwise/model/family.h"
 #include "headwise/model/model_hash.h"
 #include "headwise/train/training_run.h"
 
@@ -24,6 +25,7 @@ class RanksTrain : public TrainingRun {
     config.steps = 8;
     config.heads = {{"gates", "hard_concrete"}};
     config.gate_penalty = 0.1;
+    config.bucket = 500;  // a few a layer
     return config;
   }
 
@@ -83,37 +85,21 @@ TEST_F(RanksTrain, NeedsAPartForEachRank) {
   EXPECT_THAT(ErrorOf(InParts("odd", 3)), HasSubstr("parts"));
 }
 
-// Each part adds its number to every gradient; the tree's depth shows in none.
-TEST_F(RanksTrain, AddsEveryPartOnce) {
-  for (const int64_t parts : {1, 2, 3, 5, 8}) {
-    dist::RunRanks(
-        static_cast<int>(std::min<int64_t>(parts, 3)), [&](dist::Group& group) {
-          Context context({1, ""});
-          Json json = Config("none").model;
-          json["vocab_size"] = 260;
-          const auto store =
-              ParameterStore::Fresh(ReadConfig(json, "test"), {});
-          const auto model = BuildModel(ReadConfig(json, "test"), store);
-          ASSERT_GT(store->buffers()[0].gradient.size(), 0);
-          const GradientTree tree(&group, parts);
-          std::vector<int64_t> called;
-          tree.Sum(context, *store, [&](int64_t part) {
-            called.push_back(part);
-            for (ParameterStore::Buffer& buffer : store->buffers()) {
-              for (int64_t i = 0; i < buffer.gradient.size(); ++i) {
-                buffer.gradient.As<float>()[i] += static_cast<float>(part + 1);
-              }
-            }
-          });
-          EXPECT_EQ(std::ssize(called), tree.end() - tree.begin());
-          for (ParameterStore::Buffer& buffer : store->buffers()) {
-            for (int64_t i = 0; i < buffer.gradient.size(); ++i) {
-              ASSERT_EQ(buffer.gradient.As<float>()[i],
-                        static_cast<float>(parts * (parts + 1) / 2));
-            }
-          }
-          group.Leave();
-        });
+TEST_F(RanksTrain, IsTheSameWithBucketsOfAnySize) {
+  const auto seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 chance(seed);
+  TrainConfig config = InParts("one", 6);
+  config.batch = 12;
+  const TrainingRecord one = TrainOn(1, config);
+  for (int i = 0; i < 4; ++i) {
+    config.bucket = 30 + static_cast<int64_t>(chance() % (50 << 2 * i));
+    config.recompute = chance() % 2 == 0;
+    const int ranks = 2 + static_cast<int>(chance() % 5);
+    config.out = folder_ / std::to_string(i);
+    EXPECT_EQ(TrainOn(ranks, config).losses, one.losses)
+        << ranks << " ranks, bucket " << config.bucket;
+    EXPECT_EQ(ModelHash(config.out), ModelHash(folder_ / "one"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "headwise/backend/cpu/isa.h"
@@ -93,6 +94,10 @@ class Run {
         context_, config_, *material_.model, *material_.store,
         material_.classifier ? &*material_.classifier : nullptr);
     trainer_->ShareWith(&Group());
+    if (!options_.timeline.empty()) {
+      timeline_.emplace(Group());
+      trainer_->Record(&*timeline_);
+    }
     record_.config = FieldsToJson(config_);
     record_.data = material_.data;
     record_.machine = DescribeMachine(context_, Group().size());
@@ -129,6 +134,7 @@ class Run {
       }
     }
     Save();
+    if (timeline_) timeline_->Write(Group(), options_.timeline);
     RunResult result;
     result.finished = record_.step >= config_.steps;
     result.last = result.finished ? out_ : CheckpointFolder(out_, record_.step);
@@ -208,6 +214,7 @@ class Run {
   std::unique_ptr<dist::Group> alone_ = dist::MakeSingleGroup();
   Path out_;
   Material material_;
+  std::optional<Timeline> timeline_;
   std::unique_ptr<Trainer> trainer_;
   TrainingRecord record_;
 };
