@@ -145,9 +145,10 @@ std::vector<std::string> Differences(const Json& before,
   // What only says where things are, how often they are written and how ranks
   // share the work.
   static const std::set<std::string> kFree = {
-      "out",       "bucket",         "tokenizer",          "start",
-      "data",      "validation",     "save_every",         "keep_every",
-      "save_type", "evaluate_every", "evaluate_sequences", "observe_every"};
+      "out",          "bucket",    "shard_optimizer", "tokenizer",
+      "start",        "data",      "validation",      "save_every",
+      "keep_every",   "save_type", "evaluate_every",  "evaluate_sequences",
+      "observe_every"};
   std::vector<std::string> differences;
   const Json fields = FieldsToJson(now);
   const Json defaults = FieldsToJson(TrainConfig());

@@ -52,6 +52,7 @@ struct TrainConfig {
   int64_t micro_batch = 8;
   int64_t parts = 1;
   int64_t bucket = int64_t{1} << 20;
+  bool shard_optimizer = false;
   bool recompute = false;
   int64_t sequence = 256;
   double rate = 1e-3;
@@ -125,6 +126,11 @@ struct TrainConfig {
           "under mpirun: values of the gradient that ranks add up at a time, "
           "while the backward of their last part goes on; no number depends on "
           "it");
+    visit(
+        "shard_optimizer", self.shard_optimizer,
+        "under mpirun: each rank keeps its share of AdamW's moments alone and "
+        "steps that part of the parameters, which then travel: less memory, "
+        "the same numbers");
     visit("recompute", self.recompute,
           "run layers again in the backward instead of keeping what they made: "
           "less memory, more time, the same numbers");

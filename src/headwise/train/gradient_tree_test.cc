@@ -75,6 +75,36 @@ TEST_F(RanksTrain, GoesOnOnAnotherNumberOfRanks) {
   EXPECT_EQ(ModelHash(folder_ / "pieces"), ModelHash(folder_ / "one"));
 }
 
+TEST_F(RanksTrain, IsTheSameWithASharedOptimizer) {
+  const TrainingRecord one = TrainOn(1, InParts("one", 8));
+  const auto bytes = [](const TrainingRecord& record) {
+    return record.machine.at("optimizer_bytes").get<int64_t>();
+  };
+  for (const int ranks : {2, 3, 4}) {
+    const std::string name = std::to_string(ranks);
+    TrainConfig config = InParts(name, 8);
+    config.shard_optimizer = true;
+    const TrainingRecord many = TrainOn(ranks, config);
+    EXPECT_EQ(many.losses, one.losses) << ranks;
+    EXPECT_EQ(many.validation, one.validation) << ranks;
+    EXPECT_EQ(ModelHash(folder_ / name), ModelHash(folder_ / "one")) << ranks;
+    EXPECT_LT(bytes(many), 1.1 * static_cast<double>(bytes(one)) / ranks);
+  }
+}
+
+TEST_F(RanksTrain, GoesOnWithAnOptimizerThatIsSharedOrNot) {
+  const TrainingRecord one = TrainOn(1, InParts("one", 4));
+  TrainConfig pieces = InParts("pieces", 4);
+  pieces.shard_optimizer = true;
+  EXPECT_EQ(TrainOn(3, pieces, 2).step, 2);
+  EXPECT_EQ(TrainOn(2, pieces, 2).step, 4);
+  pieces.shard_optimizer = false;
+  EXPECT_EQ(TrainOn(4, pieces, 2).step, 6);
+  pieces.shard_optimizer = true;
+  EXPECT_EQ(TrainOn(4, pieces).losses, one.losses);
+  EXPECT_EQ(ModelHash(folder_ / "pieces"), ModelHash(folder_ / "one"));
+}
+
 TEST_F(RanksTrain, NeedsAPartForEachRank) {
   try {
     TrainOn(2, InParts("few", 1));

@@ -101,6 +101,7 @@ class Run {
     record_.config = FieldsToJson(config_);
     record_.data = material_.data;
     record_.machine = DescribeMachine(context_, Group().size());
+    record_.machine["optimizer_bytes"] = trainer_->optimizer().state_bytes();
     record_.parameters = material_.store->Count();
   }
 
@@ -203,9 +204,10 @@ class Run {
   }
 
   void Save() {
+    OptimizerState state = trainer_->optimizer().State(context_);
     if (!Group().is_first()) return;
-    SaveCheckpoint(context_, out_, material_.files, *material_.store,
-                   trainer_->optimizer(), record_);
+    SaveCheckpoint(out_, material_.files, *material_.store, std::move(state),
+                   record_);
   }
 
   Context& context_;

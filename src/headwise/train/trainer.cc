@@ -103,6 +103,9 @@ Trainer::Trainer(Context& context, const TrainConfig& config,
 void Trainer::ShareWith(dist::Group* group) {
   group_ = group;
   sum_.reset();
+  if (config_.shard_optimizer && group != nullptr && !group->is_single()) {
+    optimizer_.ShareAmong(context_, *group);
+  }
 }
 
 void Trainer::Record(Timeline* timeline) {
