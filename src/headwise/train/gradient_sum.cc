@@ -86,6 +86,12 @@ GradientSum::GradientSum(Context& context, const Model& model,
       sharing_(sharing),
       tree_(sharing.group, sharing.parts),
       buckets_(model, store, sharing.bucket) {
+  if (sharing.reduce == GradientReduction::kNccl) {
+    const auto alone = dist::MakeSingleGroup();
+    devices_ = dist::MakeNcclGroup(
+        context, sharing.group != nullptr ? *sharing.group : *alone);
+    return;
+  }
   // What a device computes is queued: nobody knows when a part is done.
   if (tree_.ranks() > 1 && context.device().is_cpu()) {
     beside_.emplace(ContextOptions{.threads = 1});
@@ -116,6 +122,24 @@ void GradientSum::AddKept(int64_t number) {
 }
 
 void GradientSum::Sum(const Differentiate& differentiate) {
+  if (devices_ != nullptr) {
+    SumOnDevices(differentiate);
+  } else {
+    SumInTree(differentiate);
+  }
+}
+
+void GradientSum::SumOnDevices(const Differentiate& differentiate) {
+  store_.ClearGradients(context_);
+  for (int64_t part = tree_.begin(); part < tree_.end(); ++part) {
+    differentiate(part, nullptr);
+  }
+  for (ParameterStore::Buffer& buffer : store_.buffers()) {
+    if (buffer.gradient.size() > 0) devices_->AllReduce(buffer.gradient.view());
+  }
+}
+
+void GradientSum::SumInTree(const Differentiate& differentiate) {
   kept_.clear();
   for (const TreeStep& step : tree_.before()) {
     if (step.kind == Kind::kDifferentiate) {

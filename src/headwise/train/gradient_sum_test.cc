@@ -185,6 +185,18 @@ TEST(GradientSum, EndsWhenABackwardFails) {
   EXPECT_THROW(run(), Error);
 }
 
+TEST(GradientSum, NeedsGpusForNccl) {
+  Context context({1, ""});
+  const TinyModel tiny;
+  try {
+    const GradientSum sum(context, *tiny.model, *tiny.store,
+                          {.reduce = GradientReduction::kNccl});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported) << error.what();
+  }
+}
+
 using TimelineTest = ScratchFolderTest;
 
 TEST_F(TimelineTest, HoldsTheSpansOfEveryRank) {

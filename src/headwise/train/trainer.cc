@@ -176,7 +176,8 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
   if (sum_ == nullptr) {
     sum_ = std::make_unique<GradientSum>(
         context_, model_, store_,
-        GradientSharing{group_, config_.parts, config_.bucket, timeline_});
+        GradientSharing{group_, config_.parts, config_.reduce, config_.bucket,
+                        timeline_});
   }
   const GradientTree& tree = sum_->tree();
   // Passes of the step, and of one of its parts.
