@@ -115,6 +115,46 @@ TEST_F(RanksTrain, NeedsAPartForEachRank) {
   EXPECT_THAT(ErrorOf(InParts("odd", 3)), HasSubstr("parts"));
 }
 
+// Whose gradients are complete in another order: two stacks that share their
+// embeddings, gates that belong to no layer, layers that do not learn.
+TEST_F(RanksTrain, IsTheSameForModelsOfEveryShape) {
+  TrainConfig paired = InParts("paired", 4);
+  paired.heads = Json::object();
+  paired.task = TrainTask::kTranslation;
+  paired.data = {folder_ / "pairs.tsv"};
+  paired.model = {{"model_type", "marian"},
+                  {"d_model", 16},
+                  {"encoder_layers", 2},
+                  {"decoder_layers", 2},
+                  {"encoder_attention_heads", 2},
+                  {"decoder_attention_heads", 2},
+                  {"encoder_ffn_dim", 24},
+                  {"decoder_ffn_dim", 24},
+                  {"max_position_embeddings", 64},
+                  {"eos_token_id", 2},
+                  {"pad_token_id", 3},
+                  {"decoder_start_token_id", 3}};
+  TrainConfig mixed = InParts("mixed", 4);
+  mixed.heads = {{"gates", "mixture"}, {"active_heads", 1}};
+  mixed.model = {{"model_type", "gpt2"},
+                 {"n_embd", 16},
+                 {"n_layer", 2},
+                 {"n_head", 2},
+                 {"n_positions", 64}};
+  TrainConfig frozen = InParts("frozen", 4);
+  frozen.freeze = {"embedding", "layer.0"};
+  for (TrainConfig config : {paired, mixed, frozen}) {
+    config.steps = 4;
+    const std::string out = config.out;
+    const TrainingRecord one = TrainOn(1, config);
+    config.out = out + "-by-ranks";
+    config.bucket = 200;
+    config.shard_optimizer = true;
+    EXPECT_EQ(TrainOn(3, config).losses, one.losses) << out;
+    EXPECT_EQ(ModelHash(config.out), ModelHash(out));
+  }
+}
+
 TEST_F(RanksTrain, IsTheSameWithBucketsOfAnySize) {
   const auto seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
