@@ -52,6 +52,10 @@ if(HEADWISE_CUDA)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()
   find_package(CUDAToolkit REQUIRED)
+  # Sums between GPUs: the header alone, as of OpenMPI.
+  find_path(HEADWISE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(HEADWISE_NCCL_FILE nccl HINTS ${CUDAToolkit_LIBRARY_DIR}
+    ${CUDAToolkit_LIBRARY_ROOT}/lib)
   # For the shared library.
   string(APPEND CMAKE_CUDA_FLAGS " -Xcompiler=-fPIC")
 endif()

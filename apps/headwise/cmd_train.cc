@@ -35,6 +35,7 @@ struct Options {
   bool resume = false;
   bool force = false;
   WordFiles words;
+  std::string timeline;
   EngineFlags engine;
   bool json = false;
 };
@@ -185,7 +186,8 @@ int Run(const Options& options) {
   auto bar = std::make_unique<ProgressBar>();
   job.on_progress = bar->on_progress();
   if (!IsFirstRank()) {
-    return TrainShared(job, RankGroup()).finished ? kSucceeded : kFailed;
+    const TrainOutcome run = TrainShared(job, RankGroup(), options.timeline);
+    return run.finished ? kSucceeded : kFailed;
   }
   StepPrinter printer(config.steps);
   job.on_start = [&](int64_t step) {
@@ -193,7 +195,7 @@ int Run(const Options& options) {
     printer.Begin(step);
   };
   job.on_step = [&](const TrainStep& step) { printer.Show(step); };
-  const TrainOutcome run = TrainShared(job, RankGroup());
+  const TrainOutcome run = TrainShared(job, RankGroup(), options.timeline);
   PrintResult(options, config, run);
   if (run.finished) return kSucceeded;
   WriteStderr("stopped at step {} of {}; --resume continues\n", run.steps,
@@ -230,6 +232,9 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--coref", options->words.coref,
               "Observe coreference too, on this annotation in CoNLL; shipped: "
               "the sample that comes along");
+  line.Option("--timeline", options->timeline,
+              "Write when each rank computed and when gradients were added up, "
+              "of the first 20 steps, as a trace for ui.perfetto.dev");
   AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print the result as JSON");
   line.AddFooter(FieldList());

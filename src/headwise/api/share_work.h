@@ -2,6 +2,8 @@
 // program alone.
 #pragma once
 
+#include <filesystem>
+
 #include "headwise/dist/group.h"
 #include "headwise/model.h"
 #include "headwise/train.h"
@@ -14,7 +16,9 @@ namespace headwise {
 // outlive the model.
 void ShareWork(Transformer& model, dist::Group& group);
 
-// Train, each step shared by all ranks of a group. The first writes.
-TrainOutcome TrainShared(const TrainJob& job, dist::Group& group);
+// Train, each step shared by all ranks of a group. The first writes. timeline:
+// the file for the times of the first steps (train/timeline.h); empty: none.
+TrainOutcome TrainShared(const TrainJob& job, dist::Group& group,
+                         const std::filesystem::path& timeline = {});
 
 }  // namespace headwise

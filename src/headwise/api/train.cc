@@ -78,7 +78,8 @@ TrainOutcome OutcomeOf(RunResult run) {
   return outcome;
 }
 
-TrainOutcome TrainWith(const TrainJob& job, dist::Group* group) {
+TrainOutcome TrainWith(const TrainJob& job, dist::Group* group,
+                       const std::filesystem::path& timeline = {}) {
   const TrainConfig config = ConfigOf(job);
   RequireSense(job, config);
   const bool first = group == nullptr || group->is_first();
@@ -91,6 +92,7 @@ TrainOutcome TrainWith(const TrainJob& job, dist::Group* group) {
   options.type = ComputeType(job.device, job.type);
   options.progress = Tell(job.on_progress);
   options.group = group;
+  options.timeline = timeline;
   options.stop = job.stop;
   options.on_start = [&](const Model& model, int64_t step) {
     if (job.on_start) job.on_start(step);
@@ -111,8 +113,9 @@ TrainOutcome TrainWith(const TrainJob& job, dist::Group* group) {
 
 TrainOutcome Train(const TrainJob& job) { return TrainWith(job, nullptr); }
 
-TrainOutcome TrainShared(const TrainJob& job, dist::Group& group) {
-  return TrainWith(job, &group);
+TrainOutcome TrainShared(const TrainJob& job, dist::Group& group,
+                         const std::filesystem::path& timeline) {
+  return TrainWith(job, &group, timeline);
 }
 
 }  // namespace headwise

@@ -14,19 +14,36 @@ namespace {
 // while the next arrives.
 constexpr size_t kBucketBytes = size_t{4} << 20;
 
-// A binomial tree over ranks, down from rank 0: `receive` is called with the
-// rank above, then `send` with each below.
+// A binomial tree over ranks, down from one of them: `receive` is called with
+// the rank above, then `send` with each below.
 template <typename Receive, typename Send>
-void Spread(const Group& group, Receive&& receive, Send&& send) {
+void Spread(const Group& group, int from, Receive&& receive, Send&& send) {
+  const int size = group.size();
+  const int place = (group.rank() - from + size) % size;  // that one has 0
+  const auto rank_at = [&](int at) { return (at + from) % size; };
   int reach = 1;
-  while (reach < group.size()) reach *= 2;
+  while (reach < size) reach *= 2;
   for (int step = reach / 2; step >= 1; step /= 2) {
-    if (group.rank() % (2 * step) == 0 && group.rank() + step < group.size()) {
-      send(group.rank() + step);
-    } else if (group.rank() % (2 * step) == step) {
-      receive(group.rank() - step);
+    if (place % (2 * step) == 0 && place + step < size) {
+      send(rank_at(place + step));
+    } else if (place % (2 * step) == step) {
+      receive(rank_at(place - step));
     }
   }
+}
+
+// Calls `use` with every stretch of a dense view's bytes, as [begin, size).
+template <typename Use>
+void ForStretches(const ConstTensorView& view, Use&& use) {
+  const auto total = static_cast<size_t>(view.size()) * SizeOf(view.type);
+  for (size_t begin = 0; begin < total; begin += kBucketBytes) {
+    use(begin, std::min(kBucketBytes, total - begin));
+  }
+}
+
+void Unpack(const std::string& bytes, char* to, size_t size) {
+  if (bytes.size() != size) throw UnexpectedMessage(size, bytes.size());
+  std::memcpy(to, bytes.data(), size);
 }
 
 template <typename T>
@@ -52,21 +69,36 @@ void Group::Barrier() { AllGather(""); }
 
 void Group::Broadcast(std::string& bytes) {
   Spread(
-      *this, [&](int from) { bytes = Take(from, Channel::kCollective); },
-      [&](int to) { Post(to, Channel::kCollective, bytes); });
+      *this, 0, [&](int above) { bytes = Take(above, Channel::kCollective); },
+      [&](int below) { Post(below, Channel::kCollective, bytes); });
 }
 
-void Group::Broadcast(const TensorView& view) {
+void Group::Broadcast(const TensorView& view, int from) {
   char* data = static_cast<char*>(view.data);
-  const auto total = static_cast<size_t>(view.size()) * SizeOf(view.type);
-  for (size_t begin = 0; begin < total; begin += kBucketBytes) {
-    const size_t size = std::min(kBucketBytes, total - begin);
-    std::string bucket;
-    if (is_first()) bucket.assign(data + begin, size);
-    Broadcast(bucket);
-    if (bucket.size() != size) throw UnexpectedMessage(size, bucket.size());
-    if (!is_first()) std::memcpy(data + begin, bucket.data(), size);
-  }
+  ForStretches(view, [&](size_t begin, size_t size) {
+    Spread(
+        *this, from,
+        [&](int above) {
+          Unpack(Take(above, Channel::kCollective), data + begin, size);
+        },
+        [&](int below) {
+          Post(below, Channel::kCollective, std::string(data + begin, size));
+        });
+  });
+}
+
+void Group::Send(int to, const ConstTensorView& view) {
+  const char* data = static_cast<const char*>(view.data);
+  ForStretches(view, [&](size_t begin, size_t size) {
+    Post(to, Channel::kCollective, std::string(data + begin, size));
+  });
+}
+
+void Group::Receive(int from, const TensorView& view) {
+  char* data = static_cast<char*>(view.data);
+  ForStretches(view, [&](size_t begin, size_t size) {
+    Unpack(Take(from, Channel::kCollective), data + begin, size);
+  });
 }
 
 std::vector<std::string> Group::Gather(std::string bytes) {

@@ -28,9 +28,9 @@ struct Message {
   std::string bytes = {};
 };
 
-// One thread at a time. Ranks must call collectives in the same order.
-// Everything that waits throws Error(kIo) naming the rank that it waits for
-// where that one has ended.
+// One thread at a time, whichever. Ranks must call collectives in the same
+// order. Everything that waits throws Error(kIo) naming the rank that it waits
+// for where that one has ended.
 class Group {
  public:
   virtual ~Group() = default;
@@ -56,8 +56,11 @@ class Group {
   void Barrier();
   // Rank 0's bytes on every rank. The size may be the first rank's alone.
   void Broadcast(std::string& bytes);
-  // Rank 0's values. The view lies on the host.
-  void Broadcast(const TensorView& view);
+  // The values of rank `from` on every rank. Views lie on the host.
+  void Broadcast(const TensorView& view, int from = 0);
+  // Values for one other rank, which takes them by as large a view.
+  void Send(int to, const ConstTensorView& view);
+  void Receive(int from, const TensorView& view);
   // Every rank's bytes on rank 0, in the order of ranks; nothing on others.
   std::vector<std::string> Gather(std::string bytes);
   // The same on every rank.

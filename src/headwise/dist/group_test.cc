@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <utility>
 
 #include "headwise/dist/pack.h"
 #include "headwise/dist/thread_group.h"
@@ -25,6 +26,31 @@ TEST_P(Groups, GiveEveryRankWhatTheFirstHas) {
     group.Broadcast(values.view());
     EXPECT_EQ(at[0], 1.0f);
     EXPECT_EQ(at[values.size() - 1], static_cast<float>(values.size()));
+  });
+}
+
+TEST_P(Groups, GiveEveryRankWhatAnyHas) {
+  RunRanks(GetParam(), [](Group& group) {
+    for (int from = 0; from < group.size(); ++from) {
+      Tensor values(DType::kF32, {5});
+      float* at = values.As<float>();
+      if (group.rank() == from) std::iota(at, at + 5, 1.0f + from);
+      group.Broadcast(values.view(), from);
+      EXPECT_EQ(at[4], 5.0f + from);
+    }
+  });
+}
+
+TEST_P(Groups, SendLargeViewsToOneRank) {
+  RunRanks(GetParam(), [](Group& group) {
+    Tensor values(DType::kF32, {(2 << 20) + 3});
+    float* last = values.As<float>() + values.size() - 1;
+    *last = static_cast<float>(group.rank());
+    if (!group.is_first()) group.Send(0, std::as_const(values).view());
+    for (int from = 1; group.is_first() && from < group.size(); ++from) {
+      group.Receive(from, values.view());
+      EXPECT_EQ(*last, static_cast<float>(from));
+    }
   });
 }
 

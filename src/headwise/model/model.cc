@@ -23,6 +23,10 @@
 namespace headwise {
 namespace {
 
+void Tell(const StackInput& input, const std::string& part) {
+  if (input.on_backward != nullptr) (*input.on_backward)(part);
+}
+
 void Tap(RunHooks* hooks, const std::string& name, const TensorView& x) {
   if (hooks != nullptr && hooks->Wants(name)) hooks->Take(name, x);
 }
@@ -388,6 +392,7 @@ void Model::Backward(Context& context, const Stack& stack,
   if (stack.final_norm) {
     stack.final_norm.Backward(context, input.saved->last.view(),
                               input.saved->final_norm, dx, dx);
+    Tell(input, stack.prefix + "final");
   }
   for (int64_t layer = static_cast<int64_t>(stack.blocks.size()) - 1;
        layer >= std::max<int64_t>(end, 0); --layer) {
@@ -398,8 +403,11 @@ void Model::Backward(Context& context, const Stack& stack,
     } else {
       stack.blocks[layer].Backward(context, block, dx, dmemory);
     }
+    Tell(input, stack.blocks[layer].parts().name);
   }
-  if (end < 0) EmbedBackward(context, stack, input, dx);
+  if (end >= 0) return;
+  EmbedBackward(context, stack, input, dx);
+  Tell(input, stack.prefix + "embedding");
 }
 
 // The head's intermediate results on some rows, [rows, transform.out()] each;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,6 +69,11 @@ struct HeadTargets {
   float scale = 1;
 };
 
+// Told of each part of a model (model_parts.h) whose backward is done: "head",
+// "final", "layer.3", "embedding", in this order. Its gradients are complete
+// but for what a later part shares.
+using PartDone = std::function<void(const std::string& part)>;
+
 // Caches of one run, one a layer; null where there is none.
 struct StackCaches {
   std::span<const CacheView> self;   // one a layer
@@ -94,6 +100,7 @@ struct StackInput {
   // Of a block its input alone is kept: Backward runs it again, with the same
   // results. Not where hooks listen.
   bool recompute = false;
+  const PartDone* on_backward = nullptr;  // null: nobody asks
 
   bool RunsAgain() const {
     return saved != nullptr && recompute && hooks == nullptr;

@@ -14,6 +14,7 @@ SequencePass::SequencePass(const Model& model, const PassInput& input)
   input_.dropout = input.dropout;
   input_.gate_training = input.gate_training;
   input_.recompute = input.recompute;
+  input_.on_backward = input.on_backward;
   if (input.keep) input_.saved = &saved_;
   if (!paired()) return;
   decoder_ = input_;

@@ -25,6 +25,7 @@ struct PassInput {
   const GateTraining* gate_training = nullptr;
   bool keep = false;  // what Backward needs
   bool recompute = false;
+  const PartDone* on_backward = nullptr;
 };
 
 class SequencePass {

@@ -197,8 +197,8 @@ void RemoveCheckpoints(const Path& out) {
   }
 }
 
-void SaveCheckpoint(Context& context, const Path& out, const RunFiles& files,
-                    const ParameterStore& store, const Optimizer& optimizer,
+void SaveCheckpoint(const Path& out, const RunFiles& files,
+                    const ParameterStore& store, OptimizerState state,
                     const TrainingRecord& record) {
   const Path target = CheckpointFolder(out, record.step);
   std::error_code code;
@@ -209,7 +209,8 @@ void SaveCheckpoint(Context& context, const Path& out, const RunFiles& files,
   if (code) FailIo(building, code);
   WriteModelFiles(building, files);
   store.Save(building / "model.safetensors", DType::kF32);
-  optimizer.Save(context, building / "optimizer.safetensors");
+  WriteSafetensors(building / "optimizer.safetensors",
+                   std::move(state.tensors));
   WriteJson(building / "training.json", record.ToJson());
   SyncFolder(building);
   std::filesystem::rename(building, target, code);

@@ -64,9 +64,9 @@ std::optional<std::filesystem::path> NewestCheckpoint(
 
 // Puts a checkpoint in place, then removes older ones but for the best and for
 // those whose step is a multiple of keep_every (0: none is).
-void SaveCheckpoint(Context& context, const std::filesystem::path& out,
-                    const RunFiles& files, const ParameterStore& store,
-                    const Optimizer& optimizer, const TrainingRecord& record);
+void SaveCheckpoint(const std::filesystem::path& out, const RunFiles& files,
+                    const ParameterStore& store, OptimizerState state,
+                    const TrainingRecord& record);
 
 // All of them: a new run begins in the folder of an old one.
 void RemoveCheckpoints(const std::filesystem::path& out);

@@ -23,6 +23,8 @@ namespace {
 // 64 bits.
 constexpr int64_t kMostSteps = int64_t{1} << 40;
 constexpr int64_t kMostOfAStep = int64_t{1} << 24;
+// Messages have fewer than 2^31 bytes.
+constexpr int64_t kMostOfABucket = int64_t{1} << 28;
 
 void RequireFinite(const TrainConfig& config, const std::string& where) {
   TrainConfig::VisitFields(
@@ -96,6 +98,8 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
         "micro_batch: a divisor of batch", c.micro_batch);
   check(c.parts >= 1 && c.batch % (c.parts * c.micro_batch) == 0,
         "parts: batch / (parts · micro_batch) a whole number", c.parts);
+  check(c.bucket >= 1 && c.bucket <= kMostOfABucket,
+        "a bucket of 1 to 2^28 values", c.bucket);
   check(c.sequence >= 2, "sequence of at least 2 tokens", c.sequence);
   check(c.rate > 0, "a rate above 0", c.rate);
   check(c.warmup >= 0, "warmup of at least 0 steps", c.warmup);
@@ -138,18 +142,13 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
 
 std::vector<std::string> Differences(const Json& before,
                                      const TrainConfig& now) {
-  // What only says where things are and how often they are written.
-  static const std::set<std::string> kFree = {"out",
-                                              "tokenizer",
-                                              "start",
-                                              "data",
-                                              "validation",
-                                              "save_every",
-                                              "keep_every",
-                                              "save_type",
-                                              "evaluate_every",
-                                              "evaluate_sequences",
-                                              "observe_every"};
+  // What only says where things are, how often they are written and how ranks
+  // share the work.
+  static const std::set<std::string> kFree = {
+      "out",          "bucket",    "shard_optimizer", "tokenizer",
+      "start",        "data",      "validation",      "save_every",
+      "keep_every",   "save_type", "evaluate_every",  "evaluate_sequences",
+      "observe_every"};
   std::vector<std::string> differences;
   const Json fields = FieldsToJson(now);
   const Json defaults = FieldsToJson(TrainConfig());

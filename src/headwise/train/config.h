@@ -37,6 +37,11 @@ constexpr std::array<const char*, 2> FieldWords(SaveType) {
   return {"f32", "bf16"};
 }
 
+enum class GradientReduction : uint8_t { kTree, kNccl };
+constexpr std::array<const char*, 2> FieldWords(GradientReduction) {
+  return {"tree", "nccl"};
+}
+
 struct TrainConfig {
   TrainTask task = TrainTask::kCausalLm;
   std::string out;
@@ -51,6 +56,9 @@ struct TrainConfig {
   int64_t batch = 8;
   int64_t micro_batch = 8;
   int64_t parts = 1;
+  GradientReduction reduce = GradientReduction::kTree;
+  int64_t bucket = int64_t{1} << 20;
+  bool shard_optimizer = false;
   bool recompute = false;
   int64_t sequence = 256;
   double rate = 1e-3;
@@ -120,6 +128,19 @@ struct TrainConfig {
     visit("parts", self.parts,
           "parts of a batch whose gradients add in a fixed order; under mpirun "
           "each rank takes some, and the numbers are those of one process");
+    visit("reduce", self.reduce,
+          "how ranks add up gradients: tree, by messages and in a fixed order, "
+          "so that the numbers are those of one process; or nccl, between "
+          "GPUs, faster, in an order that depends on the number of ranks");
+    visit("bucket", self.bucket,
+          "tree: values of the gradient that ranks add up at a time, "
+          "while the backward of their last part goes on; no number depends on "
+          "it");
+    visit(
+        "shard_optimizer", self.shard_optimizer,
+        "under mpirun: each rank keeps its share of AdamW's moments alone and "
+        "steps that part of the parameters, which then travel: less memory, "
+        "the same numbers");
     visit("recompute", self.recompute,
           "run layers again in the backward instead of keeping what they made: "
           "less memory, more time, the same numbers");

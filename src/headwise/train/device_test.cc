@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/dist/device_group.h"
 #include "headwise/error.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/train/material.h"
@@ -225,6 +226,25 @@ TEST_F(DeviceTraining, StepsLoseAsTheHostsDo) {
       EXPECT_NEAR(losses[1][step], losses[0][step], 1e-3) << step;
     }
   }
+}
+
+// A sum over one rank is what it is of: one GPU shows that NCCL is joined and
+// that nothing is lost on the way, and no more.
+TEST_F(DeviceTraining, NcclOfOneRankTrainsAsTheTreeDoes) {
+  if (!dist::HasNccl()) GTEST_SKIP() << "a build without NCCL";
+  TrainConfig config = Gpt2();
+  std::vector<double> losses[2];
+  for (const auto reduce :
+       {GradientReduction::kTree, GradientReduction::kNccl}) {
+    config.reduce = reduce;
+    const Material material = OpenMaterial(*gpu_, DType::kF32, config, {});
+    Trainer trainer(*gpu_, config, *material.model, *material.store);
+    for (int step = 0; step < 5; ++step) {
+      losses[static_cast<int>(reduce)].push_back(
+          trainer.Step(*material.train).loss);
+    }
+  }
+  EXPECT_EQ(losses[0], losses[1]);
 }
 
 }  // namespace

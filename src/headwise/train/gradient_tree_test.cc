@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "headwise/dist/thread_group.h"
-#include "headwise/model/family.h"
 #include "headwise/model/model_hash.h"
 #include "headwise/train/training_run.h"
 
@@ -24,6 +25,7 @@ class RanksTrain : public TrainingRun {
     config.steps = 8;
     config.heads = {{"gates", "hard_concrete"}};
     config.gate_penalty = 0.1;
+    config.bucket = 500;  // a few a layer
     return config;
   }
 
@@ -73,6 +75,36 @@ TEST_F(RanksTrain, GoesOnOnAnotherNumberOfRanks) {
   EXPECT_EQ(ModelHash(folder_ / "pieces"), ModelHash(folder_ / "one"));
 }
 
+TEST_F(RanksTrain, IsTheSameWithASharedOptimizer) {
+  const TrainingRecord one = TrainOn(1, InParts("one", 8));
+  const auto bytes = [](const TrainingRecord& record) {
+    return record.machine.at("optimizer_bytes").get<int64_t>();
+  };
+  for (const int ranks : {2, 3, 4}) {
+    const std::string name = std::to_string(ranks);
+    TrainConfig config = InParts(name, 8);
+    config.shard_optimizer = true;
+    const TrainingRecord many = TrainOn(ranks, config);
+    EXPECT_EQ(many.losses, one.losses) << ranks;
+    EXPECT_EQ(many.validation, one.validation) << ranks;
+    EXPECT_EQ(ModelHash(folder_ / name), ModelHash(folder_ / "one")) << ranks;
+    EXPECT_LT(bytes(many), 1.1 * static_cast<double>(bytes(one)) / ranks);
+  }
+}
+
+TEST_F(RanksTrain, GoesOnWithAnOptimizerThatIsSharedOrNot) {
+  const TrainingRecord one = TrainOn(1, InParts("one", 4));
+  TrainConfig pieces = InParts("pieces", 4);
+  pieces.shard_optimizer = true;
+  EXPECT_EQ(TrainOn(3, pieces, 2).step, 2);
+  EXPECT_EQ(TrainOn(2, pieces, 2).step, 4);
+  pieces.shard_optimizer = false;
+  EXPECT_EQ(TrainOn(4, pieces, 2).step, 6);
+  pieces.shard_optimizer = true;
+  EXPECT_EQ(TrainOn(4, pieces).losses, one.losses);
+  EXPECT_EQ(ModelHash(folder_ / "pieces"), ModelHash(folder_ / "one"));
+}
+
 TEST_F(RanksTrain, NeedsAPartForEachRank) {
   try {
     TrainOn(2, InParts("few", 1));
@@ -83,37 +115,61 @@ TEST_F(RanksTrain, NeedsAPartForEachRank) {
   EXPECT_THAT(ErrorOf(InParts("odd", 3)), HasSubstr("parts"));
 }
 
-// Each part adds its number to every gradient; the tree's depth shows in none.
-TEST_F(RanksTrain, AddsEveryPartOnce) {
-  for (const int64_t parts : {1, 2, 3, 5, 8}) {
-    dist::RunRanks(
-        static_cast<int>(std::min<int64_t>(parts, 3)), [&](dist::Group& group) {
-          Context context({1, ""});
-          Json json = Config("none").model;
-          json["vocab_size"] = 260;
-          const auto store =
-              ParameterStore::Fresh(ReadConfig(json, "test"), {});
-          const auto model = BuildModel(ReadConfig(json, "test"), store);
-          ASSERT_GT(store->buffers()[0].gradient.size(), 0);
-          const GradientTree tree(&group, parts);
-          std::vector<int64_t> called;
-          tree.Sum(context, *store, [&](int64_t part) {
-            called.push_back(part);
-            for (ParameterStore::Buffer& buffer : store->buffers()) {
-              for (int64_t i = 0; i < buffer.gradient.size(); ++i) {
-                buffer.gradient.As<float>()[i] += static_cast<float>(part + 1);
-              }
-            }
-          });
-          EXPECT_EQ(std::ssize(called), tree.end() - tree.begin());
-          for (ParameterStore::Buffer& buffer : store->buffers()) {
-            for (int64_t i = 0; i < buffer.gradient.size(); ++i) {
-              ASSERT_EQ(buffer.gradient.As<float>()[i],
-                        static_cast<float>(parts * (parts + 1) / 2));
-            }
-          }
-          group.Leave();
-        });
+// Whose gradients are complete in another order: two stacks that share their
+// embeddings, gates that belong to no layer, layers that do not learn.
+TEST_F(RanksTrain, IsTheSameForModelsOfEveryShape) {
+  TrainConfig paired = InParts("paired", 4);
+  paired.heads = Json::object();
+  paired.task = TrainTask::kTranslation;
+  paired.data = {folder_ / "pairs.tsv"};
+  paired.model = {{"model_type", "marian"},
+                  {"d_model", 16},
+                  {"encoder_layers", 2},
+                  {"decoder_layers", 2},
+                  {"encoder_attention_heads", 2},
+                  {"decoder_attention_heads", 2},
+                  {"encoder_ffn_dim", 24},
+                  {"decoder_ffn_dim", 24},
+                  {"max_position_embeddings", 64},
+                  {"eos_token_id", 2},
+                  {"pad_token_id", 3},
+                  {"decoder_start_token_id", 3}};
+  TrainConfig mixed = InParts("mixed", 4);
+  mixed.heads = {{"gates", "mixture"}, {"active_heads", 1}};
+  mixed.model = {{"model_type", "gpt2"},
+                 {"n_embd", 16},
+                 {"n_layer", 2},
+                 {"n_head", 2},
+                 {"n_positions", 64}};
+  TrainConfig frozen = InParts("frozen", 4);
+  frozen.freeze = {"embedding", "layer.0"};
+  for (TrainConfig config : {paired, mixed, frozen}) {
+    config.steps = 4;
+    const std::string out = config.out;
+    const TrainingRecord one = TrainOn(1, config);
+    config.out = out + "-by-ranks";
+    config.bucket = 200;
+    config.shard_optimizer = true;
+    EXPECT_EQ(TrainOn(3, config).losses, one.losses) << out;
+    EXPECT_EQ(ModelHash(config.out), ModelHash(out));
+  }
+}
+
+TEST_F(RanksTrain, IsTheSameWithBucketsOfAnySize) {
+  const auto seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 chance(seed);
+  TrainConfig config = InParts("one", 6);
+  config.batch = 12;
+  const TrainingRecord one = TrainOn(1, config);
+  for (int i = 0; i < 4; ++i) {
+    config.bucket = 30 + static_cast<int64_t>(chance() % (50 << 2 * i));
+    config.recompute = chance() % 2 == 0;
+    const int ranks = 2 + static_cast<int>(chance() % 5);
+    config.out = folder_ / std::to_string(i);
+    EXPECT_EQ(TrainOn(ranks, config).losses, one.losses)
+        << ranks << " ranks, bucket " << config.bucket;
+    EXPECT_EQ(ModelHash(config.out), ModelHash(folder_ / "one"));
   }
 }
 

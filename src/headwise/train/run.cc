@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "headwise/backend/cpu/isa.h"
@@ -96,9 +97,14 @@ class Run {
         context_, config_, *material_.model, *material_.store,
         material_.classifier ? &*material_.classifier : nullptr);
     trainer_->ShareWith(&Group());
+    if (!options_.timeline.empty()) {
+      timeline_.emplace(Group());
+      trainer_->Record(&*timeline_);
+    }
     record_.config = FieldsToJson(config_);
     record_.data = material_.data;
     record_.machine = DescribeMachine(context_, Group().size());
+    record_.machine["optimizer_bytes"] = trainer_->optimizer().state_bytes();
     record_.parameters = material_.store->Count();
   }
 
@@ -132,6 +138,7 @@ class Run {
       }
     }
     Save();
+    if (timeline_) timeline_->Write(Group(), options_.timeline);
     RunResult result;
     result.finished = record_.step >= config_.steps;
     result.last = result.finished ? out_ : CheckpointFolder(out_, record_.step);
@@ -215,9 +222,10 @@ class Run {
   }
 
   void Save() {
+    OptimizerState state = trainer_->optimizer().State(context_);
     if (!Group().is_first()) return;
-    SaveCheckpoint(context_, out_, material_.files, *material_.store,
-                   trainer_->optimizer(), record_);
+    SaveCheckpoint(out_, material_.files, *material_.store, std::move(state),
+                   record_);
   }
 
   Context& context_;
@@ -226,6 +234,7 @@ class Run {
   std::unique_ptr<dist::Group> alone_ = dist::MakeSingleGroup();
   Path out_;
   Material material_;
+  std::optional<Timeline> timeline_;
   std::unique_ptr<Trainer> trainer_;
   TrainingRecord record_;
 };

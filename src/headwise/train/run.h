@@ -40,6 +40,9 @@ struct RunOptions {
   // Every rank calls RunTraining; rank 0 reads and writes the folder's
   // checkpoints for all, and the others read what it names.
   dist::Group* group = nullptr;
+  // Where the times of the first steps are written (timeline.h), every rank's;
+  // empty: nowhere.
+  std::filesystem::path timeline = {};
   std::stop_token stop;  // saves a checkpoint and returns
 };
 

@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "headwise/error.h"
-#include "headwise/model/sequence_pass.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/temp.h"
-#include "headwise/train/gradient_tree.h"
+#include "headwise/train/gradient_sum.h"
 #include "headwise/train/schedule.h"
 
 namespace headwise {
@@ -112,6 +111,19 @@ Trainer::Trainer(Context& context, const TrainConfig& config,
   optimizer_.ScaleRate(".log_alpha", config.gate_rate);
 }
 
+void Trainer::ShareWith(dist::Group* group) {
+  group_ = group;
+  sum_.reset();
+  if (config_.shard_optimizer && group != nullptr && !group->is_single()) {
+    optimizer_.ShareAmong(context_, *group);
+  }
+}
+
+void Trainer::Record(Timeline* timeline) {
+  timeline_ = timeline;
+  sum_.reset();
+}
+
 double Trainer::Loss(ConstTensorView x, const HeadTargets& targets,
                      TensorView dx, int64_t* hits) const {
   if (classifier_ == nullptr) return model_.HeadLoss(context_, x, targets, dx);
@@ -125,18 +137,32 @@ double Trainer::Differentiate(const TrainBatch& batch, float scale,
   input.hooks = hooks;
   input.dropout = dropout;
   input.gate_training = gates;
+  return Differentiate(batch, scale, input);
+}
+
+double Trainer::Differentiate(const TrainBatch& batch, float scale,
+                              PassInput input) const {
+  Laps laps(timeline_, Timeline::Row::kCompute);
+  const PartDone* next = input.on_backward;
+  const PartDone done = [&](const std::string& part) {
+    laps.End("backward " + part);
+    if (next != nullptr) (*next)(part);
+  };
   input.keep = true;
   input.recompute = config_.recompute;
+  input.on_backward = &done;
   SequencePass pass(model_, input);
   const Shape shape = {pass.rows(), model_.config().width};
   const Temp x(context_, model_.type(), shape);
   pass.Forward(context_, x.view());
+  laps.End("forward");
   const Temp dx(context_, model_.type(), shape);
   HeadTargets targets;
   targets.targets = batch.targets;
   targets.smoothing = static_cast<float>(config_.smoothing);
   targets.scale = scale;
   const double loss = Loss(x.view(), targets, dx.view());
+  done("head");
   pass.Backward(context_, dx.view());
   return loss;
 }
@@ -157,7 +183,14 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
   StepReport report;
   report.step = step();
   report.rate = RateAt(config_, report.step);
-  const GradientTree tree(group_, config_.parts);
+  if (timeline_ != nullptr) timeline_->BeginStep();
+  if (sum_ == nullptr) {
+    sum_ = std::make_unique<GradientSum>(
+        context_, model_, store_,
+        GradientSharing{group_, config_.parts, config_.reduce, config_.bucket,
+                        timeline_});
+  }
+  const GradientTree& tree = sum_->tree();
   // Passes of the step, and of one of its parts.
   const int64_t passes = config_.batch / config_.micro_batch;
   const int64_t of_part = passes / config_.parts;
@@ -188,17 +221,20 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
   const std::vector<double> factors = FactorsOf(assigned_, pairs, tree);
   const size_t parts = static_cast<size_t>(config_.parts);
   std::vector<double> losses(parts), penalties(parts), assigned(parts);
-  tree.Sum(context_, store_, [&](int64_t part) {
+  sum_->Sum([&](int64_t part, const PartDone* done) {
     gates.loss = &penalties[part];
-    for (int64_t pass = part * of_part; pass < (part + 1) * of_part; ++pass) {
+    const int64_t end = (part + 1) * of_part;
+    for (int64_t pass = part * of_part; pass < end; ++pass) {
       const auto stream = static_cast<uint64_t>(report.step * passes + pass);
-      const DropoutMask dropout = {static_cast<float>(config_.dropout),
-                                   config_.seed, stream << kStreamBits};
       AssignmentHooks assigning(context_, assigned_, pairs[pass - first],
                                 factors, hooks);
-      losses[part] +=
-          Differentiate(batches[pass - first], scale, dropout,
-                        assigned_.empty() ? hooks : &assigning, &gates);
+      PassInput input = InputOf(model_, batches[pass - first]);
+      input.hooks = assigned_.empty() ? hooks : &assigning;
+      input.dropout = {static_cast<float>(config_.dropout), config_.seed,
+                       stream << kStreamBits};
+      input.gate_training = &gates;
+      if (pass + 1 == end) input.on_backward = done;
+      losses[part] += Differentiate(batches[pass - first], scale, input);
       assigned[part] += assigning.loss();
     }
   });
@@ -222,7 +258,9 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
   how.beta2 = static_cast<float>(config_.beta2);
   how.epsilon = static_cast<float>(config_.epsilon);
   how.decay = static_cast<float>(config_.decay);
+  Laps laps(timeline_, Timeline::Row::kCompute);
   optimizer_.Step(context_, how, report.gradient_norm, config_.clip);
+  laps.End("update");
   return report;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -10,11 +11,14 @@
 #include "headwise/dist/group.h"
 #include "headwise/model/model.h"
 #include "headwise/model/parameters.h"
+#include "headwise/model/sequence_pass.h"
 #include "headwise/train/batch.h"
 #include "headwise/train/classifier.h"
 #include "headwise/train/config.h"
+#include "headwise/train/gradient_sum.h"
 #include "headwise/train/head_assignment.h"
 #include "headwise/train/optimizer.h"
+#include "headwise/train/timeline.h"
 
 namespace headwise {
 
@@ -36,8 +40,11 @@ class Trainer {
           ParameterStore& store, const Classifier* classifier = nullptr);
 
   // Ranks that share each step and each evaluation, all with the same model;
-  // null: this process alone. Every rank then calls the same.
-  void ShareWith(dist::Group* group) { group_ = group; }
+  // null: this process alone. Every rank then calls the same. Before the first
+  // step.
+  void ShareWith(dist::Group* group);
+  // Where it writes what was when; null: nowhere.
+  void Record(Timeline* timeline);
 
   // One optimizer step on sequences step·batch … of the source. hooks: see
   // nn/hooks.h; gates set there are trained through. Throws
@@ -63,6 +70,9 @@ class Trainer {
   const Optimizer& optimizer() const { return optimizer_; }
 
  private:
+  // The same of a pass of the batch, to which what is kept is added.
+  double Differentiate(const TrainBatch& batch, float scale,
+                       PassInput input) const;
   double Loss(ConstTensorView x, const HeadTargets& targets, TensorView dx,
               int64_t* hits = nullptr) const;
   // Of every assignment, batch by batch: [batch][assignment].
@@ -79,6 +89,8 @@ class Trainer {
   AssignedHeads assigned_;
   Optimizer optimizer_;
   dist::Group* group_ = nullptr;
+  Timeline* timeline_ = nullptr;
+  std::unique_ptr<GradientSum> sum_;  // from the first step on
 };
 
 }  // namespace headwise

@@ -1,5 +1,5 @@
 // A CUDA device as the operators see it: errors, memory, what chip it is.
-// Only files under a cuda/ folder include this.
+// Only files under a cuda/ or nccl/ folder include this.
 #pragma once
 
 #include <cuda_runtime.h>

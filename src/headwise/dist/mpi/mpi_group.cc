@@ -49,7 +49,13 @@ class MpiGroup : public Group {
  public:
   explicit MpiGroup(const Launch& launch) : mpi_(MpiLibrary::Load()) {
     int given = 0;
-    Require(mpi_.init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given));
+    Require(mpi_.init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given));
+    if (given < MPI_THREAD_SERIALIZED) {
+      throw Error(ErrorCode::kUnsupported,
+                  {"ranks", "an OpenMPI that threads may call in turn",
+                   "thread level " + std::to_string(given),
+                   "install one that was built with threads"});
+    }
     Require(mpi_.set_errhandler(mpi_.world, mpi_.errors_return));
     Require(mpi_.comm_rank(mpi_.world, &rank_));
     Require(mpi_.comm_size(mpi_.world, &size_));
