@@ -108,11 +108,14 @@ def common(options, model, texts):
                     "--no-timing", "--json"]
 
 
-def curve_row(runs, options, model, texts):
+def curve_of(runs, options, model, texts):
     key = common(options, model, texts) + ["--by", options.by, "--curve"]
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
-        made = runs.get(key, [*key, pathlib.Path(folder) / "curve",
+        return runs.get(key, [*key, pathlib.Path(folder) / "curve",
                               *options.engine])
+
+
+def curve_row(model, made):
     if made is None:
         return f"| {model.name} | not measured yet | | | |"
     if "refused" in made:
@@ -139,14 +142,13 @@ def repair_row(model, repair, made):
             f"{interval(made['change'], True)} | {left} |")
 
 
-def repair_rows(runs, options, model, texts):
-    """The same heads for every repair: the first run writes their plan, which
-    is kept beside the results."""
+def repairs_of(runs, options, model, texts):
+    """What each repair gave, by its name. The same heads for all: the first run
+    writes their plan, which is kept beside the results."""
     base = common(options, model, texts)
     choice = ["--by", options.by, "--keep", "0.7"]
     plan = runs.file(base + choice).with_suffix(".plan")
-    rows = []
-
+    gave = {}
     steps = size(options, model, "finetune", FINETUNE_STEPS)
     fewer = ["--finetune-steps", str(steps)] if steps < FINETUNE_STEPS else []
 
@@ -154,11 +156,10 @@ def repair_rows(runs, options, model, texts):
         if "finetune" in repair:
             key, words = key + fewer, words + fewer
         with tempfile.TemporaryDirectory(dir=options.work) as folder:
-            made = runs.get(
+            gave[name] = runs.get(
                 base + key + ["--repair", repair],
                 [*base, *words, "--repair", repair, *options.engine, "--out",
                  pathlib.Path(folder) / "out"])
-        rows.append(repair_row(model, name, made))
 
     for repair in REPAIRS:
         add(repair, repair, choice, ["--plan", plan] if plan.exists() else
@@ -166,7 +167,31 @@ def repair_rows(runs, options, model, texts):
     # What finetuning gives by itself.
     whole = ["--by", "weights-ov", "--keep", "1"]
     add(WHOLE, "finetune", whole, whole)
-    return rows
+    return gave
+
+
+def order_row(model, curve, gave):
+    """Whether what is expected of orders and repairs holds."""
+    def loss(repair):
+        made = gave[repair]
+        if made is None or "refused" in made:
+            return None
+        return made["loss_after"]["value"]
+
+    def at_most(value, *others):
+        others = [other for other in others if other is not None]
+        if value is None or not others:
+            return "not measured"
+        return "yes" if value <= min(others) else "**no**"
+    error = (gave["fold,least-squares"] or {}).get("output_error", {})
+    gain = (curve or {}).get("importance_less_random")
+    untuned = [loss(repair) for repair in REPAIRS if "finetune" not in repair]
+    return " | ".join([
+        f"| {model.name}", at_most(gain and gain["value"], 0),
+        at_most(loss("fold"), loss("none")),
+        at_most(error.get("least_squares"), error.get("fold")),
+        at_most(loss("finetune"), *untuned),
+        at_most(loss("fold,least-squares,finetune"), *untuned)]) + " |"
 
 
 def unpacked(options, name):
@@ -317,10 +342,13 @@ def parse():
 def main():
     options = parse()
     runs = Runs(options)
-    curves, repairs, read = [], [], []
+    curves, repairs, orders, read = [], [], [], []
     for model, texts in subjects(options):
-        curves.append(curve_row(runs, options, model, texts))
-        repairs += repair_rows(runs, options, model, texts)
+        curve = curve_of(runs, options, model, texts)
+        gave = repairs_of(runs, options, model, texts)
+        curves.append(curve_row(model, curve))
+        repairs += [repair_row(model, *one) for one in gave.items()]
+        orders.append(order_row(model, curve, gave))
         names = ("documents that it drew itself, having no tokenizer"
                  if path.parent.name == "told" else
                  f"verses held out of a training of {options.translator_steps} "
@@ -329,9 +357,9 @@ def main():
         steps = size(options, model, "finetune", FINETUNE_STEPS)
         read.append(
             f"{model.name}: {', '.join(names)}, at most "
-            f"{size(options, model, 'tokens', options.tokens)} tokens, finetune "
-            f"of {steps} steps")
-        print(curves[-1], *repairs[-len(REPAIRS) - 1:], sep="\n",
+            f"{size(options, model, 'tokens', options.tokens)} tokens, "
+            f"finetune of {steps} steps")
+        print(curves[-1], *repairs[-len(gave):], orders[-1], sep="\n",
               file=sys.stderr, flush=True)
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
@@ -348,7 +376,12 @@ def main():
         "",
         "| model | repair | loss | change from the whole model | error of "
         "attention outputs after least squares |", "|---|---|---|---|---|",
-        *repairs]
+        *repairs, "",
+        "What was expected; exceptions stand as they came:", "",
+        "| model | importance beats the mean random order | fold ≤ none, loss "
+        "| least-squares ≤ fold, output error | finetune alone ≤ the others, "
+        "loss | fold,least-squares,finetune ≤ the others, loss |",
+        "|---|---|---|---|---|---|", *orders]
     PAGE.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n" + END +
                     after, encoding="utf-8")
 
