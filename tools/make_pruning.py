@@ -9,7 +9,8 @@ ships, assets/novels, and where they are found
   minilm-l6, minimind2-small, stories15M   in --models, $HEADWISE_MODELS
   a translator of verses, trained here     from --shared, $HEADWISE_SHARED or
                                            ../shared: data/bible-en-de.tar.xz
-The real models read wikitext-2 of the same place, else --text.
+The real models read wikitext-2 of the same place, else --text; one that comes
+without a tokenizer what it tells itself, drawn at temperature 1.
 
 Every run's result is kept in --work (build/pruning) under its own settings: a
 run that was interrupted goes on where it stopped, and --page alone writes the
@@ -27,13 +28,22 @@ import sys
 import tarfile
 import tempfile
 
+import id_words
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "pruning.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 REPAIRS = ["none", "fold", "least-squares", "fold,least-squares", "finetune",
            "fold,least-squares,finetune"]
-REAL = ["minilm-l6", "minimind2-small", "stories15M"]
+REAL = ["minilm-l6", "stories15M", "minimind2-small"]
 WHOLE = "whole model, finetune"
+# What would take hours on two cores reads less and is tuned for less; --whole
+# reads --tokens everywhere.
+FINETUNE_STEPS = 100
+LESS = {"minilm-l6": {"tokens": 4096},
+        "stories15M": {"tokens": 4096, "finetune": 20},
+        "minimind2-small": {"tokens": 2048, "finetune": 20},
+        "translator": {"tokens": 4096}}
 
 
 class Runs:
@@ -82,18 +92,30 @@ def interval(value, sign=False):
                                   for k in ("value", "low", "high")))
 
 
+def size(options, model, what, otherwise):
+    """How much of a model's work is done."""
+    if options.whole:
+        return otherwise
+    return min(otherwise, LESS.get(model.name, {}).get(what, otherwise))
+
+
 def common(options, model, texts):
     words = ["prune", str(model)]
     for text in texts:
         words += ["--text", str(text)]
-    return words + ["--tokens", str(options.tokens), "--no-timing", "--json"]
+    return words + ["--tokens",
+                    str(size(options, model, "tokens", options.tokens)),
+                    "--no-timing", "--json"]
 
 
-def curve_row(runs, options, model, texts):
+def curve_of(runs, options, model, texts):
     key = common(options, model, texts) + ["--by", options.by, "--curve"]
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
-        made = runs.get(key, [*key, pathlib.Path(folder) / "curve",
+        return runs.get(key, [*key, pathlib.Path(folder) / "curve",
                               *options.engine])
+
+
+def curve_row(model, made):
     if made is None:
         return f"| {model.name} | not measured yet | | | |"
     if "refused" in made:
@@ -120,21 +142,24 @@ def repair_row(model, repair, made):
             f"{interval(made['change'], True)} | {left} |")
 
 
-def repair_rows(runs, options, model, texts):
-    """The same heads for every repair: the first run writes their plan, which
-    is kept beside the results."""
+def repairs_of(runs, options, model, texts):
+    """What each repair gave, by its name. The same heads for all: the first run
+    writes their plan, which is kept beside the results."""
     base = common(options, model, texts)
     choice = ["--by", options.by, "--keep", "0.7"]
     plan = runs.file(base + choice).with_suffix(".plan")
-    rows = []
+    gave = {}
+    steps = size(options, model, "finetune", FINETUNE_STEPS)
+    fewer = ["--finetune-steps", str(steps)] if steps < FINETUNE_STEPS else []
 
     def add(name, repair, key, words):
+        if "finetune" in repair:
+            key, words = key + fewer, words + fewer
         with tempfile.TemporaryDirectory(dir=options.work) as folder:
-            made = runs.get(
+            gave[name] = runs.get(
                 base + key + ["--repair", repair],
                 [*base, *words, "--repair", repair, *options.engine, "--out",
                  pathlib.Path(folder) / "out"])
-        rows.append(repair_row(model, name, made))
 
     for repair in REPAIRS:
         add(repair, repair, choice, ["--plan", plan] if plan.exists() else
@@ -142,7 +167,31 @@ def repair_rows(runs, options, model, texts):
     # What finetuning gives by itself.
     whole = ["--by", "weights-ov", "--keep", "1"]
     add(WHOLE, "finetune", whole, whole)
-    return rows
+    return gave
+
+
+def order_row(model, curve, gave):
+    """Whether what is expected of orders and repairs holds."""
+    def loss(repair):
+        made = gave[repair]
+        if made is None or "refused" in made:
+            return None
+        return made["loss_after"]["value"]
+
+    def at_most(value, *others):
+        others = [other for other in others if other is not None]
+        if value is None or not others:
+            return "not measured"
+        return "yes" if value <= min(others) else "**no**"
+    error = (gave["fold,least-squares"] or {}).get("output_error", {})
+    gain = (curve or {}).get("importance_less_random")
+    untuned = [loss(repair) for repair in REPAIRS if "finetune" not in repair]
+    return " | ".join([
+        f"| {model.name}", at_most(gain and gain["value"], 0),
+        at_most(loss("fold"), loss("none")),
+        at_most(error.get("least_squares"), error.get("fold")),
+        at_most(loss("finetune"), *untuned),
+        at_most(loss("fold,least-squares,finetune"), *untuned)]) + " |"
 
 
 def unpacked(options, name):
@@ -163,7 +212,7 @@ def translator(options):
     corpus = unpacked(options, "bible-en-de")
     if corpus is None:
         return None
-    folder = options.work / "verses"
+    folder = options.work / f"verses-{options.translator_steps}"
     folder.mkdir(exist_ok=True)
     model, held_out = folder / "translator", folder / "held-out.tsv"
     if (folder / "done").exists():
@@ -192,10 +241,38 @@ def translator(options):
                  f"out={model}", f"tokenizer={tokenizer}",
                  f'data=["{folder / "train.tsv"}"]',
                  f'validation=["{held_out}"]',
-                 f"steps={options.translator_steps}") for word in
+                 f"steps={options.translator_steps}",
+                 f"warmup={min(1000, options.translator_steps // 4)}")
+                 for word in
                  ("--set", setting)))
     (folder / "done").touch()
     return model, [held_out]
+
+
+def self_told(options, model):
+    """A model without a tokenizer: a folder with one whose words are ids, and a
+    text of such words, documents of 256 tokens that the model itself drew. None
+    where they are not there and nothing is to be run."""
+    folder = options.work / "told" / model.name
+    text = folder.parent / f"{model.name}.jsonl"
+    if text.exists():
+        return folder, [text]
+    if options.page:
+        return None
+    config = id_words.add_tokenizer(model, folder)
+    lines = []
+    for seed in range(max(2, options.tokens // 256)):
+        told = json.loads(subprocess.run(
+            [options.program, "generate", model, "--ids",
+             str(config["bos_token_id"]), "--max-tokens", "255",
+             "--temperature", "1", "--seed", str(seed), "--json"], check=True,
+            capture_output=True, text=True).stdout)
+        words = id_words.text_of(told["prompt_ids"] + told["ids"])
+        lines.append(json.dumps({"text": words}) + "\n")
+    beside = text.with_suffix(".new")
+    beside.write_text("".join(lines), encoding="utf-8")
+    beside.replace(text)
+    return folder, [text]
 
 
 def subjects(options):
@@ -208,18 +285,23 @@ def subjects(options):
                 if texts else options.text)
         return
     yield ROOT / "assets" / "novels", options.text
-    for name in REAL:
-        model = options.models and options.models / name
-        if not model or not model.exists():
-            print(f"{name}: not in --models", file=sys.stderr)
-            continue
-        wiki = unpacked(options, "wikitext-2")
-        yield model.resolve(), [wiki / "test.txt"] if wiki else options.text
     made = translator(options)
     if made is None:
         print("translator: no verses in --shared", file=sys.stderr)
     else:
         yield made
+    for name in REAL:
+        model = options.models and options.models / name
+        if not model or not model.exists():
+            print(f"{name}: not in --models", file=sys.stderr)
+            continue
+        if not any(model.glob("tokenizer*")):
+            made = self_told(options, model)
+            if made:
+                yield made
+            continue
+        wiki = unpacked(options, "wikitext-2")
+        yield model.resolve(), [wiki / "test.txt"] if wiki else options.text
 
 
 def parse():
@@ -237,6 +319,8 @@ def parse():
     parser.add_argument("--work", type=pathlib.Path,
                         default=ROOT / "build" / "pruning")
     parser.add_argument("--translator-steps", type=int, default=4000)
+    parser.add_argument("--whole", action="store_true",
+                        help="no model reads less than --tokens")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--device", default="")
     parser.add_argument("--page", action="store_true",
@@ -258,21 +342,32 @@ def parse():
 def main():
     options = parse()
     runs = Runs(options)
-    curves, repairs, read = [], [], []
+    curves, repairs, orders, read = [], [], [], []
     for model, texts in subjects(options):
-        curves.append(curve_row(runs, options, model, texts))
-        repairs += repair_rows(runs, options, model, texts)
-        names = (f"{path.parent.name}/{path.name}" for path in texts)
-        read.append(f"{model.name}: {', '.join(names)}")
-        print(curves[-1], *repairs[-len(REPAIRS) - 1:], sep="\n",
+        curve = curve_of(runs, options, model, texts)
+        gave = repairs_of(runs, options, model, texts)
+        curves.append(curve_row(model, curve))
+        repairs += [repair_row(model, *one) for one in gave.items()]
+        orders.append(order_row(model, curve, gave))
+        names = ("documents that it drew itself, having no tokenizer"
+                 if path.parent.name == "told" else
+                 f"verses held out of a training of {options.translator_steps} "
+                 "steps" if model.name == "translator" else
+                 f"{path.parent.name}/{path.name}" for path in texts)
+        steps = size(options, model, "finetune", FINETUNE_STEPS)
+        read.append(
+            f"{model.name}: {', '.join(names)}, at most "
+            f"{size(options, model, 'tokens', options.tokens)} tokens, "
+            f"finetune of {steps} steps")
+        print(curves[-1], *repairs[-len(gave):], orders[-1], sep="\n",
               file=sys.stderr, flush=True)
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
     lines = [
-        f"Measured {datetime.date.today()} on {platform.machine()}, at most "
-        f"{options.tokens} tokens of text ({'; '.join(read)}), heads ranked by "
-        f"{options.by} on three quarters of it; losses are of the last quarter.",
+        f"Measured {datetime.date.today()} on {platform.machine()}; heads "
+        f"ranked by {options.by} on three quarters of the text, losses of the "
+        f"last quarter. What was read: {'; '.join(read)}.",
         "", "Mean loss over the curve (area divided by its width):", "",
         "| model | importance | random, mean of 5 | reversed | importance "
         "against random |", "|---|---|---|---|---|", *curves, "",
@@ -281,7 +376,12 @@ def main():
         "",
         "| model | repair | loss | change from the whole model | error of "
         "attention outputs after least squares |", "|---|---|---|---|---|",
-        *repairs]
+        *repairs, "",
+        "What was expected; exceptions stand as they came:", "",
+        "| model | importance beats the mean random order | fold ≤ none, loss "
+        "| least-squares ≤ fold, output error | finetune alone ≤ the others, "
+        "loss | fold,least-squares,finetune ≤ the others, loss |",
+        "|---|---|---|---|---|---|", *orders]
     PAGE.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n" + END +
                     after, encoding="utf-8")
 

@@ -117,10 +117,21 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--by", options->job.by,
               "What chooses: ablation-zero, ablation-mean, "
               "ablation-resample, activation, gradient; or gates, learned "
-              "with the model frozen")
+              "with the model frozen or, by --tune, with it")
       .ShowDefault();
   line.Option("--gate-steps", options->job.gate_steps,
               "Training steps of gates")
+      .Between(1, 1000000)
+      .ShowDefault();
+  line.Option("--gate-penalty", options->job.gate_penalty,
+              "What all open gates together cost, as a share of the loss")
+      .NotNegative()
+      .ShowDefault();
+  line.Flag("--tune", options->job.tune,
+            "--by gates: all weights learn along with the gates, at "
+            "--finetune-rate; the heads leave the weights as they became");
+  line.Option("--tune-steps", options->job.tune_steps,
+              "Of --tune, of 8 windows each, in place of --gate-steps")
       .Between(1, 1000000)
       .ShowDefault();
   line.Option("--iterative", options->job.iterative,
@@ -140,7 +151,8 @@ std::function<int()> Setup(CommandLine line) {
               "Of 8 windows each; the best of ten looks is kept")
       .Between(1, 1000000)
       .ShowDefault();
-  line.Option("--finetune-rate", options->job.finetune_rate, "Learning rate")
+  line.Option("--finetune-rate", options->job.finetune_rate,
+              "Learning rate of the weights, of --tune too")
       .ShowDefault();
   line.Flag("--uniform", options->job.uniform,
             "The same number of heads in every layer");
@@ -182,6 +194,9 @@ const Command kPruneCommand = {
         "      --plan-out plan.json\n"
         "  headwise prune models/gpt2 --text wiki.txt --max-loss +1% \\\n"
         "      --repair fold,least-squares,finetune --out c\n"
+        "  headwise prune models/gpt2 --text wiki.txt --keep 0.5 --by gates "
+        "\\\n"
+        "      --tune --tune-steps 500 --out d\n"
         "  headwise prune models/gpt2 --text wiki.txt --curve curve\n"
         "Other commands read the smaller model as any other.",
     .setup = prune_command::Setup};

@@ -131,6 +131,29 @@ def gates(folder):
     check(best not in result["plan"]["remove"], f"{best} left")
 
 
+def tuned_gates(folder):
+    """Weights that learn along with gates are what the heads leave."""
+    plan = folder / "tuned.plan"
+    result = pruned(folder, "tuned", "--by", "gates", "--tune", "--tune-steps",
+                    10, "--keep", 0.8, "--seed", 3, "--plan-out", plan)
+    told = result["plan"]
+    check(told["criterion"] == "gates, tuned", f"{told['criterion']}")
+    check(told["gates"] == {"steps": 10, "penalty": 0.2, "seed": 3,
+                            "weights_rate": 1e-4}, f"{told['gates']}")
+    check("closed in 10 steps" in result["search"], result["search"])
+    weights = (folder / "tuned/model.safetensors").read_bytes()
+    pruned(folder, "tuned-again", "--plan", plan)
+    check((folder / "tuned-again/model.safetensors").read_bytes() == weights,
+          "a plan of tuned gates replayed")
+    start = ["prune", MODEL, "--text", TEXT, "--tokens", 1024, "--tune"]
+    out = ["--out", folder / "x"]
+    refused(2, "expected --by gates", *start, "--keep", 0.8, *out)
+    refused(2, "neither --drop", *start, "--by", "gates", "--drop", "0.1", *out)
+    refused(2, "no --curve", *start, "--by", "gates", "--curve", folder / "c")
+    refused(2, "a rate above 0", *start, "--by", "gates", "--keep", 0.8,
+            "--finetune-rate", 0, *out)
+
+
 def trained(folder, name, lines, model, task):
     """A small model of a task, and the text it learned."""
     text = folder / f"{name}.tsv"
@@ -228,6 +251,7 @@ def main():
         curve(folder)
         means(folder)
         gates(folder)
+        tuned_gates(folder)
         accuracy(folder)
         bleu(folder)
         nothing(folder)

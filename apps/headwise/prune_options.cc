@@ -22,6 +22,30 @@ void Read(const char* flag, const std::function<void()>& parse) {
   }
 }
 
+// Weights that learn along with gates.
+void CheckTuning(const PruneOptions& options) {
+  const PruneJob& job = options.job;
+  if (!job.tune) return;
+  if (job.by != "gates" || !options.drop.empty() || !job.plan.empty()) {
+    throw UsageError(
+        "--tune trains weights along with gates: expected --by gates with it, "
+        "and neither --drop nor --plan");
+  }
+  if (!options.curve.empty()) {
+    throw UsageError("--tune changes the model: no --curve with it");
+  }
+  if (!options.mean.empty()) {
+    throw UsageError(
+        "--mean is of a model before --tune: fold takes means over the text");
+  }
+  if (!(job.finetune_rate > 0)) {
+    throw UsageError(
+        fmt::format("--finetune-rate: expected a rate above 0, at which "
+                    "--tune trains; found {}",
+                    job.finetune_rate));
+  }
+}
+
 }  // namespace
 
 bool Folds(const PruneOptions& options) {
@@ -51,6 +75,7 @@ void CheckUsage(const PruneOptions& options) {
   if (options.job.iterative > 1 && options.job.by == "gates") {
     throw UsageError("--by gates learns all gates at once: no --iterative");
   }
+  CheckTuning(options);
   if (options.job.by == "weights" && options.drop.empty() &&
       options.job.plan.empty()) {
     throw UsageError("--by: expected one criterion; \"weights\" is two");

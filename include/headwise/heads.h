@@ -241,6 +241,19 @@ HEADWISE_API std::string Summary(const Ranking& ranking);
 
 // ---- Taking heads out (train.h: HeadPruner).
 
+/// How gates were learned that rank heads (PruneJob::by).
+struct GateLearning {
+  int64_t steps = 200;
+  /// What all open heads together cost, as a share of the whole model's loss.
+  double penalty = 0.2;
+  uint64_t seed = 0;
+  /// Learning rate of the weights, which learn along; 0: they stay.
+  double rate = 0;
+
+  bool tuned() const { return rate > 0; }
+  bool operator==(const GateLearning&) const = default;
+};
+
 /// Heads that are to leave a model ("headwise.plan/1").
 struct PruningPlan {
   std::string model = {};             ///< as it was called, for people
@@ -250,7 +263,9 @@ struct PruningPlan {
   /// One a head of the model, in HeadsOf's order: larger matters more. Empty:
   /// nobody ranked them.
   std::vector<double> scores = {};
-  std::string search = {};  ///< how many were found by measuring; ""
+  std::string search = {};  ///< how they were found, for people; ""
+  /// Of gates. Tuned: the heads leave the weights that learned along.
+  std::optional<GateLearning> gates = {};
 };
 
 struct CurvePoint {

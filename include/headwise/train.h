@@ -108,6 +108,12 @@ struct PruneJob {
   double target_speedup = 0;  ///< as few as make prefill so much faster: 1.3
   std::string by = "ablation-mean";  ///< a criterion (RankJob::by), or "gates"
   int64_t gate_steps = 200;          ///< of training, for gates
+  /// What all open heads together cost gates, as a share of the loss.
+  double gate_penalty = 0.2;
+  /// Gates: the weights learn along, at finetune_rate, in steps of their own
+  /// number; the heads leave the weights as they became.
+  bool tune = false;
+  int64_t tune_steps = 200;
   int64_t iterative = 1;      ///< steps; heads are ranked anew before each
   bool uniform = false;       ///< the same number in every layer
   bool whole_groups = false;  ///< with their keys and values
@@ -154,13 +160,15 @@ class HEADWISE_API HeadPruner {
   HeadPruner(HeadPruner&&) noexcept;
   HeadPruner& operator=(HeadPruner&&) noexcept;
 
-  /// Heads closed one after the other, in so many random orders too.
+  /// Heads closed one after the other, in so many random orders too. Throws
+  /// Error(kInvalidArgument) for gates that are tuned, which change the model.
   PruningCurve Curve(int64_t random_orders = 5);
   /// The heads that leave. Throws Error(kInvalidArgument) for a set that cannot
   /// leave, and for a target that is not reached, with the nearest that is.
   PruningPlan Plan();
   /// Writes the smaller model with all repairs, whole or not at all, and
-  /// measures it. Throws Error(kInvalidArgument) for a folder that is there
+  /// measures it. A plan of tuned gates is tuned again, as it says, where Plan
+  /// did not make it. Throws Error(kInvalidArgument) for a folder that is there
   /// and not to be replaced, or holds no model.
   PruneOutcome Write(const PruningPlan& plan,
                      const std::filesystem::path& folder, bool replace = false);

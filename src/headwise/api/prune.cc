@@ -23,6 +23,25 @@ int64_t WeightBytes(const std::filesystem::path& folder) {
   return bytes;
 }
 
+void RequireTunable(const PruneJob& job) {
+  if (job.by != "gates" || !job.drop.empty() || !job.plan.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"`tune`", "heads that gates choose",
+                 job.by == "gates" ? "heads that are given" : job.by,
+                 "`by` gates, or `repair` finetune"});
+  }
+  if (!(job.finetune_rate > 0)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"`finetune_rate`", "a rate above 0, at which weights learn",
+                 std::to_string(job.finetune_rate), "leave out `tune`"});
+  }
+  if (job.means != nullptr) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"`means`", "none: they change as weights are tuned",
+                 "those of a profile", "fold takes them over the text"});
+  }
+}
+
 // What cannot be done is said before the work.
 void RequirePossible(const Transformer& model, const PruneJob& job) {
   const int ways = (job.keep >= 0) + !job.drop.empty() + !job.plan.empty() +
@@ -38,6 +57,12 @@ void RequirePossible(const Transformer& model, const PruneJob& job) {
         {"time", "a way to measure speed, for target_speedup", "none", ""});
   }
   if (!job.max_loss.empty()) ParseLossLimit(job.max_loss);
+  if (job.tune) RequireTunable(job);
+  if (job.by == "gates" && job.iterative > 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"`iterative`", "1: all gates are learned at once",
+                 std::to_string(job.iterative), ""});
+  }
   for (const HeadRef& head : job.drop) RequireHead(model, head);
   if (job.keep < 0) return;
   const Model& of = model.state().model();
@@ -84,6 +109,11 @@ HeadPruner& HeadPruner::operator=(HeadPruner&&) noexcept = default;
 PruningCurve HeadPruner::Curve(int64_t random_orders) {
   const Model& model = state_->model.state().model();
   Pruner& pruner = state_->pruner;
+  if (state_->job.tune) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"`tune`", "gates of a frozen model, for a curve of its heads",
+                 "weights that learn along", "leave out `tune`"});
+  }
   const std::vector<double> scores = ScoreHeads(state_->work(), model);
   CurveOptions how;
   how.random_orders = random_orders;
@@ -117,6 +147,7 @@ PruneOutcome HeadPruner::Write(const PruningPlan& plan,
                                const std::filesystem::path& folder,
                                bool replace) {
   PruneOutcome outcome;
+  UseWeightsOf(plan, state_->work());
   state_->pruner.Write(plan.removed, folder,
                        replace ? Replace::kAllowed : Replace::kRefused,
                        outcome);

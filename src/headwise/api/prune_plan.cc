@@ -93,16 +93,38 @@ Heads FastEnough(const PlanWork& work, const std::vector<Heads>& sets,
   return sets[first];
 }
 
-std::vector<double> GatesOf(const PlanWork& work) {
+GateLearning LearningOf(const PruneJob& job) {
+  GateLearning learning;
+  learning.steps = job.tune ? job.tune_steps : job.gate_steps;
+  learning.penalty = job.gate_penalty;
+  learning.seed = job.seed;
+  learning.rate = job.tune ? job.finetune_rate : 0;
+  return learning;
+}
+
+LearnedGates Learn(const PlanWork& work, const GateLearning& learning) {
   GateOptions gates;
-  gates.steps = work.job.gate_steps;
+  gates.learning = learning;
   gates.type = work.model.type();
   gates.objective = work.input.objective;
-  gates.seed = work.job.seed;
   gates.progress = Tell(work.job.on_progress);
   gates.stop = work.job.stop;
   return LearnGates(work.model.context(), work.model.folder(),
                     work.pruner.parts().choose, gates);
+}
+
+// The scores of gates, whose weights are then in use where they learned along.
+std::vector<double> GatesOf(const PlanWork& work, PruningPlan& plan) {
+  plan.gates = LearningOf(work.job);
+  LearnedGates learned = Learn(work, *plan.gates);
+  if (plan.gates->tuned()) {
+    work.pruner.UseTuned(*plan.gates, std::move(learned.tensors));
+  }
+  plan.criterion = plan.gates->tuned() ? "gates, tuned" : "gates";
+  plan.search =
+      fmt::format("Gates: {} of {} closed in {} steps.", learned.closed,
+                  learned.scores.size(), plan.gates->steps);
+  return std::move(learned.scores);
 }
 
 PruningPlan GivenPlan(const PlanWork& work) {
@@ -119,7 +141,7 @@ PruningPlan GivenPlan(const PlanWork& work) {
 
 std::vector<double> ScoreHeads(const PlanWork& work, const Model& now) {
   const PruneJob& job = work.job;
-  if (job.by == "gates") return GatesOf(work);
+  if (job.by == "gates") return Learn(work, LearningOf(job)).scores;
   RankOptions rank;
   rank.criteria = ParseCriteria({&job.by, 1});
   if (rank.criteria.size() != 1) {
@@ -139,6 +161,13 @@ std::vector<double> ScoreHeads(const PlanWork& work, const Model& now) {
   return scores;
 }
 
+void UseWeightsOf(const PruningPlan& plan, const PlanWork& work) {
+  Pruner& pruner = work.pruner;
+  if (!plan.gates || !plan.gates->tuned()) return pruner.UseOwn();
+  if (pruner.tuned_by() == plan.gates) return;
+  pruner.UseTuned(*plan.gates, Learn(work, *plan.gates).tensors);
+}
+
 PruningPlan MakePlan(const PlanWork& work) {
   const PruneJob& job = work.job;
   const Model& model = work.model.state().model();
@@ -150,19 +179,24 @@ PruningPlan MakePlan(const PlanWork& work) {
   steps.choose = ChoiceOf(job);
   if (job.keep < 0) steps.choose.keep = LeastShare(model, steps.choose);
   steps.without = [&](const Heads& gone) { return work.pruner.Unfitted(gone); };
-  steps.score = [&](const Model& now) { return ScoreHeads(work, now); };
-  const Removal removal = RemoveInSteps(model, steps);
   plan.criterion = job.by;
+  steps.score = [&](const Model& now) {
+    return job.by == "gates" ? GatesOf(work, plan) : ScoreHeads(work, now);
+  };
+  const Removal removal = RemoveInSteps(model, steps);
   plan.scores = removal.scores;
+  std::string note;
   if (!job.max_loss.empty()) {
-    plan.removed = WithinLoss(work, removal.sets, plan.search);
+    plan.removed = WithinLoss(work, removal.sets, note);
   } else if (job.target_speedup > 0) {
-    plan.removed = FastEnough(work, removal.sets, plan.search);
+    plan.removed = FastEnough(work, removal.sets, note);
   } else if (job.iterative > 1) {
     plan.removed = removal.sets.back();
   } else {
     plan.removed = ChooseHeads(model, plan.scores, ChoiceOf(job));
   }
+  if (!plan.search.empty() && !note.empty()) plan.search += ' ';
+  plan.search += note;
   return plan;
 }
 

@@ -22,6 +22,10 @@ struct PlanWork {
 // order.
 std::vector<double> ScoreHeads(const PlanWork& work, const Model& now);
 
+// The weights that a plan's heads leave: the model's own, or those that learned
+// along with gates, again as the plan says where they are not in use already.
+void UseWeightsOf(const PruningPlan& plan, const PlanWork& work);
+
 // Throws Error(kInvalidArgument) for a target that cannot be reached, with the
 // nearest that can.
 PruningPlan MakePlan(const PlanWork& work);

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "headwise/api/test_model.h"
@@ -83,6 +85,82 @@ TEST(HeadPruner, CurvesAreOfEveryOrder) {
   EXPECT_EQ(curve.heads, std::ssize(HeadsOf(model)));
   EXPECT_TRUE(curve.speeds.empty());
   EXPECT_LT(curve.orders[0].area, curve.orders[1].area);
+}
+
+std::string Bytes(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+PruneJob Tuning() {
+  PruneJob job;
+  job.keep = 0.8;
+  job.by = "gates";
+  job.tune = true;
+  job.tune_steps = 2;
+  job.seed = 5;
+  return job;
+}
+
+// The heads leave weights that learned: what is written is the tuned model with
+// those heads masked, and again the same where its plan is replayed.
+TEST_F(HeadPrunerTest, TunedGatesLeaveTheTunedWeights) {
+  Transformer model = Novels();
+  HeadPruner pruner(model, Windows(), Tuning());
+  const PruningPlan plan = pruner.Plan();
+  EXPECT_EQ(plan.criterion, "gates, tuned");
+  ASSERT_TRUE(plan.gates);
+  EXPECT_EQ(plan.gates->steps, 2);
+  EXPECT_EQ(plan.gates->seed, 5);
+  EXPECT_EQ(plan.gates->rate, PruneJob().finetune_rate);
+  ASSERT_FALSE(plan.removed.empty());
+  const PruneOutcome outcome = pruner.Write(plan, folder_ / "smaller");
+  PruningPlan all = plan;
+  all.removed.clear();
+  pruner.Write(all, folder_ / "tuned");
+  Transformer tuned(folder_ / "tuned"), smaller(folder_ / "smaller");
+  EXPECT_NE(tuned.hash(), model.hash());
+  EXPECT_NEAR(smaller.Loss(Windows()).loss.value,
+              EvaluateHeads(tuned, Windows(), {.closed = plan.removed})
+                  .loss.other.value,
+              1e-4);
+  EXPECT_NE(outcome.loss.other.value, outcome.loss.whole.value);
+
+  const std::filesystem::path file = folder_ / "plan.json";
+  std::ofstream(file) << JsonText(plan, model);
+  PruneJob again;
+  again.plan = file.string();
+  HeadPruner second(model, Windows(), again);
+  second.Write(second.Plan(), folder_ / "again");
+  EXPECT_EQ(Bytes(folder_ / "again/model.safetensors"),
+            Bytes(folder_ / "smaller/model.safetensors"));
+  // A plan without tuning is of the model's own weights, whatever came before.
+  PruningPlan plain = plan;
+  plain.gates.reset();
+  second.Write(plain, folder_ / "plain");
+  EXPECT_NE(Bytes(folder_ / "plain/model.safetensors"),
+            Bytes(folder_ / "smaller/model.safetensors"));
+}
+
+TEST(HeadPruner, RefusesToTuneWhatGatesDoNotChoose) {
+  Transformer model = Novels();
+  const auto refused = [&](PruneJob job) {
+    EXPECT_THROW(HeadPruner(model, Windows(), job), Error);
+  };
+  PruneJob job = Tuning();
+  job.by = "activation";
+  refused(job);
+  job = Tuning();
+  job.finetune_rate = 0;
+  refused(job);
+  job = Tuning();
+  job.iterative = 2;
+  refused(job);
+  job = Dropping();
+  job.by = "gates";
+  job.tune = true;
+  refused(job);
+  EXPECT_THROW(HeadPruner(model, Windows(), Tuning()).Curve(), Error);
 }
 
 TEST(HeadPruner, RefusesWhatMakesNoSense) {

@@ -10,6 +10,7 @@
 #include "headwise/heads/pruning/profile_means.h"
 #include "headwise/heads/pruning/refit.h"
 #include "headwise/heads/pruning/tune.h"
+#include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
@@ -41,7 +42,36 @@ Pruner::Pruner(Transformer& model, const JudgedInput& input,
       input_(input),
       job_(job),
       repairs_(ParseRepairs(job.repair)) {
-  if (repairs_.finetune) RequireTrainable(model.state().model());
+  if (repairs_.finetune || job.tune) RequireTrainable(model.state().model());
+}
+
+const Model& Pruner::whole() const {
+  return tuned_model_ ? *tuned_model_ : model_.state().model();
+}
+
+ChangedTensors Pruner::TunedTensors() const {
+  ChangedTensors copies;
+  for (const auto& [name, tensor] : tuned_) {
+    copies[name] = ToHost(model_.context(), tensor.view());
+  }
+  return copies;
+}
+
+void Pruner::UseTuned(const GateLearning& by, ChangedTensors tensors) {
+  means_.reset();
+  tuned_by_ = by;
+  tuned_ = std::move(tensors);
+  tuned_model_ =
+      ChangedModel(model_.folder(), TunedTensors(),
+                   ReadJson(model_.folder() / "config.json"), model_.type());
+}
+
+void Pruner::UseOwn() {
+  if (!tuned_by_) return;
+  means_.reset();
+  tuned_by_.reset();
+  tuned_.clear();
+  tuned_model_.reset();
 }
 
 CorpusOptions Pruner::corpus() const {
@@ -55,7 +85,7 @@ CorpusOptions Pruner::corpus() const {
 
 const HeadOutputs* Pruner::means() {
   if (!repairs_.fold) return nullptr;
-  const Model& model = model_.state().model();
+  const Model& model = whole();
   if (!means_ && job_.means != nullptr) {
     means_ = MeansOf(*job_.means, model, model_.hash());
   }
@@ -67,8 +97,9 @@ const HeadOutputs* Pruner::means() {
 
 ChangedTensors Pruner::Changed(const std::vector<HeadRef>& removed, bool fit,
                                PruneOutcome& outcome) {
-  const Model& model = model_.state().model();
+  const Model& model = whole();
   ChangedTensors changed = RemoveHeads(model, removed);
+  changed.merge(TunedTensors());  // those that lost nothing
   if (removed.empty()) return changed;
   if (repairs_.fold) FoldMeans(model, removed, *means(), changed);
   if (fit && repairs_.least_squares) {

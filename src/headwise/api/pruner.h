@@ -25,6 +25,13 @@ class Pruner {
   // else over the text that chooses.
   const HeadOutputs* means();
 
+  // Weights that learned along with gates take the place of the model's own,
+  // as what heads leave; or its own do again.
+  void UseTuned(const GateLearning& by, ChangedTensors tensors);
+  void UseOwn();
+  // By which those in use were learned; none: the model's own.
+  const std::optional<GateLearning>& tuned_by() const { return tuned_by_; }
+
   // In memory, by fold and least squares alone.
   std::unique_ptr<Model> Without(const std::vector<HeadRef>& removed);
   // The same, by fold alone.
@@ -36,6 +43,9 @@ class Pruner {
              PruneOutcome& outcome);
 
  private:
+  // What heads leave.
+  const Model& whole() const;
+  ChangedTensors TunedTensors() const;  // copies
   ChangedTensors Changed(const std::vector<HeadRef>& removed, bool fit,
                          PruneOutcome& outcome);
   Json ConfigOf(const std::vector<HeadRef>& removed) const;
@@ -47,7 +57,10 @@ class Pruner {
   const JudgedInput& input_;
   const PruneJob& job_;
   Repairs repairs_;
-  std::optional<HeadOutputs> means_;
+  std::optional<GateLearning> tuned_by_;
+  ChangedTensors tuned_;
+  std::unique_ptr<Model> tuned_model_;
+  std::optional<HeadOutputs> means_;  // of the weights in use
 };
 
 }  // namespace headwise

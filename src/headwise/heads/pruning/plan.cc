@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -53,6 +54,26 @@ void RequireEqualGroups(const AttentionLayerConfig& config,
   }
 }
 
+Json GatesJson(const GateLearning& gates) {
+  return {{"steps", gates.steps},
+          {"penalty", gates.penalty},
+          {"seed", gates.seed},
+          {"weights_rate", gates.rate}};
+}
+
+GateLearning ReadGates(const JsonCursor& gates) {
+  GateLearning learning;
+  learning.steps = gates["steps"].Int(1, std::numeric_limits<int64_t>::max());
+  learning.penalty = gates["penalty"].Number();
+  learning.rate = gates["weights_rate"].Number();
+  if (learning.penalty < 0) gates["penalty"].Fail("at least 0");
+  if (learning.rate < 0) gates["weights_rate"].Fail("at least 0");
+  const JsonCursor seed = gates["seed"];
+  if (!seed.value().is_number_unsigned()) seed.Fail("a seed");
+  learning.seed = seed.value().get<uint64_t>();
+  return learning;
+}
+
 }  // namespace
 
 void RequireRemovable(const Model& model, std::span<const HeadRef> removed,
@@ -94,6 +115,7 @@ Json ToJson(const PruningPlan& plan, const Model& model) {
   std::vector<std::string> names;
   for (const HeadRef& head : plan.removed) names.push_back(ToString(head));
   json["remove"] = names;
+  if (plan.gates) json["gates"] = GatesJson(*plan.gates);
   if (plan.scores.empty()) return json;
   Json scores = Json::object();
   const std::vector<HeadRef> heads = AllHeads(model);
@@ -134,6 +156,7 @@ PruningPlan ReadPlan(const std::filesystem::path& path, const Model& model,
     plan.removed.insert(plan.removed.end(), heads.begin(), heads.end());
   }
   std::sort(plan.removed.begin(), plan.removed.end());
+  if (const auto gates = root.Find("gates")) plan.gates = ReadGates(*gates);
   const auto scores = root.Find("scores");
   if (!scores) return plan;
   for (const HeadRef& head : AllHeads(model)) {

@@ -261,11 +261,18 @@ TEST(Pruning, PlansAreReadAsTheyWereWritten) {
   for (size_t i = 0; i < AllHeads(*model).size(); ++i) {
     plan.scores.push_back(0.1 * static_cast<double>(i));
   }
+  plan.gates = {.steps = 7, .penalty = 0.5, .seed = ~uint64_t{0}, .rate = 1e-5};
   std::ofstream(folder / "plan.json") << ToJson(plan, *model).dump(2);
   const PruningPlan read = ReadPlan(folder / "plan.json", *model, hash);
   EXPECT_EQ(read.removed, plan.removed);
   EXPECT_EQ(read.scores, plan.scores);
   EXPECT_EQ(read.criterion, plan.criterion);
+  EXPECT_EQ(read.gates, plan.gates);
+  Json spoiled = ToJson(plan, *model);
+  spoiled["gates"]["steps"] = 0;
+  std::ofstream(folder / "steps.json") << spoiled.dump(2);
+  EXPECT_THAT(ErrorOf([&] { ReadPlan(folder / "steps.json", *model, hash); }),
+              HasSubstr("steps"));
   EXPECT_THAT(ErrorOf([&] { ReadPlan(folder / "plan.json", *model, "other"); }),
               HasSubstr("a plan of this model"));
   std::ofstream(folder / "bad.json") << "{\"format\": \"other/1\"}";

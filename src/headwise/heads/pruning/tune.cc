@@ -56,8 +56,10 @@ class Snapshot {
   std::vector<Tensor> values_;
 };
 
-ChangedTensors Stored(Context& context, const ParameterStore& store,
-                      const std::filesystem::path& folder) {
+}  // namespace
+
+ChangedTensors TrainedTensors(Context& context, const ParameterStore& store,
+                              const std::filesystem::path& folder) {
   const Safetensors file = Safetensors::Open(folder);
   ChangedTensors tensors;
   for (const auto& [name, entry] : store.entries()) {
@@ -70,8 +72,6 @@ ChangedTensors Stored(Context& context, const ParameterStore& store,
   context.Synchronize();
   return tensors;
 }
-
-}  // namespace
 
 void RequireTrainable(const Model& model) {
   if (LossOf(model) == LossKind::kEmbeddingCosine) {
@@ -129,7 +129,7 @@ Tuned Tune(Context& context, const std::filesystem::path& folder,
     best.Take(context, *store);
   }
   best.PutBack(context, *store);
-  tuned.tensors = Stored(context, *store, folder);
+  tuned.tensors = TrainedTensors(context, *store, folder);
   return tuned;
 }
 

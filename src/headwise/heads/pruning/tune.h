@@ -9,6 +9,7 @@
 #include "headwise/base/progress.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/pruning/remove.h"
+#include "headwise/model/parameters.h"
 
 namespace headwise {
 
@@ -39,6 +40,10 @@ struct Tuned {
 // does not stay finite; Error(kCancelled) when stopped.
 Tuned Tune(Context& context, const std::filesystem::path& folder,
            std::span<const TextExample> examples, const TuneOptions& options);
+
+// What a store trained of a folder's tensors, in the stored types.
+ChangedTensors TrainedTensors(Context& context, const ParameterStore& store,
+                              const std::filesystem::path& folder);
 
 // The same check of what cannot be trained, alone.
 void RequireTrainable(const Model& model);
