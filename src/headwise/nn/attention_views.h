@@ -20,6 +20,7 @@ inline TensorView HeadsOf(const TensorView& rows, int64_t begin, int64_t heads,
 
 // [1, B·M, heads, dim] as [B, M, heads, dim].
 inline TensorView PerSequence(const TensorView& view, int64_t sequences) {
+  if (sequences == 1) return view;
   return Reshaped(view, {sequences, view.shape[1] / sequences, view.shape[2],
                          view.shape[3]});
 }

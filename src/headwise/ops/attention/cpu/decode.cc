@@ -1,10 +1,11 @@
 // Few queries a head. Door: decode.h.
 //
-// A task is one sequence's key/value head. Its panels hold the queries of all
-// heads that share it, side by side in lanes; for each tile of keys the
-// products are made straight from the caller's memory, the softmax and every
-// statistic are the forward's (visit-inl.h), and the values are added up to
-// [lane, column] sums. Nothing depends on the number of threads.
+// A task is one sequence's key/value head, or several where there are few keys.
+// Its panels hold the queries of all heads that share it, side by side in
+// lanes; for each tile of keys the products are made straight from the caller's
+// memory, the softmax and every statistic are the forward's (visit-inl.h), and
+// the values are added up to [lane, column] sums. A lane's numbers do not
+// depend on what the others hold, and nothing on the number of threads.
 #include "headwise/ops/attention/cpu/decode.h"
 
 #include <algorithm>
@@ -155,29 +156,33 @@ HWY_INLINE void AddSeen(const Rows& v, const Panel& panel, size_t lane,
              within(panel.lane_end[lane]), width, e + lane, o);
 }
 
-// Panel's outputs o [kTileColumns, columns] = α·o + e·v, `width` columns of
+// Lanes [begin, end) of a panel, which read the same keys.
+struct LaneRange {
+  size_t begin = 0, end = 0;
+};
+
+// The lanes' outputs o [kTileColumns, columns] = α·o + e·v, `width` columns of
 // them, over the tile's `real` keys.
-HWY_NOINLINE void AddLanes(const Rows& v, const Panel& panel, int64_t j,
-                           int64_t key, int64_t real, bool partly, size_t width,
-                           const float* e, const float* alpha, float* o,
-                           size_t columns) {
-  const size_t lanes = panel.count;
-  size_t lane = 0;
-  for (; !partly && lane + 4 <= lanes; lane += 4) {
+HWY_NOINLINE void AddLanes(const Rows& v, const Panel& panel, LaneRange lanes,
+                           int64_t j, int64_t key, int64_t real, bool partly,
+                           size_t width, const float* e, const float* alpha,
+                           float* o, size_t columns) {
+  size_t lane = lanes.begin;
+  for (; !partly && lane + 4 <= lanes.end; lane += 4) {
     AddFourLanes(v, key, real, width, e + lane, alpha + lane,
                  o + lane * columns, columns);
   }
-  for (; lane < lanes; ++lane) {
+  for (; lane < lanes.end; ++lane) {
     float* sums = o + lane * columns;
     for (size_t c = 0; c < width; ++c) sums[c] *= alpha[lane];
     AddSeen(v, panel, lane, j, key, real, width, e, sums);
   }
 }
 
-// The heads of one task and how their queries lie in panels.
+// The heads of one task and how their queries lie in panels. Several key/value
+// heads only where one panel holds them all.
 struct DecodeTask {
   int64_t sequence = 0;
-  int64_t kv_head = 0;
   std::span<const int32_t> heads;
   int64_t partial = 0;  // of its first head
   size_t plan = 0;      // which of the plans
@@ -253,18 +258,19 @@ void StartPanel(const ForwardCall& call, const ScoreRule& rule,
   }
 }
 
-// What a task reads: rows of its sequence from its first key on.
+// What the lanes of a key/value head read: rows of their sequence from its
+// first key on.
 struct Sources {
+  LaneRange lanes;
   Rows keys, values, features;
 };
-Sources SourcesOf(const ForwardCall& call, const DecodeTask& task) {
-  const Sequence& s = call.sequences[task.sequence];
+Sources SourcesOf(const ForwardCall& call, const Sequence& s, int64_t kv_head,
+                  LaneRange lanes) {
   const AttentionArgs& args = call.args;
   Sources from;
-  from.keys = {At(args.k, s.batch, s.key_begin, task.kv_head),
-               args.k.stride[1]};
-  from.values = {At(args.v, s.batch, s.key_begin, task.kv_head),
-                 args.v.stride[1]};
+  from.lanes = lanes;
+  from.keys = {At(args.k, s.batch, s.key_begin, kv_head), args.k.stride[1]};
+  from.values = {At(args.v, s.batch, s.key_begin, kv_head), args.v.stride[1]};
   if (call.features > 0) {
     const ConstTensorView& f = call.observation->key_features;
     from.features = {
@@ -274,29 +280,58 @@ Sources SourcesOf(const ForwardCall& call, const DecodeTask& task) {
   return from;
 }
 
+// The key/value heads of a panel, in the order of its lanes: one, but for
+// panels that hold a whole task.
+struct PanelSources {
+  Sources of[kTileColumns];
+  size_t count = 0;
+
+  PanelSources(const ForwardCall& call, const DecodeTask& task,
+               const PanelPlan& plan) {
+    const int64_t share = call.problem.heads / call.problem.kv_heads;
+    const Sequence& sequence = call.sequences[task.sequence];
+    const auto each = static_cast<size_t>(plan.queries.count);
+    const auto heads = static_cast<size_t>(plan.queries.heads);
+    for (size_t h = 0; h < heads;) {
+      const int64_t kv_head = task.heads[plan.begin + h] / share;
+      const size_t begin = h;
+      while (h < heads && task.heads[plan.begin + h] / share == kv_head) ++h;
+      of[count++] =
+          SourcesOf(call, sequence, kv_head, {begin * each, h * each});
+    }
+  }
+  std::span<const Sources> all() const { return {of, count}; }
+};
+
 // One panel takes one tile.
 template <WalkLevel kLevel>
 void VisitTile(const ForwardCall& call, const ScoreRule& rule,
-               const Sources& from, const KeyTile& tile, bool wants_histogram,
-               Panel& panel, const float* q, float* o, const Work& work) {
+               std::span<const Sources> sources, const KeyTile& tile,
+               bool wants_histogram, Panel& panel, const float* q, float* o,
+               const Work& work) {
   const size_t keys = panel.KeysOfTile(tile.j);
   if (keys == 0) return;
   const int64_t real = std::min<int64_t>(keys, rule.sequence.keys - tile.j);
   float* s = work.tile.s;
   // Unused lanes and keys past the end only have to be numbers.
   std::fill_n(s, keys * kTileColumns, 0.0f);
-  ScoreLanes(from.keys, tile.j, real, q, work.dim, panel.count, s);
+  for (const Sources& from : sources) {
+    const auto [begin, end] = from.lanes;
+    ScoreLanes(from.keys, tile.j, real, q + begin * work.dim, work.dim,
+               end - begin, s + begin);
+  }
   const bool masked = !panel.AllSeeAll(tile.j, keys);
   HWY_ALIGN float alpha[kTileColumns];
   StoreRow(SoftmaxTile<kLevel>(call, rule, tile, wants_histogram, keys, masked,
                                panel, work.tile),
            alpha);
   const bool partly = !panel.AllSeeAll(tile.j, real);
-  AddLanes(from.values, panel, tile.j, tile.j, real, partly, call.value_dim, s,
-           alpha, o, work.columns);
-  if (call.features > 0) {
-    AddLanes(from.features, panel, tile.j, tile.j, real, partly, call.features,
-             s, alpha, o + call.value_dim, work.columns);
+  for (const Sources& from : sources) {
+    AddLanes(from.values, panel, from.lanes, tile.j, tile.j, real, partly,
+             call.value_dim, s, alpha, o, work.columns);
+    if (call.features == 0) continue;
+    AddLanes(from.features, panel, from.lanes, tile.j, tile.j, real, partly,
+             call.features, s, alpha, o + call.value_dim, work.columns);
   }
 }
 
@@ -326,12 +361,12 @@ void RunTask(const ForwardCall& call, const DecodeTask& task,
                work.q + p * q_floats);
   }
   std::fill_n(work.o, plans.size() * o_floats, 0.0f);
-  const Sources from = SourcesOf(call, task);
   HWY_ALIGN uint8_t skip[kTileKeys];
   ForTilesSeen({work.panels, plans.size()}, sequence.keys, [&](int64_t t) {
     const KeyTile tile(call, sequence, t, skip);
     for (size_t p = 0; p < plans.size(); ++p) {
-      VisitTile<kLevel>(call, rules[plans[p].begin], from, tile,
+      const PanelSources from(call, task, plans[p]);
+      VisitTile<kLevel>(call, rules[plans[p].begin], from.all(), tile,
                         results[0].wants_histogram(), work.panels[p],
                         work.q + p * q_floats, work.o + p * o_floats, work);
     }
@@ -363,37 +398,61 @@ void RunTask(const ForwardCall& call, const DecodeTask& task,
   }
 }
 
-// In multiplications: those of the longest sequences, and what a task costs
-// however small it is.
-int64_t CostOf(const ForwardCall& call, size_t tasks, int64_t heads) {
+// Multiplications of so many heads of the longest sequences.
+int64_t ProductsOf(const ForwardCall& call, int64_t heads) {
   const AttentionProblem& p = call.problem;
   if (p.key_len >= ThreadPool::kAlone) return ThreadPool::kAlone;
-  return static_cast<int64_t>(tasks) * 4096 +
-         heads * p.query_len * p.key_len * (call.head_dim + call.value_dim);
+  return heads * p.query_len * p.key_len * (call.head_dim + call.value_dim);
+}
+
+// The same, and what a task costs however small it is.
+int64_t CostOf(const ForwardCall& call, size_t tasks, int64_t heads) {
+  return static_cast<int64_t>(tasks) * 4096 + ProductsOf(call, heads);
+}
+
+// How many of the active heads from `a` on are one task: those that share a
+// key/value head, and in small calls, which one thread runs, as many more as
+// fit into its panel, whose softmax costs the same however many lanes are in
+// use. A bias differs between heads, which then have panels of their own.
+size_t HeadsOfTask(const ForwardCall& call, const Sequence& sequence,
+                   std::span<const int32_t> active, size_t a) {
+  const int64_t share = call.problem.heads / call.problem.kv_heads;
+  const auto end_of_group = [&](size_t h) {
+    const int64_t kv_head = active[h] / share;
+    while (h < active.size() && active[h] / share == kv_head) ++h;
+    return h;
+  };
+  size_t end = end_of_group(a);
+  if (sequence.queries == 0 || call.problem.bias != AttentionBias::kNone ||
+      ProductsOf(call, std::ssize(active)) >= ThreadPool::kAlone) {
+    return end - a;
+  }
+  const size_t room = kTileColumns / static_cast<size_t>(sequence.queries);
+  while (end < active.size() && end_of_group(end) - a <= room) {
+    end = end_of_group(end);
+  }
+  return end - a;
 }
 
 }  // namespace
 
 void RunDecode(Context& context, const ForwardCall& call) {
   const std::vector<int32_t> active = ActiveHeads(call.problem, call.args);
-  const int64_t share = call.problem.heads / call.problem.kv_heads;
   std::vector<DecodeTask> tasks;
   tasks.reserve(call.sequences.size() * active.size());
-  // Groups of one sequence with as many heads share a plan.
+  // Tasks of one sequence with as many heads share a plan.
   std::vector<std::vector<PanelPlan>> plans;
   size_t panels = 0;
   int64_t heads = 0;
   for (size_t b = 0; b < call.sequences.size(); ++b) {
     for (size_t a = 0; a < active.size();) {
-      const int64_t kv_head = active[a] / share;
-      size_t end = a;
-      while (end < active.size() && active[end] / share == kv_head) ++end;
+      const size_t end = a + HeadsOfTask(call, call.sequences[b], active, a);
       const bool alike = a > 0 && tasks.back().heads.size() == end - a;
       if (!alike) {
         plans.push_back(PlanPanels(call, call.sequences[b], end - a));
         panels = std::max(panels, plans.back().size());
       }
-      tasks.push_back({static_cast<int64_t>(b), kv_head,
+      tasks.push_back({static_cast<int64_t>(b),
                        std::span(active).subspan(a, end - a), heads,
                        plans.size() - 1});
       heads += static_cast<int64_t>(end - a);
