@@ -29,6 +29,11 @@ struct ContextOptions {
   std::string implementations = {};
   /// Where operators run and what they are given lies.
   Device device = {};
+  /// On CUDA: the cudaStream_t of that GPU to work on. It stays the caller's,
+  /// and outlives the Context and every tensor made by it. Null: one of the
+  /// Context's own, which does not wait for the default stream
+  /// (cudaStreamLegacy and cudaStreamPerThread name default streams).
+  void* stream = nullptr;
 };
 
 /// One calling thread at a time: a call made while another thread's is on
@@ -44,6 +49,23 @@ class HEADWISE_API Context {
   Device device() const;
   /// Waits until all that was asked of the device is done.
   void Synchronize();
+
+  /// The queue that all work of this Context goes to, in order: a cudaStream_t
+  /// on CUDA, null on the CPU, where calls return when they are done. What is
+  /// put on it runs before what is asked of the Context next. It belongs to the
+  /// Context, or to whoever gave it (ContextOptions::stream), and lives as long
+  /// as the Context or a tensor made by it does; never destroy it.
+  void* stream() const;
+  /// What is asked of this Context from now on begins when all that was put on
+  /// `stream`, a cudaStream_t of the same GPU, so far is done. The host does
+  /// not wait. Throws Error(kInvalidArgument) on the CPU.
+  void WaitFor(void* stream);
+  /// The other way round: what is put on `stream` from now on begins when all
+  /// that was asked of this Context so far is done.
+  void MakeWait(void* stream);
+  /// Waits until every stream of the device is done, whoever's it is; for work
+  /// of libraries that do not tell theirs. Does nothing on the CPU.
+  void SynchronizeDevice();
 
   /// The implementation that options ask for of this operator, or "".
   std::string_view PreferredImplementation(std::string_view op) const;

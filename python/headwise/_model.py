@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
@@ -102,11 +101,8 @@ def _checked(function: HookFunction) -> HookFunction:
                     f"[hook {site}] expected an array that fits {x.shape} or "
                     f"None; found {found}") from None
             return
-        torch = sys.modules.get("torch")
-        if torch is not None:  # whose queue is not ours
-            torch.cuda.synchronize()
         if result is not None and result is not x:
-            x.assign(_headwise.Tensor(result, 1))
+            x.assign(_headwise.Tensor(result, x.stream))
     return call
 
 

@@ -189,6 +189,8 @@ void CallHook(const std::weak_ptr<PyModel>& model, const py::object& function,
             : py::cast(PyTensor{copy->view(), copy, {of, &context}});
     function(site, std::move(array));
   }
+  // What it did there may be on any stream.
+  context.SynchronizeDevice();
   CopyTensor(context, copy->view(), x);
 }
 

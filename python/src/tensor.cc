@@ -2,6 +2,7 @@
 #include "tensor.h"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,8 +77,36 @@ py::object AsArray(HostBuffer buffer) {
 struct Export {
   DlManaged managed = {};
   std::array<int64_t, kMaxRank> shape = {}, stride = {};
+  std::shared_ptr<Context> context;  // of memory on a device
   std::shared_ptr<void> owner;
 };
+
+// Who took the memory may have work on it under way, on streams that it did not
+// tell of: memory that goes back to our queue waits for that. Any thread calls
+// this, with the GIL or without.
+void LetGo(Export* made) {
+  if (made->context) {
+    try {
+      made->context->SynchronizeDevice();
+    } catch (const Error&) {
+      // A device that fails has no work left to wait for.
+    }
+  }
+  delete made;
+}
+
+// As __dlpack__ names streams: none is the default one; 1 and 2 are CUDA's own
+// names of its default streams.
+void* StreamOf(const py::object& stream) {
+  constexpr int64_t kDefault = 1;
+  const int64_t number = stream.is_none() ? kDefault : stream.cast<int64_t>();
+  if (number == 0) {
+    throw py::value_error(
+        "stream 0 is ambiguous: 1 is the default stream, 2 "
+        "that of the thread");
+  }
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(number));
+}
 
 py::tuple DlDeviceOf(const PyTensor& tensor) {
   const Device device = tensor.view.device;
@@ -94,15 +123,13 @@ py::capsule ToDlpack(const PyTensor& tensor, const py::object& stream,
     throw py::buffer_error("a tensor is handed on where it lies, not copied");
   }
   const TensorView& view = tensor.view;
-  // -1: the taker waits by itself. Any other queue may read what has been done.
+  // -1: the taker waits by itself.
   const bool waits = stream.is_none() || stream.cast<int64_t>() != -1;
-  if (tensor.context && waits) {
-    py::gil_scoped_release released;
-    tensor.context->Synchronize();
-  }
+  if (tensor.context && waits) tensor.context->MakeWait(StreamOf(stream));
   auto made = std::make_unique<Export>();
   made->shape = view.shape;
   made->stride = view.stride;
+  made->context = tensor.context;
   made->owner = tensor.owner;
   DlTensor& dl = made->managed.tensor;
   dl.data = view.data;
@@ -113,7 +140,7 @@ py::capsule ToDlpack(const PyTensor& tensor, const py::object& stream,
   dl.stride = made->stride.data();
   made->managed.owner = made.get();
   made->managed.free = [](DlManaged* managed) {
-    delete static_cast<Export*>(managed->owner);
+    LetGo(static_cast<Export*>(managed->owner));
   };
   py::capsule capsule(&made->managed, kDlName, [](PyObject* object) {
     if (PyCapsule_IsValid(object, kDlName) == 0) return;  // it was taken
@@ -160,15 +187,19 @@ TensorView ViewOf(const DlTensor& dl) {
 }
 
 // Who gives is told our queue, and makes it wait for what it still does. stream
-// is what __dlpack__ takes: None on the host.
+// is what __dlpack__ takes; memory of the host has none.
 PyTensor FromDlpack(const py::object& object, const py::object& stream) {
   if (!py::hasattr(object, "__dlpack__")) {
     Refuse("an array with __dlpack__",
            py::str(py::type::of(object)).cast<std::string>());
   }
+  const bool on_host =
+      py::hasattr(object, "__dlpack_device__") &&
+      py::tuple(object.attr("__dlpack_device__")())[0].cast<int>() == kDlCpu;
   const py::object given =
-      stream.is_none() ? object.attr("__dlpack__")()
-                       : object.attr("__dlpack__")(py::arg("stream") = stream);
+      stream.is_none() || on_host
+          ? object.attr("__dlpack__")()
+          : object.attr("__dlpack__")(py::arg("stream") = stream);
   if (PyCapsule_IsValid(given.ptr(), kDlName) == 0) {
     Refuse("a capsule \"dltensor\"", "another");
   }
@@ -189,12 +220,17 @@ py::object Numpy(const PyTensor& tensor) {
   if (tensor.view.device.is_cpu() && PairOf(tensor.view.type).format) {
     return AsArray({tensor.view, tensor.owner});
   }
+  // Memory of another library on a GPU comes by a queue made for it.
   Context host({.threads = 1});
-  Context& context = tensor.context ? *tensor.context : host;
+  const std::shared_ptr<Context> context =
+      tensor.context ? tensor.context
+                     : std::make_shared<Context>(ContextOptions{
+                           .threads = 1, .device = tensor.view.device});
   auto copy = std::make_shared<Tensor>();
   {
     py::gil_scoped_release released;
-    Tensor there = CopyToHost(context, tensor.view);
+    context->SynchronizeDevice();  // streams of whoever wrote it
+    Tensor there = CopyToHost(*context, tensor.view);
     const auto sizes = std::span(tensor.view.shape)
                            .first(static_cast<size_t>(tensor.view.rank));
     *copy = Tensor(there.type() == DType::kBF16 ? DType::kF32 : there.type(),
@@ -210,6 +246,7 @@ void Assign(const PyTensor& to, const PyTensor& from) {
                      : from.context ? *from.context
                                     : host;
   py::gil_scoped_release released;
+  context.SynchronizeDevice();  // streams of whoever wrote them
   CopyTensor(context, from.view, to.view);
 }
 
@@ -256,6 +293,14 @@ void AddTensors(py::module_& module) {
           [](const PyTensor& tensor) {
             return reinterpret_cast<uintptr_t>(tensor.view.data);
           })
+      .def_property_readonly(
+          "stream",
+          [](const PyTensor& tensor) -> std::optional<uintptr_t> {
+            if (!tensor.context) return std::nullopt;
+            return reinterpret_cast<uintptr_t>(tensor.context->stream());
+          },
+          "The cudaStream_t that writes it, for __dlpack__ of what goes into "
+          "it; None on the host and of another library's memory.")
       .def("__dlpack__", &ToDlpack, py::kw_only(),
            py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
            py::arg("dl_device") = py::none(), py::arg("copy") = py::none())

@@ -49,6 +49,13 @@ def test_types_and_strides_are_kept(kind):
         np.testing.assert_array_equal(back, view)
 
 
+def test_the_host_has_no_stream():
+    array = np.arange(6, dtype=np.float32)
+    tensor = hw.Tensor(array, stream=7)  # NumPy would refuse to be told one
+    assert tensor.pointer == pointer(array) and tensor.stream is None
+    assert pointer(np.from_dlpack(tensor)) == pointer(array)
+
+
 def test_a_capsule_is_taken_once():
     tensor = hw.Tensor(np.zeros(3, np.float32))
     assert tensor.__dlpack_device__() == (1, 0) and tensor.device == "cpu"

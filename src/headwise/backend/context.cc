@@ -43,7 +43,7 @@ Context::Context(ContextOptions options)
     : options_(std::move(options)),
       pool_(std::make_unique<ThreadPool>(ChooseThreads(options_.threads))),
       workspace_(std::make_unique<Workspace>()),
-      backend_(MakeBackend(options_.device)) {
+      backend_(MakeBackend(options_.device, options_.stream)) {
   ApplyIsaCap();
   if (options_.implementations.empty()) {
     if (const char* text = std::getenv("HEADWISE_IMPL")) {
@@ -57,6 +57,10 @@ Context::~Context() = default;
 int Context::threads() const { return pool_->threads(); }
 Device Context::device() const { return options_.device; }
 void Context::Synchronize() { backend_->Synchronize(); }
+void* Context::stream() const { return backend_->queue(); }
+void Context::WaitFor(void* stream) { backend_->WaitFor(stream); }
+void Context::MakeWait(void* stream) { backend_->MakeWait(stream); }
+void Context::SynchronizeDevice() { backend_->SynchronizeDevice(); }
 
 std::string_view Context::PreferredImplementation(std::string_view op) const {
   std::string_view rest = options_.implementations;

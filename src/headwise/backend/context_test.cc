@@ -59,5 +59,15 @@ TEST(Context, IsHeldUntilTheOuterCallEnds) {
   }).join();
 }
 
+TEST(Context, HasNoStreamOnTheCpu) {
+  Context context({.threads = 1});
+  EXPECT_EQ(context.stream(), nullptr);
+  context.SynchronizeDevice();
+  int any = 0;
+  EXPECT_THROW(context.WaitFor(&any), Error);
+  EXPECT_THROW(context.MakeWait(&any), Error);
+  EXPECT_THROW(Context({.threads = 1, .stream = &any}), Error);
+}
+
 }  // namespace
 }  // namespace headwise

@@ -39,6 +39,11 @@ class DeviceBackend {
   virtual void Copy(void* to, const void* from, size_t bytes) = 0;
   // Waits until all that was asked for is done.
   virtual void Synchronize() = 0;
+  // As those of Context; null and refusals where there is no queue.
+  virtual void* queue() const { return nullptr; }
+  virtual void WaitFor(void* queue);
+  virtual void MakeWait(void* queue);
+  virtual void SynchronizeDevice() {}
   // None where it is the host's, of which the system tells.
   virtual std::optional<MemoryRoom> Room() { return std::nullopt; }
 
@@ -52,13 +57,14 @@ class DeviceBackend {
   }
 };
 
-// Throws Error(kUnsupported) where the device is not here, or not in this
-// build.
-std::shared_ptr<DeviceBackend> MakeBackend(Device device);
+// queue: ContextOptions::stream. Throws Error: kUnsupported where the device is
+// not here, or not in this build; kInvalidArgument for a queue of the host.
+std::shared_ptr<DeviceBackend> MakeBackend(Device device,
+                                           void* queue = nullptr);
 
 // The two kinds, one folder each; CUDA's is in cuda/ or, where the build has
 // none, in no_cuda/.
 std::shared_ptr<DeviceBackend> MakeCpuBackend();
-std::shared_ptr<DeviceBackend> MakeCudaBackend(int index);
+std::shared_ptr<DeviceBackend> MakeCudaBackend(int index, void* queue);
 
 }  // namespace headwise

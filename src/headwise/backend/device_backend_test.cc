@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "headwise/context.h"
@@ -56,6 +57,38 @@ TEST(DeviceBackend, OfAGpuAllocatesCopiesAndZeroes) {
     GTEST_SKIP() << error.what();
   }
   ExpectMemoryWorks(*backend);
+}
+
+// What one Context writes another reads, without the host waiting between.
+TEST(Context, OfAGpuHandsItsStreamOver) {
+  std::unique_ptr<Context> one;
+  try {
+    one = std::make_unique<Context>(
+        ContextOptions{.threads = 1, .device = Device::Cuda()});
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  ASSERT_NE(one->stream(), nullptr);
+  Context other({.threads = 1, .device = Device::Cuda()});
+  Context shared(
+      {.threads = 1, .device = Device::Cuda(), .stream = one->stream()});
+  EXPECT_NE(other.stream(), one->stream());
+  EXPECT_EQ(shared.stream(), one->stream());
+  constexpr size_t kBytes = size_t{64} << 20;
+  std::vector<uint8_t> values(kBytes, 7), found(kBytes);
+  void* data = one->backend()->Allocate(kBytes);
+  one->backend()->Copy(data, values.data(), kBytes);
+  other.WaitFor(one->stream());
+  other.backend()->Copy(found.data(), data, kBytes);
+  other.MakeWait(one->stream());
+  shared.backend()->Zero(data, kBytes);
+  other.Synchronize();
+  EXPECT_EQ(found, values);
+  other.WaitFor(shared.stream());
+  other.backend()->Copy(found.data(), data, kBytes);
+  other.SynchronizeDevice();
+  EXPECT_EQ(found, std::vector<uint8_t>(kBytes));
+  one->backend()->Free(data, kBytes);
 }
 
 TEST(DeviceBackend, TooMuchMemoryIsAnErrorThatNamesIt) {

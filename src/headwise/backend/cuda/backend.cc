@@ -80,6 +80,28 @@ void* AllocateOn(cudaStream_t stream, size_t bytes) {
   return data;
 }
 
+// Makes `later`, where it is given, wait for `first`; both of the current GPU.
+cudaError_t Ordered(cudaStream_t first, std::optional<cudaStream_t> later) {
+  cudaEvent_t done = nullptr;
+  CheckCuda(cudaEventCreateWithFlags(&done, cudaEventDisableTiming),
+            "cudaEventCreate");
+  cudaError_t status = cudaEventRecord(done, first);
+  if (status == cudaSuccess && later) {
+    status = cudaStreamWaitEvent(*later, done, 0);
+  }
+  cudaEventDestroy(done);  // goes when nothing waits for it any more
+  return status;
+}
+
+// A GPU's events can be recorded on its own streams alone.
+void RequireStreamHere(cudaStream_t stream, int index) {
+  if (Ordered(stream, std::nullopt) == cudaSuccess) return;
+  cudaGetLastError();  // and forget it
+  throw Error(ErrorCode::kInvalidArgument,
+              {"context", "a stream of " + ToString(Device::Cuda(index)),
+               "another", ""});
+}
+
 // Memory that a record must not name: it may be gone when the work runs again.
 bool IsOfHost(const void* data) {
   cudaPointerAttributes found = {};
@@ -138,7 +160,8 @@ DeviceBuffer::~DeviceBuffer() {
   if (data_ != nullptr) cudaFreeAsync(data_, stream_);
 }
 
-CudaBackend::CudaBackend(int index) : index_(index) {
+CudaBackend::CudaBackend(int index, cudaStream_t given)
+    : index_(index), stream_(given), owns_stream_(given == nullptr) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
   if (index < 0 || index >= count) {
@@ -159,8 +182,10 @@ CudaBackend::CudaBackend(int index) : index_(index) {
          "take the device cpu"});
   }
   Use();
-  CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-            "cudaStreamCreate");
+  owns_stream_
+      ? CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+                  "cudaStreamCreate")
+      : RequireStreamHere(stream_, index);
   // Memory that is given back stays with the program: the next call wants it.
   cudaMemPool_t pool = nullptr;
   CheckCuda(cudaDeviceGetDefaultMemPool(&pool, index_), "cudaMemPool");
@@ -180,7 +205,7 @@ CudaBackend::~CudaBackend() {
     cudaEventDestroy(order_);
     cudaStreamDestroy(beside_);
   }
-  cudaStreamDestroy(stream_);
+  if (owns_stream_) cudaStreamDestroy(stream_);
 }
 
 void CudaBackend::Use() const {
@@ -230,6 +255,26 @@ void CudaBackend::Synchronize() {
   CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
+void CudaBackend::Order(cudaStream_t first, cudaStream_t later) const {
+  Use();
+  if (recording_ != nullptr) RequireNotRecording(stream_, "another stream");
+  CheckCuda(Ordered(first, later), "cudaStreamWaitEvent");
+}
+
+void CudaBackend::WaitFor(void* queue) {
+  Order(static_cast<cudaStream_t>(queue), stream_);
+}
+
+void CudaBackend::MakeWait(void* queue) {
+  Order(stream_, static_cast<cudaStream_t>(queue));
+}
+
+void CudaBackend::SynchronizeDevice() {
+  Use();
+  if (recording_ != nullptr) RequireNotRecording(stream_, "waiting for it");
+  CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
 int* CudaBackend::Counters(size_t count) {
   if (!counters_ || counter_count_ < count) {
     RequireNotRecording(stream_, "new counters");
@@ -270,8 +315,8 @@ CudaBackend& CudaOf(Context& context) {
   return backend;
 }
 
-std::shared_ptr<DeviceBackend> MakeCudaBackend(int index) {
-  return std::make_shared<CudaBackend>(index);
+std::shared_ptr<DeviceBackend> MakeCudaBackend(int index, void* queue) {
+  return std::make_shared<CudaBackend>(index, static_cast<cudaStream_t>(queue));
 }
 
 }  // namespace headwise

@@ -62,8 +62,10 @@ class RecordedMemory;  // record.h
 class CudaBackend : public DeviceBackend,
                     public std::enable_shared_from_this<CudaBackend> {
  public:
-  // Throws Error(kUnsupported) where there is no such GPU.
-  explicit CudaBackend(int index);
+  // Works on `given`, or where that is null on a stream of its own. Throws
+  // Error: kUnsupported where there is no such GPU, kInvalidArgument for a
+  // stream of another.
+  CudaBackend(int index, cudaStream_t given);
   ~CudaBackend() override;
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
@@ -73,6 +75,10 @@ class CudaBackend : public DeviceBackend,
   void Zero(void* data, size_t bytes) override;
   void Copy(void* to, const void* from, size_t bytes) override;
   void Synchronize() override;
+  void* queue() const override { return stream_; }
+  void WaitFor(void* queue) override;
+  void MakeWait(void* queue) override;
+  void SynchronizeDevice() override;
   std::optional<MemoryRoom> Room() override;
   std::unique_ptr<RecordedWork> Record(
       const std::function<void()>& work) override;
@@ -97,9 +103,12 @@ class CudaBackend : public DeviceBackend,
  private:
   friend class CudaRecord;
   void Use() const;
+  // Of one GPU; work on `later` begins when that on `first` is done.
+  void Order(cudaStream_t first, cudaStream_t later) const;
 
   int index_ = 0;
   cudaStream_t stream_ = nullptr;
+  bool owns_stream_ = false;
   // A record holds those that it was made with.
   std::shared_ptr<DeviceBuffer> counters_;
   size_t counter_count_ = 0;

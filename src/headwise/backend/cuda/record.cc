@@ -103,6 +103,8 @@ cudaStream_t CudaBackend::Beside() {
 std::unique_ptr<RecordedWork> CudaBackend::Record(
     const std::function<void()>& work) {
   Use();
+  // The default stream records nothing.
+  if (stream_ == cudaStreamLegacy) return nullptr;
   auto memory = std::make_shared<RecordedMemory>();
   recording_ = memory.get();
   records_.push_back(memory);

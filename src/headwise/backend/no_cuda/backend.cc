@@ -4,7 +4,7 @@
 
 namespace headwise {
 
-std::shared_ptr<DeviceBackend> MakeCudaBackend(int) {
+std::shared_ptr<DeviceBackend> MakeCudaBackend(int, void*) {
   throw Error(ErrorCode::kUnsupported,
               {"context", "a build with CUDA", "one without",
                "build the preset cuda, or take the device cpu"});
