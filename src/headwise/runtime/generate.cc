@@ -32,7 +32,7 @@ void KeepSayable(const ModelConfig& config, std::span<float> logits) {
 }
 
 std::vector<int32_t> StartOf(const Model& model,
-                           std::span<const int32_t> prompt) {
+                             std::span<const int32_t> prompt) {
   if (model.config().encoder_decoder()) {
     return {static_cast<int32_t>(model.config().decoder_start)};
   }
