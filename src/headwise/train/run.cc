@@ -244,7 +244,8 @@ class Run {
 RunResult RunTraining(Context& context, const TrainConfig& config,
                       const RunOptions& options) {
   CheckTrainConfig(config, "training");
-  GradientTree(options.group, config.parts);  // throws where they do not fit
+  // Throws where they do not fit.
+  [[maybe_unused]] const GradientTree fits(options.group, config.parts);
   if (options.group != nullptr && !options.group->is_first()) {
     return Run(context, config, options).Finish();
   }
