@@ -75,8 +75,9 @@ function(headwise_layer name)
   set(HEADWISE_LAYERS ${HEADWISE_LAYERS} headwise_${name} CACHE INTERNAL "")
 endfunction()
 
-# headwise_alone(SOURCES…): never compiled together with others: their own names
-# (a margin, a point) are those of others too.
+# headwise_alone(SOURCES…): never compiled together with others. Their own names
+# (a margin, a point) are those of others too; or, of what stands in for
+# something absent, a linker that is given the real thing must not take them.
 function(headwise_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
