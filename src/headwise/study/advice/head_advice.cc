@@ -38,12 +38,17 @@ const HeadSweep* NearestSweep(int64_t width) {
   return nearest;
 }
 
+// As wide as the best heads of a sweep; in narrower models as many as those:
+// fewer did worse.
+int64_t BestHeadDim(const HeadSweep& sweep, int64_t width) {
+  return std::max<int64_t>(1,
+                           std::min(width, sweep.width) / sweep.Best().heads);
+}
+
 // What models are built with where nothing was measured.
 int64_t UsualHeadDim(const ModelSize& size) {
   const HeadSweep& narrowest = MeasuredSweeps().front();
-  if (size.width < narrowest.width) {
-    return narrowest.width / narrowest.Best().heads;
-  }
+  if (size.width < narrowest.width) return BestHeadDim(narrowest, size.width);
   return size.width >= kWide || size.tokens > kLong ? 128 : 64;
 }
 
@@ -54,7 +59,7 @@ int64_t HeadDimFor(const ModelSize& size, int64_t usual) {
   int64_t best = 0;
   double least = std::log(2) + 1e-9;
   const int64_t most = std::min(size.width, 2 * usual);
-  for (int64_t dim = usual / 2; dim <= most; ++dim) {
+  for (int64_t dim = std::max<int64_t>(1, usual / 2); dim <= most; ++dim) {
     if (size.width % dim != 0) continue;
     const double away = std::abs(
         std::log(static_cast<double>(dim) / static_cast<double>(usual)));
@@ -95,7 +100,7 @@ std::string ReasonFor(const ModelSize& size, const HeadSweep* sweep) {
   }
   if (size.width < MeasuredSweeps().front().width) {
     return fmt::format(
-        "not measured here: below width {} the head width that was best there",
+        "not measured here: below width {} as many heads as were best there",
         MeasuredSweeps().front().width);
   }
   return "not measured here: models of this width are built with heads of 64";
@@ -152,7 +157,7 @@ HeadAdvice RecommendHeads(const ModelSize& size) {
         advice.sweep->ours ? AdviceBasis::kMeasured : AdviceBasis::kPublished;
   }
   const int64_t usual = advice.sweep != nullptr
-                            ? advice.sweep->width / advice.sweep->Best().heads
+                            ? BestHeadDim(*advice.sweep, size.width)
                             : UsualHeadDim(size);
   advice.head_dim = std::min(HeadDimFor(size, usual), size.width);
   advice.heads = std::max<int64_t>(1, size.width / advice.head_dim);

@@ -7,7 +7,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::head_advice_test {
 namespace {
 
 TEST(HeadAdviceTest, SuitsTheSizeOfTheModel) {
@@ -36,6 +36,7 @@ TEST(HeadAdviceTest, AgreesWithWhatWasMeasured) {
     }
     EXPECT_LE(chosen, least + sweep.tie) << "width " << sweep.width;
   }
+  EXPECT_EQ(RecommendHeads({256, 6, 512}).heads, 4);
   EXPECT_EQ(RecommendHeads({128, 2, 64}).heads, 4);
   EXPECT_EQ(RecommendHeads({128, 2, 64}).basis, AdviceBasis::kMeasured);
 }
@@ -58,7 +59,7 @@ TEST(HeadAdviceTest, DividesTheWidthWhereSomethingNearTheUsualSizeDoes) {
     ASSERT_EQ(advice.heads % advice.kv_heads, 0);
   }
   EXPECT_EQ(RecommendHeads({100, 4, 512}).head_dim, 25);
-  EXPECT_EQ(RecommendHeads({101, 4, 512}).head_dim, 32);  // a prime
+  EXPECT_EQ(RecommendHeads({101, 4, 512}).head_dim, 25);  // a prime
 }
 
 TEST(HeadAdviceTest, ReadsThreeNumbersAndNothingElse) {
@@ -75,4 +76,4 @@ TEST(HeadAdviceTest, ReadsThreeNumbersAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::head_advice_test
