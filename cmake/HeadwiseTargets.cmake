@@ -40,7 +40,7 @@ function(headwise_compile target level)
   set(headers ${library_headers})
   set(libraries fmt::fmt)
   if(ARGN)
-    set(shared headwise_precompiled_tests)
+    set(shared headwise_precompiled_tests_${level})
     list(APPEND headers ${test_headers})
     list(APPEND libraries GTest::gmock)
   endif()
@@ -53,7 +53,7 @@ function(headwise_compile target level)
     target_precompile_headers(${shared} PRIVATE ${headers})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${shared})
-  if(HEADWISE_UNITY AND NOT ARGN)
+  if(HEADWISE_UNITY)
     set_target_properties(${target} PROPERTIES
       UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
@@ -85,15 +85,21 @@ function(headwise_sources layer)
   target_sources(headwise_${layer} PRIVATE ${ARGN})
 endfunction()
 
-# A test program in two parts, so that a long one uses two cores, each with a
-# report that ./check counts.
+# A test program, each part with a report that ./check counts. A long one is in
+# two parts, so that it uses two cores; a sanitizer takes seconds for each.
+set(long_tests api heads integration ops study train)
 function(headwise_add_test name label)
-  foreach(part 0 1)
+  set(parts 0)
+  if(name IN_LIST long_tests)
+    list(APPEND parts 1)
+  endif()
+  list(LENGTH parts count)
+  foreach(part ${parts})
     add_test(NAME ${name}.${part} COMMAND ${ARGN})
     set(report "${PROJECT_BINARY_DIR}/reports/${label}/${name}.${part}.json")
     set_tests_properties(${name}.${part} PROPERTIES
       LABELS ${label}
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${part};GTEST_OUTPUT=json:${report}")
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${part};GTEST_OUTPUT=json:${report}")
   endforeach()
 endfunction()
 
@@ -107,7 +113,13 @@ function(headwise_test layer)
       headwise_${layer} headwise_flags fmt::fmt GTest::gmock GTest::gtest_main)
     set_target_properties(${layer}_test PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-    headwise_compile(${layer}_test 1 tests)
+    # Tests of operators loop over elements themselves: unoptimised, these
+    # loops would be most of a sanitizer's time.
+    if(HEADWISE_SANITIZE AND layer STREQUAL "ops")
+      headwise_compile(${layer}_test 2 tests)
+    else()
+      headwise_compile(${layer}_test 1 tests)
+    endif()
     headwise_add_test(${layer} unit ${layer}_test)
   endif()
   target_sources(${layer}_test PRIVATE ${ARGN})

@@ -51,14 +51,17 @@ def abroad(root, header):
 
 
 def cuda_folder(header):
-    """What a header of CUDA needs besides: a folder, None when it needs none,
-    "" when it is not here."""
-    if "cuda" not in header.parts and not re.search(
-            r"^#include <cu\w+\.h>", header.read_text(), re.M):
+    """What a header of CUDA or NCCL needs besides: a folder, None when it
+    needs none, "" when it is not here."""
+    foreign = re.findall(r"^#include <((?:cu|nccl)\w*\.h)>",
+                         header.read_text(), re.M)
+    if "cuda" not in header.parts and not foreign:
         return None
     folder = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"),
                           "include")
-    return str(folder) if folder.exists() else ""
+    is_here = folder.exists() and all((folder / name).exists()
+                                      for name in foreign)
+    return str(folder) if is_here else ""
 
 
 def jobs(root, build):

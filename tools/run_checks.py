@@ -80,14 +80,12 @@ def stage_format(stage):
     return Count(1, note=f"{len(files)} files")
 
 
-def stage_layers(stage):
-    stage.run(sys.executable, "tools/check_layers.py")
-    return Count(1)
-
-
-def stage_names(stage):
-    stage.run(sys.executable, "tools/check_names.py")
-    return Count(1)
+def form(name):
+    """What tools/check_NAME.py sees in the files alone."""
+    def run(stage):
+        stage.run(sys.executable, f"tools/check_{name}.py")
+        return Count(1)
+    return run
 
 
 def stage_sizes(stage):
@@ -261,6 +259,8 @@ def stage_python(stage):
         raise Skipped(f"THE PYTHON PACKAGE IS NOT TESTED: {why_not}")
     folder = build(stage, "release", "headwise_app", "headwise_python")
     return check_python.run(stage, folder)
+
+
 def stage_dist(stage):
     build(stage, "release", "headwise_app")
     return script(stage, "tests/distributed/run")
@@ -331,8 +331,8 @@ def stage_cuda(stage):
     folder = configured(stage, "cuda", *options, "-DHEADWISE_CUDA_HOPPER=OFF")
     stage.run("ninja", "-C", folder, "build.ninja")
     _, output = stage.run("ninja", "-C", folder, "-t", "targets", "all")
-    objects = re.findall(r"^(src/\S+/cuda/\S+(?<!_test\.cc)\.o): ", output,
-                         re.M)
+    objects = re.findall(r"^(src/\S+/(?:cuda|nccl)/\S+(?<!_test\.cc)\.o): ",
+                         output, re.M)
     stage.run("ninja", "-C", folder, *objects)
     cache = (folder / "CMakeCache.txt").read_text()
     runtime = re.search(r"^CUDA_cudart_static_LIBRARY:\w+=(.+)$", cache,
@@ -409,8 +409,10 @@ SOURCES = ("src/", "include/", "cmake/", "CMake", "apps/", "bench/",
 STAGES = {
     "format": Kind(stage_format, "clang-format has nothing to change",
                    quick=True),
-    "layers": Kind(stage_layers, "no folder includes upward", quick=True),
-    "names": Kind(stage_names, "no two types share a name", quick=True),
+    "layers": Kind(form("layers"), "no folder includes upward", quick=True),
+    "includes": Kind(form("includes"), "sources include what they name",
+                     quick=True),
+    "names": Kind(form("names"), "no two types share a name", quick=True),
     "sizes": Kind(stage_sizes, "no file or function is too long", quick=True),
     "tools": Kind(stage_tools, "the checks' own tests",
                   ("tools/", "headwise", "tests/mutation/"), quick=True),

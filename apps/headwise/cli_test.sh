@@ -257,8 +257,8 @@ for command in profile roles; do
 done
 
 # One of a thing is one thing.
-expect 0 'Width 16, 1 layer, 4 tokens: begin with 1 head of 16 dimensions' \
-  study effective-heads --recommend 16,1,4
+expect 0 'Width 1, 1 layer, 1 token: begin with 1 head of 1 dimension a layer' \
+  study effective-heads --recommend 1,1,1
 expect 0 ' 2\.0 TiB' study effective-heads --recommend 4096,32,131072
 
 # What many GPUs would take, and why no more of them help.

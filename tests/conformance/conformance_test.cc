@@ -19,7 +19,7 @@
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/activations.h"
 
-namespace headwise {
+namespace headwise::conformance_test {
 namespace {
 
 // The two inputs, and what was expected of them.
@@ -271,4 +271,4 @@ INSTANTIATE_TEST_SUITE_P(Planted, Mutations, testing::ValuesIn(kMutations),
                          [](const auto& one) { return one.param.name; });
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::conformance_test

@@ -17,7 +17,7 @@
 #include "headwise/ops/loss/loss.h"
 #include "headwise/tensor/half.h"
 
-namespace headwise {
+namespace headwise::gradient_test {
 namespace {
 
 // Both inputs of a golden end to end.
@@ -188,4 +188,4 @@ TEST_P(Gradients, AreTheSameAtAnyThreadCount) {
 INSTANTIATE_TEST_SUITE_P(Families, Gradients, GoldenNames(), TestName);
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::gradient_test

@@ -16,7 +16,7 @@
 #include "headwise/model/parameters.h"
 #include "headwise/runtime/session.h"
 
-namespace headwise {
+namespace headwise::odd_shapes_test {
 namespace {
 
 using Row = std::vector<double>;
@@ -331,4 +331,4 @@ TEST(OddShapes, MarianMayDifferOnItsTwoSides) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::odd_shapes_test

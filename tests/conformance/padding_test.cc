@@ -12,7 +12,7 @@
 #include "headwise/model/family.h"
 #include "headwise/runtime/generate.h"
 
-namespace headwise {
+namespace headwise::padding_test {
 namespace {
 
 const std::filesystem::path kMarian =
@@ -59,4 +59,4 @@ TEST(Padding, IsNeverSaid) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::padding_test

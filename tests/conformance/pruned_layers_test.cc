@@ -16,7 +16,7 @@
 #include "headwise/runtime/gates.h"
 #include "headwise/runtime/session.h"
 
-namespace headwise {
+namespace headwise::pruned_layers_test {
 namespace {
 
 const std::filesystem::path kGoldens = HEADWISE_GOLDENS;
@@ -149,4 +149,4 @@ TEST(PrunedLayers, BothLayoutsOfGpt2AreToldApart) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::pruned_layers_test

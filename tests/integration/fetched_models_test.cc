@@ -12,7 +12,7 @@
 #include "headwise/tokenizer/tokenizer.h"
 #include "shared_files.h"
 
-namespace headwise {
+namespace headwise::fetched_models_test {
 namespace {
 
 // The mean of the final states over a sentence's tokens, of length 1.
@@ -74,4 +74,4 @@ TEST(FetchedModels, MiniMindKnowsTheCapitalOfFrance) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::fetched_models_test

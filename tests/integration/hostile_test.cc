@@ -21,7 +21,7 @@
 #include "headwise/runtime/generate.h"
 #include "headwise/tokenizer/tokenizer.h"
 
-namespace headwise {
+namespace headwise::hostile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -270,4 +270,4 @@ TEST_F(HostileModels, NothingIsAllocatedOnAFilesWord) {
 #endif
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::hostile_test

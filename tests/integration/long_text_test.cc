@@ -12,7 +12,7 @@
 #include "headwise/runtime/core_observer.h"
 #include "headwise/runtime/session.h"
 
-namespace headwise {
+namespace headwise::long_text_test {
 namespace {
 
 const std::filesystem::path kLlama =
@@ -45,4 +45,4 @@ TEST(LongText, EveryHeadIsObservedBeyondTheContext) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::long_text_test

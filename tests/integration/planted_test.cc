@@ -23,7 +23,7 @@
 #include "headwise/tensor/slice.h"
 #include "headwise/tokenizer/tokenizer.h"
 
-namespace headwise {
+namespace headwise::planted_test {
 namespace {
 
 std::filesystem::path Planted() {
@@ -199,4 +199,4 @@ TEST_F(PlantedModel, RemovingAHeadDoesWhatTheTableSays) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::planted_test

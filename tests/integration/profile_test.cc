@@ -15,7 +15,7 @@
 #include "headwise/runtime/generate.h"
 #include "shared_files.h"
 
-namespace headwise {
+namespace headwise::profile_test {
 namespace {
 
 Profile ProfileOf(const std::filesystem::path& folder, const std::string& text,
@@ -204,4 +204,4 @@ TEST(RealProfile, TransliterationReadsItsSourceInOrder) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::profile_test

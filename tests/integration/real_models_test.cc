@@ -15,7 +15,7 @@
 #include "headwise/runtime/generate.h"
 #include "shared_files.h"
 
-namespace headwise {
+namespace headwise::real_models_test {
 namespace {
 
 // {"shape": […], "data": base64 of little-endian f32}
@@ -157,4 +157,4 @@ TEST_P(Transliteration, SaysAtzmonAndNicolas) {
 INSTANTIATE_TEST_SUITE_P(Beams, Transliteration, testing::Values(1, 4));
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::real_models_test

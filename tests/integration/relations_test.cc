@@ -9,7 +9,7 @@
 #include "headwise/model/checkpoint.h"
 #include "shared_files.h"
 
-namespace headwise {
+namespace headwise::relations_test {
 namespace {
 
 TEST(Relations, MinimindsInductionHeadsReadItsPreviousTokenHead) {
@@ -48,4 +48,4 @@ TEST(Relations, MinilmsPreviousTokenHeadIsLikeNoOther) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::relations_test

@@ -13,7 +13,7 @@
 #include "headwise/runtime/generate.h"
 #include "shared_files.h"
 
-namespace headwise {
+namespace headwise::roles_test {
 namespace {
 
 std::unique_ptr<Tokenizer> TokenizerOf(const std::filesystem::path& folder) {
@@ -146,4 +146,4 @@ TEST(RealRoles, TransliterationReadsAlongTheDiagonal) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::roles_test

@@ -13,7 +13,7 @@
 #include "headwise/heads/profile/words/coreference_file.h"
 #include "headwise/heads/profile/words/treebank.h"
 
-namespace headwise {
+namespace headwise::samples_test {
 namespace {
 
 using testing::AnyOf;
@@ -124,4 +124,4 @@ TEST(ShippedCoreference, HasPassagesWhoseMentionsComeBack) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::samples_test

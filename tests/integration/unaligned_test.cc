@@ -17,7 +17,7 @@
 #include "headwise/tensor/half.h"
 #include "headwise/tensor/unaligned.h"
 
-namespace headwise {
+namespace headwise::unaligned_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -124,4 +124,4 @@ TEST_F(UnalignedModels, InHalfPrecisionAreReadTokenByToken) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::unaligned_test

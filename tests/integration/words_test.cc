@@ -13,7 +13,7 @@
 #include "headwise/model/checkpoint.h"
 #include "shared_files.h"
 
-namespace headwise {
+namespace headwise::words_test {
 namespace {
 
 struct Loaded {
@@ -210,4 +210,4 @@ TEST(RealWords, MiniLmFindsAntecedents) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::words_test

@@ -17,7 +17,7 @@
 #include "headwise/profile.h"
 #include "headwise/session.h"
 
-namespace headwise {
+namespace headwise::device_test {
 namespace {
 
 constexpr double kTolerance = 1e-4;
@@ -158,4 +158,4 @@ TEST(DoorsOnDevice, TwoModelsTakeTurns) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::device_test

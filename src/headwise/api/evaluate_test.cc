@@ -15,7 +15,7 @@
 #include "headwise/session.h"
 #include "headwise/train.h"
 
-namespace headwise {
+namespace headwise::evaluate_test {
 namespace {
 
 const std::vector<HeadRef> kTwoHeads = {{.layer = 1, .head = 2},
@@ -149,4 +149,4 @@ TEST_F(TrainTest, WritesWhatHeadsDoWhereItIsAsked) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::evaluate_test

@@ -11,7 +11,7 @@
 #include "headwise/error.h"
 #include "headwise/profile.h"
 
-namespace headwise {
+namespace headwise::heads_test {
 namespace {
 
 using MakeProfileTest = ScratchFolderTest;
@@ -135,4 +135,4 @@ TEST(MeanOutputs, StandInForHeads) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::heads_test

@@ -9,7 +9,7 @@
 #include "headwise/error.h"
 #include "headwise/heads.h"
 
-namespace headwise {
+namespace headwise::model_info_test {
 namespace {
 
 TEST(ReadModelInfo, GivesWhatTheOpenedModelSays) {
@@ -88,4 +88,4 @@ TEST(SizesOfHeads, AreTheNormsOfTheProducts) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::model_info_test

@@ -10,7 +10,7 @@
 #include "headwise/session.h"
 #include "headwise/train.h"
 
-namespace headwise {
+namespace headwise::model_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -247,4 +247,4 @@ TEST(Train, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::model_test

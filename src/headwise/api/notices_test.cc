@@ -12,7 +12,7 @@
 #include "headwise/report.h"
 #include "headwise/session.h"
 
-namespace headwise {
+namespace headwise::notices_test {
 namespace {
 
 const std::string kRussian = "Привет, мир! Как дела сегодня, друзья?";
@@ -201,4 +201,4 @@ TEST(RunRows, PadsWhatIsShorter) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::notices_test

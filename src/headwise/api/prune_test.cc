@@ -12,7 +12,7 @@
 #include "headwise/error.h"
 #include "headwise/train.h"
 
-namespace headwise {
+namespace headwise::prune_test {
 namespace {
 
 using HeadPrunerTest = ScratchFolderTest;
@@ -186,4 +186,4 @@ TEST(HeadPruner, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::prune_test

@@ -8,7 +8,7 @@
 #include "headwise/backend/context_use.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::context_test {
 namespace {
 
 TEST(Context, FindsThePreferredImplementationOfAnOperator) {
@@ -70,4 +70,4 @@ TEST(Context, HasNoStreamOnTheCpu) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::context_test

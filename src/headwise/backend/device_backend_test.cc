@@ -12,7 +12,7 @@
 #include "headwise/context.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::device_backend_test {
 namespace {
 
 using testing::HasSubstr;
@@ -122,4 +122,4 @@ TEST(Context, OnADeviceThatIsNotHereIsAnErrorThatSaysWhatToDo) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::device_backend_test

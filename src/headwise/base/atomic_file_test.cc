@@ -14,7 +14,7 @@
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::atomic_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -182,4 +182,4 @@ TEST_F(AtomicFileTest, AFailedRenameRemovesTheTemporaryFile) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::atomic_file_test

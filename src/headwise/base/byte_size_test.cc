@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace headwise {
+namespace headwise::byte_size_test {
 namespace {
 
 TEST(ByteSizeTest, TakesTheUnitThatReadsBest) {
@@ -15,4 +15,4 @@ TEST(ByteSizeTest, TakesTheUnitThatReadsBest) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::byte_size_test

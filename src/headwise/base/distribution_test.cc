@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace headwise {
+namespace headwise::distribution_test {
 namespace {
 
 TEST(DistributionTest, MeasuresKnownRows) {
@@ -30,4 +30,4 @@ TEST(DistributionTest, MeanIsColumnWise) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::distribution_test

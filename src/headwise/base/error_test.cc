@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace headwise {
+namespace headwise::error_test {
 namespace {
 
 TEST(Error, SaysWhereExpectedFoundAndHint) {
@@ -21,4 +21,4 @@ TEST(Error, LeavesOutEmptyParts) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::error_test

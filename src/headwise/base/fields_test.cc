@@ -5,7 +5,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::fields_test {
 namespace {
 
 struct Config {
@@ -82,4 +82,4 @@ TEST(FieldsTest, RefusesNumbersThatAFieldCannotHold) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::fields_test

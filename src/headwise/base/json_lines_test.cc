@@ -10,7 +10,7 @@
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::json_lines_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -56,4 +56,4 @@ TEST_F(JsonLines, ErrorsNameTheLine) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::json_lines_test

@@ -8,7 +8,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::json_test {
 namespace {
 
 using testing::HasSubstr;
@@ -167,4 +167,4 @@ TEST(JsonCursor, GivesTheDefaultForAbsentAndNullMembers) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::json_test

@@ -12,7 +12,7 @@
 #include "headwise/base/release_pages.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::mapped_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,4 +93,4 @@ TEST(MappedFile, SaysWhatIsWrongWithThePath) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::mapped_file_test

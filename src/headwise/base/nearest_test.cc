@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace headwise {
+namespace headwise::nearest_test {
 namespace {
 
 TEST(NearestTest, DistanceCountsEditsAndSwaps) {
@@ -22,4 +22,4 @@ TEST(NearestTest, FindsTheClosestWord) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::nearest_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace headwise {
+namespace headwise::rng_test {
 namespace {
 
 // Known-answer vectors of the Random123 distribution for philox4x32-10.
@@ -41,4 +41,4 @@ TEST(Rng, BetweenReachesBothEnds) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::rng_test

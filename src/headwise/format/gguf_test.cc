@@ -11,7 +11,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::gguf_test {
 namespace {
 
 template <typename T>
@@ -88,4 +88,4 @@ TEST(Gguf, RefusesRepeatedNamesAndOtherTypes) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::gguf_test

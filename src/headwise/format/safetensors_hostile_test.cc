@@ -9,7 +9,7 @@
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 
-namespace headwise {
+namespace headwise::safetensors_hostile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -135,4 +135,4 @@ TEST(SafetensorsHostile, EveryTruncationOfAGoodFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::safetensors_hostile_test

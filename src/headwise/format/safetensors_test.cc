@@ -13,7 +13,7 @@
 #include "headwise/error.h"
 #include "headwise/tensor/unaligned.h"
 
-namespace headwise {
+namespace headwise::safetensors_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ TEST_F(SafetensorsTest, OpensA100MegabyteCheckpointWithoutReadingIt) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::safetensors_test

@@ -9,7 +9,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::token_ids_test {
 namespace {
 
 using testing::HasSubstr;
@@ -65,4 +65,4 @@ TEST(TokenIds, LieWithinTheVocabulary) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::token_ids_test

@@ -7,7 +7,7 @@
 #include "headwise/error.h"
 #include "headwise/model/model_hash.h"
 
-namespace headwise {
+namespace headwise::checkpoint_test {
 namespace {
 
 const std::filesystem::path kSource = HEADWISE_SOURCE;
@@ -35,4 +35,4 @@ TEST(Checkpoint, MayHaveNoTokenizer) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::checkpoint_test

@@ -7,7 +7,7 @@
 #include "headwise/base/scratch_folder.h"
 #include "headwise/format/safetensors.h"
 
-namespace headwise {
+namespace headwise::model_hash_test {
 namespace {
 
 class ModelHashTest : public ScratchFolderTest {
@@ -33,4 +33,4 @@ TEST_F(ModelHashTest, NamesShapesTypesAndBytesCount) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::model_hash_test

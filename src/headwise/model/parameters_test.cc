@@ -9,7 +9,7 @@
 #include "headwise/model/family.h"
 #include "headwise/ops/copy/copy.h"
 
-namespace headwise {
+namespace headwise::parameters_test {
 namespace {
 
 using testing::Each;
@@ -90,4 +90,4 @@ TEST_F(Parameters, BeginAsTheirFamilySays) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::parameters_test

@@ -12,7 +12,7 @@
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::room_test {
 namespace {
 
 using testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(Room, TheHostIsNotAskedForADevicesNeeds) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::room_test

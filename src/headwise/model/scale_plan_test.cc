@@ -5,7 +5,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 
-namespace headwise {
+namespace headwise::scale_plan_test {
 namespace {
 
 ModelConfig Large() {
@@ -67,4 +67,4 @@ TEST(ScalePlan, RefusesRatesThatAreNone) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::scale_plan_test

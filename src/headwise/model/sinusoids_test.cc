@@ -6,7 +6,7 @@
 
 #include "headwise/ops/copy/copy.h"
 
-namespace headwise {
+namespace headwise::sinusoids_test {
 namespace {
 
 TEST(Sinusoids, RowsAreSinesThenCosinesOfAnOddWidthToo) {
@@ -40,4 +40,4 @@ TEST(Sinusoids, GrowAsTextsDoAndOldRowsStay) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::sinusoids_test

@@ -11,7 +11,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::text_frame_test {
 namespace {
 
 using testing::ElementsAre;
@@ -139,4 +139,4 @@ TEST_F(TextFrameTest, FramedTokensKeepTheirPlaces) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::text_frame_test

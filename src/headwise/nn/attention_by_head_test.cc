@@ -13,7 +13,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/ops/copy/copy.h"
 
-namespace headwise {
+namespace headwise::attention_by_head_test {
 namespace {
 
 constexpr int64_t kWidth = 10, kHeads = 6, kDim = 4;
@@ -289,4 +289,4 @@ TEST(HeadRowsTest, AsManyRowsAsSequencesAreNotMistakenForThem) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::attention_by_head_test

@@ -20,7 +20,7 @@
 #include "headwise/ops/rope/rope.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::attention_padding_test {
 namespace {
 
 constexpr int64_t kWidth = 10, kHeads = 4, kGroups = 2;
@@ -377,4 +377,4 @@ TEST(PaddedHeads, GiveTheSameOnAGpu) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::attention_padding_test

@@ -15,7 +15,7 @@
 #include "headwise/nn/block.h"
 #include "headwise/ops/rope/rope.h"
 
-namespace headwise {
+namespace headwise::backward_test {
 namespace {
 
 // Trainable parameters and inputs by name, all random.
@@ -389,4 +389,4 @@ TEST_F(Backward, BlocksOfBothNormPlacesWithCrossAttentionAndDropout) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::backward_test

@@ -11,7 +11,7 @@
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::finite_test {
 namespace {
 
 using testing::HasSubstr;
@@ -77,4 +77,4 @@ TEST(Finite, AnEpsilonThatMakesNoNormIsRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::finite_test

@@ -11,7 +11,7 @@
 #include "headwise/nn/attention_layer.h"
 #include "headwise/ops/copy/copy.h"
 
-namespace headwise {
+namespace headwise::head_gates_test {
 namespace {
 
 constexpr int64_t kWidth = 6, kHeads = 4, kDim = 3;
@@ -333,4 +333,4 @@ TEST_F(HeadGatesTest, AHooksGatesActOnWhatTheLayersOwnLetThrough) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::head_gates_test

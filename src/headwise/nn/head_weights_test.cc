@@ -7,7 +7,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::head_weights_test {
 namespace {
 
 constexpr int64_t kWidth = 6, kHeads = 4, kGroups = 2, kDim = 3;
@@ -101,4 +101,4 @@ TEST_F(HeadWeightsTest, NormsAreThoseOfTheProducts) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::head_weights_test

@@ -16,7 +16,7 @@
 #include "headwise/error.h"
 #include "headwise/observation.h"
 
-namespace headwise {
+namespace headwise::multi_head_attention_test {
 namespace {
 
 using Config = MultiHeadAttentionConfig;
@@ -476,4 +476,4 @@ TEST(MultiHeadAttentionTest, RefusesWrongInputs) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::multi_head_attention_test

@@ -13,7 +13,7 @@
 #include "headwise/observation.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::multi_head_decode_test {
 namespace {
 
 using Config = MultiHeadAttentionConfig;
@@ -227,4 +227,4 @@ TEST_F(MultiHeadDecode, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::multi_head_decode_test

@@ -11,7 +11,7 @@
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/half.h"
 
-namespace headwise {
+namespace headwise::parameter_test {
 namespace {
 
 // bf16 numbers at an odd address, as files hold them.
@@ -95,4 +95,4 @@ TEST(Values, ThatChangeAreReadWhereTheyLie) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::parameter_test

@@ -7,7 +7,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::implementation_list_test {
 namespace {
 
 using testing::HasSubstr;
@@ -60,4 +60,4 @@ TEST(ImplementationList, WhereNoneTakesItAllSayWhy) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::implementation_list_test

@@ -11,7 +11,7 @@
 #include "headwise/report/similarity_svg.h"
 #include "headwise/study/support/cat_sat.h"
 
-namespace headwise {
+namespace headwise::attention_drawing_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -210,4 +210,4 @@ TEST(SimilaritySvg, LeavesNamesOutRatherThanCoverPoints) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::attention_drawing_test

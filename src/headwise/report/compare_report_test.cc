@@ -9,7 +9,7 @@
 
 #include "headwise/report/compare_page.h"
 
-namespace headwise {
+namespace headwise::compare_report_test {
 namespace {
 
 using testing::ContainsRegex;
@@ -146,4 +146,4 @@ TEST(ComparePageTest, WorksForOneWordAndManySets) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::compare_report_test

@@ -14,7 +14,7 @@
 #include "headwise/report/report_numbers.h"
 #include "headwise/report/report_summary.h"
 
-namespace headwise {
+namespace headwise::html_report_test {
 namespace {
 
 using ::testing::Each;
@@ -181,4 +181,4 @@ TEST(ReportSummaryTest, TextFitsTheTerminal) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::html_report_test

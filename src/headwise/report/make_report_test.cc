@@ -13,7 +13,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/model_hash.h"
 
-namespace headwise {
+namespace headwise::make_report_test {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST_F(MakeReportTest, ProfilesWithOtherHeadsAreRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::make_report_test

@@ -11,7 +11,7 @@
 #include "headwise/report/terminal.h"
 #include "headwise/report/text.h"
 
-namespace headwise {
+namespace headwise::report_test {
 namespace {
 
 using testing::AllOf;
@@ -192,4 +192,4 @@ TEST(SvgTest, DrawsEveryPictureFinite) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::report_test

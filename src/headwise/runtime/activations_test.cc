@@ -8,7 +8,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 
-namespace headwise {
+namespace headwise::activations_test {
 namespace {
 
 TEST(MatchesPattern, KnowsStarsAndQuestionMarks) {
@@ -69,4 +69,4 @@ TEST_F(ActivationsTest, TooManyDenseProbabilitiesAreRefusedBeforeTheRun) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::activations_test

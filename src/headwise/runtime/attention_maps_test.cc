@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace headwise {
+namespace headwise::attention_maps_test {
 namespace {
 
 // One line a row: '#' for what is seen.
@@ -39,4 +39,4 @@ TEST(MappedHead, PooledCellsAreSeenInPart) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::attention_maps_test

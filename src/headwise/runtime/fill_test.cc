@@ -13,7 +13,7 @@
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/gates.h"
 
-namespace headwise {
+namespace headwise::fill_test {
 namespace {
 
 constexpr int32_t kMask = 4;
@@ -99,4 +99,4 @@ TEST(FillMasks, RefusesWhatHasNoMask) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::fill_test

@@ -20,7 +20,7 @@
 #include "headwise/runtime/generate.h"
 #include "headwise/runtime/session.h"
 
-namespace headwise {
+namespace headwise::kv_policy_test {
 namespace {
 
 constexpr double kTolerance = 1e-5;
@@ -258,4 +258,4 @@ TEST_F(KvPolicyTest, FilesAreReadAndJudged) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::kv_policy_test

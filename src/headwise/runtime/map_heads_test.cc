@@ -9,7 +9,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 
-namespace headwise {
+namespace headwise::map_heads_test {
 namespace {
 
 using testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST_F(AttentionMapsTest, StopsWhenAsked) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::map_heads_test

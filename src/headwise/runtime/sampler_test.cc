@@ -8,7 +8,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::sampler_test {
 namespace {
 
 const std::vector<float> kLogits = {0.0f, 1.0f, 2.0f, 3.0f};
@@ -73,4 +73,4 @@ TEST(Sampler, RefusesValuesOutsideTheirRange) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::sampler_test

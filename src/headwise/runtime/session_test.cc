@@ -15,7 +15,7 @@
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/generate.h"
 
-namespace headwise {
+namespace headwise::session_test {
 namespace {
 
 // Weights of a store that are not trained.
@@ -162,4 +162,4 @@ TEST(Record, IsNothingOnTheHost) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::session_test

@@ -5,7 +5,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::windows_test {
 namespace {
 
 using testing::ElementsAre;
@@ -108,4 +108,4 @@ TEST(WindowsTest, PairsForEncoderDecoders) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::windows_test

@@ -10,7 +10,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::study_test {
 namespace {
 
 class StudyTest : public testing::TestWithParam<const Study*> {};
@@ -106,4 +106,4 @@ TEST(StudyListTest, NamesAreUniqueAndTheNearestIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::study_test

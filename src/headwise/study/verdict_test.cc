@@ -12,7 +12,7 @@
 #include "headwise/error.h"
 #include "headwise/study/study.h"
 
-namespace headwise {
+namespace headwise::verdict_test {
 namespace {
 
 using testing::ElementsAre;
@@ -255,4 +255,4 @@ TEST(StudyHashTest, ChangesWithAllThatAVerdictDependsOn) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::verdict_test

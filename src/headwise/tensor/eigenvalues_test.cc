@@ -7,7 +7,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::eigenvalues_test {
 namespace {
 
 TEST(EigenvaluesTest, RotationsAndScalings) {
@@ -43,4 +43,4 @@ TEST(EigenvaluesTest, RefusesWhatHasNone) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::eigenvalues_test

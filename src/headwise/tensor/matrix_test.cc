@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace headwise {
+namespace headwise::matrix_test {
 namespace {
 
 class SvdTest : public testing::TestWithParam<std::pair<int, int>> {};
@@ -55,4 +55,4 @@ TEST(MatrixTest, DifferenceShowsNan) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::matrix_test

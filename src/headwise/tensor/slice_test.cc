@@ -9,7 +9,7 @@
 #include "headwise/error.h"
 #include "headwise/tensor/element.h"
 
-namespace headwise {
+namespace headwise::slice_test {
 namespace {
 
 using testing::ElementsAre;
@@ -173,4 +173,4 @@ TEST(Slice, HostVectorsAreViews) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::slice_test

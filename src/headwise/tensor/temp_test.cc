@@ -7,7 +7,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::temp_test {
 namespace {
 
 TEST(Temp, IsDenseScratchOfTheContext) {
@@ -55,4 +55,4 @@ TEST(Temp, OfImpossibleSizesIsAnError) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::temp_test

@@ -12,7 +12,7 @@
 #include "headwise/error.h"
 #include "headwise/tensor/half.h"
 
-namespace headwise {
+namespace headwise::tensor_test {
 namespace {
 
 TEST(Tensor, IsZeroedDenseAndDescribesItself) {
@@ -119,4 +119,4 @@ TEST(Half, RoundsToNearestEven) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::tensor_test

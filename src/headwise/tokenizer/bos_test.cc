@@ -9,7 +9,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::bos_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -87,4 +87,4 @@ TEST_F(BosFactsTest, WrongTypesAreNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::bos_test

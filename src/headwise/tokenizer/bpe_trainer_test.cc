@@ -11,7 +11,7 @@
 #include "headwise/error.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 
-namespace headwise {
+namespace headwise::bpe_trainer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -155,4 +155,4 @@ TEST_F(BpeTrainerTest, RefusesImpossibleRequests) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::bpe_trainer_test

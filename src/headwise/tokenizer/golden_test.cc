@@ -12,7 +12,7 @@
 #include "headwise/base/json.h"
 #include "headwise/tokenizer/tokenizer.h"
 
-namespace headwise {
+namespace headwise::golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -126,4 +126,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return "Vocabulary" + std::to_string(test.index); });
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::golden_test

@@ -11,7 +11,7 @@
 #include "headwise/error.h"
 #include "headwise/tokenizer/tokenizer.h"
 
-namespace headwise {
+namespace headwise::load_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -199,4 +199,4 @@ TEST_F(LoadTest, ABrokenSentencePieceModelIsRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::load_test

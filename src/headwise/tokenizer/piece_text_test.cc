@@ -4,7 +4,7 @@
 
 #include "headwise/tokenizer/tokenizer_json.h"
 
-namespace headwise {
+namespace headwise::piece_text_test {
 namespace {
 
 // Bytes as characters, "è" (e8) and "è¹" (e8 b9) among them, and "Ġthe".
@@ -65,4 +65,4 @@ TEST(UnknownLettersTest, TheUnknownTokenKnowsNothing) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::piece_text_test

@@ -18,7 +18,7 @@
 #include "headwise/error.h"
 #include "headwise/tokenizer/sentencepiece.h"
 
-namespace headwise {
+namespace headwise::sentencepiece_check_test {
 namespace {
 
 using testing::AllOf;
@@ -146,4 +146,4 @@ TEST_F(SentencePieceCheck, EveryCutAndEveryFlippedByteEndsWell) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::sentencepiece_check_test

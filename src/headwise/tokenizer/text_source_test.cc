@@ -12,7 +12,7 @@
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::text_source_test {
 namespace {
 
 using testing::HasSubstr;
@@ -194,4 +194,4 @@ TEST_F(TextSourceTest, WhatIsNoTextIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::text_source_test

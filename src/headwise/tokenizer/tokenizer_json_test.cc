@@ -9,7 +9,7 @@
 #include "headwise/base/json.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::tokenizer_json_test {
 namespace {
 
 using testing::ElementsAre;
@@ -243,4 +243,4 @@ TEST(TokenizerJson, EveryTruncationIsRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::tokenizer_json_test

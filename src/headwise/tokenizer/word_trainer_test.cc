@@ -6,7 +6,7 @@
 #include "headwise/error.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 
-namespace headwise {
+namespace headwise::word_trainer_test {
 namespace {
 
 using testing::ElementsAre;
@@ -69,4 +69,4 @@ TEST(TrainWords, RefusesWhatLeavesNoRoom) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::word_trainer_test

@@ -10,7 +10,7 @@
 #include "headwise/tokenizer/pattern.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 
-namespace headwise {
+namespace headwise::work_budget_test {
 namespace {
 
 using testing::HasSubstr;
@@ -167,4 +167,4 @@ TEST(WorkBudgetTest, IdsThatLeaveAlmostAllUnusedAreRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::work_budget_test

@@ -13,7 +13,7 @@
 #include "headwise/train/pair_batches.h"
 #include "headwise/train/text_batches.h"
 
-namespace headwise {
+namespace headwise::batch_test {
 namespace {
 
 using testing::ElementsAre;
@@ -231,4 +231,4 @@ TEST(PairBatches, NameTheLineWithoutATab) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::batch_test

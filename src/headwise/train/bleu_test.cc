@@ -10,7 +10,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::bleu_test {
 namespace {
 
 using testing::DoubleNear;
@@ -115,4 +115,4 @@ TEST(BleuTest, ComparesOnTheSameSegments) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::bleu_test

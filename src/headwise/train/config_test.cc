@@ -9,7 +9,7 @@
 #include "headwise/error.h"
 #include "headwise/train/schedule.h"
 
-namespace headwise {
+namespace headwise::config_test {
 namespace {
 
 using testing::ElementsAre;
@@ -131,4 +131,4 @@ TEST(HeadDropoutAt, FollowsItsSchedule) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::config_test

@@ -18,7 +18,7 @@
 #include "headwise/train/trainer.h"
 #include "headwise/train/training_run.h"
 
-namespace headwise {
+namespace headwise::device_test {
 namespace {
 
 struct Gradients {
@@ -248,4 +248,4 @@ TEST_F(DeviceTraining, NcclOfOneRankTrainsAsTheTreeDoes) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::device_test

@@ -14,7 +14,7 @@
 #include "headwise/train/trainer.h"
 #include "headwise/train/training_run.h"
 
-namespace headwise {
+namespace headwise::freeze_test {
 namespace {
 
 using testing::HasSubstr;
@@ -241,4 +241,4 @@ TEST_F(FrozenRun, NamesWhatCannotBeFrozen) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::freeze_test

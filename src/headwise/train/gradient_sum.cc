@@ -18,8 +18,6 @@
 namespace headwise {
 namespace {
 
-using Kind = TreeStep::Kind;
-
 // How many buckets the backward has completed, for the thread that waits.
 class Completed {
  public:
@@ -142,10 +140,10 @@ void GradientSum::SumOnDevices(const Differentiate& differentiate) {
 void GradientSum::SumInTree(const Differentiate& differentiate) {
   kept_.clear();
   for (const TreeStep& step : tree_.before()) {
-    if (step.kind == Kind::kDifferentiate) {
+    if (step.kind == TreeStep::Kind::kDifferentiate) {
       store_.ClearGradients(context_);
       differentiate(step.of, nullptr);
-    } else if (step.kind == Kind::kKeep) {
+    } else if (step.kind == TreeStep::Kind::kKeep) {
       Keep(step.of);
     } else {
       AddKept(step.of);
@@ -224,13 +222,13 @@ void GradientSum::SumUp(Context& context, size_t number) {
       return Slice(kept_.at(step.of)[piece.buffer].view(), 0, piece.begin,
                    piece.end);
     };
-    if (step.kind == Kind::kAddKept) {
+    if (step.kind == TreeStep::Kind::kAddKept) {
       for (const Piece& piece : bucket.pieces) {
         AddTo(context, kept(piece), Gradient(piece));
       }
-    } else if (step.kind == Kind::kPost) {
+    } else if (step.kind == TreeStep::Kind::kPost) {
       post(step.other, [&](const Piece& piece) { return Gradient(piece); });
-    } else if (step.kind == Kind::kPostKept) {
+    } else if (step.kind == TreeStep::Kind::kPostKept) {
       post(step.other, kept);
     } else {
       std::string bytes =

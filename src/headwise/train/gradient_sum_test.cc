@@ -14,7 +14,7 @@
 #include "headwise/error.h"
 #include "headwise/model/family.h"
 
-namespace headwise {
+namespace headwise::gradient_sum_test {
 namespace {
 
 // Two layers and tied embeddings.
@@ -225,4 +225,4 @@ TEST_F(TimelineTest, HoldsTheSpansOfEveryRank) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::gradient_sum_test

@@ -7,8 +7,6 @@
 
 namespace headwise {
 
-using Kind = TreeStep::Kind;
-
 GradientTree::GradientTree(dist::Group* group, int64_t parts)
     : group_(group), parts_(parts) {
   if (group_ != nullptr) {
@@ -32,13 +30,13 @@ GradientTree::GradientTree(dist::Group* group, int64_t parts)
   bool is_before = true;
   int64_t kept = parts_;  // numbers below are those of Plan
   for (const TreeStep& step : steps) {
-    if (step.kind == Kind::kDifferentiate && step.of == last_part()) {
+    if (step.kind == TreeStep::Kind::kDifferentiate && step.of == last_part()) {
       is_before = false;
     } else if (!is_before) {
       after_.push_back(step);
-    } else if (step.kind == Kind::kPost) {
-      before_.push_back({Kind::kKeep, kept, 0});
-      after_.push_back({Kind::kPostKept, kept++, step.other});
+    } else if (step.kind == TreeStep::Kind::kPost) {
+      before_.push_back({TreeStep::Kind::kKeep, kept, 0});
+      after_.push_back({TreeStep::Kind::kPostKept, kept++, step.other});
     } else {
       before_.push_back(step);
     }
@@ -55,7 +53,7 @@ void GradientTree::Plan(int64_t low, int64_t high,
                         std::vector<TreeStep>& steps) const {
   if (end() <= low || begin() >= high) return;
   if (high - low == 1) {
-    steps.push_back({Kind::kDifferentiate, low, 0});
+    steps.push_back({TreeStep::Kind::kDifferentiate, low, 0});
     return;
   }
   const int64_t middle = (low + high) / 2;
@@ -63,12 +61,12 @@ void GradientTree::Plan(int64_t low, int64_t high,
   const bool both = left == rank_ && right == rank_;
   Plan(low, middle, steps);
   // A node is known by where its halves meet.
-  if (both) steps.push_back({Kind::kKeep, middle, 0});
+  if (both) steps.push_back({TreeStep::Kind::kKeep, middle, 0});
   Plan(middle, high, steps);
-  if (both) steps.push_back({Kind::kAddKept, middle, 0});
+  if (both) steps.push_back({TreeStep::Kind::kAddKept, middle, 0});
   if (left == right) return;
-  if (right == rank_) steps.push_back({Kind::kPost, 0, left});
-  if (left == rank_) steps.push_back({Kind::kAddFrom, 0, right});
+  if (right == rank_) steps.push_back({TreeStep::Kind::kPost, 0, left});
+  if (left == rank_) steps.push_back({TreeStep::Kind::kAddFrom, 0, right});
 }
 
 void GradientTree::AllReduce(std::span<int64_t> values) const {

@@ -10,7 +10,7 @@
 #include "headwise/model/model_hash.h"
 #include "headwise/train/training_run.h"
 
-namespace headwise {
+namespace headwise::gradient_tree_test {
 namespace {
 
 using testing::HasSubstr;
@@ -174,4 +174,4 @@ TEST_F(RanksTrain, IsTheSameWithBucketsOfAnySize) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::gradient_tree_test

@@ -15,7 +15,7 @@
 #include "headwise/train/trainer.h"
 #include "headwise/train/training_run.h"
 
-namespace headwise {
+namespace headwise::head_assignment_test {
 namespace {
 
 using testing::ElementsAre;
@@ -299,4 +299,4 @@ TEST_F(AssignedRun, NamesWhatCannotBeAssigned) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::head_assignment_test

@@ -6,7 +6,7 @@
 #include "headwise/model/model_hash.h"
 #include "headwise/train/training_run.h"
 
-namespace headwise {
+namespace headwise::recompute_test {
 namespace {
 
 TEST_F(TrainingRun, IsTheSameBitForBitWhereLayersAreRunAgain) {
@@ -35,4 +35,4 @@ TEST_F(TrainingRun, IsTheSameBitForBitWhereLayersAreRunAgain) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::recompute_test

@@ -10,7 +10,7 @@
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::run_folder_test {
 namespace {
 
 using testing::HasSubstr;
@@ -61,4 +61,4 @@ TEST_F(RunFolderTest, WhatHoldsAModelIsNotNew) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::run_folder_test

@@ -17,7 +17,7 @@
 #include "headwise/train/run.h"
 #include "headwise/train/training_run.h"
 
-namespace headwise {
+namespace headwise::run_safety_test {
 namespace {
 
 using testing::HasSubstr;
@@ -241,4 +241,4 @@ TEST_F(TrainingRun, NamesHeadsThatRotaryPositionsCannotTurn) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::run_safety_test

@@ -18,7 +18,7 @@
 #include "headwise/train/material.h"
 #include "headwise/train/training_run.h"
 
-namespace headwise {
+namespace headwise::run_test {
 namespace {
 
 using testing::HasSubstr;
@@ -451,4 +451,4 @@ TEST_F(TrainingRun, LearnsToClassifyFromANewAndFromATrainedModel) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::run_test

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace headwise {
+namespace headwise::large_memory_test {
 namespace {
 
 TEST(LargeMemory, GivesZeroBytesOnceAndNoMoreThanThereAre) {
@@ -31,4 +31,4 @@ TEST(LargeMemory, HasNothingWhereTheSystemHasNot) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::large_memory_test

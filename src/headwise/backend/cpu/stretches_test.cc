@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace headwise {
+namespace headwise::stretches_test {
 namespace {
 
 TEST(Stretches, EveryItemIsRunOnce) {
@@ -46,4 +46,4 @@ TEST(Stretches, AnErrorReachesTheCaller) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::stretches_test

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace headwise {
+namespace headwise::thread_pool_test {
 namespace {
 
 TEST(ThreadPool, RunsEveryTaskOnce) {
@@ -61,4 +61,4 @@ TEST(ThreadPool, LeavesLittleWorkToTheCallingThread) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::thread_pool_test

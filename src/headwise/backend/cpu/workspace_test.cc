@@ -9,7 +9,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::workspace_test {
 namespace {
 
 TEST(Workspace, CountsThePeakAndReusesBlocks) {
@@ -56,4 +56,4 @@ TEST(Workspace, ImpossibleSizesAreAnError) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::workspace_test

@@ -5,7 +5,7 @@
 #include "headwise/context.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::backend_test {
 namespace {
 
 using testing::HasSubstr;
@@ -23,4 +23,4 @@ TEST(Context, OnCudaSaysThatThisBuildHasNone) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::backend_test

@@ -19,7 +19,7 @@
 #include "headwise/runtime/session.h"
 #include "headwise/tensor/matrix.h"
 
-namespace headwise {
+namespace headwise::composition_test {
 namespace {
 
 std::filesystem::path Source() { return HEADWISE_SOURCE; }
@@ -287,4 +287,4 @@ TEST(Composition, EncodersFeedCrossKeysAndDecodersCrossQueries) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::composition_test

@@ -15,7 +15,7 @@
 #include "headwise/heads/importance/test_models.h"
 #include "headwise/heads/importance/variants.h"
 
-namespace headwise {
+namespace headwise::importance_device_test {
 namespace {
 
 // A context on the first GPU, or null where there is none.
@@ -131,4 +131,4 @@ TEST(JoinedBatches, HaveTheLossesOfEach) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::importance_device_test

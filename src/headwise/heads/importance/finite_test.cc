@@ -11,7 +11,7 @@
 #include "headwise/heads/importance/variants.h"
 #include "headwise/nn/head_weights.h"
 
-namespace headwise {
+namespace headwise::finite_test {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(Finite, WeightsThatAreReadByThemselvesAreChecked) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::finite_test

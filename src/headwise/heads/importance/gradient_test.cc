@@ -10,7 +10,7 @@
 #include "headwise/heads/importance/variants.h"
 #include "headwise/runtime/session.h"
 
-namespace headwise {
+namespace headwise::gradient_test {
 namespace {
 
 // One head's gate set to a value in every row.
@@ -200,4 +200,4 @@ TEST(GradientCriteria, ThreeFormsAndLayersOfNormOne) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::gradient_test

@@ -10,7 +10,7 @@
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 
-namespace headwise {
+namespace headwise::head_life_test {
 namespace {
 
 const std::filesystem::path kAssets = HEADWISE_ASSETS;
@@ -64,4 +64,4 @@ TEST_F(HeadLifeFile, IsReadUpToAStep) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::head_life_test

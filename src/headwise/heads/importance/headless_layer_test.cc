@@ -14,7 +14,7 @@
 #include "headwise/model/parameters.h"
 #include "headwise/runtime/session.h"
 
-namespace headwise {
+namespace headwise::headless_layer_test {
 namespace {
 
 constexpr size_t kHeads = 4;
@@ -111,4 +111,4 @@ TEST_F(HeadlessLayer, IsPatched) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::headless_layer_test

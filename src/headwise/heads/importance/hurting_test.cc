@@ -6,7 +6,7 @@
 
 #include "headwise/base/rng.h"
 
-namespace headwise {
+namespace headwise::hurting_test {
 namespace {
 
 using testing::ElementsAre;
@@ -93,4 +93,4 @@ TEST(Hurting, ADistanceFromTheModelItselfCannotBeLowered) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::hurting_test

@@ -13,7 +13,7 @@
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/importance/test_models.h"
 
-namespace headwise {
+namespace headwise::kept_losses_test {
 namespace {
 
 using KeptLossesTest = ScratchFolderTest;
@@ -89,4 +89,4 @@ TEST_F(KeptLossesTest, RefusesOtherFiles) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::kept_losses_test

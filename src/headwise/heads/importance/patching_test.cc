@@ -11,7 +11,7 @@
 #include "headwise/heads/importance/test_models.h"
 #include "headwise/runtime/session.h"
 
-namespace headwise {
+namespace headwise::patching_test {
 namespace {
 
 std::vector<PatchCase> RandomCases(int64_t count) {
@@ -126,4 +126,4 @@ TEST(Patch, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::patching_test

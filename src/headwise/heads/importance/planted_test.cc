@@ -12,7 +12,7 @@
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/planted.h"
 
-namespace headwise {
+namespace headwise::planted_test {
 namespace {
 
 const std::filesystem::path kAssets = HEADWISE_ASSETS;
@@ -136,4 +136,4 @@ TEST_F(Planted, ClassesAreThoseThatWerePlanted) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::planted_test

@@ -10,7 +10,7 @@
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/importance/test_models.h"
 
-namespace headwise {
+namespace headwise::ranking_test {
 namespace {
 
 using testing::HasSubstr;
@@ -215,4 +215,4 @@ TEST(Classify, ByPrecedence) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::ranking_test

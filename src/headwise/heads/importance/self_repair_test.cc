@@ -12,7 +12,7 @@
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/loss/loss.h"
 
-namespace headwise {
+namespace headwise::self_repair_test {
 namespace {
 
 // What one head adds to logit[target] − mean logit in the rows of a batch,
@@ -155,4 +155,4 @@ TEST(RepairMeter, HeadsWithoutADirectPathHaveNone) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::self_repair_test

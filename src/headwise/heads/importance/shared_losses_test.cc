@@ -12,7 +12,7 @@
 #include "headwise/heads/importance/test_models.h"
 #include "headwise/heads/similarity/similarity.h"
 
-namespace headwise {
+namespace headwise::shared_losses_test {
 namespace {
 
 RankOptions Everything() {
@@ -99,4 +99,4 @@ TEST(SharedLosses, GiveTheSameSimilarityOnAnyNumberOfRanks) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::shared_losses_test

@@ -9,7 +9,7 @@
 
 #include "headwise/base/rng.h"
 
-namespace headwise {
+namespace headwise::statistics_test {
 namespace {
 
 TEST(PairedBootstrap, CoversTheTruthAboutAsOftenAsItSays) {
@@ -106,4 +106,4 @@ TEST(Unevenness, EqualAndConcentrated) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::statistics_test

@@ -11,7 +11,7 @@
 #include "headwise/runtime/gates.h"
 #include "headwise/runtime/session.h"
 
-namespace headwise {
+namespace headwise::variants_test {
 namespace {
 
 ObjectiveOptions TestOptions() {
@@ -214,4 +214,4 @@ TEST(Objective, NamesTheLossAndRefusesShortTexts) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::variants_test

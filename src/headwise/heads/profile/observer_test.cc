@@ -12,7 +12,7 @@
 #include "headwise/heads/profile/dense.h"
 #include "headwise/heads/profile/naive_metrics.h"
 
-namespace headwise {
+namespace headwise::observer_test {
 namespace {
 
 // Notes of n tokens out of a small vocabulary: some special, some punctuation,
@@ -335,4 +335,4 @@ TEST(ObserverTest, RankAgreementHandlesTies) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::observer_test

@@ -12,7 +12,7 @@
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 
-namespace headwise {
+namespace headwise::profile_test {
 namespace {
 
 using testing::HasSubstr;
@@ -191,4 +191,4 @@ TEST_F(ProfileTest, AbsentMetricsReadAsNothing) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::profile_test

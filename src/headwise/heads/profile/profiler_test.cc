@@ -18,7 +18,7 @@
 #include "headwise/nn/head_weights.h"
 #include "headwise/runtime/activations.h"
 
-namespace headwise {
+namespace headwise::profiler_test {
 namespace {
 
 using testing::HasSubstr;
@@ -476,4 +476,4 @@ TEST_F(ProfilerTest, TextWithoutTwoTokensIsRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::profiler_test

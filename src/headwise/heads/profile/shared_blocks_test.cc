@@ -16,7 +16,7 @@
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/model/checkpoint.h"
 
-namespace headwise {
+namespace headwise::shared_blocks_test {
 namespace {
 
 class SharedBlocksTest : public ScratchFolderTest {
@@ -118,4 +118,4 @@ TEST_F(SharedBlocksTest, SaveCheckpointsThatCheckpointsGoOnFrom) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::shared_blocks_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace headwise {
+namespace headwise::tally_test {
 namespace {
 
 TEST(TallyTest, RatioIsWeighted) {
@@ -62,4 +62,4 @@ TEST(TallyTest, IntervalCoversTheTruth) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::tally_test

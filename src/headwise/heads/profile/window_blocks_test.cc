@@ -17,7 +17,7 @@
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/model/checkpoint.h"
 
-namespace headwise {
+namespace headwise::window_blocks_test {
 namespace {
 
 using testing::HasSubstr;
@@ -206,4 +206,4 @@ TEST_F(WindowBlocksTest, AProfileWithoutBlocksDoesNotGoOn) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::window_blocks_test

@@ -23,7 +23,7 @@
 #include "headwise/runtime/session.h"
 #include "headwise/runtime/windows.h"
 
-namespace headwise {
+namespace headwise::learned_gates_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -244,4 +244,4 @@ TEST(LearnedGates, PlantedHeadsSurviveTuning) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::learned_gates_test

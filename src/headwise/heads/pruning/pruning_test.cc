@@ -23,7 +23,7 @@
 #include "headwise/runtime/session.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::pruning_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -346,4 +346,4 @@ TEST(ChooseHeads, KeepsGroupsEqual) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::pruning_test

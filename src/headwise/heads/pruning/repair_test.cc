@@ -26,7 +26,7 @@
 #include "headwise/runtime/session.h"
 #include "headwise/runtime/windows.h"
 
-namespace headwise {
+namespace headwise::repair_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -329,4 +329,4 @@ TEST(JudgedTextTest, ClosedHeadsAreThoseThatAreNotThere) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::repair_test

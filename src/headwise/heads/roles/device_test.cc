@@ -16,7 +16,7 @@
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/model/checkpoint.h"
 
-namespace headwise {
+namespace headwise::roles_device_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -187,4 +187,4 @@ INSTANTIATE_TEST_SUITE_P(Types, OnTheDevice,
                          [](const auto& type) { return Name(type.param); });
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::roles_device_test

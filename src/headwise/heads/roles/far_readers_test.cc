@@ -4,7 +4,7 @@
 
 #include "headwise/observation.h"
 
-namespace headwise {
+namespace headwise::far_readers_test {
 namespace {
 
 HeadRoles With(int64_t head, const char* role) {
@@ -53,4 +53,4 @@ TEST(FarReadersTest, AreNamedByTheirRoleOrByHowFarTheyLook) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::far_readers_test

@@ -13,7 +13,7 @@
 #include "headwise/heads/profile/words/word_attention.h"
 #include "headwise/heads/roles/roles.h"
 
-namespace headwise {
+namespace headwise::hand_built_test {
 namespace {
 
 using testing::Contains;
@@ -390,4 +390,4 @@ TEST_F(Picture, LastToken) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::hand_built_test

@@ -13,7 +13,7 @@
 #include "headwise/heads/roles/roles.h"
 #include "headwise/model/checkpoint.h"
 
-namespace headwise {
+namespace headwise::role_life_test {
 namespace {
 
 const std::filesystem::path kAssets = HEADWISE_ASSETS;
@@ -76,4 +76,4 @@ TEST_F(RoleLifeFile, IsReadUpToAStep) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::role_life_test

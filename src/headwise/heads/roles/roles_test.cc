@@ -8,7 +8,7 @@
 #include "headwise/error.h"
 #include "headwise/heads/roles/roles_json.h"
 
-namespace headwise {
+namespace headwise::roles_test {
 namespace {
 
 using testing::ElementsAre;
@@ -312,4 +312,4 @@ TEST(Roles, JsonHoldsRolesAndMetricsAndNoNumberThatIsNone) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::roles_test

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace headwise {
+namespace headwise::cluster_test {
 namespace {
 
 Matrix Distances(const Matrix& points) {
@@ -64,4 +64,4 @@ TEST(AverageLinkage, JoinsByMeanDistanceUpToTheCut) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::cluster_test

@@ -20,7 +20,7 @@
 #include "headwise/model/planted.h"
 #include "headwise/runtime/activations.h"
 
-namespace headwise {
+namespace headwise::similarity_test {
 namespace {
 
 std::filesystem::path Source() { return HEADWISE_SOURCE; }
@@ -289,4 +289,4 @@ TEST(EncoderDecoderSimilarity, ComparesHeadsOfOneKind) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::similarity_test

@@ -5,7 +5,7 @@
 #include "headwise/error.h"
 #include "headwise/model/family.h"
 
-namespace headwise {
+namespace headwise::llama_test {
 namespace {
 
 using testing::ElementsAre;
@@ -98,4 +98,4 @@ TEST(WindowedLayers, TypesOfLayersAreTakenAtTheirWordOrRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::llama_test

@@ -13,7 +13,7 @@
 #include "headwise/ops/test_values.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::activation_test {
 namespace {
 
 using testing::HasSubstr;
@@ -230,4 +230,4 @@ TEST(Activation, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::activation_test

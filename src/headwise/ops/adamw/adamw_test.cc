@@ -12,7 +12,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 
-namespace headwise {
+namespace headwise::adamw_test {
 namespace {
 
 using testing::HasSubstr;
@@ -183,4 +183,4 @@ TEST(AdamW, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::adamw_test

@@ -17,7 +17,7 @@
 #include "headwise/ops/attention/testing/tolerances.h"
 #include "headwise/tensor/element.h"
 
-namespace headwise {
+namespace headwise::agreement_test {
 namespace {
 
 // One implementation's results for one problem, held against the reference's.
@@ -69,7 +69,7 @@ class Comparison {
   }
 
   double ToleranceFor(const CallOutput& output) const {
-    const Tolerance tolerance = ToleranceOf(r_.problem.type);
+    const AttentionTolerance tolerance = AttentionToleranceOf(r_.problem.type);
     switch (output.measure) {
       case Measure::kOutput:
         return tolerance.output * r_.value_bound;
@@ -130,7 +130,7 @@ class Comparison {
       sum += w * static_cast<double>(std::abs(i + s.offset - j));
     }
     const double a = output.tensor.Get(n);
-    const double tolerance = ToleranceOf(r_.problem.type).statistics;
+    const double tolerance = AttentionToleranceOf(r_.problem.type).statistics;
     if (std::abs(a - sum) > tolerance * std::max(1.0, std::abs(sum))) {
       Fail(output, n,
            fmt::format("expected {} from its argmax, found {}", sum, a));
@@ -170,7 +170,7 @@ class Comparison {
       return false;
     }
     return std::abs(row.probability[a] - row.probability[b]) <=
-           ToleranceOf(r_.problem.type).statistics;
+           AttentionToleranceOf(r_.problem.type).statistics;
   }
 
   // The sequence and query of row `row` of slice `batch` of the views.
@@ -389,4 +389,4 @@ INSTANTIATE_TEST_SUITE_P(Every, AttentionAgreement,
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(AttentionAgreement);
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::agreement_test

@@ -13,7 +13,7 @@
 #include "headwise/ops/attention/geometry.h"
 #include "headwise/ops/attention/implementation.h"
 
-namespace headwise {
+namespace headwise::attention_test {
 namespace {
 
 using testing::HasSubstr;
@@ -225,4 +225,4 @@ TEST(HistogramBucket, DoublesWithDistanceOnBothSides) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::attention_test

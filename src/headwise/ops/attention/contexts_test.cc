@@ -7,7 +7,7 @@
 #include "headwise/attention.h"
 #include "headwise/ops/attention/testing/random_problem.h"
 
-namespace headwise {
+namespace headwise::contexts_test {
 namespace {
 
 // Forward, then backward: the second reads what the first has kept, and both
@@ -83,4 +83,4 @@ TEST(Contexts, TwoInTurnGiveTheSameAsOne) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::contexts_test

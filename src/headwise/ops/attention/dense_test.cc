@@ -10,7 +10,7 @@
 #include "headwise/ops/attention/testing/random_problem.h"
 #include "headwise/tensor/element.h"
 
-namespace headwise {
+namespace headwise::dense_test {
 namespace {
 
 // Everything is double, and results are rounded once: half a unit in the last
@@ -322,4 +322,4 @@ TEST(AttentionReference, EqualsTheDenseMatrixInEveryObservation) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::dense_test

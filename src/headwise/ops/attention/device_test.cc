@@ -23,7 +23,7 @@
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/half.h"
 
-namespace headwise {
+namespace headwise::device_test {
 namespace {
 
 using testing::HasSubstr;
@@ -394,4 +394,4 @@ TEST(AttentionOnDevice, PlainIsNotAbsurdlySlow) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::device_test

@@ -11,7 +11,7 @@
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/testing/tolerances.h"
 
-namespace headwise {
+namespace headwise::equivalence_test {
 namespace {
 
 class EveryAttention : public testing::TestWithParam<std::string> {
@@ -112,8 +112,8 @@ TEST_P(EveryAttention, PackedRaggedAndSeparateSequencesAgree) {
     AttentionForward(context_, one, args);
   }
 
-  const float tolerance =
-      static_cast<float>(4 * ToleranceOf(DType::kF32).output);  // |v| < 4
+  const float tolerance = static_cast<float>(
+      4 * AttentionToleranceOf(DType::kF32).output);  // |v| < 4
   for (int64_t b = 0; b < kBatch; ++b) {
     for (int64_t n = 0; n < lengths[b] * kHeads * kDim; ++n) {
       const float expected = RowsFrom(packed, starts[b])[n];
@@ -219,4 +219,4 @@ INSTANTIATE_TEST_SUITE_P(All, EveryAttention, testing::ValuesIn(AllNames()),
                          });
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::equivalence_test

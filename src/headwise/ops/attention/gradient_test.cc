@@ -10,7 +10,7 @@
 #include "headwise/ops/attention/testing/random_problem.h"
 #include "headwise/tensor/element.h"
 
-namespace headwise {
+namespace headwise::gradient_test {
 namespace {
 
 constexpr double kStep = 1e-5;
@@ -131,4 +131,4 @@ TEST(AttentionReference, BackwardAgreesWithFiniteDifferences) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::gradient_test

@@ -10,7 +10,7 @@
 
 #include "headwise/ops/attention/geometry.h"
 
-namespace headwise {
+namespace headwise::padding_test {
 namespace {
 
 AttentionProblem ProblemOf(int64_t head_dim, int64_t value_dim = 0) {
@@ -75,4 +75,4 @@ TEST(HeadPadding, KeepsTheScaleOfTheHeadsOwnColumns) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::padding_test

@@ -7,7 +7,7 @@
 #include "headwise/attention.h"
 #include "headwise/observation.h"
 
-namespace headwise {
+namespace headwise::reference_test {
 namespace {
 
 ContextOptions UseReference() {
@@ -184,4 +184,4 @@ TEST(AttentionReference, ScoresOfMinusInfinityAreAsGoodAsUnseen) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::reference_test

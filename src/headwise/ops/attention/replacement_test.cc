@@ -12,7 +12,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 
-namespace headwise {
+namespace headwise::replacement_test {
 namespace {
 
 constexpr int64_t kBatch = 2, kRows = 24, kHeads = 2, kDim = 64;
@@ -77,4 +77,4 @@ TEST(AttentionReplacement, AGateThatIsNotGivenHasItsSlope) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::replacement_test

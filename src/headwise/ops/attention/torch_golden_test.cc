@@ -13,7 +13,7 @@
 #include "headwise/ops/attention/implementation.h"
 #include "headwise/ops/attention/testing/tolerances.h"
 
-namespace headwise {
+namespace headwise::torch_golden_test {
 namespace {
 
 // Sizes and options by name, and tensors as plain lists of numbers.
@@ -105,7 +105,7 @@ class GoldenRun {
     o.rows.entropy = Output("entropy", {b, h, m});
     args_.observation = &o;
     AttentionForward(context_, p_, args_);
-    const Tolerance tolerance = ToleranceOf(DType::kF32);
+    const AttentionTolerance tolerance = AttentionToleranceOf(DType::kF32);
     Check("out", 2 * tolerance.output);  // |v| ≤ 2
     Check("lse", tolerance.statistics);
     Check("entropy", tolerance.statistics);
@@ -173,4 +173,4 @@ TEST(TorchGoldens, AreMetByEveryImplementation) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::torch_golden_test

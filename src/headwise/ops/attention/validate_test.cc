@@ -14,7 +14,7 @@
 #include "headwise/error.h"
 #include "headwise/ops/attention/view_checks.h"
 
-namespace headwise {
+namespace headwise::validate_test {
 namespace {
 
 using testing::HasSubstr;
@@ -412,4 +412,4 @@ TEST(MayOverlap, KnowsInterleavedViewsApart) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::validate_test

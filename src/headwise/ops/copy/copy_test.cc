@@ -17,7 +17,7 @@
 #include "headwise/tensor/element.h"
 #include "headwise/tensor/half.h"
 
-namespace headwise {
+namespace headwise::copy_test {
 namespace {
 
 using testing::ElementsAre;
@@ -407,4 +407,4 @@ TEST(Copy, DevicesAreServedByTheirOwnCopiesWhereElementsLieTogether) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::copy_test

@@ -12,7 +12,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 
-namespace headwise {
+namespace headwise::dropout_test {
 namespace {
 
 using testing::HasSubstr;
@@ -145,4 +145,4 @@ TEST(Dropout, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::dropout_test

@@ -14,7 +14,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 
-namespace headwise {
+namespace headwise::embedding_test {
 namespace {
 
 using testing::HasSubstr;
@@ -257,4 +257,4 @@ TEST(Embedding, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::embedding_test

@@ -11,7 +11,7 @@
 #include "headwise/ops/test_values.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::gate_ends_test {
 namespace {
 
 using testing::ElementsAre;
@@ -131,4 +131,4 @@ TEST(Gate, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::gate_ends_test

@@ -14,7 +14,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::gate_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -358,4 +358,4 @@ TEST(Gate, GatesOnTopOfGatesGiveWhatBothWouldInTurn) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::gate_test

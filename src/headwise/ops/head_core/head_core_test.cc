@@ -13,7 +13,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::head_core_test {
 namespace {
 
 // Three sequences of two heads, rows of any numbers.
@@ -134,4 +134,4 @@ TEST(HeadCore, RefusesViewsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::head_core_test

@@ -13,7 +13,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 
-namespace headwise {
+namespace headwise::loss_test {
 namespace {
 
 using testing::HasSubstr;
@@ -234,4 +234,4 @@ TEST(CrossEntropy, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::loss_test

@@ -21,7 +21,7 @@
 #include "headwise/tensor/half.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::matmul_test {
 namespace {
 
 std::vector<float> Random(int64_t count, uint64_t stream) {
@@ -577,4 +577,4 @@ TEST(Matmul, HonoursThePreferredImplementation) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::matmul_test

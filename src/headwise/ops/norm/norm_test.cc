@@ -13,7 +13,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 
-namespace headwise {
+namespace headwise::norm_test {
 namespace {
 
 using testing::HasSubstr;
@@ -310,4 +310,4 @@ TEST(Norm, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::norm_test

@@ -17,7 +17,7 @@
 #include "headwise/tensor/element.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::pointwise_test {
 namespace {
 
 using testing::ElementsAre;
@@ -339,4 +339,4 @@ TEST(Pointwise, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::pointwise_test

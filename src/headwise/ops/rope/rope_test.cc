@@ -13,7 +13,7 @@
 #include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
 
-namespace headwise {
+namespace headwise::rope_test {
 namespace {
 
 using testing::HasSubstr;
@@ -207,4 +207,4 @@ TEST(Rope, WhatDoesNotFitIsNamed) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::rope_test

@@ -77,14 +77,18 @@ std::string Measured(const HeadSweep& sweep) {
                           point.heads, sweep.width / point.heads, point.loss);
   }
   const std::vector<HeadSweep::Point> ties = sweep.Ties();
-  return fmt::format(
-      "{} at width {}: {} × {} had the lowest {} ({:.2f}){}; {} ({})",
-      sweep.ours ? "measured" : "published", sweep.width, sweep.Best().heads,
-      sweep.width / sweep.Best().heads, sweep.unit, sweep.Best().loss,
+  const int64_t fewest = sweep.Best().heads;
+  const std::string best = fmt::format(
+      "{}{} had the lowest {} ({:.2f}{})", fewest,
+      ties.size() > 1 ? fmt::format(" to {} heads", ties.back().heads)
+                      : fmt::format(" × {}", sweep.width / fewest),
+      sweep.unit, sweep.Best().loss,
       ties.size() > 1
-          ? fmt::format(", up to {} heads as good", ties.back().heads)
-          : "",
-      sweep.source, losses);
+          ? fmt::format(" with {} × {}", fewest, sweep.width / fewest)
+          : "");
+  return fmt::format("{} at width {}: {}; {} ({})",
+                     sweep.ours ? "measured" : "published", sweep.width, best,
+                     sweep.source, losses);
 }
 
 std::string ReasonFor(const ModelSize& size, const HeadSweep* sweep) {

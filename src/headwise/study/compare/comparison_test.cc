@@ -8,7 +8,7 @@
 #include "headwise/base/distribution.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::comparison_test {
 namespace {
 
 using testing::ElementsAre;
@@ -115,4 +115,4 @@ TEST(ComparisonTest, RefusesWhatCannotBeCompared) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::comparison_test

@@ -8,7 +8,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::trained_comparison_test {
 namespace {
 
 using testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(TrainedComparisonTest, RefusesWhatCannotStandBesideEachOther) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::trained_comparison_test

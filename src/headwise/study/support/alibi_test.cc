@@ -10,7 +10,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/context.h"
 
-namespace headwise {
+namespace headwise::alibi_test {
 namespace {
 
 constexpr int64_t kHeads = 4, kDim = 8, kRows = 11;
@@ -87,4 +87,4 @@ TEST(AlibiBiasTest, ItsDimensionDoesNotLearn) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::alibi_test

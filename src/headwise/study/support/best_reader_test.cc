@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace headwise {
+namespace headwise::best_reader_test {
 namespace {
 
 int32_t TokenOf(const std::string& word) {
@@ -59,4 +59,4 @@ TEST(BestReader, IsADistribution) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::best_reader_test

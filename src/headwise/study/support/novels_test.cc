@@ -13,7 +13,7 @@
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::novels_test {
 namespace {
 
 std::string Asset(const char* name) {
@@ -134,4 +134,4 @@ INSTANTIATE_TEST_SUITE_P(All, RecipeStudyTest,
                          NameOf);
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::novels_test

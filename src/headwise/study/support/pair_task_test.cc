@@ -8,7 +8,7 @@
 
 #include "headwise/ops/loss/loss.h"
 
-namespace headwise {
+namespace headwise::pair_task_test {
 namespace {
 
 TEST(PairTask, AnswersAreTheLettersAtTheNamedPlaces) {
@@ -61,4 +61,4 @@ TEST(PairTask, HeadsThatWriteNothingAreWorthNothing) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::pair_task_test

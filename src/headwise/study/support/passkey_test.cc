@@ -8,7 +8,7 @@
 
 #include "headwise/ops/loss/loss.h"
 
-namespace headwise {
+namespace headwise::passkey_test {
 namespace {
 
 constexpr PasskeyTask kTask = {};
@@ -73,4 +73,4 @@ TEST(PasskeyTest, AnUntrainedModelTellsNoKeys) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::passkey_test

@@ -6,7 +6,7 @@
 #include "headwise/study/support/story.h"
 #include "headwise/study/support/tiny_model.h"
 
-namespace headwise {
+namespace headwise::probes_test {
 namespace {
 
 MadeSequence RandomTokens(Rng& rng) {
@@ -53,4 +53,4 @@ TEST(ProbesTest, LabelsStayWithinTheirSequence) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::probes_test

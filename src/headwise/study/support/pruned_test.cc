@@ -5,7 +5,7 @@
 
 #include "headwise/study/support/story.h"
 
-namespace headwise {
+namespace headwise::pruned_test {
 namespace {
 
 HeadSet Heads(int64_t layer, std::initializer_list<int64_t> heads) {
@@ -46,4 +46,4 @@ TEST(ShareWithinTest, FindsTheFirstCrossing) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::pruned_test

@@ -16,7 +16,7 @@
 #include "headwise/ops/loss/loss.h"
 #include "headwise/study/study.h"
 
-namespace headwise {
+namespace headwise::shipped_test {
 namespace {
 
 std::filesystem::path AssetPath(const char* name) {
@@ -130,4 +130,4 @@ TEST(TrainedReaderTest, RefusesWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::shipped_test

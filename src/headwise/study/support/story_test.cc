@@ -19,7 +19,7 @@
 #include "headwise/study/study.h"
 #include "headwise/study/support/translation.h"
 
-namespace headwise {
+namespace headwise::story_test {
 namespace {
 
 TEST(StoryTest, KeepsPairsAndAgreement) {
@@ -162,4 +162,4 @@ INSTANTIATE_TEST_SUITE_P(All, LanguageStudyTest,
                          NameOf);
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::story_test

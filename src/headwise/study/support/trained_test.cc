@@ -14,7 +14,7 @@
 #include "headwise/study/support/tiny_model.h"
 #include "headwise/study/support/toy.h"
 
-namespace headwise {
+namespace headwise::trained_test {
 namespace {
 
 // Counts on: token i + 1 follows token i, modulo 8.
@@ -189,4 +189,4 @@ TEST(KLookupTest, HeadsReturnAsManyValuesAsThereAreHeads) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::trained_test

@@ -10,7 +10,7 @@
 #include "headwise/heads/profile/words/coreference_file.h"
 #include "headwise/heads/profile/words/treebank.h"
 
-namespace headwise {
+namespace headwise::annotation_files_test {
 namespace {
 
 using testing::ElementsAre;
@@ -70,4 +70,4 @@ TEST_F(AnnotationFilesTest, CoreferenceWithoutMentionsIsNone) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::annotation_files_test

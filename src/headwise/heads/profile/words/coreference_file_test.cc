@@ -5,7 +5,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::coreference_file_test {
 namespace {
 
 std::string Row(const std::string& word, const std::string& mentions) {
@@ -63,4 +63,4 @@ TEST(CoreferenceFile, NamesTheLineOfBrokenMentions) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::coreference_file_test

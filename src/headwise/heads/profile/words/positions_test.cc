@@ -5,7 +5,7 @@
 
 #include "headwise/heads/profile/dense.h"
 
-namespace headwise {
+namespace headwise::positions_test {
 namespace {
 
 // Six tokens: "un-" "likely" as one word, then four words of their own.
@@ -66,4 +66,4 @@ TEST(WordObserver, ThePieceBeforeIsTheWordBefore) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::positions_test

@@ -5,7 +5,7 @@
 
 #include "headwise/error.h"
 
-namespace headwise {
+namespace headwise::treebank_test {
 namespace {
 
 std::string Row(const std::string& id, const std::string& form,
@@ -115,4 +115,4 @@ TEST(Treebank, NamesWhatIsNoTreebank) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::treebank_test

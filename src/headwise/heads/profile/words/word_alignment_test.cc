@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace headwise {
+namespace headwise::word_alignment_test {
 namespace {
 
 using testing::ElementsAre;
@@ -45,4 +45,4 @@ TEST(WordAligner, SumsToOneOverTargetsAndRepeatsExactly) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::word_alignment_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace headwise {
+namespace headwise::word_attention_test {
 namespace {
 
 using testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(WordAttention, FindsNothingWhereAWordAttendsToNoOther) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::word_attention_test

@@ -14,7 +14,7 @@
 #include "headwise/ops/attention/testing/random_problem.h"
 #include "headwise/ops/attention/testing/tolerances.h"
 
-namespace headwise {
+namespace headwise::backward_test {
 namespace {
 
 TEST(BackwardPlan, EveryBlockIsAddedToInTurn) {
@@ -96,7 +96,7 @@ TEST(Backward, NonFiniteValuesReachOnlyWhatMeetsThem) {
     for (const CallOutput& output : found.outputs()) {
       if (output.measure != Measure::kGradient) continue;
       const TestTensor& expected = truth.Find(output.name)->tensor;
-      const double tolerance = ToleranceOf(DType::kF32).gradient;
+      const double tolerance = AttentionToleranceOf(DType::kF32).gradient;
       for (int64_t i = 0; i < output.tensor.size(); ++i) {
         const double b = expected.Get(i);
         if (output.tensor.IsPoison(i) || !std::isfinite(b)) continue;
@@ -110,4 +110,4 @@ TEST(Backward, NonFiniteValuesReachOnlyWhatMeetsThem) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::backward_test

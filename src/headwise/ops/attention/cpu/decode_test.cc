@@ -10,7 +10,7 @@
 #include "headwise/observation.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::decode_test {
 namespace {
 
 Tensor Random(Rng& rng, const Shape& shape) {
@@ -102,4 +102,4 @@ TEST(Decode, HeadsSideBySideHaveTheBitsOfHeadsAlone) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::decode_test

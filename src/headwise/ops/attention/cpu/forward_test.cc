@@ -10,7 +10,7 @@
 
 #include "headwise/ops/attention/cpu/forward_plan.h"
 
-namespace headwise {
+namespace headwise::forward_test {
 namespace {
 
 constexpr int64_t kLong = 131072;
@@ -113,4 +113,4 @@ TEST(Forward, LongRowsKeepTheirDigits) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::forward_test

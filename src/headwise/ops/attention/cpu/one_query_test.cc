@@ -10,7 +10,7 @@
 
 #include "headwise/base/rng.h"
 
-namespace headwise {
+namespace headwise::one_query_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -129,4 +129,4 @@ TEST(OneQuery, LeavesOtherCallsToOthers) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::one_query_test

@@ -12,7 +12,7 @@
 #include "headwise/ops/attention/cpu/forward_plan.h"
 #include "headwise/tensor/slice.h"
 
-namespace headwise {
+namespace headwise::part_test {
 namespace {
 
 constexpr int64_t kDim = 8;
@@ -195,4 +195,4 @@ TEST_F(PlacedTest, PositionsThatFallAreRefused) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::part_test

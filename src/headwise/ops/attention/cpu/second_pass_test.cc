@@ -8,7 +8,7 @@
 
 #include "headwise/base/rng.h"
 
-namespace headwise {
+namespace headwise::second_pass_test {
 namespace {
 
 // Two heads of 16, causal, long enough for several blocks and panels.
@@ -116,4 +116,4 @@ TEST(SecondPass, AWindowAtFullResolutionIsItsRows) {
 }
 
 }  // namespace
-}  // namespace headwise
+}  // namespace headwise::second_pass_test

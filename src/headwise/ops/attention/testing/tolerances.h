@@ -6,13 +6,13 @@
 
 namespace headwise {
 
-struct Tolerance {
+struct AttentionTolerance {
   double output;      // against max |V|
   double statistics;  // LSE, observations and probabilities
   double gradient;
 };
 
-inline Tolerance ToleranceOf(DType type) {
+inline AttentionTolerance AttentionToleranceOf(DType type) {
   switch (type) {
     case DType::kBF16:
       // 8 bits: half a unit of the output's rounding is 2^-9, as much again

@@ -1,0 +1,62 @@
+"""Tests of check_includes.py on a small made-up house."""
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import check_includes
+
+HEADERS = {
+    "src/headwise/a/row.h": "namespace headwise {\nstruct Row {\n};\n"
+                            "int64_t RowsOf(const Text& text);\n}\n",
+    "src/headwise/a/all.h": '#include "headwise/a/row.h"\n',
+    "src/headwise/a/ahead.h": "namespace headwise {\nclass Row;\n}\n",
+}
+# Whom the others are compiled with.
+NEIGHBOUR = '#include "headwise/a/row.h"\nRow row;\n'
+
+
+class CheckIncludesTest(unittest.TestCase):
+    def missing(self, text, name="one.cc"):
+        """What is missed in a source of the house."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            files = {**HEADERS, "src/headwise/a/neighbour.cc": NEIGHBOUR,
+                     f"src/headwise/a/{name}": text}
+            for path, content in files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(content)
+            subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+            house = check_includes.House(root)
+            return [(name, home.name) for name, home in
+                    house.missing(root / "src/headwise/a" / name)]
+
+    def test_a_type_and_a_function_need_their_header(self):
+        self.assertEqual(self.missing("void F() { Row row; }\n"),
+                         [("Row", "row.h")])
+        self.assertEqual(self.missing("auto n = RowsOf(text);\n"),
+                         [("RowsOf", "row.h")])
+
+    def test_a_header_may_come_by_another(self):
+        self.assertEqual(self.missing(
+            '#include "headwise/a/all.h"\nRow row;\n'), [])
+
+    def test_a_forward_declaration_is_not_enough(self):
+        self.assertEqual(self.missing(
+            '#include "headwise/a/ahead.h"\nRow row;\n'),
+            [("Row", "row.h")])
+
+    def test_what_is_no_use_of_the_name_needs_nothing(self):
+        for text in ("// a Row\n", 'auto s = "Row";\n', "table.Row();\n",
+                     "other::Row row;\n", "struct Row {\n};\nRow row;\n",
+                     "  const auto Row = 3;\n  F(Row);\n",
+                     "constexpr int kA = 2, kRow = 3;\n"):
+            self.assertEqual(self.missing(text), [], text)
+
+    def test_tests_are_compiled_with_tests(self):
+        # None of them includes it: nobody could have lent it.
+        self.assertEqual(self.missing("Row row;\n", "one_test.cc"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
