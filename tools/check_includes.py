@@ -68,7 +68,7 @@ class House:
 
     def layer(self, source):
         """Where the sources are that may be compiled with one."""
-        return (source.relative_to(self.root).parts[:3],
+        return (source.relative_to(self.root).parent.parts[:3],
                 source.stem.endswith("_test"))
 
     def reached(self, source):

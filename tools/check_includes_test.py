@@ -17,19 +17,19 @@ NEIGHBOUR = '#include "headwise/a/row.h"\nRow row;\n'
 
 
 class CheckIncludesTest(unittest.TestCase):
-    def missing(self, text, name="one.cc"):
+    def missing(self, text, name="one.cc", layer="src/headwise/a"):
         """What is missed in a source of the house."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            files = {**HEADERS, "src/headwise/a/neighbour.cc": NEIGHBOUR,
-                     f"src/headwise/a/{name}": text}
+            files = {**HEADERS, f"{layer}/neighbour.cc": NEIGHBOUR,
+                     f"{layer}/{name}": text}
             for path, content in files.items():
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_text(content)
             subprocess.run(["git", "init", "-q"], cwd=root, check=True)
             house = check_includes.House(root)
             return [(name, home.name) for name, home in
-                    house.missing(root / "src/headwise/a" / name)]
+                    house.missing(root / layer / name)]
 
     def test_a_type_and_a_function_need_their_header(self):
         self.assertEqual(self.missing("void F() { Row row; }\n"),
@@ -52,6 +52,11 @@ class CheckIncludesTest(unittest.TestCase):
                      "  const auto Row = 3;\n  F(Row);\n",
                      "constexpr int kA = 2, kRow = 3;\n"):
             self.assertEqual(self.missing(text), [], text)
+
+    def test_sources_of_a_folder_without_layers_are_compiled_together(self):
+        for layer in "apps/headwise", "tests/conformance":
+            self.assertEqual(self.missing("Row row;\n", layer=layer),
+                             [("Row", "row.h")], layer)
 
     def test_tests_are_compiled_with_tests(self):
         # None of them includes it: nobody could have lent it.
