@@ -3,12 +3,16 @@ ranking, decoding, training, fewer heads. Each side of a measurement is a
 process of its own; one that fails is a row that says so."""
 import json
 import pathlib
+import random
 import subprocess
 import sys
+import tempfile
+import time
 
 PEER = pathlib.Path(__file__).resolve().parent / "torch_models.py"
 LENGTHS = (1024, 4096, 16384, 32768)
-KINDS = ("profile", "rank", "decode", "train", "prune")
+KINDS = ("profile", "rank", "report", "decode", "train", "prune")
+REPORT_TOKENS = 65536
 
 
 def last_json(command, seconds):
@@ -29,11 +33,29 @@ def last_json(command, seconds):
     return {"failed": "no JSON"}
 
 
+def random_gpt2(folder):
+    """A folder of GPT-2 small's shape with words that are ids, and a text."""
+    import id_words
+    import transformers
+    made = folder / "made"
+    transformers.set_seed(1)
+    config = transformers.GPT2Config()
+    transformers.GPT2LMHeadModel(config).save_pretrained(made)
+    id_words.add_tokenizer(made, folder / "model")
+    draw = random.Random(1)
+    text = folder / "text.txt"
+    text.write_text(id_words.text_of(
+        draw.randrange(config.vocab_size) for _ in range(REPORT_TOKENS)),
+        encoding="utf-8")
+    return folder / "model", text
+
+
 class Runner:
     """Runs both sides and keeps the rows."""
 
-    def __init__(self, program, limit=900):
-        self.program, self.limit, self.rows = program, limit, []
+    def __init__(self, program, peers=True, limit=900):
+        self.program, self.peers, self.limit = program, peers, limit
+        self.rows = []
 
     def ours(self, what, *words):
         found = last_json([self.program, "bench", *words, "--device", "cuda",
@@ -42,6 +64,8 @@ class Runner:
             self.keep(what, "headwise", row)
 
     def peer(self, what, *words):
+        if not self.peers:
+            return
         self.keep(what, "torch", last_json([sys.executable, PEER, *words],
                                            self.limit))
 
@@ -55,13 +79,30 @@ class Runner:
             what = f"profile at {length}"
             for metrics in ("core", "all"):
                 self.ours(f"{what}, {metrics}", "profile", "--length", length,
-                          "--metrics", metrics)
+                          "--metrics", metrics, "--seconds", 10)
             self.peer(what, "forward", "--length", length)
             if length in (LENGTHS[0], LENGTHS[-1]):
                 self.peer(what + ", eager", "statistics", "--length", length)
 
     def rank(self):
         self.ours("rank, 144 heads", "rank")
+
+    def report(self):
+        """Of a model from a folder, its start and its reading included."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            model, text = random_gpt2(folder)
+            begin = time.perf_counter()
+            done = subprocess.run(
+                [self.program, "report", model, "--text", text, "--device",
+                 "cuda", "--out", folder / "report.html"],
+                capture_output=True, text=True, check=False,
+                timeout=self.limit)
+            took = time.perf_counter() - begin
+            self.keep("report, 144 heads", "headwise",
+                      {"seconds": took, "tokens": REPORT_TOKENS}
+                      if done.returncode == 0
+                      else {"failed": done.stderr.strip()[-300:]})
 
     def decode(self):
         for shape in ("llama-7b", "minimind2-small"):
@@ -79,9 +120,9 @@ class Runner:
                   1024)
 
 
-def measure_models(program, kinds):
+def measure_models(program, kinds, peers=True):
     """The rows of all kinds, in order."""
-    runner = Runner(program)
+    runner = Runner(program, peers)
     for kind in kinds:
         getattr(runner, kind)()
     return runner.rows

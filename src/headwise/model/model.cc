@@ -89,6 +89,15 @@ int64_t HeadRows(const Context& context, DType type, int64_t classes,
   return std::min(count, (even + kTile - 1) / kTile * kTile);
 }
 
+// Columns that rows of logits lie apart: on a GPU so many that every row begins
+// where products may read and write wide (50 257 columns end to end take seven
+// times as long).
+int64_t LogitStride(const Context& context, int64_t classes) {
+  constexpr int64_t kWide = 64;
+  if (context.device().is_cpu()) return classes;
+  return (classes + kWide - 1) / kWide * kWide;
+}
+
 // A block's forward once more, from its input, and its backward. Penalties were
 // counted before; x is not asked for again.
 void RunAgain(Context& context, const Block& block, BlockInput input, Temp& x,
@@ -506,7 +515,7 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
     gathered = Temp(context, x.type, {block, width});
     scattered = Temp(context, x.type, {block, width});
   }
-  const Temp logits(context, x.type, {block, classes});
+  const Temp logits(context, x.type, {block, LogitStride(context, classes)});
   for (int64_t begin = 0; begin < count; begin += block) {
     const int64_t end = std::min(count, begin + block), rows = end - begin;
     const ConstTensorView numbers = Rows<const void>(places, begin, end);
@@ -516,7 +525,7 @@ double Model::HeadLoss(Context& context, ConstTensorView x,
       in = Rows(gathered.view(), 0, rows);
       GatherRows(context, x, numbers, Rows(gathered.view(), 0, rows));
     }
-    const TensorView z = Rows(logits.view(), 0, rows);
+    const TensorView z = Columns(Rows(logits.view(), 0, rows), 0, classes);
     HeadRun run;
     RunHead(context, in, z, run);
     CrossEntropy(context,

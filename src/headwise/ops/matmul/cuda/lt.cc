@@ -174,6 +174,74 @@ void Multiply(Context& context, const MatmulCall& call,
   Activate(context, call, asked, c);
 }
 
+// ---- Long lines ----
+//
+// The library has its fast algorithms for lines of halves that are whole packs
+// of 16 bytes, however far apart they lie. What a long line has beyond them is
+// a product of its own: 50 257 columns at once take seven times as long.
+
+// Where a line of so many halves is cut; 0: nowhere.
+int64_t CutOf(int64_t length) {
+  constexpr int64_t kLong = 4096, kPack = 8, kTile = 64;
+  return length < kLong || length % kPack == 0 ? 0 : length / kTile * kTile;
+}
+
+// A product of some of the rows, columns or summands of `call`.
+struct Piece {
+  MatmulProblem problem;
+  ConstTensorView a;
+  Share share;
+};
+void MultiplyPiece(Context& context, const MatmulArgs& args,
+                   const Piece& piece) {
+  const MatmulCall call = {piece.problem, args};
+  const auto& [problem, a, share] = piece;
+  const bool whole = a.type == DType::kF32 || !HasAlignedLines(a) ||
+                     problem.epilogue != Epilogue::kNone ||
+                     !HasAlignedLines(share.b) || !HasAlignedLines(share.c);
+  const bool a_along_k = problem.a == Operand::kPlain;
+  const bool b_along_k = OperandOnDevice(call) == Operand::kTransposed;
+  const int64_t n = share.c.shape[1], m = share.c.shape[0], k = problem.k;
+  const auto columns = [&](int64_t begin, int64_t end) {
+    Piece part = piece;
+    part.share.b = Slice(share.b, b_along_k ? 0 : 1, begin, end);
+    part.share.bias = Slice(share.bias, 0, begin, end);
+    part.share.c = Columns(share.c, begin, end);
+    return part;
+  };
+  const auto rows = [&](int64_t begin, int64_t end) {
+    Piece part = piece;
+    part.a = Slice(a, a_along_k ? 0 : 1, begin, end);
+    part.share.c = Rows(share.c, begin, end);
+    return part;
+  };
+  const auto summands = [&](int64_t begin, int64_t end) {
+    Piece part = piece;
+    part.problem.k = end - begin;
+    part.a = Slice(a, a_along_k ? 1 : 0, begin, end);
+    part.share.b = Slice(share.b, b_along_k ? 1 : 0, begin, end);
+    return part;
+  };
+  if (const int64_t at = CutOf(n); at > 0 && !whole) {
+    MultiplyPiece(context, args, columns(0, at));
+    return MultiplyPiece(context, args, columns(at, n));
+  }
+  if (const int64_t at = CutOf(m); at > 0 && !whole && !a_along_k) {
+    MultiplyPiece(context, args, rows(0, at));
+    return MultiplyPiece(context, args, rows(at, m));
+  }
+  if (const int64_t at = CutOf(k);
+      at > 0 && !whole && (a_along_k || b_along_k)) {
+    // The small part first: it is the one that C's type rounds.
+    MultiplyPiece(context, args, summands(at, k));
+    Piece most = summands(0, at);
+    most.problem.store = Store::kAccumulate;
+    most.share.bias = {};
+    return MultiplyPiece(context, args, most);
+  }
+  Multiply(context, call, a, share);
+}
+
 Reason WhyNot(const MatmulCall& call) {
   return call.args.c.device.is_cuda() ? "" : "runs on CUDA only";
 }
@@ -202,8 +270,10 @@ void Product(Context& context, const MatmulCall& call) {
         TakenBias(context, Slice(args.bias, 0, begin, end), c.type, bias_copy);
     const TensorView inner =
         args.inner ? Columns(args.inner, begin, end) : TensorView();
-    Multiply(context, call, a,
-             {Taken(context, part, a.type, b_copy), bias, inner, c});
+    MultiplyPiece(context, args,
+                  {call.problem,
+                   a,
+                   {Taken(context, part, a.type, b_copy), bias, inner, c}});
     begin = end;
   }
 }

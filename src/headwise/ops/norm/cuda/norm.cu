@@ -3,7 +3,9 @@
 // ../implementation.h.
 #include "headwise/ops/cuda/kernel.cuh"
 #include "headwise/ops/cuda/why_not.h"
+#include "headwise/ops/norm/cuda/held_forward.cuh"
 #include "headwise/ops/norm/cuda/one_pass.cuh"
+#include "headwise/ops/norm/cuda/params.cuh"
 #include "headwise/ops/norm/implementation.h"
 #include "headwise/tensor/temp.h"
 
@@ -14,6 +16,7 @@ using cuda::norm::AddSums;
 using cuda::norm::kMostSums;
 using cuda::norm::kThreads;
 using cuda::norm::Params;
+using cuda::norm::RunHeldForward;
 using cuda::norm::RunInOnePass;
 using cuda::norm::SegmentsOf;
 
@@ -280,6 +283,8 @@ void Run(Context& context, const NormCall& call) {
     if (call.grads != nullptr) {
       if (RunInOnePass(context, call, p)) return;
       AddParameterGradients(context, call, p);
+    } else if (RunHeldForward(context, call, p)) {
+      return;
     }
     LaunchRows(context, p, call.grads == nullptr);
   });

@@ -1,62 +1,21 @@
 // The backward of rows that a warp can hold: x and dy are read once, for dx and
-// for the parameters' gradients. Also what it shares with the other kernels of
-// norm.cu, which alone includes it.
+// for the parameters' gradients. norm.cu alone includes it.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "headwise/ops/cuda/kernel.cuh"
+#include "headwise/ops/norm/cuda/params.cuh"
 #include "headwise/ops/norm/implementation.h"
 #include "headwise/tensor/temp.h"
 
 namespace headwise::cuda::norm {
 
-inline constexpr int kThreads = 256, kWarps = kThreads / kWarp;
-// Partial sums of parameter gradients.
-inline constexpr int64_t kMostSums = 256;
-
-// Where segments of a view such as x begin.
-struct Segments {
-  int64_t per_row = 1;
-  int64_t row_stride = 0;
-  int64_t segment_stride = 0;
-
-  __device__ int64_t Begin(int64_t row) const {
-    if (per_row == 1) return row * row_stride;  // divisions take long
-    return row / per_row * row_stride + row % per_row * segment_stride;
-  }
-};
-template <typename Void>
-Segments SegmentsOf(const BasicView<Void>& view) {
-  return {view.rank == 3 ? view.shape[1] : 1, view.stride[0],
-          view.rank == 3 ? view.stride[1] : 0};
-}
-
-// Shared by all kernels; a null pointer is not given.
-template <typename T>
-struct Params {
-  bool layer = false;
-  float epsilon = 0;
-  int64_t rows = 0, width = 0;
-  const T* x = nullptr;
-  const float *weight = nullptr, *bias = nullptr;
-  T *y = nullptr, *kept = nullptr;
-  float *mean = nullptr, *scale = nullptr;
-  const T *dy = nullptr, *added = nullptr;
-  T* dx = nullptr;
-  Segments x_at, y_at, kept_at, dy_at, added_at, dx_at;
-
-  // Of a row; null where they are not given.
-  __device__ T* Kept(int64_t row) const {
-    return kept == nullptr ? nullptr : kept + kept_at.Begin(row);
-  }
-  __device__ const T* Added(int64_t row) const {
-    return added == nullptr ? nullptr : added + added_at.Begin(row);
-  }
-};
-
 // ---- Parameter gradients ----
+
+// Partial sums of them.
+inline constexpr int64_t kMostSums = 256;
 
 // sums [2, count, width], of weights and biases: added up, count by count in
 // one order, and to the gradients (null: not wanted).
@@ -89,9 +48,6 @@ inline void AddSums(Context& context, const float* sums, int64_t count,
 }
 
 // ---- One pass ----
-
-// Elements of a row that one lane may hold.
-inline constexpr int kMostHeld = 32;
 
 // Rows `rows_per_sum` a block, every eighth a warp's; a lane has kPacks packs
 // of a row, 32 apart. sums [2, gridDim.x, width] get the block's share of
