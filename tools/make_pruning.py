@@ -14,7 +14,8 @@ without a tokenizer what it tells itself, drawn at temperature 1.
 
 Every run's result is kept in --work (build/pruning) under its own settings: a
 run that was interrupted goes on where it stopped, and --page alone writes the
-tables of what is there. What a run refuses is written down as well.
+tables of what is there. What a run refuses is written down as well. Rows of
+models that are not among MODELs stay as they are.
 """
 import argparse
 import datetime
@@ -23,6 +24,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import tarfile
@@ -42,8 +44,7 @@ WHOLE = "whole model, finetune"
 FINETUNE_STEPS = 100
 LESS = {"minilm-l6": {"tokens": 4096},
         "stories15M": {"tokens": 4096, "finetune": 20},
-        "minimind2-small": {"tokens": 2048, "finetune": 20},
-        "translator": {"tokens": 4096}}
+        "minimind2-small": {"tokens": 2048, "finetune": 20}}
 
 
 class Runs:
@@ -162,11 +163,14 @@ def repairs_of(runs, options, model, texts):
                  pathlib.Path(folder) / "out"])
 
     for repair in REPAIRS:
+        if options.only and repair != options.only:
+            continue
         add(repair, repair, choice, ["--plan", plan] if plan.exists() else
             [*choice, "--plan-out", plan])
     # What finetuning gives by itself.
     whole = ["--by", "weights-ov", "--keep", "1"]
-    add(WHOLE, "finetune", whole, whole)
+    if options.only in ("", WHOLE):
+        add(WHOLE, "finetune", whole, whole)
     return gave
 
 
@@ -323,6 +327,8 @@ def parse():
                         help="no model reads less than --tokens")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--device", default="")
+    parser.add_argument("--only", default="", choices=["", *REPAIRS, WHOLE],
+                        help="one repair, and no curve")
     parser.add_argument("--page", action="store_true",
                         help="run nothing: write what is there")
     parser.add_argument("named", nargs="*", metavar="MODEL[=TEXT,…]")
@@ -339,13 +345,44 @@ def parse():
     return options
 
 
+CURVES = ("| model | importance | random, mean of 5 | reversed | importance "
+          "against random |")
+REPAIRED = ("| model | repair | loss | change from the whole model | error of "
+            "attention outputs after least squares |")
+ORDERS = ("| model | importance beats the mean random order | fold ≤ none, "
+          "loss | least-squares ≤ fold, output error | finetune alone ≤ the "
+          "others, loss | fold,least-squares,finetune ≤ the others, loss |")
+
+
+def kept(old, new, name_of):
+    """`new` in the places of what `old` says of the same models, the rest of
+    it as it was."""
+    names = [name_of(line) for line in new]
+    at = next((i for i, line in enumerate(old) if name_of(line) in names),
+              len(old))
+    return ([line for line in old[:at] if name_of(line) not in names] + new +
+            [line for line in old[at:] if name_of(line) not in names])
+
+
+def table(measured, header, rows, names=1):
+    """A table with these rows, and those of other models (names: and of other
+    words in so many columns) that stand there."""
+    there = measured.partition(header)[2].split("\n\n")[0]
+    old = [line for line in there.splitlines() if line.startswith("| ")]
+    return [header, "|---" * (header.count("|") - 1) + "|",
+            *kept(old, rows, lambda line: line.split("|")[1:names + 1])]
+
+
 def main():
     options = parse()
     runs = Runs(options)
     curves, repairs, orders, read = [], [], [], []
     for model, texts in subjects(options):
-        curve = curve_of(runs, options, model, texts)
         gave = repairs_of(runs, options, model, texts)
+        if options.only:
+            repairs += [repair_row(model, *one) for one in gave.items()]
+            continue
+        curve = curve_of(runs, options, model, texts)
         curves.append(curve_row(model, curve))
         repairs += [repair_row(model, *one) for one in gave.items()]
         orders.append(order_row(model, curve, gave))
@@ -358,30 +395,26 @@ def main():
         read.append(
             f"{model.name}: {', '.join(names)}, at most "
             f"{size(options, model, 'tokens', options.tokens)} tokens, "
-            f"finetune of {steps} steps")
+            f"finetune of {steps} steps, measured {datetime.date.today()} on "
+            f"{platform.machine()}")
         print(curves[-1], *repairs[-len(gave):], orders[-1], sep="\n",
               file=sys.stderr, flush=True)
     page = PAGE.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
+    measured, after = rest.split(END)
+    was_read = re.search(r"What was read: (.*?)\.\n", measured)
     lines = [
-        f"Measured {datetime.date.today()} on {platform.machine()}; heads "
-        f"ranked by {options.by} on three quarters of the text, losses of the "
-        f"last quarter. What was read: {'; '.join(read)}.",
+        f"Heads ranked by {options.by} on three quarters of the text, losses "
+        "of the last quarter. What was read: " + "; ".join(kept(
+            was_read[1].split("; ") if was_read else [], read,
+            lambda words: words.split(":")[0])) + ".",
         "", "Mean loss over the curve (area divided by its width):", "",
-        "| model | importance | random, mean of 5 | reversed | importance "
-        "against random |", "|---|---|---|---|---|", *curves, "",
+        *table(measured, CURVES, curves), "",
         "30 % of the heads removed, the same heads in every row of a model; "
         f"\"{WHOLE}\": none removed, trained alike:",
-        "",
-        "| model | repair | loss | change from the whole model | error of "
-        "attention outputs after least squares |", "|---|---|---|---|---|",
-        *repairs, "",
+        "", *table(measured, REPAIRED, repairs, 2), "",
         "What was expected; exceptions stand as they came:", "",
-        "| model | importance beats the mean random order | fold ≤ none, loss "
-        "| least-squares ≤ fold, output error | finetune alone ≤ the others, "
-        "loss | fold,least-squares,finetune ≤ the others, loss |",
-        "|---|---|---|---|---|---|", *orders]
+        *table(measured, ORDERS, orders)]
     PAGE.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n" + END +
                     after, encoding="utf-8")
 
