@@ -33,3 +33,22 @@ def test_a_check_that_fails_is_told(tmp_path):
     assert done.returncode == 1
     assert "FAILED hooks are the programs" in done.stdout
     assert "1 failed" in done.stdout
+
+
+def test_an_import_that_crashes_is_told(tmp_path):
+    (tmp_path / "headwise").mkdir()
+    (tmp_path / "headwise" / "__init__.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    done = check(PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "FAILED import headwise: Fatal Python error" in done.stderr
+    assert "calling init: " in done.stderr
+    assert done.stderr.endswith("SIGSEGV\n")
+
+
+def test_an_import_that_fails_is_told(tmp_path):
+    (tmp_path / "headwise.py").write_text("raise ImportError('no library')\n")
+    done = check(PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "FAILED import headwise: Traceback" in done.stderr
+    assert "ImportError: no library" in done.stderr

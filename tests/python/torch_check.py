@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
@@ -20,7 +21,30 @@ import traceback
 
 import numpy as np
 
-import headwise as hw
+
+def import_in_a_child(**environment):
+    return subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", "import numpy, headwise"],
+        capture_output=True, text=True, errors="replace", check=False,
+        env={**os.environ, **environment})
+
+
+def why_no_import():
+    """What an import of the package ends with, or "". One that crashes leaves
+    no Python to say so; the loader's words then name the library whose start
+    was the last."""
+    done = import_in_a_child()
+    if done.returncode >= 0:
+        return done.stderr if done.returncode else ""
+    told = import_in_a_child(LD_DEBUG="files").stderr.splitlines()
+    starts = [line for line in told if "calling init" in line]
+    return "\n".join([done.stderr, *starts[-3:],
+                      signal.Signals(-done.returncode).name])
+
+
+if why := why_no_import():
+    sys.exit(f"FAILED import headwise: {why}")
+import headwise as hw  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "assets" / "novels"
@@ -212,7 +236,7 @@ def torch_to_gpu_and_back(models, _):
 
 def torch_on_a_side_stream_in_a_hook(models, _):
     """What a hook does on any stream is done before the run goes on."""
-    torch = need_torch()
+    torch, gpu = need_torch(), models.gpu
     side = torch.cuda.Stream()
 
     def close(site, x):
@@ -224,15 +248,15 @@ def torch_on_a_side_stream_in_a_hook(models, _):
             for _ in range(20):
                 slow = slow @ slow / 4096
             z[:, 2] = z[:, 2] * (slow.mean() - 1).round()
-    with models.gpu.hook(SITE, close):
-        hooked = models.gpu.run(LINE)[0]
-    with models.gpu.edit(drop=[(3, 2)]):
-        np.testing.assert_allclose(hooked, models.gpu.run(LINE)[0], atol=NEAR)
+    with gpu.hook(SITE, close):
+        hooked = gpu.run(LINE)[0]
+    with gpu.edit(drop=[(3, 2)]):
+        np.testing.assert_allclose(hooked, gpu.run(LINE)[0], atol=NEAR)
 
 
 def torch_replaces_in_a_hook(models, _):
     """A tensor of torch, made on a side stream, or of the host."""
-    torch = need_torch()
+    torch, gpu = need_torch(), models.gpu
     other = "The captain looked at the man."
     _, kept = models.cpu.run(other, cache=SITE)
     side = torch.cuda.Stream()
@@ -245,9 +269,8 @@ def torch_replaces_in_a_hook(models, _):
         want = models.cpu.run(LINE)[0]
     for function in (on_gpu, lambda site, x: kept[SITE][0],
                      lambda site, x: torch.from_numpy(kept[SITE][0])):
-        with models.gpu.hook(SITE, function):
-            np.testing.assert_allclose(models.gpu.run(LINE)[0], want,
-                                       atol=10 * NEAR)
+        with gpu.hook(SITE, function):
+            np.testing.assert_allclose(gpu.run(LINE)[0], want, atol=10 * NEAR)
 
 
 def memory_outlives_its_run(models, _):
