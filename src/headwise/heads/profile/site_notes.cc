@@ -154,8 +154,9 @@ class Builder {
   void AddMonotone(int64_t index) {
     const SiteNotes::Sequence& s = notes_.sequences[index];
     for (int64_t i = 0; i < s.queries; ++i) {
-      const SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+      SiteNotes::Row& row = notes_.rows[s.query_begin + i];
       if (!row.counted) continue;
+      row.pairs = static_cast<int32_t>(notes_.pair_rows.size());
       const double middle = static_cast<double>(i) *
                             static_cast<double>(s.keys) /
                             static_cast<double>(s.queries);
@@ -198,8 +199,9 @@ class Builder {
 
   void ListRepeats(int64_t index, int64_t i, const std::vector<int32_t>& at) {
     const SiteNotes::Sequence& s = notes_.sequences[index];
-    const SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+    SiteNotes::Row& row = notes_.rows[s.query_begin + i];
     if (row.duplicate.seen + row.induction.seen == 0) return;
+    row.pairs = static_cast<int32_t>(notes_.pair_rows.size());
     notes_.pair_rows.push_back({index, i});
     for (const int32_t o : at) {
       if (o < i && o >= row.low) notes_.pair_keys.push_back(o);

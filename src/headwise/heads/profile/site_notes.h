@@ -10,6 +10,7 @@
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/observation.h"
+#include "headwise/ops/head_rows/head_rows.h"
 
 namespace headwise {
 
@@ -21,27 +22,6 @@ struct SequenceNotes {
   uint64_t key = 0;
 };
 
-// Columns of the operator's key features.
-enum KeyFeature : int {
-  kFirstKey,
-  kLastKey,
-  kSeparatorKey,  // special, but not the first
-  kPunctuationKey,
-  kRareKey,
-  kContentKey,  // neither first nor special
-  kKeyFeatures,
-};
-
-// Channels of the operator's labels. Under a causal mask equal labels at or
-// before the query are what is wanted; elsewhere listed pairs are.
-enum LabelChannel : int { kSameToken, kAfterSameToken, kLabelChannels };
-
-// What stands for a row's targets of a kind: how many of them it can see.
-struct RowTargets {
-  int32_t seen = 0;     // keys that are a target
-  int32_t content = 0;  // of them, neither the first key nor special
-};
-
 struct SiteNotes {
   struct Sequence {
     int64_t query_begin = 0, queries = 0;  // rows of the batch
@@ -51,14 +31,7 @@ struct SiteNotes {
     uint64_t key = 0;
     int64_t counted = 0;  // rows that count
   };
-  struct Row {
-    int32_t low = 0, high = 0;  // keys [low, high) are seen
-    bool counted = false;
-    float log_visible = 0;
-    RowTargets separator, punctuation, rare, duplicate, induction;
-    int32_t rarest = -1;  // key, where this row counts for it
-    int32_t visible() const { return high - low; }
-  };
+  using Row = RowNotes;
 
   AttentionMask mask;
   MetricSet metrics = MetricSet::kAll;

@@ -101,6 +101,34 @@ SiteResults::SiteResults(Context& context, const SiteNotes& notes,
       make(histogram_, DType::kF64, {sequences, heads, kHistogramBuckets});
 }
 
+RowResults SiteResults::rows() const {
+  RowResults r;
+  r.cross = notes_.cross;
+  r.causal = notes_.causal;
+  r.before = before_;
+  r.after = after_;
+  r.heads = heads_;
+  r.rows = queries_;
+  r.features = feature_count_;
+  r.pairs = pair_count_;
+  r.entropy = entropy_.As<float>();
+  r.max = max_.As<float>();
+  r.distance = distance_.As<float>();
+  r.kept_max = kept_max_.As<float>();
+  r.below_end = below_end_.data();
+  r.argmax = argmax_.As<int32_t>();
+  r.kept_argmax = kept_argmax_.As<int32_t>();
+  r.feature_mass = features_.As<float>();
+  r.label_mass = labels_.As<float>();
+  r.band = band_.As<float>();
+  r.notes = notes_.rows.data();
+  r.pair_offsets = notes_.pair_offsets.data();
+  r.pair_split = notes_.pair_split.data();
+  r.pair_keys = notes_.pair_keys.data();
+  r.pair_mass = pairs_.As<float>();
+  return r;
+}
+
 void SiteResults::Finish(Context& context, const AttentionProblem& problem,
                          const AttentionArgs& args) {
   const bool core = notes_.metrics == MetricSet::kCore;

@@ -10,6 +10,7 @@
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/site_notes.h"
 #include "headwise/observation.h"
+#include "headwise/ops/head_rows/row.h"
 
 namespace headwise {
 
@@ -19,10 +20,6 @@ struct HeadSink {
   int32_t key = 0;
   std::vector<float> mass;  // one a query of the sequence; 0 where unseen
 };
-
-// So many special keys besides the first are told apart by their features: the
-// end, and the rest of their sum.
-inline constexpr int32_t kSeparatorsTold = 2;
 
 // Results [H, T, …] of one call; T queries of the batch.
 class SiteResults {
@@ -39,6 +36,9 @@ class SiteResults {
   const SiteNotes& notes() const { return notes_; }
   int64_t heads() const { return heads_; }
   int64_t queries() const { return queries_; }
+
+  // Where the rows lie that the host can read.
+  RowResults rows() const;
 
   float entropy(int64_t h, int64_t t) const { return At(entropy_, h, t); }
   float max(int64_t h, int64_t t) const { return At(max_, h, t); }
