@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "headwise/base/rng.h"
 #include "headwise/heads/profile/host_result.h"
@@ -53,33 +55,23 @@ Example SampleOf(const SiteNotes& site, const SiteNotes::Sequence& s) {
   return sample;
 }
 
+// Kinds of the best rows.
+constexpr const char* kBestKinds[kBestRows] = {"strongest", "induction",
+                                               "duplicate"};
+
 // The best row of each other kind of one head, without its keys.
-std::vector<Example> BestOf(const SiteResults& results, int64_t h,
+std::vector<Example> BestOf(const BestRows& best, int64_t at,
                             const SiteNotes::Sequence& s) {
-  const SiteNotes& site = results.notes();
-  std::vector<Example> best = {OfKind("strongest"), OfKind("induction"),
-                               OfKind("duplicate")};
-  const auto offer = [&](int kind, int64_t i, double score) {
-    if (!(score > best[kind].score)) return;
-    best[kind].score = score;
-    best[kind].query = i;
-  };
-  for (int64_t i = 0; i < s.queries; ++i) {
-    const int64_t t = s.query_begin + i;
-    const SiteNotes::Row& row = site.rows[t];
-    if (!row.counted || !std::isfinite(results.entropy(h, t))) continue;
-    offer(0, i, results.kept_max(h, t));
-    if (!site.causal) continue;
-    if (row.induction.seen > 0) {
-      offer(1, i, results.label(h, t, kAfterSameToken));
-    }
-    if (row.duplicate.seen > 0) {
-      offer(2, i, results.label(h, t, kSameToken) - results.self(h, t));
-    }
+  std::vector<Example> examples;
+  for (int kind = 0; kind < kBestRows; ++kind) {
+    const int32_t row = best.rows[at * kBestRows + kind];
+    if (row < 0) continue;
+    Example& example = examples.emplace_back(OfKind(kBestKinds[kind]));
+    example.score = best.scores[at * kBestRows + kind];
+    example.query = row;
+    example.hash = RowHash(s.key, row);
   }
-  std::erase_if(best, [](const Example& e) { return e.score <= 0; });
-  for (Example& example : best) example.hash = RowHash(s.key, example.query);
-  return best;
+  return examples;
 }
 
 void AddTokens(const SiteNotes::Sequence& s, const TokenTable& table,
@@ -92,30 +84,105 @@ void AddTokens(const SiteNotes::Sequence& s, const TokenTable& table,
   }
 }
 
+// A row that a head will keep.
+struct Fresh {
+  int64_t head = 0;
+  RowRef row;
+  Example example;
+};
+
+// Their largest keys. The heads ascend.
+void AddKeys(Context& context, const HeadSource& source, const SiteNotes& site,
+             const TokenTable& table, std::span<Fresh> fresh) {
+  std::vector<int32_t> active;
+  std::vector<RowRef> rows;
+  for (const Fresh& one : fresh) {
+    const auto head = static_cast<int32_t>(one.head);
+    if (active.empty() || active.back() != head) active.push_back(head);
+    rows.push_back(one.row);
+  }
+  AttentionArgs some = source.args;
+  some.active_heads = active;
+  const auto count = static_cast<int64_t>(rows.size());
+  const int64_t heads = source.problem.heads;
+  HostResult keys(context, DType::kI32, {count, heads, kKeys});
+  HostResult masses(context, DType::kF32, {count, heads, kKeys});
+  AttentionTopK(context, source.problem, some, rows, keys.view(),
+                masses.view());
+  keys.Fetch(context);
+  masses.Fetch(context);
+  for (int64_t r = 0; r < count; ++r) {
+    const std::vector<int32_t>& ids =
+        site.sequences[rows[r].sequence].key_notes->ids;
+    for (int64_t c = 0; c < kKeys; ++c) {
+      const int64_t at = (r * heads + fresh[r].head) * kKeys + c;
+      const int32_t j = keys.As<int32_t>()[at];
+      if (j < 0) break;
+      fresh[r].example.keys.push_back(
+          {j, table.text(ids[j]), masses.As<float>()[at]});
+    }
+  }
+}
+
 }  // namespace
 
+BestRows FindBestRows(const SiteResults& results) {
+  const SiteNotes& site = results.notes();
+  const int64_t heads = results.heads();
+  BestRows best;
+  const size_t size = site.sequences.size() * heads * kBestRows;
+  best.rows.assign(size, -1);
+  best.scores.assign(size, 0);
+  const auto offer = [&](int64_t at, int32_t row, float score) {
+    if (!(score > best.scores[at])) return;
+    best.scores[at] = score;
+    best.rows[at] = row;
+  };
+  for (size_t b = 0; b < site.sequences.size(); ++b) {
+    const SiteNotes::Sequence& s = site.sequences[b];
+    for (int64_t h = 0; h < heads; ++h) {
+      const int64_t at = (static_cast<int64_t>(b) * heads + h) * kBestRows;
+      for (int32_t i = 0; i < s.queries; ++i) {
+        const int64_t t = s.query_begin + i;
+        const SiteNotes::Row& row = site.rows[t];
+        if (!row.counted || !std::isfinite(results.entropy(h, t))) continue;
+        offer(at + kBestKept, i, results.kept_max(h, t));
+        if (!site.causal) continue;
+        if (row.induction.seen > 0) {
+          offer(at + kBestInduction, i, results.label(h, t, kAfterSameToken));
+        }
+        if (row.duplicate.seen > 0) {
+          offer(at + kBestDuplicate, i,
+                results.label(h, t, kSameToken) - results.self(h, t));
+        }
+      }
+    }
+  }
+  return best;
+}
+
 void KeepExamples(Context& context, const HeadSource& source,
-                  const SiteResults& results, const TokenTable& table,
-                  ProfilePlace place) {
+                  const SiteResults& results, const BestRows& best,
+                  const TokenTable& table, ProfilePlace place) {
   const SiteNotes& site = results.notes();
   const int64_t heads = results.heads();
   std::vector<Example> samples;
   for (const SiteNotes::Sequence& s : site.sequences) {
     samples.push_back(SampleOf(site, s));
   }
+  std::vector<Fresh> fresh;
   for (int64_t h = 0; h < heads; ++h) {
-    std::vector<Example>& kept = place.profile->examples[place.first + h];
-    std::vector<Example> fresh;
-    std::vector<RowRef> rows;
+    const std::vector<Example>& kept = place.profile->examples[place.first + h];
     for (size_t b = 0; b < site.sequences.size(); ++b) {
       const SiteNotes::Sequence& s = site.sequences[b];
-      std::vector<Example> offers = BestOf(results, h, s);
+      std::vector<Example> offers =
+          BestOf(best, static_cast<int64_t>(b) * heads + h, s);
       if (samples[b].query >= 0) offers.push_back(samples[b]);
       for (Example& offer : offers) {
         if (!IsWorthKeeping(kept, offer)) continue;
-        rows.push_back({static_cast<int64_t>(b), offer.query});
         AddTokens(s, table, offer);
-        fresh.push_back(std::move(offer));
+        const RowRef row = {static_cast<int64_t>(b), offer.query};
+        fresh.push_back({h, row, std::move(offer)});
       }
     }
     for (const HeadSink& sink : results.sinks(h)) {
@@ -123,30 +190,24 @@ void KeepExamples(Context& context, const HeadSource& source,
       ++place.profile
             ->sinks[place.first + h][table.text(s.key_notes->ids[sink.key])];
     }
-    if (rows.empty()) continue;
-    AttentionArgs one = source.args;
-    const int32_t active[] = {static_cast<int32_t>(h)};
-    one.active_heads = active;
-    const int64_t count = static_cast<int64_t>(rows.size());
-    HostResult keys(context, DType::kI32, {count, heads, kKeys});
-    HostResult masses(context, DType::kF32, {count, heads, kKeys});
-    AttentionTopK(context, source.problem, one, rows, keys.view(),
-                  masses.view());
-    keys.Fetch(context);
-    masses.Fetch(context);
-    for (int64_t r = 0; r < count; ++r) {
-      const std::vector<int32_t>& ids =
-          site.sequences[rows[r].sequence].key_notes->ids;
-      for (int64_t c = 0; c < kKeys; ++c) {
-        const int64_t at = (r * heads + h) * kKeys + c;
-        const int32_t j = keys.As<int32_t>()[at];
-        if (j < 0) break;
-        fresh[r].keys.push_back(
-            {j, table.text(ids[j]), masses.As<float>()[at]});
-      }
-      kept.push_back(std::move(fresh[r]));
+  }
+  // Head by head, where each costs what it costs; a device takes them at once.
+  const bool at_once = !context.device().is_cpu();
+  for (size_t begin = 0; begin < fresh.size();) {
+    size_t end = begin + 1;
+    while (end < fresh.size() &&
+           (at_once || fresh[end].head == fresh[begin].head)) {
+      ++end;
     }
-    TrimExamples(kept);
+    const std::span<Fresh> group = std::span(fresh).subspan(begin, end - begin);
+    AddKeys(context, source, site, table, group);
+    begin = end;
+  }
+  for (size_t n = 0; n < fresh.size(); ++n) {
+    const int64_t h = fresh[n].head;
+    std::vector<Example>& kept = place.profile->examples[place.first + h];
+    kept.push_back(std::move(fresh[n].example));
+    if (n + 1 == fresh.size() || fresh[n + 1].head != h) TrimExamples(kept);
   }
 }
 

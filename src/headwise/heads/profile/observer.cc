@@ -8,6 +8,7 @@
 #include "headwise/heads/profile/examples.h"
 #include "headwise/heads/profile/semantic.h"
 #include "headwise/ops/copy/copy.h"
+#include "headwise/runtime/on_host.h"
 
 namespace headwise {
 namespace {
@@ -52,7 +53,6 @@ void AddGates(Context& context, const ConstTensorView& given,
 HeadObserver::HeadObserver(Context& context, Profile& profile,
                            ObserverOptions options)
     : context_(context),
-      host_(context),
       profile_(profile),
       options_(std::move(options)),
       metrics_(options_.prefix, options_.metrics) {
@@ -74,33 +74,23 @@ void HeadObserver::Begin(std::span<const SequenceNotes> sequences) {
   results_.reset();
 }
 
-// The token embeddings where the host can read them.
-Parameter HeadObserver::TableOf(const Stack& stack) {
-  Parameter tokens = stack.embeddings.tokens;
-  if (tokens.value.device.is_cpu()) return tokens;
-  const auto [table, is_new] = tables_.try_emplace(&stack);
-  if (is_new) table->second = ToHost(context_, tokens.value);
-  tokens.value = std::as_const(table->second).view();
-  return tokens;
-}
-
 HeadObserver::CachedNotes& HeadObserver::CachedOf(const AttentionSite& site,
                                                   const AttentionMask& mask) {
   const SiteSide side = SideOf(site.kind);
   for (CachedNotes& cached : notes_) {
     if (cached.side == side && cached.mask == mask) return cached;
   }
-  CachedNotes made{
-      side,
-      mask,
-      std::make_unique<SiteNotes>(MakeSiteNotes(
-          sequences_, side, mask, options_.min_visible, options_.metrics)),
-      {}};
+  CachedNotes made{side,
+                   mask,
+                   std::make_unique<SiteNotes>(
+                       MakeSiteNotes(context_, sequences_, side, mask,
+                                     options_.min_visible, options_.metrics)),
+                   {}};
   made.notes->MoveTo(context_);
   if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
     const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
                                                    : options_.model->stack();
-    made.samples = DrawSemantic(host_, *made.notes, TableOf(stack));
+    made.samples = DrawSemantic(context_, *made.notes, stack.embeddings.tokens);
   }
   notes_.push_back(std::move(made));
   return notes_.back();
@@ -144,12 +134,15 @@ void HeadObserver::AfterAttention(const AttentionSite& site,
     AddGates(context_, args.gates, results.notes(), first, profile_);
   }
   if (options_.text && options_.table != nullptr) {
-    KeepExamples(context_, {problem, scores}, results, *options_.table,
-                 {&profile_, first});
+    KeepExamples(context_, {problem, scores}, results, FindBestRows(results),
+                 *options_.table, {&profile_, first});
   }
   if (options_.text && options_.model != nullptr && !results.notes().cross) {
-    AddSemantic(context_, {problem, scores}, results,
-                CachedOf(site, problem.mask).samples, {&profile_, first});
+    const SemanticSamples& samples = CachedOf(site, problem.mask).samples;
+    const Tensor agreement = SemanticAgreement(context_, {problem, scores},
+                                               results.entropies(), samples);
+    AddSemantic(ToVector<double>(context_, agreement.view()), samples,
+                {&profile_, first});
   }
   results_.reset();
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "headwise/context.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/observation.h"
@@ -47,6 +48,12 @@ struct SiteNotes {
   Tensor key_labels;    // i32 [L, 1, S]
   Tensor excluded;      // u8 [1, S]: the first and special keys
   Tensor weights;       // f32 [1, T]: 1 for rows that count
+  // i32 [S]: how many rows that count see a key; 0 where they are too few for
+  // it to be a sink of one head. None of the core.
+  Tensor seen;
+  // Whether a row sees more special keys than features tell apart, the end one
+  // of them.
+  bool has_unclear_ends = false;
 
   // Listed pairs: keys of row pair_rows[r] are pair_keys[pair_offsets[r] …];
   // the first `pair_split[r]` of them are duplicates, the others follow one.
@@ -67,10 +74,18 @@ struct SiteNotes {
 
 enum class SiteSide : uint8_t { kSource, kTarget, kCross };
 
+// Notes on windows, by the threads of a context of the host's. `counts` may be
+// null.
+std::vector<SequenceNotes> AnnotateAll(Context& host,
+                                       std::span<const TokenWindow> windows,
+                                       const TokenTable& table,
+                                       const TokenCounts* counts);
+
 // Rows count that are neither special nor first (in cross-attention: not
 // special) and see at least min_visible keys. The core needs neither labels nor
-// pairs.
-SiteNotes MakeSiteNotes(std::span<const SequenceNotes> sequences, SiteSide side,
+// pairs. Made by the context's threads, on the host.
+SiteNotes MakeSiteNotes(Context& context,
+                        std::span<const SequenceNotes> sequences, SiteSide side,
                         const AttentionMask& mask, int64_t min_visible,
                         MetricSet metrics);
 
