@@ -6,50 +6,11 @@
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/examples.h"
+#include "headwise/heads/profile/gates.h"
 #include "headwise/heads/profile/semantic.h"
 #include "headwise/ops/copy/copy.h"
-#include "headwise/runtime/on_host.h"
 
 namespace headwise {
-namespace {
-
-SiteSide SideOf(AttentionKind kind) {
-  switch (kind) {
-    case AttentionKind::kSelf:
-      return SiteSide::kSource;
-    case AttentionKind::kDecoder:
-      return SiteSide::kTarget;
-    case AttentionKind::kCross:
-      return SiteSide::kCross;
-  }
-  return SiteSide::kSource;
-}
-
-// gates [1, T, H], of models that choose their heads.
-void AddGates(Context& context, const ConstTensorView& given,
-              const SiteNotes& notes, size_t first_head, Profile& profile) {
-  const HostFloats floats(context, given);
-  const ConstTensorView& gates = floats.view();
-  std::vector<Tally>& means = profile.Tallies("gate");
-  std::vector<Tally>& open = profile.Tallies("gate.open");
-  for (const SiteNotes::Sequence& sequence : notes.sequences) {
-    for (int64_t h = 0; h < gates.shape[2]; ++h) {
-      double sum = 0, above = 0;
-      for (int64_t t = 0; t < sequence.queries; ++t) {
-        const float gate =
-            gates.As<float>()[(sequence.query_begin + t) * gates.stride[1] +
-                              h * gates.stride[2]];
-        sum += gate;
-        above += gate > 0 ? 1 : 0;
-      }
-      means[first_head + h].Add(sum, static_cast<double>(sequence.queries));
-      open[first_head + h].Add(above, static_cast<double>(sequence.queries));
-    }
-  }
-}
-
-}  // namespace
-
 HeadObserver::HeadObserver(Context& context, Profile& profile,
                            ObserverOptions options)
     : context_(context),
@@ -131,7 +92,7 @@ void HeadObserver::AfterAttention(const AttentionSite& site,
     }
   });
   if (options_.text && args.gates) {
-    AddGates(context_, args.gates, results.notes(), first, profile_);
+    AddGates(context_, args.gates, results.notes(), {&profile_, first});
   }
   if (options_.text && options_.table != nullptr) {
     KeepExamples(context_, {problem, scores}, results, FindBestRows(results),

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,10 +22,12 @@
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/pattern_observer.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/row_sums.h"
 #include "headwise/heads/profile/shared_blocks.h"
 #include "headwise/heads/profile/window_blocks.h"
 #include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
+#include "headwise/runtime/on_host.h"
 #include "headwise/runtime/windows.h"
 #include "headwise/tokenizer/text_source.h"
 
@@ -51,6 +54,9 @@ struct ProfileOptions {
   // Ranks that share the windows of one text; null: this process alone. Each
   // reads all of it; rank 0 gets the profile, and it alone makes checkpoints.
   dist::Group* group = nullptr;
+  // All metrics are added up where the rows lie (row_sums.h); nothing: on a
+  // device, and not on the host.
+  std::optional<bool> sum_rows = {};
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };
@@ -100,6 +106,11 @@ class Profiler {
   [[noreturn]] static void RefuseText(const char* found);
   void Run(std::span<const TokenWindow> batch);
   void RunCore(std::span<const TokenWindow> batch);
+  void RunRows(std::span<const TokenWindow> batch);
+  struct WindowRun;
+  void AddHooks(std::span<const TokenWindow> batch,
+                std::span<const SequenceNotes> notes, RunHooks& first,
+                WindowRun& run);
   void Count(std::span<const TokenWindow> batch);
   void Settle();
   int64_t Block() const { return profile_.counts.windows / kBlockWindows; }
@@ -125,10 +136,12 @@ class Profiler {
   WindowBlocks blocks_;
   std::optional<SharedBlocks> shared_;  // with other ranks
   std::unique_ptr<HeadObserver> observer_;
-  // Instead of it, where a device adds up the core: a run is added to the
-  // profile while the next is prepared.
+  // Instead of it, where a device adds up the core, or all metrics: a run goes
+  // on while the next is prepared.
   std::unique_ptr<CoreSums> core_;
-  bool is_running_ = false;               // a run of core_'s
+  std::unique_ptr<RowSums> rows_;
+  std::optional<HostContext> host_;       // prepares runs of rows_'s
+  bool is_running_ = false;               // a run of either
   std::optional<int64_t> closing_block_;  // it was the last of this one
   std::unique_ptr<WordObserver> words_;
   std::unique_ptr<PatternObserver> patterns_;
@@ -146,6 +159,9 @@ class Profiler {
   uint64_t skipped_key_ = 0;
   int64_t passed_ = 0;  // tokens of the text that were run or passed over
   double expected_tokens_ = 0;  // of the whole text; 0: not known
+  // The run of rows_'s that is on, by a thread of its own: the last member,
+  // which waits for it.
+  std::future<void> run_;
 };
 
 }  // namespace headwise

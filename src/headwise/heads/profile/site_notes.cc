@@ -300,6 +300,18 @@ class Builder {
 
 }  // namespace
 
+SiteSide SideOf(AttentionKind kind) {
+  switch (kind) {
+    case AttentionKind::kSelf:
+      return SiteSide::kSource;
+    case AttentionKind::kDecoder:
+      return SiteSide::kTarget;
+    case AttentionKind::kCross:
+      return SiteSide::kCross;
+  }
+  return SiteSide::kSource;
+}
+
 void SiteNotes::MoveTo(Context& context) {
   if (context.device().is_cpu()) return;
   std::vector<Tensor> gone;

@@ -73,6 +73,7 @@ struct SiteNotes {
 };
 
 enum class SiteSide : uint8_t { kSource, kTarget, kCross };
+SiteSide SideOf(AttentionKind kind);
 
 // Notes on windows, by the threads of a context of the host's. `counts` may be
 // null.

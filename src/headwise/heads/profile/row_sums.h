@@ -1,0 +1,97 @@
+// All metrics of runs on a device: rows are added up where they lie, and what
+// comes home are tallies, once a run is over. While it runs the host is asked
+// for sinks of single heads, and for rows that are worth keeping. The numbers
+// are those that HeadObserver adds row by row, but for rounding.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/heads/profile/head_metrics.h"
+#include "headwise/heads/profile/observer.h"
+#include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/row_inputs.h"
+#include "headwise/heads/profile/semantic.h"
+#include "headwise/heads/profile/site_notes.h"
+#include "headwise/heads/profile/site_results.h"
+#include "headwise/nn/hooks.h"
+
+namespace headwise {
+
+// Runs are whole packed sequences (runtime's Forward). Context and profile
+// must outlive it, and the profile stay where it is.
+class RowSums : public RunHooks {
+  struct Site;
+
+ public:
+  // The sequences of a run, and what the host makes of them before it.
+  struct Batch {
+    std::vector<SequenceNotes> sequences;
+    std::vector<std::unique_ptr<Site>> sites;
+
+    Batch();
+    ~Batch();
+    Batch(Batch&&) noexcept;
+    Batch& operator=(Batch&&) noexcept;
+  };
+
+  // Of all metrics.
+  RowSums(Context& context, Profile& profile, ObserverOptions options);
+  ~RowSums() override;
+
+  // By the threads of `host`, which may be another context than that of a run
+  // that is on meanwhile.
+  Batch Prepare(Context& host, std::vector<SequenceNotes> sequences) const;
+
+  // The run that comes next. What an earlier one left is lost unless it was
+  // finished.
+  void Begin(Batch batch);
+  std::span<const SequenceNotes> sequences() const { return batch_.sequences; }
+  // Waits for the run and adds its sums to the profile; nothing where there was
+  // none since.
+  void Finish();
+
+  void BeforeAttention(const AttentionSite& site,
+                       const AttentionProblem& problem,
+                       AttentionArgs& args) override;
+  void AfterAttention(const AttentionSite& site,
+                      const AttentionProblem& problem,
+                      const AttentionArgs& args) override;
+
+ private:
+  // What is left of a layer's call.
+  struct Part {
+    const Site* site = nullptr;
+    size_t first_head = 0;
+    int64_t heads = 0;
+    Tensor agreement;  // f64 [rows, heads, 2] of the semantic samples, or none
+  };
+  std::unique_ptr<Site> MakeSite(Context& host,
+                                 std::span<const SequenceNotes> sequences,
+                                 SiteSide side,
+                                 const AttentionMask& mask) const;
+  Site& SiteOf(const AttentionSite& site, const AttentionMask& mask);
+  void Sum(const Site& site, const AttentionArgs& args, size_t first,
+           const SinkInputs* sinks);
+
+  Context& context_;
+  Profile& profile_;
+  ObserverOptions options_;
+  HeadMetrics metrics_;
+  std::map<std::pair<AttentionKind, int64_t>, size_t> first_head_;
+  // Sites of the run before, which the next will have too.
+  std::vector<std::pair<SiteSide, AttentionMask>> known_;
+  Batch batch_;
+  std::vector<Part> parts_;
+  Tensor tallies_;     // f64 [all heads, kHeadSlots, kTallyNumbers]
+  Tensor histograms_;  // f64 [all heads, kHistogramBuckets]
+  // Of the call that runs.
+  std::unique_ptr<SiteResults> results_;
+  Temp best_;  // i32 [2, B · H · kBestRows]: rows, and scores by their bits
+};
+
+}  // namespace headwise
