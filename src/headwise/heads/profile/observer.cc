@@ -51,7 +51,7 @@ HeadObserver::CachedNotes& HeadObserver::CachedOf(const AttentionSite& site,
   if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
     const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
                                                    : options_.model->stack();
-    made.samples = DrawSemantic(context_, *made.notes, stack.embeddings.tokens);
+    made.samples = DrawSemantic(context_, *made.notes, *options_.model, stack);
   }
   notes_.push_back(std::move(made));
   return notes_.back();

@@ -95,7 +95,7 @@ RowSums::Site& RowSums::SiteOf(const AttentionSite& site,
     const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
                                                    : options_.model->stack();
     found->samples =
-        DrawSemantic(context_, found->notes, stack.embeddings.tokens);
+        DrawSemantic(context_, found->notes, *options_.model, stack);
   }
   return *found;
 }

@@ -79,8 +79,9 @@ void PrepareSemantic(Profile& profile) {
 }
 
 SemanticSamples DrawSemantic(Context& context, const SiteNotes& site,
-                             const Parameter& embeddings) {
-  const int64_t size = embeddings.value.shape[0];
+                             const Model& model, const Stack& stack) {
+  const ConstTensorView table = model.TokenEmbeddings(context, stack);
+  const int64_t size = table.shape[0];
   SemanticSamples samples;
   std::vector<int32_t> keys, starts = {0}, rows;
   // Tokens of the rows and of their keys; those of the permuted behind them.
@@ -121,13 +122,13 @@ SemanticSamples DrawSemantic(Context& context, const SiteNotes& site,
                               Moved(context, lists)};
   samples.ranks = Tensor::Undefined(context, DType::kF32, {2, entries});
   samples.norms = Tensor::Undefined(context, DType::kF64, {2, count});
-  CosineRanks(context, {.table = embeddings.value,
+  CosineRanks(context, {.table = table,
                         .ids = on_device[0].view(),
                         .others = on_device[1].view(),
                         .starts = on_device[2].view(),
                         .ranks = Reshaped(samples.ranks.view(), {2 * entries}),
                         .norms = Reshaped(samples.norms.view(), {2 * count})});
-  ReleaseTable(embeddings, keys.size());
+  ReleaseTable(stack.embeddings.tokens, keys.size());
   context.Synchronize();  // the lists are read until then
   return samples;
 }

@@ -36,9 +36,9 @@ struct SemanticSamples {
 // Rows drawn by the windows' hashes: one in 256, at least one and at most four
 // a window. Self, adjacent, same-token, same-word, first and special keys are
 // left out; rows with fewer than 8 others do not count.
-// `embeddings` [vocabulary, d] lies on the context's device.
+// By the embeddings of a stack of the model's.
 SemanticSamples DrawSemantic(Context& context, const SiteNotes& site,
-                             const Parameter& embeddings);
+                             const Model& model, const Stack& stack);
 
 // The correlations of a call's heads on those rows, f64 [R, H, 2] on the
 // context's device; nothing where there is no row. entropy: f32 [1, H, T].
