@@ -68,7 +68,7 @@ void Run(Context&, const HeadRowsCall& call) {
   const CallRows rows = CallRowsOf(call);
   const int64_t heads = rows.results.heads;
   for (int64_t h = 0; h < heads; ++h) {
-    double* tallies = a.tallies.As<double>() + h * kHeadSlots * kTallyNumbers;
+    double* tallies = a.tallies.Raw<double>() + h * kHeadSlots * kTallyNumbers;
     std::fill_n(tallies, kHeadSlots * kTallyNumbers, 0.0);
     for (int64_t b = 0; b < rows.sequences; ++b) {
       SlotSums sums;
@@ -81,17 +81,17 @@ void Run(Context&, const HeadRowsCall& call) {
       if (!a.best_rows) continue;
       for (int kind = 0; kind < kBestRows; ++kind) {
         const int64_t at = (b * heads + h) * kBestRows + kind;
-        a.best_rows.As<int32_t>()[at] = best[kind].row;
-        a.best_scores.As<float>()[at] = best[kind].score;
+        a.best_rows.Raw<int32_t>()[at] = best[kind].row;
+        a.best_scores.Raw<float>()[at] = best[kind].score;
       }
     }
     const int64_t columns = a.histogram ? a.histogram.shape[2] : 0;
     for (int64_t c = 0; c < columns; ++c) {
       double sum = 0;
       for (int64_t b = 0; b < rows.sequences; ++b) {
-        sum += a.histogram.As<double>()[(b * heads + h) * columns + c];
+        sum += a.histogram.Raw<double>()[(b * heads + h) * columns + c];
       }
-      a.histogram_sums.As<double>()[h * columns + c] = sum;
+      a.histogram_sums.Raw<double>()[h * columns + c] = sum;
     }
   }
 }

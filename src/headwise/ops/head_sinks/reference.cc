@@ -18,10 +18,10 @@ using Candidate = std::array<int32_t, 3>;
 
 std::vector<Candidate> CandidatesOf(const HeadSinksArgs& a, int64_t h) {
   const int64_t rows = a.kept_max.shape[2];
-  const float* most = a.kept_max.As<float>() + h * rows;
-  const int32_t* keys = a.kept_argmax.As<int32_t>() + h * rows;
-  const int32_t* query_starts = a.query_starts.As<int32_t>();
-  const int32_t* key_starts = a.key_starts.As<int32_t>();
+  const float* most = a.kept_max.Raw<float>() + h * rows;
+  const int32_t* keys = a.kept_argmax.Raw<int32_t>() + h * rows;
+  const int32_t* query_starts = a.query_starts.Raw<int32_t>();
+  const int32_t* key_starts = a.key_starts.Raw<int32_t>();
   std::vector<Candidate> found;
   std::vector<double> mass;
   for (int32_t b = 0; b + 1 < a.query_starts.shape[0]; ++b) {
@@ -29,11 +29,11 @@ std::vector<Candidate> CandidatesOf(const HeadSinksArgs& a, int64_t h) {
     mass.assign(count, 0);
     for (int32_t t = query_starts[b]; t < query_starts[b + 1]; ++t) {
       const int32_t j = keys[t];
-      if (a.weights.As<float>()[t] == 0 || j < 0 || j >= count) continue;
+      if (a.weights.Raw<float>()[t] == 0 || j < 0 || j >= count) continue;
       mass[j] += most[t];
     }
     for (int32_t j = 0; j < count; ++j) {
-      const int32_t seen = a.seen.As<int32_t>()[key_starts[b] + j];
+      const int32_t seen = a.seen.Raw<int32_t>()[key_starts[b] + j];
       if (seen > 0 && mass[j] > kCandidateMass * seen) {
         found.push_back({static_cast<int32_t>(h), b, j});
       }
@@ -53,12 +53,12 @@ void Run(Context& context, const HeadSinksCall& call) {
     for (const Candidate& candidate : some) {
       if (count < a.found.shape[0]) {
         std::copy(candidate.begin(), candidate.end(),
-                  a.found.As<int32_t>() + 3 * int64_t{count});
+                  a.found.Raw<int32_t>() + 3 * int64_t{count});
       }
       ++count;
     }
   }
-  *a.count.As<int32_t>() = count;
+  *a.count.Raw<int32_t>() = count;
 }
 
 }  // namespace

@@ -82,17 +82,17 @@ class Cosines {
 
 void RunCosines(Context& context, const CosineRanksArgs& a) {
   Cosines cosines(context, a.table);
-  const int32_t* starts = a.starts.As<int32_t>();
-  const std::span others(a.others.As<int32_t>(),
+  const int32_t* starts = a.starts.Raw<int32_t>();
+  const std::span others(a.others.Raw<int32_t>(),
                          static_cast<size_t>(a.others.size()));
   for (int64_t r = 0; r < a.ids.shape[0]; ++r) {
     const Ranks ranks = RanksOf(
-        cosines.Of(a.ids.As<int32_t>() + r,
+        cosines.Of(a.ids.Raw<int32_t>() + r,
                    others.subspan(starts[r], starts[r + 1] - starts[r])));
     std::transform(ranks.centred.begin(), ranks.centred.end(),
-                   a.ranks.As<float>() + starts[r],
+                   a.ranks.Raw<float>() + starts[r],
                    [](double rank) { return static_cast<float>(rank); });
-    a.norms.As<double>()[r] = ranks.norm;
+    a.norms.Raw<double>()[r] = ranks.norm;
   }
 }
 
@@ -100,25 +100,26 @@ void RunCosines(Context& context, const CosineRanksArgs& a) {
 void Agree(const RankAgreementArgs& a, int64_t r, int64_t h) {
   const int64_t heads = a.shares.shape[1], keys = a.shares.shape[2];
   const int64_t rankings = a.ranks.shape[0], entries = a.keys.shape[0];
-  double* to = a.agreement.As<double>() + (r * heads + h) * rankings;
-  const int64_t t = a.rows.As<int32_t>()[r];
-  if (!std::isfinite(a.entropy.As<float>()[h * a.entropy.shape[2] + t])) {
+  double* to = a.agreement.Raw<double>() + (r * heads + h) * rankings;
+  const int64_t t = a.rows.Raw<int32_t>()[r];
+  if (!std::isfinite(a.entropy.Raw<float>()[h * a.entropy.shape[2] + t])) {
     std::fill_n(to, rankings, std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  const int32_t begin = a.starts.As<int32_t>()[r];
-  const int32_t end = a.starts.As<int32_t>()[r + 1];
-  const float* p = a.shares.As<float>() + (r * heads + h) * keys;
+  const int32_t begin = a.starts.Raw<int32_t>()[r];
+  const int32_t end = a.starts.Raw<int32_t>()[r + 1];
+  const float* p = a.shares.Raw<float>() + (r * heads + h) * keys;
   std::vector<float> shares;
   for (int32_t n = begin; n < end; ++n) {
-    shares.push_back(std::max(p[a.keys.As<int32_t>()[n]],
+    shares.push_back(std::max(p[a.keys.Raw<int32_t>()[n]],
                               std::numeric_limits<float>::min()));
   }
   const Ranks own = RanksOf(shares);
   for (int64_t k = 0; k < rankings; ++k) {
-    const float* from = a.ranks.As<float>() + k * entries;
-    to[k] = Correlation(own, {{from + begin, from + end},
-                              a.norms.As<double>()[k * a.shares.shape[0] + r]});
+    const float* from = a.ranks.Raw<float>() + k * entries;
+    to[k] =
+        Correlation(own, {{from + begin, from + end},
+                          a.norms.Raw<double>()[k * a.shares.shape[0] + r]});
   }
 }
 
