@@ -6,20 +6,16 @@
 #include <span>
 #include <utility>
 
-#include "headwise/base/rng.h"
 #include "headwise/heads/profile/host_result.h"
 
 namespace headwise {
 namespace {
 
-constexpr int64_t kKeys = 8;           // largest keys kept of a row
+constexpr int64_t kKeys = 8;  // largest keys kept of a row
+// Shares that a device looks at in one call.
+constexpr int64_t kMostShares = int64_t{1} << 26;
 constexpr int64_t kTokensBefore = 40;  // of the excerpt around the query
 constexpr int64_t kTokensAfter = 8;
-
-uint64_t RowHash(uint64_t window, int64_t i) {
-  const auto words = Philox(window, 0, static_cast<uint64_t>(i));
-  return (uint64_t{words[0]} << 32) | words[1];
-}
 
 // Whether an example would be among the kept ones of its kind.
 bool IsWorthKeeping(const std::vector<Example>& kept, const Example& example) {
@@ -35,44 +31,35 @@ bool IsWorthKeeping(const std::vector<Example>& kept, const Example& example) {
   return better < kExamplesPerKind;
 }
 
-Example OfKind(const char* kind) {
-  Example example;
-  example.kind = kind;
-  return example;
-}
+// What an example of a kind must not fall behind: the last of the kept, once
+// they are as many as there may be.
+struct Bar {
+  size_t kept = 0;
+  double score = 0;
+  uint64_t hash = 0;
 
-// The row of a sequence with the smallest hash, the same for every head.
-Example SampleOf(const SiteNotes& site, const SiteNotes::Sequence& s) {
-  Example sample = OfKind("sample");
-  sample.query = -1;
-  for (int64_t i = 0; i < s.queries; ++i) {
-    if (!site.rows[s.query_begin + i].counted) continue;
-    const uint64_t hash = RowHash(s.key, i);
-    if (sample.query >= 0 && hash >= sample.hash) continue;
-    sample.hash = hash;
-    sample.query = i;
+  Bar(const std::vector<Example>& examples, const char* kind) {
+    for (const Example& example : examples) {
+      if (example.kind != kind) continue;
+      const bool is_last = kept++ == 0 || IsBehind(example.score, example.hash);
+      if (!is_last) continue;
+      score = example.score;
+      hash = example.hash;
+    }
   }
-  return sample;
-}
+  bool IsBehind(double other, uint64_t other_hash) const {
+    return other < score || (other == score && other_hash > hash);
+  }
+  bool Refuses(double other, uint64_t other_hash) const {
+    return kept >= kExamplesPerKind && IsBehind(other, other_hash);
+  }
+};
 
 // Kinds of the best rows.
 constexpr const char* kBestKinds[kBestRows] = {"strongest", "induction",
                                                "duplicate"};
-
-// The best row of each other kind of one head, without its keys.
-std::vector<Example> BestOf(const BestRows& best, int64_t at,
-                            const SiteNotes::Sequence& s) {
-  std::vector<Example> examples;
-  for (int kind = 0; kind < kBestRows; ++kind) {
-    const int32_t row = best.rows[at * kBestRows + kind];
-    if (row < 0) continue;
-    Example& example = examples.emplace_back(OfKind(kBestKinds[kind]));
-    example.score = best.scores[at * kBestRows + kind];
-    example.query = row;
-    example.hash = RowHash(s.key, row);
-  }
-  return examples;
-}
+static_assert(kBestRows == 3);
+constexpr const char* kSample = "sample";
 
 void AddTokens(const SiteNotes::Sequence& s, const TokenTable& table,
                Example& example) {
@@ -166,23 +153,35 @@ void KeepExamples(Context& context, const HeadSource& source,
                   const TokenTable& table, ProfilePlace place) {
   const SiteNotes& site = results.notes();
   const int64_t heads = results.heads();
-  std::vector<Example> samples;
-  for (const SiteNotes::Sequence& s : site.sequences) {
-    samples.push_back(SampleOf(site, s));
-  }
   std::vector<Fresh> fresh;
   for (int64_t h = 0; h < heads; ++h) {
     const std::vector<Example>& kept = place.profile->examples[place.first + h];
+    const auto offer = [&](size_t b, const char* kind, const Bar& bar,
+                           double score, int64_t row, uint64_t hash) {
+      if (bar.Refuses(score, hash)) return;
+      Example example;
+      example.kind = kind;
+      example.score = score;
+      example.query = row;
+      example.hash = hash;
+      if (!IsWorthKeeping(kept, example)) return;
+      AddTokens(site.sequences[b], table, example);
+      fresh.push_back({h, {static_cast<int64_t>(b), row}, std::move(example)});
+    };
+    const Bar bars[] = {Bar(kept, kBestKinds[0]), Bar(kept, kBestKinds[1]),
+                        Bar(kept, kBestKinds[2])};
+    const Bar sample_bar(kept, kSample);
     for (size_t b = 0; b < site.sequences.size(); ++b) {
       const SiteNotes::Sequence& s = site.sequences[b];
-      std::vector<Example> offers =
-          BestOf(best, static_cast<int64_t>(b) * heads + h, s);
-      if (samples[b].query >= 0) offers.push_back(samples[b]);
-      for (Example& offer : offers) {
-        if (!IsWorthKeeping(kept, offer)) continue;
-        AddTokens(s, table, offer);
-        const RowRef row = {static_cast<int64_t>(b), offer.query};
-        fresh.push_back({h, row, std::move(offer)});
+      for (int kind = 0; kind < kBestRows; ++kind) {
+        const size_t at = (b * heads + h) * kBestRows + kind;
+        const int32_t row = best.rows[at];
+        const double score = best.scores[at];
+        if (row < 0 || bars[kind].Refuses(score, 0)) continue;
+        offer(b, kBestKinds[kind], bars[kind], score, row, RowHash(s.key, row));
+      }
+      if (s.sample >= 0) {
+        offer(b, kSample, sample_bar, 0, s.sample, s.sample_hash);
       }
     }
     for (const HeadSink& sink : results.sinks(h)) {
@@ -191,12 +190,15 @@ void KeepExamples(Context& context, const HeadSource& source,
             ->sinks[place.first + h][table.text(s.key_notes->ids[sink.key])];
     }
   }
-  // Head by head, where each costs what it costs; a device takes them at once.
-  const bool at_once = !context.device().is_cpu();
+  // Head by head, where each costs what it costs; a device takes many at once.
+  const bool is_device = !context.device().is_cpu();
+  const size_t most = std::max<int64_t>(
+      1, kMostShares / (heads * std::max<int64_t>(1, source.problem.key_len)));
   for (size_t begin = 0; begin < fresh.size();) {
     size_t end = begin + 1;
     while (end < fresh.size() &&
-           (at_once || fresh[end].head == fresh[begin].head)) {
+           (is_device ? end - begin < most
+                      : fresh[end].head == fresh[begin].head)) {
       ++end;
     }
     const std::span<Fresh> group = std::span(fresh).subspan(begin, end - begin);

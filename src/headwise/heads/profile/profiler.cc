@@ -283,7 +283,10 @@ void Profiler::MakeObservers() {
   if (options_.metrics == MetricSet::kAll &&
       options_.sum_rows.value_or(!context_.device().is_cpu())) {
     rows_ = std::make_unique<RowSums>(context_, profile_, options);
-    host_.emplace(context_);
+    if (!context_.device().is_cpu()) {
+      beside_ = std::make_unique<Context>(ContextOptions{
+          .threads = context_.threads(), .device = context_.device()});
+    }
   } else {
     observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
   }
@@ -496,8 +499,9 @@ void Profiler::AddHooks(std::span<const TokenWindow> batch,
 // be gained.
 void Profiler::RunRows(std::span<const TokenWindow> batch) {
   const auto run = std::make_shared<WindowRun>(batch);
+  Context& beside = beside_ != nullptr ? *beside_ : context_;
   RowSums::Batch next =
-      rows_->Prepare(**host_, AnnotateAll(**host_, batch, table_, &counts_));
+      rows_->Prepare(beside, AnnotateAll(beside, batch, table_, &counts_));
   Settle();
   rows_->Begin(std::move(next));
   AddHooks(batch, rows_->sequences(), *rows_, *run);

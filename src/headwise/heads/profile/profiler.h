@@ -27,7 +27,6 @@
 #include "headwise/heads/profile/window_blocks.h"
 #include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
-#include "headwise/runtime/on_host.h"
 #include "headwise/runtime/windows.h"
 #include "headwise/tokenizer/text_source.h"
 
@@ -140,7 +139,8 @@ class Profiler {
   // on while the next is prepared.
   std::unique_ptr<CoreSums> core_;
   std::unique_ptr<RowSums> rows_;
-  std::optional<HostContext> host_;       // prepares runs of rows_'s
+  // Prepares runs of rows_'s: of the same device, beside the run that is on.
+  std::unique_ptr<Context> beside_;
   bool is_running_ = false;               // a run of either
   std::optional<int64_t> closing_block_;  // it was the last of this one
   std::unique_ptr<WordObserver> words_;

@@ -8,7 +8,7 @@ namespace headwise {
 namespace {
 
 template <typename T>
-Tensor There(Context& context, const std::vector<T>& values) {
+Tensor ListThere(Context& context, const std::vector<T>& values) {
   if (values.empty()) return {};
   return ToDevice(context, ConstTensorView(ViewOf(values)));
 }
@@ -38,11 +38,11 @@ RowInputs::RowInputs(Context& context, const SiteNotes& notes) {
   special_ = BytesThere(context, special.data(), {keys});
   punctuation_ = BytesThere(context, punctuation.data(), {keys});
   rare_ = BytesThere(context, rare.data(), {keys});
-  ids_ = There(context, ids);
+  ids_ = ListThere(context, ids);
   if (!notes.pair_keys.empty()) {
-    pair_offsets_ = There(context, notes.pair_offsets);
-    pair_split_ = There(context, notes.pair_split);
-    pair_keys_ = There(context, notes.pair_keys);
+    pair_offsets_ = ListThere(context, notes.pair_offsets);
+    pair_split_ = ListThere(context, notes.pair_split);
+    pair_keys_ = ListThere(context, notes.pair_keys);
   }
   context.Synchronize();  // what is copied is read until then
 }
@@ -74,10 +74,10 @@ SinkInputs::SinkInputs(Context& context, const SiteResults& results) {
       starts.push_back(static_cast<int32_t>(keys.size()));
     }
   }
-  starts_ = There(context, starts);
-  keys_ = There(context, keys);
-  at_ = There(context, at);
-  mass_ = There(context, mass);
+  starts_ = ListThere(context, starts);
+  keys_ = ListThere(context, keys);
+  at_ = ListThere(context, at);
+  mass_ = ListThere(context, mass);
   context.Synchronize();  // what is copied is read until then
 }
 

@@ -18,8 +18,6 @@ struct RowSums::Site {
   SiteSide side = SiteSide::kSource;
   AttentionMask mask;
   SiteNotes notes;
-  // On the device, once the run has come here.
-  bool is_there = false;
   RowInputs inputs;
   SemanticSamples samples;
 };
@@ -45,22 +43,29 @@ RowSums::RowSums(Context& context, Profile& profile, ObserverOptions options)
 RowSums::~RowSums() = default;
 
 std::unique_ptr<RowSums::Site> RowSums::MakeSite(
-    Context& host, std::span<const SequenceNotes> sequences, SiteSide side,
+    Context& beside, std::span<const SequenceNotes> sequences, SiteSide side,
     const AttentionMask& mask) const {
   auto site = std::make_unique<Site>();
   site->side = side;
   site->mask = mask;
-  site->notes = MakeSiteNotes(host, sequences, side, mask, options_.min_visible,
-                              MetricSet::kAll);
+  site->notes = MakeSiteNotes(beside, sequences, side, mask,
+                              options_.min_visible, MetricSet::kAll);
+  site->inputs = RowInputs(beside, site->notes);
+  site->notes.MoveTo(beside);
+  if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
+    const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
+                                                   : options_.model->stack();
+    site->samples = DrawSemantic(beside, site->notes, *options_.model, stack);
+  }
   return site;
 }
 
-RowSums::Batch RowSums::Prepare(Context& host,
+RowSums::Batch RowSums::Prepare(Context& beside,
                                 std::vector<SequenceNotes> sequences) const {
   Batch batch;
   batch.sequences = std::move(sequences);
   for (const auto& [side, mask] : known_) {
-    batch.sites.push_back(MakeSite(host, batch.sequences, side, mask));
+    batch.sites.push_back(MakeSite(beside, batch.sequences, side, mask));
   }
   return batch;
 }
@@ -79,25 +84,11 @@ void RowSums::Begin(Batch batch) {
 RowSums::Site& RowSums::SiteOf(const AttentionSite& site,
                                const AttentionMask& mask) {
   const SiteSide side = SideOf(site.kind);
-  Site* found = nullptr;
   for (const std::unique_ptr<Site>& made : batch_.sites) {
-    if (made->side == side && made->mask == mask) found = made.get();
+    if (made->side == side && made->mask == mask) return *made;
   }
-  if (found == nullptr) {
-    batch_.sites.push_back(MakeSite(context_, batch_.sequences, side, mask));
-    found = batch_.sites.back().get();
-  }
-  if (found->is_there) return *found;
-  found->is_there = true;
-  found->inputs = RowInputs(context_, found->notes);
-  found->notes.MoveTo(context_);
-  if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
-    const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
-                                                   : options_.model->stack();
-    found->samples =
-        DrawSemantic(context_, found->notes, *options_.model, stack);
-  }
-  return *found;
+  batch_.sites.push_back(MakeSite(context_, batch_.sequences, side, mask));
+  return *batch_.sites.back();
 }
 
 void RowSums::BeforeAttention(const AttentionSite& site,

@@ -28,7 +28,7 @@ class RowSums : public RunHooks {
   struct Site;
 
  public:
-  // The sequences of a run, and what the host makes of them before it.
+  // The sequences of a run, and what is made of them before it.
   struct Batch {
     std::vector<SequenceNotes> sequences;
     std::vector<std::unique_ptr<Site>> sites;
@@ -43,9 +43,9 @@ class RowSums : public RunHooks {
   RowSums(Context& context, Profile& profile, ObserverOptions options);
   ~RowSums() override;
 
-  // By the threads of `host`, which may be another context than that of a run
-  // that is on meanwhile.
-  Batch Prepare(Context& host, std::vector<SequenceNotes> sequences) const;
+  // By another context of the same device where a run is on meanwhile. The run
+  // that it is for begins with it all in place.
+  Batch Prepare(Context& beside, std::vector<SequenceNotes> sequences) const;
 
   // The run that comes next. What an earlier one left is lost unless it was
   // finished.
@@ -70,7 +70,7 @@ class RowSums : public RunHooks {
     int64_t heads = 0;
     Tensor agreement;  // f64 [rows, heads, 2] of the semantic samples, or none
   };
-  std::unique_ptr<Site> MakeSite(Context& host,
+  std::unique_ptr<Site> MakeSite(Context& beside,
                                  std::span<const SequenceNotes> sequences,
                                  SiteSide side,
                                  const AttentionMask& mask) const;

@@ -63,8 +63,34 @@ int32_t Permuted(int32_t id, int64_t size) {
   return static_cast<int32_t>((id * factor + size / 3) % size);
 }
 
-Tensor Moved(Context& context, const std::vector<int32_t>& values) {
+Tensor There(Context& context, const std::vector<int32_t>& values) {
   return ToDevice(context, ConstTensorView(ViewOf(values)));
+}
+
+// Rows, their keys one behind the other, and the tokens of both.
+struct Draw {
+  std::vector<RowRef> refs;
+  std::vector<int32_t> rows, keys, starts, ids, others;
+};
+
+Draw DrawFrom(const SiteNotes& site) {
+  Draw draw;
+  draw.starts.push_back(0);
+  for (size_t b = 0; b < site.sequences.size(); ++b) {
+    const SiteNotes::Sequence& s = site.sequences[b];
+    const std::vector<int32_t>& tokens = s.key_notes->ids;
+    for (const int64_t i : DrawRows(site, s)) {
+      const std::vector<int32_t> seen = KeysOf(site, s, i);
+      if (seen.size() < kLeastKeys) continue;
+      draw.refs.push_back({static_cast<int64_t>(b), i});
+      draw.rows.push_back(static_cast<int32_t>(s.query_begin + i));
+      draw.ids.push_back(tokens[i]);
+      for (const int32_t j : seen) draw.others.push_back(tokens[j]);
+      draw.keys.insert(draw.keys.end(), seen.begin(), seen.end());
+      draw.starts.push_back(static_cast<int32_t>(draw.keys.size()));
+    }
+  }
+  return draw;
 }
 
 }  // namespace
@@ -80,55 +106,42 @@ void PrepareSemantic(Profile& profile) {
 
 SemanticSamples DrawSemantic(Context& context, const SiteNotes& site,
                              const Model& model, const Stack& stack) {
-  const ConstTensorView table = model.TokenEmbeddings(context, stack);
-  const int64_t size = table.shape[0];
+  Draw draw = DrawFrom(site);
   SemanticSamples samples;
-  std::vector<int32_t> keys, starts = {0}, rows;
-  // Tokens of the rows and of their keys; those of the permuted behind them.
-  std::vector<int32_t> ids, others;
-  for (size_t b = 0; b < site.sequences.size(); ++b) {
-    const SiteNotes::Sequence& s = site.sequences[b];
-    const std::vector<int32_t>& tokens = s.key_notes->ids;
-    for (const int64_t i : DrawRows(site, s)) {
-      const std::vector<int32_t> seen = KeysOf(site, s, i);
-      if (seen.size() < kLeastKeys) continue;
-      samples.refs.push_back({static_cast<int64_t>(b), i});
-      rows.push_back(static_cast<int32_t>(s.query_begin + i));
-      ids.push_back(tokens[i]);
-      for (const int32_t j : seen) others.push_back(tokens[j]);
-      keys.insert(keys.end(), seen.begin(), seen.end());
-      starts.push_back(static_cast<int32_t>(keys.size()));
-    }
-  }
-  if (rows.empty()) return samples;
-  const auto count = static_cast<int64_t>(rows.size());
-  const auto entries = static_cast<int64_t>(keys.size());
-  samples.keys = Moved(context, keys);
-  samples.starts = Moved(context, starts);
-  samples.rows = Moved(context, rows);
+  if (draw.refs.empty()) return samples;
+  const ConstTensorView table = model.TokenEmbeddings(context, stack);
+  const auto count = static_cast<int64_t>(draw.rows.size());
+  const auto entries = static_cast<int64_t>(draw.keys.size());
+  samples.refs = std::move(draw.refs);
+  samples.keys = There(context, draw.keys);
+  samples.starts = There(context, draw.starts);
+  samples.rows = There(context, draw.rows);
+  // The lists of the permuted vocabulary behind the others.
   const auto permute = [&](std::vector<int32_t>& tokens) {
     const size_t half = tokens.size();
     for (size_t n = 0; n < half; ++n) {
-      tokens.push_back(Permuted(tokens[n], size));
+      tokens.push_back(Permuted(tokens[n], table.shape[0]));
     }
   };
-  permute(ids);
-  permute(others);
-  std::vector<int32_t> lists = starts;
+  permute(draw.ids);
+  permute(draw.others);
+  std::vector<int32_t> lists = draw.starts;
   for (int64_t r = 1; r <= count; ++r) {
-    lists.push_back(static_cast<int32_t>(entries) + starts[r]);
+    lists.push_back(static_cast<int32_t>(entries) + draw.starts[r]);
   }
-  const Tensor on_device[] = {Moved(context, ids), Moved(context, others),
-                              Moved(context, lists)};
-  samples.ranks = Tensor::Undefined(context, DType::kF32, {2, entries});
-  samples.norms = Tensor::Undefined(context, DType::kF64, {2, count});
-  CosineRanks(context, {.table = table,
-                        .ids = on_device[0].view(),
-                        .others = on_device[1].view(),
-                        .starts = on_device[2].view(),
-                        .ranks = Reshaped(samples.ranks.view(), {2 * entries}),
-                        .norms = Reshaped(samples.norms.view(), {2 * count})});
-  ReleaseTable(stack.embeddings.tokens, keys.size());
+  const Tensor ids = There(context, draw.ids);
+  const Tensor others = There(context, draw.others);
+  const Tensor starts = There(context, lists);
+  samples.ranks = Tensor::Undefined(context, DType::kF32, {kRankings, entries});
+  samples.norms = Tensor::Undefined(context, DType::kF64, {kRankings, count});
+  CosineRanks(context,
+              {.table = table,
+               .ids = ids.view(),
+               .others = others.view(),
+               .starts = starts.view(),
+               .ranks = Reshaped(samples.ranks.view(), {kRankings * entries}),
+               .norms = Reshaped(samples.norms.view(), {kRankings * count})});
+  ReleaseTable(stack.embeddings.tokens, draw.keys.size());
   context.Synchronize();  // the lists are read until then
   return samples;
 }

@@ -23,10 +23,10 @@ struct ProfilePlace {
 
 void PrepareSemantic(Profile& profile);
 
-// Sampled rows: the keys that count of each, and how alike those are.
+// Sampled rows, and how alike their keys are to them.
 struct SemanticSamples {
   std::vector<RowRef> refs;  // by sequence
-  // On the context's device; R rows with n keys in all.
+  // On the context's device; R rows with n keys that count in all.
   Tensor keys, starts;  // i32 [n], [R + 1]
   Tensor rows;          // i32 [R], in the batch
   Tensor ranks;  // f32 [2, n]: of the cosines, and with the vocabulary permuted
@@ -35,8 +35,8 @@ struct SemanticSamples {
 
 // Rows drawn by the windows' hashes: one in 256, at least one and at most four
 // a window. Self, adjacent, same-token, same-word, first and special keys are
-// left out; rows with fewer than 8 others do not count.
-// By the embeddings of a stack of the model's.
+// left out; rows with fewer than 8 others do not count. By the embeddings of a
+// stack of the model's.
 SemanticSamples DrawSemantic(Context& context, const SiteNotes& site,
                              const Model& model, const Stack& stack);
 

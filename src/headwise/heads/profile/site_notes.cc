@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/base/rng.h"
 #include "headwise/ops/copy/copy.h"
 
 namespace headwise {
@@ -72,7 +73,7 @@ class Builder {
       const TokenNotes& k =
           side == SiteSide::kTarget ? sequence.target : sequence.source;
       notes_.sequences.push_back(
-          {queries, q.size(), keys, k.size(), &q, &k, sequence.key, 0});
+          {queries, q.size(), keys, k.size(), &q, &k, sequence.key});
       queries += q.size();
       keys += k.size();
     }
@@ -102,6 +103,7 @@ class Builder {
     AddRows(s);
     if (core()) return;
     CountSeen(s);
+    DrawSample(s);
     if (notes_.cross) {
       AddMonotone(index);
       return;
@@ -174,6 +176,16 @@ class Builder {
     for (int64_t j = 0; j < s.keys; ++j) {
       rows += steps[j];
       notes_.seen.As<int32_t>()[s.key_begin + j] = rows < least ? 0 : rows;
+    }
+  }
+
+  void DrawSample(SiteNotes::Sequence& s) {
+    for (int64_t i = 0; i < s.queries; ++i) {
+      if (!notes_.rows[s.query_begin + i].counted) continue;
+      const uint64_t hash = RowHash(s.key, i);
+      if (s.sample >= 0 && hash >= s.sample_hash) continue;
+      s.sample_hash = hash;
+      s.sample = i;
     }
   }
 
@@ -300,6 +312,11 @@ class Builder {
 
 }  // namespace
 
+uint64_t RowHash(uint64_t window, int64_t row) {
+  const auto words = Philox(window, 0, static_cast<uint64_t>(row));
+  return (uint64_t{words[0]} << 32) | words[1];
+}
+
 SiteSide SideOf(AttentionKind kind) {
   switch (kind) {
     case AttentionKind::kSelf:
@@ -324,12 +341,12 @@ void SiteNotes::MoveTo(Context& context) {
   context.Synchronize();  // the copies are read until then
 }
 
-std::vector<SequenceNotes> AnnotateAll(Context& host,
+std::vector<SequenceNotes> AnnotateAll(Context& context,
                                        std::span<const TokenWindow> windows,
                                        const TokenTable& table,
                                        const TokenCounts* counts) {
   std::vector<SequenceNotes> notes(windows.size());
-  host.pool().ParallelFor(
+  context.pool().ParallelFor(
       static_cast<int64_t>(windows.size()), [&](int64_t n, int) {
         notes[n].source = Annotate(windows[n].source, table, counts);
         notes[n].target = Annotate(windows[n].target, table, nullptr);

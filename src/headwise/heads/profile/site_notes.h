@@ -31,6 +31,10 @@ struct SiteNotes {
     const TokenNotes* key_notes = nullptr;
     uint64_t key = 0;
     int64_t counted = 0;  // rows that count
+    // The one of them with the smallest hash, which is the same for every head;
+    // −1: none counts. Not of the core.
+    int64_t sample = -1;
+    uint64_t sample_hash = 0;
   };
   using Row = RowNotes;
 
@@ -72,12 +76,14 @@ struct SiteNotes {
   }
 };
 
+// Of a row of a window with this key (SequenceNotes::key).
+uint64_t RowHash(uint64_t window, int64_t row);
+
 enum class SiteSide : uint8_t { kSource, kTarget, kCross };
 SiteSide SideOf(AttentionKind kind);
 
-// Notes on windows, by the threads of a context of the host's. `counts` may be
-// null.
-std::vector<SequenceNotes> AnnotateAll(Context& host,
+// Notes on windows, by the context's threads. `counts` may be null.
+std::vector<SequenceNotes> AnnotateAll(Context& context,
                                        std::span<const TokenWindow> windows,
                                        const TokenTable& table,
                                        const TokenCounts* counts);
