@@ -496,19 +496,35 @@ void Profiler::AddHooks(std::span<const TokenWindow> batch,
 
 // Starts the run in a thread of its own, since the host is asked for this and
 // that while it goes on. On the host it waits for Settle: there is nothing to
-// be gained.
+// be gained. The run before is added meanwhile, unless what is asked for
+// besides is added by the runs themselves.
 void Profiler::RunRows(std::span<const TokenWindow> batch) {
   const auto run = std::make_shared<WindowRun>(batch);
   Context& beside = beside_ != nullptr ? *beside_ : context_;
   RowSums::Batch next =
       rows_->Prepare(beside, AnnotateAll(beside, batch, table_, &counts_));
+  RowSums::Done done;
+  std::optional<int64_t> done_block;
+  if (is_running_) run_.wait();
+  if (is_running_ && !shared_ && words_ == nullptr && patterns_ == nullptr &&
+      !rows_->has_gates()) {
+    is_running_ = false;
+    run_.get();
+    done = rows_->Take();
+    done_block = std::exchange(closing_block_, {});
+  }
   Settle();
   rows_->Begin(std::move(next));
   AddHooks(batch, rows_->sequences(), *rows_, *run);
   is_running_ = true;
   run_ = std::async(
       context_.device().is_cpu() ? std::launch::deferred : std::launch::async,
-      [this, run] { run->Start(context_, model_); });
+      [this, run] {
+        run->Start(context_, model_);
+        context_.Synchronize();
+      });
+  rows_->Add(beside, done);
+  if (done_block) CloseBlock(*done_block);
   Count(batch);
   if (profile_.counts.windows % kBlockWindows == 0) {
     closing_block_ = Block() - 1;

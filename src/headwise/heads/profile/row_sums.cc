@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <string>
+#include <utility>
 
 #include "headwise/error.h"
 #include "headwise/heads/profile/examples.h"
@@ -71,24 +72,25 @@ RowSums::Batch RowSums::Prepare(Context& beside,
 }
 
 void RowSums::Begin(Batch batch) {
-  parts_.clear();
   results_.reset();
-  batch_ = std::move(batch);
+  run_ = {};
+  run_.batch = std::move(batch);
   const auto heads = static_cast<int64_t>(profile_.heads.size());
-  tallies_ = Tensor::Undefined(context_, DType::kF64,
-                               {heads, kHeadSlots, kTallyNumbers});
-  histograms_ =
+  run_.tallies = Tensor::Undefined(context_, DType::kF64,
+                                   {heads, kHeadSlots, kTallyNumbers});
+  run_.histograms =
       Tensor::Undefined(context_, DType::kF64, {heads, kHistogramBuckets});
 }
 
 RowSums::Site& RowSums::SiteOf(const AttentionSite& site,
                                const AttentionMask& mask) {
   const SiteSide side = SideOf(site.kind);
-  for (const std::unique_ptr<Site>& made : batch_.sites) {
+  for (const std::unique_ptr<Site>& made : run_.batch.sites) {
     if (made->side == side && made->mask == mask) return *made;
   }
-  batch_.sites.push_back(MakeSite(context_, batch_.sequences, side, mask));
-  return *batch_.sites.back();
+  run_.batch.sites.push_back(
+      MakeSite(context_, run_.batch.sequences, side, mask));
+  return *run_.batch.sites.back();
 }
 
 void RowSums::BeforeAttention(const AttentionSite& site,
@@ -127,8 +129,8 @@ void RowSums::Sum(const Site& site, const AttentionArgs& args, size_t first,
         below_ends);
   }
   const auto begin = static_cast<int64_t>(first);
-  rows.tallies = Rows(tallies_.view(), begin, begin + heads);
-  rows.histogram_sums = Rows(histograms_.view(), begin, begin + heads);
+  rows.tallies = Rows(run_.tallies.view(), begin, begin + heads);
+  rows.histogram_sums = Rows(run_.histograms.view(), begin, begin + heads);
   const int64_t best = sequences * heads * kBestRows;
   if (options_.table != nullptr) {
     best_ = Temp(context_, DType::kI32, {2, best});
@@ -151,7 +153,7 @@ void RowSums::AfterAttention(const AttentionSite& site,
   SiteResults& results = *results_;
   results.Complete(context_, problem, scores);
   Sum(here, args, first, nullptr);
-  Part& part = parts_.emplace_back(Part{&here, first, problem.heads, {}});
+  Part& part = run_.parts.emplace_back(Part{&here, first, problem.heads, {}});
   if (!here.notes.cross) {
     part.agreement =
         SemanticAgreement(context_, source, results.entropies(), here.samples);
@@ -163,6 +165,7 @@ void RowSums::AfterAttention(const AttentionSite& site,
     Sum(here, args, first, &sinks);
   }
   if (options_.text && args.gates) {
+    has_gates_ = true;
     AddGates(context_, args.gates, here.notes, {&profile_, first});
   }
   if (options_.text && options_.table != nullptr) {
@@ -179,13 +182,19 @@ void RowSums::AfterAttention(const AttentionSite& site,
   best_ = Temp();
 }
 
-void RowSums::Finish() {
-  if (parts_.empty()) return;
-  const std::vector<double> tallies =
-      ToVector<double>(context_, tallies_.view());
-  const std::vector<double> histograms =
-      ToVector<double>(context_, histograms_.view());
-  for (const Part& part : parts_) {
+RowSums::Done RowSums::Take() {
+  known_.clear();
+  for (const std::unique_ptr<Site>& site : run_.batch.sites) {
+    known_.emplace_back(site->side, site->mask);
+  }
+  return std::exchange(run_, {});
+}
+
+void RowSums::Add(Context& beside, const Done& done) {
+  if (done.parts.empty()) return;
+  const auto tallies = ToVector<double>(beside, done.tallies.view());
+  const auto histograms = ToVector<double>(beside, done.histograms.view());
+  for (const Part& part : done.parts) {
     for (size_t h = part.first_head;
          h < part.first_head + static_cast<size_t>(part.heads); ++h) {
       metrics_.Add(tallies.data() + h * kHeadSlots * kTallyNumbers, h);
@@ -194,13 +203,8 @@ void RowSums::Finish() {
         profile_.histograms[h][c] += histograms[h * kHistogramBuckets + c];
       }
     }
-    AddSemantic(ToVector<double>(context_, part.agreement.view()),
+    AddSemantic(ToVector<double>(beside, part.agreement.view()),
                 part.site->samples, {&profile_, part.first_head});
-  }
-  parts_.clear();
-  known_.clear();
-  for (const std::unique_ptr<Site>& site : batch_.sites) {
-    known_.emplace_back(site->side, site->mask);
   }
 }
 

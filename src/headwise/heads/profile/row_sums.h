@@ -26,6 +26,13 @@ namespace headwise {
 // must outlive it, and the profile stay where it is.
 class RowSums : public RunHooks {
   struct Site;
+  // What is left of a layer's call.
+  struct Part {
+    const Site* site = nullptr;
+    size_t first_head = 0;
+    int64_t heads = 0;
+    Tensor agreement;  // f64 [rows, heads, 2] of the semantic samples, or none
+  };
 
  public:
   // The sequences of a run, and what is made of them before it.
@@ -50,10 +57,25 @@ class RowSums : public RunHooks {
   // The run that comes next. What an earlier one left is lost unless it was
   // finished.
   void Begin(Batch batch);
-  std::span<const SequenceNotes> sequences() const { return batch_.sequences; }
+  std::span<const SequenceNotes> sequences() const {
+    return run_.batch.sequences;
+  }
   // Waits for the run and adds its sums to the profile; nothing where there was
   // none since.
-  void Finish();
+  void Finish() { Add(context_, Take()); }
+
+  // The same in two steps: another run may be on when a run that is over is
+  // added, by another context of the same device.
+  struct Done {
+    Batch batch;
+    std::vector<Part> parts;
+    Tensor tallies;     // f64 [all heads, kHeadSlots, kTallyNumbers]
+    Tensor histograms;  // f64 [all heads, kHistogramBuckets]
+  };
+  Done Take();
+  void Add(Context& beside, const Done& done);
+  // Gates are added while a run is on, and not with it.
+  bool has_gates() const { return has_gates_; }
 
   void BeforeAttention(const AttentionSite& site,
                        const AttentionProblem& problem,
@@ -63,13 +85,6 @@ class RowSums : public RunHooks {
                       const AttentionArgs& args) override;
 
  private:
-  // What is left of a layer's call.
-  struct Part {
-    const Site* site = nullptr;
-    size_t first_head = 0;
-    int64_t heads = 0;
-    Tensor agreement;  // f64 [rows, heads, 2] of the semantic samples, or none
-  };
   std::unique_ptr<Site> MakeSite(Context& beside,
                                  std::span<const SequenceNotes> sequences,
                                  SiteSide side,
@@ -85,10 +100,8 @@ class RowSums : public RunHooks {
   std::map<std::pair<AttentionKind, int64_t>, size_t> first_head_;
   // Sites of the run before, which the next will have too.
   std::vector<std::pair<SiteSide, AttentionMask>> known_;
-  Batch batch_;
-  std::vector<Part> parts_;
-  Tensor tallies_;     // f64 [all heads, kHeadSlots, kTallyNumbers]
-  Tensor histograms_;  // f64 [all heads, kHistogramBuckets]
+  Done run_;
+  bool has_gates_ = false;
   // Of the call that runs.
   std::unique_ptr<SiteResults> results_;
   Temp best_;  // i32 [2, B · H · kBestRows]: rows, and scores by their bits
