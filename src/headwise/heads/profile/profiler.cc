@@ -370,8 +370,19 @@ void Profiler::RequireRoomToBegin() {
     all += rows;
   }
   if (options_.tokens > 0) all = std::min(all, options_.tokens);
-  const int64_t together = std::max(longest, std::min(all, BatchTokens()));
-  RequireRoom(context_, ForwardNeeds(context_, model_, together));
+  const auto require = [&] {
+    const int64_t together = std::max(longest, std::min(all, BatchTokens()));
+    RequireRoom(context_, ForwardNeeds(context_, model_, together));
+  };
+  if (BatchTokens() > kDeviceRowTokens) {
+    try {
+      return require();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      is_tight_ = true;
+    }
+  }
+  require();
 }
 
 void Profiler::MaybeCheckpoint() {
@@ -396,7 +407,7 @@ void Profiler::MaybeCheckpoint() {
 int64_t Profiler::BatchTokens() const {
   if (context_.device().is_cpu()) return kBatchTokens;
   const bool stays = core_ != nullptr || (rows_ != nullptr && !options_.words);
-  return stays ? kDeviceTokens : kDeviceRowTokens;
+  return stays && !is_tight_ ? kDeviceTokens : kDeviceRowTokens;
 }
 
 // The sums of the last run into the profile.

@@ -141,7 +141,8 @@ class Profiler {
   std::unique_ptr<RowSums> rows_;
   // Prepares runs of rows_'s: of the same device, beside the run that is on.
   std::unique_ptr<Context> beside_;
-  bool is_running_ = false;               // a run of either
+  bool is_tight_ = false;    // the device has no room for its largest batches
+  bool is_running_ = false;  // a run of either
   std::optional<int64_t> closing_block_;  // it was the last of this one
   std::unique_ptr<WordObserver> words_;
   std::unique_ptr<PatternObserver> patterns_;
