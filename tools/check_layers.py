@@ -56,8 +56,7 @@ HOST_BY_PURPOSE = {
 HOST_LOOPS = {
     "heads": {
         "heads/profile/observer.cc",         # tallies, by head
-        "heads/profile/semantic.cc",         # ranks of sampled rows, by head
-        "heads/profile/site_results.cc",     # candidates for sinks, by head
+        "heads/profile/site_notes.cc",       # what is known of tokens, by window
         "heads/profile/words/positions.cc",  # tokens to words, by head
         "heads/similarity/pattern.cc",       # divergences in f64, by pair
         "heads/similarity/similarity.cc",    # bases in f64, by head

@@ -22,12 +22,10 @@ namespace {
 // Tokens of a round: several calls of the device's, so that one is prepared
 // while another runs.
 constexpr int64_t kRoundTokens = int64_t{1} << 20;
-constexpr int64_t kRowRoundTokens = int64_t{1} << 17;  // all metrics: slower
 constexpr int64_t kRoundTokensOnCpu = int64_t{1} << 13;
 
-int64_t RoundTokens(Device device, const ProfileBenchOptions& options) {
-  if (device.is_cpu()) return kRoundTokensOnCpu;
-  return options.metrics == MetricSet::kAll ? kRowRoundTokens : kRoundTokens;
+int64_t RoundTokens(Device device) {
+  return device.is_cpu() ? kRoundTokensOnCpu : kRoundTokens;
 }
 
 std::vector<TokenWindow> RandomWindows(int64_t length, int64_t count,
@@ -86,8 +84,8 @@ ProfileBenchResult BenchProfile(const ContextOptions& where,
   settings.metrics = options.metrics.value_or(MetricSet::kCore);
   settings.context = options.length;
   Profiler profiler(context, *model, nullptr, options.shape, "", settings);
-  const int64_t count = std::max<int64_t>(
-      1, RoundTokens(context.device(), options) / options.length);
+  const int64_t count =
+      std::max<int64_t>(1, RoundTokens(context.device()) / options.length);
   const std::vector<TokenWindow> windows =
       RandomWindows(options.length, count, config.vocabulary);
   const auto time_round = [&] {

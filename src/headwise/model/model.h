@@ -142,6 +142,10 @@ class Model {
   // ids → x [T, d], through all layers and the final norm.
   void Run(Context& context, const Stack& stack, const StackInput& input,
            TensorView x) const;
+  // A stack's token embeddings [vocabulary, d], on the context's device.
+  ConstTensorView TokenEmbeddings(Context& context, const Stack& stack) const {
+    return TablesOf(stack).tokens.view(context);
+  }
   // The same in steps, for callers that stop between layers.
   void Embed(Context& context, const Stack& stack, const StackInput& input,
              TensorView x) const;

@@ -3,21 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
-#include "headwise/base/rng.h"
 #include "headwise/heads/profile/host_result.h"
 
 namespace headwise {
 namespace {
 
-constexpr int64_t kKeys = 8;           // largest keys kept of a row
+constexpr int64_t kKeys = 8;  // largest keys kept of a row
+// Shares that a device looks at in one call.
+constexpr int64_t kMostShares = int64_t{1} << 26;
 constexpr int64_t kTokensBefore = 40;  // of the excerpt around the query
 constexpr int64_t kTokensAfter = 8;
-
-uint64_t RowHash(uint64_t window, int64_t i) {
-  const auto words = Philox(window, 0, static_cast<uint64_t>(i));
-  return (uint64_t{words[0]} << 32) | words[1];
-}
 
 // Whether an example would be among the kept ones of its kind.
 bool IsWorthKeeping(const std::vector<Example>& kept, const Example& example) {
@@ -33,54 +31,35 @@ bool IsWorthKeeping(const std::vector<Example>& kept, const Example& example) {
   return better < kExamplesPerKind;
 }
 
-Example OfKind(const char* kind) {
-  Example example;
-  example.kind = kind;
-  return example;
-}
+// What an example of a kind must not fall behind: the last of the kept, once
+// they are as many as there may be.
+struct Bar {
+  size_t kept = 0;
+  double score = 0;
+  uint64_t hash = 0;
 
-// The row of a sequence with the smallest hash, the same for every head.
-Example SampleOf(const SiteNotes& site, const SiteNotes::Sequence& s) {
-  Example sample = OfKind("sample");
-  sample.query = -1;
-  for (int64_t i = 0; i < s.queries; ++i) {
-    if (!site.rows[s.query_begin + i].counted) continue;
-    const uint64_t hash = RowHash(s.key, i);
-    if (sample.query >= 0 && hash >= sample.hash) continue;
-    sample.hash = hash;
-    sample.query = i;
-  }
-  return sample;
-}
-
-// The best row of each other kind of one head, without its keys.
-std::vector<Example> BestOf(const SiteResults& results, int64_t h,
-                            const SiteNotes::Sequence& s) {
-  const SiteNotes& site = results.notes();
-  std::vector<Example> best = {OfKind("strongest"), OfKind("induction"),
-                               OfKind("duplicate")};
-  const auto offer = [&](int kind, int64_t i, double score) {
-    if (!(score > best[kind].score)) return;
-    best[kind].score = score;
-    best[kind].query = i;
-  };
-  for (int64_t i = 0; i < s.queries; ++i) {
-    const int64_t t = s.query_begin + i;
-    const SiteNotes::Row& row = site.rows[t];
-    if (!row.counted || !std::isfinite(results.entropy(h, t))) continue;
-    offer(0, i, results.kept_max(h, t));
-    if (!site.causal) continue;
-    if (row.induction.seen > 0) {
-      offer(1, i, results.label(h, t, kAfterSameToken));
-    }
-    if (row.duplicate.seen > 0) {
-      offer(2, i, results.label(h, t, kSameToken) - results.self(h, t));
+  Bar(const std::vector<Example>& examples, const char* kind) {
+    for (const Example& example : examples) {
+      if (example.kind != kind) continue;
+      const bool is_last = kept++ == 0 || IsBehind(example.score, example.hash);
+      if (!is_last) continue;
+      score = example.score;
+      hash = example.hash;
     }
   }
-  std::erase_if(best, [](const Example& e) { return e.score <= 0; });
-  for (Example& example : best) example.hash = RowHash(s.key, example.query);
-  return best;
-}
+  bool IsBehind(double other, uint64_t other_hash) const {
+    return other < score || (other == score && other_hash > hash);
+  }
+  bool Refuses(double other, uint64_t other_hash) const {
+    return kept >= kExamplesPerKind && IsBehind(other, other_hash);
+  }
+};
+
+// Kinds of the best rows.
+constexpr const char* kBestKinds[kBestRows] = {"strongest", "induction",
+                                               "duplicate"};
+static_assert(kBestRows == 3);
+constexpr const char* kSample = "sample";
 
 void AddTokens(const SiteNotes::Sequence& s, const TokenTable& table,
                Example& example) {
@@ -92,30 +71,117 @@ void AddTokens(const SiteNotes::Sequence& s, const TokenTable& table,
   }
 }
 
+// A row that a head will keep.
+struct Fresh {
+  int64_t head = 0;
+  RowRef row;
+  Example example;
+};
+
+// Their largest keys. The heads ascend.
+void AddKeys(Context& context, const HeadSource& source, const SiteNotes& site,
+             const TokenTable& table, std::span<Fresh> fresh) {
+  std::vector<int32_t> active;
+  std::vector<RowRef> rows;
+  for (const Fresh& one : fresh) {
+    const auto head = static_cast<int32_t>(one.head);
+    if (active.empty() || active.back() != head) active.push_back(head);
+    rows.push_back(one.row);
+  }
+  AttentionArgs some = source.args;
+  some.active_heads = active;
+  const auto count = static_cast<int64_t>(rows.size());
+  const int64_t heads = source.problem.heads;
+  HostResult keys(context, DType::kI32, {count, heads, kKeys});
+  HostResult masses(context, DType::kF32, {count, heads, kKeys});
+  AttentionTopK(context, source.problem, some, rows, keys.view(),
+                masses.view());
+  keys.Fetch(context);
+  masses.Fetch(context);
+  for (int64_t r = 0; r < count; ++r) {
+    const std::vector<int32_t>& ids =
+        site.sequences[rows[r].sequence].key_notes->ids;
+    for (int64_t c = 0; c < kKeys; ++c) {
+      const int64_t at = (r * heads + fresh[r].head) * kKeys + c;
+      const int32_t j = keys.As<int32_t>()[at];
+      if (j < 0) break;
+      fresh[r].example.keys.push_back(
+          {j, table.text(ids[j]), masses.As<float>()[at]});
+    }
+  }
+}
+
 }  // namespace
 
-void KeepExamples(Context& context, const HeadSource& source,
-                  const SiteResults& results, const TokenTable& table,
-                  ProfilePlace place) {
+BestRows FindBestRows(const SiteResults& results) {
   const SiteNotes& site = results.notes();
   const int64_t heads = results.heads();
-  std::vector<Example> samples;
-  for (const SiteNotes::Sequence& s : site.sequences) {
-    samples.push_back(SampleOf(site, s));
+  BestRows best;
+  const size_t size = site.sequences.size() * heads * kBestRows;
+  best.rows.assign(size, -1);
+  best.scores.assign(size, 0);
+  const auto offer = [&](int64_t at, int32_t row, float score) {
+    if (!(score > best.scores[at])) return;
+    best.scores[at] = score;
+    best.rows[at] = row;
+  };
+  for (size_t b = 0; b < site.sequences.size(); ++b) {
+    const SiteNotes::Sequence& s = site.sequences[b];
+    for (int64_t h = 0; h < heads; ++h) {
+      const int64_t at = (static_cast<int64_t>(b) * heads + h) * kBestRows;
+      for (int32_t i = 0; i < s.queries; ++i) {
+        const int64_t t = s.query_begin + i;
+        const SiteNotes::Row& row = site.rows[t];
+        if (!row.counted || !std::isfinite(results.entropy(h, t))) continue;
+        offer(at + kBestKept, i, results.kept_max(h, t));
+        if (!site.causal) continue;
+        if (row.induction.seen > 0) {
+          offer(at + kBestInduction, i, results.label(h, t, kAfterSameToken));
+        }
+        if (row.duplicate.seen > 0) {
+          offer(at + kBestDuplicate, i,
+                results.label(h, t, kSameToken) - results.self(h, t));
+        }
+      }
+    }
   }
+  return best;
+}
+
+void KeepExamples(Context& context, const HeadSource& source,
+                  const SiteResults& results, const BestRows& best,
+                  const TokenTable& table, ProfilePlace place) {
+  const SiteNotes& site = results.notes();
+  const int64_t heads = results.heads();
+  std::vector<Fresh> fresh;
   for (int64_t h = 0; h < heads; ++h) {
-    std::vector<Example>& kept = place.profile->examples[place.first + h];
-    std::vector<Example> fresh;
-    std::vector<RowRef> rows;
+    const std::vector<Example>& kept = place.profile->examples[place.first + h];
+    const auto offer = [&](size_t b, const char* kind, const Bar& bar,
+                           double score, int64_t row, uint64_t hash) {
+      if (bar.Refuses(score, hash)) return;
+      Example example;
+      example.kind = kind;
+      example.score = score;
+      example.query = row;
+      example.hash = hash;
+      if (!IsWorthKeeping(kept, example)) return;
+      AddTokens(site.sequences[b], table, example);
+      fresh.push_back({h, {static_cast<int64_t>(b), row}, std::move(example)});
+    };
+    const Bar bars[] = {Bar(kept, kBestKinds[0]), Bar(kept, kBestKinds[1]),
+                        Bar(kept, kBestKinds[2])};
+    const Bar sample_bar(kept, kSample);
     for (size_t b = 0; b < site.sequences.size(); ++b) {
       const SiteNotes::Sequence& s = site.sequences[b];
-      std::vector<Example> offers = BestOf(results, h, s);
-      if (samples[b].query >= 0) offers.push_back(samples[b]);
-      for (Example& offer : offers) {
-        if (!IsWorthKeeping(kept, offer)) continue;
-        rows.push_back({static_cast<int64_t>(b), offer.query});
-        AddTokens(s, table, offer);
-        fresh.push_back(std::move(offer));
+      for (int kind = 0; kind < kBestRows; ++kind) {
+        const size_t at = (b * heads + h) * kBestRows + kind;
+        const int32_t row = best.rows[at];
+        const double score = best.scores[at];
+        if (row < 0 || bars[kind].Refuses(score, 0)) continue;
+        offer(b, kBestKinds[kind], bars[kind], score, row, RowHash(s.key, row));
+      }
+      if (s.sample >= 0) {
+        offer(b, kSample, sample_bar, 0, s.sample, s.sample_hash);
       }
     }
     for (const HeadSink& sink : results.sinks(h)) {
@@ -123,30 +189,27 @@ void KeepExamples(Context& context, const HeadSource& source,
       ++place.profile
             ->sinks[place.first + h][table.text(s.key_notes->ids[sink.key])];
     }
-    if (rows.empty()) continue;
-    AttentionArgs one = source.args;
-    const int32_t active[] = {static_cast<int32_t>(h)};
-    one.active_heads = active;
-    const int64_t count = static_cast<int64_t>(rows.size());
-    HostResult keys(context, DType::kI32, {count, heads, kKeys});
-    HostResult masses(context, DType::kF32, {count, heads, kKeys});
-    AttentionTopK(context, source.problem, one, rows, keys.view(),
-                  masses.view());
-    keys.Fetch(context);
-    masses.Fetch(context);
-    for (int64_t r = 0; r < count; ++r) {
-      const std::vector<int32_t>& ids =
-          site.sequences[rows[r].sequence].key_notes->ids;
-      for (int64_t c = 0; c < kKeys; ++c) {
-        const int64_t at = (r * heads + h) * kKeys + c;
-        const int32_t j = keys.As<int32_t>()[at];
-        if (j < 0) break;
-        fresh[r].keys.push_back(
-            {j, table.text(ids[j]), masses.As<float>()[at]});
-      }
-      kept.push_back(std::move(fresh[r]));
+  }
+  // Head by head, where each costs what it costs; a device takes many at once.
+  const bool is_device = !context.device().is_cpu();
+  const size_t most = std::max<int64_t>(
+      1, kMostShares / (heads * std::max<int64_t>(1, source.problem.key_len)));
+  for (size_t begin = 0; begin < fresh.size();) {
+    size_t end = begin + 1;
+    while (end < fresh.size() &&
+           (is_device ? end - begin < most
+                      : fresh[end].head == fresh[begin].head)) {
+      ++end;
     }
-    TrimExamples(kept);
+    const std::span<Fresh> group = std::span(fresh).subspan(begin, end - begin);
+    AddKeys(context, source, site, table, group);
+    begin = end;
+  }
+  for (size_t n = 0; n < fresh.size(); ++n) {
+    const int64_t h = fresh[n].head;
+    std::vector<Example>& kept = place.profile->examples[place.first + h];
+    kept.push_back(std::move(fresh[n].example));
+    if (n + 1 == fresh.size() || fresh[n + 1].head != h) TrimExamples(kept);
   }
 }
 

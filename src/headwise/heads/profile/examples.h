@@ -2,6 +2,9 @@
 // by, so that a role can be seen. Door: KeepExamples.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "headwise/context.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/semantic.h"
@@ -10,12 +13,20 @@
 
 namespace headwise {
 
+// The best row of each sequence, head and BestRow: [B, H, kBestRows]; −1: none.
+struct BestRows {
+  std::vector<int32_t> rows;
+  std::vector<float> scores;
+};
+// By what lies on the host.
+BestRows FindBestRows(const SiteResults& results);
+
 // Each window offers every head one row of each kind (Example::kind); those
 // that rank among the kept are kept with their largest keys. Which these are
 // does not depend on the order of the windows. Also counts the tokens that are
 // sinks of one head only.
 void KeepExamples(Context& context, const HeadSource& source,
-                  const SiteResults& results, const TokenTable& table,
-                  ProfilePlace place);
+                  const SiteResults& results, const BestRows& best,
+                  const TokenTable& table, ProfilePlace place);
 
 }  // namespace headwise

@@ -6,53 +6,14 @@
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/examples.h"
+#include "headwise/heads/profile/gates.h"
 #include "headwise/heads/profile/semantic.h"
 #include "headwise/ops/copy/copy.h"
 
 namespace headwise {
-namespace {
-
-SiteSide SideOf(AttentionKind kind) {
-  switch (kind) {
-    case AttentionKind::kSelf:
-      return SiteSide::kSource;
-    case AttentionKind::kDecoder:
-      return SiteSide::kTarget;
-    case AttentionKind::kCross:
-      return SiteSide::kCross;
-  }
-  return SiteSide::kSource;
-}
-
-// gates [1, T, H], of models that choose their heads.
-void AddGates(Context& context, const ConstTensorView& given,
-              const SiteNotes& notes, size_t first_head, Profile& profile) {
-  const HostFloats floats(context, given);
-  const ConstTensorView& gates = floats.view();
-  std::vector<Tally>& means = profile.Tallies("gate");
-  std::vector<Tally>& open = profile.Tallies("gate.open");
-  for (const SiteNotes::Sequence& sequence : notes.sequences) {
-    for (int64_t h = 0; h < gates.shape[2]; ++h) {
-      double sum = 0, above = 0;
-      for (int64_t t = 0; t < sequence.queries; ++t) {
-        const float gate =
-            gates.As<float>()[(sequence.query_begin + t) * gates.stride[1] +
-                              h * gates.stride[2]];
-        sum += gate;
-        above += gate > 0 ? 1 : 0;
-      }
-      means[first_head + h].Add(sum, static_cast<double>(sequence.queries));
-      open[first_head + h].Add(above, static_cast<double>(sequence.queries));
-    }
-  }
-}
-
-}  // namespace
-
 HeadObserver::HeadObserver(Context& context, Profile& profile,
                            ObserverOptions options)
     : context_(context),
-      host_(context),
       profile_(profile),
       options_(std::move(options)),
       metrics_(options_.prefix, options_.metrics) {
@@ -74,33 +35,23 @@ void HeadObserver::Begin(std::span<const SequenceNotes> sequences) {
   results_.reset();
 }
 
-// The token embeddings where the host can read them.
-Parameter HeadObserver::TableOf(const Stack& stack) {
-  Parameter tokens = stack.embeddings.tokens;
-  if (tokens.value.device.is_cpu()) return tokens;
-  const auto [table, is_new] = tables_.try_emplace(&stack);
-  if (is_new) table->second = ToHost(context_, tokens.value);
-  tokens.value = std::as_const(table->second).view();
-  return tokens;
-}
-
 HeadObserver::CachedNotes& HeadObserver::CachedOf(const AttentionSite& site,
                                                   const AttentionMask& mask) {
   const SiteSide side = SideOf(site.kind);
   for (CachedNotes& cached : notes_) {
     if (cached.side == side && cached.mask == mask) return cached;
   }
-  CachedNotes made{
-      side,
-      mask,
-      std::make_unique<SiteNotes>(MakeSiteNotes(
-          sequences_, side, mask, options_.min_visible, options_.metrics)),
-      {}};
+  CachedNotes made{side,
+                   mask,
+                   std::make_unique<SiteNotes>(
+                       MakeSiteNotes(context_, sequences_, side, mask,
+                                     options_.min_visible, options_.metrics)),
+                   {}};
   made.notes->MoveTo(context_);
   if (options_.text && options_.model != nullptr && side != SiteSide::kCross) {
     const Stack& stack = side == SiteSide::kTarget ? *options_.model->decoder()
                                                    : options_.model->stack();
-    made.samples = DrawSemantic(host_, *made.notes, TableOf(stack));
+    made.samples = DrawSemantic(context_, *made.notes, *options_.model, stack);
   }
   notes_.push_back(std::move(made));
   return notes_.back();
@@ -141,15 +92,18 @@ void HeadObserver::AfterAttention(const AttentionSite& site,
     }
   });
   if (options_.text && args.gates) {
-    AddGates(context_, args.gates, results.notes(), first, profile_);
+    AddGates(context_, args.gates, results.notes(), {&profile_, first});
   }
   if (options_.text && options_.table != nullptr) {
-    KeepExamples(context_, {problem, scores}, results, *options_.table,
-                 {&profile_, first});
+    KeepExamples(context_, {problem, scores}, results, FindBestRows(results),
+                 *options_.table, {&profile_, first});
   }
   if (options_.text && options_.model != nullptr && !results.notes().cross) {
-    AddSemantic(context_, {problem, scores}, results,
-                CachedOf(site, problem.mask).samples, {&profile_, first});
+    const SemanticSamples& samples = CachedOf(site, problem.mask).samples;
+    const Tensor agreement = SemanticAgreement(context_, {problem, scores},
+                                               results.entropies(), samples);
+    AddSemantic(ToVector<double>(context_, agreement.view()), samples,
+                {&profile_, first});
   }
   results_.reset();
 }

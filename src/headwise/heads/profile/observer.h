@@ -16,7 +16,6 @@
 #include "headwise/heads/profile/site_notes.h"
 #include "headwise/heads/profile/site_results.h"
 #include "headwise/model/model.h"
-#include "headwise/runtime/on_host.h"
 
 namespace headwise {
 
@@ -55,20 +54,17 @@ class HeadObserver : public RunHooks {
     SiteSide side;
     AttentionMask mask;
     std::unique_ptr<SiteNotes> notes;
-    std::vector<SemanticSample> samples;
+    SemanticSamples samples;
   };
   CachedNotes& CachedOf(const AttentionSite& site, const AttentionMask& mask);
-  Parameter TableOf(const Stack& stack);
 
   Context& context_;
-  HostContext host_;
   Profile& profile_;
   ObserverOptions options_;
   HeadMetrics metrics_;
   std::map<std::pair<AttentionKind, int64_t>, size_t> first_head_;
   std::span<const SequenceNotes> sequences_;
   std::vector<CachedNotes> notes_;
-  std::map<const Stack*, Tensor> tables_;  // home, of embeddings on a device
   std::unique_ptr<SiteResults> results_;
 };
 

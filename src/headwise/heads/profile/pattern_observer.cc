@@ -66,8 +66,8 @@ const PatternObserver::Seen& PatternObserver::SeenUnder(
     if (seen.mask == mask) return seen;
   }
   Seen made{mask,
-            MakeSiteNotes(sequences_, SiteSide::kSource, mask, min_visible_,
-                          MetricSet::kCore),
+            MakeSiteNotes(context_, sequences_, SiteSide::kSource, mask,
+                          min_visible_, MetricSet::kCore),
             {}};
   for (const Labels& labels : labels_) {
     made.targets.push_back(CountTargets(made.notes, labels));

@@ -19,8 +19,8 @@ namespace {
 // Tokens that pass through the layers together: enough to fill the matrix
 // products, few enough that a layer's activations stay small.
 constexpr int64_t kBatchTokens = 2048;
-// The same where a device has to be filled: of the core, whose rows it adds up,
-// and of all metrics, whose rows are brought home.
+// The same where a device has to be filled: where it adds up the rows, and
+// where they are brought home.
 constexpr int64_t kDeviceTokens = 65536;
 constexpr int64_t kDeviceRowTokens = 16384;
 // Tokens of a path that frequencies are counted on.
@@ -225,6 +225,7 @@ Profile Profiler::Take() {
   Settle();
   observer_.reset();
   core_.reset();
+  rows_.reset();
   words_.reset();
   patterns_.reset();
   if (shared_) return shared_->SoFar(std::move(profile_), blocks_);
@@ -279,7 +280,16 @@ void Profiler::MakeObservers() {
   options.metrics = options_.metrics;
   options.table = &table_;
   options.model = &model_;
-  observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
+  if (options_.metrics == MetricSet::kAll &&
+      options_.sum_rows.value_or(!context_.device().is_cpu())) {
+    rows_ = std::make_unique<RowSums>(context_, profile_, options);
+    if (!context_.device().is_cpu()) {
+      beside_ = std::make_unique<Context>(ContextOptions{
+          .threads = context_.threads(), .device = context_.device()});
+    }
+  } else {
+    observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
+  }
   if (options_.words) {
     words_ = std::make_unique<WordObserver>(context_, profile_,
                                             options_.min_visible);
@@ -304,7 +314,7 @@ void Profiler::RefuseText(const char* found) {
 // Runs all waiting windows in batches; false when stopped.
 bool Profiler::RunWaiting() {
   if (Shares() && !shared_) shared_.emplace(*options_.group, profile_);
-  if (observer_ == nullptr && core_ == nullptr) {
+  if (observer_ == nullptr && core_ == nullptr && rows_ == nullptr) {
     MakeObservers();
     RequireRoomToBegin();
   }
@@ -360,8 +370,19 @@ void Profiler::RequireRoomToBegin() {
     all += rows;
   }
   if (options_.tokens > 0) all = std::min(all, options_.tokens);
-  const int64_t together = std::max(longest, std::min(all, BatchTokens()));
-  RequireRoom(context_, ForwardNeeds(context_, model_, together));
+  const auto require = [&] {
+    const int64_t together = std::max(longest, std::min(all, BatchTokens()));
+    RequireRoom(context_, ForwardNeeds(context_, model_, together));
+  };
+  if (BatchTokens() > kDeviceRowTokens) {
+    try {
+      return require();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      is_tight_ = true;
+    }
+  }
+  require();
 }
 
 void Profiler::MaybeCheckpoint() {
@@ -385,13 +406,19 @@ void Profiler::MaybeCheckpoint() {
 
 int64_t Profiler::BatchTokens() const {
   if (context_.device().is_cpu()) return kBatchTokens;
-  return core_ != nullptr ? kDeviceTokens : kDeviceRowTokens;
+  const bool stays = core_ != nullptr || (rows_ != nullptr && !options_.words);
+  return stays && !is_tight_ ? kDeviceTokens : kDeviceRowTokens;
 }
 
 // The sums of the last run into the profile.
 void Profiler::Settle() {
   if (!std::exchange(is_running_, false)) return;
-  core_->Finish();
+  if (core_ != nullptr) {
+    core_->Finish();
+  } else {
+    run_.get();
+    rows_->Finish();
+  }
   if (const auto block = std::exchange(closing_block_, {})) CloseBlock(*block);
 }
 
@@ -439,42 +466,97 @@ void Profiler::RunCore(std::span<const TokenWindow> batch) {
   }
 }
 
+// What a run of windows reads, in whatever thread.
+struct Profiler::WindowRun {
+  std::vector<int32_t> ids, decoder_ids;
+  std::vector<int64_t> lengths, decoder_lengths;
+  std::optional<BothHooks> with_words, with_patterns;
+  RunHooks* hooks = nullptr;
+
+  explicit WindowRun(std::span<const TokenWindow> batch) {
+    for (const TokenWindow& window : batch) {
+      Append(window.source, ids, lengths);
+      if (window.target.size() == 0) continue;
+      Append(window.target, decoder_ids, decoder_lengths);
+    }
+  }
+  void Start(Context& context, const Model& model) const {
+    ForwardToLastAttention(context, model,
+                           {.ids = ids,
+                            .lengths = lengths,
+                            .decoder_ids = decoder_ids,
+                            .decoder_lengths = decoder_lengths,
+                            .hooks = hooks});
+  }
+};
+
+// Hooks of all observers, `first` before the others.
+void Profiler::AddHooks(std::span<const TokenWindow> batch,
+                        std::span<const SequenceNotes> notes, RunHooks& first,
+                        WindowRun& run) {
+  run.hooks = &first;
+  if (words_ != nullptr) {
+    words_->Begin(notes);
+    run.hooks = &run.with_words.emplace(*run.hooks, *words_);
+  }
+  if (patterns_ != nullptr) {
+    patterns_->Begin(batch, notes);
+    run.hooks = &run.with_patterns.emplace(*run.hooks, *patterns_);
+  }
+}
+
+// Starts the run in a thread of its own, since the host is asked for this and
+// that while it goes on. On the host it waits for Settle: there is nothing to
+// be gained. The run before is added meanwhile, unless what is asked for
+// besides is added by the runs themselves.
+void Profiler::RunRows(std::span<const TokenWindow> batch) {
+  const auto run = std::make_shared<WindowRun>(batch);
+  Context& beside = beside_ != nullptr ? *beside_ : context_;
+  RowSums::Batch next =
+      rows_->Prepare(beside, AnnotateAll(beside, batch, table_, &counts_));
+  RowSums::Done done;
+  std::optional<int64_t> done_block;
+  if (is_running_) run_.wait();
+  if (is_running_ && !shared_ && words_ == nullptr && patterns_ == nullptr &&
+      !rows_->has_gates()) {
+    is_running_ = false;
+    run_.get();
+    done = rows_->Take();
+    done_block = std::exchange(closing_block_, {});
+  }
+  Settle();
+  rows_->Begin(std::move(next));
+  AddHooks(batch, rows_->sequences(), *rows_, *run);
+  is_running_ = true;
+  run_ = std::async(
+      context_.device().is_cpu() ? std::launch::deferred : std::launch::async,
+      [this, run] {
+        run->Start(context_, model_);
+        context_.Synchronize();
+      });
+  rows_->Add(beside, done);
+  if (done_block) CloseBlock(*done_block);
+  Count(batch);
+  if (profile_.counts.windows % kBlockWindows == 0) {
+    closing_block_ = Block() - 1;
+  }
+}
+
 void Profiler::Run(std::span<const TokenWindow> batch) {
   if (core_ != nullptr) {
     RunCore(batch);
     return;
   }
-  std::vector<SequenceNotes> notes;
-  std::vector<int32_t> ids, decoder_ids;
-  std::vector<int64_t> lengths, decoder_lengths;
-  for (const TokenWindow& window : batch) {
-    SequenceNotes sequence;
-    sequence.source = Annotate(window.source, table_, &counts_);
-    sequence.target = Annotate(window.target, table_, nullptr);
-    sequence.key = window.key;
-    notes.push_back(std::move(sequence));
-    Append(window.source, ids, lengths);
-    if (window.target.size() > 0) {
-      Append(window.target, decoder_ids, decoder_lengths);
-    }
+  if (rows_ != nullptr) {
+    RunRows(batch);
+    return;
   }
+  const std::vector<SequenceNotes> notes =
+      AnnotateAll(context_, batch, table_, &counts_);
+  WindowRun run(batch);
   observer_->Begin(notes);
-  RunHooks* hooks = observer_.get();
-  std::optional<BothHooks> with_words, with_patterns;
-  if (words_ != nullptr) {
-    words_->Begin(notes);
-    hooks = &with_words.emplace(*hooks, *words_);
-  }
-  if (patterns_ != nullptr) {
-    patterns_->Begin(batch, notes);
-    hooks = &with_patterns.emplace(*hooks, *patterns_);
-  }
-  ForwardToLastAttention(context_, model_,
-                         {.ids = ids,
-                          .lengths = lengths,
-                          .decoder_ids = decoder_ids,
-                          .decoder_lengths = decoder_lengths,
-                          .hooks = hooks});
+  AddHooks(batch, notes, *observer_, run);
+  run.Start(context_, model_);
   Count(batch);
   if (profile_.counts.windows % kBlockWindows == 0) CloseBlock(Block() - 1);
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +22,7 @@
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/pattern_observer.h"
 #include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/row_sums.h"
 #include "headwise/heads/profile/shared_blocks.h"
 #include "headwise/heads/profile/window_blocks.h"
 #include "headwise/heads/profile/words/positions.h"
@@ -51,6 +53,9 @@ struct ProfileOptions {
   // Ranks that share the windows of one text; null: this process alone. Each
   // reads all of it; rank 0 gets the profile, and it alone makes checkpoints.
   dist::Group* group = nullptr;
+  // All metrics are added up where the rows lie (row_sums.h); nothing: on a
+  // device, and not on the host.
+  std::optional<bool> sum_rows = {};
   ProgressCallback progress = {};
   std::stop_token stop = {};
 };
@@ -100,6 +105,11 @@ class Profiler {
   [[noreturn]] static void RefuseText(const char* found);
   void Run(std::span<const TokenWindow> batch);
   void RunCore(std::span<const TokenWindow> batch);
+  void RunRows(std::span<const TokenWindow> batch);
+  struct WindowRun;
+  void AddHooks(std::span<const TokenWindow> batch,
+                std::span<const SequenceNotes> notes, RunHooks& first,
+                WindowRun& run);
   void Count(std::span<const TokenWindow> batch);
   void Settle();
   int64_t Block() const { return profile_.counts.windows / kBlockWindows; }
@@ -125,10 +135,14 @@ class Profiler {
   WindowBlocks blocks_;
   std::optional<SharedBlocks> shared_;  // with other ranks
   std::unique_ptr<HeadObserver> observer_;
-  // Instead of it, where a device adds up the core: a run is added to the
-  // profile while the next is prepared.
+  // Instead of it, where a device adds up the core, or all metrics: a run goes
+  // on while the next is prepared.
   std::unique_ptr<CoreSums> core_;
-  bool is_running_ = false;               // a run of core_'s
+  std::unique_ptr<RowSums> rows_;
+  // Prepares runs of rows_'s: of the same device, beside the run that is on.
+  std::unique_ptr<Context> beside_;
+  bool is_tight_ = false;    // the device has no room for its largest batches
+  bool is_running_ = false;  // a run of either
   std::optional<int64_t> closing_block_;  // it was the last of this one
   std::unique_ptr<WordObserver> words_;
   std::unique_ptr<PatternObserver> patterns_;
@@ -146,6 +160,9 @@ class Profiler {
   uint64_t skipped_key_ = 0;
   int64_t passed_ = 0;  // tokens of the text that were run or passed over
   double expected_tokens_ = 0;  // of the whole text; 0: not known
+  // The run of rows_'s that is on, by a thread of its own: the last member,
+  // which waits for it.
+  std::future<void> run_;
 };
 
 }  // namespace headwise

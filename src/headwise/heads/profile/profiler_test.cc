@@ -276,6 +276,27 @@ TEST_F(ProfilerTest, TheCoreIsPartOfTheWhole) {
   EXPECT_EQ(Profile::Load(file).settings, core.settings);
 }
 
+// Where rows are added up where they lie, as on a device.
+TEST_F(ProfilerTest, SumsOfRowsGiveTheSameProfile) {
+  const std::vector<std::string> paths = Shards();
+  ProfileOptions options;
+  options.words = true;
+  const Profile expected = Run(paths, options);
+  options.sum_rows = true;
+  const Profile found = Run(paths, options);
+  ExpectSame(found, expected);
+  // A checkpoint waits for the run that is on.
+  int64_t last = 0;
+  options.checkpoint_seconds = 0;
+  options.checkpoint = [&](const Profile& profile) {
+    EXPECT_GT(profile.counts.windows, last);
+    last = profile.counts.windows;
+    EXPECT_EQ(profile.Get("entropy", 0).sequences, last);
+  };
+  ExpectSame(Run(paths, options), expected);
+  EXPECT_GT(last, 0);
+}
+
 TEST_F(ProfilerTest, SentencesAreSequencesOfTheirOwn) {
   const std::string text = Write(
       "two.txt",

@@ -2,17 +2,16 @@
 #include "headwise/heads/profile/semantic.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/base/rng.h"
-#include "headwise/heads/profile/host_result.h"
 #include "headwise/nn/release.h"
-#include "headwise/ops/embedding/embedding.h"
+#include "headwise/ops/copy/copy.h"
+#include "headwise/ops/rank_agreement/rank_agreement.h"
+#include "headwise/ops/rank_agreement/ranks.h"
 #include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -20,48 +19,9 @@ namespace {
 constexpr int64_t kTokensPerRow = 256;
 constexpr int64_t kMostRows = 4;
 constexpr size_t kLeastKeys = 8;
+constexpr int64_t kRankings = 2;  // of the cosines, and permuted
 constexpr const char* kMetric = "semantic";
 constexpr const char* kControl = "semantic.chance";
-
-// A number that orders as the float does, equal for 0 and −0.
-uint32_t OrderOf(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value + 0.0f);
-  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000;
-}
-
-Ranks RanksOf(std::span<const float> values) {
-  const size_t n = values.size();
-  // Values above, indices below: sorted as whole numbers.
-  std::vector<uint64_t> order(n);
-  for (size_t i = 0; i < n; ++i) {
-    order[i] = (uint64_t{OrderOf(values[i])} << 32) | i;
-  }
-  std::sort(order.begin(), order.end());
-  Ranks ranks;
-  ranks.centred.resize(n);
-  const double middle = (static_cast<double>(n) - 1) / 2;
-  double squares = 0;
-  for (size_t i = 0; i < n;) {
-    size_t end = i + 1;
-    while (end < n && order[end] >> 32 == order[i] >> 32) ++end;
-    const double rank = (static_cast<double>(i + end) - 1) / 2 - middle;
-    for (; i < end; ++i) {
-      ranks.centred[static_cast<uint32_t>(order[i])] = rank;
-      squares += rank * rank;
-    }
-  }
-  ranks.norm = std::sqrt(squares);
-  return ranks;
-}
-
-double Correlation(const Ranks& a, const Ranks& b) {
-  if (a.norm == 0 || b.norm == 0) return 0;
-  double sum = 0;
-  for (size_t i = 0; i < a.centred.size(); ++i) {
-    sum += a.centred[i] * b.centred[i];
-  }
-  return sum / (a.norm * b.norm);
-}
 
 std::vector<int32_t> KeysOf(const SiteNotes& site, const SiteNotes::Sequence& s,
                             int64_t i) {
@@ -103,59 +63,35 @@ int32_t Permuted(int32_t id, int64_t size) {
   return static_cast<int32_t>((id * factor + size / 3) % size);
 }
 
-class Cosines {
- public:
-  Cosines(Context& context, ConstTensorView table)
-      : context_(context), table_(table), width_(table.shape[1]) {}
+Tensor There(Context& context, const std::vector<int32_t>& values) {
+  return ToDevice(context, ConstTensorView(ViewOf(values)));
+}
 
-  // Ranks of cos(E[id], E[others[n]]).
-  Ranks Of(int32_t id, std::span<const int32_t> others) {
-    constexpr size_t kChunk = 4096;
-    std::vector<float> row(width_);
-    const int32_t one[] = {id};
-    EmbeddingForward(context_, {},
-                     {table_, ViewOf(one), View(row.data(), {1, width_})});
-    chunk_.resize(
-        std::max(chunk_.size(), std::min(kChunk, others.size()) * width_));
-    std::vector<float> cosines(others.size());
-    for (size_t begin = 0; begin < others.size(); begin += kChunk) {
-      const size_t count = std::min(kChunk, others.size() - begin);
-      EmbeddingForward(
-          context_, {},
-          {table_, ViewOf(others.subspan(begin, count)),
-           View(chunk_.data(), {static_cast<int64_t>(count), width_})});
-      for (size_t n = 0; n < count; ++n) {
-        const float* other = chunk_.data() + n * width_;
-        // The row's own length changes no rank.
-        const double square = Dot(other, other);
-        cosines[begin + n] = square == 0
-                                 ? 0
-                                 : static_cast<float>(Dot(row.data(), other) /
-                                                      std::sqrt(square));
-      }
-    }
-    return RanksOf(cosines);
-  }
-
- private:
-  // Of [width], in four sums that run side by side.
-  double Dot(const float* a, const float* b) const {
-    double sums[4] = {};
-    int64_t d = 0;
-    for (; d + 4 <= width_; d += 4) {
-      for (int64_t l = 0; l < 4; ++l) {
-        sums[l] += static_cast<double>(a[d + l]) * b[d + l];
-      }
-    }
-    for (; d < width_; ++d) sums[0] += static_cast<double>(a[d]) * b[d];
-    return sums[0] + sums[1] + sums[2] + sums[3];
-  }
-
-  Context& context_;
-  ConstTensorView table_;
-  int64_t width_;
-  std::vector<float> chunk_;  // memory for embeddings
+// Rows, their keys one behind the other, and the tokens of both.
+struct Draw {
+  std::vector<RowRef> refs;
+  std::vector<int32_t> rows, keys, starts, ids, others;
 };
+
+Draw DrawFrom(const SiteNotes& site) {
+  Draw draw;
+  draw.starts.push_back(0);
+  for (size_t b = 0; b < site.sequences.size(); ++b) {
+    const SiteNotes::Sequence& s = site.sequences[b];
+    const std::vector<int32_t>& tokens = s.key_notes->ids;
+    for (const int64_t i : DrawRows(site, s)) {
+      const std::vector<int32_t> seen = KeysOf(site, s, i);
+      if (seen.size() < kLeastKeys) continue;
+      draw.refs.push_back({static_cast<int64_t>(b), i});
+      draw.rows.push_back(static_cast<int32_t>(s.query_begin + i));
+      draw.ids.push_back(tokens[i]);
+      for (const int32_t j : seen) draw.others.push_back(tokens[j]);
+      draw.keys.insert(draw.keys.end(), seen.begin(), seen.end());
+      draw.starts.push_back(static_cast<int32_t>(draw.keys.size()));
+    }
+  }
+  return draw;
+}
 
 }  // namespace
 
@@ -168,77 +104,94 @@ void PrepareSemantic(Profile& profile) {
   profile.Tallies(kControl);
 }
 
-std::vector<SemanticSample> DrawSemantic(Context& context,
-                                         const SiteNotes& site,
-                                         const Parameter& embeddings) {
-  const ConstTensorView table = embeddings.value;
-  const int64_t size = table.shape[0];
-  Cosines cosines(context, table);
-  std::vector<SemanticSample> samples;
-  size_t read = 0;
-  for (size_t b = 0; b < site.sequences.size(); ++b) {
-    const SiteNotes::Sequence& s = site.sequences[b];
-    const std::vector<int32_t>& tokens = s.key_notes->ids;
-    for (const int64_t i : DrawRows(site, s)) {
-      SemanticSample sample;
-      sample.ref = {static_cast<int64_t>(b), i};
-      sample.keys = KeysOf(site, s, i);
-      if (sample.keys.size() < kLeastKeys) continue;
-      std::vector<int32_t> ids, permuted;
-      for (const int32_t j : sample.keys) {
-        ids.push_back(tokens[j]);
-        permuted.push_back(Permuted(tokens[j], size));
-      }
-      read += ids.size();
-      sample.cosine = cosines.Of(tokens[i], ids);
-      sample.permuted = cosines.Of(Permuted(tokens[i], size), permuted);
-      samples.push_back(std::move(sample));
+SemanticSamples DrawSemantic(Context& context, const SiteNotes& site,
+                             const Model& model, const Stack& stack) {
+  Draw draw = DrawFrom(site);
+  SemanticSamples samples;
+  if (draw.refs.empty()) return samples;
+  const ConstTensorView table = model.TokenEmbeddings(context, stack);
+  const auto count = static_cast<int64_t>(draw.rows.size());
+  const auto entries = static_cast<int64_t>(draw.keys.size());
+  samples.refs = std::move(draw.refs);
+  samples.keys = There(context, draw.keys);
+  samples.starts = There(context, draw.starts);
+  samples.rows = There(context, draw.rows);
+  // The lists of the permuted vocabulary behind the others.
+  const auto permute = [&](std::vector<int32_t>& tokens) {
+    const size_t half = tokens.size();
+    for (size_t n = 0; n < half; ++n) {
+      tokens.push_back(Permuted(tokens[n], table.shape[0]));
     }
+  };
+  permute(draw.ids);
+  permute(draw.others);
+  std::vector<int32_t> lists = draw.starts;
+  for (int64_t r = 1; r <= count; ++r) {
+    lists.push_back(static_cast<int32_t>(entries) + draw.starts[r]);
   }
-  ReleaseTable(embeddings, read);
+  const Tensor ids = There(context, draw.ids);
+  const Tensor others = There(context, draw.others);
+  const Tensor starts = There(context, lists);
+  samples.ranks = Tensor::Undefined(context, DType::kF32, {kRankings, entries});
+  samples.norms = Tensor::Undefined(context, DType::kF64, {kRankings, count});
+  CosineRanks(context,
+              {.table = table,
+               .ids = ids.view(),
+               .others = others.view(),
+               .starts = starts.view(),
+               .ranks = Reshaped(samples.ranks.view(), {kRankings * entries}),
+               .norms = Reshaped(samples.norms.view(), {kRankings * count})});
+  ReleaseTable(stack.embeddings.tokens, draw.keys.size());
+  context.Synchronize();  // the lists are read until then
   return samples;
 }
 
-void AddSemantic(Context& context, const HeadSource& source,
-                 const SiteResults& results,
-                 std::span<const SemanticSample> samples, ProfilePlace place) {
-  if (samples.empty()) return;
+Tensor SemanticAgreement(Context& context, const HeadSource& source,
+                         const ConstTensorView& entropy,
+                         const SemanticSamples& samples) {
+  if (samples.refs.empty()) return {};
+  const auto rows = static_cast<int64_t>(samples.refs.size());
+  const int64_t heads = source.problem.heads;
+  const Temp shares(context, DType::kF32,
+                    {rows, heads, source.problem.key_len});
+  AttentionRows(context, source.problem, source.args, samples.refs,
+                shares.view());
+  Tensor agreement =
+      Tensor::Undefined(context, DType::kF64, {rows, heads, kRankings});
+  RankAgreement(context, {.shares = shares.view(),
+                          .keys = samples.keys.view(),
+                          .starts = samples.starts.view(),
+                          .ranks = samples.ranks.view(),
+                          .norms = samples.norms.view(),
+                          .entropy = entropy,
+                          .rows = samples.rows.view(),
+                          .agreement = agreement.view()});
+  return agreement;
+}
+
+void AddSemantic(std::span<const double> agreement,
+                 const SemanticSamples& samples, ProfilePlace place) {
+  if (agreement.empty()) return;
   std::vector<Tally>& tallies = place.profile->Tallies(kMetric);
   std::vector<Tally>& control = place.profile->Tallies(kControl);
-  const int64_t heads = results.heads(), keys = source.problem.key_len;
-  const int64_t rows = static_cast<int64_t>(samples.size());
-  std::vector<RowRef> refs;
-  for (const SemanticSample& sample : samples) refs.push_back(sample.ref);
-  HostResult shares(context, DType::kF32, {rows, heads, keys});
-  AttentionRows(context, source.problem, source.args, refs, shares.view());
-  shares.Fetch(context);
-  context.pool().ParallelFor(heads, [&](int64_t h, int) {
-    std::vector<float> mass;
+  const size_t rows = samples.refs.size();
+  const size_t heads = agreement.size() / rows / kRankings;
+  for (size_t h = 0; h < heads; ++h) {
     // The samples of a sequence stand together: one entry of the tally.
-    for (int64_t r = 0; r < rows;) {
-      const int64_t sequence = refs[r].sequence;
+    for (size_t r = 0; r < rows;) {
+      const int64_t sequence = samples.refs[r].sequence;
       double sum = 0, control_sum = 0, count = 0;
-      for (; r < rows && refs[r].sequence == sequence; ++r) {
-        const SemanticSample& sample = samples[r];
-        const int64_t t =
-            results.notes().sequences[sequence].query_begin + sample.ref.query;
-        if (!std::isfinite(results.entropy(h, t))) continue;
-        const float* p = shares.As<float>() + (r * heads + h) * keys;
-        mass.clear();
-        // The host's smallest share, on which devices go below: ranks among
-        // what is nothing are none.
-        for (const int32_t j : sample.keys) {
-          mass.push_back(std::max(p[j], std::numeric_limits<float>::min()));
-        }
-        const Ranks ranks = RanksOf(mass);
-        sum += Correlation(ranks, sample.cosine);
-        control_sum += Correlation(ranks, sample.permuted);
+      for (; r < rows && samples.refs[r].sequence == sequence; ++r) {
+        const double* found = &agreement[(r * heads + h) * kRankings];
+        if (std::isnan(found[0])) continue;
+        sum += found[0];
+        control_sum += found[1];
         count += 1;
       }
       tallies[place.first + h].Add(sum, count);
       control[place.first + h].Add(control_sum, count);
     }
-  });
+  }
 }
 
 }  // namespace headwise

@@ -6,10 +6,18 @@
 #include <unordered_map>
 #include <utility>
 
+#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/base/rng.h"
 #include "headwise/ops/copy/copy.h"
 
 namespace headwise {
 namespace {
+
+// A key can be a sink of one head where at least this share of the counted
+// rows, and so many of them, see it: the last tokens of a causal window are
+// seen by themselves alone.
+constexpr double kLeastSeen = 0.25;
+constexpr int32_t kLeastRows = 8;
 
 // Positions of each token in a sequence, ascending; special ones left out.
 using Occurrences = std::unordered_map<int32_t, std::vector<int32_t>>;
@@ -50,9 +58,10 @@ RowTargets TargetsIn(const std::vector<int32_t>& running, int32_t low,
 
 class Builder {
  public:
-  Builder(std::span<const SequenceNotes> sequences, SiteSide side,
-          const AttentionMask& mask, int64_t min_visible, MetricSet metrics)
-      : min_visible_(min_visible) {
+  Builder(ThreadPool& pool, std::span<const SequenceNotes> sequences,
+          SiteSide side, const AttentionMask& mask, int64_t min_visible,
+          MetricSet metrics)
+      : pairs_(sequences.size()), min_visible_(min_visible) {
     notes_.mask = mask;
     notes_.metrics = metrics;
     notes_.cross = side == SiteSide::kCross;
@@ -64,7 +73,7 @@ class Builder {
       const TokenNotes& k =
           side == SiteSide::kTarget ? sequence.target : sequence.source;
       notes_.sequences.push_back(
-          {queries, q.size(), keys, k.size(), &q, &k, sequence.key, 0});
+          {queries, q.size(), keys, k.size(), &q, &k, sequence.key});
       queries += q.size();
       keys += k.size();
     }
@@ -76,10 +85,10 @@ class Builder {
       notes_.query_labels = Tensor(DType::kI32, {kLabelChannels, 1, queries});
       notes_.key_labels = Tensor(DType::kI32, {kLabelChannels, 1, keys});
     }
-    notes_.pair_offsets.push_back(0);
-    for (size_t s = 0; s < sequences.size(); ++s) {
-      Add(static_cast<int64_t>(s));
-    }
+    if (!core()) notes_.seen = Tensor(DType::kI32, {keys});
+    pool.ParallelFor(static_cast<int64_t>(sequences.size()),
+                     [&](int64_t s, int) { Add(s); });
+    JoinPairs();
   }
 
   SiteNotes Take() { return std::move(notes_); }
@@ -93,6 +102,8 @@ class Builder {
     AddKeys(s);
     AddRows(s);
     if (core()) return;
+    CountSeen(s);
+    DrawSample(s);
     if (notes_.cross) {
       AddMonotone(index);
       return;
@@ -150,24 +161,53 @@ class Builder {
     }
   }
 
-  // Keys with |j − i·keys/queries| ≤ 2.
-  void AddMonotone(int64_t index) {
-    const SiteNotes::Sequence& s = notes_.sequences[index];
+  // How many counted rows see each key, where that is enough.
+  void CountSeen(const SiteNotes::Sequence& s) {
+    std::vector<int32_t> steps(s.keys + 1, 0);
     for (int64_t i = 0; i < s.queries; ++i) {
       const SiteNotes::Row& row = notes_.rows[s.query_begin + i];
       if (!row.counted) continue;
+      ++steps[row.low];
+      --steps[row.high];
+    }
+    const double least = std::max<double>(
+        kLeastRows, kLeastSeen * static_cast<double>(s.counted));
+    int32_t rows = 0;
+    for (int64_t j = 0; j < s.keys; ++j) {
+      rows += steps[j];
+      notes_.seen.As<int32_t>()[s.key_begin + j] = rows < least ? 0 : rows;
+    }
+  }
+
+  void DrawSample(SiteNotes::Sequence& s) {
+    for (int64_t i = 0; i < s.queries; ++i) {
+      if (!notes_.rows[s.query_begin + i].counted) continue;
+      const uint64_t hash = RowHash(s.key, i);
+      if (s.sample >= 0 && hash >= s.sample_hash) continue;
+      s.sample_hash = hash;
+      s.sample = i;
+    }
+  }
+
+  // Keys with |j − i·keys/queries| ≤ 2.
+  void AddMonotone(int64_t index) {
+    const SiteNotes::Sequence& s = notes_.sequences[index];
+    Pairs& pairs = pairs_[index];
+    for (int64_t i = 0; i < s.queries; ++i) {
+      SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+      if (!row.counted) continue;
+      row.pairs = static_cast<int32_t>(pairs.rows.size());
       const double middle = static_cast<double>(i) *
                             static_cast<double>(s.keys) /
                             static_cast<double>(s.queries);
-      notes_.pair_rows.push_back({index, i});
+      pairs.rows.push_back({index, i});
       for (int64_t j = row.low; j < row.high; ++j) {
         if (std::abs(static_cast<double>(j) - middle) <= 2) {
-          notes_.pair_keys.push_back(static_cast<int32_t>(j));
+          pairs.keys.push_back(static_cast<int32_t>(j));
         }
       }
-      notes_.pair_split.push_back(0);
-      notes_.pair_offsets.push_back(
-          static_cast<int64_t>(notes_.pair_keys.size()));
+      pairs.split.push_back(0);
+      pairs.ends.push_back(static_cast<int64_t>(pairs.keys.size()));
     }
   }
 
@@ -198,20 +238,48 @@ class Builder {
 
   void ListRepeats(int64_t index, int64_t i, const std::vector<int32_t>& at) {
     const SiteNotes::Sequence& s = notes_.sequences[index];
-    const SiteNotes::Row& row = notes_.rows[s.query_begin + i];
+    SiteNotes::Row& row = notes_.rows[s.query_begin + i];
     if (row.duplicate.seen + row.induction.seen == 0) return;
-    notes_.pair_rows.push_back({index, i});
+    Pairs& pairs = pairs_[index];
+    row.pairs = static_cast<int32_t>(pairs.rows.size());
+    pairs.rows.push_back({index, i});
     for (const int32_t o : at) {
-      if (o < i && o >= row.low) notes_.pair_keys.push_back(o);
+      if (o < i && o >= row.low) pairs.keys.push_back(o);
     }
-    notes_.pair_split.push_back(row.duplicate.seen);
+    pairs.split.push_back(row.duplicate.seen);
     for (const int32_t o : at) {
       const int32_t next = o + 1;
       if (o >= i || next < row.low || next >= row.high) continue;
-      if (s.key_notes->special[next] == 0) notes_.pair_keys.push_back(next);
+      if (s.key_notes->special[next] == 0) pairs.keys.push_back(next);
     }
-    notes_.pair_offsets.push_back(
-        static_cast<int64_t>(notes_.pair_keys.size()));
+    pairs.ends.push_back(static_cast<int64_t>(pairs.keys.size()));
+  }
+
+  // Those of all sequences, one behind the other.
+  void JoinPairs() {
+    notes_.pair_offsets.push_back(0);
+    for (size_t b = 0; b < pairs_.size(); ++b) {
+      const Pairs& pairs = pairs_[b];
+      const SiteNotes::Sequence& s = notes_.sequences[b];
+      const auto rows = static_cast<int32_t>(notes_.pair_rows.size());
+      const auto keys = static_cast<int64_t>(notes_.pair_keys.size());
+      for (int64_t t = s.query_begin; t < s.query_begin + s.queries; ++t) {
+        SiteNotes::Row& row = notes_.rows[t];
+        if (row.pairs >= 0) row.pairs += rows;
+        notes_.has_unclear_ends =
+            notes_.has_unclear_ends || (row.separator.seen > kSeparatorsTold &&
+                                        s.key_notes->special[s.keys - 1] != 0);
+      }
+      const auto append = [](auto& to, const auto& from) {
+        to.insert(to.end(), from.begin(), from.end());
+      };
+      append(notes_.pair_rows, pairs.rows);
+      append(notes_.pair_split, pairs.split);
+      append(notes_.pair_keys, pairs.keys);
+      for (const int64_t end : pairs.ends) {
+        notes_.pair_offsets.push_back(keys + end);
+      }
+    }
   }
 
   void AddLabels(const SiteNotes::Sequence& s) {
@@ -230,17 +298,42 @@ class Builder {
     }
   }
 
+  // Listed pairs of one sequence; its rows count them from 0.
+  struct Pairs {
+    std::vector<RowRef> rows;
+    std::vector<int64_t> ends;
+    std::vector<int32_t> split, keys;
+  };
+
   SiteNotes notes_;
+  std::vector<Pairs> pairs_;  // by sequence
   int64_t min_visible_;
 };
 
 }  // namespace
 
+uint64_t RowHash(uint64_t window, int64_t row) {
+  const auto words = Philox(window, 0, static_cast<uint64_t>(row));
+  return (uint64_t{words[0]} << 32) | words[1];
+}
+
+SiteSide SideOf(AttentionKind kind) {
+  switch (kind) {
+    case AttentionKind::kSelf:
+      return SiteSide::kSource;
+    case AttentionKind::kDecoder:
+      return SiteSide::kTarget;
+    case AttentionKind::kCross:
+      return SiteSide::kCross;
+  }
+  return SiteSide::kSource;
+}
+
 void SiteNotes::MoveTo(Context& context) {
   if (context.device().is_cpu()) return;
   std::vector<Tensor> gone;
   for (Tensor* input :
-       {&features, &query_labels, &key_labels, &excluded, &weights}) {
+       {&features, &query_labels, &key_labels, &excluded, &weights, &seen}) {
     if (input->size() == 0) continue;
     gone.push_back(
         std::exchange(*input, ToDevice(context, std::as_const(*input).view())));
@@ -248,10 +341,26 @@ void SiteNotes::MoveTo(Context& context) {
   context.Synchronize();  // the copies are read until then
 }
 
-SiteNotes MakeSiteNotes(std::span<const SequenceNotes> sequences, SiteSide side,
+std::vector<SequenceNotes> AnnotateAll(Context& context,
+                                       std::span<const TokenWindow> windows,
+                                       const TokenTable& table,
+                                       const TokenCounts* counts) {
+  std::vector<SequenceNotes> notes(windows.size());
+  context.pool().ParallelFor(
+      static_cast<int64_t>(windows.size()), [&](int64_t n, int) {
+        notes[n].source = Annotate(windows[n].source, table, counts);
+        notes[n].target = Annotate(windows[n].target, table, nullptr);
+        notes[n].key = windows[n].key;
+      });
+  return notes;
+}
+
+SiteNotes MakeSiteNotes(Context& context,
+                        std::span<const SequenceNotes> sequences, SiteSide side,
                         const AttentionMask& mask, int64_t min_visible,
                         MetricSet metrics) {
-  return Builder(sequences, side, mask, min_visible, metrics).Take();
+  return Builder(context.pool(), sequences, side, mask, min_visible, metrics)
+      .Take();
 }
 
 }  // namespace headwise

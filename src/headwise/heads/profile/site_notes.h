@@ -7,9 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "headwise/context.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/observation.h"
+#include "headwise/ops/head_rows/head_rows.h"
 
 namespace headwise {
 
@@ -21,27 +23,6 @@ struct SequenceNotes {
   uint64_t key = 0;
 };
 
-// Columns of the operator's key features.
-enum KeyFeature : int {
-  kFirstKey,
-  kLastKey,
-  kSeparatorKey,  // special, but not the first
-  kPunctuationKey,
-  kRareKey,
-  kContentKey,  // neither first nor special
-  kKeyFeatures,
-};
-
-// Channels of the operator's labels. Under a causal mask equal labels at or
-// before the query are what is wanted; elsewhere listed pairs are.
-enum LabelChannel : int { kSameToken, kAfterSameToken, kLabelChannels };
-
-// What stands for a row's targets of a kind: how many of them it can see.
-struct RowTargets {
-  int32_t seen = 0;     // keys that are a target
-  int32_t content = 0;  // of them, neither the first key nor special
-};
-
 struct SiteNotes {
   struct Sequence {
     int64_t query_begin = 0, queries = 0;  // rows of the batch
@@ -50,15 +31,12 @@ struct SiteNotes {
     const TokenNotes* key_notes = nullptr;
     uint64_t key = 0;
     int64_t counted = 0;  // rows that count
+    // The one of them with the smallest hash, which is the same for every head;
+    // −1: none counts. Not of the core.
+    int64_t sample = -1;
+    uint64_t sample_hash = 0;
   };
-  struct Row {
-    int32_t low = 0, high = 0;  // keys [low, high) are seen
-    bool counted = false;
-    float log_visible = 0;
-    RowTargets separator, punctuation, rare, duplicate, induction;
-    int32_t rarest = -1;  // key, where this row counts for it
-    int32_t visible() const { return high - low; }
-  };
+  using Row = RowNotes;
 
   AttentionMask mask;
   MetricSet metrics = MetricSet::kAll;
@@ -74,6 +52,12 @@ struct SiteNotes {
   Tensor key_labels;    // i32 [L, 1, S]
   Tensor excluded;      // u8 [1, S]: the first and special keys
   Tensor weights;       // f32 [1, T]: 1 for rows that count
+  // i32 [S]: how many rows that count see a key; 0 where they are too few for
+  // it to be a sink of one head. None of the core.
+  Tensor seen;
+  // Whether a row sees more special keys than features tell apart, the end one
+  // of them.
+  bool has_unclear_ends = false;
 
   // Listed pairs: keys of row pair_rows[r] are pair_keys[pair_offsets[r] …];
   // the first `pair_split[r]` of them are duplicates, the others follow one.
@@ -92,12 +76,23 @@ struct SiteNotes {
   }
 };
 
+// Of a row of a window with this key (SequenceNotes::key).
+uint64_t RowHash(uint64_t window, int64_t row);
+
 enum class SiteSide : uint8_t { kSource, kTarget, kCross };
+SiteSide SideOf(AttentionKind kind);
+
+// Notes on windows, by the context's threads. `counts` may be null.
+std::vector<SequenceNotes> AnnotateAll(Context& context,
+                                       std::span<const TokenWindow> windows,
+                                       const TokenTable& table,
+                                       const TokenCounts* counts);
 
 // Rows count that are neither special nor first (in cross-attention: not
 // special) and see at least min_visible keys. The core needs neither labels nor
-// pairs.
-SiteNotes MakeSiteNotes(std::span<const SequenceNotes> sequences, SiteSide side,
+// pairs. Made by the context's threads, on the host.
+SiteNotes MakeSiteNotes(Context& context,
+                        std::span<const SequenceNotes> sequences, SiteSide side,
                         const AttentionMask& mask, int64_t min_visible,
                         MetricSet metrics);
 

@@ -2,8 +2,9 @@
 #include "headwise/heads/profile/site_results.h"
 
 #include <algorithm>
+#include <tuple>
 
-#include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/ops/head_sinks/head_sinks.h"
 
 namespace headwise {
 namespace {
@@ -11,14 +12,11 @@ namespace {
 // A key is a head's sink when rows that see it give it more than this on
 // average.
 constexpr double kSinkMass = 0.3;
-// Keys are looked at when they are some row's largest (outside the sinks that
-// every head has) with at least this mean mass. A key of mean mass .3 that is
-// not would have to stand behind another in nearly every row.
-constexpr double kCandidateMass = 0.1;
-// …and when at least this share of the counted rows, and 8 of them, see it:
-// the last tokens of a causal window are seen by themselves alone.
-constexpr double kLeastSeen = 0.25;
-constexpr int64_t kLeastRows = 8;
+// Candidates of a head and sequence, at most: rows have one largest key each,
+// and a tenth of a quarter of them must have this one (site_notes.cc).
+constexpr int64_t kMostCandidates = 40;
+// So many candidates come home with their number.
+constexpr int64_t kFewCandidates = 256;
 // How far down a row's order we look at most for a key that is no sink.
 constexpr int64_t kMostTopKeys = 32;
 
@@ -101,14 +99,54 @@ SiteResults::SiteResults(Context& context, const SiteNotes& notes,
       make(histogram_, DType::kF64, {sequences, heads, kHistogramBuckets});
 }
 
+RowResults SiteResults::rows() const {
+  RowResults r;
+  r.cross = notes_.cross;
+  r.causal = notes_.causal;
+  r.before = before_;
+  r.after = after_;
+  r.heads = heads_;
+  r.rows = queries_;
+  r.features = feature_count_;
+  r.pairs = pair_count_;
+  r.entropy = entropy_.As<float>();
+  r.max = max_.As<float>();
+  r.distance = distance_.As<float>();
+  r.kept_max = kept_max_.As<float>();
+  r.below_end = below_end_.data();
+  r.argmax = argmax_.As<int32_t>();
+  r.kept_argmax = kept_argmax_.As<int32_t>();
+  r.feature_mass = features_.As<float>();
+  r.label_mass = labels_.As<float>();
+  r.band = band_.As<float>();
+  r.notes = notes_.rows.data();
+  r.pair_offsets = notes_.pair_offsets.data();
+  r.pair_split = notes_.pair_split.data();
+  r.pair_keys = notes_.pair_keys.data();
+  r.pair_mass = pairs_.As<float>();
+  return r;
+}
+
 void SiteResults::Finish(Context& context, const AttentionProblem& problem,
                          const AttentionArgs& args) {
-  const bool core = notes_.metrics == MetricSet::kCore;
   for (HostResult* observed :
        {&entropy_, &max_, &argmax_, &distance_, &kept_max_, &kept_argmax_,
         &features_, &labels_, &histogram_}) {
     observed->Fetch(context);
   }
+  Measured(context, problem, args);
+  band_.Fetch(context);
+  pairs_.Fetch(context);
+  if (notes_.metrics == MetricSet::kCore) return;
+  AskForSinks(context, args);
+  TakeSinks(context, problem, args);
+  LookBelowEnds(context, problem, args);
+}
+
+// What second passes give.
+void SiteResults::Measured(Context& context, const AttentionProblem& problem,
+                           const AttentionArgs& args) {
+  const bool core = notes_.metrics == MetricSet::kCore;
   sinks_.assign(heads_, {});
   if (!notes_.cross) {
     before_ = core ? 1 : kMostOffset;
@@ -116,50 +154,81 @@ void SiteResults::Finish(Context& context, const AttentionProblem& problem,
     const int64_t width = before_ + after_ + 1;
     band_ = HostResult(context, DType::kF32, {1, heads_, queries_, width});
     AttentionBand(context, problem, args, before_, after_, band_.view());
-    band_.Fetch(context);
   }
   if (core) return;
   pair_count_ = static_cast<int64_t>(notes_.pair_keys.size());
-  if (pair_count_ > 0) {
-    pairs_ = HostResult(context, DType::kF32, {heads_, pair_count_});
-    AttentionPairs(context, problem, args,
-                   {notes_.pair_rows, notes_.pair_offsets, notes_.pair_keys},
-                   {}, pairs_.view(), {});
-    pairs_.Fetch(context);
-  }
-  FindSinks(context, problem, args);
+  if (pair_count_ == 0) return;
+  pairs_ = HostResult(context, DType::kF32, {heads_, pair_count_});
+  AttentionPairs(context, problem, args,
+                 {notes_.pair_rows, notes_.pair_offsets, notes_.pair_keys}, {},
+                 pairs_.view(), {});
+}
+
+void SiteResults::Complete(Context& context, const AttentionProblem& problem,
+                           const AttentionArgs& args) {
+  Measured(context, problem, args);
+  AskForSinks(context, args);
+  if (!notes_.has_unclear_ends) return;
+  argmax_.Fetch(context);
   LookBelowEnds(context, problem, args);
 }
 
-void SiteResults::FindSinks(Context& context, const AttentionProblem& problem,
+void SiteResults::Show(HeadRowsArgs& args) const {
+  args.entropy = entropy_.view();
+  args.max_probability = max_.view();
+  args.argmax = argmax_.view();
+  args.distance = distance_.view();
+  args.kept_max = kept_max_.view();
+  args.kept_argmax = kept_argmax_.view();
+  args.feature_mass = features_.view();
+  args.label_mass = labels_.view();
+  args.band = band_.view();
+  args.pair_mass = pairs_.view();
+  args.histogram = histogram_.view();
+}
+
+void SiteResults::AskForSinks(Context& context, const AttentionArgs& args) {
+  const int64_t most =
+      kMostCandidates * heads_ * static_cast<int64_t>(notes_.sequences.size());
+  found_ = Temp(context, DType::kI32, {1 + most, 3});
+  FindSinkCandidates(
+      context,
+      {.kept_max = kept_max_.view(),
+       .kept_argmax = kept_argmax_.view(),
+       .weights = notes_.weights.view(),
+       .seen = notes_.seen.view(),
+       .query_starts = args.query_starts,
+       .key_starts = args.key_starts,
+       .found = Rows(found_.view(), 1, 1 + most),
+       .count = Rows(Reshaped(found_.view(), {3 * (1 + most)}), 0, 1)});
+}
+
+// The candidates into sinks_, ordered.
+void SiteResults::TakeCandidates(Context& context) {
+  const int64_t room = found_.view().shape[0];
+  std::vector<int32_t> found = ToVector<int32_t>(
+      context, Rows(found_.view(), 0, std::min(room, 1 + kFewCandidates)));
+  const int64_t count = found[0];
+  if (count > kFewCandidates) {
+    found = ToVector<int32_t>(
+        context, Rows(found_.view(), 0, std::min(room, 1 + count)));
+  }
+  found_ = Temp();
+  for (size_t n = 3; n < 3 * (1 + static_cast<size_t>(count)); n += 3) {
+    sinks_[found[n]].push_back({found[n + 1], found[n + 2], {}});
+  }
+  for (std::vector<HeadSink>& sinks : sinks_) {
+    std::sort(
+        sinks.begin(), sinks.end(), [](const HeadSink& a, const HeadSink& b) {
+          return std::tie(a.sequence, a.key) < std::tie(b.sequence, b.key);
+        });
+  }
+}
+
+bool SiteResults::TakeSinks(Context& context, const AttentionProblem& problem,
                             const AttentionArgs& args) {
-  context.pool().ParallelFor(heads_, [&](int64_t h, int) {
-    std::vector<double> mass, seen;
-    for (size_t b = 0; b < notes_.sequences.size(); ++b) {
-      const SiteNotes::Sequence& s = notes_.sequences[b];
-      mass.assign(s.keys, 0);
-      seen.assign(s.keys + 1, 0);  // differences, then counts
-      for (int64_t i = 0; i < s.queries; ++i) {
-        const int64_t t = s.query_begin + i;
-        const SiteNotes::Row& row = notes_.rows[t];
-        if (!row.counted) continue;
-        seen[row.low] += 1;
-        seen[row.high] -= 1;
-        const int32_t j = kept_argmax(h, t);
-        if (j >= 0) mass[j] += kept_max(h, t);
-      }
-      const double least =
-          std::max(static_cast<double>(kLeastRows),
-                   kLeastSeen * static_cast<double>(s.counted));
-      double rows = 0;
-      for (int64_t j = 0; j < s.keys; ++j) {
-        rows += seen[j];
-        if (rows < least || mass[j] <= kCandidateMass * rows) continue;
-        sinks_[h].push_back(
-            {static_cast<int64_t>(b), static_cast<int32_t>(j), {}});
-      }
-    }
-  });
+  TakeCandidates(context);
+  bool any = false;
   for (int64_t h = 0; h < heads_; ++h) {
     if (sinks_[h].empty()) continue;
     Measure(context, problem, args, static_cast<int32_t>(h), sinks_[h]);
@@ -176,10 +245,15 @@ void SiteResults::FindSinks(Context& context, const AttentionProblem& problem,
       }
       return sum <= kSinkMass * rows;
     });
-    if (!sinks_[h].empty()) {
-      LookPastSinks(context, problem, args, static_cast<int32_t>(h));
-    }
+    if (sinks_[h].empty()) continue;
+    any = true;
+    kept_argmax_.FetchHead(context, h);
+    kept_max_.FetchHead(context, h);
+    LookPastSinks(context, problem, args, static_cast<int32_t>(h));
+    kept_argmax_.StoreHead(context, h);
+    kept_max_.StoreHead(context, h);
   }
+  return any;
 }
 
 // The whole column of each candidate.
@@ -283,6 +357,7 @@ std::vector<RowRef> SiteResults::EndsAmongSeparators(int64_t head) const {
 void SiteResults::LookBelowEnds(Context& context,
                                 const AttentionProblem& problem,
                                 const AttentionArgs& args) {
+  if (!notes_.has_unclear_ends) return;
   for (int64_t h = 0; h < heads_; ++h) {
     const std::vector<RowRef> rows = EndsAmongSeparators(h);
     if (rows.empty()) continue;

@@ -2,6 +2,7 @@
 // single heads have: the material that metrics are added up from.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/site_notes.h"
 #include "headwise/observation.h"
+#include "headwise/ops/head_rows/row.h"
 
 namespace headwise {
 
@@ -20,10 +22,6 @@ struct HeadSink {
   std::vector<float> mass;  // one a query of the sequence; 0 where unseen
 };
 
-// So many special keys besides the first are told apart by their features: the
-// end, and the rest of their sum.
-inline constexpr int32_t kSeparatorsTold = 2;
-
 // Results [H, T, …] of one call; T queries of the batch.
 class SiteResults {
  public:
@@ -32,23 +30,38 @@ class SiteResults {
   SiteResults(Context& context, const SiteNotes& notes, int64_t heads,
               AttentionArgs& args);
 
-  // After the call: mass by offset, listed pairs, and sinks.
+  // After the call: mass by offset, listed pairs, and sinks, all on the host.
   void Finish(Context& context, const AttentionProblem& problem,
               const AttentionArgs& args);
+
+  // The same where the rows lie, in two steps, so that what does not ask for
+  // sinks can be asked for before the host waits for them. The first gives
+  // everything but sinks, and asks for those; `below_ends` is then on the host.
+  void Complete(Context& context, const AttentionProblem& problem,
+                const AttentionArgs& args);
+  // True where a head has sinks of its own: kept_max and kept_argmax then look
+  // past them.
+  bool TakeSinks(Context& context, const AttentionProblem& problem,
+                 const AttentionArgs& args);
+  // Views on the device, for HeadRowTallies; sinks and notes are left out.
+  void Show(HeadRowsArgs& args) const;
+  HeadRowsProblem rows_problem() const {
+    return {notes_.cross, notes_.causal, std::max(before_, 0),
+            std::max(after_, 0)};
+  }
+  const std::vector<float>& below_ends() const { return below_end_; }
 
   const SiteNotes& notes() const { return notes_; }
   int64_t heads() const { return heads_; }
   int64_t queries() const { return queries_; }
 
+  // Where the rows lie that the host can read.
+  RowResults rows() const;
+
+  ConstTensorView entropies() const { return entropy_.view(); }
+
   float entropy(int64_t h, int64_t t) const { return At(entropy_, h, t); }
-  float max(int64_t h, int64_t t) const { return At(max_, h, t); }
-  float distance(int64_t h, int64_t t) const { return At(distance_, h, t); }
   float kept_max(int64_t h, int64_t t) const { return At(kept_max_, h, t); }
-  // The second largest share, in rows whose largest key is a special end that
-  // more than kSeparatorsTold special keys are seen with.
-  float below_end(int64_t h, int64_t t) const {
-    return below_end_[static_cast<size_t>(h * queries_ + t)];
-  }
   int32_t argmax(int64_t h, int64_t t) const {
     return argmax_.As<int32_t>()[h * queries_ + t];
   }
@@ -56,23 +69,13 @@ class SiteResults {
   int32_t kept_argmax(int64_t h, int64_t t) const {
     return kept_argmax_.As<int32_t>()[h * queries_ + t];
   }
-  float feature(int64_t h, int64_t t, KeyFeature f) const {
-    return features_.As<float>()[(h * queries_ + t) * feature_count_ + f];
-  }
   float label(int64_t h, int64_t t, int channel) const {
     return labels_.As<float>()[(h * queries_ + t) * channels_ + channel];
   }
-  // Mass at offsets −offsets_before() … offsets_after(), as far as they are
-  // seen; there is none in cross-attention.
-  int offsets_before() const { return before_; }
-  int offsets_after() const { return after_; }
-  const float* offsets(int64_t h, int64_t t) const {
-    return band_.As<float>() + (h * queries_ + t) * (before_ + after_ + 1);
-  }
-  float self(int64_t h, int64_t t) const { return offsets(h, t)[before_]; }
-  // Of listed pair n (notes().pair_keys).
-  float pair(int64_t h, int64_t n) const {
-    return pairs_.As<float>()[h * pair_count_ + n];
+  // Mass on the query itself; there is none in cross-attention.
+  float self(int64_t h, int64_t t) const {
+    return band_
+        .As<float>()[(h * queries_ + t) * (before_ + after_ + 1) + before_];
   }
   double histogram(int64_t sequence, int64_t h, int bucket) const {
     return histogram_
@@ -84,8 +87,10 @@ class SiteResults {
   float At(const HostResult& values, int64_t h, int64_t t) const {
     return values.As<float>()[h * queries_ + t];
   }
-  void FindSinks(Context& context, const AttentionProblem& problem,
-                 const AttentionArgs& args);
+  void Measured(Context& context, const AttentionProblem& problem,
+                const AttentionArgs& args);
+  void AskForSinks(Context& context, const AttentionArgs& args);
+  void TakeCandidates(Context& context);
   void Measure(Context& context, const AttentionProblem& problem,
                const AttentionArgs& args, int32_t head,
                std::vector<HeadSink>& sinks) const;
@@ -105,7 +110,11 @@ class SiteResults {
   Observation observation_;
   HostResult entropy_, max_, argmax_, distance_, kept_max_, kept_argmax_;
   HostResult features_, labels_, histogram_, band_, pairs_;
-  std::vector<float> below_end_;  // [H, T], or empty where no row has any
+  // [H, T], or empty where no row has any: the second largest share, in rows
+  // whose largest key is a special end that more than kSeparatorsTold special
+  // keys are seen with.
+  std::vector<float> below_end_;
+  Temp found_;  // i32 [1 + candidates, 3]: how many, then as they come
   std::vector<std::vector<HeadSink>> sinks_;  // by head
 };
 

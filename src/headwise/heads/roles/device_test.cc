@@ -117,31 +117,33 @@ TEST_P(OnTheDevice, ProfilesAreTheHosts) {
 }
 
 TEST_P(OnTheDevice, AnInterruptedProfileGoesOnBitForBit) {
-  const Subject subject("novels", GetParam());
-  const auto make = [&](const ProfileOptions& options) {
-    return std::make_unique<Profiler>(*device_, subject.checkpoint.model(),
-                                      &subject.checkpoint.tokenizer(),
-                                      "a model", "", options);
-  };
-  ProfileOptions options;
-  options.metrics = MetricSet::kCore;
-  const auto whole = make(options);
-  EXPECT_TRUE(whole->AddWindows(subject.Windows(48, 70)));
-  // Stopped where the first block is full and the second begins.
-  std::stop_source stop;
-  ProfileOptions stopped = options;
-  stopped.stop = stop.get_token();
-  stopped.progress = [&](const Progress& progress) {
-    if (progress.done > 0) stop.request_stop();
-  };
-  const auto first = make(stopped);
-  EXPECT_FALSE(first->AddWindows(subject.Windows(48, 70)));
-  const auto second = make(options);
-  second->Resume(first->Take());
-  EXPECT_TRUE(second->AddWindows(subject.Windows(48, 70)));
-  const Profile expected = whole->Take(), found = second->Take();
-  EXPECT_EQ(found.counts, expected.counts);
-  EXPECT_EQ(found.metrics, expected.metrics);
+  for (const MetricSet metrics : {MetricSet::kCore, MetricSet::kAll}) {
+    const Subject subject("novels", GetParam());
+    const auto make = [&](const ProfileOptions& options) {
+      return std::make_unique<Profiler>(*device_, subject.checkpoint.model(),
+                                        &subject.checkpoint.tokenizer(),
+                                        "a model", "", options);
+    };
+    ProfileOptions options;
+    options.metrics = metrics;
+    const auto whole = make(options);
+    EXPECT_TRUE(whole->AddWindows(subject.Windows(48, 70)));
+    // Stopped where the first block is full and the second begins.
+    std::stop_source stop;
+    ProfileOptions stopped = options;
+    stopped.stop = stop.get_token();
+    stopped.progress = [&](const Progress& progress) {
+      if (progress.done > 0) stop.request_stop();
+    };
+    const auto first = make(stopped);
+    EXPECT_FALSE(first->AddWindows(subject.Windows(48, 70)));
+    const auto second = make(options);
+    second->Resume(first->Take());
+    EXPECT_TRUE(second->AddWindows(subject.Windows(48, 70)));
+    const Profile expected = whole->Take(), found = second->Take();
+    EXPECT_EQ(found.counts, expected.counts);
+    EXPECT_EQ(found.metrics, expected.metrics);
+  }
 }
 
 TEST_P(OnTheDevice, SimilaritiesAreTheHosts) {

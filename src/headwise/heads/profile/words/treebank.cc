@@ -38,9 +38,9 @@ struct Surface {
   bool space_after = true;
 };
 
-class Parser {
+class TreebankParser {
  public:
-  explicit Parser(std::string where) : where_(std::move(where)) {}
+  explicit TreebankParser(std::string where) : where_(std::move(where)) {}
 
   std::vector<TreebankSentence> Parse(std::string_view conllu) {
     for (LineReader lines(conllu); const auto line = lines.Next();) {
@@ -221,7 +221,7 @@ class Parser {
 
 std::vector<TreebankSentence> ParseTreebank(std::string_view conllu,
                                             const std::string& where) {
-  std::vector<TreebankSentence> sentences = Parser(where).Parse(conllu);
+  std::vector<TreebankSentence> sentences = TreebankParser(where).Parse(conllu);
   if (sentences.empty()) {
     throw Error(ErrorCode::kCorrupt,
                 {where, "at least one sentence in CoNLL-U", "none", ""});

@@ -1,0 +1,110 @@
+// All metrics of runs on a device: rows are added up where they lie, and what
+// comes home are tallies, once a run is over. While it runs the host is asked
+// for sinks of single heads, and for rows that are worth keeping. The numbers
+// are those that HeadObserver adds row by row, but for rounding.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "headwise/context.h"
+#include "headwise/heads/profile/head_metrics.h"
+#include "headwise/heads/profile/observer.h"
+#include "headwise/heads/profile/profile.h"
+#include "headwise/heads/profile/row_inputs.h"
+#include "headwise/heads/profile/semantic.h"
+#include "headwise/heads/profile/site_notes.h"
+#include "headwise/heads/profile/site_results.h"
+#include "headwise/nn/hooks.h"
+
+namespace headwise {
+
+// Runs are whole packed sequences (runtime's Forward). Context and profile
+// must outlive it, and the profile stay where it is.
+class RowSums : public RunHooks {
+  struct Site;
+  // What is left of a layer's call.
+  struct Part {
+    const Site* site = nullptr;
+    size_t first_head = 0;
+    int64_t heads = 0;
+    Tensor agreement;  // f64 [rows, heads, 2] of the semantic samples, or none
+  };
+
+ public:
+  // The sequences of a run, and what is made of them before it.
+  struct Batch {
+    std::vector<SequenceNotes> sequences;
+    std::vector<std::unique_ptr<Site>> sites;
+
+    Batch();
+    ~Batch();
+    Batch(Batch&&) noexcept;
+    Batch& operator=(Batch&&) noexcept;
+  };
+
+  // Of all metrics.
+  RowSums(Context& context, Profile& profile, ObserverOptions options);
+  ~RowSums() override;
+
+  // By another context of the same device where a run is on meanwhile. The run
+  // that it is for begins with it all in place.
+  Batch Prepare(Context& beside, std::vector<SequenceNotes> sequences) const;
+
+  // The run that comes next. What an earlier one left is lost unless it was
+  // finished.
+  void Begin(Batch batch);
+  std::span<const SequenceNotes> sequences() const {
+    return run_.batch.sequences;
+  }
+  // Waits for the run and adds its sums to the profile; nothing where there was
+  // none since.
+  void Finish() { Add(context_, Take()); }
+
+  // The same in two steps: another run may be on when a run that is over is
+  // added, by another context of the same device.
+  struct Done {
+    Batch batch;
+    std::vector<Part> parts;
+    Tensor tallies;     // f64 [all heads, kHeadSlots, kTallyNumbers]
+    Tensor histograms;  // f64 [all heads, kHistogramBuckets]
+  };
+  Done Take();
+  void Add(Context& beside, const Done& done);
+  // Gates are added while a run is on, and not with it.
+  bool has_gates() const { return has_gates_; }
+
+  void BeforeAttention(const AttentionSite& site,
+                       const AttentionProblem& problem,
+                       AttentionArgs& args) override;
+  void AfterAttention(const AttentionSite& site,
+                      const AttentionProblem& problem,
+                      const AttentionArgs& args) override;
+
+ private:
+  std::unique_ptr<Site> MakeSite(Context& beside,
+                                 std::span<const SequenceNotes> sequences,
+                                 SiteSide side,
+                                 const AttentionMask& mask) const;
+  Site& SiteOf(const AttentionSite& site, const AttentionMask& mask);
+  void Sum(const Site& site, const AttentionArgs& args, size_t first,
+           const SinkInputs* sinks);
+
+  Context& context_;
+  Profile& profile_;
+  ObserverOptions options_;
+  HeadMetrics metrics_;
+  std::map<std::pair<AttentionKind, int64_t>, size_t> first_head_;
+  // Sites of the run before, which the next will have too.
+  std::vector<std::pair<SiteSide, AttentionMask>> known_;
+  Done run_;
+  bool has_gates_ = false;
+  // Of the call that runs.
+  std::unique_ptr<SiteResults> results_;
+  Temp best_;  // i32 [2, B · H · kBestRows]: rows, and scores by their bits
+};
+
+}  // namespace headwise
