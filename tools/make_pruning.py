@@ -354,6 +354,11 @@ ORDERS = ("| model | importance beats the mean random order | fold ≤ none, "
           "others, loss | fold,least-squares,finetune ≤ the others, loss |")
 
 
+def last_date(results):
+    """When the last of them was measured."""
+    return max((made["date"] for made in results if made), default="never")
+
+
 def kept(old, new, name_of):
     """`new` in the places of what `old` says of the same models, the rest of
     it as it was."""
@@ -378,13 +383,13 @@ def main():
     runs = Runs(options)
     curves, repairs, orders, read = [], [], [], []
     for model, texts in subjects(options):
+        curve = (None if options.only else
+                 curve_of(runs, options, model, texts))
         gave = repairs_of(runs, options, model, texts)
-        if options.only:
-            repairs += [repair_row(model, *one) for one in gave.items()]
-            continue
-        curve = curve_of(runs, options, model, texts)
-        curves.append(curve_row(model, curve))
         repairs += [repair_row(model, *one) for one in gave.items()]
+        if options.only:
+            continue
+        curves.append(curve_row(model, curve))
         orders.append(order_row(model, curve, gave))
         names = ("documents that it drew itself, having no tokenizer"
                  if path.parent.name == "told" else
@@ -395,8 +400,8 @@ def main():
         read.append(
             f"{model.name}: {', '.join(names)}, at most "
             f"{size(options, model, 'tokens', options.tokens)} tokens, "
-            f"finetune of {steps} steps, measured {datetime.date.today()} on "
-            f"{platform.machine()}")
+            f"finetune of {steps} steps, measured "
+            f"{last_date([curve, *gave.values()])} on {platform.machine()}")
         print(curves[-1], *repairs[-len(gave):], orders[-1], sep="\n",
               file=sys.stderr, flush=True)
     page = PAGE.read_text(encoding="utf-8")

@@ -15,17 +15,25 @@ KINDS = ("profile", "rank", "report", "decode", "train", "prune")
 REPORT_TOKENS = 65536
 
 
-def last_json(command, seconds):
-    """What a command prints as JSON, whole or in its last line; or why not."""
+def printed(command, seconds):
+    """What a command prints, and "" or why it failed."""
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True,
                               text=True, check=False, timeout=seconds)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return {"failed": str(error)}
+        return "", str(error)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        return {"failed": said[-1] if said else f"exit {done.returncode}"}
-    for text in (done.stdout, done.stdout.strip().split("\n")[-1]):
+        return "", said[-1] if said else f"exit {done.returncode}"
+    return done.stdout, ""
+
+
+def last_json(command, seconds):
+    """What a command prints as JSON, whole or in its last line; or why not."""
+    said, failure = printed(command, seconds)
+    if failure:
+        return {"failed": failure}
+    for text in (said, said.strip().split("\n")[-1]):
         try:
             return json.loads(text)
         except ValueError:
@@ -93,16 +101,13 @@ class Runner:
             folder = pathlib.Path(name)
             model, text = random_gpt2(folder)
             begin = time.perf_counter()
-            done = subprocess.run(
+            _, failure = printed(
                 [self.program, "report", model, "--text", text, "--device",
-                 "cuda", "--out", folder / "report.html"],
-                capture_output=True, text=True, check=False,
-                timeout=self.limit)
+                 "cuda", "--out", folder / "report.html"], self.limit)
             took = time.perf_counter() - begin
             self.keep("report, 144 heads", "headwise",
-                      {"seconds": took, "tokens": REPORT_TOKENS}
-                      if done.returncode == 0
-                      else {"failed": done.stderr.strip()[-300:]})
+                      {"failed": failure} if failure else
+                      {"seconds": took, "tokens": REPORT_TOKENS})
 
     def decode(self):
         for shape in ("llama-7b", "minimind2-small"):

@@ -39,8 +39,9 @@ struct Place {
     for (int64_t i = 0; i < drawn; ++i) {
       values[i] = deviation * static_cast<float>(rng.Normal());
     }
-    for (int64_t i = drawn; i < tensor.size(); ++i)
+    for (int64_t i = drawn; i < tensor.size(); ++i) {
       values[i] = values[i - drawn];
+    }
     if (context.device().is_cpu() && type == DType::kF32) return tensor;
     Tensor there(context, type, shape);
     Copy(context, std::as_const(tensor).view(), there.view());

@@ -90,8 +90,7 @@ int64_t HeadRows(const Context& context, DType type, int64_t classes,
 }
 
 // Columns that rows of logits lie apart: on a GPU so many that every row begins
-// where products may read and write wide (50 257 columns end to end take seven
-// times as long).
+// where products may read and write wide.
 int64_t LogitStride(const Context& context, int64_t classes) {
   constexpr int64_t kWide = 64;
   if (context.device().is_cpu()) return classes;

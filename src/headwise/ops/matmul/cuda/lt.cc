@@ -177,8 +177,8 @@ void Multiply(Context& context, const MatmulCall& call,
 // ---- Long lines ----
 //
 // The library has its fast algorithms for lines of halves that are whole packs
-// of 16 bytes, however far apart they lie. What a long line has beyond them is
-// a product of its own: 50 257 columns at once take seven times as long.
+// of 16 bytes and lie at multiples of them. What a long line has beyond them is
+// a product of its own: 50 257 columns at once take several times as long.
 
 // Where a line of so many halves is cut; 0: nowhere.
 int64_t CutOf(int64_t length) {

@@ -67,39 +67,22 @@ __global__ void __launch_bounds__(kThreads) HeldForwardKernel(Params<T> p) {
   if (p.scale != nullptr) p.scale[row] = scale;
 }
 
-template <typename T, int kPacks>
-bool LaunchHeldForward(Context& context, const Params<T>& p) {
-  LaunchEarly(context, "norm", HeldForwardKernel<T, kPacks>,
-              dim3(static_cast<unsigned>(CeilDiv(p.rows, kWarps))), kThreads,
-              p);
-  return true;
-}
-
 // False, and nothing is done, where a warp cannot hold a row.
 template <typename T>
 bool RunHeldForward(Context& context, const NormCall& call,
                     const Params<T>& p) {
   constexpr int kN = kPack<T>;
   const NormArgs& a = call.args;
-  const bool in_packs = p.width % kN == 0 && HasPacks(a.x, kN) &&
-                        HasPacks(a.y, kN) &&
+  const bool in_packs = HasPacks(a.x, kN) && HasPacks(a.y, kN) &&
                         (!a.kept || HasPacks(a.kept, kN)) &&
                         (!a.weight || HasPacks(a.weight, kN)) &&
                         (!a.bias || HasPacks(a.bias, kN));
-  if (!in_packs) return false;
-  switch (CeilDiv(p.width, kWarp * kN)) {
-    case 1:
-      return LaunchHeldForward<T, 1>(context, p);
-    case 2:
-      return LaunchHeldForward<T, 2>(context, p);
-    case 3:
-      return LaunchHeldForward<T, 3>(context, p);
-    case 4:
-      return LaunchHeldForward<T, 4>(context, p);
-    default:
-      return p.width <= kWarp * kMostHeld &&
-             LaunchHeldForward<T, kMostHeld / kN>(context, p);
-  }
+  return in_packs && WithHeldPacks<T>(p.width, [&](auto packs) {
+           LaunchEarly(context, "norm",
+                       HeldForwardKernel<T, decltype(packs)::value>,
+                       dim3(static_cast<unsigned>(CeilDiv(p.rows, kWarps))),
+                       kThreads, p);
+         });
 }
 
 }  // namespace headwise::cuda::norm

@@ -153,28 +153,13 @@ template <typename T>
 bool RunInOnePass(Context& context, const NormCall& call, const Params<T>& p) {
   constexpr int kN = kPack<T>;
   const NormGrads& grads = *call.grads;
-  const bool in_packs = p.width % kN == 0 && HasPacks(call.args.x, kN) &&
-                        HasPacks(grads.dy, kN) && HasPacks(grads.dx, kN) &&
+  const bool in_packs = HasPacks(call.args.x, kN) && HasPacks(grads.dy, kN) &&
+                        HasPacks(grads.dx, kN) &&
                         (!grads.added || HasPacks(grads.added, kN)) &&
                         (!call.args.weight || HasPacks(call.args.weight, kN));
-  if (!in_packs || p.width > kWarp * kMostHeld) return false;
-  switch (CeilDiv(p.width, kWarp * kN)) {
-    case 1:
-      LaunchOnePass<T, 1>(context, p, grads);
-      return true;
-    case 2:
-      LaunchOnePass<T, 2>(context, p, grads);
-      return true;
-    case 3:
-      LaunchOnePass<T, 3>(context, p, grads);
-      return true;
-    case 4:
-      LaunchOnePass<T, 4>(context, p, grads);
-      return true;
-    default:  // f32 of more than 512 columns
-      LaunchOnePass<T, kMostHeld / kN>(context, p, grads);
-      return true;
-  }
+  return in_packs && WithHeldPacks<T>(p.width, [&](auto packs) {
+           LaunchOnePass<T, decltype(packs)::value>(context, p, grads);
+         });
 }
 
 }  // namespace headwise::cuda::norm

@@ -13,6 +13,31 @@ inline constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 // Elements of a row that one lane may hold.
 inline constexpr int kMostHeld = 32;
 
+// run(Count<packs>()) with the packs of a row that a lane has, 32 apart; false,
+// and nothing is run, where a warp cannot hold a row.
+template <typename T, typename Run>
+bool WithHeldPacks(int64_t width, const Run& run) {
+  constexpr int kN = kPack<T>;
+  if (width % kN != 0 || width > kWarp * kMostHeld) return false;
+  switch (CeilDiv(width, kWarp * kN)) {
+    case 1:
+      run(Count<1>());
+      return true;
+    case 2:
+      run(Count<2>());
+      return true;
+    case 3:
+      run(Count<3>());
+      return true;
+    case 4:
+      run(Count<4>());
+      return true;
+    default:  // f32 of more than 512 columns
+      run(Count<kMostHeld / kN>());
+      return true;
+  }
+}
+
 // Where segments of a view such as x begin.
 struct Segments {
   int64_t per_row = 1;
