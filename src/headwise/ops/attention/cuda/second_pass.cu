@@ -92,136 +92,36 @@ __global__ __launch_bounds__(kThreads) void PairsKernel(
   }
 }
 
-// ---- Bands ----
-
-// The rows of one head of one sequence, and where their entries go; behind a
-// band comes the first key, where it is wanted.
-struct BandOf {
-  Extent extent;
-  int rows, columns;  // that are written: padding too, with zeros
-  int64_t batch;
-  int head;
-  const float* lse;
-  float *mass, *first;
-
-  __device__ BandOf(const BandParams& p, int sequence, int at_head)
-      : extent(ExtentOf(p.forward, sequence)),
-        rows(p.forward.packed ? extent.query_len : p.forward.query_len),
-        columns(p.width + (p.first.data != nullptr ? 1 : 0)),
-        batch(p.forward.packed ? 0 : sequence),
-        head(at_head) {
-    const int64_t row = extent.query_start;
-    const auto& of = p.forward.lse;
-    lse = static_cast<const float*>(of.data) + batch * of.batch +
-          head * of.head + row;
-    mass =
-        p.mass + batch * p.mass_batch + head * p.mass_head + row * p.mass_row;
-    first = static_cast<float*>(p.first.data) + batch * p.first.batch +
-            head * p.first.head + row;
-  }
-  // −∞ where a row sees nothing or does not count.
-  __device__ float Lse(int query) const {
-    return query < extent.query_len ? lse[query] : -INFINITY;
-  }
-  // −1: none that is seen.
-  __device__ int Key(const BandParams& p, int query, int column) const {
-    const int position = query + extent.offset;
-    const int key = column < p.width ? position - p.before + column : 0;
-    const bool is_seen = column < columns && key >= 0 && key < extent.key_len &&
-                         Sees(p.forward.band, position, key, extent.key_len);
-    return is_seen ? key : -1;
-  }
-  __device__ void Store(const BandParams& p, int query, int column,
-                        float value) const {
-    if (column < p.width) {
-      mass[query * p.mass_row + column] = value;
-    } else {
-      first[query] = value;
-    }
-  }
-};
-
-// Of rows that have to be read element by element: a thread an entry. grid:
-// (blocks of a head, active heads, sequences), the last bounded.
-__global__ __launch_bounds__(kThreads) void LooseBandKernel(
-    const __grid_constant__ BandParams p) {
-  const ForwardParams& f = p.forward;
-  for (int b = blockIdx.z; b < f.order.sequences; b += gridDim.z) {
-    const BandOf band(p, b, HeadAt(f, blockIdx.y));
-    const int64_t entries = static_cast<int64_t>(band.rows) * band.columns;
-    for (int64_t n = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-         n < entries; n += static_cast<int64_t>(gridDim.x) * kThreads) {
-      const int query = static_cast<int>(n / band.columns);
-      const int column = static_cast<int>(n % band.columns);
-      const int key = band.Key(p, query, column);
-      const QueryRow r = RowOf(f, b, query, band.head);
-      band.Store(p, query, column, key < 0 ? 0 : Entry(f, p.is_half, r, key));
-    }
-  }
-}
-
-// Eight lanes a row, 16 bytes of q and of each key to each of them, kColumns
-// keys at a time; each of so many lanes ends one entry. Grid as above.
-constexpr int kTeam = 8;
-template <int kColumns>
+// A thread an entry, in order, so that a warp's rows of q and k lie together;
+// the number of blocks is bounded. Behind a row's band comes the first key,
+// where it is wanted.
 __global__ __launch_bounds__(kThreads) void BandKernel(
-    const __grid_constant__ BandParams p) {
-  constexpr int kRows = kThreads / kTeam;
+    const __grid_constant__ BandParams p, int64_t entries) {
   const ForwardParams& f = p.forward;
-  const int lane = threadIdx.x % kTeam, packs = f.head_dim / 8;
-  const int head = HeadAt(f, blockIdx.y);
-  for (int b = blockIdx.z; b < f.order.sequences; b += gridDim.z) {
-    const BandOf band(p, b, head);
-    const uint4* q = RowAt(f.q, band.batch, band.extent.query_start, head);
-    const uint4* k =
-        RowAt(f.k, band.batch, band.extent.key_start, head / f.queries_per_kv);
-    const int64_t q_step = f.q.row / 8, k_step = f.k.row / 8;
-    // Whole warps stay together: lanes ask each other.
-    for (int begin = blockIdx.x * kRows; begin < band.rows;
-         begin += gridDim.x * kRows) {
-      const int query = begin + static_cast<int>(threadIdx.x) / kTeam;
-      const float lse = band.Lse(query);
-      for (int column = 0; column < band.columns; column += kColumns) {
-        int keys[kColumns];
-        float sums[kColumns] = {};
-#pragma unroll
-        for (int c = 0; c < kColumns; ++c) {
-          keys[c] = lse == -INFINITY ? -1 : band.Key(p, query, column + c);
-        }
-        for (int i = lane; i < packs && lse != -INFINITY; i += kTeam) {
-          float a[8];
-          Widen(q[query * q_step + i], p.is_half, a);
-#pragma unroll
-          for (int c = 0; c < kColumns; ++c) {
-            if (keys[c] < 0) continue;
-            float x[8];
-            Widen(k[keys[c] * k_step + i], p.is_half, x);
-#pragma unroll
-            for (int e = 0; e < 8; ++e) sums[c] = fmaf(a[e], x[e], sums[c]);
-          }
-        }
-        float mine = 0;
-        int key = -1;
-#pragma unroll
-        for (int c = 0; c < kColumns; ++c) {
-#pragma unroll
-          for (int step = kTeam / 2; step > 0; step /= 2) {
-            sums[c] += __shfl_xor_sync(0xffffffff, sums[c], step);
-          }
-          if (lane == c) {
-            mine = sums[c];
-            key = keys[c];
-          }
-        }
-        if (lane >= kColumns || column + lane >= band.columns ||
-            query >= band.rows) {
-          continue;
-        }
-        const int position = query + band.extent.offset;
-        const float value =
-            key < 0 ? 0 : Probability(f, head, mine, position - key, lse);
-        band.Store(p, query, column + lane, value);
-      }
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t n = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+       n < entries; n += step) {
+    const int columns = p.width + (p.first.data != nullptr ? 1 : 0);
+    const int c = static_cast<int>(n % columns);
+    const int64_t rows = n / columns;
+    const int query = static_cast<int>(rows % f.query_len);
+    const int64_t heads = rows / f.query_len;
+    const int head = HeadAt(f, static_cast<int>(heads % f.order.heads));
+    const int sequence = static_cast<int>(heads / f.order.heads);
+    // Packed: the sequence may be shorter than the longest.
+    if (f.packed && query >= ExtentOf(f, sequence).query_len) continue;
+    const QueryRow r = RowOf(f, sequence, query, head);
+    const int64_t key = c < p.width ? int64_t{r.position} - p.before + c : 0;
+    const float mass = key >= 0 && key < r.key_len
+                           ? Entry(f, p.is_half, r, static_cast<int>(key))
+                           : 0;
+    if (c < p.width) {
+      p.mass[r.batch * p.mass_batch + head * p.mass_head + r.row * p.mass_row +
+             c] = mass;
+    } else {
+      static_cast<float*>(
+          p.first.data)[r.batch * p.first.batch + head * p.first.head + r.row] =
+          mass;
     }
   }
 }
@@ -299,21 +199,15 @@ void LaunchPairs(const SecondPassParams& params, cudaStream_t stream) {
 }
 
 void LaunchBand(const BandParams& params, cudaStream_t stream) {
-  // Rows of a team, so that what a head has in common is found once for them.
-  constexpr int kRowsOfATeam = 8, kMostSequences = 65535;
   const ForwardParams& f = params.forward;
   const int columns = params.width + (params.first.data != nullptr ? 1 : 0);
-  if (columns == 0 || f.query_len == 0 || f.order.heads == 0 ||
-      f.order.sequences == 0) {
-    return;
-  }
-  const int rows = kThreads / kTeam * kRowsOfATeam;  // of a block
-  const dim3 grid(CeilDiv(f.query_len, rows), f.order.heads,
-                  Min(f.order.sequences, kMostSequences));
-  const auto kernel = f.is_loose     ? LooseBandKernel
-                      : columns <= 4 ? BandKernel<4>
-                                     : BandKernel<8>;
-  kernel<<<grid, kThreads, 0, stream>>>(params);
+  const int64_t entries = static_cast<int64_t>(columns) * f.query_len *
+                          f.order.heads * f.order.sequences;
+  if (entries == 0) return;
+  const int64_t most = int64_t{1} << 30;
+  const int64_t blocks = (entries + kThreads - 1) / kThreads;
+  BandKernel<<<static_cast<unsigned>(blocks < most ? blocks : most), kThreads,
+               0, stream>>>(params, entries);
   Check();
 }
 

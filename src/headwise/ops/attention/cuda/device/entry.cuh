@@ -72,16 +72,6 @@ __device__ inline float LooseEntry(const ForwardParams& f, const QueryRow& r,
   return expf(ShapeScore(f, r.head, sum, r.position - key).z - r.lse);
 }
 
-// A of one entry, of the product of its query and a key so far before it.
-__device__ inline float Probability(const ForwardParams& f, int head,
-                                    float product, int ahead, float lse) {
-  float result = 0;
-  WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
-    result = ProbabilityOf<kShaped>(f, head, product, ahead, lse / kLn2).z;
-  });
-  return result;
-}
-
 // A of one entry; 0 where the query does not see the key.
 __device__ inline float Entry(const ForwardParams& f, bool is_half,
                               const QueryRow& r, int key) {
@@ -97,7 +87,13 @@ __device__ inline float Entry(const ForwardParams& f, bool is_half,
 #pragma unroll
     for (int c = 0; c < 8; ++c) sum = fmaf(a[c], b[c], sum);
   }
-  return Probability(f, r.head, sum, r.position - key, r.lse);
+  float result = 0;
+  WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
+    result =
+        ProbabilityOf<kShaped>(f, r.head, sum, r.position - key, r.lse / kLn2)
+            .z;
+  });
+  return result;
 }
 
 }  // namespace headwise::attention_cuda
