@@ -521,7 +521,7 @@ void Profiler::RunRows(std::span<const TokenWindow> batch) {
       !rows_->has_gates()) {
     is_running_ = false;
     run_.get();
-    done = rows_->Take();
+    done = rows_->TakeRun();
     done_block = std::exchange(closing_block_, {});
   }
   Settle();

@@ -182,7 +182,7 @@ void RowSums::AfterAttention(const AttentionSite& site,
   best_ = Temp();
 }
 
-RowSums::Done RowSums::Take() {
+RowSums::Done RowSums::TakeRun() {
   known_.clear();
   for (const std::unique_ptr<Site>& site : run_.batch.sites) {
     known_.emplace_back(site->side, site->mask);

@@ -62,7 +62,7 @@ class RowSums : public RunHooks {
   }
   // Waits for the run and adds its sums to the profile; nothing where there was
   // none since.
-  void Finish() { Add(context_, Take()); }
+  void Finish() { Add(context_, TakeRun()); }
 
   // The same in two steps: another run may be on when a run that is over is
   // added, by another context of the same device.
@@ -72,7 +72,7 @@ class RowSums : public RunHooks {
     Tensor tallies;     // f64 [all heads, kHeadSlots, kTallyNumbers]
     Tensor histograms;  // f64 [all heads, kHistogramBuckets]
   };
-  Done Take();
+  Done TakeRun();
   void Add(Context& beside, const Done& done);
   // Gates are added while a run is on, and not with it.
   bool has_gates() const { return has_gates_; }
