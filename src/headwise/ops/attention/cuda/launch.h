@@ -59,6 +59,9 @@ void LaunchTableGradient(const BackwardParams& params, cudaStream_t stream);
 void LaunchDecode(const DecodeParams& params, cudaStream_t stream);
 // Statistics beyond the core, and sums over rows, after a forward pass.
 void LaunchObserve(const ObserveParams& params, cudaStream_t stream);
+// Its part: p.split_features, and what sides_only asks for.
+void LaunchSplitFeatures(const ObserveParams& params, cudaStream_t stream);
+void LaunchSides(const ObserveParams& params, cudaStream_t stream);
 void LaunchSums(const SumParams& params, cudaStream_t stream);
 // Second passes.
 void LaunchRows(const SecondPassParams& params, int rows, cudaStream_t stream);

@@ -129,8 +129,8 @@ struct ObserveParams {
   View3<float> histogram, feature_mass, label_mass;
   View3<const float> features;  // [B, N, C]
   int feature_count = 0;
-  // Scratch: the features as the products read them, [parts, B·N, 64] bf16: of
-  // each 32 the value, then what rounding left of it.
+  // Scratch: the features as products read them, [parts, 2, B·N, 8] bf16: of
+  // each 8 the values, then what rounding left of them.
   void* split_features = nullptr;
   int key_rows = 0, key_batches = 0;              // N and B of the views
   View3<const int32_t> query_labels, key_labels;  // [L, B, M], [L, B, N]
@@ -152,7 +152,7 @@ HEADWISE_HD const ForwardParams& ForwardOf(const ObserveParams& p) {
 }
 
 // Features that one block takes; further ones take further blocks.
-inline constexpr int kObserveFeatures = 32;
+inline constexpr int kObserveFeatures = 8;
 inline constexpr int kMostLabels = 4;
 
 // Sums over rows, per sequence and head.

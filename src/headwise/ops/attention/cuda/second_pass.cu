@@ -1,5 +1,5 @@
 // Second passes over (q, k, LSE): dense rows, the largest keys of rows, listed
-// pairs, bands, pooled windows. An entry is a dot product of one thread; none
+// pairs, pooled windows. An entry is a dot product of one thread; none
 // of them is asked for all entries of a long text but the window, a cell a
 // block. Door: launch.h.
 #include "headwise/backend/cuda/backend.h"
@@ -10,10 +10,6 @@ namespace headwise::attention_cuda {
 namespace {
 
 constexpr int kThreads = 128;
-
-__device__ inline int HeadAt(const ForwardParams& f, int index) {
-  return f.active_heads != nullptr ? f.active_heads[index] : index;
-}
 
 // grid: (⌈N / 128⌉, active heads, rows).
 __global__ __launch_bounds__(kThreads) void RowsKernel(
@@ -92,40 +88,6 @@ __global__ __launch_bounds__(kThreads) void PairsKernel(
   }
 }
 
-// A thread an entry, in order, so that a warp's rows of q and k lie together;
-// the number of blocks is bounded. Behind a row's band comes the first key,
-// where it is wanted.
-__global__ __launch_bounds__(kThreads) void BandKernel(
-    const __grid_constant__ BandParams p, int64_t entries) {
-  const ForwardParams& f = p.forward;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t n = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-       n < entries; n += step) {
-    const int columns = p.width + (p.first.data != nullptr ? 1 : 0);
-    const int c = static_cast<int>(n % columns);
-    const int64_t rows = n / columns;
-    const int query = static_cast<int>(rows % f.query_len);
-    const int64_t heads = rows / f.query_len;
-    const int head = HeadAt(f, static_cast<int>(heads % f.order.heads));
-    const int sequence = static_cast<int>(heads / f.order.heads);
-    // Packed: the sequence may be shorter than the longest.
-    if (f.packed && query >= ExtentOf(f, sequence).query_len) continue;
-    const QueryRow r = RowOf(f, sequence, query, head);
-    const int64_t key = c < p.width ? int64_t{r.position} - p.before + c : 0;
-    const float mass = key >= 0 && key < r.key_len
-                           ? Entry(f, p.is_half, r, static_cast<int>(key))
-                           : 0;
-    if (c < p.width) {
-      p.mass[r.batch * p.mass_batch + head * p.mass_head + r.row * p.mass_row +
-             c] = mass;
-    } else {
-      static_cast<float*>(
-          p.first.data)[r.batch * p.first.batch + head * p.first.head + r.row] =
-          mass;
-    }
-  }
-}
-
 __device__ inline int CellBegin(int index, int size, int cells) {
   return static_cast<int>(static_cast<int64_t>(index) * size / cells);
 }
@@ -195,19 +157,6 @@ void LaunchPairs(const SecondPassParams& params, cudaStream_t stream) {
   if (params.pairs == 0 || heads == 0) return;
   PairsKernel<<<dim3(CeilDiv(params.pairs, kThreads), heads), kThreads, 0,
                 stream>>>(params);
-  Check();
-}
-
-void LaunchBand(const BandParams& params, cudaStream_t stream) {
-  const ForwardParams& f = params.forward;
-  const int columns = params.width + (params.first.data != nullptr ? 1 : 0);
-  const int64_t entries = static_cast<int64_t>(columns) * f.query_len *
-                          f.order.heads * f.order.sequences;
-  if (entries == 0) return;
-  const int64_t most = int64_t{1} << 30;
-  const int64_t blocks = (entries + kThreads - 1) / kThreads;
-  BandKernel<<<static_cast<unsigned>(blocks < most ? blocks : most), kThreads,
-               0, stream>>>(params, entries);
   Check();
 }
 

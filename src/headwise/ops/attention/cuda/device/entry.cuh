@@ -30,6 +30,11 @@ __device__ inline const uint4* RowAt(const Strided& view, int64_t batch,
       RowsOf<uint16_t>(view, false, batch, row, head));
 }
 
+// The index-th of the active heads.
+__device__ inline int HeadAt(const ForwardParams& f, int index) {
+  return f.active_heads != nullptr ? f.active_heads[index] : index;
+}
+
 // One query of one head.
 struct QueryRow {
   int head, position, key_len;

@@ -62,6 +62,13 @@ __device__ inline void CopyAsync(uint32_t to, const void* from, bool valid) {
                "l"(from), "r"(valid ? 16 : 0)
                : "memory");
 }
+// 4 bytes, alike.
+__device__ inline void CopyWordAsync(uint32_t to, const void* from,
+                                     bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to),
+               "l"(from), "r"(valid ? 4 : 0)
+               : "memory");
+}
 __device__ inline void CopyCommit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
