@@ -84,9 +84,9 @@ struct GroupSums {
   }
 };
 
-template <int kFirst>
-__device__ __forceinline__ void AddGroup(const Stretch& stretch, bool cross,
-                                         double* to) {
+template <int kFirst, bool kSinks>
+__device__ __forceinline__ void AddGroup(const Stretch<kSinks>& stretch,
+                                         bool cross, double* to) {
   GroupSums<kFirst> sums;
   const RowAdder<GroupSums<kFirst>> adder{sums};
   stretch.ForRows([&](const HeadRow& row) {
@@ -106,8 +106,10 @@ __device__ __forceinline__ void AddGroup(const Stretch& stretch, bool cross,
 }
 
 // Offsets [first, first + kOffsetsEach), as far as the band reaches.
-__device__ __forceinline__ void AddOffsets(const Stretch& stretch, int first,
-                                           int after, double (&memory)[kSums],
+template <bool kSinks>
+__device__ __forceinline__ void AddOffsets(const Stretch<kSinks>& stretch,
+                                           int first, int after,
+                                           double (&memory)[kSums],
                                            double* to) {
   OffsetSums offsets[kOffsetsEach] = {};
   stretch.ForRows([&](const HeadRow& row) {
@@ -157,8 +159,9 @@ __device__ void OfferOverWarp(float& score, int& row) {
   }
 }
 
-__device__ __forceinline__ void FindBest(const Stretch& stretch, float* scores,
-                                         int32_t* places) {
+template <bool kSinks>
+__device__ __forceinline__ void FindBest(const Stretch<kSinks>& stretch,
+                                         float* scores, int32_t* places) {
   float score[kBestRows] = {};
   int place[kBestRows];
 #pragma unroll
@@ -187,12 +190,13 @@ struct Parts {
 };
 
 // grid: (stretches, H).
+template <bool kSinks>
 __global__ __launch_bounds__(kMostWarps* cuda::kWarp, 2) void SumsKernel(
     const __grid_constant__ CallRows rows, const Parts parts) {
   extern __shared__ __align__(16) char memory[];
   __shared__ double offsets[kMostOffsetWarps][kSums];
-  const Stretch stretch(rows, blockIdx.x, blockIdx.y,
-                        *reinterpret_cast<StagedRows*>(memory));
+  const Stretch<kSinks> stretch(rows, blockIdx.x, blockIdx.y,
+                                *reinterpret_cast<StagedRows*>(memory));
   if (stretch.empty()) return;
   const int64_t at = int64_t{blockIdx.x} * gridDim.y + blockIdx.y;
   double* to = parts.sums + at * 2 * kHeadSlots;
@@ -320,14 +324,16 @@ void RunSums(Context& context, const CallRows& rows, int64_t stretches,
   const char* where = "head rows";
   const int warps =
       kGroups + OffsetWarps(rows.results) + (parts.scores == nullptr ? 0 : 1);
-  CheckCuda(cudaFuncSetAttribute(SumsKernel,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(sizeof(StagedRows))),
-            where);
-  SumsKernel<<<dim3(static_cast<unsigned>(stretches),
-                    static_cast<unsigned>(rows.results.heads)),
-               static_cast<unsigned>(warps * cuda::kWarp), sizeof(StagedRows),
-               StreamOf(context)>>>(rows, parts);
+  const auto kernel =
+      rows.sink_starts == nullptr ? SumsKernel<false> : SumsKernel<true>;
+  CheckCuda(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(sizeof(StagedRows))),
+      where);
+  kernel<<<dim3(static_cast<unsigned>(stretches),
+                static_cast<unsigned>(rows.results.heads)),
+           static_cast<unsigned>(warps * cuda::kWarp), sizeof(StagedRows),
+           StreamOf(context)>>>(rows, parts);
   CheckCuda(cudaGetLastError(), where);
 }
 

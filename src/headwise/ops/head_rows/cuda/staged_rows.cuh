@@ -65,7 +65,9 @@ __device__ __forceinline__ void StartCopy(const void* from, int count,
   }
 }
 
-// The stretch of a block.
+// The stretch of a block. Without kSinks no head has sinks of its own, which is
+// the rule, and nothing asks for them.
+template <bool kSinks>
 class Stretch {
  public:
   // Of all stretches this one, of head h; every thread of the block calls it.
@@ -82,11 +84,13 @@ class Stretch {
         min(int64_t{kStretch}, rows.query_starts[b + 1] - begin));
     if (count_ <= 0) return;
     keys_ = rows.KeysOf(b);
-    own_count_ = rows.OwnCount(b, h);
+    own_count_ = kSinks ? rows.OwnCount(b, h) : 0;
     Load(rows.results, h * rows.results.rows + begin, begin);
-    for (int i = static_cast<int>(threadIdx.x); i < own_count_;
-         i += static_cast<int>(blockDim.x)) {
-      staged_.own[i] = rows.Own(b, h, i);
+    if constexpr (kSinks) {
+      for (int i = static_cast<int>(threadIdx.x); i < own_count_;
+           i += static_cast<int>(blockDim.x)) {
+        staged_.own[i] = rows.Own(b, h, i);
+      }
     }
     __pipeline_commit();
     __pipeline_wait_prior(0);
@@ -183,7 +187,7 @@ class Stretch {
     row.notes = &staged_.notes[r].notes;
     row.keys = keys_;
     row.own = staged_.own;
-    row.own_count = own_count_;
+    row.own_count = kSinks ? own_count_ : 0;
     row.t = r;
     row.i = first_ + r;
     return row;
