@@ -367,10 +367,42 @@ __device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
   if (IsLast(p)) CombineRows(p, t);
 }
 
+// Asks the cache for what is 16 bytes wide or more; nothing is read, so that it
+// does not matter who still writes.
+__device__ inline void FetchRow(const Strided& view, int row, int dim) {
+#if __CUDA_ARCH__ >= 900
+  const int bytes = dim / 8 * 16;
+  if (bytes == 0) return;
+  const auto* from =
+      RowsOf<const uint16_t>(view, false, blockIdx.z, row, blockIdx.y);
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
+// A short context's keys and values on their way while the kernel before this
+// one still runs. The length may be an old one: it is read past the first
+// cache, which does not follow other kernels, and again after the wait.
+__device__ inline void FetchShort(const DecodeParams& p) {
+  const ForwardParams& f = p.forward;
+  if (f.packed || f.key_len > kWholeTiles * kDecodeKeys) return;
+  int keys = f.key_len;
+  if (f.key_lengths != nullptr) {
+    keys = Min(keys, __ldcg(f.key_lengths + blockIdx.z));
+  }
+  for (int row = threadIdx.x; row < keys; row += 128) {
+    FetchRow(f.k, row, f.head_dim);
+    FetchRow(f.v, row, f.value_dim);
+  }
+}
+
 __global__ __launch_bounds__(128, kDecodeBlocks) void DecodeKernel(
     const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) uint8_t raw[];
-  cuda::Begin();
+  cuda::LetNextBegin();
+  FetchShort(p);
+  cuda::WaitForLast();
   const int heads = p.forward.queries_per_kv;
   const int first = blockIdx.y * heads;
   bool any = p.is_active == nullptr;
