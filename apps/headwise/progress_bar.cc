@@ -110,7 +110,8 @@ void ProgressBar::Show(const Progress& progress) {
       left = fmt::format(", {} left", Duration(seconds));
     }
   }
-  numbers += fmt::format(" {}, {}{}", progress.unit, Rate(speed), left);
+  if (!progress.unit.empty()) numbers += fmt::format(" {}", progress.unit);
+  numbers += fmt::format(", {}{}", Rate(speed), left);
   if (!terminal_) {
     WriteStderr("{}: {}\n", stage_, numbers);
     return;

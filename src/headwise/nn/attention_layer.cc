@@ -42,10 +42,10 @@ void Compose(Context& context, const ConstTensorView& own, GateSaved& gates,
 
 }  // namespace
 
-void AppendToCache(Context& context, const TensorView& k, const TensorView& v,
-                   const CacheView& cache) {
-  const int64_t sequences = static_cast<int64_t>(cache.lengths.size());
-  const int64_t fresh = k.shape[1] / sequences;
+namespace {
+
+// For `fresh` rows more of each sequence.
+void RequireRoom(const CacheView& cache, int64_t fresh) {
   for (const int32_t held : cache.lengths) {
     if (held + fresh <= cache.k.shape[1]) continue;
     throw Error(ErrorCode::kInvalidArgument,
@@ -54,12 +54,26 @@ void AppendToCache(Context& context, const TensorView& k, const TensorView& v,
                      " positions in the cache",
                  std::to_string(held + fresh), ""});
   }
+}
+
+// Rows that the cache holds, where the context's device reads them; `copy`
+// keeps what had to be copied.
+ConstTensorView HeldBy(Context& context, const CacheView& cache, Temp& copy) {
+  return cache.held ? cache.held
+                    : OnDevice(context, ViewOf(cache.lengths), copy);
+}
+
+}  // namespace
+
+void AppendToCache(Context& context, const TensorView& k, const TensorView& v,
+                   const CacheView& cache) {
+  const int64_t sequences = static_cast<int64_t>(cache.lengths.size());
+  RequireRoom(cache, k.shape[1] / sequences);
   Temp copy;
-  const ConstTensorView held =
-      cache.held ? cache.held : OnDevice(context, ViewOf(cache.lengths), copy);
-  AppendRows(
-      context, {PerSequence(k, sequences), Columns(cache.k, 0, k.shape[3])},
-      {PerSequence(v, sequences), Columns(cache.v, 0, v.shape[3])}, held);
+  AppendRows(context,
+             {PerSequence(k, sequences), Columns(cache.k, 0, k.shape[3])},
+             {PerSequence(v, sequences), Columns(cache.v, 0, v.shape[3])},
+             HeldBy(context, cache, copy));
 }
 
 ConstTensorView NumbersOnDevice::view(
@@ -113,6 +127,7 @@ struct AttentionLayer::Projections {
   TensorView q;  // [1, T, H, D]
   TensorView k;  // [1, S, G, D]; null where a cross cache already holds them
   TensorView v;  // [1, S, G, E]
+  bool cached = false;  // k and v have joined the cache
 };
 
 // One call of the operator, and the memory that it points to.
@@ -228,18 +243,34 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
   if (weights_.rope == nullptr) return;
   // Keys lie behind the queries of each row: one call turns both.
   const int64_t heads = config_.heads + config_.kv_heads;
-  Turn(context, input,
-       Tokens(HeadsOf(p.memory.view(), 0, heads, config_.head_dim)),
-       RopeDirection::kForward);
+  const TensorView x =
+      Tokens(HeadsOf(p.memory.view(), 0, heads, config_.head_dim));
+  const CacheView* cache = input.cache;
+  if (cache == nullptr || cache->split != nullptr || cross()) {
+    return Turn(context, input, x, RopeDirection::kForward);
+  }
+  const int64_t sequences = static_cast<int64_t>(cache->lengths.size());
+  RequireRoom(*cache, x.shape[0] / sequences);
+  Temp copy;
+  RopeAndAppend(context, Turned(context, input, x),
+                {.keys = Columns(cache->k, 0, config_.head_dim),
+                 .values = {PerSequence(p.v, sequences),
+                            Columns(cache->v, 0, value_dim())},
+                 .held = HeldBy(context, *cache, copy)});
+  p.cached = true;
+}
+
+RopeArgs AttentionLayer::Turned(Context& context, const AttentionInput& input,
+                                TensorView x) const {
+  return {.frequencies = weights_.rope->view(context),
+          .positions = input.batch->PositionsOn(context),
+          .x = x};
 }
 
 // x [T, heads, D] by the rotary frequencies.
 void AttentionLayer::Turn(Context& context, const AttentionInput& input,
                           TensorView x, RopeDirection direction) const {
-  Rope(context, {direction},
-       {.frequencies = weights_.rope->view(context),
-        .positions = input.batch->PositionsOn(context),
-        .x = x});
+  Rope(context, {direction}, Turned(context, input, x));
 }
 
 AttentionProblem AttentionLayer::ProblemOf(const Context& context,
@@ -285,7 +316,7 @@ void AttentionLayer::UseCache(Context& context, const AttentionInput& input,
                               Call& call) const {
   const CacheView& cache = *input.cache;
   const int64_t sequences = call.problem.batch;
-  if (p.k) AppendToCache(context, p.k, p.v, cache);
+  if (p.k && !p.cached) AppendToCache(context, p.k, p.v, cache);
   const int64_t fresh = p.k ? p.k.shape[1] / sequences : 0;
   const ConstTensorView& there = p.k ? cache.filled : cache.held;
   if (there) {

@@ -205,6 +205,8 @@ class AttentionLayer {
   Projections Project(Context& context, const AttentionInput& input) const;
   void Rotate(Context& context, const AttentionInput& input,
               Projections& p) const;
+  RopeArgs Turned(Context& context, const AttentionInput& input,
+                  TensorView x) const;
   void Turn(Context& context, const AttentionInput& input, TensorView x,
             RopeDirection direction) const;
   // Without sizes of a call.

@@ -152,6 +152,12 @@ void AppendRows(Context& context, const Appended& one, const Appended& other,
   Run(context, call);
 }
 
+void CheckAppends(Context& context, const Appended& one, const Appended& other,
+                  const ConstTensorView& held) {
+  CheckedAppend(context, one.from, held, one.to);
+  CheckedAppend(context, other.from, held, other.to);
+}
+
 Temp CopyOf(Context& context, const ConstTensorView& from) {
   Temp copy(context, from.type, ShapeOf(from));
   Copy(context, from, copy.view());

@@ -52,6 +52,9 @@ struct Appended {
 };
 void AppendRows(Context& context, const Appended& one, const Appended& other,
                 const ConstTensorView& held);
+// Throws what AppendRows would, for operators that append what they make.
+void CheckAppends(Context& context, const Appended& one, const Appended& other,
+                  const ConstTensorView& held);
 
 // A dense copy as scratch of the context's device.
 Temp CopyOf(Context& context, const ConstTensorView& from);

@@ -8,6 +8,11 @@
 
 namespace headwise {
 
+HEADWISE_ROW_HD bool IsCounted(const HeadRow& row) {
+  return row.notes->counted &&
+         fabsf(row.from->entropy[row.at()]) <= 3.4028234e38f;  // is finite
+}
+
 // The call's rows with their sequences, keys and sinks.
 struct CallRows {
   RowResults results;
@@ -39,8 +44,7 @@ struct CallRows {
     row.t = t;
     row.i = t - begin;
     row.notes = results.notes + t;
-    if (!row.notes->counted) return false;
-    return fabsf(results.entropy[row.at()]) <= 3.4028234e38f;  // is finite
+    return IsCounted(row);
   }
 };
 
@@ -105,6 +109,29 @@ HEADWISE_ROW_HD void AddToTally(double x, double w, double* tally) {
   tally[4] += w * x;
   tally[5] += x * x;
 }
+
+// What the rows that see the key at one offset add up to.
+struct OffsetSums {
+  int32_t rows, argmax;
+  double mass, chance, weight, content, content_chance, content_argmax;
+
+  // Of a row whose band reaches to k.
+  HEADWISE_ROW_HD void Add(const HeadRow& row, int k) {
+    const int64_t j = row.i + k;
+    if (!row.Sees(j)) return;
+    const double share = row.band()[k];
+    rows += 1;
+    mass += share;
+    chance += row.chance;
+    argmax += row.argmax == j ? 1 : 0;
+    if (!row.IsSink(j)) {
+      weight += row.content;
+      content += share;
+      content_chance += row.content_chance;
+    }
+    content_argmax += row.kept_argmax == j ? row.content : 0;
+  }
+};
 
 // The sums of one offset into those of all slots, x and then w.
 HEADWISE_ROW_HD void StoreOffset(const OffsetSums& sums, int k, double* to) {

@@ -17,9 +17,18 @@
 namespace headwise::head_rows_test {
 namespace {
 
-constexpr int64_t kHeads = 3, kRows = 1300, kBuckets = 5;
-const std::vector<int32_t> kStarts = {0, 5, 6, 200, 1300};
-constexpr int64_t kSequences = 4;
+constexpr int64_t kHeads = 3, kBuckets = 5;
+
+std::vector<int32_t> StartsOf(const std::vector<int32_t>& lengths) {
+  std::vector<int32_t> starts = {0};
+  for (const int32_t length : lengths) starts.push_back(starts.back() + length);
+  return starts;
+}
+// Lengths around those of a kernel's stretches, and none at all.
+const std::vector<int32_t> kStarts =
+    StartsOf({5, 1, 194, 0, 255, 256, 257, 512, 0, 1100, 0});
+// More sequences than a block has threads.
+const std::vector<int32_t> kManyStarts = StartsOf(std::vector(700, 20));
 
 Tensor Numbers(const Shape& shape, double most, Rng& rng) {
   Tensor tensor(DType::kF32, shape);
@@ -31,49 +40,58 @@ Tensor Numbers(const Shape& shape, double most, Rng& rng) {
 
 // Rows of any numbers, with notes that fit their sequences.
 struct RowsCase {
+  std::vector<int32_t> starts;
+  int64_t rows = starts.back();
+  int64_t sequences = static_cast<int64_t>(starts.size()) - 1;
   HeadRowsProblem problem;
   Tensor entropy, max, distance, kept_max, features, labels, band, below_end;
-  Tensor argmax{DType::kI32, {1, kHeads, kRows}};
-  Tensor kept_argmax{DType::kI32, {1, kHeads, kRows}};
-  std::vector<RowNotes> notes = std::vector<RowNotes>(kRows);
-  Tensor special{DType::kU8, {kRows}}, punctuation{DType::kU8, {kRows}};
-  Tensor rare{DType::kU8, {kRows}}, ids{DType::kI32, {kRows}};
+  Tensor argmax{DType::kI32, {1, kHeads, rows}};
+  Tensor kept_argmax{DType::kI32, {1, kHeads, rows}};
+  std::vector<RowNotes> notes = std::vector<RowNotes>(rows);
+  Tensor special{DType::kU8, {rows}}, punctuation{DType::kU8, {rows}};
+  Tensor rare{DType::kU8, {rows}}, ids{DType::kI32, {rows}};
   std::vector<int64_t> pair_offsets = {0};
   std::vector<int32_t> pair_split, pair_keys;
   Tensor pair_mass;
   std::vector<int32_t> sink_starts = {0}, sink_keys;
   std::vector<int64_t> sink_at;
   std::vector<float> sink_mass;
-  Tensor histogram{DType::kF64, {kSequences, kHeads, kBuckets}};
+  Tensor histogram{DType::kF64, {sequences, kHeads, kBuckets}};
   Tensor tallies{DType::kF64, {kHeads, kHeadSlots, kTallyNumbers}};
   Tensor histogram_sums{DType::kF64, {kHeads, kBuckets}};
-  Tensor best_rows{DType::kI32, {kSequences, kHeads, kBestRows}};
-  Tensor best_scores{DType::kF32, {kSequences, kHeads, kBestRows}};
+  Tensor best_rows{DType::kI32, {sequences, kHeads, kBestRows}};
+  Tensor best_scores{DType::kF32, {sequences, kHeads, kBestRows}};
 
-  RowsCase(bool cross, bool causal, bool with_sinks, uint64_t seed) {
+  RowsCase(bool cross, bool causal, bool with_sinks, uint64_t seed,
+           std::vector<int32_t> from = kStarts)
+      : starts(std::move(from)) {
     Rng rng(seed);
     const int64_t reach = kFarthestOffset;
     problem = {cross, causal, cross ? 0 : reach, cross || causal ? 0 : reach};
-    const Shape row = {1, kHeads, kRows};
+    const Shape row = {1, kHeads, rows};
     entropy = Numbers(row, 6, rng);
     max = Numbers(row, 1, rng);
     distance = Numbers(row, 90, rng);
     kept_max = Numbers(row, 1, rng);
+    for (int64_t i = 0; i < kept_max.size(); ++i) {  // the first one is best
+      float& share = kept_max.As<float>()[i];
+      share = std::floor(32 * share) / 32;
+    }
     below_end = Numbers(row, 1, rng);
-    features = Numbers({1, kHeads, kRows, kKeyFeatures}, .6, rng);
-    labels = Numbers({1, kHeads, kRows, kLabelChannels}, .5, rng);
-    band = Numbers({1, kHeads, kRows, problem.before + problem.after + 1}, .3,
-                   rng);
+    features = Numbers({1, kHeads, rows, kKeyFeatures}, .6, rng);
+    labels = Numbers({1, kHeads, rows, kLabelChannels}, .5, rng);
+    band =
+        Numbers({1, kHeads, rows, problem.before + problem.after + 1}, .3, rng);
     entropy.As<float>()[700] = std::numeric_limits<float>::quiet_NaN();
     entropy.As<float>()[701] = std::numeric_limits<float>::infinity();
-    for (int64_t t = 0; t < kRows; ++t) {
+    for (int64_t t = 0; t < rows; ++t) {
       special.As<uint8_t>()[t] = rng.Below(10) == 0 ? 1 : 0;
       punctuation.As<uint8_t>()[t] = rng.Below(6) == 0 ? 1 : 0;
       rare.As<uint8_t>()[t] = rng.Below(4) == 0 ? 1 : 0;
       ids.As<int32_t>()[t] = static_cast<int32_t>(rng.Below(20));
     }
-    for (size_t b = 0; b + 1 < kStarts.size(); ++b) {
-      for (int32_t t = kStarts[b]; t < kStarts[b + 1]; ++t) {
+    for (size_t b = 0; b + 1 < starts.size(); ++b) {
+      for (int32_t t = starts[b]; t < starts[b + 1]; ++t) {
         Note(static_cast<int32_t>(b), t, rng);
       }
     }
@@ -83,7 +101,7 @@ struct RowsCase {
     for (int64_t i = 0; i < histogram.size(); ++i) {
       histogram.As<double>()[i] = rng.Uniform();
     }
-    for (int64_t b = 0; b < kSequences; ++b) {
+    for (int64_t b = 0; b < sequences; ++b) {
       for (int64_t h = 0; h < kHeads; ++h) {
         if (with_sinks && h != 1) AddSinks(b, rng);
         sink_starts.push_back(static_cast<int32_t>(sink_keys.size()));
@@ -93,7 +111,7 @@ struct RowsCase {
   }
 
   void Note(int32_t b, int32_t t, Rng& rng) {
-    const int32_t keys = kStarts[b + 1] - kStarts[b], i = t - kStarts[b];
+    const int32_t keys = starts[b + 1] - starts[b], i = t - starts[b];
     RowNotes& row = notes[t];
     row.low = static_cast<int32_t>(rng.Below(3) == 0 ? std::max(0, i - 30) : 0);
     row.high = problem.causal ? i + 1 : keys;
@@ -113,9 +131,9 @@ struct RowsCase {
     };
     if (rng.Below(2) == 0) row.rarest = seen();
     for (int64_t h = 0; h < kHeads; ++h) {
-      argmax.As<int32_t>()[h * kRows + t] =
+      argmax.As<int32_t>()[h * rows + t] =
           rng.Below(4) == 0 ? keys - 1 : seen();
-      kept_argmax.As<int32_t>()[h * kRows + t] =
+      kept_argmax.As<int32_t>()[h * rows + t] =
           rng.Below(9) == 0
               ? -1
               : std::max(row.low,
@@ -130,7 +148,7 @@ struct RowsCase {
   }
 
   void AddSinks(int64_t b, Rng& rng) {
-    const int32_t keys = kStarts[b + 1] - kStarts[b];
+    const int32_t keys = starts[b + 1] - starts[b];
     for (int32_t j = 2; j < keys; j += keys / 3 + 1) {
       sink_keys.push_back(j);
       sink_at.push_back(static_cast<int64_t>(sink_mass.size()));
@@ -158,11 +176,11 @@ struct RowsCase {
     if (problem.causal) a.label_mass = shown(labels);
     if (!problem.cross) a.band = shown(band);
     a.below_end = shown(below_end);
-    a.query_starts = list(kStarts);
+    a.query_starts = list(starts);
     a.key_starts = a.query_starts;
     a.notes =
         there(ConstTensorView(notes.data(), DType::kU8,
-                              {kRows, static_cast<int64_t>(sizeof(RowNotes))}));
+                              {rows, static_cast<int64_t>(sizeof(RowNotes))}));
     a.special = shown(special);
     a.punctuation = shown(punctuation);
     a.rare = shown(rare);
@@ -241,17 +259,18 @@ TEST(HeadRows, AddsUpRowsThatCount) {
 }
 
 TEST(HeadRows, EveryEntryAddsUpTheSame) {
-  for (const uint64_t seed : {5, 6}) {
+  for (const auto& [starts, seed] :
+       {std::pair(kStarts, 5), {kStarts, 6}, {kManyStarts, 7}}) {
     for (const auto& [cross, causal] :
          {std::pair(false, true), {false, false}, {true, false}}) {
       for (const bool with_sinks : {false, true}) {
         SCOPED_TRACE(testing::Message()
                      << "cross " << cross << " causal " << causal << " sinks "
                      << with_sinks << " seed " << seed);
-        RowsCase expected(cross, causal, with_sinks, seed);
+        RowsCase expected(cross, causal, with_sinks, seed, starts);
         ASSERT_TRUE(expected.Run("reference"));
         for (const auto& entry : HeadRowsImplementations().entries) {
-          RowsCase found(cross, causal, with_sinks, seed);
+          RowsCase found(cross, causal, with_sinks, seed, starts);
           if (!found.Run(entry.name)) continue;
           ExpectNear(found.tallies, expected.tallies, 1e-9, entry.name);
           ExpectNear(found.histogram_sums, expected.histogram_sums, 1e-12,
@@ -264,7 +283,7 @@ TEST(HeadRows, EveryEntryAddsUpTheSame) {
                       expected.best_scores.As<float>()[i]);
           }
           // The same bits again.
-          RowsCase again(cross, causal, with_sinks, seed);
+          RowsCase again(cross, causal, with_sinks, seed, starts);
           ASSERT_TRUE(again.Run(entry.name));
           ExpectNear(again.tallies, found.tallies, 0, entry.name);
         }

@@ -21,9 +21,9 @@ inline constexpr int kLocalReach = 4;
 // Results of a call, and pointers to where they lie.
 struct RowResults {
   bool cross = false, causal = false;
-  int before = 0, after = 0;    // of the band
-  int64_t heads = 0, rows = 0;  // of the call
-  int64_t features = kKeyFeatures;
+  int before = 0, after = 0;        // of the band
+  int64_t heads = 0, rows = 0;      // of the call
+  int64_t features = kKeyFeatures;  // numbers from row to row
   int64_t pairs = 0;
   const float *entropy = nullptr, *max = nullptr, *distance = nullptr;
   const float *kept_max = nullptr, *below_end = nullptr;
@@ -59,6 +59,8 @@ struct HeadRow {
   double visible = 0;
   double content = 0;          // mass off the sinks
   double content_visible = 0;  // keys seen off the sinks
+  double chance = 0;           // a key's share were all alike
+  double content_chance = 0;   // and of the mass off the sinks
   int32_t argmax = -1, kept_argmax = -1;
 
   HEADWISE_ROW_HD int64_t at() const { return h * from->rows + t; }
@@ -367,31 +369,10 @@ HEADWISE_ROW_HD void PrepareRow(HeadRow& row) {
   row.content_visible -= row.OwnSinks([](int32_t) { return true; }, &own);
   row.content = row.content - own < 0 ? 0 : row.content - own;
   row.kept_argmax = row.from->kept_argmax[row.at()];
+  row.chance = 1 / row.visible;
+  // Nothing is kept where nothing but sinks is seen.
+  row.content_chance =
+      row.content_visible > 0 ? row.content / row.content_visible : 0;
 }
-
-// What the rows that see the key at one offset add up to.
-struct OffsetSums {
-  double rows, mass, chance, argmax;
-  double weight, content, content_chance, content_argmax;
-
-  // Of a row whose band reaches to k.
-  HEADWISE_ROW_HD void Add(const HeadRow& row, int k) {
-    const int64_t j = row.i + k;
-    if (!row.Sees(j)) return;
-    const double share = row.band()[k];
-    rows += 1;
-    mass += share;
-    chance += 1 / row.visible;
-    argmax += row.argmax == j ? 1 : 0;
-    if (!row.IsSink(j)) {
-      weight += row.content;
-      content += share;
-      // Nothing is kept where nothing but sinks is seen.
-      content_chance +=
-          row.content_visible > 0 ? row.content / row.content_visible : 0;
-    }
-    content_argmax += row.kept_argmax == j ? row.content : 0;
-  }
-};
 
 }  // namespace headwise

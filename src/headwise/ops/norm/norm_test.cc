@@ -215,7 +215,8 @@ TEST(Norm, EveryImplementationAgreesInWidthsOfPacks) {
     const auto context = ContextFor("norm", entry.name);
     if (!context) continue;
     uint64_t seed = 77;
-    for (const int64_t width : {8, 64, 256, 384, 768, 1024, 1032, 2056}) {
+    for (const int64_t width :
+         {8, 64, 256, 384, 768, 1024, 1032, 2056, 4096, 5128, 8192}) {
       for (const DType type : {DType::kF32, DType::kBF16}) {
         for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
           SCOPED_TRACE(std::string(entry.name) + " " + std::to_string(width));

@@ -29,26 +29,52 @@ std::vector<double> RanksByCounting(const std::vector<float>& values) {
   return ranks;
 }
 
-// Lists of several lengths, one of them longer than a tile of a kernel; many
-// numbers are equal.
-struct RanksCase {
-  static constexpr int64_t kHeads = 3, kKeys = 3000, kRows = 50;
-  std::vector<int32_t> starts = {0, 8, 509, 520, 3400};
-  int64_t lists = 4, entries = 3400;
-  Tensor shares{DType::kF32, {4, kHeads, kKeys}};
-  Tensor keys{DType::kI32, {3400}}, ranks{DType::kF32, {2, 3400}};
-  Tensor norms{DType::kF64, {2, 4}};
-  Tensor entropy{DType::kF32, {1, kHeads, kRows}}, rows{DType::kI32, {4}};
-  Tensor agreement{DType::kF64, {4, kHeads, 2}};
-  Tensor table{DType::kF32, {40, 24}};
-  Tensor ids{DType::kI32, {4}}, others{DType::kI32, {3400}};
-  Tensor found{DType::kF32, {3400}}, found_norms{DType::kF64, {4}};
+// What lists are made of.
+struct RanksShape {
+  std::vector<int32_t> lengths = {8, 501, 11, 2880};
+  uint64_t values = 60;  // so many different shares
+  uint64_t tokens = 40;
+};
+// Longer than the tiles of kernels, and as long as they are.
+const RanksShape kFewValues = {{1, 2, 1023, 1024, 1025, 0, 4095}, 3, 2};
+const RanksShape kManyValues = {{4097, 1, 20000, 2, 4096, 8192}, 1 << 20, 900};
 
-  explicit RanksCase(uint64_t seed) {
+// Lists of several lengths; many numbers are equal.
+struct RanksCase {
+  static constexpr int64_t kHeads = 3, kRows = 80;
+  std::vector<int32_t> starts = {0};
+  int64_t lists, entries = 0, width;
+  Tensor shares, keys, ranks, norms, agreement;
+  Tensor entropy{DType::kF32, {1, kHeads, kRows}}, rows;
+  Tensor table, ids, others, found, found_norms;
+
+  explicit RanksCase(uint64_t seed, const RanksShape& shape = {}) {
+    for (const int32_t length : shape.lengths) {
+      starts.push_back(starts.back() + length);
+    }
+    lists = static_cast<int64_t>(shape.lengths.size());
+    entries = starts.back();
+    width = *std::max_element(shape.lengths.begin(), shape.lengths.end()) + 20;
+    shares = Tensor(DType::kF32, {lists, kHeads, width});
+    keys = Tensor(DType::kI32, {entries});
+    ranks = Tensor(DType::kF32, {2, entries});
+    norms = Tensor(DType::kF64, {2, lists});
+    rows = Tensor(DType::kI32, {lists});
+    agreement = Tensor(DType::kF64, {lists, kHeads, 2});
+    table = Tensor(DType::kF32, {static_cast<int64_t>(shape.tokens), 24});
+    ids = Tensor(DType::kI32, {lists});
+    others = Tensor(DType::kI32, {entries});
+    found = Tensor(DType::kF32, {entries});
+    found_norms = Tensor(DType::kF64, {lists});
+    Fill(seed, shape);
+  }
+
+  void Fill(uint64_t seed, const RanksShape& shape) {
     Rng rng(seed);
-    const auto numbers = [&](Tensor& to, uint64_t below) {
+    const auto numbers = [&](Tensor& to, uint64_t below, int64_t least) {
       for (int64_t i = 0; i < to.size(); ++i) {
-        to.As<float>()[i] = static_cast<float>(rng.Below(below)) / 64;
+        const int64_t number = static_cast<int64_t>(rng.Below(below)) + least;
+        to.As<float>()[i] = static_cast<float>(number) / 64;
       }
     };
     const auto whole = [&](Tensor& to, uint64_t below) {
@@ -56,23 +82,31 @@ struct RanksCase {
         to.As<int32_t>()[i] = static_cast<int32_t>(rng.Below(below));
       }
     };
-    numbers(shares, 60);
-    numbers(ranks, 3000);
-    numbers(entropy, 300);
-    numbers(table, 9);
+    numbers(shares, shape.values, 0);
+    // All of these count as the smallest normal number.
+    for (int64_t i = 0; i < shares.size(); i += 1 + rng.Below(9)) {
+      constexpr float kNothing[] = {0.0f, -0.0f, 1e-40f, 1e-45f,
+                                    std::numeric_limits<float>::min()};
+      shares.As<float>()[i] = kNothing[rng.Below(5)];
+    }
+    numbers(ranks, 3000, 0);
+    numbers(entropy, 300, 0);
+    numbers(table, 9, -4);
+    std::fill_n(table.As<float>(), 24, 0.0f);  // of no length
     entropy.As<float>()[kRows + 7] = std::numeric_limits<float>::quiet_NaN();
     for (int64_t i = 0; i < norms.size(); ++i) {
       norms.As<double>()[i] = 1 + static_cast<double>(i % 7);
     }
-    norms.As<double>()[3] = 0;
+    norms.As<double>()[lists - 1] = 0;
     for (int64_t r = 0; r < lists; ++r) {
       rows.As<int32_t>()[r] = static_cast<int32_t>(7 * (r + 1));
+      // Every row reads keys of its own, from the last to the first.
       for (int32_t n = starts[r]; n < starts[r + 1]; ++n) {
-        keys.As<int32_t>()[n] = n - starts[r];
+        keys.As<int32_t>()[n] = static_cast<int32_t>(r) + starts[r + 1] - 1 - n;
       }
     }
-    whole(ids, 40);
-    whole(others, 40);
+    whole(ids, shape.tokens);
+    whole(others, shape.tokens);
   }
   bool Run(const char* entry) {
     const auto context = ContextFor("rank_agreement", entry);
@@ -108,9 +142,10 @@ TEST(RankAgreement, EveryEntryGivesTheDefinition) {
         for (int64_t h = 0; h < RanksCase::kHeads; ++h) {
           std::vector<float> shares;
           for (int32_t n = c.starts[r]; n < c.starts[r + 1]; ++n) {
-            shares.push_back(c.shares.As<float>()[(r * RanksCase::kHeads + h) *
-                                                      RanksCase::kKeys +
-                                                  c.keys.As<int32_t>()[n]]);
+            const float* own =
+                c.shares.As<float>() + (r * RanksCase::kHeads + h) * c.width;
+            shares.push_back(std::max(own[c.keys.As<int32_t>()[n]],
+                                      std::numeric_limits<float>::min()));
           }
           const std::vector<double> ranks = RanksByCounting(shares);
           double squares = 0;
@@ -139,23 +174,36 @@ TEST(RankAgreement, EveryEntryGivesTheDefinition) {
   }
 }
 
-TEST(RankAgreement, EveryEntryRanksCosinesTheSame) {
-  for (const uint64_t seed : {5, 6}) {
-    SCOPED_TRACE(seed);
-    RanksCase expected(seed);
-    ASSERT_TRUE(expected.Run("reference"));
-    for (const auto& entry : RanksImplementations().entries) {
-      RanksCase found(seed);
-      if (!found.Run(entry.name)) continue;
-      // The table's numbers are such that no sum is rounded.
-      for (int64_t n = 0; n < found.entries; ++n) {
-        ASSERT_EQ(found.found.As<float>()[n], expected.found.As<float>()[n])
-            << entry.name << " " << n;
+// The same bits, since no sum is rounded.
+void ExpectSame(const Tensor& found, const Tensor& expected, const char* what) {
+  const auto compare = [&](auto type) {
+    using T = decltype(type);
+    for (int64_t n = 0; n < expected.size(); ++n) {
+      const T wanted = expected.As<T>()[n];
+      if (std::isnan(wanted)) {
+        ASSERT_TRUE(std::isnan(found.As<T>()[n])) << what << " " << n;
+      } else {
+        ASSERT_EQ(found.As<T>()[n], wanted) << what << " " << n;
       }
-      for (int64_t r = 0; r < found.lists; ++r) {
-        EXPECT_EQ(found.found_norms.As<double>()[r],
-                  expected.found_norms.As<double>()[r])
-            << entry.name;
+    }
+  };
+  found.type() == DType::kF64 ? compare(double{}) : compare(float{});
+}
+
+TEST(RankAgreement, EveryEntryGivesTheSameForListsOfAnyLength) {
+  for (const RanksShape& shape : {RanksShape{}, kFewValues, kManyValues}) {
+    for (const uint64_t seed : {5, 6}) {
+      SCOPED_TRACE(testing::Message()
+                   << shape.lengths[0] << " first, seed " << seed);
+      RanksCase expected(seed, shape);
+      ASSERT_TRUE(expected.Run("reference"));
+      for (const auto& entry : RanksImplementations().entries) {
+        RanksCase found(seed, shape);
+        if (!found.Run(entry.name)) continue;
+        SCOPED_TRACE(entry.name);
+        ExpectSame(found.agreement, expected.agreement, "agreement");
+        ExpectSame(found.found, expected.found, "ranks of cosines");
+        ExpectSame(found.found_norms, expected.found_norms, "norms");
       }
     }
   }

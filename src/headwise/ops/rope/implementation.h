@@ -9,7 +9,10 @@ namespace headwise {
 struct RopeCall {
   const RopeProblem& problem;
   const RopeArgs& args;
+  // On a device: of x's type, all of D turns, at most kMostAppended pairs.
+  const RopeAppend* append = nullptr;
 };
+inline constexpr int64_t kMostAppended = 256;
 
 ImplementationList<RopeCall> RopeImplementations();
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/ops/copy/copy.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
@@ -47,5 +48,19 @@ struct RopeArgs {
 
 // Throws Error(kInvalidArgument) naming the view that does not fit.
 void Rope(Context& context, const RopeProblem& problem, const RopeArgs& args);
+
+// Caches that turned keys and their values join, behind the rows that they
+// hold (ops/copy, AppendRows). The tokens of x are those of B sequences, M
+// each.
+struct RopeAppend {
+  TensorView keys = {};       // [B, capacity, G, D]: x's last G heads
+  Appended values = {};       // from [B, M, G, E], to [B, capacity, G, E]
+  ConstTensorView held = {};  // i32 [B]
+};
+
+// Rope, forward, then AppendRows of both, as one piece of work where the device
+// gains by it.
+void RopeAndAppend(Context& context, const RopeArgs& args,
+                   const RopeAppend& append);
 
 }  // namespace headwise

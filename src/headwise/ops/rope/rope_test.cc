@@ -12,6 +12,7 @@
 #include "headwise/ops/rope/implementation.h"
 #include "headwise/ops/test_device.h"
 #include "headwise/ops/test_values.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise::rope_test {
 namespace {
@@ -108,6 +109,81 @@ TEST(Rope, FarPositionsTurnAlikeOnEveryDevice) {
     if (!context) continue;
     SCOPED_TRACE(entry.name);
     EXPECT_TRUE(Agrees(*context, cpu, kForward, trial, 1e-5));
+  }
+}
+
+// Tokens of two sequences that join caches of different lengths.
+struct AppendTrial {
+  Trial turn;
+  Tensor keys, values, value_cache;
+  std::vector<int32_t> held;
+
+  AppendTrial(DType type, const Shape& shape, int64_t half, int64_t groups,
+              int64_t value_dim, int64_t gap, Rng& rng)
+      : turn(type, DType::kI32, shape, half, rng, gap) {
+    keys = RandomTensor(type, {2, 9, groups, shape[2] + gap}, rng);
+    values = RandomTensor(type, {2, shape[0] / 2, groups, value_dim}, rng);
+    value_cache = RandomTensor(type, {2, 9, groups, value_dim + gap}, rng);
+    for (int b = 0; b < 2; ++b) {
+      held.push_back(static_cast<int32_t>(rng.Between(0, 9 - shape[0] / 2)));
+    }
+  }
+
+  // x and the caches, in one piece of work or in two.
+  std::vector<Tensor> Run(Context& context, bool at_once) const {
+    std::vector<Tensor> result;
+    result.push_back(CopyOf(turn.rows));
+    result.push_back(CopyOf(keys));
+    result.push_back(CopyOf(value_cache));
+    Mirror at(context);
+    const RopeArgs host = turn.Args(result[0]);
+    const RopeArgs args = {at(host.frequencies), at(host.positions),
+                           at(host.x)};
+    const TensorView k = at(Slice(result[1].view(), 3, 0, turn.shape[2]));
+    const TensorView v = at(Slice(result[2].view(), 3, 0, values.shape(3)));
+    const Appended of_values = {at(values.view()), v};
+    const ConstTensorView there = at(ViewOf(held));
+    if (at_once) {
+      RopeAndAppend(context, args, {k, of_values, there});
+    } else {
+      Rope(context, kForward, args);
+      const int64_t heads = turn.shape[1], groups = keys.shape(2);
+      AppendRows(context,
+                 {Reshaped(Slice(args.x, 1, heads - groups, heads),
+                           {2, turn.shape[0] / 2, groups, turn.shape[2]}),
+                  k},
+                 of_values, there);
+    }
+    at.Back();
+    return result;
+  }
+};
+
+TEST(Rope, AppendsWhatItTurned) {
+  for (const auto& entry : RopeImplementations().entries) {
+    const auto context = ContextFor("rope", entry.name);
+    if (!context) continue;
+    Rng rng(77);
+    int taken = 0;
+    for (int round = 0; round < 40; ++round) {
+      const DType type =
+          std::vector{DType::kF32, DType::kBF16, DType::kF16}[round % 3];
+      const bool even = rng.Below(2) == 0;  // as wide loads want it
+      const int64_t half = even ? 8 * rng.Between(1, 8) : rng.Between(1, 20);
+      const int64_t groups = rng.Between(1, 3);
+      const Shape shape = {2 * rng.Between(1, 3), groups + rng.Between(0, 70),
+                           2 * half + (round % 5 == 0 ? 8 : 0)};
+      const AppendTrial trial(type, shape, half, groups,
+                              even ? 8 * rng.Between(1, 20) : 13, even ? 0 : 3,
+                              rng);
+      SCOPED_TRACE(std::string(entry.name) + " " + Name(type) + " " +
+                   ToString(shape) + " round " + std::to_string(round));
+      std::vector<Tensor> found;
+      if (!IsTaken([&] { found = trial.Run(*context, true); })) continue;
+      ++taken;
+      ExpectNear(found, trial.Run(*context, false), 0);
+    }
+    EXPECT_GE(taken, 8) << entry.name;
   }
 }
 

@@ -131,6 +131,15 @@ __device__ inline float4 AddRuns(const DecodeParams& p, int64_t first,
   return o;
 }
 
+// A whole row by one warp: its statistics, and a lane's four columns.
+__device__ inline void FinishDecoded(const DecodeParams& p, const RowPlace& at,
+                                     const RowPartial& row, float4 o) {
+  if (threadIdx.x % 32 == 0) WriteStatistics<true>(p.forward, row, at);
+  const float inverse = row.sum != 0 ? 1 / row.sum : 0;
+  p.is_half ? StoreDecoded<__half>(p.forward, at, o, inverse)
+            : StoreDecoded<__nv_bfloat16>(p.forward, at, o, inverse);
+}
+
 // Row `at`, whose first part is `first`, by one warp.
 __device__ inline void CombineRow(const DecodeParams& p, int64_t first,
                                   const RowPlace& at) {
@@ -140,10 +149,7 @@ __device__ inline void CombineRow(const DecodeParams& p, int64_t first,
     row = MergeRuns(p, first);
     o = AddRuns(p, first, row.reference);
   }
-  if (threadIdx.x % 32 == 0) WriteStatistics<true>(p.forward, row, at);
-  const float inverse = row.sum != 0 ? 1 / row.sum : 0;
-  p.is_half ? StoreDecoded<__half>(p.forward, at, o, inverse)
-            : StoreDecoded<__nv_bfloat16>(p.forward, at, o, inverse);
+  FinishDecoded(p, at, row, o);
 }
 
 }  // namespace headwise::attention_cuda

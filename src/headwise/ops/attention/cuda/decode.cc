@@ -27,12 +27,15 @@ void RunDecode(Context& context, const AttentionProblem& problem,
   const int tiles = MostTiles(f.band, f.query_len, f.key_len, kDecodeKeys);
   p.plan = PlanSplits(units, tiles,
                       kDecodeBlocks * ChipOf(problem.device)->processors);
-  const size_t rows = static_cast<size_t>(units) * p.plan.splits * kDecodeRows;
-  constexpr size_t kRowBytes =
-      sizeof(RowPartial) + kDecodeColumns * sizeof(float);
-  p.outputs = static_cast<float*>(CudaOf(context).Scratch(rows * kRowBytes));
-  p.parts = reinterpret_cast<RowPartial*>(p.outputs + rows * kDecodeColumns);
-  p.done = CudaOf(context).Counters(units);
+  if (p.plan.splits > 1) {
+    const size_t rows =
+        static_cast<size_t>(units) * p.plan.splits * kDecodeRows;
+    constexpr size_t kRowBytes =
+        sizeof(RowPartial) + kDecodeColumns * sizeof(float);
+    p.outputs = static_cast<float*>(CudaOf(context).Scratch(rows * kRowBytes));
+    p.parts = reinterpret_cast<RowPartial*>(p.outputs + rows * kDecodeColumns);
+    p.done = CudaOf(context).Counters(units);
+  }
   LaunchDecode(p, stream);
 }
 

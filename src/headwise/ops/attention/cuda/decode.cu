@@ -2,8 +2,9 @@
 // memory, so that every byte is read once for all heads that share it: a block
 // holds 16 rows (queries × heads of one key/value head) and streams a run of
 // keys, each warp its own 16 of every tile, copies two tiles ahead and no
-// barrier between warps. The last of the blocks that share rows adds their runs
-// up. Door: launch.h.
+// barrier between warps. A block that walks all keys of its rows finishes them;
+// otherwise the last of the blocks that share rows adds their runs up. Door:
+// launch.h.
 #include "headwise/ops/attention/cuda/combine.cuh"
 #include "headwise/ops/attention/cuda/device/mask.cuh"
 #include "headwise/ops/attention/cuda/device/score.cuh"
@@ -211,11 +212,10 @@ __device__ inline int64_t UnitOf(const DecodeParams& p) {
          blockIdx.x % p.row_blocks;
 }
 
-// Adds the warps' parts up and leaves the block's in p.parts and p.outputs.
-__device__ inline void StoreRun(const DecodeParams& p, const DecodeTask& t,
-                                const Rows<true>& rows,
-                                const float (&o)[kColumns / 2],
-                                DecodeResults& shared) {
+// Leaves what the warp has of the rows for the others.
+__device__ inline void ShareWarp(const Rows<true>& rows,
+                                 const float (&o)[kColumns / 2],
+                                 DecodeResults& shared) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   __syncthreads();
 #pragma unroll
@@ -230,21 +230,37 @@ __device__ inline void StoreRun(const DecodeParams& p, const DecodeTask& t,
     }
   }
   __syncthreads();
+}
+
+// A row of all warps, and a lane's four columns of it, by one warp.
+struct BlockRow {
+  RowPartial part;
+  float4 o;
+};
+__device__ inline BlockRow AddWarps(DecodeResults& shared, int row) {
+  const int lane = threadIdx.x % 32;
+  BlockRow sum{shared.rows[0][row], make_float4(0, 0, 0, 0)};
+#pragma unroll
+  for (int w = 1; w < 4; ++w) sum.part = Merged(sum.part, shared.rows[w][row]);
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    const RowPartial& part = shared.rows[w][row];
+    const float alpha = Exp2(part.reference - sum.part.reference);
+    AddScaled(sum.o, alpha, FourOf(shared.o[w][row], lane), part.sum != 0);
+  }
+  return sum;
+}
+
+// Leaves the block's rows in p.parts and p.outputs.
+__device__ inline void StoreRun(const DecodeParams& p, const DecodeTask& t,
+                                DecodeResults& shared) {
   const int64_t first =
       (UnitOf(p) * p.plan.splits + blockIdx.x / p.row_blocks) * kDecodeRows;
-  // A warp a row, a lane four columns of it, here and in CombineRows.
-  for (int row = warp; row < t.rows; row += 4) {
-    RowPartial sum = shared.rows[0][row];
-    for (int w = 1; w < 4; ++w) sum = Merged(sum, shared.rows[w][row]);
-    float4 value = make_float4(0, 0, 0, 0);
-#pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      const RowPartial& part = shared.rows[w][row];
-      const float alpha = Exp2(part.reference - sum.reference);
-      AddScaled(value, alpha, FourOf(shared.o[w][row], lane), part.sum != 0);
-    }
-    FourOf(p.outputs + (first + row) * kColumns, lane) = value;
-    if (lane == 0) p.parts[first + row] = sum;
+  for (int row = threadIdx.x / 32; row < t.rows; row += 4) {
+    const BlockRow sum = AddWarps(shared, row);
+    const int lane = threadIdx.x % 32;
+    FourOf(p.outputs + (first + row) * kColumns, lane) = sum.o;
+    if (lane == 0) p.parts[first + row] = sum.part;
   }
 }
 
@@ -263,19 +279,39 @@ __device__ inline bool IsLast(const DecodeParams& p) {
   return last;
 }
 
-// Also of rows past the end of a sequence, which see nothing.
-__device__ inline void CombineRows(const DecodeParams& p, const DecodeTask& t) {
+// finish(row, at) for the block's rows, a warp a row. Also of rows past the end
+// of a sequence, which see nothing.
+template <class Finish>
+__device__ inline void ForRows(const DecodeParams& p, const DecodeTask& t,
+                               const Finish& finish) {
   const ForwardParams& f = p.forward;
   const int len = f.packed ? t.extent.query_len : f.query_len;
   for (int row = threadIdx.x / 32; row < kDecodeRows; row += 4) {
     const int query = t.Query(f, row), head = t.Head(f, row);
     if (query >= len) return;
     if (p.is_active != nullptr && !p.is_active[head]) continue;
-    CombineRow(
-        p, UnitOf(p) * p.plan.splits * kDecodeRows + row,
-        {f.packed ? 0 : t.sequence, head, query, t.extent.query_start + query,
-         true, query < t.extent.query_len});
+    const RowPlace at{
+        f.packed ? 0 : t.sequence,    head, query,
+        t.extent.query_start + query, true, query < t.extent.query_len};
+    finish(row, at);
   }
+}
+
+// The block's rows from its warps' parts, where it has walked all their keys.
+__device__ inline void FinishBlock(const DecodeParams& p, const DecodeTask& t,
+                                   DecodeResults& shared) {
+  ForRows(p, t, [&](int row, const RowPlace& at) {
+    BlockRow sum{{kNoReference, 0, 0, 0, 0, 0}, make_float4(0, 0, 0, 0)};
+    if (at.counts) sum = AddWarps(shared, row);
+    FinishDecoded(p, at, sum.part, sum.o);
+  });
+}
+
+// The same from the runs of all blocks that share the rows.
+__device__ inline void CombineRows(const DecodeParams& p, const DecodeTask& t) {
+  const int64_t first = UnitOf(p) * p.plan.splits * kDecodeRows;
+  ForRows(p, t,
+          [&](int row, const RowPlace& at) { CombineRow(p, first + row, at); });
 }
 
 template <class T>
@@ -324,14 +360,49 @@ __device__ inline void DecodeRun(const DecodeParams& p, uint8_t* raw) {
     AddValues<T>(s, shared.v[stage], f.value_dim, o);
   }
   CopyWait<0>();
-  StoreRun(p, t, rows, o, *reinterpret_cast<DecodeResults*>(raw));
+  DecodeResults& results = *reinterpret_cast<DecodeResults*>(raw);
+  ShareWarp(rows, o, results);
+  if (p.plan.splits == 1) return FinishBlock(p, t, results);
+  StoreRun(p, t, results);
   if (IsLast(p)) CombineRows(p, t);
+}
+
+// Asks the cache for what is 16 bytes wide or more; nothing is read, so that it
+// does not matter who still writes.
+__device__ inline void FetchRow(const Strided& view, int row, int dim) {
+#if __CUDA_ARCH__ >= 900
+  const int bytes = dim / 8 * 16;
+  if (bytes == 0) return;
+  const auto* from =
+      RowsOf<const uint16_t>(view, false, blockIdx.z, row, blockIdx.y);
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
+// A short context's keys and values on their way while the kernel before this
+// one still runs. The length may be an old one: it is read past the first
+// cache, which does not follow other kernels, and again after the wait.
+__device__ inline void FetchShort(const DecodeParams& p) {
+  const ForwardParams& f = p.forward;
+  if (f.packed || f.key_len > kWholeTiles * kDecodeKeys) return;
+  int keys = f.key_len;
+  if (f.key_lengths != nullptr) {
+    keys = Min(keys, __ldcg(f.key_lengths + blockIdx.z));
+  }
+  for (int row = threadIdx.x; row < keys; row += 128) {
+    FetchRow(f.k, row, f.head_dim);
+    FetchRow(f.v, row, f.value_dim);
+  }
 }
 
 __global__ __launch_bounds__(128, kDecodeBlocks) void DecodeKernel(
     const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) uint8_t raw[];
-  cuda::Begin();
+  cuda::LetNextBegin();
+  FetchShort(p);
+  cuda::WaitForLast();
   const int heads = p.forward.queries_per_kv;
   const int first = blockIdx.y * heads;
   bool any = p.is_active == nullptr;

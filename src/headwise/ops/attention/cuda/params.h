@@ -99,8 +99,8 @@ struct DecodeParams {
   int row_blocks = 1;                  // of kDecodeRows, each key/value head
   const uint8_t* is_active = nullptr;  // [H]; null: all
   bool is_half = false;                // f16, else bf16
-  // Scratch: [sequences, kv_heads, row_blocks, splits, kDecodeRows] of parts,
-  // and kDecodeColumns outputs each.
+  // Null where a row's keys are one run. Scratch: [sequences, kv_heads,
+  // row_blocks, splits, kDecodeRows] of parts, and kDecodeColumns outputs each.
   RowPartial* parts = nullptr;
   float* outputs = nullptr;
   // [sequences, kv_heads, row_blocks]: how many of the splits are done.

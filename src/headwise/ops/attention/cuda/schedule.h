@@ -205,7 +205,7 @@ HEADWISE_HD int SectionPairs(int64_t kv_bytes_per_head, int queries_per_kv,
 
 // Decoding: a few queries of each head against a long cache. A block holds up
 // to kDecodeRows rows (queries of the heads that share keys) and walks a run of
-// key tiles; another kernel adds the runs up.
+// key tiles; where several share a walk, the last of them adds their runs up.
 inline constexpr int kDecodeRows = 16;
 inline constexpr int kDecodeKeys = 64;      // a tile
 inline constexpr int kDecodeColumns = 128;  // most of a head
@@ -234,12 +234,17 @@ struct SplitPlan {
   int steps = 0;
 };
 
+// Walks of so many tiles are not split: blocks that share one meet through
+// global memory, which takes longer than walking this far.
+inline constexpr int kWholeTiles = 4;
+
 // For `units` walks of equal length on `slots` places that run at once: the
 // fewest steps one after another, counting each block's beginning and end as
 // two; of equals the fewest splits.
 HEADWISE_HD SplitPlan PlanSplits(int units, int tiles, int slots) {
   constexpr int kEnds = 2, kMostWaves = 8;
-  SplitPlan best{1, tiles};
+  SplitPlan best{1, Max(1, tiles)};
+  if (tiles <= kWholeTiles) return best;
   int64_t least = INT64_MAX;
   for (int waves = 1; waves <= kMostWaves; ++waves) {
     const int64_t room = static_cast<int64_t>(slots) * waves;

@@ -201,7 +201,7 @@ TEST(CudaScheduleTest, MostTilesBoundsEveryWalk) {
 
 TEST(CudaScheduleTest, SplitsCoverTheWalkAndFillTheChip) {
   for (const int units : {1, 8, 32, 128, 3000}) {
-    for (const int tiles : {0, 1, 7, 64, 512}) {
+    for (const int tiles : {0, 1, 4, 5, 7, 64, 512}) {
       const SplitPlan plan = PlanSplits(units, tiles, 264);
       EXPECT_GE(plan.splits, 1);
       EXPECT_GE(plan.splits * plan.steps, tiles);
@@ -213,6 +213,17 @@ TEST(CudaScheduleTest, SplitsCoverTheWalkAndFillTheChip) {
           << units << " walks of " << tiles;
     }
   }
+}
+
+TEST(CudaScheduleTest, ShortWalksAreWhole) {
+  for (const int units : {1, 32, 264, 3000}) {
+    for (int tiles = 1; tiles <= kWholeTiles; ++tiles) {
+      const SplitPlan plan = PlanSplits(units, tiles, 264);
+      EXPECT_EQ(plan.splits, 1) << units << " walks of " << tiles;
+      EXPECT_EQ(plan.steps, tiles);
+    }
+  }
+  EXPECT_GT(PlanSplits(32, kWholeTiles + 1, 264).splits, 1);
 }
 
 TEST(CudaScheduleTest, DecodesFewQueriesOfHeadsThatFit) {

@@ -153,8 +153,11 @@ __device__ inline float Finished(const Params<T>& p, int row, int64_t column,
   return value;
 }
 
+// One row: four blocks on a multiprocessor. Warps of short lines load once and
+// are done, so that at any time half of the blocks have nothing on the way.
 template <typename T, int kRows>
-__global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
+__global__ void __launch_bounds__(kThreads, kRows == 1 ? 4 : 2)
+    RowsKernel(const Params<T> p) {
   constexpr int kItems = 16 / sizeof(T);
   constexpr int kSteps = kRows <= 2 ? 2 : 1;  // loads of a line on the way
   __shared__ float shared[kWarps][kRows][kLines];
@@ -171,22 +174,22 @@ __global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
     lines[l] = p.b.Line(column + l % each * p.n);
   }
   float sum[kRows][kLines] = {};
-  const int64_t chunks = p.k / kItems;
-  const int64_t step = static_cast<int64_t>(p.split) * cuda::kWarp;
+  const int chunks = static_cast<int>(p.k / kItems);
+  const int step = p.split * cuda::kWarp;
   uint4 raw[kSteps][kLines];
-  const auto load = [&](int64_t at) {
+  const auto load = [&](int at) {
     if (at >= chunks) return;
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       // Past the end the last chunk again, which is not used.
-      const int64_t chunk = min(at + s * step, chunks - 1);
+      const int chunk = min(at + s * step, chunks - 1);
 #pragma unroll
       for (int l = 0; l < kLines; ++l) {
-        raw[s][l] = LoadOnce(lines[l] + chunk * kItems);
+        raw[s][l] = LoadOnce(lines[l] + int64_t{chunk} * kItems);
       }
     }
   };
-  int64_t at = share * cuda::kWarp + lane;
+  int at = share * cuda::kWarp + lane;
   cuda::LetNextBegin();
   if (!p.fixed) cuda::WaitForLast();
   load(at);
@@ -194,12 +197,13 @@ __global__ void __launch_bounds__(kThreads, 2) RowsKernel(const Params<T> p) {
   for (; at < chunks; at += kSteps * step) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
-      const int64_t chunk = at + s * step;
-      if (chunk < chunks) AddChunk<T, kRows>(p, chunk * kItems, raw[s], sum);
+      const int chunk = at + s * step;
+      if (chunk >= chunks) continue;
+      AddChunk<T, kRows>(p, int64_t{chunk} * kItems, raw[s], sum);
     }
     load(at + kSteps * step);
   }
-  const int64_t rest = chunks * kItems + lane;
+  const int64_t rest = int64_t{chunks} * kItems + lane;
   if (share == 0 && rest < p.k) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -286,6 +290,7 @@ Reason WhyNot(const MatmulCall& call) {
   }
   if (problem.m > kMostRows) return "takes at most eight rows";
   if (problem.k == 0) return "needs something to multiply";
+  if (problem.k >= int64_t{1} << 31) return "counts chunks of k in 32 bits";
   if (OperandOnDevice(call) != Operand::kTransposed) {
     return "takes weights as [n, k] only";
   }

@@ -67,17 +67,22 @@ __global__ void __launch_bounds__(kThreads) HeldForwardKernel(Params<T> p) {
   if (p.scale != nullptr) p.scale[row] = scale;
 }
 
+// Whether all rows of a forward can be loaded in packs from their beginning on.
+template <typename T>
+bool InPacks(const NormCall& call) {
+  constexpr int kN = kPack<T>;
+  const NormArgs& a = call.args;
+  return HasPacks(a.x, kN) && HasPacks(a.y, kN) &&
+         (!a.kept || HasPacks(a.kept, kN)) &&
+         (!a.weight || HasPacks(a.weight, kN)) &&
+         (!a.bias || HasPacks(a.bias, kN));
+}
+
 // False, and nothing is done, where a warp cannot hold a row.
 template <typename T>
 bool RunHeldForward(Context& context, const NormCall& call,
                     const Params<T>& p) {
-  constexpr int kN = kPack<T>;
-  const NormArgs& a = call.args;
-  const bool in_packs = HasPacks(a.x, kN) && HasPacks(a.y, kN) &&
-                        (!a.kept || HasPacks(a.kept, kN)) &&
-                        (!a.weight || HasPacks(a.weight, kN)) &&
-                        (!a.bias || HasPacks(a.bias, kN));
-  return in_packs && WithHeldPacks<T>(p.width, [&](auto packs) {
+  return InPacks<T>(call) && WithHeldPacks<T>(p.width, [&](auto packs) {
            LaunchEarly(context, "norm",
                        HeldForwardKernel<T, decltype(packs)::value>,
                        dim3(static_cast<unsigned>(CeilDiv(p.rows, kWarps))),

@@ -3,6 +3,7 @@
 // ../implementation.h.
 #include "headwise/ops/cuda/kernel.cuh"
 #include "headwise/ops/cuda/why_not.h"
+#include "headwise/ops/norm/cuda/block_forward.cuh"
 #include "headwise/ops/norm/cuda/held_forward.cuh"
 #include "headwise/ops/norm/cuda/one_pass.cuh"
 #include "headwise/ops/norm/cuda/params.cuh"
@@ -16,6 +17,7 @@ using cuda::norm::AddSums;
 using cuda::norm::kMostSums;
 using cuda::norm::kThreads;
 using cuda::norm::Params;
+using cuda::norm::RunBlockForward;
 using cuda::norm::RunHeldForward;
 using cuda::norm::RunInOnePass;
 using cuda::norm::SegmentsOf;
@@ -283,7 +285,8 @@ void Run(Context& context, const NormCall& call) {
     if (call.grads != nullptr) {
       if (RunInOnePass(context, call, p)) return;
       AddParameterGradients(context, call, p);
-    } else if (RunHeldForward(context, call, p)) {
+    } else if (RunHeldForward(context, call, p) ||
+               (p.width > kWarpWidth && RunBlockForward(context, call, p))) {
       return;
     }
     LaunchRows(context, p, call.grads == nullptr);

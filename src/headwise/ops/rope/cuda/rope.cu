@@ -2,45 +2,18 @@
 // angles as cpu.f32's. Door: ../implementation.h.
 #include "headwise/ops/cuda/kernel.cuh"
 #include "headwise/ops/cuda/why_not.h"
+#include "headwise/ops/rope/cuda/append.cuh"
+#include "headwise/ops/rope/cuda/turn.cuh"
 #include "headwise/ops/rope/implementation.h"
 
 namespace headwise {
 namespace {
 
-// Threads of a block, and the turns that it makes at a time.
-constexpr int kThreads = 256;
-
-template <typename T>
-struct Params {
-  float sign;  // −1: backward
-  int64_t tokens;
-  int heads, half;
-  int block_tokens;  // tokens of a block
-  const float* frequencies;
-  cuda::DeviceIds positions;
-  T* x;
-  int64_t token_stride, head_stride;
-};
-
-// Pairs [begin, begin + width) of tokens [token, token + count).
-struct Part {
-  int64_t token;
-  int count, begin, width;
-};
-
-// turns: cosine and sine of pair i of token t at t · width + i. The angle is an
-// f32 product, as elsewhere: at far positions its rounding is what is learnt.
-template <typename T>
-__device__ void MakeTurns(const Params<T>& p, const Part& part, float* cosine,
-                          float* sine) {
-  const int at = threadIdx.x;
-  if (at >= part.count * part.width) return;
-  const auto position =
-      static_cast<float>(p.positions.At(part.token + at / part.width));
-  const float frequency = p.frequencies[part.begin + at % part.width];
-  sincosf(__fmul_rn(position, frequency), sine + at, cosine + at);
-  sine[at] *= p.sign;
-}
+using cuda::rope::kThreads;
+using cuda::rope::MakeTurns;
+using cuda::rope::Params;
+using cuda::rope::Part;
+using cuda::rope::TurnPack;
 
 template <int kCount, typename T>
 __device__ void Turn(const Params<T>& p, const Part& part, const float* cosine,
@@ -57,13 +30,7 @@ __device__ void Turn(const Params<T>& p, const Part& part, const float* cosine,
     float a[kCount], b[kCount];
     cuda::Load(low, a);
     cuda::Load(high, b);
-#pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      const float c = cosine[turn + j], s = sine[turn + j];
-      const float from = a[j];
-      a[j] = from * c - b[j] * s;
-      b[j] = b[j] * c + from * s;
-    }
+    TurnPack<kCount>(cosine + turn, sine + turn, a, b);
     cuda::Store(a, low);
     cuda::Store(b, high);
   }
@@ -108,7 +75,7 @@ Params<T> ParamsOf(const RopeCall& call) {
 Reason WhyNot(const RopeCall& call) {
   const Reason no = cuda::WhyNotFloats({call.args.x});
   if (!no.empty()) return no;
-  // A block counts its heads' pairs in 32 bits.
+  // Pairs of a token, and blocks that share them, are counted in few bits.
   constexpr int64_t kMost = int64_t{1} << 22;
   return call.args.x.shape[1] * call.args.x.shape[2] > kMost
              ? "takes tokens of up to 2^22 numbers"
@@ -124,6 +91,7 @@ void Run(Context& context, const RopeCall& call) {
     constexpr int kCount = cuda::kPack<T>;
     const bool wide = cuda::HasPacks(x, kCount) && half % kCount == 0;
     const Params<T> p = ParamsOf<T>(call);
+    if (call.append != nullptr) return cuda::rope::RunAppend(context, call, p);
     cuda::LaunchEarly(
         context, "rope", wide ? RopeKernel<kCount, T> : RopeKernel<1, T>,
         dim3(static_cast<unsigned>(cuda::CeilDiv(p.tokens, p.block_tokens))),
