@@ -14,8 +14,8 @@ constexpr int kQueries = 16;  // of a warp
 constexpr int kTiles = 4;     // of eight keys that bands reach
 constexpr int kMostWidth = 8 * kTiles - kQueries + 1;
 
-// Entries of a warp's 16 queries of one head. Query first + r is row r, key
-// c of its band is column r + c.
+// 16 queries of one head. Query first + r is row r, key c of its band is column
+// r + c.
 struct BandTask {
   int sequence, head, first;
   Extent extent;
@@ -25,131 +25,148 @@ struct BandTask {
   __device__ int Position(int row) const { return first + row + extent.offset; }
 };
 
-// 16 bytes of a row, or zeros.
-__device__ inline uint4 PieceOf(const uint4* row, int piece) {
-  return row != nullptr ? row[piece] : make_uint4(0, 0, 0, 0);
-}
+// Where a lane finds its queries and keys. For those of a place that does not
+// exist another serves, and their scores are not used.
+struct BandRows {
+  const uint4 *q[2], *k[kTiles], *first_key;
+
+  __device__ BandRows(const BandParams& p, const BandTask& t) {
+    const ForwardParams& f = p.forward;
+    const int in_tile = threadIdx.x % 32 / 4;
+    const int kv_head = t.head / f.queries_per_kv;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int query = Min(t.first + in_tile + 8 * r, t.extent.query_len - 1);
+      q[r] = RowAt(f.q, t.batch, t.extent.query_start + query, t.head);
+    }
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+      const int key = Max(
+          0, Min(t.Position(in_tile) - p.before + 8 * j, t.extent.key_len - 1));
+      k[j] = RowAt(f.k, t.batch, t.extent.key_start + key, kv_head);
+    }
+    first_key = RowAt(f.k, t.batch, t.extent.key_start, kv_head);
+  }
+};
 
 // s[j]: 16 × 8 scores of tile j; past the tiles that of the first key. A lane
 // loads 16 bytes of a query or key at once: which of their elements meet in one
 // product is the same on both sides, and else of no account.
 template <class T>
-__device__ inline void BandScores(const BandParams& p, const BandTask& t,
-                                  int tiles, float (&s)[kTiles + 1][4]) {
-  const ForwardParams& f = p.forward;
-  const int lane = threadIdx.x % 32;
-  const int kv_head = t.head / f.queries_per_kv;
-  const uint4 *q[2], *k[kTiles + 1];
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int query = t.first + lane / 4 + 8 * r;
-    q[r] = query < t.extent.query_len
-               ? RowAt(f.q, t.batch, t.extent.query_start + query, t.head)
-               : nullptr;
-  }
-#pragma unroll
-  for (int j = 0; j <= kTiles; ++j) {
-    int key = t.Position(0) - p.before + 8 * j + lane / 4;
-    bool used = j < tiles;
-    if (j == kTiles) {
-      key = 0;
-      used = p.first.data != nullptr && lane / 4 == 0;
-    }
-    k[j] = used && key >= 0 && key < t.extent.key_len
-               ? RowAt(f.k, t.batch, t.extent.key_start + key, kv_head)
-               : nullptr;
-  }
-  const int pieces = f.head_dim / 8;
-#pragma unroll 2
+__device__ inline void BandScores(const BandRows& rows, int pieces, int tiles,
+                                  bool wants_first, float (&s)[kTiles + 1][4]) {
+#pragma unroll 1
   for (int from = 0; from < pieces; from += 4) {
-    const int piece = from + lane % 4;
+    const int piece = from + threadIdx.x % 4;
     const bool inside = piece < pieces;
-    const uint4 a = PieceOf(inside ? q[0] : nullptr, piece);
-    const uint4 b = PieceOf(inside ? q[1] : nullptr, piece);
+    const auto load = [&](const uint4* row) {
+      return inside ? row[piece] : make_uint4(0, 0, 0, 0);
+    };
+    const uint4 a = load(rows.q[0]), b = load(rows.q[1]);
 #pragma unroll
     for (int j = 0; j <= kTiles; ++j) {
-      const uint4 c = PieceOf(inside ? k[j] : nullptr, piece);
+      if (j < kTiles ? j >= tiles : !wants_first) continue;
+      const uint4 c = load(j < kTiles ? rows.k[j] : rows.first_key);
       SmallProduct<T>(s[j], a.x, b.x, a.y, b.y, c.x, c.y);
       SmallProduct<T>(s[j], a.z, b.z, a.w, b.w, c.z, c.w);
     }
   }
 }
 
+// A warp's scores on their way from where products leave them to a lane each.
+struct BandShared {
+  float band[kQueries * kMostWidth];  // row by row
+  float first[kQueries];
+
+  __device__ void Put(const float (&s)[kTiles + 1][4], int width) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4 + 8 * (i / 2);
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+        const int c = 8 * j + 2 * (lane % 4) + i % 2 - row;
+        if (c >= 0 && c < width) band[row * width + c] = s[j][i];
+      }
+      if (lane % 4 == 0 && i % 2 == 0) first[row] = s[kTiles][i];
+    }
+  }
+};
+
+// A warp's scores to their places as entries. row: of the first query in the
+// results; lse: in base 2, of query `lane`.
+template <bool kShaped>
+__device__ inline void PutBand(const BandParams& p, const BandTask& t,
+                               int64_t row, float lse,
+                               const BandShared& shared) {
+  const ForwardParams& f = p.forward;
+  const int lane = threadIdx.x % 32;
+  const auto entry = [&](int in_warp, float score, int key, float own) {
+    const int position = t.Position(in_warp);
+    const bool seen = own != -INFINITY && key >= 0 &&
+                      Sees(f.band, position, key, t.extent.key_len);
+    return seen
+               ? ProbabilityOf<kShaped>(f, t.head, score, position - key, own).z
+               : 0;
+  };
+  float* mass =
+      p.mass + t.batch * p.mass_batch + t.head * p.mass_head + row * p.mass_row;
+  const int entries = t.rows * p.width;
+  for (int from = 0; from < entries; from += 32) {
+    const int i = from + lane, in_warp = i / p.width, c = i % p.width;
+    const float own = __shfl_sync(~0u, lse, in_warp % 32);
+    if (i >= entries) continue;
+    mass[in_warp * p.mass_row + c] =
+        entry(in_warp, shared.band[i], t.Position(in_warp) - p.before + c, own);
+  }
+  if (p.first.data == nullptr || lane >= t.rows) return;
+  static_cast<float*>(p.first.data)[t.batch * p.first.batch +
+                                    t.head * p.first.head + row + lane] =
+      entry(lane, shared.first[lane], 0, lse);
+}
+
 // grid: ⌈sequences · blocks of 16 queries · heads / 4⌉.
 template <class T>
 __global__ __launch_bounds__(kThreads) void BandKernel(
     const __grid_constant__ BandParams p, int blocks) {
-  __shared__ float shared[kWarps][kQueries * kMostWidth];
+  __shared__ BandShared all[kWarps];
   const ForwardParams& f = p.forward;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  BandShared& shared = all[threadIdx.x / 32];
   // Heads of the same queries lie together.
-  const int64_t n = static_cast<int64_t>(blockIdx.x) * kWarps + warp;
-  const int64_t of_sequence = static_cast<int64_t>(f.order.heads) * blocks;
+  const uint32_t n = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t block = n / f.order.heads;
   BandTask t;
-  t.sequence = static_cast<int>(n / of_sequence);
+  t.sequence = static_cast<int>(block / blocks);
   if (t.sequence >= f.order.sequences) return;
   t.head = HeadAt(f, static_cast<int>(n % f.order.heads));
-  t.first = static_cast<int>(n % of_sequence / f.order.heads) * kQueries;
+  t.first = static_cast<int>(block % blocks) * kQueries;
   t.extent = ExtentOf(f, t.sequence);
   t.batch = f.packed ? 0 : t.sequence;
   // Packed: the sequence may be shorter than the longest.
   const int len = f.packed ? t.extent.query_len : f.query_len;
   t.rows = Min(kQueries, len - t.first);
   if (t.rows <= 0) return;
-  float s[kTiles + 1][4] = {};
-  const int tiles = CeilDiv(kQueries - 1 + p.width, 8);
-  BandScores<T>(p, t, tiles, s);
-  float lse[2];
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int query = t.first + lane / 4 + 8 * r;
-    lse[r] = -INFINITY;
-    if (query < t.extent.query_len) {
-      lse[r] = static_cast<const float*>(
-          f.lse.data)[t.batch * f.lse.batch + t.head * f.lse.head +
-                      t.extent.query_start + query];
-    }
-  }
   const int64_t row = t.extent.query_start + t.first;
-  WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
-    const auto entry = [&](int r, float score, int64_t key) -> float {
-      const int position = t.Position(lane / 4 + 8 * r);
-      if (lse[r] == -INFINITY || key < 0 || key >= t.extent.key_len ||
-          !Sees(f.band, position, static_cast<int>(key), t.extent.key_len)) {
-        return 0;
-      }
-      return ProbabilityOf<kShaped>(f, t.head, score,
-                                    position - static_cast<int>(key),
-                                    lse[r] / kLn2)
-          .z;
-    };
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int in_warp = lane / 4 + 8 * (i / 2);
-        const int column = 8 * j + 2 * (lane % 4) + i % 2;
-        const int c = column - in_warp;
-        if (c < 0 || c >= p.width) continue;
-        shared[warp][in_warp * p.width + c] =
-            entry(i / 2, s[j][i], int64_t{t.Position(0)} - p.before + column);
-      }
-    }
-    if (p.first.data == nullptr || lane % 4 != 0) return;
-    float* first = static_cast<float*>(p.first.data) + t.batch * p.first.batch +
-                   t.head * p.first.head + row;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int in_warp = lane / 4 + 8 * r;
-      if (in_warp < t.rows) first[in_warp] = entry(r, s[kTiles][2 * r], 0);
-    }
-  });
-  __syncwarp();
-  float* mass =
-      p.mass + t.batch * p.mass_batch + t.head * p.mass_head + row * p.mass_row;
-  for (int i = lane; i < t.rows * p.width; i += 32) {
-    mass[i / p.width * p.mass_row + i % p.width] = shared[warp][i];
+  const int counted = Min(kQueries, t.extent.query_len - t.first);
+  float lse = -INFINITY;
+  if (lane < counted) {
+    lse = static_cast<const float*>(
+              f.lse.data)[t.batch * f.lse.batch + t.head * f.lse.head + row +
+                          lane] *
+          (1 / kLn2);
   }
+  float s[kTiles + 1][4] = {};
+  if (counted > 0 && t.extent.key_len > 0) {
+    BandScores<T>(BandRows(p, t), f.head_dim / 8,
+                  CeilDiv(kQueries - 1 + p.width, 8), p.first.data != nullptr,
+                  s);
+  }
+  shared.Put(s, p.width);
+  __syncwarp();
+  WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
+    PutBand<kShaped>(p, t, row, lse, shared);
+  });
 }
 
 // A thread an entry, in order, so that a warp's rows of q and k lie together;
@@ -206,7 +223,7 @@ void LaunchBand(const BandParams& params, cudaStream_t stream) {
   const int64_t warps =
       static_cast<int64_t>(blocks) * f.order.heads * f.order.sequences;
   const int64_t grid = (warps + kWarps - 1) / kWarps;
-  if (f.is_loose || params.width > kMostWidth || grid > INT32_MAX) {
+  if (f.is_loose || params.width > kMostWidth || grid > INT32_MAX / kWarps) {
     LaunchEntries(params, stream);
   } else if (grid > 0) {
     const auto kernel =

@@ -17,11 +17,12 @@ using sm80::kRows;
 using sm80::kThreads;
 static_assert(kRows == kObserveRows);
 
+using AllSums = SideSums<kMostLabels>;
+
 template <class T, int kDim>
 struct ObserveShared {
   sm80::Tile<T, kDim> q, k[2];
   SideTile side[2];
-  RowLabels labels;
   SideColumns columns;
   float histogram[kRows][kBuckets];
 };
@@ -31,7 +32,7 @@ __device__ inline void ObserveTile(const ObserveParams& p, const Task& t,
                                    ObserveShared<T, kDim>& shared, int stage,
                                    int begin, const ObservedRows& rows,
                                    const float (&lse)[2], LogSums& logs,
-                                   SideSums& sums) {
+                                   AllSums& sums) {
   const ForwardParams& f = p.forward;
   const int lane = threadIdx.x % 32;
   const int first_row = threadIdx.x / 32 * 16;
@@ -44,22 +45,26 @@ __device__ inline void ObserveTile(const ObserveParams& p, const Task& t,
     if (!f.shape.any()) break;
     ShapeRow(f, t.head, s, r, rows.position + 8 * r - column);
   }
-  const int first = t.first_query + first_row + t.extent.offset;
-  if (!TileIsFull(f.band, first, first + 15, t.extent.key_len, begin, kRows)) {
+  const int position = t.first_query + first_row + t.extent.offset;
+  if (!TileIsFull(f.band, position, position + 15, t.extent.key_len, begin,
+                  kRows)) {
     MaskTile(s, f.band, rows.position, column, t.extent.key_len);
   }
   AddProbabilities(s, lse, f.scale_log2, logs);
 #pragma unroll
-  for (int half = 1; half >= 0; --half) {
-    float e[16];
+  for (int first = kRows - 16; first >= 0; first -= 16) {
+    float e[8];
 #pragma unroll
-    for (int i = 0; i < 16; ++i) e[i] = s[16 * half + i];
-    AddSides(p, e, shared.side[stage], 32 * half, column + 32 * half,
-             shared.labels, rows.in_block, sums);
+    for (int i = 0; i < 8; ++i) e[i] = s[first / 2 + i];
+    const SideKeys<kMostLabels> keys(SharedAddress(&shared.side[stage]), first);
+    sums.Add(e, keys);
+    const uint32_t excluded = ExcludedFrom(shared.side[stage], first);
+    sums.Keep(e, 0, excluded, column + first);
+    sums.Keep(e, 1, excluded, column + first);
   }
   if (blockIdx.y > 0) return;
   if (p.histogram.data != nullptr || p.partials != nullptr) {
-    const int ahead = __shfl_sync(~0u, first - begin, 0);
+    const int ahead = __shfl_sync(~0u, position - begin, 0);
     const int high = BucketOf(ahead + 15);
     const int low = BucketOf(Max(ahead - (kRows - 1), -f.band.after));
     SpreadTile(s, ahead, Max(high, low), low, [&](int r, int b) -> float& {
@@ -72,23 +77,24 @@ __device__ inline void ObserveTile(const ObserveParams& p, const Task& t,
 template <class T, int kDim>
 __device__ inline void FinishRow(const ObserveParams& p,
                                  const ObservedRows& rows, const RowPlace& at,
-                                 const LogSums& logs, const SideSums& sums,
+                                 const LogSums& logs, const AllSums& sums,
                                  int r, ObserveShared<T, kDim>& shared) {
   const int row = rows.in_block + 8 * r;
   const float log = QuadSum(logs.log[r]);
   const float square_log = QuadSum(logs.square_log[r]);
   const float squares = QuadSum(logs.squares[r]);
   const Shown shown(at, rows.lse[r]);
-  Kept kept =
-      FinishSides(p, sums, shared.labels, r, row, at, shown, shared.columns);
+  FinishSides(p, sums, r, row, at, shown, shared.columns);
   if (threadIdx.x % 4 != 0) return;
   for (int c = 0; c < kBuckets; ++c) {
     shared.histogram[row][c] = shown(shared.histogram[row][c]);
   }
   if (!at.inside || blockIdx.y > 0) return;
   PutObserved(p, at, shown, log, square_log, squares);
-  if (p.kept_is_max) kept.share = KeptMaximum(p.forward, at, kept.place);
-  PutKept(p, at, shown, kept.share, kept.place);
+  float kept = sums.Kept(r);
+  int place = sums.kept_place[r];
+  if (p.kept_is_max) kept = KeptMaximum(p.forward, at, place);
+  PutKept(p, at, shown, kept, place);
 }
 
 template <class T, int kDim>
@@ -101,14 +107,13 @@ __device__ inline void ObserveRun(const ObserveParams& p, uint8_t* raw) {
       RowsOf<T>(f.q, f.packed, t.sequence, t.extent.query_start, t.head);
   const T* k = RowsOf<T>(f.k, f.packed, t.sequence, t.extent.key_start,
                          t.head / f.queries_per_kv);
-  KeySide next;
+  SideSource source(p, t.extent, batch);
   const auto load = [&](int step) {
     const int begin = t.walk.Tile(step) * kRows;
     sm80::LoadTile(shared.k[step % 2], k + begin * f.k.row, f.k.row,
                    t.extent.key_len - begin, f.head_dim);
-    LoadSides(p, t.extent, batch, begin, shared.side[step % 2]);
+    source.Load(p, t.extent, begin, shared.side[step % 2]);
     CopyCommit();
-    next.Read(p, t.extent, batch, begin);
   };
   if (t.count > 0) {
     sm80::LoadTile(shared.q, q + t.first_query * f.q.row, f.q.row,
@@ -118,13 +123,14 @@ __device__ inline void ObserveRun(const ObserveParams& p, uint8_t* raw) {
   for (int i = threadIdx.x; i < kRows * kBuckets; i += kThreads) {
     (&shared.histogram[0][0])[i] = 0;
   }
-  const ObservedRows rows(f, t, batch);
-  LoadRowLabels(p, t, batch, shared.labels);
+  ObservedRows rows;
+  rows.Load(f, t, batch, threadIdx.x / 32 * 16);
   const float lse[2] = {rows.Reference(0), rows.Reference(1)};
   LogSums logs;
-  SideSums sums;
+  AllSums sums;
+  sums.LoadLabels(p, t, batch, rows.in_block);
   for (int step = 0; step < t.count; ++step) {
-    next.Put(shared.side[step % 2]);
+    source.Put(shared.side[step % 2]);
     CopyWait<0>();
     __syncthreads();
     if (step + 1 < t.count) load(step + 1);
@@ -141,7 +147,7 @@ __device__ inline void ObserveRun(const ObserveParams& p, uint8_t* raw) {
   __syncthreads();
   at.row = t.extent.query_start + t.first_query;
   const int len = f.packed ? t.extent.query_len : f.query_len;
-  const int64_t partial = PartialOf(p);
+  const int64_t partial = PartialOf(p, t);
   StoreSides(p, shared.columns, partial, at, len - t.first_query);
   if (blockIdx.y > 0) return;
   StoreColumns(p, p.histogram, shared.columns.weight, partial, at,
@@ -151,7 +157,7 @@ __device__ inline void ObserveRun(const ObserveParams& p, uint8_t* raw) {
 
 // grid: (work items, parts of the features).
 template <int kDim>
-__global__ __launch_bounds__(kThreads, kDim <= 128 ? 3 : 1) void ObserveKernel(
+__global__ __launch_bounds__(kThreads, kDim <= 128 ? 2 : 1) void ObserveKernel(
     const __grid_constant__ ObserveParams p) {
   extern __shared__ __align__(128) uint8_t raw[];
   p.is_half ? ObserveRun<__half, kDim>(p, raw)

@@ -56,6 +56,15 @@ __device__ inline void LoadBlocksTransposed(uint32_t (&r)[4],
       : "r"(address));
 }
 
+// Two words of shared memory.
+__device__ inline int2 LoadPair(uint32_t address) {
+  int2 pair;
+  asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];"
+               : "=r"(pair.x), "=r"(pair.y)
+               : "r"(address));
+  return pair;
+}
+
 // 16 bytes to shared memory, zeros where not `valid`; in the background.
 __device__ inline void CopyAsync(uint32_t to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),

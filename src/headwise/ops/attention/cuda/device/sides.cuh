@@ -4,6 +4,8 @@
 // columns: a product with P.
 #pragma once
 
+#include <cstddef>
+
 #include "headwise/ops/attention/cuda/device/observed.cuh"
 #include "headwise/ops/attention/cuda/device/task.cuh"
 #include "headwise/ops/attention/cuda/sm80/tile.cuh"
@@ -23,148 +25,182 @@ __device__ inline uint32_t SharedAddress(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
-// A tile's features and labels, in the background. A key that no row sees may
-// have any label: its probabilities are 0.
-__device__ inline void LoadSides(const ObserveParams& p, const Extent& extent,
-                                 int batch, int begin, SideTile& side) {
+// Where a thread finds its part of a tile: the features' one half or other of
+// a key, every other label of it, and, the first 64 of them, whether it is
+// excluded.
+struct SideSource {
   static_assert(sm80::kThreads == 2 * sm80::kRows && kFeatures == 8);
-  const int part = threadIdx.x / sm80::kRows, key = threadIdx.x % sm80::kRows;
-  const bool valid = begin + key < extent.key_len;
-  const int64_t at = extent.key_start + begin + (valid ? key : 0);
-  if (p.feature_count > 0) {
-    const int64_t keys = static_cast<int64_t>(p.key_batches) * p.key_rows;
-    const int64_t row = (2 * blockIdx.y + part) * keys +
-                        static_cast<int64_t>(batch) * p.key_rows + at;
-    CopyAsync(
-        SharedAddress(&side.features[part][key][0]),
-        static_cast<const __nv_bfloat16*>(p.split_features) + row * kFeatures,
-        valid);
-  }
-  for (int l = part; l < p.label_count; l += 2) {
-    CopyWordAsync(SharedAddress(&side.labels[l][key]),
-                  p.key_labels.At(l, batch, at), valid);
-  }
-}
 
-// Whether a key of a tile is excluded, on its way there; a thread a key.
-struct KeySide {
-  bool excluded = false;
+  const __nv_bfloat16* features = nullptr;
+  const int* labels = nullptr;
+  const uint8_t* excluded = nullptr;
+  int found = 0;  // of the tile on its way
 
-  __device__ void Read(const ObserveParams& p, const Extent& extent, int batch,
-                       int begin) {
-    if (p.excluded.data == nullptr || threadIdx.x >= sm80::kRows) return;
-    const int key = begin + threadIdx.x;
-    excluded = key < extent.key_len &&
-               *p.excluded.At(batch, extent.key_start + key, 0) != 0;
+  __device__ SideSource(const ObserveParams& p, const Extent& extent,
+                        int batch) {
+    const int part = threadIdx.x / sm80::kRows, key = threadIdx.x % sm80::kRows;
+    const int64_t at = extent.key_start + key;
+    if (p.feature_count > 0) {
+      const int64_t keys = static_cast<int64_t>(p.key_batches) * p.key_rows;
+      features = static_cast<const __nv_bfloat16*>(p.split_features) +
+                 ((2 * blockIdx.y + part) * keys +
+                  static_cast<int64_t>(batch) * p.key_rows + at) *
+                     kFeatures;
+    }
+    if (part < p.label_count) labels = p.key_labels.At(part, batch, at);
+    if (p.excluded.data != nullptr && part == 0) {
+      excluded = p.excluded.At(batch, at, 0);
+    }
   }
+
+  // The tile of keys from `begin` on, in the background. A key that no row sees
+  // may have any label: its probabilities are 0.
+  __device__ void Load(const ObserveParams& p, const Extent& extent, int begin,
+                       SideTile& side) {
+    const int part = threadIdx.x / sm80::kRows, key = threadIdx.x % sm80::kRows;
+    const bool valid = begin + key < extent.key_len;
+    if (p.feature_count > 0) {
+      CopyAsync(SharedAddress(&side.features[part][key][0]),
+                features + int64_t{begin} * kFeatures, valid);
+    }
+#pragma unroll
+    for (int l = 0; l < kMostLabels; l += 2) {
+      if (l + part >= p.label_count) break;
+      CopyWordAsync(
+          SharedAddress(&side.labels[l + part][key]),
+          labels + l * p.key_labels.stride[0] + begin * p.key_labels.stride[2],
+          valid);
+    }
+    if (excluded != nullptr)
+      found = valid ? excluded[begin * p.excluded.stride[1]] : 0;
+  }
+
+  // What Load has found of excluded keys, before the threads meet.
   __device__ void Put(SideTile& side) const {
     if (threadIdx.x >= sm80::kRows) return;
-    const uint32_t bits = __ballot_sync(~0u, excluded);
+    const uint32_t bits = __ballot_sync(~0u, found != 0);
     if (threadIdx.x % 32 == 0) side.excluded[threadIdx.x / 32] = bits;
   }
 };
 
-// A thread's part of its two rows.
-struct SideSums {
-  float kept[2] = {kLeast, kLeast};
-  int kept_place[2] = {-1, -1};
-  float labels[kMostLabels][2] = {};
-  float features[4] = {};                  // 16 × 8 of the warp
-  static constexpr float kLeast = 1e-37f;  // no probability is taken below it
+// What a thread needs of 16 keys of a tile, the first of them `first`; side:
+// where in shared memory the tile's SideTile lies. Nothing here asks what is
+// wanted: sums of what was not loaded are not stored, and code without
+// branches is faster than less of it.
+template <int kLabels>
+struct SideKeys {
+  uint32_t features[4];
+  int2 labels[kLabels][2];
+
+  __device__ SideKeys(uint32_t side, int first) {
+    const int lane = threadIdx.x % 32;
+    LoadBlocksTransposed(
+        features, side + static_cast<uint32_t>(offsetof(SideTile, features)) +
+                      (lane / 16 * sm80::kRows + lane % 16 + first) *
+                          kFeatures * sizeof(__nv_bfloat16));
+    const uint32_t from = side +
+                          static_cast<uint32_t>(offsetof(SideTile, labels)) +
+                          (2 * (lane % 4) + first) * sizeof(int);
+#pragma unroll
+    for (int i = 0; i < 2 * kLabels; ++i) {
+      labels[i / 2][i % 2] =
+          LoadPair(from + (i / 2 * sm80::kRows + i % 2 * 8) * sizeof(int));
+    }
+  }
 };
 
-// e: of 32 keys, the first of them `first` of the tile.
-__device__ inline void AddFeatures(const float (&e)[16], const SideTile& side,
-                                   int first, SideSums& sums) {
-  uint32_t a[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    a[i] = Pack<__nv_bfloat16>(e[2 * i], e[2 * i + 1]);
-  }
-#pragma unroll
-  for (int part = 0; part < 2; ++part) {
-    uint32_t y[4];
-    LoadBlocksTransposed(
-        y, SharedAddress(&side.features[part][first + threadIdx.x % 32][0]));
-    SmallProduct<__nv_bfloat16>(sums.features, a[0], a[1], a[2], a[3], y[0],
-                                y[1]);
-    SmallProduct<__nv_bfloat16>(sums.features, a[4], a[5], a[6], a[7], y[2],
-                                y[3]);
-  }
-}
+// A thread's part of 16 rows of its warp. What is kept all four lanes of a row
+// know.
+template <int kLabels>
+struct SideSums {
+  static constexpr float kLeast = 1e-37f;  // no probability is taken below it
 
-// column: the thread's first key. Keys come from right to left, so that of
-// equals the first is kept. Seldom a row finds a larger one than before.
-__device__ inline void AddKept(const float (&e)[16], const SideTile& side,
-                               int first, int column, SideSums& sums) {
-  float most[2] = {};
-#pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    most[(i / 2) % 2] = fmaxf(most[(i / 2) % 2], e[i]);
-  }
-  const bool found = most[0] >= sums.kept[0] || most[1] >= sums.kept[1];
-  if (!__any_sync(~0u, found)) return;
-  const uint32_t excluded =
-      side.excluded[first / 32] >> (2 * (threadIdx.x % 4));
-#pragma unroll
-  for (int i = 15; i >= 0; --i) {
-    const int k = i / 4, r = (i / 2) % 2, b = i % 2;
-    const bool take =
-        e[i] >= sums.kept[r] && (excluded >> (8 * k + b) & 1) == 0;
-    sums.kept[r] = take ? e[i] : sums.kept[r];
-    sums.kept_place[r] = take ? column + 8 * k + b : sums.kept_place[r];
-  }
-}
+  float kept[2] = {kLeast, kLeast};
+  int kept_place[2] = {-1, -1};
+  int own[kLabels][2];  // labels of the rows; −1: none
+  float labels[kLabels][2] = {};
+  float features[4] = {};  // 16 × 8 of the warp
 
-// Labels of a block's queries; −1: none.
-using RowLabels = int[kMostLabels][sm80::kRows];
-
-__device__ inline void LoadRowLabels(const ObserveParams& p, const Task& t,
-                                     int batch, RowLabels& labels) {
-  for (int i = threadIdx.x; i < p.label_count * sm80::kRows;
-       i += sm80::kThreads) {
-    const int l = i / sm80::kRows, row = i % sm80::kRows;
-    const int query = t.first_query + row;
-    labels[l][row] =
-        query < t.extent.query_len
-            ? *p.query_labels.At(l, batch, t.extent.query_start + query)
-            : -1;
-  }
-}
-
-// row: the thread's first of the block. For a row without a label in vain: see
-// FinishSides.
-__device__ inline void AddLabels(const float (&e)[16], const SideTile& side,
-                                 int first, const RowLabels& labels, int row,
-                                 int count, SideSums& sums) {
+  // row: the thread's first of the task.
+  __device__ void LoadLabels(const ObserveParams& p, const Task& t, int batch,
+                             int row) {
 #pragma unroll
-  for (int l = 0; l < kMostLabels; ++l) {
-    if (l >= count) break;
-    const int own[2] = {labels[l][row], labels[l][row + 8]};
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const int2 keys = *reinterpret_cast<const int2*>(
-          &side.labels[l][first + 8 * k + 2 * (threadIdx.x % 4)]);
+    for (int l = 0; l < kLabels; ++l) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        if (own[r] == keys.x) sums.labels[l][r] += e[4 * k + 2 * r];
-        if (own[r] == keys.y) sums.labels[l][r] += e[4 * k + 2 * r + 1];
+        const int query = t.first_query + row + 8 * r;
+        own[l][r] =
+            l < p.label_count && query < t.extent.query_len
+                ? *p.query_labels.At(l, batch, t.extent.query_start + query)
+                : -1;
       }
     }
   }
-}
 
-// Probabilities of 32 keys of a tile; features: those of this block's part.
-__device__ inline void AddSides(const ObserveParams& p, const float (&e)[16],
-                                const SideTile& side, int first, int column,
-                                const RowLabels& labels, int row,
-                                SideSums& sums) {
-  if (p.feature_count > 0) AddFeatures(e, side, first, sums);
-  if (blockIdx.y > 0) return;
-  if (p.excluded.data != nullptr) AddKept(e, side, first, column, sums);
-  if (p.label_count > 0) {
-    AddLabels(e, side, first, labels, row, p.label_count, sums);
+  // The largest probability that row r keeps.
+  __device__ float Kept(int r) const { return kept_place[r] < 0 ? 0 : kept[r]; }
+
+  // e: probabilities of 16 keys. Features: those of this block's part. For a
+  // row without a label in vain: see FinishSides.
+  __device__ void Add(const float (&e)[8], const SideKeys<kLabels>& keys) {
+    uint32_t a[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      a[i] = Pack<__nv_bfloat16>(e[2 * i], e[2 * i + 1]);
+    }
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+      SmallProduct<__nv_bfloat16>(features, a[0], a[1], a[2], a[3],
+                                  keys.features[2 * part],
+                                  keys.features[2 * part + 1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4 * kLabels; ++i) {
+      const int l = i / 4, k = i / 2 % 2, r = i % 2;
+      if (own[l][r] == keys.labels[l][k].x) labels[l][r] += e[4 * k + 2 * r];
+      if (own[l][r] == keys.labels[l][k].y) {
+        labels[l][r] += e[4 * k + 2 * r + 1];
+      }
+    }
   }
+
+  // Whether row r has to be told of them.
+  __device__ bool Exceeds(const float (&e)[8], int r) const {
+    return fmaxf(fmaxf(e[2 * r], e[2 * r + 1]),
+                 fmaxf(e[2 * r + 4], e[2 * r + 5])) >= kept[r];
+  }
+
+  // Whether the warp has to: seldom, once rows have seen many keys.
+  __device__ void Keep(const float (&e)[8], int r, uint32_t excluded,
+                       int column) {
+    if (!__any_sync(~0u, Exceeds(e, r))) return;
+      // Keys come from right to left, so that of equals the first is kept.
+#pragma unroll
+    for (int i = 3; i >= 0; --i) {
+      const int k = 8 * (i / 2) + i % 2;
+      const float x = e[4 * (i / 2) + 2 * r + i % 2];
+      const bool take = (x >= kept[r]) & ((excluded >> k & 1) == 0);
+      kept[r] = take ? x : kept[r];
+      kept_place[r] = take ? column + k : kept_place[r];
+    }
+#pragma unroll
+    for (int lane = 1; lane < 4; lane *= 2) {
+      const float other = __shfl_xor_sync(~0u, kept[r], lane);
+      const int key = __shfl_xor_sync(~0u, kept_place[r], lane);
+      // As unsigned none, −1, comes after all.
+      const bool take =
+          (other > kept[r]) |
+          ((other == kept[r]) &
+           (static_cast<uint32_t>(key) < static_cast<uint32_t>(kept_place[r])));
+      kept[r] = take ? other : kept[r];
+      kept_place[r] = take ? key : kept_place[r];
+    }
+  }
+};
+
+// Of a tile, from the thread's first key on; first: of 16 keys.
+__device__ inline uint32_t ExcludedFrom(const SideTile& side, int first) {
+  return side.excluded[first / 32] >> (first % 32 + 2 * (threadIdx.x % 4));
 }
 
 // The rows' numbers that have several columns, after the walk.
@@ -173,38 +209,19 @@ struct SideColumns {
   float mass[sm80::kRows][kFeatures + kMostLabels];
 };
 
-// The key that a row keeps, over the four lanes that share it.
-struct Kept {
-  float share;
-  int place;
-
-  __device__ Kept(const SideSums& sums, int r)
-      : share(sums.kept[r]), place(sums.kept_place[r]) {
-#pragma unroll
-    for (int lane = 1; lane < 4; lane *= 2) {
-      const float other = __shfl_xor_sync(~0u, share, lane);
-      const int key = __shfl_xor_sync(~0u, place, lane);
-      const bool take = other > share || (other == share && key >= 0 &&
-                                          (place < 0 || key < place));
-      share = take ? other : share;
-      place = take ? key : place;
-    }
-    if (place < 0) share = 0;
-  }
-};
-
-// Row r's columns into shared memory; row: of the block. Returns what it keeps.
-__device__ inline Kept FinishSides(const ObserveParams& p, const SideSums& sums,
-                                   const RowLabels& labels, int r, int row,
-                                   const RowPlace& at, const Shown& shown,
-                                   SideColumns& columns) {
+// Row r's columns into shared memory; row: of 64.
+template <int kLabels>
+__device__ inline void FinishSides(const ObserveParams& p,
+                                   const SideSums<kLabels>& sums, int r,
+                                   int row, const RowPlace& at,
+                                   const Shown& shown, SideColumns& columns) {
   const bool lead = threadIdx.x % 4 == 0;
 #pragma unroll
-  for (int l = 0; l < kMostLabels; ++l) {
+  for (int l = 0; l < kLabels; ++l) {
     if (l >= p.label_count) break;
     const float mass = QuadSum(sums.labels[l][r]);
     if (!lead) continue;
-    columns.mass[row][kFeatures + l] = shown(labels[l][row] != -1 ? mass : 0);
+    columns.mass[row][kFeatures + l] = shown(sums.own[l][r] != -1 ? mass : 0);
   }
 #pragma unroll
   for (int b = 0; b < 2; ++b) {
@@ -212,7 +229,6 @@ __device__ inline Kept FinishSides(const ObserveParams& p, const SideSums& sums,
         shown(sums.features[2 * r + b]);
   }
   if (lead) columns.weight[row] = WeightOf(p, at, shown);
-  return Kept(sums, r);
 }
 
 // A block's rows of several numbers, and their weighted sums. value(row, c);
@@ -272,8 +288,10 @@ struct ObservedRows {
   int position;  // of row 0
   float lse[2];
 
-  __device__ ObservedRows(const ForwardParams& f, const Task& t, int batch) {
-    in_block = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+  // first: of the 16 rows, in the block.
+  __device__ void Load(const ForwardParams& f, const Task& t, int batch,
+                       int first) {
+    in_block = first + threadIdx.x % 32 / 4;
     position = t.first_query + in_block + t.extent.offset;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -301,13 +319,12 @@ struct ObservedRows {
   }
 };
 
-// Of a block among those that leave weighted sums.
-__device__ inline int64_t PartialOf(const ObserveParams& p) {
-  const WorkItem item = p.forward.order.At(blockIdx.x);
-  return (static_cast<int64_t>(item.sequence) * p.forward.order.heads +
-          item.head) *
+// Where the weighted sums of the 64 queries from t.first_query on are left.
+__device__ inline int64_t PartialOf(const ObserveParams& p, const Task& t) {
+  return (static_cast<int64_t>(t.sequence) * p.forward.order.heads +
+          t.head_index) *
              p.blocks +
-         item.block;
+         t.first_query / sm80::kRows;
 }
 
 }  // namespace headwise::attention_cuda

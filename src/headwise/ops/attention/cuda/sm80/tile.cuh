@@ -26,12 +26,16 @@ __device__ inline uint32_t PieceAddress(const Tile<T, kDim>& tile, int row,
 template <class T, int kDim>
 __device__ inline void LoadTile(Tile<T, kDim>& tile, const T* from,
                                 int64_t stride, int rows, int dim) {
-  constexpr int kPieces = kDim / 8;
-  for (int i = threadIdx.x; i < kRows * kPieces; i += kThreads) {
-    const int row = i / kPieces, piece = i % kPieces;
+  constexpr int kPieces = kDim / 8, kStep = kThreads / kPieces;
+  const int piece = threadIdx.x % kPieces;
+  int row = threadIdx.x / kPieces;
+  const T* at = from + row * stride + 8 * piece;
+#pragma unroll
+  for (int i = 0; i < kRows / kStep; ++i) {
     const bool valid = row < rows && 8 * piece < dim;
-    CopyAsync(PieceAddress(tile, row, piece),
-              valid ? from + row * stride + 8 * piece : from, valid);
+    CopyAsync(PieceAddress(tile, row, piece), valid ? at : from, valid);
+    row += kStep;
+    at += kStep * stride;
   }
 }
 
