@@ -206,6 +206,7 @@ bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
 
 // The last block, and those of other ranks; false when stopped.
 bool Profiler::FinishText() {
+  Settle();
   RequireAllSkipped();
   if (!shared_) return true;
   const bool is_open = profile_.counts.windows % kBlockWindows != 0;
@@ -316,7 +317,8 @@ void Profiler::RefuseText(const char* found) {
                "give the same texts in the same order"});
 }
 
-// Runs all waiting windows in batches; false when stopped.
+// Runs all waiting windows in batches; false when stopped. The last run may go
+// on, while more text is read.
 bool Profiler::RunWaiting() {
   if (Shares() && !shared_) shared_.emplace(*options_.group, profile_);
   if (observer_ == nullptr && core_ == nullptr && rows_ == nullptr) {
@@ -361,7 +363,6 @@ bool Profiler::RunWaiting() {
     }
     at = end;
   }
-  Settle();
   waiting_.clear();
   return true;
 }
