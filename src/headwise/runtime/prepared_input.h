@@ -19,7 +19,7 @@ struct PreparedInput {
   Tensor ids_there;  // i32 on the device; none: as on the host
 
   PreparedInput() = default;
-  PreparedInput(std::vector<int32_t> ids, std::span<const int64_t> lengths);
+  PreparedInput(std::vector<int32_t> all, std::span<const int64_t> lengths);
 
   // All that a run reads to the context's device, where it is when this
   // returns.
