@@ -16,9 +16,10 @@
 namespace headwise {
 namespace {
 
-// Columns of the halves of a layer: projections and heads; what the
-// feed-forward half multiplies into, and that activated.
+// Columns of the halves of a layer: projections, and heads beside them; what
+// the feed-forward half multiplies into, and that activated.
 struct LayerColumns {
+  double projected = 0;
   double attention = 0;
   double projected_mlp = 0;
   double activated_mlp = 0;
@@ -35,6 +36,7 @@ LayerColumns ColumnsOf(const ModelConfig& config, const LayerShape& layer,
   const double groups = static_cast<double>(layer.kv_heads);
   const double cross = static_cast<double>(layer.cross_heads);
   LayerColumns columns;
+  columns.projected = dim * std::max(heads + 2 * groups, 3 * cross);
   columns.attention =
       dim * std::max(2 * heads + 2 * groups, cross > 0 ? 4 * cross : 0);
   columns.activated_mlp = static_cast<double>(hidden);
@@ -101,6 +103,14 @@ double KeptNumbers(const ModelConfig& config, int64_t tokens, bool recompute) {
   });
   return static_cast<double>(tokens) *
          (recompute ? layers * width + largest : all);
+}
+
+double CallNumbers(const ModelConfig& config, int64_t tokens) {
+  double widest = 0;
+  ForLayers(config, [&](const LayerColumns& columns) {
+    widest = std::max(widest, columns.projected);
+  });
+  return static_cast<double>(tokens) * widest;
 }
 
 RoomNeeds ForwardNeeds(const Context& context, const Model& model,

@@ -23,6 +23,9 @@ double PassNumbers(const ModelConfig& config, int64_t tokens);
 // Numbers that a pass keeps for its backward; recompute: of one layer at a
 // time, and what the others began with.
 double KeptNumbers(const ModelConfig& config, int64_t tokens, bool recompute);
+// Numbers of a layer's call that hooks keep (RunHooks::KeepCall), at its
+// widest: queries, keys and values.
+double CallNumbers(const ModelConfig& config, int64_t tokens);
 
 // A forward pass on the context's device in the model's type. Weights that are
 // there already cost nothing.

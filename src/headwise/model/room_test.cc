@@ -40,6 +40,14 @@ TEST(Room, APassTakesTheStreamItsNormAndTheWidestHalf) {
   EXPECT_EQ(PassNumbers(config, 10), 10 * (16 + 32));
 }
 
+TEST(Room, ACallKeepsItsProjections) {
+  ModelConfig config = Small();
+  EXPECT_EQ(CallNumbers(config, 10), 10 * 6 * 4);
+  config.decoder.resize(1);
+  config.decoder[0].cross_heads = 5;
+  EXPECT_EQ(CallNumbers(config, 10), 10 * 15 * 4);
+}
+
 TEST(Room, ABackwardKeepsEveryLayerOrOne) {
   const ModelConfig config = Small();
   const double first = 4 * 8 + 32 + 32, second = 4 * 8 + 16 + 32;

@@ -8,6 +8,7 @@ namespace headwise {
 SequencePass::SequencePass(const Model& model, const PassInput& input)
     : model_(model) {
   input_.ids = input.ids;
+  input_.ids_there = input.ids_there;
   input_.batch = input.batch;
   input_.hooks = input.hooks;
   input_.hooks_only = input.hooks_only && !paired();
@@ -19,6 +20,7 @@ SequencePass::SequencePass(const Model& model, const PassInput& input)
   if (!paired()) return;
   decoder_ = input_;
   decoder_.ids = input.decoder_ids;
+  decoder_.ids_there = input.decoder_ids_there;
   decoder_.batch = input.decoder_batch;
   decoder_.memory_batch = input.batch;
   decoder_.hooks_only = input.hooks_only;

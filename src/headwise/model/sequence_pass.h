@@ -14,9 +14,11 @@ namespace headwise {
 // What is read lives until the pass has ended.
 struct PassInput {
   std::span<const int32_t> ids = {};  // of the stack, one a row of the batch
+  ConstTensorView ids_there = {};     // as StackInput's
   const SequenceBatch* batch = nullptr;
   // Encoder–decoders: the decoder's side, likewise.
   std::span<const int32_t> decoder_ids = {};
+  ConstTensorView decoder_ids_there = {};
   const SequenceBatch* decoder_batch = nullptr;
   RunHooks* hooks = nullptr;
   bool hooks_only = false;  // as StackInput's, of the stack that predicts

@@ -3,6 +3,7 @@
 #include "headwise/nn/attention_layer.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -364,11 +365,11 @@ void AttentionLayer::UseSequences(Context& context, const AttentionInput& input,
 }
 
 void AttentionLayer::Attend(Context& context, const AttentionInput& input,
-                            const Projections& p, TensorView heads) const {
+                            const Projections& p, TensorView heads,
+                            Call& call) const {
   if (input.cache != nullptr && input.cache->split != nullptr) {
-    return AttendSplit(context, input, p, heads);
+    return AttendSplit(context, input, p, heads, call);
   }
-  Call call;
   call.problem = ProblemOf(context, input);
   input.cache != nullptr ? UseCache(context, input, p, heads, call)
                          : UseSequences(context, input, p, heads, call);
@@ -411,13 +412,13 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
 
 // Heads whose caches keep different parts of the past, part by part.
 void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
-                                 const Projections& p, TensorView heads) const {
+                                 const Projections& p, TensorView heads,
+                                 Call& call) const {
   if (weights_.spans.config().ramp > 0) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "heads without learned spans for a cache by role",
                  "learned spans", ""});
   }
-  Call call;
   call.problem = ProblemOf(context, input);
   const int64_t sequences = call.problem.batch;
   call.args.q = PerSequence(p.q, sequences);
@@ -498,7 +499,8 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   Temp memory(context, input.x.type, {rows, config_.heads * value_dim()});
   const TensorView heads =
       HeadsOf(memory.view(), 0, config_.heads, value_dim());
-  Attend(context, input, p, heads);
+  Call call;
+  Attend(context, input, p, heads, call);
   auto take = [&](const char* suffix, const TensorView& view) {
     if (input.hooks == nullptr || !input.hooks->WantsSome() || !view) return;
     const std::string name = site_.name + suffix;
@@ -509,10 +511,14 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   take(".value", p.v);
   take(".head_output", heads);
   Mix(context, memory.view(), y, store);
-  if (input.saved == nullptr) return;
-  input.saved->projected = std::move(p.memory);
-  input.saved->memory_projected = std::move(p.cross_memory);
-  input.saved->heads = std::move(memory);
+  if (input.saved != nullptr) {
+    input.saved->projected = std::move(p.memory);
+    input.saved->memory_projected = std::move(p.cross_memory);
+    input.saved->heads = std::move(memory);
+  } else if (input.hooks != nullptr) {
+    input.hooks->KeepCall(std::make_shared<std::pair<Projections, Call>>(
+        std::move(p), std::move(call)));
+  }
 }
 
 }  // namespace headwise

@@ -221,9 +221,9 @@ class AttentionLayer {
   void UseSequences(Context& context, const AttentionInput& input,
                     const Projections& p, TensorView heads, Call& call) const;
   void Attend(Context& context, const AttentionInput& input,
-              const Projections& p, TensorView heads) const;
+              const Projections& p, TensorView heads, Call& call) const;
   void AttendSplit(Context& context, const AttentionInput& input,
-                   const Projections& p, TensorView heads) const;
+                   const Projections& p, TensorView heads, Call& call) const;
   void Choose(Context& context, const AttentionInput& input, Call& call) const;
   void Mix(Context& context, ConstTensorView heads, TensorView y,
            Store store) const;

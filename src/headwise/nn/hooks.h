@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,10 @@ class RunHooks {
   virtual void AfterAttention(const AttentionSite& site,
                               const AttentionProblem& problem,
                               const AttentionArgs& args) {}
+  // Once the layer's output was asked for: the memory that those args point to,
+  // beyond the run's input and a cache, for hooks that look into the call
+  // later. It lives as long as they keep this. Not where a backward follows.
+  virtual void KeepCall(std::shared_ptr<const void> memory) {}
 
   // The same around the backward of an attention call: dgates, dentropy and
   // received are the caller's to set. args as they were run forward; what

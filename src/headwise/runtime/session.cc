@@ -278,19 +278,24 @@ void Session::Reorder(std::span<const int32_t> order) {
 
 namespace {
 
+Tensor RunStacks(Context& context, const Model& model, const PassInput& input) {
+  SequencePass pass(model, input);
+  Tensor x(context, model.type(), {pass.rows(), model.config().width});
+  pass.Forward(context, x.view());
+  return x;
+}
+
 Tensor RunStacks(Context& context, const Model& model,
                  const ForwardInput& input, bool hooks_only) {
   const SequenceBatch batch = MakeBatch(input.lengths);
   const SequenceBatch target = MakeBatch(input.decoder_lengths);
-  SequencePass pass(model, {.ids = input.ids,
-                            .batch = &batch,
-                            .decoder_ids = input.decoder_ids,
-                            .decoder_batch = &target,
-                            .hooks = input.hooks,
-                            .hooks_only = hooks_only});
-  Tensor x(context, model.type(), {pass.rows(), model.config().width});
-  pass.Forward(context, x.view());
-  return x;
+  return RunStacks(context, model,
+                   {.ids = input.ids,
+                    .batch = &batch,
+                    .decoder_ids = input.decoder_ids,
+                    .decoder_batch = &target,
+                    .hooks = input.hooks,
+                    .hooks_only = hooks_only});
 }
 
 }  // namespace
@@ -303,6 +308,20 @@ Tensor Forward(Context& context, const Model& model,
 void ForwardToLastAttention(Context& context, const Model& model,
                             const ForwardInput& input) {
   RunStacks(context, model, input, true);
+}
+
+void ForwardToLastAttention(Context& context, const Model& model,
+                            const PreparedInput& source,
+                            const PreparedInput& target, RunHooks* hooks) {
+  RunStacks(context, model,
+            {.ids = source.ids,
+             .ids_there = source.ids_there.view(),
+             .batch = &source.batch,
+             .decoder_ids = target.ids,
+             .decoder_ids_there = target.ids_there.view(),
+             .decoder_batch = &target.batch,
+             .hooks = hooks,
+             .hooks_only = true});
 }
 
 }  // namespace headwise

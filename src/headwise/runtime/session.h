@@ -12,6 +12,7 @@
 #include "headwise/context.h"
 #include "headwise/model/model.h"
 #include "headwise/runtime/kv_cache.h"
+#include "headwise/runtime/prepared_input.h"
 
 namespace headwise {
 
@@ -97,5 +98,10 @@ Tensor Forward(Context& context, const Model& model, const ForwardInput& input);
 // no activation after it is given.
 void ForwardToLastAttention(Context& context, const Model& model,
                             const ForwardInput& input);
+// The same of what was prepared; target: empty but for encoder–decoders. On a
+// device it may still be on when this returns.
+void ForwardToLastAttention(Context& context, const Model& model,
+                            const PreparedInput& source,
+                            const PreparedInput& target, RunHooks* hooks);
 
 }  // namespace headwise

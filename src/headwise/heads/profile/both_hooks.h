@@ -1,6 +1,9 @@
 // Two hooks of one run.
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "headwise/nn/hooks.h"
 
 namespace headwise {
@@ -26,6 +29,10 @@ class BothHooks : public RunHooks {
     AttentionArgs scores = args;
     scores.observation = nullptr;
     second_.AfterAttention(site, problem, scores);
+  }
+  void KeepCall(std::shared_ptr<const void> memory) override {
+    first_.KeepCall(memory);
+    second_.KeepCall(std::move(memory));
   }
 
  private:

@@ -49,24 +49,28 @@ void CoreSums::AddSlot(const std::string& name, int sum, int weight) {
   slots_.push_back({&profile_.Tallies(name), sum, weight});
 }
 
-void CoreSums::Begin(int64_t sequences, std::vector<uint8_t> source,
-                     std::vector<uint8_t> target) {
-  sequences_ = sequences;
-  source_.here = std::move(source);
-  source_.there = BytesOn(context_, source_.here);
-  target_.here = std::move(target);
-  target_.there = BytesOn(context_, target_.here);
-  parts_.clear();
-  sums_ = Tensor::Undefined(
+CoreSums::Tokens CoreSums::Prepare(Context& beside, int64_t sequences,
+                                   const std::vector<uint8_t>& source,
+                                   const std::vector<uint8_t>& target) {
+  Tokens tokens{sequences, BytesOn(beside, source), BytesOn(beside, target)};
+  beside.Synchronize();  // what is copied is read until then
+  return tokens;
+}
+
+void CoreSums::Begin(Tokens tokens) {
+  run_ = {};
+  run_.sums = Tensor::Undefined(
       context_, DType::kF64,
-      {static_cast<int64_t>(profile_.heads.size()) * sequences, kCoreColumns});
+      {static_cast<int64_t>(profile_.heads.size()) * tokens.sequences,
+       kCoreColumns});
+  run_.tokens = std::move(tokens);
 }
 
 void CoreSums::BeforeAttention(const AttentionSite& site,
                                const AttentionProblem& problem,
                                AttentionArgs& args) {
-  const Tensor& special = TokensOf(site).there;
-  if (!problem.packed || problem.batch != sequences_ ||
+  const Tensor& special = SpecialOf(site);
+  if (!problem.packed || problem.batch != run_.tokens.sequences ||
       args.q.shape[1] != special.size()) {
     throw Error(ErrorCode::kInternal,
                 {"profile",
@@ -107,32 +111,34 @@ void CoreSums::AfterAttention(const AttentionSite& site,
   scores.observation = nullptr;
   AttentionBand(context_, problem, scores, core.before, core.after, band.view(),
                 first_key.view());
-  const auto begin = static_cast<int64_t>(first) * sequences_;
-  const Tensor& special = TokensOf(site).there;
-  HeadCoreSums(
-      context_, core,
-      {.entropy = entropy_.view(),
-       .max_probability = max_.view(),
-       .argmax = argmax_.view(),
-       .distance = distance_.view(),
-       .first = first_key.view(),
-       .band = band.view(),
-       .query_starts = args.query_starts,
-       .key_starts = args.key_starts,
-       .special = special.view(),
-       .sums = Reshaped(Rows(sums_.view(), begin, begin + heads * sequences_),
-                        {sequences_, heads, kCoreColumns})});
-  parts_.push_back({first, heads, cross});
+  const int64_t sequences = run_.tokens.sequences;
+  const auto begin = static_cast<int64_t>(first) * sequences;
+  const Tensor& special = SpecialOf(site);
+  HeadCoreSums(context_, core,
+               {.entropy = entropy_.view(),
+                .max_probability = max_.view(),
+                .argmax = argmax_.view(),
+                .distance = distance_.view(),
+                .first = first_key.view(),
+                .band = band.view(),
+                .query_starts = args.query_starts,
+                .key_starts = args.key_starts,
+                .special = special.view(),
+                .sums = Reshaped(
+                    Rows(run_.sums.view(), begin, begin + heads * sequences),
+                    {sequences, heads, kCoreColumns})});
+  run_.parts.push_back({first, heads, cross});
   for (Temp* kept : {&entropy_, &max_, &argmax_, &distance_}) *kept = Temp();
 }
 
-void CoreSums::Finish() {
-  if (parts_.empty()) return;
-  const std::vector<double> all = ToVector<double>(context_, sums_.view());
-  for (const Part& part : parts_) {
+void CoreSums::Add(Context& beside, Done done) {
+  if (done.parts.empty()) return;
+  const std::vector<double> all = ToVector<double>(beside, done.sums.view());
+  const int64_t sequences = done.tokens.sequences;
+  for (const Part& part : done.parts) {
     const double* from = all.data() + static_cast<int64_t>(part.first_head) *
-                                          sequences_ * kCoreColumns;
-    for (int64_t b = 0; b < sequences_; ++b) {
+                                          sequences * kCoreColumns;
+    for (int64_t b = 0; b < sequences; ++b) {
       for (int64_t h = 0; h < part.heads; ++h, from += kCoreColumns) {
         for (const Slot& slot : slots_) {
           const bool of_places =
@@ -144,7 +150,6 @@ void CoreSums::Finish() {
       }
     }
   }
-  parts_.clear();
 }
 
 }  // namespace headwise

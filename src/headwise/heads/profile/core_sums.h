@@ -20,17 +20,44 @@ namespace headwise {
 // Runs are whole packed sequences (runtime's Forward). Context and profile
 // must outlive it, and the profile stay where it is.
 class CoreSums : public RunHooks {
+  // A layer's sums: [sequences, heads, columns] from the first head's on.
+  struct Part {
+    size_t first_head = 0;
+    int64_t heads = 0;
+    bool cross = false;
+  };
+
  public:
   CoreSums(Context& context, Profile& profile, int64_t min_visible);
 
-  // A run of `sequences` sequences comes next; special [T] 1: a token that does
-  // not count, of the sources and of an encoder–decoder's targets, end to end.
-  // What an earlier run left is lost unless it was finished.
-  void Begin(int64_t sequences, std::vector<uint8_t> source,
-             std::vector<uint8_t> target);
+  // Tokens of a run: special [T] 1: one that does not count, of the sources and
+  // of an encoder–decoder's targets, end to end.
+  struct Tokens {
+    int64_t sequences = 0;
+    Tensor source, target;  // u8 [T] on the device
+  };
+  // By another context of the same device where a run is on meanwhile.
+  static Tokens Prepare(Context& beside, int64_t sequences,
+                        const std::vector<uint8_t>& source,
+                        const std::vector<uint8_t>& target);
+
+  // The run that comes next. What an earlier one left is lost unless it was
+  // finished.
+  void Begin(Tokens tokens);
   // Waits for the run and adds its sums to the profile; nothing where there was
   // none since.
-  void Finish();
+  void Finish() { Add(context_, TakeRun()); }
+
+  // The same in two steps: the next run may be on when a run is added, by
+  // another context of the same device that waits for all that was asked of
+  // this one until TakeRun.
+  struct Done {
+    Tokens tokens;
+    Tensor sums;  // f64 [all heads · sequences, columns]
+    std::vector<Part> parts;
+  };
+  Done TakeRun() { return std::exchange(run_, {}); }
+  void Add(Context& beside, Done done);
 
   void BeforeAttention(const AttentionSite& site,
                        const AttentionProblem& problem,
@@ -45,12 +72,6 @@ class CoreSums : public RunHooks {
     std::vector<Tally>* tallies = nullptr;
     int sum = 0, weight = 0;
   };
-  // A layer's sums: [sequences, heads, columns] from the first head's on.
-  struct Part {
-    size_t first_head = 0;
-    int64_t heads = 0;
-    bool cross = false;
-  };
   void AddSlot(const std::string& name, int sum, int weight);
 
   Context& context_;
@@ -58,18 +79,11 @@ class CoreSums : public RunHooks {
   int64_t min_visible_;
   std::vector<Slot> slots_;
   std::map<std::pair<AttentionKind, int64_t>, size_t> first_head_;
-  int64_t sequences_ = 0;
-  // special [T], on the host and on the device.
-  struct Tokens {
-    std::vector<uint8_t> here;
-    Tensor there;
-  };
-  const Tokens& TokensOf(const AttentionSite& site) const {
-    return site.kind == AttentionKind::kSelf ? source_ : target_;
+  const Tensor& SpecialOf(const AttentionSite& site) const {
+    return site.kind == AttentionKind::kSelf ? run_.tokens.source
+                                             : run_.tokens.target;
   }
-  Tokens source_, target_;
-  Tensor sums_;  // f64 [all heads · sequences, columns]
-  std::vector<Part> parts_;
+  Done run_;
   // Of the call that runs.
   Observation observation_;
   Temp entropy_, max_, argmax_, distance_;

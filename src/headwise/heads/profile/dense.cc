@@ -2,6 +2,7 @@
 #include "headwise/heads/profile/dense.h"
 
 #include <cmath>
+#include <memory>
 
 #include "headwise/error.h"
 #include "headwise/ops/copy/copy.h"
@@ -12,6 +13,13 @@ namespace {
 
 // e^−100 is 0 in f32, and stays finite times 0 in a product.
 constexpr float kLogZero = -100;
+
+// All that a call reads and writes.
+struct Memory {
+  Tensor q, k, v, out, lse;
+  std::vector<int32_t> query_starts, key_starts;
+  Temp copies[5];  // where they do not lie on the device
+};
 
 }  // namespace
 
@@ -27,11 +35,12 @@ void ObserveDense(Context& context, RunHooks& observer,
                  std::to_string(attention.probabilities.size()), ""});
   }
   // Scores are log A: queries ln A[i, ·] times keys that are unit vectors.
-  Tensor q(DType::kF32, {1, queries, heads, keys});
-  Tensor k(DType::kF32, {1, keys, 1, keys});
-  Tensor v(DType::kF32, {1, keys, 1, 1});
-  Tensor out(context, DType::kF32, {1, queries, heads, 1});
-  Tensor lse(context, DType::kF32, {1, heads, queries});
+  const auto memory = std::make_shared<Memory>();
+  Tensor& q = memory->q = Tensor(DType::kF32, {1, queries, heads, keys});
+  Tensor& k = memory->k = Tensor(DType::kF32, {1, keys, 1, keys});
+  memory->v = Tensor(DType::kF32, {1, keys, 1, 1});
+  memory->out = Tensor(context, DType::kF32, {1, queries, heads, 1});
+  memory->lse = Tensor(context, DType::kF32, {1, heads, queries});
   const float* p = attention.probabilities.data();
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t i = 0; i < queries; ++i) {
@@ -43,8 +52,8 @@ void ObserveDense(Context& context, RunHooks& observer,
     }
   }
   for (int64_t j = 0; j < keys; ++j) k.As<float>()[j * keys + j] = 1;
-  const int32_t query_starts[] = {0, static_cast<int32_t>(queries)};
-  const int32_t key_starts[] = {0, static_cast<int32_t>(keys)};
+  memory->query_starts = {0, static_cast<int32_t>(queries)};
+  memory->key_starts = {0, static_cast<int32_t>(keys)};
   AttentionProblem problem;
   problem.heads = heads;
   problem.kv_heads = 1;
@@ -57,17 +66,20 @@ void ObserveDense(Context& context, RunHooks& observer,
   if (attention.causal) problem.mask = AttentionMask::Causal();
   AttentionArgs args;
   problem.device = context.device();
-  Temp copies[5];
-  args.q = OnDevice(context, q.view(), copies[0]);
-  args.k = OnDevice(context, k.view(), copies[1]);
-  args.v = OnDevice(context, v.view(), copies[2]);
-  args.out = out.view();
-  args.lse = lse.view();
-  args.query_starts = OnDevice(context, ViewOf(query_starts), copies[3]);
-  args.key_starts = OnDevice(context, ViewOf(key_starts), copies[4]);
+  const auto here = [&](const ConstTensorView& view, int copy) {
+    return OnDevice(context, view, memory->copies[copy]);
+  };
+  args.q = here(q.view(), 0);
+  args.k = here(k.view(), 1);
+  args.v = here(memory->v.view(), 2);
+  args.out = memory->out.view();
+  args.lse = memory->lse.view();
+  args.query_starts = here(ViewOf(memory->query_starts), 3);
+  args.key_starts = here(ViewOf(memory->key_starts), 4);
   observer.BeforeAttention(site, problem, args);
   AttentionForward(context, problem, args);
   observer.AfterAttention(site, problem, args);
+  observer.KeepCall(memory);
   context.Synchronize();  // what was copied is read until then
 }
 

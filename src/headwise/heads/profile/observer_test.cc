@@ -282,7 +282,8 @@ TEST(ObserverTest, CoreSumsAreThoseOfTheRows) {
       for (int run = 0; run < 2; ++run) {
         observer.Begin({&sequence, 1});
         ObserveDense(context, observer, site, dense);
-        sums.Begin(1, sequence.source.special, sequence.target.special);
+        sums.Begin(CoreSums::Prepare(context, 1, sequence.source.special,
+                                     sequence.target.special));
         ObserveDense(context, sums, site, dense);
         sums.Finish();
         sums.Finish();

@@ -115,7 +115,15 @@ Profiler::Profiler(Context& context, const Model& model,
   profile_.settings.bos = frame_.before.empty() ? -1 : frame_.before[0];
 }
 
-Profiler::~Profiler() = default;
+// The device may still read what goes, where a run was left behind.
+Profiler::~Profiler() {
+  if (!is_running_ || context_.device().is_cpu()) return;
+  if (run_.valid()) run_.wait();
+  try {
+    context_.SynchronizeDevice();
+  } catch (const Error&) {  // nothing runs any more
+  }
+}
 
 void Profiler::Resume(Profile profile) {
   // What Merge refuses, resuming refuses too.
@@ -198,6 +206,7 @@ bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
 
 // The last block, and those of other ranks; false when stopped.
 bool Profiler::FinishText() {
+  Settle();
   RequireAllSkipped();
   if (!shared_) return true;
   const bool is_open = profile_.counts.windows % kBlockWindows != 0;
@@ -269,8 +278,9 @@ bool Profiler::Skip(const TokenWindow& window) {
 }
 
 void Profiler::MakeObservers() {
-  if (options_.metrics == MetricSet::kCore && !context_.device().is_cpu() &&
-      !options_.words && options_.detectors.empty()) {
+  const bool is_device = !context_.device().is_cpu();
+  if (options_.metrics == MetricSet::kCore && is_device && !options_.words &&
+      options_.detectors.empty()) {
     core_ =
         std::make_unique<CoreSums>(context_, profile_, options_.min_visible);
     return;
@@ -281,12 +291,8 @@ void Profiler::MakeObservers() {
   options.table = &table_;
   options.model = &model_;
   if (options_.metrics == MetricSet::kAll &&
-      options_.sum_rows.value_or(!context_.device().is_cpu())) {
+      options_.sum_rows.value_or(is_device)) {
     rows_ = std::make_unique<RowSums>(context_, profile_, options);
-    if (!context_.device().is_cpu()) {
-      beside_ = std::make_unique<Context>(ContextOptions{
-          .threads = context_.threads(), .device = context_.device()});
-    }
   } else {
     observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
   }
@@ -311,7 +317,8 @@ void Profiler::RefuseText(const char* found) {
                "give the same texts in the same order"});
 }
 
-// Runs all waiting windows in batches; false when stopped.
+// Runs all waiting windows in batches; false when stopped. The last run may go
+// on, while more text is read.
 bool Profiler::RunWaiting() {
   if (Shares() && !shared_) shared_.emplace(*options_.group, profile_);
   if (observer_ == nullptr && core_ == nullptr && rows_ == nullptr) {
@@ -356,7 +363,6 @@ bool Profiler::RunWaiting() {
     }
     at = end;
   }
-  Settle();
   waiting_.clear();
   return true;
 }
@@ -372,7 +378,13 @@ void Profiler::RequireRoomToBegin() {
   if (options_.tokens > 0) all = std::min(all, options_.tokens);
   const auto require = [&] {
     const int64_t together = std::max(longest, std::min(all, BatchTokens()));
-    RequireRoom(context_, ForwardNeeds(context_, model_, together));
+    RoomNeeds needs = ForwardNeeds(context_, model_, together);
+    // They look into the layer before, and into the last of the run before.
+    if (rows_ != nullptr) {
+      needs.run += 2 * static_cast<double>(SizeOf(model_.type())) *
+                   CallNumbers(model_.config(), together);
+    }
+    RequireRoom(context_, needs);
   };
   if (BatchTokens() > kDeviceRowTokens) {
     try {
@@ -419,6 +431,7 @@ void Profiler::Settle() {
     run_.get();
     rows_->Finish();
   }
+  running_.reset();
   if (const auto block = std::exchange(closing_block_, {})) CloseBlock(*block);
 }
 
@@ -433,10 +446,55 @@ void Profiler::Count(std::span<const TokenWindow> batch) {
   }
 }
 
-// Asks for the run, which goes on when this returns.
+// What a run of windows reads, in whatever thread, until the device is done.
+struct Profiler::WindowRun {
+  PreparedInput source, target;
+  std::optional<BothHooks> with_words, with_patterns;
+  RunHooks* hooks = nullptr;
+
+  WindowRun(Context& beside, std::span<const TokenWindow> batch) {
+    std::vector<int32_t> ids, decoder_ids;
+    std::vector<int64_t> lengths, decoder_lengths;
+    for (const TokenWindow& window : batch) {
+      Append(window.source, ids, lengths);
+      if (window.target.size() == 0) continue;
+      Append(window.target, decoder_ids, decoder_lengths);
+    }
+    source = PreparedInput(std::move(ids), lengths);
+    target = PreparedInput(std::move(decoder_ids), decoder_lengths);
+    source.MoveTo(beside);
+    target.MoveTo(beside);
+  }
+  void Start(Context& context, const Model& model) const {
+    try {
+      ForwardToLastAttention(context, model, source, target, hooks);
+    } catch (...) {
+      context.SynchronizeDevice();  // what it reads may go now
+      throw;
+    }
+  }
+};
+
+// Of the same device: prepares a run, and adds the one before, beside the run
+// that is on.
+Context& Profiler::Beside() {
+  if (context_.device().is_cpu()) return context_;
+  if (beside_ == nullptr) {
+    beside_ = std::make_unique<Context>(ContextOptions{
+        .threads = context_.threads(), .device = context_.device()});
+  }
+  return *beside_;
+}
+
+// What is asked of Beside() from now on begins when the run is done that is on.
+void Profiler::OrderBeside() {
+  if (!context_.device().is_cpu()) Beside().WaitFor(context_.stream());
+}
+
+// Asks for the run, which goes on when this returns. It is asked for while the
+// one before is on, so that the device has always something to do; that one is
+// added meanwhile.
 void Profiler::RunCore(std::span<const TokenWindow> batch) {
-  std::vector<int32_t> ids, decoder_ids;
-  std::vector<int64_t> lengths, decoder_lengths;
   std::vector<uint8_t> special, decoder_special;
   const auto note = [&](const TokenRow& row, std::vector<uint8_t>& to) {
     for (size_t i = 0; i < row.ids.size(); ++i) {
@@ -444,51 +502,27 @@ void Profiler::RunCore(std::span<const TokenWindow> batch) {
     }
   };
   for (const TokenWindow& window : batch) {
-    Append(window.source, ids, lengths);
     note(window.source, special);
-    if (window.target.size() == 0) continue;
-    Append(window.target, decoder_ids, decoder_lengths);
     note(window.target, decoder_special);
   }
-  Settle();
-  core_->Begin(static_cast<int64_t>(batch.size()), std::move(special),
-               std::move(decoder_special));
+  const auto run = std::make_shared<WindowRun>(Beside(), batch);
+  run->hooks = core_.get();
+  CoreSums::Tokens tokens = CoreSums::Prepare(
+      Beside(), static_cast<int64_t>(batch.size()), special, decoder_special);
+  OrderBeside();
+  CoreSums::Done done = core_->TakeRun();
+  const auto done_run = std::exchange(running_, run);
+  const auto done_block = std::exchange(closing_block_, {});
+  core_->Begin(std::move(tokens));
   is_running_ = true;
-  ForwardToLastAttention(context_, model_,
-                         {.ids = ids,
-                          .lengths = lengths,
-                          .decoder_ids = decoder_ids,
-                          .decoder_lengths = decoder_lengths,
-                          .hooks = core_.get()});
+  run->Start(context_, model_);
+  core_->Add(Beside(), std::move(done));
+  if (done_block) CloseBlock(*done_block);
   Count(batch);
   if (profile_.counts.windows % kBlockWindows == 0) {
     closing_block_ = Block() - 1;
   }
 }
-
-// What a run of windows reads, in whatever thread.
-struct Profiler::WindowRun {
-  std::vector<int32_t> ids, decoder_ids;
-  std::vector<int64_t> lengths, decoder_lengths;
-  std::optional<BothHooks> with_words, with_patterns;
-  RunHooks* hooks = nullptr;
-
-  explicit WindowRun(std::span<const TokenWindow> batch) {
-    for (const TokenWindow& window : batch) {
-      Append(window.source, ids, lengths);
-      if (window.target.size() == 0) continue;
-      Append(window.target, decoder_ids, decoder_lengths);
-    }
-  }
-  void Start(Context& context, const Model& model) const {
-    ForwardToLastAttention(context, model,
-                           {.ids = ids,
-                            .lengths = lengths,
-                            .decoder_ids = decoder_ids,
-                            .decoder_lengths = decoder_lengths,
-                            .hooks = hooks});
-  }
-};
 
 // Hooks of all observers, `first` before the others.
 void Profiler::AddHooks(std::span<const TokenWindow> batch,
@@ -507,34 +541,34 @@ void Profiler::AddHooks(std::span<const TokenWindow> batch,
 
 // Starts the run in a thread of its own, since the host is asked for this and
 // that while it goes on. On the host it waits for Settle: there is nothing to
-// be gained. The run before is added meanwhile, unless what is asked for
-// besides is added by the runs themselves.
+// be gained. The run before is added meanwhile, when the device is done with
+// it, unless what is asked for besides is added by the runs themselves.
 void Profiler::RunRows(std::span<const TokenWindow> batch) {
-  const auto run = std::make_shared<WindowRun>(batch);
-  Context& beside = beside_ != nullptr ? *beside_ : context_;
+  const auto run = std::make_shared<WindowRun>(Beside(), batch);
   RowSums::Batch next =
-      rows_->Prepare(beside, AnnotateAll(beside, batch, table_, &counts_));
+      rows_->Prepare(Beside(), AnnotateAll(Beside(), batch, table_, &counts_));
   RowSums::Done done;
+  std::shared_ptr<const WindowRun> done_run;
   std::optional<int64_t> done_block;
   if (is_running_) run_.wait();
   if (is_running_ && !shared_ && words_ == nullptr && patterns_ == nullptr &&
       !rows_->has_gates()) {
     is_running_ = false;
     run_.get();
+    OrderBeside();
     done = rows_->TakeRun();
+    done_run = std::move(running_);
     done_block = std::exchange(closing_block_, {});
   }
   Settle();
   rows_->Begin(std::move(next));
   AddHooks(batch, rows_->sequences(), *rows_, *run);
   is_running_ = true;
+  running_ = run;
   run_ = std::async(
       context_.device().is_cpu() ? std::launch::deferred : std::launch::async,
-      [this, run] {
-        run->Start(context_, model_);
-        context_.Synchronize();
-      });
-  rows_->Add(beside, done);
+      [this, run] { run->Start(context_, model_); });
+  rows_->Add(Beside(), std::move(done));
   if (done_block) CloseBlock(*done_block);
   Count(batch);
   if (profile_.counts.windows % kBlockWindows == 0) {
@@ -553,7 +587,7 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
   }
   const std::vector<SequenceNotes> notes =
       AnnotateAll(context_, batch, table_, &counts_);
-  WindowRun run(batch);
+  WindowRun run(context_, batch);
   observer_->Begin(notes);
   AddHooks(batch, notes, *observer_, run);
   run.Start(context_, model_);

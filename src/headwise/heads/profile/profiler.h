@@ -110,6 +110,8 @@ class Profiler {
   void AddHooks(std::span<const TokenWindow> batch,
                 std::span<const SequenceNotes> notes, RunHooks& first,
                 WindowRun& run);
+  Context& Beside();
+  void OrderBeside();
   void Count(std::span<const TokenWindow> batch);
   void Settle();
   int64_t Block() const { return profile_.counts.windows / kBlockWindows; }
@@ -139,11 +141,11 @@ class Profiler {
   // on while the next is prepared.
   std::unique_ptr<CoreSums> core_;
   std::unique_ptr<RowSums> rows_;
-  // Prepares runs of rows_'s: of the same device, beside the run that is on.
-  std::unique_ptr<Context> beside_;
+  std::unique_ptr<Context> beside_;  // once it was asked for
   bool is_tight_ = false;    // the device has no room for its largest batches
   bool is_running_ = false;  // a run of either
-  std::optional<int64_t> closing_block_;  // it was the last of this one
+  std::shared_ptr<const WindowRun> running_;  // what it reads
+  std::optional<int64_t> closing_block_;      // it was the last of this one
   std::unique_ptr<WordObserver> words_;
   std::unique_ptr<PatternObserver> patterns_;
   std::chrono::steady_clock::time_point saved_at_ =

@@ -297,6 +297,40 @@ TEST_F(ProfilerTest, SumsOfRowsGiveTheSameProfile) {
   EXPECT_GT(last, 0);
 }
 
+// A run goes on when the next text is read, and is in the profile all the same.
+TEST_F(ProfilerTest, SumsOfRowsAreStoppedAndGoneOnWith) {
+  const std::vector<std::string> paths = Shards();
+  const Profile expected = Run(paths);
+  ProfileOptions options;
+  options.sum_rows = true;
+  const Profile whole = Run(paths, options);
+  ExpectSame(whole, expected);
+  std::stop_source stop;
+  options.context = 48;
+  options.repeats = 4;
+  options.stop = stop.get_token();
+  options.progress = [&](const Progress& progress) {
+    if (progress.done > 2500) stop.request_stop();
+  };
+  Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
+                 options);
+  first.AddProbes();
+  TextSource source(paths);
+  ASSERT_FALSE(first.AddText(source));
+  Profile partial = first.Take();
+  EXPECT_EQ(partial.Get("entropy", 0).sequences, partial.counts.windows);
+  options.stop = {};
+  options.progress = {};
+  Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
+                  options);
+  second.Resume(std::move(partial));
+  TextSource again(paths);
+  ASSERT_TRUE(second.AddText(again));
+  const Profile found = second.Take();
+  ExpectSame(found, expected);
+  EXPECT_EQ(found.metrics, whole.metrics);
+}
+
 TEST_F(ProfilerTest, SentencesAreSequencesOfTheirOwn) {
   const std::string text = Write(
       "two.txt",

@@ -39,6 +39,10 @@ RowSums::RowSums(Context& context, Profile& profile, ObserverOptions options)
     const HeadRef& head = profile_.heads[i];
     first_head_.try_emplace({head.kind, head.layer}, i);
   }
+  if (!context.device().is_cpu()) {
+    asking_ = std::make_unique<Context>(
+        ContextOptions{.threads = 1, .device = context.device()});
+  }
 }
 
 RowSums::~RowSums() = default;
@@ -96,6 +100,8 @@ RowSums::Site& RowSums::SiteOf(const AttentionSite& site,
 void RowSums::BeforeAttention(const AttentionSite& site,
                               const AttentionProblem& problem,
                               AttentionArgs& args) {
+  // The device has all until here to do, while the host looks.
+  LookInto(asking_ != nullptr ? *asking_ : context_, run_);
   const SiteNotes& notes = SiteOf(site, problem.mask).notes;
   if (!problem.packed ||
       args.q.shape[1] != static_cast<int64_t>(notes.rows.size())) {
@@ -110,76 +116,94 @@ void RowSums::BeforeAttention(const AttentionSite& site,
 }
 
 // Asks for the tallies of the call.
-void RowSums::Sum(const Site& site, const AttentionArgs& args, size_t first,
+void RowSums::Sum(Context& context, Done& run, OpenCall& call,
                   const SinkInputs* sinks) {
-  const SiteResults& results = *results_;
+  const Site& site = *call.site;
+  const SiteResults& results = *call.results;
   const int64_t heads = results.heads();
   const auto sequences = static_cast<int64_t>(site.notes.sequences.size());
   HeadRowsArgs rows;
   results.Show(rows);
   site.inputs.Show(rows);
   if (sinks != nullptr) sinks->Show(rows);
-  rows.query_starts = args.query_starts;
-  rows.key_starts = args.key_starts;
+  rows.query_starts = call.source.args.query_starts;
+  rows.key_starts = call.source.args.key_starts;
   Temp below_ends;
   if (!results.below_ends().empty()) {
     rows.below_end = OnDevice(
-        context_,
+        context,
         View(results.below_ends().data(), {1, heads, results.queries()}),
         below_ends);
   }
-  const auto begin = static_cast<int64_t>(first);
-  rows.tallies = Rows(run_.tallies.view(), begin, begin + heads);
-  rows.histogram_sums = Rows(run_.histograms.view(), begin, begin + heads);
+  const auto begin = static_cast<int64_t>(call.first_head);
+  rows.tallies = Rows(run.tallies.view(), begin, begin + heads);
+  rows.histogram_sums = Rows(run.histograms.view(), begin, begin + heads);
   const int64_t best = sequences * heads * kBestRows;
   if (options_.table != nullptr) {
-    best_ = Temp(context_, DType::kI32, {2, best});
+    call.best = Temp(context, DType::kI32, {2, best});
     const Shape shape = {sequences, heads, kBestRows};
-    rows.best_rows = Reshaped(Rows(best_.view(), 0, 1), shape);
-    rows.best_scores = Reshaped(Rows(best_.view(), 1, 2), shape);
+    rows.best_rows = Reshaped(Rows(call.best.view(), 0, 1), shape);
+    rows.best_scores = Reshaped(Rows(call.best.view(), 1, 2), shape);
     rows.best_scores.type = DType::kF32;
   }
-  HeadRowTallies(context_, results.rows_problem(), rows);
+  HeadRowTallies(context, results.rows_problem(), rows);
 }
 
 void RowSums::AfterAttention(const AttentionSite& site,
                              const AttentionProblem& problem,
                              const AttentionArgs& args) {
-  AttentionArgs scores = args;
-  scores.observation = nullptr;
-  const HeadSource source = {problem, scores};
-  const Site& here = SiteOf(site, problem.mask);
-  const size_t first = first_head_.at({site.kind, site.layer});
-  SiteResults& results = *results_;
-  results.Complete(context_, problem, scores);
-  Sum(here, args, first, nullptr);
-  Part& part = run_.parts.emplace_back(Part{&here, first, problem.heads, {}});
-  if (!here.notes.cross) {
-    part.agreement =
-        SemanticAgreement(context_, source, results.entropies(), here.samples);
+  auto call = std::make_unique<OpenCall>();
+  call->site = &SiteOf(site, problem.mask);
+  call->first_head = first_head_.at({site.kind, site.layer});
+  call->source = {problem, args};
+  call->source.args.observation = nullptr;
+  call->results = std::move(results_);
+  SiteResults& results = *call->results;
+  results.Complete(context_, problem, call->source.args);
+  Sum(context_, run_, *call, nullptr);
+  Part& part = run_.parts.emplace_back(
+      Part{call->site, call->first_head, problem.heads, {}});
+  if (!call->site->notes.cross) {
+    part.agreement = SemanticAgreement(
+        context_, call->source, results.entropies(), call->site->samples);
   }
-  // Here the host waits. Sinks of single heads are rare: what was summed
-  // without them is summed again.
-  if (results.TakeSinks(context_, problem, scores)) {
-    const SinkInputs sinks(context_, results);
-    Sum(here, args, first, &sinks);
+  has_gates_ = has_gates_ || (options_.text && args.gates);
+  run_.open = std::move(call);
+  if (asking_ != nullptr) asking_->WaitFor(context_.stream());
+}
+
+void RowSums::KeepCall(std::shared_ptr<const void> memory) {
+  if (run_.open != nullptr) run_.open->memory = std::move(memory);
+}
+
+// What the host is asked for of the open call. `beside` waits for the call, and
+// here the host does.
+void RowSums::LookInto(Context& beside, Done& run) {
+  const std::unique_ptr<OpenCall> call = std::move(run.open);
+  if (call == nullptr) return;
+  const HeadSource& source = call->source;
+  const SiteNotes& notes = call->site->notes;
+  const ProfilePlace place = {&profile_, call->first_head};
+  SiteResults& results = *call->results;
+  // Sinks of single heads are rare: what was summed without them is summed
+  // again.
+  if (results.TakeSinks(beside, source.problem, source.args)) {
+    const SinkInputs sinks(beside, results);
+    Sum(beside, run, *call, &sinks);
   }
-  if (options_.text && args.gates) {
-    has_gates_ = true;
-    AddGates(context_, args.gates, here.notes, {&profile_, first});
+  if (options_.text && source.args.gates) {
+    AddGates(beside, source.args.gates, notes, place);
   }
   if (options_.text && options_.table != nullptr) {
-    const auto found = ToVector<int32_t>(context_, best_.view());
+    const auto found = ToVector<int32_t>(beside, call->best.view());
     const auto half = found.begin() + static_cast<int64_t>(found.size() / 2);
     BestRows best{{found.begin(), half}, {}};
     for (auto bits = half; bits != found.end(); ++bits) {
       best.scores.push_back(std::bit_cast<float>(*bits));
     }
-    KeepExamples(context_, source, results, best, *options_.table,
-                 {&profile_, first});
+    KeepExamples(beside, source, results, best, *options_.table, place);
   }
-  results_.reset();
-  best_ = Temp();
+  beside.Synchronize();  // what goes now is read until then
 }
 
 RowSums::Done RowSums::TakeRun() {
@@ -190,8 +214,9 @@ RowSums::Done RowSums::TakeRun() {
   return std::exchange(run_, {});
 }
 
-void RowSums::Add(Context& beside, const Done& done) {
+void RowSums::Add(Context& beside, Done done) {
   if (done.parts.empty()) return;
+  LookInto(beside, done);
   const auto tallies = ToVector<double>(beside, done.tallies.view());
   const auto histograms = ToVector<double>(beside, done.histograms.view());
   for (const Part& part : done.parts) {

@@ -1,7 +1,9 @@
 // All metrics of runs on a device: rows are added up where they lie, and what
-// comes home are tallies, once a run is over. While it runs the host is asked
-// for sinks of single heads, and for rows that are worth keeping. The numbers
-// are those that HeadObserver adds row by row, but for rounding.
+// comes home are tallies, once a run is over. The host, too, is asked for sinks
+// of single heads, and for rows that are worth keeping: of a layer when the
+// next one attends, by a queue of its own, so that the device goes on
+// meanwhile. The numbers are those that HeadObserver adds row by row, but for
+// rounding.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include "headwise/heads/profile/site_notes.h"
 #include "headwise/heads/profile/site_results.h"
 #include "headwise/nn/hooks.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 
@@ -32,6 +35,15 @@ class RowSums : public RunHooks {
     size_t first_head = 0;
     int64_t heads = 0;
     Tensor agreement;  // f64 [rows, heads, 2] of the semantic samples, or none
+  };
+  // A layer's call that the host has not looked into yet.
+  struct OpenCall {
+    const Site* site = nullptr;
+    size_t first_head = 0;
+    HeadSource source;
+    std::shared_ptr<const void> memory;  // of `source`
+    std::unique_ptr<SiteResults> results;
+    Temp best;  // i32 [2, B · H · kBestRows]: rows, and scores by their bits
   };
 
  public:
@@ -64,16 +76,20 @@ class RowSums : public RunHooks {
   // none since.
   void Finish() { Add(context_, TakeRun()); }
 
-  // The same in two steps: another run may be on when a run that is over is
-  // added, by another context of the same device.
+  // The same in two steps: another run may be on when a run is added, by
+  // another context of the same device that waits for all that was asked of
+  // this one until TakeRun. What that run was given lives until it was added.
   struct Done {
     Batch batch;
     std::vector<Part> parts;
+    // The last one. Its heads are looked into by Add alone, and by no thread
+    // whose run is on meanwhile.
+    std::unique_ptr<OpenCall> open;
     Tensor tallies;     // f64 [all heads, kHeadSlots, kTallyNumbers]
     Tensor histograms;  // f64 [all heads, kHistogramBuckets]
   };
   Done TakeRun();
-  void Add(Context& beside, const Done& done);
+  void Add(Context& beside, Done done);
   // Gates are added while a run is on, and not with it.
   bool has_gates() const { return has_gates_; }
 
@@ -83,6 +99,7 @@ class RowSums : public RunHooks {
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override;
+  void KeepCall(std::shared_ptr<const void> memory) override;
 
  private:
   std::unique_ptr<Site> MakeSite(Context& beside,
@@ -90,8 +107,9 @@ class RowSums : public RunHooks {
                                  SiteSide side,
                                  const AttentionMask& mask) const;
   Site& SiteOf(const AttentionSite& site, const AttentionMask& mask);
-  void Sum(const Site& site, const AttentionArgs& args, size_t first,
+  void Sum(Context& context, Done& run, OpenCall& call,
            const SinkInputs* sinks);
+  void LookInto(Context& beside, Done& run);
 
   Context& context_;
   Profile& profile_;
@@ -104,7 +122,8 @@ class RowSums : public RunHooks {
   bool has_gates_ = false;
   // Of the call that runs.
   std::unique_ptr<SiteResults> results_;
-  Temp best_;  // i32 [2, B · H · kBestRows]: rows, and scores by their bits
+  // Looks into calls while the device goes on; null on the host.
+  std::unique_ptr<Context> asking_;
 };
 
 }  // namespace headwise
