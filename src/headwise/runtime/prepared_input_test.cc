@@ -10,39 +10,35 @@
 
 #include "headwise/error.h"
 #include "headwise/model/family.h"
-#include "headwise/model/parameters.h"
 #include "headwise/observation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/session.h"
+#include "headwise/runtime/test_models.h"
 
 namespace headwise::prepared_input_test {
 namespace {
 
-std::unique_ptr<Model> Gpt2() {
-  const ModelConfig config = ReadConfig({{"model_type", "gpt2"},
-                                         {"n_embd", 48},
-                                         {"n_layer", 3},
-                                         {"n_head", 3},
-                                         {"n_positions", 60},
-                                         {"n_ctx", 60},
-                                         {"vocab_size", 97}},
-                                        "gpt2");
-  return BuildModel(
-      config, ParameterStore::Fresh(config, {.seed = 5, .deviation = 0.2f}));
+ModelConfig Gpt2() {
+  return ReadConfig({{"model_type", "gpt2"},
+                     {"n_embd", 48},
+                     {"n_layer", 3},
+                     {"n_head", 3},
+                     {"n_positions", 60},
+                     {"n_ctx", 60},
+                     {"vocab_size", 97}},
+                    "gpt2");
 }
 
-std::unique_ptr<Model> Llama() {
-  const ModelConfig config = ReadConfig({{"model_type", "llama"},
-                                         {"hidden_size", 32},
-                                         {"intermediate_size", 48},
-                                         {"num_hidden_layers", 3},
-                                         {"num_attention_heads", 4},
-                                         {"num_key_value_heads", 2},
-                                         {"vocab_size", 97},
-                                         {"max_position_embeddings", 60}},
-                                        "llama");
-  return BuildModel(
-      config, ParameterStore::Fresh(config, {.seed = 5, .deviation = 0.2f}));
+ModelConfig Llama() {
+  return ReadConfig({{"model_type", "llama"},
+                     {"hidden_size", 32},
+                     {"intermediate_size", 48},
+                     {"num_hidden_layers", 3},
+                     {"num_attention_heads", 4},
+                     {"num_key_value_heads", 2},
+                     {"vocab_size", 97},
+                     {"max_position_embeddings", 60}},
+                    "llama");
 }
 
 std::vector<float> BandOf(Context& context, const HeadSource& call) {
@@ -106,7 +102,8 @@ TEST_P(PreparedRun, IsThatOfItsIdsAndCanBeLookedIntoLater) {
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < 61; ++i) ids.push_back(i * i % 97);
   const std::vector<int64_t> lengths = {30, 9, 22};
-  for (const auto& model : {Gpt2(), Llama()}) {
+  for (const ModelConfig& config : {Gpt2(), Llama()}) {
+    const auto model = runtime_test::FrozenModel(config);
     Keeper plain(*context_), prepared(*context_);
     ForwardToLastAttention(*context_, *model,
                            {.ids = ids, .lengths = lengths, .hooks = &plain});

@@ -11,27 +11,14 @@
 
 #include "headwise/error.h"
 #include "headwise/model/family.h"
-#include "headwise/model/parameters.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/generate.h"
+#include "headwise/runtime/test_models.h"
 
 namespace headwise::session_test {
 namespace {
 
-// Weights of a store that are not trained.
-class Frozen : public WeightSource {
- public:
-  explicit Frozen(std::shared_ptr<ParameterStore> store)
-      : store_(std::move(store)) {}
-  std::string Describe() const override { return store_->Describe(); }
-  ConstTensorView Find(const std::string& name) const override {
-    return store_->Find(name);
-  }
-  std::vector<std::string> Names() const override { return store_->Names(); }
-
- private:
-  std::shared_ptr<ParameterStore> store_;
-};
+using runtime_test::FrozenModel;
 
 ModelConfig Llama() {
   return ReadConfig({{"model_type", "llama"},
@@ -54,12 +41,6 @@ ModelConfig Gpt2() {
                      {"n_ctx", 700},
                      {"vocab_size", 97}},
                     "gpt2");
-}
-
-std::unique_ptr<Model> Make(const ModelConfig& config, DType type) {
-  auto store = ParameterStore::Fresh(config, {.seed = 5, .deviation = 0.2f});
-  BuildModel(config, store);  // which makes them
-  return BuildModel(config, std::make_shared<Frozen>(store), type);
 }
 
 std::unique_ptr<Context> On(Device device) {
@@ -109,7 +90,7 @@ TEST_P(SessionSteps, AreTheSameRecorded) {
   for (const ModelConfig& config : {Llama(), Gpt2()}) {
     for (const DType type : types) {
       SCOPED_TRACE(config.model_type + " " + Name(type));
-      const auto model = Make(config, type);
+      const auto model = FrozenModel(config, type);
       Session plain(*context, *model, {.record = false});
       Session recorded(*context, *model, {});
       // Beyond 256 and 512 rows the cache grows.
@@ -124,7 +105,7 @@ TEST_P(SessionSteps, AreTheSameRecorded) {
 TEST_P(SessionSteps, AreThoseOfAWholeText) {
   const auto context = On(GetParam());
   if (context == nullptr) GTEST_SKIP() << "no GPU, or a build without CUDA";
-  const auto model = Make(Llama(), DType::kF32);
+  const auto model = FrozenModel(Llama(), DType::kF32);
   Session session(*context, *model, {});
   const Text text = Write(*context, session, 50);
   std::vector<int32_t> ids = {3, 1, 4, 1, 5};
@@ -139,7 +120,7 @@ TEST_P(SessionSteps, AreThoseOfAWholeText) {
 TEST_P(SessionSteps, EndWithTheContext) {
   const auto context = On(GetParam());
   if (context == nullptr) GTEST_SKIP() << "no GPU, or a build without CUDA";
-  const auto model = Make(Gpt2(), DType::kF32);
+  const auto model = FrozenModel(Gpt2(), DType::kF32);
   Session session(*context, *model, {.capacity = 20});
   Write(*context, session, 16);
   EXPECT_EQ(session.position(), 20);
