@@ -33,19 +33,24 @@ struct BandRows {
   __device__ BandRows(const BandParams& p, const BandTask& t) {
     const ForwardParams& f = p.forward;
     const int in_tile = threadIdx.x % 32 / 4;
-    const int kv_head = t.head / f.queries_per_kv;
+    const int kv_head =
+        f.queries_per_kv == 1 ? t.head : t.head / f.queries_per_kv;
+    const uint4* queries = RowAt(f.q, t.batch, t.extent.query_start, t.head);
+    first_key = RowAt(f.k, t.batch, t.extent.key_start, kv_head);
+    // In 16 bytes; LaunchBand sees to it that they are small enough.
+    const int q_row = static_cast<int>(f.q.row >> 3);
+    const int k_row = static_cast<int>(f.k.row >> 3);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int query = Min(t.first + in_tile + 8 * r, t.extent.query_len - 1);
-      q[r] = RowAt(f.q, t.batch, t.extent.query_start + query, t.head);
+      q[r] = queries + static_cast<int64_t>(query) * q_row;
     }
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       const int key = Max(
           0, Min(t.Position(in_tile) - p.before + 8 * j, t.extent.key_len - 1));
-      k[j] = RowAt(f.k, t.batch, t.extent.key_start + key, kv_head);
+      k[j] = first_key + static_cast<int64_t>(key) * k_row;
     }
-    first_key = RowAt(f.k, t.batch, t.extent.key_start, kv_head);
   }
 };
 
@@ -86,7 +91,9 @@ struct BandShared {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
         const int c = 8 * j + 2 * (lane % 4) + i % 2 - row;
-        if (c >= 0 && c < width) band[row * width + c] = s[j][i];
+        if (static_cast<unsigned>(c) < static_cast<unsigned>(width)) {
+          band[row * width + c] = s[j][i];
+        }
       }
       if (lane % 4 == 0 && i % 2 == 0) first[row] = s[kTiles][i];
     }
@@ -94,10 +101,10 @@ struct BandShared {
 };
 
 // A warp's scores to their places as entries. row: of the first query in the
-// results; lse: in base 2, of query `lane`.
+// results; lse: in base 2, of query `lane`; inverse: ⌈2¹⁶ / width⌉.
 template <bool kShaped>
 __device__ inline void PutBand(const BandParams& p, const BandTask& t,
-                               int64_t row, float lse,
+                               int64_t row, float lse, int inverse,
                                const BandShared& shared) {
   const ForwardParams& f = p.forward;
   const int lane = threadIdx.x % 32;
@@ -113,7 +120,8 @@ __device__ inline void PutBand(const BandParams& p, const BandTask& t,
       p.mass + t.batch * p.mass_batch + t.head * p.mass_head + row * p.mass_row;
   const int entries = t.rows * p.width;
   for (int from = 0; from < entries; from += 32) {
-    const int i = from + lane, in_warp = i / p.width, c = i % p.width;
+    const int i = from + lane, in_warp = i * inverse >> 16;
+    const int c = i - in_warp * p.width;
     const float own = __shfl_sync(~0u, lse, in_warp % 32);
     if (i >= entries) continue;
     mass[in_warp * p.mass_row + c] =
@@ -125,22 +133,20 @@ __device__ inline void PutBand(const BandParams& p, const BandTask& t,
       entry(lane, shared.first[lane], 0, lse);
 }
 
-// grid: ⌈sequences · blocks of 16 queries · heads / 4⌉.
+// grid: (⌈heads / 4⌉, blocks of 16 queries, sequences).
 template <class T>
 __global__ __launch_bounds__(kThreads) void BandKernel(
-    const __grid_constant__ BandParams p, int blocks) {
+    const __grid_constant__ BandParams p, int inverse) {
   __shared__ BandShared all[kWarps];
   const ForwardParams& f = p.forward;
-  const int lane = threadIdx.x % 32;
-  BandShared& shared = all[threadIdx.x / 32];
-  // Heads of the same queries lie together.
-  const uint32_t n = blockIdx.x * kWarps + threadIdx.x / 32;
-  const uint32_t block = n / f.order.heads;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  BandShared& shared = all[warp];
+  const int head = static_cast<int>(blockIdx.x) * kWarps + warp;
+  if (head >= f.order.heads) return;
   BandTask t;
-  t.sequence = static_cast<int>(block / blocks);
-  if (t.sequence >= f.order.sequences) return;
-  t.head = HeadAt(f, static_cast<int>(n % f.order.heads));
-  t.first = static_cast<int>(block % blocks) * kQueries;
+  t.sequence = static_cast<int>(blockIdx.z);
+  t.head = HeadAt(f, head);
+  t.first = static_cast<int>(blockIdx.y) * kQueries;
   t.extent = ExtentOf(f, t.sequence);
   t.batch = f.packed ? 0 : t.sequence;
   // Packed: the sequence may be shorter than the longest.
@@ -165,7 +171,7 @@ __global__ __launch_bounds__(kThreads) void BandKernel(
   shared.Put(s, p.width);
   __syncwarp();
   WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
-    PutBand<kShaped>(p, t, row, lse, shared);
+    PutBand<kShaped>(p, t, row, lse, inverse, shared);
   });
 }
 
@@ -219,17 +225,17 @@ void LaunchEntries(const BandParams& params, cudaStream_t stream) {
 
 void LaunchBand(const BandParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
-  const int blocks = CeilDiv(f.query_len, kQueries);
-  const int64_t warps =
-      static_cast<int64_t>(blocks) * f.order.heads * f.order.sequences;
-  const int64_t grid = (warps + kWarps - 1) / kWarps;
-  if (f.is_loose || params.width > kMostWidth || grid > INT32_MAX / kWarps) {
+  const dim3 grid(CeilDiv(f.order.heads, kWarps),
+                  CeilDiv(f.query_len, kQueries), f.order.sequences);
+  const bool fits = grid.y < (1 << 16) && grid.z < (1 << 16) &&
+                    f.q.row <= INT32_MAX && f.k.row <= INT32_MAX;
+  if (f.is_loose || params.width > kMostWidth || !fits) {
     LaunchEntries(params, stream);
-  } else if (grid > 0) {
+  } else if (grid.x > 0 && grid.y > 0 && grid.z > 0) {
     const auto kernel =
         params.is_half ? BandKernel<__half> : BandKernel<__nv_bfloat16>;
-    kernel<<<static_cast<unsigned>(grid), kThreads, 0, stream>>>(params,
-                                                                 blocks);
+    kernel<<<grid, kThreads, 0, stream>>>(params,
+                                          CeilDiv(1 << 16, params.width));
   }
   CheckCuda(cudaGetLastError(), "attention cuda band");
 }
