@@ -7,6 +7,7 @@ import threading
 import unittest
 from unittest import mock
 
+import check_stages
 import house_files
 import run_checks
 import stage_costs
@@ -118,7 +119,7 @@ class RunStagesTest(InAFolder):
 
 class LinkTest(unittest.TestCase):
     def test_objects_come_before_the_libraries(self):
-        self.assertEqual(run_checks.with_objects(
+        self.assertEqual(check_stages.with_objects(
             ": && g++ -O3 main.o -o apps/headwise/headwise  ops.a -lz && :",
             ["/c/a.o", "/c/b.o"], "/check/program", "/cuda/rt.a"),
             ": && g++ -O3 main.o /c/a.o /c/b.o -o /check/program  ops.a -lz "
@@ -130,10 +131,10 @@ class SpeedsTest(unittest.TestCase):
         for options, gpu, why in ((None, "a GPU", "no nvcc"),
                                   ([], "", "nvidia-smi finds none")):
             with mock.patch.multiple(
-                    run_checks, cuda_options=lambda found=options: found,
+                    check_stages, cuda_options=lambda found=options: found,
                     gpu_name=lambda found=gpu: found), \
                     self.assertRaises(Skipped) as skipped:
-                run_checks.stage_gpu(None)
+                check_stages.stage_gpu(None)
             self.assertIn("NOTHING WAS TESTED ON A GPU", str(skipped.exception))
             self.assertIn(why, str(skipped.exception))
 
