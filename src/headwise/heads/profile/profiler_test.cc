@@ -66,6 +66,22 @@ class ProfilerTest : public ScratchFolderTest {
     return profiler.Take();
   }
 
+  // What is left of a run that is stopped after some tokens.
+  Profile StoppedRun(const std::vector<std::string>& paths,
+                     ProfileOptions options) {
+    std::stop_source stop;
+    options.stop = stop.get_token();
+    options.progress = [&](const Progress& progress) {
+      if (progress.done > 2500) stop.request_stop();
+    };
+    Profiler profiler(context_, *model_, tokenizer_.get(), "planted", "hash",
+                      options);
+    profiler.AddProbes();
+    TextSource source(paths);
+    EXPECT_FALSE(profiler.AddText(source));
+    return profiler.Take();
+  }
+
   std::string MessageOf(const std::function<void()>& call) {
     try {
       call();
@@ -127,24 +143,12 @@ TEST_F(ProfilerTest, SixteenShardsMergeToOneRunInAnyOrder) {
 TEST_F(ProfilerTest, ResumesWhereItWasStopped) {
   const std::vector<std::string> paths = Shards();
   const Profile whole = Run(paths);
-  std::stop_source stop;
   ProfileOptions options;
   options.context = 48;
   options.repeats = 4;
-  options.stop = stop.get_token();
-  options.progress = [&](const Progress& progress) {
-    if (progress.done > 2500) stop.request_stop();
-  };
-  Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
-                 options);
-  first.AddProbes();
-  TextSource source(paths);
-  ASSERT_FALSE(first.AddText(source));
-  const Profile partial = first.Take();
+  const Profile partial = StoppedRun(paths, options);
   ASSERT_GT(partial.counts.windows, 0);
   ASSERT_LT(partial.counts.windows, whole.counts.windows);
-  options.stop = {};
-  options.progress = {};
   Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
                   options);
   second.Resume(partial);
@@ -305,22 +309,10 @@ TEST_F(ProfilerTest, SumsOfRowsAreStoppedAndGoneOnWith) {
   options.sum_rows = true;
   const Profile whole = Run(paths, options);
   ExpectSame(whole, expected);
-  std::stop_source stop;
   options.context = 48;
   options.repeats = 4;
-  options.stop = stop.get_token();
-  options.progress = [&](const Progress& progress) {
-    if (progress.done > 2500) stop.request_stop();
-  };
-  Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
-                 options);
-  first.AddProbes();
-  TextSource source(paths);
-  ASSERT_FALSE(first.AddText(source));
-  Profile partial = first.Take();
+  Profile partial = StoppedRun(paths, options);
   EXPECT_EQ(partial.Get("entropy", 0).sequences, partial.counts.windows);
-  options.stop = {};
-  options.progress = {};
   Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
                   options);
   second.Resume(std::move(partial));

@@ -170,7 +170,8 @@ struct SideSums {
                  fmaxf(e[2 * r + 4], e[2 * r + 5])) >= kept[r];
   }
 
-  // Whether the warp has to: seldom, once rows have seen many keys.
+  // Tells the warp's rows r of them, where one has to be: seldom, once they
+  // have seen many keys.
   __device__ void Keep(const float (&e)[8], int r, uint32_t excluded,
                        int column) {
     if (!__any_sync(~0u, Exceeds(e, r))) return;
