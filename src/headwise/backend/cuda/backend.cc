@@ -212,7 +212,11 @@ void CudaBackend::Use() const {
   CheckCuda(cudaSetDevice(index_), "cudaSetDevice");
 }
 
+// Whole vectors of 16 bytes: cuBLAS reads to the end of the one that the last
+// element of a matrix lies in.
 void* CudaBackend::Allocate(size_t bytes) {
+  constexpr size_t kVector = 16;
+  bytes = (bytes + kVector - 1) / kVector * kVector;
   Use();
   if (recording_ != nullptr) return recording_->Allocate(bytes);
   return AllocateOn(stream_, bytes);

@@ -20,7 +20,7 @@ void Run(Context&, const HeadCoreCall& call) {
     for (int64_t h = 0; h < rows.heads; ++h) {
       double sums[kCoreColumns] = {};
       for (int64_t t = begin; t < end; ++t) {
-        AddCoreRow(rows, h, t, t - begin, keys, sums);
+        AddCoreRow(rows, CoreValuesAt(rows, h, t), t, t - begin, keys, sums);
       }
       std::copy_n(sums, kCoreColumns,
                   static_cast<double*>(call.args.sums.data) +

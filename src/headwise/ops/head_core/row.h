@@ -57,9 +57,34 @@ inline CoreRows CoreRowsOf(const HeadCoreCall& call) {
   return r;
 }
 
-// Adds query i of a sequence with `keys` keys, row t of head h.
-HEADWISE_CORE_HD void AddCoreRow(const CoreRows& r, int64_t h, int64_t t,
-                                 int64_t i, int64_t keys,
+// What was observed of one row.
+struct CoreValues {
+  float entropy = 0, max = 0, distance = 0, first = 0;
+  float band[3] = {};  // of the keys at i − 1 … i + 1
+  int32_t argmax = 0;
+};
+
+// Of row t of head h; what the call does not have stays 0.
+HEADWISE_CORE_HD CoreValues CoreValuesAt(const CoreRows& r, int64_t h,
+                                         int64_t t) {
+  const int64_t at = h * r.rows + t;
+  CoreValues v;
+  v.entropy = r.entropy[at];
+  v.max = r.max[at];
+  v.first = r.first[at];
+  v.argmax = r.argmax[at];
+  if (r.cross) return v;
+  v.distance = r.distance[at];
+  const float* band = r.band + at * (r.before + r.after + 1) + r.before;
+  if (r.before > 0) v.band[0] = band[-1];
+  v.band[1] = band[0];
+  if (r.after > 0) v.band[2] = band[1];
+  return v;
+}
+
+// Adds query i of a sequence with `keys` keys, which is row t of the call.
+HEADWISE_CORE_HD void AddCoreRow(const CoreRows& r, const CoreValues& v,
+                                 int64_t t, int64_t i, int64_t keys,
                                  double (&sums)[kCoreColumns]) {
   const int64_t low = r.mask_before >= i ? 0 : i - r.mask_before;
   const int64_t high =
@@ -67,27 +92,24 @@ HEADWISE_CORE_HD void AddCoreRow(const CoreRows& r, int64_t h, int64_t t,
   const int64_t visible = high - low;
   if (visible < r.least_visible || (i == 0 && !r.cross)) return;
   if (r.special != nullptr && r.special[t] != 0) return;
-  const int64_t at = h * r.rows + t;
-  const double entropy = r.entropy[at];
+  const double entropy = v.entropy;
   if (!(fabs(entropy) <= 3.0e38)) return;  // no number
   const double normalised = entropy / logf(static_cast<float>(visible));
   const double even = 1 / static_cast<double>(visible);
-  const int64_t argmax = r.argmax[at];
   sums[kCoreRows] += 1;
   sums[kCoreEntropy] += entropy;
   sums[kCoreNormalised] += normalised;
   sums[kCoreBroad] += normalised > kBroadEntropy ? 1 : 0;
-  sums[kCoreMax] += r.max[at];
+  sums[kCoreMax] += v.max;
   if (low == 0) {
     sums[kCoreSeesFirst] += 1;
-    sums[kCoreFirst] += r.first[at];
+    sums[kCoreFirst] += v.first;
     sums[kCoreFirstChance] += even;
-    sums[kCoreFirstArgmax] += argmax == 0 ? 1 : 0;
+    sums[kCoreFirstArgmax] += v.argmax == 0 ? 1 : 0;
   }
   if (r.cross) return;
-  sums[kCoreDistance] += r.distance[at];
-  sums[kCoreArgmaxDistance] += fabs(static_cast<double>(i - argmax));
-  const float* band = r.band + at * (r.before + r.after + 1) + r.before;
+  sums[kCoreDistance] += v.distance;
+  sums[kCoreArgmaxDistance] += fabs(static_cast<double>(i - v.argmax));
 #ifdef __CUDACC__
 #pragma unroll
 #endif
@@ -95,9 +117,9 @@ HEADWISE_CORE_HD void AddCoreRow(const CoreRows& r, int64_t h, int64_t t,
     if (k < -r.before || k > r.after || i + k < low || i + k >= high) continue;
     const int column = kCoreOffsets + (k + 1) * kOffsetColumns;
     sums[column] += 1;
-    sums[column + 1] += band[k];
+    sums[column + 1] += v.band[k + 1];
     sums[column + 2] += even;
-    sums[column + 3] += argmax == i + k ? 1 : 0;
+    sums[column + 3] += v.argmax == i + k ? 1 : 0;
   }
 }
 

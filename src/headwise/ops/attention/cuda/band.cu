@@ -11,8 +11,9 @@ namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
 constexpr int kQueries = 16;  // of a warp
-constexpr int kTiles = 4;     // of eight keys that bands reach
-constexpr int kMostWidth = 8 * kTiles - kQueries + 1;
+// Tiles of eight keys, up to this many, are what bands of a warp reach.
+constexpr int kMostTiles = 4;
+constexpr int kMostWidth = 8 * kMostTiles - kQueries + 1;
 
 // 16 queries of one head. Query first + r is row r, key c of its band is column
 // r + c.
@@ -27,8 +28,10 @@ struct BandTask {
 
 // Where a lane finds its queries and keys. For those of a place that does not
 // exist another serves, and their scores are not used.
+template <int kTiles>
 struct BandRows {
-  const uint4 *q[2], *k[kTiles], *first_key;
+  // Past the tiles the first key.
+  const uint4 *q[2], *k[kTiles + 1];
 
   __device__ BandRows(const BandParams& p, const BandTask& t) {
     const ForwardParams& f = p.forward;
@@ -36,7 +39,7 @@ struct BandRows {
     const int kv_head =
         f.queries_per_kv == 1 ? t.head : t.head / f.queries_per_kv;
     const uint4* queries = RowAt(f.q, t.batch, t.extent.query_start, t.head);
-    first_key = RowAt(f.k, t.batch, t.extent.key_start, kv_head);
+    const uint4* keys = RowAt(f.k, t.batch, t.extent.key_start, kv_head);
     // In 16 bytes; LaunchBand sees to it that they are small enough.
     const int q_row = static_cast<int>(f.q.row >> 3);
     const int k_row = static_cast<int>(f.k.row >> 3);
@@ -47,33 +50,40 @@ struct BandRows {
     }
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-      const int key = Max(
-          0, Min(t.Position(in_tile) - p.before + 8 * j, t.extent.key_len - 1));
-      k[j] = first_key + static_cast<int64_t>(key) * k_row;
+      const int key = t.Position(in_tile) - p.before + 8 * j;
+      k[j] =
+          keys +
+          static_cast<int64_t>(Max(0, Min(key, t.extent.key_len - 1))) * k_row;
     }
+    k[kTiles] = keys;
   }
 };
 
 // s[j]: 16 × 8 scores of tile j; past the tiles that of the first key. A lane
 // loads 16 bytes of a query or key at once: which of their elements meet in one
-// product is the same on both sides, and else of no account.
-template <class T>
-__device__ inline void BandScores(const BandRows& rows, int pieces, int tiles,
-                                  bool wants_first, float (&s)[kTiles + 1][4]) {
+// product is the same on both sides, and else of no account. All loads go out
+// before the first product, so that a warp waits once a round.
+template <class T, int kTiles>
+__device__ inline void BandScores(const BandRows<kTiles>& rows, int pieces,
+                                  float (&s)[kTiles + 1][4]) {
 #pragma unroll 1
   for (int from = 0; from < pieces; from += 4) {
     const int piece = from + threadIdx.x % 4;
     const bool inside = piece < pieces;
-    const auto load = [&](const uint4* row) {
-      return inside ? row[piece] : make_uint4(0, 0, 0, 0);
-    };
-    const uint4 a = load(rows.q[0]), b = load(rows.q[1]);
+    const int at = inside ? piece : from;
+    uint4 q[2], k[kTiles + 1];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) q[r] = rows.q[r][at];
+#pragma unroll
+    for (int j = 0; j <= kTiles; ++j) k[j] = rows.k[j][at];
+    if (!inside) {
+      for (uint4& part : q) part = make_uint4(0, 0, 0, 0);
+      for (uint4& part : k) part = make_uint4(0, 0, 0, 0);
+    }
 #pragma unroll
     for (int j = 0; j <= kTiles; ++j) {
-      if (j < kTiles ? j >= tiles : !wants_first) continue;
-      const uint4 c = load(j < kTiles ? rows.k[j] : rows.first_key);
-      SmallProduct<T>(s[j], a.x, b.x, a.y, b.y, c.x, c.y);
-      SmallProduct<T>(s[j], a.z, b.z, a.w, b.w, c.z, c.w);
+      SmallProduct<T>(s[j], q[0].x, q[1].x, q[0].y, q[1].y, k[j].x, k[j].y);
+      SmallProduct<T>(s[j], q[0].z, q[1].z, q[0].w, q[1].w, k[j].z, k[j].w);
     }
   }
 }
@@ -83,6 +93,7 @@ struct BandShared {
   float band[kQueries * kMostWidth];  // row by row
   float first[kQueries];
 
+  template <int kTiles>
   __device__ void Put(const float (&s)[kTiles + 1][4], int width) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -134,7 +145,7 @@ __device__ inline void PutBand(const BandParams& p, const BandTask& t,
 }
 
 // grid: (⌈heads / 4⌉, blocks of 16 queries, sequences).
-template <class T>
+template <class T, int kTiles>
 __global__ __launch_bounds__(kThreads) void BandKernel(
     const __grid_constant__ BandParams p, int inverse) {
   __shared__ BandShared all[kWarps];
@@ -164,11 +175,9 @@ __global__ __launch_bounds__(kThreads) void BandKernel(
   }
   float s[kTiles + 1][4] = {};
   if (counted > 0 && t.extent.key_len > 0) {
-    BandScores<T>(BandRows(p, t), f.head_dim / 8,
-                  CeilDiv(kQueries - 1 + p.width, 8), p.first.data != nullptr,
-                  s);
+    BandScores<T>(BandRows<kTiles>(p, t), f.head_dim / 8, s);
   }
-  shared.Put(s, p.width);
+  shared.Put<kTiles>(s, p.width);
   __syncwarp();
   WithShape(f, [&]<bool kShaped>(std::bool_constant<kShaped>) {
     PutBand<kShaped>(p, t, row, lse, inverse, shared);
@@ -209,6 +218,12 @@ __global__ __launch_bounds__(kThreads) void EntriesKernel(
   }
 }
 
+template <class T>
+auto KernelOf(const BandParams& params) {
+  return kQueries - 1 + params.width <= 8 * 3 ? BandKernel<T, 3>
+                                              : BandKernel<T, kMostTiles>;
+}
+
 void LaunchEntries(const BandParams& params, cudaStream_t stream) {
   const ForwardParams& f = params.forward;
   const int columns = params.width + (params.first.data != nullptr ? 1 : 0);
@@ -232,8 +247,8 @@ void LaunchBand(const BandParams& params, cudaStream_t stream) {
   if (f.is_loose || params.width > kMostWidth || !fits) {
     LaunchEntries(params, stream);
   } else if (grid.x > 0 && grid.y > 0 && grid.z > 0) {
-    const auto kernel =
-        params.is_half ? BandKernel<__half> : BandKernel<__nv_bfloat16>;
+    const auto kernel = params.is_half ? KernelOf<__half>(params)
+                                       : KernelOf<__nv_bfloat16>(params);
     kernel<<<grid, kThreads, 0, stream>>>(params,
                                           CeilDiv(1 << 16, params.width));
   }

@@ -11,24 +11,20 @@
 namespace headwise {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / cuda::kWarp;
-
-__device__ double WarpSum(double x) {
-  for (int step = cuda::kWarp / 2; step > 0; step /= 2) {
-    x += __shfl_xor_sync(0xffffffff, x, step);
-  }
-  return x;
-}
-
-// Rows of a stretch: four a thread, so that adding the threads up is the
+// Rows whose values a thread asks for at once, so that it waits for them once.
+constexpr int kAtOnce = 4;
+// Rows of a stretch: eight a thread, so that adding the threads up is the
 // smaller part.
-constexpr int64_t kStretch = int64_t{4} * kThreads;
+constexpr int64_t kStretch = int64_t{8} * kThreads;
 
 // to [B, H, stretches, columns]. grid: (H, B, stretches).
-__global__ __launch_bounds__(kThreads) void SumsKernel(CoreRows rows,
-                                                       double* to) {
-  __shared__ double parts[kWarps][kCoreColumns];
+__global__ __launch_bounds__(kThreads) void SumsKernel(
+    const __grid_constant__ CoreRows rows, double* to) {
+  // A row a column; one lane more than there are, for the banks' sake.
+  __shared__ double parts[kWarps][kCoreColumns][cuda::kWarp + 1];
+  __shared__ double of_warps[kWarps][kCoreColumns];
   const int64_t h = blockIdx.x, b = blockIdx.y, stretch = blockIdx.z;
   const int64_t begin = rows.query_starts[b], end = rows.query_starts[b + 1];
   const int64_t keys = rows.key_starts[b + 1] - rows.key_starts[b];
@@ -37,19 +33,34 @@ __global__ __launch_bounds__(kThreads) void SumsKernel(CoreRows rows,
   const int64_t until =
       stretch + 1 == gridDim.z ? end : min(from + kStretch, end);
   double sums[kCoreColumns] = {};
-  for (int64_t t = from + threadIdx.x; t < until; t += kThreads) {
-    AddCoreRow(rows, h, t, t - begin, keys, sums);
+  for (int64_t t = from + threadIdx.x; t < until; t += kAtOnce * kThreads) {
+    CoreValues values[kAtOnce];
+#pragma unroll
+    for (int n = 0; n < kAtOnce; ++n) {
+      const int64_t own = min(t + n * kThreads, until - 1);
+      values[n] = CoreValuesAt(rows, h, own);
+    }
+#pragma unroll
+    for (int n = 0; n < kAtOnce; ++n) {
+      const int64_t own = t + n * kThreads;
+      if (own < until)
+        AddCoreRow(rows, values[n], own, own - begin, keys, sums);
+    }
   }
   const int lane = threadIdx.x % cuda::kWarp, warp = threadIdx.x / cuda::kWarp;
 #pragma unroll
-  for (int c = 0; c < kCoreColumns; ++c) {
-    const double sum = WarpSum(sums[c]);
-    if (lane == 0) parts[warp][c] = sum;
+  for (int c = 0; c < kCoreColumns; ++c) parts[warp][c][lane] = sums[c];
+  __syncwarp();
+  if (lane < kCoreColumns) {
+    double sum = 0;
+#pragma unroll
+    for (int l = 0; l < cuda::kWarp; ++l) sum += parts[warp][lane][l];
+    of_warps[warp][lane] = sum;
   }
   __syncthreads();
   if (threadIdx.x >= kCoreColumns) return;
   double sum = 0;
-  for (int w = 0; w < kWarps; ++w) sum += parts[w][threadIdx.x];
+  for (int w = 0; w < kWarps; ++w) sum += of_warps[w][threadIdx.x];
   to[((b * rows.heads + h) * gridDim.z + stretch) * kCoreColumns +
      threadIdx.x] = sum;
 }
