@@ -112,6 +112,7 @@ class Run {
     if (options_.replace && Group().is_first()) RemoveCheckpoints(out_);
     Resume();
     if (options_.on_start) options_.on_start(*material_.model, record_.step);
+    Group().Barrier();  // they opened in turn
     const auto begun = std::chrono::steady_clock::now();
     const double seconds_before = record_.seconds;
     const int64_t steps_before = record_.step;

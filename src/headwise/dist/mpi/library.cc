@@ -38,10 +38,10 @@ MpiLibrary MpiLibrary::Load() {
   find(library.set_errhandler, "MPI_Comm_set_errhandler");
   find(library.error_string, "MPI_Error_string");
   find(library.isend, "MPI_Isend");
+  find(library.irecv, "MPI_Irecv");
   find(library.improbe, "MPI_Improbe");
   find(library.imrecv, "MPI_Imrecv");
   find(library.test, "MPI_Test");
-  find(library.get_count, "MPI_Get_count");
   find(library.world, "ompi_mpi_comm_world");
   find(library.byte, "ompi_mpi_byte");
   find(library.errors_return, "ompi_mpi_errors_return");

@@ -17,10 +17,10 @@ struct MpiLibrary {
   decltype(&::MPI_Comm_set_errhandler) set_errhandler = nullptr;
   decltype(&::MPI_Error_string) error_string = nullptr;
   decltype(&::MPI_Isend) isend = nullptr;
+  decltype(&::MPI_Irecv) irecv = nullptr;
   decltype(&::MPI_Improbe) improbe = nullptr;
   decltype(&::MPI_Imrecv) imrecv = nullptr;
   decltype(&::MPI_Test) test = nullptr;
-  decltype(&::MPI_Get_count) get_count = nullptr;
   // What the header's names are the addresses of.
   MPI_Comm world = nullptr;
   MPI_Datatype byte = nullptr;

@@ -25,7 +25,13 @@ using Seconds = std::chrono::duration<double>;
 
 // Naps while waiting, from the first to the last: short messages come at once,
 // and long waits leave the core to who works.
-constexpr Seconds kFirstNap{20e-6}, kLongestNap{2e-3};
+constexpr Seconds kFirstNap{20e-6}, kLongestNap{1e-3};
+// No naps for so long after something moved.
+constexpr Seconds kWatch{200e-6};
+// A message goes as its size and in pieces, so that both sides see it move:
+// OpenMPI carries a large one on while it is called, and who naps does not
+// call.
+constexpr size_t kPiece = size_t{1} << 17;
 // Between two looks at who is still there.
 constexpr Seconds kLook{1};
 
@@ -73,14 +79,17 @@ class MpiGroup : public Group {
   int size() const override { return size_; }
 
   void Post(int to, Channel channel, std::string bytes) override {
-    if (bytes.size() > INT_MAX) throw UnexpectedMessage(INT_MAX, bytes.size());
     Advance();
     Sent& sent = outbox_.emplace_back();
-    sent.to = to;
     sent.bytes = std::move(bytes);
-    Require(mpi_.isend(sent.bytes.data(), static_cast<int>(sent.bytes.size()),
-                       mpi_.byte, to, TagOf(channel), mpi_.world,
-                       &sent.request));
+    sent.size = sent.bytes.size();
+    const auto send = [&](const void* data, size_t size) {
+      Require(mpi_.isend(data, static_cast<int>(size), mpi_.byte, to,
+                         TagOf(channel), mpi_.world,
+                         &sent.parts.requests.emplace_back()));
+    };
+    send(&sent.size, sizeof(sent.size));
+    ForPieces(sent.bytes, send);
   }
 
   std::string Take(int from, Channel channel) override {
@@ -116,11 +125,23 @@ class MpiGroup : public Group {
  private:
   static constexpr int kAny = -1;
 
-  struct Sent {
-    int to = 0;
-    std::string bytes;
-    MPI_Request request = nullptr;
+  // What goes to one rank or comes from it, in order.
+  struct Parts {
+    std::vector<MPI_Request> requests;
+    size_t gone = 0;
   };
+  struct Sent {
+    size_t size = 0;
+    std::string bytes;
+    Parts parts;
+  };
+
+  template <typename Each>
+  static void ForPieces(std::string& bytes, Each&& each) {
+    for (size_t at = 0; at < bytes.size(); at += kPiece) {
+      each(bytes.data() + at, std::min(kPiece, bytes.size() - at));
+    }
+  }
 
   void Require(int code) const {
     if (code == MPI_SUCCESS) return;
@@ -145,13 +166,20 @@ class MpiGroup : public Group {
     }
   }
 
-  // What was sent is forgotten once it is gone. OpenMPI moves on in calls only.
-  void Advance() {
-    std::erase_if(outbox_, [&](Sent& sent) {
+  // Whether all of them have moved. OpenMPI moves on in calls only.
+  bool AreThrough(Parts& parts) {
+    for (; parts.gone < parts.requests.size(); ++parts.gone) {
       int done = 0;
-      Require(mpi_.test(&sent.request, &done, MPI_STATUS_IGNORE));
-      return done != 0;
-    });
+      Require(mpi_.test(&parts.requests[parts.gone], &done, MPI_STATUS_IGNORE));
+      if (done == 0) return false;
+      moved_ = true;
+    }
+    return true;
+  }
+
+  // What was sent is forgotten once it is gone.
+  void Advance() {
+    std::erase_if(outbox_, [&](Sent& sent) { return AreThrough(sent.parts); });
   }
 
   std::optional<Message> Arrived(int from, Channel channel) {
@@ -162,30 +190,47 @@ class MpiGroup : public Group {
     Require(mpi_.improbe(from == kAny ? MPI_ANY_SOURCE : from, TagOf(channel),
                          mpi_.world, &there, &handle, &status));
     if (there == 0) return {};
-    int count = 0;
-    Require(mpi_.get_count(&status, mpi_.byte, &count));
-    Message message = {status.MPI_SOURCE, std::string(count, '\0')};
-    MPI_Request request = nullptr;
-    Require(
-        mpi_.imrecv(message.bytes.data(), count, mpi_.byte, &handle, &request));
-    Wait(message.from, [&] {
-      int done = 0;
-      Require(mpi_.test(&request, &done, MPI_STATUS_IGNORE));
-      return done != 0;
+    Message message = {status.MPI_SOURCE};
+    size_t size = 0;
+    Parts parts;
+    Require(mpi_.imrecv(&size, sizeof(size), mpi_.byte, &handle,
+                        &parts.requests.emplace_back()));
+    WaitFor(message.from, parts);
+    message.bytes.resize(size);
+    ForPieces(message.bytes, [&](char* data, size_t bytes) {
+      Require(mpi_.irecv(data, static_cast<int>(bytes), mpi_.byte, message.from,
+                         TagOf(channel), mpi_.world,
+                         &parts.requests.emplace_back()));
     });
+    WaitFor(message.from, parts);
     return message;
+  }
+
+  void WaitFor(int from, Parts& parts) {
+    Wait(from, [&] {
+      Advance();
+      return AreThrough(parts);
+    });
   }
 
   template <typename Done>
   void Wait(int whom, Done&& done) {
     Seconds nap = kFirstNap;
-    Clock::time_point looked = Clock::now();
+    Clock::time_point looked = Clock::now(), moved = looked;
     while (!done()) {
-      std::this_thread::sleep_for(nap);
-      nap = std::min(2 * nap, kLongestNap);
-      if (Clock::now() - looked < kLook) continue;
+      const Clock::time_point now = Clock::now();
+      if (moved_) moved = now;
+      if (now - moved < kWatch) {
+        std::this_thread::yield();
+        nap = kFirstNap;
+      } else {
+        std::this_thread::sleep_for(nap);
+        nap = std::min(2 * nap, kLongestNap);
+      }
+      moved_ = false;
+      if (now - looked < kLook) continue;
       LookAfter(whom);
-      looked = Clock::now();
+      looked = now;
     }
   }
 
@@ -212,6 +257,7 @@ class MpiGroup : public Group {
   int size_ = 1;
   std::vector<Place> places_;  // process 0: on another machine
   std::list<Sent> outbox_;
+  bool moved_ = false;  // since a wait last looked
 };
 
 }  // namespace
