@@ -58,12 +58,7 @@ class ProfilerTest : public ScratchFolderTest {
               ProfileOptions options = {}) {
     options.context = 48;
     options.repeats = 4;
-    Profiler profiler(context_, *model_, tokenizer_.get(), "planted", "hash",
-                      options);
-    profiler.AddProbes();
-    TextSource source(paths);
-    EXPECT_TRUE(profiler.AddText(source));
-    return profiler.Take();
+    return RunOn(paths, options, /*ends=*/true);
   }
 
   // What is left of a run that is stopped after some tokens.
@@ -74,11 +69,17 @@ class ProfilerTest : public ScratchFolderTest {
     options.progress = [&](const Progress& progress) {
       if (progress.done > 2500) stop.request_stop();
     };
+    return RunOn(paths, options, /*ends=*/false);
+  }
+
+  // ends: whether it comes to the end of the text.
+  Profile RunOn(const std::vector<std::string>& paths,
+                const ProfileOptions& options, bool ends) {
     Profiler profiler(context_, *model_, tokenizer_.get(), "planted", "hash",
                       options);
     profiler.AddProbes();
     TextSource source(paths);
-    EXPECT_FALSE(profiler.AddText(source));
+    EXPECT_EQ(profiler.AddText(source), ends);
     return profiler.Take();
   }
 
