@@ -1,9 +1,12 @@
 """Whole models on the GPU beside PyTorch and Hugging Face: forward and profile,
 ranking, decoding, training, fewer heads. Each side of a measurement is a
-process of its own; one that fails is a row that says so."""
+process of its own; one that fails is a row that says so. Profiles and the
+forward beside them take turns; their rows are medians, with all runs."""
+import contextlib
 import json
 import pathlib
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,6 +16,7 @@ PEER = pathlib.Path(__file__).resolve().parent / "torch_models.py"
 LENGTHS = (1024, 4096, 16384, 32768)
 KINDS = ("profile", "rank", "report", "decode", "train", "prune")
 REPORT_TOKENS = 65536
+ROUNDS, ROUND_SECONDS = 5, 2
 
 
 def printed(command, seconds):
@@ -41,6 +45,35 @@ def last_json(command, seconds):
     return {"failed": "no JSON"}
 
 
+@contextlib.contextmanager
+def asked(command):
+    """A function that gives the next row of a process that waits for a line
+    before each."""
+    with subprocess.Popen(list(map(str, command)), text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as process:
+        def row():
+            with contextlib.suppress(OSError, ValueError):
+                process.stdin.write("\n")
+                process.stdin.flush()
+                return json.loads(process.stdout.readline())
+            return {"failed": f"ended: {process.poll()}"}
+        try:
+            yield row
+        finally:
+            process.kill()
+
+
+def median_row(rows):
+    """The middle one by its rate, with the rates of all."""
+    failed = [row for row in rows if "failed" in row]
+    if failed:
+        return failed[0]
+    runs = [row["tokens_per_second"] for row in rows]
+    middle = statistics.median_low(runs)
+    return {**rows[runs.index(middle)], "runs": runs}
+
+
 def random_gpt2(folder):
     """A folder of GPT-2 small's shape with words that are ids, and a text."""
     import id_words
@@ -65,10 +98,14 @@ class Runner:
         self.program, self.peers, self.limit = program, peers, limit
         self.rows = []
 
-    def ours(self, what, *words):
+    def bench(self, *words):
+        """Rows of the program's own benchmark."""
         found = last_json([self.program, "bench", *words, "--device", "cuda",
                            "--json"], self.limit)
-        for row in found.get("rows", [found]):
+        return found.get("rows", [found])
+
+    def ours(self, what, *words):
+        for row in self.bench(*words):
             self.keep(what, "headwise", row)
 
     def peer(self, what, *words):
@@ -80,15 +117,35 @@ class Runner:
     def keep(self, what, side, row):
         self.rows.append({"what": what, "side": side, **row})
         rate = row.get("tokens_per_second", row.get("seconds", ""))
-        print(f"{what:28} {side:10} {row.get('failed', rate)}", flush=True)
+        runs = row.get("runs", [])
+        spread = f" [{min(runs):.0f}, {max(runs):.0f}]" if runs else ""
+        print(f"{what:28} {side:10} {row.get('failed', rate)}{spread}",
+              flush=True)
+
+    def in_turns(self, sides):
+        """sides: what, side and a function that gives a row."""
+        rows = [[] for _ in sides]
+        for _ in range(ROUNDS):
+            for of_side, (_, _, row) in zip(rows, sides):
+                of_side.append(row())
+        for of_side, (what, side, _) in zip(rows, sides):
+            self.keep(what, side, median_row(of_side))
 
     def profile(self):
         for length in LENGTHS:
             what = f"profile at {length}"
-            for metrics in ("core", "all"):
-                self.ours(f"{what}, {metrics}", "profile", "--length", length,
-                          "--metrics", metrics, "--seconds", 10)
-            self.peer(what, "forward", "--length", length)
+            sides = [(f"{what}, {metrics}", "headwise",
+                      lambda metrics=metrics: self.bench(
+                          "profile", "--length", length, "--metrics", metrics,
+                          "--seconds", ROUND_SECONDS)[0])
+                     for metrics in ("core", "all")]
+            with contextlib.ExitStack() as peers:
+                if self.peers:
+                    row = peers.enter_context(asked(
+                        [sys.executable, PEER, "forward", "--length", length,
+                         "--rounds", ROUNDS, "--seconds", ROUND_SECONDS]))
+                    sides.append((what, "torch", row))
+                self.in_turns(sides)
             if length in (LENGTHS[0], LENGTHS[-1]):
                 self.peer(what + ", eager", "statistics", "--length", length)
 

@@ -6,7 +6,7 @@
     bench/gpu/torch_models.py train --batch 64 --length 1024
     bench/gpu/torch_models.py decode --shape llama-7b [--context 128]
 
-Prints one line of JSON. Shapes and weights are random, types bf16; forward,
+Prints one line of JSON; forward with --rounds as many, each when a line comes in. Shapes and weights are random, types bf16; forward,
 train: GPT-2 small's shape, compiled, scaled_dot_product_attention, forward
 without a vocabulary head. statistics: Hugging Face eager attention with a hook
 for five statistics of each head. decode: Hugging Face's Llama with a static
@@ -73,6 +73,19 @@ class Gpt2(nn.Module):
                                         targets.view(-1))
 
 
+def rate_of_many(call, seconds):
+    """Calls a second, of which none waits for the one before."""
+    begin = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    count = max(3, round(seconds / (time.perf_counter() - begin)))
+    begin = time.perf_counter()
+    for _ in range(count):
+        call()
+    torch.cuda.synchronize()
+    return count / (time.perf_counter() - begin)
+
+
 def timed(call, seconds, warm_up=5):
     """The median of a call's seconds."""
     for _ in range(warm_up):
@@ -87,6 +100,12 @@ def timed(call, seconds, warm_up=5):
     return statistics.median(found)
 
 
+def tell(row, args):
+    print(json.dumps({**row, "kind": args.kind, "torch": torch.__version__,
+                      "peak_bytes": torch.cuda.max_memory_allocated()}),
+          flush=True)
+
+
 def ids_of(batch, length, vocabulary=VOCABULARY):
     return torch.randint(0, vocabulary, (batch, length), device="cuda")
 
@@ -97,8 +116,17 @@ def forward(args):
     model = torch.compile(model)
     ids = ids_of(batch, args.length)
     with torch.no_grad():
-        took = timed(lambda: model(ids), args.seconds)
-    return {"batch": batch, "tokens_per_second": ids.numel() / took}
+        for _ in range(5):
+            model(ids)
+        torch.cuda.synchronize()
+        for n in range(args.rounds):
+            if args.rounds > 1:
+                sys.stdin.readline()
+            rate = rate_of_many(lambda: model(ids), args.seconds)
+            row = {"batch": batch, "tokens_per_second": ids.numel() * rate}
+            if n + 1 < args.rounds:
+                tell(row, args)
+    return row
 
 
 def hook_statistics(_module, _inputs, output):
@@ -189,12 +217,10 @@ def main():
     parser.add_argument("--context", type=int, default=128)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     torch.set_float32_matmul_precision("high")
-    row = KINDS[args.kind](args)
-    row |= {"kind": args.kind, "torch": torch.__version__,
-            "peak_bytes": torch.cuda.max_memory_allocated()}
-    print(json.dumps(row))
+    tell(KINDS[args.kind](args), args)
     return 0
 
 

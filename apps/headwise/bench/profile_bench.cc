@@ -103,11 +103,11 @@ ProfileBenchResult BenchProfile(const ContextOptions& where,
   result.metrics = options.metrics ? Name(*options.metrics) : "no";
   result.length = options.length;
   std::vector<double> rounds;
-  while (result.seconds < options.seconds || rounds.size() < 3) {
+  do {
     rounds.push_back(time_round());
     result.seconds += rounds.back();
     result.tokens += count * options.length;
-  }
+  } while (result.seconds < options.seconds);
   std::sort(rounds.begin(), rounds.end());
   const double median = rounds[rounds.size() / 2];
   result.tokens_per_second =

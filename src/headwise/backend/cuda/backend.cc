@@ -303,7 +303,8 @@ void* CudaBackend::Scratch(size_t bytes) {
 CudaBlas& CudaBackend::Blas() {
   if (!blas_) {
     Use();
-    blas_ = std::make_unique<CudaBlas>(stream_);
+    blas_ = std::make_unique<CudaBlas>(
+        stream_, ChipOf(Device::Cuda(index_)).value_or(CudaChip()).processors);
   }
   return *blas_;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <type_traits>
 
+#include "headwise/backend/cuda/blas_choice.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -125,6 +126,32 @@ Preference MakePreference(const BlasProduct& p) {
   return preference;
 }
 
+int NumberOf(const cublasLtMatmulAlgo_t& algorithm) {
+  int number = 0;
+  size_t written = 0;
+  CheckBlas(
+      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_ID,
+                                           &number, sizeof(number), &written),
+      "cublasLtMatmulAlgoConfigGetAttribute");
+  return number;
+}
+
+template <typename Value>
+bool Set(cublasLtMatmulAlgo_t& to,
+         cublasLtMatmulAlgoConfigAttributes_t attribute, Value value) {
+  return cublasLtMatmulAlgoConfigSetAttribute(
+             &to, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS;
+}
+
+bool Apply(const BlasChoice& choice, cublasLtMatmulAlgo_t& to) {
+  return (!choice.tile ||
+          Set(to, CUBLASLT_ALGO_CONFIG_TILE_ID, uint32_t{*choice.tile})) &&
+         (!choice.option ||
+          Set(to, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, *choice.option)) &&
+         Set(to, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID,
+             static_cast<uint16_t>(choice.cluster));
+}
+
 }  // namespace
 
 // The library counts along columns, so that our C is its Cᵀ = Bᵀ · Aᵀ: its
@@ -136,8 +163,10 @@ struct CudaBlas::Plan {
   bool exists = false;  // an algorithm
 };
 
-CudaBlas::CudaBlas(cudaStream_t stream)
-    : stream_(stream), workspace_(kWorkspaceBytes, stream) {
+CudaBlas::CudaBlas(cudaStream_t stream, int processors)
+    : stream_(stream),
+      processors_(processors),
+      workspace_(kWorkspaceBytes, stream) {
   CheckBlas(cublasLtCreate(&handle_), "cublasLtCreate");
 }
 
@@ -182,7 +211,25 @@ CudaBlas::Plan& CudaBlas::PlanOf(const BlasProduct& p) {
   plan->exists = status == CUBLAS_STATUS_SUCCESS && count > 0 &&
                  result.state == CUBLAS_STATUS_SUCCESS;
   plan->algorithm = result.algo;
+  if (plan->exists) Improve(p, *plan);
   return *plans_.emplace(key, std::move(plan)).first->second;
+}
+
+// Another version of the library may not know the better one.
+void CudaBlas::Improve(const BlasProduct& p, Plan& plan) const {
+  const std::optional<BlasChoice> better =
+      BetterChoice(p, NumberOf(plan.algorithm), processors_);
+  cublasLtMatmulAlgo_t changed = plan.algorithm;
+  if (!better || !Apply(*better, changed)) return;
+  cublasLtMatmulHeuristicResult_t result = {};
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(
+      handle_, plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(),
+      plan.c.get(), &changed, &result);
+  if (status == CUBLAS_STATUS_SUCCESS &&
+      result.state == CUBLAS_STATUS_SUCCESS &&
+      result.workspaceSize <= kWorkspaceBytes) {
+    plan.algorithm = changed;
+  }
 }
 
 bool CudaBlas::Multiply(const BlasProduct& p) {

@@ -48,13 +48,15 @@ struct BlasProduct {
 
 class CudaBlas {
  public:
-  explicit CudaBlas(cudaStream_t stream);
+  // processors: of the GPU.
+  CudaBlas(cudaStream_t stream, int processors);
   ~CudaBlas();
   CudaBlas(const CudaBlas&) = delete;
   CudaBlas& operator=(const CudaBlas&) = delete;
 
   // False where the library has no algorithm for it: nothing was done. The
-  // algorithm is the library's first answer, so that results repeat.
+  // algorithm is one that the sizes tell (blas_choice.h), so that results
+  // repeat.
   bool Multiply(const BlasProduct& product);
 
  private:
@@ -64,8 +66,10 @@ class CudaBlas {
 
   static Key KeyOf(const BlasProduct& product);
   Plan& PlanOf(const BlasProduct& product);
+  void Improve(const BlasProduct& product, Plan& plan) const;
 
   cudaStream_t stream_ = nullptr;
+  int processors_ = 0;
   cublasLtHandle_t handle_ = nullptr;
   DeviceBuffer workspace_;
   std::map<Key, std::unique_ptr<Plan>> plans_;

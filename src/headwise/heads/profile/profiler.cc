@@ -173,7 +173,7 @@ bool Profiler::AddText(TextSource& source) {
     bytes += static_cast<double>(document->text.size());
     for (TokenWindow& window : cutter.Cut(*document)) {
       tokens += static_cast<double>(TokensOf(window));
-      if (counting_) counts_.Add(window.source.ids);
+      if (counting_) CountTokens(window);
       counted_ += TokensOf(window);
       Queue(std::move(window));
     }
@@ -197,7 +197,7 @@ bool Profiler::AddText(TextSource& source) {
 bool Profiler::AddWindows(std::vector<TokenWindow> windows) {
   NextCorpus();
   for (TokenWindow& window : windows) {
-    counts_.Add(window.source.ids);
+    CountTokens(window);
     Queue(std::move(window));
   }
   ++profile_.counts.documents;
@@ -260,6 +260,16 @@ void Profiler::Queue(TokenWindow window) {
   }
 }
 
+// Whether the device adds the core up, which asks for no frequencies.
+bool Profiler::IsCoreAlone() const {
+  return options_.metrics == MetricSet::kCore && !context_.device().is_cpu() &&
+         !options_.words && options_.detectors.empty();
+}
+
+void Profiler::CountTokens(const TokenWindow& window) {
+  if (!IsCoreAlone()) counts_.Add(window.source.ids);
+}
+
 void Profiler::NextCorpus() {
   counts_ = TokenCounts(table_.size());
   counted_ = 0;
@@ -278,9 +288,7 @@ bool Profiler::Skip(const TokenWindow& window) {
 }
 
 void Profiler::MakeObservers() {
-  const bool is_device = !context_.device().is_cpu();
-  if (options_.metrics == MetricSet::kCore && is_device && !options_.words &&
-      options_.detectors.empty()) {
+  if (IsCoreAlone()) {
     core_ =
         std::make_unique<CoreSums>(context_, profile_, options_.min_visible);
     return;
@@ -291,7 +299,7 @@ void Profiler::MakeObservers() {
   options.table = &table_;
   options.model = &model_;
   if (options_.metrics == MetricSet::kAll &&
-      options_.sum_rows.value_or(is_device)) {
+      options_.sum_rows.value_or(!context_.device().is_cpu())) {
     rows_ = std::make_unique<RowSums>(context_, profile_, options);
   } else {
     observer_ = std::make_unique<HeadObserver>(context_, profile_, options);
@@ -325,8 +333,7 @@ bool Profiler::RunWaiting() {
     MakeObservers();
     RequireRoomToBegin();
   }
-  // The core asks for no frequencies.
-  if (counting_ && core_ == nullptr) counts_.Finish();
+  if (counting_ && !IsCoreAlone()) counts_.Finish();
   counting_ = false;
   const int64_t batch_tokens = BatchTokens();
   const std::span<const TokenWindow> all = waiting_;

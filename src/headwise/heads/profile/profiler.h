@@ -96,6 +96,8 @@ class Profiler {
 
  private:
   void NextCorpus();
+  bool IsCoreAlone() const;
+  void CountTokens(const TokenWindow& window);
   void Queue(TokenWindow window);
   bool RunWaiting();
   bool Skip(const TokenWindow& window);

@@ -71,6 +71,15 @@ __device__ inline float BlockSum(float x) {
   return WarpSum(lane < warps ? sums[lane] : 0.0f);
 }
 
+// 16 bytes that this kernel does not write and needs once.
+__device__ inline uint4 LoadOnce(const void* from) {
+  uint4 value;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(from));
+  return value;
+}
+
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // kernel<<<grid, threads>>>(params…) on the context's queue; `where` names it

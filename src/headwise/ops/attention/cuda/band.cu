@@ -5,11 +5,13 @@
 #include "headwise/ops/attention/cuda/device/entry.cuh"
 #include "headwise/ops/attention/cuda/device/mma.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
+#include "headwise/ops/cuda/kernel.cuh"
 
 namespace headwise::attention_cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kBlocks = 6;    // at least, of a multiprocessor's
 constexpr int kQueries = 16;  // of a warp
 // Tiles of eight keys, up to this many, are what bands of a warp reach.
 constexpr int kMostTiles = 4;
@@ -61,29 +63,37 @@ struct BandRows {
 
 // s[j]: 16 × 8 scores of tile j; past the tiles that of the first key. A lane
 // loads 16 bytes of a query or key at once: which of their elements meet in one
-// product is the same on both sides, and else of no account. All loads go out
-// before the first product, so that a warp waits once a round.
+// product is the same on both sides, and else of no account. All loads of 64
+// columns go out before the first product, so that a warp waits for them once.
 template <class T, int kTiles>
 __device__ inline void BandScores(const BandRows<kTiles>& rows, int pieces,
                                   float (&s)[kTiles + 1][4]) {
 #pragma unroll 1
-  for (int from = 0; from < pieces; from += 4) {
-    const int piece = from + threadIdx.x % 4;
-    const bool inside = piece < pieces;
-    const int at = inside ? piece : from;
-    uint4 q[2], k[kTiles + 1];
+  for (int from = 0; from < pieces; from += 8) {
+    uint4 q[2][2], k[2][kTiles + 1];
 #pragma unroll
-    for (int r = 0; r < 2; ++r) q[r] = rows.q[r][at];
+    for (int half = 0; half < 2; ++half) {
+      const int piece = from + 4 * half + threadIdx.x % 4;
+      const int at = piece < pieces ? piece : from;
 #pragma unroll
-    for (int j = 0; j <= kTiles; ++j) k[j] = rows.k[j][at];
-    if (!inside) {
-      for (uint4& part : q) part = make_uint4(0, 0, 0, 0);
-      for (uint4& part : k) part = make_uint4(0, 0, 0, 0);
+      for (int r = 0; r < 2; ++r) q[half][r] = cuda::LoadOnce(rows.q[r] + at);
+#pragma unroll
+      for (int j = 0; j <= kTiles; ++j) {
+        k[half][j] = cuda::LoadOnce(rows.k[j] + at);
+      }
     }
 #pragma unroll
-    for (int j = 0; j <= kTiles; ++j) {
-      SmallProduct<T>(s[j], q[0].x, q[1].x, q[0].y, q[1].y, k[j].x, k[j].y);
-      SmallProduct<T>(s[j], q[0].z, q[1].z, q[0].w, q[1].w, k[j].z, k[j].w);
+    for (int half = 0; half < 2; ++half) {
+      const uint4 none = make_uint4(0, 0, 0, 0);
+      const bool inside = from + 4 * half + threadIdx.x % 4 < pieces;
+      const uint4 a = inside ? q[half][0] : none,
+                  b = inside ? q[half][1] : none;
+#pragma unroll
+      for (int j = 0; j <= kTiles; ++j) {
+        const uint4 c = inside ? k[half][j] : none;
+        SmallProduct<T>(s[j], a.x, b.x, a.y, b.y, c.x, c.y);
+        SmallProduct<T>(s[j], a.z, b.z, a.w, b.w, c.z, c.w);
+      }
     }
   }
 }
@@ -146,7 +156,7 @@ __device__ inline void PutBand(const BandParams& p, const BandTask& t,
 
 // grid: (⌈heads / 4⌉, blocks of 16 queries, sequences).
 template <class T, int kTiles>
-__global__ __launch_bounds__(kThreads) void BandKernel(
+__global__ __launch_bounds__(kThreads, kBlocks) void BandKernel(
     const __grid_constant__ BandParams p, int inverse) {
   __shared__ BandShared all[kWarps];
   const ForwardParams& f = p.forward;

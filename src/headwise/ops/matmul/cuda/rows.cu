@@ -81,15 +81,6 @@ struct Params {
   }
 };
 
-// 16 bytes that are not needed again.
-__device__ inline uint4 LoadOnce(const void* from) {
-  uint4 value;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
-               : "l"(from));
-  return value;
-}
-
 // 16 bytes as floats.
 template <typename T>
 __device__ inline void Unpack(const uint4& raw, float (&to)[16 / sizeof(T)]) {
@@ -185,7 +176,7 @@ __global__ void __launch_bounds__(kThreads, kRows == 1 ? 4 : 2)
       const int chunk = min(at + s * step, chunks - 1);
 #pragma unroll
       for (int l = 0; l < kLines; ++l) {
-        raw[s][l] = LoadOnce(lines[l] + int64_t{chunk} * kItems);
+        raw[s][l] = cuda::LoadOnce(lines[l] + int64_t{chunk} * kItems);
       }
     }
   };

@@ -1,6 +1,6 @@
-// Decoding by the fast CUDA paths against the reference: a few queries of
-// short contexts, which a block walks whole, and of long ones, which blocks
-// share. Skipped where there is no GPU.
+// The forward of the fast CUDA paths, with what it observes, against the
+// reference: a few queries of short contexts, which a block walks whole, and of
+// long ones, which blocks share; many queries. Skipped where there is no GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ std::string Compare(const RandomProblem& problem, const CallOutput& found,
   return "";
 }
 
-class CudaDecoding : public testing::TestWithParam<std::string> {
+class CudaForward : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (ContextFor("attention", GetParam()) == nullptr) {
@@ -92,7 +92,7 @@ class CudaDecoding : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(CudaDecoding, OfShortContexts) {
+TEST_P(CudaForward, OfFewQueriesAndShortContexts) {
   RunProblems({.types = {DType::kBF16, DType::kF16},
                .work = 1e6,
                .max_len = 300,
@@ -100,13 +100,19 @@ TEST_P(CudaDecoding, OfShortContexts) {
               TestProblems(400));
 }
 
-TEST_P(CudaDecoding, OfLongContexts) {
+TEST_P(CudaForward, OfFewQueriesAndLongContexts) {
   RunProblems(
       {.types = {DType::kBF16, DType::kF16}, .work = 4e6, .max_query_len = 3},
       TestProblems(100));
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, CudaDecoding,
+TEST_P(CudaForward, OfManyQueries) {
+  RunProblems(
+      {.types = {DType::kBF16, DType::kF16}, .work = 8e6, .max_len = 500},
+      TestProblems(200));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, CudaForward,
                          testing::Values("cuda.sm90", "cuda.sm80"),
                          [](const auto& param_info) {
                            std::string name = param_info.param;
