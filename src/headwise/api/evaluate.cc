@@ -15,16 +15,14 @@
 namespace headwise {
 namespace {
 
-std::optional<Compared> RightOf(const JudgedText& text, const HeadSet& closed,
-                                const HeadOutputs* means) {
-  std::vector<double> whole = text.Right({}, nullptr);
+// other: the text's right() of what is held against the whole model.
+std::optional<Compared> RightOf(const JudgedText& text,
+                                const std::vector<double>& other) {
+  const std::vector<double>& whole = text.right();
   if (whole.empty()) return {};
-  const std::vector<double> other =
-      closed.empty() ? whole : text.Right(closed, means);
-  Compared right = {text.Share(whole), text.Share(other), {}};
-  for (size_t i = 0; i < whole.size(); ++i) whole[i] = other[i] - whole[i];
-  right.change = text.Share(whole);
-  return right;
+  std::vector<double> change(whole.size());
+  for (size_t i = 0; i < whole.size(); ++i) change[i] = other[i] - whole[i];
+  return Compared{text.Share(whole), text.Share(other), text.Share(change)};
 }
 
 // Under the model's edits.
@@ -75,19 +73,20 @@ HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
   const CorpusOptions options = CorpusOptionsOf(input, job);
-  const JudgedText judged(state.context, state.model(), input.examples,
-                          options);
-  const HeadOutputs* means = job.means.get();
+  const JudgedText judged(state.context, state.model(), input.examples, options,
+                          CountRight::kYes);
+  LossTable right = {judged.right()};
   const Evaluation loss =
-      job.closed.empty()
-          ? judged.OfWhole()
-          : judged.Compared(judged.Closed({&job.closed, 1}, means)[0]);
+      job.closed.empty() ? judged.OfWhole()
+                         : judged.Compared(judged.Closed(
+                               {&job.closed, 1}, job.means.get(),
+                               judged.right().empty() ? nullptr : &right)[0]);
   HeadEvaluation result;
   result.kind = loss.loss_kind;
   result.sequences = loss.sequences;
   result.tokens = loss.tokens;
   result.loss = {loss.loss, loss.closed, loss.change};
-  result.right = RightOf(judged, job.closed, means);
+  result.right = RightOf(judged, right[0]);
   if (model.info().encoder_decoder) result.bleu = BleuOf(model, input, job);
   return result;
 }

@@ -22,7 +22,7 @@ double Sum(const std::vector<double>& values) {
 }
 
 // Rows of [first, last) that have a target and name it, of logits by blocks.
-double CountRight(Context& context, const Model& model, ConstTensorView x,
+double RightAmong(Context& context, const Model& model, ConstTensorView x,
                   std::span<const int32_t> targets, int64_t first,
                   int64_t last) {
   constexpr int64_t kRows = 256;
@@ -60,11 +60,13 @@ HeadOutputs MeansOver(Context& context, const Model& model,
 
 JudgedText::JudgedText(Context& context, const Model& whole,
                        std::span<const TextExample> examples,
-                       CorpusOptions options)
+                       CorpusOptions options, CountRight count)
     : context_(context),
       whole_(whole),
       options_(std::move(options)),
       objective_(whole, options_.objective) {
+  const bool counts = count == CountRight::kYes &&
+                      objective_.kind() != LossKind::kEmbeddingCosine;
   if (examples.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"text", "at least two tokens", "none", ""});
@@ -89,6 +91,10 @@ JudgedText::JudgedText(Context& context, const Model& whole,
     const std::vector<double> losses =
         objective_.Losses(context_, batch.examples, run.final.view(), 1);
     base_.insert(base_.end(), losses.begin(), losses.end());
+    if (counts) {
+      const std::vector<double> right = RightOf(batch, run.final.view(), 1);
+      right_.insert(right_.end(), right.begin(), right.end());
+    }
     weights_.insert(weights_.end(), batch.examples.weights.begin(),
                     batch.examples.weights.end());
     tokens_ +=
@@ -121,24 +127,44 @@ Evaluation JudgedText::Of(const Model& smaller) const {
   return Compared(losses);
 }
 
+std::vector<double> JudgedText::RightOf(const Batch& batch, ConstTensorView x,
+                                        int64_t copies) const {
+  std::vector<double> right;
+  const std::vector<int32_t>& starts = batch.examples.predicting().starts;
+  const int64_t rows = x.shape[0] / copies;
+  for (int64_t copy = 0; copy < copies; ++copy) {
+    const ConstTensorView own = Slice(x, 0, copy * rows, (copy + 1) * rows);
+    for (size_t b = 0; b + 1 < starts.size(); ++b) {
+      right.push_back(RightAmong(context_, whole_, own, batch.examples.targets,
+                                 starts[b], starts[b + 1]));
+    }
+  }
+  return right;
+}
+
 LossTable JudgedText::Closed(std::span<const HeadSet> variants,
-                             const HeadOutputs* means) const {
+                             const HeadOutputs* means, LossTable* right) const {
   LossTable table(variants.size(), std::vector<double>(weights_.size()));
+  if (right != nullptr) *right = table;
   for (size_t i = 0; i < batches_.size(); ++i) {
     const Batch& batch = batches_[i];
     const int64_t count = batch.examples.size();
+    const auto put = [&](const std::vector<double>& from,
+                         std::span<const int64_t> indices, LossTable& to) {
+      for (size_t v = 0; v < indices.size(); ++v) {
+        std::copy_n(from.begin() + static_cast<int64_t>(v) * count, count,
+                    to[indices[v]].begin() + static_cast<int64_t>(batch.first));
+      }
+    };
     VariantJob job;
     job.variants = variants;
     job.replacement = means;
     job.stop = options_.stop;
     job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
-      const std::vector<double> losses = objective_.Losses(
-          context_, batch.examples, x, static_cast<int64_t>(indices.size()));
-      for (size_t v = 0; v < indices.size(); ++v) {
-        std::copy_n(
-            losses.begin() + static_cast<int64_t>(v) * count, count,
-            table[indices[v]].begin() + static_cast<int64_t>(batch.first));
-      }
+      const auto copies = static_cast<int64_t>(indices.size());
+      put(objective_.Losses(context_, batch.examples, x, copies), indices,
+          table);
+      if (right != nullptr) put(RightOf(batch, x, copies), indices, *right);
     };
     RunVariants(context_, whole_, batch.examples, job);
     if (options_.progress) {
@@ -147,32 +173,6 @@ LossTable JudgedText::Closed(std::span<const HeadSet> variants,
     }
   }
   return table;
-}
-
-std::vector<double> JudgedText::Right(const HeadSet& closed,
-                                      const HeadOutputs* means) const {
-  std::vector<double> right;
-  if (objective_.kind() == LossKind::kEmbeddingCosine) return right;
-  for (const Batch& batch : batches_) {
-    const auto count = [&](ConstTensorView x) {
-      const std::vector<int32_t>& starts = batch.examples.predicting().starts;
-      for (size_t b = 0; b + 1 < starts.size(); ++b) {
-        right.push_back(CountRight(context_, whole_, x, batch.examples.targets,
-                                   starts[b], starts[b + 1]));
-      }
-    };
-    if (closed.empty()) {
-      count(RunClean(context_, whole_, batch.examples).final.view());
-      continue;
-    }
-    VariantJob job;
-    job.variants = {&closed, 1};
-    job.replacement = means;
-    job.stop = options_.stop;
-    job.done = [&](std::span<const int64_t>, ConstTensorView x) { count(x); };
-    RunVariants(context_, whole_, batch.examples, job);
-  }
-  return right;
 }
 
 Interval JudgedText::Share(const std::vector<double>& counts) const {

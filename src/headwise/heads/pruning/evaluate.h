@@ -29,6 +29,9 @@ HeadOutputs MeansOver(Context& context, const Model& model,
                       std::span<const TextExample> examples,
                       const CorpusOptions& options);
 
+// Whether predictions whose likeliest token is the right one are counted.
+enum class CountRight : bool { kNo, kYes };
+
 // A text with the whole model's losses on it, against which any number of
 // smaller models and sets of closed heads are held.
 class JudgedText {
@@ -36,7 +39,8 @@ class JudgedText {
   // Runs the whole model over the text once. Borrows context and model. Throws
   // Error(kInvalidArgument) for no text.
   JudgedText(Context& context, const Model& whole,
-             std::span<const TextExample> examples, CorpusOptions options);
+             std::span<const TextExample> examples, CorpusOptions options,
+             CountRight count = CountRight::kNo);
 
   // Of the whole model, a prediction.
   double loss() const;
@@ -47,13 +51,13 @@ class JudgedText {
   Evaluation OfWhole() const { return Compared(base_); }
 
   // The whole model with heads closed: sums over each sequence, one row a
-  // variant. means: what stands in for closed heads; null: 0.
-  LossTable Closed(std::span<const HeadSet> variants,
-                   const HeadOutputs* means) const;
-  // Predictions whose likeliest token is the right one, in each sequence, with
-  // heads closed. Empty for models that predict no tokens.
-  std::vector<double> Right(const HeadSet& closed,
-                            const HeadOutputs* means) const;
+  // variant. means: what stands in for closed heads; null: 0. right: what
+  // right() counts, the same way; may be null.
+  LossTable Closed(std::span<const HeadSet> variants, const HeadOutputs* means,
+                   LossTable* right = nullptr) const;
+  // Of each sequence, by the whole model. Empty where nobody asked, and for
+  // models that predict no tokens.
+  const std::vector<double>& right() const { return right_; }
   // Of such counts, as a share of the predictions.
   Interval Share(const std::vector<double>& counts) const;
   Evaluation Compared(const std::vector<double>& losses) const;
@@ -66,13 +70,17 @@ class JudgedText {
     size_t first = 0;  // number of its first sequence
   };
 
+  // Of each of `copies` runs over the batch, stacked.
+  std::vector<double> RightOf(const Batch& batch, ConstTensorView x,
+                              int64_t copies) const;
+
   Context& context_;
   const Model& whole_;
   CorpusOptions options_;
   Objective objective_;
   std::vector<Batch> batches_;
   int64_t tokens_ = 0;
-  std::vector<double> weights_, base_;
+  std::vector<double> weights_, base_, right_;
 };
 
 }  // namespace headwise
