@@ -233,16 +233,16 @@ class Hostile(InFolder):
 
     def test_expressions_without_end(self):
         text = self.folder / "a.txt"
-        text.write_text(("a" * 15 + "b") * 4000)
+        text.write_text(("a" * 16 + "b") * 6000)
         path = self.tokenizer(pre_tokenizer={
             "type": "Split", "pattern": {"Regex": "(a+)+[cd]"},
             "behavior": "Isolated"})
-        self.ends_soon("s for a text of 64000 bytes", "tokenize", path, "--text",
+        self.ends_soon("s for a text of 102000 bytes", "tokenize", path, "--text",
                        text)
         pattern = self.folder / "pattern.json"
         pattern.write_text(json.dumps(
             {"name": "x", "rules": [{"match": "(a+)+[cd]", "query": 1, "key": 1}]}))
-        self.ends_soon("s for a text of 64000 bytes", "profile", PLANTED,
+        self.ends_soon("s for a text of 102000 bytes", "profile", PLANTED,
                        "--text", text, "--pattern", pattern, "--metrics",
                        "core", "--out", self.folder / "a.heads")
 

@@ -16,7 +16,7 @@ constexpr size_t kMostGrowth = 32;
 constexpr size_t kFreeBytes = 4096;
 
 #ifdef HEADWISE_SANITIZED  // which makes the same work forty times as long
-constexpr double kFreeSeconds = 2;
+constexpr double kFreeSeconds = 1.2;
 #else
 constexpr double kFreeSeconds = 0.5;
 #endif
