@@ -1,7 +1,7 @@
 """Whole models on the GPU beside PyTorch and Hugging Face: forward and profile,
 ranking, decoding, training, fewer heads. Each side of a measurement is a
-process of its own; one that fails is a row that says so. Profiles and the
-forward beside them take turns; their rows are medians, with all runs."""
+process of its own; one that fails is a row that says so. The sides take turns;
+rows are the middle ones of five, with what all five gave."""
 import contextlib
 import json
 import pathlib
@@ -64,12 +64,20 @@ def asked(command):
             process.kill()
 
 
-def median_row(rows):
-    """The middle one by its rate, with the rates of all."""
+def rate_of(row):
+    """What rows are compared by, and its name."""
+    for name in ("tokens_per_second", "share", "ms", "seconds"):
+        if name in row:
+            return row[name], name
+    raise ValueError(f"expected a rate or a time in {row}")
+
+
+def middle_row(rows):
+    """The one in the middle, with the figures of all."""
     failed = [row for row in rows if "failed" in row]
     if failed:
         return failed[0]
-    runs = [row["tokens_per_second"] for row in rows]
+    runs = [rate_of(row)[0] for row in rows]
     middle = statistics.median_low(runs)
     return {**rows[runs.index(middle)], "runs": runs}
 
@@ -104,87 +112,90 @@ class Runner:
                            "--json"], self.limit)
         return found.get("rows", [found])
 
-    def ours(self, what, *words):
-        for row in self.bench(*words):
-            self.keep(what, "headwise", row)
-
-    def peer(self, what, *words):
-        if not self.peers:
-            return
-        self.keep(what, "torch", last_json([sys.executable, PEER, *words],
-                                           self.limit))
-
     def keep(self, what, side, row):
-        self.rows.append({"what": what, "side": side, **row})
-        rate = row.get("tokens_per_second", row.get("seconds", ""))
-        runs = row.get("runs", [])
-        spread = f" [{min(runs):.0f}, {max(runs):.0f}]" if runs else ""
-        print(f"{what:28} {side:10} {row.get('failed', rate)}{spread}",
-              flush=True)
+        what = ", ".join(filter(None, [what, row.get("what")]))
+        self.rows.append({**row, "what": what, "side": side})
+        if "failed" in row:
+            print(f"{what:28} {side:10} {row['failed']}", flush=True)
+            return
+        rate, unit = rate_of(row)
+        runs = row["runs"]
+        print(f"{what:28} {side:10} {rate:.7g} [{min(runs):.7g}, "
+              f"{max(runs):.7g}] {unit}", flush=True)
 
     def in_turns(self, sides):
-        """sides: what, side and a function that gives a row."""
-        rows = [[] for _ in sides]
-        for _ in range(ROUNDS):
-            for of_side, (_, _, row) in zip(rows, sides):
-                of_side.append(row())
-        for of_side, (what, side, _) in zip(rows, sides):
-            self.keep(what, side, median_row(of_side))
+        """sides: what, side and a function that gives rows."""
+        rounds = [[rows() for _, _, rows in sides] for _ in range(ROUNDS)]
+        for (what, side, _), found in zip(sides, zip(*rounds)):
+            for rows in zip(*found):
+                self.keep(what, side, middle_row(rows))
+
+    def beside(self, ours, theirs=()):
+        """Both: names, with words for the program's benchmark or the peer."""
+        sides = [(name, "headwise", lambda words=words: self.bench(*words))
+                 for name, words in ours]
+        with contextlib.ExitStack() as peers:
+            for name, words in (theirs if self.peers else ()):
+                row = peers.enter_context(asked(
+                    [sys.executable, PEER, *words, "--asked", "--seconds",
+                     ROUND_SECONDS]))
+                row()  # it is ready, and nothing works beside the first turn
+                sides.append((name, "torch", lambda row=row: [row()]))
+            self.in_turns(sides)
 
     def profile(self):
         for length in LENGTHS:
             what = f"profile at {length}"
-            sides = [(f"{what}, {metrics}", "headwise",
-                      lambda metrics=metrics: self.bench(
-                          "profile", "--length", length, "--metrics", metrics,
-                          "--seconds", ROUND_SECONDS)[0])
-                     for metrics in ("core", "all")]
-            with contextlib.ExitStack() as peers:
-                if self.peers:
-                    row = peers.enter_context(asked(
-                        [sys.executable, PEER, "forward", "--length", length,
-                         "--rounds", ROUNDS, "--seconds", ROUND_SECONDS]))
-                    sides.append((what, "torch", row))
-                self.in_turns(sides)
+            theirs = [(what, ("forward", "--length", length))]
             if length in (LENGTHS[0], LENGTHS[-1]):
-                self.peer(what + ", eager", "statistics", "--length", length)
+                theirs.append((f"{what}, eager",
+                               ("statistics", "--length", length)))
+            self.beside([(f"{what}, {metrics}",
+                          ("profile", "--length", length, "--metrics", metrics,
+                           "--seconds", ROUND_SECONDS))
+                         for metrics in ("core", "all")], theirs)
 
     def rank(self):
-        self.ours("rank, 144 heads", "rank")
+        self.beside([("rank, 144 heads", ("rank",))])
 
     def report(self):
         """Of a model from a folder, its start and its reading included."""
+        def made(model, text, out):
+            begin = time.perf_counter()
+            _, failure = printed([self.program, "report", model, "--text", text,
+                                  "--device", "cuda", "--out", out], self.limit)
+            took = time.perf_counter() - begin
+            return [{"failed": failure} if failure else
+                    {"seconds": took, "tokens": REPORT_TOKENS}]
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             model, text = random_gpt2(folder)
-            begin = time.perf_counter()
-            _, failure = printed(
-                [self.program, "report", model, "--text", text, "--device",
-                 "cuda", "--out", folder / "report.html"], self.limit)
-            took = time.perf_counter() - begin
-            self.keep("report, 144 heads", "headwise",
-                      {"failed": failure} if failure else
-                      {"seconds": took, "tokens": REPORT_TOKENS})
+            self.in_turns([("report, 144 heads", "headwise", lambda: made(
+                model, text, folder / "report.html"))])
 
     def decode(self):
         for shape in ("llama-7b", "minimind2-small"):
-            self.ours(f"decode {shape}", "decode", "--shape", shape,
-                      "--context", 128, "--tokens", 128)
-            self.peer(f"decode {shape}", "decode", "--shape", shape)
+            what = f"decode {shape}"
+            self.beside([(what, ("decode", "--shape", shape, "--context", 128,
+                                 "--tokens", 128))],
+                        [(what, ("decode", "--shape", shape))])
 
     def train(self):
-        self.ours("train 64 x 1024", "train", "--shape", "gpt2", "--sentences",
-                  64, "--length", 1024)
-        self.peer("train 64 x 1024", "train", "--batch", 64, "--length", 1024)
+        what = "train 64 x 1024"
+        self.beside([(what, ("train", "--shape", "gpt2", "--sentences", 64,
+                             "--length", 1024, "--seconds", ROUND_SECONDS))],
+                    [(what, ("train", "--batch", 64, "--length", 1024))])
 
     def prune(self):
-        self.ours("prune 32 x 1024", "prune", "--sentences", 32, "--prompt",
-                  1024)
+        for sentences in (32, 128):
+            self.beside([(f"prune {sentences} x 1024",
+                          ("prune", "--sentences", sentences, "--prompt", 1024,
+                           "--seconds", ROUND_SECONDS))])
 
 
 def measure_models(program, kinds, peers=True):
-    """The rows of all kinds, in order."""
+    """After each kind the rows of all so far."""
     runner = Runner(program, peers)
     for kind in kinds:
         getattr(runner, kind)()
-    return runner.rows
+        yield runner.rows

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""PyTorch and Hugging Face on whole models: one measurement a process.
+"""PyTorch and Hugging Face on whole models: one kind of measurement a process.
 
     bench/gpu/torch_models.py forward --length 1024 [--seconds 10]
     bench/gpu/torch_models.py statistics --length 1024
     bench/gpu/torch_models.py train --batch 64 --length 1024
     bench/gpu/torch_models.py decode --shape llama-7b [--context 128]
 
-Prints one line of JSON; forward with --rounds as many, each when a line comes in. Shapes and weights are random, types bf16; forward,
-train: GPT-2 small's shape, compiled, scaled_dot_product_attention, forward
-without a vocabulary head. statistics: Hugging Face eager attention with a hook
-for five statistics of each head. decode: Hugging Face's Llama with a static
-cache, the step compiled with CUDA graphs.
+Prints one line of JSON a measurement; with --asked it makes one for each line
+that comes in. Shapes and weights are random, types bf16; forward, train: GPT-2
+small's shape, compiled, scaled_dot_product_attention, forward without a
+vocabulary head. statistics: Hugging Face eager attention with a hook for five
+statistics of each head. decode: Hugging Face's Llama with a static cache, the
+step compiled with CUDA graphs.
 """
 import argparse
 import json
@@ -86,11 +87,15 @@ def rate_of_many(call, seconds):
     return count / (time.perf_counter() - begin)
 
 
-def timed(call, seconds, warm_up=5):
-    """The median of a call's seconds."""
-    for _ in range(warm_up):
+def warmed_up(call, calls=5):
+    for _ in range(calls):
         call()
     torch.cuda.synchronize()
+    return call
+
+
+def timed(call, seconds):
+    """The median of a call's seconds."""
     found, end = [], time.monotonic() + seconds
     while len(found) < 3 or time.monotonic() < end:
         begin = time.perf_counter()
@@ -100,33 +105,20 @@ def timed(call, seconds, warm_up=5):
     return statistics.median(found)
 
 
-def tell(row, args):
-    print(json.dumps({**row, "kind": args.kind, "torch": torch.__version__,
-                      "peak_bytes": torch.cuda.max_memory_allocated()}),
-          flush=True)
-
-
 def ids_of(batch, length, vocabulary=VOCABULARY):
     return torch.randint(0, vocabulary, (batch, length), device="cuda")
 
+
+# Each kind makes its model ready and gives a function that measures it once.
 
 def forward(args):
     batch = args.batch or max(1, 65536 // args.length)
     model = Gpt2(args.length, head=False).cuda().bfloat16().eval()
     model = torch.compile(model)
     ids = ids_of(batch, args.length)
-    with torch.no_grad():
-        for _ in range(5):
-            model(ids)
-        torch.cuda.synchronize()
-        for n in range(args.rounds):
-            if args.rounds > 1:
-                sys.stdin.readline()
-            rate = rate_of_many(lambda: model(ids), args.seconds)
-            row = {"batch": batch, "tokens_per_second": ids.numel() * rate}
-            if n + 1 < args.rounds:
-                tell(row, args)
-    return row
+    call = warmed_up(lambda: model(ids))
+    return lambda: {"batch": batch, "tokens_per_second":
+                    ids.numel() * rate_of_many(call, args.seconds)}
 
 
 def hook_statistics(_module, _inputs, output):
@@ -150,9 +142,9 @@ def with_hooks(args):
         block.attn.register_forward_hook(hook_statistics)
     batch = args.batch or max(1, 8192 // args.length)
     ids = ids_of(batch, args.length, config.vocab_size)
-    with torch.no_grad():
-        took = timed(lambda: model(ids), args.seconds, warm_up=2)
-    return {"batch": batch, "tokens_per_second": ids.numel() / took}
+    call = warmed_up(lambda: model(ids), 2)
+    return lambda: {"batch": batch, "tokens_per_second":
+                    ids.numel() / timed(call, args.seconds)}
 
 
 def train(args):
@@ -169,8 +161,9 @@ def train(args):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    took = timed(step, args.seconds)
-    return {"batch": batch, "tokens_per_second": ids.numel() / took}
+    call = warmed_up(step)
+    return lambda: {"batch": batch, "tokens_per_second":
+                    ids.numel() / timed(call, args.seconds)}
 
 
 def decode(args):
@@ -197,10 +190,9 @@ def decode(args):
             int(ids)
         torch.cuda.synchronize()
         return time.perf_counter() - begin
-    with torch.no_grad():
-        text()
-        took = statistics.median(text() for _ in range(3))
-    return {"tokens_per_second": args.tokens / took}
+    text()
+    return lambda: {"tokens_per_second": args.tokens / statistics.median(
+        text() for _ in range(3))}
 
 
 KINDS = {"forward": forward, "statistics": with_hooks, "train": train,
@@ -217,10 +209,15 @@ def main():
     parser.add_argument("--context", type=int, default=128)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--asked", action="store_true")
     args = parser.parse_args()
     torch.set_float32_matmul_precision("high")
-    tell(KINDS[args.kind](args), args)
+    with torch.set_grad_enabled(args.kind == "train"):
+        measure = KINDS[args.kind](args)
+        for _ in sys.stdin if args.asked else [""]:
+            print(json.dumps({
+                **measure(), "kind": args.kind, "torch": torch.__version__,
+                "peak_bytes": torch.cuda.max_memory_allocated()}), flush=True)
     return 0
 
 
