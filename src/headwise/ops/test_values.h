@@ -19,6 +19,13 @@
 
 namespace headwise {
 
+// Of variance 1, and at a fraction of what Rng::Normal costs: half of a test's
+// time went into its input.
+inline double UnitValue(Rng& rng) {
+  constexpr double kRoot3 = 1.7320508075688772;
+  return kRoot3 * (2 * rng.Uniform() - 1);
+}
+
 // All elements, in row-major order; a view of any strides.
 inline std::vector<double> ToVector(const ConstTensorView& view) {
   std::vector<double> values(view.size());
@@ -39,7 +46,7 @@ inline Tensor RandomTensor(DType type, const Shape& shape, Rng& rng,
   Tensor tensor(type, shape);
   const TensorView flat(tensor.view().data, type, {tensor.size()});
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    Write(flat, scale * rng.Normal(), i);
+    Write(flat, scale * UnitValue(rng), i);
   }
   return tensor;
 }

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,11 +26,20 @@
 namespace headwise::matmul_test {
 namespace {
 
+// The beginning of a stream, of which each number is made once: every run of a
+// case asks for them again.
 std::vector<float> Random(int64_t count, uint64_t stream) {
-  Rng rng(7, stream);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(rng.Normal());
-  return values;
+  struct Stream {
+    Rng rng;
+    std::vector<float> values;
+  };
+  static std::map<uint64_t, Stream> known;
+  auto& [rng, values] =
+      known.try_emplace(stream, Stream{Rng(7, stream), {}}).first->second;
+  while (std::ssize(values) < count) {
+    values.push_back(static_cast<float>(rng.Normal()));
+  }
+  return {values.begin(), values.begin() + count};
 }
 
 std::string Bytes(const std::vector<float>& values, DType type) {

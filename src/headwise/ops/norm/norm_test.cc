@@ -220,7 +220,8 @@ TEST(Norm, EveryImplementationAgreesInWidthsOfPacks) {
       for (const DType type : {DType::kF32, DType::kBF16}) {
         for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
           SCOPED_TRACE(std::string(entry.name) + " " + std::to_string(width));
-          Agrees(*context, {kind, 1e-5f}, {67, width}, type, ++seed);
+          const int64_t rows = width < 1024 ? 67 : 19;
+          Agrees(*context, {kind, 1e-5f}, {rows, width}, type, ++seed);
         }
       }
     }

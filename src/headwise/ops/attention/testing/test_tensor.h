@@ -52,8 +52,10 @@ class TestTensor {
   bool SlotIsPoison(int64_t slot) const;
 
   TensorView view_;
-  int64_t slots_ = 0;  // elements allocated
-  int64_t start_ = 0;  // slot of the first element
+  TensorView flat_;        // from the first element on, in a row
+  bool is_dense_ = false;  // element n is slot n from the first on
+  int64_t slots_ = 0;      // elements allocated
+  int64_t start_ = 0;      // slot of the first element
   std::unique_ptr<std::byte[]> memory_;
 };
 
