@@ -7,19 +7,28 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failures=0
 
-# expect CODE PATTERN ARGS…: runs the program; stdout and stderr together must
-# match the pattern.
+# said PATTERN: stdout or stderr of the last call matches.
+said() {
+  grep -qE -- "$1" "$folder/out" "$folder/err"
+}
+
+# expect CODE PATTERN ARGS…: runs the program, whose stdout or stderr must match
+# the pattern.
 expect() {
   local code=$1 pattern=$2
   shift 2
   "$program" "$@" >"$folder/out" 2>"$folder/err"
   local got=$?
-  if [[ $got -ne $code ]] || ! cat "$folder/out" "$folder/err" |
-    grep -qE -- "$pattern"; then
+  if [[ $got -ne $code ]] || ! said "$pattern"; then
     echo "FAILED: headwise $* (exit $got, expected $code, /$pattern/)"
     cat "$folder/out" "$folder/err"
     failures=$((failures + 1))
   fi
+}
+
+# expect_also PATTERN: the last call said this too.
+expect_also() {
+  said "$1" || fail "expected /$1/ too, found: $(cat "$folder"/{out,err})"
 }
 
 # expect_quiet WHAT: nothing on stdout (or stderr) of the last call.
@@ -36,10 +45,9 @@ fail() {
   failures=$((failures + 1))
 }
 
-# fits COLUMNS: no line of stdin is wider.
+# fits COLUMNS: no line of stdin is wider, and each is UTF-8.
 fits() {
-  python3 -c 'import sys; n = int(sys.argv[1])
-sys.exit(any(len(line.rstrip("\n")) > n for line in sys.stdin))' "$1"
+  [[ $(LC_ALL=C.UTF-8 grep -cavxE ".{0,$1}") == 0 ]]
 }
 
 cat_sat="The cat sat on the mat"
@@ -48,15 +56,12 @@ expect 0 '^headwise [0-9]+\.[0-9]+\.[0-9]+$' --version
 expect 0 'Understand:'
 expect 0 'Understand:' --help
 commands=$("$program" --help | sed -n '/^Understand/,$s/^  \([a-z]*\) .*/\1/p')
-for command in $commands; do
-  expect 0 '^Examples:' "$command" --help
-done
 
 # Help fits the terminal; commands to copy stand as they are.
 for columns in 40 80; do
   for command in '' $commands; do
-    COLUMNS=$columns "$program" $command --help | sed '/^Examples/,$d' |
-      fits $columns ||
+    COLUMNS=$columns expect 0 "${command:+^Examples:}" $command --help
+    sed '/^Examples/,$d' "$folder/out" | fits $columns ||
       fail "help of $command within $columns columns"
   done
 done
@@ -90,8 +95,8 @@ expect_quiet out
 expect 0 '^HELD: ' study averaging
 expect_quiet err
 expect 0 '"verdict": "HELD"' study averaging --json
-expect 0 '"hash": "[0-9a-f]{16}"' study averaging --json
-expect 0 '"machine": "' study averaging --json
+expect_also '"hash": "[0-9a-f]{16}"'
+expect_also '"machine": "'
 expect 0 '"averaging": "[0-9a-f]{16}"' study averaging --hash
 expect 0 'Fresh seeds,' study symmetry --explain
 expect 0 'Nothing changed after a result' study averaging --explain
@@ -112,8 +117,18 @@ expect 0 'averaging +HELD' study averaging content --full \
 grep -q 4321 "$folder/studies/averaging.json" &&
   fail 'a quick run does not stand for a full one'
 expect 0 'normalise-order' study --list
-expect 0 'Kept by 8 heads' compare "$cat_sat"
-expect 0 '"trained": true' compare "$cat_sat" --json
+
+# The shipped models, that say they know 16 positions: random repeats then take
+# a fifth of the time, and a short text already goes past their end.
+assets=$(dirname "$0")/../../assets
+few=$folder/assets
+mkdir "$few"
+cp -r "$assets"/novels "$assets"/novels-one-head "$few"
+sed -i 's/"max_position_embeddings": 512/"max_position_embeddings": 16/' \
+  "$few"/*/config.json
+
+HEADWISE_ASSETS=$few expect 0 'Kept by 8 heads' compare "$cat_sat"
+HEADWISE_ASSETS=$few expect 0 '"trained": true' compare "$cat_sat" --json
 expect 0 '"trained": false' compare "$cat_sat" --json --untrained
 expect 0 '"trained": false' compare "$cat_sat" --json --heads 1,4
 expect 1 'from 0 to 5' compare "$cat_sat" --layer 6
@@ -129,12 +144,12 @@ expect_quiet out
 expect 1 'error: ' compare "$cat_sat" --out "$folder/none/page.html"
 expect 1 'error: ' compare "$cat_sat" --out "$folder"
 mkdir "$folder/pages"
-expect 0 '.' compare "$cat_sat" --out "$folder/pages/page.html"
+HEADWISE_ASSETS=$few expect 0 '.' compare "$cat_sat" \
+  --out "$folder/pages/page.html"
 [[ $(ls "$folder/pages") == page.html ]] || fail "only the page is left behind"
 tail -c 8 "$folder/pages/page.html" | grep -q '</html>' || fail "whole page"
 
 # Which heads matter, on the planted model.
-assets=$(dirname "$0")/../../assets
 planted=$assets/planted
 story=$assets/text/the-lamp-at-sorrel-point.txt
 expect 0 'heads carry 90 %' rank "$planted" --text "$story" \
@@ -186,7 +201,7 @@ expect 0 '"input":"k".*"effect":0\.' compose "$planted" --text "$story" \
 expect 2 'needs --text' compose "$planted" --by effect
 goldens=$(dirname "$0")/../../tests/conformance/goldens
 expect 0 '^ *[01]\.[0-3] → 1\.(0–1|2–3) +[kv] ' compose "$goldens/llama"
-expect 0 'share keys and values stand in one row' compose "$goldens/llama"
+expect_also 'share keys and values stand in one row'
 normed='Queries and keys are normed'
 for command in compose 'info --heads'; do
   expect 0 "$normed" ${command%% *} "$goldens/qwen3" \
@@ -224,20 +239,19 @@ done
 
 # Rotary positions go on past what a model was trained for; others end.
 long=$assets/text/the-lamp-at-sorrel-point.txt
-past='warning: \[context\] expected at most 512 tokens at once.*; found'
-novels=$assets/novels
-expect 0 "$past 5168;" show "$novels" --text "$long" --heads 0.0 --cells 8
+past='warning: \[context\] expected at most 16 tokens at once.*; found'
+novels=$few/novels
+expect 0 "$past 836;" show "$novels" --text "$story" --heads 0.0 --cells 8
 for command in 'rank --by weights' 'similar' 'profile --metrics core' \
   'report --skip importance,similarity,composition,content,samples'; do
   where=
   case $command in profile*) where="--out $folder/a.heads" ;;
   report*) where="--out $folder/a.html" ;; esac
-  expect 0 "$past 600;" ${command%% *} "$novels" --text "$long" --tokens 600 \
-    --context 600 $(sed 's/^[a-z]* *//' <<<"$command") $where
+  expect 0 "$past 24;" ${command%% *} "$novels" --text "$long" --tokens 24 \
+    --context 24 $(sed 's/^[a-z]* *//' <<<"$command") $where
 done
-expect 0 "$past 514;" generate "$novels" --ids 5,6 --max-tokens 512 \
-  --context 600
-expect 0 '.' generate "$novels" --ids 5,6 --max-tokens 2 --context 600
+expect 0 "$past 18;" generate "$novels" --ids 5,6 --max-tokens 16 --context 24
+expect 0 '.' generate "$novels" --ids 5,6 --max-tokens 2 --context 24
 expect_quiet err
 expect 1 'at most 512 tokens, which is what the model has positions for' \
   generate "$planted" x --max-tokens 2 --context 600
@@ -277,7 +291,7 @@ for columns in 40 80; do
   for arguments in "info $assets/novels --heads" 'explain attention' \
     "bleu $planted/config.json $planted/config.json" \
     "plan --model $assets/novels --tokens 1e9" \
-    "compare cat,sat --model $planted --model $assets/novels" \
+    "compare cat,sat --model $planted --model $novels" \
     "dump $planted cat --out $folder/cat.dump" \
     "vocab --text $story --size 300 --out $folder/a.json"; do
     COLUMNS=$columns "$program" $arguments |
@@ -331,8 +345,8 @@ expect 1 'error: ' report "$folder" --text "$story" \
   --out "$folder/pages/report.html"
 expect_quiet out
 [[ $(ls "$folder/pages") == page.html ]] || fail "no report of what failed"
-expect 0 'previous-token' report "$planted" --text "$story" --tokens 1024 \
-  --rank-tokens 512 --out "$folder/pages/report.html" \
+expect 0 'previous-token' report "$planted" --text "$story" --tokens 512 \
+  --rank-tokens 256 --out "$folder/pages/report.html" \
   --json "$folder/pages/report.json"
 tail -c 8 "$folder/pages/report.html" | grep -q '</html>' || fail "whole report"
 grep -q '"format": "headwise.report/1"' "$folder/pages/report.json" ||
@@ -340,14 +354,16 @@ grep -q '"format": "headwise.report/1"' "$folder/pages/report.json" ||
 
 # A pipe that closes early ends the program without a message; how far it is,
 # which is told after 10 seconds, is none.
-"$program" compare "$cat_sat" 2>"$folder/all" | head -1 >/dev/null
+HEADWISE_ASSETS=$few "$program" compare "$cat_sat" 2>"$folder/all" |
+  head -1 >/dev/null
 grep -v '^probe the model: [0-9]' "$folder/all" >"$folder/err"
 expect_quiet err
 if [[ -e /dev/full ]]; then
   "$program" study --list >/dev/full 2>"$folder/err"
   [[ $? -eq 1 ]] && grep -q 'No space left' "$folder/err" || fail "full disk"
 fi
-"$program" compare "$cat_sat" | grep -q $'\033' && fail "colour in a pipe"
+HEADWISE_ASSETS=$few "$program" compare "$cat_sat" | grep -q $'\033' &&
+  fail "colour in a pipe"
 
 [[ $failures -eq 0 ]] && echo "all as expected"
 exit $((failures > 0))

@@ -17,7 +17,7 @@ MODEL = SOURCES / "assets/novels"
 
 
 def prune(out, *flags):
-    well("prune", MODEL, "--text", TEXT, "--tokens", 1024, "--by", "activation",
+    well("prune", MODEL, "--text", TEXT, "--tokens", 256, "--by", "activation",
          "--no-timing", "--out", out, *flags)
     return out
 

@@ -19,6 +19,8 @@ import tempfile
 import time
 import unittest
 
+from command_testing import few_positions
+
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
 SOURCE = pathlib.Path(sys.argv[2]).resolve()
 PLANTED = SOURCE / "assets" / "planted"
@@ -419,10 +421,24 @@ class Mixed(Inputs):
 
 
 class Long(Inputs):
+    def one_layer(self):
+        """A model that is quick on 8192 tokens, with the novels' tokenizer."""
+        config = self.write("run.json", json.dumps({
+            "out": str(self.folder / "model"), "data": [str(TEXT)],
+            "tokenizer": str(NOVELS / "tokenizer.json"),
+            "model": {"model_type": "llama", "hidden_size": 16,
+                      "intermediate_size": 16, "num_hidden_layers": 1,
+                      "num_attention_heads": 2, "max_position_embeddings": 512},
+            "steps": 1, "batch": 1, "micro_batch": 1, "sequence": 16}))
+        done = run("train", config)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.folder / "model"
+
     def test_a_long_text_is_shown_from_its_beginning(self):
         text = self.write("long.txt", TEXT.read_text() * 20)
+        model = self.one_layer()
         begun = time.monotonic()
-        done = run("show", NOVELS, "--text", text, "--heads", "0.0", "--json",
+        done = run("show", model, "--text", text, "--heads", "0.0", "--json",
                    timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(time.monotonic() - begun, 120)
@@ -434,7 +450,7 @@ class Long(Inputs):
         done = run("show", PLANTED, "--text", text, "--heads", "0.0")
         self.assertIn(b"the first 512 tokens of the text are shown, all that "
                       b"the model has positions for", done.stderr)
-        done = run("show", NOVELS, "--text", text, "--heads", "0.0",
+        done = run("show", model, "--text", text, "--heads", "0.0",
                    "--context", "100", "--json")
         self.assertEqual(len(json.loads(done.stdout)["tokens"]), 100)
 
@@ -442,15 +458,18 @@ class Long(Inputs):
 class Compared(Inputs):
     def test_any_models_by_name_with_roles(self):
         page = self.folder / "a.html"
+        novels = few_positions(NOVELS, self.folder)
+        few_positions(SOURCE / "assets" / "novels-one-head", self.folder)
         done = run("compare", "The cat sat", "--model", PLANTED, "--model",
-                   NOVELS, "--json", "--out", page)
+                   novels, "--json", "--out", page)
         self.assertEqual(done.returncode, 0, done.stderr)
         sets = json.loads(done.stdout)["sets"]
         self.assertEqual([one["model"] for one in sets], ["planted", "novels"])
         self.assertNotEqual(sets[0]["tokens"], sets[1]["tokens"])
         self.assertTrue(any(one["role"] for one in sets[0]["maps"]))
         self.assertIn("</html>", page.read_text())
-        done = run("compare", "The cat sat")
+        done = run("compare", "The cat sat",
+                   env={**os.environ, "HEADWISE_ASSETS": self.folder})
         self.assertIn("on random repeats:", done.stdout.decode())
         done = run("compare", "The cat sat", "--heads", "1,4")
         told = re.sub(r"\s+", " ", done.stdout.decode())

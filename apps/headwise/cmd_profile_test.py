@@ -29,6 +29,12 @@ def metrics(path, *args):
     return json.loads(printed)["heads"]
 
 
+def beginning(path):
+    """The first quarter of the text."""
+    path.write_text("".join(TEXT.read_text().splitlines(True)[:100]))
+    return path
+
+
 class Profile(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -37,11 +43,12 @@ class Profile(unittest.TestCase):
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
         text = self.folder / "long.txt"
-        text.write_text(TEXT.read_text() * 8)
+        text.write_text(TEXT.read_text() * 3)
         out, partial = self.folder / "p.heads", self.folder / "p.heads.partial"
         command = [PLANTED, "--text", text, "--repeats", 0, "--out", out]
-        child = subprocess.Popen(
-            [PROGRAM, "profile", *map(str, command), "--checkpoint", "0.02"],
+        child = subprocess.Popen(  # by one thread, to be killed in time
+            [PROGRAM, "profile", *map(str, command), "--checkpoint", "0.02",
+             "--threads", "1"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while (not partial.exists() and child.poll() is None
@@ -62,7 +69,8 @@ class Profile(unittest.TestCase):
 
     def test_the_core_alone_is_enough_for_some_roles(self):
         out = self.folder / "core.heads"
-        done = run(PLANTED, "--text", TEXT, "--metrics", "core", "--out", out)
+        done = run(PLANTED, "--text", beginning(self.folder / "a.txt"),
+                   "--metrics", "core", "--out", out)
         self.assertEqual(done.returncode, 0, done.stderr)
         heads = {f"{h['layer']}.{h['head']}": h for h in metrics(out)}
         self.assertEqual(heads["0.0"]["roles"][0]["name"], "previous-token")
@@ -72,7 +80,7 @@ class Profile(unittest.TestCase):
     def test_words_and_both_forms_of_induction(self):
         out = self.folder / "words.heads"
         done = run(PLANTED, "--text", TEXT, "--words", "--out", out,
-                   "--tokens", 2000)
+                   "--tokens", 500)
         self.assertEqual(done.returncode, 0, done.stderr)
         for args in ((), ("--words",), ("--induction", "50x2")):
             heads = {f"{h['layer']}.{h['head']}": h
@@ -81,7 +89,8 @@ class Profile(unittest.TestCase):
         self.assertIn("words.previous", heads["0.0"]["metrics"])
 
     def test_parts_make_the_whole_but_none_twice(self):
-        lines = TEXT.read_text().splitlines(keepends=True)
+        text = beginning(self.folder / "whole.txt")
+        lines = text.read_text().splitlines(keepends=True)
         parts = []
         for half in (lines[:len(lines) // 2], lines[len(lines) // 2:]):
             text = self.folder / f"part{len(parts)}.txt"
@@ -111,8 +120,8 @@ class Profile(unittest.TestCase):
                 {"match": r"\b[A-Z][a-z]+\b", "key": 1}]}))
             patterns += ["--pattern", path]
         out = self.folder / "p.heads"
-        done = run(PLANTED, "--text", TEXT, "--repeats", 0, "--out", out,
-                   *patterns)
+        done = run(PLANTED, "--text", beginning(self.folder / "a.txt"),
+                   "--repeats", 0, "--out", out, *patterns)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Pattern speech", done.stdout)
         self.assertIn("Pattern place", done.stdout)

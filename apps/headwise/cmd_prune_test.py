@@ -11,6 +11,8 @@ import tempfile
 from command_testing import SOURCES, TEXT, check, refused, well
 
 MODEL = SOURCES / "assets/planted"
+# Short windows: what learns sees eight of them in a step.
+SHORT = ("--text", TEXT, "--tokens", 512, "--context", 64)
 
 
 def smaller(folder):
@@ -18,7 +20,8 @@ def smaller(folder):
     plan, out = folder / "plan.json", folder / "half"
     result = json.loads(well(
         "prune", MODEL, "--text", TEXT, "--tokens", 1024, "--keep", 0.5,
-        "--by", "activation", "--plan-out", plan, "--out", out, "--json"))
+        "--by", "activation", "--no-timing", "--plan-out", plan, "--out", out,
+        "--json"))
     removed = result["plan"]["remove"]
     heads = len(result["plan"]["scores"])
     check(0 < len(removed) <= heads // 2, f"{removed} of {heads}")
@@ -48,8 +51,8 @@ def smaller(folder):
 
 def pruned(folder, name, *arguments):
     return json.loads(well(
-        "prune", MODEL, "--text", TEXT, "--tokens", 1024, "--context", 128,
-        "--no-timing", "--out", folder / name, "--json", *arguments))
+        "prune", MODEL, *SHORT, "--no-timing", "--out", folder / name, "--json",
+        *arguments))
 
 
 def repairs(folder):
@@ -87,8 +90,8 @@ def targets(folder):
 
 def curve(folder):
     file = folder / "curve"
-    text = well("prune", MODEL, "--text", TEXT, "--tokens", 1024, "--context",
-                128, "--by", "ablation-zero", "--no-timing", "--curve", file)
+    text = well("prune", MODEL, *SHORT, "--by", "ablation-zero", "--no-timing",
+                "--curve", file)
     check("Area under the curve" in text, text)
     made = json.loads((folder / "curve.json").read_text(encoding="utf-8"))
     orders = [order["order"] for order in made["orders"]]
@@ -104,26 +107,25 @@ def curve(folder):
 def means(folder):
     """Means of a profile are those over its text."""
     profile, plain = folder / "means.heads", folder / "plain.heads"
-    words = ("--text", TEXT, "--tokens", 1024, "--context", 128)
-    well("profile", MODEL, *words, "--means", "--out", profile)
-    well("profile", MODEL, *words, "--repeats", 0, "--out", plain)
+    well("profile", MODEL, *SHORT, "--means", "--out", profile)
+    well("profile", MODEL, *SHORT, "--repeats", 0, "--out", plain)
 
     def closed(*mean):
-        return json.loads(well("evaluate", MODEL, *words, "--drop", "0.1,1.0",
+        return json.loads(well("evaluate", MODEL, *SHORT, "--drop", "0.1,1.0",
                                "--mean", *mean, "--json"))["closed"]["value"]
     check(abs(closed(profile) - closed(TEXT)) < 1e-5, "means of a profile")
-    refused(1, "a profile with mean outputs", "evaluate", MODEL, *words,
+    refused(1, "a profile with mean outputs", "evaluate", MODEL, *SHORT,
             "--drop", "0.1", "--mean", plain)
     heads = ("--drop", "0.1,1.0", "--repair", "fold")
     here = pruned(folder, "folded", *heads, "--mean", profile)
     check(here["loss_after"]["value"] > 0, "fold with a profile's means")
-    refused(2, "--repair fold", "prune", MODEL, *words, "--drop", "0.1",
+    refused(2, "--repair fold", "prune", MODEL, *SHORT, "--drop", "0.1",
             "--mean", profile, "--out", folder / "never")
 
 
 def gates(folder):
     """Learned gates: heads that do much stay open."""
-    result = pruned(folder, "gates", "--by", "gates", "--gate-steps", 10,
+    result = pruned(folder, "gates", "--by", "gates", "--gate-steps", 5,
                     "--keep", 0.8)
     scores = result["plan"]["scores"]
     check(len(set(scores.values())) > 1, f"gates that did not move: {scores}")
@@ -135,12 +137,12 @@ def tuned_gates(folder):
     """Weights that learn along with gates are what the heads leave."""
     plan = folder / "tuned.plan"
     result = pruned(folder, "tuned", "--by", "gates", "--tune", "--tune-steps",
-                    10, "--keep", 0.8, "--seed", 3, "--plan-out", plan)
+                    5, "--keep", 0.8, "--seed", 3, "--plan-out", plan)
     told = result["plan"]
     check(told["criterion"] == "gates, tuned", f"{told['criterion']}")
-    check(told["gates"] == {"steps": 10, "penalty": 0.2, "seed": 3,
+    check(told["gates"] == {"steps": 5, "penalty": 0.2, "seed": 3,
                             "weights_rate": 1e-4}, f"{told['gates']}")
-    check("closed in 10 steps" in result["search"], result["search"])
+    check("closed in 5 steps" in result["search"], result["search"])
     weights = (folder / "tuned/model.safetensors").read_bytes()
     pruned(folder, "tuned-again", "--plan", plan)
     check((folder / "tuned-again/model.safetensors").read_bytes() == weights,
@@ -183,8 +185,22 @@ def accuracy(folder):
                            "--json"))
     check(told["accuracy"]["whole"]["value"] > 0.9, f"{told['accuracy']}")
     check(told["closed"]["value"] != told["loss"]["value"], "nothing closed")
+    timed(folder, model, text)
     text.write_text("good\tyes\nbad\tmaybe\n", encoding="utf-8")
     refused(1, "maybe", "evaluate", model, "--text", text)
+
+
+def timed(folder, model, text):
+    """What was gained is measured, for which the smallest model will do: the
+    clock takes seconds."""
+    told = json.loads(well(
+        "prune", model, "--text", text, "--keep", 0.5, "--by", "activation",
+        "--plan-out", folder / "timed.plan", "--out", folder / "timed",
+        "--json"))
+    check([work["what"].split(",")[0] for work in told["timings"]] ==
+          2 * ["prefill"] + 2 * ["decode"], f"{told['timings']}")
+    check(all(work["before_ms"] > 0 and work["after_ms"] > 0
+              for work in told["timings"]), f"{told['timings']}")
 
 
 def bleu(folder):

@@ -3,6 +3,7 @@
 
 Usage: cmd_roles_test.py PROGRAM SOURCE_FOLDER
 """
+import functools
 import json
 import os
 import pathlib
@@ -25,6 +26,8 @@ TRUTH = {
 }
 
 
+# Tests that ask the same share the answer.
+@functools.cache
 def run(*args, columns=80):
     environment = dict(os.environ, COLUMNS=str(columns))
     return subprocess.run([PROGRAM, "roles", *map(str, args)], text=True,
@@ -77,7 +80,7 @@ class Roles(unittest.TestCase):
                         previous["check"]["before"] / 2)
 
     def test_without_text_it_says_so(self):
-        result = run(PLANTED)
+        result = run(PLANTED, columns=500)
         self.assertIn("no text was given", " ".join(result.stdout.split()))
 
     def test_lines_fit(self):

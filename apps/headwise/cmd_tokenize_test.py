@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+from command_testing import few_positions
+
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
 SOURCE = pathlib.Path(sys.argv[2]).resolve()
 PLANTED = SOURCE / "assets" / "planted"
@@ -116,12 +118,13 @@ class Tokenize(InFolder):
                           "knows; found 100 %", run(*args).stderr)
         self.assertEqual(run("tokenize", NOVELS, "The café, 12 €").stderr, "")
         (self.folder / "a.txt").write_text("Все счастливые семьи похожи. " * 40)
+        novels = few_positions(NOVELS, self.folder)
         for args in [("rank", "--by", "weights"), ("similar",), ("roles",),
                      ("profile", "--metrics", "core", "--out",
                       self.folder / "a.heads")]:
             self.assertIn("warning: [text]",
-                          run(args[0], NOVELS, "--text", self.folder / "a.txt",
-                              "--tokens", 256, *args[1:]).stderr, args)
+                          run(args[0], novels, "--text", self.folder / "a.txt",
+                              "--tokens", 32, *args[1:]).stderr, args)
 
 
 class Begin(InFolder):
@@ -233,16 +236,17 @@ class Hostile(InFolder):
 
     def test_expressions_without_end(self):
         text = self.folder / "a.txt"
-        text.write_text(("a" * 16 + "b") * 6000)
+        # The first 16384 bytes tell the script, in a time of their own.
+        text.write_text("b" * 16384 + ("a" * 16 + "b") * 6000)
         path = self.tokenizer(pre_tokenizer={
             "type": "Split", "pattern": {"Regex": "(a+)+[cd]"},
             "behavior": "Isolated"})
-        self.ends_soon("s for a text of 102000 bytes", "tokenize", path, "--text",
+        self.ends_soon("s for a text of 118384 bytes", "tokenize", path, "--text",
                        text)
         pattern = self.folder / "pattern.json"
         pattern.write_text(json.dumps(
             {"name": "x", "rules": [{"match": "(a+)+[cd]", "query": 1, "key": 1}]}))
-        self.ends_soon("s for a text of 102000 bytes", "profile", PLANTED,
+        self.ends_soon("s for a text of 118384 bytes", "profile", PLANTED,
                        "--text", text, "--pattern", pattern, "--metrics",
                        "core", "--out", self.folder / "a.heads")
 

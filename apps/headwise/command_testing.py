@@ -1,7 +1,9 @@
 """What tests of commands share: running the program, and ending at what is not
 as it should be. Tests are called as TEST.py PROGRAM SOURCES.
 """
+import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -24,6 +26,17 @@ def well(*arguments):
     done = headwise(*arguments)
     check(done.returncode == 0, f"{arguments}: {done.stderr}")
     return done.stdout
+
+
+def few_positions(model, folder):
+    """A copy in a folder of a model that says it knows 16 positions: random
+    repeats then take a fifth of the time."""
+    copy = folder / model.name
+    shutil.copytree(model, copy)
+    config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
+    config["max_position_embeddings"] = 16
+    (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return copy
 
 
 def refused(code, word, *arguments):

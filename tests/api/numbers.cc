@@ -86,7 +86,7 @@ int Run(const std::string& what, char** words) {
   if (what == "train") return Train(words[2], words[3]), 0;
   Transformer model(words[2]);
   TextInput text = TextInput::Files({words[3]});
-  text.tokens = 1024;
+  text.tokens = 128;  // as in same_numbers_test.py
   if (what == "profile") Print(JsonText(MakeProfile(model, text)));
   if (what == "roles") {
     const auto profile = MakeProfile(model, text);
