@@ -14,7 +14,7 @@ import check_python
 import check_tidy
 import ctest_programs
 import house_files
-from find_cuda import cuda_options, gpu_name
+from find_cuda import cuda_options, gpu_name, quickly_compiled
 from stage import CHECK, JOBS, ROOT, Count, Failed, Passed, Skipped, Stage
 
 # Tests ask for impossible sizes: an allocator answers with null.
@@ -200,8 +200,9 @@ def stage_headers(stage):
     found, absent = check_headers.jobs(ROOT, folder)
     passed = Passed(CHECK / "headers.cache")
     todo = [item for item in found if item[0] not in passed]
-    each(todo, passed, lambda job: [(job[0], *stage.run(
-        *job[1], cwd=folder, may_fail=True))])
+    with check_headers.precompiled(stage, folder, todo) as files:
+        each(todo, passed,
+             lambda job: check_headers.look(stage, folder, job, files))
     without = f", {absent} need CUDA, which is not here" if absent else ""
     return Count(1, note=f"{len(todo)} files looked at{without}")
 
@@ -323,8 +324,12 @@ def stage_cuda(stage):
     options = cuda_options()
     if options is None:
         raise Skipped("no nvcc: the CUDA sources are not compiled")
-    # Each source once: what compiles for one chip does for the next.
-    folder = configured(stage, "cuda", *options, "-DHEADWISE_CUDA_HOPPER=OFF")
+    # Each source once: what compiles for one chip does for the next. Nothing
+    # of it runs here, so that the compilers need not make it fast.
+    folder = configured(
+        stage, "cuda", *options, "-DHEADWISE_CUDA_HOPPER=OFF",
+        "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
+        f"-DCMAKE_CUDA_FLAGS_DEBUG={quickly_compiled()}")
     stage.run("ninja", "-C", folder, "build.ninja")
     _, output = stage.run("ninja", "-C", folder, "-t", "targets", "all")
     objects = re.findall(r"^(src/\S+/(?:cuda|nccl)/\S+(?<!_test\.cc)\.o): ",

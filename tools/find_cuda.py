@@ -16,6 +16,13 @@ def cuda_options():
     return options
 
 
+def quickly_compiled():
+    """Flags with which nvcc is soonest done, where it knows them."""
+    known = subprocess.run([os.environ["CUDACXX"], "--help"], text=True,
+                           capture_output=True, check=True).stdout
+    return "-Ofc=max" if "(-Ofc)" in known else "-O0"
+
+
 def gpu_name():
     """What nvidia-smi calls the first GPU; empty where there is none."""
     try:
