@@ -114,7 +114,7 @@ TEST(RealProfile, MiniLmHasAPreviousTokenHead) {
   HEADWISE_REQUIRE(folder);
   HEADWISE_REQUIRE_DATA("tinyshakespeare");
   const Profile profile =
-      ProfileOf(folder, UnpackedData("tinyshakespeare").string(), 4096);
+      ProfileOf(folder, UnpackedData("tinyshakespeare").string(), 1024);
   EXPECT_GE(Mean(profile, "previous", 0, 2), .95);
   EXPECT_GE(Mean(profile, "previous.argmax", 0, 2), .95);
 }
@@ -144,7 +144,7 @@ TEST(RealProfile, Stories260KHasPreviousTokenHeadsAndNoInduction) {
   HEADWISE_REQUIRE(folder);
   HEADWISE_REQUIRE_DATA("tinyshakespeare");
   const Profile profile =
-      ProfileOf(folder, UnpackedData("tinyshakespeare").string(), 8192);
+      ProfileOf(folder, UnpackedData("tinyshakespeare").string(), 2048);
   EXPECT_GE(Mean(profile, "previous", 3, 6), .5);
   EXPECT_GE(Mean(profile, "previous", 1, 3), .5);
   for (size_t h = 0; h < profile.heads.size(); ++h) {

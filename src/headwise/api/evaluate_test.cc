@@ -86,9 +86,9 @@ TEST(EvaluateCache, AWindowBeyondTheTextIsTheWholeCache) {
 using RankHeadsTest = ScratchFolderTest;
 
 TEST_F(RankHeadsTest, GoesOnWhereItWasStopped) {
-  Transformer model = Novels();
-  TextInput text = ShortText(256);
-  text.context = 32;
+  Transformer model = Planted();
+  TextInput text = ShortText(128);
+  text.context = 16;
   RankJob job;
   job.by = {"ablation-zero"};
   const std::string whole = JsonText(RankHeads(model, text, job));
@@ -111,10 +111,10 @@ TEST_F(RankHeadsTest, GoesOnWhereItWasStopped) {
 }
 
 TEST(DrawSimilarity, DrawsAResultAsItDrawsAModel) {
-  Transformer model = Novels();
+  Transformer model = Planted();
   const TextInput text = ShortText(128);
   const HeadSimilarity found = CompareHeads(model, text);
-  EXPECT_EQ(DrawSimilarity(found, "Like heads of novels"),
+  EXPECT_EQ(DrawSimilarity(found, "Like heads of planted"),
             DrawSimilarity(model, text));
 }
 

@@ -32,7 +32,7 @@ TEST_F(MakeProfileTest, ReadsTextAsItReadsFiles) {
 }
 
 TEST(MakeProfile, GoesOnWhereItWasStopped) {
-  Transformer model = Novels();
+  Transformer model = Planted();
   const TextInput text = ShortText(4096);
   const ProfileJob plain = {.repeats = 0};
   const Profile whole = MakeProfile(model, text, plain);

@@ -3,11 +3,11 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 
 #include "headwise/api/test_model.h"
+#include "headwise/base/mapped_file.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/train.h"
@@ -18,8 +18,8 @@ namespace {
 using HeadPrunerTest = ScratchFolderTest;
 
 TextInput Windows() {
-  TextInput text = ShortText(256);
-  text.context = 32;
+  TextInput text = ShortText(128);
+  text.context = 16;
   return text;
 }
 
@@ -88,8 +88,7 @@ TEST(HeadPruner, CurvesAreOfEveryOrder) {
 }
 
 std::string Bytes(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return std::string(MappedFile(path).text());
 }
 
 PruneJob Tuning() {

@@ -7,6 +7,8 @@ Transformer Novels(const OpenOptions& options) {
   return Transformer(HEADWISE_SOURCE "/assets/novels", options);
 }
 
+Transformer Planted() { return Transformer(HEADWISE_SOURCE "/assets/planted"); }
+
 TextInput ShortText(int64_t tokens) {
   TextInput text = TextInput::Files({HEADWISE_SOURCE "/assets/text"});
   text.tokens = tokens;

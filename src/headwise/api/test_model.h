@@ -1,4 +1,4 @@
-// The shipped model and text, for the tests of this folder.
+// The shipped models and text, for the tests of this folder.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,12 @@ namespace headwise {
 
 Transformer Novels(const OpenOptions& options = {});
 
+// Of 2 × 8 heads, where the model's size is all the same.
+Transformer Planted();
+
 inline const std::string kSentence = "The captain looked at the sea.";
 
 // The first tokens of the shipped text.
-TextInput ShortText(int64_t tokens = 512);
+TextInput ShortText(int64_t tokens = 256);
 
 }  // namespace headwise

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,18 +14,29 @@
 namespace headwise::study_test {
 namespace {
 
-class StudyTest : public testing::TestWithParam<const Study*> {};
+class StudyTest : public testing::TestWithParam<const Study*> {
+ protected:
+  // Of the study on one thread, which is run once.
+  static const StudyResult& Result() {
+    static std::map<const Study*, StudyResult> results;
+    const auto [place, fresh] = results.try_emplace(GetParam());
+    if (fresh) {
+      Context one({.threads = 1, .implementations = ""});
+      place->second = RunStudy(*GetParam(), one);
+    }
+    return place->second;
+  }
+};
 
 TEST_P(StudyTest, ItsHashIsKnownBeforeTheRun) {
   Context context({.threads = 1, .implementations = ""});
   EXPECT_EQ(ExpectedHash(*GetParam(), context),
-            StudyHash(*GetParam(), RunStudy(*GetParam(), context)));
+            StudyHash(*GetParam(), Result()));
 }
 
 TEST_P(StudyTest, HoldsWithTheSameFiguresOnTwoThreads) {
-  Context one({.threads = 1, .implementations = ""});
   Context two({.threads = 2, .implementations = ""});
-  const StudyResult result = RunStudy(*GetParam(), one);
+  const StudyResult& result = Result();
   const StudyResult again = RunStudy(*GetParam(), two);
   EXPECT_FALSE(result.figures.empty());
   EXPECT_FALSE(result.pictures.empty());

@@ -23,7 +23,7 @@ RankOptions Everything() {
                       Criterion::kGradientToken};
   options.objective.mask_token = 3;
   options.replicates = 50;
-  options.batch_tokens = 30;
+  options.batch_tokens = 20;
   options.pairs = true;
   options.self_repair = true;
   return options;
@@ -40,7 +40,7 @@ std::string Ranked(int ranks, const Model& model, const KeptLosses& begun,
     options.kept = &losses;
     options.group = &group;
     const Ranking ranking =
-        RankHeads(context, model, RandomExamples(13, 12, 64, 6), options);
+        RankHeads(context, model, RandomExamples(13, 8, 64, 6), options);
     if (group.is_first()) {
       text = ToJson(ranking).dump();
       if (kept != nullptr) *kept = losses;

@@ -43,21 +43,35 @@ Tensor Ones(int64_t size) {
   return tensor;
 }
 
+// The files of a golden, read once.
+struct Golden {
+  explicit Golden(const std::filesystem::path& folder)
+      : file(Safetensors::Open(folder)), config(OpenConfig(folder)) {}
+
+  Safetensors file;
+  ModelConfig config;
+};
+
+const Golden& GoldenNamed(const std::string& name) {
+  static std::map<std::string, Golden> goldens;
+  return goldens
+      .try_emplace(name, std::filesystem::path(HEADWISE_GOLDENS) / name)
+      .first->second;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> GoldenModel(
     const std::string& name, const std::function<void(WeightMap&)>& change) {
-  const std::filesystem::path folder =
-      std::filesystem::path(HEADWISE_GOLDENS) / name;
-  const Safetensors file = Safetensors::Open(folder);
+  const Golden& golden = GoldenNamed(name);
   WeightMap weights;
   Context context({.threads = 1});
-  for (const auto& [key, view] : file.tensors()) {
+  for (const auto& [key, view] : golden.file.tensors()) {
     if (view.rank == 0 || view.rank > 2) continue;
     weights[key] = ToF32(context, {key, view});
   }
   change(weights);
-  return BuildModel(OpenConfig(folder),
+  return BuildModel(golden.config,
                     std::make_shared<HeldWeights>(std::move(weights)));
 }
 

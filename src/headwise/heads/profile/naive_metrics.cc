@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "headwise/heads/profile/profile.h"
 
@@ -34,7 +33,7 @@ class Naive {
   bool Counts(int64_t i) const {
     return i > 0 && n_.special[i] == 0 && Visible(i) >= min_visible_;
   }
-  bool IsSink(int64_t j) const { return sinks_.count(j) > 0; }
+  bool IsSink(int64_t j) const { return sinks_[j] != 0; }
 
   void FindSinks() {
     std::vector<double> received(n_.size()), seen(n_.size());
@@ -51,7 +50,7 @@ class Naive {
     for (int64_t j = 0; j < n_.size(); ++j) {
       const bool heavy =
           seen[j] >= std::max(8.0, counted / 4) && received[j] > .3 * seen[j];
-      if (j == 0 || n_.special[j] != 0 || heavy) sinks_.insert(j);
+      sinks_.push_back(j == 0 || n_.special[j] != 0 || heavy ? 1 : 0);
     }
   }
 
@@ -85,8 +84,18 @@ class Naive {
   template <typename Holds>
   Keys Where(const Holds& holds) const {
     Keys keys;
-    for (int64_t j = 0; j < Visible(i_); ++j) {
+    const int64_t visible = Visible(i_);
+    for (int64_t j = 0; j < visible; ++j) {
       if (holds(j)) keys.push_back(j);
+    }
+    return keys;
+  }
+
+  // Those at i + first to i + last.
+  Keys Near(int64_t first, int64_t last) const {
+    Keys keys;
+    for (int64_t j = i_ + first; j <= i_ + last; ++j) {
+      if (j >= 0 && j < Visible(i_)) keys.push_back(j);
     }
     return keys;
   }
@@ -128,11 +137,9 @@ class Naive {
 
   void AddPlaces() {
     for (int k = -kMostOffset; k <= kMostOffset; ++k) {
-      AddTargets(OffsetMetric(k), Where([&](int64_t j) { return j == i_ + k; }),
-                 true);
+      AddTargets(OffsetMetric(k), Near(k, k), true);
     }
-    AddTargets("local", Where([&](int64_t j) { return std::abs(j - i_) <= 4; }),
-               false);
+    AddTargets("local", Near(-4, 4), false);
     AddTargets("first", {0}, true);
     if (!causal_) AddTargets("last", {n_.size() - 1}, true);
     AddTargets("sink", Where([&](int64_t j) { return IsSink(j); }), true);
@@ -173,7 +180,7 @@ class Naive {
   const TokenNotes& n_;
   bool causal_;
   int64_t min_visible_;
-  std::set<int64_t> sinks_;
+  std::vector<uint8_t> sinks_;  // of every key, whether it is one
   std::map<std::string, std::pair<double, double>> sums_;
   // The row at hand.
   int64_t i_ = 0, argmax_ = -1, kept_argmax_ = -1;

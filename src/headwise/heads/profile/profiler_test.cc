@@ -8,6 +8,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <utility>
 
 #include "headwise/base/rng.h"
 #include "headwise/base/scratch_folder.h"
@@ -54,11 +56,28 @@ class ProfilerTest : public ScratchFolderTest {
     return paths;
   }
 
-  Profile Run(const std::vector<std::string>& paths,
-              ProfileOptions options = {}) {
+  static ProfileOptions Settings(ProfileOptions options = {}) {
     options.context = 48;
     options.repeats = 4;
-    return RunOn(paths, options, /*ends=*/true);
+    return options;
+  }
+
+  Profile Run(const std::vector<std::string>& paths,
+              const ProfileOptions& options = {}) {
+    return RunOn(paths, Settings(options), /*ends=*/true);
+  }
+
+  // The shards' profile, probes and text in one go, which is made once.
+  const Profile& Whole() {
+    static const Profile whole = [&] {
+      Profiler profiler(context_, *model_, tokenizer_.get(), "planted", "hash",
+                        Settings());
+      profiler.AddProbes();
+      TextSource source(Shards());
+      EXPECT_TRUE(profiler.AddText(source));
+      return profiler.Take();
+    }();
+    return whole;
   }
 
   // What is left of a run that is stopped after some tokens.
@@ -77,10 +96,26 @@ class ProfilerTest : public ScratchFolderTest {
                 const ProfileOptions& options, bool ends) {
     Profiler profiler(context_, *model_, tokenizer_.get(), "planted", "hash",
                       options);
-    profiler.AddProbes();
+    Probe(profiler, options);
     TextSource source(paths);
     EXPECT_EQ(profiler.AddText(source), ends);
     return profiler.Take();
+  }
+
+  // Probes take longer than the text, and give the same each time: a run goes
+  // on from those of an earlier one with the same settings.
+  void Probe(Profiler& profiler, const ProfileOptions& options) {
+    static std::map<std::pair<int64_t, bool>, Profile> made;
+    if (options.metrics == MetricSet::kCore) return;
+    const auto [place, fresh] =
+        made.try_emplace({options.min_visible, options.sentences});
+    if (fresh) {
+      Profiler probes(context_, *model_, tokenizer_.get(), "planted", "hash",
+                      options);
+      probes.AddProbes();
+      place->second = probes.Take();
+    }
+    profiler.Resume(place->second);
   }
 
   std::string MessageOf(const std::function<void()>& call) {
@@ -129,33 +164,28 @@ void ExpectSame(const Profile& a, const Profile& b) {
 }
 
 TEST_F(ProfilerTest, SixteenShardsMergeToOneRunInAnyOrder) {
-  const std::vector<std::string> paths = Shards();
-  const Profile whole = Run(paths);
   std::vector<Profile> parts;
-  for (const std::string& path : paths) parts.push_back(Run({path}));
+  for (const std::string& path : Shards()) parts.push_back(Run({path}));
   Profile forward = parts.front();
   for (size_t i = 1; i < parts.size(); ++i) forward.Merge(parts[i]);
   Profile backward = parts.back();
   for (size_t i = parts.size() - 1; i-- > 0;) backward.Merge(parts[i]);
-  ExpectSame(whole, forward);
-  ExpectSame(whole, backward);
+  ExpectSame(Whole(), forward);
+  ExpectSame(Whole(), backward);
 }
 
 TEST_F(ProfilerTest, ResumesWhereItWasStopped) {
   const std::vector<std::string> paths = Shards();
-  const Profile whole = Run(paths);
-  ProfileOptions options;
-  options.context = 48;
-  options.repeats = 4;
+  ProfileOptions options = Settings();
   const Profile partial = StoppedRun(paths, options);
   ASSERT_GT(partial.counts.windows, 0);
-  ASSERT_LT(partial.counts.windows, whole.counts.windows);
+  ASSERT_LT(partial.counts.windows, Whole().counts.windows);
   Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
                   options);
   second.Resume(partial);
   TextSource again(paths);
   ASSERT_TRUE(second.AddText(again));
-  ExpectSame(whole, second.Take());
+  ExpectSame(Whole(), second.Take());
 
   Profiler third(context_, *model_, tokenizer_.get(), "planted", "hash",
                  options);
@@ -189,16 +219,19 @@ TEST_F(ProfilerTest, ResumesWithALimitOfTokens) {
   Shards();
   for (int s = 0; s < 16; ++s) {
     std::string text;
-    for (int i = 0; i < 20; ++i) text += "zebra quickly jumps over lazy dogs. ";
+    for (int i = 0; i < 10; ++i) text += "zebra quickly jumps over lazy dogs. ";
     Write("zebra" + std::to_string(s), text);
   }
   const std::vector<std::string> paths = {folder_.string()};
-  ProfileOptions options;
-  options.tokens = Run(paths).counts.tokens - 1000;
+  ProfileOptions options = Settings();
+  const WindowCutter cutter(*tokenizer_, model_->config(),
+                            {.context = options.context});
+  options.tokens = -1000;
+  for (const TokenWindow& window : ReadWindows(paths, cutter, 0)) {
+    options.tokens += window.source.size();
+  }
   const Profile whole = Run(paths, options);
   std::stop_source stop;
-  options.context = 48;
-  options.repeats = 4;
   options.stop = stop.get_token();
   options.progress = [&](const Progress& progress) {
     if (2 * progress.done > static_cast<double>(options.tokens)) {
@@ -207,7 +240,7 @@ TEST_F(ProfilerTest, ResumesWithALimitOfTokens) {
   };
   Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
                  options);
-  first.AddProbes();
+  Probe(first, options);
   TextSource source(paths);
   ASSERT_FALSE(first.AddText(source));
   options.stop = {};
@@ -233,19 +266,16 @@ TEST_F(ProfilerTest, StopsAtTheEndOfTheWindowThatReachesTheLimit) {
 
 TEST_F(ProfilerTest, ResumesFromACheckpoint) {
   const std::vector<std::string> paths = Shards();
-  const Profile whole = Run(paths);
   const auto file = folder_ / "checkpoint.heads";
   int64_t saved = 0;
-  ProfileOptions options;
-  options.context = 48;
-  options.repeats = 4;
+  ProfileOptions options = Settings();
   options.checkpoint_seconds = 0;
   options.checkpoint = [&](const Profile& profile) {
     if (saved++ == 1) profile.Save(file);
   };
   Profiler first(context_, *model_, tokenizer_.get(), "planted", "hash",
                  options);
-  first.AddProbes();
+  Probe(first, options);
   TextSource source(paths);
   ASSERT_TRUE(first.AddText(source));
   ASSERT_GT(saved, 2);
@@ -253,19 +283,18 @@ TEST_F(ProfilerTest, ResumesFromACheckpoint) {
   Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
                   options);
   const Profile partial = Profile::Load(file);
-  EXPECT_LT(partial.counts.windows, whole.counts.windows);
+  EXPECT_LT(partial.counts.windows, Whole().counts.windows);
   second.Resume(partial);
   TextSource again(paths);
   ASSERT_TRUE(second.AddText(again));
-  ExpectSame(whole, second.Take());
+  ExpectSame(Whole(), second.Take());
 }
 
 TEST_F(ProfilerTest, TheCoreIsPartOfTheWhole) {
-  const std::vector<std::string> paths = Shards();
-  const Profile whole = Run(paths);
+  const Profile& whole = Whole();
   ProfileOptions options;
   options.metrics = MetricSet::kCore;
-  const Profile core = Run(paths, options);
+  const Profile core = Run(Shards(), options);
   EXPECT_EQ(core.metrics.size(), 15u);
   for (const auto& [name, tallies] : core.metrics) {
     for (size_t h = 0; h < tallies.size(); ++h) {
@@ -305,13 +334,10 @@ TEST_F(ProfilerTest, SumsOfRowsGiveTheSameProfile) {
 // A run goes on when the next text is read, and is in the profile all the same.
 TEST_F(ProfilerTest, SumsOfRowsAreStoppedAndGoneOnWith) {
   const std::vector<std::string> paths = Shards();
-  const Profile expected = Run(paths);
-  ProfileOptions options;
+  ProfileOptions options = Settings();
   options.sum_rows = true;
   const Profile whole = Run(paths, options);
-  ExpectSame(whole, expected);
-  options.context = 48;
-  options.repeats = 4;
+  ExpectSame(whole, Whole());
   Profile partial = StoppedRun(paths, options);
   EXPECT_EQ(partial.Get("entropy", 0).sequences, partial.counts.windows);
   Profiler second(context_, *model_, tokenizer_.get(), "planted", "hash",
@@ -320,7 +346,7 @@ TEST_F(ProfilerTest, SumsOfRowsAreStoppedAndGoneOnWith) {
   TextSource again(paths);
   ASSERT_TRUE(second.AddText(again));
   const Profile found = second.Take();
-  ExpectSame(found, expected);
+  ExpectSame(found, Whole());
   EXPECT_EQ(found.metrics, whole.metrics);
 }
 
@@ -345,7 +371,7 @@ TEST_F(ProfilerTest, SentencesAreSequencesOfTheirOwn) {
 }
 
 TEST_F(ProfilerTest, CopyingInTheRunTellsCopiersFromOthers) {
-  const Profile profile = Run(Shards());
+  const Profile& profile = Whole();
   // 1.0 predicts what it reads, 1.1 its own token; 0.0 writes for others.
   EXPECT_GT(profile.Get("copying.run", 8).low, 1);
   EXPECT_GT(profile.Get("copying.run", 9).low, 1);
@@ -426,7 +452,7 @@ TEST_F(ProfilerTest, CopyingIsWhatTheOutputAddsToTheLogit) {
 }
 
 TEST_F(ProfilerTest, PlantedHeadsScore) {
-  const Profile profile = Run(Shards());
+  const Profile& profile = Whole();
   double previous = 0, induction = 0, first = 0;
   for (size_t h = 0; h < profile.heads.size(); ++h) {
     previous = std::max(previous, profile.Get("previous", h).mean);
@@ -441,7 +467,7 @@ TEST_F(ProfilerTest, PlantedHeadsScore) {
 }
 
 TEST_F(ProfilerTest, EveryMetricIsDefined) {
-  const Profile profile = Run(Shards());
+  const Profile& profile = Whole();
   for (const auto& [name, tallies] : profile.metrics) {
     EXPECT_NE(FindDefinition(name), nullptr) << name;
   }
@@ -482,13 +508,15 @@ TEST_F(ProfilerTest, ManyDetectorsCountAsEachWouldAlone) {
   for (const std::string& file : files) all.push_back(Detector::Load(file));
   ProfileOptions options;
   options.detectors = all;
-  const Profile together = Run(Shards(), options);
+  std::vector<std::string> paths = Shards();
+  paths.resize(6);
+  const Profile together = Run(paths, options);
   for (const std::string& file : files) {
     std::vector<Detector> one;
     one.push_back(Detector::Load(file));
     options.detectors = one;
     const std::string metric = "pattern." + one[0].name();
-    const Profile alone = Run(Shards(), options);
+    const Profile alone = Run(paths, options);
     for (size_t h = 0; h < alone.heads.size(); ++h) {
       EXPECT_GT(alone.Get(metric, h).count, 10);
       EXPECT_EQ(*alone.Find(metric, h), *together.Find(metric, h)) << metric;
@@ -499,7 +527,7 @@ TEST_F(ProfilerTest, ManyDetectorsCountAsEachWouldAlone) {
   std::vector<Detector> twice;
   for (int i = 0; i < 2; ++i) twice.push_back(Detector::Load(files[0]));
   options.detectors = twice;
-  EXPECT_THAT(MessageOf([&] { Run(Shards(), options); }),
+  EXPECT_THAT(MessageOf([&] { Run(paths, options); }),
               HasSubstr("\"cat\" twice"));
 }
 

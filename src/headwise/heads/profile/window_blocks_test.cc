@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
+#include "headwise/base/mapped_file.h"
 #include "headwise/base/rng.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
@@ -25,16 +24,17 @@ using testing::HasSubstr;
 class WindowBlocksTest : public ScratchFolderTest {
  protected:
   WindowBlocksTest()
-      : planted_(std::filesystem::path(HEADWISE_SOURCE) / "assets" / "planted"),
-        model_(OpenModel(planted_)),
+      : model_(OpenModel(std::filesystem::path(HEADWISE_SOURCE) /
+                         "tests/conformance/goldens/gpt2")),
         context_({.threads = 2, .implementations = ""}) {}
 
-  // Of different lengths, so that batches do not fit blocks by themselves.
+  // Of different lengths, so that batches do not fit blocks by themselves, and
+  // long enough that a block takes two.
   std::vector<TokenWindow> Windows(size_t count) const {
     Rng rng(9);
     std::vector<TokenWindow> windows;
     for (size_t n = 0; n < count; ++n) {
-      std::vector<int32_t> ids(20 + rng.Below(60));
+      std::vector<int32_t> ids(30 + rng.Below(11));
       for (int32_t& id : ids) id = static_cast<int32_t>(3 + rng.Below(50));
       windows.push_back(WindowOfIds(std::move(ids)));
     }
@@ -48,7 +48,7 @@ class WindowBlocksTest : public ScratchFolderTest {
   }
 
   Profiler Make(Context& context, ProfileOptions options) const {
-    return {context, *model_, nullptr, "planted", "hash", std::move(options)};
+    return {context, *model_, nullptr, "gpt2", "hash", std::move(options)};
   }
 
   Profile Run(std::vector<TokenWindow> windows) {
@@ -57,7 +57,13 @@ class WindowBlocksTest : public ScratchFolderTest {
     return profiler.Take();
   }
 
-  std::filesystem::path planted_;
+  // Two blocks and a part of the third, run once.
+  static constexpr size_t kWindows = 150;
+  const Profile& Whole() {
+    static const Profile whole = Run(Windows(kWindows));
+    return whole;
+  }
+
   std::unique_ptr<Model> model_;
   Context context_;
 };
@@ -66,8 +72,7 @@ class WindowBlocksTest : public ScratchFolderTest {
 std::string BytesOf(Profile profile, const std::filesystem::path& path) {
   profile.blocks.reset();
   profile.Save(path);
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return std::string(MappedFile(path).text());
 }
 
 // What is rare is rare in one corpus, and so not the same in a part.
@@ -150,26 +155,26 @@ TEST_F(WindowBlocksTest, AFewWindowsAreAPlainSum) {
 }
 
 TEST_F(WindowBlocksTest, PartsCutAtABlockMergeToTheWhole) {
-  const std::vector<TokenWindow> all = Windows(150);
+  const std::vector<TokenWindow> all = Windows(kWindows);
   const auto cut = all.begin() + kBlockWindows;
   Profile merged = Run({all.begin(), cut});
   merged.Merge(Run({cut, all.end()}));
   EXPECT_FALSE(merged.blocks);
-  ExpectNear(WithoutRare(std::move(merged)), WithoutRare(Run(all)));
+  ExpectNear(WithoutRare(std::move(merged)), WithoutRare(Whole()));
 }
 
 TEST_F(WindowBlocksTest, ThreadsDoNotChangeABit) {
-  const std::string two = BytesOf(Run(Windows(150)), folder_ / "two");
+  const std::string two = BytesOf(Whole(), folder_ / "two");
   for (const int threads : {1, 3}) {
     Context context({.threads = threads, .implementations = ""});
     Profiler profiler = Make(context, Options());
-    ASSERT_TRUE(profiler.AddWindows(Windows(150)));
+    ASSERT_TRUE(profiler.AddWindows(Windows(kWindows)));
     EXPECT_EQ(BytesOf(profiler.Take(), folder_ / "other"), two) << threads;
   }
 }
 
 TEST_F(WindowBlocksTest, ResumesBitForBitWhereverItStopped) {
-  const std::string whole = BytesOf(Run(Windows(150)), folder_ / "whole");
+  const std::string whole = BytesOf(Whole(), folder_ / "whole");
   ProfileOptions options = Options();
   std::vector<std::filesystem::path> files;
   int64_t inside = 0;
@@ -180,14 +185,14 @@ TEST_F(WindowBlocksTest, ResumesBitForBitWhereverItStopped) {
     profile.Save(files.back());
   };
   Profiler profiler = Make(context_, options);
-  ASSERT_TRUE(profiler.AddWindows(Windows(150)));
+  ASSERT_TRUE(profiler.AddWindows(Windows(kWindows)));
   EXPECT_EQ(BytesOf(profiler.Take(), folder_ / "saved"), whole);
   ASSERT_GT(files.size(), 4u);
   ASSERT_GT(inside, 2);
   for (const auto& file : files) {
     Profiler resumed = Make(context_, Options());
     resumed.Resume(Profile::Load(file));
-    ASSERT_TRUE(resumed.AddWindows(Windows(150)));
+    ASSERT_TRUE(resumed.AddWindows(Windows(kWindows)));
     EXPECT_EQ(BytesOf(resumed.Take(), folder_ / "resumed"), whole) << file;
   }
 }

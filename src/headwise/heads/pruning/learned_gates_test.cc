@@ -56,6 +56,7 @@ std::vector<TextExample> Texts(const Model& model, int64_t count,
 GateOptions Options(int64_t steps, double rate) {
   GateOptions options;
   options.learning = {.steps = steps, .penalty = 0.2, .seed = 3, .rate = rate};
+  options.batch = 4;
   return options;
 }
 
@@ -124,7 +125,7 @@ TEST_P(TunedGates, LeaveAModelThatIsTheMaskedOne) {
   const auto model = OpenModel(folder);
   const auto texts = Texts(*model, 12, 2);
   const LearnedGates learned =
-      LearnGates(OneThread(), folder, texts, Options(20, 1e-3));
+      LearnGates(OneThread(), folder, texts, Options(10, 1e-3));
   const auto tuned = Tuned(folder, learned.tensors);
   const auto removed = ChooseHeads(*tuned, learned.scores, {.keep = 0.5});
   ASSERT_FALSE(removed.empty());
@@ -217,9 +218,9 @@ TEST(LearnedGates, PlantedHeadsSurviveTuning) {
   const fs::path folder = fs::path(HEADWISE_ASSETS) / "planted";
   const Checkpoint checkpoint(folder);
   const Model& model = checkpoint.model();
-  const WindowCutter cutter(checkpoint.tokenizer(), model.config(), {128});
+  const WindowCutter cutter(checkpoint.tokenizer(), model.config(), {64});
   const auto texts = ExamplesOf(
-      ReadWindows({std::string(HEADWISE_ASSETS) + "/text"}, cutter, 2048));
+      ReadWindows({std::string(HEADWISE_ASSETS) + "/text"}, cutter, 1024));
   const std::span<const TextExample> all(texts);
   const auto choose = all.first(3 * all.size() / 4);
   const auto judge = all.subspan(choose.size());

@@ -94,7 +94,7 @@ TEST_P(ShippedStudyTest, LooksAtTheShippedModelsToo) {
   const auto page = std::filesystem::path(testing::TempDir()) /
                     (std::to_string(::getpid()) + "_shipped_page.txt");
   std::string text;
-  text.resize(3000);
+  text.resize(1200);
   std::ifstream(AssetPath("text/the-lamp-at-sorrel-point.txt"))
       .read(text.data(), std::ssize(text));
   std::ofstream(page) << text;
