@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "headwise/error.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -31,8 +33,18 @@ void CheckView(const char* op, const char* name, const ConstTensorView& view,
   if (view && view.rank > 0 && view.stride[view.rank - 1] != 1) {
     found += ", last stride " + std::to_string(view.stride[view.rank - 1]);
   }
+  Refuse(op, std::string(name) + " " + ToString(wanted), found);
+}
+
+void CheckDense(const char* op, const char* name, const ConstTensorView& view,
+                DType type, const Shape& shape, Device device) {
+  CheckView(op, name, view, type, shape, device);
+  if (!IsDense(view)) Refuse(op, std::string(name) + " dense", ToString(view));
+}
+
+void Refuse(const char* op, std::string expected, std::string found) {
   throw Error(ErrorCode::kInvalidArgument,
-              {op, std::string(name) + " " + ToString(wanted), found, ""});
+              {op, std::move(expected), std::move(found), ""});
 }
 
 std::string WhyNotOnHost(DType type,

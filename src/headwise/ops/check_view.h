@@ -1,6 +1,8 @@
 // What every operator asks of a view before it runs.
 #pragma once
 
+#include <string>
+
 #include "headwise/tensor.h"
 
 namespace headwise {
@@ -10,6 +12,14 @@ namespace headwise {
 // nothing may be null.
 void CheckView(const char* op, const char* name, const ConstTensorView& view,
                DType type, const Shape& shape, Device device);
+
+// The same of a view whose elements lie one after the other.
+void CheckDense(const char* op, const char* name, const ConstTensorView& view,
+                DType type, const Shape& shape, Device device);
+
+// Throws Error(kInvalidArgument).
+[[noreturn]] void Refuse(const char* op, std::string expected,
+                         std::string found);
 
 // The sizes of a view.
 template <typename Void>

@@ -9,6 +9,16 @@
 
 namespace headwise {
 
+// Where element n of a view lies, in elements.
+inline int64_t PlaceOf(const ConstTensorView& view, int64_t n) {
+  int64_t at = 0;
+  for (int i = view.rank - 1; i >= 0; --i) {
+    at += n % view.shape[i] * view.stride[i];
+    n /= view.shape[i];
+  }
+  return at;
+}
+
 template <typename Void, typename... Index>
 int64_t OffsetOf(const BasicView<Void>& view, Index... index) {
   int64_t offset = 0;

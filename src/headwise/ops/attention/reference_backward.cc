@@ -21,11 +21,6 @@ double Dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-void AddScaled(std::vector<double>& sum, double w,
-               const std::vector<double>& values) {
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] += w * values[i];
-}
-
 std::vector<double> ReadVector(const ConstTensorView& view, int64_t batch,
                                int64_t position, int64_t head) {
   std::vector<double> result(view.shape[3]);

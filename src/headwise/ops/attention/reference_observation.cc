@@ -21,11 +21,6 @@ void FillNan(ReferenceStatistics& s) {
   }
 }
 
-void AddScaled(std::vector<double>& sums, double w,
-               const std::vector<double>& values) {
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] += w * values[i];
-}
-
 }  // namespace
 
 double Entropy(const ReferenceRow& row) {

@@ -8,6 +8,11 @@
 
 namespace headwise {
 
+void AddScaled(std::vector<double>& sum, double w,
+               const std::vector<double>& values) {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += w * values[i];
+}
+
 std::vector<int64_t> HeadsOf(const AttentionProblem& problem,
                              const AttentionArgs& args) {
   if (!args.active_heads.is_all()) {

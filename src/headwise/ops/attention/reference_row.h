@@ -17,6 +17,10 @@ namespace headwise {
 std::vector<int64_t> HeadsOf(const AttentionProblem& problem,
                              const AttentionArgs& args);
 
+// sum += w · values.
+void AddScaled(std::vector<double>& sum, double w,
+               const std::vector<double>& values);
+
 // A query's row of A. Vectors have one entry per key of the sequence.
 struct ReferenceRow {
   int64_t position = 0;             // of the query

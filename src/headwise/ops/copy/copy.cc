@@ -3,37 +3,31 @@
 
 #include <string>
 
-#include "headwise/error.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/implementation.h"
 
 namespace headwise {
 namespace {
 
-[[noreturn]] void Refuse(std::string expected, std::string found) {
-  throw Error(ErrorCode::kInvalidArgument,
-              {"copy", std::move(expected), std::move(found), ""});
-}
-
 void CheckPlace(const Context& context, const char* name,
                 const ConstTensorView& view) {
   if (!view && view.size() > 0) {
-    Refuse(std::string(name) + " " + ToString(view), "none");
+    Refuse("copy", std::string(name) + " " + ToString(view), "none");
   }
   if (view.device.is_cpu() || view.device == context.device()) return;
-  Refuse(std::string(name) + " on cpu or " + ToString(context.device()),
+  Refuse("copy", std::string(name) + " on cpu or " + ToString(context.device()),
          ToString(view));
 }
 
-bool IsFloat(DType type) {
+bool IsAnyFloat(DType type) {
   return type == DType::kF32 || type == DType::kF64 || type == DType::kBF16 ||
          type == DType::kF16;
 }
 
 void CheckTypes(const ConstTensorView& from, const ConstTensorView& to) {
-  if (from.type == to.type || IsFloat(to.type)) return;
-  if (!IsFloat(from.type) && to.type != DType::kBool) return;
-  Refuse("a type that " + std::string(Name(from.type)) + " becomes",
+  if (from.type == to.type || IsAnyFloat(to.type)) return;
+  if (!IsAnyFloat(from.type) && to.type != DType::kBool) return;
+  Refuse("copy", "a type that " + std::string(Name(from.type)) + " becomes",
          Name(to.type));
 }
 
@@ -50,11 +44,11 @@ void CheckRows(const Context& context, const CopyCall& call, int axes,
   CheckTypes(call.from, call.to);
   if (call.from.rank < axes || call.to.rank < axes ||
       Inner(call.from, axes) != Inner(call.to, axes)) {
-    Refuse("rows of one shape",
+    Refuse("copy", "rows of one shape",
            ToString(call.from) + " and " + ToString(call.to));
   }
   if (call.from.device != call.to.device) {
-    Refuse("to on " + ToString(call.from.device), ToString(call.to));
+    Refuse("copy", "to on " + ToString(call.from.device), ToString(call.to));
   }
   CheckView("copy", call.kind == CopyKind::kAppend ? "held" : "rows",
             call.index, DType::kI32, {count}, call.to.device);
@@ -66,7 +60,7 @@ void CheckIndex(const ConstTensorView& index, int64_t end, const char* what) {
   for (int64_t i = 0; i < index.shape[0]; ++i) {
     const int64_t one = index.Raw<int32_t>()[i];
     if (one >= 0 && one < end) continue;
-    Refuse(std::string(what) + " in [0, " + std::to_string(end) + ")",
+    Refuse("copy", std::string(what) + " in [0, " + std::to_string(end) + ")",
            std::to_string(one) + " at " + std::to_string(i));
   }
 }
@@ -77,7 +71,7 @@ CopyCall CheckedAppend(Context& context, const ConstTensorView& from,
       .kind = CopyKind::kAppend, .from = from, .index = held, .to = to};
   CheckRows(context, call, 2, to.shape[0]);
   if (from.shape[0] != to.shape[0]) {
-    Refuse("from of " + std::to_string(to.shape[0]) + " sequences",
+    Refuse("copy", "from of " + std::to_string(to.shape[0]) + " sequences",
            ToString(from));
   }
   CheckIndex(held, to.shape[1] - from.shape[1] + 1, "held");
@@ -102,7 +96,7 @@ void Copy(Context& context, const ConstTensorView& from, const TensorView& to) {
   CheckPlace(context, "to", to);
   CheckTypes(from, to);
   if (!SameShape(from, to)) {
-    Refuse("to " + ToString(ShapeOf(from)), ToString(to));
+    Refuse("copy", "to " + ToString(ShapeOf(from)), ToString(to));
   }
   Run(context, {.kind = CopyKind::kCopy, .from = from, .to = to});
 }

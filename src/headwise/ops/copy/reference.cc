@@ -52,20 +52,10 @@ void Convert(const char* from, DType from_type, char* to, DType to_type) {
   std::memcpy(to, out.bytes, SizeOf(to_type));
 }
 
-// Where element n lies, in elements.
-int64_t Place(const ConstTensorView& view, int64_t n) {
-  int64_t at = 0;
-  for (int i = view.rank - 1; i >= 0; --i) {
-    at += n % view.shape[i] * view.stride[i];
-    n /= view.shape[i];
-  }
-  return at;
-}
-
 void CopyAll(const ConstTensorView& from, const TensorView& to) {
   for (int64_t n = 0; n < to.size(); ++n) {
-    const ConstTensorView in = Moved(from, Place(from, n));
-    const TensorView out = Moved(to, Place(to, n));
+    const ConstTensorView in = Moved(from, PlaceOf(from, n));
+    const TensorView out = Moved(to, PlaceOf(to, n));
     Convert(static_cast<const char*>(in.data), in.type,
             static_cast<char*>(out.data), out.type);
   }

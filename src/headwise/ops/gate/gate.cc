@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "headwise/error.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/gate/implementation.h"
 #include "headwise/tensor/slice.h"
@@ -11,15 +10,9 @@
 namespace headwise {
 namespace {
 
-[[noreturn]] void Refuse(std::string expected, std::string found) {
-  throw Error(ErrorCode::kInvalidArgument,
-              {"gate", std::move(expected), std::move(found), ""});
-}
-
 void Check(const char* name, const ConstTensorView& view, const Shape& shape,
            Device device, DType type = DType::kF32) {
-  CheckView("gate", name, view, type, shape, device);
-  if (!IsDense(view)) Refuse(std::string(name) + " dense", ToString(view));
+  CheckDense("gate", name, view, type, shape, device);
 }
 
 // Any strides.
@@ -30,13 +23,13 @@ void CheckLoose(const char* name, const ConstTensorView& view,
     return;
   }
   const ConstTensorView wanted(nullptr, DType::kF32, shape, device);
-  Refuse(std::string(name) + " " + ToString(wanted),
+  Refuse("gate", std::string(name) + " " + ToString(wanted),
          view ? ToString(view) : "none");
 }
 
 void CheckRank(const char* name, const ConstTensorView& view, int rank) {
   if (view.rank == rank) return;
-  Refuse(std::string(name) + " of rank " + std::to_string(rank),
+  Refuse("gate", std::string(name) + " of rank " + std::to_string(rank),
          view ? ToString(view) : "none");
 }
 
@@ -45,13 +38,14 @@ void CheckStarts(const ConstTensorView& starts, int64_t tokens, Device device) {
   CheckRank("starts", starts, 1);
   Check("starts", starts, ShapeOf(starts), device, DType::kI32);
   const int64_t count = starts.shape[0];
-  if (count == 0) Refuse("starts of at least one entry", ToString(starts));
+  if (count == 0)
+    Refuse("gate", "starts of at least one entry", ToString(starts));
   if (!device.is_cpu()) return;
   const int32_t* at = starts.Raw<int32_t>();
   bool ascends = at[0] == 0 && at[count - 1] == tokens;
   for (int64_t b = 1; b < count; ++b) ascends = ascends && at[b - 1] <= at[b];
   if (!ascends) {
-    Refuse("starts that ascend from 0 to " + std::to_string(tokens),
+    Refuse("gate", "starts that ascend from 0 to " + std::to_string(tokens),
            "from " + std::to_string(at[0]) + " to " +
                std::to_string(at[count - 1]));
   }
@@ -70,7 +64,7 @@ void CheckConcrete(const ConcreteCall& call, const ConstTensorView& tokens) {
       call.problem.high > 1) {
     return;
   }
-  Refuse("temperature > 0, low < 0 and high > 1",
+  Refuse("gate", "temperature > 0, low < 0 and high > 1",
          std::to_string(call.problem.temperature) + ", " +
              std::to_string(call.problem.low) + " and " +
              std::to_string(call.problem.high));
@@ -84,7 +78,7 @@ void CheckRoute(const RouteCall& call) {
   const int64_t shared = call.problem.shared, active = call.problem.active;
   if (shared < 0 || shared >= sizes.heads || active < shared ||
       active > sizes.heads) {
-    Refuse("0 ≤ shared ≤ active ≤ heads, and a head that is not shared",
+    Refuse("gate", "0 ≤ shared ≤ active ≤ heads, and a head that is not shared",
            std::to_string(shared) + ", " + std::to_string(active) + " and " +
                std::to_string(sizes.heads));
   }
@@ -101,7 +95,7 @@ void CheckSpans(const SpanProblem& problem, const ConstTensorView& spans,
   CheckRank("spans", spans, 1);
   Check("spans", spans, {spans.shape[0]}, spans.device);
   if (problem.ramp < 1 || problem.limit < 0 || problem.reach < 0) {
-    Refuse("ramp > 0, limit ≥ 0 and reach ≥ 0",
+    Refuse("gate", "ramp > 0, limit ≥ 0 and reach ≥ 0",
            std::to_string(problem.ramp) + ", " + std::to_string(problem.limit) +
                " and " + std::to_string(problem.reach));
   }

@@ -12,14 +12,6 @@
 namespace headwise {
 namespace {
 
-void Check(const char* name, const ConstTensorView& view, DType type,
-           const Shape& shape, Device device) {
-  CheckView("head core", name, view, type, shape, device);
-  if (IsDense(view)) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              {"head core", std::string(name) + " dense", ToString(view), ""});
-}
-
 void Check(const HeadCoreProblem& problem, const HeadCoreArgs& a) {
   const Device device = a.entropy.device;
   if (a.entropy.rank != 3 || a.query_starts.rank != 1 ||
@@ -34,19 +26,24 @@ void Check(const HeadCoreProblem& problem, const HeadCoreArgs& a) {
   const int64_t heads = a.entropy.shape[1], rows = a.entropy.shape[2];
   const int64_t starts = a.query_starts.shape[0];
   const Shape row = {1, heads, rows};
-  Check("entropy", a.entropy, DType::kF32, row, device);
-  Check("max_probability", a.max_probability, DType::kF32, row, device);
-  Check("argmax", a.argmax, DType::kI32, row, device);
-  Check("distance", a.distance, DType::kF32, row, device);
-  Check("first", a.first, DType::kF32, row, device);
+  CheckDense("head core", "entropy", a.entropy, DType::kF32, row, device);
+  CheckDense("head core", "max_probability", a.max_probability, DType::kF32,
+             row, device);
+  CheckDense("head core", "argmax", a.argmax, DType::kI32, row, device);
+  CheckDense("head core", "distance", a.distance, DType::kF32, row, device);
+  CheckDense("head core", "first", a.first, DType::kF32, row, device);
   if (!problem.cross) {
-    Check("band", a.band, DType::kF32,
-          {1, heads, rows, problem.before + problem.after + 1}, device);
+    CheckDense("head core", "band", a.band, DType::kF32,
+               {1, heads, rows, problem.before + problem.after + 1}, device);
   }
-  Check("query_starts", a.query_starts, DType::kI32, {starts}, device);
-  Check("key_starts", a.key_starts, DType::kI32, {starts}, device);
-  if (a.special) Check("special", a.special, DType::kU8, {rows}, device);
-  Check("sums", a.sums, DType::kF64, {starts - 1, heads, kCoreColumns}, device);
+  CheckDense("head core", "query_starts", a.query_starts, DType::kI32, {starts},
+             device);
+  CheckDense("head core", "key_starts", a.key_starts, DType::kI32, {starts},
+             device);
+  if (a.special)
+    CheckDense("head core", "special", a.special, DType::kU8, {rows}, device);
+  CheckDense("head core", "sums", a.sums, DType::kF64,
+             {starts - 1, heads, kCoreColumns}, device);
 }
 
 }  // namespace

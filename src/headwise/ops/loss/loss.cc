@@ -12,7 +12,7 @@ namespace headwise {
 namespace {
 
 // What lies on a device is not read here: its implementations take care.
-void CheckWithin(const ConstTensorView& targets, int64_t classes) {
+void CheckTargets(const ConstTensorView& targets, int64_t classes) {
   for (int64_t row = 0; targets.device.is_cpu() && row < targets.shape[0];
        ++row) {
     const int64_t target = IdAt(targets, row);
@@ -48,7 +48,7 @@ void CrossEntropy(Context& context, const CrossEntropyProblem& problem,
     CheckView("loss", "dlogits", args.dlogits, logits.type, ShapeOf(logits),
               device);
   }
-  CheckWithin(args.targets, logits.shape[1]);
+  CheckTargets(args.targets, logits.shape[1]);
   Dispatch(context, CrossEntropyImplementations(), {problem, args});
 }
 

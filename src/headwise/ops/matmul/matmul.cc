@@ -6,16 +6,10 @@
 #include <array>
 #include <limits>
 
-#include "headwise/error.h"
 #include "headwise/ops/matmul/implementation.h"
 
 namespace headwise {
 namespace {
-
-[[noreturn]] void Refuse(std::string expected, std::string found) {
-  throw Error(ErrorCode::kInvalidArgument,
-              {"matmul", std::move(expected), std::move(found), ""});
-}
 
 bool IsFloat(DType type) {
   return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
@@ -27,11 +21,12 @@ void CheckMatrix(const char* name, const ConstTensorView& view, int64_t rows,
   if (view.data == nullptr && empty) return;
   if (view.data == nullptr || !IsFloat(view.type) || view.rank != 2 ||
       view.shape[0] != rows || view.shape[1] != columns) {
-    Refuse(fmt::format("{} as f32, bf16 or f16 [{}, {}]", name, rows, columns),
+    Refuse("matmul",
+           fmt::format("{} as f32, bf16 or f16 [{}, {}]", name, rows, columns),
            view ? ToString(view) : "null");
   }
   if (!empty && view.stride[0] != 1 && view.stride[1] != 1) {
-    Refuse(fmt::format("a stride of 1 in {}", name),
+    Refuse("matmul", fmt::format("a stride of 1 in {}", name),
            fmt::format("{} and {}", view.stride[0], view.stride[1]));
   }
 }
@@ -59,7 +54,8 @@ void CheckApart(const char* name, const ConstTensorView& operand,
   const Extent x = ExtentOf(operand);
   const Extent y = ExtentOf(c);
   if (x.begin < y.end && y.begin < x.end) {
-    Refuse(fmt::format("C apart from {}", name), "overlapping memory");
+    Refuse("matmul", fmt::format("C apart from {}", name),
+           "overlapping memory");
   }
 }
 
@@ -68,7 +64,7 @@ void CheckB(const MatmulProblem& problem, const MatmulArgs& args) {
   const int64_t n = problem.n, k = problem.k;
   if (args.weights != nullptr) {
     if (args.weights->n() != n || args.weights->k() != k) {
-      Refuse(fmt::format("weights of {} × {}", k, n),
+      Refuse("matmul", fmt::format("weights of {} × {}", k, n),
              fmt::format("{} × {}", args.weights->k(), args.weights->n()));
     }
     return;
@@ -84,7 +80,7 @@ void CheckB(const MatmulProblem& problem, const MatmulArgs& args) {
     columns += ColumnsOf(part, problem.b);
   }
   if (columns != n) {
-    Refuse(fmt::format("parts of B with {} columns", n),
+    Refuse("matmul", fmt::format("parts of B with {} columns", n),
            fmt::format("{}", columns));
   }
 }
@@ -94,36 +90,40 @@ void CheckC(const MatmulProblem& problem, const MatmulArgs& args) {
   CheckMatrix("C", args.c, m, n);
   if (m == 0 || n == 0) return;
   if (args.c.type != DType::kF32 && args.c.type != args.a.type) {
-    Refuse(std::string("C as f32 or, like A, ") + Name(args.a.type),
+    Refuse("matmul", std::string("C as f32 or, like A, ") + Name(args.a.type),
            ToString(args.c));
   }
   if (args.c.stride[1] != 1) {
-    Refuse("C with a last stride of 1", fmt::format("{}", args.c.stride[1]));
+    Refuse("matmul", "C with a last stride of 1",
+           fmt::format("{}", args.c.stride[1]));
   }
   if (m > 1 && args.c.stride[0] < n) {
-    Refuse(fmt::format("C with rows at least {} apart", n),
+    Refuse("matmul", fmt::format("C with rows at least {} apart", n),
            fmt::format("{}", args.c.stride[0]));
   }
 }
 
 void CheckEpilogue(const MatmulProblem& problem, const MatmulArgs& args) {
   if (problem.epilogue == Epilogue::kNone) {
-    if (args.inner) Refuse("no `inner` without an epilogue", "one");
+    if (args.inner) Refuse("matmul", "no `inner` without an epilogue", "one");
     return;
   }
   const bool backward = problem.epilogue == Epilogue::kGeluTanhBackward;
   if (problem.store != Store::kOverwrite || (backward && args.bias)) {
-    Refuse("an epilogue that overwrites C, of a backward without a bias",
+    Refuse("matmul",
+           "an epilogue that overwrites C, of a backward without a bias",
            ToString(problem));
   }
   if (problem.epilogue == Epilogue::kSiluGated &&
       (args.inner || problem.n % 2 != 0)) {
-    Refuse("gates beside as many columns, and no `inner`", ToString(problem));
+    Refuse("matmul", "gates beside as many columns, and no `inner`",
+           ToString(problem));
   }
   if (!args.inner && !backward) return;
   CheckMatrix("inner", args.inner, problem.m, problem.n);
   if (args.inner.type != args.c.type || args.inner.stride[1] != 1) {
-    Refuse("`inner` of C's type with a last stride of 1", ToString(args.inner));
+    Refuse("matmul", "`inner` of C's type with a last stride of 1",
+           ToString(args.inner));
   }
   CheckApart("inner", args.inner, args.c);
 }
@@ -134,7 +134,7 @@ void CheckBias(const ConstTensorView& bias, int64_t n, DType c_type) {
       bias.shape[0] == n && bias.stride[0] == 1) {
     return;
   }
-  Refuse(fmt::format("a dense bias f32 [{}], or of C's type", n),
+  Refuse("matmul", fmt::format("a dense bias f32 [{}], or of C's type", n),
          ToString(bias));
 }
 
@@ -142,7 +142,7 @@ void CheckBias(const ConstTensorView& bias, int64_t n, DType c_type) {
 void CheckDevices(const MatmulArgs& args) {
   const auto check = [&](const char* name, const ConstTensorView& view) {
     if (!view || view.device == args.c.device) return;
-    Refuse(fmt::format("{} on {}", name, ToString(args.c.device)),
+    Refuse("matmul", fmt::format("{} on {}", name, ToString(args.c.device)),
            ToString(view));
   };
   check("A", args.a);
@@ -158,7 +158,7 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
   const auto [m, n, k, a, b, store, epilogue] = problem;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   if (m < 0 || n < 0 || k < 0 || m > kMax || n > kMax || k > kMax) {
-    Refuse("sizes between 0 and 2^31 − 1",
+    Refuse("matmul", "sizes between 0 and 2^31 − 1",
            fmt::format("m = {}, n = {}, k = {}", m, n, k));
   }
   const bool at = a == Operand::kTransposed;

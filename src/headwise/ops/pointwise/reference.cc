@@ -14,18 +14,8 @@ Reason WhyNot(const PointwiseCall& call) {
   return call.a.device.is_cpu() ? "" : "reads host memory only";
 }
 
-// Where element n lies, in elements.
-int64_t Place(const ConstTensorView& view, int64_t n) {
-  int64_t at = 0;
-  for (int i = view.rank - 1; i >= 0; --i) {
-    at += n % view.shape[i] * view.stride[i];
-    n /= view.shape[i];
-  }
-  return at;
-}
-
 double Element(const ConstTensorView& view, int64_t n) {
-  return Read(Moved(view, Place(view, n)), 0);
+  return Read(Moved(view, PlaceOf(view, n)), 0);
 }
 
 double Result(const PointwiseCall& call, int64_t n) {
@@ -50,7 +40,7 @@ void Run(Context&, const PointwiseCall& call) {
   const int64_t count = call.a.size();
   if (!Reduces(call)) {
     for (int64_t n = 0; n < count; ++n) {
-      Write(Moved(call.y, Place(call.y, n)), Result(call, n), 0);
+      Write(Moved(call.y, PlaceOf(call.y, n)), Result(call, n), 0);
     }
     return;
   }

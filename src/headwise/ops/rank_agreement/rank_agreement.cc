@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "headwise/error.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/rank_agreement/implementation.h"
 #include "headwise/tensor/slice.h"
@@ -11,54 +10,45 @@
 namespace headwise {
 namespace {
 
-[[noreturn]] void Refuse(std::string expected, std::string found) {
-  throw Error(ErrorCode::kInvalidArgument,
-              {"ranks", std::move(expected), std::move(found), ""});
-}
-
-void Check(const char* name, const ConstTensorView& view, DType type,
-           const Shape& shape, Device device) {
-  CheckView("ranks", name, view, type, shape, device);
-  if (!IsDense(view)) Refuse(std::string(name) + " dense", ToString(view));
-}
-
 void Check(const CosineRanksArgs& a) {
   const Device device = a.ids.device;
   if (a.table.rank != 2 || a.ids.rank != 1 || a.others.rank != 1) {
     Refuse(
-        "table [V, W], ids [R], others [n]",
+        "ranks", "table [V, W], ids [R], others [n]",
         ToString(a.table) + ", " + ToString(a.ids) + ", " + ToString(a.others));
   }
   const int64_t lists = a.ids.shape[0], entries = a.others.shape[0];
   CheckView("ranks", "table", a.table, a.table.type, ShapeOf(a.table), device);
-  Check("ids", a.ids, DType::kI32, {lists}, device);
-  Check("others", a.others, DType::kI32, {entries}, device);
-  Check("starts", a.starts, DType::kI32, {lists + 1}, device);
-  Check("ranks", a.ranks, DType::kF32, {entries}, device);
-  Check("norms", a.norms, DType::kF64, {lists}, device);
+  CheckDense("ranks", "ids", a.ids, DType::kI32, {lists}, device);
+  CheckDense("ranks", "others", a.others, DType::kI32, {entries}, device);
+  CheckDense("ranks", "starts", a.starts, DType::kI32, {lists + 1}, device);
+  CheckDense("ranks", "ranks", a.ranks, DType::kF32, {entries}, device);
+  CheckDense("ranks", "norms", a.norms, DType::kF64, {lists}, device);
 }
 
 void Check(const RankAgreementArgs& a) {
   const Device device = a.shares.device;
   if (a.shares.rank != 3 || a.keys.rank != 1 || a.ranks.rank != 2 ||
       a.entropy.rank != 3) {
-    Refuse("shares [R, H, N], keys [n], ranks [K, n], entropy [1, H, T]",
+    Refuse("ranks",
+           "shares [R, H, N], keys [n], ranks [K, n], entropy [1, H, T]",
            ToString(a.shares) + ", " + ToString(a.keys) + ", " +
                ToString(a.ranks) + ", " + ToString(a.entropy));
   }
   const int64_t lists = a.shares.shape[0], heads = a.shares.shape[1];
   const int64_t entries = a.keys.shape[0], rankings = a.ranks.shape[0];
-  Check("shares", a.shares, DType::kF32, {lists, heads, a.shares.shape[2]},
-        device);
-  Check("keys", a.keys, DType::kI32, {entries}, device);
-  Check("starts", a.starts, DType::kI32, {lists + 1}, device);
-  Check("ranks", a.ranks, DType::kF32, {rankings, entries}, device);
-  Check("norms", a.norms, DType::kF64, {rankings, lists}, device);
-  Check("entropy", a.entropy, DType::kF32, {1, heads, a.entropy.shape[2]},
-        device);
-  Check("rows", a.rows, DType::kI32, {lists}, device);
-  Check("agreement", a.agreement, DType::kF64, {lists, heads, rankings},
-        device);
+  CheckDense("ranks", "shares", a.shares, DType::kF32,
+             {lists, heads, a.shares.shape[2]}, device);
+  CheckDense("ranks", "keys", a.keys, DType::kI32, {entries}, device);
+  CheckDense("ranks", "starts", a.starts, DType::kI32, {lists + 1}, device);
+  CheckDense("ranks", "ranks", a.ranks, DType::kF32, {rankings, entries},
+             device);
+  CheckDense("ranks", "norms", a.norms, DType::kF64, {rankings, lists}, device);
+  CheckDense("ranks", "entropy", a.entropy, DType::kF32,
+             {1, heads, a.entropy.shape[2]}, device);
+  CheckDense("ranks", "rows", a.rows, DType::kI32, {lists}, device);
+  CheckDense("ranks", "agreement", a.agreement, DType::kF64,
+             {lists, heads, rankings}, device);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kTokensPerTask = 64;
+constexpr int64_t kTokensRouted = 64;
 
 void Softmax(float* values, int64_t count) {
   const float most = *std::max_element(values, values + count);
@@ -34,9 +34,8 @@ void SoftmaxBackward(const float* p, int64_t count, float* d) {
 template <typename Run>
 void ForTokens(Context& context, int64_t tokens, const Run& run) {
   context.pool().ParallelFor(
-      (tokens + kTokensPerTask - 1) / kTokensPerTask, [&](int64_t task, int) {
-        run(task * kTokensPerTask,
-            std::min(tokens, (task + 1) * kTokensPerTask));
+      (tokens + kTokensRouted - 1) / kTokensRouted, [&](int64_t task, int) {
+        run(task * kTokensRouted, std::min(tokens, (task + 1) * kTokensRouted));
       });
 }
 
