@@ -17,7 +17,7 @@
 namespace headwise::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // Of this thread's work.
 double ThreadSeconds() {
@@ -70,7 +70,8 @@ std::optional<int64_t> StatusBytes(const std::string& name) {
 }
 
 double Now() {
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch())
+      .count();
 }
 
 // Seconds that all processors worked, from the first line of /proc/stat:
@@ -119,9 +120,9 @@ std::string LoadNote(const LoadWatch& watch) {
 
 std::function<double(int)> Timed(std::function<void()> call) {
   return [call = std::move(call)](int calls) {
-    const auto begin = Clock::now();
+    const auto begin = SteadyClock::now();
     for (int i = 0; i < calls; ++i) call();
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return std::chrono::duration<double>(SteadyClock::now() - begin).count();
   };
 }
 
@@ -155,9 +156,9 @@ void Measure(const MeasureOptions& options,
     states.push_back(WarmUp(options, candidate));
     if (!states.back().slow) order.push_back(states.size() - 1);
   }
-  const auto begin = Clock::now();
+  const auto begin = SteadyClock::now();
   for (int round = 0; !order.empty() && round < options.max_rounds; ++round) {
-    const std::chrono::duration<double> spent = Clock::now() - begin;
+    const std::chrono::duration<double> spent = SteadyClock::now() - begin;
     if (round >= options.min_rounds && spent.count() > options.budget_seconds) {
       break;
     }

@@ -20,7 +20,7 @@ constexpr const char* kMissing =
     "peer onnxruntime: not installed; run bench/peers/setup";
 
 // Buffers of one operator, alive as long as its candidate.
-struct Bound {
+struct BoundCall {
   Tensor out;                         // [B, M, H, D]
   Tensor present_key, present_value;  // [B, G, N, D]
   std::vector<int32_t> last_keys;     // [B]: key_len − 1
@@ -78,7 +78,8 @@ OnnxNode Node(const AttentionProblem& p, Operator which) {
   return node;
 }
 
-void* Find(const AttentionData& data, Bound& bound, const std::string& name) {
+void* Find(const AttentionData& data, BoundCall& bound,
+           const std::string& name) {
   // The C interface takes inputs as mutable, and does not write to them.
   if (name == "q") return const_cast<float*>(data.q.As<float>());
   if (name == "k") return const_cast<float*>(data.k.As<float>());
@@ -90,7 +91,7 @@ void* Find(const AttentionData& data, Bound& bound, const std::string& name) {
   return &bound.total;
 }
 
-std::vector<OnnxTensor> Bind(const AttentionData& data, Bound& bound,
+std::vector<OnnxTensor> Bind(const AttentionData& data, BoundCall& bound,
                              const std::vector<OnnxValue>& values) {
   std::vector<OnnxTensor> tensors;
   for (const OnnxValue& value : values) {
@@ -107,7 +108,7 @@ void AddOperator(const AttentionRequest& request,
                  const std::shared_ptr<const OnnxRuntime>& runtime,
                  Operator which, const std::string& impl, Peers& peers) {
   const AttentionProblem& p = request.data.problem;
-  auto bound = std::make_shared<Bound>();
+  auto bound = std::make_shared<BoundCall>();
   bound->out = Tensor(DType::kF32, {p.batch, p.query_len, p.heads, p.head_dim});
   if (which == Operator::kGroupQuery) {
     for (Tensor* cache : {&bound->present_key, &bound->present_value}) {

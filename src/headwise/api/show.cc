@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMostTokens = 8192;
 // No tokenizer's tokens are longer on average.
 constexpr size_t kBytesPerToken = 64;
-constexpr int64_t kMostCells = 512;
+constexpr int64_t kMostShown = 512;
 
 bool AnyLength(const ModelConfig& config) {
   return config.positions == Positions::kRotary ||
@@ -115,7 +115,7 @@ ShownAttention ShowAttention(Transformer& model, const TextInput& text,
                              std::span<const HeadRef> heads,
                              const ShowJob& job) {
   RequireWhole(model, "show");
-  if (heads.empty() || job.cells < 1 || job.cells > kMostCells) {
+  if (heads.empty() || job.cells < 1 || job.cells > kMostShown) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"show", "heads, and cells from 1 to 512",
                  heads.empty() ? "no heads" : std::to_string(job.cells), ""});

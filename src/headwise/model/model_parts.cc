@@ -14,20 +14,20 @@
 namespace headwise {
 namespace {
 
-using Names = std::set<std::string>;
-using PartTable = std::map<std::string, Names>;
+using NameSet = std::set<std::string>;
+using PartTable = std::map<std::string, NameSet>;
 
-void Take(const Parameter& parameter, Names& names) {
+void Take(const Parameter& parameter, NameSet& names) {
   if (parameter) names.insert(parameter.name);
 }
 
-void Take(const Norm& norm, Names& names) {
+void Take(const Norm& norm, NameSet& names) {
   if (!norm) return;
   Take(norm.weight_parameter(), names);
   Take(norm.bias_parameter(), names);
 }
 
-void Take(const Linear& linear, Names& names) {
+void Take(const Linear& linear, NameSet& names) {
   for (const Linear::Part& part : linear.parts()) {
     Take(part.weight, names);
     Take(part.bias, names);
@@ -36,21 +36,21 @@ void Take(const Linear& linear, Names& names) {
 
 void AddBlock(const Block& block, PartTable& table) {
   const std::string& name = block.parts().name;
-  Names& whole = table[name];
+  NameSet& whole = table[name];
   for (const auto& [half, suffix] :
        {std::pair(BlockHalf::kAttention, ".attention"),
         std::pair(BlockHalf::kCross, ".cross"),
         std::pair(BlockHalf::kMlp, ".mlp")}) {
     const std::vector<const Parameter*> weights = block.WeightsOf(half);
     if (weights.empty()) continue;
-    Names& names = table[name + suffix];
+    NameSet& names = table[name + suffix];
     for (const Parameter* weight : weights) Take(*weight, names);
     whole.insert(names.begin(), names.end());
   }
 }
 
 void AddStack(const Stack& stack, PartTable& table) {
-  Names& embedding = table[stack.prefix + "embedding"];
+  NameSet& embedding = table[stack.prefix + "embedding"];
   Take(stack.embeddings.tokens, embedding);
   Take(stack.embeddings.positions, embedding);
   Take(stack.embeddings.types, embedding);
@@ -64,7 +64,7 @@ PartTable TableOf(const Model& model) {
   AddStack(model.stack(), table);
   if (model.decoder() != nullptr) AddStack(*model.decoder(), table);
   if (!model.has_head()) return table;
-  Names& head = table["head"];
+  NameSet& head = table["head"];
   Take(model.head().transform, head);
   Take(model.head().norm, head);
   Take(model.head().vocabulary, head);
@@ -108,7 +108,7 @@ std::vector<std::string> Expand(const std::string& part) {
 std::set<std::string> ParametersOf(const Model& model,
                                    std::span<const std::string> parts) {
   const PartTable table = TableOf(model);
-  Names names;
+  NameSet names;
   for (const std::string& wanted : parts) {
     for (const std::string& part : Expand(wanted)) {
       const auto found = table.find(part);

@@ -34,7 +34,7 @@ constexpr int64_t kVocabulary = 512;
 constexpr int64_t kContext = 512;
 constexpr int64_t kInner = 8;  // of a feed-forward half that does nothing
 
-enum Block : int64_t {
+enum Part : int64_t {
   kToken,      // this token
   kPosition,   // this position
   kBefore,     // the position before

@@ -15,11 +15,11 @@
 namespace headwise {
 namespace {
 
-constexpr double kMargin = 20;
+constexpr double kEdge = 20;
 constexpr double kTitleHeight = 44;
 
 // Roughly what a character of 12 px sans-serif text takes.
-constexpr double kCharacter = 6.6;
+constexpr double kLetter = 6.6;
 
 constexpr std::string_view kStyle = R"(
 .hw{font-family:system-ui,-apple-system,"Segoe UI","Liberation Sans",sans-serif;
@@ -49,7 +49,7 @@ double LabelWidth(const std::vector<std::string>& labels) {
   for (const std::string& label : labels) {
     widest = std::max(widest, DisplayWidth(label));
   }
-  return std::min(kCharacter * widest + 10, 190.0);
+  return std::min(kLetter * widest + 10, 190.0);
 }
 
 Drawing DrawHeatMap(const HeatMap& map) {
@@ -57,13 +57,12 @@ Drawing DrawHeatMap(const HeatMap& map) {
   layout.label_width = LabelWidth(map.rows);
   layout.cell = map.columns.size() <= 7 ? 72 : 56;  // "duplicate" fits
   const Drawing cells = DrawMapSvg(map, layout);
-  std::string body =
-      SvgText(kMargin, kMargin + 6, map.title, "class=\"title\"");
-  body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", kMargin,
+  std::string body = SvgText(kEdge, kEdge + 6, map.title, "class=\"title\"");
+  body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", kEdge,
                       kTitleHeight, cells.body);
-  const double title = 9.2 * DisplayWidth(map.title) + 2 * kMargin;
-  return {std::move(body), std::max(title, cells.width + 2 * kMargin),
-          cells.height + kTitleHeight + kMargin};
+  const double title = 9.2 * DisplayWidth(map.title) + 2 * kEdge;
+  return {std::move(body), std::max(title, cells.width + 2 * kEdge),
+          cells.height + kTitleHeight + kEdge};
 }
 
 // The number of bytes of the UTF-8 character at the start, 0 where there is
@@ -126,7 +125,7 @@ const char* OnHeat(double strength) {
 Drawing DrawMapSvg(const HeatMap& map, const MapLayout& layout) {
   const double left = layout.labels ? layout.label_width : 0;
   // Columns too narrow for their labels have them upright, read from below.
-  const double character = kCharacter * layout.label_size / 12;
+  const double character = kLetter * layout.label_size / 12;
   const bool upright =
       layout.cell < 30 ||
       std::any_of(map.columns.begin(), map.columns.end(),
@@ -210,7 +209,7 @@ Drawing DrawScale(std::string_view full, std::string_view meaning) {
   const std::string words = fmt::format("{}: {}", full, meaning);
   const double right = kLeft + kStep * kSteps + 6;
   body += SvgText(right, kHigh, words, "class=\"soft\"");
-  return {std::move(body), right + kCharacter * DisplayWidth(words), kHigh + 6};
+  return {std::move(body), right + kLetter * DisplayWidth(words), kHigh + 6};
 }
 
 Drawing DrawSvg(const Picture& picture) {

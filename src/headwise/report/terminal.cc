@@ -13,7 +13,7 @@
 namespace headwise {
 namespace {
 
-constexpr int kGap = 2;  // columns between table columns
+constexpr int kColumnGap = 2;  // columns between table columns
 
 // Without trailing spaces.
 std::string Line(std::string text) {
@@ -144,7 +144,7 @@ std::string DrawTable(const StudyTable& table, const Console& console) {
       width = std::max(width, DisplayWidth(row[c]));
     }
     widths.push_back(width);
-    if (c > 0) rest += width + kGap;
+    if (c > 0) rest += width + kColumnGap;
   }
   // The first column gives way first, on several lines where it must.
   const int room = console.width - rest;
@@ -158,7 +158,7 @@ std::string DrawTable(const StudyTable& table, const Console& console) {
     std::getline(lines, first);
     out = "  " + PadRight(first, widths[0]);
     for (size_t c = 1; c < row.size(); ++c) {
-      out += std::string(kGap, ' ') + PadLeft(row[c], widths[c]);
+      out += std::string(kColumnGap, ' ') + PadLeft(row[c], widths[c]);
     }
     out = Line(out);
     while (std::getline(lines, more)) out += "  " + more + '\n';

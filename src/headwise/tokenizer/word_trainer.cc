@@ -100,7 +100,7 @@ std::vector<std::string> Choose(const WordCounts& counts,
 }
 
 // [CLS] A [SEP], and B [SEP] of a pair.
-Json Template() {
+Json SentenceTemplate() {
   const auto token = [](const char* id, int type) {
     return Json{{"SpecialToken", {{"id", id}, {"type_id", type}}}};
   };
@@ -160,7 +160,7 @@ std::string TrainWords(TextSource& texts, const WordTraining& options) {
                  {"strip_accents", nullptr},
                  {"lowercase", options.lowercase}}},
                {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-               {"post_processor", Template()},
+               {"post_processor", SentenceTemplate()},
                {"decoder",
                 {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
   file["model"] = {{"type", "WordLevel"},

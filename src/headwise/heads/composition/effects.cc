@@ -19,7 +19,7 @@ namespace headwise {
 namespace {
 
 // Rows of a batch: bounds the memory of wide models.
-constexpr int64_t kMostRows = 8192;
+constexpr int64_t kMostEffectRows = 8192;
 
 constexpr std::array<const char*, 3> kParts = {".query", ".key", ".value"};
 
@@ -125,7 +125,7 @@ class EffectRun {
       model_.RunLayer(context_, model_.stack(), static_cast<int64_t>(layer),
                       input, x.view());
     }
-    const int64_t most = std::max<int64_t>(1, kMostRows / tokens);
+    const int64_t most = std::max<int64_t>(1, kMostEffectRows / tokens);
     for (size_t layer = 0; layer + 1 < layers_.size(); ++layer) {
       const int64_t heads = layers_[layer]->config().heads;
       for (int64_t first = 0; first < heads; first += most) {

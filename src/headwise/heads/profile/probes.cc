@@ -22,8 +22,8 @@ constexpr int64_t kNeedles = 16;
 constexpr int64_t kBatchSequences = 8;
 
 // `count` distinct tokens of `from`, drawn without replacement.
-std::vector<int32_t> Draw(const std::vector<int32_t>& from, int64_t count,
-                          Rng& rng) {
+std::vector<int32_t> DrawTokens(const std::vector<int32_t>& from, int64_t count,
+                                Rng& rng) {
   std::vector<int32_t> pool = from;
   for (int64_t i = 0; i < count; ++i) {
     const auto rest = static_cast<uint64_t>(pool.size()) - i;
@@ -121,7 +121,7 @@ std::vector<TokenWindow> RepeatWindows(const TokenTable& table,
   if (period < 4) return windows;
   for (int64_t s = 0; s < count; ++s) {
     Rng rng(kSeed, kRepeatStream + s);
-    const std::vector<int32_t> once = Draw(table.ordinary(), period, rng);
+    const std::vector<int32_t> once = DrawTokens(table.ordinary(), period, rng);
     std::vector<int32_t> tokens;
     for (int64_t c = 0; c < copies; ++c) {
       tokens.insert(tokens.end(), once.begin(), once.end());
@@ -200,7 +200,7 @@ void AddRetrieval(Context& context, const Model& model, const TokenTable& table,
   for (int64_t s = 0; s < kNeedles; ++s) {
     Rng rng(kSeed, kNeedleStream + s);
     const std::vector<int32_t> needle =
-        Draw(table.ordinary(), kNeedleTokens, rng);
+        DrawTokens(table.ordinary(), kNeedleTokens, rng);
     std::vector<int32_t> tokens;
     while (static_cast<int64_t>(tokens.size()) < haystack) {
       const int32_t id = table.ordinary()[rng.Below(table.ordinary().size())];

@@ -9,7 +9,7 @@ namespace {
 
 // The heads of the original that are left, in the order in which the smaller
 // model has them.
-std::vector<size_t> Left(const Heads& all, const Heads& removed) {
+std::vector<size_t> LeftAfter(const Heads& all, const Heads& removed) {
   std::vector<size_t> left;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!std::binary_search(removed.begin(), removed.end(), all[i])) {
@@ -37,7 +37,7 @@ Removal RemoveInSteps(const Model& model, const IterativeWork& work) {
     const std::unique_ptr<Model> smaller =
         gone.empty() ? nullptr : work.without(gone);
     const Model& now = smaller ? *smaller : model;
-    const std::vector<size_t> left = Left(all, gone);
+    const std::vector<size_t> left = LeftAfter(all, gone);
     const std::vector<double> scores = work.score(now);
     for (size_t i = 0; i < left.size(); ++i) result.scores[left[i]] = scores[i];
     const Heads own = AllHeads(now);

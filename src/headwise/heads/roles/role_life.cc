@@ -77,7 +77,7 @@ void AddScores(const std::string& role, const Score& score,
   if (any) moment.scores[role] = std::move(scores);
 }
 
-RoleMoment ParseMoment(const Json& json) {
+RoleMoment ParseRoles(const Json& json) {
   RoleMoment moment;
   json.at("step").get_to(moment.step);
   json.at("heads").get_to(moment.heads);
@@ -148,7 +148,7 @@ std::vector<RoleMoment> ReadRoleLife(const std::filesystem::path& file,
                                      int64_t last) {
   std::vector<RoleMoment> life;
   ReadJsonLines(file, "one observation a line", [&](const Json& line) {
-    RoleMoment moment = ParseMoment(line);
+    RoleMoment moment = ParseRoles(line);
     if (moment.step <= last) life.push_back(std::move(moment));
   });
   return life;

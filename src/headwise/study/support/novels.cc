@@ -16,7 +16,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kBatch = 64, kLength = 512;
+constexpr int64_t kNovelBatch = 64, kLength = 512;
 // Tests train on less: `effort` shortens these too.
 constexpr int64_t kShortLength = 64;
 constexpr double kWhole = 0.05;  // efforts from which models are whole
@@ -49,7 +49,7 @@ void Language::OpenNovels(Context& context, const StudyRequest& request) {
   const double effort = std::min(1.0, request.effort);
   whole_ = effort >= kWhole;
   length_ = whole_ ? kLength : kShortLength;
-  batch_ = std::max<int64_t>(2, std::llround(kBatch * effort));
+  batch_ = std::max<int64_t>(2, std::llround(kNovelBatch * effort));
   TrainConfig data = Training(1, 1);
   data.data = request.texts;
   data.hold_out = kHoldOut;
