@@ -19,7 +19,10 @@ option(HEADWISE_PYTHON "Build the Python package (needs pybind11)" OFF)
 option(HEADWISE_BUILD_FUZZERS "Build the fuzzers (clang only)" OFF)
 option(HEADWISE_STATIC "Build static libraries instead of shared ones" OFF)
 option(HEADWISE_UNITY
-  "Compile the sources of a layer a dozen at a time: half the work" OFF)
+  "Compile many sources of a layer at a time: half the work or less" OFF)
+set(HEADWISE_UNITY_SIZE 24 CACHE STRING "How many")
+option(HEADWISE_ONE_TARGET
+  "Kernels for this machine's instructions, and not for each that there are" OFF)
 option(HEADWISE_WERROR "Treat warnings as errors" OFF)
 option(HEADWISE_CUDA "Build the CUDA operators" OFF)
 option(HEADWISE_CUDA_HOPPER "Machine code of the portable kernels for Hopper \
@@ -28,6 +31,9 @@ set(HEADWISE_MPI AUTO CACHE STRING
     "Ranks under mpirun by OpenMPI, loaded when asked for: AUTO, ON or OFF")
 set(HEADWISE_SANITIZE "" CACHE STRING
     "Sanitizers: empty, address,undefined or thread")
+set(HEADWISE_TESTS_OF "" CACHE STRING
+    "Folder of a build whose tests, by its target test_objects, are linked here \
+instead of compiled")
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
@@ -59,17 +65,24 @@ target_compile_options(headwise_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wno-unused-parameter;-ffp-contract=on>"
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${HEADWISE_WERROR}>>:-Werror>)
 if(HEADWISE_SANITIZE)
-  # For tests that count time or memory: g++ and clang tell in different ways.
+  # For base/sanitized.cc: g++ and clang tell in different ways.
   target_compile_definitions(headwise_flags INTERFACE HEADWISE_SANITIZED)
   target_compile_options(headwise_flags INTERFACE
     -fsanitize=${HEADWISE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
+  if(HEADWISE_SANITIZE MATCHES "undefined" AND
+     CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # A third of a kernel's compilation, and nothing that reading there by a
+    # pointer gone astray would not tell.
+    target_compile_options(headwise_flags INTERFACE
+      -fno-sanitize=pointer-overflow)
+  endif()
   target_link_options(headwise_flags INTERFACE
     -fsanitize=${HEADWISE_SANITIZE})
+endif()
+if(HEADWISE_ONE_TARGET)
+  target_compile_definitions(headwise_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    # Kernels are compiled once, for this machine, and not for each that there
-    # is: one width shows what a sanitizer can see, and takes its time.
     target_compile_options(headwise_flags INTERFACE -march=native)
-    target_compile_definitions(headwise_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
   endif()
 endif()

@@ -47,4 +47,5 @@ function(headwise_page layer)
     COMMENT "Building the report's page"
     VERBATIM)
   headwise_sources(${layer} "${source}")
+  headwise_alone("${source}")
 endfunction()

@@ -3,12 +3,20 @@
 #   its loops are worth of the compiler's time: 3 where they run over elements,
 #   2 (the default), 1 where it only calls others. Its folders add files with
 #   headwise_sources(NAME files…) and tests with headwise_test(NAME files…).
-# Tests of a layer are one program, NAME_test, beside their sources.
+# Tests of a layer are one program, NAME_test, beside their sources. The target
+# test_objects makes their objects, which a build with HEADWISE_TESTS_OF takes
+# instead of compiling the tests again.
 # headwise_threaded_tests(NAME filter) names the tests of a layer that the
 # thread sanitizer is to see; the target threaded_tests builds them.
 
 set(HEADWISE_LAYERS "" CACHE INTERNAL "")
+# The library that has the kernels where a build does not make them for itself.
+set(HEADWISE_KERNELS "")
+if(HEADWISE_TESTS_OF)
+  set(HEADWISE_KERNELS "${HEADWISE_TESTS_OF}/src/headwise/ops/libheadwise_ops.a")
+endif()
 add_custom_target(threaded_tests)
+add_custom_target(test_objects)
 
 # Parsing the standard library is half of a small file's time, so it is parsed
 # once for each level of optimisation, and once with GoogleTest for the tests.
@@ -28,7 +36,7 @@ function(headwise_optimize target level)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-fPIC>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O${level}>)
-  if(HEADWISE_SANITIZE AND level EQUAL 1)
+  if(HEADWISE_SANITIZE AND level LESS 2)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
   endif()
 endfunction()
@@ -55,7 +63,7 @@ function(headwise_compile target level)
   target_precompile_headers(${target} REUSE_FROM ${shared})
   if(HEADWISE_UNITY)
     set_target_properties(${target} PROPERTIES
-      UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+      UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE "${HEADWISE_UNITY_SIZE}")
   endif()
 endfunction()
 
@@ -103,26 +111,76 @@ function(headwise_add_test name label)
   endforeach()
 endfunction()
 
+# headwise_objects_below(TARGET out): the objects of a layer and of all that it
+# stands on.
+function(headwise_objects_below target out)
+  set(found $<TARGET_OBJECTS:${target}>)
+  get_target_property(libraries ${target} LINK_LIBRARIES)
+  list(FILTER libraries INCLUDE REGEX "^headwise_[a-z0-9_]+$")
+  list(REMOVE_ITEM libraries headwise_flags)
+  foreach(library ${libraries})
+    headwise_objects_below(${library} below)
+    list(APPEND found ${below})
+  endforeach()
+  list(REMOVE_DUPLICATES found)
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# Takes the tests that another build has compiled. The layers' objects come
+# first: of an inline function that both have, the linker keeps the first.
+function(headwise_take_tests program layer)
+  headwise_objects_below(headwise_${layer} objects)
+  target_sources(${program} PRIVATE ${objects})
+  set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX)
+  set(archive "${HEADWISE_TESTS_OF}/tests/lib${program}s.a")
+  target_link_libraries(${program} PRIVATE
+    "$<LINK_LIBRARY:WHOLE_ARCHIVE,${archive}>")
+endfunction()
+
+# headwise_test_program(NAME LAYER): the program NAME_test, of tests of what a
+# layer offers. Its objects are also a library, for builds that take them.
+function(headwise_test_program name layer)
+  set(program ${name}_test)
+  add_executable(${program})
+  target_link_libraries(${program} PRIVATE
+    headwise_${layer} headwise_flags fmt::fmt GTest::gmock GTest::gtest_main)
+  set_target_properties(${program} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  headwise_add_test(${name} unit ${program})
+  if(HEADWISE_TESTS_OF)
+    headwise_take_tests(${program} ${layer})
+    return()
+  endif()
+  # Tests of operators and heads loop over elements themselves: unoptimised,
+  # the operators' loops would be most of a sanitizer's time.
+  set(level 0)
+  if(layer STREQUAL "ops" AND HEADWISE_SANITIZE)
+    set(level 2)
+  elseif(layer MATCHES "^(ops|heads)$")
+    set(level 1)
+  endif()
+  headwise_compile(${program} ${level} tests)
+  add_library(${program}s STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${program}>)
+  set_target_properties(${program}s PROPERTIES
+    ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_dependencies(test_objects ${program}s)
+endfunction()
+
+# headwise_test_sources(NAME files…): sources of the program NAME_test.
+function(headwise_test_sources name)
+  if(NOT HEADWISE_TESTS_OF)
+    target_sources(${name}_test PRIVATE ${ARGN})
+  endif()
+endfunction()
+
 function(headwise_test layer)
   if(NOT HEADWISE_BUILD_TESTS)
     return()
   endif()
   if(NOT TARGET ${layer}_test)
-    add_executable(${layer}_test)
-    target_link_libraries(${layer}_test PRIVATE
-      headwise_${layer} headwise_flags fmt::fmt GTest::gmock GTest::gtest_main)
-    set_target_properties(${layer}_test PROPERTIES
-      RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-    # Tests of operators loop over elements themselves: unoptimised, these
-    # loops would be most of a sanitizer's time.
-    if(HEADWISE_SANITIZE AND layer STREQUAL "ops")
-      headwise_compile(${layer}_test 2 tests)
-    else()
-      headwise_compile(${layer}_test 1 tests)
-    endif()
-    headwise_add_test(${layer} unit ${layer}_test)
+    headwise_test_program(${layer} ${layer})
   endif()
-  target_sources(${layer}_test PRIVATE ${ARGN})
+  headwise_test_sources(${layer} ${ARGN})
 endfunction()
 
 function(headwise_threaded_tests layer filter)
@@ -132,6 +190,18 @@ function(headwise_threaded_tests layer filter)
   headwise_add_test(${layer}_threaded threaded
                     ${layer}_test --gtest_filter=${filter})
   add_dependencies(threaded_tests ${layer}_test)
+  # Sources of tests of other names are not compiled for the thread sanitizer.
+  if(HEADWISE_SANITIZE STREQUAL "thread")
+    string(REPLACE "*" "" word "${filter}")
+    get_target_property(sources ${layer}_test SOURCES)
+    foreach(source ${sources})
+      file(STRINGS "${source}" named REGEX "^[A-Z_]*TEST.*${word}" LIMIT_COUNT 1)
+      if(source MATCHES "_test.cc$" AND NOT named)
+        list(REMOVE_ITEM sources "${source}")
+      endif()
+    endforeach()
+    set_target_properties(${layer}_test PROPERTIES SOURCES "${sources}")
+  endif()
 endfunction()
 
 # Micro-benchmarks of a layer are one program, NAME_bench; not built by default.

@@ -19,12 +19,9 @@ import house_files
 INCLUDE = re.compile(r'#include ([<"])([^<>"]+)[>"]\s*(?://.*)?')
 STANDARD = re.compile(r"[a-z_]+")
 # To write a precompiled header and to read it, where to parse it is 1.
-WRITING, READING = 2.8, 0.2
+WRITING, READING = 1.2, 0.05
 # A byte of ours, with the templates it names, where one of the library is 1.
 OURS = 12
-# Fewer users than this would not earn its writing.
-FEWEST = 3
-MOST = 10
 
 
 @functools.lru_cache(maxsize=None)
@@ -85,12 +82,12 @@ def cost(names):
 
 
 def candidates(counts):
-    """Sets of which enough headers want all."""
+    """Sets of which several headers want all."""
     found = {one & other for one, other in
              itertools.combinations_with_replacement(counts, 2)}
     for names in sorted(found, key=sorted):
         fits = [one for one in counts if names <= one]
-        if names and sum(counts[one] for one in fits) >= FEWEST:
+        if names and sum(counts[one] for one in fits) > 1:
             yield names, fits
 
 
@@ -108,7 +105,7 @@ def chosen(wants, price=cost):
         return sum(max(0, each - saved[one]) * counts[one]
                    for one in fits) - WRITING * parsing
 
-    while offers and len(found) < MOST:
+    while offers:
         best = max(offers, key=gain)
         if gain(best) <= 0:
             break

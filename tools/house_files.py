@@ -92,10 +92,12 @@ def compile_commands(build):
 
 
 def tidy_keys(root, build):
-    """(source, key) of each C++ source that ships; the key changes with the
-    source, the headers of ours that it includes, and its flags."""
+    """(source, key) of what clang-tidy looks at: what is compiled together,
+    and what alone, but for stand-ins of what is absent. The key changes with
+    the sources, the headers of ours that they include, and the flags."""
     ours = {root / name for name in listed(root)}
     rules = hash_file(str(root / ".clang-tidy"))
     for source, command in sorted(compile_commands(build).items()):
-        if source in ours and re.search(r"(?<!_test)\.cc$", source.name):
+        if source.parent.name == "Unity" or source in ours and not any(
+                part.startswith("no_") for part in source.parts):
             yield source, key_of(root, source, rules, command)

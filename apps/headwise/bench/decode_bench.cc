@@ -21,10 +21,10 @@
 namespace headwise::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+double SecondsSince(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
 double Median(std::vector<double> values) {
@@ -41,7 +41,7 @@ double CopyRate(Context& context) {
   std::vector<double> seconds;
   for (int i = 0; i < 10; ++i) {
     context.Synchronize();
-    const auto begin = Clock::now();
+    const auto begin = SteadyClock::now();
     Copy(context, from.view(), to.view());
     context.Synchronize();
     if (i > 2) seconds.push_back(SecondsSince(begin));
@@ -87,7 +87,7 @@ double TimeText(Context& context, const Model& model,
     return sampler.Next(ToVector<float>(context, logits.view()));
   };
   int32_t next = choose(session.Feed(prompt));
-  const auto begin = Clock::now();
+  const auto begin = SteadyClock::now();
   for (int64_t i = 0; i < options.tokens; ++i) {
     next = choose(session.Feed({&next, 1}));
   }

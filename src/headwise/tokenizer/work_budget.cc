@@ -5,6 +5,7 @@
 
 #include <ctime>
 
+#include "headwise/base/sanitized.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -15,11 +16,9 @@ namespace {
 constexpr size_t kMostGrowth = 32;
 constexpr size_t kFreeBytes = 4096;
 
-#ifdef HEADWISE_SANITIZED  // which makes the same work forty times as long
-constexpr double kFreeSeconds = 1.2;
-#else
 constexpr double kFreeSeconds = 0.5;
-#endif
+// Sanitizers make the same work forty times as long.
+constexpr double kFreeSanitizedSeconds = 1.2;
 constexpr double kSecondsPerByte = 2e-6;
 
 // Processor time does not run while others have the machine.
@@ -36,7 +35,7 @@ WorkBudget::WorkBudget(size_t text_bytes)
     : text_bytes_(text_bytes),
       most_bytes_(kMostGrowth * text_bytes + kFreeBytes),
       start_(ThreadSeconds()),
-      most_seconds_(kFreeSeconds +
+      most_seconds_((IsSanitized() ? kFreeSanitizedSeconds : kFreeSeconds) +
                     kSecondsPerByte * static_cast<double>(text_bytes)) {}
 
 void WorkBudget::FailBytes() const {

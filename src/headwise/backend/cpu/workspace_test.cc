@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "headwise/base/sanitized.h"
 #include "headwise/error.h"
 
 namespace headwise::workspace_test {
@@ -35,9 +36,9 @@ TEST(Workspace, GrowingSizesLeaveNoBlocksBehind) {
     std::ifstream("/proc/self/statm") >> whole >> pages;
     return pages * sysconf(_SC_PAGESIZE);
   };
-#ifdef HEADWISE_SANITIZED
-  GTEST_SKIP() << "sanitizers hold memory of their own";
-#endif
+  if (IsSanitized()) {
+    GTEST_SKIP() << "sanitizers hold memory of their own";
+  }
   Workspace workspace;
   const int64_t before = resident();
   size_t bytes = 1 << 20;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "headwise/base/rng.h"
+#include "headwise/base/sanitized.h"
 #include "headwise/heads/profile/core_sums.h"
 #include "headwise/heads/profile/dense.h"
 #include "headwise/heads/profile/naive_metrics.h"
@@ -176,22 +177,19 @@ TEST(ObserverTest, RowsThatSeeFewKeysAreLeftOut) {
 
 // 8192 tokens of one head, streamed, equal the dense rows.
 TEST(ObserverTest, LongTextEqualsDense) {
-#ifdef HEADWISE_SANITIZED  // which makes N² rows of doubles slow
-  constexpr int64_t kTokens = 1024;
-#else
-  constexpr int64_t kTokens = 8192;
-#endif
+  // Sanitizers make N² rows of doubles slow.
+  const int64_t tokens = IsSanitized() ? 1024 : 8192;
   constexpr int64_t kWidth = 4;
   Rng rng(5);
-  const TokenNotes notes = RandomNotes(kTokens, true, rng);
-  Tensor q(DType::kF32, {1, kTokens, 1, kWidth}),
-      k(DType::kF32, {1, kTokens, 1, kWidth});
+  const TokenNotes notes = RandomNotes(tokens, true, rng);
+  Tensor q(DType::kF32, {1, tokens, 1, kWidth}),
+      k(DType::kF32, {1, tokens, 1, kWidth});
   for (int64_t i = 0; i < q.size(); ++i) {
     q.As<float>()[i] = static_cast<float>(1.5 * rng.Normal());
     k.As<float>()[i] = static_cast<float>(1.5 * rng.Normal());
   }
   const DenseRow row = [&](int64_t i) {
-    std::vector<double> p(kTokens);
+    std::vector<double> p(tokens);
     double most = -1e9, sum = 0;
     for (int64_t j = 0; j <= i; ++j) {
       double score = 0;
@@ -212,11 +210,11 @@ TEST(ObserverTest, LongTextEqualsDense) {
   SequenceNotes sequence;
   sequence.source = notes;
   observer.Begin({&sequence, 1});
-  Tensor out(DType::kF32, {1, kTokens, 1, kWidth}),
-      lse(DType::kF32, {1, 1, kTokens});
-  const int32_t starts[] = {0, kTokens};
+  Tensor out(DType::kF32, {1, tokens, 1, kWidth}),
+      lse(DType::kF32, {1, 1, tokens});
+  const int32_t starts[] = {0, static_cast<int32_t>(tokens)};
   AttentionProblem problem;
-  problem.query_len = problem.key_len = kTokens;
+  problem.query_len = problem.key_len = tokens;
   problem.head_dim = kWidth;
   problem.packed = true;
   problem.mask = AttentionMask::Causal();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "headwise/base/sanitized.h"
 #include "headwise/ops/attention/geometry.h"
 
 namespace headwise {
@@ -369,14 +370,6 @@ class Maker {
   ViewSizes size_;
 };
 
-bool UnderSanitizer() {
-#ifdef HEADWISE_SANITIZED
-  return true;
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 std::string RandomProblem::Text() const {
@@ -402,7 +395,7 @@ int64_t TestProblems(int64_t plain) {
   if (const char* text = std::getenv("HEADWISE_TEST_PROBLEMS")) {
     return std::max(1L, std::atol(text));
   }
-  return UnderSanitizer() ? std::max<int64_t>(1, plain / 10) : plain;
+  return IsSanitized() ? std::max<int64_t>(1, plain / 10) : plain;
 }
 
 uint64_t TestSeed() {
