@@ -210,12 +210,17 @@ def stage_headers(stage):
     return Count(1, note=f"{len(todo)} files looked at{without}")
 
 
+def sanitized(stage, taken):
+    """The sanitized build, configured: clang's warnings are errors here, once
+    for all that ships. Tests and kernels are those of the release build, of
+    which a target makes what is taken."""
+    release = build(stage, "release", taken)
+    return configured(stage, "asan", "-DHEADWISE_WERROR=ON",
+                      f"-DHEADWISE_TESTS_OF={release}")
+
+
 def stage_asan(stage):
-    """Clang's warnings are errors here, once for all that ships. The tests are
-    those of the release build: what is looked at is what they call."""
-    tests = build(stage, "release", "test_objects")
-    configured(stage, "asan", "-DHEADWISE_WERROR=ON",
-               f"-DHEADWISE_TESTS_OF={tests}")
+    sanitized(stage, "test_objects")
     folder = build_tests(stage, "asan", "unit")
     return ctest_programs.run(stage, folder, "unit", SANITIZED)[0]
 
@@ -228,7 +233,8 @@ def stage_tsan(stage):
 
 def stage_mutation(stage):
     """Every command on files that were spoilt, with the sanitizers."""
-    folder = build(stage, "asan", "headwise_app")
+    folder = sanitized(stage, "headwise_ops")
+    stage.run("ninja", "-C", folder, "headwise_app")
     return script(stage, sys.executable, "tests/mutation/run.py",
                   folder / "apps" / "headwise" / "headwise", "--count", 500,
                   env=SANITIZED)

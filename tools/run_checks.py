@@ -28,8 +28,8 @@ from stage import CHECK, ROOT, Count, Failed, Skipped, Stage
 @dataclasses.dataclass
 class Kind:
     """A stage of the check: what it does, what it is, the beginnings of the
-    paths it reads ("*.x": the ends), the folder it builds in, and when it
-    runs."""
+    paths it reads ("*.x": the ends), the folder it builds in, when it runs, and
+    the stage that does the same for fewer reasons."""
     run: typing.Callable
     what: str
     reads: tuple = ("",)
@@ -37,6 +37,7 @@ class Kind:
     whole: bool = True
     quick: bool = False
     background: bool = False
+    proves: str = ""
 
     def depends_on(self, path):
         ends = tuple(part[1:] for part in self.reads if part[:1] == "*")
@@ -78,7 +79,8 @@ STAGES = {
                  SOURCES + ("tests/distributed/",)),
     "web": Kind(stage_web, "the report's page in Chromium",
                 SOURCES + ("docs/",)),
-    "docs": Kind(stage_docs, "what the documents say can be done"),
+    "docs": Kind(stage_docs, "what the documents say can be done",
+                 proves="documents"),
     "documents": Kind(stage_docs, "the same, when documents changed",
                       ("*.md", "docs/", "examples/", "tests/docs/"),
                       whole=False, quick=True),
@@ -98,9 +100,13 @@ def key_of(name, hashes):
          if kind.depends_on(path) or path.startswith(("tools/", "check"))})
 
 
-def run_stage(name, key, again, background=False):
+def stamp_of(name):
+    return CHECK / f"{name}.json"
+
+
+def run_stage(name, keys, again, background=False):
     """One stage: its count and whether it passed, told in one line."""
-    stamp = CHECK / f"{name}.json"
+    stamp, key = stamp_of(name), keys[name]
     if stamp.exists() and not again:
         known = json.loads(stamp.read_text())
         if known.pop("key") == key:
@@ -124,7 +130,9 @@ def run_stage(name, key, again, background=False):
         tell(name, "FAILED", time.monotonic() - start, count)
         return count
     seconds = time.monotonic() - start
-    stamp.write_text(json.dumps({"key": key, **dataclasses.asdict(count)}))
+    for passed in filter(None, (name, STAGES[name].proves)):
+        stamp_of(passed).write_text(json.dumps(
+            {"key": keys[passed], **dataclasses.asdict(count)}))
     stage_costs.keep(CHECK, name, is_cold, seconds, stage.processor_s, count)
     tell(name, "ok", seconds, count)
     return count
@@ -141,16 +149,16 @@ def run_stages(names, again):
     """The counts of stages: one after the other, and those of the background
     beside them where there are others."""
     hashes = house_files.hashes(ROOT)
-    keys = {name: key_of(name, hashes) for name in names}
+    keys = {name: key_of(name, hashes) for name in STAGES}
     aside = [name for name in names if STAGES[name].background]
     front = [name for name in names if name not in aside]
     if not front:
         aside, front = [], aside
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        later = [pool.submit(run_stage, name, keys[name], again, True)
+        later = [pool.submit(run_stage, name, keys, again, True)
                  for name in aside]
         try:
-            return [run_stage(name, keys[name], again) for name in front] + \
+            return [run_stage(name, keys, again) for name in front] + \
                 [future.result() for future in later]
         except KeyboardInterrupt:
             Stage.stopping.set()

@@ -35,7 +35,7 @@ class RunStageTest(InAFolder):
         run_checks.STAGES["made-up"] = run_checks.Kind(counted, "", ("src/",))
         self.addCleanup(run_checks.STAGES.pop, "made-up", None)
         with contextlib.redirect_stdout(io.StringIO()) as self.said:
-            return run_checks.run_stage("made-up", key, again)
+            return run_checks.run_stage("made-up", {"made-up": key}, again)
 
     def test_passed_is_remembered_until_a_file_changes(self):
         for key, again, runs in [("a", False, 1), ("a", False, 1),
@@ -66,6 +66,23 @@ class RunStageTest(InAFolder):
             self.assertEqual((count.skipped, self.runs), (1, runs))
             self.assertIn("SKIPPED", self.said.getvalue())
             self.assertIn("no nvcc", self.said.getvalue())
+
+    def test_what_a_stage_proves_is_not_run_again(self):
+        def refuse(_):
+            raise Failed("run again")
+
+        for name, kind in (
+                ("whole", run_checks.Kind(lambda _: Count(3), "",
+                                          proves="part")),
+                ("part", run_checks.Kind(refuse, ""))):
+            run_checks.STAGES[name] = kind
+            self.addCleanup(run_checks.STAGES.pop, name)
+        with contextlib.redirect_stdout(io.StringIO()):
+            for name, key, passed in (("whole", "a", 3), ("part", "a", 3),
+                                      ("part", "b", 0)):
+                count = run_checks.run_stage(
+                    name, {"whole": key, "part": key}, False)
+                self.assertEqual(count.passed, passed)
 
     def test_a_key_follows_the_files_a_stage_reads(self):
         self.run_stage(lambda _: Count(1))
