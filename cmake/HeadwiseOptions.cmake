@@ -80,9 +80,8 @@ if(HEADWISE_SANITIZE)
   target_link_options(headwise_flags INTERFACE
     -fsanitize=${HEADWISE_SANITIZE})
 endif()
-if(HEADWISE_ONE_TARGET)
+# Elsewhere there is but one.
+if(HEADWISE_ONE_TARGET AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_definitions(headwise_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    target_compile_options(headwise_flags INTERFACE -march=native)
-  endif()
+  target_compile_options(headwise_flags INTERFACE -march=native)
 endif()
