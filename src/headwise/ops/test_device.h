@@ -17,6 +17,7 @@
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/tensor.h"
+#include "headwise/tensor/element.h"
 
 namespace headwise {
 
@@ -82,7 +83,7 @@ class Mirror {
       context_.Synchronize();
       const int64_t size = static_cast<int64_t>(SizeOf(host.type));
       for (int64_t n = 0; n < host.size(); ++n) {
-        char* to = static_cast<char*>(host.data) + OffsetOf(host, n) * size;
+        char* to = static_cast<char*>(host.data) + PlaceOf(host, n) * size;
         std::memcpy(to, found.data() + (to - part->host), size);
       }
     }
@@ -97,16 +98,6 @@ class Mirror {
     TensorView host;
     const Part* part = nullptr;
   };
-
-  // Of element n in row-major order.
-  static int64_t OffsetOf(const ConstTensorView& view, int64_t n) {
-    int64_t at = 0;
-    for (int axis = view.rank - 1; axis >= 0; --axis) {
-      at += n % view.shape[axis] * view.stride[axis];
-      n /= view.shape[axis];
-    }
-    return at;
-  }
 
   static std::pair<const char*, int64_t> ExtentOf(const ConstTensorView& view) {
     int64_t low = 0, high = 1;

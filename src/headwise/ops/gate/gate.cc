@@ -38,8 +38,9 @@ void CheckStarts(const ConstTensorView& starts, int64_t tokens, Device device) {
   CheckRank("starts", starts, 1);
   Check("starts", starts, ShapeOf(starts), device, DType::kI32);
   const int64_t count = starts.shape[0];
-  if (count == 0)
+  if (count == 0) {
     Refuse("gate", "starts of at least one entry", ToString(starts));
+  }
   if (!device.is_cpu()) return;
   const int32_t* at = starts.Raw<int32_t>();
   bool ascends = at[0] == 0 && at[count - 1] == tokens;

@@ -40,8 +40,9 @@ void Check(const HeadCoreProblem& problem, const HeadCoreArgs& a) {
              device);
   CheckDense("head core", "key_starts", a.key_starts, DType::kI32, {starts},
              device);
-  if (a.special)
+  if (a.special) {
     CheckDense("head core", "special", a.special, DType::kU8, {rows}, device);
+  }
   CheckDense("head core", "sums", a.sums, DType::kF64,
              {starts - 1, heads, kCoreColumns}, device);
 }
