@@ -25,8 +25,6 @@ import sys
 import tempfile
 import time
 
-import numpy as np
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WIDTH, LAYERS, HEADS, VOCABULARY, POSITIONS = 768, 12, 12, 50257, 1024
 MOST_PACKAGE, MOST_HOOKS = 0.03, 0.30
@@ -59,6 +57,7 @@ def write_tensors(path, tensors):
 
 
 def make_model(folder):
+    import numpy as np
     rng = np.random.default_rng(3)
 
     def noise(*shape):
@@ -119,6 +118,7 @@ def told(taken):
 
 
 def measure_package(args, model, ids, work):
+    import numpy as np
     np.save(work / "ids.npy", ids)
     write_tensors(work / "ids.safetensors", {"input_ids": ids})
     out = work / "out.heads"
@@ -177,6 +177,7 @@ def main():
     args = parser.parse_args()
     if args.repeats < 5 or not 0 < args.tokens <= POSITIONS:
         parser.error(f"expected at least 5 repeats and 1 to {POSITIONS} tokens")
+    import numpy as np
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
         model = args.keep or work / "model"

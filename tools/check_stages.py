@@ -353,25 +353,45 @@ def stage_cuda(stage):
     _, output = stage.run("ninja", "-C", folder, "-t", "targets", "all")
     objects = re.findall(r"^(src/\S+/(?:cuda|nccl)/\S+(?<!_test\.cc)\.o): ",
                          output, re.M)
-    stage.run("ninja", "-C", folder, *objects)
+    bridge = re.findall(r"^(bench/gpu/\S+\.o): ", output, re.M)
+    stage.run("ninja", "-C", folder, *objects, *bridge)
     cache = (folder / "CMakeCache.txt").read_text()
     runtime = re.search(r"^CUDA_cudart_static_LIBRARY:\w+=(.+)$", cache,
                         re.M)[1]
-    link_cuda(stage, [str(folder / name) for name in objects], runtime)
-    return Count(1, note=f"{len(objects)} objects")
+    objects = [str(folder / name) for name in objects]
+    release = build(stage, "release", "headwise_app")
+    link_cuda(stage, release, objects, runtime)
+    link_bridge(stage, folder, release, objects)
+    return Count(2, note=f"{len(objects)} objects")
 
 
-def link_cuda(stage, objects, libraries):
+def link_of(stage, folder, target):
+    """The command that links a target."""
+    _, output = stage.run("ninja", "-C", folder, "-t", "commands", target)
+    return output.strip().splitlines()[-1]
+
+
+def link_cuda(stage, release, objects, libraries):
     """Links the program of what release is made of and of these, and starts
     it."""
-    release = build(stage, "release", "headwise_app")
-    _, output = stage.run("ninja", "-C", release, "-t", "commands",
-                          "headwise_app")
     program = CHECK / "headwise-cuda"
-    stage.run("bash", "-c", with_objects(output.strip().splitlines()[-1],
-                                         objects, program, libraries),
-              cwd=release)
+    stage.run("bash", "-c", with_objects(
+        link_of(stage, release, "headwise_app"), objects, program, libraries),
+        cwd=release)
     stage.run(program, "--version")
+
+
+def link_bridge(stage, folder, release, objects):
+    """Links what tools/bench_gpu loads, likewise, and loads it."""
+    library = CHECK / "libheadwise_gpu_bridge.so"
+    link = link_of(stage, folder, "headwise_gpu_bridge")
+    link = re.sub(r" -o \S+ (\S+)",
+                  lambda match: " ".join(["", "-o", str(library), match[1],
+                                          *objects]), link, count=1)
+    link = re.sub(r"(?<= )(?=src/headwise/\S+\.a )", f"{release}/", link)
+    stage.run("bash", "-c", link, cwd=folder)
+    stage.run(sys.executable, "-c", "import ctypes, sys; "
+              "ctypes.CDLL(sys.argv[1]).BridgeForward", library)
 
 
 def with_objects(link, objects, program, libraries):

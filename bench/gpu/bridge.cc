@@ -1,6 +1,4 @@
-// The CUDA attention operators behind a C interface, for tools/bench_gpu: the
-// GPU machine has nvcc and Python, not the library's other dependencies, so
-// only the files that the operators need are built there.
+// The CUDA attention operators behind a C interface, for tools/bench_gpu.
 #include <cuda_runtime.h>
 
 #include <cstring>
@@ -9,19 +7,10 @@
 #include <vector>
 
 #include "headwise/attention.h"
-#include "headwise/backend/cpu/isa.h"
 #include "headwise/backend/cuda/backend.h"
-#include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 #include "headwise/observation.h"
 #include "headwise/ops/attention/implementation.h"
-
-namespace headwise {
-// The CPU's instruction sets are not used here; their file needs Highway.
-void ApplyIsaCap() {}
-// In words that need no fmt.
-std::string ByteSize(uint64_t bytes) { return std::to_string(bytes) + " B"; }
-}  // namespace headwise
 
 namespace {
 
