@@ -27,7 +27,8 @@ FORWARD = re.compile(r"^\s*(?:class|struct|enum class)(?: HEADWISE_API)? "
 # What stands at the beginning of a line begins a declaration here
 # (clang-format does not indent namespaces).
 DECLARED = re.compile(
-    r"^(?:template <[^\n]*>\s+)?(?!using namespace|namespace|return|friend|#)"
+    r"^(?:template <[^\n]*>\s+)?(?:\[\[\w+\]\]\s+)?"
+    r"(?!using namespace|namespace|return|friend|#)"
     r"(?:\w[\w:<>,&*\[\] ]*?[ &*\n])(k?[A-Z]\w+)(?= ?[({=;\[]| : | final)",
     re.M)
 # A member, a local name, the second of two constants.

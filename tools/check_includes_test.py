@@ -8,7 +8,8 @@ import check_includes
 
 HEADERS = {
     "src/headwise/a/row.h": "namespace headwise {\nstruct Row {\n};\n"
-                            "int64_t RowsOf(const Text& text);\n}\n",
+                            "int64_t RowsOf(const Text& text);\n"
+                            "[[noreturn]] void RefuseRow(int64_t row);\n}\n",
     "src/headwise/a/all.h": '#include "headwise/a/row.h"\n',
     "src/headwise/a/ahead.h": "namespace headwise {\nclass Row;\n}\n",
 }
@@ -36,6 +37,10 @@ class CheckIncludesTest(unittest.TestCase):
                          [("Row", "row.h")])
         self.assertEqual(self.missing("auto n = RowsOf(text);\n"),
                          [("RowsOf", "row.h")])
+
+    def test_a_function_with_an_attribute_needs_its_header(self):
+        self.assertEqual(self.missing("void F() { RefuseRow(1); }\n"),
+                         [("RefuseRow", "row.h")])
 
     def test_a_header_may_come_by_another(self):
         self.assertEqual(self.missing(

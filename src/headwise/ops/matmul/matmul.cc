@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "headwise/ops/check_view.h"
 #include "headwise/ops/matmul/implementation.h"
 
 namespace headwise {
