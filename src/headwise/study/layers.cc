@@ -122,13 +122,13 @@ struct Found {
 
   // value(scores of one seed) for every seed.
   template <typename Value>
-  static Interval Over(const std::vector<std::vector<ProbeScores>>& seeds,
-                       const Value& value) {
+  static SeedMean Over(const std::vector<std::vector<ProbeScores>>& seeds,
+                       const Value& value, const Bounds& bounds = {}) {
     std::vector<double> values;
     for (const auto& scores : seeds) {
       values.push_back(static_cast<double>(value(scores)));
     }
-    return OverSeeds(values);
+    return OverSeeds(values, bounds);
   }
 };
 
@@ -145,11 +145,13 @@ void JudgeProbes(const Found& found, StudyResult& result) {
                  later(kFar), 0);
   result.AtLeast(
       "depth of the next token, share of the layers",
-      Found::Over(found.trained,
-                  [](const Scores& scores) {
-                    return static_cast<double>(scores[kNext].DepthOfGain()) /
-                           static_cast<double>(scores[kNext].right.size() - 1);
-                  }),
+      Found::Over(
+          found.trained,
+          [](const Scores& scores) {
+            return static_cast<double>(scores[kNext].DepthOfGain()) /
+                   static_cast<double>(scores[kNext].right.size() - 1);
+          },
+          kShare),
       2.0 / 3);
   for (size_t label = 0; label < kLabelCount; ++label) {
     std::vector<double> trained, fresh;
@@ -159,9 +161,10 @@ void JudgeProbes(const Found& found, StudyResult& result) {
     }
     result.AtLeast(fmt::format("{} told right at best: trained − new weights",
                                kLabelNames[label]),
-                   DifferenceOverSeeds(trained, fresh), kLeastGain[label]);
+                   DifferenceOverSeeds(trained, fresh, kShareDifference),
+                   kLeastGain[label]);
     result.Report(fmt::format("{} told right at best", kLabelNames[label]),
-                  OverSeeds(trained));
+                  OverSeeds(trained, kShare));
     result.Between(found.trained[0][label].chance, 1);
   }
 }

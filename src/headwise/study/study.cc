@@ -59,30 +59,32 @@ void StudyResult::Report(std::string name, double value) {
   Add(std::move(name), value, "", -Figure::kInfinity, Figure::kInfinity);
 }
 
-void StudyResult::SetInterval(const Interval& mean) {
+void StudyResult::SetInterval(const SeedMean& mean) {
   figures.back().over_seeds = true;
   figures.back().low = mean.low;
   figures.back().high = mean.high;
+  figures.back().values = mean.values;
+  figures.back().bounds = mean.bounds;
 }
 
-void StudyResult::AtMost(std::string name, const Interval& mean, double limit) {
+void StudyResult::AtMost(std::string name, const SeedMean& mean, double limit) {
   AtMost(std::move(name), mean.value, limit);
   SetInterval(mean);
 }
 
-void StudyResult::AtLeast(std::string name, const Interval& mean,
+void StudyResult::AtLeast(std::string name, const SeedMean& mean,
                           double limit) {
   AtLeast(std::move(name), mean.value, limit);
   SetInterval(mean);
 }
 
-void StudyResult::Near(std::string name, const Interval& mean, double want,
+void StudyResult::Near(std::string name, const SeedMean& mean, double want,
                        double tolerance) {
   Near(std::move(name), mean.value, want, tolerance);
   SetInterval(mean);
 }
 
-void StudyResult::Report(std::string name, const Interval& mean) {
+void StudyResult::Report(std::string name, const SeedMean& mean) {
   Report(std::move(name), mean.value);
   SetInterval(mean);
 }
@@ -237,12 +239,12 @@ StudyResult RunStudy(const Study& study, Context& context,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
   result.kind = study.kind;
-  result.rules = {
-      .trained = study.trained,
-      .full = request.full && request.effort >= 1,
-      .seeds = std::ssize(result.seeds),
-      .seeds_needed = study.seeds_needed(),
-      .exploratory = !study.history.empty() && !OnFreshSeeds(study, result)};
+  result.rules = {.trained = study.trained,
+                  .full = request.full && request.effort >= 1,
+                  .seeds = std::ssize(result.seeds),
+                  .seeds_needed = study.seeds_needed(),
+                  .exploratory = study.changed_after_result() &&
+                                 !OnFreshSeeds(study, result)};
   result.steps = own.notes->steps();
   return result;
 }

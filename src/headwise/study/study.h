@@ -3,6 +3,7 @@
 // top; Studies() lists them, RunStudy() runs one. Drawing is report/'s work.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -47,13 +48,13 @@ struct StudyResult {
   void AtLeast(std::string name, double value, double limit);
   void Near(std::string name, double value, double want, double tolerance);
   // The same for a mean over seeds (OverSeeds); its whole interval is judged.
-  void AtMost(std::string name, const Interval& mean, double limit);
-  void AtLeast(std::string name, const Interval& mean, double limit);
-  void Near(std::string name, const Interval& mean, double want,
+  void AtMost(std::string name, const SeedMean& mean, double limit);
+  void AtLeast(std::string name, const SeedMean& mean, double limit);
+  void Near(std::string name, const SeedMean& mean, double want,
             double tolerance);
   // Of what nothing is expected but to be a number.
   void Report(std::string name, double value);
-  void Report(std::string name, const Interval& mean);
+  void Report(std::string name, const SeedMean& mean);
 
   // Of the figure just added: its interval over held-out sequences, told beside
   // it; and what guessing and the best possible model would give: a figure
@@ -87,7 +88,7 @@ struct StudyResult {
   }
   void Add(std::string name, double value, std::string expected, double least,
            double most);
-  void SetInterval(const Interval& mean);
+  void SetInterval(const SeedMean& mean);
 
   std::optional<StudyKind> next_;
   bool information_ = false;
@@ -129,12 +130,14 @@ struct StudyRequest {
   std::shared_ptr<StudyNotes> notes = {};
 };
 
-// What was changed after a result had been seen.
+// What was changed since a study was first written.
 struct StudyChange {
   const char* first;    // what was expected or done, and what came of it
   const char* changed;  // what is now
   const char* why;
   const char* commit;  // the subject of the one that changed it
+  // Else before any result of it had been seen: told, but no reason to doubt.
+  bool after_result = true;
 };
 
 struct Study {
@@ -151,13 +154,17 @@ struct Study {
   // Raise it whenever models, data or what is measured change: what was
   // recorded of the study is then stale.
   int revision = 1;
-  // Oldest first. A study with a history is EXPLORATORY but on fresh seeds.
+  // Oldest first. What was changed after a result makes a study EXPLORATORY but
+  // on fresh seeds.
   std::span<const StudyChange> history = {};
   // Seeds that nobody had looked at when they were written down here, after the
   // last change; a full run takes these instead of 1 … N.
   std::span<const uint64_t> fresh_seeds = {};
 
   int64_t seeds_needed() const { return slow ? 3 : 5; }
+  bool changed_after_result() const {
+    return std::ranges::any_of(history, &StudyChange::after_result);
+  }
 };
 
 // In the order of `headwise study --list`.

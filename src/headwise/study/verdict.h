@@ -8,7 +8,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "headwise/base/intervals.h"
 #include "headwise/heads.h"
 
 namespace headwise {
@@ -32,6 +34,13 @@ enum class Verdict {
 // "HELD", "EXPLORATORY", "UNDECIDED", "REFUTED"
 const char* Name(Verdict verdict);
 
+// The mean over seeds and its 95 % interval, ±∞ for one seed: Student's t, kept
+// within what the figure can be at all.
+struct SeedMean : Interval {
+  std::vector<double> values = {};  // of each seed, in their order
+  Bounds bounds = {};
+};
+
 // One number that was measured, and what was expected of it.
 struct Figure {
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -44,6 +53,8 @@ struct Figure {
   // interval, −∞ to ∞ where one seed gives none. Else it is one number.
   bool over_seeds = false;
   double low = -kInfinity, high = kInfinity;
+  std::vector<double> values = {};  // of each seed
+  Bounds bounds = {};               // what it can be, and its interval with it
   // Over held-out sequences of the same models: told, never decides.
   std::optional<Interval> sequences = {};
   // What guessing gives and what nothing exceeds, where the study says so.
