@@ -107,6 +107,9 @@ Json FigureJson(const StudyResult& result, const Figure& figure) {
   Json json = {{"value", Number(figure.value)},
                {"expected", figure.expected},
                {"decides", result.Decides(figure)}};
+  if (figure.information) json["information"] = true;
+  if (std::isfinite(figure.least)) json["least"] = figure.least;
+  if (std::isfinite(figure.most)) json["most"] = figure.most;
   if (!figure.expected.empty()) {
     const Judgement judgement = result.JudgementOf(figure);
     json["verdict"] = Name(judgement.verdict);
@@ -217,7 +220,7 @@ Json StudyJson(const Study& study, const StudyResult& result) {
   for (const Figure& figure : result.figures) {
     figures[figure.name] = FigureJson(result, figure);
   }
-  return {{"study", study.name},
+  Json json = {{"study", study.name},
           {"claim", study.claim},
           {"kind", Name(study.kind)},
           {"verdict", Name(result.verdict())},
@@ -230,6 +233,12 @@ Json StudyJson(const Study& study, const StudyResult& result) {
           {"hash", StudyHash(study, result)},
           {"changed_after_a_result", study.changed_after_result()},
           {"seconds", result.seconds}};
+  if (result.text) {
+    json["text"] = {{"name", result.text->name},
+                    {"hash", result.text->hash},
+                    {"tokenizer", result.text->tokenizer}};
+  }
+  return json;
 }
 
 std::string StudySvg(const Study& study, const StudyResult& result) {

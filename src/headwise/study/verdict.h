@@ -29,9 +29,10 @@ enum class Verdict {
   kHeld,         // the whole interval is as expected
   kExploratory,  // decided, but what is expected was chosen after a result
   kUndecided,    // neither
+  kNotMeasured,  // the models have not what the figure is about
   kRefuted,      // no value of the interval is as expected
 };
-// "HELD", "EXPLORATORY", "UNDECIDED", "REFUTED"
+// "HELD", "EXPLORATORY", "UNDECIDED", "NOT MEASURED", "REFUTED"
 const char* Name(Verdict verdict);
 
 // The mean over seeds and its 95 % interval, ±∞ for one seed: Student's t, kept
@@ -61,6 +62,8 @@ struct Figure {
   std::optional<double> chance = {}, best = {};
   std::optional<StudyKind> kind = {};  // where it is not the study's
   bool information = false;  // of a model that was given: never decides
+  // What did not form in the models that it would be taken from, or "".
+  std::string not_formed = {};
 
   // The value alone. NaN is not.
   bool as_expected() const { return value >= least && value <= most; }

@@ -157,6 +157,40 @@ TEST(VerdictTest, WhatWasChangedAfterAResultIsExploratory) {
             Verdict::kHeld);
 }
 
+TEST(VerdictTest, NoDifferenceMeansWithinAMargin) {
+  const auto within = [](double low, double high) {
+    return Of(kFiveSeeds,
+              [&](StudyResult& r) {
+                r.WithinMargin("", SeedMean{{(low + high) / 2, low, high}},
+                               0.02);
+              })
+        .verdict;
+  };
+  EXPECT_EQ(within(-0.01, 0.015), Verdict::kHeld);
+  EXPECT_EQ(within(-0.01, 0.03), Verdict::kUndecided);
+  EXPECT_EQ(within(0.021, 0.03), Verdict::kRefuted);
+}
+
+TEST(VerdictTest, WhatDidNotFormIsNotMeasured) {
+  StudyResult result;
+  result.rules = kFiveSeeds;
+  const auto scores = [](double last) {
+    return SeedMean{{0.8, 0.7, 0.9}, {0.9, 0.8, last}};
+  };
+  const auto verdict_after = [&](double last) {
+    result.Formed("induction", scores(last), 0.5);
+    result.AtLeast("what it is for", SeedMean{{1, 0.5, 1.5}}, 0);
+    return result.JudgementOf(result.figures.back());
+  };
+  EXPECT_EQ(verdict_after(0.7).verdict, Verdict::kHeld);
+  EXPECT_EQ(verdict_after(0.04).verdict, Verdict::kNotMeasured);
+  EXPECT_EQ(verdict_after(0.04).why, "induction reached 0.5 in 2 of 3 models");
+  EXPECT_EQ(result.verdict(), Verdict::kNotMeasured) << "the checks are told";
+  result.EndFormed();
+  result.AtLeast("else", SeedMean{{1, 0.5, 1.5}}, 0);
+  EXPECT_EQ(result.JudgementOf(result.figures.back()).verdict, Verdict::kHeld);
+}
+
 TEST(VerdictTest, AClaimTakesTheWeakestWord) {
   using V = Verdict;
   const auto weakest = [](std::vector<V> words) { return Weakest(words); };
@@ -203,6 +237,10 @@ TEST(RunStudyTest, SeedsAreOneToNOrTheFreshOnes) {
   EXPECT_THAT(SeedsOf(study, request), ElementsAre(11, 12, 13, 14, 15, 16));
   request.seed_count = 0;
   EXPECT_THAT(SeedsOf(study, request), ElementsAre(11, 12, 13, 14, 15));
+  EXPECT_THAT(study.replicate_seeds(),
+              ElementsAre(1016, 1017, 1018, 1019, 1020));
+  request.chosen = {21, 23};
+  EXPECT_THAT(SeedsOf(study, request), ElementsAre(21, 23));
 }
 
 TEST(RunStudyTest, AHistoryIsExploratoryUntilFreshSeedsConfirm) {
@@ -219,8 +257,12 @@ TEST(RunStudyTest, AHistoryIsExploratoryUntilFreshSeedsConfirm) {
   study.history = kChanged;
   study.fresh_seeds = kFresh;
   EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kHeld);
-  // A seed more than those that were fixed is not fresh.
+  // More evidence weakens no word; what the study was changed on is not fresh.
   request.seed_count = 6;
+  EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kHeld);
+  request.chosen = study.replicate_seeds();
+  EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kHeld);
+  request.chosen = {1, 2, 3, 4, 5};
   EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kExploratory);
 }
 
