@@ -22,8 +22,8 @@ import math
 import operator
 
 # A claim takes the last of its figures' words.
-WORDS = ["HELD", "EXPLORATORY", "UNDECIDED", "REFUTED"]
-COUNTED = ["HELD", "REFUTED", "UNDECIDED", "EXPLORATORY"]
+WORDS = ["HELD", "EXPLORATORY", "UNDECIDED", "NOT MEASURED", "REFUTED"]
+COUNTED = ["HELD", "REFUTED", "UNDECIDED", "EXPLORATORY", "NOT MEASURED"]
 COMPARE = {"=": operator.eq, "≥": operator.ge, "≤": operator.le,
            "∈": lambda value, among: value in among}
 MIDDLES = ["value", "mean", "score"]  # of an interval

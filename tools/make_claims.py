@@ -12,9 +12,13 @@ other commands printed). No figure of the page is typed.
     tools/make_claims.py --run --missing    those without a result: goes on
                                             where a run was interrupted
     tools/make_claims.py --run --full       with as many seeds as a verdict
-                                            needs; --seeds N, --device D
+                                            needs; --seeds, --device, --text
+                                            as of `headwise study`
     tools/make_claims.py --run --svg FOLDER keep the studies' figures there too
-    tools/make_claims.py --from FOLDER      take what `study --all` kept there
+    tools/make_claims.py --from FOLDER      take what `study --all` kept there,
+                                            or records of one study on several
+                                            seeds, which pool; --commit HASH of
+                                            the build that ran
     tools/make_claims.py --hashes FILE      mark rows as stale by the output of
                                             `headwise study --all --hash`; with
                                             --check they fail
@@ -45,15 +49,17 @@ HEAD = """# What is claimed about multi-head attention, and what was measured
 
 Written by `tools/make_claims.py` from runs; no figure of the tables is typed.
 Every row is a command. **HELD**: the whole 95 % interval (Student's t over
-paired seeds) is as expected; mathematics, and what the program itself does, has
+paired seeds; of what has bounds a score interval that stays within them, at a
+bound Clopper and Pearson's) is as expected; mathematics, and what the program itself does, has
 no interval. **REFUTED**: no value of the interval is. **UNDECIDED**: neither,
 or fewer than five seeds (three where one run takes more than ten GPU minutes),
 or one trained model, or a quick run, or a figure within 5 % of chance or of the
-best possible. **EXPLORATORY**: decided, but a threshold, the task or a
+best possible. **NOT MEASURED**: what the figure is about did not form in the
+models, by a floor stated beforehand. **EXPLORATORY**: decided, but a threshold, the task or a
 hyper-parameter was changed after a result, which fresh seeds must confirm;
 `headwise study NAME --explain` tells the history. A claim takes the weakest
-word among its figures: one REFUTED, else one UNDECIDED, else one EXPLORATORY,
-else HELD.
+word among its figures: one REFUTED, else one NOT MEASURED, else one UNDECIDED,
+else one EXPLORATORY, else HELD.
 """
 
 
@@ -200,7 +206,9 @@ def run_study(options, name, studies):
     words = [options.program, "study", name, "--json",
              "--device", options.device]
     words += ["--full"] * options.full
-    words += ["--seeds", str(options.seeds)] if options.seeds else []
+    words += ["--seeds", options.seeds] if options.seeds else []
+    for text in options.text:
+        words += ["--text", text]
     if options.svg:
         folder = pathlib.Path(options.svg)
         folder.mkdir(parents=True, exist_ok=True)
@@ -211,6 +219,7 @@ def run_study(options, name, studies):
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}")
     record = json.loads(done.stdout)
     record["seconds"] = round(record["seconds"], 1)
+    record["commit"] = options.commit or revision()
     studies[name] = record
     print(f"{name}: {verdict(record)[0]}, {record['seconds']} s", flush=True)
     keep(DOCS / "studies.json", studies)
@@ -271,12 +280,49 @@ def run(options, claims, studies, commands):
             run_row(options, row, commands, machine, printed)
 
 
-def read_folder(folder, studies):
-    """What `headwise study --all --out FOLDER` kept."""
+def revision():
+    """The commit of this checkout, or nothing outside of one."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True,
+                          capture_output=True, check=False)
+    return done.stdout.strip()
+
+
+def pool(program, name, records):
+    """One record of them all, by the program, which judges anew."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for number, record in enumerate(records):
+            paths.append(pathlib.Path(folder, f"{number}.json"))
+            paths[-1].write_text(json.dumps(record), encoding="utf-8")
+        done = subprocess.run([program, "study", name, "--pool", *paths],
+                              check=True, text=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
+def poolable(old, new):
+    """Whether the new record's seeds add to those of the old."""
+    return ("values" in json.dumps(old) and old.get("hash") == new["hash"]
+            and old.get("text") == new.get("text")
+            and old["full"] == new["full"]
+            and not set(old["seeds"]) & set(new["seeds"]))
+
+
+def read_folder(folder, studies, program, commit):
+    """What `headwise study --all --out FOLDER` kept, or records of one study
+    on different seeds: those pool, and with what is kept already."""
+    found = {}
     for path in sorted(pathlib.Path(folder).glob("*.json")):
         record = load(path)
+        record.setdefault("commit", commit)
+        found.setdefault(record["study"], []).append(record)
+    for name, records in found.items():
+        old = studies.get(name, {})
+        if old and all(poolable(old, record) for record in records):
+            records = [old, *records]
+        record = (records[0] if len(records) == 1
+                  else pool(program, name, records))
         record["seconds"] = round(record["seconds"], 1)
-        studies[record["study"]] = record
+        studies[name] = record
     keep(DOCS / "studies.json", studies)
 
 
@@ -286,8 +332,10 @@ def parse():
     parser.add_argument("--run", nargs="*", metavar="NAME")
     parser.add_argument("--from", dest="folder", metavar="FOLDER")
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--seeds")
+    parser.add_argument("--commit", help="of the build that ran")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--text", action="append", default=[])
     parser.add_argument("--missing", action="store_true")
     parser.add_argument("--svg", metavar="FOLDER")
     parser.add_argument("--hashes", metavar="FILE")
@@ -302,7 +350,8 @@ def main():
     studies = load(DOCS / "studies.json")
     commands = load(DOCS / "commands.json")
     if options.folder:
-        read_folder(options.folder, studies)
+        read_folder(options.folder, studies, options.program,
+                    options.commit or revision())
     if options.run is not None:
         run(options, claims, studies, commands)
     hashes = load(pathlib.Path(options.hashes)) if options.hashes else None

@@ -101,6 +101,9 @@ expect 0 '"averaging": "[0-9a-f]{16}"' study averaging --hash
 expect 0 'Fresh seeds,' study symmetry --explain
 expect 0 'Nothing changed after a result' study averaging --explain
 expect 2 'seeds: expected' study averaging --seeds 0
+expect 2 'seeds: expected' study averaging --seeds 5-3
+expect 2 'seeds: expected' study averaging --seeds 3,1-3
+expect 0 '^HELD: ' study averaging --seeds 3,21-22
 expect 2 'expected the name of a study' study averaging --all
 
 # What is done is not run again, what has changed is.

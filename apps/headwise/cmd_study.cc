@@ -1,6 +1,7 @@
 // headwise study: one runnable claim about multi-head attention.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/report/study_pool.h"
 #include "headwise/report/study_report.h"
 #include "headwise/study/advice/head_advice.h"
 #include "headwise/study/study.h"
@@ -33,7 +35,9 @@ struct Options {
   bool all = false;
   bool explain = false;
   bool hash = false;
-  int64_t seeds = 0;
+  std::string seeds;  // "5", "21-30" or "3,21-25"
+  bool replicate = false;
+  std::vector<std::string> pool;
   std::string out = "studies";  // of several
   std::vector<std::string> texts;
   std::string model, twin;
@@ -73,10 +77,61 @@ void RequireF32(const EngineFlags& engine) {
                    engine.type);
 }
 
+// What --seeds cannot be.
+[[noreturn]] void RefuseSeeds(const std::string& given) {
+  throw UsageError(
+      "--seeds: expected how many, 1 to 1000, or which, as 21-30 or 3,21-25; "
+      "found " +
+      given);
+}
+
+uint64_t SeedIn(const std::string& text, const std::string& given) {
+  constexpr size_t kMostDigits = 9;
+  const bool digits =
+      !text.empty() && text.size() <= kMostDigits &&
+      std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+  if (!digits) RefuseSeeds(given);
+  return std::stoull(text);
+}
+
+// "21-30", "3,21-25": each once, in this order.
+std::vector<uint64_t> ChosenSeeds(const std::string& given) {
+  constexpr size_t kMost = 1000;
+  std::vector<uint64_t> seeds;
+  for (size_t begin = 0; begin <= given.size();) {
+    const size_t end = std::min(given.find(',', begin), given.size());
+    const std::string part = given.substr(begin, end - begin);
+    const size_t line = part.find('-');
+    const uint64_t first = SeedIn(part.substr(0, line), given);
+    const uint64_t last =
+        line == part.npos ? first : SeedIn(part.substr(line + 1), given);
+    if (last < first || last - first >= kMost) RefuseSeeds(given);
+    for (uint64_t seed = first; seed <= last; ++seed) {
+      if (std::ranges::find(seeds, seed) != seeds.end()) RefuseSeeds(given);
+      seeds.push_back(seed);
+    }
+    begin = end + 1;
+  }
+  if (seeds.size() > kMost) RefuseSeeds(given);
+  return seeds;
+}
+
+void TakeSeeds(const Options& options, StudyRequest& request) {
+  const std::string& given = options.seeds;
+  if (given.empty()) return;
+  if (given.find_first_of(",-") != given.npos) {
+    request.chosen = ChosenSeeds(given);
+    return;
+  }
+  const uint64_t count = SeedIn(given, given);
+  if (count < 1 || count > 1000) RefuseSeeds(given);
+  request.seed_count = static_cast<int64_t>(count);
+}
+
 StudyRequest RequestOf(const Options& options, ProgressBar* bar) {
   StudyRequest request;
   request.full = options.full;
-  request.seed_count = options.seeds;
+  TakeSeeds(options, request);
   request.texts = options.texts;
   if (bar != nullptr) request.progress = bar->callback();
   request.stop = StopOnInterrupt();
@@ -136,7 +191,8 @@ int RunOne(const Options& options) {
   RequireWritable(options.svg);
   Context context(options.engine.context());
   ProgressBar bar;
-  const StudyRequest request = RequestOf(options, &bar);
+  StudyRequest request = RequestOf(options, &bar);
+  if (options.replicate) request.chosen = study.replicate_seeds();
   const StudyResult result = RunStudy(study, context, request);
   if (!options.svg.empty()) {
     WriteFileAtomically(options.svg, StudySvg(study, result));
@@ -148,6 +204,19 @@ int RunOne(const Options& options) {
   }
   // A hypothesis may fail; mathematics may not.
   return result.laws_held() ? kSucceeded : kFailed;
+}
+
+// Records of one study, as --json prints them, as one.
+int Pool(const Options& options) {
+  if (options.names.size() != 1) {
+    throw UsageError("--pool: expected one study");
+  }
+  std::vector<Json> records;
+  for (const std::string& file : options.pool) {
+    records.push_back(ReadJson(file));
+  }
+  fmt::print("{}\n", PoolRecords(FindStudy(options.names[0]), records).dump(2));
+  return kSucceeded;
 }
 
 // "512 B", "16.0 GiB"
@@ -209,8 +278,13 @@ int Run(const Options& options) {
     throw UsageError("expected the name of a study, or --list, or --all");
   }
   if (options.hash) return TellHashes(options);
+  if (!options.pool.empty()) return Pool(options);
   if (options.explain) return Explain(options);
-  if (options.all || options.names.size() > 1) return RunSeveral(options);
+  const bool several = options.all || options.names.size() > 1;
+  if (several && options.replicate) {
+    throw UsageError("--replicate: expected one study; found several");
+  }
+  if (several) return RunSeveral(options);
   return options.recommend.empty() ? RunOne(options) : Recommend(options);
 }
 
@@ -227,10 +301,20 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--full", options->full,
             "As many seeds and steps as a verdict needs")
       .Excludes(quick);
-  line.Option("--seeds", options->seeds,
-              "So many seeds: 1 and on, or the fresh ones that a study fixed. "
-              "Default: 1; with --full 5, or 3 where one run is long")
-      .Positive();
+  const Argument seeds = line.Option(
+      "--seeds", options->seeds,
+      "So many seeds: 1 and on, or the fresh ones that a study fixed; or "
+      "these: "
+      "21-30, or 3,21-25. Default: 1; with --full 5, or 3 where one run is "
+      "long");
+  line.Flag("--replicate", options->replicate,
+            "Take five further seeds, which the study fixed before anyone ran "
+            "them: does a word come again?")
+      .Excludes(seeds);
+  line.Option("--pool", options->pool,
+              "Run nothing; print the record of all seeds in these records of "
+              "the study, as --json printed them, judged anew")
+      .Several();
   line.Flag("--explain", options->explain,
             "Run nothing; say what a verdict needs and what was changed after "
             "a result");
@@ -276,6 +360,7 @@ const Command kStudyCommand = {
         "  headwise study operator --json\n"
         "  headwise study symmetry --explain\n"
         "  headwise study head-count --full --seeds 5\n"
+        "  headwise study team --full --replicate --json\n"
         "  headwise study --all --full --out studies\n"
         "  headwise study effective-heads --recommend 4096,32,131072\n"
         "A law that does not hold gives exit code 1.",

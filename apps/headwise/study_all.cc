@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "headwise/error.h"
 #include "headwise/report/study_report.h"
 #include "headwise/report/terminal.h"
+#include "headwise/version.h"
 #include "machine.h"
 #include "progress_bar.h"
 
@@ -30,9 +32,12 @@ std::optional<Json> Kept(const Study& study, const StudyRequest& request,
   if (!kept.is_object() || kept.value("full", false) != request.full) {
     return std::nullopt;
   }
-  const Json seeds = SeedsOf(study, request);
-  if (study.trained && kept.value("seeds", Json::array()) != seeds) {
-    return std::nullopt;
+  // More seeds than are asked for are as good.
+  const Json seeds = kept.value("seeds", Json::array());
+  for (const uint64_t seed : SeedsOf(study, request)) {
+    if (study.trained && std::ranges::find(seeds, seed) == seeds.end()) {
+      return std::nullopt;
+    }
   }
   Context context({.threads = 1, .implementations = ""});
   if (kept.value("hash", "") != ExpectedHash(study, context, request)) {
@@ -73,6 +78,8 @@ std::vector<std::string> RowOf(const Json& record) {
 Json StudyRecord(const Study& study, const StudyResult& result, Device device) {
   Json record = StudyJson(study, result);
   record["machine"] = MachineName(device);
+  record["device"] = ToString(device);
+  record["version"] = Version();
   record["date"] = Today();
   return record;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -25,8 +26,9 @@ struct TextInput;   // model.h
 
 struct Estimate {
   double mean = 0;  ///< Σx / Σw; NaN where nothing was counted
-  /// 95 % interval of the ratio, linearised, over sequences; NaN for fewer than
-  /// two of them.
+  /// 95 % interval of the ratio, linearised, over sequences (Student's t; of
+  /// a share Wilson's, of as many cases as scatter that much); NaN for fewer
+  /// than two of them.
   double low = 0;
   double high = 0;
   double count = 0;       ///< Σw: rows, words, cases
@@ -67,7 +69,11 @@ struct Tally {
   }
   bool empty() const { return !(w > 0); }
 
-  HEADWISE_API Estimate Ratio() const;
+  /// The range is what the ratio can be at all, [0, 1] of a share: its
+  /// interval stays within it.
+  HEADWISE_API Estimate
+  Ratio(double least = -std::numeric_limits<double>::infinity(),
+        double most = std::numeric_limits<double>::infinity()) const;
 
   friend bool operator==(const Tally&, const Tally&) = default;
 };

@@ -19,4 +19,14 @@ inline Compared CompareSums(const PairedBootstrap& bootstrap,
           bootstrap.Ratio(change)};
 }
 
+// Of right answers, at most one a unit of weight.
+inline Compared CompareShares(const PairedBootstrap& bootstrap,
+                              const std::vector<double>& whole,
+                              const std::vector<double>& other) {
+  Compared compared = CompareSums(bootstrap, whole, other);
+  compared.whole = bootstrap.Share(whole);
+  compared.other = bootstrap.Share(other);
+  return compared;
+}
+
 }  // namespace headwise

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "headwise/api/compared.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/stop.h"
@@ -20,9 +21,7 @@ std::optional<Compared> RightOf(const JudgedText& text,
                                 const std::vector<double>& other) {
   const std::vector<double>& whole = text.right();
   if (whole.empty()) return {};
-  std::vector<double> change(whole.size());
-  for (size_t i = 0; i < whole.size(); ++i) change[i] = other[i] - whole[i];
-  return Compared{text.Share(whole), text.Share(other), text.Share(change)};
+  return CompareShares(text.bootstrap(), whole, other);
 }
 
 // Under the model's edits.

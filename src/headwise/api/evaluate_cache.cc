@@ -101,7 +101,7 @@ CacheEvaluation EvaluateCache(Transformer& model, const TextInput& text,
   const PairedBootstrap bootstrap(weights, kCacheReplicates, job.seed);
   result.sequences = std::ssize(weights);
   result.loss = CompareSums(bootstrap, base.loss, other.loss);
-  result.right = CompareSums(bootstrap, base.right, other.right);
+  result.right = CompareShares(bootstrap, base.right, other.right);
   result.bytes = cut.cache_bytes();
   return result;
 }

@@ -104,7 +104,7 @@ LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
   const PairedBootstrap bootstrap(std::vector<double>(batches.size(), 1.0),
                                   kLabelReplicates, job.seed);
   return {batches.size(), CompareSums(bootstrap, sums[0].loss, sums[1].loss),
-          CompareSums(bootstrap, sums[0].right, sums[1].right)};
+          CompareShares(bootstrap, sums[0].right, sums[1].right)};
 }
 
 }  // namespace headwise

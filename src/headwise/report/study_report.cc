@@ -97,10 +97,19 @@ Json Number(double value) {
   return value;
 }
 
+Json Numbers(const std::vector<double>& values) {
+  Json numbers = Json::array();
+  for (const double value : values) numbers.push_back(Number(value));
+  return numbers;
+}
+
 Json FigureJson(const StudyResult& result, const Figure& figure) {
   Json json = {{"value", Number(figure.value)},
                {"expected", figure.expected},
                {"decides", result.Decides(figure)}};
+  if (figure.information) json["information"] = true;
+  if (std::isfinite(figure.least)) json["least"] = figure.least;
+  if (std::isfinite(figure.most)) json["most"] = figure.most;
   if (!figure.expected.empty()) {
     const Judgement judgement = result.JudgementOf(figure);
     json["verdict"] = Name(judgement.verdict);
@@ -112,6 +121,10 @@ Json FigureJson(const StudyResult& result, const Figure& figure) {
   if (std::isfinite(figure.low) && std::isfinite(figure.high)) {
     json["low"] = figure.low;
     json["high"] = figure.high;
+  }
+  if (!figure.values.empty()) json["values"] = Numbers(figure.values);
+  if (figure.bounds != Bounds{}) {
+    json["bounds"] = Numbers({figure.bounds.low, figure.bounds.high});
   }
   if (figure.sequences) {
     json["sequences"] = {{"low", Number(figure.sequences->low)},
@@ -169,15 +182,21 @@ std::string StudyExplanation(const Study& study, const Console& console) {
   }
   out += Wrap(fmt::format("Revision {}. {}", study.revision, needs),
               console.width);
-  if (study.history.empty()) return out + "Nothing changed after a result.\n";
-  out += '\n' + Bold(console, "Changed after a result") + '\n';
+  if (!study.changed_after_result()) {
+    out += "Nothing changed after a result.\n";
+  }
+  if (study.history.empty()) return out;
+  out += '\n' + Bold(console, "What was changed") + '\n';
   for (const StudyChange& change : study.history) {
     out += Wrap(fmt::format("First: {}.", change.first), console.width);
     out += Wrap(fmt::format("Now: {}.", change.changed), console.width, 2);
     out += Wrap(fmt::format("Why: {}.", change.why), console.width, 2);
-    out += Wrap(fmt::format("In: \"{}\".", change.commit), console.width, 2);
+    out +=
+        Wrap(fmt::format("In: \"{}\", {} any result was seen.", change.commit,
+                         change.after_result ? "after" : "before"),
+             console.width, 2);
   }
-  if (study.fresh_seeds.empty()) {
+  if (study.changed_after_result() && study.fresh_seeds.empty()) {
     out +=
         Wrap("EXPLORATORY at most, until fresh seeds confirm.", console.width);
   }
@@ -190,7 +209,8 @@ Json StudyHistoryJson(const Study& study) {
     history.push_back({{"first", change.first},
                        {"changed", change.changed},
                        {"why", change.why},
-                       {"commit", change.commit}});
+                       {"commit", change.commit},
+                       {"after_result", change.after_result}});
   }
   return history;
 }
@@ -200,7 +220,7 @@ Json StudyJson(const Study& study, const StudyResult& result) {
   for (const Figure& figure : result.figures) {
     figures[figure.name] = FigureJson(result, figure);
   }
-  return {{"study", study.name},
+  Json json = {{"study", study.name},
           {"claim", study.claim},
           {"kind", Name(study.kind)},
           {"verdict", Name(result.verdict())},
@@ -211,8 +231,14 @@ Json StudyJson(const Study& study, const StudyResult& result) {
           {"steps", result.steps},
           {"revision", study.revision},
           {"hash", StudyHash(study, result)},
-          {"changed_after_a_result", !study.history.empty()},
+          {"changed_after_a_result", study.changed_after_result()},
           {"seconds", result.seconds}};
+  if (result.text) {
+    json["text"] = {{"name", result.text->name},
+                    {"hash", result.text->hash},
+                    {"tokenizer", result.text->tokenizer}};
+  }
+  return json;
 }
 
 std::string StudySvg(const Study& study, const StudyResult& result) {

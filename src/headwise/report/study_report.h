@@ -21,10 +21,11 @@ Json StudyHistoryJson(const Study& study);
 
 // {"study", "claim", "kind", "verdict", "laws_held", "figures": {NAME:
 // {"value", "expected", "decides", "verdict"}}, "seeds", "full", "steps",
-// "revision", "hash", "changed_after_a_result", "seconds"}; a figure has "why"
-// where its interval alone does not give the word, "low" and "high" where it is
-// of several seeds, "sequences", "chance", "best" and a "kind" of its own where
-// there are any.
+// "revision", "hash", "changed_after_a_result", "seconds"} and the "text" that
+// models were trained on; a figure has "why" where its interval alone does not
+// give the word, "low", "high" and the "values" of each seed where it is of
+// several, "least", "most", "bounds", "sequences", "chance", "best", a "kind"
+// of its own and "information" where there are any.
 Json StudyJson(const Study& study, const StudyResult& result);
 
 // Its pictures below each other.

@@ -29,6 +29,7 @@ namespace effective_heads_study {
 namespace {
 
 constexpr int64_t kHeads = 8;
+constexpr Bounds kTimes = {1, Bounds::kInfinity};  // largest ÷ smallest
 constexpr int64_t kRanked = 32;  // held-out windows that heads are ranked on
 constexpr int64_t kJudged = 64;  // the windows after them: losses
 
@@ -253,11 +254,12 @@ void TellShares(const Outcomes& outcomes, StudyResult& result) {
   const auto add = [&](const char* name, double heads,
                        const std::vector<double>& shares) {
     for (size_t s = 0; s < shares.size(); ++s) by_seed[s].push_back(shares[s]);
-    const Interval apart = DifferenceOverSeeds(shares, base);
-    result.Report(fmt::format("effective share, {}", name), OverSeeds(shares));
+    const SeedMean apart = DifferenceOverSeeds(shares, base, kShareDifference);
+    result.Report(fmt::format("effective share, {}", name),
+                  OverSeeds(shares, kShare));
     result.Between(0, 1);
     table.rows.push_back({name, fmt::format("{:.0f}", heads),
-                          ShowInterval(OverSeeds(shares)),
+                          ShowInterval(OverSeeds(shares, kShare)),
                           ShowInterval(apart)});
   };
   for (size_t v = 0; v < kMeasured; ++v) {
@@ -270,10 +272,10 @@ void TellShares(const Outcomes& outcomes, StudyResult& result) {
     most.push_back(*std::max_element(shares.begin(), shares.end()));
     times.push_back(MostOverLeast(shares));
   }
-  result.AtMost("largest share of heads that is effective", OverSeeds(most),
-                0.95);
+  result.AtMost("largest share of heads that is effective",
+                OverSeeds(most, kShare), 0.95);
   result.AtLeast("largest ÷ smallest share over width, depth, task, training",
-                 OverSeeds(times), 1.2);
+                 OverSeeds(times, kTimes), 1.2);
   result.AtLeast("the same − largest ÷ smallest share of the base over seeds",
                  DifferenceOverSeeds(times, OverOtherSeeds(base)), 0);
   result.tables.push_back(std::move(table));
@@ -293,8 +295,10 @@ void TellFewer(const Outcomes& outcomes, StudyResult& result) {
   result.AtMost("half the heads, closed and trained on − one head",
                 DifferenceOverSeeds(repaired, one), 0);
   const auto row = [&](const char* name, const std::vector<double>& losses) {
-    result.Report(std::string("loss, ") + name, OverSeeds(losses));
-    return std::vector<std::string>{name, ShowInterval(OverSeeds(losses))};
+    result.Report(std::string("loss, ") + name,
+                  OverSeeds(losses, kNotNegative));
+    return std::vector<std::string>{
+        name, ShowInterval(OverSeeds(losses, kNotNegative))};
   };
   result.tables.push_back({"Fewer heads: held-out loss, nats",
                            {"", "loss"},

@@ -139,18 +139,18 @@ StudyResult Run(Context& context, const StudyRequest& request) {
     }
     prefix.series.push_back(lives[i][0].prefix);
     loss.series.push_back(lives[i][0].loss);
-    table.rows.push_back({kind.name, ShowInterval(OverSeeds(best)),
-                          ShowInterval(OverSeeds(previous)),
-                          ShowInterval(OverSeeds(losses))});
+    table.rows.push_back({kind.name, ShowInterval(OverSeeds(best, kShare)),
+                          ShowInterval(OverSeeds(previous, kShare)),
+                          ShowInterval(OverSeeds(losses, kNotNegative))});
     const std::string name = fmt::format("{}: prefix matching", kind.name);
     if (kind.layers == 1 && !kind.smeared) {
-      result.AtMost(name, OverSeeds(best), kLow);
+      result.AtMost(name, OverSeeds(best, kShare), kLow);
       continue;
     }
-    result.AtLeast(name, OverSeeds(best), kInduction);
+    result.AtLeast(name, OverSeeds(best, kShare), kInduction);
     if (kind.layers == 2) {
       result.AtMost("two layers: share of the steps that the rise takes",
-                    OverSeeds(rises), 0.3);
+                    OverSeeds(rises, kShare), 0.3);
     }
   }
   result.pictures.push_back(std::move(prefix));

@@ -132,7 +132,7 @@ void JudgeArms(const Losses& losses, StudyResult& result) {
       kDearer);
   for (size_t i = 0; i < std::size(kArms); ++i) {
     result.Report(fmt::format("loss, {} frozen", kArms[i].name),
-                  OverSeeds(losses[i]));
+                  OverSeeds(losses[i], kNotNegative));
     result.Between(std::log(static_cast<double>(kNouns)), 0);
   }
 }
@@ -158,7 +158,7 @@ void Tell(const Losses& losses, StudyResult& result) {
   for (size_t i = 0; i < std::size(kArms); ++i) {
     const Arm& arm = kArms[i];
     table.rows.push_back({arm.name, arm.frozen, arm.trained ? "yes" : "no",
-                          ShowInterval(OverSeeds(losses[i]))});
+                          ShowInterval(OverSeeds(losses[i], kNotNegative))});
   }
   result.tables.push_back(std::move(table));
   result.pictures.push_back(std::move(plot));

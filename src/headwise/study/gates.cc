@@ -186,7 +186,8 @@ void Tell(const std::vector<Outcome>& outcomes, StudyResult& result) {
       "Held-out loss (nats); 16 heads at first",
       {"price of an open head", "heads left", "open or closed", "after closing",
        "same shape from scratch", "as many by chance"},
-      {{"none", "16", "", ShowInterval(OverSeeds(dense)), "", ""}}};
+      {{"none", "16", "", ShowInterval(OverSeeds(dense, kNotNegative)), "",
+        ""}}};
   LinePlot plot;
   plot.title = "Loss by heads left: closed by gates, by chance, or never there";
   plot.x_label = "heads left of 16";
@@ -198,11 +199,11 @@ void Tell(const std::vector<Outcome>& outcomes, StudyResult& result) {
     const auto each = [&](double Closing::*of) {
       return Each(outcomes, i, of);
     };
-    const Interval open = OverSeeds(each(&Closing::open));
+    const SeedMean open = OverSeeds(each(&Closing::open), kNotNegative);
     const std::string at = fmt::format(" at {:g} nats a head", kPenalties[i]);
     TellPairLoss("held-out loss, closed" + at, each(&Closing::loss), result);
     result.AtLeast("gates open or closed" + at,
-                   OverSeeds(each(&Closing::extreme)), 0.9);
+                   OverSeeds(each(&Closing::extreme), kShare), 0.9);
     result.AtMost(
         "loss, closed − from scratch" + at,
         DifferenceOverSeeds(each(&Closing::loss), each(&Closing::scratch)),

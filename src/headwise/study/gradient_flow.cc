@@ -188,7 +188,7 @@ std::vector<double> Of(const Flows& flows, double Flow::*what) {
 }
 
 // First ÷ last layer's norm, of some models ÷ of others, seed by seed.
-Interval FirstOverLast(const Flows& many, const Flows& one,
+SeedMean FirstOverLast(const Flows& many, const Flows& one,
                        std::vector<double> Flow::*what) {
   std::vector<double> ratios;
   const auto ratio = [&](const Flow& flow) {
@@ -197,7 +197,7 @@ Interval FirstOverLast(const Flows& many, const Flows& one,
   for (size_t s = 0; s < many.size(); ++s) {
     ratios.push_back(ratio(many[s]) / ratio(one[s]));
   }
-  return OverSeeds(ratios);
+  return OverSeeds(ratios, kNotNegative);
 }
 
 // The same models, each at its neighbour's place.
@@ -225,10 +225,10 @@ void Judge(const Flows& one, const Flows& many, StudyResult& result) {
        {std::pair{"1 head", &one}, std::pair{"8 heads", &many}}) {
     result.Report(
         fmt::format("largest stable rate, {}, octaves over the first", name),
-        OverSeeds(Of(*flows, &Flow::octaves)));
+        OverSeeds(Of(*flows, &Flow::octaves), {0, kRungs}));
     result.Between(0, kRungs);
     result.Report(fmt::format("held-out loss, {}", name),
-                  OverSeeds(Of(*flows, &Flow::loss)));
+                  OverSeeds(Of(*flows, &Flow::loss), kNotNegative));
   }
 }
 

@@ -47,6 +47,7 @@ constexpr int64_t kHeldOutTokens = int64_t{1} << 17;
 constexpr int64_t kTranslatorCounts[] = {1, 4, 8, 16, 32};
 constexpr size_t kTranslatorBase = 2;  // of 8 heads
 constexpr size_t kTranslatorSeeds = 3;
+constexpr Bounds kBleu = {0, 100};
 
 struct Trained {
   int64_t parameters = 0;
@@ -62,10 +63,10 @@ struct Sweep {
   }
   // value(seed) for every seed.
   template <typename Value>
-  Interval Over(const Value& value) const {
+  SeedMean Over(const Value& value, const Bounds& bounds = {}) const {
     std::vector<double> values;
     for (size_t s = 0; s < runs[0].size(); ++s) values.push_back(value(s));
-    return OverSeeds(values);
+    return OverSeeds(values, bounds);
   }
   // Over windows, the seeds' mean of each.
   Interval OverWindows(size_t a, size_t b) const {
@@ -150,11 +151,11 @@ void Show(const Sweep& sweep, const Language& language, StudyResult& result) {
     const auto [heads, is_short] = kSizes[i];
     const size_t base = is_short ? kEightShort : kEight;
     const std::string how = is_short ? ", a quarter of the steps" : "";
-    const Interval loss =
-        sweep.Over([&](size_t s) { return sweep.Loss(i, s); });
+    const SeedMean loss =
+        sweep.Over([&](size_t s) { return sweep.Loss(i, s); }, kNotNegative);
     result.Report(fmt::format("loss of h = {}{}", heads, how), loss);
     result.Between(sweep.chance, 0);
-    const Interval apart = sweep.Over(
+    const SeedMean apart = sweep.Over(
         [&](size_t s) { return sweep.Loss(i, s) - sweep.Loss(base, s); });
     if (i != base && i != kMost) {
       result.Report(fmt::format("loss of h = {} − loss of h = 8", heads),
@@ -202,8 +203,8 @@ void Translate(Context& context, const StudyRequest& request, int64_t steps,
   Series series{"BLEU", {}, {}}, published{"Vaswani et al.", {}, {}};
   for (size_t i = 0; i < scores.size(); ++i) {
     const int64_t heads = scores[i].heads;
-    const Interval mean = OverSeeds(bleu(i));
-    const Interval apart = DifferenceOverSeeds(bleu(i), bleu(kTranslatorBase));
+    const SeedMean mean = OverSeeds(bleu(i), kBleu);
+    const SeedMean apart = DifferenceOverSeeds(bleu(i), bleu(kTranslatorBase));
     result.Report(fmt::format("BLEU, h = {}", heads), mean);
     if (i != kTranslatorBase) {
       result.Report(fmt::format("BLEU, h = {} − h = 8", heads), apart);

@@ -144,7 +144,7 @@ double ShareOf(const LookupCase& one) {
       1.0, static_cast<double>(one.heads) / static_cast<double>(one.values));
 }
 
-void Judge(const LookupCase& one, const Interval& mean, StudyResult& result) {
+void Judge(const LookupCase& one, const SeedMean& mean, StudyResult& result) {
   const std::string at =
       fmt::format("h = {}, k = {}: mean R²", one.heads, one.values);
   switch (one.form) {
@@ -182,7 +182,7 @@ void Tell(const std::vector<LookupCase>& cases,
   constexpr const char* kForms[] = {"restricted", "free, noisy", "free"};
   for (size_t i = 0; i < cases.size(); ++i) {
     const LookupCase& one = cases[i];
-    const Interval mean = OverSeeds(shares[i]);
+    const SeedMean mean = OverSeeds(shares[i], kExplained);
     Judge(one, mean, result);
     table.rows.push_back(
         {fmt::format("{}", one.heads), fmt::format("{}", one.values),

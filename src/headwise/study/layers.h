@@ -2,6 +2,7 @@
 // was trained before.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,12 @@
 #include "headwise/heads/profile/profile.h"
 #include "headwise/model/model.h"
 #include "headwise/study/study.h"
+#include "headwise/study/support/probes.h"
+#include "headwise/train/batch.h"
 
 namespace headwise {
+
+class Language;
 
 struct BestHead {
   size_t head = 0;  // of the profile's
@@ -37,6 +42,29 @@ void TellLayers(const Profile& profile, const Ranking& ranking,
 // `whose` begins the figure's name.
 void TellEdge(Context& context, const Model& model, const Profile& profile,
               const std::string& whose, StudyResult& result);
+
+// Linear probes of the previous token, a longer link (whether a token stands
+// inside a quotation) and the next token, learned on some held-out windows and
+// judged on the next: the same for every model.
+class LayerProbes {
+ public:
+  static constexpr int64_t kWindows = 24;  // to learn, and as many to judge
+  static constexpr int64_t kClasses = 64;  // tokens that probes tell apart
+
+  explicit LayerProbes(const Language& language);
+  std::vector<ProbeScores> Read(Context& context, const Model& model) const;
+
+ private:
+  TrainBatch train_, test_;
+  std::vector<ProbeLabels> labels_;
+};
+
+// Of every seed: what LayerProbes read, after and before training.
+struct LayerScores {
+  std::vector<std::vector<ProbeScores>> trained, fresh;
+};
+void JudgeLayerProbes(const LayerScores& found, StudyResult& result);
+void ShowLayerProbes(const LayerScores& found, StudyResult& result);
 
 // Adds what request.model shows, where it is given.
 void TellShippedLayers(Context& context, const StudyRequest& request,

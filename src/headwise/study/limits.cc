@@ -211,7 +211,7 @@ const char* NameOf(Form form) {
 }
 
 // What is expected of one case, with what guessing and knowing all would give.
-void Judge(const Case& one, const Interval& mean, StudyResult& result) {
+void Judge(const Case& one, const SeedMean& mean, StudyResult& result) {
   const std::string at =
       fmt::format("{}, {} head{}, {}: R²", one.limit->name, one.heads,
                   one.heads == 1 ? "" : "s", NameOf(one.form));
@@ -239,7 +239,7 @@ void Tell(const std::vector<Case>& cases,
                    {}};
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& one = cases[i];
-    const Interval mean = OverSeeds(shares[i]);
+    const SeedMean mean = OverSeeds(shares[i], kExplained);
     Judge(one, mean, result);
     if (one.heads == 1) {
       table.rows.push_back({one.limit->name, NameOf(one.form)});

@@ -128,9 +128,11 @@ StudyResult Run(Context& context, const StudyRequest& request) {
                  return RunArm(own, kArms[arm], seed, steps, clock);
                });
   for (size_t i = 0; i < arms.size(); ++i) {
-    const Interval used = OverSeeds(Each(arms[i], &Outcome::used));
+    const SeedMean used =
+        OverSeeds(Each(arms[i], &Outcome::used), kNotNegative);
     table.rows.push_back(
-        {kArms[i].name, ShowInterval(OverSeeds(Each(arms[i], &Outcome::loss))),
+        {kArms[i].name,
+         ShowInterval(OverSeeds(Each(arms[i], &Outcome::loss), kNotNegative)),
          arms[i][0].loads.empty() ? "" : ShowInterval(used)});
   }
   const auto difference = [&](int a, int b, double Outcome::*of) {

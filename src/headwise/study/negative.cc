@@ -171,15 +171,15 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   }
   Draw(outcomes[0].splits, result);
   result.AtLeast("heads of 32 that are certainly negative, on both splits",
-                 OverSeeds(certain), 1);
+                 OverSeeds(certain, kNotNegative), 1);
   result.AtMost("loss without all of these − with them, third split, nats",
                 OverSeeds(change), 0);
   result.AtLeast("mean gain of the chosen: selection − confirmation, nats",
                  OverSeeds(optimism), 0);
   result.Report("heads of 32 that help when closed, selection split",
-                OverSeeds(chosen));
+                OverSeeds(chosen, kNotNegative));
   result.Report("share of them that help on the confirmation split",
-                OverSeeds(confirmed));
+                OverSeeds(confirmed, kShare));
   result.remark = fmt::format(
       "32 heads trained on {}, closed one by one (zero ablation), {} sequences "
       "a split. Negative heads of large models are no riddle: copy suppression "

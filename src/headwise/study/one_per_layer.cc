@@ -229,16 +229,19 @@ StudyTable TableOf(const std::string& title, const Told& told) {
 }
 
 template <typename Get>
-Interval Over(const std::vector<Told>& all, const Get& get) {
+SeedMean Over(const std::vector<Told>& all, const Get& get,
+              const Bounds& bounds = {}) {
   std::vector<double> values;
   for (const Told& told : all) values.push_back(get(told));
-  return OverSeeds(values);
+  return OverSeeds(values, bounds);
 }
 
 void Judge(const std::vector<Told>& all, StudyResult& result) {
-  result.AtLeast("share of layers for which one head is enough",
-                 Over(all, [](const Told& told) { return told.Enough(); }),
-                 0.5);
+  result.AtLeast(
+      "share of layers for which one head is enough",
+      Over(
+          all, [](const Told& told) { return told.Enough(); }, kShare),
+      0.5);
   result.AtLeast(
       "rise, last cross-attention − mean of the other layers, of the worth",
       Over(all,

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numbers>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ namespace one_vs_many_study {
 namespace {
 
 constexpr int64_t kHeads = 8;
+constexpr Bounds kDivergence = {0, std::numbers::ln2};
 constexpr int64_t kEveryToken = std::numeric_limits<int64_t>::max();
 constexpr int64_t kCompared = 16;  // windows that heads are compared on
 constexpr int64_t kProfiled = 32;  // windows that roles are found on
@@ -149,14 +151,14 @@ void Judge(const Found& found, StudyResult& result) {
   result.Near("parameters: 8 heads − 1 head", found.parameters, 0, 0);
   result.Expect(StudyKind::kHypothesis);
   result.AtLeast("patterns: mean divergence of heads of a layer, nats",
-                 OverSeeds(found.jsd), 0.05);
+                 OverSeeds(found.jsd, kDivergence), 0.05);
   result.Between(0, std::log(2));
   result.AtLeast("patterns: the same − before training, nats",
                  DifferenceOverSeeds(found.jsd, found.jsd_new), 0.05);
   result.AtMost("subspaces: overlap of what heads read (chance 0.125)",
-                OverSeeds(found.overlap), 0.5);
+                OverSeeds(found.overlap, kShare), 0.5);
   result.Report("subspaces: the same before training",
-                OverSeeds(found.overlap_new));
+                OverSeeds(found.overlap_new, kShare));
   result.AtLeast("different roles: 8 heads − 1 head",
                  DifferenceOverSeeds(found.roles_many, found.roles_one), 1);
   result.AtLeast("loss of 1 head − loss of 8 heads, nats",

@@ -113,7 +113,7 @@ void JudgeKinds(const Outcomes& outcomes, StudyResult& result) {
     result.AtLeast(
         fmt::format("{}: {} − without places", kKinds[kind].name, what),
         DifferenceOverSeeds(Each(outcomes[kind], of),
-                            Each(outcomes[kWithout], of)),
+                            Each(outcomes[kWithout], of), kShareDifference),
         least);
     result.Between(0, 1 - chance);
   };
@@ -127,7 +127,7 @@ void JudgeKinds(const Outcomes& outcomes, StudyResult& result) {
   const auto most = [&](size_t kind, const char* what, double Best::*of,
                         double limit) {
     result.AtMost(fmt::format("{}: {}", kKinds[kind].name, what),
-                  OverSeeds(Each(outcomes[kind], of)), limit);
+                  OverSeeds(Each(outcomes[kind], of), kShare), limit);
     result.Between(chance, 1);
   };
   most(kAlibi, "previous token", &Best::previous, kSpread);
@@ -158,12 +158,12 @@ void Tell(const Outcomes& outcomes, StudyResult& result) {
     std::vector<std::string> row = {kKinds[i].name};
     map.rows.push_back(kKinds[i].name);
     for (double Best::*of : {&Best::previous, &Best::near, &Best::prefix}) {
-      const Interval mean = OverSeeds(Each(outcomes[i], of));
+      const SeedMean mean = OverSeeds(Each(outcomes[i], of), kShare);
       row.push_back(ShowInterval(mean));
       map.values.push_back(mean.value);
     }
-    row.push_back(ShowInterval(OverSeeds(losses)));
-    row.push_back(ShowInterval(OverSeeds(born)));
+    row.push_back(ShowInterval(OverSeeds(losses, kNotNegative)));
+    row.push_back(ShowInterval(OverSeeds(born, kShare)));
     table.rows.push_back(std::move(row));
   }
   result.tables.push_back(std::move(table));

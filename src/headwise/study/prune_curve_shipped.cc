@@ -63,7 +63,7 @@ void TellShippedCurve(Context& context, const StudyRequest& request,
     plot.series.push_back(std::move(series));
   }
   result.AtMost("shipped: mean loss over the curve: importance − random",
-                curve.gain, 0);
+                SeedMean{curve.gain}, 0);
   const double whole = points.front().loss;
   result.Report(
       "shipped: share of heads that may go, one-shot",

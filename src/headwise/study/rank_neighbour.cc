@@ -136,7 +136,7 @@ void AddNearestNeighbour(Context& context, const StudyRequest& request,
     }
     plot.series.push_back(runs[i][0].curve);
     const std::string name = fmt::format("{} × {}", heads, kWidth / heads);
-    const Interval mean = OverSeeds(missed.back());
+    const SeedMean mean = OverSeeds(missed.back(), kNotNegative);
     table.rows.push_back(
         {name,
          fmt::format("{}", ParameterCount({.d_model = kWidth, .heads = heads})),

@@ -150,15 +150,15 @@ void JudgeSelections(const std::vector<std::vector<double>>& shares,
   result.AtLeast("two things at once, R²: 2 heads − 1 head",
                  DifferenceOverSeeds(shares[1], shares[0]), kSecondHead);
   result.Between(0, 1);
-  result.AtMost("two things at once, R²: 1 head", OverSeeds(shares[0]),
-                kOneHead);
+  result.AtMost("two things at once, R²: 1 head",
+                OverSeeds(shares[0], kExplained), kOneHead);
   result.Between(0, 1);
   result.Report("two things at once, R²: 3 heads − 2 heads",
                 DifferenceOverSeeds(shares[2], shares[1]));
   StudyTable table{"Two things selected at once", {"heads", "R²"}, {}};
   for (size_t i = 0; i < shares.size(); ++i) {
-    table.rows.push_back(
-        {std::to_string(i + 1), ShowInterval(OverSeeds(shares[i]))});
+    table.rows.push_back({std::to_string(i + 1),
+                          ShowInterval(OverSeeds(shares[i], kExplained))});
   }
   result.tables.push_back(std::move(table));
 }
@@ -169,18 +169,20 @@ void JudgeAnswers(const Answers& answers, StudyResult& result) {
     const Case enough{hops, hops, 1}, below{hops, hops - 1, 3};
     result.AtLeast(
         fmt::format("{}, right: {} × 1 − {} × 3", What(hops), hops, hops - 1),
-        DifferenceOverSeeds(Of(answers, enough), Of(answers, below)), gain);
+        DifferenceOverSeeds(Of(answers, enough), Of(answers, below),
+                            kShareDifference),
+        gain);
     result.Between(0, 1 - chance);
     result.AtMost(fmt::format("{}, right: {} × 3", What(hops), hops - 1),
-                  OverSeeds(Of(answers, below)), most);
+                  OverSeeds(Of(answers, below), kShare), most);
     result.Between(chance, 1);
   }
   // Controls: what fails above does not fail for the pointers; and heads.
   result.Report("control: 1 hop, right: 1 × 1",
-                OverSeeds(Of(answers, {1, 1, 1})));
+                OverSeeds(Of(answers, {1, 1, 1}), kShare));
   for (const int64_t heads : {1, 2}) {
     result.Report(fmt::format("free: {}, right: 1 × {}", What(0), heads),
-                  OverSeeds(Of(answers, {0, 1, heads})));
+                  OverSeeds(Of(answers, {0, 1, heads}), kShare));
   }
 }
 
@@ -192,7 +194,7 @@ void Tell(const Answers& answers, StudyResult& result) {
     const Case& one = kCases[i];
     table.rows.push_back({What(one.hops), std::to_string(one.layers),
                           std::to_string(one.heads),
-                          ShowInterval(OverSeeds(answers[i]))});
+                          ShowInterval(OverSeeds(answers[i], kShare))});
   }
   for (const Case& size : {Case{2, 1, 1}, {2, 1, 3}, {2, 2, 1}, {2, 2, 3}}) {
     map.rows.push_back(fmt::format("{} × {}", size.layers, size.heads));

@@ -180,8 +180,8 @@ StudyResult Run(Context& context, const StudyRequest& request) {
     if (seed == 1) result.pictures.push_back(DrawDivergence(m.divergence));
   }
   result.Expect(StudyKind::kLiterature);
-  result.AtMost("divergence within layers / across layers", OverSeeds(ratio),
-                1);
+  result.AtMost("divergence within layers / across layers",
+                OverSeeds(ratio, kNotNegative), 1);
   result.AtLeast("CKA within layers − across layers", OverSeeds(gain), 0);
   result.Report("removing two heads beyond the sum of each, largest, nats",
                 OverSeeds(largest));

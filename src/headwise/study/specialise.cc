@@ -8,18 +8,10 @@
 // Kind: hypothesis.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <numeric>
-#include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "headwise/ops/loss/loss.h"
-#include "headwise/runtime/gates.h"
 #include "headwise/study/specialise.h"
 #include "headwise/study/study.h"
-#include "headwise/study/support/head_scores.h"
 #include "headwise/study/support/novels.h"
 
 namespace headwise {
@@ -27,50 +19,6 @@ namespace specialise_study {
 namespace {
 
 constexpr int64_t kWindows = 32;
-constexpr size_t kClosed = 2;      // heads of a role that are closed
-constexpr int kChoices = 20;       // of as many others
-constexpr int64_t kRepeated = 32;  // sequences of random repeats
-
-// Rise of the loss on random repeats without the heads that score best on them
-// less the mean rise without as many others.
-double RiseOverOthers(Context& context, const Model& model,
-                      const Language& language, const Profile& profile,
-                      uint64_t seed) {
-  // Only what can be told from the block before it is to be predicted.
-  const MadeBatches repeats(kHeldOutSeed, [vocabulary = language.vocabulary()](
-                                              Rng& rng) {
-    MadeSequence made = NextToken(MakeRepeats(rng, vocabulary));
-    const auto again =
-        std::find(made.ids.begin() + 2, made.ids.end(), made.ids[1]);
-    std::fill_n(made.targets.begin(), again - made.ids.begin(), kIgnoreTarget);
-    return made;
-  });
-  std::vector<size_t> order(profile.heads.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return profile.Get(kInductionOnRepeats, a).mean >
-           profile.Get(kInductionOnRepeats, b).mean;
-  });
-  const auto loss = [&](std::span<const size_t> closed) {
-    std::vector<HeadRef> these;
-    for (const size_t h : closed) these.push_back(profile.heads[h]);
-    ClosedHeads hooks(model, these);
-    return LossWith(context, model, repeats, kRepeated, &hooks);
-  };
-  const std::span<size_t> all(order);
-  const double without = loss(all.first(kClosed));
-  const std::span<size_t> others = all.subspan(kClosed);
-  Rng rng(seed);
-  double sum = 0;
-  for (int choice = 0; choice < kChoices; ++choice) {
-    for (size_t i = 0; i < kClosed; ++i) {
-      std::swap(others[i], others[i + rng.Below(others.size() - i)]);
-    }
-    sum += loss(others.first(kClosed));
-  }
-  return without - sum / kChoices;
-}
-
 StudyResult Run(Context& context, const StudyRequest& request) {
   StudyResult result;
   result.seeds = StudySeeds(request);

@@ -23,14 +23,18 @@ constexpr int kDraws = 500;
 // What a head without any role scores everywhere: its row is then even.
 constexpr double kFloor = 0.02;
 
-// Scores above chance, [heads][roles].
-using Scores = std::vector<std::vector<double>>;
+using Scores = RoleScores;
 
-Scores ScoresAboveChance(const Profile& profile) {
+}  // namespace
+
+RoleScores ScoresAboveChance(const Profile& profile,
+                             const std::string& induction) {
   Scores scores;
   for (size_t h = 0; h < profile.heads.size(); ++h) {
     std::vector<double> row;
-    for (const std::string metric : kMetrics) {
+    for (const std::string role : kMetrics) {
+      const std::string& metric =
+          role == kInductionOnRepeats ? induction : role;
       const double score = profile.Get(metric, h).mean;
       const Tally* chance = profile.Find(metric + ".chance", h);
       const double above =
@@ -41,6 +45,8 @@ Scores ScoresAboveChance(const Profile& profile) {
   }
   return scores;
 }
+
+namespace {
 
 // Mutual information of head and role, in nats, where a head and a role meet
 // as often as the head scores on it: 0 when all heads do the same, ln(roles)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
@@ -15,11 +16,12 @@ namespace {
 
 // Whether a run took seeds that were fixed before anyone saw their results.
 bool OnFreshSeeds(const Study& study, const StudyResult& result) {
-  const auto fresh = [&](uint64_t seed) {
-    return std::ranges::find(study.fresh_seeds, seed) !=
-           study.fresh_seeds.end();
-  };
-  return std::ranges::all_of(result.seeds, fresh);
+  // What a study was changed by are smaller ones; more evidence, on seeds after
+  // those that were fixed, is as fresh.
+  if (study.fresh_seeds.empty()) return false;
+  const uint64_t first = std::ranges::min(study.fresh_seeds);
+  return std::ranges::all_of(result.seeds,
+                             [&](uint64_t seed) { return seed >= first; });
 }
 
 }  // namespace
@@ -34,6 +36,7 @@ void StudyResult::Add(std::string name, double value, std::string expected,
   figure.most = most;
   figure.kind = next_;
   figure.information = information_;
+  figure.not_formed = not_formed_;
   figures.push_back(std::move(figure));
 }
 
@@ -59,30 +62,52 @@ void StudyResult::Report(std::string name, double value) {
   Add(std::move(name), value, "", -Figure::kInfinity, Figure::kInfinity);
 }
 
-void StudyResult::SetInterval(const Interval& mean) {
+void StudyResult::SetInterval(const SeedMean& mean) {
   figures.back().over_seeds = true;
   figures.back().low = mean.low;
   figures.back().high = mean.high;
+  figures.back().values = mean.values;
+  figures.back().bounds = mean.bounds;
 }
 
-void StudyResult::AtMost(std::string name, const Interval& mean, double limit) {
+void StudyResult::AtMost(std::string name, const SeedMean& mean, double limit) {
   AtMost(std::move(name), mean.value, limit);
   SetInterval(mean);
 }
 
-void StudyResult::AtLeast(std::string name, const Interval& mean,
+void StudyResult::AtLeast(std::string name, const SeedMean& mean,
                           double limit) {
   AtLeast(std::move(name), mean.value, limit);
   SetInterval(mean);
 }
 
-void StudyResult::Near(std::string name, const Interval& mean, double want,
+void StudyResult::Near(std::string name, const SeedMean& mean, double want,
                        double tolerance) {
   Near(std::move(name), mean.value, want, tolerance);
   SetInterval(mean);
 }
 
-void StudyResult::Report(std::string name, const Interval& mean) {
+void StudyResult::WithinMargin(std::string name, const SeedMean& mean,
+                               double margin) {
+  Add(std::move(name), mean.value, fmt::format("within ± {:.4g}", margin),
+      -margin, margin);
+  SetInterval(mean);
+}
+
+void StudyResult::Formed(const std::string& what, const SeedMean& scores,
+                         double floor) {
+  EndFormed();
+  const auto formed = std::ranges::count_if(
+      scores.values, [&](double score) { return score >= floor; });
+  const bool inform = std::exchange(information_, true);
+  AtLeast(fmt::format("formed: {}", what), scores, floor);
+  information_ = inform;
+  if (formed == std::ssize(scores.values)) return;
+  not_formed_ = fmt::format("{} reached {:.4g} in {} of {} models", what, floor,
+                            formed, scores.values.size());
+}
+
+void StudyResult::Report(std::string name, const SeedMean& mean) {
   Report(std::move(name), mean.value);
   SetInterval(mean);
 }
@@ -143,6 +168,7 @@ std::span<const Study* const> Studies() {
       &kRedundancyStudy,      //
       &kHeadCountStudy,       //
       &kOneVsManyStudy,       //
+      &kRecipeStudy,          //
       &kSpecialiseStudy,      //
       &kNegativeStudy,        //
       &kLayersStudy,          //
@@ -177,7 +203,19 @@ const Study& FindStudy(std::string_view name) {
                                    Nearest(name, names))});
 }
 
+std::vector<uint64_t> Study::replicate_seeds() const {
+  constexpr uint64_t kReplicates = 5, kApart = 1000;
+  std::vector<uint64_t> seeds;
+  const uint64_t after =
+      fresh_seeds.empty() ? 0 : std::ranges::max(fresh_seeds);
+  for (uint64_t i = 1; i <= kReplicates; ++i) {
+    seeds.push_back(kApart + after + i);
+  }
+  return seeds;
+}
+
 std::vector<uint64_t> SeedsOf(const Study& study, const StudyRequest& request) {
+  if (!request.chosen.empty()) return request.chosen;
   const std::span<const uint64_t> fresh =
       request.full ? study.fresh_seeds : std::span<const uint64_t>();
   int64_t count = request.seed_count;
@@ -220,6 +258,15 @@ std::string StudyHash(const Study& study, const StudyResult& result) {
   return fmt::format("{:016x}", hash);
 }
 
+VerdictRules RulesOf(const Study& study, const StudyResult& result, bool full) {
+  return {.trained = study.trained,
+          .full = full,
+          .seeds = std::ssize(result.seeds),
+          .seeds_needed = study.seeds_needed(),
+          .exploratory =
+              study.changed_after_result() && !OnFreshSeeds(study, result)};
+}
+
 StudyResult RunStudy(const Study& study, Context& context,
                      const StudyRequest& request) {
   if (!study.any_device && !context.device().is_cpu()) {
@@ -237,13 +284,9 @@ StudyResult RunStudy(const Study& study, Context& context,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
   result.kind = study.kind;
-  result.rules = {
-      .trained = study.trained,
-      .full = request.full && request.effort >= 1,
-      .seeds = std::ssize(result.seeds),
-      .seeds_needed = study.seeds_needed(),
-      .exploratory = !study.history.empty() && !OnFreshSeeds(study, result)};
+  result.rules = RulesOf(study, result, request.full && request.effort >= 1);
   result.steps = own.notes->steps();
+  result.text = own.notes->text();
   return result;
 }
 
@@ -252,6 +295,7 @@ std::string ExpectedHash(const Study& study, Context& context,
   StudyRequest least = request;
   least.full = false;
   least.seed_count = 1;
+  least.chosen.clear();
   least.effort = 0;
   least.model.clear();
   least.twin.clear();

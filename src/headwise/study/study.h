@@ -3,6 +3,7 @@
 // top; Studies() lists them, RunStudy() runs one. Drawing is report/'s work.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "headwise/base/progress.h"
@@ -29,6 +31,13 @@ struct StudyTable {
   std::vector<std::vector<std::string>> rows;
 };
 
+// A text that models were trained on.
+struct StudyTextRecord {
+  std::string name;       // what there is of it
+  std::string hash;       // of its bytes, their split and the tokenizer
+  std::string tokenizer;  // whose
+};
+
 struct StudyResult {
   std::vector<Figure> figures;
   std::vector<StudyTable> tables;
@@ -40,6 +49,7 @@ struct StudyResult {
   StudyKind kind = StudyKind::kHypothesis;
   VerdictRules rules;
   std::vector<std::string> steps;
+  std::optional<StudyTextRecord> text;
 
   // value ≤ limit, value ≥ limit, |value − want| ≤ tolerance, of one number:
   // mathematics, or what no interval can be given of. NaN never holds.
@@ -47,13 +57,16 @@ struct StudyResult {
   void AtLeast(std::string name, double value, double limit);
   void Near(std::string name, double value, double want, double tolerance);
   // The same for a mean over seeds (OverSeeds); its whole interval is judged.
-  void AtMost(std::string name, const Interval& mean, double limit);
-  void AtLeast(std::string name, const Interval& mean, double limit);
-  void Near(std::string name, const Interval& mean, double want,
+  void AtMost(std::string name, const SeedMean& mean, double limit);
+  void AtLeast(std::string name, const SeedMean& mean, double limit);
+  void Near(std::string name, const SeedMean& mean, double want,
             double tolerance);
+  // That nothing differs: |mean| ≤ margin, which a reader would call nothing.
+  // Its whole interval must lie within.
+  void WithinMargin(std::string name, const SeedMean& mean, double margin);
   // Of what nothing is expected but to be a number.
   void Report(std::string name, double value);
-  void Report(std::string name, const Interval& mean);
+  void Report(std::string name, const SeedMean& mean);
 
   // Of the figure just added: its interval over held-out sequences, told beside
   // it; and what guessing and the best possible model would give: a figure
@@ -63,6 +76,13 @@ struct StudyResult {
 
   // Figures from now on are of this kind, where a study has several.
   void Expect(StudyKind of_next) { next_ = of_next; }
+  // Figures from now on are of something that must have formed in every model,
+  // by a floor stated beforehand: one a seed. Else they are NOT MEASURED. The
+  // check itself is a figure, which does not decide. EndFormed: they no longer
+  // are.
+  void Formed(const std::string& what, const SeedMean& scores, double floor);
+  void EndFormed() { not_formed_.clear(); }
+
   // Figures from now on are of models that were given, one of a kind: told with
   // what is expected, but no verdict rests on them.
   void InformOnly() { information_ = true; }
@@ -87,10 +107,11 @@ struct StudyResult {
   }
   void Add(std::string name, double value, std::string expected, double least,
            double most);
-  void SetInterval(const Interval& mean);
+  void SetInterval(const SeedMean& mean);
 
   std::optional<StudyKind> next_;
   bool information_ = false;
+  std::string not_formed_;
 };
 
 // "0.812", or "0.812 [0.790, 0.833]" where there is an interval.
@@ -99,6 +120,14 @@ std::string ShowInterval(const Interval& interval);
 // What parts of a study leave for its record; from any thread.
 class StudyNotes {
  public:
+  void SetText(StudyTextRecord text) {
+    const std::lock_guard lock(mutex_);
+    text_ = std::move(text);
+  }
+  std::optional<StudyTextRecord> text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
   void AddSteps(std::string steps) {
     const std::lock_guard lock(mutex_);
     steps_.insert(std::move(steps));
@@ -111,12 +140,14 @@ class StudyNotes {
  private:
   mutable std::mutex mutex_;
   std::set<std::string> steps_;
+  std::optional<StudyTextRecord> text_;
 };
 
 struct StudyRequest {
-  bool full = false;               // enough seeds and steps for a verdict
-  int64_t seed_count = 0;          // 0: 1, or of a full study 5
-  double effort = 1;               // share of the training steps: for tests
+  bool full = false;                  // enough seeds and steps for a verdict
+  int64_t seed_count = 0;             // 0: 1, or of a full study 5
+  std::vector<uint64_t> chosen = {};  // these seeds instead
+  double effort = 1;                  // share of the training steps: for tests
   std::vector<std::string> texts;  // of studies that read; empty: made-up ones
   // Folders of trained models that studies look at beside those they train: one
   // of several heads and its twin of one; empty: none. And what these read.
@@ -129,12 +160,14 @@ struct StudyRequest {
   std::shared_ptr<StudyNotes> notes = {};
 };
 
-// What was changed after a result had been seen.
+// What was changed since a study was first written.
 struct StudyChange {
   const char* first;    // what was expected or done, and what came of it
   const char* changed;  // what is now
   const char* why;
   const char* commit;  // the subject of the one that changed it
+  // Else before any result of it had been seen: told, but no reason to doubt.
+  bool after_result = true;
 };
 
 struct Study {
@@ -151,13 +184,21 @@ struct Study {
   // Raise it whenever models, data or what is measured change: what was
   // recorded of the study is then stale.
   int revision = 1;
-  // Oldest first. A study with a history is EXPLORATORY but on fresh seeds.
+  // Oldest first. What was changed after a result makes a study EXPLORATORY but
+  // on fresh seeds.
   std::span<const StudyChange> history = {};
   // Seeds that nobody had looked at when they were written down here, after the
   // last change; a full run takes these instead of 1 … N.
   std::span<const uint64_t> fresh_seeds = {};
 
+  // Five that nobody has run, to repeat a verdict on (`--replicate`): a
+  // thousand after the fresh ones.
+  std::vector<uint64_t> replicate_seeds() const;
+
   int64_t seeds_needed() const { return slow ? 3 : 5; }
+  bool changed_after_result() const {
+    return std::ranges::any_of(history, &StudyChange::after_result);
+  }
 };
 
 // In the order of `headwise study --list`.
@@ -166,13 +207,17 @@ std::span<const Study* const> Studies();
 // Throws Error(kNotFound) with the nearest known name.
 const Study& FindStudy(std::string_view name);
 
-// The seeds of a run: 1, or of a full one as many as a verdict needs;
-// seed_count where that is given. Fresh seeds first, where the study has them.
+// The seeds of a run: those chosen; else 1, or of a full one as many as a
+// verdict needs; seed_count where that is given. Fresh seeds first, where the
+// study has them.
 std::vector<uint64_t> SeedsOf(const Study& study, const StudyRequest& request);
 
 // 16 hexadecimal digits of all that a verdict depends on but the run: claim,
 // expectations with their thresholds, steps, seeds, revision.
 std::string StudyHash(const Study& study, const StudyResult& result);
+
+// What a word of the result needs.
+VerdictRules RulesOf(const Study& study, const StudyResult& result, bool full);
 
 // Runs it and takes the time. Throws Error(kUnsupported) for a context on a
 // device that the study does not run on.
@@ -211,6 +256,7 @@ extern const Study kPositionsStudy;
 extern const Study kPruneCurveStudy;
 extern const Study kRankStudy;
 extern const Study kRaspStudy;
+extern const Study kRecipeStudy;
 extern const Study kRedundancyStudy;
 extern const Study kSpecialiseStudy;
 extern const Study kSubspacesStudy;

@@ -98,9 +98,12 @@ TEST(StudyListTest, WhatWasChangedSaysWhatWhyAndWhere) {
       }
     }
   }
-  for (const char* name : {"symmetry", "gates", "specialise"}) {
-    EXPECT_FALSE(FindStudy(name).history.empty()) << name;
+  for (const char* name : {"symmetry", "gates", "specialise", "tasty"}) {
+    EXPECT_TRUE(FindStudy(name).changed_after_result()) << name;
   }
+  // Before any result: told all the same.
+  EXPECT_FALSE(FindStudy("prune-curve").history.empty());
+  EXPECT_FALSE(FindStudy("prune-curve").changed_after_result());
 }
 
 TEST(StudyListTest, NamesAreUniqueAndTheNearestIsNamed) {

@@ -28,6 +28,7 @@ constexpr int64_t kBatch = 64;
 constexpr int64_t kTested = 2048;
 constexpr double kSharpness = 2;
 constexpr int kContent = 3;
+constexpr Bounds kRightAngle = {0, 90};  // degrees
 enum Plane { kXY, kXZ };
 
 // What a query finds when it compares points in one plane.
@@ -206,22 +207,22 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       small.push_back(angles[0]);
       large.push_back(angles[1]);
     }
-    table.rows.push_back({setting.name, ShowInterval(OverSeeds(xy)),
-                          ShowInterval(OverSeeds(xz)),
-                          ShowInterval(OverSeeds(mean))});
+    table.rows.push_back({setting.name, ShowInterval(OverSeeds(xy, kExplained)),
+                          ShowInterval(OverSeeds(xz, kExplained)),
+                          ShowInterval(OverSeeds(mean, kExplained))});
     const std::string name = fmt::format("{}: mean R²", setting.name);
     if (setting.heads == 2) {
-      result.AtLeast(name, OverSeeds(mean), 0.95);
+      result.AtLeast(name, OverSeeds(mean, kExplained), 0.95);
     } else {
-      result.AtMost(name, OverSeeds(mean), 0.9);
+      result.AtMost(name, OverSeeds(mean, kExplained), 0.9);
     }
   }
   result.AtLeast("two heads: how far apart they lean (y against z)",
-                 OverSeeds(separation), 0.9);
+                 OverSeeds(separation, kShareDifference), 0.9);
   result.Report("two heads: smaller principal angle, degrees (XY, XZ: 0)",
-                OverSeeds(small));
+                OverSeeds(small, kRightAngle));
   result.Report("two heads: larger principal angle, degrees (XY, XZ: 90)",
-                OverSeeds(large));
+                OverSeeds(large, kRightAngle));
   result.pictures.push_back(DrawAxes(drawn));
   result.tables.push_back(std::move(table));
   return result;

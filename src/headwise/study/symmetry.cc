@@ -32,7 +32,7 @@ constexpr int64_t kHeadDim = kWidth / kHeads;
 constexpr int64_t kScored = 16;
 // Of new weights: about 1/√width, and smaller. AdamW's first steps move every
 // weight by the learning rate, which may be why small ones leave no trace; that
-// is not tested here. 0.05 was tried too and gave −0.10, as 0.02 gives −0.03.
+// is not tested here.
 constexpr double kUsual = 0.1, kSmall = 0.02;
 
 std::unique_ptr<TinyModel> NewModel(Context& context, uint64_t seed,
@@ -236,18 +236,18 @@ Found CompareRuns(Context& context, double deviation, int64_t steps,
 
 void Tell(const Found& usual, const Found& small, StudyResult& result) {
   result.AtLeast("least of the runs: best induction score",
-                 OverSeeds(usual.induction), 0.4);
+                 OverSeeds(usual.induction, kShare), 0.4);
   result.AtLeast("least of the runs: best previous-token score",
-                 OverSeeds(usual.previous), 0.25);
+                 OverSeeds(usual.previous, kShare), 0.25);
   result.Report("agreement of heads by index: same init, new data",
-                OverSeeds(usual.by_init));
+                OverSeeds(usual.by_init, kShareDifference));
   result.Report("agreement of heads by index: same data, new init",
-                OverSeeds(usual.by_data));
+                OverSeeds(usual.by_data, kShareDifference));
   result.AtLeast("how much more the init decides than the data",
                  OverSeeds(usual.gains), 0.2);
   result.Between(0, 1);
   result.Near("agreement of heads by index: nothing shared (control)",
-              OverSeeds(usual.by_neither), 0, 0.2);
+              OverSeeds(usual.by_neither, kShareDifference), 0, 0.2);
   result.Report("the same from weights five times smaller",
                 OverSeeds(small.gains));
   const auto row = [](const char* name, const std::vector<double>& of_usual,
@@ -281,10 +281,10 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       });
   result.Expect(StudyKind::kLaw);
   result.AtMost("clones: largest difference of their weights, relative",
-                OverSeeds(apart[0]), 1e-5);
+                OverSeeds(apart[0], kNotNegative), 1e-5);
   result.Expect(StudyKind::kHypothesis);
   result.AtLeast("the same but for W_O: largest difference, relative",
-                 OverSeeds(apart[1]), 1e-2);
+                 OverSeeds(apart[1], kNotNegative), 1e-2);
   const Found usual = CompareRuns(context, kUsual, steps, clock, result);
   Tell(usual, CompareRuns(context, kSmall, steps, clock, result), result);
   result.remark =
@@ -292,8 +292,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       "previous-token and induction scores of heads with the same index, less "
       "the mean of their layer, averaged over the pairs of models that share "
       "something: 1 when the same heads do the same things, 0 when an index "
-      "says nothing. New weights have a deviation of about 1/√width; from "
-      "five times smaller ones the initialisation decides nothing.";
+      "says nothing. New weights have a deviation of about 1/√width.";
   return result;
 }
 
@@ -306,7 +305,7 @@ constexpr StudyChange kHistory[] = {
                "cross symmetry's runs"},
     {.first = "new weights of the training's usual deviation, 0.02: the "
               "initialisation decided no more than the data, −0.029 where "
-              "0.2 or more was expected",
+              "0.2 or more was expected; of 0.05, tried next, −0.10",
      .changed = "new weights of 0.1; what 0.02 gives is reported without an "
                 "expectation; 1500 full steps instead of 3000",
      .why = "weights that AdamW does not forget",

@@ -126,10 +126,11 @@ StudyResult Run(Context& context, const StudyRequest& request) {
     plot.series.push_back(runs[i][0].curve);
     const int64_t parameters = ParameterCount(
         {.d_model = kWidth, .heads = shape.heads, .head_dim = shape.head_dim});
-    table.rows.push_back({shape.name, fmt::format("{}", parameters),
-                          ShowInterval(OverSeeds(missed.back()))});
+    table.rows.push_back(
+        {shape.name, fmt::format("{}", parameters),
+         ShowInterval(OverSeeds(missed.back(), kNotNegative))});
     result.Report(fmt::format("{}: missed share", shape.name),
-                  OverSeeds(missed.back()));
+                  OverSeeds(missed.back(), kNotNegative));
   }
   for (int i = 1; i < 3; ++i) {
     std::vector<double> ratios;
@@ -138,7 +139,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
     }
     result.AtLeast(
         fmt::format("{} misses, times that of two heads", kStudents[i].name),
-        OverSeeds(ratios), 10);
+        OverSeeds(ratios, kNotNegative), 10);
   }
   result.pictures.push_back(std::move(plot));
   result.tables.push_back(std::move(table));

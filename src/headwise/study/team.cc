@@ -152,8 +152,8 @@ void Judge(const Losses& losses, double chance, double best,
                 DifferenceOverSeeds(losses.team, losses.member), 0);
   result.Expect(StudyKind::kHypothesis);
   // Not learned, or learned whole, nothing could be told apart.
-  result.AtMost("loss of one model of 4 heads", OverSeeds(losses.heads),
-                chance / 2);
+  result.AtMost("loss of one model of 4 heads",
+                OverSeeds(losses.heads, kNotNegative), chance / 2);
   result.Between(chance, best);
   result.AtLeast("loss of the team − of one model of 4 heads",
                  DifferenceOverSeeds(losses.team, losses.heads), 0);
@@ -188,8 +188,8 @@ StudyResult Run(Context& context, const StudyRequest& request) {
                       const std::vector<double>& loss,
                       const std::string& without, const std::string& alone) {
     return std::vector<std::string>{name, std::to_string(parameters),
-                                    ShowInterval(OverSeeds(loss)), without,
-                                    alone};
+                                    ShowInterval(OverSeeds(loss, kNotNegative)),
+                                    without, alone};
   };
   const auto show = [](const std::vector<double>& values) {
     return ShowInterval(OverSeeds(values));

@@ -60,6 +60,8 @@ const char* Name(Verdict verdict) {
       return "EXPLORATORY";
     case Verdict::kUndecided:
       return "UNDECIDED";
+    case Verdict::kNotMeasured:
+      return "NOT MEASURED";
     case Verdict::kRefuted:
       return "REFUTED";
   }
@@ -68,6 +70,9 @@ const char* Name(Verdict verdict) {
 
 Judgement Judge(const Figure& figure, StudyKind kind,
                 const VerdictRules& rules) {
+  if (!figure.not_formed.empty()) {
+    return {Verdict::kNotMeasured, figure.not_formed};
+  }
   const bool law = kind == StudyKind::kLaw;
   std::string why = WhyUndecided(figure, law, rules);
   if (!why.empty()) return {Verdict::kUndecided, std::move(why)};

@@ -8,7 +8,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "headwise/base/intervals.h"
 #include "headwise/heads.h"
 
 namespace headwise {
@@ -27,10 +29,18 @@ enum class Verdict {
   kHeld,         // the whole interval is as expected
   kExploratory,  // decided, but what is expected was chosen after a result
   kUndecided,    // neither
+  kNotMeasured,  // the models have not what the figure is about
   kRefuted,      // no value of the interval is as expected
 };
-// "HELD", "EXPLORATORY", "UNDECIDED", "REFUTED"
+// "HELD", "EXPLORATORY", "UNDECIDED", "NOT MEASURED", "REFUTED"
 const char* Name(Verdict verdict);
+
+// The mean over seeds and its 95 % interval, ±∞ for one seed: Student's t, kept
+// within what the figure can be at all.
+struct SeedMean : Interval {
+  std::vector<double> values = {};  // of each seed, in their order
+  Bounds bounds = {};
+};
 
 // One number that was measured, and what was expected of it.
 struct Figure {
@@ -44,12 +54,16 @@ struct Figure {
   // interval, −∞ to ∞ where one seed gives none. Else it is one number.
   bool over_seeds = false;
   double low = -kInfinity, high = kInfinity;
+  std::vector<double> values = {};  // of each seed
+  Bounds bounds = {};               // what it can be, and its interval with it
   // Over held-out sequences of the same models: told, never decides.
   std::optional<Interval> sequences = {};
   // What guessing gives and what nothing exceeds, where the study says so.
   std::optional<double> chance = {}, best = {};
   std::optional<StudyKind> kind = {};  // where it is not the study's
   bool information = false;  // of a model that was given: never decides
+  // What did not form in the models that it would be taken from, or "".
+  std::string not_formed = {};
 
   // The value alone. NaN is not.
   bool as_expected() const { return value >= least && value <= most; }

@@ -33,7 +33,7 @@ Verdict AtLeastZero(double value, double low, double high,
                     const VerdictRules& rules = kFiveSeeds) {
   return Of(rules,
             [&](StudyResult& r) {
-              r.AtLeast("", Interval{value, low, high}, 0);
+              r.AtLeast("", SeedMean{{value, low, high}}, 0);
             })
       .verdict;
 }
@@ -51,7 +51,7 @@ TEST(VerdictTest, AtMostAndNearLikewise) {
   const auto at_most = [](double low, double high) {
     return Of(kFiveSeeds,
               [&](StudyResult& r) {
-                r.AtMost("", Interval{(low + high) / 2, low, high}, 1);
+                r.AtMost("", SeedMean{{(low + high) / 2, low, high}}, 1);
               })
         .verdict;
   };
@@ -61,7 +61,7 @@ TEST(VerdictTest, AtMostAndNearLikewise) {
   const auto near = [](double low, double high) {
     return Of(kFiveSeeds,
               [&](StudyResult& r) {
-                r.Near("", Interval{(low + high) / 2, low, high}, 1, 0.1);
+                r.Near("", SeedMean{{(low + high) / 2, low, high}}, 1, 0.1);
               })
         .verdict;
   };
@@ -76,7 +76,7 @@ TEST(VerdictTest, WhatIsTrainedNeedsSeedsAndAFullRun) {
   VerdictRules rules = kFiveSeeds;
   rules.seeds = 4;
   const auto held = [](StudyResult& r) {
-    r.AtLeast("", Interval{1, 0.5, 1.5}, 0);
+    r.AtLeast("", SeedMean{{1, 0.5, 1.5}}, 0);
   };
   EXPECT_EQ(Of(rules, held).verdict, Verdict::kUndecided);
   EXPECT_EQ(Of(rules, held).why, "4 of at least 5 seeds");
@@ -86,7 +86,7 @@ TEST(VerdictTest, WhatIsTrainedNeedsSeedsAndAFullRun) {
   EXPECT_EQ(Of(rules, held).why, "a quick run");
   // One model of several seeds' study has no interval.
   const auto one = [](StudyResult& r) {
-    r.AtLeast("", Interval{1, -Figure::kInfinity, Figure::kInfinity}, 0);
+    r.AtLeast("", SeedMean{{1, -Figure::kInfinity, Figure::kInfinity}}, 0);
   };
   EXPECT_EQ(Of(kFiveSeeds, one).verdict, Verdict::kUndecided);
 }
@@ -108,7 +108,7 @@ TEST(VerdictTest, OneNumberDecidesWhereItIsMathematics) {
   EXPECT_EQ(Of({.trained = true},
                [](StudyResult& r) {
                  r.Expect(StudyKind::kLaw);
-                 r.AtMost("", Interval{0.5, 0.4, 0.6}, 1);
+                 r.AtMost("", SeedMean{{0.5, 0.4, 0.6}}, 1);
                })
                 .verdict,
             Verdict::kUndecided);
@@ -130,7 +130,7 @@ TEST(VerdictTest, NotANumberDecidesNothingAndHoldsNoLaw) {
 TEST(VerdictTest, NearChanceOrTheBestNothingIsDecided) {
   const auto share = [](double value) {
     return Of(kFiveSeeds, [&](StudyResult& r) {
-      r.AtLeast("", Interval{value, value - 0.001, value + 0.001}, 0.3);
+      r.AtLeast("", SeedMean{{value, value - 0.001, value + 0.001}}, 0.3);
       r.Between(0.25, 1);
     });
   };
@@ -157,6 +157,40 @@ TEST(VerdictTest, WhatWasChangedAfterAResultIsExploratory) {
             Verdict::kHeld);
 }
 
+TEST(VerdictTest, NoDifferenceMeansWithinAMargin) {
+  const auto within = [](double low, double high) {
+    return Of(kFiveSeeds,
+              [&](StudyResult& r) {
+                r.WithinMargin("", SeedMean{{(low + high) / 2, low, high}},
+                               0.02);
+              })
+        .verdict;
+  };
+  EXPECT_EQ(within(-0.01, 0.015), Verdict::kHeld);
+  EXPECT_EQ(within(-0.01, 0.03), Verdict::kUndecided);
+  EXPECT_EQ(within(0.021, 0.03), Verdict::kRefuted);
+}
+
+TEST(VerdictTest, WhatDidNotFormIsNotMeasured) {
+  StudyResult result;
+  result.rules = kFiveSeeds;
+  const auto scores = [](double last) {
+    return SeedMean{{0.8, 0.7, 0.9}, {0.9, 0.8, last}};
+  };
+  const auto verdict_after = [&](double last) {
+    result.Formed("induction", scores(last), 0.5);
+    result.AtLeast("what it is for", SeedMean{{1, 0.5, 1.5}}, 0);
+    return result.JudgementOf(result.figures.back());
+  };
+  EXPECT_EQ(verdict_after(0.7).verdict, Verdict::kHeld);
+  EXPECT_EQ(verdict_after(0.04).verdict, Verdict::kNotMeasured);
+  EXPECT_EQ(verdict_after(0.04).why, "induction reached 0.5 in 2 of 3 models");
+  EXPECT_EQ(result.verdict(), Verdict::kNotMeasured) << "the checks are told";
+  result.EndFormed();
+  result.AtLeast("else", SeedMean{{1, 0.5, 1.5}}, 0);
+  EXPECT_EQ(result.JudgementOf(result.figures.back()).verdict, Verdict::kHeld);
+}
+
 TEST(VerdictTest, AClaimTakesTheWeakestWord) {
   using V = Verdict;
   const auto weakest = [](std::vector<V> words) { return Weakest(words); };
@@ -171,10 +205,11 @@ TEST(VerdictTest, AClaimTakesTheWeakestWord) {
 StudyResult RunSeeds(Context& /*context*/, const StudyRequest& request) {
   StudyResult result;
   result.seeds = request.seeds;
-  result.AtLeast("gain", Interval{1, 0.9, 1.1}, 0);
+  result.AtLeast("gain", SeedMean{{1, 0.9, 1.1}}, 0);
   return result;
 }
 constexpr StudyChange kChanged[] = {{"a", "b", "c", "d"}};
+constexpr StudyChange kChangedBefore[] = {{"a", "b", "c", "d", false}};
 constexpr uint64_t kFresh[] = {11, 12, 13, 14, 15};
 
 Study Sample() {
@@ -202,6 +237,10 @@ TEST(RunStudyTest, SeedsAreOneToNOrTheFreshOnes) {
   EXPECT_THAT(SeedsOf(study, request), ElementsAre(11, 12, 13, 14, 15, 16));
   request.seed_count = 0;
   EXPECT_THAT(SeedsOf(study, request), ElementsAre(11, 12, 13, 14, 15));
+  EXPECT_THAT(study.replicate_seeds(),
+              ElementsAre(1016, 1017, 1018, 1019, 1020));
+  request.chosen = {21, 23};
+  EXPECT_THAT(SeedsOf(study, request), ElementsAre(21, 23));
 }
 
 TEST(RunStudyTest, AHistoryIsExploratoryUntilFreshSeedsConfirm) {
@@ -213,10 +252,17 @@ TEST(RunStudyTest, AHistoryIsExploratoryUntilFreshSeedsConfirm) {
   EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kHeld);
   study.history = kChanged;
   EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kExploratory);
+  study.history = kChangedBefore;
+  EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kHeld);
+  study.history = kChanged;
   study.fresh_seeds = kFresh;
   EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kHeld);
-  // A seed more than those that were fixed is not fresh.
+  // More evidence weakens no word; what the study was changed on is not fresh.
   request.seed_count = 6;
+  EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kHeld);
+  request.chosen = study.replicate_seeds();
+  EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kHeld);
+  request.chosen = {1, 2, 3, 4, 5};
   EXPECT_EQ(RunStudy(study, context, request).verdict(), Verdict::kExploratory);
 }
 

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "headwise/base/intervals.h"
+#include "headwise/base/quantiles.h"
 #include "headwise/base/rng.h"
 
 namespace headwise {
@@ -14,21 +16,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kNormal975 = 1.959963984540054;
 
 double NormalBelow(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
-
-// Student's t as a normal deviate of the same probability, and back (Wallace
-// 1959; within 1 % from three degrees of freedom on, too cautious below).
-double NormalOfT(double t, double freedom) {
-  const double z = (8 * freedom + 1) / (8 * freedom + 3) *
-                   std::sqrt(freedom * std::log1p(t * t / freedom));
-  return t < 0 ? -z : z;
-}
-double TOfNormal(double z, double freedom) {
-  const double u = z * (8 * freedom + 3) / (8 * freedom + 1);
-  return std::sqrt(freedom * std::expm1(u * u / freedom));
-}
 
 // The value below which a share of the sorted values lies, between neighbours
 // in proportion.
@@ -76,6 +65,24 @@ double Sum(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
+// Σ sums / Σ weights and its standard error, linearised. 0 of no weights.
+struct RatioEstimate {
+  double value = 0, error = 0;
+};
+RatioEstimate EstimateRatio(std::span<const double> sums,
+                            std::span<const double> weights) {
+  const double total = Sum(weights), n = static_cast<double>(sums.size());
+  if (total <= 0) return {};
+  RatioEstimate ratio{Sum(sums) / total};
+  double squares = 0;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const double residual = sums[i] - ratio.value * weights[i];
+    squares += residual * residual;
+  }
+  ratio.error = std::sqrt(squares * n / (n - 1)) / total;
+  return ratio;
+}
+
 }  // namespace
 
 PairedBootstrap::PairedBootstrap(std::vector<double> weights,
@@ -84,7 +91,7 @@ PairedBootstrap::PairedBootstrap(std::vector<double> weights,
   const size_t count = weights_.size();
   if (count < 2) return;
   const double n = static_cast<double>(count);
-  tail_ = NormalBelow(-std::sqrt(n / (n - 1)) * TOfNormal(kNormal975, n - 1));
+  tail_ = NormalBelow(-std::sqrt(n / (n - 1)) * StudentQuantile(0.975, n - 1));
   counts_.assign(replicates * count, 0);
   totals_.assign(replicates, 0.0);
   for (int64_t r = 0; r < replicates; ++r) {
@@ -113,20 +120,20 @@ Interval PairedBootstrap::Ratio(std::span<const double> sums) const {
   return {value, Quantile(values, tail_), Quantile(values, 1 - tail_)};
 }
 
+Interval PairedBootstrap::Share(std::span<const double> sums) const {
+  const RatioEstimate share = EstimateRatio(sums, weights_);
+  const Ends ends = MeanEnds(share.value, share.error,
+                             static_cast<int64_t>(weights_.size()), kShare);
+  return {share.value, ends.low, ends.high};
+}
+
 double BelowZeroP(std::span<const double> sums,
                   std::span<const double> weights) {
-  const double n = static_cast<double>(sums.size());
-  const double total = Sum(weights);
-  if (sums.size() < 2 || total <= 0) return 1;
-  const double ratio = Sum(sums) / total;
-  double squares = 0;
-  for (size_t i = 0; i < sums.size(); ++i) {
-    const double residual = sums[i] - ratio * weights[i];
-    squares += residual * residual;
-  }
-  const double error = std::sqrt(squares * n / (n - 1)) / total;
-  if (error == 0) return ratio < 0 ? 0 : 1;
-  return NormalBelow(NormalOfT(ratio / error, n - 1));
+  if (sums.size() < 2 || Sum(weights) <= 0) return 1;
+  const RatioEstimate ratio = EstimateRatio(sums, weights);
+  if (ratio.error == 0) return ratio.value < 0 ? 0 : 1;
+  return StudentBelow(ratio.value / ratio.error,
+                      static_cast<double>(sums.size() - 1));
 }
 
 std::vector<bool> BenjaminiHochberg(std::span<const double> p, double q) {

@@ -24,6 +24,10 @@ class PairedBootstrap {
   // of few sequences are too narrow). sums: one a sequence.
   Interval Ratio(std::span<const double> sums) const;
 
+  // The same of sums in [0, weight], as of right answers: Wilson's interval,
+  // which says something where all are right too.
+  Interval Share(std::span<const double> sums) const;
+
  private:
   std::vector<double> weights_;
   int64_t replicates_;

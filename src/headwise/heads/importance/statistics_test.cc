@@ -43,12 +43,34 @@ TEST(PairedBootstrap, SameSeedSameInterval) {
   EXPECT_DOUBLE_EQ(a.value, 6.0 / 18);
 }
 
+TEST(PairedBootstrap, SharesAtTheEndsAreBinomial) {
+  const PairedBootstrap bootstrap(std::vector<double>(20, 1.0), 200, 7);
+  const Interval all = bootstrap.Share(std::vector<double>(20, 1.0));
+  EXPECT_EQ(all.value, 1);
+  EXPECT_EQ(all.high, 1);
+  EXPECT_NEAR(all.low, 0.8316, 1e-4) << "20 of 20";
+  std::vector<double> most(20, 1.0);
+  most[3] = 0;
+  const Interval one_wrong = bootstrap.Share(most);
+  EXPECT_GT(one_wrong.low, 0.7);
+  EXPECT_LT(one_wrong.low, 0.9);
+  EXPECT_LT(one_wrong.high, 1);
+  EXPECT_GT(one_wrong.high, 0.98);
+}
+
 TEST(PairedBootstrap, OneSequenceTellsNothing) {
   const Interval interval =
       PairedBootstrap({4}, 100, 0).Ratio(std::vector<double>{2});
   EXPECT_DOUBLE_EQ(interval.value, 0.5);
   EXPECT_TRUE(std::isinf(interval.low) && interval.low < 0);
   EXPECT_TRUE(std::isinf(interval.high) && interval.high > 0);
+}
+
+TEST(BelowZeroP, IsStudentsT) {
+  // −0.5 ± 0.5 with two degrees of freedom: t = −1 leaves 0.2113 below.
+  EXPECT_NEAR(BelowZeroP(std::vector<double>{-1.366025, -0.5, 0.366025},
+                         std::vector<double>(3, 1.0)),
+              0.211325, 1e-6);
 }
 
 TEST(BelowZeroP, IsUniformUnderTheNull) {

@@ -28,7 +28,7 @@ constexpr std::array kDefinitions = {
                      "head, from at least a quarter of the rows",
                      "in short sequences an often-read word can be a sink"},
     MetricDefinition{"content", "mean mass off the sinks, c", ""},
-    MetricDefinition{"entropy", "mean of −Σ A ln A, in nats", ""},
+    MetricDefinition{"entropy", "mean of −Σ A ln A, in nats", "", kNotNegative},
     MetricDefinition{"entropy.normalised",
                      "entropy divided by the logarithm of the number of "
                      "visible keys",
@@ -37,7 +37,8 @@ constexpr std::array kDefinitions = {
         "gate",
         "mean gate of the head, where the model chooses its heads "
         "(hard concrete, mixture)",
-        "other heads and W_O make up for a scale: compare within a layer"},
+        "other heads and W_O make up for a scale: compare within a layer",
+        kNotNegative},
     MetricDefinition{"gate.open", "share of tokens whose gate is above 0", ""},
     MetricDefinition{"broad",
                      "share of rows whose normalised entropy is above .8",
@@ -47,9 +48,11 @@ constexpr std::array kDefinitions = {
                      "mean of the largest probability, a special last token "
                      "left out",
                      ""},
-    MetricDefinition{"distance", "mean of Σ A·|i − j|", "long tails weigh"},
+    MetricDefinition{"distance", "mean of Σ A·|i − j|", "long tails weigh",
+                     kNotNegative},
     MetricDefinition{"distance.argmax",
-                     "mean distance of the most attended key", ""},
+                     "mean distance of the most attended key", "",
+                     kNotNegative},
     MetricDefinition{"delimiter",
                      "mass on punctuation and special tokens; the first token "
                      "only where it is [CLS]",
@@ -78,7 +81,7 @@ constexpr std::array kDefinitions = {
                      "input embeddings over the visible keys; self, adjacent, "
                      "same-token, same-word and special keys left out; "
                      ".chance: the same with permuted embeddings",
-                     "on sampled rows"},
+                     "on sampled rows", kShareDifference},
     MetricDefinition{"copying.run",
                      "what the head's own output adds to the logit of the "
                      "token that it reads most, above the mean logit, in "
@@ -87,19 +90,22 @@ constexpr std::array kDefinitions = {
                      "first. Above 0 it copies, below 0 "
                      "it suppresses",
                      "of the direct path alone; what later layers make of the "
-                     "output is not in it"},
+                     "output is not in it",
+                     Bounds{}},
     MetricDefinition{"copying",
                      "by weights: Σ Re λ / Σ |λ| of the eigenvalues of "
                      "W_V·W_O",
                      "weights alone: embeddings are not what a head reads "
                      "behind the first feed-forward; copying.run says what "
-                     "the head does"},
+                     "the head does",
+                     kShareDifference},
     MetricDefinition{"copying.vocabulary",
                      "by weights: the same of W_E·W_V·W_O·W_U, from tokens to "
                      "logits",
                      "misleads where embeddings are tied or rewritten by the "
                      "first feed-forward: −.67 was seen of an induction head "
-                     "that copies"},
+                     "that copies",
+                     kShareDifference},
     MetricDefinition{"retrieval",
                      "share of needle tokens about to be produced for which "
                      "the most attended key is that token in the needle; ten "
@@ -201,6 +207,11 @@ const MetricDefinition* FindDefinition(std::string_view metric) {
     if (point == metric.npos) return nullptr;
     metric = metric.substr(0, point);
   }
+}
+
+Bounds BoundsOf(std::string_view metric) {
+  const MetricDefinition* definition = FindDefinition(metric);
+  return definition != nullptr ? definition->bounds : kShare;
 }
 
 }  // namespace headwise

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/profile/definitions.h"
 #include "headwise/observation.h"
 
 namespace headwise {
@@ -64,7 +65,9 @@ const Tally* Profile::Find(std::string_view metric, size_t head) const {
 
 Estimate Profile::Get(std::string_view metric, size_t head) const {
   const Tally* tally = Find(metric, head);
-  return tally != nullptr ? tally->Ratio() : Tally{}.Ratio();
+  if (tally == nullptr) return Tally{}.Ratio();
+  const Bounds bounds = BoundsOf(metric);
+  return tally->Ratio(bounds.low, bounds.high);
 }
 
 int64_t Profile::IndexOf(const HeadRef& head) const {

@@ -11,7 +11,7 @@ Json HeadJson(const Profile& profile, size_t h) {
   Json metrics = Json::object();
   for (const auto& [name, tallies] : profile.metrics) {
     if (tallies[h].empty()) continue;
-    const Estimate estimate = tallies[h].Ratio();
+    const Estimate estimate = profile.Get(name, h);
     metrics[name] = {{"mean", FiniteOrNull(estimate.mean)},
                      {"low", FiniteOrNull(estimate.low)},
                      {"high", FiniteOrNull(estimate.high)},

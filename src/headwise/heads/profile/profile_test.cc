@@ -11,6 +11,7 @@
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
+#include "headwise/heads/profile/definitions.h"
 
 namespace headwise::profile_test {
 namespace {
@@ -182,6 +183,29 @@ TEST_F(ProfileTest, ExamplesKeepTheBestOfEachKind) {
   ASSERT_EQ(examples.size(), 2 * kExamplesPerKind);
   EXPECT_EQ(examples[0].hash, 92) << "samples: the smallest hash first";
   EXPECT_EQ(examples[kExamplesPerKind].score, 9);
+}
+
+TEST(BoundsOfTest, KnowsWhatAMetricCanBe) {
+  for (const char* share : {"previous", "offset.-3.content", "syntactic.R.up.a",
+                            "repeats.induction.chance", "pattern.mine"}) {
+    EXPECT_EQ(BoundsOf(share), kShare) << share;
+  }
+  EXPECT_EQ(BoundsOf("entropy"), kNotNegative);
+  EXPECT_EQ(BoundsOf("entropy.normalised"), kShare);
+  EXPECT_EQ(BoundsOf("distance.argmax"), kNotNegative);
+  EXPECT_EQ(BoundsOf("semantic.chance"), kShareDifference);
+  EXPECT_EQ(BoundsOf("copying.vocabulary"), kShareDifference);
+  EXPECT_EQ(BoundsOf("copying.run"), Bounds{});
+}
+
+TEST_F(ProfileTest, SharesStayInRange) {
+  Profile profile({{AttentionKind::kSelf, 0, 0}});
+  for (int i = 0; i < 12; ++i) {
+    profile.Tallies("syntactic.nmod.up.b")[0].Add(i == 0 ? 4 : 5, 5);
+  }
+  const Estimate share = profile.Get("syntactic.nmod.up.b", 0);
+  EXPECT_GT(share.high, share.mean);
+  EXPECT_LT(share.high, 1);
 }
 
 TEST_F(ProfileTest, AbsentMetricsReadAsNothing) {

@@ -5,22 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "headwise/base/intervals.h"
+
 namespace headwise {
-namespace {
 
-// The 97.5 % point of Student's t; Cornish–Fisher terms around the normal's
-// 1.96 are exact to 1 % from three degrees of freedom on.
-double StudentPoint(double freedom) {
-  if (freedom <= 1) return 12.706;
-  if (freedom <= 2) return 4.303;
-  const double z = 1.959964, z3 = z * z * z, z5 = z3 * z * z;
-  return z + (z3 + z) / (4 * freedom) +
-         (5 * z5 + 16 * z3 + 3 * z) / (96 * freedom * freedom);
-}
-
-}  // namespace
-
-Estimate Tally::Ratio() const {
+Estimate Tally::Ratio(double least, double most) const {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   Estimate estimate{kNone, kNone, kNone, w, static_cast<int64_t>(n)};
   if (empty()) return estimate;
@@ -32,9 +21,10 @@ Estimate Tally::Ratio() const {
   const double squares =
       std::max(0.0, xx - 2 * ratio * wx + ratio * ratio * ww);
   const double error = std::sqrt(n / (n - 1) * squares) / w;
-  const double reach = StudentPoint(n - 1) * error;
-  estimate.low = ratio - reach;
-  estimate.high = ratio + reach;
+  const Ends ends =
+      MeanEnds(ratio, error, static_cast<int64_t>(n), {least, most});
+  estimate.low = ends.low;
+  estimate.high = ends.high;
   return estimate;
 }
 

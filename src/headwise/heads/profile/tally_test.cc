@@ -17,8 +17,26 @@ TEST(TallyTest, RatioIsWeighted) {
   EXPECT_EQ(estimate.count, 40);
   EXPECT_EQ(estimate.sequences, 3);
   // Residuals 0, 6, −6: √(3/2 · 72) / 40 · 4.303.
-  EXPECT_NEAR(estimate.high - estimate.mean, 4.303 * std::sqrt(108.0) / 40,
-              1e-12);
+  EXPECT_NEAR(estimate.high - estimate.mean, 4.302653 * std::sqrt(108.0) / 40,
+              1e-6);
+}
+
+TEST(TallyTest, FiveSequencesTakeStudentsExactQuantile) {
+  Tally tally;
+  for (const double mean : {1, 2, 3, 4, 5}) tally.Add(mean, 1);
+  EXPECT_NEAR(tally.Ratio().high - 3, 2.776445 * std::sqrt(.5), 1e-6);
+}
+
+TEST(TallyTest, SharesStayInRange) {
+  Tally tally;  // 49 of 50 words, in ten sentences
+  for (int i = 0; i < 10; ++i) tally.Add(i == 0 ? 4 : 5, 5);
+  EXPECT_GT(tally.Ratio().high, 1);
+  EXPECT_LT(tally.Ratio(0, 1).high, 1);
+  EXPECT_GT(tally.Ratio(0, 1).low, .8);
+  Tally all;
+  for (int i = 0; i < 10; ++i) all.Add(5, 5);
+  EXPECT_NEAR(all.Ratio(0, 1).low, .6915, 1e-4) << "10 of 10 sentences";
+  EXPECT_EQ(all.Ratio(0, 1).high, 1);
 }
 
 TEST(TallyTest, NothingCountedIsNotZero) {

@@ -175,8 +175,8 @@ LossTable JudgedText::Closed(std::span<const HeadSet> variants,
   return table;
 }
 
-Interval JudgedText::Share(const std::vector<double>& counts) const {
-  return PairedBootstrap(weights_, kReplicates, options_.seed).Ratio(counts);
+PairedBootstrap JudgedText::bootstrap() const {
+  return {weights_, kReplicates, options_.seed};
 }
 
 Evaluation JudgedText::Compared(const std::vector<double>& losses) const {
@@ -184,12 +184,12 @@ Evaluation JudgedText::Compared(const std::vector<double>& losses) const {
   result.loss_kind = objective_.kind();
   result.sequences = std::ssize(weights_);
   result.tokens = tokens_;
-  const PairedBootstrap bootstrap(weights_, kReplicates, options_.seed);
+  const PairedBootstrap resampled = bootstrap();
   std::vector<double> change(losses.size());
   for (size_t i = 0; i < losses.size(); ++i) change[i] = losses[i] - base_[i];
-  result.loss = bootstrap.Ratio(base_);
-  result.closed = bootstrap.Ratio(losses);
-  result.change = bootstrap.Ratio(change);
+  result.loss = resampled.Ratio(base_);
+  result.closed = resampled.Ratio(losses);
+  result.change = resampled.Ratio(change);
   return result;
 }
 

@@ -58,8 +58,8 @@ class JudgedText {
   // Of each sequence, by the whole model. Empty where nobody asked, and for
   // models that predict no tokens.
   const std::vector<double>& right() const { return right_; }
-  // Of such counts, as a share of the predictions.
-  Interval Share(const std::vector<double>& counts) const;
+  // Resamples the sequences, by their predictions.
+  PairedBootstrap bootstrap() const;
   Evaluation Compared(const std::vector<double>& losses) const;
   // A prediction's, of losses as Closed gives them.
   double Mean(const std::vector<double>& losses) const;

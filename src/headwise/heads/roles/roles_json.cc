@@ -30,7 +30,7 @@ Json MetricsJson(const Profile& profile, size_t head, bool every) {
   for (const auto& [name, tallies] : profile.metrics) {
     if (!every && name.starts_with("syntactic.")) continue;
     if (tallies[head].empty()) continue;
-    const Estimate estimate = tallies[head].Ratio();
+    const Estimate estimate = profile.Get(name, head);
     json[name] = {{"mean", FiniteOrNull(estimate.mean)},
                   {"low", FiniteOrNull(estimate.low)},
                   {"high", FiniteOrNull(estimate.high)},

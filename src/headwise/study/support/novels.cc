@@ -59,6 +59,10 @@ void Language::OpenNovels(Context& context, const StudyRequest& request) {
                    folder.path() / "tokens.safetensors", request.progress);
   name_ = fmt::format("{} tokens of text, {} held out", corpus_->train().size(),
                       corpus_->validation().size());
+  if (request.notes) {
+    request.notes->SetText(
+        {name_, corpus_->hash(), request.model.filename().string()});
+  }
   TextBatchOptions options =
       BatchOptionsOf(data, ReadConfig(Config({}), "study"), *tokenizer_);
   options.seed = kHeldOutSeed;
@@ -156,12 +160,12 @@ std::string Language::Word(int32_t id) const {
 }
 
 Profile Language::MakeProfile(Context& context, const Model& model,
-                              int64_t count) const {
+                              int64_t count, int64_t first) const {
   ProfileOptions options;
   options.context = length_;
   Profiler profiler(context, model, tokenizer_.get(), "study", "", options);
   profiler.AddProbes();
-  profiler.AddWindows(Windows(0, count));
+  profiler.AddWindows(Windows(first, count));
   return profiler.Take();
 }
 

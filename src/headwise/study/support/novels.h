@@ -69,10 +69,10 @@ class Language {
   // What a token says.
   std::string Word(int32_t id) const;
 
-  // What every head of a model does on the first `count` held-out windows and
-  // on random repeats.
-  Profile MakeProfile(Context& context, const Model& model,
-                      int64_t count) const;
+  // What every head of a model does on `count` held-out windows and on random
+  // repeats.
+  Profile MakeProfile(Context& context, const Model& model, int64_t count,
+                      int64_t first = 0) const;
 
   // On an accelerator products are of bf16, as recipes are trained there.
   std::unique_ptr<TinyModel> NewModel(Context& context,

@@ -39,7 +39,8 @@ double PairChance() { return std::log(static_cast<double>(kPairAnswers)); }
 
 void TellPairLoss(std::string name, std::span<const double> losses,
                   StudyResult& result) {
-  result.AtMost(std::move(name), OverSeeds(losses), 0.75 * PairChance());
+  result.AtMost(std::move(name), OverSeeds(losses, kNotNegative),
+                0.75 * PairChance());
   result.Between(PairChance(), 0);
 }
 

@@ -55,22 +55,24 @@ void ForEachRun(Context& context, int64_t runs,
   });
 }
 
-Interval OverSeeds(std::span<const double> values) {
+SeedMean OverSeeds(std::span<const double> values, const Bounds& bounds) {
   Tally tally;
   for (const double value : values) tally.Add(value, 1);
-  const Estimate mean = tally.Ratio();
+  const Estimate mean = tally.Ratio(bounds.low, bounds.high);
+  SeedMean result{
+      {mean.mean, mean.low, mean.high}, {values.begin(), values.end()}, bounds};
   if (values.size() < 2) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    return {mean.mean, -kInfinity, kInfinity};
+    result.low = -Bounds::kInfinity;
+    result.high = Bounds::kInfinity;
   }
-  return {mean.mean, mean.low, mean.high};
+  return result;
 }
 
-Interval DifferenceOverSeeds(std::span<const double> a,
-                             std::span<const double> b) {
+SeedMean DifferenceOverSeeds(std::span<const double> a,
+                             std::span<const double> b, const Bounds& bounds) {
   std::vector<double> differences(a.begin(), a.end());
   for (size_t i = 0; i < differences.size(); ++i) differences[i] -= b[i];
-  return OverSeeds(differences);
+  return OverSeeds(differences, bounds);
 }
 
 Interval PairedDifference(std::span<const double> a,

@@ -72,11 +72,12 @@ std::vector<double> Each(const std::vector<Outcome>& outcomes,
   return values;
 }
 
-// The mean over seeds with its 95 % interval (Student's t); ±∞ for one.
-Interval OverSeeds(std::span<const double> values);
+// The mean over seeds. Bounds: what the figure can be at all.
+SeedMean OverSeeds(std::span<const double> values, const Bounds& bounds = {});
 // The same of a − b, seed by seed.
-Interval DifferenceOverSeeds(std::span<const double> a,
-                             std::span<const double> b);
+SeedMean DifferenceOverSeeds(std::span<const double> a,
+                             std::span<const double> b,
+                             const Bounds& bounds = {});
 
 // The mean of a − b over paired sequences, with a bootstrap interval.
 Interval PairedDifference(std::span<const double> a, std::span<const double> b);

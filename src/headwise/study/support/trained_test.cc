@@ -110,9 +110,13 @@ TEST(StudyClockTest, TellsHowFarAndStops) {
 }
 
 TEST(OverSeedsTest, GivesStudentsInterval) {
-  const Interval mean = OverSeeds(std::vector<double>{1, 2, 3});
+  const SeedMean mean = OverSeeds(std::vector<double>{1, 2, 3});
   EXPECT_DOUBLE_EQ(mean.value, 2);
   EXPECT_NEAR(mean.high - 2, 4.303 / std::sqrt(3), 1e-3);
+  EXPECT_EQ(mean.values, (std::vector<double>{1, 2, 3}));
+  // Five seeds: 2.776, not 2.729.
+  const SeedMean five = OverSeeds(std::vector<double>{1, 2, 3, 4, 5});
+  EXPECT_NEAR(five.high - 3, 2.77645 * std::sqrt(2.5 / 5), 1e-5);
   const Interval one = OverSeeds(std::vector<double>{1});
   EXPECT_TRUE(std::isinf(one.low) && std::isinf(one.high));
   const Interval paired =
@@ -120,6 +124,16 @@ TEST(OverSeedsTest, GivesStudentsInterval) {
                        std::vector<double>{1, 2, 3, 4, 5, 6.5});
   EXPECT_NEAR(paired.value, 11.5 / 6, 1e-12);
   EXPECT_GT(paired.low, 1.5);
+}
+
+TEST(OverSeedsTest, KeepsSharesInRange) {
+  const SeedMean share =
+      OverSeeds(std::vector<double>{.97, 1, 1, .99, 1}, kShare);
+  EXPECT_LT(share.high, 1);
+  EXPECT_GT(share.low, .9);
+  const SeedMean all = OverSeeds(std::vector<double>(5, 1.0), kShare);
+  EXPECT_NEAR(all.low, .478, 1e-3) << "five of five";
+  EXPECT_EQ(all.high, 1);
 }
 
 TEST(StudyRequestTest, FullStudiesTakeMoreSeedsAndEffortScalesSteps) {
@@ -158,6 +172,11 @@ TEST_P(TrainedStudyTest, RunsTheSameOnAnyNumberOfThreads) {
         << result.figures[i].name;
     EXPECT_EQ(result.figures[i].value, again.figures[i].value)
         << result.figures[i].name;
+    // Else nobody could take the interval again from the record.
+    if (result.figures[i].over_seeds) {
+      EXPECT_EQ(result.figures[i].values.size(), result.seeds.size())
+          << result.figures[i].name;
+    }
   }
 }
 INSTANTIATE_TEST_SUITE_P(Synthetic, TrainedStudyTest,
