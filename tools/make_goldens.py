@@ -69,6 +69,9 @@ FAMILIES = {
         **LLAMA, **rope("default"), sliding_window=5)),
     "qwen2": (hf.Qwen2ForCausalLM,
               hf.Qwen2Config(**LLAMA, **rope("default"))),
+    "qwen2-yarn": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA, **rope(
+        "yarn", factor=4.0, original_max_position_embeddings=32,
+        beta_fast=8.0, beta_slow=0.5, truncate=False))),
     "qwen3": (hf.Qwen3ForCausalLM,
               hf.Qwen3Config(**LLAMA, **rope("default"), head_dim=16)),
     "marian": (hf.MarianMTModel, hf.MarianConfig(
@@ -299,7 +302,8 @@ def half_gradients(model, name, expected, gradients):
 
 
 def measure_halves(names, folder):
-    distances = {}
+    path = folder / "bf16.json"
+    distances = json.loads(path.read_text())
     for name in names:
         kind, _ = FAMILIES[name]
         model = kind.from_pretrained(
@@ -311,7 +315,7 @@ def measure_halves(names, folder):
             "activations": half_activations(model, name, expected),
             "gradients": half_gradients(model, name, expected, gradients)}
         print(name, distances[name])
-    (folder / "bf16.json").write_text(json.dumps(distances, indent=1) + "\n")
+    path.write_text(json.dumps(distances, indent=1) + "\n")
 
 
 def main():

@@ -26,6 +26,21 @@ bool HasHeadNorms(const Model& model) {
       model.stack().blocks[0].parts().attention.weights().query_norm);
 }
 
+// llama.cpp calculates Yarn's frequencies and scale itself.
+void RequireKnownRope(const Checkpoint& checkpoint) {
+  const RopeConfig& rope = checkpoint.config().rope;
+  if (rope.scaling != RopeScaling::kYarn) return;
+  const RopeConfig usual;
+  const bool known = rope.kept_turns == usual.kept_turns &&
+                     rope.divided_turns == usual.divided_turns &&
+                     rope.whole_pairs && rope.scale == YarnScale(rope.factor);
+  if (known) return;
+  Refuse(checkpoint,
+         "yarn with the usual beta_fast, beta_slow, truncate and "
+         "attention_factor",
+         "another", "llama.cpp calculates them from the factor alone");
+}
+
 std::string ChooseArchitecture(const Checkpoint& checkpoint) {
   const ModelConfig& config = checkpoint.config();
   if (config.family != "llama") {
@@ -36,6 +51,7 @@ std::string ChooseArchitecture(const Checkpoint& checkpoint) {
     Refuse(checkpoint, "the activation silu", "another",
            "llama.cpp has no other here");
   }
+  RequireKnownRope(checkpoint);
   for (const LayerShape& layer : config.layers) {
     if (layer.window == 0 || layer.window >= config.context) continue;
     Refuse(checkpoint, "layers that see the whole context", "a window",
@@ -119,11 +135,7 @@ class Exporter {
                      static_cast<float>(config_.rope.base));
     writer.AddNumber(a + "attention.layer_norm_rms_epsilon",
                      config_.norm_epsilon);
-    if (config_.rope.scaling == RopeScaling::kLinear) {
-      writer.AddText(a + "rope.scaling.type", "linear");
-      writer.AddNumber(a + "rope.scaling.factor",
-                       static_cast<float>(config_.rope.factor));
-    }
+    AddRopeScaling(a + "rope.scaling.", writer);
     AddHeadCounts(a, writer);
   }
 
@@ -145,6 +157,18 @@ class Exporter {
  private:
   DType TypeOf(const ConstTensorView& view) const {
     return options_.type.value_or(view.type);
+  }
+
+  // Llama 3's frequencies are a tensor.
+  void AddRopeScaling(const std::string& a, GgufWriter& writer) const {
+    const RopeConfig& rope = config_.rope;
+    const bool yarn = rope.scaling == RopeScaling::kYarn;
+    if (!yarn && rope.scaling != RopeScaling::kLinear) return;
+    writer.AddText(a + "type", yarn ? "yarn" : "linear");
+    writer.AddNumber(a + "factor", static_cast<float>(rope.factor));
+    if (yarn) {
+      writer.AddCount(a + "original_context_length", rope.original_context);
+    }
   }
 
   void AddHeadCounts(const std::string& a, GgufWriter& writer) const {

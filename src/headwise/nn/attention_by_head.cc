@@ -87,8 +87,8 @@ TensorView AttentionByHead::ValuesOf(const TensorView& kv) const {
 void AttentionByHead::Turn(Context& context, ConstTensorView positions,
                            TensorView x, RopeDirection direction) const {
   if (weights_.rope == nullptr) return;
-  Rope(context, {direction},
-       {.frequencies = weights_.rope->view(context),
+  Rope(context, weights_.rope->Problem(direction),
+       {.frequencies = weights_.rope->frequencies(context),
         .positions = positions,
         .x = x});
 }

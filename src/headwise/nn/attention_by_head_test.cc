@@ -55,8 +55,7 @@ class ByHeadTest : public testing::TestWithParam<Case> {
     }
     weights.output = Make({kWidth}, queries);
     if (one.turned) {
-      weights.rope =
-          std::make_shared<RopeTable>(RopeFrequencies({.head_dim = kDim}));
+      weights.rope = std::make_shared<RopeTable>(RopeConfig{.head_dim = kDim});
     }
     if (one.normed) {
       weights.query_norm = Norm(NormKind::kRms, 1e-5f, Vector(kDim), {});

@@ -116,8 +116,10 @@ SequenceBatch MakeBatch(std::span<const int64_t> lengths) {
   return batch;
 }
 
-RopeTable::RopeTable(std::vector<float> frequencies)
-    : frequencies_(std::move(frequencies)),
+RopeTable::RopeTable(const RopeConfig& config)
+    : pairs_(config.pairs),
+      scale_(static_cast<float>(config.scale)),
+      frequencies_(RopeFrequencies(config)),
       values_(Parameter{.name = "rotary frequencies",
                         .value = ViewOf(std::as_const(frequencies_))}) {}
 
@@ -253,7 +255,8 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
   const int64_t sequences = static_cast<int64_t>(cache->lengths.size());
   RequireRoom(*cache, x.shape[0] / sequences);
   Temp copy;
-  RopeAndAppend(context, Turned(context, input, x),
+  RopeAndAppend(context, weights_.rope->Problem(RopeDirection::kForward),
+                Turned(context, input, x),
                 {.keys = Columns(cache->k, 0, config_.head_dim),
                  .values = {PerSequence(p.v, sequences),
                             Columns(cache->v, 0, value_dim())},
@@ -263,7 +266,7 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
 
 RopeArgs AttentionLayer::Turned(Context& context, const AttentionInput& input,
                                 TensorView x) const {
-  return {.frequencies = weights_.rope->view(context),
+  return {.frequencies = weights_.rope->frequencies(context),
           .positions = input.batch->PositionsOn(context),
           .x = x};
 }
@@ -271,7 +274,7 @@ RopeArgs AttentionLayer::Turned(Context& context, const AttentionInput& input,
 // x [T, heads, D] by the rotary frequencies.
 void AttentionLayer::Turn(Context& context, const AttentionInput& input,
                           TensorView x, RopeDirection direction) const {
-  Rope(context, {direction}, Turned(context, input, x));
+  Rope(context, weights_.rope->Problem(direction), Turned(context, input, x));
 }
 
 AttentionProblem AttentionLayer::ProblemOf(const Context& context,

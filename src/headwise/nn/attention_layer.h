@@ -96,17 +96,24 @@ struct AttentionLayerConfig {
   int64_t head_multiple = 0;
 };
 
-// Rotary frequencies, for all layers of a model.
+// How layers of a model turn queries and keys.
 class RopeTable {
  public:
-  explicit RopeTable(std::vector<float> frequencies);
+  explicit RopeTable(const RopeConfig& config);
   RopeTable(const RopeTable&) = delete;
   RopeTable& operator=(const RopeTable&) = delete;
 
+  RopeProblem Problem(RopeDirection direction) const {
+    return {direction, pairs_, scale_};
+  }
   // f32 [dim / 2] on the context's device.
-  ConstTensorView view(Context& context) const { return values_.view(context); }
+  ConstTensorView frequencies(Context& context) const {
+    return values_.view(context);
+  }
 
  private:
+  RopePairs pairs_;
+  float scale_;
   std::vector<float> frequencies_;
   Values values_;
 };

@@ -152,7 +152,7 @@ class Bench {
     }
     if (of.turned) {
       weights.rope = std::make_shared<RopeTable>(
-          RopeFrequencies({.head_dim = of.head_dim, .base = 50}));
+          RopeConfig{.head_dim = of.head_dim, .base = 50});
     }
     AttentionLayerConfig config;
     config.heads = kHeads;

@@ -195,7 +195,7 @@ AttentionLayer MakeAttention(Values& values, const std::string& name,
   } else {
     weights.qkv = MakeLinear(values, name + ".qkv", {q, k, k}, kWidth);
     weights.rope = std::make_shared<RopeTable>(
-        RopeFrequencies({.head_dim = kHeadDim, .base = 50}));
+        RopeConfig{.head_dim = kHeadDim, .base = 50});
   }
   weights.query_norm =
       Norm(NormKind::kRms, 1e-5f, values.Make(name + ".qn", {kHeadDim}, 1), {});

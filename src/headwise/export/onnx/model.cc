@@ -50,14 +50,20 @@ class OnnxExporter {
           {graph_.Op("Cast", {positions_}, {{"to", 1}}), graph_.Integers({1})});
       const OnnxValue angles = graph_.Op(
           "Mul", {column, graph_.Vector(RopeFrequencies(config_.rope))});
-      cosines_ = graph_.Op("Cos", {angles});
-      sines_ = graph_.Op("Sin", {angles});
+      cosines_ = Scaled(graph_.Op("Cos", {angles}));
+      sines_ = Scaled(graph_.Op("Sin", {angles}));
     }
     if (config_.causal) return;
     const OnnxValue seen =
         graph_.Op("Unsqueeze",
                   {graph_.Input("attention_mask"), graph_.Integers({1, 2, 3})});
     padding_ = Hidden(graph_.Op("Cast", {seen}, {{"to", 9}}));
+  }
+
+  OnnxValue Scaled(const OnnxValue& turns) {
+    const double scale = config_.rope.scale;
+    if (scale == 1) return turns;
+    return graph_.Op("Mul", {turns, graph_.Number(static_cast<float>(scale))});
   }
 
   // What is added to scores: 0 where `seen`.

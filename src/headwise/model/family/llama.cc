@@ -9,6 +9,52 @@
 namespace headwise {
 namespace {
 
+// What transformers takes where a file says nothing.
+constexpr int64_t kDefaultContext = 2048;
+constexpr int64_t kDefaultWindow = 4096;
+constexpr int64_t kDefaultFullLayers = 28;
+
+int64_t ReadContext(const ConfigReader& reader) {
+  return reader.Size({"max_position_embeddings"}, kDefaultContext);
+}
+
+// Positions before the model was stretched.
+int64_t ReadOriginalContext(const ConfigReader& reader,
+                            const ConfigReader& scaling) {
+  const char* key = "original_max_position_embeddings";
+  if (reader.Has(key)) return reader.Size({key});
+  return scaling.Size({key}, ReadContext(reader));
+}
+
+// The scale of what turns: said, or from what DeepSeek's files say, or Yarn's.
+double ReadYarnScale(const ConfigReader& scaling, double factor) {
+  const double top = scaling.Number("mscale", 0);
+  const double bottom = scaling.Number("mscale_all_dim", 0);
+  const double other = top != 0 && bottom != 0
+                           ? YarnScale(factor, top) / YarnScale(factor, bottom)
+                           : YarnScale(factor);
+  return scaling.Number("attention_factor", other);
+}
+
+void ReadYarn(const ConfigReader& reader, const ConfigReader& scaling,
+              RopeConfig& rope) {
+  rope.scaling = RopeScaling::kYarn;
+  rope.original_context = ReadOriginalContext(reader, scaling);
+  if (!scaling.Has("factor")) {
+    rope.factor = static_cast<double>(ReadContext(reader)) /
+                  static_cast<double>(rope.original_context);
+  }
+  rope.kept_turns = scaling.Number("beta_fast", rope.kept_turns);
+  rope.divided_turns = scaling.Number("beta_slow", rope.divided_turns);
+  rope.whole_pairs = scaling.Flag("truncate", true);
+  rope.scale = ReadYarnScale(scaling, rope.factor);
+  if (rope.divided_turns <= 0 || rope.kept_turns <= 0) {
+    scaling.Fail("beta_fast, beta_slow", "positive numbers of turns");
+  }
+  if (rope.base <= 1) scaling.Fail("rope_theta", "a number above 1");
+  if (rope.scale <= 0) scaling.Fail("attention_factor", "a positive number");
+}
+
 // rope_scaling of transformers 4, or rope_parameters of transformers 5.
 RopeConfig ReadRope(const ConfigReader& reader, int64_t head_dim) {
   RopeConfig rope;
@@ -30,20 +76,17 @@ RopeConfig ReadRope(const ConfigReader& reader, int64_t head_dim) {
     rope.scaling = RopeScaling::kLlama3;
     rope.low_frequency_factor = scaling.Number("low_freq_factor", 1);
     rope.high_frequency_factor = scaling.Number("high_freq_factor", 4);
-    rope.original_context =
-        scaling.Size({"original_max_position_embeddings"}, 8192);
+    rope.original_context = ReadOriginalContext(reader, scaling);
+  } else if (type == "yarn") {
+    ReadYarn(reader, scaling, rope);
   } else {
-    scaling.Fail("rope_type", "default, linear or llama3");
+    scaling.Fail("rope_type", "default, linear, llama3 or yarn");
   }
   if (rope.factor <= 0 || rope.base <= 0) {
     scaling.Fail("factor", "a positive number");
   }
   return rope;
 }
-
-// What transformers takes where a file says nothing.
-constexpr int64_t kDefaultWindow = 4096;
-constexpr int64_t kDefaultFullLayers = 28;
 
 bool IsQwen(const ConfigReader& reader) {
   return reader.Text("model_type", "").starts_with("qwen");
@@ -117,7 +160,7 @@ ModelConfig ReadLlama(const ConfigReader& reader) {
   }
   config.hidden = reader.Size({"intermediate_size"});
   config.vocabulary = reader.Size({"vocab_size"});
-  config.context = reader.Size({"max_position_embeddings"}, 2048);
+  config.context = ReadContext(reader);
   config.layers =
       ReadLayers(reader, reader.Size({"num_hidden_layers"}), heads, kv_heads);
   ReadWindows(reader, config);
@@ -139,7 +182,7 @@ class LlamaBuilder : private FamilyBuilder {
  public:
   LlamaBuilder(const ModelConfig& config, const WeightSource& weights)
       : FamilyBuilder(config, weights),
-        rope_(std::make_shared<RopeTable>(RopeFrequencies(config.rope))) {}
+        rope_(std::make_shared<RopeTable>(config.rope)) {}
 
   Model::Parts Build() const {
     Model::Parts parts;

@@ -19,16 +19,20 @@ void Run(Context&, const RopeCall& call) {
   const TensorView& x = a.x;
   const int64_t half = a.frequencies.shape[0];
   const bool forward = call.problem.direction == RopeDirection::kForward;
+  const auto [step, apart] = PlacesOf(call);
+  const double scale = call.problem.scale;
   for (int64_t t = 0; t < x.shape[0]; ++t) {
     for (int64_t i = 0; i < half; ++i) {
       const double angle =
           static_cast<double>(IdAt(a.positions, t)) * Read(a.frequencies, i);
-      const double cosine = std::cos(angle);
-      const double sine = forward ? std::sin(angle) : -std::sin(angle);
+      const double cosine = scale * std::cos(angle);
+      const double sine =
+          scale * (forward ? std::sin(angle) : -std::sin(angle));
       for (int64_t h = 0; h < x.shape[1]; ++h) {
-        const double low = Read(x, t, h, i), high = Read(x, t, h, half + i);
-        Write(x, low * cosine - high * sine, t, h, i);
-        Write(x, high * cosine + low * sine, t, h, half + i);
+        const int64_t a = i * step, b = a + apart;
+        const double low = Read(x, t, h, a), high = Read(x, t, h, b);
+        Write(x, low * cosine - high * sine, t, h, a);
+        Write(x, high * cosine + low * sine, t, h, b);
       }
     }
   }

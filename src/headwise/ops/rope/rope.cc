@@ -57,7 +57,8 @@ void CheckAppend(const TensorView& x, const RopeAppend& append) {
 }
 
 // Whether a device takes both at once.
-bool AppendsAtOnce(const RopeArgs& args, const RopeAppend& append) {
+bool AppendsAtOnce(const RopeProblem& problem, const RopeArgs& args,
+                   const RopeAppend& append) {
   constexpr int64_t kMostNumbers = int64_t{1} << 22;  // of a token's values
   const TensorView& x = args.x;
   const TensorView& keys = append.keys;
@@ -66,9 +67,9 @@ bool AppendsAtOnce(const RopeArgs& args, const RopeAppend& append) {
   const bool alike = keys.type == x.type && from.type == x.type &&
                      to.type == x.type && keys.stride[3] == 1 &&
                      from.stride[3] == 1 && to.stride[3] == 1;
-  return x.device.is_cuda() && alike && x.size() > 0 && from.size() > 0 &&
-         2 * half == x.shape[2] && half <= kMostAppended &&
-         from.shape[0] * from.shape[1] == x.shape[0] &&
+  return x.device.is_cuda() && problem.pairs == RopePairs::kHalves && alike &&
+         x.size() > 0 && from.size() > 0 && 2 * half == x.shape[2] &&
+         half <= kMostAppended && from.shape[0] * from.shape[1] == x.shape[0] &&
          keys.shape[1] == to.shape[1] && keys.shape[2] == to.shape[2] &&
          to.shape[2] * to.shape[3] <= kMostNumbers;
 }
@@ -80,17 +81,16 @@ void Rope(Context& context, const RopeProblem& problem, const RopeArgs& args) {
   Dispatch(context, RopeImplementations(), {problem, args});
 }
 
-void RopeAndAppend(Context& context, const RopeArgs& args,
-                   const RopeAppend& append) {
+void RopeAndAppend(Context& context, const RopeProblem& problem,
+                   const RopeArgs& args, const RopeAppend& append) {
   Check(args);
   CheckAppend(args.x, append);
-  const RopeProblem forward = {RopeDirection::kForward};
   const Appended keys = {KeysOf(args.x, append.keys), append.keys};
   CheckAppends(context, keys, append.values, append.held);
-  if (AppendsAtOnce(args, append)) {
-    return Dispatch(context, RopeImplementations(), {forward, args, &append});
+  if (AppendsAtOnce(problem, args, append)) {
+    return Dispatch(context, RopeImplementations(), {problem, args, &append});
   }
-  Dispatch(context, RopeImplementations(), {forward, args});
+  Dispatch(context, RopeImplementations(), {problem, args});
   AppendRows(context, keys, append.values, append.held);
 }
 

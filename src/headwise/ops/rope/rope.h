@@ -1,5 +1,5 @@
-// Rotary positions: in each head, the pair (x_i, x_{i + D/2}) turns by
-// position · frequency_i. The backward is the same turn the other way.
+// Rotary positions: in each head, pair i turns by position · frequency_i, and
+// is multiplied by a scale. The backward is the same turn the other way.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,14 @@ namespace headwise {
 enum class RopeScaling : uint8_t {
   kNone,
   kLinear,  // every frequency divided by factor
-  kLlama3,  // low frequencies divided, high kept, a ramp between
+  kLlama3,  // low frequencies divided, high kept, a ramp over wavelengths
+  kYarn,    // the same, a ramp over pairs; queries and keys are scaled
+};
+
+// The two of pair i, of F.
+enum class RopePairs : uint8_t {
+  kHalves,      // x_i and x_{F + i}
+  kNeighbours,  // x_{2i} and x_{2i + 1}
 };
 
 struct RopeConfig {
@@ -24,8 +31,18 @@ struct RopeConfig {
   double factor = 1;
   double low_frequency_factor = 1;   // kLlama3
   double high_frequency_factor = 4;  // kLlama3
-  int64_t original_context = 8192;   // kLlama3
+  int64_t original_context = 8192;   // kLlama3, kYarn
+  // kYarn: pairs of at least so many turns over the original context are kept,
+  // those of at most so many divided.
+  double kept_turns = 32;
+  double divided_turns = 1;
+  bool whole_pairs = true;  // kYarn: the ramp ends at whole pairs
+  double scale = 1;         // of turned queries and keys
+  RopePairs pairs = RopePairs::kHalves;
 };
+
+// kYarn's scale where a model says none: 1 + 0.1 · weight · ln factor.
+double YarnScale(double factor, double weight = 1);
 
 // [head_dim / 2] radians a position.
 std::vector<float> RopeFrequencies(const RopeConfig& config);
@@ -34,6 +51,8 @@ enum class RopeDirection : uint8_t { kForward, kBackward };
 
 struct RopeProblem {
   RopeDirection direction = RopeDirection::kForward;
+  RopePairs pairs = RopePairs::kHalves;
+  float scale = 1;
 
   friend bool operator==(const RopeProblem&, const RopeProblem&) = default;
 };
@@ -58,9 +77,9 @@ struct RopeAppend {
   ConstTensorView held = {};  // i32 [B]
 };
 
-// Rope, forward, then AppendRows of both, as one piece of work where the device
-// gains by it.
-void RopeAndAppend(Context& context, const RopeArgs& args,
-                   const RopeAppend& append);
+// Rope, then AppendRows of both, as one piece of work where the device gains by
+// it.
+void RopeAndAppend(Context& context, const RopeProblem& problem,
+                   const RopeArgs& args, const RopeAppend& append);
 
 }  // namespace headwise

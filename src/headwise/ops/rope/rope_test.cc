@@ -22,6 +22,13 @@ using testing::HasSubstr;
 constexpr RopeProblem kForward{RopeDirection::kForward};
 constexpr RopeProblem kBackward{RopeDirection::kBackward};
 
+RopeProblem AnyProblem(Rng& rng) {
+  RopeProblem problem;
+  if (rng.Below(3) == 0) problem.pairs = RopePairs::kNeighbours;
+  if (rng.Below(3) == 0) problem.scale = 1.375f;
+  return problem;
+}
+
 // x [T, H, D] lies at the beginning of longer rows.
 struct Trial {
   Tensor rows, positions, frequencies;
@@ -85,7 +92,9 @@ TEST(Rope, EveryImplementationAgreesWithTheReference) {
       const Shape shape = {rng.Between(0, 50), rng.Between(1, 4),
                            2 * half + (even ? 8 : rng.Between(1, 7))};
       Trial trial(type, ids, shape, half, rng, even ? 0 : 5);
-      const RopeProblem problem = rng.Below(2) == 0 ? kForward : kBackward;
+      RopeProblem problem = AnyProblem(rng);
+      problem.direction = rng.Below(2) == 0 ? RopeDirection::kForward
+                                            : RopeDirection::kBackward;
       SCOPED_TRACE(std::string(entry.name) + " " + Name(type) + " " +
                    ToString(shape) + " round " + std::to_string(round));
       taken += Agrees(*context, reference, problem, trial, Tolerance(type));
@@ -130,7 +139,8 @@ struct AppendTrial {
   }
 
   // x and the caches, in one piece of work or in two.
-  std::vector<Tensor> Run(Context& context, bool at_once) const {
+  std::vector<Tensor> Run(Context& context, const RopeProblem& problem,
+                          bool at_once) const {
     std::vector<Tensor> result;
     result.push_back(CopyOf(turn.rows));
     result.push_back(CopyOf(keys));
@@ -144,9 +154,9 @@ struct AppendTrial {
     const Appended of_values = {at(values.view()), v};
     const ConstTensorView there = at(ViewOf(held));
     if (at_once) {
-      RopeAndAppend(context, args, {k, of_values, there});
+      RopeAndAppend(context, problem, args, {k, of_values, there});
     } else {
-      Rope(context, kForward, args);
+      Rope(context, problem, args);
       const int64_t heads = turn.shape[1], groups = keys.shape(2);
       AppendRows(context,
                  {Reshaped(Slice(args.x, 1, heads - groups, heads),
@@ -179,9 +189,11 @@ TEST(Rope, AppendsWhatItTurned) {
       SCOPED_TRACE(std::string(entry.name) + " " + Name(type) + " " +
                    ToString(shape) + " round " + std::to_string(round));
       std::vector<Tensor> found;
-      if (!IsTaken([&] { found = trial.Run(*context, true); })) continue;
+      const RopeProblem problem = AnyProblem(rng);
+      const auto run = [&] { found = trial.Run(*context, problem, true); };
+      if (!IsTaken(run)) continue;
       ++taken;
-      ExpectNear(found, trial.Run(*context, false), 0);
+      ExpectNear(found, trial.Run(*context, problem, false), 0);
     }
     EXPECT_GE(taken, 8) << entry.name;
   }
@@ -210,16 +222,42 @@ TEST(Rope, TurnsPairsByPositionTimesFrequency) {
   }
 }
 
+TEST(Rope, TurnsNeighboursAndScales) {
+  const float frequencies[] = {1.0f, 0.1f};
+  const int32_t position = 3;
+  const RopeProblem problem = {.pairs = RopePairs::kNeighbours, .scale = 2};
+  for (const auto& entry : RopeImplementations().entries) {
+    std::vector<float> x = {1, 0, 1, 0, 7};
+    const auto context = ContextFor("rope", entry.name);
+    if (!context) continue;
+    Mirror at(*context);
+    Rope(*context, problem,
+         {.frequencies = at(ConstTensorView(frequencies, DType::kF32, {2})),
+          .positions = at(ConstTensorView(&position, DType::kI32, {1})),
+          .x = at(View(x.data(), {1, 1, 5}))});
+    at.Back();
+    EXPECT_NEAR(x[0], 2 * std::cos(3.0), 1e-6);
+    EXPECT_NEAR(x[1], 2 * std::sin(3.0), 1e-6);
+    EXPECT_NEAR(x[2], 2 * std::cos(0.3), 1e-6);
+    EXPECT_NEAR(x[3], 2 * std::sin(0.3), 1e-6);
+    EXPECT_EQ(x[4], 7);
+  }
+}
+
 // Σ y · dy has the slope that the backward says.
-TEST(Rope, TheReferencesGradientsAreSlopes) {
+class RopeSlopes : public testing::TestWithParam<RopePairs> {};
+
+TEST_P(RopeSlopes, AreTheReferencesGradients) {
   Rng rng(3);
   Context context({1, "rope:reference"});
   Trial trial(DType::kF64, DType::kI32, {4, 2, 6}, 3, rng);
   Trial gradient(DType::kF64, DType::kI32, {4, 2, 6}, 3, rng);
   gradient.positions = CopyOf(trial.positions);
-  const auto dx = gradient.Run(context, kBackward);
+  const RopeProblem forward = {RopeDirection::kForward, GetParam(), 1.5f};
+  const RopeProblem backward = {RopeDirection::kBackward, GetParam(), 1.5f};
+  const auto dx = gradient.Run(context, backward);
   const auto loss = [&] {
-    const auto y = trial.Run(context, kForward);
+    const auto y = trial.Run(context, forward);
     double sum = 0;
     for (int64_t i = 0; i < y[0].size(); ++i) {
       sum += y[0].As<double>()[i] * gradient.rows.As<double>()[i];
@@ -231,6 +269,10 @@ TEST(Rope, TheReferencesGradientsAreSlopes) {
                 1e-8);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Rope, RopeSlopes,
+                         testing::Values(RopePairs::kHalves,
+                                         RopePairs::kNeighbours));
 
 TEST(Rope, BackwardUndoesForward) {
   Rng rng(2);
@@ -254,6 +296,23 @@ TEST(Rope, ScalingStretchesLowFrequenciesOnly) {
   EXPECT_EQ(a.front(), b.front());
   EXPECT_FLOAT_EQ(a.back() / 8, b.back());
   for (size_t i = 1; i < b.size(); ++i) EXPECT_LT(b[i], b[i - 1]);
+}
+
+// Over 1024 positions the pairs turn 163, 52, 16, 5, 1.6, … times: the first two
+// are kept, the ramp ends at the sixth.
+TEST(Rope, YarnDividesPairsThatTurnSeldom) {
+  const RopeConfig plain{.head_dim = 16};
+  RopeConfig scaled = plain;
+  scaled.scaling = RopeScaling::kYarn;
+  scaled.factor = 4;
+  scaled.original_context = 1024;
+  const auto a = RopeFrequencies(plain), b = RopeFrequencies(scaled);
+  const double kept[] = {1, 1, 0.8125, 0.625, 0.4375, 0.25, 0.25, 0.25};
+  for (size_t i = 0; i < b.size(); ++i) {
+    EXPECT_FLOAT_EQ(b[i], static_cast<float>(kept[i] * a[i])) << i;
+  }
+  EXPECT_DOUBLE_EQ(YarnScale(4), 1 + 0.1 * std::log(4.0));
+  EXPECT_EQ(YarnScale(0.5), 1);
 }
 
 TEST(Rope, OddWidthsAreAnError) {

@@ -19,6 +19,16 @@ Reason WhyNot(const RopeCall& call) {
   return WhyNotOnHost(DType::kF32, {call.args.x});
 }
 
+template <int kStep>
+void TurnPairs(float* low, float* high, int64_t count, const float* cosine,
+               const float* sine) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float a = low[i * kStep], b = high[i * kStep];
+    low[i * kStep] = a * cosine[i] - b * sine[i];
+    high[i * kStep] = b * cosine[i] + a * sine[i];
+  }
+}
+
 // One token's heads; turn [2, half]: room for cosines and sines.
 void Turn(const RopeCall& call, int64_t token, float* turn) {
   const TensorView& x = call.args.x;
@@ -26,21 +36,21 @@ void Turn(const RopeCall& call, int64_t token, float* turn) {
   const int64_t half = call.args.frequencies.shape[0], heads = x.shape[1];
   const float position = static_cast<float>(IdAt(call.args.positions, token));
   const bool forward = call.problem.direction == RopeDirection::kForward;
-  const float sign = forward ? 1.0f : -1.0f;
+  const float scale = call.problem.scale, back = forward ? scale : -scale;
   float* cosine = turn;
   float* sine = cosine + half;
   for (int64_t i = 0; i < half; ++i) {
     const float angle = position * frequencies[i];
-    cosine[i] = std::cos(angle);
-    sine[i] = sign * std::sin(angle);
+    cosine[i] = scale * std::cos(angle);
+    sine[i] = back * std::sin(angle);
   }
+  const bool halves = call.problem.pairs == RopePairs::kHalves;
   for (int64_t h = 0; h < heads; ++h) {
-    float* low = x.Raw<float>() + token * x.stride[0] + h * x.stride[1];
-    float* high = low + half;
-    for (int64_t i = 0; i < half; ++i) {
-      const float a = low[i], b = high[i];
-      low[i] = a * cosine[i] - b * sine[i];
-      high[i] = b * cosine[i] + a * sine[i];
+    float* head = x.Raw<float>() + token * x.stride[0] + h * x.stride[1];
+    if (halves) {
+      TurnPairs<1>(head, head + half, half, cosine, sine);
+    } else {
+      TurnPairs<2>(head, head + 1, half, cosine, sine);
     }
   }
 }

@@ -24,8 +24,8 @@ __device__ void Turn(const Params<T>& p, const Part& part, const float* cosine,
     const int i = n % packs * kCount, head = n / packs % p.heads;
     const int t = n / packs / p.heads;
     T* low = p.x + (part.token + t) * p.token_stride + head * p.head_stride +
-             part.begin + i;
-    T* high = low + p.half;
+             (part.begin + i) * p.step;
+    T* high = low + p.apart;
     const int turn = t * part.width + i;
     float a[kCount], b[kCount];
     cuda::Load(low, a);
@@ -36,7 +36,7 @@ __device__ void Turn(const Params<T>& p, const Part& part, const float* cosine,
   }
 }
 
-// kCount divides half, or is 1.
+// kCount divides half, or is 1, as it is for neighbours.
 template <int kCount, typename T>
 __global__ void __launch_bounds__(kThreads) RopeKernel(Params<T> p) {
   cuda::Begin();
@@ -59,11 +59,16 @@ Params<T> ParamsOf(const RopeCall& call) {
   const RopeArgs& a = call.args;
   const int64_t half = a.frequencies.shape[0];
   const bool forward = call.problem.direction == RopeDirection::kForward;
+  const auto [step, apart] = PlacesOf(call);
+  const float scale = call.problem.scale;
   return {
-      .sign = forward ? 1.0f : -1.0f,
+      .scale = scale,
+      .back = forward ? scale : -scale,
       .tokens = a.x.shape[0],
       .heads = static_cast<int>(a.x.shape[1]),
       .half = static_cast<int>(half),
+      .step = static_cast<int>(step),
+      .apart = static_cast<int>(apart),
       .block_tokens = static_cast<int>(std::max<int64_t>(1, kThreads / half)),
       .frequencies = a.frequencies.Raw<float>(),
       .positions = cuda::DeviceIds(a.positions),
@@ -89,7 +94,8 @@ void Run(Context& context, const RopeCall& call) {
   cuda::WithFloatType(x.type, [&](auto element) {
     using T = decltype(element);
     constexpr int kCount = cuda::kPack<T>;
-    const bool wide = cuda::HasPacks(x, kCount) && half % kCount == 0;
+    const bool wide = call.problem.pairs == RopePairs::kHalves &&
+                      cuda::HasPacks(x, kCount) && half % kCount == 0;
     const Params<T> p = ParamsOf<T>(call);
     if (call.append != nullptr) return cuda::rope::RunAppend(context, call, p);
     cuda::LaunchEarly(

@@ -13,9 +13,11 @@ inline constexpr int kThreads = 256;
 
 template <typename T>
 struct Params {
-  float sign;  // −1: backward
+  float scale;
+  float back;  // scale; backward: −scale
   int64_t tokens;
   int heads, half;
+  int step, apart;   // of a pair, PairPlaces
   int block_tokens;  // tokens of a block
   const float* frequencies;
   DeviceIds positions;
@@ -40,7 +42,8 @@ __device__ void MakeTurns(const Params<T>& p, const Part& part, float* cosine,
       static_cast<float>(p.positions.At(part.token + at / part.width));
   const float frequency = p.frequencies[part.begin + at % part.width];
   sincosf(__fmul_rn(position, frequency), sine + at, cosine + at);
-  sine[at] *= p.sign;
+  cosine[at] *= p.scale;
+  sine[at] *= p.back;
 }
 
 // Pairs (x[j], y[j]).
