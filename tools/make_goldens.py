@@ -189,7 +189,8 @@ def make(name, folder):
     model = kind(config).eval()
     # Scores that are divided by the layer's number, or of narrow heads, begin
     # larger.
-    randomise(model, 0.45 if name in ("gpt2-scaled", "marian-odd") else 0.3)
+    wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "qwen2-yarn": 0.2}
+    randomise(model, wide.get(name, 0.3))
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
