@@ -16,7 +16,7 @@
 namespace headwise {
 namespace {
 
-constexpr int kChoices = 20;  // of heads to close instead
+constexpr int kOtherChoices = 20;  // of heads to close instead
 
 // Losses without some heads.
 class Closer {
@@ -71,7 +71,7 @@ void CloseRoles(Context& context, const TrainedReader& reader,
   StudyTable table{
       "The shipped model: rise of the loss without the heads of a role, nats",
       {"role", "heads", "on repeats", "on the text",
-       fmt::format("most of {} other choices, on repeats", kChoices)},
+       fmt::format("most of {} other choices, on repeats", kOtherChoices)},
       {}};
   Rng rng(1);
   for (const std::string role : {"previous-token", "induction"}) {
@@ -79,7 +79,7 @@ void CloseRoles(Context& context, const TrainedReader& reader,
     if (own.empty() || others.size() < own.size()) continue;
     const double rise = closer.OnRepeats(own) - repeats;
     double most = 0;
-    for (int choice = 0; choice < kChoices; ++choice) {
+    for (int choice = 0; choice < kOtherChoices; ++choice) {
       for (size_t i = 0; i < own.size(); ++i) {
         std::swap(others[i], others[i + rng.Below(others.size() - i)]);
       }
