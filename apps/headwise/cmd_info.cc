@@ -169,6 +169,12 @@ void PrintCosts(const ModelInfo& s, const Console& console) {
                        Short(static_cast<double>(s.embedding_parameters)),
                        Short(static_cast<double>(s.file_bytes)), types),
            console.width));
+  if (!s.unread.empty()) {
+    fmt::print("{}\n", Fact("not read",
+                            fmt::format("{} of {} tensors: {}", s.unread.size(),
+                                        s.tensors, fmt::join(s.unread, ", ")),
+                            console.width));
+  }
   StudyTable table;
   table.columns = {"tokens", "FLOP", "attention", "weights",
                    "cache",  "run",  "all maps"};
@@ -265,6 +271,7 @@ Json ToJson(const ModelInfo& c) {
           {"layers", layers(c.layers)},
           {"decoder_layers", layers(c.decoder_layers)},
           {"tensors", c.tensors},
+          {"unread", c.unread},
           {"parameters", c.parameters},
           {"embedding_parameters", c.embedding_parameters},
           {"file_bytes", c.file_bytes},

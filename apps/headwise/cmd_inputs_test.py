@@ -126,6 +126,59 @@ class Early(Inputs):
                      "--out", out)
         self.assertFalse(out.exists())
 
+    def test_tensors_that_nothing_reads_are_told_of(self):
+        model = shutil.copytree(PLANTED, self.folder / "odd",
+                                copy_function=shutil.copyfile)
+        file = model / "model.safetensors"
+        data = file.read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8:8 + size])
+        end = len(data) - 8 - size
+        for name in ("odd.\x1b[2Jone", "odd.two"):
+            header[name] = {"dtype": "F32", "shape": [1],
+                            "data_offsets": [end, end + 4]}
+            end += 4
+        head = json.dumps(header).encode()
+        head += b" " * (-len(head) % 8)
+        file.write_bytes(struct.pack("<Q", len(head)) + head + data[8 + size:]
+                         + bytes(8))
+        done = run("show", model, "The cat sat", "--heads", "0.0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.decode().count("warning: "), 1)
+        self.assertIn("found 2 that gpt2 does not read: odd.⟨1b⟩[2Jone, "
+                      "odd.two", done.stderr.decode())
+        told = run("info", model).stdout.decode()
+        self.assertIn("not read", told)
+        self.assertIn("odd.two", told)
+        self.assertNotIn("\x1b", told)
+        self.assertEqual(len(json.loads(
+            run("info", model, "--json").stdout)["unread"]), 2)
+
+    def test_padding_keeps_its_place(self):
+        rows = [[5, 6, 7] + [0] * 30, [0] * 24 + list(range(3, 12))]
+        mask = [[int(bool(i)) for i in row] for row in rows]
+        data = struct.pack("<132i", *sum(rows + mask, []))
+        head = json.dumps({name: {
+            "dtype": "I32", "shape": [2, 33], "data_offsets": [at, at + 264]}
+            for name, at in (("input_ids", 0), ("attention_mask", 264))})
+        ids = self.folder / "ids"
+        ids.write_bytes(struct.pack("<Q", len(head)) + head.encode() + data)
+        out = self.folder / "out"
+        done = run("dump", PLANTED, "--input", ids, "--names",
+                   "logits,layer.0.attention.probs", "--out", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        written = out.read_bytes()
+        size = struct.unpack("<Q", written[:8])[0]
+        header = json.loads(written[8:8 + size])
+        self.assertEqual(header["logits"]["shape"][:2], [2, 33])
+        self.assertEqual(
+            header["layer.0.attention.probs"]["shape"][2:], [33, 33])
+        for name, kept in (("input_ids", rows), ("attention_mask", mask)):
+            begin, end = header[name]["data_offsets"]
+            self.assertEqual(
+                written[8 + size + begin:8 + size + end],
+                struct.pack("<66i", *sum(kept, [])), name)
+
     def test_ids_outside_the_vocabulary_are_refused(self):
         for bad in (10 ** 7, 2 ** 24, 2 ** 31, 2 ** 32 + 5, -1):
             ids = write_ids(self.folder / "ids", 1, 4,

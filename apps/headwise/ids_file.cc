@@ -54,6 +54,18 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
   return rows;
 }
 
+IdPlaces ReadIdPlaces(const Safetensors& file, const char* ids,
+                      const char* mask) {
+  const ConstTensorView values = file.At(ids), kept = file.Find(mask);
+  const int64_t count = values.shape[0], width = values.shape[1];
+  IdPlaces places = {width, std::vector<int64_t>(count, 0)};
+  for (int64_t b = 0; kept && b < count; ++b) {
+    int64_t& first = places.first[b];
+    while (IntegerAt(kept, b * width + first, file.where()) == 0) ++first;
+  }
+  return places;
+}
+
 std::vector<std::vector<int32_t>> ReadIds(const std::string& path,
                                           int64_t vocabulary) {
   std::vector<std::vector<int32_t>> rows =

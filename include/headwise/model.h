@@ -31,10 +31,11 @@
 
 namespace headwise {
 
-/// Is told, once for each text that is read and before it is run, what may make
-/// results worse than they look: "[context] expected at most 512 tokens at
-/// once, …", "[text] expected letters that the tokenizer knows; …". Called by
-/// the thread that works.
+/// Is told what may make results worse than they look: when a model is opened,
+/// "[weights] expected nothing but the model's tensors; found 2 …"; once for
+/// each text that is read and before it is run, "[context] expected at most 512
+/// tokens at once, …", "[text] expected letters that the tokenizer knows; …".
+/// Called by the thread that works.
 using OnNotice = std::function<void(std::string_view notice)>;
 
 /// Where and how a model runs.
@@ -92,6 +93,9 @@ struct ModelInfo {
   std::vector<LayerInfo> layers = {};  ///< of the encoder, where there are two
   std::vector<LayerInfo> decoder_layers = {};
   int64_t tensors = 0;
+  /// Names of tensors that the folder holds and the model does not read;
+  /// those that models of its family are known to do without are left out.
+  std::vector<std::string> unread = {};
   int64_t parameters = 0;
   int64_t embedding_parameters = 0;  ///< token, position and type tables
   int64_t file_bytes = 0;
@@ -99,9 +103,20 @@ struct ModelInfo {
 };
 
 /// The same without opening the model: from headers alone, also of a folder
-/// whose weights are not the configuration's (predicts_tokens is then false).
+/// whose weights are not the configuration's (predicts_tokens is then false and
+/// unread empty).
 /// Throws Error: kNotFound, kCorrupt naming file and key, kUnsupported.
 HEADWISE_API ModelInfo ReadModelInfo(const std::filesystem::path& folder);
+
+/// Where sequences lie in the rows of a table that they are padded to, as the
+/// mask of a tokenizer says.
+struct SequencePlaces {
+  int64_t width = 0;  ///< positions of a row; 0: of the longest sequence
+  /// The first position of each sequence; empty: 0.
+  std::vector<int64_t> first = {};
+  int64_t target_width = 0;  ///< the same of targets
+  std::vector<int64_t> target_first = {};
+};
 
 /// What a model wants around a text.
 struct TextFrame {
@@ -325,16 +340,18 @@ class HEADWISE_API Transformer {
   /// vocabulary.
   RunOutput Run(std::span<const int32_t> ids, const RunJob& job = {});
 
-  /// Activations of several sequences at once, by name: [sequences, longest,
-  /// …], padded with zeros. targets: what the decoder of an encoder–decoder
-  /// reads, one a sequence. names as RunJob::cache. Throws Error:
+  /// Activations of several sequences at once, by name: [sequences, width, …],
+  /// padded with zeros. targets: what the decoder of an encoder–decoder
+  /// reads, one a sequence. names as RunJob::cache. places: where both lie in
+  /// what is given. Throws Error:
   /// kInvalidArgument for ids outside the vocabulary; kNotFound with the
   /// nearest name; kOutOfMemory, before the run, for more than there is room
   /// for.
   std::map<std::string, Tensor> RunRows(
       std::span<const std::vector<int32_t>> rows,
       const std::vector<std::string>& names,
-      std::span<const std::vector<int32_t>> targets = {});
+      std::span<const std::vector<int32_t>> targets = {},
+      const SequencePlaces& places = {});
 
   /// The loss that the model is judged by, as `headwise evaluate` gives it.
   TextLoss Loss(const TextInput& text, const LossJob& job = {});

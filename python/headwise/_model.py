@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
@@ -106,6 +107,13 @@ def _checked(function: HookFunction) -> HookFunction:
     return call
 
 
+def _unread(names: list[str], kind: str) -> str:
+    named = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return (f"[weights] expected nothing but the model's tensors; found "
+            f"{len(names)} that {kind} does not read: {named}; results are as "
+            "if they were absent")
+
+
 class Model:
     """A model with its tokenizer; load makes it.
 
@@ -118,6 +126,9 @@ class Model:
         self._model = made
         #: Name, family, width, layers, … as a dict.
         self.info: dict[str, Any] = made.info
+        if unread := self.info["unread"]:
+            warnings.warn(_unread(unread, self.info["model_type"]),
+                          stacklevel=3)
         #: Every head: self, then decoder, then cross.
         self.heads = [Head(layer, head, kind)
                       for kind, layer, head in made.heads]
@@ -517,7 +528,8 @@ def load(folder: str | os.PathLike[str], device: str = "cpu", *,
     type: what it computes in, "f32", "bf16" or "f16"; by default f32 on the
     CPU and bf16 on a GPU. threads: 0 takes every core; results do not depend
     on it. bos: whether texts begin with the begin token; None: by its files.
-    Weights are mapped: two models of one folder share them.
+    Weights are mapped: two models of one folder share them. Warns of tensors
+    that the model does not read: info["unread"] names them.
     """
     return Model(_headwise.Model(os.fspath(folder), device, type, threads, bos,
                                  implementations))

@@ -43,6 +43,7 @@ py::dict InfoOf(const PyModel& of) {
   dict["predicts_tokens"] = info.predicts_tokens;
   dict["layers"] = layers(info.layers);
   dict["decoder_layers"] = layers(info.decoder_layers);
+  dict["unread"] = info.unread;
   dict["parameters"] = info.parameters;
   dict["file_bytes"] = info.file_bytes;
   return dict;

@@ -1,5 +1,6 @@
 """Loading, running, losses, generating, attention."""
 import json
+import shutil
 import struct
 
 import numpy as np
@@ -19,6 +20,26 @@ def test_a_model_says_what_it_is(m):
     assert "layer.3.attention.head_output" in m.activations
     assert len(m.hash) >= 16
     assert "novels" in repr(m)
+
+
+def test_tensors_that_nothing_reads_are_warned_of(tmp_path):
+    folder = shutil.copytree(MODEL.parent / "planted", tmp_path / "odd")
+    file = folder / "model.safetensors"
+    data = file.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    end = len(data) - 8 - size
+    header["odd"] = {"dtype": "F32", "shape": [1],
+                     "data_offsets": [end, end + 4]}
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    file.chmod(0o644)
+    file.write_bytes(struct.pack("<Q", len(head)) + head + data[8 + size:] +
+                     bytes(4))
+    with pytest.warns(UserWarning, match="found 1 that gpt2 does not read: "
+                                         "odd;"):
+        odd = hw.load(folder)
+    assert odd.info["unread"] == ["odd"]
 
 
 def test_texts_become_ids_and_back(m):

@@ -63,11 +63,11 @@ std::vector<LayerShape> ShapesOf(const std::vector<LayerInfo>& layers) {
   return shapes;
 }
 
-bool HasHead(const Checkpoint& checkpoint) {
+const Model* FindModel(const Checkpoint& checkpoint) {
   try {
-    return checkpoint.model().has_head();
+    return &checkpoint.model();
   } catch (const Error&) {  // what the folder says can still be told
-    return false;
+    return nullptr;
   }
 }
 
@@ -92,7 +92,7 @@ bool Classifies(const std::filesystem::path& folder) {
 
 }  // namespace
 
-ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
+ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model) {
   const ModelSummary summary = Summarise(checkpoint);
   const ModelConfig& config = summary.config;
   ModelInfo info;
@@ -115,7 +115,10 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
   info.context = config.context;
   info.causal = config.causal;
   info.encoder_decoder = config.encoder_decoder();
-  info.predicts_tokens = predicts_tokens;
+  if (model != nullptr) {
+    info.predicts_tokens = model->has_head();
+    info.unread = model->unread();
+  }
   info.classifies = Classifies(checkpoint.folder());
   info.layers = LayersOf(config, config.layers);
   info.decoder_layers = LayersOf(config, config.decoder);
@@ -129,7 +132,7 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
 
 ModelInfo ReadModelInfo(const std::filesystem::path& folder) {
   const Checkpoint checkpoint(folder);
-  return InfoOf(checkpoint, HasHead(checkpoint));
+  return InfoOf(checkpoint, FindModel(checkpoint));
 }
 
 std::optional<TextFrame> ReadTextFrame(const std::filesystem::path& folder,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "headwise/api/model_info.h"
+#include "headwise/api/notices.h"
 #include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
 #include "headwise/error.h"
@@ -107,13 +108,15 @@ Transformer::State::State(const std::filesystem::path& folder,
     : options(asked),
       context(ContextFor(asked)),
       checkpoint(folder, ReadingFor(asked), type),
-      info(InfoOf(checkpoint, checkpoint.model().has_head())),
+      info(InfoOf(checkpoint, &checkpoint.model())),
       interventions(std::make_shared<Interventions>(context)) {}
 
 Transformer::Transformer(const std::filesystem::path& folder,
                          const OpenOptions& options)
     : state_(std::make_unique<State>(
-          folder, options, ComputeType(options.device, options.type))) {}
+          folder, options, ComputeType(options.device, options.type))) {
+  TellUnread(*this);
+}
 Transformer::~Transformer() = default;
 Transformer::Transformer(Transformer&&) noexcept = default;
 Transformer& Transformer::operator=(Transformer&&) noexcept = default;

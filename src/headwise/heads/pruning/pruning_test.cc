@@ -202,9 +202,10 @@ TEST_P(PrunedFamily, FoldingPutsMeansIntoTheBias) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pruning, PrunedFamily,
-                         testing::Values("bert", "bert-headless", "distilbert",
-                                         "gpt2", "llama", "marian",
-                                         "marian-odd", "mistral", "qwen2",
+                         testing::Values("bert", "bert-headless", "bert-untied",
+                                         "distilbert", "gpt2", "llama",
+                                         "marian", "marian-odd",
+                                         "marian-untied", "mistral", "qwen2",
                                          "qwen3", "roberta"),
                          [](const auto& param) {
                            std::string name = param.param;
