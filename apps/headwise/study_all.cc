@@ -79,7 +79,7 @@ Json StudyRecord(const Study& study, const StudyResult& result, Device device) {
   Json record = StudyJson(study, result);
   record["machine"] = MachineName(device);
   record["device"] = ToString(device);
-  record["version"] = Version();
+  record["version"] = HEADWISE_VERSION_STRING;
   record["date"] = Today();
   return record;
 }

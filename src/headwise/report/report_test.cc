@@ -144,7 +144,7 @@ TEST(StudyReportTest, JsonHasItsKeys) {
 TEST(StudyReportTest, SaysWhyNothingIsDecided) {
   StudyResult result = SampleResult();
   result.rules.trained = true;
-  result.AtLeast("gain", Interval{2, 1, 3}, 0);
+  result.AtLeast("gain", SeedMean{{2, 1, 3}}, 0);
   result.OverSequences({2, 1.25, 2.75});
   result.InformOnly();
   result.AtLeast("theirs", 2, 0);
