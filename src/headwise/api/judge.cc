@@ -72,13 +72,14 @@ std::vector<std::string_view> SentencesIn(std::string_view text) {
 
 // Of a window's own text.
 std::string_view TextOf(const TokenRow& row) {
+  if (row.text == nullptr) return {};
   size_t begin = std::string::npos, end = 0;
   for (int64_t i = 0; i < row.size(); ++i) {
     if (row.added[i] != 0) continue;
     begin = std::min<size_t>(begin, row.spans[i].begin);
     end = std::max<size_t>(end, row.spans[i].end);
   }
-  if (row.text == nullptr || begin >= end) return {};
+  if (begin >= end) return {};
   return std::string_view(*row.text).substr(begin, end - begin);
 }
 

@@ -70,6 +70,10 @@ TEST_F(CompareModelsTest, EncodersAreComparedWithTheWholeOne) {
   EXPECT_GT(agreement.cosine->value, 0);
   EXPECT_LE(agreement.same_neighbour->value, 1);
   const Agreement same = CompareModels(model, model, texts)[0].agreement;
+  // Ids have no sentences, and losses all the same.
+  const std::vector<TextInput> ids = {
+      TextInput::Ids(model.Encode("The captain looked at the sea.").ids)};
+  EXPECT_FALSE(CompareModels(model, smaller, ids)[0].agreement.cosine);
   EXPECT_NEAR(same.cosine->value, 1, 1e-6);
   EXPECT_EQ(same.same_neighbour->value, 1);
 }
