@@ -172,6 +172,8 @@ APPS_INSIDE = {
         {"headwise/base/free_memory.h"}, "how much memory was free"),
     "apps/headwise/open_model.cc": (
         {"headwise/api/share_work.h"}, "ranks that share the work: no door"),
+    "apps/headwise/judge_text.cc": (
+        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/patterns_text.h": (
         {"headwise/heads/profile/detector.h"}, "names of detectors"),
     "apps/headwise/problem_flags.cc": (

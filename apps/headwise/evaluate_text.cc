@@ -84,7 +84,14 @@ void PrintEvaluation(const HeadEvaluation& result,
   }
   PrintTitle(result.kind, result.sequences, result.tokens);
   PrintRow("whole", result, &Compared::whole);
-  if (closed.empty()) return;
+  if (closed.empty()) {
+    if (result.kind != LossKind::kEmbeddingCosine) return;
+    fmt::print("{}", Wrap("The loss is the distance from the model's own "
+                          "output, which is 0; --against MODEL compares it "
+                          "with the model that it was made of.",
+                          StdoutConsole().width));
+    return;
+  }
   PrintRow("closed", result, &Compared::other);
   PrintRow("change", result, &Compared::change);
   fmt::print("{} closed.\n", Counted(std::ssize(closed), "head"));

@@ -49,6 +49,7 @@ const char* UnitOf(std::string_view stage, const char* unit) {
       {"coreference", "documents"},   {"draw", "heads"},
       {"finetune", "steps"},          {"gates", "steps"},
       {"generate", "lines"},          {"heads closed", "batches"},
+      {"judge", "sequences"},         {"whole model", "sequences"},
       {"least squares", "sequences"}, {"patch", "prompts"},
       {"path effects", "windows"},    {"probe the model", ""},
       {"profile", "tokens"},          {"similar", "windows"},

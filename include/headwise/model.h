@@ -148,6 +148,26 @@ struct TextCost {
 };
 HEADWISE_API TextCost CostOf(const ModelInfo& info, int64_t tokens);
 
+/// What attention heads are of a model: no more can be saved by taking heads
+/// out. Shares are from 0 to 1.
+struct HeadShare {
+  int64_t head_bytes = 0;  ///< attention's matrices and their biases, as stored
+  int64_t bytes = 0;       ///< all weights
+  int64_t tokens = 0;      ///< of a text: 512, or as many as the model knows
+  /// Of the operations of that text, by the stack that predicts: counted, not
+  /// measured.
+  double prefill = 0;
+  /// Of the bytes of weights that the next token reads, by which the speed of
+  /// generating goes: exact. 0 for models that generate nothing.
+  double decode = 0;
+
+  double of_bytes() const {
+    return bytes > 0
+               ? static_cast<double>(head_bytes) / static_cast<double>(bytes)
+               : 0;
+  }
+};
+
 /// Text for a model: given itself, as files, or as token ids; one of the three.
 struct TextInput {
   /// Documents themselves. Encoder–decoders: lines source<TAB>target.
@@ -382,6 +402,8 @@ struct HeadSize {
 /// Of every head, in the order of HeadsOf.
 HEADWISE_API std::vector<HeadSize> SizesOfHeads(Transformer& model);
 
+HEADWISE_API HeadShare ShareOfHeads(const Transformer& model);
+
 /// What every head gives in the mean over a text: HeadEdit::means.
 HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
                                    const LossJob& job = {});
@@ -426,6 +448,41 @@ struct HeadEvaluation {
 HEADWISE_API HeadEvaluation EvaluateHeads(Transformer& model,
                                           const TextInput& text,
                                           const EvaluateJob& job = {});
+
+/// How alike another model's answers are to the whole one's, whatever the text
+/// says.
+struct Agreement {
+  /// Models that predict tokens: KL(whole ‖ other), nats a prediction, …
+  std::optional<Interval> divergence = {};
+  /// … and the share of predictions with the same likeliest token.
+  std::optional<Interval> same_token = {};
+  int64_t sentences = 0;  ///< encoders: of the text, at most 400
+  /// Of a sentence's two mean-pooled embeddings, …
+  std::optional<Interval> cosine = {};
+  /// … and the share whose nearest other sentence is the same.
+  std::optional<Interval> same_neighbour = {};
+};
+
+/// Another model beside the whole one on one text.
+struct ModelJudgement {
+  std::string domain = {};  ///< the text's name
+  /// Other parts of this text chose heads or weights: on other text the model
+  /// may do worse.
+  bool chose = false;
+  LossKind kind = LossKind::kNextToken;
+  int64_t sequences = 0;
+  int64_t tokens = 0;
+  Compared loss = {};  ///< nats a prediction
+  Agreement agreement = {};
+};
+
+/// Another model, as a smaller one that was made of it, beside the whole one,
+/// on each text by itself; both read it by the whole one's tokenizer. Throws
+/// Error: as Loss does; kInvalidArgument for a model of another kind or
+/// vocabulary, and for one under an edit or a hook.
+HEADWISE_API std::vector<ModelJudgement> CompareModels(
+    Transformer& whole, Transformer& other, std::span<const TextInput> texts,
+    const LossJob& job = {});
 
 struct LabelEvaluation {
   int64_t texts = 0;

@@ -12,8 +12,8 @@ from . import _headwise
 from ._inputs import (Head, HeadLike, Progress, Telling, Text, head_name,
                       head_names, is_ids, one_text, text_input)
 from ._profile import HeadRoles, Profile, find_roles
-from ._results import (Attention, Composition, HeadWeights, Patching, Picture,
-                       Ranking, Report, Similarity)
+from ._results import (Attention, Composition, HeadWeights, Interval,
+                       Patching, Picture, Ranking, Report, Similarity, Table)
 
 #: A range of tokens: (begin, end), a slice, or one position; None: all.
 Range = Union[None, int, "tuple[int, int]", slice]
@@ -229,6 +229,26 @@ class Model:
         loss.low, loss.high, loss.kind = low, high, kind
         loss.sequences, loss.tokens = sequences, count
         return loss
+
+    def compare(self, whole: "Model", *texts: Text, context: int = 0,
+                tokens: int | None = None, seed: int = 0,
+                progress: Progress = False) -> Table:
+        """This model beside the whole one that it was made of: a Table with a
+        row for each text.
+
+        Losses of both (whole, loss, change); of models that predict tokens the
+        mean KL of their predictions (divergence) and the share with the same
+        likeliest token (same_token); of encoders, over sentences, the cosine
+        of their embeddings and the share with the same nearest other one
+        (same_neighbour). Each is an Interval. texts: as of loss.
+        """
+        with Telling(progress) as tell:
+            rows = self._model.compare(
+                whole._model, [text_input(text, context, tokens)
+                               for text in texts], seed, tell)
+        return Table({name: Interval(*value) if isinstance(value, tuple)
+                      else value for name, value in row.items()}
+                     for row in rows)
 
     def generate(self, prompt: Text, max_tokens: int = 100, *,
                  temperature: float = 0, top_k: int = 0, top_p: float = 1,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import headwise as hw
-from conftest import BOOK, MODEL, TOKENS
+from conftest import BOOK, MODEL, ROOT, TOKENS
 
 LINE = "The captain looked at the sea."
 
@@ -212,3 +212,17 @@ def test_direct_logit_attribution_adds_up(m):
     answer, other = (m.encode("x" + word)[-1] for word in (" the", " a"))
     assert found.difference.value == pytest.approx(
         logits[answer] - logits[other], abs=1e-4)
+
+
+def test_models_are_compared(m, tmp_path):
+    text = "The captain looked at the sea, and the sea looked at him. " * 8
+    row, = m.compare(m, text, context=32)
+    assert row["change"].value == 0 and row["same_token"].value == 1
+    assert row["cosine"] is None
+    other = hw.load(m.folder.replace("novels", "novels-one-head"))
+    row, = other.compare(m, text, context=32)
+    assert row["divergence"].value > 0.01 and row["same_token"].value < 1
+    assert row["loss"].value == pytest.approx(
+        float(other.loss(text, context=32)), abs=1e-5)
+    with pytest.raises(ValueError, match="vocabulary"):
+        hw.load(ROOT / "assets/planted").compare(m, text)

@@ -177,6 +177,41 @@ TextCost CostOf(const ModelInfo& info, int64_t tokens) {
           .maps_bytes = cost.maps_bytes};
 }
 
+HeadShare ShareOfHeads(const Transformer& model) {
+  constexpr int64_t kShareTokens = 512;
+  const Model& of = model.state().model();
+  const ModelInfo& info = model.info();
+  int64_t token = WeightBytesOfToken(of), token_heads = 0;
+  HeadShare share;
+  for (const AttentionKind kind :
+       {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
+    const bool predicts =
+        (kind == AttentionKind::kSelf) != info.encoder_decoder;
+    for (const AttentionLayer* layer : AttentionLayers(of, kind)) {
+      const AttentionWeights& weights = layer->weights();
+      const int64_t read = weights.qkv.stored_bytes() +
+                           weights.q.stored_bytes() +
+                           weights.output.stored_bytes();
+      // Of the memory: made once a text.
+      const int64_t once = weights.kv.stored_bytes();
+      share.head_bytes += read + once;
+      if (!predicts) continue;
+      token_heads += read;
+      token -= once;
+    }
+  }
+  share.bytes = info.file_bytes;
+  share.tokens =
+      info.context > 0 ? std::min(kShareTokens, info.context) : kShareTokens;
+  const TextCost cost = CostOf(info, share.tokens);
+  share.prefill = (cost.projection_flops + cost.attention_flops) / cost.flops();
+  if (info.predicts_tokens && (info.causal || info.encoder_decoder)) {
+    share.decode =
+        static_cast<double>(token_heads) / static_cast<double>(token);
+  }
+  return share;
+}
+
 std::vector<HeadSize> SizesOfHeads(Transformer& model) {
   Context& context = model.context();
   std::vector<HeadSize> sizes;

@@ -83,6 +83,15 @@ CorpusOptions Pruner::corpus() const {
   return options;
 }
 
+std::vector<TextExample> Pruner::RepairText() const {
+  const std::span<const TextExample> all = parts().choose;
+  const ModelConfig& config = model_.state().model().config();
+  if (config.causal || config.encoder_decoder()) {
+    return {all.begin(), all.end()};
+  }
+  return OfMixedLengths(all);
+}
+
 const HeadOutputs* Pruner::means() {
   if (!repairs_.fold) return nullptr;
   const Model& model = whole();
@@ -90,7 +99,7 @@ const HeadOutputs* Pruner::means() {
     means_ = MeansOf(*job_.means, model, model_.hash());
   }
   if (!means_) {
-    means_ = MeansOver(model_.context(), model, parts().choose, corpus());
+    means_ = MeansOver(model_.context(), model, RepairText(), corpus());
   }
   return &*means_;
 }
@@ -103,10 +112,11 @@ ChangedTensors Pruner::Changed(const std::vector<HeadRef>& removed, bool fit,
   if (removed.empty()) return changed;
   if (repairs_.fold) FoldMeans(model, removed, *means(), changed);
   if (fit && repairs_.least_squares) {
-    outcome.layers = RefitOutputs(
-        model_.context(), model, removed, {parts().choose, parts().judge},
-        repairs_.fold ? NewBias::kAllowed : NewBias::kRefused, corpus(),
-        changed);
+    const std::vector<TextExample> text = RepairText();
+    outcome.layers =
+        RefitOutputs(model_.context(), model, removed, {text, parts().judge},
+                     repairs_.fold ? NewBias::kAllowed : NewBias::kRefused,
+                     corpus(), changed);
   }
   return changed;
 }

@@ -46,6 +46,8 @@ class Pruner {
   // What heads leave.
   const Model& whole() const;
   ChangedTensors TunedTensors() const;  // copies
+  // What repairs fit: the text that chooses, of encoders in several lengths.
+  std::vector<TextExample> RepairText() const;
   ChangedTensors Changed(const std::vector<HeadRef>& removed, bool fit,
                          PruneOutcome& outcome);
   Json ConfigOf(const std::vector<HeadRef>& removed) const;
