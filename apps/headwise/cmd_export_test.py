@@ -122,29 +122,33 @@ def spoiled(folder, name, config=None, change=lambda tokenizer: None):
 def tokenizers(folder):
     """llama.cpp ends at a text that two tokens have and at special tokens that
     there are not; texts must be UTF-8."""
-    def again(tokenizer):
-        vocabulary = tokenizer["model"]["vocab"]
+    def without_last(tokenizer):
+        """Its id, which is free then, and it."""
+        model = tokenizer["model"]
+        last = max(model["vocab"], key=model["vocab"].get)
+        model["merges"] = [merge for merge in model["merges"]
+                           if merge.replace(" ", "") != last]
+        return model["vocab"].pop(last), last
+
+    def added(tokenizer, token, text):
         tokenizer["added_tokens"].append({
-            **tokenizer["added_tokens"][0], "id": len(vocabulary) - 2,
-            "content": max(vocabulary, key=vocabulary.get)})
+            **tokenizer["added_tokens"][0], "id": token, "content": text})
+
+    def known(tokenizer):  # an added token that the vocabulary has elsewhere
+        free, _ = without_last(tokenizer)
+        added(tokenizer, free, next(iter(tokenizer["model"]["vocab"])))
+
+    def again(tokenizer):
+        for _ in range(2):
+            added(tokenizer, without_last(tokenizer)[0], "<|again|>")
 
     def joined(tokenizer):
         merges = tokenizer["model"]["merges"]
-        first = merges[0] if isinstance(merges[0], str) else " ".join(merges[0])
-        merges[0] = first.replace(" ", "")
+        merges[0] = merges[0].replace(" ", "")
 
-    def named(tokenizer):
-        # A gap, and a token with the name that gaps get.
-        vocabulary = tokenizer["model"]["vocab"]
-        last = max(vocabulary, key=vocabulary.get)
-        place = vocabulary.pop(last)
-        tokenizer["model"]["merges"] = [
-            merge for merge in tokenizer["model"]["merges"]
-            if last != (merge if isinstance(merge, str) else
-                        " ".join(merge)).replace(" ", "")]
-        tokenizer["added_tokens"].append({
-            **tokenizer["added_tokens"][0], "id": place - 1,
-            "content": f"[PAD{place}]"})
+    def named(tokenizer):  # as a token is that no text has
+        free, _ = without_last(tokenizer)
+        added(tokenizer, without_last(tokenizer)[0], f"[PAD{free}]")
 
     out = folder / "spoiled.gguf"
     gguf = ["--to", "gguf", "--out", out]
@@ -156,16 +160,20 @@ def tokenizers(folder):
         refused(1, f"{key}] expected a token below", "export",
                 spoiled(folder, key, {key: 1 << 20}), *gguf)
     check(not out.exists(), "a file that llama.cpp does not read")
-    model = spoiled(folder, "named", change=named)
-    os.rename(model, os.fsencode(model) + b"\xff")
-    well("export", pathlib.Path(os.fsdecode(os.fsencode(model) + b"\xff")),
-         *gguf)
+    model = spoiled(folder, "known", change=known)
+    well("export", model, *gguf)
+    first = next(iter(json.loads((model / "tokenizer.json").read_text(
+        encoding="utf-8"))["model"]["vocab"])).encode()
+    check(out.read_bytes().count(struct.pack("<Q", len(first)) + first) == 1,
+          "a token's text twice")
+    model = os.fsencode(spoiled(folder, "named", change=named))
+    os.rename(model, model + b"\xff")
+    well("export", os.fsdecode(model + b"\xff"), *gguf, "--force")
     written = out.read_bytes()
     check("named\N{REPLACEMENT CHARACTER}".encode() in written
           and b"named\xff" not in written, "a name that is no UTF-8")
     texts = re.findall(rb"\[PAD\d+\]_*", written)
-    check(len(texts) == len(set(texts)) and any(
-        text.endswith(b"_") for text in texts), f"{texts}")
+    check(len(texts) == len(set(texts)) == 2, f"{texts}")
 
 
 def folders(folder):

@@ -74,7 +74,8 @@ fs::path TargetOf(const fs::path& path) {
   if (fs::path real = fs::canonical(path, code); !code) return real;
   fs::path target = FollowLinks(fs::absolute(path).lexically_normal());
   if (!target.has_filename()) target = target.parent_path();
-  return fs::weakly_canonical(target.parent_path(), code) / target.filename();
+  const fs::path above = fs::weakly_canonical(target.parent_path(), code);
+  return code ? target : above / target.filename();
 }
 
 std::string HiddenStart(const fs::path& target) {

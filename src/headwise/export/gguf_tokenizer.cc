@@ -210,7 +210,10 @@ class Reader {
     Score(merges, ids, words);
     if (const auto added = root_.Find("added_tokens")) {
       for (const JsonCursor& token : added->Items()) {
-        put(token["content"].String(), token["id"].Int(0, most),
+        // Where the model knows the token too, its id is the trained one.
+        const auto known = ids.find(token["content"].String());
+        const int64_t id = token["id"].Int(0, most);
+        put(token["content"].String(), known == ids.end() ? id : known->second,
             token.Bool("special", false) ? kControl : kUserDefined);
       }
     }
