@@ -32,7 +32,8 @@ void CheckBeforeWork(const PruneOptions& options) {
   RequireWritable(options.plan_out);
   if (!options.curve.empty()) RequireWritable(options.curve + ".json");
   RequireNewFolder(options.out,
-                   options.force ? Replace::kAllowed : Replace::kRefused);
+                   options.force ? Replace::kAllowed : Replace::kRefused,
+                   options.run.model);
 }
 
 void PrintPlan(const PruneOptions& options, size_t removed, size_t heads) {
@@ -223,7 +224,8 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--random-orders", options->random_orders, "Of the curve")
       .Between(5, 1000)
       .ShowDefault();
-  line.Flag("--force", options->force, "Replace a model at --out");
+  line.Flag("--force", options->force,
+            "Replace a model at --out, if nothing else lies in its folder");
   line.Flag("--no-timing", options->no_timing, "Do not measure speed");
   line.Option("--seed", options->job.seed, "Of masks, resampling, intervals")
       .ShowDefault();

@@ -354,6 +354,18 @@ def refusals(folder, out):
     refused(1, "config.json", *start, "--drop", "0.0", "--force", "--out",
             precious)
     check((precious / "a.txt").exists(), "what is no model was replaced")
+    refused(1, "the model would be lost", *start, "--drop", "0.0", "--force",
+            "--out", MODEL)
+    # A head is closed once, however often it is named.
+    plan = folder / "again.json"
+    well(*start, "--drop", "0.0", "--plan-only", "--plan-out", plan)
+    again = json.loads(plan.read_text(encoding="utf-8"))
+    again["remove"] *= 9
+    plan.write_text(json.dumps(again), encoding="utf-8")
+    for command in (["prune", "--out", folder / "x", "--no-timing"],
+                    ["evaluate"]):
+        refused(1, "0.0 again", command[0], MODEL, "--text", TEXT, "--tokens",
+                1024, "--plan", plan, *command[1:])
 
 
 def main():

@@ -63,13 +63,6 @@ const char* UnitOf(std::string_view stage, const char* unit) {
 
 }  // namespace
 
-std::string Duration(double seconds) {
-  if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
-  const int minutes = static_cast<int>(std::ceil(seconds / 60));
-  if (minutes < 60) return fmt::format("{} min", minutes);
-  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
-}
-
 ProgressBar::ProgressBar() : terminal_(::isatty(STDERR_FILENO) != 0) {
   winsize size{};
   if (terminal_ && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 &&

@@ -443,8 +443,8 @@ struct HeadEvaluation {
 };
 
 /// What `headwise evaluate` measures. Throws Error: as Loss does;
-/// kInvalidArgument for heads that the model does not have, and for a model
-/// under an edit or a hook.
+/// kInvalidArgument for heads that the model does not have or that are named
+/// twice, and for a model under an edit or a hook.
 HEADWISE_API HeadEvaluation EvaluateHeads(Transformer& model,
                                           const TextInput& text,
                                           const EvaluateJob& job = {});
@@ -500,7 +500,7 @@ HEADWISE_API LabelEvaluation EvaluateLabels(Transformer& model,
 
 /// The heads that a plan takes out ("headwise.plan/1", which `headwise prune`
 /// writes). Throws Error: kNotFound; kCorrupt naming file and key;
-/// kInvalidArgument for a plan of another model.
+/// kInvalidArgument for a plan of another model or with a head twice.
 HEADWISE_API std::vector<HeadRef> ReadPlan(const std::filesystem::path& path,
                                            const Transformer& model);
 

@@ -113,7 +113,7 @@ struct PruneJob {
   std::string max_loss = {};
   double target_speedup = 0;  ///< as few as make prefill so much faster: 1.3
   std::string by = "ablation-mean";  ///< a criterion (RankJob::by), or "gates"
-  int64_t gate_steps = 200;          ///< of training, for gates
+  int64_t gate_steps = 200;          ///< of training, for gates: 1 to 10^6
   /// What all open heads together cost gates, as a share of the loss.
   double gate_penalty = 0.2;
   /// Gates: the weights learn along, at finetune_rate, in steps of their own
@@ -182,7 +182,8 @@ class HEADWISE_API HeadPruner {
   /// Writes the smaller model with all repairs, whole or not at all, and
   /// measures it. A plan of tuned gates is tuned again, as it says, where Plan
   /// did not make it. Throws Error(kInvalidArgument) for a folder that is there
-  /// and not to be replaced, or holds no model.
+  /// and not to be replaced, or holds no model, another's files or the model
+  /// itself; Error(kIo) where another writes it.
   PruneOutcome Write(const PruningPlan& plan,
                      const std::filesystem::path& folder, bool replace = false);
 

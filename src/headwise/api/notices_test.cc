@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -214,6 +216,20 @@ TEST(Generate, KeepsAWindowWherePolicySaysSo) {
   EXPECT_LT(bytes.kept, bytes.whole);
   policy.whole = {{.layer = 99}};
   EXPECT_THROW(Generate(model, kSentence, job), Error);
+}
+
+// The sum of prompt and answer does not fit 64 bits.
+TEST(Generate, TakesAnyNumberOfTokensAsALimit) {
+  Noticing seen;
+  Transformer model = seen.Open();
+  std::stop_source stop;
+  stop.request_stop();
+  GenerateJob job;
+  job.max_tokens = std::numeric_limits<int64_t>::max();
+  job.context = model.info().context + 1;
+  job.stop = stop.get_token();
+  EXPECT_TRUE(Generate(model, kSentence, job).ids.empty());
+  EXPECT_EQ(seen.notices.size(), 1);  // of the longer context
 }
 
 TEST(RunRows, PadsWhatIsShorter) {

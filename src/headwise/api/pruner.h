@@ -52,8 +52,8 @@ class Pruner {
                          PruneOutcome& outcome);
   Json ConfigOf(const std::vector<HeadRef>& removed) const;
   void Finetune(const std::vector<HeadRef>& removed,
-                std::filesystem::path folder, ChangedTensors& changed,
-                PruneOutcome& outcome);
+                const std::filesystem::path& folder, Replace replace,
+                ChangedTensors& changed, PruneOutcome& outcome);
 
   Transformer& model_;
   const JudgedInput& input_;

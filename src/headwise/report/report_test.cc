@@ -52,6 +52,15 @@ TEST(TextTest, ShortensAndPads) {
   EXPECT_EQ(Wrap("one two three", 8), "one two\nthree\n");
 }
 
+TEST(TextTest, DurationsAreNeverNegativeHoweverLong) {
+  EXPECT_EQ(Duration(2.1), "3 s");
+  EXPECT_EQ(Duration(200), "4 min");
+  EXPECT_EQ(Duration(7800), "2 h 10 min");
+  EXPECT_EQ(Duration(7e6), "82 days");
+  EXPECT_EQ(Duration(4.6e16), "1.5e+09 years");
+  EXPECT_EQ(Duration(-1), "0 s");
+}
+
 TEST(TextTest, SharesTakeThreeColumns) {
   EXPECT_EQ(Share(0.244), ".24");
   EXPECT_EQ(Share(1), "1.0");

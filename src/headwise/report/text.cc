@@ -181,6 +181,22 @@ std::string Share(double value) {
   return fmt::format("{:.2f}", value).substr(1);
 }
 
+std::string Duration(double seconds) {
+  constexpr double kHour = 3600, kDay = 24 * kHour, kYear = 365 * kDay;
+  if (!(seconds > 0)) seconds = 0;
+  if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
+  const double minutes = std::ceil(seconds / 60);
+  if (minutes < 60) return fmt::format("{:.0f} min", minutes);
+  if (seconds < 100 * kHour) {
+    return fmt::format("{:.0f} h {:.0f} min", std::floor(minutes / 60),
+                       std::fmod(minutes, 60));
+  }
+  if (seconds < 2 * kYear) {
+    return fmt::format("{:.0f} days", std::ceil(seconds / kDay));
+  }
+  return fmt::format("{:.2g} years", seconds / kYear);
+}
+
 const char* Bar(double value, double largest) {
   constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   if (!(value > 0) || !(largest > 0)) return " ";

@@ -46,6 +46,10 @@ std::string AndList(std::span<const std::string> items);
 // ".24", "1.0"; "0" for exactly 0: a share in three columns.
 std::string Share(double value);
 
+// "3 s", "4 min", "2 h 10 min", "120 days", "1.5e+09 years": rounded up, and
+// never less than nothing.
+std::string Duration(double seconds);
+
 // A bar of one column: '▁' … '█' for value / largest, ' ' for 0.
 const char* Bar(double value, double largest);
 
