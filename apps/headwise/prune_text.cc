@@ -88,9 +88,9 @@ Json RepairJson(const PruneOutcome& outcome) {
 void PrintProof(const PruneOptions& options, const Proof& proof) {
   const PruneOutcome& outcome = proof.outcome;
   const size_t removed = proof.plan.removed.size(), heads = proof.heads;
-  fmt::print("{} of {} left {}; {} stay.\n\n", removed,
-             Counted(static_cast<int64_t>(heads), "head"),
-             Visible(options.run.model), heads - removed);
+  WriteStdout("{} of {} left {}; {} stay.\n\n", removed,
+              Counted(static_cast<int64_t>(heads), "head"), options.run.model,
+              heads - removed);
   StudyTable table;
   table.columns = {"", "before", "after", "ratio"};
   table.rows.push_back({fmt::format("{} loss", Name(outcome.kind)),
@@ -113,16 +113,16 @@ void PrintProof(const PruneOptions& options, const Proof& proof) {
   };
   bytes("weights", outcome.weight_bytes);
   bytes("cache a token", outcome.cache_bytes);
-  fmt::print("{}", DrawTable(table, StdoutConsole()));
-  fmt::print("\nLoss on {} that chose nothing, {} tokens; change {}.\n",
-             Counted(outcome.sequences, "sequence"), outcome.tokens,
-             ToText(outcome.loss.change, true));
-  fmt::print("{}", RepairText(outcome));
-  if (!proof.plan.search.empty()) fmt::print("{}\n", proof.plan.search);
+  WriteDrawn("{}", DrawTable(table, StdoutConsole()));
+  WriteStdout("\nLoss on {} that chose nothing, {} tokens; change {}.\n",
+              Counted(outcome.sequences, "sequence"), outcome.tokens,
+              ToText(outcome.loss.change, true));
+  WriteStdout("{}", RepairText(outcome));
+  if (!proof.plan.search.empty()) WriteStdout("{}\n", proof.plan.search);
   if (!options.no_timing && !AnyFaster(outcome))
-    fmt::print("Nothing became faster by 2 %.\n");
-  if (!proof.note.empty()) fmt::print("{}\n", proof.note);
-  fmt::print("Written to {}.\n", Visible(options.out));
+    WriteStdout("Nothing became faster by 2 %.\n");
+  if (!proof.note.empty()) WriteStdout("{}\n", proof.note);
+  WriteStdout("Written to {}.\n", options.out);
 }
 
 Json ToJson(const Proof& proof) {
