@@ -1,7 +1,5 @@
 // headwise dump: named activations of a run as a safetensors file: the door to
 // NumPy.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -139,8 +137,8 @@ void Print(const std::vector<Named>& tensors) {
   for (const auto& [name, view] : tensors) {
     const std::string shape = ToString(view);
     const bool fits = widest + 2 + DisplayWidth(shape) <= width;
-    fmt::print("{}{}{}\n", fits ? PadRight(name, widest) : name,
-               fits ? "  " : "\n  ", shape);
+    WriteStdout("{}{}{}\n", fits ? PadRight(name, widest) : name,
+                fits ? "  " : "\n  ", shape);
   }
 }
 
@@ -178,7 +176,7 @@ int Run(const Options& options) {
       OpenTransformer(options.model, options.engine, options.reading);
   if (options.list) {
     for (const std::string& name : model.ActivationNames()) {
-      fmt::print("{}\n", name);
+      WriteStdout("{}\n", name);
     }
     return kSucceeded;
   }

@@ -130,7 +130,7 @@ void RunAgainst(const Options& options, Transformer& model) {
                  {"against", options.against},
                  {"judged", ToJson(std::span<const ModelJudgement>(rows))}};
     answers.AddTo(json);
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
     return;
   }
   PrintJudged(rows, "whole", "this");

@@ -1,6 +1,4 @@
 // headwise export: a model as other programs read it.
-#include <fmt/core.h>
-
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -114,9 +112,9 @@ int Run(const Options& options) {
                        {"to", options.to},
                        {"architecture", architecture},
                        {"out", options.out}};
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
   } else {
-    fmt::print("Written to {}, as {}.\n", Visible(options.out), architecture);
+    WriteStdout("Written to {}, as {}.\n", options.out, architecture);
   }
   return kSucceeded;
 }

@@ -1,7 +1,5 @@
 // headwise prune: heads that leave a model for good, and what that costs and
 // gains.
-#include <fmt/core.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,9 +35,8 @@ void CheckBeforeWork(const PruneOptions& options) {
 }
 
 void PrintPlan(const PruneOptions& options, size_t removed, size_t heads) {
-  fmt::print("{} of {} would leave. Written to {}.\n", removed,
-             Counted(static_cast<int64_t>(heads), "head"),
-             Visible(options.plan_out));
+  WriteStdout("{} of {} would leave. Written to {}.\n", removed,
+              Counted(static_cast<int64_t>(heads), "head"), options.plan_out);
 }
 
 void Print(const PruneOptions& options, const Proof& proof,
@@ -56,7 +53,7 @@ void Print(const PruneOptions& options, const Proof& proof,
               {"out", options.out}};
   all.update(ToJson(proof));
   answers.AddTo(all);
-  fmt::print("{}\n", all.dump(2));
+  WriteJson(all.dump(2));
 }
 
 // A bar that goes when something is printed.

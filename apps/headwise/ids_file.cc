@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
@@ -28,6 +29,13 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
     throw Error(
         ErrorCode::kInvalidArgument,
         {file.where(), fmt::format("sequences in \"{}\"", ids), "none", ""});
+  }
+  // Rows of no tokens cost the file nothing, and memory each.
+  if (values.shape[1] < std::max<int64_t>(least, 1)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {file.where(),
+                 fmt::format("at least {} tokens in each sequence", least),
+                 std::to_string(values.shape[1]), ""});
   }
   std::vector<std::vector<int32_t>> rows(values.shape[0]);
   for (int64_t b = 0; b < values.shape[0]; ++b) {

@@ -74,8 +74,8 @@ void PrintJudged(std::span<const ModelJudgement> rows, const char* whole,
                  const char* other) {
   const JudgedColumns columns = ColumnsOf(rows);
   StudyTable table;
-  fmt::print("{} loss, and agreement with the whole model, by text:\n\n",
-             Capital(Name(rows[0].kind)));
+  WriteStdout("{} loss, and agreement with the whole model, by text:\n\n",
+              Capital(Name(rows[0].kind)));
   table.columns = {"text", whole, other, "change"};
   if (columns.tokens) {
     table.columns.insert(table.columns.end(), {"KL", "same token"});
@@ -86,14 +86,14 @@ void PrintJudged(std::span<const ModelJudgement> rows, const char* whole,
   for (const ModelJudgement& row : rows) {
     table.rows.push_back(RowOf(row, columns));
   }
-  fmt::print("{}", DrawTable(table, StdoutConsole()));
+  WriteDrawn("{}", DrawTable(table, StdoutConsole()));
   if (columns.tokens) {
-    fmt::print(
+    WriteStdout(
         "KL: of the whole model's predictions from the other's, nats; same "
         "token: the\nlikeliest one is the same.\n");
   }
   if (columns.sentences) {
-    fmt::print(
+    WriteStdout(
         "Cosine: of a sentence's two embeddings; neighbour: its nearest other "
         "sentence\nis the same.\n");
   }
@@ -169,10 +169,10 @@ void PromptAnswers::Ask(Transformer& model) {
 
 void PromptAnswers::Print(const char* first, const char* second) const {
   if (answers_.size() < 2) return;
-  fmt::print("\nAnswers, greedy, of at most 40 tokens:\n");
+  WriteStdout("\nAnswers, greedy, of at most 40 tokens:\n");
   for (size_t i = 0; i < prompts_.size(); ++i) {
-    fmt::print("\n{}\n  {}: {}\n  {}: {}\n", Visible(prompts_[i]), first,
-               Visible(answers_[0][i]), second, Visible(answers_[1][i]));
+    WriteStdout("\n{}\n  {}: {}\n  {}: {}\n", Visible(prompts_[i]), first,
+                Visible(answers_[0][i]), second, Visible(answers_[1][i]));
   }
 }
 

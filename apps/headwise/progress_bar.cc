@@ -72,7 +72,7 @@ ProgressBar::ProgressBar() : terminal_(::isatty(STDERR_FILENO) != 0) {
 }
 
 ProgressBar::~ProgressBar() {
-  if (drawn_) WriteStderr("\r\x1b[K");
+  if (drawn_) WriteStatus("");
 }
 
 OnProgress ProgressBar::on_progress(const char* unit) {
@@ -115,7 +115,7 @@ void ProgressBar::Show(const Progress& progress) {
   const std::string bar = progress.total > 0 && cells >= 5
                               ? Bar(progress.done / progress.total, cells) + " "
                               : "";
-  WriteStderr("\r\x1b[K{}", Shorten(bar + text, width_ - 1));
+  WriteStatus(Shorten(bar + text, width_ - 1));
   drawn_ = true;
 }
 

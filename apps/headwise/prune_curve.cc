@@ -201,15 +201,14 @@ void WriteCurve(const PruneOptions& options, const Transformer& model,
   WriteFileAtomically(options.curve + ".html",
                       PageOf(options, curve, plot, speeds));
   if (options.run.json) {
-    if (options.out.empty()) fmt::print("{}\n", json.dump(2));
+    if (options.out.empty()) WriteJson(json.dump(2));
     return;
   }
-  fmt::print("{}\n", DrawTable(TableOf(curve, speeds), StdoutConsole()));
+  WriteDrawn("{}\n", DrawTable(TableOf(curve, speeds), StdoutConsole()));
   for (const std::string& sentence : Sentences(curve)) {
-    fmt::print("{}\n", sentence);
+    WriteStdout("{}\n", sentence);
   }
-  fmt::print("Written to {0}.json, {0}.svg and {0}.html.\n",
-             Visible(options.curve));
+  WriteStdout("Written to {0}.json, {0}.svg and {0}.html.\n", options.curve);
 }
 
 }  // namespace headwise

@@ -116,7 +116,7 @@ void PrintShare(const HeadShare& share, const PruneOptions& options) {
         100 * gone * share.prefill);
   }
   text += " docs/pruning.md has other levers.";
-  fmt::print("{}\n", Wrap(text, StdoutConsole().width));
+  WriteStdout("{}\n", Wrap(text, StdoutConsole().width));
   std::fflush(stdout);
 }
 
@@ -131,9 +131,9 @@ Json ToJson(const HeadShare& share) {
 void PrintProof(const PruneOptions& options, const Proof& proof) {
   const PruneOutcome& outcome = proof.outcome;
   const size_t removed = proof.plan.removed.size(), heads = proof.heads;
-  fmt::print("{} of {} left {}; {} stay.\n\n", removed,
-             Counted(static_cast<int64_t>(heads), "head"),
-             Visible(options.run.model), heads - removed);
+  WriteStdout("{} of {} left {}; {} stay.\n\n", removed,
+              Counted(static_cast<int64_t>(heads), "head"), options.run.model,
+              heads - removed);
   StudyTable table;
   table.columns = {"", "before", "after", "ratio"};
   table.rows.push_back({fmt::format("{} loss on {}", Name(outcome.kind),
@@ -157,23 +157,23 @@ void PrintProof(const PruneOptions& options, const Proof& proof) {
   };
   bytes("weights", outcome.weight_bytes);
   bytes("cache a token", outcome.cache_bytes);
-  fmt::print("{}", DrawTable(table, StdoutConsole()));
-  fmt::print("\nLoss on {} of {} that chose nothing, {} tokens; change {}.\n\n",
-             Counted(outcome.sequences, "sequence"),
-             Visible(outcome.judged[0].domain), outcome.tokens,
-             ToText(outcome.loss.change, true));
+  WriteDrawn("{}", DrawTable(table, StdoutConsole()));
+  WriteStdout(
+      "\nLoss on {} of {} that chose nothing, {} tokens; change {}.\n\n",
+      Counted(outcome.sequences, "sequence"), Visible(outcome.judged[0].domain),
+      outcome.tokens, ToText(outcome.loss.change, true));
   PrintJudged(outcome.judged, "before", "after");
   if (const std::string warning = WarnOneDomain(outcome.judged);
       !warning.empty()) {
-    fmt::print("\nwarning: {}", Wrap(warning, StdoutConsole().width));
+    WriteStdout("\nwarning: {}", Wrap(warning, StdoutConsole().width));
   }
-  fmt::print("\n");
-  fmt::print("{}", RepairText(outcome));
-  if (!proof.plan.search.empty()) fmt::print("{}\n", proof.plan.search);
+  WriteStdout("\n");
+  WriteStdout("{}", RepairText(outcome));
+  if (!proof.plan.search.empty()) WriteStdout("{}\n", proof.plan.search);
   if (!options.no_timing && !AnyFaster(outcome))
-    fmt::print("Nothing became faster by 2 %.\n");
-  if (!proof.note.empty()) fmt::print("{}\n", proof.note);
-  fmt::print("Written to {}.\n", Visible(options.out));
+    WriteStdout("Nothing became faster by 2 %.\n");
+  if (!proof.note.empty()) WriteStdout("{}\n", proof.note);
+  WriteStdout("Written to {}.\n", options.out);
 }
 
 Json ToJson(const Proof& proof) {

@@ -20,6 +20,16 @@ struct Console {
 // ends and tabs stay. All functions below print text so.
 std::string Visible(std::string_view text);
 
+// The same of a name, which stays on its line: line ends and tabs are written
+// out too.
+std::string VisibleName(std::string_view name);
+
+// The same of what was drawn for a console: ANSI colours stay.
+std::string VisibleDrawing(std::string_view drawing);
+
+// JSON of the same value in which such characters are escaped, \u009b.
+std::string VisibleJson(std::string_view json);
+
 // Columns that `text` takes: two for East Asian wide characters and emoji,
 // none for combining marks.
 int DisplayWidth(std::string_view text);
