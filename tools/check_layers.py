@@ -189,6 +189,10 @@ APPS_INSIDE = {
         "words of flags are read before the work"),
     "apps/headwise/prune_text.cc": (
         {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
+    "apps/headwise/rank_run.h": (
+        {"headwise/dist/same_run.h"}, "of ranks: no door"),
+    "apps/headwise/rank_run.cc": (
+        {"headwise/api/share_work.h"}, "the same"),
     "apps/headwise/rank_text.cc": (
         {"headwise/heads/importance/criterion.h"},
         "which criteria are ablations"),

@@ -191,7 +191,7 @@ std::string Lower(const Command& command) {
 
 int Run(const Declared& chosen) {
   try {
-    JoinRanks(*chosen.command);
+    JoinRanks(*chosen.command, *chosen.app);
     return FlushStdout(chosen.run());
   } catch (const UsageError& error) {
     return Usage(error.what(), *chosen.app);

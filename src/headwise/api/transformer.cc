@@ -4,7 +4,6 @@
 
 #include "headwise/api/model_info.h"
 #include "headwise/api/notices.h"
-#include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
@@ -78,10 +77,6 @@ ProgressCallback Tell(const OnProgress& on_progress) {
   return [on_progress](const Progress& progress) {
     on_progress(progress.stage, progress.done, progress.total);
   };
-}
-
-void ShareWork(Transformer& model, dist::Group& group) {
-  model.state().group = &group;
 }
 
 void RequireWhole(const Transformer& model, const char* where) {
