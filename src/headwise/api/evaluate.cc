@@ -67,6 +67,7 @@ Compared BleuOf(Transformer& model, const JudgedInput& input,
 
 HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
                              const EvaluateJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "evaluate");
   for (const HeadRef& head : job.closed) RequireHead(model, head);
   Transformer::State& state = model.state();
@@ -91,6 +92,7 @@ HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
 }
 
 HeadMeans MeanOutputs(Transformer& model, const Profile& profile) {
+  const ModelUse use(model);
   return std::make_shared<const HeadOutputs>(
       MeansOf(profile, model.state().model(), model.hash()));
 }

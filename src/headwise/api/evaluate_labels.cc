@@ -70,6 +70,7 @@ struct LabelSums {
 
 LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
                                const EvaluateJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "evaluate");
   RequireFiles(text, job);
   Context& context = model.context();

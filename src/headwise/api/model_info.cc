@@ -175,6 +175,7 @@ TextCost CostOf(const ModelInfo& info, int64_t tokens) {
 }
 
 std::vector<HeadSize> SizesOfHeads(Transformer& model) {
+  const ModelUse use(model);
   Context& context = model.context();
   std::vector<HeadSize> sizes;
   for (const HeadRef& head : HeadsOf(model)) {

@@ -178,6 +178,7 @@ void MultiHeadAttention::Call::CheckSource() const {
 void MultiHeadAttention::Call::UseCache() {
   const MultiHeadAttentionConfig& config = module_.config();
   MultiHeadAttentionCache& cache = *given_.cache;
+  cache_caller_.emplace(*cache.thread_, kCacheRule);
   if (given_.source || given_.query_lengths || given_.key_lengths) {
     RefuseMultiHead("a cache or a source or lengths", "several of them",
                     "Remember puts a source into a cache");

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 
+#include "headwise/base/one_caller.h"
 #include "headwise/multi_head_attention.h"
 #include "headwise/nn/attention_layer.h"
 #include "headwise/nn/hooks.h"
@@ -44,6 +46,9 @@ class InputHooks : public RunHooks {
   const MultiHeadAttentionInput& given_;
   const MultiHeadAttentionGradients* gradients_;
 };
+
+inline constexpr OneCaller::Rule kCacheRule = {
+    "MultiHeadAttentionCache", "give each thread a cache of its own"};
 
 inline constexpr int64_t kAllHeads = -1;
 
@@ -94,6 +99,7 @@ class MultiHeadAttention::Call {
   int64_t batch_ = 0, queries_ = 0, keys_ = 0;
   Temp x_, source_;  // where rows had to be laid end to end
   SequenceBatch queries_of_, keys_of_;
+  std::optional<OneCaller> cache_caller_;
   CacheView cache_;
   AttentionInput input_;
 };
