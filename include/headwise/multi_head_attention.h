@@ -245,12 +245,15 @@ class HEADWISE_API MultiHeadAttention {
 
  private:
   class Call;  // multi_head_call.h
+  struct Lists;
+  class SpareLists;
   void Run(Context& context, Call& call, TensorView out,
            MultiHeadAttentionActivations* kept) const;
 
   MultiHeadAttentionConfig config_;
   MultiHeadAttentionParameters parameters_;
   std::shared_ptr<const RopeTable> rope_;  ///< null: none
+  std::shared_ptr<SpareLists> spare_;
   /// Over parameters_, where they lay when this was made; null with a source
   /// of another width.
   std::shared_ptr<const AttentionLayer> layer_;
