@@ -179,9 +179,9 @@ struct TextInput {
   /// Tokens of a window; 0: what suits the work (losses and rankings 256,
   /// else 512, for profiles of encoders 128), or what the model knows.
   int64_t context = 0;
-  /// Stop after so many tokens, at the end of a window; 0: read everything;
-  /// nothing: what suits the work (profiles everything, effects of composition
-  /// 256, all else 8192).
+  /// Stop after so many tokens, at the end of a window (ids are cut there);
+  /// 0: read everything; nothing: what suits the work (ids and profiles
+  /// everything, effects of composition 256, all else 8192).
   std::optional<int64_t> tokens = {};
 
   static TextInput Of(std::string text) { return {.texts = {std::move(text)}}; }
@@ -215,18 +215,21 @@ struct HeadEdit {
 using HookCallback = std::function<void(std::string_view site, TensorView x)>;
 
 /// Holds an edit or a hook in place; the end of it takes that away. May outlive
-/// the model. Of the model's thread.
+/// the model. Its end may come in any thread: one that comes while a hook or
+/// another thread's call is on counts from the next call on.
 class HEADWISE_API Intervention {
  public:
   Intervention();
   ~Intervention();
   Intervention(Intervention&& other) noexcept;
   Intervention& operator=(Intervention&& other) noexcept;
-  /// Takes it away now.
+  /// Takes it away now. Throws Error(kInvalidArgument) while another thread
+  /// uses the model.
   void Remove();
 
  private:
   friend class Transformer;
+  void Leave();
   struct State;
   std::unique_ptr<State> state_;
 };
@@ -297,8 +300,12 @@ struct MappedAttention {
 };
 
 /// A model with its tokenizer, where it has one, and the Context that it runs
-/// in. One calling thread at a time; distinct Transformers are independent, of
-/// one folder too (weights are mapped, not read twice).
+/// in. Any number of threads may call what is const, also while the model runs.
+/// All else, and functions that take it as Transformer&, are for one calling
+/// thread at a time: a call while another thread's is on throws
+/// Error(kInvalidArgument). Distinct Transformers are independent; those of the
+/// same files on one device share the mapped weights and what products make of
+/// them.
 class HEADWISE_API Transformer {
  public:
   /// A folder with config.json, safetensors and, for texts, a tokenizer.

@@ -9,8 +9,8 @@ from typing import Any, Union
 import numpy as np
 
 from . import _headwise
-from ._inputs import (Head, HeadLike, Progress, Telling, Text, head_name,
-                      head_names, is_ids, one_text, text_input)
+from ._inputs import (BYTES, Head, HeadLike, Progress, Telling, Text, head_name,
+                      head_names, id_row, is_ids, one_text, text_input, utf8)
 from ._profile import HeadRoles, Profile, find_roles
 from ._results import (Attention, Composition, HeadWeights, Interval,
                        Patching, Picture, Ranking, Report, Similarity, Table)
@@ -185,15 +185,17 @@ class Model:
 
     def encode(self, text: str) -> list[int]:
         """The text as ids, with what the model wants around it."""
-        return self._model.encode(text)["ids"]
+        return self._model.encode(utf8(text))["ids"]
 
     def tokens(self, text: str) -> list[str]:
         """The text's tokens as the vocabulary writes them."""
-        return self._model.encode(text)["tokens"]
+        return self._model.encode(utf8(text))["tokens"]
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        """Ids as text; special tokens are left out."""
-        return self._model.decode([int(one) for one in np.ravel(ids)])
+        """Ids as text; special tokens are left out. ValueError for an id that
+        stands for no token."""
+        return self._model.decode(
+            id_row(ids if isinstance(ids, BYTES) else np.ravel(ids)))
 
     def __repr__(self) -> str:
         return (f"Model({self.name}: {self.info['model_type']}, {self.layers} "
@@ -434,9 +436,10 @@ class Model:
             if is_ids(prompt) and not counterfactual:
                 counterfactual = []
             cases = [(prompt, counterfactual, *answers)]
-        cases = [tuple(one if isinstance(one, (str, int)) else
-                       [int(id) for id in one] for one in case)
-                 for case in cases]
+        cases = [tuple(
+            utf8(one, "patch") if isinstance(one, str) else
+            id_row([one])[0] if isinstance(one, (int, np.integer)) else
+            id_row(one) for one in case) for case in cases]
         if len({isinstance(one, str) for case in cases for one in case}) > 1:
             raise ValueError("[patch] expected texts alone or ids alone; found "
                              "both")

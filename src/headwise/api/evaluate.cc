@@ -68,6 +68,7 @@ Compared BleuOf(Transformer& model, const JudgedInput& input,
 
 HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
                              const EvaluateJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "evaluate");
   for (const HeadRef& head : job.closed) RequireHead(model, head);
   RequireEachOnce(job.closed, "evaluate");
@@ -93,6 +94,7 @@ HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
 }
 
 HeadMeans MeanOutputs(Transformer& model, const Profile& profile) {
+  const ModelUse use(model);
   return std::make_shared<const HeadOutputs>(
       MeansOf(profile, model.state().model(), model.hash()));
 }

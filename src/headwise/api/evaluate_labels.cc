@@ -71,6 +71,7 @@ struct LabelSums {
 
 LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
                                const EvaluateJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "evaluate");
   RequireFiles(text, job);
   RequireEachOnce(job.closed, "evaluate");

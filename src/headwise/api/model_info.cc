@@ -213,6 +213,7 @@ HeadShare ShareOfHeads(const Transformer& model) {
 }
 
 std::vector<HeadSize> SizesOfHeads(Transformer& model) {
+  const ModelUse use(model);
   Context& context = model.context();
   std::vector<HeadSize> sizes;
   for (const HeadRef& head : HeadsOf(model)) {

@@ -130,13 +130,16 @@ struct HeadPruner::State {
 };
 
 HeadPruner::HeadPruner(Transformer& model, const TextInput& text,
-                       const PruneJob& job)
-    : state_(std::make_unique<State>(model, text, job)) {}
+                       const PruneJob& job) {
+  const ModelUse use(model);
+  state_ = std::make_unique<State>(model, text, job);
+}
 HeadPruner::~HeadPruner() = default;
 HeadPruner::HeadPruner(HeadPruner&&) noexcept = default;
 HeadPruner& HeadPruner::operator=(HeadPruner&&) noexcept = default;
 
 PruningCurve HeadPruner::Curve(int64_t random_orders) {
+  const ModelUse use(state_->model);
   const Model& model = state_->model.state().model();
   Pruner& pruner = state_->pruner;
   if (state_->job.tune) {
@@ -168,6 +171,7 @@ PruningCurve HeadPruner::Curve(int64_t random_orders) {
 }
 
 PruningPlan HeadPruner::Plan() {
+  const ModelUse use(state_->model);
   PruningPlan plan = MakePlan(state_->work());
   RequireRemovable(state_->model.state().model(), plan.removed,
                    ChoiceOf(state_->job).empty);
@@ -177,6 +181,7 @@ PruningPlan HeadPruner::Plan() {
 PruneOutcome HeadPruner::Write(const PruningPlan& plan,
                                const std::filesystem::path& folder,
                                bool replace) {
+  const ModelUse use(state_->model);
   PruneOutcome outcome;
   UseWeightsOf(plan, state_->work());
   state_->pruner.Write(plan.removed, folder,

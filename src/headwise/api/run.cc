@@ -268,9 +268,11 @@ MappedAttention MapWindow(Transformer& of, const TokenWindow& window,
 }  // namespace
 
 RunOutput Transformer::Run(std::string_view text, const RunJob& job) {
+  const ModelUse use(*state_);
   return RunWindow(*state_, WholeText(*this, text, job.target), job);
 }
 RunOutput Transformer::Run(std::span<const int32_t> ids, const RunJob& job) {
+  const ModelUse use(*state_);
   return RunWindow(*state_, WholeIds(*this, ids, job.target), job);
 }
 
@@ -279,6 +281,7 @@ std::map<std::string, Tensor> Transformer::RunRows(
     const std::vector<std::string>& names,
     std::span<const std::vector<int32_t>> targets,
     const SequencePlaces& places) {
+  const ModelUse use(*state_);
   if (rows.empty() ||
       targets.size() != (info().encoder_decoder ? rows.size() : 0)) {
     throw Error(
@@ -307,10 +310,12 @@ std::map<std::string, Tensor> Transformer::RunRows(
 }
 
 MappedAttention Transformer::Map(std::string_view text, const MapJob& job) {
+  const ModelUse use(*state_);
   return MapWindow(*this, WholeText(*this, text, job.target), job);
 }
 MappedAttention Transformer::Map(std::span<const int32_t> ids,
                                  const MapJob& job) {
+  const ModelUse use(*state_);
   return MapWindow(*this, WholeIds(*this, ids, job.target), job);
 }
 

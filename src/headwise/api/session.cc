@@ -174,6 +174,7 @@ class EachPrompt {
 
 Generated Generate(Transformer& model, std::string_view prompt,
                    const GenerateJob& job) {
+  const ModelUse use(model);
   TellUnknownScript(model, prompt);
   return Continue(model, IdsOf(model, prompt), job);
 }
@@ -181,6 +182,7 @@ Generated Generate(Transformer& model, std::string_view prompt,
 std::vector<Generated> GenerateEach(Transformer& model,
                                     std::span<const std::string> prompts,
                                     const GenerateJob& job) {
+  const ModelUse use(model);
   RequireSizes(job);
   model.tokenizer();                    // throws where there is none
   constexpr size_t kEnough = 16 << 10;  // to tell a script by
@@ -204,6 +206,7 @@ std::string JsonText(const KvPolicy& policy, const std::string& model_hash) {
 
 Generated Generate(Transformer& model, std::span<const int32_t> prompt,
                    const GenerateJob& job) {
+  const ModelUse use(model);
   RequireTokenIds(prompt, model.info().vocabulary, "generate");
   return Continue(model, {prompt.begin(), prompt.end()}, job);
 }
@@ -231,6 +234,7 @@ Conversation::Conversation(Transformer& model, int64_t sequences,
         {"sequences and context", "from 1 and from 0",
          std::to_string(sequences) + " and " + std::to_string(context), ""});
   }
+  const ModelUse use(model);
   state_ = std::make_unique<State>(model, sequences, context);
 }
 Conversation::~Conversation() = default;
@@ -242,12 +246,14 @@ int64_t Conversation::capacity() const { return state_->session.capacity(); }
 int64_t Conversation::sequences() const { return state_->session.sequences(); }
 
 void Conversation::Encode(std::span<const int32_t> source) {
+  const ModelUse use(state_->model);
   RequireTokenIds(source, state_->model.info().vocabulary, "source");
   const CachedRun cached(*state_->interventions);
   state_->session.Encode(source);
 }
 
 Tensor Conversation::Feed(std::span<const int32_t> ids) {
+  const ModelUse use(state_->model);
   RequireTokenIds(ids, state_->model.info().vocabulary, "ids");
   Context& context = state_->model.context();
   const CachedRun cached(*state_->interventions);
@@ -257,8 +263,12 @@ Tensor Conversation::Feed(std::span<const int32_t> ids) {
   return copy;
 }
 
-void Conversation::Clear() { state_->session.Clear(); }
+void Conversation::Clear() {
+  const ModelUse use(state_->model);
+  state_->session.Clear();
+}
 void Conversation::Reorder(std::span<const int32_t> order) {
+  const ModelUse use(state_->model);
   state_->session.Reorder(order);
 }
 

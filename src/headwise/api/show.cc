@@ -117,6 +117,7 @@ const std::vector<std::string>& ShownAttention::Keys(
 ShownAttention ShowAttention(Transformer& model, const TextInput& text,
                              std::span<const HeadRef> heads,
                              const ShowJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "show");
   if (heads.empty() || job.cells < 1 || job.cells > kMostShown) {
     throw Error(ErrorCode::kInvalidArgument,

@@ -308,6 +308,14 @@ Safetensors Safetensors::Open(const fs::path& path) {
   return result;
 }
 
+std::vector<FileIdentity> Safetensors::Identities() const {
+  std::vector<FileIdentity> identities;
+  for (const MappedFile& shard : shards_) {
+    identities.push_back(shard.identity());
+  }
+  return identities;
+}
+
 ConstTensorView Safetensors::Stored(std::string_view name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? ConstTensorView{} : found->second;
