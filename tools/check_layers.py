@@ -149,7 +149,8 @@ APPS_INSIDE = {
          "headwise/study/support/cat_sat.h"},
         "--example: pictures from books; shaded tokens in a terminal"),
     "apps/headwise/cmd_study.cc": (
-        {"headwise/model/checkpoint.h", "headwise/report/study_report.h",
+        {"headwise/model/checkpoint.h", "headwise/report/study_pool.h",
+         "headwise/report/study_report.h",
          "headwise/study/advice/head_advice.h", "headwise/study/study.h"},
         "claims that run: for teaching, no door"),
     "apps/headwise/cmd_tokenize.cc": (
