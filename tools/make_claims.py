@@ -50,16 +50,16 @@ HEAD = """# What is claimed about multi-head attention, and what was measured
 Written by `tools/make_claims.py` from runs; no figure of the tables is typed.
 Every row is a command. **HELD**: the whole 95 % interval (Student's t over
 paired seeds; of what has bounds a score interval that stays within them, at a
-bound Clopper and Pearson's) is as expected; mathematics, and what the program itself does, has
-no interval. **REFUTED**: no value of the interval is. **UNDECIDED**: neither,
-or fewer than five seeds (three where one run takes more than ten GPU minutes),
-or one trained model, or a quick run, or a figure within 5 % of chance or of the
-best possible. **NOT MEASURED**: what the figure is about did not form in the
-models, by a floor stated beforehand. **EXPLORATORY**: decided, but a threshold, the task or a
-hyper-parameter was changed after a result, which fresh seeds must confirm;
-`headwise study NAME --explain` tells the history. A claim takes the weakest
-word among its figures: one REFUTED, else one NOT MEASURED, else one UNDECIDED,
-else one EXPLORATORY, else HELD.
+bound Clopper and Pearson's) is as expected; mathematics, and what the program
+itself does, has no interval. **REFUTED**: no value of the interval is.
+**UNDECIDED**: neither, or fewer than five seeds (three where one run takes more
+than ten GPU minutes), or one trained model, or a quick run, or a figure within
+5 % of chance or of the best possible. **NOT MEASURED**: what the figure is
+about did not form in the models, by a floor stated beforehand. **EXPLORATORY**:
+decided, but a threshold, the task or a hyper-parameter was changed after a
+result, which fresh seeds must confirm; `headwise study NAME --explain` tells
+the history. A claim takes the weakest word among its figures: one REFUTED, else
+one NOT MEASURED, else one UNDECIDED, else one EXPLORATORY, else HELD.
 """
 
 
