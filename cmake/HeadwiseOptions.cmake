@@ -19,7 +19,7 @@ option(HEADWISE_PYTHON "Build the Python package (needs pybind11)" OFF)
 option(HEADWISE_BUILD_FUZZERS "Build the fuzzers (clang only)" OFF)
 option(HEADWISE_STATIC "Build static libraries instead of shared ones" OFF)
 option(HEADWISE_UNITY
-  "Compile many sources of a layer at a time: half the work or less" OFF)
+  "Compile many sources of a layer at a time: half the work or less" ON)
 set(HEADWISE_UNITY_SIZE 24 CACHE STRING "How many")
 option(HEADWISE_ONE_TARGET
   "Kernels for this machine's instructions, and not for each that there are" OFF)

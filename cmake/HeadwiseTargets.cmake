@@ -29,13 +29,21 @@ set(library_headers
 set(test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
 # After CMake's own -O3 of release builds; what is 1 there is 0 under
-# sanitizers. Programs are compiled as the library is (-fPIC, not -fPIE), or the
-# compiler would turn the headers down.
+# sanitizers. Kernels (3) are never compiled without: they would be many times
+# slower, and after a precompiled fmt/format.h, which switches optimisation on
+# for itself, g++ takes the intrinsics for those of optimised code, whose
+# constants it then does not find. Programs are compiled as the library is
+# (-fPIC, not -fPIE), or the compiler would turn the headers down.
 function(headwise_optimize target level)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-fPIC>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O${level}>)
+  if(level EQUAL 3)
+    set(optimised $<CONFIG:Release,RelWithDebInfo,MinSizeRel>)
+    target_compile_options(${target} PRIVATE
+      $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:${optimised}>>:-O1>)
+  endif()
   if(HEADWISE_SANITIZE AND level LESS 2)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
   endif()

@@ -1,5 +1,6 @@
 """Headers that must compile alone: without a source that included other
-things first.
+things first; and the operator's sources, which other projects may compile one by
+one (HEADWISE_UNITY=OFF).
 
 Most of the time would go into what they include. It is precompiled in a few
 sets, and a header is read after one that holds only what it includes itself
@@ -21,6 +22,8 @@ import house_files
 from stage import JOBS
 
 FOLDERS = ("include/", "src/", "apps/")
+OPERATOR = tuple(f"src/headwise/{layer}/"
+                 for layer in ("base", "backend", "tensor", "ops", "nn"))
 READER = ("clang++", "-std=c++20", "-Wall", "-Wextra", "-Wshadow",
           "-Wno-unused-parameter", "-Werror", "-fsyntax-only")
 # Public headers are compiled by strangers, who may be stricter than we are.
@@ -33,6 +36,18 @@ CUDA = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "include")
 def headers(root):
     return [root / name for name in house_files.listed(root)
             if name.startswith(FOLDERS) and name.endswith(".h")]
+
+
+def operator_sources(root):
+    """What ships of them and is else compiled together; kernels never are, and
+    those of CUDA have a stage of their own."""
+    for name in house_files.listed(root):
+        if name.startswith(OPERATOR) and name.endswith(".cc") and \
+                not name.endswith(("_test.cc", "_bench.cc")) and \
+                "/cuda/" not in name:
+            text = (root / name).read_text(encoding="utf-8")
+            if "foreach_target.h" not in text and "<arm_neon.h>" not in text:
+                yield root / name
 
 
 def include_folders(commands):
@@ -73,7 +88,7 @@ def needs_absent(header):
 def jobs(root, build):
     """(key, command, includes that may be precompiled) of what is to be looked
     at, and how many need a CUDA that is not here."""
-    every = headers(root)
+    every = [*headers(root), *operator_sources(root)]
     looked_at = {header for header in every if not needs_absent(header)}
     reader = (*READER, *include_folders(
         house_files.compile_commands(build).values()))

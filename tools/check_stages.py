@@ -205,7 +205,7 @@ def stage_tidy(stage):
 
 
 def stage_headers(stage):
-    """Headers alone."""
+    """Headers alone, and sources of the operator."""
     folder = without_precompiled(stage)
     found, absent = check_headers.jobs(ROOT, folder)
     passed = Passed(CHECK / "headers.cache")
@@ -347,6 +347,7 @@ def stage_cuda(stage):
     # of it runs here, so that the compilers need not make it fast.
     folder = configured(
         stage, "cuda", *options, "-DHEADWISE_CUDA_HOPPER=OFF",
+        "-DHEADWISE_UNITY=OFF",
         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
         f"-DCMAKE_CUDA_FLAGS_DEBUG={quickly_compiled()}")
     stage.run("ninja", "-C", folder, "build.ninja")

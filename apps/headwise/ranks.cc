@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "console.h"
+#include "rank_run.h"
 
 namespace headwise {
 namespace {
@@ -46,7 +47,7 @@ dist::Group& RankGroup() {
   return *Joined();
 }
 
-void JoinRanks(const Command& command) {
+void JoinRanks(const Command& command, const CLI::App& app) {
   if (Started().size == 1) return;
   if (!command.ranks) {
     throw UsageError(fmt::format(
@@ -55,6 +56,7 @@ void JoinRanks(const Command& command) {
         command.name, Started().size, Started().launcher));
   }
   Joined() = dist::JoinGroup(Started());
+  dist::RequireSameRun(*Joined(), DescribeRun(command, app));
 }
 
 int LeaveRanks(int code) {

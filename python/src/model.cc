@@ -85,6 +85,7 @@ py::dict InfoOf(const PyModel& of) {
   dict["predicts_tokens"] = info.predicts_tokens;
   dict["layers"] = layers(info.layers);
   dict["decoder_layers"] = layers(info.decoder_layers);
+  dict["unread"] = info.unread;
   dict["parameters"] = info.parameters;
   dict["file_bytes"] = info.file_bytes;
   return dict;
@@ -138,6 +139,51 @@ py::tuple Loss(PyModel& model, const TextInput& text, uint64_t seed,
       Use(model, work, [&](Transformer& of) { return of.Loss(text, job); });
   return py::make_tuple(loss.loss.value, loss.loss.low, loss.loss.high,
                         Name(loss.kind), loss.sequences, loss.tokens);
+}
+
+py::object IntervalOrNone(const std::optional<Interval>& interval) {
+  if (!interval) return py::none();
+  return py::make_tuple(interval->value, interval->low, interval->high);
+}
+
+// The model beside the whole one that it was made of.
+py::list Compare(PyModel& model, PyModel& whole,
+                 const std::vector<TextInput>& texts, uint64_t seed,
+                 const py::object& progress) {
+  Work work(progress);
+  const LossJob job{
+      .seed = seed, .on_progress = work.on_progress(), .stop = work.stop()};
+  std::vector<ModelJudgement> rows;
+  const auto judge = [&](Transformer& other) {
+    return CompareModels(whole.model, other, texts, job);
+  };
+  rows = work.Run([&] {
+    // In one order, whoever is compared with whom.
+    const bool same = &whole == &model;
+    PyModel& first = &whole < &model ? whole : model;
+    const Hold held(first, work);
+    if (same) return judge(model.model);
+    const Hold other(&first == &whole ? model : whole, work);
+    return judge(model.model);
+  });
+  py::list all;
+  for (const ModelJudgement& row : rows) {
+    py::dict one;
+    one["text"] = row.domain;
+    one["kind"] = Name(row.kind);
+    one["sequences"] = row.sequences;
+    one["tokens"] = row.tokens;
+    one["whole"] = IntervalOrNone(row.loss.whole);
+    one["loss"] = IntervalOrNone(row.loss.other);
+    one["change"] = IntervalOrNone(row.loss.change);
+    one["divergence"] = IntervalOrNone(row.agreement.divergence);
+    one["same_token"] = IntervalOrNone(row.agreement.same_token);
+    one["sentences"] = row.agreement.sentences;
+    one["cosine"] = IntervalOrNone(row.agreement.cosine);
+    one["same_neighbour"] = IntervalOrNone(row.agreement.same_neighbour);
+    all.append(one);
+  }
+  return all;
 }
 
 Means MeansOf(PyModel& model, const TextInput& text, uint64_t seed,
@@ -396,6 +442,7 @@ void AddModel(py::module_& module) {
       .def("decode", &Decode)
       .def("run", &Run)
       .def("loss", &Loss)
+      .def("compare", &Compare)
       .def("means", &MeansOf)
       .def("edit", &Edit)
       .def("hook", &Hook)

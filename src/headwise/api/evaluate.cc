@@ -10,6 +10,7 @@
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/heads/pruning/plan.h"
 #include "headwise/heads/pruning/profile_means.h"
+#include "headwise/model/head_ref.h"
 #include "headwise/runtime/generate.h"
 #include "headwise/train/bleu.h"
 
@@ -70,6 +71,7 @@ HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
   const ModelUse use(model);
   RequireWhole(model, "evaluate");
   for (const HeadRef& head : job.closed) RequireHead(model, head);
+  RequireEachOnce(job.closed, "evaluate");
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
   const CorpusOptions options = CorpusOptionsOf(input, job);

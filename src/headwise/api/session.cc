@@ -2,6 +2,7 @@
 #include "headwise/session.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,6 +63,13 @@ void RequireSizes(const GenerateJob& job) {
       {"generate", "max_tokens and context from 0, beam from 1", "others", ""});
 }
 
+// Tokens of a text in the end, at most; any number of them may be asked for.
+int64_t MostOf(const std::vector<int32_t>& prompt, const GenerateJob& job) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return std::ssize(prompt) +
+         std::min(job.max_tokens, kMost - std::ssize(prompt));
+}
+
 // A context beyond the model's own, where positions allow it and `most` tokens
 // may come to use it.
 void TellContext(const Transformer& model, const GenerateJob& job,
@@ -78,7 +86,7 @@ Generated Continue(Transformer& model, std::vector<int32_t> prompt,
   Generated result;
   result.prompt = std::move(prompt);
   Truncate(model, job, result.prompt);
-  const int64_t most = std::ssize(result.prompt) + job.max_tokens;
+  const int64_t most = MostOf(result.prompt, job);
   TellContext(model, job, most);
   const int64_t room = job.context > 0 ? job.context : model.info().context;
   RequireRoom(state.context,

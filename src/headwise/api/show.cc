@@ -74,8 +74,11 @@ TokenWindow FirstWindow(const Transformer& model, const TextInput& text,
   if (!text.ids.empty()) {
     windows = WindowsOfIds(model, text, room);
   } else {
+    // No text has as many tokens as the bytes that are asked for here.
+    constexpr int64_t kMostRoom = int64_t{1} << 40;
     auto [document, goes_on] = FirstDocument(
-        SourceOf(text), static_cast<size_t>(room) * kBytesPerToken);
+        SourceOf(text),
+        static_cast<size_t>(std::min(room, kMostRoom)) * kBytesPerToken);
     if (!target.empty()) document.text += '\t' + target;
     more = goes_on;
     windows = WindowCutter(model.tokenizer(), config, {.context = room})

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "headwise/api/model_info.h"
-#include "headwise/api/share_work.h"
+#include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
@@ -79,10 +79,6 @@ ProgressCallback Tell(const OnProgress& on_progress) {
   };
 }
 
-void ShareWork(Transformer& model, dist::Group& group) {
-  model.state().group = &group;
-}
-
 void RequireWhole(const Transformer& model, const char* where) {
   if (model.edited()) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -107,13 +103,15 @@ Transformer::State::State(const std::filesystem::path& folder,
     : options(asked),
       context(ContextFor(asked)),
       checkpoint(folder, ReadingFor(asked), type, context.device()),
-      info(InfoOf(checkpoint, checkpoint.model().has_head())),
+      info(InfoOf(checkpoint, &checkpoint.model())),
       interventions(std::make_shared<Interventions>(context)) {}
 
 Transformer::Transformer(const std::filesystem::path& folder,
                          const OpenOptions& options)
     : state_(std::make_unique<State>(
-          folder, options, ComputeType(options.device, options.type))) {}
+          folder, options, ComputeType(options.device, options.type))) {
+  TellUnread(*this);
+}
 Transformer::~Transformer() = default;
 Transformer::Transformer(Transformer&&) noexcept = default;
 Transformer& Transformer::operator=(Transformer&&) noexcept = default;

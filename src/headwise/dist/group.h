@@ -30,7 +30,8 @@ struct Message {
 
 // One thread at a time, whichever. Ranks must call collectives in the same
 // order. Everything that waits throws Error(kIo) naming the rank that it waits
-// for where that one has ended.
+// for where that one has ended, or has sent nothing for too long
+// (wait_limit.h).
 class Group {
  public:
   virtual ~Group() = default;
@@ -48,7 +49,8 @@ class Group {
   // A message of any rank; nothing, where none comes within so many seconds.
   virtual std::optional<Message> Poll(Channel channel, double seconds) = 0;
 
-  // The last call: waits until all ranks are here and all messages are gone.
+  // The last call: waits until all ranks are here and all messages are gone,
+  // however long the first is still at work.
   virtual void Leave() = 0;
   // Ends every rank at once with this exit code. Returns where it is alone.
   virtual void Abort(int code) noexcept = 0;

@@ -1,8 +1,11 @@
 // Opening checkpoints. Door: checkpoint.h.
 #include "headwise/model/checkpoint.h"
 
+#include <algorithm>
 #include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
@@ -11,6 +14,25 @@
 
 namespace headwise {
 namespace {
+
+// What a folder without config.json holds, for whoever took it for a model.
+std::string Contents(const std::filesystem::path& folder) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> names;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  std::string text = names.empty() ? "an empty folder" : "a folder of ";
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    text += (i > 0 ? ", " : "") + names[i];
+  }
+  if (names.size() > kMost) {
+    text += " and " + std::to_string(names.size() - kMost) + " more";
+  }
+  return text;
+}
 
 // Of a folder with the file; "" where they are there.
 std::string WhatIsInstead(const std::filesystem::path& folder,
@@ -23,7 +45,8 @@ std::string WhatIsInstead(const std::filesystem::path& folder,
   if (there != file_type::directory) return "a file";
   const file_type config = std::filesystem::status(file, code).type();
   if (config == file_type::none) return code.message();
-  return config == file_type::not_found ? "a folder without it" : "";
+  return config == file_type::not_found ? Contents(folder) + ", without it"
+                                        : "";
 }
 
 // config.json of a folder. Throws as OpenConfig does.
@@ -32,7 +55,8 @@ Json OpenJson(const std::filesystem::path& folder) {
   if (std::string found = WhatIsInstead(folder, file); !found.empty()) {
     throw Error(ErrorCode::kNotFound,
                 {folder.string(), "a folder with config.json", std::move(found),
-                 "a model is a folder with config.json, model.safetensors and "
+                 "a model is a folder with config.json (its family and sizes, "
+                 "as transformers writes it), model.safetensors and "
                  "tokenizer.json"});
   }
   return ReadJson(file);

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <latch>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "headwise/base/scratch_folder.h"
 #include "headwise/base/temporary_folder.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
@@ -114,6 +116,21 @@ TEST(Checkpoint, MayHaveNoTokenizer) {
     FAIL() << "there is none";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  }
+}
+
+using CheckpointFolder = ScratchFolderTest;
+
+TEST_F(CheckpointFolder, IsToldWhatItHoldsWhereItHasNoConfig) {
+  std::ofstream(folder_ / "model.safetensors") << "";
+  std::ofstream(folder_ / "vocabulary.txt") << "";
+  try {
+    const Checkpoint checkpoint(folder_);
+    FAIL() << "it has no config.json";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_EQ(error.parts().found,
+              "a folder of model.safetensors, vocabulary.txt, without it");
   }
 }
 

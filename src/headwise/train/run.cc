@@ -10,11 +10,15 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "headwise/backend/cpu/isa.h"
 #include "headwise/base/fields.h"
+#include "headwise/dist/same_run.h"
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/model/model_hash.h"
 #include "headwise/model/room.h"
 #include "headwise/train/gradient_tree.h"
 #include "headwise/train/material.h"
@@ -72,6 +76,34 @@ void RequireStartElsewhere(const TrainConfig& config) {
                config.start, "name another folder for the run"});
 }
 
+// Before the first step, so that no rank adds up gradients of another run. What
+// lies where may differ: the files themselves are compared by content.
+void RequireOneConfig(dist::Group* group, const TrainConfig& config,
+                      const RunOptions& options) {
+  if (group == nullptr || group->is_single()) return;
+  const std::set<std::string> places = {"data", "validation", "tokenizer",
+                                        "start"};
+  std::vector<dist::RunField> fields = {
+      {"type", Name(options.type)},
+      {"--resume", options.resume ? "true" : "false"},
+      {"--force", options.replace ? "true" : "false"}};
+  for (const auto& [name, value] : FieldsToJson(config).items()) {
+    if (!places.contains(name)) fields.push_back({name, value.dump()});
+  }
+  fields.push_back(
+      {"start", config.start.empty()
+                    ? std::string("a new model")
+                    : "weights of hash " + ModelHash(Path(config.start))});
+  dist::RequireSameRun(*group, fields);
+}
+
+void RequireOneText(dist::Group* group, const Json& data) {
+  if (group == nullptr || group->is_single()) return;
+  const dist::RunField field = {"data and tokenizer",
+                                "hash " + data.value("hash", "")};
+  dist::RequireSameRun(*group, {&field, 1});
+}
+
 // Rank 0 first: it keeps the tokens of the text in the run's folder, where the
 // others find them.
 Material OpenInTurn(Context& context, const TrainConfig& config,
@@ -81,6 +113,7 @@ Material OpenInTurn(Context& context, const TrainConfig& config,
   Material material =
       OpenMaterial(context, options.type, config, options.progress);
   if (options.group != nullptr && !waits) options.group->Barrier();
+  RequireOneText(options.group, material.data);
   return material;
 }
 
@@ -245,6 +278,7 @@ class Run {
 RunResult RunTraining(Context& context, const TrainConfig& config,
                       const RunOptions& options) {
   CheckTrainConfig(config, "training");
+  RequireOneConfig(options.group, config, options);
   // Throws where they do not fit.
   [[maybe_unused]] const GradientTree fits(options.group, config.parts);
   if (options.group != nullptr && !options.group->is_first()) {

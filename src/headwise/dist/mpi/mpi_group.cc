@@ -8,13 +8,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
+#include <future>
 #include <list>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "headwise/dist/group.h"
 #include "headwise/dist/mpi/library.h"
 #include "headwise/dist/pack.h"
+#include "headwise/dist/wait_limit.h"
 #include "headwise/error.h"
 
 namespace headwise::dist {
@@ -51,11 +56,36 @@ Place Here() {
   return {std::string(name) + " " + space, getpid()};
 }
 
+// MPI_Init waits for all ranks, and nothing ends it where one never calls it:
+// it runs on a thread that is left to itself then. Returns its code and the
+// level of threads that it gives.
+std::pair<int, int> InitWithin(const MpiLibrary& mpi, const WaitLimit& limit) {
+  std::packaged_task<std::pair<int, int>()> init([init = mpi.init_thread] {
+    int given = 0;
+    const int code = init(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given);
+    return std::pair(code, given);
+  });
+  std::future<std::pair<int, int>> done = init.get_future();
+  std::thread(std::move(init)).detach();
+  if (limit.is_none() ||
+      done.wait_for(Seconds(limit.seconds())) == std::future_status::ready) {
+    return done.get();
+  }
+  throw Error(ErrorCode::kIo,
+              {"ranks",
+               "all of them to join within " +
+                   std::to_string(std::llround(limit.seconds())) + " s",
+               "one that did not: it ended at once, or runs another program",
+               HowToWait()});
+}
+
 class MpiGroup : public Group {
  public:
-  explicit MpiGroup(const Launch& launch) : mpi_(MpiLibrary::Load()) {
-    int given = 0;
-    Require(mpi_.init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given));
+  explicit MpiGroup(const Launch& launch)
+      : mpi_(MpiLibrary::Load()),
+        limit_(RankWaitSeconds(WaitLimit::kJoinSeconds)) {
+    const auto [code, given] = InitWithin(mpi_, limit_);
+    Require(code);
     if (given < MPI_THREAD_SERIALIZED) {
       throw Error(ErrorCode::kUnsupported,
                   {"ranks", "an OpenMPI that threads may call in turn",
@@ -73,6 +103,7 @@ class MpiGroup : public Group {
            "start them with OpenMPI's own mpirun, or srun --mpi=pmix"});
     }
     MeetOthers();
+    limit_ = WaitLimit(RankWaitSeconds(WaitLimit::kSeconds));
   }
 
   int rank() const override { return rank_; }
@@ -112,6 +143,7 @@ class MpiGroup : public Group {
   }
 
   void Leave() override {
+    if (!is_first()) limit_ = WaitLimit(0);
     Barrier();
     Wait(kAny, [&] {
       Advance();
@@ -190,6 +222,7 @@ class MpiGroup : public Group {
     Require(mpi_.improbe(from == kAny ? MPI_ANY_SOURCE : from, TagOf(channel),
                          mpi_.world, &there, &handle, &status));
     if (there == 0) return {};
+    limit_.Heard();
     Message message = {status.MPI_SOURCE};
     size_t size = 0;
     Parts parts;
@@ -216,10 +249,14 @@ class MpiGroup : public Group {
   template <typename Done>
   void Wait(int whom, Done&& done) {
     Seconds nap = kFirstNap;
-    Clock::time_point looked = Clock::now(), moved = looked;
+    Clock::time_point looked = Clock::now(), moved = looked, before = looked;
     while (!done()) {
       const Clock::time_point now = Clock::now();
-      if (moved_) moved = now;
+      if (moved_) {
+        moved = now;
+        limit_.Heard();
+      }
+      limit_.Add(whom, Seconds(now - std::exchange(before, now)).count());
       if (now - moved < kWatch) {
         std::this_thread::yield();
         nap = kFirstNap;
@@ -253,6 +290,7 @@ class MpiGroup : public Group {
   }
 
   MpiLibrary mpi_;
+  WaitLimit limit_;
   int rank_ = 0;
   int size_ = 1;
   std::vector<Place> places_;  // process 0: on another machine

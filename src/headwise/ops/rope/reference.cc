@@ -29,10 +29,10 @@ void Run(Context&, const RopeCall& call) {
       const double sine =
           scale * (forward ? std::sin(angle) : -std::sin(angle));
       for (int64_t h = 0; h < x.shape[1]; ++h) {
-        const int64_t a = i * step, b = a + apart;
-        const double low = Read(x, t, h, a), high = Read(x, t, h, b);
-        Write(x, low * cosine - high * sine, t, h, a);
-        Write(x, high * cosine + low * sine, t, h, b);
+        const int64_t one = i * step, other = one + apart;
+        const double low = Read(x, t, h, one), high = Read(x, t, h, other);
+        Write(x, low * cosine - high * sine, t, h, one);
+        Write(x, high * cosine + low * sine, t, h, other);
       }
     }
   }

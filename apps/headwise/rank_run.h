@@ -1,0 +1,17 @@
+// What one rank runs, so that ranks that run unlike things are told apart.
+#pragma once
+
+#include <vector>
+
+#include "command.h"
+#include "headwise/dist/same_run.h"
+
+namespace headwise {
+
+// The program, the command, and every flag that was given; of flags that name
+// what is read, what the files hold. What follows from a command's own files,
+// such as a run's configuration, is compared where it is read.
+std::vector<dist::RunField> DescribeRun(const Command& command,
+                                        const CLI::App& app);
+
+}  // namespace headwise

@@ -1,0 +1,68 @@
+// Models that ranks share. Door: share_work.h.
+#include "headwise/api/share_work.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+#include "headwise/api/state.h"
+#include "headwise/dist/same_run.h"
+#include "headwise/model/file_hash.h"
+#include "headwise/tensor.h"
+#include "headwise/tokenizer/text_source.h"
+
+namespace headwise {
+namespace {
+
+using Path = std::filesystem::path;
+
+// The configuration and the tokenizer: what lies in a model's folder besides
+// its weights, which have a hash of their own.
+std::vector<Path> SmallFiles(const Path& folder) {
+  constexpr std::array<std::string_view, 4> kKinds = {".json", ".txt", ".model",
+                                                      ".spm"};
+  std::vector<Path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string kind = entry.path().extension().string();
+    if (entry.is_regular_file() &&
+        std::ranges::find(kKinds, kind) != kKinds.end()) {
+      files.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+void ShareWork(Transformer& model, dist::Group& group) {
+  if (!group.is_single()) {
+    const dist::RunField fields[] = {
+        {"model", "weights of hash " + model.hash()},
+        {"configuration and tokenizer", HashFiles(SmallFiles(model.folder()))},
+        {"type", Name(model.type())}};
+    dist::RequireSameRun(group, fields);
+  }
+  model.state().group = &group;
+}
+
+std::string DescribeFiles(const std::vector<std::string>& paths) {
+  std::vector<Path> files;
+  for (const std::string& path : paths) {
+    std::error_code unknown;
+    const auto kind = std::filesystem::status(path, unknown).type();
+    if (kind == std::filesystem::file_type::regular ||
+        kind == std::filesystem::file_type::directory) {
+      for (Path& file : ListFiles({path})) files.push_back(std::move(file));
+    } else if (kind == std::filesystem::file_type::not_found) {
+      return path + ", which is not there";
+    } else {
+      return path;
+    }
+  }
+  return HashFiles(files);
+}
+
+}  // namespace headwise
