@@ -15,7 +15,7 @@ namespace headwise::python {
 namespace {
 
 // Work looks at its stop a few times a second; what does not is left behind.
-constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kPatience{1};
 
 struct Workers {
   std::mutex mutex;

@@ -1,6 +1,7 @@
 // The weights that this process has open. Door: shared_weights.h.
 #include "headwise/model/shared_weights.h"
 
+#include <system_error>
 #include <utility>
 
 #include "headwise/model/model_hash.h"
@@ -33,7 +34,8 @@ void Prune(Map& map) {
 std::shared_ptr<const SharedWeights> SharedWeights::Open(
     const std::filesystem::path& folder) {
   Safetensors file = Safetensors::Open(folder);
-  FilesKey key = {std::filesystem::canonical(file.where()).string(),
+  std::error_code gone;  // since it was opened
+  FilesKey key = {std::filesystem::canonical(file.where(), gone).string(),
                   file.Identities()};
   OpenFiles& open = TheOpenFiles();
   const std::lock_guard lock(open.mutex);

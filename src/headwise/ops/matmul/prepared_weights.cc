@@ -35,7 +35,8 @@ PreparedWeights::PreparedWeights(std::vector<ConstTensorView> parts,
 size_t PreparedWeights::bytes() const {
   size_t bytes = 0;
   for (const Slot& slot : slots_) {
-    if (slot.form) bytes += slot.form->bytes();
+    const WeightForm* const made = slot.made.load(std::memory_order_acquire);
+    if (made != nullptr) bytes += made->bytes();
   }
   return bytes;
 }

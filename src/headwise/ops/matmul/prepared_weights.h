@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -49,12 +50,14 @@ class PreparedWeights {
     std::call_once(slot.once, [&] {
       slot.form = make();
       if (release_) release_();
+      slot.made.store(slot.form.get(), std::memory_order_release);
     });
     return *slot.form;
   }
-  // The form of a kind, if it was made.
+  // The form of a kind, if it was made. (Another thread may be making it.)
   const WeightForm* Made(Kind kind) const {
-    return slots_[static_cast<size_t>(kind)].form.get();
+    return slots_[static_cast<size_t>(kind)].made.load(
+        std::memory_order_acquire);
   }
   size_t bytes() const;
 
@@ -68,6 +71,7 @@ class PreparedWeights {
   struct Slot {
     std::once_flag once;
     std::unique_ptr<WeightForm> form;
+    std::atomic<const WeightForm*> made = nullptr;
   };
 
   std::vector<ConstTensorView> parts_;
