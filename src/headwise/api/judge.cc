@@ -220,6 +220,7 @@ std::vector<ModelJudgement> CompareModels(Transformer& whole,
                                           Transformer& other,
                                           std::span<const TextInput> texts,
                                           const LossJob& job) {
+  const ModelUse uses[] = {ModelUse(whole), ModelUse(other)};
   RequireWhole(whole, "evaluate");
   RequireWhole(other, "evaluate");
   RequireAlike(whole.state().model(), other.state().model());
