@@ -183,6 +183,7 @@ def curve(folder):
     text = well("prune", MODEL, *SHORT, "--by", "ablation-zero", "--no-timing",
                 "--curve", file)
     check("Area under the curve" in text, text)
+    check("Loss on held-out parts of text" in text, text)
     made = json.loads((folder / "curve.json").read_text(encoding="utf-8"))
     orders = [order["order"] for order in made["orders"]]
     check(orders[:2] == ["importance", "reversed"] and len(orders) == 7,

@@ -204,7 +204,9 @@ void WriteCurve(const PruneOptions& options, const Transformer& model,
     if (options.out.empty()) WriteJson(json.dump(2));
     return;
   }
-  WriteDrawn("{}\n", DrawTable(TableOf(curve, speeds), StdoutConsole()));
+  const StudyTable table = TableOf(curve, speeds);
+  WriteStdout("{}:\n\n", table.title);
+  WriteDrawn("{}\n", DrawTable(table, StdoutConsole()));
   for (const std::string& sentence : Sentences(curve)) {
     WriteStdout("{}\n", sentence);
   }

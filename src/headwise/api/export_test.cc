@@ -17,15 +17,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kModel = fs::path(HEADWISE_SOURCE) / "assets/planted";
+const fs::path kModel = fs::path(HEADWISE_SOURCE) / "assets/novels";
+const fs::path kPlanted = fs::path(HEADWISE_SOURCE) / "assets/planted";
 
 using ExportTest = ScratchFolderTest;
 
 TEST_F(ExportTest, WritesWhatTheTargetReads) {
   const fs::path folder = folder_ / "hf";
-  EXPECT_EQ(Export(kModel, {.out = folder}), Planted().info().model_type);
+  EXPECT_EQ(Export(kModel, {.out = folder}), Novels().info().model_type);
   Transformer written(folder);
-  EXPECT_EQ(written.hash(), Planted().hash());
+  EXPECT_EQ(written.hash(), Novels().hash());
   const ExportJob gguf = {.to = ExportTarget::kGguf,
                           .out = folder_ / "model.gguf",
                           .tokenizer = false};
@@ -42,7 +43,7 @@ TEST_F(ExportTest, WritesWhatTheTargetReads) {
                                .tokenizer = false,
                                .replace = true}),
                Error);
-  EXPECT_EQ(Transformer(folder).hash(), Planted().hash());
+  EXPECT_EQ(Transformer(folder).hash(), Novels().hash());
 }
 
 TEST_F(ExportTest, RefusesWhatATargetDoesNotKnow) {
@@ -73,7 +74,7 @@ TrainJob TinyRun(const fs::path& out) {
       "batch": 2, "micro_batch": 2, "sequence": 16, "warmup": 1,
       "evaluate_every": 2, "save_every": 2, "hold_out": 0})";
   job.settings = {"out=" + out.string(),
-                  "tokenizer=" + (kModel / "tokenizer.json").string()};
+                  "tokenizer=" + (kPlanted / "tokenizer.json").string()};
   return job;
 }
 

@@ -128,10 +128,10 @@ TEST(ShareOfHeads, IsWhatTheMatricesHold) {
   const Transformer model = Planted();
   const HeadShare share = ShareOfHeads(model);
   EXPECT_EQ(share.bytes, model.info().file_bytes);
-  // Four matrices of width × width a layer, of 2 layers, without biases.
+  // Four matrices of width × width and their biases, in 2 layers.
   const int64_t width = model.info().width;
   const int64_t bytes = share.bytes / model.info().parameters;
-  EXPECT_EQ(share.head_bytes, 2 * 4 * width * width * bytes);
+  EXPECT_EQ(share.head_bytes, 2 * 4 * (width + 1) * width * bytes);
   EXPECT_GT(share.prefill, 0);
   EXPECT_LT(share.prefill, 1);
   EXPECT_GT(share.decode, 0);
