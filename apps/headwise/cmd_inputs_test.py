@@ -379,7 +379,7 @@ class Names(Inputs):
         self.refused(r"\[memory\] expected .*; found [\d.]+ [KM]iB free; "
                      "lower --context", "show", NOVELS, "--text",
                      self.write("long.txt", TEXT.read_text() * 150),
-                     "--heads", "5.0", "--context", "1000000",
+                     "--heads", "5.0", "--context", "131072",
                      preexec_fn=small)
 
 

@@ -30,15 +30,18 @@ TokenRow RowOf(const Encoding& encoding, const TokenFrame& frame, size_t begin,
 int64_t ContextOf(const ModelConfig& config, int64_t asked) {
   const int64_t most = config.context > 0 ? config.context : kUnlimited;
   if (asked == 0) return std::min(most, kDefaultContext);
-  // Rotary positions go on for ever; tables end.
+  // Rotary positions go on for ever, which no run does; tables end.
   const bool open = config.positions == Positions::kRotary ||
                     config.positions == Positions::kNone;
-  if (asked < 0 || (asked > most && !open)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"context",
-                 "at most " + std::to_string(most) + " tokens, which is what " +
-                     "the model has positions for",
-                 std::to_string(asked), ""});
+  const int64_t longest = open ? std::max(config.context, kOpenContext) : most;
+  if (asked < 0 || asked > longest) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"context",
+         "at most " + std::to_string(longest) + " tokens, which is " +
+             (longest == config.context ? "what the model has positions for"
+                                        : "what one window may take"),
+         std::to_string(asked), ""});
   }
   return asked;
 }

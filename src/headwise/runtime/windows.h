@@ -43,6 +43,9 @@ struct WindowOptions {
   int64_t context = 0;
 };
 inline constexpr int64_t kDefaultContext = 512;
+// The longest window of a model that would take any, unless it knows longer
+// ones: time grows with the square.
+inline constexpr int64_t kOpenContext = int64_t{1} << 17;
 
 // Cuts documents for one model. Throws Error(kInvalidArgument) for a context
 // that the model cannot take. The tokenizer must outlive it.

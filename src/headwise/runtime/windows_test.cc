@@ -83,6 +83,10 @@ TEST(WindowsTest, ContextMustFitTheModel) {
   ModelConfig rotary = Config(true);
   rotary.positions = Positions::kRotary;
   EXPECT_EQ(ContextOf(rotary, 1000), 1000);
+  EXPECT_EQ(ContextOf(rotary, kOpenContext), kOpenContext);
+  EXPECT_THROW(ContextOf(rotary, kOpenContext + 1), Error) << "takes hours";
+  rotary.context = 2 * kOpenContext;
+  EXPECT_EQ(ContextOf(rotary, 2 * kOpenContext), 2 * kOpenContext);
 }
 
 TEST(WindowsTest, PairsForEncoderDecoders) {
