@@ -149,7 +149,8 @@ APPS_INSIDE = {
          "headwise/study/support/cat_sat.h"},
         "--example: pictures from books; shaded tokens in a terminal"),
     "apps/headwise/cmd_study.cc": (
-        {"headwise/model/checkpoint.h", "headwise/report/study_report.h",
+        {"headwise/model/checkpoint.h", "headwise/report/study_pool.h",
+         "headwise/report/study_report.h",
          "headwise/study/advice/head_advice.h", "headwise/study/study.h"},
         "claims that run: for teaching, no door"),
     "apps/headwise/cmd_tokenize.cc": (
@@ -172,6 +173,8 @@ APPS_INSIDE = {
         {"headwise/base/free_memory.h"}, "how much memory was free"),
     "apps/headwise/open_model.cc": (
         {"headwise/api/share_work.h"}, "ranks that share the work: no door"),
+    "apps/headwise/judge_text.cc": (
+        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/patterns_text.h": (
         {"headwise/heads/profile/detector.h"}, "names of detectors"),
     "apps/headwise/problem_flags.cc": (

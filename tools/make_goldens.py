@@ -105,6 +105,19 @@ FAMILIES = {
         scale_embedding=True, activation_function="swish", pad_token_id=0,
         eos_token_id=2, decoder_start_token_id=0,
         forced_eos_token_id=None)),
+    # Output matrices of their own.
+    "bert-untied": (hf.BertForMaskedLM, hf.BertConfig(
+        **{**BERT, "num_hidden_layers": 1}, tie_word_embeddings=False)),
+    "roberta-untied": (hf.RobertaForMaskedLM, hf.RobertaConfig(
+        **{**BERT, "num_hidden_layers": 1}, tie_word_embeddings=False)),
+    "marian-untied": (hf.MarianMTModel, hf.MarianConfig(
+        vocab_size=VOCAB, d_model=WIDTH, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=HEADS, decoder_attention_heads=HEADS,
+        encoder_ffn_dim=HIDDEN, decoder_ffn_dim=HIDDEN,
+        max_position_embeddings=40, scale_embedding=True,
+        activation_function="swish", pad_token_id=0, eos_token_id=2,
+        decoder_start_token_id=0, forced_eos_token_id=None,
+        share_encoder_decoder_embeddings=False, tie_word_embeddings=False)),
 }
 
 
@@ -189,7 +202,8 @@ def make(name, folder):
     model = kind(config).eval()
     # Scores that are divided by the layer's number, or of narrow heads, begin
     # larger.
-    wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "qwen2-yarn": 0.2}
+    wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "marian-untied": 0.45,
+            "qwen2-yarn": 0.2}
     randomise(model, wide.get(name, 0.3))
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)

@@ -130,14 +130,19 @@ def curve_row(model, made):
             f"{interval(gain, True)}: {word} |")
 
 
+def percent(share):
+    """Of an error over the variance, as prune prints it."""
+    return "more than 1000 %" if share > 10 else f"{100 * share:.2f} %"
+
+
 def repair_row(model, repair, made):
     if made is None:
         return f"| {model.name} | {repair} | not measured yet | | |"
     if "refused" in made:
         return f"| {model.name} | {repair} | {made['refused']} | | |"
     error = made.get("output_error", {})
-    left = (f"{100 * error['least_squares']:.2f} % (none "
-            f"{100 * error['none']:.2f} %, fold {100 * error['fold']:.2f} %)"
+    left = (f"{percent(error['least_squares'])} (none "
+            f"{percent(error['none'])}, fold {percent(error['fold'])})"
             if error else "")
     return (f"| {model.name} | {repair} | {interval(made['loss_after'])} | "
             f"{interval(made['change'], True)} | {left} |")

@@ -101,6 +101,7 @@ expect 0 '"averaging": "[0-9a-f]{16}"' study averaging --hash
 expect 0 'Fresh seeds,' study symmetry --explain
 expect 0 'Nothing changed after a result' study averaging --explain
 expect 2 'seeds: expected' study averaging --seeds 0
+expect 2 'seeds: expected' study averaging --seeds 2147483647
 expect 2 'seeds: expected' study averaging --seeds 5-3
 expect 2 'seeds: expected' study averaging --seeds 3,1-3
 expect 0 '^HELD: ' study averaging --seeds 3,21-22
@@ -254,6 +255,8 @@ for command in 'rank --by weights' 'similar' 'profile --metrics core' \
     --context 24 $(sed 's/^[a-z]* *//' <<<"$command") $where
 done
 expect 0 "$past 18;" generate "$novels" --ids 5,6 --max-tokens 16 --context 24
+expect 0 "$past 24;" generate "$novels" --ids 5,6 --context 24 \
+  --max-tokens 9223372036854775807
 expect 0 '.' generate "$novels" --ids 5,6 --max-tokens 2 --context 24
 expect_quiet err
 expect 1 'at most 512 tokens, which is what the model has positions for' \

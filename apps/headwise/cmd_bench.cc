@@ -1,7 +1,5 @@
 // `headwise bench`: the speed of the operators, of models and of training,
 // beside peers where installed.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -61,11 +59,11 @@ std::vector<bench::Result> RunAll(Settings& settings) {
                        : bench::BenchAttention(config, settings.options);
     for (bench::Result& result : results) {
       if (!settings.json) {
-        fmt::print("{}\n{}", result.title, bench::Table(result.rows));
+        WriteStdout("{}\n{}", result.title, bench::Table(result.rows));
         for (const std::string& note : result.notes) {
-          fmt::print("  note: {}\n", note);
+          WriteStdout("  note: {}\n", note);
         }
-        fmt::print("\n");
+        WriteStdout("\n");
         std::fflush(stdout);  // tables appear as they are done
       }
       all.push_back(std::move(result));
@@ -76,12 +74,12 @@ std::vector<bench::Result> RunAll(Settings& settings) {
 
 void PrintMachine(const Json& machine,
                   const std::vector<std::string>& versions) {
-  fmt::print("machine: {}, {} cores, {}; headwise {}\n",
-             machine["cpu"].get<std::string>(), machine["cores"].get<int>(),
-             machine["isa"].get<std::string>(),
-             machine["headwise"].get<std::string>());
+  WriteStdout("machine: {}, {} cores, {}; headwise {}\n",
+              machine["cpu"].get<std::string>(), machine["cores"].get<int>(),
+              machine["isa"].get<std::string>(),
+              machine["headwise"].get<std::string>());
   for (const std::string& version : versions) {
-    fmt::print("peer: {}\n", version);
+    WriteStdout("peer: {}\n", version);
   }
 }
 
@@ -91,7 +89,7 @@ void PrintDocument(Json machine, Json rows,
   Json document;
   document["machine"] = std::move(machine);
   document["rows"] = std::move(rows);
-  fmt::print("{}\n", document.dump(1));
+  WriteJson(document.dump(1));
 }
 
 // A result with a title, rows and notes, as a table or as JSON.
@@ -106,8 +104,9 @@ int Print(const Settings& settings, const Result& result,
     PrintDocument(std::move(machine), std::move(rows), result.notes);
     return kSucceeded;
   }
-  fmt::print("{}\n{}", result.title, bench::Table(result));
-  for (const std::string& note : result.notes) fmt::print("  note: {}\n", note);
+  WriteStdout("{}\n{}", result.title, bench::Table(result));
+  for (const std::string& note : result.notes)
+    WriteStdout("  note: {}\n", note);
   PrintMachine(machine, versions);
   return kSucceeded;
 }
@@ -153,7 +152,7 @@ int RunOnDevice(Settings& settings, Options& options, Bench run) {
     PrintDocument(bench::DescribeMachine({}),
                   Json::array({bench::ToJson(result)}), {});
   } else {
-    fmt::print("{}", bench::Table(result));
+    WriteStdout("{}", bench::Table(result));
     PrintMachine(bench::DescribeMachine({}), {});
   }
   return kSucceeded;

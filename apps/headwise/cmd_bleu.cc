@@ -115,16 +115,16 @@ int Run(const Options& options) {
       json["gain"] = {
           {"bleu", gain.value}, {"low", gain.low}, {"high", gain.high}};
     }
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
     return kSucceeded;
   }
   const int width = StdoutConsole().width;
-  fmt::print("{}{}", ToText(estimate, width),
-             Wrap(fmt::format("{} segments, {}", counts.size(), kSignature),
-                  width, 2));
+  WriteStdout("{}{}", ToText(estimate, width),
+              Wrap(fmt::format("{} segments, {}", counts.size(), kSignature),
+                   width, 2));
   if (other) {
-    fmt::print("baseline: {}gain {:+.2f} [{:+.2f}, {:+.2f}]\n",
-               ToText(*other, width), gain.value, gain.low, gain.high);
+    WriteStdout("baseline: {}gain {:+.2f} [{:+.2f}, {:+.2f}]\n",
+                ToText(*other, width), gain.value, gain.low, gain.high);
   }
   return kSucceeded;
 }

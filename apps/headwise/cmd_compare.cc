@@ -1,6 +1,4 @@
 // headwise compare: one head beside many on a sentence.
-#include <fmt/core.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,9 +88,9 @@ int Run(const Options& options) {
   }
   if (options.json) {
     // Words that are no UTF-8 are replaced rather than refused.
-    fmt::print("{}\n", CompareJson(comparison).dump(2));
+    WriteJson(CompareJson(comparison).dump(2));
   } else {
-    fmt::print("{}", CompareText(comparison, StdoutConsole()));
+    WriteDrawn("{}", CompareText(comparison, StdoutConsole()));
   }
   return kSucceeded;
 }

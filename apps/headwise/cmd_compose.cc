@@ -60,7 +60,7 @@ void Print(const Composition& c, const Options& options) {
   const std::string title =
       fmt::format("The {} strongest of {} edges, by {}", edges.size(),
                   c.edges.size(), options.by == "effect" ? "effect" : "score");
-  fmt::print("{}{}", Bold(console, Wrap(title, console.width)),
+  WriteDrawn("{}{}", Bold(console, Wrap(title, console.width)),
              DrawTable(table, console));
   std::string note = fmt::format(
       "score: ‖W_OV W‖ / (‖W_OV‖ ‖W‖) of the weights as they act before the "
@@ -85,7 +85,7 @@ void Print(const Composition& c, const Options& options) {
         "when the sender's output is replaced by its {}, {} tokens.",
         c.ablation, c.effect_tokens);
   }
-  fmt::print("\n{}", Wrap(note, console.width));
+  WriteStdout("\n{}", Wrap(note, console.width));
 }
 
 Composition Measure(const Options& options, Transformer& model) {
@@ -120,8 +120,7 @@ int Run(const Options& options) {
     WriteFileAtomically(options.dot, DotText(composition, top));
   }
   if (options.run.json) {
-    fmt::print("{}\n",
-               WithModel(options.run.model, JsonText(composition, top)).dump());
+    WriteJson(WithModel(options.run.model, JsonText(composition, top)).dump());
   } else {
     Print(composition, options);
   }

@@ -107,20 +107,20 @@ int Run(const Options& options) {
   report.Save(page);
   WriteFileAtomically(data, report.json + "\n");
   if (options.json) {
-    fmt::print("{}\n", report.json);
+    WriteJson(report.json);
     return kSucceeded;
   }
   const Console console = StdoutConsole();
-  fmt::print("{}\n{}", SummaryText(ParseJson(report.json, "report"), console),
+  WriteDrawn("{}\n{}", SummaryText(ParseJson(report.json, "report"), console),
              Wrap("The model is small: six layers of eight heads, trained on a "
                   "hundred novels (assets/README.md). The text is not among "
                   "them.",
                   console.width));
-  fmt::print("\n{}", EncoderText(console));
-  fmt::print(
+  WriteDrawn("\n{}", EncoderText(console));
+  WriteStdout(
       "\nThe whole report: {}\nIts data: {}\nOpen it in a browser:\n"
       "  xdg-open {}\n",
-      Visible(page.string()), Visible(data.string()), Visible(page.string()));
+      page.string(), data.string(), page.string());
   return kSucceeded;
 }
 

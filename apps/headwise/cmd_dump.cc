@@ -1,7 +1,5 @@
 // headwise dump: named activations of a run as a safetensors file: the door to
 // NumPy.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -55,17 +53,20 @@ Rows OneRow(const Encoding& encoding) {
 class WrittenTokens {
  public:
   // model: null where the ids came from a file.
-  WrittenTokens(const Rows& rows, const Transformer* model) {
+  WrittenTokens(const Rows& rows, const IdPlaces& places,
+                const Transformer* model) {
     const auto count = std::ssize(rows);
-    int64_t longest = 0;
-    for (const auto& row : rows) longest = std::max(longest, std::ssize(row));
-    ids_ = Tensor(DType::kI32, {count, longest});
-    mask_ = Tensor(DType::kI32, {count, longest});
+    int64_t width = places.width;
+    for (const auto& row : rows) width = std::max(width, std::ssize(row));
+    ids_ = Tensor(DType::kI32, {count, width});
+    mask_ = Tensor(DType::kI32, {count, width});
     for (int64_t b = 0; b < count; ++b) {
       Json pieces = Json::array();
+      const int64_t begin =
+          b * width + (places.first.empty() ? 0 : places.first[b]);
       for (int64_t i = 0; i < std::ssize(rows[b]); ++i) {
-        ids_.As<int32_t>()[b * longest + i] = rows[b][i];
-        mask_.As<int32_t>()[b * longest + i] = 1;
+        ids_.As<int32_t>()[begin + i] = rows[b][i];
+        mask_.As<int32_t>()[begin + i] = 1;
         if (model != nullptr) pieces.push_back(model->Piece(rows[b][i]));
       }
       pieces_.push_back(std::move(pieces));
@@ -91,21 +92,29 @@ class WrittenTokens {
 struct Input {
   Rows source;
   Rows target;  // encoder–decoders
+  IdPlaces source_places, target_places;
 };
 
 Input ReadInput(const Options& options, Transformer& model) {
   const bool pairs = model.info().encoder_decoder;
   if (!options.input.empty()) {
     const Safetensors file = Safetensors::Open(options.input);
-    return {ReadIdRows(file, "input_ids", "attention_mask", 1),
-            pairs ? ReadIdRows(file, "decoder_input_ids",
-                               "decoder_attention_mask", 1)
-                  : Rows()};
+    const char* const ids = "input_ids";
+    const char* const mask = "attention_mask";
+    Input input;
+    input.source = ReadIdRows(file, ids, mask, 1);
+    input.source_places = ReadIdPlaces(file, ids, mask);
+    if (!pairs) return input;
+    const char* const target = "decoder_input_ids";
+    const char* const target_mask = "decoder_attention_mask";
+    input.target = ReadIdRows(file, target, target_mask, 1);
+    input.target_places = ReadIdPlaces(file, target, target_mask);
+    return input;
   }
   const std::string text =
       ReadText(options.text, std::numeric_limits<size_t>::max()).text;
   WarnUnknownScript(model.tokenizer(), text);
-  if (!pairs) return {OneRow(model.Encode(text)), {}};
+  if (!pairs) return {OneRow(model.Encode(text)), {}, {}, {}};
   const std::string line = text.substr(0, text.find('\n'));
   const size_t tab = line.find('\t');
   if (tab == line.npos && options.target.empty()) {
@@ -113,7 +122,9 @@ Input ReadInput(const Options& options, Transformer& model) {
   }
   return {OneRow(model.Encode(line.substr(0, tab))),
           OneRow(model.EncodeTarget(
-              options.target.empty() ? line.substr(tab + 1) : options.target))};
+              options.target.empty() ? line.substr(tab + 1) : options.target)),
+          {},
+          {}};
 }
 
 // A line each, or two where the console is narrow.
@@ -126,8 +137,8 @@ void Print(const std::vector<Named>& tensors) {
   for (const auto& [name, view] : tensors) {
     const std::string shape = ToString(view);
     const bool fits = widest + 2 + DisplayWidth(shape) <= width;
-    fmt::print("{}{}{}\n", fits ? PadRight(name, widest) : name,
-               fits ? "  " : "\n  ", shape);
+    WriteStdout("{}{}{}\n", fits ? PadRight(name, widest) : name,
+                fits ? "  " : "\n  ", shape);
   }
 }
 
@@ -165,7 +176,7 @@ int Run(const Options& options) {
       OpenTransformer(options.model, options.engine, options.reading);
   if (options.list) {
     for (const std::string& name : model.ActivationNames()) {
-      fmt::print("{}\n", name);
+      WriteStdout("{}\n", name);
     }
     return kSucceeded;
   }
@@ -178,16 +189,19 @@ int Run(const Options& options) {
   RequireWritable(options.out);
   if (options.input.empty()) model.tokenizer();  // throws where there is none
   const Input given = ReadInput(options, model);
-  const auto taken = model.RunRows(given.source, options.names, given.target);
+  const auto taken =
+      model.RunRows(given.source, options.names, given.target,
+                    {given.source_places.width, given.source_places.first,
+                     given.target_places.width, given.target_places.first});
   std::vector<Named> tensors;
   for (const auto& [name, tensor] : taken) {
     tensors.push_back({name, tensor.view()});
   }
   std::map<std::string, std::string> notes = {{"format", "headwise.dump/1"}};
   const Transformer* pieces = options.input.empty() ? &model : nullptr;
-  const WrittenTokens of_source(given.source, pieces);
+  const WrittenTokens of_source(given.source, given.source_places, pieces);
   of_source.AddTo("", tensors, notes);
-  const WrittenTokens of_target(given.target, pieces);
+  const WrittenTokens of_target(given.target, given.target_places, pieces);
   if (!given.target.empty()) of_target.AddTo("decoder_", tensors, notes);
   SaveTensors(options.out, {tensors.begin(), tensors.end()}, notes);
   Print(tensors);
@@ -203,7 +217,8 @@ std::function<int()> Setup(CommandLine line) {
               "hold source<TAB>target");
   line.Option("--input", options->input,
               "Safetensors with input_ids [B, N], and attention_mask, "
-              "decoder_input_ids where needed");
+              "decoder_input_ids where needed; what is written has the same "
+              "positions, with zeros where the mask has them");
   line.Option("--names", options->names, "Activations to write; * and ? match")
       .Commas()
       .ShowDefault();

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,12 @@
 #include "commands.h"
 #include "console.h"
 #include "evaluate_text.h"
+#include "headwise/base/json.h"
 #include "headwise/heads/pruning/profile_means.h"
 #include "headwise/model.h"
 #include "headwise/session.h"
 #include "interrupt.h"
+#include "judge_text.h"
 #include "open_model.h"
 #include "progress_bar.h"
 #include "run_flags.h"
@@ -29,6 +32,8 @@ struct Options {
   std::string plan;
   std::string replace = "zero";
   std::vector<std::string> mean_text;
+  std::string against;
+  std::string prompts;
   CacheFlags cache;
   uint64_t seed = 0;
 };
@@ -92,7 +97,61 @@ void RunCache(const Options& options, Transformer& model) {
       options.run, model.hash());
 }
 
+// --text: each file or folder by itself.
+std::vector<TextInput> TextsApart(const TextFlags& text) {
+  std::vector<TextInput> texts;
+  for (const std::string& path : text.paths) {
+    TextFlags one = text;
+    one.paths = {path};
+    texts.push_back(InputOf(one));
+  }
+  return texts;
+}
+
+// A model, as a pruned one, beside the one that it was made of.
+void RunAgainst(const Options& options, Transformer& model) {
+  PromptAnswers answers(options.prompts);
+  Transformer whole = OpenTransformer(options.against, options.run.engine,
+                                      options.text.reading);
+  std::vector<ModelJudgement> rows;
+  {
+    ProgressBar bar;
+    LossJob job;
+    job.seed = options.seed;
+    job.on_progress = bar.on_progress("sequences");
+    job.stop = StopOnInterrupt();
+    rows = CompareModels(whole, model, TextsApart(options.text), job);
+  }
+  answers.Ask(whole);
+  answers.Ask(model);
+  if (options.run.json) {
+    Json json = {{"format", "headwise.evaluation/1"},
+                 {"model", options.run.model},
+                 {"against", options.against},
+                 {"judged", ToJson(std::span<const ModelJudgement>(rows))}};
+    answers.AddTo(json);
+    WriteJson(json.dump(2));
+    return;
+  }
+  PrintJudged(rows, "whole", "this");
+  answers.Print("whole", "this");
+}
+
+void CheckAgainst(const Options& options) {
+  if (options.against.empty()) {
+    if (options.prompts.empty()) return;
+    throw UsageError("--prompts asks two models: expected --against");
+  }
+  if (!options.drop.empty() || !options.plan.empty() ||
+      !options.mean_text.empty() || options.cache.policy != "all") {
+    throw UsageError(
+        "--against compares two models: no head is closed beside it, and none "
+        "keeps a part of the text");
+  }
+}
+
 void CheckUsage(const Options& options) {
+  CheckAgainst(options);
   if (!options.drop.empty() && !options.plan.empty()) {
     throw UsageError("expected either --drop or --plan");
   }
@@ -112,6 +171,10 @@ int Run(const Options& options) {
   CheckUsage(options);
   Transformer model = OpenTransformer(options.run.model, options.run.engine,
                                       options.text.reading);
+  if (!options.against.empty()) {
+    RunAgainst(options, model);
+    return kSucceeded;
+  }
   if (options.cache.policy != "all") {
     RunCache(options, model);
     return kSucceeded;
@@ -147,6 +210,11 @@ std::function<int()> Setup(CommandLine line) {
               "Means over these texts, or those of a profile (profile "
               "--means), stand in for closed heads")
       .Several();
+  line.Option("--against", options->against,
+              "The whole model that this one was made of: losses of both and "
+              "their agreement, a row for each --text");
+  line.Option("--prompts", options->prompts,
+              "With --against, a prompt a line: what both models answer");
   AddCacheFlags(line, options->cache);
   line.Option("--seed", options->seed, "Of masks and intervals").ShowDefault();
   return [options] { return Run(*options); };
@@ -164,7 +232,9 @@ const Command kEvaluateCommand = {
         "  headwise evaluate models/gpt2 --text wiki.txt --drop 5.1,6.0\n"
         "  headwise evaluate models/gpt2 --text wiki.txt --plan plan.json "
         "--replace mean\n"
-        "  headwise evaluate models/gpt2 --text wiki.txt --kv-policy roles",
+        "  headwise evaluate models/gpt2 --text wiki.txt --kv-policy roles\n"
+        "  headwise evaluate smaller --text wiki.txt novel.txt --against "
+        "models/gpt2",
     .setup = evaluate_command::Setup};
 
 }  // namespace headwise

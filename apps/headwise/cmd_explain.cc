@@ -103,20 +103,20 @@ void Print(const ProblemFlags& flags, const std::vector<Explained>& all) {
   const auto wrapped = [&](const std::string& text, int indent) {
     return Wrap(text, width, indent).substr(indent);
   };
-  fmt::print("{}", Wrap(fmt::format("instruction set: {} (HEADWISE_MAX_ISA "
-                                    "caps it)",
-                                    ActiveIsa()),
-                        width));
+  WriteStdout("{}", Wrap(fmt::format("instruction set: {} (HEADWISE_MAX_ISA "
+                                     "caps it)",
+                                     ActiveIsa()),
+                         width));
   for (const Explained& explained : all) {
-    fmt::print("\n{}", Wrap(flags.op + ": " + explained.problem, width));
+    WriteStdout("\n{}", Wrap(flags.op + ": " + explained.problem, width));
     if (!explained.padded.empty()) {
-      fmt::print("{}", Wrap(explained.padded, width, 2));
+      WriteStdout("{}", Wrap(explained.padded, width, 2));
     }
     for (const Entry& entry : explained.entries) {
-      fmt::print("  {:<16}{}", entry.name,
-                 wrapped(entry.why_not.empty() ? "runs" : entry.why_not, 18));
+      WriteStdout("  {:<16}{}", entry.name,
+                  wrapped(entry.why_not.empty() ? "runs" : entry.why_not, 18));
       if (!entry.passes.empty())
-        fmt::print("{}", Wrap(entry.passes, width, 20));
+        WriteStdout("{}", Wrap(entry.passes, width, 20));
     }
   }
 }
@@ -137,7 +137,7 @@ void PrintJson(const ProblemFlags& flags, const std::vector<Explained>& all) {
     }
     document["problems"].push_back(std::move(problem));
   }
-  fmt::print("{}\n", document.dump(1));
+  WriteJson(document.dump(1));
 }
 
 std::function<int()> Setup(CommandLine line) {

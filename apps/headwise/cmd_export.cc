@@ -1,6 +1,4 @@
 // headwise export: a model as other programs read it.
-#include <fmt/core.h>
-
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -68,6 +66,16 @@ void RequireNewFile(const Options& options) {
                 {options.out, "a file that is not there yet", "one that is",
                  "take another name, or allow to replace it (--force)"});
   }
+  // Nor is one that the model is read from.
+  for (std::filesystem::directory_iterator at(options.model, code), end;
+       !code && at != end; at.increment(code)) {
+    std::error_code none;  // a link to nothing
+    if (!std::filesystem::equivalent(at->path(), options.out, none)) continue;
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {options.out, "another file than the model's own", at->path().string(),
+         "the model would be lost: take another name"});
+  }
   RequireWritable(options.out);
 }
 
@@ -75,7 +83,7 @@ std::string Write(const Options& options, std::optional<DType> type) {
   const Replace replace = options.force ? Replace::kAllowed : Replace::kRefused;
   const bool folder = options.to == "huggingface";
   if (folder) {
-    RequireNewFolder(options.out, replace);
+    RequireNewFolder(options.out, replace, options.model);
   } else {
     RequireNewFile(options);
   }
@@ -104,9 +112,9 @@ int Run(const Options& options) {
                        {"to", options.to},
                        {"architecture", architecture},
                        {"out", options.out}};
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
   } else {
-    fmt::print("Written to {}, as {}.\n", Visible(options.out), architecture);
+    WriteStdout("Written to {}, as {}.\n", options.out, architecture);
   }
   return kSucceeded;
 }
@@ -129,7 +137,9 @@ std::function<int()> Setup(CommandLine line) {
             "that were removed");
   line.Flag("--no-tokenizer", options->no_tokenizer,
             "gguf: weights only, for ids");
-  line.Flag("--force", options->force, "Replace what is at --out");
+  line.Flag("--force", options->force,
+            "Replace what is at --out: a file, or a folder with a model and "
+            "nothing else");
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

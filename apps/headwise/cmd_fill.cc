@@ -1,7 +1,5 @@
 // headwise fill: the words that an encoder puts in the place of [MASK], with
 // any heads switched off.
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 #include <string_view>
@@ -90,14 +88,14 @@ int Run(const Options& options) {
       FillMasks(context, model, ids, *mask, options.top,
                 options.drop.empty() ? nullptr : &closed);
   if (options.json) {
-    fmt::print("{}\n", ToJson(tokenizer, ids, filled).dump(2));
+    WriteJson(ToJson(tokenizer, ids, filled).dump(2));
     return kSucceeded;
   }
   for (size_t i = 0; i < filled.size(); ++i) {
-    if (filled.size() > 1) fmt::print("{}mask {}\n", i > 0 ? "\n" : "", i + 1);
+    if (filled.size() > 1) WriteStdout("{}mask {}\n", i > 0 ? "\n" : "", i + 1);
     for (const MaskGuess& guess : filled[i].guesses) {
-      fmt::print("{:6.3f}  {}\n", guess.probability,
-                 Visible(WordOf(tokenizer, guess.id)));
+      WriteStdout("{:6.3f}  {}\n", guess.probability,
+                  WordOf(tokenizer, guess.id));
     }
   }
   return kSucceeded;

@@ -57,7 +57,7 @@ class Printer {
   void Add(int32_t id) {
     ids_.push_back(id);
     if (tokenizer_ == nullptr) {
-      fmt::print("{}{}", ids_.size() > 1 ? " " : "", id);
+      WriteStdout("{}{}", ids_.size() > 1 ? " " : "", id);
       ids_ = {id};
     } else {
       // Decoded with a few before it: a first token may lose its space, and
@@ -65,7 +65,7 @@ class Printer {
       const std::string text = tokenizer_->Decode(ids_);
       const bool whole = !text.ends_with("\xEF\xBF\xBD");
       if (whole && text.size() > printed_) {
-        fmt::print("{}", Visible(std::string_view(text).substr(printed_)));
+        WriteStdout("{}", std::string_view(text).substr(printed_));
         ids_.erase(ids_.begin(), ids_.end() - std::min<ptrdiff_t>(
                                                   kContext, std::ssize(ids_)));
         printed_ = tokenizer_->Decode(ids_).size();
@@ -175,13 +175,13 @@ int RunFile(Options& options) {
   if (options.json) {
     Json json = {{"seconds", took.count()}, {"texts", texts}};
     cache.AddTo(json, model);
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
   } else if (options.out.empty()) {
-    for (const std::string& text : texts) fmt::print("{}\n", Visible(text));
+    for (const std::string& text : texts) WriteStdout("{}\n", text);
   } else {
-    fmt::print("{}: {} in {}\n", Visible(options.out),
-               Counted(static_cast<int64_t>(texts.size()), "line"),
-               Duration(took.count()));
+    WriteStdout("{}: {} in {}\n", options.out,
+                Counted(static_cast<int64_t>(texts.size()), "line"),
+                Duration(took.count()));
   }
   if (!options.json) cache.Print();
   return kSucceeded;
@@ -219,12 +219,12 @@ int Run(Options& options) {
                  {"seconds", took.count()}};
     if (model.has_tokenizer()) json["text"] = made.text;
     cache.AddTo(json, model);
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
   } else {
     if (!streams) {
       for (const int32_t id : made.ids) printer.Add(id);
     }
-    fmt::print("\n");
+    WriteStdout("\n");
     cache.Print();
   }
   return kSucceeded;

@@ -143,7 +143,7 @@ void PrintShape(const ModelInfo& c, const Reading& reading, int width) {
   add("vocabulary", std::to_string(c.vocabulary));
   add("context", std::to_string(c.context));
   add("texts", reading.in_words);
-  fmt::print("{}", text);
+  WriteStdout("{}", text);
 }
 
 // Powers of four from 128 on, and the model's own context, at which it ends.
@@ -161,7 +161,7 @@ void PrintCosts(const ModelInfo& s, const Console& console) {
   for (const auto& [type, count] : s.types) {
     types += (types.empty() ? "" : ", ") + type;
   }
-  fmt::print(
+  WriteStdout(
       "{}\n",
       Fact("parameters",
            fmt::format("{} ({} in embeddings), {}B as {}",
@@ -169,6 +169,13 @@ void PrintCosts(const ModelInfo& s, const Console& console) {
                        Short(static_cast<double>(s.embedding_parameters)),
                        Short(static_cast<double>(s.file_bytes)), types),
            console.width));
+  if (!s.unread.empty()) {
+    WriteStdout("{}\n",
+                Fact("not read",
+                     fmt::format("{} of {} tensors: {}", s.unread.size(),
+                                 s.tensors, fmt::join(s.unread, ", ")),
+                     console.width));
+  }
   StudyTable table;
   table.columns = {"tokens", "FLOP", "attention", "weights",
                    "cache",  "run",  "all maps"};
@@ -181,7 +188,7 @@ void PrintCosts(const ModelInfo& s, const Console& console) {
          Short(cost.cache_bytes) + "B", Short(cost.stream_bytes) + "B",
          Short(cost.maps_bytes) + "B"});
   }
-  fmt::print("{}{}", DrawTable(table, console),
+  WriteDrawn("{}{}", DrawTable(table, console),
              Wrap("weights: f32, as run; cache: keys and values; run: "
                   "activations of one layer; all maps: what keeping every "
                   "attention matrix would take",
@@ -220,13 +227,13 @@ void PrintHeads(const ModelInfo& info, std::span<const HeadSize> sizes,
     row.resize(table.columns.size());
     table.rows.push_back(std::move(row));
   }
-  fmt::print("\n{}", DrawTable(table, console));
+  WriteDrawn("\n{}", DrawTable(table, console));
   if (!query_norms) return;
-  fmt::print("{}",
-             Wrap("Queries and keys are normed head by head: the norms' gains "
-                  "are in W_QK, their division by the root mean square is not, "
-                  "and takes the scale of W_Q and W_K out of the scores.",
-                  console.width));
+  WriteStdout(
+      "{}", Wrap("Queries and keys are normed head by head: the norms' gains "
+                 "are in W_QK, their division by the root mean square is not, "
+                 "and takes the scale of W_Q and W_K out of the scores.",
+                 console.width));
 }
 
 Json ToJson(const ModelInfo& c) {
@@ -265,6 +272,7 @@ Json ToJson(const ModelInfo& c) {
           {"layers", layers(c.layers)},
           {"decoder_layers", layers(c.decoder_layers)},
           {"tensors", c.tensors},
+          {"unread", c.unread},
           {"parameters", c.parameters},
           {"embedding_parameters", c.embedding_parameters},
           {"file_bytes", c.file_bytes},
@@ -283,7 +291,7 @@ int Run(const Options& options) {
     Json json = ToJson(info);
     json["texts"] = reading.json;
     if (options.heads) json["heads"] = HeadsJson(sizes());
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
     return kSucceeded;
   }
   const Console console = StdoutConsole();

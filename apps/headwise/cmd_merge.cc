@@ -44,12 +44,12 @@ int Run(const Options& options) {
   }
   merged.Save(options.out);
   if (options.json) {
-    fmt::print("{}\n", JsonText(merged));
+    WriteJson(JsonText(merged));
     return kSucceeded;
   }
-  fmt::print("{}", Wrap(fmt::format("{}, written to {}.", ProfileTitle(merged),
-                                    options.out),
-                        StdoutConsole().width));
+  WriteStdout("{}", Wrap(fmt::format("{}, written to {}.", ProfileTitle(merged),
+                                     options.out),
+                         StdoutConsole().width));
   return kSucceeded;
 }
 

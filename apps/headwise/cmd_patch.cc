@@ -105,7 +105,7 @@ StudyTable Grid(std::span<const HeadRef> heads, std::span<const double> values,
 }
 
 void Print(const StudyTable& table, const Console& console) {
-  fmt::print("\n{}{}", Wrap(table.title, console.width),
+  WriteDrawn("\n{}{}", Wrap(table.title, console.width),
              DrawTable(table, console));
 }
 
@@ -133,7 +133,7 @@ double Total(const std::vector<double>& values) {
 void PrintText(const PatchResult& result) {
   const Console console = StdoutConsole();
   auto say = [&](const std::string& text) {
-    fmt::print("{}", Wrap(text, console.width));
+    WriteStdout("{}", Wrap(text, console.width));
   };
   say(fmt::format(
       "{} prompt{}; the answer's logit is larger in {:.0f} %. Logit difference "
@@ -199,7 +199,7 @@ int Run(const Options& options) {
   }
   WarnOfWrongAnswers(result);
   if (options.run.json) {
-    fmt::print("{}\n", WithModel(options.run.model, JsonText(result)).dump(2));
+    WriteJson(WithModel(options.run.model, JsonText(result)).dump(2));
   } else {
     PrintText(result);
   }

@@ -77,7 +77,7 @@ void Print(const ScalePlan& plan, const Options& options) {
         "counted among the links.",
         plan.copy_bytes / 1e9, plan.copy_gpus);
   }
-  fmt::print("{}{}{}{}", Wrap(head, console.width), DrawTable(table, console),
+  WriteDrawn("{}{}{}{}", Wrap(head, console.width), DrawTable(table, console),
              Wrap(Limit(plan, options), console.width),
              Wrap("A calculation from rates that --help lists; nothing was "
                   "run.",
@@ -108,7 +108,7 @@ int Run(Options options) {
   const ScalePlan plan = PlanScale(OpenConfig(options.model), options.asked,
                                    options.machine, options.gpus);
   if (options.json) {
-    fmt::print("{}\n", ToJson(plan).dump(2));
+    WriteJson(ToJson(plan).dump(2));
   } else {
     Print(plan, options);
   }

@@ -87,28 +87,28 @@ int Explain(const Console& console, const std::string& model, bool json) {
                 {"forms", DefinitionsOf(MetricForms())},
                 {"rows_left_out", DefinitionsOf(RowDefinitions())}};
     if (!model.empty()) all["special_tokens"] = special;
-    fmt::print("{}\n", all.dump(2));
+    WriteJson(all.dump(2));
     return kSucceeded;
   }
   const auto print = [&](const MetricDefinition& definition) {
-    fmt::print("{}\n{}", Bold(console, definition.name),
+    WriteDrawn("{}\n{}", Bold(console, definition.name),
                Wrap(Capital(definition.sentence) + ".", console.width, 2));
     if (*definition.trap != '\0') {
-      fmt::print("{}", Wrap("Beware: " + std::string(definition.trap) + ".",
-                            console.width, 2));
+      WriteStdout("{}", Wrap("Beware: " + std::string(definition.trap) + ".",
+                             console.width, 2));
     }
   };
   for (const MetricDefinition& definition : MetricDefinitions()) {
     print(definition);
   }
-  fmt::print("\nForms of a name\n");
+  WriteStdout("\nForms of a name\n");
   for (const MetricDefinition& form : MetricForms()) print(form);
-  fmt::print("\nRows that are left out\n");
+  WriteStdout("\nRows that are left out\n");
   for (const MetricDefinition& row : RowDefinitions()) print(row);
   if (!special.empty()) {
-    fmt::print("{}", Wrap(fmt::format("Special tokens of {}: {}.", model,
-                                      AndList(special)),
-                          console.width));
+    WriteStdout("{}", Wrap(fmt::format("Special tokens of {}: {}.", model,
+                                       AndList(special)),
+                           console.width));
   }
   return kSucceeded;
 }
@@ -131,13 +131,13 @@ void Print(const Profile& profile, const Console& console) {
     }
     table.rows.push_back(std::move(row));
   }
-  fmt::print("{}{}{}", Wrap(ProfileTitle(profile) + ".", console.width),
+  WriteDrawn("{}{}{}", Wrap(ProfileTitle(profile) + ".", console.width),
              DrawTable(table, console),
              Wrap("* on random repeats. Entropy is a share of its maximum.",
                   console.width));
   if (const std::string patterns = DrawPatterns(profile, console);
       !patterns.empty()) {
-    fmt::print("\n{}", patterns);
+    WriteDrawn("\n{}", patterns);
   }
 }
 
@@ -237,14 +237,14 @@ int Run(Options options) {
   WarnUnmet(profile, detectors);
   WarnCertain(profile);
   if (options.json) {
-    fmt::print("{}\n", JsonText(profile));
+    WriteJson(JsonText(profile));
     return kSucceeded;
   }
   Print(profile, console);
-  fmt::print("{}", Wrap(fmt::format("Written to {}. What each head does: "
-                                    "headwise roles {}",
-                                    options.out, options.out),
-                        console.width));
+  WriteStdout("{}", Wrap(fmt::format("Written to {}. What each head does: "
+                                     "headwise roles {}",
+                                     options.out, options.out),
+                         console.width));
   return kSucceeded;
 }
 

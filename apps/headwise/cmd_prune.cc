@@ -1,7 +1,5 @@
 // headwise prune: heads that leave a model for good, and what that costs and
 // gains.
-#include <fmt/core.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +12,7 @@
 #include "headwise/report/text.h"
 #include "headwise/train.h"
 #include "interrupt.h"
+#include "judge_text.h"
 #include "open_model.h"
 #include "progress_bar.h"
 #include "prune_curve.h"
@@ -31,67 +30,111 @@ void CheckBeforeWork(const PruneOptions& options) {
   RequireWritable(options.plan_out);
   if (!options.curve.empty()) RequireWritable(options.curve + ".json");
   RequireNewFolder(options.out,
-                   options.force ? Replace::kAllowed : Replace::kRefused);
+                   options.force ? Replace::kAllowed : Replace::kRefused,
+                   options.run.model);
 }
 
 void PrintPlan(const PruneOptions& options, size_t removed, size_t heads) {
-  fmt::print("{} of {} would leave. Written to {}.\n", removed,
-             Counted(static_cast<int64_t>(heads), "head"),
-             Visible(options.plan_out));
+  WriteStdout("{} of {} would leave. Written to {}.\n", removed,
+              Counted(static_cast<int64_t>(heads), "head"), options.plan_out);
 }
 
 void Print(const PruneOptions& options, const Proof& proof,
-           const std::string& plan) {
-  if (!options.run.json) return PrintProof(options, proof);
+           const std::string& plan, const HeadShare& share,
+           const PromptAnswers& answers) {
+  if (!options.run.json) {
+    PrintProof(options, proof);
+    return answers.Print("before", "after");
+  }
   Json all = {{"format", "headwise.pruning/1"},
               {"plan", ParseJson(plan, "plan")},
               {"repair", options.job.repair},
+              {"heads_share", ToJson(share)},
               {"out", options.out}};
   all.update(ToJson(proof));
-  fmt::print("{}\n", all.dump(2));
+  answers.AddTo(all);
+  WriteJson(all.dump(2));
+}
+
+// A bar that goes when something is printed.
+class PruneBar {
+ public:
+  OnProgress on_progress() {
+    return [this](std::string_view stage, double done, double total) {
+      if (bar_ == nullptr) bar_ = std::make_unique<ProgressBar>();
+      bar_->on_progress(unit_)(stage, done, total);
+    };
+  }
+  // Until the whole model is judged sequences are counted, then layers.
+  void CountLayers() { unit_ = "layers"; }
+  void Clear() { bar_.reset(); }
+
+ private:
+  std::unique_ptr<ProgressBar> bar_;
+  const char* unit_ = "sequences";
+};
+
+PruneJob JobOf(const PruneOptions& options, Transformer& model,
+               PairTimer& timer, PruneBar& bar) {
+  PruneJob job = options.job;
+  if (!options.drop.empty()) job.drop = ParseHeads(options.drop, model);
+  job.judge = JudgedTexts(options);
+  job.time = timer.On(model.context());
+  job.measure_speed = !options.no_timing;
+  job.on_progress = bar.on_progress();
+  job.stop = StopOnInterrupt();
+  return job;
+}
+
+// The smaller model, measured and asked.
+void WriteSmaller(const PruneOptions& options, Transformer& model,
+                  HeadPruner& pruner, const PruningPlan& plan,
+                  const PairTimer& timer, PruneBar& bar,
+                  PromptAnswers& answers) {
+  const std::string json = JsonText(plan, model);
+  const size_t heads = HeadsOf(model).size();
+  const PruneOutcome outcome = pruner.Write(plan, options.out, options.force);
+  bar.Clear();
+  if (!options.prompts.empty()) {
+    Transformer smaller =
+        OpenTransformer(options.out, options.run.engine, options.text.reading);
+    answers.Ask(smaller);
+  }
+  Print(options, {plan, outcome, heads, timer.note()}, json,
+        ShareOfHeads(model), answers);
 }
 
 int Run(const PruneOptions& options) {
   CheckBeforeWork(options);
+  PromptAnswers answers(options.prompts);
   Transformer model = OpenTransformer(options.run.model, options.run.engine,
                                       options.text.reading);
+  if (!options.run.json) PrintShare(ShareOfHeads(model), options);
+  answers.Ask(model);
   PairTimer timer;
-  std::unique_ptr<ProgressBar> bar;  // gone when something is printed
-  const char* unit = "sequences";    // of the whole model, until it is judged
+  PruneBar bar;
   std::optional<Profile> means;
   if (!options.mean.empty()) means = Profile::Load(options.mean);
-  PruneJob job = options.job;
-  if (!options.drop.empty()) job.drop = ParseHeads(options.drop, model);
+  PruneJob job = JobOf(options, model, timer, bar);
   if (means) job.means = &*means;
-  job.time = timer.On(model.context());
-  job.measure_speed = !options.no_timing;
-  job.on_progress = [&](std::string_view stage, double done, double total) {
-    if (bar == nullptr) bar = std::make_unique<ProgressBar>();
-    bar->on_progress(unit)(stage, done, total);
-  };
-  job.stop = StopOnInterrupt();
   HeadPruner pruner(model, InputOf(options.text), job);
-  unit = "layers";
+  bar.CountLayers();
   if (!options.curve.empty()) {
     const PruningCurve curve = pruner.Curve(options.random_orders);
-    bar.reset();
+    bar.Clear();
     WriteCurve(options, model, curve);
     if (options.out.empty() && !options.plan_only) return kSucceeded;
   }
   const PruningPlan plan = pruner.Plan();
-  bar.reset();
-  const std::string json = JsonText(plan, model);
+  bar.Clear();
   if (!options.plan_out.empty()) {
-    WriteFileAtomically(options.plan_out, json + "\n");
+    WriteFileAtomically(options.plan_out, JsonText(plan, model) + "\n");
   }
-  const size_t heads = HeadsOf(model).size();
   if (options.plan_only) {
-    PrintPlan(options, plan.removed.size(), heads);
+    PrintPlan(options, plan.removed.size(), HeadsOf(model).size());
     return kSucceeded;
   }
-  const PruneOutcome outcome = pruner.Write(plan, options.out, options.force);
-  bar.reset();
-  Print(options, {plan, outcome, heads, timer.note()}, json);
+  WriteSmaller(options, model, pruner, plan, timer, bar, answers);
   return kSucceeded;
 }
 
@@ -109,8 +152,9 @@ std::function<int()> Setup(CommandLine line) {
               "Or the heads that leave: 3.5,4.2 (layer.head, from 0)");
   line.Option("--plan", options->job.plan, "Or a plan that was written before");
   line.Option("--max-loss", options->job.max_loss,
-              "Or as many as the loss on held-out text allows: +1% of it, or "
-              "+0.05 nats; measured with the repairs but finetune");
+              "Or as many as the loss on held-out text allows, of at least 8 "
+              "sequences: +1% of it, or +0.05nats; measured with the repairs "
+              "but finetune");
   line.Option("--target-speedup", options->job.target_speedup,
               "Or as few as make the prefill of one sequence so many times as "
               "fast: 1.3; measured");
@@ -161,6 +205,12 @@ std::function<int()> Setup(CommandLine line) {
             "so that the cache shrinks");
   line.Flag("--allow-empty", options->job.allow_empty,
             "A layer may lose all its heads");
+  line.Option("--judge", options->judge,
+              "Texts that choose nothing: the smaller model is judged on each "
+              "by itself, a quarter of --tokens long")
+      .Several();
+  line.Option("--prompts", options->prompts,
+              "A prompt a line: print what the model answers before and after");
   line.Option("--plan-out", options->plan_out, "Write the plan here");
   line.Flag("--plan-only", options->plan_only, "Write the plan, no model");
   line.Option("--out", options->out, "The folder of the smaller model");
@@ -171,7 +221,8 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--random-orders", options->random_orders, "Of the curve")
       .Between(5, 1000)
       .ShowDefault();
-  line.Flag("--force", options->force, "Replace a model at --out");
+  line.Flag("--force", options->force,
+            "Replace a model at --out, if nothing else lies in its folder");
   line.Flag("--no-timing", options->no_timing, "Do not measure speed");
   line.Option("--seed", options->job.seed, "Of masks, resampling, intervals")
       .ShowDefault();
@@ -187,7 +238,8 @@ const Command kPruneCommand = {
     .summary = "Remove heads for good, and measure what that costs and gains",
     .examples =
         "  headwise prune models/minimind2-small --text novels/ --keep 0.7 \\\n"
-        "      --repair fold --out smaller\n"
+        "      --repair fold --judge wiki.txt --prompts prompts.txt --out "
+        "smaller\n"
         "  headwise prune models/gpt2 --text wiki.txt --drop 5.1,6.0 --out b\n"
         "  headwise prune models/gpt2 --text wiki.txt --keep 0.5 --plan-only "
         "\\\n"

@@ -73,19 +73,109 @@ def repairs(folder):
 
 def targets(folder):
     """Heads are found by measured losses, and in steps."""
+    # Enough windows that eight of them judge.
+    enough = ("--tokens", 1024, "--context", 32)
     result = pruned(folder, "within", "--by", "ablation-zero", "--max-loss",
-                    "+1%")
+                    "+1%", *enough)
     before = result["loss_before"]["value"]
     check(result["loss_after"]["value"] <= 1.01 * before, "within +1 %")
     check(result["plan"]["remove"], "none may leave at +1 %")
+    check("sequences of text" in result["search"], result["search"])
     more = pruned(folder, "more", "--by", "ablation-zero", "--max-loss",
-                  "+30%")
+                  "+30%", *enough)
     check(set(result["plan"]["remove"]) <= set(more["plan"]["remove"]),
           "+30 % allows less than +1 %")
     steps = pruned(folder, "steps", "--by", "activation", "--keep", 0.5,
                    "--iterative", 3)
     heads = len(steps["plan"]["scores"])
     check(len(steps["plan"]["remove"]) == heads // 2, "half in three steps")
+
+
+def judged(folder):
+    """A smaller model beside the whole one, on text that chose nothing too."""
+    other = folder / "letters.txt"
+    other.write_text("Dear friend, I have been well since the spring came and "
+                     "the roads are dry. Write to me when you can.\n" * 4,
+                     encoding="utf-8")
+    prompts = folder / "prompts.txt"
+    prompts.write_text("The sea\nThe keeper\n", encoding="utf-8")
+    heads = ("--drop", "0.1,1.0")
+    alone = pruned(folder, "alone", *heads)
+    check("text alone" in alone["warning"], f"{alone['warning']}")
+    told = pruned(folder, "judged", *heads, "--judge", other, "--prompts",
+                  prompts)
+    check(told["warning"] == "", told["warning"])
+    own, letters = told["judged"]
+    check((own["domain"], own["chose"]) == ("text", True), f"{own}")
+    check((letters["domain"], letters["chose"]) == ("letters.txt", False),
+          f"{letters}")
+    check(own["change"] == told["change"], "the text that chose, told twice")
+    check(letters["divergence"]["value"] > 0 and
+          0 <= letters["same_token"]["value"] <= 1, f"{letters}")
+    check([one["prompt"] for one in told["answers"]] ==
+          ["The sea", "The keeper"], f"{told['answers']}")
+    share = told["heads_share"]
+    check(0 < share["head_bytes"] < share["bytes"], f"{share}")
+    # The same figures from the folder that was written.
+    again = json.loads(well("evaluate", folder / "judged", "--text", other,
+                            "--tokens", 128, "--context", 64, "--against",
+                            MODEL, "--json"))
+    row, = again["judged"]
+    check(abs(row["change"]["value"] - letters["change"]["value"]) < 1e-5 and
+          abs(row["divergence"]["value"] - letters["divergence"]["value"])
+          < 1e-5, f"{row} {letters}")
+    text = well("prune", MODEL, *SHORT, "--no-timing", *heads, "--judge", other,
+                "--out", folder / "told")
+    check("Heads hold" in text and "letters.txt" in text, text)
+    check("text (also chose)" in text and "warning" not in text, text)
+    refused(1, "does not choose heads", "prune", MODEL, *SHORT, *heads,
+            "--judge", TEXT, "--out", folder / "never")
+    refused(2, "expected --out", "prune", MODEL, *SHORT, "--curve",
+            folder / "never", "--judge", other)
+    refused(2, "expected --against", "evaluate", MODEL, *SHORT, "--prompts",
+            prompts)
+    refused(2, "--against compares", "evaluate", MODEL, *SHORT, "--against",
+            MODEL, *heads)
+
+
+def encoder(folder):
+    """An encoder without a vocabulary is compared with the whole one, not with
+    itself."""
+    whole = folder / "encoder"
+    whole.mkdir()
+    source = SOURCES / "assets/encoder"
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (whole / name).write_bytes((source / name).read_bytes())
+    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    config["architectures"] = ["BertModel"]
+    (whole / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    data = (source / "model.safetensors").read_bytes()
+    (whole / "model.safetensors").write_bytes(without_head(data))
+    start = ("--text", TEXT, "--tokens", 256, "--context", 32)
+    well("prune", whole, *start, "--by", "activation", "--keep", 0.7,
+         "--no-timing", "--out", folder / "encoder-half")
+    alone = well("evaluate", folder / "encoder-half", *start)
+    check("--against" in alone, alone)
+    row, = json.loads(well("evaluate", folder / "encoder-half", *start,
+                           "--against", whole, "--json"))["judged"]
+    check(row["whole"]["value"] < 1e-6 < row["other"]["value"], f"{row}")
+    check(0 < row["cosine"]["value"] < 1 and row["sentences"] > 4, f"{row}")
+
+
+def without_head(data):
+    """A safetensors file without the tensors of cls."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    kept, bytes_of, at = {}, b"", 0
+    for name, entry in sorted(header.items(), key=lambda item: item[0]):
+        if name == "__metadata__" or name.startswith("cls."):
+            continue
+        begin, end = entry["data_offsets"]
+        bytes_of += data[8 + size + begin:8 + size + end]
+        kept[name] = {**entry, "data_offsets": [at, at + end - begin]}
+        at += end - begin
+    text = json.dumps(kept).encode()
+    return len(text).to_bytes(8, "little") + text + bytes_of
 
 
 def curve(folder):
@@ -239,6 +329,14 @@ def refusals(folder, out):
     refused(2, "the order fold", *start, "--keep", 0.5, "--repair",
             "finetune,fold", "--out", folder / "x")
     refused(2, "a rise as", *start, "--max-loss", "-1%", "--out", folder / "x")
+    refused(2, "5% of the loss", *start, "--max-loss", "5", "--out",
+            folder / "x")
+    refused(1, "at least 8 sequences", *start, "--by", "activation",
+            "--max-loss", "5nats", "--out", folder / "x")
+    nothing_there = folder / "holds-weights"
+    nothing_there.mkdir()
+    (nothing_there / "weights.bin").write_bytes(b"")
+    refused(1, "a folder of weights.bin, without it", "info", nothing_there)
     refused(2, "--iterative", *start, "--drop", "0.0", "--iterative", 3,
             "--out", folder / "x")
     refused(1, "measured with", *start, "--by", "activation",
@@ -256,6 +354,18 @@ def refusals(folder, out):
     refused(1, "config.json", *start, "--drop", "0.0", "--force", "--out",
             precious)
     check((precious / "a.txt").exists(), "what is no model was replaced")
+    refused(1, "the model would be lost", *start, "--drop", "0.0", "--force",
+            "--out", MODEL)
+    # A head is closed once, however often it is named.
+    plan = folder / "again.json"
+    well(*start, "--drop", "0.0", "--plan-only", "--plan-out", plan)
+    again = json.loads(plan.read_text(encoding="utf-8"))
+    again["remove"] *= 9
+    plan.write_text(json.dumps(again), encoding="utf-8")
+    for command in (["prune", "--out", folder / "x", "--no-timing"],
+                    ["evaluate"]):
+        refused(1, "0.0 again", command[0], MODEL, "--text", TEXT, "--tokens",
+                1024, "--plan", plan, *command[1:])
 
 
 def main():
@@ -264,6 +374,8 @@ def main():
         out = smaller(folder)
         repairs(folder)
         targets(folder)
+        judged(folder)
+        encoder(folder)
         curve(folder)
         means(folder)
         gates(folder)

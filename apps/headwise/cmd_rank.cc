@@ -1,12 +1,11 @@
 // headwise rank: which heads matter, which do not, and which hurt.
-#include <fmt/core.h>
-
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "commands.h"
+#include "console.h"
 #include "headwise/error.h"
 #include "headwise/heads.h"
 #include "ids_file.h"
@@ -80,7 +79,7 @@ int Run(const Options& options) {
   const Ranking ranking = Rank(options);
   if (!IsFirstRank()) return kSucceeded;
   if (options.run.json) {
-    fmt::print("{}\n", WithModel(options.run.model, JsonText(ranking)).dump(2));
+    WriteJson(WithModel(options.run.model, JsonText(ranking)).dump(2));
   } else {
     PrintRanking(ranking, static_cast<size_t>(options.top), options.rank.pairs);
   }

@@ -1,6 +1,4 @@
 // headwise report: everything that is known of a model's heads, as one page.
-#include <fmt/core.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,15 +50,15 @@ int Run(Options options) {
   if (!IsFirstRank()) return kSucceeded;
   report.Save(options.out);
   if (options.json == "-") {
-    fmt::print("{}\n", report.json);
+    WriteJson(report.json);
     return kSucceeded;
   }
   if (!options.json.empty()) {
     WriteFileAtomically(options.json, report.json + "\n");
   }
-  fmt::print("{}\nThe whole report: {}\n",
-             SummaryText(ParseJson(report.json, "report"), StdoutConsole()),
-             Visible(options.out));
+  WriteDrawn("{}\n",
+             SummaryText(ParseJson(report.json, "report"), StdoutConsole()));
+  WriteStdout("The whole report: {}\n", options.out);
   return kSucceeded;
 }
 

@@ -165,34 +165,35 @@ void Print(const Profile& profile, const std::vector<HeadRoles>& roles,
           ? ""
           : fmt::format(" ({} more {} only broad)", counts.shape_only,
                         counts.shape_only == 1 ? "is" : "are");
-  fmt::print("{}\n", Wrap(fmt::format("{}: {} of {} heads {} a role{}, on {}.",
-                                      profile.model, with_role, roles.size(),
-                                      with_role == 1 ? "has" : "have", shapes,
-                                      Material(profile)),
-                          console.width));
-  fmt::print("{}\n", DrawRoleMap(roles, console));
-  fmt::print("{}", DrawRoles(roles, options.all, console));
+  WriteStdout("{}\n", Wrap(fmt::format("{}: {} of {} heads {} a role{}, on {}.",
+                                       profile.model, with_role, roles.size(),
+                                       with_role == 1 ? "has" : "have", shapes,
+                                       Material(profile)),
+                           console.width));
+  WriteDrawn("{}\n", DrawRoleMap(roles, console));
+  WriteDrawn("{}", DrawRoles(roles, options.all, console));
   if (const std::string words = DrawWords(profile, console); !words.empty()) {
-    fmt::print("\n{}", words);
+    WriteDrawn("\n{}", words);
   }
   if (const std::string patterns = DrawPatterns(profile, console);
       !patterns.empty()) {
-    fmt::print("\n{}", patterns);
+    WriteDrawn("\n{}", patterns);
   }
   if (!options.all && with_role + counts.shape_only < std::ssize(roles)) {
-    fmt::print("{}", Wrap("Heads that are not listed have no role; --all shows "
-                          "what came closest.",
-                          console.width));
+    WriteStdout("{}",
+                Wrap("Heads that are not listed have no role; --all shows "
+                     "what came closest.",
+                     console.width));
   }
 }
 
 int Explain(const Options& options, const RoleThresholds& thresholds) {
   if (options.markdown) {
-    fmt::print("{}", MetricsPage());
+    WriteStdout("{}", MetricsPage());
   } else if (options.json) {
-    fmt::print("{}\n", ExplainRolesJson(thresholds).dump(2));
+    WriteJson(ExplainRolesJson(thresholds).dump(2));
   } else {
-    fmt::print("{}", ExplainRoles(thresholds, StdoutConsole()));
+    WriteDrawn("{}", ExplainRoles(thresholds, StdoutConsole()));
   }
   return kSucceeded;
 }
@@ -215,7 +216,7 @@ int Run(const Options& options) {
   const auto [profile, roles] = Find(options, is_model);
   WarnCertain(profile);
   if (options.json) {
-    fmt::print("{}\n", JsonText(profile, roles, options.all));
+    WriteJson(JsonText(profile, roles, options.all));
   } else {
     Print(profile, roles, options);
   }

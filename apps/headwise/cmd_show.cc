@@ -97,11 +97,11 @@ std::string PooledText(const MappedHead& map, const Console& console) {
 
 void PrintHead(const ShownAttention& shown, const MappedHead& map,
                const Options& options, const Console& console) {
-  fmt::print("{}\n", Bold(console, "Head " + ToString(map.head)));
+  WriteDrawn("{}\n", Bold(console, "Head " + ToString(map.head)));
   const std::vector<std::string>& keys = shown.Keys(map);
   const std::vector<std::string>& queries = shown.Queries(map);
   const float largest = *std::max_element(map.strip.begin(), map.strip.end());
-  fmt::print("{}",
+  WriteDrawn("{}",
              Dim(console,
                  Wrap(options.query
                           ? fmt::format("what \"{}\" (token {}) looks at",
@@ -112,14 +112,14 @@ void PrintHead(const ShownAttention& shown, const MappedHead& map,
   // A long text would fill screens: its beginning, then the pooled map.
   constexpr size_t kMostDrawn = 300;
   const size_t drawn = std::min(kMostDrawn, keys.size());
-  fmt::print("{}", DrawShadedTokens(std::span(keys).first(drawn),
+  WriteDrawn("{}", DrawShadedTokens(std::span(keys).first(drawn),
                                     std::span(map.strip).first(drawn), largest,
                                     console));
   if (drawn < keys.size()) {
-    fmt::print("  … {} more tokens\n", keys.size() - drawn);
+    WriteStdout("  … {} more tokens\n", keys.size() - drawn);
   }
   if (map.pooled()) {
-    fmt::print("{}{}",
+    WriteDrawn("{}{}",
                Dim(console, fmt::format("  {} × {} tokens, rows look at "
                                         "columns\n",
                                         map.queries, map.keys)),
@@ -136,14 +136,14 @@ void PrintHead(const ShownAttention& shown, const MappedHead& map,
     }
     lists.push_back(std::move(list));
   }
-  fmt::print("{}", DrawKeyLists(lists, console));
+  WriteDrawn("{}", DrawKeyLists(lists, console));
   if (static_cast<int64_t>(lists.size()) < map.queries && !options.query) {
-    fmt::print("{}", Dim(console, Wrap(fmt::format("{} of {} queries, evenly "
+    WriteDrawn("{}", Dim(console, Wrap(fmt::format("{} of {} queries, evenly "
                                                    "spread; --rows for more",
                                                    lists.size(), map.queries),
                                        console.width, 2)));
   }
-  fmt::print("\n");
+  WriteStdout("\n");
 }
 
 Json ToJson(const ShownAttention& shown, const Options& options) {
@@ -179,6 +179,7 @@ Json ToJson(const ShownAttention& shown, const Options& options) {
   if (!shown.target_tokens.empty()) {
     json["target_tokens"] = shown.target_tokens;
   }
+  if (options.query) json["query"] = *options.query;
   json["heads"] = std::move(heads);
   return json;
 }
@@ -203,12 +204,12 @@ int RunExample(const Options& options) {
                       {"columns", map.columns},
                       {"values", map.values}});
     }
-    fmt::print("{}\n", json.dump());
+    WriteJson(json.dump());
     return kSucceeded;
   }
   const Console console = StdoutConsole();
   for (const HeatMap& map : maps) {
-    fmt::print("{}\n", DrawPicture(map, console));
+    WriteDrawn("{}\n", DrawPicture(map, console));
   }
   return kSucceeded;
 }
@@ -230,7 +231,7 @@ int Run(const Options& options) {
         options.svg, DrawAttention(shown, "Attention of " + model.info().name));
   }
   if (options.json) {
-    fmt::print("{}\n", ToJson(shown, options).dump());
+    WriteJson(ToJson(shown, options).dump());
     return kSucceeded;
   }
   const Console console = StdoutConsole();
@@ -270,7 +271,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--example", options->example,
               "Draw known pictures instead of a model: cat-sat");
   AddReadingFlags(line, options->reading);
-  line.Flag("--json", options->json, "Print JSON");
+  line.Flag("--json", options->json, "Print JSON (docs/show.schema.json)");
   AddEngineFlags(line, options->engine);
   return [options] { return Run(*options); };
 }

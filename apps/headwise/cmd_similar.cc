@@ -47,7 +47,7 @@ void PrintPairs(const HeadSimilarity& s, size_t top, const Console& console) {
                           Share3(pair.cka), Share3(pair.ov_read),
                           Share3(pair.ov_write)});
   }
-  fmt::print("{}\n{}", Bold(console, table.title), DrawTable(table, console));
+  WriteDrawn("{}\n{}", Bold(console, table.title), DrawTable(table, console));
 }
 
 void PrintGroups(const HeadSimilarity& s, double cut, const Console& console) {
@@ -58,32 +58,33 @@ void PrintGroups(const HeadSimilarity& s, double cut, const Console& console) {
     if (sizes[group]++ > 0) groups[group] += ' ';
     groups[group] += ToString(s.heads[i]);
   }
-  fmt::print("\n{}\n", Bold(console, "Groups"));
+  WriteDrawn("\n{}\n", Bold(console, "Groups"));
   size_t alone = 0;
   for (const auto& [group, members] : groups) {
     if (sizes[group] < 2) {
       ++alone;
     } else {
-      fmt::print("{}", Wrap(members, console.width, 2));
+      WriteStdout("{}", Wrap(members, console.width, 2));
     }
   }
-  fmt::print("{}",
-             Wrap(fmt::format("{} {} like no other (mean Hellinger distance "
-                              "above {:g}).",
-                              alone, alone == 1 ? "head is" : "heads are", cut),
-                  console.width, 2));
+  WriteStdout(
+      "{}", Wrap(fmt::format("{} {} like no other (mean Hellinger distance "
+                             "above {:g}).",
+                             alone, alone == 1 ? "head is" : "heads are", cut),
+                 console.width, 2));
 }
 
 void Print(const HeadSimilarity& s, const Options& options) {
   const Console console = StdoutConsole();
   const SimilarityJob& how = options.similarity;
   if (s.twins.empty()) {
-    fmt::print("{}", Wrap(fmt::format("No two of {} heads are twins (JSD below "
-                                      "{:g}).",
-                                      s.heads.size(), how.twin),
-                          console.width));
+    WriteStdout("{}",
+                Wrap(fmt::format("No two of {} heads are twins (JSD below "
+                                 "{:g}).",
+                                 s.heads.size(), how.twin),
+                     console.width));
   } else {
-    fmt::print(
+    WriteStdout(
         "{}", Wrap(fmt::format(
                        "{} of the pairs among {} heads {} (JSD below "
                        "{:g}).",
@@ -92,10 +93,10 @@ void Print(const HeadSimilarity& s, const Options& options) {
                        how.twin),
                    console.width));
   }
-  fmt::print("\n");
+  WriteStdout("\n");
   PrintPairs(s, static_cast<size_t>(options.top), console);
   PrintGroups(s, how.cut, console);
-  fmt::print(
+  WriteStdout(
       "\n{}",
       Wrap(fmt::format(
                "JSD: Jensen–Shannon divergence of attention rows, nats, {} "
@@ -129,7 +130,7 @@ int Run(const Options& options) {
         DrawSimilarity(similarity, "Like heads of " + model.info().name));
   }
   if (options.run.json) {
-    fmt::print("{}\n", WithModel(options.run.model, similarity.json).dump());
+    WriteJson(WithModel(options.run.model, similarity.json).dump());
   } else {
     Print(similarity, options);
   }

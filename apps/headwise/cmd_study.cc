@@ -169,16 +169,16 @@ int TellHashes(const Options& options) {
   for (const Study* study : Chosen(options)) {
     hashes[study->name] = ExpectedHash(*study, context, request);
   }
-  fmt::print("{}\n", hashes.dump(2));
+  WriteJson(hashes.dump(2));
   return kSucceeded;
 }
 
 int Explain(const Options& options) {
   for (const Study* study : Chosen(options)) {
     if (options.json) {
-      fmt::print("{}\n", StudyHistoryJson(*study).dump(2));
+      WriteJson(StudyHistoryJson(*study).dump(2));
     } else {
-      fmt::print("{}", StudyExplanation(*study, StdoutConsole()));
+      WriteDrawn("{}", StudyExplanation(*study, StdoutConsole()));
     }
   }
   return kSucceeded;
@@ -198,9 +198,9 @@ int RunOne(const Options& options) {
     WriteFileAtomically(options.svg, StudySvg(study, result));
   }
   if (options.json) {
-    fmt::print("{}\n", StudyRecord(study, result, context.device()).dump(2));
+    WriteJson(StudyRecord(study, result, context.device()).dump(2));
   } else {
-    fmt::print("{}", StudyText(study, result, StdoutConsole()));
+    WriteDrawn("{}", StudyText(study, result, StdoutConsole()));
   }
   // A hypothesis may fail; mathematics may not.
   return result.laws_held() ? kSucceeded : kFailed;
@@ -215,7 +215,7 @@ int Pool(const Options& options) {
   for (const std::string& file : options.pool) {
     records.push_back(ReadJson(file));
   }
-  fmt::print("{}\n", PoolRecords(FindStudy(options.names[0]), records).dump(2));
+  WriteJson(PoolRecords(FindStudy(options.names[0]), records).dump(2));
   return kSucceeded;
 }
 
@@ -245,10 +245,10 @@ int Recommend(const Options& options) {
                        {"map_bytes", advice.map_bytes},
                        {"rests_on", Name(advice.basis)},
                        {"reason", advice.reason}};
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
     return kSucceeded;
   }
-  fmt::print(
+  WriteStdout(
       "{}",
       Wrap(fmt::format("Width {}, {}, {}: begin with {} of {} a layer, {} of "
                        "keys and values. Their "
@@ -268,9 +268,9 @@ int Recommend(const Options& options) {
 int Run(const Options& options) {
   if (options.list) {
     if (options.json) {
-      fmt::print("{}\n", StudyListJson().dump(2));
+      WriteJson(StudyListJson().dump(2));
     } else {
-      fmt::print("{}", StudyListText(StdoutConsole()));
+      WriteDrawn("{}", StudyListText(StdoutConsole()));
     }
     return kSucceeded;
   }

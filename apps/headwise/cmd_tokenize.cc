@@ -1,19 +1,24 @@
 // headwise tokenize: the tokens of a text, or the text of tokens.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "headwise/base/byte_size.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/report/terminal.h"
+#include "headwise/report/text.h"
 #include "headwise/tokenizer/piece_text.h"
 #include "headwise/tokenizer/text_source.h"
 #include "text_reading.h"
@@ -38,12 +43,29 @@ ModelConfig ConfigOf(const std::string& model) {
                                                        : ModelConfig();
 }
 
+// Texts are shown token by token, of which so many bytes make millions.
+constexpr size_t kMostTextBytes = size_t{16} << 20;
+
+// Whole, however long: what is cut has other tokens at the cut.
 std::vector<Document> ReadTexts(const Options& options) {
   if (options.paths.empty()) return {{"", 0, 0, options.text}};
   TextSource source(options.paths);
   std::vector<Document> documents;
-  while (auto document = source.Next()) {
-    documents.push_back(std::move(*document));
+  while (auto piece = source.Next()) {
+    if (source.text_bytes() > kMostTextBytes) {
+      throw Error(ErrorCode::kUnsupported,
+                  {piece->name,
+                   fmt::format("at most {} of text in one call",
+                               ByteSize(kMostTextBytes)),
+                   "more", "give fewer files, or the beginning of this one"});
+    }
+    const bool more = piece->offset > 0 && !documents.empty() &&
+                      documents.back().name == piece->name;
+    if (more) {
+      documents.back().text += piece->text;
+    } else {
+      documents.push_back(std::move(*piece));
+    }
   }
   return documents;
 }
@@ -66,45 +88,64 @@ Json TokenJson(const Tokenizer& tokenizer, const Encoding& encoding, size_t i) {
 
 void PrintTable(const Tokenizer& tokenizer, const Encoding& encoding,
                 const Console& console) {
-  StudyTable table;
-  table.columns = {"place", "id", "piece", "bytes"};
-  for (size_t i = 0; i < encoding.size(); ++i) {
-    const auto [begin, end] = encoding.spans[i];
-    table.rows.push_back(
-        {std::to_string(i), std::to_string(encoding.ids[i]),
-         fmt::format("\"{}\"", OneLine(PieceText(tokenizer, encoding.ids[i]))),
-         encoding.added[i] != 0 ? "added"
-                                : fmt::format("{} to {}", begin, end)});
+  // So many rows are laid out at once, below a title of their own.
+  constexpr size_t kRows = 10'000;
+  size_t i = 0;
+  do {
+    StudyTable table;
+    table.columns = {"place", "id", "piece", "bytes"};
+    for (const size_t end = std::min(i + kRows, encoding.size()); i < end;
+         ++i) {
+      const TokenId id = encoding.ids[i];
+      const auto [from, to] = encoding.spans[i];
+      table.rows.push_back(
+          {std::to_string(i), std::to_string(id),
+           fmt::format("\"{}\"", OneLine(PieceText(tokenizer, id))),
+           encoding.added[i] != 0 ? "added"
+                                  : fmt::format("{} to {}", from, to)});
+    }
+    WriteDrawn("{}", DrawTable(table, console));
+  } while (i < encoding.size());
+}
+
+// A token a line: as one value it would take a kilobyte for each.
+void PrintJson(const Options& options, const Tokenizer& tokenizer,
+               const std::string& begin, std::span<const Document> documents,
+               std::span<const Encoding> encodings) {
+  WriteJson(fmt::format(
+      R"({{"format":"headwise.tokens/1","model":{},"begin":{},"texts":[)",
+      Json(options.model).dump(), Json(begin).dump()));
+  for (size_t d = 0; d < documents.size(); ++d) {
+    WriteJson(fmt::format(R"({}{{"name":{},"tokens":[)", d > 0 ? "," : "",
+                          Json(documents[d].name).dump()));
+    for (size_t i = 0; i < encodings[d].size(); ++i) {
+      WriteJson((i > 0 ? "," : "") +
+                TokenJson(tokenizer, encodings[d], i).dump());
+    }
+    WriteJson("]}");
   }
-  fmt::print("{}", DrawTable(table, console));
+  WriteJson("]}");
 }
 
 int RunTexts(const Options& options, const Tokenizer& tokenizer) {
   const Framer framer(tokenizer, ConfigOf(options.model));
   const std::vector<Document> documents = ReadTexts(options);
   const Console console = StdoutConsole();
-  Json texts = Json::array();
+  std::vector<Encoding> encodings;
   for (const Document& document : documents) {
     WarnUnknownScript(tokenizer, document.text);
-    const Encoding encoding = framer.Encode(document.text);
-    if (options.json) {
-      Json tokens = Json::array();
-      for (size_t i = 0; i < encoding.size(); ++i) {
-        tokens.push_back(TokenJson(tokenizer, encoding, i));
-      }
-      texts.push_back({{"name", document.name}, {"tokens", tokens}});
-      continue;
+    encodings.push_back(framer.Encode(document.text));
+    if (options.json) continue;
+    if (!document.name.empty()) {
+      WriteStdout("{}\n", VisibleName(document.name));
     }
-    if (!document.name.empty()) fmt::print("{}\n", document.name);
-    PrintTable(tokenizer, encoding, console);
-    fmt::print("{} tokens. Begin: {}\n", encoding.size(), framer.frame().why);
+    PrintTable(tokenizer, encodings.back(), console);
+    WriteStdout("{} tokens. Begin: {}\n", encodings.back().size(),
+                framer.frame().why);
+    encodings.pop_back();
   }
   if (options.json) {
-    const Json json = {{"format", "headwise.tokens/1"},
-                       {"model", options.model},
-                       {"begin", framer.frame().why},
-                       {"texts", texts}};
-    fmt::print("{}\n", json.dump());
+    PrintJson(options, tokenizer, framer.frame().why, documents, encodings);
   }
   return kSucceeded;
 }
@@ -124,7 +165,7 @@ int RunIds(const Options& options, const Tokenizer& tokenizer) {
   const std::string text =
       tokenizer.Decode(options.ids, {.skip_special_tokens = false});
   if (!options.json) {
-    fmt::print("{}\n", text);
+    WriteStdout("{}\n", text);
     return kSucceeded;
   }
   const Json json = {{"format", "headwise.tokens/1"},
@@ -132,7 +173,7 @@ int RunIds(const Options& options, const Tokenizer& tokenizer) {
                      {"ids", options.ids},
                      {"pieces", pieces},
                      {"text", text}};
-  fmt::print("{}\n", json.dump());
+  WriteJson(json.dump());
   return kSucceeded;
 }
 
@@ -173,7 +214,9 @@ const Command kTokenizeCommand = {
         "  headwise tokenize assets/novels \"The captain looked at\"\n"
         "  headwise tokenize models/gpt2 --text novel.txt --json\n"
         "  headwise tokenize models/gpt2 --ids 464,3797,3332\n"
-        "  headwise tokenize models/gpt2/tokenizer.json \"The cat\" --bos no",
+        "  headwise tokenize models/gpt2/tokenizer.json \"The cat\" --bos no\n"
+        "Control characters of a text are printed as ⟨1b⟩; --json has them as "
+        "they are.",
     .setup = tokenize_command::Setup};
 
 }  // namespace headwise

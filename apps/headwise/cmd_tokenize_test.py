@@ -4,6 +4,7 @@ all commands, and tokenizers that would never end.
 
 Usage: cmd_tokenize_test.py PROGRAM SOURCE_FOLDER
 """
+import gzip
 import json
 import pathlib
 import shutil
@@ -93,6 +94,36 @@ class Tokenize(InFolder):
         self.assertEqual(of_file["texts"][0]["tokens"], tokens(NOVELS, SENTENCE))
         self.assertEqual(of_input["texts"][0]["tokens"],
                          tokens(NOVELS, SENTENCE))
+
+    def test_a_long_text_is_whole(self):
+        text = "The captain looked at the sea. " * 36000  # 1.1 MB, one line
+        (self.folder / "a.txt").write_text(text)
+        made = json.loads(run("tokenize", NOVELS, "--text",
+                              self.folder / "a.txt", "--json").stdout)
+        [document] = made["texts"]
+        own = [t for t in document["tokens"] if not t["added"]]
+        self.assertEqual(len(document["tokens"]) - len(own), 1)
+        self.assertEqual("".join(t["text"] for t in own), text)
+        places = [t["begin"] for t in own] + [len(text)]
+        self.assertEqual([0] + [t["end"] for t in own], places)
+
+    def test_several_texts_are_one_json(self):
+        for name in "ab":
+            (self.folder / f"{name}.txt").write_text(name * 3)
+        made = json.loads(run("tokenize", NOVELS, "--text", self.folder,
+                              "--json").stdout)
+        self.assertEqual(made["format"], "headwise.tokens/1")
+        self.assertEqual([pathlib.Path(text["name"]).name
+                          for text in made["texts"]], ["a.txt", "b.txt"])
+
+    def test_a_long_table_has_every_token(self):
+        shown = run("tokenize", NOVELS, "a\n" * 6000).stdout.splitlines()
+        self.assertEqual(sum(line.split()[:1] == ["place"] for line in shown),
+                         2)
+        rows = [line.split()[0] for line in shown
+                if line.split()[0].isdigit() and "\"" in line]
+        self.assertEqual(rows, [str(i) for i in range(len(rows))])
+        self.assertGreater(len(rows), 12000)
 
     def test_a_tokenizer_alone(self):
         self.assertEqual(tokens(NOVELS / "tokenizer.json", SENTENCE),
@@ -249,6 +280,12 @@ class Hostile(InFolder):
         self.ends_soon("s for a text of 118384 bytes", "profile", PLANTED,
                        "--text", text, "--pattern", pattern, "--metrics",
                        "core", "--out", self.folder / "a.heads")
+
+    def test_a_small_file_of_a_long_line(self):
+        path = self.folder / "a.txt.gz"
+        path.write_bytes(gzip.compress(b"a" * (17 << 20)))
+        self.ends_soon("at most 16.0 MiB of text in one call; found more",
+                       "tokenize", NOVELS, "--text", path, "--json")
 
     def test_a_vocabulary_of_air(self):
         path = self.tokenizer(added_tokens=[{"content": "x", "id": 2**24 - 1,

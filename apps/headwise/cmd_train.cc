@@ -53,7 +53,7 @@ class StepPrinter {
     }
   }
   ~StepPrinter() {
-    if (drawn_) WriteStderr("\r\x1b[K");
+    if (drawn_) WriteStatus("");
   }
   StepPrinter(const StepPrinter&) = delete;
   StepPrinter& operator=(const StepPrinter&) = delete;
@@ -80,8 +80,8 @@ class StepPrinter {
     text += fmt::format("  {:.0f} tokens/s", tokens_ / step.seconds);
     if (done < steps_) text += "  " + Duration(left) + " left";
     const bool stays = !terminal_ || evaluated;
-    WriteStderr("{}{}{}", terminal_ ? "\r\x1b[K" : "",
-                Shorten(text, width_ - 1), stays ? "\n" : "");
+    if (terminal_) WriteStatus("");
+    WriteStderr("{}{}", Shorten(text, width_ - 1), stays ? "\n" : "");
     drawn_ = !stays;
   }
 
@@ -117,7 +117,7 @@ std::string ModelLines(const TrainOutcome& run) {
                         int64_t step) {
     const double loss = ValidationAt(run, step);
     return fmt::format(
-        "{}: {}, step {}{}\n", which, folder.string(), step,
+        "{}: {}, step {}{}\n", which, VisibleName(folder.string()), step,
         std::isnan(loss) ? "" : fmt::format(", validation {:.3f}", loss));
   };
   if (run.best.empty() || run.best_step == run.steps) {
@@ -141,12 +141,12 @@ void PrintResult(const Options& options, const TrainConfig& config,
     }
     json["last"] = ModelJson(run.last, run, run.steps);
     json["best"] = ModelJson(run.best, run, run.best_step);
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
     return;
   }
   std::string text =
-      fmt::format("{}: {}, {:.1f} M parameters, loss {:.3f}", config.out,
-                  Counted(run.steps, "step"),
+      fmt::format("{}: {}, {:.1f} M parameters, loss {:.3f}",
+                  VisibleName(config.out), Counted(run.steps, "step"),
                   static_cast<double>(run.parameters) / 1e6, loss);
   if (!run.validation.empty()) {
     text += fmt::format(", validation {:.3f}", run.validation.back().second);
@@ -154,7 +154,7 @@ void PrintResult(const Options& options, const TrainConfig& config,
   text +=
       fmt::format(", {:.2f} M tokens in {}",
                   static_cast<double>(run.tokens) / 1e6, Duration(run.seconds));
-  fmt::print("{}{}", Wrap(text, StdoutConsole().width), ModelLines(run));
+  WriteStdout("{}{}", Wrap(text, StdoutConsole().width), ModelLines(run));
 }
 
 TrainJob JobOf(const Options& options) {

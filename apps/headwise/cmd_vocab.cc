@@ -15,6 +15,7 @@
 #include "headwise/tokenizer/bpe_trainer.h"
 #include "headwise/tokenizer/tokenizer_json.h"
 #include "headwise/tokenizer/word_trainer.h"
+#include "progress_bar.h"
 #include "text_argument.h"
 
 namespace headwise {
@@ -33,23 +34,26 @@ struct Options {
 
 std::string Learn(TextSource& texts, const Options& options) {
   const BpeTraining& given = options.training;
+  ProgressBar bar;
   if (options.kind == "bpe") {
     if (options.cased) throw UsageError("--cased is of --kind words");
     if (!options.include.empty()) {
       throw UsageError("--include is of --kind words");
     }
-    return TrainByteLevelBpe(texts, given);
+    return TrainByteLevelBpe(texts, given, bar.callback());
   }
   if (given.bos != BpeTraining().bos) {
     throw UsageError(
         "--bos is of --kind bpe: words stand between [CLS] "
         "and [SEP]");
   }
-  return TrainWords(texts, {.size = given.size,
-                            .min_count = given.min_count,
-                            .lowercase = !options.cased,
-                            .special_tokens = given.special_tokens,
-                            .include = options.include});
+  return TrainWords(texts,
+                    {.size = given.size,
+                     .min_count = given.min_count,
+                     .lowercase = !options.cased,
+                     .special_tokens = given.special_tokens,
+                     .include = options.include},
+                    bar.callback());
 }
 
 int Run(const Options& options) {
@@ -61,14 +65,15 @@ int Run(const Options& options) {
   const auto tokenizer = ParseTokenizerJson(file, options.out);
   WriteFileAtomically(options.out, file);
   if (options.json) {
-    fmt::print("{{\"out\": {}, \"entries\": {}, \"bytes\": {}}}\n",
-               Json(options.out).dump(), tokenizer->vocab_size(), bytes);
+    WriteJson(fmt::format("{{\"out\": {}, \"entries\": {}, \"bytes\": {}}}",
+                          Json(options.out).dump(), tokenizer->vocab_size(),
+                          bytes));
   } else {
-    fmt::print("{}", Wrap(fmt::format("{}: {} entries from {:.{}f} MB of text",
-                                      options.out, tokenizer->vocab_size(),
-                                      static_cast<double>(bytes) / 1e6,
-                                      bytes < 1'000'000 ? 3 : 1),
-                          StdoutConsole().width));
+    WriteStdout("{}", Wrap(fmt::format("{}: {} entries from {:.{}f} MB of text",
+                                       options.out, tokenizer->vocab_size(),
+                                       static_cast<double>(bytes) / 1e6,
+                                       bytes < 1'000'000 ? 3 : 1),
+                           StdoutConsole().width));
   }
   return kSucceeded;
 }

@@ -1,4 +1,4 @@
-// Asks the terminal and the environment; writes messages. Door: console.h.
+// Asks the terminal and the environment; writes. Door: console.h.
 #include "console.h"
 
 #include <signal.h>
@@ -51,6 +51,12 @@ std::string_view Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+void WriteBytes(std::string_view bytes) noexcept {
+  const WithoutPipeSignal quiet;
+  (void)!std::fwrite(bytes.data(), 1, bytes.size(), stderr);
+  std::fflush(stderr);
+}
+
 }  // namespace
 
 Console StdoutConsole() {
@@ -70,14 +76,24 @@ Console StdoutConsole() {
   return console;
 }
 
+void WriteText(std::string_view text) { fmt::print("{}", Visible(text)); }
+
+void WriteColored(std::string_view text) {
+  fmt::print("{}", VisibleDrawing(text));
+}
+
+void WriteJson(std::string_view json) { fmt::print("{}\n", VisibleJson(json)); }
+
 void WriteStderr(std::string_view text) noexcept {
   if (TheSilence().holds) {
     TheSilence().last = text;
     return;
   }
-  const WithoutPipeSignal quiet;
-  (void)!std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
+  WriteBytes(Visible(text));
+}
+
+void WriteStatus(std::string_view text) noexcept {
+  if (!TheSilence().holds) WriteBytes("\r\x1b[K" + Visible(text));
 }
 
 void SilenceStderr() { TheSilence().holds = true; }

@@ -62,16 +62,16 @@ std::string BleuText(const Interval& bleu, bool sign) {
 void PrintRow(const char* word, const HeadEvaluation& result,
               Interval Compared::*part) {
   const bool sign = part == &Compared::change;
-  fmt::print("{:<7} {}", word, ToText(result.loss.*part, sign));
+  WriteStdout("{:<7} {}", word, ToText(result.loss.*part, sign));
   if (result.right) {
-    fmt::print("  right {}", ToText((*result.right).*part, sign));
+    WriteStdout("  right {}", ToText((*result.right).*part, sign));
   }
-  fmt::print("{}\n", result.bleu ? BleuText((*result.bleu).*part, sign) : "");
+  WriteStdout("{}\n", result.bleu ? BleuText((*result.bleu).*part, sign) : "");
 }
 
 void PrintTitle(LossKind kind, int64_t sequences, int64_t tokens) {
-  fmt::print("{} loss on {} of {} tokens, 95 % intervals over the sequences\n",
-             Name(kind), Counted(sequences, "sequence"), tokens);
+  WriteStdout("{} loss on {} of {} tokens, 95 % intervals over the sequences\n",
+              Name(kind), Counted(sequences, "sequence"), tokens);
 }
 
 }  // namespace
@@ -79,15 +79,22 @@ void PrintTitle(LossKind kind, int64_t sequences, int64_t tokens) {
 void PrintEvaluation(const HeadEvaluation& result,
                      std::span<const HeadRef> closed, const RunFlags& run) {
   if (run.json) {
-    fmt::print("{}\n", ToJson(result, closed, run.model).dump(2));
+    WriteJson(ToJson(result, closed, run.model).dump(2));
     return;
   }
   PrintTitle(result.kind, result.sequences, result.tokens);
   PrintRow("whole", result, &Compared::whole);
-  if (closed.empty()) return;
+  if (closed.empty()) {
+    if (result.kind != LossKind::kEmbeddingCosine) return;
+    WriteStdout("{}", Wrap("The loss is the distance from the model's own "
+                           "output, which is 0; --against MODEL compares it "
+                           "with the model that it was made of.",
+                           StdoutConsole().width));
+    return;
+  }
   PrintRow("closed", result, &Compared::other);
   PrintRow("change", result, &Compared::change);
-  fmt::print("{} closed.\n", Counted(std::ssize(closed), "head"));
+  WriteStdout("{} closed.\n", Counted(std::ssize(closed), "head"));
 }
 
 void PrintEvaluation(const LabelEvaluation& result,
@@ -101,18 +108,18 @@ void PrintEvaluation(const LabelEvaluation& result,
                        {"closed_heads", NamesOf(closed)},
                        {"closed", ToJson(result.loss.other)},
                        {"accuracy", ToJson(result.accuracy, "closed")}};
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
     return;
   }
-  fmt::print("class loss and accuracy on {}\n", Counted(result.texts, "text"));
-  fmt::print("whole   {}  accuracy {}\n", ToText(result.loss.whole),
-             ToText(result.accuracy.whole));
+  WriteStdout("class loss and accuracy on {}\n", Counted(result.texts, "text"));
+  WriteStdout("whole   {}  accuracy {}\n", ToText(result.loss.whole),
+              ToText(result.accuracy.whole));
   if (closed.empty()) return;
-  fmt::print("closed  {}  accuracy {}  ({})\n", ToText(result.loss.other),
-             ToText(result.accuracy.other),
-             Counted(std::ssize(closed), "head"));
-  fmt::print("change of the accuracy {}\n",
-             ToText(result.accuracy.change, true));
+  WriteStdout("closed  {}  accuracy {}  ({})\n", ToText(result.loss.other),
+              ToText(result.accuracy.other),
+              Counted(std::ssize(closed), "head"));
+  WriteStdout("change of the accuracy {}\n",
+              ToText(result.accuracy.change, true));
 }
 
 void PrintEvaluation(const CacheEvaluation& result, const CacheChoice& choice,
@@ -128,18 +135,18 @@ void PrintEvaluation(const CacheEvaluation& result, const CacheChoice& choice,
                        {"change", ToJson(result.loss.change)},
                        {"right", ToJson(result.right, "cut")},
                        {"cache", ToJson(choice, result.bytes, model_hash)}};
-    fmt::print("{}\n", json.dump(2));
+    WriteJson(json.dump(2));
     return;
   }
   PrintTitle(LossKind::kNextToken, result.sequences, result.tokens);
-  fmt::print("whole   {}  right {}\n", ToText(result.loss.whole),
-             ToText(result.right.whole));
-  fmt::print("cut     {}  right {}\n", ToText(result.loss.other),
-             ToText(result.right.other));
-  fmt::print("change  {}  right {}\n", ToText(result.loss.change, true),
-             ToText(result.right.change, true));
-  fmt::print("{}", Wrap(Capital(ToText(choice, result.bytes)) + ".",
-                        StdoutConsole().width));
+  WriteStdout("whole   {}  right {}\n", ToText(result.loss.whole),
+              ToText(result.right.whole));
+  WriteStdout("cut     {}  right {}\n", ToText(result.loss.other),
+              ToText(result.right.other));
+  WriteStdout("change  {}  right {}\n", ToText(result.loss.change, true),
+              ToText(result.right.change, true));
+  WriteStdout("{}", Wrap(Capital(ToText(choice, result.bytes)) + ".",
+                         StdoutConsole().width));
 }
 
 }  // namespace headwise

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
@@ -29,6 +30,13 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
         ErrorCode::kInvalidArgument,
         {file.where(), fmt::format("sequences in \"{}\"", ids), "none", ""});
   }
+  // Rows of no tokens cost the file nothing, and memory each.
+  if (values.shape[1] < std::max<int64_t>(least, 1)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {file.where(),
+                 fmt::format("at least {} tokens in each sequence", least),
+                 std::to_string(values.shape[1]), ""});
+  }
   std::vector<std::vector<int32_t>> rows(values.shape[0]);
   for (int64_t b = 0; b < values.shape[0]; ++b) {
     int64_t last = -1;
@@ -52,6 +60,18 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
     }
   }
   return rows;
+}
+
+IdPlaces ReadIdPlaces(const Safetensors& file, const char* ids,
+                      const char* mask) {
+  const ConstTensorView values = file.At(ids), kept = file.Find(mask);
+  const int64_t count = values.shape[0], width = values.shape[1];
+  IdPlaces places = {width, std::vector<int64_t>(count, 0)};
+  for (int64_t b = 0; kept && b < count; ++b) {
+    int64_t& first = places.first[b];
+    while (IntegerAt(kept, b * width + first, file.where()) == 0) ++first;
+  }
+  return places;
 }
 
 std::vector<std::vector<int32_t>> ReadIds(const std::string& path,

@@ -17,6 +17,16 @@ std::vector<std::vector<int32_t>> ReadIdRows(const Safetensors& file,
                                              const char* ids, const char* mask,
                                              int64_t least);
 
+// Where the rows of ReadIdRows lie in what they were read from; a text is one
+// row, which is all there is.
+struct IdPlaces {
+  int64_t width = 0;           // 0: of the longest row
+  std::vector<int64_t> first;  // of each row; empty: 0
+};
+// Of tensors from which ReadIdRows read.
+IdPlaces ReadIdPlaces(const Safetensors& file, const char* ids,
+                      const char* mask);
+
 // A file's input_ids without what its attention_mask, if there is one, leaves
 // out. Throws as ReadIdRows does, for rows of fewer than two tokens, and for
 // ids outside the vocabulary of so many.

@@ -171,7 +171,7 @@ std::string Message(const CLI::ParseError& error, const CLI::App& app) {
 int Usage(const std::string& message, const CLI::App& app) {
   const std::string name =
       app.get_parent() == nullptr ? "" : app.get_name() + " ";
-  WriteStderr("error: {}\nSee headwise {}--help.\n", Visible(message), name);
+  WriteStderr("error: {}\nSee headwise {}--help.\n", message, name);
   return kUsage;
 }
 
@@ -236,7 +236,7 @@ int Main(int argc, char** argv) {
     return Usage(unknown, where);
   }
   if (chosen == nullptr) {
-    fmt::print("{}", app.help());
+    WriteStdout("{}", app.help());
     return FlushStdout(kSucceeded);
   }
   return Run(*chosen);

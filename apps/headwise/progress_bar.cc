@@ -49,6 +49,7 @@ const char* UnitOf(std::string_view stage, const char* unit) {
       {"coreference", "documents"},   {"draw", "heads"},
       {"finetune", "steps"},          {"gates", "steps"},
       {"generate", "lines"},          {"heads closed", "batches"},
+      {"judge", "sequences"},         {"whole model", "sequences"},
       {"least squares", "sequences"}, {"patch", "prompts"},
       {"path effects", "windows"},    {"probe the model", ""},
       {"profile", "tokens"},          {"similar", "windows"},
@@ -62,13 +63,6 @@ const char* UnitOf(std::string_view stage, const char* unit) {
 
 }  // namespace
 
-std::string Duration(double seconds) {
-  if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
-  const int minutes = static_cast<int>(std::ceil(seconds / 60));
-  if (minutes < 60) return fmt::format("{} min", minutes);
-  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
-}
-
 ProgressBar::ProgressBar() : terminal_(::isatty(STDERR_FILENO) != 0) {
   winsize size{};
   if (terminal_ && ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 &&
@@ -78,7 +72,7 @@ ProgressBar::ProgressBar() : terminal_(::isatty(STDERR_FILENO) != 0) {
 }
 
 ProgressBar::~ProgressBar() {
-  if (drawn_) WriteStderr("\r\x1b[K");
+  if (drawn_) WriteStatus("");
 }
 
 OnProgress ProgressBar::on_progress(const char* unit) {
@@ -121,7 +115,7 @@ void ProgressBar::Show(const Progress& progress) {
   const std::string bar = progress.total > 0 && cells >= 5
                               ? Bar(progress.done / progress.total, cells) + " "
                               : "";
-  WriteStderr("\r\x1b[K{}", Shorten(bar + text, width_ - 1));
+  WriteStatus(Shorten(bar + text, width_ - 1));
   drawn_ = true;
 }
 

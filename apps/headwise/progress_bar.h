@@ -38,7 +38,4 @@ class ProgressBar {
   Clock::time_point shown_;
 };
 
-// "3 s", "4 min", "2 h 10 min"
-std::string Duration(double seconds);
-
 }  // namespace headwise

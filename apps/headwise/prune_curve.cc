@@ -41,7 +41,8 @@ Band BandAt(const PruningCurve& curve, size_t point) {
 
 LinePlot PlotOf(const PruningCurve& curve, const std::string& loss) {
   LinePlot plot;
-  plot.title = "Loss on held-out text against heads removed";
+  plot.title =
+      "Loss on held-out parts of " + curve.domain + " against heads removed";
   plot.x_label = "share of the heads removed";
   plot.y_label = loss;
   const auto share = [&](int64_t removed) {
@@ -84,7 +85,8 @@ Json ToJson(const PruningCurve& curve) {
                       {"area", order.area},
                       {"points", std::move(points)}});
   }
-  return {{"heads", curve.heads},
+  return {{"domain", curve.domain},
+          {"heads", curve.heads},
           {"orders", std::move(orders)},
           {"random_area", ToJson(curve.random_area)},
           {"importance_less_random", ToJson(curve.gain)}};
@@ -92,7 +94,8 @@ Json ToJson(const PruningCurve& curve) {
 
 StudyTable TableOf(const PruningCurve& curve, const Json& speeds) {
   StudyTable table;
-  table.title = "Loss by heads removed";
+  table.title = "Loss on held-out parts of " + Visible(curve.domain) +
+                ", whose other parts rank the heads, by heads removed";
   table.columns = {"heads removed", "importance", "random (range)", "reversed"};
   if (!speeds.empty()) table.columns.push_back("prefill");
   const auto& importance = curve.orders[0].points;
@@ -198,15 +201,14 @@ void WriteCurve(const PruneOptions& options, const Transformer& model,
   WriteFileAtomically(options.curve + ".html",
                       PageOf(options, curve, plot, speeds));
   if (options.run.json) {
-    if (options.out.empty()) fmt::print("{}\n", json.dump(2));
+    if (options.out.empty()) WriteJson(json.dump(2));
     return;
   }
-  fmt::print("{}\n", DrawTable(TableOf(curve, speeds), StdoutConsole()));
+  WriteDrawn("{}\n", DrawTable(TableOf(curve, speeds), StdoutConsole()));
   for (const std::string& sentence : Sentences(curve)) {
-    fmt::print("{}\n", sentence);
+    WriteStdout("{}\n", sentence);
   }
-  fmt::print("Written to {0}.json, {0}.svg and {0}.html.\n",
-             Visible(options.curve));
+  WriteStdout("Written to {0}.json, {0}.svg and {0}.html.\n", options.curve);
 }
 
 }  // namespace headwise

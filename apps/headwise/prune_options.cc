@@ -52,6 +52,16 @@ bool Folds(const PruneOptions& options) {
   return ParseRepairs(options.job.repair).fold;
 }
 
+std::vector<TextInput> JudgedTexts(const PruneOptions& options) {
+  std::vector<TextInput> texts;
+  for (const std::string& path : options.judge) {
+    TextInput& text = texts.emplace_back(TextInput::Files({path}));
+    text.context = options.text.context;
+    text.tokens = options.text.tokens / 4;
+  }
+  return texts;
+}
+
 void CheckUsage(const PruneOptions& options) {
   const int ways = (options.job.keep >= 0) + !options.drop.empty() +
                    !options.job.plan.empty() + !options.job.max_loss.empty() +
@@ -86,6 +96,11 @@ void CheckUsage(const PruneOptions& options) {
   }
   if (!options.job.max_loss.empty()) {
     Read("--max-loss", [&] { ParseLossLimit(options.job.max_loss); });
+  }
+  const bool writes = !options.plan_only && !options.out.empty();
+  if (!writes && (!options.judge.empty() || !options.prompts.empty())) {
+    throw UsageError(
+        "--judge and --prompts are of the smaller model: expected --out");
   }
   if (options.plan_only && !options.out.empty()) {
     throw UsageError(

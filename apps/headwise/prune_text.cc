@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -11,7 +13,9 @@
 #include "headwise/base/byte_size.h"
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/report/terminal.h"
+#include "headwise/report/text.h"
 #include "interval_text.h"
+#include "judge_text.h"
 
 namespace headwise {
 namespace {
@@ -38,16 +42,21 @@ Errors MeanErrors(const std::vector<LayerError>& layers) {
   return mean;
 }
 
+// Of an error over the variance: outputs that hardly vary have errors that are
+// any number of times as large.
+std::string ErrorText(double share) {
+  return share > 10 ? "more than 1000 %" : fmt::format("{:.2f} %", 100 * share);
+}
+
 std::string RepairText(const PruneOutcome& outcome) {
   std::string text;
   if (!outcome.layers.empty()) {
     const Errors mean = MeanErrors(outcome.layers);
     text += fmt::format(
         "Least squares: on that text the attention outputs of {} layers are "
-        "wrong by {:.2f} % of their variance (nothing done: {:.2f} %; means "
-        "folded: {:.2f} %).\n",
-        outcome.layers.size(), 100 * mean.fitted, 100 * mean.none,
-        100 * mean.fold);
+        "wrong by {} of their variance (nothing done: {}; means folded: {}).\n",
+        outcome.layers.size(), ErrorText(mean.fitted), ErrorText(mean.none),
+        ErrorText(mean.fold));
   }
   if (outcome.tuned_step >= 0) {
     text += fmt::format(
@@ -85,15 +94,50 @@ Json RepairJson(const PruneOutcome& outcome) {
 
 }  // namespace
 
+void PrintShare(const HeadShare& share, const PruneOptions& options) {
+  std::string text = fmt::format(
+      "Heads hold {:.1f} % of the weights ({} of {}, exact) and do {:.1f} % of "
+      "the operations of a text of {} tokens (counted).",
+      100 * share.of_bytes(), ByteSize(static_cast<uint64_t>(share.head_bytes)),
+      ByteSize(static_cast<uint64_t>(share.bytes)), 100 * share.prefill,
+      share.tokens);
+  if (share.decode > 0) {
+    text += fmt::format(
+        " Generating goes by the bytes of weights that a token reads: {:.1f} % "
+        "of them are heads'.",
+        100 * share.decode);
+  }
+  if (options.job.keep >= 0) {
+    const double gone = 1 - options.job.keep;
+    text += fmt::format(
+        " Keeping {:g} of them saves at most {:.1f} % of the weights and "
+        "{:.1f} % of the operations.",
+        options.job.keep, 100 * gone * share.of_bytes(),
+        100 * gone * share.prefill);
+  }
+  text += " docs/pruning.md has other levers.";
+  WriteStdout("{}\n", Wrap(text, StdoutConsole().width));
+  std::fflush(stdout);
+}
+
+Json ToJson(const HeadShare& share) {
+  return {{"head_bytes", share.head_bytes},
+          {"bytes", share.bytes},
+          {"prefill_tokens", share.tokens},
+          {"prefill_operations", share.prefill},
+          {"decode_bytes", share.decode}};
+}
+
 void PrintProof(const PruneOptions& options, const Proof& proof) {
   const PruneOutcome& outcome = proof.outcome;
   const size_t removed = proof.plan.removed.size(), heads = proof.heads;
-  fmt::print("{} of {} left {}; {} stay.\n\n", removed,
-             Counted(static_cast<int64_t>(heads), "head"),
-             Visible(options.run.model), heads - removed);
+  WriteStdout("{} of {} left {}; {} stay.\n\n", removed,
+              Counted(static_cast<int64_t>(heads), "head"), options.run.model,
+              heads - removed);
   StudyTable table;
   table.columns = {"", "before", "after", "ratio"};
-  table.rows.push_back({fmt::format("{} loss", Name(outcome.kind)),
+  table.rows.push_back({fmt::format("{} loss on {}", Name(outcome.kind),
+                                    Visible(outcome.judged[0].domain)),
                         ToText(outcome.loss.whole), ToText(outcome.loss.other),
                         ""});
   for (const PairTiming& timing : outcome.timings) {
@@ -113,16 +157,23 @@ void PrintProof(const PruneOptions& options, const Proof& proof) {
   };
   bytes("weights", outcome.weight_bytes);
   bytes("cache a token", outcome.cache_bytes);
-  fmt::print("{}", DrawTable(table, StdoutConsole()));
-  fmt::print("\nLoss on {} that chose nothing, {} tokens; change {}.\n",
-             Counted(outcome.sequences, "sequence"), outcome.tokens,
-             ToText(outcome.loss.change, true));
-  fmt::print("{}", RepairText(outcome));
-  if (!proof.plan.search.empty()) fmt::print("{}\n", proof.plan.search);
+  WriteDrawn("{}", DrawTable(table, StdoutConsole()));
+  WriteStdout(
+      "\nLoss on {} of {} that chose nothing, {} tokens; change {}.\n\n",
+      Counted(outcome.sequences, "sequence"), Visible(outcome.judged[0].domain),
+      outcome.tokens, ToText(outcome.loss.change, true));
+  PrintJudged(outcome.judged, "before", "after");
+  if (const std::string warning = WarnOneDomain(outcome.judged);
+      !warning.empty()) {
+    WriteStdout("\nwarning: {}", Wrap(warning, StdoutConsole().width));
+  }
+  WriteStdout("\n");
+  WriteStdout("{}", RepairText(outcome));
+  if (!proof.plan.search.empty()) WriteStdout("{}\n", proof.plan.search);
   if (!options.no_timing && !AnyFaster(outcome))
-    fmt::print("Nothing became faster by 2 %.\n");
-  if (!proof.note.empty()) fmt::print("{}\n", proof.note);
-  fmt::print("Written to {}.\n", Visible(options.out));
+    WriteStdout("Nothing became faster by 2 %.\n");
+  if (!proof.note.empty()) WriteStdout("{}\n", proof.note);
+  WriteStdout("Written to {}.\n", options.out);
 }
 
 Json ToJson(const Proof& proof) {
@@ -141,6 +192,8 @@ Json ToJson(const Proof& proof) {
       {"loss_before", ToJson(outcome.loss.whole)},
       {"loss_after", ToJson(outcome.loss.other)},
       {"change", ToJson(outcome.loss.change)},
+      {"judged", ToJson(std::span(outcome.judged))},
+      {"warning", WarnOneDomain(outcome.judged)},
       {"timings", timings},
       {"faster", AnyFaster(outcome)},
       {"note", proof.note},

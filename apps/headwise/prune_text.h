@@ -4,6 +4,7 @@
 #include <string>
 
 #include "headwise/base/json.h"
+#include "headwise/model.h"
 #include "headwise/train.h"
 #include "prune_options.h"
 
@@ -16,6 +17,10 @@ struct Proof {
   size_t heads = 0;
   std::string note;  // of a machine that was busy
 };
+
+// What heads are of the model, before any leaves: a line or two.
+void PrintShare(const HeadShare& share, const PruneOptions& options);
+Json ToJson(const HeadShare& share);
 
 void PrintProof(const PruneOptions& options, const Proof& proof);
 Json ToJson(const Proof& proof);

@@ -187,7 +187,7 @@ StudyTable PairTable(const Ranking& ranking, size_t top) {
 }
 
 void Print(const StudyTable& table, const Console& console) {
-  fmt::print("\n{}{}", Wrap(table.title, console.width),
+  WriteDrawn("\n{}{}", Wrap(table.title, console.width),
              DrawTable(table, console));
 }
 
@@ -195,17 +195,18 @@ void Print(const StudyTable& table, const Console& console) {
 
 void PrintRanking(const Ranking& ranking, size_t most, bool pairs) {
   const Console console = StdoutConsole();
-  fmt::print("{}", Wrap(fmt::format("Loss: {} ({}), {:.4f} over {} in {}.",
-                                    Name(ranking.loss_kind),
-                                    Describe(ranking.loss_kind), ranking.loss,
-                                    Counted(ranking.tokens, "token"),
-                                    Counted(ranking.sequences, "sequence")),
-                        console.width));
+  WriteStdout("{}", Wrap(fmt::format("Loss: {} ({}), {:.4f} over {} in {}.",
+                                     Name(ranking.loss_kind),
+                                     Describe(ranking.loss_kind), ranking.loss,
+                                     Counted(ranking.tokens, "token"),
+                                     Counted(ranking.sequences, "sequence")),
+                         console.width));
   if (ranking.gradient_loss && *ranking.gradient_loss != ranking.loss_kind) {
-    fmt::print("{}", Wrap(fmt::format("Gradients are of another loss: {} ({}).",
-                                      Name(*ranking.gradient_loss),
-                                      Describe(*ranking.gradient_loss)),
-                          console.width));
+    WriteStdout("{}",
+                Wrap(fmt::format("Gradients are of another loss: {} ({}).",
+                                 Name(*ranking.gradient_loss),
+                                 Describe(*ranking.gradient_loss)),
+                     console.width));
   }
   const size_t top = most > 0 ? most : ranking.heads.size();
   Print(HeadTable(ranking, top), console);
@@ -213,12 +214,12 @@ void PrintRanking(const Ranking& ranking, size_t most, bool pairs) {
   if (pairs) Print(PairTable(ranking, top), console);
   if (!ranking.layers.empty()) Print(LayerTable(ranking), console);
   Print(CriterionTable(ranking), console);
-  fmt::print("\n");
+  WriteStdout("\n");
   if (ranking.primary) {
-    fmt::print("{}", Wrap(Summary(ranking), console.width));
+    WriteStdout("{}", Wrap(Summary(ranking), console.width));
   }
   for (const std::string& note : ranking.notes) {
-    fmt::print("{}", Wrap(fmt::format("Not told: {}.", note), console.width));
+    WriteStdout("{}", Wrap(fmt::format("Not told: {}.", note), console.width));
   }
 }
 

@@ -107,21 +107,21 @@ int RunStudies(std::span<const Study* const> studies, const EngineFlags& engine,
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kCancelled) throw;
       failed = true;
-      fmt::print(stderr, "study {}: {}\n", study->name, error.what());
+      WriteStderr("study {}: {}\n", study->name, error.what());
       table.rows.push_back({study->name, "failed", "", "", ""});
     }
   }
   if (json) {
     const Json all = {{"counts", counts}, {"studies", records}};
-    fmt::print("{}\n", all.dump(2));
+    WriteJson(all.dump(2));
   } else {
-    fmt::print("{}\n", DrawTable(table, StdoutConsole()));
+    WriteDrawn("{}\n", DrawTable(table, StdoutConsole()));
     std::string line;
     for (const Verdict verdict : kVerdicts) {
       line += fmt::format("{}{} {}", line.empty() ? "" : ", ", Name(verdict),
                           counts[Name(verdict)].get<int64_t>());
     }
-    fmt::print("{}\n", line);
+    WriteStdout("{}\n", line);
   }
   return failed ? kFailed : kSucceeded;
 }

@@ -63,11 +63,10 @@ void RequireTexts(const std::vector<std::string>& paths,
 void HintAtFile(const std::string& sentence, const std::string& instead) {
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(sentence, unknown)) return;
-  WriteStderr("warning: {}\n",
-              Visible("[" + sentence +
-                      "] is taken as the text itself; found a file of that "
-                      "name; " +
-                      instead + " reads it"));
+  WriteStderr(
+      "warning: [{}] is taken as the text itself; found a file of that name; "
+      "{} reads it\n",
+      sentence, instead);
 }
 
 }  // namespace headwise

@@ -290,6 +290,7 @@ struct PairTiming {
 /// Loss against heads that have left, for several orders of leaving.
 struct PruningCurve {
   LossKind kind = LossKind::kNextToken;
+  std::string domain = {};  ///< the text's name
   int64_t heads = 0;
   std::vector<CurveOrder> orders = {};  ///< importance, reversed, random ones
   /// Over the random orders: their mean area with a 95 % interval of Student's

@@ -31,10 +31,11 @@
 
 namespace headwise {
 
-/// Is told, once for each text that is read and before it is run, what may make
-/// results worse than they look: "[context] expected at most 512 tokens at
-/// once, …", "[text] expected letters that the tokenizer knows; …". Called by
-/// the thread that works.
+/// Is told what may make results worse than they look: when a model is opened,
+/// "[weights] expected nothing but the model's tensors; found 2 …"; once for
+/// each text that is read and before it is run, "[context] expected at most 512
+/// tokens at once, …", "[text] expected letters that the tokenizer knows; …".
+/// Called by the thread that works.
 using OnNotice = std::function<void(std::string_view notice)>;
 
 /// Where and how a model runs.
@@ -92,6 +93,9 @@ struct ModelInfo {
   std::vector<LayerInfo> layers = {};  ///< of the encoder, where there are two
   std::vector<LayerInfo> decoder_layers = {};
   int64_t tensors = 0;
+  /// Names of tensors that the folder holds and the model does not read;
+  /// those that models of its family are known to do without are left out.
+  std::vector<std::string> unread = {};
   int64_t parameters = 0;
   int64_t embedding_parameters = 0;  ///< token, position and type tables
   int64_t file_bytes = 0;
@@ -99,9 +103,20 @@ struct ModelInfo {
 };
 
 /// The same without opening the model: from headers alone, also of a folder
-/// whose weights are not the configuration's (predicts_tokens is then false).
+/// whose weights are not the configuration's (predicts_tokens is then false and
+/// unread empty).
 /// Throws Error: kNotFound, kCorrupt naming file and key, kUnsupported.
 HEADWISE_API ModelInfo ReadModelInfo(const std::filesystem::path& folder);
+
+/// Where sequences lie in the rows of a table that they are padded to, as the
+/// mask of a tokenizer says.
+struct SequencePlaces {
+  int64_t width = 0;  ///< positions of a row; 0: of the longest sequence
+  /// The first position of each sequence; empty: 0.
+  std::vector<int64_t> first = {};
+  int64_t target_width = 0;  ///< the same of targets
+  std::vector<int64_t> target_first = {};
+};
 
 /// What a model wants around a text.
 struct TextFrame {
@@ -133,6 +148,26 @@ struct TextCost {
 };
 HEADWISE_API TextCost CostOf(const ModelInfo& info, int64_t tokens);
 
+/// What attention heads are of a model: no more can be saved by taking heads
+/// out. Shares are from 0 to 1.
+struct HeadShare {
+  int64_t head_bytes = 0;  ///< attention's matrices and their biases, as stored
+  int64_t bytes = 0;       ///< all weights
+  int64_t tokens = 0;      ///< of a text: 512, or as many as the model knows
+  /// Of the operations of that text, by the stack that predicts: counted, not
+  /// measured.
+  double prefill = 0;
+  /// Of the bytes of weights that the next token reads, by which the speed of
+  /// generating goes: exact. 0 for models that generate nothing.
+  double decode = 0;
+
+  double of_bytes() const {
+    return bytes > 0
+               ? static_cast<double>(head_bytes) / static_cast<double>(bytes)
+               : 0;
+  }
+};
+
 /// Text for a model: given itself, as files, or as token ids; one of the three.
 struct TextInput {
   /// Documents themselves. Encoder–decoders: lines source<TAB>target.
@@ -144,9 +179,9 @@ struct TextInput {
   /// Tokens of a window; 0: what suits the work (losses and rankings 256,
   /// else 512, for profiles of encoders 128), or what the model knows.
   int64_t context = 0;
-  /// Stop after so many tokens, at the end of a window; 0: read everything;
-  /// nothing: what suits the work (profiles everything, effects of composition
-  /// 256, all else 8192).
+  /// Stop after so many tokens, at the end of a window (ids are cut there);
+  /// 0: read everything; nothing: what suits the work (ids and profiles
+  /// everything, effects of composition 256, all else 8192).
   std::optional<int64_t> tokens = {};
 
   static TextInput Of(std::string text) { return {.texts = {std::move(text)}}; }
@@ -180,18 +215,21 @@ struct HeadEdit {
 using HookCallback = std::function<void(std::string_view site, TensorView x)>;
 
 /// Holds an edit or a hook in place; the end of it takes that away. May outlive
-/// the model. Of the model's thread.
+/// the model. Its end may come in any thread: one that comes while a hook or
+/// another thread's call is on counts from the next call on.
 class HEADWISE_API Intervention {
  public:
   Intervention();
   ~Intervention();
   Intervention(Intervention&& other) noexcept;
   Intervention& operator=(Intervention&& other) noexcept;
-  /// Takes it away now.
+  /// Takes it away now. Throws Error(kInvalidArgument) while another thread
+  /// uses the model.
   void Remove();
 
  private:
   friend class Transformer;
+  void Leave();
   struct State;
   std::unique_ptr<State> state_;
 };
@@ -262,8 +300,12 @@ struct MappedAttention {
 };
 
 /// A model with its tokenizer, where it has one, and the Context that it runs
-/// in. One calling thread at a time; distinct Transformers are independent, of
-/// one folder too (weights are mapped, not read twice).
+/// in. Any number of threads may call what is const, also while the model runs.
+/// All else, and functions that take it as Transformer&, are for one calling
+/// thread at a time: a call while another thread's is on throws
+/// Error(kInvalidArgument). Distinct Transformers are independent; those of the
+/// same files on one device share the mapped weights and what products make of
+/// them.
 class HEADWISE_API Transformer {
  public:
   /// A folder with config.json, safetensors and, for texts, a tokenizer.
@@ -325,16 +367,18 @@ class HEADWISE_API Transformer {
   /// vocabulary.
   RunOutput Run(std::span<const int32_t> ids, const RunJob& job = {});
 
-  /// Activations of several sequences at once, by name: [sequences, longest,
-  /// …], padded with zeros. targets: what the decoder of an encoder–decoder
-  /// reads, one a sequence. names as RunJob::cache. Throws Error:
+  /// Activations of several sequences at once, by name: [sequences, width, …],
+  /// padded with zeros. targets: what the decoder of an encoder–decoder
+  /// reads, one a sequence. names as RunJob::cache. places: where both lie in
+  /// what is given. Throws Error:
   /// kInvalidArgument for ids outside the vocabulary; kNotFound with the
   /// nearest name; kOutOfMemory, before the run, for more than there is room
   /// for.
   std::map<std::string, Tensor> RunRows(
       std::span<const std::vector<int32_t>> rows,
       const std::vector<std::string>& names,
-      std::span<const std::vector<int32_t>> targets = {});
+      std::span<const std::vector<int32_t>> targets = {},
+      const SequencePlaces& places = {});
 
   /// The loss that the model is judged by, as `headwise evaluate` gives it.
   TextLoss Loss(const TextInput& text, const LossJob& job = {});
@@ -364,6 +408,8 @@ struct HeadSize {
 };
 /// Of every head, in the order of HeadsOf.
 HEADWISE_API std::vector<HeadSize> SizesOfHeads(Transformer& model);
+
+HEADWISE_API HeadShare ShareOfHeads(const Transformer& model);
 
 /// What every head gives in the mean over a text: HeadEdit::means.
 HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
@@ -404,11 +450,46 @@ struct HeadEvaluation {
 };
 
 /// What `headwise evaluate` measures. Throws Error: as Loss does;
-/// kInvalidArgument for heads that the model does not have, and for a model
-/// under an edit or a hook.
+/// kInvalidArgument for heads that the model does not have or that are named
+/// twice, and for a model under an edit or a hook.
 HEADWISE_API HeadEvaluation EvaluateHeads(Transformer& model,
                                           const TextInput& text,
                                           const EvaluateJob& job = {});
+
+/// How alike another model's answers are to the whole one's, whatever the text
+/// says.
+struct Agreement {
+  /// Models that predict tokens: KL(whole ‖ other), nats a prediction, …
+  std::optional<Interval> divergence = {};
+  /// … and the share of predictions with the same likeliest token.
+  std::optional<Interval> same_token = {};
+  int64_t sentences = 0;  ///< encoders: of the text, at most 400
+  /// Of a sentence's two mean-pooled embeddings, …
+  std::optional<Interval> cosine = {};
+  /// … and the share whose nearest other sentence is the same.
+  std::optional<Interval> same_neighbour = {};
+};
+
+/// Another model beside the whole one on one text.
+struct ModelJudgement {
+  std::string domain = {};  ///< the text's name
+  /// Other parts of this text chose heads or weights: on other text the model
+  /// may do worse.
+  bool chose = false;
+  LossKind kind = LossKind::kNextToken;
+  int64_t sequences = 0;
+  int64_t tokens = 0;
+  Compared loss = {};  ///< nats a prediction
+  Agreement agreement = {};
+};
+
+/// Another model, as a smaller one that was made of it, beside the whole one,
+/// on each text by itself; both read it by the whole one's tokenizer. Throws
+/// Error: as Loss does; kInvalidArgument for a model of another kind or
+/// vocabulary, and for one under an edit or a hook.
+HEADWISE_API std::vector<ModelJudgement> CompareModels(
+    Transformer& whole, Transformer& other, std::span<const TextInput> texts,
+    const LossJob& job = {});
 
 struct LabelEvaluation {
   int64_t texts = 0;
@@ -426,7 +507,7 @@ HEADWISE_API LabelEvaluation EvaluateLabels(Transformer& model,
 
 /// The heads that a plan takes out ("headwise.plan/1", which `headwise prune`
 /// writes). Throws Error: kNotFound; kCorrupt naming file and key;
-/// kInvalidArgument for a plan of another model.
+/// kInvalidArgument for a plan of another model or with a head twice.
 HEADWISE_API std::vector<HeadRef> ReadPlan(const std::filesystem::path& path,
                                            const Transformer& model);
 

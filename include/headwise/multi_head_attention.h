@@ -14,9 +14,11 @@
 /// have any strides as long as the last is 1.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "headwise/attention.h"
@@ -102,6 +104,9 @@ struct MultiHeadAttentionParameters {
 ///                               .cache = &cache});
 ///   attention.Forward(context, {.x = next, .mask = AttentionMask::Causal(),
 ///                               .cache = &cache});  // as at the prompt's end
+///
+/// One calling thread at a time: a call while another thread's is on throws
+/// Error(kInvalidArgument).
 class HEADWISE_API MultiHeadAttentionCache {
  public:
   /// Room for `capacity` positions of each of `batch` sequences, on the
@@ -120,6 +125,8 @@ class HEADWISE_API MultiHeadAttentionCache {
   Tensor k_, v_;                  ///< [B, capacity, G, D]
   std::vector<int32_t> lengths_;  ///< all the same
   bool of_source_ = false;
+  /// The thread whose call is on; none: no thread's id.
+  std::unique_ptr<std::atomic<std::thread::id>> thread_;
 };
 
 /// What one call works on. Views that are null are not used; gates,
@@ -185,8 +192,8 @@ struct HeadContent {
 class AttentionLayer;  // of the library's inside, and
 class RopeTable;
 
-/// Calls that do not change the parameters may run in several threads, each
-/// with its own Context (and cache).
+/// Any number of threads may call what is const, each with its own Context (and
+/// cache); who changes the parameters sees to it that no call is on.
 class HEADWISE_API MultiHeadAttention {
  public:
   /// Weights are uniform with variance 1/(input width), so that unit inputs
@@ -238,12 +245,15 @@ class HEADWISE_API MultiHeadAttention {
 
  private:
   class Call;  // multi_head_call.h
+  struct Lists;
+  class SpareLists;
   void Run(Context& context, Call& call, TensorView out,
            MultiHeadAttentionActivations* kept) const;
 
   MultiHeadAttentionConfig config_;
   MultiHeadAttentionParameters parameters_;
   std::shared_ptr<const RopeTable> rope_;  ///< null: none
+  std::shared_ptr<SpareLists> spare_;
   /// Over parameters_, where they lay when this was made; null with a source
   /// of another width.
   std::shared_ptr<const AttentionLayer> layer_;

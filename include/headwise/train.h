@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,10 @@ struct TrainJob {
   std::string json = {};  ///< the same as text; "": none
   /// "rate=1e-4", "model.hidden_size=128", in this order.
   std::vector<std::string> settings = {};
+  /// Documents to train on, in the place of "data"; of translation and
+  /// classification lines with a tab, as its files hold. The run's folder keeps
+  /// them as texts.jsonl.
+  std::vector<std::string> texts = {};
   bool resume = false;   ///< continue the run in its folder, bit for bit
   bool replace = false;  ///< begin anew over what the folder holds
   Device device = {};
@@ -103,11 +108,12 @@ struct PruneJob {
   double keep = -1;                ///< share of the heads that stays; −1: no
   std::vector<HeadRef> drop = {};  ///< these leave
   std::string plan = {};           ///< those of a plan, which is a file
-  /// As many as the loss on held-out text allows: "+1%" of it, "+0.05" nats.
+  /// As many as the loss on held-out text allows, of at least 8 sequences:
+  /// "+1%" of it, "+0.05nats"; without a unit nats, at most 1.
   std::string max_loss = {};
   double target_speedup = 0;  ///< as few as make prefill so much faster: 1.3
   std::string by = "ablation-mean";  ///< a criterion (RankJob::by), or "gates"
-  int64_t gate_steps = 200;          ///< of training, for gates
+  int64_t gate_steps = 200;          ///< of training, for gates: 1 to 10^6
   /// What all open heads together cost gates, as a share of the loss.
   double gate_penalty = 0.2;
   /// Gates: the weights learn along, at finetune_rate, in steps of their own
@@ -124,6 +130,9 @@ struct PruneJob {
   const Profile* means = nullptr;
   int64_t finetune_steps = 100;
   double finetune_rate = 1e-4;
+  /// Texts that choose nothing and judge the smaller model, each by itself,
+  /// beside the last quarter of the text that chooses.
+  std::vector<TextInput> judge = {};
   TimePair time = {};         ///< null: speed is not measured
   bool measure_speed = true;  ///< of results too, not in a search alone
   uint64_t seed = 0;          ///< of masks, resampling and intervals
@@ -136,7 +145,10 @@ struct PruneOutcome {
   LossKind kind = LossKind::kNextToken;
   int64_t sequences = 0;  ///< of text that chose nothing
   int64_t tokens = 0;
-  Compared loss = {};                   ///< nats a prediction
+  Compared loss = {};  ///< nats a prediction
+  /// The same with the agreement of both models, text by text: the one that
+  /// chose, then PruneJob::judge.
+  std::vector<ModelJudgement> judged = {};
   std::vector<LayerError> layers = {};  ///< of least squares
   int64_t tuned_step = -1;              ///< finetune: the one kept; −1: none
   double tuned_before = 0;              ///< its losses on text of its own
@@ -153,8 +165,9 @@ class HEADWISE_API HeadPruner {
  public:
   /// Reads the text and judges the whole model. Throws Error: kInvalidArgument
   /// for less than two windows, for a share that cannot be reached, for words
-  /// that are not known, and for a model under an edit or a hook; kUnsupported
-  /// for a model that finetune does not train.
+  /// that are not known, for a text that chooses and is to judge, and for a
+  /// model under an edit or a hook; kUnsupported for a model that finetune does
+  /// not train.
   HeadPruner(Transformer& model, const TextInput& text, const PruneJob& job);
   ~HeadPruner();
   HeadPruner(HeadPruner&&) noexcept;
@@ -169,7 +182,8 @@ class HEADWISE_API HeadPruner {
   /// Writes the smaller model with all repairs, whole or not at all, and
   /// measures it. A plan of tuned gates is tuned again, as it says, where Plan
   /// did not make it. Throws Error(kInvalidArgument) for a folder that is there
-  /// and not to be replaced, or holds no model.
+  /// and not to be replaced, or holds no model, another's files or the model
+  /// itself; Error(kIo) where another writes it.
   PruneOutcome Write(const PruningPlan& plan,
                      const std::filesystem::path& folder, bool replace = false);
 
@@ -181,5 +195,34 @@ class HEADWISE_API HeadPruner {
 /// As a file holds it, which ReadPlan and PruneJob::plan take.
 HEADWISE_API std::string JsonText(const PruningPlan& plan,
                                   const Transformer& model);
+
+// ---- Writing models for other programs.
+
+enum class ExportTarget : uint8_t {
+  kHuggingFace,  ///< a folder for transformers
+  kGguf,         ///< a file for llama.cpp
+  kOnnx,         ///< a file for ONNX Runtime
+};
+/// "huggingface", "gguf", "onnx". Throws Error(kInvalidArgument).
+HEADWISE_API ExportTarget ParseExportTarget(std::string_view word);
+
+/// What `headwise export` writes.
+struct ExportJob {
+  ExportTarget to = ExportTarget::kHuggingFace;
+  std::filesystem::path out = {};  ///< a folder, or a file
+  std::optional<DType> type = {};  ///< of weights; nothing: as stored
+  /// kHuggingFace: the shapes of the original, with zeros for heads that left.
+  bool twin = false;
+  bool tokenizer = true;  ///< kGguf: false writes weights alone, for ids
+  bool replace = false;   ///< what is at out
+};
+
+/// Writes the model of a folder, pruned or not, whole or not at all; returns
+/// the architecture that it is called there. Throws Error: as Transformer does
+/// for the folder; kInvalidArgument for what is there and not to be replaced,
+/// and for choices that the target does not know; kUnsupported for a model that
+/// the target would not run as we do.
+HEADWISE_API std::string Export(const std::filesystem::path& folder,
+                                const ExportJob& job);
 
 }  // namespace headwise

@@ -21,12 +21,12 @@ from ._model import Generated, Intervention, Loss, Means, Model, load
 from ._profile import Estimate, HeadRoles, Profile, Role, load_profile, merge
 from ._results import (Attention, Composition, HeadWeights, Interval, Patching,
                        Picture, Ranking, Report, Similarity, Table)
-from ._train import TrainResult, TrainStep, train
+from ._train import TrainResult, TrainStep, export, train
 
 __all__ = [
     "Attention", "Composition", "Estimate", "Generated", "Head", "HeadRoles",
     "HeadWeights", "Intervention", "Interval", "Loss", "Means", "Model",
     "Patching", "Picture", "Profile", "Ranking", "Report", "Role",
-    "Similarity", "Table", "Tensor", "TrainResult", "TrainStep", "load",
-    "load_profile", "merge", "train", "__version__",
+    "Similarity", "Table", "Tensor", "TrainResult", "TrainStep", "export",
+    "load", "load_profile", "merge", "train", "__version__",
 ]

@@ -70,23 +70,57 @@ def is_path(value: object) -> bool:
     return isinstance(value, os.PathLike)
 
 
+#: Sequences of integers that are no ids.
+BYTES = (bytes, bytearray, memoryview)
+#: Ids have 32 bits.
+MOST_ID = 2**31 - 1
+
+
 def is_ids(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "iu"
-    return (isinstance(value, Sequence) and not isinstance(value, str)
+    return (isinstance(value, Sequence) and not isinstance(value, (str, *BYTES))
             and len(value) > 0
             and all(isinstance(one, (int, np.integer)) for one in value))
+
+
+def id_row(values: Iterable[Any], what: str = "ids") -> list[int]:
+    """Token ids as the engine takes them."""
+    if isinstance(values, BYTES):
+        raise ValueError(f"[{what}] expected token ids; found "
+                         f"{type(values).__name__}; .decode() gives a str")
+    row = []
+    for one in values:
+        if not isinstance(one, (int, np.integer)) or not 0 <= one <= MOST_ID:
+            raise ValueError(f"[{what}] expected token ids from 0 to "
+                             f"{MOST_ID}; found {one!r}")
+        row.append(int(one))
+    return row
+
+
+def utf8(text: str, what: str = "text") -> str:
+    """The text, if the engine can be given it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"[{what}] expected a str that UTF-8 can hold; found a lone "
+            f"surrogate, U+{ord(text[error.start]):04X} at {error.start}; "
+            "text.encode(errors=\"replace\").decode() has \"?\" there"
+            ) from None
+    return text
 
 
 def one_text(text: Text, what: str = "text") -> str | list[int]:
     """A text or a row of ids, for what runs one sequence."""
     if isinstance(text, str):
-        return text
+        return utf8(text, what)
     if isinstance(text, np.ndarray) and text.ndim == 2 and len(text) == 1:
         text = text[0]
     if is_ids(text):
-        return [int(one) for one in text]
-    hint = ("; Path.read_text() reads a file" if is_path(text) else "")
+        return id_row(text, what)
+    hint = ("; Path.read_text() reads a file" if is_path(text) else
+            "; .decode() gives a str" if isinstance(text, BYTES) else "")
     raise ValueError(f"[{what}] expected a str or a row of token ids; found "
                      f"{type(text).__name__}{hint}")
 
@@ -100,19 +134,19 @@ def text_input(text: Text | None, context: int = 0,
     if text is None:
         pass
     elif isinstance(text, str):
-        texts = [text]
+        texts = [utf8(text)]
     elif is_path(text):
         files = [os.fspath(text)]
     elif is_ids(text):
-        ids = [[int(one) for one in text]]
+        ids = [id_row(text)]
     else:
         parts = list(text) if isinstance(text, Iterable) else []
         if parts and all(isinstance(part, str) for part in parts):
-            texts = parts
+            texts = [utf8(part) for part in parts]
         elif parts and all(map(is_path, parts)):
             files = [os.fspath(part) for part in parts]
         elif parts and all(map(is_ids, parts)):
-            ids = [[int(one) for one in part] for part in parts]
+            ids = [id_row(part) for part in parts]
         else:
             raise ValueError(
                 "[text] expected a str (a text), a Path (a file), token ids, "

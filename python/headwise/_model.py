@@ -2,17 +2,18 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
 
 from . import _headwise
-from ._inputs import (Head, HeadLike, Progress, Telling, Text, head_name,
-                      head_names, is_ids, one_text, text_input)
+from ._inputs import (BYTES, Head, HeadLike, Progress, Telling, Text, head_name,
+                      head_names, id_row, is_ids, one_text, text_input, utf8)
 from ._profile import HeadRoles, Profile, find_roles
-from ._results import (Attention, Composition, HeadWeights, Patching, Picture,
-                       Ranking, Report, Similarity)
+from ._results import (Attention, Composition, HeadWeights, Interval,
+                       Patching, Picture, Ranking, Report, Similarity, Table)
 
 #: A range of tokens: (begin, end), a slice, or one position; None: all.
 Range = Union[None, int, "tuple[int, int]", slice]
@@ -106,6 +107,13 @@ def _checked(function: HookFunction) -> HookFunction:
     return call
 
 
+def _unread(names: list[str], kind: str) -> str:
+    named = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return (f"[weights] expected nothing but the model's tensors; found "
+            f"{len(names)} that {kind} does not read: {named}; results are as "
+            "if they were absent")
+
+
 class Model:
     """A model with its tokenizer; load makes it.
 
@@ -118,6 +126,9 @@ class Model:
         self._model = made
         #: Name, family, width, layers, … as a dict.
         self.info: dict[str, Any] = made.info
+        if unread := self.info["unread"]:
+            warnings.warn(_unread(unread, self.info["model_type"]),
+                          stacklevel=3)
         #: Every head: self, then decoder, then cross.
         self.heads = [Head(layer, head, kind)
                       for kind, layer, head in made.heads]
@@ -174,15 +185,17 @@ class Model:
 
     def encode(self, text: str) -> list[int]:
         """The text as ids, with what the model wants around it."""
-        return self._model.encode(text)["ids"]
+        return self._model.encode(utf8(text))["ids"]
 
     def tokens(self, text: str) -> list[str]:
         """The text's tokens as the vocabulary writes them."""
-        return self._model.encode(text)["tokens"]
+        return self._model.encode(utf8(text))["tokens"]
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        """Ids as text; special tokens are left out."""
-        return self._model.decode([int(one) for one in np.ravel(ids)])
+        """Ids as text; special tokens are left out. ValueError for an id that
+        stands for no token."""
+        return self._model.decode(
+            id_row(ids if isinstance(ids, BYTES) else np.ravel(ids)))
 
     def __repr__(self) -> str:
         return (f"Model({self.name}: {self.info['model_type']}, {self.layers} "
@@ -218,6 +231,26 @@ class Model:
         loss.low, loss.high, loss.kind = low, high, kind
         loss.sequences, loss.tokens = sequences, count
         return loss
+
+    def compare(self, whole: "Model", *texts: Text, context: int = 0,
+                tokens: int | None = None, seed: int = 0,
+                progress: Progress = False) -> Table:
+        """This model beside the whole one that it was made of: a Table with a
+        row for each text.
+
+        Losses of both (whole, loss, change); of models that predict tokens the
+        mean KL of their predictions (divergence) and the share with the same
+        likeliest token (same_token); of encoders, over sentences, the cosine
+        of their embeddings and the share with the same nearest other one
+        (same_neighbour). Each is an Interval. texts: as of loss.
+        """
+        with Telling(progress) as tell:
+            rows = self._model.compare(
+                whole._model, [text_input(text, context, tokens)
+                               for text in texts], seed, tell)
+        return Table({name: Interval(*value) if isinstance(value, tuple)
+                      else value for name, value in row.items()}
+                     for row in rows)
 
     def generate(self, prompt: Text, max_tokens: int = 100, *,
                  temperature: float = 0, top_k: int = 0, top_p: float = 1,
@@ -403,9 +436,10 @@ class Model:
             if is_ids(prompt) and not counterfactual:
                 counterfactual = []
             cases = [(prompt, counterfactual, *answers)]
-        cases = [tuple(one if isinstance(one, (str, int)) else
-                       [int(id) for id in one] for one in case)
-                 for case in cases]
+        cases = [tuple(
+            utf8(one, "patch") if isinstance(one, str) else
+            id_row([one])[0] if isinstance(one, (int, np.integer)) else
+            id_row(one) for one in case) for case in cases]
         if len({isinstance(one, str) for case in cases for one in case}) > 1:
             raise ValueError("[patch] expected texts alone or ids alone; found "
                              "both")
@@ -517,7 +551,8 @@ def load(folder: str | os.PathLike[str], device: str = "cpu", *,
     type: what it computes in, "f32", "bf16" or "f16"; by default f32 on the
     CPU and bf16 on a GPU. threads: 0 takes every core; results do not depend
     on it. bos: whether texts begin with the begin token; None: by its files.
-    Weights are mapped: two models of one folder share them.
+    Weights are mapped: two models of one folder share them. Warns of tensors
+    that the model does not read: info["unread"] names them.
     """
     return Model(_headwise.Model(os.fspath(folder), device, type, threads, bos,
                                  implementations))

@@ -188,5 +188,10 @@ def merge(*profiles: Profile | Iterable[Profile]) -> Profile:
     order."""
     parts: list[Profile] = []
     for part in profiles:
-        parts.extend([part] if isinstance(part, Profile) else part)
+        several = isinstance(part, Iterable) and not isinstance(part, Profile)
+        parts.extend(part if several else [part])
+    for part in parts:
+        if not isinstance(part, Profile):
+            raise ValueError("[merge] expected profiles; found "
+                             f"{type(part).__name__}")
     return Profile(_headwise.merge_profiles([one._profile for one in parts]))

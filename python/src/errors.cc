@@ -2,6 +2,7 @@
 #include "headwise/error.h"
 
 #include <cerrno>
+#include <string>
 
 #include "binding.h"
 
@@ -45,6 +46,11 @@ void AddErrors(py::module_& module) {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const Error& error) {
       PyErr_SetString(TypeOf(error), error.what());
+    } catch (const py::cast_error& error) {
+      const std::string text =
+          "[arguments] expected texts in UTF-8, ids of 32 bits and objects "
+          "that headwise made; found others: ";
+      PyErr_SetString(PyExc_ValueError, (text + error.what()).c_str());
     }
   });
 }

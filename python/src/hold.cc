@@ -19,7 +19,6 @@ Hold::Hold(PyModel& model, Work& work) : model_(model) {
     }
   }
   model.user = std::this_thread::get_id();
-  model.left.clear();
 }
 
 Hold::~Hold() {

@@ -13,6 +13,48 @@ namespace headwise::python {
 namespace {
 
 using ModelPointer = std::shared_ptr<PyModel>;
+
+// Means of heads, kept whole: only edits read them.
+struct Means {
+  HeadMeans means;
+};
+
+// Its end waits for nobody: what runs in another thread goes on with it.
+class PyIntervention {
+ public:
+  PyIntervention(ModelPointer model, Intervention made)
+      : model_(std::move(model)), made_(std::move(made)) {}
+  void Remove() {
+    Work work;
+    Use(*model_, work, [&](Transformer&) {
+      made_.Remove();
+      return true;
+    });
+  }
+
+ private:
+  ModelPointer model_;
+  Intervention made_;
+};
+
+}  // namespace
+}  // namespace headwise::python
+
+namespace pybind11::detail {
+template <>
+struct type_caster<headwise::GenerateJob>
+    : headwise::python::WholeCaster<headwise::GenerateJob> {};
+template <>
+struct type_caster<headwise::python::Means>
+    : headwise::python::WholeCaster<headwise::python::Means> {};
+template <>
+struct type_caster<headwise::python::PyIntervention>
+    : headwise::python::WholeCaster<headwise::python::PyIntervention> {};
+}  // namespace pybind11::detail
+
+namespace headwise::python {
+namespace {
+
 using Ids = std::vector<int32_t>;
 
 py::dict InfoOf(const PyModel& of) {
@@ -43,6 +85,7 @@ py::dict InfoOf(const PyModel& of) {
   dict["predicts_tokens"] = info.predicts_tokens;
   dict["layers"] = layers(info.layers);
   dict["decoder_layers"] = layers(info.decoder_layers);
+  dict["unread"] = info.unread;
   dict["parameters"] = info.parameters;
   dict["file_bytes"] = info.file_bytes;
   return dict;
@@ -98,10 +141,50 @@ py::tuple Loss(PyModel& model, const TextInput& text, uint64_t seed,
                         Name(loss.kind), loss.sequences, loss.tokens);
 }
 
-// Means of heads, kept whole: only edits read them.
-struct Means {
-  HeadMeans means;
-};
+py::object IntervalOrNone(const std::optional<Interval>& interval) {
+  if (!interval) return py::none();
+  return py::make_tuple(interval->value, interval->low, interval->high);
+}
+
+// The model beside the whole one that it was made of.
+py::list Compare(PyModel& model, PyModel& whole,
+                 const std::vector<TextInput>& texts, uint64_t seed,
+                 const py::object& progress) {
+  Work work(progress);
+  const LossJob job{
+      .seed = seed, .on_progress = work.on_progress(), .stop = work.stop()};
+  std::vector<ModelJudgement> rows;
+  const auto judge = [&](Transformer& other) {
+    return CompareModels(whole.model, other, texts, job);
+  };
+  rows = work.Run([&] {
+    // In one order, whoever is compared with whom.
+    const bool same = &whole == &model;
+    PyModel& first = &whole < &model ? whole : model;
+    const Hold held(first, work);
+    if (same) return judge(model.model);
+    const Hold other(&first == &whole ? model : whole, work);
+    return judge(model.model);
+  });
+  py::list all;
+  for (const ModelJudgement& row : rows) {
+    py::dict one;
+    one["text"] = row.domain;
+    one["kind"] = Name(row.kind);
+    one["sequences"] = row.sequences;
+    one["tokens"] = row.tokens;
+    one["whole"] = IntervalOrNone(row.loss.whole);
+    one["loss"] = IntervalOrNone(row.loss.other);
+    one["change"] = IntervalOrNone(row.loss.change);
+    one["divergence"] = IntervalOrNone(row.agreement.divergence);
+    one["same_token"] = IntervalOrNone(row.agreement.same_token);
+    one["sentences"] = row.agreement.sentences;
+    one["cosine"] = IntervalOrNone(row.agreement.cosine);
+    one["same_neighbour"] = IntervalOrNone(row.agreement.same_neighbour);
+    all.append(one);
+  }
+  return all;
+}
 
 Means MeansOf(PyModel& model, const TextInput& text, uint64_t seed,
               const py::object& progress) {
@@ -114,36 +197,6 @@ Means MeansOf(PyModel& model, const TextInput& text, uint64_t seed,
 }
 
 // ---- Edits and hooks.
-
-class PyIntervention {
- public:
-  PyIntervention(ModelPointer model, Intervention made)
-      : model_(std::move(model)), made_(std::move(made)) {}
-  PyIntervention(const PyIntervention&) = delete;
-  PyIntervention& operator=(const PyIntervention&) = delete;
-  ~PyIntervention() {
-    if (!made_) return;
-    if (model_->is_mine()) {
-      model_->left.push_back(std::move(*made_));
-      return;
-    }
-    py::gil_scoped_release released;
-    const std::lock_guard lock(model_->busy);
-    made_.reset();
-  }
-  void Remove() {
-    if (!made_) return;
-    Work work;
-    Use(*model_, work, [&](Transformer&) {
-      made_.reset();
-      return true;
-    });
-  }
-
- private:
-  ModelPointer model_;
-  std::optional<Intervention> made_;
-};
 
 std::unique_ptr<PyIntervention> Edit(const ModelPointer& model,
                                      const std::vector<std::string>& drop,
@@ -164,10 +217,8 @@ std::unique_ptr<PyIntervention> Edit(const ModelPointer& model,
 
 // A function of Python that a hook owns, let go of with the GIL.
 std::shared_ptr<py::object> Owned(py::object function) {
-  return {new py::object(std::move(function)), [](py::object* held) {
-            py::gil_scoped_acquire gil;
-            delete held;
-          }};
+  return {new py::object(std::move(function)),
+          [](py::object* held) { WithPython([&] { delete held; }); }};
 }
 
 // What a callback gets is a copy that it may keep, copied back when it returns:
@@ -180,15 +231,14 @@ void CallHook(const std::weak_ptr<PyModel>& model, const py::object& function,
   const auto copy =
       std::make_shared<Tensor>(Tensor::Undefined(context, x.type, shape));
   CopyTensor(context, x, copy->view());
-  {
-    py::gil_scoped_acquire held;
+  WithPython([&] {
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     py::object array =
         x.device.is_cpu()
             ? ToNumpy(copy)
             : py::cast(PyTensor{copy->view(), copy, {of, &context}});
     function(site, std::move(array));
-  }
+  });
   // What it did there may be on any stream.
   context.SynchronizeDevice();
   CopyTensor(context, copy->view(), x);
@@ -283,6 +333,19 @@ py::dict Encode(const PyModel& model, const std::string& text) {
   return dict;
 }
 
+std::string Decode(const PyModel& model, const Ids& ids) {
+  const Tokenizer& tokenizer = model.model.tokenizer();
+  for (const int32_t id : ids) {
+    if (id >= 0 && tokenizer.Token(id)) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                {"ids",
+                 "ids of the vocabulary's " +
+                     std::to_string(tokenizer.vocab_size()) + " tokens",
+                 std::to_string(id), ""});
+  }
+  return tokenizer.Decode(ids);
+}
+
 py::list Heads(const PyModel& model) {
   py::list list;
   for (const HeadRef& head : HeadsOf(model.model)) {
@@ -357,14 +420,8 @@ void AddModel(py::module_& module) {
           "type", [](const PyModel& of) { return Name(of.model.type()); })
       .def_property_readonly(
           "threads", [](PyModel& of) { return of.model.context().threads(); })
-      .def_property_readonly("edited",
-                             [](PyModel& of) {
-                               if (of.is_mine()) return of.model.edited();
-                               Work work;
-                               return Use(of, work, [](Transformer& model) {
-                                 return model.edited();
-                               });
-                             })
+      .def_property_readonly(
+          "edited", [](const PyModel& of) { return of.model.edited(); })
       .def_property_readonly(
           "has_tokenizer",
           [](const PyModel& of) { return of.model.has_tokenizer(); })
@@ -382,10 +439,10 @@ void AddModel(py::module_& module) {
              }));
            })
       .def("encode", &Encode)
-      .def("decode", [](const PyModel& of,
-                        const Ids& ids) { return of.model.Decode(ids); })
+      .def("decode", &Decode)
       .def("run", &Run)
       .def("loss", &Loss)
+      .def("compare", &Compare)
       .def("means", &MeansOf)
       .def("edit", &Edit)
       .def("hook", &Hook)

@@ -11,6 +11,8 @@
 
 #include "binding.h"
 #include "headwise/model.h"
+#include "headwise/profile.h"
+#include "whole.h"
 #include "work.h"
 
 namespace headwise::python {
@@ -24,8 +26,6 @@ struct PyModel {
   Transformer model;
   std::timed_mutex busy = {};
   std::atomic<std::thread::id> user = {};
-  // Let go of by a callback while the model ran; the next call removes them.
-  std::vector<Intervention> left = {};
 };
 
 // The model is this thread's while it lives. Without the GIL: who has the model
@@ -62,3 +62,15 @@ inline std::vector<HeadRef> HeadsNamed(const std::vector<std::string>& names,
 }
 
 }  // namespace headwise::python
+
+namespace pybind11::detail {
+template <>
+struct type_caster<headwise::python::PyModel>
+    : headwise::python::WholeCaster<headwise::python::PyModel> {};
+template <>
+struct type_caster<headwise::TextInput>
+    : headwise::python::WholeCaster<headwise::TextInput> {};
+template <>
+struct type_caster<headwise::Profile>
+    : headwise::python::WholeCaster<headwise::Profile> {};
+}  // namespace pybind11::detail

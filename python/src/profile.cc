@@ -1,7 +1,14 @@
 // Profiles. Door: include/headwise/profile.h.
 #include "headwise/profile.h"
 
+#include "headwise/error.h"
 #include "model.h"
+
+namespace pybind11::detail {
+template <>
+struct type_caster<headwise::ProfileJob>
+    : headwise::python::WholeCaster<headwise::ProfileJob> {};
+}  // namespace pybind11::detail
 
 namespace headwise::python {
 namespace {
@@ -29,7 +36,13 @@ ProfilePointer Make(PyModel& model, const TextInput& text, ProfileJob job,
 ProfilePointer Merge(const std::vector<ProfilePointer>& parts) {
   Work work;
   std::vector<Profile> all;
-  for (const ProfilePointer& part : parts) all.push_back(*part);
+  for (const ProfilePointer& part : parts) {
+    if (part == nullptr) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"profiles", "profiles", "None", ""});
+    }
+    all.push_back(*part);
+  }
   return work.Run(
       [&] { return std::make_shared<Profile>(MergeProfiles(all)); });
 }

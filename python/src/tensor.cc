@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpack.h"
+#include "gil.h"
 #include "headwise/error.h"
 #include "headwise/model.h"
 
@@ -209,9 +210,10 @@ PyTensor FromDlpack(const py::object& object, const py::object& stream) {
   tensor.view = ViewOf(managed->tensor);
   PyCapsule_SetName(given.ptr(), kDlUsed);
   tensor.owner = std::shared_ptr<void>(managed, [](void* data) {
-    py::gil_scoped_acquire held;
-    auto* one = static_cast<DlManaged*>(data);
-    if (one->free != nullptr) one->free(one);
+    WithPython([&] {
+      auto* one = static_cast<DlManaged*>(data);
+      if (one->free != nullptr) one->free(one);
+    });
   });
   return tensor;
 }
@@ -228,7 +230,7 @@ py::object Numpy(const PyTensor& tensor) {
                            .threads = 1, .device = tensor.view.device});
   auto copy = std::make_shared<Tensor>();
   {
-    py::gil_scoped_release released;
+    const Released released;
     context->SynchronizeDevice();  // streams of whoever wrote it
     Tensor there = CopyToHost(*context, tensor.view);
     const auto sizes = std::span(tensor.view.shape)
@@ -245,7 +247,7 @@ void Assign(const PyTensor& to, const PyTensor& from) {
   Context& context = to.context     ? *to.context
                      : from.context ? *from.context
                                     : host;
-  py::gil_scoped_release released;
+  const Released released;
   context.SynchronizeDevice();  // streams of whoever wrote them
   CopyTensor(context, from.view, to.view);
 }
@@ -263,8 +265,12 @@ py::object ToNumpy(Tensor tensor) {
 }
 
 void AddTensors(py::module_& module) {
-  py::class_<HostBuffer>(module, "_Buffer", py::buffer_protocol())
-      .def_buffer([](HostBuffer& buffer) { return InfoOf(buffer); });
+  py::class_<HostBuffer> buffers(module, "_Buffer", py::buffer_protocol());
+  buffers.def_buffer([](HostBuffer& buffer) { return InfoOf(buffer); });
+  // One without a value has nothing to show, and NumPy would look.
+  buffers.def_static("__new__", [](const py::args&) -> py::object {
+    throw py::type_error("headwise makes its buffers");
+  });
   py::class_<PyTensor>(module, "Tensor",
                        "Memory of the host or of a GPU, taken from any array "
                        "with __dlpack__ and handed on by it, without a copy.")

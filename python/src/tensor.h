@@ -8,6 +8,7 @@
 #include "binding.h"
 #include "headwise/context.h"
 #include "headwise/tensor.h"
+#include "whole.h"
 
 namespace headwise::python {
 
@@ -24,3 +25,9 @@ py::object ToNumpy(Tensor tensor);
 py::object ToNumpy(std::shared_ptr<Tensor> tensor);
 
 }  // namespace headwise::python
+
+namespace pybind11::detail {
+template <>
+struct type_caster<headwise::python::PyTensor>
+    : headwise::python::WholeCaster<headwise::python::PyTensor> {};
+}  // namespace pybind11::detail

@@ -37,7 +37,8 @@ py::dict ToDict(const TrainOutcome& outcome) {
 // Interrupted, or ended by on_step, the run keeps a checkpoint to resume from.
 py::dict RunTraining(const std::string& file, const std::string& json,
                      const std::vector<std::string>& settings, bool resume,
-                     bool replace, const std::string& device,
+                     bool replace, const std::vector<std::string>& texts,
+                     const std::string& device,
                      const std::optional<std::string>& type, int threads,
                      const py::object& on_step, const py::object& progress) {
   Work work(progress);
@@ -48,6 +49,7 @@ py::dict RunTraining(const std::string& file, const std::string& json,
     job.settings = settings;
     job.resume = resume;
     job.replace = replace;
+    job.texts = texts;
     job.device = ParseDevice(device);
     if (type) job.type = ParseType(*type);
     job.threads = threads;
@@ -62,8 +64,28 @@ py::dict RunTraining(const std::string& file, const std::string& json,
   return ToDict(outcome);
 }
 
+std::string ExportTo(const std::string& folder, const std::string& to,
+                     const std::string& out,
+                     const std::optional<std::string>& type, bool twin,
+                     bool tokenizer, bool replace) {
+  Work work;
+  return work.Run([&] {
+    ExportJob job;
+    job.to = ParseExportTarget(to);
+    job.out = out;
+    if (type) job.type = ParseType(*type);
+    job.twin = twin;
+    job.tokenizer = tokenizer;
+    job.replace = replace;
+    return Export(folder, job);
+  });
+}
+
 }  // namespace
 
-void AddTrain(py::module_& module) { module.def("train", &RunTraining); }
+void AddTrain(py::module_& module) {
+  module.def("train", &RunTraining);
+  module.def("export", &ExportTo);
+}
 
 }  // namespace headwise::python

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "binding.h"
+#include "gil.h"
 #include "headwise/observation.h"
 
 namespace headwise::python {
@@ -33,14 +34,15 @@ class Work {
   template <typename F>
   void Call(F&& call, When when = When::kUntilFailure) {
     if (failure_ && when == When::kUntilFailure) return;
-    py::gil_scoped_acquire held;
-    try {
-      if (!failure_) ThrowSignals();
-      call();
-    } catch (py::error_already_set& error) {
-      if (!failure_) failure_ = error;
-      stop_.request_stop();
-    }
+    WithPython([&] {
+      try {
+        if (!failure_) ThrowSignals();
+        call();
+      } catch (py::error_already_set& error) {
+        if (!failure_) failure_ = error;
+        stop_.request_stop();
+      }
+    });
   }
 
   // What f returns. An error of a callback goes before what f makes of it.
@@ -48,7 +50,8 @@ class Work {
   auto Run(F&& f) {
     try {
       auto result = [&] {
-        py::gil_scoped_release released;
+        const Released released;
+        const Worker worker(stop_);
         return f();
       }();
       if (failure_) throw *failure_;

@@ -63,11 +63,11 @@ inline std::vector<Place> Places() {
 
 // Every family, then shapes and settings that few checkpoints have.
 inline auto GoldenNames() {
-  return testing::Values("gpt2", "bert", "bert-headless", "roberta",
-                         "distilbert", "llama", "llama-linear", "llama-3",
-                         "mistral", "qwen2", "qwen2-yarn", "qwen3", "marian",
-                         "gpt2-scaled", "gpt2-unscaled", "bert-odd",
-                         "llama-odd", "marian-odd");
+  return testing::Values(
+      "gpt2", "bert", "bert-headless", "roberta", "distilbert", "llama",
+      "llama-linear", "llama-3", "mistral", "qwen2", "qwen2-yarn", "qwen3",
+      "marian", "gpt2-scaled", "gpt2-unscaled", "bert-odd", "llama-odd",
+      "marian-odd", "bert-untied", "roberta-untied", "marian-untied");
 }
 
 // "llama_3"

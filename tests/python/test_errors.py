@@ -1,4 +1,5 @@
 """Wrong arguments, missing files, damaged ones: Python's errors, our text."""
+import pickle
 import shutil
 import subprocess
 import sys
@@ -70,10 +71,61 @@ def test_a_damaged_file(tmp_path):
     ("expected", lambda m: hw.train({"nonsense": 3})),
     ("max_tokens", lambda m: m.generate("a", -1)),
     ("at most", lambda m: m.generate("a b c " * 400)),
+    ("ids from 0 to 2147483647; found 4294967301", lambda m: m.run([5 + 2**32])),
+    ("found 18446744073709551616", lambda m: m.loss([[5, 2**64]])),
+    ("ids from 0", lambda m: m.decode([2**31])),
+    ("ids from 0", lambda m: m.patch([5], [6], (2**40, 3))),
+    ("ids from 0 .* found 1.5", lambda m: m.decode([1.5])),
+    (r"lone surrogate, U\+D800 at 2", lambda m: m.run("a \ud800")),
+    ("lone surrogate", lambda m: m.encode("\udfff")),
+    ("lone surrogate", lambda m: m.loss(["a", "\ud800"])),
+    ("lone surrogate", lambda m: m.generate("\ud800")),
+    ("lone surrogate", lambda m: m.patch("\ud800", "b", (" a", " b"))),
+    ("found bytes; .decode", lambda m: m.run(b"abc")),
+    ("found bytes", lambda m: m.loss(b"abc")),
+    ("found bytearray", lambda m: m.decode(bytearray(b"abc"))),
+    ("found memoryview", lambda m: m.run(memoryview(b"abc"))),
+    ("4096 tokens; found 4096", lambda m: m.decode([5, 4096])),
+    ("expected token ids", lambda m: m.decode([-1])),
+    ("profiles; found NoneType", lambda m: hw.merge([None])),
+    ("UTF-8", lambda m: m._model.run("\ud800", [], True, "")),
+    ("32 bits", lambda m: m._model.run([2**40], [], True, "")),
+    ("found None", lambda m: hw._headwise.merge_profiles([None])),
 ])
 def test_wrong_arguments(m, words, act):
     with pytest.raises(ValueError, match=words):
         act(m)
+
+
+@pytest.mark.parametrize("act", [
+    lambda m, _: without_value(_.Model).run("a", [], True, ""),
+    lambda m, _: m.loss(without_value(_.TextInput), 0, None),
+    lambda m, _: m.generate("a", without_value(_.GenerateJob), None),
+    lambda m, _: m.edit([], {}, without_value(_.Means)),
+    lambda m, _: without_value(_.Means).sites,
+    lambda m, _: without_value(_.Intervention).remove(),
+    lambda m, _: without_value(_.Profile).json(),
+    lambda m, _: _.merge_profiles([without_value(_.Profile)]),
+    lambda m, _: _.roles(without_value(_.Profile), None, [], "25x4", False,
+                         None),
+    lambda m, _: setattr(without_value(_.ProfileJob), "repeats", 3),
+    lambda m, _: without_value(_.Tensor).numpy(),
+], ids=["model", "text", "job", "edit", "means", "intervention", "profile",
+        "profiles", "roles", "profile-job", "tensor"])
+def test_objects_without_a_value(m, act):
+    with pytest.raises(ValueError, match="without a value|made"):
+        act(m._model, hw._headwise)
+
+
+def without_value(kind):
+    return kind.__new__(kind)
+
+
+def test_buffers_are_not_made_by_hand(p):
+    with pytest.raises(TypeError, match="headwise"):
+        without_value(hw._headwise._Buffer)
+    with pytest.raises(TypeError):
+        pickle.dumps(p)
 
 
 def test_wrong_types_are_pythons_own(m):

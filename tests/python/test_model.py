@@ -1,12 +1,13 @@
 """Loading, running, losses, generating, attention."""
 import json
+import shutil
 import struct
 
 import numpy as np
 import pytest
 
 import headwise as hw
-from conftest import BOOK, MODEL, TOKENS
+from conftest import BOOK, MODEL, ROOT, TOKENS
 
 LINE = "The captain looked at the sea."
 
@@ -19,6 +20,26 @@ def test_a_model_says_what_it_is(m):
     assert "layer.3.attention.head_output" in m.activations
     assert len(m.hash) >= 16
     assert "novels" in repr(m)
+
+
+def test_tensors_that_nothing_reads_are_warned_of(tmp_path):
+    folder = shutil.copytree(MODEL.parent / "planted", tmp_path / "odd")
+    file = folder / "model.safetensors"
+    data = file.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    end = len(data) - 8 - size
+    header["odd"] = {"dtype": "F32", "shape": [1],
+                     "data_offsets": [end, end + 4]}
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    file.chmod(0o644)
+    file.write_bytes(struct.pack("<Q", len(head)) + head + data[8 + size:] +
+                     bytes(4))
+    with pytest.warns(UserWarning, match="found 1 that gpt2 does not read: "
+                                         "odd;"):
+        odd = hw.load(folder)
+    assert odd.info["unread"] == ["odd"]
 
 
 def test_texts_become_ids_and_back(m):
@@ -191,3 +212,17 @@ def test_direct_logit_attribution_adds_up(m):
     answer, other = (m.encode("x" + word)[-1] for word in (" the", " a"))
     assert found.difference.value == pytest.approx(
         logits[answer] - logits[other], abs=1e-4)
+
+
+def test_models_are_compared(m, tmp_path):
+    text = "The captain looked at the sea, and the sea looked at him. " * 8
+    row, = m.compare(m, text, context=32)
+    assert row["change"].value == 0 and row["same_token"].value == 1
+    assert row["cosine"] is None
+    other = hw.load(m.folder.replace("novels", "novels-one-head"))
+    row, = other.compare(m, text, context=32)
+    assert row["divergence"].value > 0.01 and row["same_token"].value < 1
+    assert row["loss"].value == pytest.approx(
+        float(other.loss(text, context=32)), abs=1e-5)
+    with pytest.raises(ValueError, match="vocabulary"):
+        hw.load(ROOT / "assets/planted").compare(m, text)

@@ -46,6 +46,18 @@ def test_profiles_are_kept_and_merged(m, p, tmp_path):
         hw.merge(parts[0], parts[0])
 
 
+def test_tokens_end_a_profile_of_ids(m):
+    ids = m.encode(BOOK.read_text()[:4000])
+    rows = [ids[:40], ids[40:300]]
+    assert m.profile(ids, "core").counts["tokens"] == len(ids) > 300
+    assert m.profile(ids, "core", tokens=64).counts["tokens"] == 64
+    assert m.profile(rows, "core", tokens=64).counts["tokens"] == 64
+    assert m.loss(rows, tokens=64).tokens == 64
+    np.testing.assert_array_equal(
+        m.profile(rows, "core", tokens=64)["entropy"],
+        m.profile([rows[0], rows[1][:24]], "core")["entropy"])
+
+
 def test_core_metrics_are_among_all(m, p):
     core = m.profile(BOOK, "core", tokens=TOKENS)
     assert set(core.metrics) < set(p.metrics)

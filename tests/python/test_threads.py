@@ -110,3 +110,38 @@ def test_ctrl_c_ends_work_cleanly(work):
     assert process.returncode == 0, err
     assert time.monotonic() - start < 10
     assert "interrupted\n(1, " in out
+
+
+WORKS_AT_THE_END = """
+import sys, threading, time
+import headwise as hw
+from pathlib import Path
+m = hw.load(sys.argv[1], threads=1)
+other = hw.load(sys.argv[1], threads=1)
+book = Path(sys.argv[2])
+began = threading.Event()
+def told(*what):
+    began.set()
+def work():
+    while True:
+        exec(sys.argv[3])
+threading.Thread(target=work, daemon=True).start()
+began.wait(30)
+time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("work", [
+    "m.loss(book, tokens=0, progress=told)",
+    "told(); m.run('The captain looked at the sea.')",
+    "m.generate('A', 250, on_token=told)",
+    "with m.hook('layer.*', told): m.run('The captain')",
+    "m.generate('A', 9, on_token=lambda x: other.generate('B', 9, "
+    "on_token=told))",
+    "m.generate('A', 9, on_token=lambda x: (told(), time.sleep(9)))",
+], ids=["loss", "run", "generate", "hook", "inner", "sleeping"])
+def test_python_ends_while_a_daemon_thread_works(work):
+    done = subprocess.run(
+        [sys.executable, "-c", WORKS_AT_THE_END, str(MODEL), str(BOOK), work],
+        capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -80,3 +80,31 @@ def test_ctrl_c_leaves_a_checkpoint(at_root, tmp_path):
             "steps": 100000, "observe_every": 0, "out": str(tmp_path / "a")})
     # The step that was on when it was interrupted is finished and kept.
     assert first in ([1 + len(steps)], [2 + len(steps)])
+
+
+def test_texts_from_memory_are_those_of_a_file(tmp_path):
+    text = (ROOT / "assets/text/the-lamp-at-sorrel-point.txt").read_text(
+        encoding="utf-8")[:4000]
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    config = {
+        "task": "causal_lm", "steps": 2, "batch": 2, "micro_batch": 2,
+        "sequence": 16, "warmup": 1, "evaluate_every": 2, "save_every": 2,
+        "hold_out": 0, "tokenizer": str(ROOT / "assets/planted/tokenizer.json"),
+        "model": {"model_type": "llama", "hidden_size": 16,
+                  "intermediate_size": 16, "num_hidden_layers": 1,
+                  "num_attention_heads": 2, "max_position_embeddings": 32}}
+    by_text = hw.train({**config, "out": str(tmp_path / "a")}, texts=[text])
+    by_file = hw.train({**config, "out": str(tmp_path / "b"),
+                        "data": [str(tmp_path / "text.txt")]})
+    assert by_text.losses == by_file.losses and len(by_text.losses) == 2
+
+
+def test_export_writes_what_others_read(m, tmp_path):
+    assert hw.export(m, tmp_path / "hf") == m.info["model_type"]
+    assert hw.load(tmp_path / "hf").hash == m.hash
+    hw.export(m.folder, tmp_path / "m.gguf", "gguf", tokenizer=False)
+    assert (tmp_path / "m.gguf").read_bytes()[:4] == b"GGUF"
+    with pytest.raises(ValueError, match="not there yet"):
+        hw.export(m, tmp_path / "hf")
+    with pytest.raises(ValueError, match="gguf or onnx"):
+        hw.export(m, tmp_path / "x", "tar")

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "headwise/api/relations.h"
+#include "headwise/api/state.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/report.h"
 #include "headwise/report/attention_svg.h"
@@ -82,6 +83,7 @@ std::string DrawSimilarity(const HeadSimilarity& found,
 
 std::string DrawSimilarity(Transformer& model, const TextInput& text,
                            const SimilarityJob& job) {
+  const ModelUse use(model);
   return SimilaritySvg(SimilarityOf(model, text, job),
                        "Like heads of " + model.info().name);
 }

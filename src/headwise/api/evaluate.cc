@@ -10,6 +10,7 @@
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/heads/pruning/plan.h"
 #include "headwise/heads/pruning/profile_means.h"
+#include "headwise/model/head_ref.h"
 #include "headwise/runtime/generate.h"
 #include "headwise/train/bleu.h"
 
@@ -67,8 +68,10 @@ Compared BleuOf(Transformer& model, const JudgedInput& input,
 
 HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
                              const EvaluateJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "evaluate");
   for (const HeadRef& head : job.closed) RequireHead(model, head);
+  RequireEachOnce(job.closed, "evaluate");
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
   const CorpusOptions options = CorpusOptionsOf(input, job);
@@ -91,6 +94,7 @@ HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
 }
 
 HeadMeans MeanOutputs(Transformer& model, const Profile& profile) {
+  const ModelUse use(model);
   return std::make_shared<const HeadOutputs>(
       MeansOf(profile, model.state().model(), model.hash()));
 }

@@ -73,6 +73,7 @@ void RequireCausal(const ModelInfo& info) {
 
 CacheEvaluation EvaluateCache(Transformer& model, const TextInput& text,
                               const KvPolicy& policy, const LossJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "evaluate");
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
   RequireCausal(model.info());

@@ -9,6 +9,7 @@
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/model/head_ref.h"
 #include "headwise/model/parameters.h"
 #include "headwise/model/text_frame.h"
 #include "headwise/runtime/gates.h"
@@ -70,8 +71,10 @@ struct LabelSums {
 
 LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
                                const EvaluateJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "evaluate");
   RequireFiles(text, job);
+  RequireEachOnce(job.closed, "evaluate");
   Context& context = model.context();
   const std::filesystem::path file = model.folder() / "config.json";
   const Json json = ReadJson(file);

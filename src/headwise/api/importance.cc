@@ -129,6 +129,7 @@ void RequireCases(std::span<const PatchCase> cases, size_t texts) {
 
 Ranking RankHeads(Transformer& model, const TextInput& text,
                   const RankJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "rank");
   Transformer::State& state = model.state();
   RankOptions rank = OptionsOf(job, {});
@@ -166,6 +167,7 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
 
 PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,
                        const PatchJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "patch");
   Transformer::State& state = model.state();
   PatchOptions options;
@@ -177,6 +179,7 @@ PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,
 
 PatchResult PatchHeads(Transformer& model, std::span<const PatchText> texts,
                        const PatchJob& job) {
+  const ModelUse use(model);
   std::vector<PatchCase> cases;
   int64_t unequal = 0, ambiguous = 0, longest = 0;
   for (const PatchText& text : texts) {

@@ -23,6 +23,18 @@ bool IsBefore(std::string_view name) {
       kBefore, [&](const char* end) { return name.ends_with(end); });
 }
 
+// Counts callbacks while they are on, also those that throw.
+class CallbackMark {
+ public:
+  explicit CallbackMark(int& count) : count_(count) { ++count_; }
+  ~CallbackMark() { --count_; }
+  CallbackMark(const CallbackMark&) = delete;
+  CallbackMark& operator=(const CallbackMark&) = delete;
+
+ private:
+  int& count_;
+};
+
 bool HasHook(std::string_view name) {
   return name != "logits" && !name.ends_with(".probs");
 }
@@ -69,6 +81,7 @@ uint64_t Interventions::Add(const Model& model, HeadEdit edit) {
     }
     site.means = &found->second;
   }
+  const std::lock_guard lock(mutex_);
   edits_[next_] = std::move(added);
   Combine();
   return next_++;
@@ -89,13 +102,36 @@ uint64_t Interventions::Add(const Model& model, std::string site,
     throw Error(ErrorCode::kInvalidArgument,
                 {"hook", "a function to call", "none", ""});
   }
+  const std::lock_guard lock(mutex_);
   hooks_[next_] = {std::move(site), std::move(callback)};
   return next_++;
 }
 
 void Interventions::Remove(uint64_t number) {
-  hooks_.erase(number);
-  if (edits_.erase(number) > 0) Combine();
+  {
+    const std::lock_guard lock(mutex_);
+    removed_.push_back(number);
+  }
+  const OneCaller caller(thread_);
+  if (caller.is_in() && callbacks_ == 0) DropRemoved();
+}
+
+void Interventions::DropRemoved() {
+  // What callbacks own goes without the lock: it may take locks of its own.
+  std::vector<decltype(hooks_)::node_type> hooks;
+  const std::lock_guard lock(mutex_);
+  bool edited = false;
+  for (const uint64_t number : removed_) {
+    hooks.push_back(hooks_.extract(number));
+    edited = edits_.erase(number) > 0 || edited;
+  }
+  removed_.clear();
+  if (edited) Combine();
+}
+
+bool Interventions::empty() const {
+  const std::lock_guard lock(mutex_);
+  return edits_.size() + hooks_.size() == removed_.size();
 }
 
 void Interventions::Combine() {
@@ -137,6 +173,7 @@ void Interventions::Call(std::string_view name, ConstTensorView value) {
   x.stride = value.stride;
   if (x.rank == 4 && x.shape[0] == 1) x = At(x, 0, 0);
   if (!x.device.is_cpu()) context_.Synchronize();
+  const CallbackMark mark(callbacks_);
   for (const auto& [number, hook] : hooks_) {
     if (MatchesPattern(hook.pattern, name)) hook.callback(name, x);
   }

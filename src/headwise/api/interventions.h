@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "headwise/base/one_caller.h"
 #include "headwise/context.h"
 #include "headwise/model.h"
 #include "headwise/model/model.h"
@@ -14,16 +16,24 @@
 
 namespace headwise {
 
+// Of one calling thread at a time (thread()), but for Remove and empty, which
+// any thread may call at any time.
 class Interventions : public RunHooks {
  public:
   explicit Interventions(Context& context) : context_(context) {}
 
+  // The thread that uses the model. Here, since an Intervention may outlive it.
+  CallingThread& thread() { return thread_; }
+
   // Both return the number under which they are removed.
   uint64_t Add(const Model& model, HeadEdit edit);
   uint64_t Add(const Model& model, std::string site, HookCallback callback);
+  // While a callback or another thread's call is on: before the next call.
   void Remove(uint64_t number);
+  // What Remove left for this call.
+  void DropRemoved();
 
-  bool empty() const { return edits_.empty() && hooks_.empty(); }
+  bool empty() const;
   bool has_hooks() const { return !hooks_.empty(); }
   // Of a run: null where there is nothing to do.
   RunHooks* hooks() { return empty() ? nullptr : this; }
@@ -56,6 +66,12 @@ class Interventions : public RunHooks {
   bool Hooked(std::string_view name) const;
 
   Context& context_;
+  CallingThread thread_ = {};
+  int callbacks_ = 0;  // that are on
+  // Over what follows; the calling thread alone changes it, and reads it
+  // without.
+  mutable std::mutex mutex_;
+  std::vector<uint64_t> removed_;  // and still in place
   uint64_t next_ = 0;
   std::map<uint64_t, Edit> edits_;
   std::map<uint64_t, Hook> hooks_;

@@ -50,6 +50,7 @@ size_t EndOfBatch(std::span<const TextExample> examples, size_t begin) {
 }  // namespace
 
 TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
+  const ModelUse use(*state_);
   const JudgedInput input = JudgedInputOf(*this, text, job.seed);
   const std::span<const TextExample> examples = input.examples;
   const Model& model = state_->model();
@@ -90,6 +91,7 @@ TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
 
 HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
                       const LossJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "means");
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);

@@ -63,11 +63,11 @@ std::vector<LayerShape> ShapesOf(const std::vector<LayerInfo>& layers) {
   return shapes;
 }
 
-bool HasHead(const Checkpoint& checkpoint) {
+const Model* FindModel(const Checkpoint& checkpoint) {
   try {
-    return checkpoint.model().has_head();
+    return &checkpoint.model();
   } catch (const Error&) {  // what the folder says can still be told
-    return false;
+    return nullptr;
   }
 }
 
@@ -92,7 +92,7 @@ bool Classifies(const std::filesystem::path& folder) {
 
 }  // namespace
 
-ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
+ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model) {
   const ModelSummary summary = Summarise(checkpoint);
   const ModelConfig& config = summary.config;
   ModelInfo info;
@@ -115,7 +115,10 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
   info.context = config.context;
   info.causal = config.causal;
   info.encoder_decoder = config.encoder_decoder();
-  info.predicts_tokens = predicts_tokens;
+  if (model != nullptr) {
+    info.predicts_tokens = model->has_head();
+    info.unread = model->unread();
+  }
   info.classifies = Classifies(checkpoint.folder());
   info.layers = LayersOf(config, config.layers);
   info.decoder_layers = LayersOf(config, config.decoder);
@@ -129,7 +132,7 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens) {
 
 ModelInfo ReadModelInfo(const std::filesystem::path& folder) {
   const Checkpoint checkpoint(folder);
-  return InfoOf(checkpoint, HasHead(checkpoint));
+  return InfoOf(checkpoint, FindModel(checkpoint));
 }
 
 std::optional<TextFrame> ReadTextFrame(const std::filesystem::path& folder,
@@ -174,7 +177,43 @@ TextCost CostOf(const ModelInfo& info, int64_t tokens) {
           .maps_bytes = cost.maps_bytes};
 }
 
+HeadShare ShareOfHeads(const Transformer& model) {
+  constexpr int64_t kShareTokens = 512;
+  const Model& of = model.state().model();
+  const ModelInfo& info = model.info();
+  int64_t token = WeightBytesOfToken(of), token_heads = 0;
+  HeadShare share;
+  for (const AttentionKind kind :
+       {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
+    const bool predicts =
+        (kind == AttentionKind::kSelf) != info.encoder_decoder;
+    for (const AttentionLayer* layer : AttentionLayers(of, kind)) {
+      const AttentionWeights& weights = layer->weights();
+      const int64_t read = weights.qkv.stored_bytes() +
+                           weights.q.stored_bytes() +
+                           weights.output.stored_bytes();
+      // Of the memory: made once a text.
+      const int64_t once = weights.kv.stored_bytes();
+      share.head_bytes += read + once;
+      if (!predicts) continue;
+      token_heads += read;
+      token -= once;
+    }
+  }
+  share.bytes = info.file_bytes;
+  share.tokens =
+      info.context > 0 ? std::min(kShareTokens, info.context) : kShareTokens;
+  const TextCost cost = CostOf(info, share.tokens);
+  share.prefill = (cost.projection_flops + cost.attention_flops) / cost.flops();
+  if (info.predicts_tokens && (info.causal || info.encoder_decoder)) {
+    share.decode =
+        static_cast<double>(token_heads) / static_cast<double>(token);
+  }
+  return share;
+}
+
 std::vector<HeadSize> SizesOfHeads(Transformer& model) {
+  const ModelUse use(model);
   Context& context = model.context();
   std::vector<HeadSize> sizes;
   for (const HeadRef& head : HeadsOf(model)) {

@@ -6,8 +6,8 @@
 
 namespace headwise {
 
-// predicts_tokens: whether it has a vocabulary head, which only the opened
-// model knows.
-ModelInfo InfoOf(const Checkpoint& checkpoint, bool predicts_tokens);
+// model: the checkpoint's, which alone knows what it reads; null where it
+// cannot be opened.
+ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model);
 
 }  // namespace headwise

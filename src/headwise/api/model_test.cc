@@ -3,10 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <latch>
+#include <optional>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "headwise/api/state.h"
 #include "headwise/api/test_model.h"
 #include "headwise/error.h"
+#include "headwise/ops/matmul/matmul.h"
 #include "headwise/session.h"
 #include "headwise/train.h"
 
@@ -80,6 +88,90 @@ TEST(Transformer, RefusesWhatIsNotThere) {
             ErrorCode::kNotFound);
   EXPECT_THAT(what, HasSubstr("did you mean layer.0.attention.head_output"));
   EXPECT_FALSE(model.edited());
+}
+
+TEST(Transformer, IsEncodedWithByManyThreads) {
+  for (int round = 0; round < 5; ++round) {
+    const Transformer model = Novels();
+    std::latch all(4);
+    std::vector<std::string> said(4);
+    std::vector<std::thread> threads;
+    for (std::string& one : said) {
+      threads.emplace_back([&] {
+        all.arrive_and_wait();
+        one = model.Decode(model.Encode(kSentence).ids) + model.hash();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& one : said) EXPECT_EQ(one, said[0]);
+  }
+}
+
+TEST(Transformer, RefusesASecondThreadAndNotItself) {
+  Transformer model = Novels();
+  const std::vector<float> alone = Values(model.Run(kSentence).out);
+  Conversation talk(model);
+  std::vector<ErrorCode> codes;
+  std::string what;
+  int encoded = 0;
+  const Intervention hook =
+      model.Hook("layer.0.output", [&](std::string_view, TensorView) {
+        std::thread([&] {
+          const std::vector<int32_t> ids = model.Encode(kSentence).ids;
+          encoded += model.edited() ? 1 : 0;
+          for (const std::function<void()>& call :
+               std::vector<std::function<void()>>{
+                   [&] { model.Run(ids); }, [&] { model.Loss(ShortText()); },
+                   [&] { RankHeads(model, ShortText()); },
+                   [&] { Generate(model, kSentence); }, [&] { talk.Feed(ids); },
+                   [&] { (void)model.Edit({.drop = {{}}}); }}) {
+            codes.push_back(CodeOf(call, &what));
+            EXPECT_THAT(what, HasSubstr("[Transformer] expected one calling"));
+          }
+        }).join();
+      });
+  EXPECT_EQ(Values(model.Run(kSentence).out), alone);
+  EXPECT_EQ(codes, std::vector(6, ErrorCode::kInvalidArgument));
+  EXPECT_EQ(encoded, 1);
+  std::thread([&] { EXPECT_NO_THROW(model.Run(kSentence)); }).join();
+}
+
+TEST(Transformer, DropsWhatAnotherThreadLetGoOfBeforeTheNextCall) {
+  Transformer model = Novels();
+  const std::vector<float> whole = Values(model.Run(kSentence).out);
+  std::optional<Intervention> edit = model.Edit({.drop = {{.layer = 1}}});
+  std::optional<Intervention> hook =
+      model.Hook("layer.0.output", [&](std::string_view, TensorView) {
+        EXPECT_EQ(CodeOf([&] {
+                    std::thread([&] {
+                      EXPECT_THROW(edit->Remove(), Error);
+                      edit.reset();
+                    }).join();
+                    hook->Remove();  // itself: this call goes on
+                    throw Error(ErrorCode::kCancelled, {});
+                  }),
+                  ErrorCode::kCancelled);
+      });
+  EXPECT_NE(Values(model.Run(kSentence).out), whole);
+  EXPECT_FALSE(model.edited());
+  EXPECT_EQ(Values(model.Run(kSentence).out), whole);
+}
+
+TEST(Transformer, OfOneFolderSharesWeightsAndNotEdits) {
+  Transformer a = Novels(), b = Novels();
+  EXPECT_EQ(&a.state().model(), &b.state().model());
+  const std::vector<float> whole = Values(b.Run(kSentence).out);
+  const auto& blocks = a.state().model().stack().blocks;
+  EXPECT_GT(PreparedBytes(*blocks[0].parts().attention.weights().qkv.weights()),
+            0u);
+  const Intervention edit = a.Edit({.drop = {{.layer = 1, .head = 2}}});
+  EXPECT_NE(Values(a.Run(kSentence).out), whole);
+  EXPECT_FALSE(b.edited());
+  std::vector<float> beside;
+  std::thread other([&] { beside = Values(b.Run(kSentence).out); });
+  EXPECT_NE(Values(a.Run(kSentence).out), whole);
+  other.join();
+  EXPECT_EQ(beside, whole);
 }
 
 TEST(Transformer, RunGivesLogitsAndNamedActivations) {

@@ -1,9 +1,14 @@
 // Door: notices.h.
 #include "headwise/api/notices.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "headwise/api/state.h"
+#include "headwise/report/text.h"
 #include "headwise/runtime/text_notices.h"
 
 namespace headwise {
@@ -13,7 +18,27 @@ void TellIt(const Transformer& model, const std::string& notice) {
   if (!notice.empty()) model.state().options.on_notice(notice);
 }
 
+// Names of tensors in one notice, and their columns.
+constexpr size_t kMostNamed = 3;
+constexpr int kWidest = 100;
+
 }  // namespace
+
+void TellUnread(const Transformer& model) {
+  if (!model.state().options.on_notice) return;
+  const std::vector<std::string>& unread = model.info().unread;
+  if (unread.empty()) return;
+  std::string names;
+  for (size_t i = 0; i < std::min(unread.size(), kMostNamed); ++i) {
+    names += (i > 0 ? ", " : "") + Shorten(unread[i], kWidest);
+  }
+  TellIt(model,
+         fmt::format("[weights] expected nothing but the model's tensors; "
+                     "found {} that {} does not read: {}{}; results are as if "
+                     "they were absent",
+                     unread.size(), model.info().model_type, names,
+                     unread.size() > kMostNamed ? ", …" : ""));
+}
 
 void TellPastContext(const Transformer& model, int64_t tokens) {
   if (!model.state().options.on_notice) return;

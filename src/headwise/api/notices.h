@@ -1,4 +1,5 @@
-// What is said of texts before they are run (OpenOptions::on_notice).
+// What is said of models and of texts before they are run
+// (OpenOptions::on_notice).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,9 @@
 #include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
+
+// That the folder holds tensors which are no part of the model.
+void TellUnread(const Transformer& model);
 
 // That heads will be seen where they were not trained, if `tokens` at once are
 // more than the model's context, which rotary positions allow.

@@ -1,11 +1,16 @@
 // What a model says of texts before they are run, and runs of several texts.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <limits>
 #include <map>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headwise/api/test_model.h"
+#include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
 #include "headwise/heads.h"
 #include "headwise/profile.h"
@@ -38,6 +43,41 @@ TEST(OnNotice, TellsOfALetterThatTheTokenizerDoesNotKnow) {
   ASSERT_EQ(seen.notices.size(), 1);
   EXPECT_TRUE(seen.notices[0].starts_with("[text] expected letters"))
       << seen.notices[0];
+}
+
+class OddWeights : public ScratchFolderTest {};
+
+TEST_F(OddWeights, AreNamedWhenTheModelIsOpened) {
+  const Transformer whole = Novels();
+  std::filesystem::copy(whole.folder() / "config.json", folder_);
+  Transformer source(whole.folder());
+  std::map<std::string, Tensor> kept;
+  for (const std::string& name : source.WeightNames()) {
+    kept[name] = source.Weight(name);
+  }
+  std::vector<std::pair<std::string, ConstTensorView>> tensors;
+  for (const auto& [name, tensor] : kept) {
+    tensors.emplace_back(name, tensor.view());
+  }
+  const Tensor odd(DType::kF32, {2});
+  for (const char* name : {"a", "b", "c", "d"}) {
+    tensors.emplace_back(name, odd.view());
+  }
+  SaveTensors(folder_ / "model.safetensors", {tensors.begin(), tensors.end()});
+  std::vector<std::string> notices;
+  OpenOptions options;
+  options.on_notice = [&](std::string_view notice) {
+    notices.emplace_back(notice);
+  };
+  const Transformer model(folder_, options);
+  ASSERT_EQ(notices.size(), 1);
+  EXPECT_NE(notices[0].find("found 4 that llama does not read: a, b, c, …"),
+            std::string::npos)
+      << notices[0];
+  const std::vector<std::string> all = {"a", "b", "c", "d"};
+  EXPECT_EQ(model.info().unread, all);
+  EXPECT_EQ(ReadModelInfo(folder_).unread, all);
+  EXPECT_TRUE(whole.info().unread.empty());
 }
 
 TEST(OnNotice, TellsOnceOfATextThatIsLongerThanTheContext) {
@@ -178,6 +218,20 @@ TEST(Generate, KeepsAWindowWherePolicySaysSo) {
   EXPECT_THROW(Generate(model, kSentence, job), Error);
 }
 
+// The sum of prompt and answer does not fit 64 bits.
+TEST(Generate, TakesAnyNumberOfTokensAsALimit) {
+  Noticing seen;
+  Transformer model = seen.Open();
+  std::stop_source stop;
+  stop.request_stop();
+  GenerateJob job;
+  job.max_tokens = std::numeric_limits<int64_t>::max();
+  job.context = model.info().context + 1;
+  job.stop = stop.get_token();
+  EXPECT_TRUE(Generate(model, kSentence, job).ids.empty());
+  EXPECT_EQ(seen.notices.size(), 1);  // of the longer context
+}
+
 TEST(RunRows, PadsWhatIsShorter) {
   Transformer model = Novels();
   const std::vector<std::vector<int32_t>> rows = {
@@ -198,6 +252,40 @@ TEST(RunRows, PadsWhatIsShorter) {
   EXPECT_THROW(model.RunRows(rows, {"nonesuch"}), Error);
   const std::vector<std::vector<int32_t>> outside = {{1, 1 << 30}};
   EXPECT_THROW(model.RunRows(outside, {"final"}), Error);
+}
+
+TEST(RunRows, LieWhereTheyAreToLie) {
+  Transformer model = Novels();
+  const std::vector<std::vector<int32_t>> rows = {{5, 6, 7, 8}, {9, 5, 6}};
+  const std::vector<std::string> names = {"logits", "layer.0.attention.probs"};
+  const auto plain = model.RunRows(rows, names);
+  SequencePlaces places = {.width = 9, .first = {0, 4}};
+  const auto wide = model.RunRows(rows, names, {}, places);
+  const Tensor& logits = wide.at("logits");
+  const Tensor& probs = wide.at("layer.0.attention.probs");
+  ASSERT_EQ(logits.shape(1), 9);
+  ASSERT_EQ(probs.shape(2), 9);
+  ASSERT_EQ(probs.shape(3), 9);
+  const int64_t classes = model.info().vocabulary;
+  const int64_t heads = model.info().layers[0].heads;
+  const float* from = plain.at("logits").As<float>();
+  const float* map = plain.at("layer.0.attention.probs").As<float>();
+  for (int64_t i = 0; i < 9; ++i) {
+    const bool inside = i >= 4 && i < 7;  // of the second row
+    EXPECT_EQ(logits.As<float>()[(9 + i) * classes],
+              inside ? from[i * classes] : 0)
+        << i;
+    for (int64_t k = 0; k < 9; ++k) {
+      const float expected = inside && k >= 4 && k < 7
+                                 ? map[heads * 4 * 4 + (i - 4) * 4 + k - 4]
+                                 : 0;
+      EXPECT_EQ(probs.As<float>()[heads * 9 * 9 + i * 9 + k], expected);
+    }
+  }
+  places.width = 6;
+  EXPECT_THROW(model.RunRows(rows, names, {}, places), Error);
+  places.first = {0};
+  EXPECT_THROW(model.RunRows(rows, names, {}, places), Error);
 }
 
 }  // namespace

@@ -125,6 +125,7 @@ void AddMeans(Transformer& model, TextInput text, const ProfileJob& job,
 
 Profile MakeProfile(Transformer& model, const TextInput& text,
                     const ProfileJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "profile");
   RequireCounts(job);
   Transformer::State& state = model.state();

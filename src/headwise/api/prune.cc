@@ -1,8 +1,11 @@
 // Taking heads out. Door: include/headwise/train.h.
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "headwise/api/judge.h"
 #include "headwise/api/prune_plan.h"
 #include "headwise/api/prune_timing.h"
 #include "headwise/api/state.h"
@@ -74,8 +77,33 @@ JudgedInput ReadInput(Transformer& model, const TextInput& text,
   RequireWhole(model, "prune");
   JudgedInput input = JudgedInputOf(model, text, job.seed);
   SplitText(input.examples);
+  for (const TextInput& judge : job.judge) RequireOtherText(text, judge);
   RequirePossible(model, job);
   return input;
+}
+
+// The names of the text that chooses and of those that judge.
+std::vector<std::string> NamesOfTexts(const TextInput& text,
+                                      const PruneJob& job) {
+  std::vector<TextInput> all = {text};
+  all.insert(all.end(), job.judge.begin(), job.judge.end());
+  return DomainsOf(all);
+}
+
+// The last quarter of the text that chooses, and the texts that only judge.
+std::vector<Judge> MakeJudges(Transformer& model, const TextInput& text,
+                              const JudgedInput& input, const PruneJob& job,
+                              const CorpusOptions& options) {
+  const std::vector<std::string> names = NamesOfTexts(text, job);
+  const size_t own = SplitText(input.examples).judge.size();
+  std::vector<Judge> judges;
+  judges.emplace_back(model, std::span(input.windows).last(own), names[0],
+                      options);
+  for (size_t i = 0; i < job.judge.size(); ++i) {
+    const JudgedInput other = JudgedInputOf(model, job.judge[i], job.seed);
+    judges.emplace_back(model, other.windows, names[i + 1], options);
+  }
+  return judges;
 }
 
 }  // namespace
@@ -86,27 +114,32 @@ struct HeadPruner::State {
         job(asked),
         input(ReadInput(of, text, job)),
         pruner(of, input, job),
-        judge(of.context(), of.state().model(), pruner.parts().judge,
-              pruner.corpus()) {}
+        judges(MakeJudges(of, text, input, job, pruner.corpus())) {}
 
   bool times() const { return job.time && job.measure_speed; }
-  PlanWork work() { return {model, input, job, pruner, judge}; }
+  const JudgedText& judge() const { return judges[0].text(); }
+  PlanWork work() {
+    return {model, input, job, pruner, judge(), judges[0].domain()};
+  }
 
   Transformer& model;
   PruneJob job;
   JudgedInput input;
   Pruner pruner;
-  JudgedText judge;
+  std::vector<Judge> judges;
 };
 
 HeadPruner::HeadPruner(Transformer& model, const TextInput& text,
-                       const PruneJob& job)
-    : state_(std::make_unique<State>(model, text, job)) {}
+                       const PruneJob& job) {
+  const ModelUse use(model);
+  state_ = std::make_unique<State>(model, text, job);
+}
 HeadPruner::~HeadPruner() = default;
 HeadPruner::HeadPruner(HeadPruner&&) noexcept = default;
 HeadPruner& HeadPruner::operator=(HeadPruner&&) noexcept = default;
 
 PruningCurve HeadPruner::Curve(int64_t random_orders) {
+  const ModelUse use(state_->model);
   const Model& model = state_->model.state().model();
   Pruner& pruner = state_->pruner;
   if (state_->job.tune) {
@@ -120,8 +153,9 @@ PruningCurve HeadPruner::Curve(int64_t random_orders) {
   how.choose = ChoiceOf(state_->job);
   how.seed = state_->job.seed;
   PruningCurve curve =
-      MakeCurve(model, scores, state_->judge, pruner.means(), how);
+      MakeCurve(model, scores, state_->judge(), pruner.means(), how);
   curve.kind = LossOf(model);
+  curve.domain = state_->judges[0].domain();
   if (!state_->times()) return curve;
   // Of the importance order: what a pruned model gains goes by its counts.
   const auto sets = RemovalSets(model, scores, how.choose);
@@ -137,6 +171,7 @@ PruningCurve HeadPruner::Curve(int64_t random_orders) {
 }
 
 PruningPlan HeadPruner::Plan() {
+  const ModelUse use(state_->model);
   PruningPlan plan = MakePlan(state_->work());
   RequireRemovable(state_->model.state().model(), plan.removed,
                    ChoiceOf(state_->job).empty);
@@ -146,6 +181,7 @@ PruningPlan HeadPruner::Plan() {
 PruneOutcome HeadPruner::Write(const PruningPlan& plan,
                                const std::filesystem::path& folder,
                                bool replace) {
+  const ModelUse use(state_->model);
   PruneOutcome outcome;
   UseWeightsOf(plan, state_->work());
   state_->pruner.Write(plan.removed, folder,
@@ -154,11 +190,15 @@ PruneOutcome HeadPruner::Write(const PruningPlan& plan,
   const Model& model = state_->model.state().model();
   const Checkpoint checkpoint(folder, {}, model.type());
   const Model& smaller = checkpoint.model();
-  const Evaluation loss = state_->judge.Of(smaller);
-  outcome.kind = loss.loss_kind;
-  outcome.sequences = loss.sequences;
-  outcome.tokens = loss.tokens;
-  outcome.loss = {loss.loss, loss.closed, loss.change};
+  for (const Judge& judge : state_->judges) {
+    outcome.judged.push_back(judge.Of(smaller));
+  }
+  ModelJudgement& own = outcome.judged[0];
+  own.chose = true;
+  outcome.kind = own.kind;
+  outcome.sequences = own.sequences;
+  outcome.tokens = own.tokens;
+  outcome.loss = own.loss;
   if (state_->times()) {
     outcome.timings =
         TimeBoth({state_->model.context(), model, smaller}, state_->job.time);

@@ -10,7 +10,7 @@
 namespace headwise {
 namespace {
 
-[[noreturn]] void Refuse(const char* what, const char* expected,
+[[noreturn]] void Refuse(const char* what, const std::string& expected,
                          const std::string& found) {
   throw Error(ErrorCode::kInvalidArgument, {what, expected, found, ""});
 }
@@ -56,15 +56,25 @@ LossLimit ParseLossLimit(const std::string& text) {
   LossLimit limit;
   std::string number = text;
   if (number.starts_with('+')) number.erase(0, 1);
+  const bool nats = number.ends_with("nats");
   if (number.ends_with('%')) {
     limit.relative = true;
     number.pop_back();
+  } else if (nats) {
+    number.resize(number.size() - 4);
+    if (number.ends_with(' ')) number.pop_back();
   }
   const char* end = number.data() + number.size();
   const auto [stop, code] = std::from_chars(number.data(), end, limit.value);
   if (code != std::errc() || stop != end || !std::isfinite(limit.value) ||
       limit.value < 0) {
-    Refuse("max_loss", "a rise as +1% (of the loss) or +0.05 (nats)", text);
+    Refuse("max_loss", "a rise as +1% (of the loss) or +0.05nats", text);
+  }
+  if (!nats && !limit.relative && limit.value > 1) {
+    Refuse("max_loss",
+           "a unit: " + text + "% of the loss, or " + text +
+               "nats a prediction, which leaves little of a model",
+           text + ", which is above 1");
   }
   if (limit.relative) limit.value /= 100;
   return limit;

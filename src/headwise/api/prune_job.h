@@ -20,7 +20,9 @@ struct Repairs {
 // Error(kInvalidArgument).
 Repairs ParseRepairs(const std::string& names);
 
-// "+1%" of a loss, or "+0.05" nats. Throws Error(kInvalidArgument).
+// "+1%" of a loss, or "+0.05nats"; a bare number is nats and at most 1, since
+// a larger one is rather a share whose unit was forgotten. Throws
+// Error(kInvalidArgument).
 struct LossLimit {
   double value = 0;
   bool relative = false;

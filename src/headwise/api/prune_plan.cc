@@ -33,6 +33,23 @@ size_t FirstThat(size_t count, const std::function<bool(size_t)>& reached) {
   return low;
 }
 
+// Too few sequences have an interval too wide to choose by.
+void RequireEnoughToJudge(const JudgedText& judge) {
+  constexpr int64_t kLeastSequences = 8;
+  const int64_t found = judge.OfWhole().sequences;
+  if (found >= kLeastSequences) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"`max_loss`",
+               fmt::format("at least {} sequences to judge by, of a text of {}",
+                           kLeastSequences, 4 * kLeastSequences),
+               std::to_string(found), "more text, or a smaller `context`"});
+}
+
+std::string LimitText(const LossLimit& limit) {
+  return limit.relative ? fmt::format("{:g} % of it", 100 * limit.value)
+                        : fmt::format("{:g} nats", limit.value);
+}
+
 // The largest set whose measured loss stays within the limit.
 Heads WithinLoss(const PlanWork& work, const std::vector<Heads>& sets,
                  std::string& note) {
@@ -44,6 +61,7 @@ Heads WithinLoss(const PlanWork& work, const std::vector<Heads>& sets,
                  "the loss is the distance from the model's own output: 0, of "
                  "which no share can be taken"});
   }
+  RequireEnoughToJudge(work.judge);
   const double most = limit.Of(work.judge.loss());
   int tried = 0;
   const size_t beyond = 1 + FirstThat(sets.size() - 1, [&](size_t i) {
@@ -52,9 +70,10 @@ Heads WithinLoss(const PlanWork& work, const std::vector<Heads>& sets,
                           return work.judge.Of(*smaller).closed.value > most;
                         });
   note = fmt::format(
-      "Loss at most {:.4f}: {} sets were measured on the text that judges, so "
-      "that it chose their size.",
-      most, tried);
+      "Loss at most {:.4f}, the whole model's {:.4f} and {}: {} sets were "
+      "measured on {} sequences of {}, so that they chose the size.",
+      most, work.judge.loss(), LimitText(limit), tried,
+      work.judge.OfWhole().sequences, work.domain);
   return sets[beyond - 1];
 }
 

@@ -2,6 +2,7 @@
 // loses or gains when it is measured.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "headwise/api/pruner.h"
@@ -16,6 +17,7 @@ struct PlanWork {
   const PruneJob& job;
   Pruner& pruner;
   const JudgedText& judge;
+  const std::string& domain;  // of what judges
 };
 
 // A score of each head of `now`, the model or a smaller one, in AllHeads'

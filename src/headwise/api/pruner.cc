@@ -13,28 +13,6 @@
 #include "headwise/ops/copy/copy.h"
 
 namespace headwise {
-namespace {
-
-// A folder that is removed at the end, whatever the end is.
-class PassingFolder {
- public:
-  explicit PassingFolder(std::filesystem::path path) : path_(std::move(path)) {
-    Remove();
-  }
-  ~PassingFolder() { Remove(); }
-  PassingFolder(const PassingFolder&) = delete;
-  PassingFolder& operator=(const PassingFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  void Remove() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path path_;
-};
-
-}  // namespace
 
 Pruner::Pruner(Transformer& model, const JudgedInput& input,
                const PruneJob& job)
@@ -83,6 +61,15 @@ CorpusOptions Pruner::corpus() const {
   return options;
 }
 
+std::vector<TextExample> Pruner::RepairText() const {
+  const std::span<const TextExample> all = parts().choose;
+  const ModelConfig& config = model_.state().model().config();
+  if (config.causal || config.encoder_decoder()) {
+    return {all.begin(), all.end()};
+  }
+  return OfMixedLengths(all);
+}
+
 const HeadOutputs* Pruner::means() {
   if (!repairs_.fold) return nullptr;
   const Model& model = whole();
@@ -90,7 +77,7 @@ const HeadOutputs* Pruner::means() {
     means_ = MeansOf(*job_.means, model, model_.hash());
   }
   if (!means_) {
-    means_ = MeansOver(model_.context(), model, parts().choose, corpus());
+    means_ = MeansOver(model_.context(), model, RepairText(), corpus());
   }
   return &*means_;
 }
@@ -103,10 +90,11 @@ ChangedTensors Pruner::Changed(const std::vector<HeadRef>& removed, bool fit,
   if (removed.empty()) return changed;
   if (repairs_.fold) FoldMeans(model, removed, *means(), changed);
   if (fit && repairs_.least_squares) {
-    outcome.layers = RefitOutputs(
-        model_.context(), model, removed, {parts().choose, parts().judge},
-        repairs_.fold ? NewBias::kAllowed : NewBias::kRefused, corpus(),
-        changed);
+    const std::vector<TextExample> text = RepairText();
+    outcome.layers =
+        RefitOutputs(model_.context(), model, removed, {text, parts().judge},
+                     repairs_.fold ? NewBias::kAllowed : NewBias::kRefused,
+                     corpus(), changed);
   }
   return changed;
 }
@@ -129,12 +117,10 @@ std::unique_ptr<Model> Pruner::Unfitted(const std::vector<HeadRef>& removed) {
 }
 
 void Pruner::Finetune(const std::vector<HeadRef>& removed,
-                      std::filesystem::path folder, ChangedTensors& changed,
-                      PruneOutcome& outcome) {
-  if (!folder.has_filename()) folder = folder.parent_path();
-  folder += ".tuning";
-  const PassingFolder scratch(folder);
-  WriteChanged(model_.folder(), folder, changed, ConfigOf(removed));
+                      const std::filesystem::path& folder, Replace replace,
+                      ChangedTensors& changed, PruneOutcome& outcome) {
+  const auto scratch =
+      WriteBeside(model_.folder(), folder, changed, ConfigOf(removed), replace);
   TuneOptions tune;
   tune.steps = job_.finetune_steps;
   tune.rate = job_.finetune_rate;
@@ -143,7 +129,7 @@ void Pruner::Finetune(const std::vector<HeadRef>& removed,
   tune.seed = job_.seed;
   tune.progress = Tell(job_.on_progress);
   tune.stop = job_.stop;
-  Tuned tuned = Tune(model_.context(), folder, parts().choose, tune);
+  Tuned tuned = Tune(model_.context(), scratch->path(), parts().choose, tune);
   for (auto& [name, tensor] : tuned.tensors) changed[name] = std::move(tensor);
   outcome.tuned_step = tuned.kept_step;
   outcome.tuned_before = tuned.before;
@@ -154,7 +140,7 @@ void Pruner::Write(const std::vector<HeadRef>& removed,
                    const std::filesystem::path& folder, Replace replace,
                    PruneOutcome& outcome) {
   ChangedTensors changed = Changed(removed, true, outcome);
-  if (repairs_.finetune) Finetune(removed, folder, changed, outcome);
+  if (repairs_.finetune) Finetune(removed, folder, replace, changed, outcome);
   WriteChanged(model_.folder(), folder, changed, ConfigOf(removed), replace);
 }
 

@@ -46,12 +46,14 @@ class Pruner {
   // What heads leave.
   const Model& whole() const;
   ChangedTensors TunedTensors() const;  // copies
+  // What repairs fit: the text that chooses, of encoders in several lengths.
+  std::vector<TextExample> RepairText() const;
   ChangedTensors Changed(const std::vector<HeadRef>& removed, bool fit,
                          PruneOutcome& outcome);
   Json ConfigOf(const std::vector<HeadRef>& removed) const;
   void Finetune(const std::vector<HeadRef>& removed,
-                std::filesystem::path folder, ChangedTensors& changed,
-                PruneOutcome& outcome);
+                const std::filesystem::path& folder, Replace replace,
+                ChangedTensors& changed, PruneOutcome& outcome);
 
   Transformer& model_;
   const JudgedInput& input_;

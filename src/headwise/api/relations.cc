@@ -59,6 +59,7 @@ Similarity SimilarityOf(const HeadSimilarity& found) {
 
 HeadSimilarity CompareHeads(Transformer& model, const TextInput& text,
                             const SimilarityJob& job) {
+  const ModelUse use(model);
   const Similarity found = SimilarityOf(model, text, job);
   HeadSimilarity result;
   result.heads = found.heads;
@@ -82,6 +83,7 @@ HeadSimilarity CompareHeads(Transformer& model, const TextInput& text,
 }
 
 Composition ComposeHeads(Transformer& model, const CompositionJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "compose");
   if (job.by_effect) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -93,6 +95,7 @@ Composition ComposeHeads(Transformer& model, const CompositionJob& job) {
 
 Composition ComposeHeads(Transformer& model, const TextInput& text,
                          const CompositionJob& job) {
+  const ModelUse use(model);
   CompositionJob weights = job;
   weights.by_effect = false;
   Transformer::State& state = model.state();

@@ -32,6 +32,7 @@ void Report::Save(const std::filesystem::path& path) const {
 
 Report MakeReport(Transformer& model, const TextInput& text,
                   const ReportJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "report");
   if (!text.texts.empty() || !text.ids.empty()) {
     throw Error(

@@ -29,6 +29,7 @@ std::vector<HeadRoles> FindRoles(const Profile& profile, const RoleJob& job) {
 
 void ConfirmRoles(Transformer& model, std::vector<HeadRoles>& heads,
                   const ConfirmJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "roles");
   Transformer::State& state = model.state();
   ConfirmOptions options;
@@ -40,6 +41,7 @@ void ConfirmRoles(Transformer& model, std::vector<HeadRoles>& heads,
 }
 
 HeadMatrices WeightsOfHead(Transformer& model, const HeadRef& head) {
+  const ModelUse use(model);
   RequireHead(model, head);
   Transformer::State& state = model.state();
   HeadWeights weights = WeightsOfHead(

@@ -98,10 +98,23 @@ Sequences Join(std::span<const std::vector<int32_t>> rows, int64_t vocabulary) {
   return all;
 }
 
+void RequirePlaces(const SequencePlaces& places, size_t rows, size_t targets) {
+  const auto fits = [](const std::vector<int64_t>& first, size_t count) {
+    return first.empty() || first.size() == count;
+  };
+  if (fits(places.first, rows) && fits(places.target_first, targets)) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"places", "a first position of each sequence, or none",
+               std::to_string(places.first.size()) + " and " +
+                   std::to_string(places.target_first.size()),
+               ""});
+}
+
 // Activations are given when all are there.
 void RequireMemory(const Model& model, const ForwardInput& input,
-                   const std::vector<std::string>& names) {
-  const uint64_t needed = ActivationBytes(model, input, names);
+                   const std::vector<std::string>& names,
+                   const Padding& padding = {}) {
+  const uint64_t needed = ActivationBytes(model, input, names, padding);
   const auto free = FreeMemory();
   if (!free || needed <= *free) return;
   throw Error(
@@ -255,16 +268,20 @@ MappedAttention MapWindow(Transformer& of, const TokenWindow& window,
 }  // namespace
 
 RunOutput Transformer::Run(std::string_view text, const RunJob& job) {
+  const ModelUse use(*state_);
   return RunWindow(*state_, WholeText(*this, text, job.target), job);
 }
 RunOutput Transformer::Run(std::span<const int32_t> ids, const RunJob& job) {
+  const ModelUse use(*state_);
   return RunWindow(*state_, WholeIds(*this, ids, job.target), job);
 }
 
 std::map<std::string, Tensor> Transformer::RunRows(
     std::span<const std::vector<int32_t>> rows,
     const std::vector<std::string>& names,
-    std::span<const std::vector<int32_t>> targets) {
+    std::span<const std::vector<int32_t>> targets,
+    const SequencePlaces& places) {
+  const ModelUse use(*state_);
   if (rows.empty() ||
       targets.size() != (info().encoder_decoder ? rows.size() : 0)) {
     throw Error(
@@ -282,17 +299,23 @@ std::map<std::string, Tensor> Transformer::RunRows(
   input.decoder_ids = target.ids;
   input.decoder_lengths = target.lengths;
   input.hooks = state_->interventions->hooks();
-  RequireMemory(state_->model(), input, names);
+  RequirePlaces(places, rows.size(), targets.size());
+  const Padding padding = {{places.width, places.first},
+                           {places.target_width, places.target_first}};
+  RequireMemory(state_->model(), input, names, padding);
   RequireRoom(state_->context, state_->model(), std::ssize(source.ids));
   TellPastContext(*this, std::ranges::max(source.lengths));
-  return RecordActivations(state_->context, state_->model(), input, names);
+  return RecordActivations(state_->context, state_->model(), input, names,
+                           padding);
 }
 
 MappedAttention Transformer::Map(std::string_view text, const MapJob& job) {
+  const ModelUse use(*state_);
   return MapWindow(*this, WholeText(*this, text, job.target), job);
 }
 MappedAttention Transformer::Map(std::span<const int32_t> ids,
                                  const MapJob& job) {
+  const ModelUse use(*state_);
   return MapWindow(*this, WholeIds(*this, ids, job.target), job);
 }
 

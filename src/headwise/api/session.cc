@@ -2,6 +2,7 @@
 #include "headwise/session.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,6 +63,13 @@ void RequireSizes(const GenerateJob& job) {
       {"generate", "max_tokens and context from 0, beam from 1", "others", ""});
 }
 
+// Tokens of a text in the end, at most; any number of them may be asked for.
+int64_t MostOf(const std::vector<int32_t>& prompt, const GenerateJob& job) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return std::ssize(prompt) +
+         std::min(job.max_tokens, kMost - std::ssize(prompt));
+}
+
 // A context beyond the model's own, where positions allow it and `most` tokens
 // may come to use it.
 void TellContext(const Transformer& model, const GenerateJob& job,
@@ -78,7 +86,7 @@ Generated Continue(Transformer& model, std::vector<int32_t> prompt,
   Generated result;
   result.prompt = std::move(prompt);
   Truncate(model, job, result.prompt);
-  const int64_t most = std::ssize(result.prompt) + job.max_tokens;
+  const int64_t most = MostOf(result.prompt, job);
   TellContext(model, job, most);
   const int64_t room = job.context > 0 ? job.context : model.info().context;
   RequireRoom(state.context,
@@ -166,6 +174,7 @@ class EachPrompt {
 
 Generated Generate(Transformer& model, std::string_view prompt,
                    const GenerateJob& job) {
+  const ModelUse use(model);
   TellUnknownScript(model, prompt);
   return Continue(model, IdsOf(model, prompt), job);
 }
@@ -173,6 +182,7 @@ Generated Generate(Transformer& model, std::string_view prompt,
 std::vector<Generated> GenerateEach(Transformer& model,
                                     std::span<const std::string> prompts,
                                     const GenerateJob& job) {
+  const ModelUse use(model);
   RequireSizes(job);
   model.tokenizer();                    // throws where there is none
   constexpr size_t kEnough = 16 << 10;  // to tell a script by
@@ -196,6 +206,7 @@ std::string JsonText(const KvPolicy& policy, const std::string& model_hash) {
 
 Generated Generate(Transformer& model, std::span<const int32_t> prompt,
                    const GenerateJob& job) {
+  const ModelUse use(model);
   RequireTokenIds(prompt, model.info().vocabulary, "generate");
   return Continue(model, {prompt.begin(), prompt.end()}, job);
 }
@@ -223,6 +234,7 @@ Conversation::Conversation(Transformer& model, int64_t sequences,
         {"sequences and context", "from 1 and from 0",
          std::to_string(sequences) + " and " + std::to_string(context), ""});
   }
+  const ModelUse use(model);
   state_ = std::make_unique<State>(model, sequences, context);
 }
 Conversation::~Conversation() = default;
@@ -234,12 +246,14 @@ int64_t Conversation::capacity() const { return state_->session.capacity(); }
 int64_t Conversation::sequences() const { return state_->session.sequences(); }
 
 void Conversation::Encode(std::span<const int32_t> source) {
+  const ModelUse use(state_->model);
   RequireTokenIds(source, state_->model.info().vocabulary, "source");
   const CachedRun cached(*state_->interventions);
   state_->session.Encode(source);
 }
 
 Tensor Conversation::Feed(std::span<const int32_t> ids) {
+  const ModelUse use(state_->model);
   RequireTokenIds(ids, state_->model.info().vocabulary, "ids");
   Context& context = state_->model.context();
   const CachedRun cached(*state_->interventions);
@@ -249,8 +263,12 @@ Tensor Conversation::Feed(std::span<const int32_t> ids) {
   return copy;
 }
 
-void Conversation::Clear() { state_->session.Clear(); }
+void Conversation::Clear() {
+  const ModelUse use(state_->model);
+  state_->session.Clear();
+}
 void Conversation::Reorder(std::span<const int32_t> order) {
+  const ModelUse use(state_->model);
   state_->session.Reorder(order);
 }
 

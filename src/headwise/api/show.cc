@@ -74,8 +74,11 @@ TokenWindow FirstWindow(const Transformer& model, const TextInput& text,
   if (!text.ids.empty()) {
     windows = WindowsOfIds(model, text, room);
   } else {
+    // No text has as many tokens as the bytes that are asked for here.
+    constexpr int64_t kMostRoom = int64_t{1} << 40;
     auto [document, goes_on] = FirstDocument(
-        SourceOf(text), static_cast<size_t>(room) * kBytesPerToken);
+        SourceOf(text),
+        static_cast<size_t>(std::min(room, kMostRoom)) * kBytesPerToken);
     if (!target.empty()) document.text += '\t' + target;
     more = goes_on;
     windows = WindowCutter(model.tokenizer(), config, {.context = room})
@@ -114,6 +117,7 @@ const std::vector<std::string>& ShownAttention::Keys(
 ShownAttention ShowAttention(Transformer& model, const TextInput& text,
                              std::span<const HeadRef> heads,
                              const ShowJob& job) {
+  const ModelUse use(model);
   RequireWhole(model, "show");
   if (heads.empty() || job.cells < 1 || job.cells > kMostShown) {
     throw Error(ErrorCode::kInvalidArgument,

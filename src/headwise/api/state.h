@@ -5,6 +5,7 @@
 #include <string>
 
 #include "headwise/api/interventions.h"
+#include "headwise/base/one_caller.h"
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
@@ -27,6 +28,24 @@ struct Transformer::State {
   ModelInfo info;
   std::shared_ptr<Interventions> interventions;
   dist::Group* group = nullptr;  // ShareWork's
+};
+
+// A call that uses a model, from its beginning to its end: a second thread's is
+// an error and not wrong numbers. Calls of it may use the model in turn.
+class ModelUse {
+ public:
+  // Throws Error(kInvalidArgument) while another thread's call is on.
+  explicit ModelUse(Transformer::State& state)
+      : caller_(state.interventions->thread(), kRule) {
+    if (caller_.is_first()) state.interventions->DropRemoved();
+  }
+  explicit ModelUse(Transformer& model) : ModelUse(model.state()) {}
+
+ private:
+  static constexpr OneCaller::Rule kRule = {
+      "Transformer",
+      "open one for each thread: those of one folder share its weights"};
+  OneCaller caller_;
 };
 
 // Of the Context that a model runs in.

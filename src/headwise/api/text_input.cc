@@ -2,6 +2,7 @@
 #include "headwise/api/text_input.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -69,13 +70,18 @@ std::vector<TokenWindow> WindowsOfIds(const Transformer& model,
                  "ids, which have no target", ""});
   }
   std::vector<TokenWindow> windows;
+  const int64_t most = text.tokens.value_or(0);
+  int64_t left = most > 0 ? most : std::numeric_limits<int64_t>::max();
   for (const std::vector<int32_t>& row : text.ids) {
     RequireTokenIds(row, model.info().vocabulary, "ids");
     const int64_t size = std::ssize(row);
     const int64_t step = context > 0 ? context : size;
-    for (int64_t begin = 0; begin + 1 < size; begin += step) {
-      const int64_t end = std::min(size, begin + step);
+    for (int64_t begin = 0; begin + 1 < size && left > 0; begin += step) {
+      const int64_t end =
+          std::min({size, begin + step,
+                    begin + std::max<int64_t>(2, std::min(left, size))});
       windows.push_back(WindowOfIds({row.begin() + begin, row.begin() + end}));
+      left -= end - begin;
     }
   }
   if (windows.empty()) {

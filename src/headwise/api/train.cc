@@ -10,13 +10,17 @@
 #include "headwise/api/loss_curve.h"
 #include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
+#include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/train/run.h"
+#include "headwise/train/run_folder.h"
 
 namespace headwise {
 namespace {
+
+constexpr const char* kTextsFile = "texts.jsonl";
 
 TrainConfig ConfigOf(const TrainJob& job) {
   if (job.file.empty() && job.json.empty()) {
@@ -33,8 +37,30 @@ TrainConfig ConfigOf(const TrainJob& job) {
     }
     for (const auto& [key, value] : over.items()) json[key] = value;
   }
+  if (!job.texts.empty()) {
+    if (json.is_object() && json.contains("data")) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  {"train", "either texts or \"data\"", "both", ""});
+    }
+    json["data"] = {kTextsFile};
+  }
   return ReadTrainConfig(std::move(json), job.file.empty() ? "json" : job.file,
                          job.settings);
+}
+
+// Texts become a file of the run's folder, where a run that is resumed finds
+// them.
+void KeepTexts(const TrainJob& job, TrainConfig& config) {
+  const std::filesystem::path file =
+      std::filesystem::path(config.out) / kTextsFile;
+  std::string lines;
+  for (const std::string& text : job.texts) {
+    lines += DumpUtf8({{"text", text}}, "texts") + "\n";
+  }
+  const RunFolder folder(config.out);
+  if (!job.resume && !job.replace) folder.RequireNew();
+  WriteFileAtomically(file, lines);
+  config.data = {file.string()};
 }
 
 TrainStep StepOf(const StepView& view) {
@@ -80,8 +106,9 @@ TrainOutcome OutcomeOf(RunResult run) {
 
 TrainOutcome TrainWith(const TrainJob& job, dist::Group* group,
                        const std::filesystem::path& timeline = {}) {
-  const TrainConfig config = ConfigOf(job);
+  TrainConfig config = ConfigOf(job);
   RequireSense(job, config);
+  if (!job.texts.empty()) KeepTexts(job, config);
   const bool first = group == nullptr || group->is_first();
   Context context({.threads = job.threads, .device = job.device});
   std::optional<LifeWriter> life;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "headwise/api/model_info.h"
+#include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
@@ -101,14 +102,16 @@ Transformer::State::State(const std::filesystem::path& folder,
                           const OpenOptions& asked, DType type)
     : options(asked),
       context(ContextFor(asked)),
-      checkpoint(folder, ReadingFor(asked), type),
-      info(InfoOf(checkpoint, checkpoint.model().has_head())),
+      checkpoint(folder, ReadingFor(asked), type, context.device()),
+      info(InfoOf(checkpoint, &checkpoint.model())),
       interventions(std::make_shared<Interventions>(context)) {}
 
 Transformer::Transformer(const std::filesystem::path& folder,
                          const OpenOptions& options)
     : state_(std::make_unique<State>(
-          folder, options, ComputeType(options.device, options.type))) {}
+          folder, options, ComputeType(options.device, options.type))) {
+  TellUnread(*this);
+}
 Transformer::~Transformer() = default;
 Transformer::Transformer(Transformer&&) noexcept = default;
 Transformer& Transformer::operator=(Transformer&&) noexcept = default;
@@ -152,6 +155,7 @@ std::vector<std::string> Transformer::WeightNames() const {
 }
 
 Tensor Transformer::Weight(const std::string& name) {
+  const ModelUse use(*state_);
   const ConstTensorView view = state_->checkpoint.weights().Find(name);
   if (!view) {
     throw Error(ErrorCode::kNotFound,
@@ -191,21 +195,30 @@ struct Intervention::State {
 };
 
 Intervention::Intervention() = default;
-Intervention::~Intervention() { Remove(); }
 Intervention::Intervention(Intervention&&) noexcept = default;
 Intervention& Intervention::operator=(Intervention&& other) noexcept {
   if (this != &other) {
-    Remove();
+    Leave();
     state_ = std::move(other.state_);
   }
   return *this;
 }
+Intervention::~Intervention() { Leave(); }
 void Intervention::Remove() {
+  if (state_ == nullptr) return;
+  const OneCaller caller(
+      state_->of->thread(),
+      {"Intervention", "end it where the model is called, or destroy it"});
+  Leave();
+}
+// Waits for nobody: what another thread's call obeys leaves after it.
+void Intervention::Leave() {
   if (state_ != nullptr) state_->of->Remove(state_->number);
   state_.reset();
 }
 
 Intervention Transformer::Edit(HeadEdit edit) {
+  const ModelUse use(*state_);
   const uint64_t number =
       state_->interventions->Add(state_->model(), std::move(edit));
   Intervention made;
@@ -215,6 +228,7 @@ Intervention Transformer::Edit(HeadEdit edit) {
 }
 
 Intervention Transformer::Hook(std::string site, HookCallback callback) {
+  const ModelUse use(*state_);
   const uint64_t number = state_->interventions->Add(
       state_->model(), std::move(site), std::move(callback));
   Intervention made;

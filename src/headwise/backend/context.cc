@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "headwise/backend/context_use.h"
 #include "headwise/backend/cpu/isa.h"
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
@@ -81,12 +80,5 @@ std::string_view Context::PreferredImplementation(std::string_view op) const {
 
 size_t Context::PeakScratchBytes() const { return workspace_->peak_bytes(); }
 void Context::ResetPeakScratch() { workspace_->ResetPeak(); }
-
-void ContextUse::ThrowBusy() {
-  throw Error(ErrorCode::kInvalidArgument,
-              {"context", "one calling thread at a time",
-               "a call while another thread's is on",
-               "give each thread a Context of its own"});
-}
 
 }  // namespace headwise

@@ -41,18 +41,6 @@ std::optional<int> DescriptorOf(const fs::path& path) {
   return {};
 }
 
-// Where the links at the end of a path lead, there or not.
-fs::path FollowLinks(fs::path path) {
-  std::error_code ignored;
-  for (int i = 0; i < kMostLinks && !DescriptorOf(path); ++i) {
-    if (!fs::is_symlink(fs::symlink_status(path, ignored))) break;
-    const fs::path next = fs::read_symlink(path, ignored);
-    if (ignored) break;
-    path = path.parent_path() / next;  // an absolute one takes its place
-  }
-  return path;
-}
-
 // ".NAME.": temporary files of one target begin so.
 std::string TemporaryStart(const fs::path& target) {
   // Not "." + a temporary, of which g++ 12 warns (-Wrestrict) without cause.
@@ -113,6 +101,17 @@ void SyncFolderOf(const fs::path& path) {
 }
 
 }  // namespace
+
+fs::path FollowLinks(fs::path path) {
+  std::error_code ignored;
+  for (int i = 0; i < kMostLinks && !DescriptorOf(path); ++i) {
+    if (!fs::is_symlink(fs::symlink_status(path, ignored))) break;
+    const fs::path next = fs::read_symlink(path, ignored);
+    if (ignored) break;
+    path = path.parent_path() / next;  // an absolute one takes its place
+  }
+  return path;
+}
 
 AtomicFile::AtomicFile(fs::path path)
     : path_(std::move(path)), target_(FollowLinks(path_)) {

@@ -54,6 +54,9 @@ class AtomicFile {
 void WriteFileAtomically(const std::filesystem::path& path,
                          std::string_view bytes);
 
+// Where the links at the end of a path lead, there or not.
+std::filesystem::path FollowLinks(std::filesystem::path path);
+
 // Throws what writing `path` would throw for its folder or for what is there:
 // called before long work, so that its result is not lost. Nothing for "".
 void RequireWritable(const std::filesystem::path& path);

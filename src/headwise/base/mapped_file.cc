@@ -45,6 +45,13 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
          S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe", ""});
   }
   size_ = static_cast<size_t>(status.st_size);
+  identity_ = {static_cast<int64_t>(status.st_dev),
+               static_cast<int64_t>(status.st_ino),
+               status.st_size,
+               status.st_mtim.tv_sec,
+               status.st_mtim.tv_nsec,
+               status.st_ctim.tv_sec,
+               status.st_ctim.tv_nsec};
   if (size_ == 0) return;  // mmap refuses a length of 0
   void* mapped =
       mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor.value, 0);
@@ -58,11 +65,13 @@ MappedFile::~MappedFile() {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      identity_(other.identity_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 

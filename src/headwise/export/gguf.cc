@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "headwise/error.h"
 #include "headwise/export/source.h"
 #include "headwise/ops/rope/rope.h"
+#include "headwise/tokenizer/unicode.h"
 
 namespace headwise {
 namespace {
@@ -99,6 +103,13 @@ Tensor Interleaved(const Tensor& rows, int64_t head_dim) {
     std::memcpy(to + row * inner, from + source * inner, inner);
   }
   return result;
+}
+
+// A folder's own name, which need not be UTF-8; a file's texts must be.
+std::string NameOf(const std::filesystem::path& folder) {
+  std::error_code code;
+  const std::filesystem::path real = std::filesystem::canonical(folder, code);
+  return ReplaceInvalidUtf8((code ? folder : real).filename().string());
 }
 
 enum class Rows : uint8_t { kAsTheyAre, kInterleaved };
@@ -278,7 +289,7 @@ std::string ExportGguf(Context& context, const Checkpoint& checkpoint,
   RequirePlain(checkpoint.config(), checkpoint.folder().string());
   const Exporter exporter(context, checkpoint, options);
   GgufWriter writer;
-  exporter.AddSizes(checkpoint.folder().filename().string(), writer);
+  exporter.AddSizes(NameOf(checkpoint.folder()), writer);
   if (options.tokenizer) {
     AddGgufTokenizer(checkpoint, writer);
   } else {

@@ -48,6 +48,20 @@ struct Vocabulary {
   std::vector<float> scores;  // of SentencePiece's
 };
 
+// Two tokens that become one.
+struct Merge {
+  std::string left, right;
+  // "Ġ t", as merges.txt has them.
+  std::string text() const { return left + " " + right; }
+};
+
+// "<0x0A>"
+bool IsByte(const std::string& token) {
+  return token.size() == 6 && token.starts_with("<0x") &&
+         token.ends_with('>') &&
+         token.find_first_not_of("0123456789ABCDEF", 3) == 5;
+}
+
 class Reader {
  public:
   Reader(const Checkpoint& checkpoint, fs::path file)
@@ -64,14 +78,17 @@ class Reader {
     if (!bytes && !root_["model"].Bool("byte_fallback", false)) {
       Refuse("a tokenizer of bytes, or that falls back to them", "neither");
     }
-    const std::vector<std::string> merges = Merges();
+    checkpoint_.tokenizer();  // throws where it is none
+    const std::vector<Merge> merges = Merges();
     const Vocabulary words = Words(merges, bytes);
     writer.AddText("tokenizer.ggml.model", bytes ? "gpt2" : "llama");
     writer.AddText("tokenizer.ggml.pre", bytes ? Cutting() : "default");
     writer.AddTexts("tokenizer.ggml.tokens", words.tokens);
     writer.AddCounts("tokenizer.ggml.token_type", words.types);
     if (bytes) {
-      writer.AddTexts("tokenizer.ggml.merges", merges);
+      std::vector<std::string> texts;
+      for (const Merge& merge : merges) texts.push_back(merge.text());
+      writer.AddTexts("tokenizer.ggml.merges", texts);
     } else {
       writer.AddNumbers("tokenizer.ggml.scores", words.scores);
       writer.AddFlag("tokenizer.ggml.add_space_prefix", PrependsSpace());
@@ -144,29 +161,36 @@ class Reader {
         Describe(root_["pre_tokenizer"].value()));
   }
 
-  // "Ġ t", as merges.txt has them.
-  std::vector<std::string> Merges() const {
-    std::vector<std::string> merges;
-    for (const JsonCursor& merge : root_["model"]["merges"].Items()) {
-      if (merge.value().is_string()) {
-        merges.push_back(merge.String());
-        continue;
+  // llama.cpp takes a text with both for a pair cut at its first space but for
+  // one at the very beginning.
+  std::vector<Merge> Merges() const {
+    std::vector<Merge> merges;
+    for (const JsonCursor& item : root_["model"]["merges"].Items()) {
+      Merge merge;
+      if (item.value().is_string()) {
+        const std::string& text = item.String();
+        const size_t space = text.find(' ');
+        if (space == text.npos) item.Fail("two tokens with a space between");
+        merge = {text.substr(0, space), text.substr(space + 1)};
+      } else {
+        const auto pair = item.Items();
+        if (pair.size() != 2) item.Fail("two tokens");
+        merge = {pair[0].String(), pair[1].String()};
       }
-      const auto pair = merge.Items();
-      if (pair.size() != 2) merge.Fail("two tokens");
-      merges.push_back(pair[0].String() + " " + pair[1].String());
+      if (merge.text().find(' ', 1) != merge.left.size()) {
+        item.Fail("two tokens without a space in the first");
+      }
+      merges.push_back(std::move(merge));
     }
     return merges;
   }
 
-  Vocabulary Words(const std::vector<std::string>& merges, bool bytes) const {
+  Vocabulary Words(const std::vector<Merge>& merges, bool bytes) const {
     const auto size = static_cast<size_t>(checkpoint_.config().vocabulary);
     Vocabulary words;
+    words.tokens.resize(size);
     words.types.assign(size, kUnused);
     words.scores.assign(size, 0);
-    for (size_t i = 0; i < size; ++i) {
-      words.tokens.push_back("[PAD" + std::to_string(i) + "]");
-    }
     const auto put = [&](const std::string& token, int64_t id, TokenType type) {
       words.tokens[static_cast<size_t>(id)] = token;
       words.types[static_cast<size_t>(id)] = type;
@@ -175,16 +199,21 @@ class Reader {
     std::map<std::string, int64_t> ids;
     const JsonCursor vocabulary = root_["model"]["vocab"];
     for (const auto& [token, number] : vocabulary.value().items()) {
-      const int64_t id =
-          JsonCursor(number, vocabulary.where() + "." + token).Int(0, most);
-      const bool byte = !bytes && token.size() == 6 && token.starts_with("<0x");
-      put(token, id, byte ? kByte : kNormal);
+      const JsonCursor place(number, vocabulary.where() + "." + token);
+      const int64_t id = place.Int(0, most);
+      if (words.types[static_cast<size_t>(id)] != kUnused) {
+        place.Fail("an id that no other token has");
+      }
+      put(token, id, !bytes && IsByte(token) ? kByte : kNormal);
       ids[token] = id;
     }
     Score(merges, ids, words);
     if (const auto added = root_.Find("added_tokens")) {
       for (const JsonCursor& token : added->Items()) {
-        put(token["content"].String(), token["id"].Int(0, most),
+        // Where the model knows the token too, its id is the trained one.
+        const auto known = ids.find(token["content"].String());
+        const int64_t id = token["id"].Int(0, most);
+        put(token["content"].String(), known == ids.end() ? id : known->second,
             token.Bool("special", false) ? kControl : kUserDefined);
       }
     }
@@ -192,33 +221,63 @@ class Reader {
     if (!bytes && unknown && ids.contains(unknown->String())) {
       words.types[static_cast<size_t>(ids[unknown->String()])] = kUnknown;
     }
+    NameEach(words);
     return words;
   }
 
+  // llama.cpp ends where two tokens have one text, and gives those without one
+  // a name. Ids that no token has get names that none has.
+  void NameEach(Vocabulary& words) const {
+    std::map<std::string, size_t> ids;
+    for (size_t i = 0; i < words.tokens.size(); ++i) {
+      if (words.tokens[i].empty()) continue;
+      const auto [first, fresh] = ids.emplace(words.tokens[i], i);
+      if (fresh) continue;
+      Refuse("each token's text once", "\"" + words.tokens[i] + "\" as token " +
+                                           std::to_string(first->second) +
+                                           " and " + std::to_string(i));
+    }
+    for (size_t i = 0; i < words.tokens.size(); ++i) {
+      if (!words.tokens[i].empty()) continue;
+      std::string name = "[PAD" + std::to_string(i) + "]";
+      while (!ids.emplace(name, i).second) name += '_';
+      words.tokens[i] = std::move(name);
+      words.types[i] = kUnused;
+    }
+  }
+
   // What is made first scores best; what is never made, worst.
-  static void Score(const std::vector<std::string>& merges,
+  static void Score(const std::vector<Merge>& merges,
                     const std::map<std::string, int64_t>& ids,
                     Vocabulary& words) {
     std::fill(words.scores.begin(), words.scores.end(),
               -static_cast<float>(merges.size()));
     for (size_t rank = merges.size(); rank-- > 0;) {
-      std::string token = merges[rank];
-      token.erase(token.find(' '), 1);
-      const auto found = ids.find(token);
+      const auto found = ids.find(merges[rank].left + merges[rank].right);
       if (found == ids.end()) continue;
       words.scores[static_cast<size_t>(found->second)] =
           -static_cast<float>(rank);
     }
   }
 
+  // llama.cpp would take a token of its own choice for one beyond them.
+  void AddToken(const char* name, int64_t id, GgufWriter& writer) const {
+    if (id < 0) return;
+    if (id >= checkpoint_.config().vocabulary) {
+      throw Error(
+          ErrorCode::kUnsupported,
+          {(checkpoint_.folder() / "config.json").string() + ": " + name,
+           "a token below " + std::to_string(checkpoint_.config().vocabulary),
+           std::to_string(id),
+           "without its tokenizer (--no-tokenizer) the file takes ids"});
+    }
+    writer.AddCount(std::string("tokenizer.ggml.") + name, id);
+  }
+
   void AddSpecial(GgufWriter& writer) const {
     const ModelConfig& config = checkpoint_.config();
-    if (config.bos >= 0) {
-      writer.AddCount("tokenizer.ggml.bos_token_id", config.bos);
-    }
-    if (!config.eos.empty() && config.eos[0] >= 0) {
-      writer.AddCount("tokenizer.ggml.eos_token_id", config.eos[0]);
-    }
+    AddToken("bos_token_id", config.bos, writer);
+    if (!config.eos.empty()) AddToken("eos_token_id", config.eos[0], writer);
     // Texts begin as they do here.
     const Encoding text = Framer(checkpoint_.tokenizer(), config).Encode("a");
     writer.AddFlag("tokenizer.ggml.add_bos_token",

@@ -14,6 +14,8 @@
 
 namespace headwise {
 
+// Numbers that its types cannot hold throw Error(kUnsupported).
+//
 // Collects what a file is to hold; Write makes the tensors one after the
 // other, so that one of them is in memory at a time.
 class GgufWriter {

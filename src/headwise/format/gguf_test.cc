@@ -78,6 +78,15 @@ TEST(Gguf, HoldsMetadataAndAlignedTensorsWithTheFastestAxisFirst) {
   EXPECT_EQ(At<float>(bytes, place), 1.f);
 }
 
+TEST(Gguf, RefusesNumbersThatItsTypesCannotHold) {
+  GgufWriter writer;
+  writer.AddCount("a", 4294967295);
+  EXPECT_THROW(writer.AddCount("b", 4294967296), Error);
+  EXPECT_THROW(writer.AddCount("b", -1), Error);
+  EXPECT_THROW(writer.AddCounts("b", std::vector<int64_t>{1, 2147483648}),
+               Error);
+}
+
 TEST(Gguf, RefusesRepeatedNamesAndOtherTypes) {
   GgufWriter writer;
   const auto none = [] { return Tensor(); };

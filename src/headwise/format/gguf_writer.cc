@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "headwise/base/atomic_file.h"
@@ -31,6 +33,16 @@ void AppendText(std::string& bytes, std::string_view text) {
   bytes.append(text);
 }
 
+void RequireRange(std::string_view key, int64_t value, int64_t least,
+                  int64_t most) {
+  if (value >= least && value <= most) return;
+  throw Error(ErrorCode::kUnsupported,
+              {std::string(key),
+               std::to_string(least) + " to " + std::to_string(most) +
+                   ", as GGUF has it",
+               std::to_string(value), ""});
+}
+
 uint64_t Padding(uint64_t size) {
   return (kAlignment - size % kAlignment) % kAlignment;
 }
@@ -56,6 +68,7 @@ void GgufWriter::BeginValue(std::string_view key, uint32_t type) {
 }
 
 void GgufWriter::AddCount(std::string_view key, int64_t value) {
+  RequireRange(key, value, 0, std::numeric_limits<uint32_t>::max());
   BeginValue(key, kU32);
   Append(metadata_, static_cast<uint32_t>(value));
 }
@@ -81,6 +94,8 @@ void GgufWriter::AddCounts(std::string_view key,
   Append(metadata_, kI32);
   Append<uint64_t>(metadata_, values.size());
   for (const int64_t value : values) {
+    RequireRange(key, value, std::numeric_limits<int32_t>::min(),
+                 std::numeric_limits<int32_t>::max());
     Append(metadata_, static_cast<int32_t>(value));
   }
 }

@@ -21,6 +21,9 @@ namespace fs = std::filesystem;
 constexpr size_t kLengthBytes = 8;
 // The format's own limit, so that a header cannot be a disguised body.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+// Two bytes of it become forty of memory. A tensor takes about ten values; the
+// largest models have a hundred thousand.
+constexpr size_t kMaxHeaderValues = 2'000'000;
 
 struct TypeName {
   DType type;
@@ -166,11 +169,29 @@ uint64_t HeaderBytes(const MappedFile& file, const std::string& where) {
   return length;
 }
 
+// Whether JSON has more values than this, as its commas tell.
+bool MoreValuesThan(size_t most, std::string_view json) {
+  size_t commas = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < json.size() && commas < most; ++i) {
+    if (json[i] == '"') quoted = !quoted;
+    if (quoted && json[i] == '\\') ++i;
+    if (!quoted && json[i] == ',') ++commas;
+  }
+  return commas >= most;
+}
+
 // A syntax error's offset is told within the file, not within the header.
 Json ParseHeader(std::string_view text, const std::string& where) {
   if (text.empty() || text.front() != '{') {
     Corrupt(where + ": byte 8", "a header that begins with {",
             text.empty() ? "an empty header" : "another byte");
+  }
+  if (MoreValuesThan(kMaxHeaderValues, text)) {
+    Corrupt(
+        where + ": byte 8",
+        "a header of at most " + std::to_string(kMaxHeaderValues) + " values",
+        "more");
   }
   return ParseJson(text, where + ": header at byte 8", {.unique_keys = true});
 }
@@ -285,6 +306,14 @@ Safetensors Safetensors::Open(const fs::path& path) {
     result.OpenFile(file);
   }
   return result;
+}
+
+std::vector<FileIdentity> Safetensors::Identities() const {
+  std::vector<FileIdentity> identities;
+  for (const MappedFile& shard : shards_) {
+    identities.push_back(shard.identity());
+  }
+  return identities;
 }
 
 ConstTensorView Safetensors::Stored(std::string_view name) const {

@@ -48,6 +48,9 @@ class Safetensors {
   // The same; throws Error(kNotFound) where there is none.
   ConstTensorView At(std::string_view name) const;
 
+  // Of its files, as they were when they were opened.
+  std::vector<FileIdentity> Identities() const;
+
   // Where it was opened, for messages.
   const std::string& where() const { return where_; }
 

@@ -25,6 +25,12 @@ std::string File(const std::string& header, size_t data_bytes = 0) {
   return Length(header.size()) + header + std::string(data_bytes, 'x');
 }
 
+std::string Repeated(const std::string& text, size_t times) {
+  std::string all;
+  for (size_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 // One F32 tensor "a" with the given shape and offsets.
 std::string One(const std::string& shape, const std::string& offsets,
                 size_t data_bytes, const std::string& type = "\"F32\"") {
@@ -62,6 +68,9 @@ std::vector<Case> Cases() {
       {"truncated header", File(R"({"a":{"dtype")"), "header at byte 8: byte"},
       {"invalid UTF-8", File("{\"\xff\":{}}"), "UTF-8"},
       {"too deep", File(deep), "nesting deeper than 128"},
+      {"header of many values",
+       File("{\"a\":[0" + Repeated(",0", 2'000'000) + "]}"),
+       "at most 2000000 values; found more"},
       {"truncated data", One("[4]", "[0,16]", 15), "end of tensor \"a\""},
       {"bytes after the last tensor", One("[4]", "[0,16]", 17),
        "1 bytes that belong to no tensor"},

@@ -1,35 +1,38 @@
 // Opening checkpoints. Door: checkpoint.h.
 #include "headwise/model/checkpoint.h"
 
+#include <algorithm>
+#include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
-#include "headwise/format/safetensors.h"
 #include "headwise/model/family.h"
-#include "headwise/model/model_hash.h"
+#include "headwise/model/shared_weights.h"
 
 namespace headwise {
 namespace {
 
-class SafetensorsWeights : public WeightSource {
- public:
-  explicit SafetensorsWeights(Safetensors file) : file_(std::move(file)) {}
-
-  std::string Describe() const override { return file_.where(); }
-  ConstTensorView Find(const std::string& name) const override {
-    return file_.Stored(name);
+// What a folder without config.json holds, for whoever took it for a model.
+std::string Contents(const std::filesystem::path& folder) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> names;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+    names.push_back(entry.path().filename().string());
   }
-  bool Mapped() const override { return true; }
-  std::vector<std::string> Names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, view] : file_.tensors()) names.push_back(name);
-    return names;
+  std::sort(names.begin(), names.end());
+  std::string text = names.empty() ? "an empty folder" : "a folder of ";
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    text += (i > 0 ? ", " : "") + names[i];
   }
-
- private:
-  Safetensors file_;
-};
+  if (names.size() > kMost) {
+    text += " and " + std::to_string(names.size() - kMost) + " more";
+  }
+  return text;
+}
 
 // Of a folder with the file; "" where they are there.
 std::string WhatIsInstead(const std::filesystem::path& folder,
@@ -42,55 +45,94 @@ std::string WhatIsInstead(const std::filesystem::path& folder,
   if (there != file_type::directory) return "a file";
   const file_type config = std::filesystem::status(file, code).type();
   if (config == file_type::none) return code.message();
-  return config == file_type::not_found ? "a folder without it" : "";
+  return config == file_type::not_found ? Contents(folder) + ", without it"
+                                        : "";
+}
+
+// config.json of a folder. Throws as OpenConfig does.
+Json OpenJson(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  if (std::string found = WhatIsInstead(folder, file); !found.empty()) {
+    throw Error(ErrorCode::kNotFound,
+                {folder.string(), "a folder with config.json", std::move(found),
+                 "a model is a folder with config.json (its family and sizes, "
+                 "as transformers writes it), model.safetensors and "
+                 "tokenizer.json"});
+  }
+  return ReadJson(file);
+}
+
+ModelConfig ConfigOf(const std::filesystem::path& folder, const Json& json) {
+  return ReadConfig(json, (folder / "config.json").string());
+}
+
+// What models of the same weights differ by.
+std::string KeyOf(const Json& config, DType type, Device device) {
+  return ToString(device) + " " + Name(type) + " " + config.dump();
 }
 
 }  // namespace
 
 ModelConfig OpenConfig(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "config.json";
-  if (std::string found = WhatIsInstead(folder, file); !found.empty()) {
-    throw Error(ErrorCode::kNotFound,
-                {folder.string(), "a folder with config.json", std::move(found),
-                 "a model is a folder with config.json, model.safetensors and "
-                 "tokenizer.json"});
-  }
-  return ReadConfig(ReadJson(file), file.string());
+  return ConfigOf(folder, OpenJson(folder));
 }
 
 std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder) {
-  const ModelConfig config = OpenConfig(folder);
-  return BuildModel(
-      config, std::make_shared<SafetensorsWeights>(Safetensors::Open(folder)));
+  return BuildModel(OpenConfig(folder), SharedWeights::Open(folder));
 }
 
+// Made when they are first asked for, whichever thread asks.
+struct Checkpoint::Parts {
+  std::mutex model_mutex, tokenizer_mutex;
+  std::shared_ptr<const Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+};
+
 Checkpoint::Checkpoint(std::filesystem::path folder, TokenizerOptions reading,
-                       DType type)
+                       DType type, std::optional<Device> shared_on)
     : folder_(std::move(folder)),
       reading_(reading),
       type_(type),
-      config_(OpenConfig(folder_)),
-      weights_(
-          std::make_shared<SafetensorsWeights>(Safetensors::Open(folder_))) {}
+      parts_(std::make_unique<Parts>()) {
+  const Json json = OpenJson(folder_);
+  config_ = ConfigOf(folder_, json);
+  if (shared_on) shared_ = KeyOf(json, type, *shared_on);
+  weights_ = SharedWeights::Open(folder_);
+}
+Checkpoint::~Checkpoint() = default;
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+
+const WeightSource& Checkpoint::weights() const { return *weights_; }
+
+std::shared_ptr<const Model> Checkpoint::Build() const {
+  return BuildModel(config_, weights_, type_);
+}
 
 const Model& Checkpoint::model() const {
-  if (model_ == nullptr) model_ = BuildModel(config_, weights_, type_);
-  return *model_;
+  const std::lock_guard lock(parts_->model_mutex);
+  std::shared_ptr<const Model>& model = parts_->model;
+  if (model == nullptr) {
+    model = shared_.empty()
+                ? Build()
+                : weights_->ModelFor(shared_, [&] { return Build(); });
+  }
+  return *model;
 }
 
 const Tokenizer& Checkpoint::tokenizer() const {
-  if (tokenizer_ == nullptr) tokenizer_ = Tokenizer::Load(folder_, reading_);
-  return *tokenizer_;
+  const std::lock_guard lock(parts_->tokenizer_mutex);
+  std::unique_ptr<Tokenizer>& tokenizer = parts_->tokenizer;
+  if (tokenizer == nullptr) tokenizer = Tokenizer::Load(folder_, reading_);
+  return *tokenizer;
 }
 
 const Tokenizer* Checkpoint::FindTokenizer() const {
-  if (tokenizer_ == nullptr) tokenizer_ = Tokenizer::Find(folder_, reading_);
-  return tokenizer_.get();
+  const std::lock_guard lock(parts_->tokenizer_mutex);
+  std::unique_ptr<Tokenizer>& tokenizer = parts_->tokenizer;
+  if (tokenizer == nullptr) tokenizer = Tokenizer::Find(folder_, reading_);
+  return tokenizer.get();
 }
 
-const std::string& Checkpoint::hash() const {
-  if (hash_.empty()) hash_ = ModelHash(*weights_);
-  return hash_;
-}
+const std::string& Checkpoint::hash() const { return weights_->hash(); }
 
 }  // namespace headwise

@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "headwise/device.h"
 #include "headwise/model/config.h"
 #include "headwise/model/model.h"
 #include "headwise/model/weights.h"
@@ -22,19 +24,27 @@ ModelConfig OpenConfig(const std::filesystem::path& folder);
 // never loaded.
 std::unique_ptr<Model> OpenModel(const std::filesystem::path& folder);
 
+class SharedWeights;  // shared_weights.h
+
 // All of a folder, opened once and handed around. The configuration and the
-// headers of the weights are read at once, the rest when it is first asked for;
-// one thread at a time may ask.
+// headers of the weights are read at once, the rest when it is first asked for,
+// which any number of threads may do. Weights are mapped once for all
+// Checkpoints of the same files.
 class Checkpoint {
  public:
-  // type: what the model computes in. Throws as OpenConfig does, and for
-  // weights that are absent or corrupt.
+  // type: what the model computes in. shared_on: where it runs, and nowhere
+  // else; all Checkpoints of the same files, configuration, type and device
+  // then have one model. Throws as OpenConfig does, and for weights that are
+  // absent or corrupt.
   explicit Checkpoint(std::filesystem::path folder,
-                      TokenizerOptions reading = {}, DType type = DType::kF32);
+                      TokenizerOptions reading = {}, DType type = DType::kF32,
+                      std::optional<Device> shared_on = {});
+  ~Checkpoint();
+  Checkpoint(Checkpoint&&) noexcept;
 
   const std::filesystem::path& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
-  const WeightSource& weights() const { return *weights_; }
+  const WeightSource& weights() const;
   // Throws for weights that are not the configuration's.
   const Model& model() const;
 
@@ -47,14 +57,16 @@ class Checkpoint {
   const std::string& hash() const;
 
  private:
+  std::shared_ptr<const Model> Build() const;
+
   std::filesystem::path folder_;
   TokenizerOptions reading_;
   DType type_;
   ModelConfig config_;
-  std::shared_ptr<const WeightSource> weights_;
-  mutable std::unique_ptr<Model> model_;
-  mutable std::unique_ptr<Tokenizer> tokenizer_;
-  mutable std::string hash_;
+  std::string shared_;  // what the model is shared by; "": it is not
+  std::shared_ptr<const SharedWeights> weights_;
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace headwise

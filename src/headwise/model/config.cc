@@ -64,6 +64,17 @@ void ConfigReader::Fail(const std::string& key, const std::string& expected,
                found == json().end() ? "nothing" : found->dump(), hint});
 }
 
+void ConfigReader::Require(const char* key, const Json& only,
+                           const std::string& hint) const {
+  const auto found = json().find(key);
+  if (found == json().end() || found->is_null() || *found == only) return;
+  throw Error(ErrorCode::kUnsupported,
+              {file(),
+               std::string("\"") + key + "\" to be " +
+                   (only.is_null() ? "absent" : only.dump()),
+               found->dump(), hint});
+}
+
 int64_t ConfigReader::Size(std::initializer_list<const char*> keys) const {
   const int64_t size = Size(keys, 0);
   if (size == 0) Fail(*keys.begin(), "a size of at least 1");
@@ -115,11 +126,18 @@ std::vector<int64_t> ConfigReader::Ids(const char* key) const {
   return ids;
 }
 
+void RequireKnownSettings(const ConfigReader& config) {
+  config.Require("add_cross_attention", false,
+                 "layers that read another model's states are not run");
+  config.Require("quantization_config", nullptr,
+                 "store the weights as f32, bf16 or f16");
+}
+
 Activation ReadActivation(const ConfigReader& config, const char* key,
                           const char* other) {
   const std::string name = config.Text(key, other);
   if (name == "relu") return Activation::kRelu;
-  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu" || name == "gelu_python") return Activation::kGelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" ||
       name == "gelu_fast") {
     return Activation::kGeluTanh;

@@ -47,7 +47,12 @@ struct ModelConfig {
   int64_t position_offset = 0;  // first row of the position table that is used
   RopeConfig rope;
   bool scale_embedding = false;  // token embeddings · √width
-  bool tied_embeddings = false;
+  bool tied_embeddings = false;  // the output matrix is the token embeddings
+  // Encoder–decoders: both sides and the output read one table.
+  bool shared_embeddings = false;
+  bool attention_bias = false;  // on queries, keys and values
+  bool output_bias = false;     // of new models, behind the heads
+  bool mlp_bias = false;
   GateConfig gates;  // of every attention layer
   SpanConfig spans;  // of self-attention
   int64_t bos = -1;
@@ -89,10 +94,17 @@ class ConfigReader {
   // For what only several keys together show.
   [[noreturn]] void Fail(const std::string& key, const std::string& expected,
                          const std::string& hint = "") const;
+  // Throws Error(kUnsupported) for a key that is there, is not null and says
+  // anything but `only`: results would be others than the checkpoint's.
+  void Require(const char* key, const Json& only,
+               const std::string& hint = "") const;
 
  private:
   JsonCursor root_;
 };
+
+// Refuses what no family computes, by the names that transformers reads.
+void RequireKnownSettings(const ConfigReader& config);
 
 // gelu, gelu_new, relu, silu, swish, … as Hugging Face names them.
 Activation ReadActivation(const ConfigReader& config, const char* key,

@@ -19,6 +19,9 @@ struct Family {
   ModelConfig (*read_config)(const ConfigReader& reader) = nullptr;
   Model::Parts (*build)(const ModelConfig& config,
                         const WeightSource& weights) = nullptr;
+  // Parts of the names of tensors that other uses of the model read, and of
+  // tables that are computed: nobody is told that they are not read.
+  std::vector<std::string> passes_over = {};
 };
 
 extern const Family kGpt2Family;            // family/gpt2.cc
@@ -32,7 +35,9 @@ const Family& FindFamily(const std::string& model_type);
 // Sets model_type and family besides what the family reads.
 ModelConfig ReadConfig(const Json& json, const std::string& file);
 
-// `weights` is kept alive by the model; type: what it computes in.
+// What `weights` hold besides is named by Model::unread, but for what the
+// family is known to do without. `weights` is kept alive by the model; type:
+// what it computes in.
 std::unique_ptr<Model> BuildModel(const ModelConfig& config,
                                   std::shared_ptr<const WeightSource> weights,
                                   DType type = DType::kF32);

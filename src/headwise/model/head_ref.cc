@@ -2,6 +2,7 @@
 #include "headwise/model/head_ref.h"
 
 #include <charconv>
+#include <set>
 
 #include "headwise/error.h"
 
@@ -75,7 +76,17 @@ std::vector<HeadRef> ParseHeads(std::string_view text, const Model& model) {
     heads.push_back(ParseHead(text.substr(0, comma), model));
     text = comma == text.npos ? "" : text.substr(comma + 1);
   }
+  RequireEachOnce(heads, "heads");
   return heads;
+}
+
+void RequireEachOnce(std::span<const HeadRef> heads, const std::string& where) {
+  std::set<HeadRef> seen;
+  for (const HeadRef& head : heads) {
+    if (seen.insert(head).second) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                {where, "every head once", ToString(head) + " again", ""});
+  }
 }
 
 std::vector<const AttentionLayer*> AttentionLayers(const Model& model,

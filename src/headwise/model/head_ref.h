@@ -3,6 +3,8 @@
 // the encoder's.
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,8 +14,12 @@
 namespace headwise {
 
 // "5.1,6.0". Throws Error(kInvalidArgument) with the valid range for a head
-// that the model does not have.
+// that the model does not have, and as RequireEachOnce does.
 std::vector<HeadRef> ParseHeads(std::string_view text, const Model& model);
+
+// A head that is named twice would be counted twice: throws
+// Error(kInvalidArgument) naming it. where: for the message.
+void RequireEachOnce(std::span<const HeadRef> heads, const std::string& where);
 
 // The attention layers of one kind, or none.
 std::vector<const AttentionLayer*> AttentionLayers(const Model& model,

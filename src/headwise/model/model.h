@@ -122,6 +122,8 @@ class Model {
     VocabularyHead head;
     std::shared_ptr<const void> weights;  // keeps mapped files open
     DType type = DType::kF32;             // of activations
+    // Names of tensors of the checkpoint that none of these is.
+    std::vector<std::string> unread = {};
   };
   explicit Model(Parts parts);
 
@@ -137,6 +139,9 @@ class Model {
     return parts_.decoder ? *parts_.decoder : parts_.stack;
   }
   const VocabularyHead& head() const { return parts_.head; }
+  // Tensors of the checkpoint that are no part of the model, by name: another
+  // program may compute with them.
+  const std::vector<std::string>& unread() const { return parts_.unread; }
   bool has_head() const { return static_cast<bool>(parts_.head.vocabulary); }
 
   // ids → x [T, d], through all layers and the final norm.

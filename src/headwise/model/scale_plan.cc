@@ -55,7 +55,11 @@ class Planner {
         one.projection_flops + one.mlp_flops + one.head_flops;
     const double table = static_cast<double>(config.vocabulary) *
                          static_cast<double>(config.width);
-    plan_.parameters = products / 2 + (config.tied_embeddings ? 0 : table);
+    // An output matrix is a table that products count, token embeddings are
+    // none.
+    const bool apart = config.encoder_decoder() && !config.shared_embeddings;
+    plan_.parameters = products / 2 + (config.tied_embeddings ? 0 : table) +
+                       (apart ? table : 0);
     plan_.copy_bytes =
         plan_.parameters * (IsTraining() ? kTrainBytes : kProfileBytes);
     const double wanted =

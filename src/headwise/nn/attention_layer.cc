@@ -518,7 +518,7 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
     input.saved->projected = std::move(p.memory);
     input.saved->memory_projected = std::move(p.cross_memory);
     input.saved->heads = std::move(memory);
-  } else if (input.hooks != nullptr) {
+  } else if (input.hooks != nullptr && input.hooks->KeepsCalls()) {
     input.hooks->KeepCall(std::make_shared<std::pair<Projections, Call>>(
         std::move(p), std::move(call)));
   }

@@ -42,6 +42,8 @@ class RunHooks {
   // beyond the run's input and a cache, for hooks that look into the call
   // later. It lives as long as they keep this. Not where a backward follows.
   virtual void KeepCall(std::shared_ptr<const void> memory) {}
+  // Whether KeepCall does anything: to ask takes memory.
+  virtual bool KeepsCalls() const { return true; }
 
   // The same around the backward of an attention call: dgates, dentropy and
   // received are the caller's to set. args as they were run forward; what

@@ -119,7 +119,9 @@ MultiHeadAttentionParameters::MultiHeadAttentionParameters(
 
 MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionConfig& config,
                                        uint64_t seed)
-    : config_(Resolve(config)), parameters_(config_) {
+    : config_(Resolve(config)),
+      parameters_(config_),
+      spare_(std::make_shared<SpareLists>()) {
   Context context({.threads = 1});  // weights begin on the host
   uint64_t stream = 0;
   MultiHeadAttentionParameters::VisitFields(
@@ -166,6 +168,7 @@ void MultiHeadAttention::Forward(Context& context,
                                  TensorView out,
                                  MultiHeadAttentionActivations* kept) const {
   const ContextUse use(context);
+  if (kept == nullptr && Call::RunSmall(context, *this, input, out)) return;
   Call call(context, *this, input);
   Run(context, call, out, kept);
 }

@@ -371,6 +371,52 @@ TEST(MultiHeadAttentionTest, OneContextInTwoThreadsIsRightOrRefused) {
   EXPECT_GT(done, 0);
 }
 
+TEST(MultiHeadAttentionTest, OneModuleInTwoThreadsGivesTheSameBits) {
+  const MultiHeadAttention module({.d_model = 64, .heads = 4, .bias = true}, 3);
+  const Tensor x = Random({1, 20, 64}, 1);
+  Context own({.threads = 1});
+  const Tensor expected = module.Forward(own, {.x = x.view()});
+  std::atomic<int> wrong = 0;
+  auto call = [&] {
+    Context context({.threads = 2});
+    for (int i = 0; i < 20; ++i) {
+      const Tensor out = module.Forward(context, {.x = x.view()});
+      if (MaxDifference(out, expected) != 0) ++wrong;
+    }
+  };
+  std::thread other(call);
+  call();
+  other.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(MultiHeadAttentionTest, OneCacheInTwoThreadsGrowsOrRefuses) {
+  const MultiHeadAttention module({.d_model = 16, .heads = 2}, 3);
+  const Tensor x = Random({1, 1, 16}, 1);
+  Context first({.threads = 1}), second({.threads = 1});
+  MultiHeadAttentionCache cache(first, module.config(), 1, 400);
+  std::atomic<int> wrong = 0, done = 0;
+  auto call = [&](Context& context) {
+    Tensor out(DType::kF32, {1, 1, 16});
+    for (int i = 0; i < 200; ++i) {
+      try {
+        module.Forward(
+            context,
+            {.x = x.view(), .mask = AttentionMask::Causal(), .cache = &cache},
+            out.view());
+        ++done;
+      } catch (const Error& error) {
+        if (error.parts().where != "MultiHeadAttentionCache") ++wrong;
+      }
+    }
+  };
+  std::thread other([&] { call(second); });
+  call(first);
+  other.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(cache.length(), done);
+}
+
 TEST(MultiHeadAttentionTest, ParametersThatWereReplacedAreTheOnesThatRun) {
   Context context({.threads = 1, .implementations = ""});
   MultiHeadAttention module({.d_model = 4, .heads = 2}, 3);

@@ -38,8 +38,9 @@ void IntoRows(Context& context, const TensorView& to, const Function& run) {
   Copy(context, rows.view(), to);
 }
 
-SequenceBatch Equal(int64_t sequences, int64_t length, int64_t first) {
-  SequenceBatch batch;
+void FillEqual(SequenceBatch& batch, int64_t sequences, int64_t length,
+               int64_t first) {
+  batch.starts_there = batch.positions_there = {};
   batch.starts.resize(static_cast<size_t>(sequences + 1));
   batch.positions.resize(static_cast<size_t>(sequences * length));
   for (int64_t b = 0; b < sequences; ++b) {
@@ -48,7 +49,6 @@ SequenceBatch Equal(int64_t sequences, int64_t length, int64_t first) {
     }
     batch.starts[b + 1] = static_cast<int32_t>((b + 1) * length);
   }
-  return batch;
 }
 
 // Which of the columns of w_q, and of w_k and w_v, a layer has.
@@ -146,14 +146,19 @@ MultiHeadAttention::Call::Call(Context& context,
   }
   if (empty()) return;
   const bool grows = input.cache != nullptr && !cross();
-  queries_of_ = Equal(batch_, queries_, grows ? keys_ - queries_ : 0);
+  lists_ = module.spare_->Take();
+  FillEqual(lists_->queries, batch_, queries_, grows ? keys_ - queries_ : 0);
   input_.x = SequenceRows(context, input.x, x_);
-  input_.batch = &queries_of_;
+  input_.batch = &lists_->queries;
   input_.side_by_side = true;
   if (!input.source) return;
-  keys_of_ = Equal(batch_, keys_, 0);
+  FillEqual(lists_->keys, batch_, keys_, 0);
   input_.memory = SequenceRows(context, input.source, source_);
-  input_.memory_batch = &keys_of_;
+  input_.memory_batch = &lists_->keys;
+}
+
+MultiHeadAttention::Call::~Call() {
+  if (lists_) module_.spare_->Return(std::move(lists_));
 }
 
 bool MultiHeadAttention::Call::cross() const {
@@ -178,6 +183,7 @@ void MultiHeadAttention::Call::CheckSource() const {
 void MultiHeadAttention::Call::UseCache() {
   const MultiHeadAttentionConfig& config = module_.config();
   MultiHeadAttentionCache& cache = *given_.cache;
+  cache_caller_.emplace(*cache.thread_, kCacheRule);
   if (given_.source || given_.query_lengths || given_.key_lengths) {
     RefuseMultiHead("a cache or a source or lengths", "several of them",
                     "Remember puts a source into a cache");

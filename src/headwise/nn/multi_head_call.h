@@ -2,10 +2,15 @@
 // multi_head_attention.cc, multi_head_kept.cc and head_view.cc.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "headwise/base/one_caller.h"
 #include "headwise/multi_head_attention.h"
 #include "headwise/nn/attention_layer.h"
 #include "headwise/nn/hooks.h"
@@ -39,11 +44,15 @@ class InputHooks : public RunHooks {
                                const AttentionArgs& args,
                                AttentionGrads& grads) override;
   bool WantsSome() const override { return false; }
+  bool KeepsCalls() const override { return false; }
 
  private:
   const MultiHeadAttentionInput& given_;
   const MultiHeadAttentionGradients* gradients_;
 };
+
+inline constexpr OneCaller::Rule kCacheRule = {
+    "MultiHeadAttentionCache", "give each thread a cache of its own"};
 
 inline constexpr int64_t kAllHeads = -1;
 
@@ -53,6 +62,7 @@ class MultiHeadAttention::Call {
   // input's active heads and observation are left out.
   Call(Context& context, const MultiHeadAttention& module,
        const MultiHeadAttentionInput& input, int64_t head = kAllHeads);
+  ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -61,6 +71,12 @@ class MultiHeadAttention::Call {
   int64_t keys() const { return keys_; }
   bool empty() const { return batch_ == 0 || queries_ == 0; }
   const MultiHeadAttentionInput& given() const { return given_; }
+
+  // The whole call with less about it, where nothing is asked for but the
+  // output of few rows; false: it is not one of those.
+  static bool RunSmall(Context& context, const MultiHeadAttention& module,
+                       const MultiHeadAttentionInput& input,
+                       const TensorView& out);
 
   // out [B, M, d], or without the output projection [B, M, heads · D].
   enum class Mix : uint8_t { kNo, kYes };
@@ -93,9 +109,36 @@ class MultiHeadAttention::Call {
   int64_t head_;
   int64_t batch_ = 0, queries_ = 0, keys_ = 0;
   Temp x_, source_;  // where rows had to be laid end to end
-  SequenceBatch queries_of_, keys_of_;
+  std::unique_ptr<Lists> lists_;
+  std::optional<OneCaller> cache_caller_;
   CacheView cache_;
   AttentionInput input_;
+};
+
+// The sequences of one call.
+struct MultiHeadAttention::Lists {
+  SequenceBatch queries, keys;
+};
+
+// Those of an earlier call, for the next one to fill: it then takes no memory.
+class MultiHeadAttention::SpareLists {
+ public:
+  SpareLists() = default;
+  ~SpareLists() { delete one_.load(); }
+  SpareLists(const SpareLists&) = delete;
+  SpareLists& operator=(const SpareLists&) = delete;
+
+  std::unique_ptr<Lists> Take() {
+    std::unique_ptr<Lists> lists(one_.exchange(nullptr));
+    return lists ? std::move(lists) : std::make_unique<Lists>();
+  }
+  void Return(std::unique_ptr<Lists> lists) {
+    Lists* none = nullptr;
+    if (one_.compare_exchange_strong(none, lists.get())) lists.release();
+  }
+
+ private:
+  std::atomic<Lists*> one_ = nullptr;
 };
 
 // Where a forward keeps what its backward needs.

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "headwise/backend/context_use.h"
+#include "headwise/base/one_caller.h"
 #include "headwise/multi_head_attention.h"
 #include "headwise/nn/multi_head_call.h"
 
@@ -12,7 +14,8 @@ namespace headwise {
 
 MultiHeadAttentionCache::MultiHeadAttentionCache(
     Context& context, const MultiHeadAttentionConfig& config, int64_t batch,
-    int64_t capacity) {
+    int64_t capacity)
+    : thread_(std::make_unique<CallingThread>()) {
   const MultiHeadAttentionConfig full = Resolve(config);
   if (batch < 1 || capacity < 1 || capacity >= (int64_t{1} << 31)) {
     RefuseMultiHead("a cache of at least one sequence and position",
@@ -25,6 +28,7 @@ MultiHeadAttentionCache::MultiHeadAttentionCache(
 }
 
 void MultiHeadAttentionCache::Clear() {
+  const OneCaller caller(*thread_, kCacheRule);
   std::fill(lengths_.begin(), lengths_.end(), 0);
   of_source_ = false;
 }
@@ -48,6 +52,7 @@ void MultiHeadAttention::Remember(Context& context, ConstTensorView source,
                     fmt::format("{}", keys));
   }
   const ContextUse use(context);
+  const OneCaller caller(*cache.thread_, kCacheRule);
   cache.Clear();
   Temp copy;
   Call::LayerOf(*this, {.cross = true})

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "headwise/base/json.h"
 #include "headwise/report/study_report.h"
 #include "headwise/report/svg.h"
 #include "headwise/report/terminal.h"
@@ -26,13 +27,34 @@ TEST(TextTest, CountsColumnsNotBytes) {
   EXPECT_EQ(DisplayWidth("\xff\xc3"), 8);   // ⟨ff⟩⟨c3⟩
 }
 
+TEST(TextTest, ADrawingKeepsItsColoursAlone) {
+  const Console color = {.width = 80, .color = true};
+  const std::string drawn = Dim(color, "a\x1b[2Jb") + "c\n";
+  EXPECT_EQ(VisibleDrawing(drawn), drawn);
+  EXPECT_EQ(VisibleDrawing("\x1b[48;5;17mx\x1b[0m"), "\x1b[48;5;17mx\x1b[0m");
+  EXPECT_EQ(VisibleDrawing("x\x1b[2Jy\x1b]0;t\x07\x1b[1"),
+            "x⟨1b⟩[2Jy⟨1b⟩]0;t⟨07⟩⟨1b⟩[1");
+}
+
+TEST(TextTest, JsonKeepsItsValue) {
+  const Json value = {{"猫\n", "a\x1b\x7f\xc2\x9b\xe2\x80\xae"}};
+  const std::string text = VisibleJson(value.dump(2));
+  EXPECT_THAT(text, HasSubstr("\\u001b\\u007f\\u009b\\u202e"));
+  EXPECT_EQ(Json::parse(text), value);
+  EXPECT_EQ(VisibleJson("\"\xff\""), "\"\\ufffd\"");
+}
+
 // What a token, a file's name or a treebank holds must not act on a terminal.
 TEST(TextTest, WritesOutWhatATerminalWouldObey) {
   EXPECT_EQ(Visible("a\x1b[2Jb\x07\x7f"), "a⟨1b⟩[2Jb⟨07⟩⟨7f⟩");
   EXPECT_EQ(Visible("\xc2\x9b"), "⟨9b⟩");              // CSI in one character
   EXPECT_EQ(Visible("\xe2\x80\xae"), "⟨202e⟩");        // right to left
   EXPECT_EQ(Visible("\xff\xe2\x82"), "⟨ff⟩⟨e2⟩⟨82⟩");  // no UTF-8
+  EXPECT_EQ(Visible("\xc1\x81\xed\xa0\x80"),  // A in two bytes, half a pair
+            "⟨c1⟩⟨81⟩⟨ed⟩⟨a0⟩⟨80⟩");
+  EXPECT_EQ(Visible("\xf4\x90\x80\x80"), "⟨f4⟩⟨90⟩⟨80⟩⟨80⟩");  // too large
   EXPECT_EQ(Visible("naïve 猫\n\tend"), "naïve 猫\n\tend");
+  EXPECT_EQ(VisibleName("a\nb\tc\x1b猫"), "a⟨0a⟩b⟨09⟩c⟨1b⟩猫");
   const Console color = {.width = 80, .color = true};
   for (const std::string& text :
        {Shorten("\x1b[31mred", 80), PadRight("\x1b", 8), PadLeft("\x1b", 8),
@@ -50,6 +72,15 @@ TEST(TextTest, ShortensAndPads) {
   EXPECT_EQ(PadRight("αβ", 4), "αβ  ");
   EXPECT_EQ(PadLeft("猫", 4), "  猫");
   EXPECT_EQ(Wrap("one two three", 8), "one two\nthree\n");
+}
+
+TEST(TextTest, DurationsAreNeverNegativeHoweverLong) {
+  EXPECT_EQ(Duration(2.1), "3 s");
+  EXPECT_EQ(Duration(200), "4 min");
+  EXPECT_EQ(Duration(7800), "2 h 10 min");
+  EXPECT_EQ(Duration(7e6), "82 days");
+  EXPECT_EQ(Duration(4.6e16), "1.5e+09 years");
+  EXPECT_EQ(Duration(-1), "0 s");
 }
 
 TEST(TextTest, SharesTakeThreeColumns) {

@@ -73,7 +73,30 @@ Glyph First(std::string_view text) {
     if ((next & 0xc0) != 0x80) return byte;
     code = code << 6 | (next & 0x3f);
   }
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < kLeast[length] || surrogate || code > 0x10ffff) return byte;
   return {text.substr(0, length), code, !Acts(code)};
+}
+
+// Bytes of the ANSI colour that `text` begins with; 0: none.
+size_t ColorBytes(std::string_view text) {
+  if (!text.starts_with("\033[")) return 0;
+  const size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != text.npos && text[end] == 'm' ? end + 1 : 0;
+}
+
+// `text` by its characters, as append(glyph, out) writes them.
+template <typename Write>
+std::string Rewritten(std::string_view text, const Write& append) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Glyph glyph = First(text);
+    append(glyph, out);
+    text.remove_prefix(glyph.bytes.size());
+  }
+  return out;
 }
 
 std::string Ansi(const Console& console, const char* code,
@@ -88,14 +111,36 @@ std::string Spaces(int count) {
 
 }  // namespace
 
-std::string Visible(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const Glyph glyph = First(text);
+std::string Visible(std::string_view text) { return Rewritten(text, Append); }
+
+std::string VisibleName(std::string_view name) {
+  return Rewritten(name, [](Glyph glyph, std::string& out) {
+    if (glyph.code < 0x20) glyph.shown = false;
     Append(glyph, out);
-    text.remove_prefix(glyph.bytes.size());
+  });
+}
+
+std::string VisibleDrawing(std::string_view drawing) {
+  std::string out;
+  while (!drawing.empty()) {
+    const size_t color = ColorBytes(drawing);
+    const size_t next = std::min(drawing.find('\033', 1), drawing.size());
+    out += drawing.substr(0, color);
+    out += Visible(drawing.substr(color, next - color));
+    drawing.remove_prefix(next);
   }
   return out;
+}
+
+std::string VisibleJson(std::string_view json) {
+  return Rewritten(json, [](const Glyph& glyph, std::string& out) {
+    const bool whole = glyph.code < 0x80 || glyph.bytes.size() > 1;
+    if (glyph.shown) {
+      out += glyph.bytes;
+    } else {
+      out += whole ? fmt::format("\\u{:04x}", glyph.code) : "\\ufffd";
+    }
+  });
 }
 
 int DisplayWidth(std::string_view text) {
@@ -179,6 +224,22 @@ std::string Share(double value) {
   if (value == 0) return "0";
   if (value >= 0.995) return fmt::format("{:.1f}", value);
   return fmt::format("{:.2f}", value).substr(1);
+}
+
+std::string Duration(double seconds) {
+  constexpr double kHour = 3600, kDay = 24 * kHour, kYear = 365 * kDay;
+  if (!(seconds > 0)) seconds = 0;
+  if (seconds < 60) return fmt::format("{:.0f} s", std::ceil(seconds));
+  const double minutes = std::ceil(seconds / 60);
+  if (minutes < 60) return fmt::format("{:.0f} min", minutes);
+  if (seconds < 100 * kHour) {
+    return fmt::format("{:.0f} h {:.0f} min", std::floor(minutes / 60),
+                       std::fmod(minutes, 60));
+  }
+  if (seconds < 2 * kYear) {
+    return fmt::format("{:.0f} days", std::ceil(seconds / kDay));
+  }
+  return fmt::format("{:.2g} years", seconds / kYear);
 }
 
 const char* Bar(double value, double largest) {

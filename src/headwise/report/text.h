@@ -20,6 +20,16 @@ struct Console {
 // ends and tabs stay. All functions below print text so.
 std::string Visible(std::string_view text);
 
+// The same of a name, which stays on its line: line ends and tabs are written
+// out too.
+std::string VisibleName(std::string_view name);
+
+// The same of what was drawn for a console: ANSI colours stay.
+std::string VisibleDrawing(std::string_view drawing);
+
+// JSON of the same value in which such characters are escaped, \u009b.
+std::string VisibleJson(std::string_view json);
+
 // Columns that `text` takes: two for East Asian wide characters and emoji,
 // none for combining marks.
 int DisplayWidth(std::string_view text);
@@ -45,6 +55,10 @@ std::string AndList(std::span<const std::string> items);
 
 // ".24", "1.0"; "0" for exactly 0: a share in three columns.
 std::string Share(double value);
+
+// "3 s", "4 min", "2 h 10 min", "120 days", "1.5e+09 years": rounded up, and
+// never less than nothing.
+std::string Duration(double seconds);
 
 // A bar of one column: '▁' … '█' for value / largest, ' ' for 0.
 const char* Bar(double value, double largest);

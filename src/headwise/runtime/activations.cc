@@ -98,19 +98,46 @@ std::vector<Planned> Chosen(const Model& model,
   return plan;
 }
 
-int64_t Longest(const ForwardInput& input, Side side) {
+// Positions of a row of what is returned.
+int64_t Width(const ForwardInput& input, const Padding& padding, Side side) {
+  const bool source = side == Side::kSource;
   const std::span<const int64_t> lengths =
-      side == Side::kSource ? input.lengths : input.decoder_lengths;
-  return lengths.empty() ? 0
-                         : *std::max_element(lengths.begin(), lengths.end());
+      source ? input.lengths : input.decoder_lengths;
+  const int64_t width = source ? padding.source.width : padding.target.width;
+  return lengths.empty() ? 0 : std::max(width, std::ranges::max(lengths));
 }
 
+// A side's sequences with where they lie in what is returned.
+struct PaddedBatch {
+  PaddedBatch(std::span<const int64_t> lengths, const PaddedRows& rows)
+      : batch(MakeBatch(lengths)),
+        width(std::max(rows.width, batch.longest())),
+        first(lengths.size(), 0) {
+    for (size_t b = 0; b < rows.first.size(); ++b) {
+      first.at(b) = rows.first[b];
+      if (first[b] >= 0 && first[b] + lengths[b] <= width) continue;
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          {"padding",
+           "sequences within rows of " + std::to_string(width) + " positions",
+           "one from " + std::to_string(first[b]) + " to " +
+               std::to_string(first[b] + lengths[b]),
+           ""});
+    }
+  }
+
+  SequenceBatch batch;
+  int64_t width = 0;
+  std::vector<int64_t> first;  // of each sequence
+};
+
 // Before anything is run.
-void RequireDense(const std::vector<Planned>& plan, const ForwardInput& input) {
+void RequireDense(const std::vector<Planned>& plan, const ForwardInput& input,
+                  const Padding& padding) {
   for (const Planned& one : plan) {
     if (!one.dense) continue;
-    const int64_t tokens =
-        std::max(Longest(input, one.rows), Longest(input, one.keys));
+    const int64_t tokens = std::max(Width(input, padding, one.rows),
+                                    Width(input, padding, one.keys));
     if (tokens <= kMostDenseTokens) continue;
     throw Error(
         ErrorCode::kInvalidArgument,
@@ -121,20 +148,20 @@ void RequireDense(const std::vector<Planned>& plan, const ForwardInput& input) {
   }
 }
 
-// [T, …] rows of sequences end to end as [B, longest, …] on the host, zero past
-// the end.
-Tensor Padded(Context& context, ConstTensorView rows,
-              const SequenceBatch& batch) {
+// [T, …] rows of sequences end to end as [B, width, …] on the host, zero where
+// there is no sequence.
+Tensor Padded(Context& context, ConstTensorView rows, const PaddedBatch& to) {
+  const SequenceBatch& batch = to.batch;
   Tensor copy;
   rows = OnHost(context, rows, copy);
-  std::vector<int64_t> shape = {batch.sequences(), batch.longest()};
+  std::vector<int64_t> shape = {batch.sequences(), to.width};
   shape.insert(shape.end(), rows.shape.begin() + 1,
                rows.shape.begin() + rows.rank);
   Tensor padded(DType::kF32, Shape(shape));
   for (int64_t b = 0; b < batch.sequences(); ++b) {
     const int64_t begin = batch.starts[b], end = batch.starts[b + 1];
     Copy(context, Rows(rows, begin, end),
-         Rows(At(padded.view(), 0, b), 0, end - begin));
+         Rows(At(padded.view(), 0, b), to.first[b], to.first[b] + end - begin));
   }
   return padded;
 }
@@ -143,11 +170,11 @@ class Recorder : public RunHooks {
  public:
   // next: hooks that come first; may be null.
   Recorder(Context& context, const std::vector<std::string>& patterns,
-           SequenceBatch batch, SequenceBatch target, RunHooks* next)
+           PaddedBatch source, PaddedBatch target, RunHooks* next)
       : context_(context),
         next_(next),
         patterns_(patterns),
-        batch_(std::move(batch)),
+        source_(std::move(source)),
         target_(std::move(target)) {}
 
   bool Records(std::string_view name) const { return Matches(patterns_, name); }
@@ -162,7 +189,7 @@ class Recorder : public RunHooks {
     const bool memory = decoder && name.find(".cross.") != name.npos &&
                         (name.ends_with(".key") || name.ends_with(".value"));
     taken_[std::string(name)] =
-        Padded(context_, value, decoder && !memory ? target_ : batch_);
+        Padded(context_, value, decoder && !memory ? target_ : source_);
   }
 
   void BeforeAttention(const AttentionSite& site,
@@ -177,31 +204,38 @@ class Recorder : public RunHooks {
     if (next_ != nullptr) next_->AfterAttention(site, problem, args);
     const std::string name = site.name + ".probs";
     if (!Records(name)) return;
-    const SequenceBatch& queries =
-        site.kind == AttentionKind::kSelf ? batch_ : target_;
-    taken_[name] = Probabilities(problem, args, queries);
+    const bool of_source = site.kind == AttentionKind::kSelf;
+    const bool to_target = site.kind == AttentionKind::kDecoder;
+    taken_[name] = Probabilities(problem, args, of_source ? source_ : target_,
+                                 to_target ? target_ : source_);
   }
 
   std::map<std::string, Tensor>& taken() { return taken_; }
-  const SequenceBatch& batch() const { return batch_; }
-  const SequenceBatch& target() const { return target_; }
+  const PaddedBatch& source() const { return source_; }
+  const PaddedBatch& target() const { return target_; }
 
  private:
   // [B, heads, queries, keys] on the host, one sequence's rows at a time.
   Tensor Probabilities(const AttentionProblem& problem,
-                       const AttentionArgs& args,
-                       const SequenceBatch& queries) {
-    const int64_t heads = problem.heads, keys = problem.key_len;
-    const int64_t longest = queries.longest();
-    Tensor all(DType::kF32, {queries.sequences(), heads, longest, keys});
-    for (int64_t b = 0; b < queries.sequences(); ++b) {
-      const int64_t count = queries.starts[b + 1] - queries.starts[b];
+                       const AttentionArgs& args, const PaddedBatch& queries,
+                       const PaddedBatch& keys) {
+    const int64_t heads = problem.heads, key_len = problem.key_len;
+    const auto& starts = queries.batch.starts;
+    Tensor all(DType::kF32,
+               {queries.batch.sequences(), heads, queries.width, keys.width});
+    for (int64_t b = 0; b < queries.batch.sequences(); ++b) {
+      const int64_t count = starts[b + 1] - starts[b];
+      const int64_t seen = keys.batch.starts[b + 1] - keys.batch.starts[b];
       std::vector<RowRef> rows;
       for (int64_t i = 0; i < count; ++i) rows.push_back({b, i});
-      Tensor dense(context_, DType::kF32, {count, heads, keys}), copy;
+      Tensor dense(context_, DType::kF32, {count, heads, key_len}), copy;
       AttentionRows(context_, problem, args, rows, dense.view());
-      Copy(context_, Transposed(OnHost(context_, dense.view(), copy), 0, 1),
-           Slice(At(all.view(), 0, b), 1, 0, count));
+      const ConstTensorView made =
+          Slice(OnHost(context_, dense.view(), copy), 2, 0, seen);
+      const int64_t query = queries.first[b], key = keys.first[b];
+      Copy(context_, Transposed(made, 0, 1),
+           Slice(Slice(At(all.view(), 0, b), 1, query, query + count), 2, key,
+                 key + seen));
     }
     return all;
   }
@@ -209,8 +243,8 @@ class Recorder : public RunHooks {
   Context& context_;
   RunHooks* next_;
   const std::vector<std::string>& patterns_;
-  SequenceBatch batch_;
-  SequenceBatch target_;
+  PaddedBatch source_;
+  PaddedBatch target_;
   std::map<std::string, Tensor> taken_;
 };
 
@@ -243,26 +277,28 @@ std::vector<std::string> ActivationNames(const Model& model) {
 }
 
 uint64_t ActivationBytes(const Model& model, const ForwardInput& input,
-                         const std::vector<std::string>& patterns) {
+                         const std::vector<std::string>& patterns,
+                         const Padding& padding) {
   const std::vector<Planned> plan = Chosen(model, patterns);
-  RequireDense(plan, input);
+  RequireDense(plan, input, padding);
   uint64_t floats = 0;
   for (const Planned& one : plan) {
     const std::span<const int64_t> lengths =
         one.rows == Side::kSource ? input.lengths : input.decoder_lengths;
-    floats += lengths.size() *
-              static_cast<uint64_t>(Longest(input, one.rows) * one.floats) *
-              static_cast<uint64_t>(one.dense ? Longest(input, one.keys) : 1);
+    const int64_t rows = Width(input, padding, one.rows);
+    const int64_t keys = one.dense ? Width(input, padding, one.keys) : 1;
+    floats += lengths.size() * static_cast<uint64_t>(rows * one.floats) *
+              static_cast<uint64_t>(keys);
   }
   return floats * sizeof(float);
 }
 
 std::map<std::string, Tensor> RecordActivations(
     Context& context, const Model& model, const ForwardInput& input,
-    const std::vector<std::string>& patterns) {
-  RequireDense(Chosen(model, patterns), input);
-  Recorder recorder(context, patterns, MakeBatch(input.lengths),
-                    MakeBatch(input.decoder_lengths), input.hooks);
+    const std::vector<std::string>& patterns, const Padding& padding) {
+  RequireDense(Chosen(model, patterns), input, padding);
+  Recorder recorder(context, patterns, {input.lengths, padding.source},
+                    {input.decoder_lengths, padding.target}, input.hooks);
   ForwardInput run = input;
   run.hooks = &recorder;
   const Tensor x = Forward(context, model, run);
@@ -272,7 +308,7 @@ std::map<std::string, Tensor> RecordActivations(
     model.Logits(context, x.view(), logits.view());
     recorder.taken()["logits"] = Padded(
         context, std::as_const(logits).view(),
-        model.decoder() != nullptr ? recorder.target() : recorder.batch());
+        model.decoder() != nullptr ? recorder.target() : recorder.source());
   }
   return std::move(recorder.taken());
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,18 +29,29 @@ bool MatchesPattern(std::string_view pattern, std::string_view name);
 // Every name that a run of this model can give.
 std::vector<std::string> ActivationNames(const Model& model);
 
+// Where the sequences of a batch lie in the rows of what is returned.
+struct PaddedRows {
+  int64_t width = 0;               // positions of a row; 0: of the longest
+  std::span<const int64_t> first;  // of each sequence; empty: 0
+};
+struct Padding {
+  PaddedRows source;
+  PaddedRows target;  // of encoder–decoders
+};
+
 // How much RecordActivations would return. Throws what it throws before a run.
 uint64_t ActivationBytes(const Model& model, const ForwardInput& input,
-                         const std::vector<std::string>& patterns);
+                         const std::vector<std::string>& patterns,
+                         const Padding& padding = {});
 
 // Runs the model and returns the activations that match a pattern, by name.
-// Rows of a ragged batch are padded with zeros: [B, longest, …]; probs are
+// Rows of a ragged batch are padded with zeros: [B, width, …]; probs are
 // [B, heads, queries, keys]. Before the run throws Error(kNotFound) with the
 // nearest name for a pattern that matches nothing, and Error(kInvalidArgument)
 // for probabilities of more than kMostDenseTokens. Hooks of the input come
 // first: what they change is recorded changed.
 std::map<std::string, Tensor> RecordActivations(
     Context& context, const Model& model, const ForwardInput& input,
-    const std::vector<std::string>& patterns);
+    const std::vector<std::string>& patterns, const Padding& padding = {});
 
 }  // namespace headwise

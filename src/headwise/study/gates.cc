@@ -169,7 +169,7 @@ class Trial {
   StudyClock& clock_;
 };
 
-std::vector<double> Each(const std::vector<Outcome>& outcomes, size_t penalty,
+std::vector<double> EachOf(const std::vector<Outcome>& outcomes, size_t penalty,
                          double Closing::*of) {
   std::vector<double> values;
   for (const Outcome& one : outcomes) {
@@ -197,7 +197,7 @@ void Tell(const std::vector<Outcome>& outcomes, StudyResult& result) {
                  {"by chance", {}, {}}};
   for (size_t i = 0; i < std::size(kPenalties); ++i) {
     const auto each = [&](double Closing::*of) {
-      return Each(outcomes, i, of);
+      return EachOf(outcomes, i, of);
     };
     const SeedMean open = OverSeeds(each(&Closing::open), kNotNegative);
     const std::string at = fmt::format(" at {:g} nats a head", kPenalties[i]);

@@ -90,18 +90,18 @@ StudyResult Run(Context& context, const StudyRequest& request) {
     std::vector<std::string> row = {kArms[i].name};
     for (const auto of :
          {&Outcome::loss, &Outcome::gini, &Outcome::worst, &Outcome::backup}) {
-      row.push_back(ShowInterval(OverSeeds(Each(arms[i], of))));
+      row.push_back(ShowInterval(OverSeeds(EachOf(arms[i], of))));
     }
     table.rows.push_back(std::move(row));
     plot.series.push_back(MeanRise(kArms[i].name, arms[i]));
   }
   const auto less_none = [&](size_t arm, double Outcome::*of) {
-    return DifferenceOverSeeds(Each(arms[arm], of), Each(arms[0], of));
+    return DifferenceOverSeeds(EachOf(arms[arm], of), EachOf(arms[0], of));
   };
   constexpr size_t kPlain = 1, kDropped = 2;
   for (const size_t arm : {size_t{0}, kDropped}) {
     TellPairLoss(fmt::format("held-out loss, {}", kArms[arm].name),
-                 Each(arms[arm], &Outcome::loss), result);
+                 EachOf(arms[arm], &Outcome::loss), result);
   }
   result.AtMost("Gini, head dropout − none",
                 less_none(kDropped, &Outcome::gini), 0);

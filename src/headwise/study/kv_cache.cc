@@ -170,14 +170,14 @@ StudyResult Run(Context& context, const StudyRequest& request) {
       context, 1, result.seeds, [&](Context& own, size_t, uint64_t seed) {
         return RunSeed(own, seed, steps, tested, clock);
       })[0];
-  const std::vector<double> whole = Each(outcomes, &Outcome::whole);
+  const std::vector<double> whole = EachOf(outcomes, &Outcome::whole);
   const auto lost = [&](double Outcome::*of) {
-    return DifferenceOverSeeds(whole, Each(outcomes, of), kShareDifference);
+    return DifferenceOverSeeds(whole, EachOf(outcomes, of), kShareDifference);
   };
   result.AtLeast("keys told with a whole cache", OverSeeds(whole, kShare),
                  0.95);
   result.AtLeast("share of the cache's bytes saved",
-                 OverSeeds(Each(outcomes, &Outcome::saved), kShare), 0.5);
+                 OverSeeds(EachOf(outcomes, &Outcome::saved), kShare), 0.5);
   result.AtMost("keys lost, fewest heads whole", lost(&Outcome::by_role), 0.01);
   result.AtLeast("keys lost, as many heads at random", lost(&Outcome::random),
                  0.5);
@@ -186,7 +186,7 @@ StudyResult Run(Context& context, const StudyRequest& request) {
   result.AtLeast("keys lost, window without sinks", lost(&Outcome::no_sinks),
                  0.5);
   result.Report("heads of 16 that keep everything",
-                OverSeeds(Each(outcomes, &Outcome::kept), kNotNegative));
+                OverSeeds(EachOf(outcomes, &Outcome::kept), kNotNegative));
   result.Report("keys told by chance", kTask.chance());
   AddTables(outcomes, result);
   return result;

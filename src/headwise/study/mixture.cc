@@ -129,18 +129,18 @@ StudyResult Run(Context& context, const StudyRequest& request) {
                });
   for (size_t i = 0; i < arms.size(); ++i) {
     const SeedMean used =
-        OverSeeds(Each(arms[i], &Outcome::used), kNotNegative);
+        OverSeeds(EachOf(arms[i], &Outcome::used), kNotNegative);
     table.rows.push_back(
         {kArms[i].name,
-         ShowInterval(OverSeeds(Each(arms[i], &Outcome::loss), kNotNegative)),
+         ShowInterval(OverSeeds(EachOf(arms[i], &Outcome::loss), kNotNegative)),
          arms[i][0].loads.empty() ? "" : ShowInterval(used)});
   }
   const auto difference = [&](int a, int b, double Outcome::*of) {
-    return DifferenceOverSeeds(Each(arms[a], of), Each(arms[b], of));
+    return DifferenceOverSeeds(EachOf(arms[a], of), EachOf(arms[b], of));
   };
   for (const int arm : {kDense, kHalf}) {
     TellPairLoss(fmt::format("held-out loss, {}", kArms[arm].name),
-                 Each(arms[arm], &Outcome::loss), result);
+                 EachOf(arms[arm], &Outcome::loss), result);
   }
   result.AtMost("loss, 6 of 8 − all 8",
                 difference(kMost, kDense, &Outcome::loss), kEqualPairs);

@@ -99,7 +99,7 @@ double ChanceOfPrevious() {
 
 using Outcomes = std::vector<std::vector<Outcome>>;  // by [kind][seed]
 
-std::vector<double> Each(const std::vector<Outcome>& outcomes,
+std::vector<double> EachOf(const std::vector<Outcome>& outcomes,
                          double Best::*of) {
   std::vector<double> values;
   for (const Outcome& one : outcomes) values.push_back(one.trained.*of);
@@ -112,8 +112,8 @@ void JudgeKinds(const Outcomes& outcomes, StudyResult& result) {
                          double least) {
     result.AtLeast(
         fmt::format("{}: {} − without places", kKinds[kind].name, what),
-        DifferenceOverSeeds(Each(outcomes[kind], of),
-                            Each(outcomes[kWithout], of), kShareDifference),
+        DifferenceOverSeeds(EachOf(outcomes[kind], of),
+                            EachOf(outcomes[kWithout], of), kShareDifference),
         least);
     result.Between(0, 1 - chance);
   };
@@ -127,7 +127,7 @@ void JudgeKinds(const Outcomes& outcomes, StudyResult& result) {
   const auto most = [&](size_t kind, const char* what, double Best::*of,
                         double limit) {
     result.AtMost(fmt::format("{}: {}", kKinds[kind].name, what),
-                  OverSeeds(Each(outcomes[kind], of), kShare), limit);
+                  OverSeeds(EachOf(outcomes[kind], of), kShare), limit);
     result.Between(chance, 1);
   };
   most(kAlibi, "previous token", &Best::previous, kSpread);
@@ -158,7 +158,7 @@ void Tell(const Outcomes& outcomes, StudyResult& result) {
     std::vector<std::string> row = {kKinds[i].name};
     map.rows.push_back(kKinds[i].name);
     for (double Best::*of : {&Best::previous, &Best::near, &Best::prefix}) {
-      const SeedMean mean = OverSeeds(Each(outcomes[i], of), kShare);
+      const SeedMean mean = OverSeeds(EachOf(outcomes[i], of), kShare);
       row.push_back(ShowInterval(mean));
       map.values.push_back(mean.value);
     }

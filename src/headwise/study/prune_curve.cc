@@ -314,13 +314,13 @@ class PruneCurve {
   }
 
   template <typename Get>
-  std::vector<double> Each(const Get& get) const {
+  std::vector<double> EachOf(const Get& get) const {
     std::vector<double> values;
     for (const Told& told : told_) values.push_back(get(told));
     return values;
   }
   std::vector<double> Shares(Protocol which) const {
-    return Each([&](const Told& told) { return told.share[which]; });
+    return EachOf([&](const Told& told) { return told.share[which]; });
   }
   SeedMean More(Protocol which, Protocol than) const {
     return DifferenceOverSeeds(Shares(which), Shares(than), kShareDifference);
@@ -330,7 +330,7 @@ class PruneCurve {
     StudyResult result;
     result.seeds = seeds_;
     const auto area = [&](size_t than) {
-      return OverSeeds(Each(
+      return OverSeeds(EachOf(
           [&](const Told& told) { return told.area[0] - told.area[than]; }));
     };
     result.AtMost("mean loss over the curve: importance − random, 5 orders",
@@ -365,7 +365,7 @@ class PruneCurve {
 
   template <typename Get>
   double MaxOf(const Get& get) const {
-    const std::vector<double> values = Each(get);
+    const std::vector<double> values = EachOf(get);
     return *std::max_element(values.begin(), values.end());
   }
 
@@ -390,7 +390,7 @@ class PruneCurve {
     result.tables.push_back(std::move(table));
     result.pictures.push_back(std::move(plot));
     const auto mean = [&](double Told::*member) {
-      return OverSeeds(Each([&](const Told& told) { return told.*member; }))
+      return OverSeeds(EachOf([&](const Told& told) { return told.*member; }))
           .value;
     };
     result.remark = fmt::format(

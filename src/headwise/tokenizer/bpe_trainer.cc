@@ -21,8 +21,10 @@ namespace {
 using Pair = std::pair<TokenId, TokenId>;
 
 // Text is cut into words by stretches of about this, so that memory holds one
-// stretch's worth of matches.
+// stretch's worth of matches; by no more than kMostStretchBytes where there is
+// neither space nor line end to cut at.
 constexpr size_t kStretchBytes = size_t{1} << 20;
+constexpr size_t kMostStretchBytes = 4 * kStretchBytes;
 
 struct Word {
   std::vector<TokenId> symbols;
@@ -52,16 +54,26 @@ struct PairUse {
 };
 
 // The first place from `at` on where a text may be cut without cutting a word,
-// or npos: after a single line break between two visible characters.
+// or npos: between two visible characters, after a single line break or before
+// a single space, which begins a word.
 size_t FindCut(std::string_view text, size_t at) {
   const auto visible = [&](size_t i) {
     return static_cast<unsigned char>(text[i]) > ' ' &&
            static_cast<unsigned char>(text[i]) < 0x7F;
   };
   for (; at + 1 < text.size(); ++at) {
-    if (text[at] == '\n' && visible(at - 1) && visible(at + 1)) return at + 1;
+    const bool cut = text[at] == '\n' || text[at] == ' ';
+    if (cut && visible(at - 1) && visible(at + 1)) {
+      return text[at] == '\n' ? at + 1 : at;
+    }
   }
   return std::string_view::npos;
+}
+
+// The last place up to `at` where a character begins.
+size_t BeginOfCharacter(std::string_view text, size_t at) {
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
 }
 
 using WordCounts = std::unordered_map<std::string, int64_t>;
@@ -72,9 +84,13 @@ class WordCounter {
   void Add(const Document& piece) {
     if (piece.offset == 0) Finish();
     rest_ += piece.text;
-    size_t begin = 0, cut = 0;
-    while ((cut = FindCut(rest_, std::max(searched_, begin + kStretchBytes))) !=
-           std::string::npos) {
+    size_t begin = 0;
+    while (true) {
+      size_t cut = FindCut(rest_, std::max(searched_, begin + kStretchBytes));
+      const size_t most = begin + kMostStretchBytes;
+      if (std::min(cut, rest_.size()) > most)
+        cut = BeginOfCharacter(rest_, most);
+      if (cut == std::string::npos) break;
       Count(std::string_view(rest_).substr(begin, cut - begin));
       begin = cut;
     }
@@ -109,7 +125,7 @@ class WordCounter {
 class Trainer {
  public:
   explicit Trainer(const BpeTraining& options);
-  void Learn(const WordCounts& counts);
+  void Learn(const WordCounts& counts, const ProgressCallback& progress);
   Json Vocabulary() const;
   const std::vector<std::string>& merges() const { return merges_; }
 
@@ -230,10 +246,15 @@ void Trainer::Join(Pair pair, TokenId joined) {
   uses_.erase(pair);
 }
 
-void Trainer::Learn(const WordCounts& counts) {
+void Trainer::Learn(const WordCounts& counts,
+                    const ProgressCallback& progress) {
   TakeWords(counts);
   while (static_cast<int64_t>(tokens_.size()) < options_.size &&
          !queue_.empty()) {
+    if (progress) {
+      progress({"join pairs", static_cast<double>(tokens_.size()),
+                static_cast<double>(options_.size), "entries"});
+    }
     const Queued top = queue_.top();
     queue_.pop();
     const auto use = uses_.find(top.pair);
@@ -312,12 +333,16 @@ std::string TokenizerJson(const BpeTraining& options, const Trainer& trainer) {
 
 }  // namespace
 
-std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options) {
+std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options,
+                              const ProgressCallback& progress) {
   Trainer trainer(options);
   WordCounter words;
-  while (const std::optional<Document> piece = texts.Next()) words.Add(*piece);
+  while (const std::optional<Document> piece = texts.Next()) {
+    words.Add(*piece);
+    TellRead(texts, progress);
+  }
   words.Finish();
-  trainer.Learn(words.counts());
+  trainer.Learn(words.counts(), progress);
   return TokenizerJson(options, trainer);
 }
 

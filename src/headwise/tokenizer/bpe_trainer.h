@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/base/progress.h"
 #include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
@@ -31,7 +32,9 @@ struct BpeTraining {
 // depends on the texts and the options only: of pairs seen equally often the
 // one with the lower ids is joined first. Throws Error(kInvalidArgument) for a
 // size that leaves no room for the bytes or tokens given twice, and what
-// TextSource throws.
-std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options);
+// TextSource throws. Of a text without spaces and line ends each 4 MiB are cut
+// off, wherever a word ends.
+std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options,
+                              const ProgressCallback& progress = {});
 
 }  // namespace headwise

@@ -49,6 +49,38 @@ TEST_F(BpeTrainerTest, StopsWhereNothingRepeats) {
   EXPECT_EQ(MergesOf(Train("abcd", {.size = 500, .min_count = 1})).size(), 3u);
 }
 
+// A text is counted by stretches of 1 MiB.
+TEST_F(BpeTrainerTest, ALongLineIsCutBetweenItsWords) {
+  const std::string sentence = " a word's end, and 12 words don't end here.";
+  std::string line;
+  while (line.size() < (size_t{5} << 18)) line += sentence;
+  auto once = TextSource::OfTexts({line});
+  auto each = TextSource::OfTexts(
+      std::vector<std::string>(line.size() / sentence.size(), sentence));
+  const BpeTraining options = {.size = 300};
+  EXPECT_EQ(TrainByteLevelBpe(once, options), TrainByteLevelBpe(each, options));
+}
+
+// … and by no more than 4 MiB, which memory holds the matches of.
+TEST_F(BpeTrainerTest, ATextWithoutSpacesIsCutAllTheSame) {
+  constexpr size_t kMost = size_t{4} << 20;
+  std::string line((kMost * 5) / 4, 'x');
+  line[kMost - 1] = 'y';
+  line[kMost] = 'z';
+  double read = 0;
+  auto source = TextSource::OfTexts({line});
+  const std::string made = TrainByteLevelBpe(
+      source, {.size = 400, .min_count = 1}, [&](const Progress& progress) {
+        if (progress.stage == "read text") read = progress.done;
+      });
+  EXPECT_EQ(read, static_cast<double>(line.size()));
+  for (const std::string& merge : MergesOf(made)) {
+    EXPECT_EQ(merge.find("y z"), std::string::npos) << "in one word";
+    EXPECT_EQ(merge.find("yz"), std::string::npos) << "in one word";
+  }
+  EXPECT_GT(MergesOf(made).size(), 20u);
+}
+
 // Counts every pair anew before each step, as the definition says.
 std::vector<std::string> SlowMerges(const std::vector<std::string>& words,
                                     size_t count) {

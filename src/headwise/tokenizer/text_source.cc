@@ -258,6 +258,12 @@ std::optional<Document> TextSource::Next() {
   throw Error(ErrorCode::kInvalidArgument, {names, "text", "none", ""});
 }
 
+void TellRead(const TextSource& texts, const ProgressCallback& progress) {
+  if (!progress) return;
+  progress({"read text", static_cast<double>(texts.text_bytes()),
+            static_cast<double>(texts.total_bytes()), "bytes"});
+}
+
 std::vector<std::filesystem::path> ListFiles(
     const std::vector<std::string>& paths) {
   std::vector<std::filesystem::path> files;

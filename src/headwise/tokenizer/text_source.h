@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "headwise/base/byte_stream.h"
+#include "headwise/base/progress.h"
 
 namespace headwise {
 
@@ -90,6 +91,9 @@ class TextSource {
   Document long_;     // of a line of JSON; `offset` bytes of it were given
   std::optional<Document> peeked_;
 };
+
+// How much of all texts was given.
+void TellRead(const TextSource& texts, const ProgressCallback& progress);
 
 // The files that paths name, to be read as often as one likes: themselves, and
 // those below a folder as above. Throws Error(kNotFound), and kInvalidArgument

@@ -122,7 +122,8 @@ Json SentenceTemplate() {
 
 }  // namespace
 
-std::string TrainWords(TextSource& texts, const WordTraining& options) {
+std::string TrainWords(TextSource& texts, const WordTraining& options,
+                       const ProgressCallback& progress) {
   const std::vector<std::string> specials = Specials(options);
   const size_t room = static_cast<size_t>(options.size) - specials.size();
   const WordCutter cutter(options.lowercase);
@@ -131,6 +132,7 @@ std::string TrainWords(TextSource& texts, const WordTraining& options) {
   for (const std::string& word : wanted) counts[word] = 0;
   while (const std::optional<Document> piece = texts.Next()) {
     cutter.Cut(piece->text, [&](const std::string& word) { ++counts[word]; });
+    TellRead(texts, progress);
   }
   Json vocabulary = Json::object(), added = Json::array();
   for (const std::string& special : specials) {

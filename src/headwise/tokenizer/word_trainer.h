@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/base/progress.h"
 #include "headwise/tokenizer/text_source.h"
 
 namespace headwise {
@@ -25,6 +26,7 @@ struct WordTraining {
 // Throws Error(kInvalidArgument) for a size that leaves no room for a word or
 // for those that are included, special tokens given twice, and what TextSource
 // throws.
-std::string TrainWords(TextSource& texts, const WordTraining& options);
+std::string TrainWords(TextSource& texts, const WordTraining& options,
+                       const ProgressCallback& progress = {});
 
 }  // namespace headwise

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "headwise/base/atomic_file.h"
@@ -91,9 +90,11 @@ void RemoveOlder(const Path& out, const TrainingRecord& record) {
   }
 }
 
-// One field of training.json: a whole number from `least` on.
+// One field of training.json: a whole number from `least` on. A run that goes
+// on adds to it.
 int64_t Count(const JsonCursor& file, const char* key, int64_t least) {
-  return file[key].Int(least, std::numeric_limits<int64_t>::max());
+  constexpr int64_t kMost = int64_t{1} << 60;
+  return file[key].Int(least, kMost);
 }
 
 double Finite(const JsonCursor& field) {

@@ -96,7 +96,8 @@ void CheckTrainConfig(const TrainConfig& c, const std::string& where) {
         c.sequence);
   check(c.micro_batch >= 1 && c.batch >= 1 && c.batch % c.micro_batch == 0,
         "micro_batch: a divisor of batch", c.micro_batch);
-  check(c.parts >= 1 && c.batch % (c.parts * c.micro_batch) == 0,
+  // Divided twice: the product may not fit 64 bits.
+  check(c.parts >= 1 && c.batch / c.micro_batch % c.parts == 0,
         "parts: batch / (parts · micro_batch) a whole number", c.parts);
   check(c.bucket >= 1 && c.bucket <= kMostOfABucket,
         "a bucket of 1 to 2^28 values", c.bucket);

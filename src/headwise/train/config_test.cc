@@ -63,6 +63,14 @@ TEST_F(TrainConfigFile, RefusesWhatMakesNoSense) {
               HasSubstr("save_type: f32 or bf16"));
   EXPECT_THAT(ErrorOf(kSmall, {"batch=7", "micro_batch=2"}),
               HasSubstr("divisor of batch"));
+  // Products with micro_batch that are 0, and batch, in 64 bits.
+  for (const char* parts : {"parts=4611686018427387904", "parts=0",
+                            "parts=2305843009213693953", "parts=3"}) {
+    EXPECT_THAT(ErrorOf(kSmall, {"batch=8", "micro_batch=8", parts}),
+                HasSubstr("parts: batch / (parts"))
+        << parts;
+  }
+  EXPECT_EQ(ErrorOf(kSmall, {"batch=8", "micro_batch=2", "parts=4"}), "");
   EXPECT_THAT(ErrorOf(kSmall, {"steps=many"}), HasSubstr("steps"));
   EXPECT_THAT(ErrorOf(kSmall, {"dropout=1"}), HasSubstr("[0, 1)"));
   EXPECT_THAT(ErrorOf(kSmall, {"steps=2.5"}), HasSubstr("steps"));

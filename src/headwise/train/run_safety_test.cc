@@ -161,6 +161,11 @@ TEST_F(TrainingRun, RefusesARecordThatContradictsItself) {
                 HasSubstr("training.json: validation"))
         << validation;
   }
+  for (const char* tokens : {"9223372036854775807", "-1"}) {
+    EXPECT_THAT(error_with("tokens", tokens),
+                HasSubstr("training.json: tokens"))
+        << tokens;
+  }
   for (const char* key : {"config", "data", "machine"}) {
     EXPECT_THAT(error_with(key, "[]"), HasSubstr(key));
   }

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "headwise/base/stop.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/host_values.h"
 #include "headwise/heads/importance/logit_direction.h"
@@ -89,19 +91,22 @@ std::vector<double> Differences(Context& context, const ExampleBatch& batch,
 // What the feed-forward halves add, at the last rows.
 class MlpTaker : public RunHooks {
  public:
-  MlpTaker(Context& context, const ExampleBatch& batch)
-      : context_(context), batch_(batch) {}
+  MlpTaker(Context& context, const ExampleBatch& batch,
+           const std::function<void()>& taken)
+      : context_(context), batch_(batch), taken_(taken) {}
   bool Wants(std::string_view name) const override {
     return name.ends_with(".mlp.output");
   }
   void Take(std::string_view, ConstTensorView value) override {
     outputs.push_back(LastRows(context_, batch_, value, 0));
+    if (taken_) taken_();
   }
   std::vector<Tensor> outputs;  // one a layer, [B, d]
 
  private:
   Context& context_;
   const ExampleBatch& batch_;
+  const std::function<void()>& taken_;
 };
 
 // z·(W_O · direction) of every head: directions go back through W_O once, so
@@ -148,8 +153,9 @@ double LogitParts::Sum() const {
   return sum(heads) + sum(mlps) + sum(biases) + embedding + constant;
 }
 
-std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
-                                        std::span<const PatchCase> cases) {
+std::vector<LogitParts> AttributeLogits(
+    Context& context, const Model& model, std::span<const PatchCase> cases,
+    const std::function<void()>& after_layer) {
   RequirePredictor(model);
   const ExampleBatch batch = BatchOf(model, cases, false);
   std::vector<LogitDirection> directions;
@@ -157,7 +163,7 @@ std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
     directions.push_back(
         DirectionBetween(context, model, one.answer, one.other));
   }
-  const CleanRun run = RunClean(context, model, batch);
+  const CleanRun run = RunClean(context, model, batch, after_layer);
   const Tensor last = LastRows(context, batch, run.stream.view(), 0);
   const int64_t width = last.shape(1);
   const Tensor seen = StreamDirections(context, model, last.view(), directions);
@@ -171,7 +177,7 @@ std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
                  : LastRows(context, batch, found->second.view(), 0),
              seen, parts);
   }
-  MlpTaker mlps(context, batch);
+  MlpTaker mlps(context, batch, after_layer);
   StackInput input;
   input.ids = batch.ids;
   input.batch = &batch.sequences;
@@ -206,6 +212,30 @@ void AddTo(std::vector<double>& sums, const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
 }
 
+// How far a batch of cases has come: one prompt may be long and take minutes.
+class Steps {
+ public:
+  // Of `all` cases `before` are done, and the next `count` take `steps`.
+  Steps(const PatchOptions& options, size_t before, size_t count, size_t all,
+        int64_t steps)
+      : options_(options),
+        before_(static_cast<double>(before)),
+        each_(static_cast<double>(count) / static_cast<double>(steps)),
+        all_(static_cast<double>(all)) {}
+
+  void Tell(int64_t count) {
+    ThrowIfStopped(options_.stop, "patch");
+    done_ += static_cast<double>(count);
+    if (!options_.progress) return;
+    options_.progress({"patch", before_ + done_ * each_, all_, "prompts"});
+  }
+
+ private:
+  const PatchOptions& options_;
+  double before_, each_, all_;
+  double done_ = 0;
+};
+
 // Adds up cases in batches.
 class Patcher {
  public:
@@ -215,8 +245,13 @@ class Patcher {
     losses_.resize(heads_.size());
   }
 
-  void Add(std::span<const PatchCase> cases) {
-    for (const LogitParts& parts : AttributeLogits(context_, model_, cases)) {
+  // `all`: cases of the whole work, of which these are the next.
+  void Add(std::span<const PatchCase> cases, size_t all) {
+    Steps steps(options_, clean_.size(), cases.size(), all,
+                StepsOf(!cases[0].counterfactual.empty()));
+    const std::function<void()> after_layer = [&] { steps.Tell(1); };
+    for (const LogitParts& parts :
+         AttributeLogits(context_, model_, cases, after_layer)) {
       AddTo(direct_.heads, parts.heads);
       AddTo(direct_.mlps, parts.mlps);
       AddTo(direct_.biases, parts.biases);
@@ -233,7 +268,7 @@ class Patcher {
     }
     const ExampleBatch batch = BatchOf(model_, cases, false);
     const CleanRun other =
-        RunClean(context_, model_, BatchOf(model_, cases, true));
+        RunClean(context_, model_, BatchOf(model_, cases, true), after_layer);
     const std::vector<double> without =
         Differences(context_, batch, other.final.view(), 0, directions);
     counterfactual_.insert(counterfactual_.end(), without.begin(),
@@ -244,6 +279,7 @@ class Patcher {
     job.replacement = &other.outputs;
     job.stop = options_.stop;
     job.done = [&](std::span<const int64_t> indices, ConstTensorView x) {
+      steps.Tell(std::ssize(indices));
       for (size_t v = 0; v < indices.size(); ++v) {
         const std::vector<double> patched = Differences(
             context_, batch, x, static_cast<int64_t>(v), directions);
@@ -285,6 +321,12 @@ class Patcher {
   }
 
  private:
+  // Layers, and heads to patch, each of which runs some.
+  int64_t StepsOf(bool patched) const {
+    const auto layers = std::ssize(model_.stack().blocks);
+    return patched ? 3 * layers + std::ssize(heads_) : 2 * layers;
+  }
+
   Context& context_;
   const Model& model_;
   const PatchOptions& options_;
@@ -327,7 +369,7 @@ PatchResult Patch(Context& context, const Model& model,
            (end == begin || tokens < options.batch_tokens)) {
       tokens += static_cast<int64_t>(cases[end++].prompt.size());
     }
-    patcher.Add(cases.subspan(begin, end - begin));
+    patcher.Add(cases.subspan(begin, end - begin), cases.size());
     if (options.progress) {
       options.progress({"patch", static_cast<double>(end),
                         static_cast<double>(cases.size()), "prompts"});

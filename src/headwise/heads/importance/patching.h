@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -32,8 +33,10 @@ PatchResult Patch(Context& context, const Model& model,
                   std::span<const PatchCase> cases,
                   const PatchOptions& options = {});
 
-// The parts of every case's difference, for the stack that predicts.
-std::vector<LogitParts> AttributeLogits(Context& context, const Model& model,
-                                        std::span<const PatchCase> cases);
+// The parts of every case's difference, for the stack that predicts. It runs
+// all layers twice; after_layer: called after each, may be empty.
+std::vector<LogitParts> AttributeLogits(
+    Context& context, const Model& model, std::span<const PatchCase> cases,
+    const std::function<void()>& after_layer = {});
 
 }  // namespace headwise

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -41,6 +42,27 @@ double Difference(Context& context, const Model& model,
   const float* last =
       logits.As<float>() + (x.shape(0) - 1) * model.config().vocabulary;
   return last[one.answer] - last[one.other];
+}
+
+// One prompt may take minutes.
+TEST(Patch, TellsHowFarALonePromptHasCome) {
+  Context context({2, ""});
+  const auto model = GoldenModel("gpt2");
+  for (const bool patched : {false, true}) {
+    std::vector<PatchCase> cases = RandomCases(1);
+    if (!patched) cases[0].counterfactual.clear();
+    std::vector<double> told;
+    PatchOptions options;
+    options.progress = [&](const Progress& progress) {
+      EXPECT_EQ(progress.total, 1);
+      told.push_back(progress.done);
+    };
+    Patch(context, *model, cases, options);
+    EXPECT_GE(std::ssize(told), 2 * std::ssize(model->stack().blocks));
+    EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+    EXPECT_NEAR(told[told.size() - 2], 1, 1e-9) << patched;
+    EXPECT_EQ(told.back(), 1);
+  }
 }
 
 TEST(AttributeLogits, PartsAddUpToTheDifferenceOfLogits) {

@@ -204,14 +204,18 @@ void RequireFiniteEnd(Context& context, const Model& model,
 }  // namespace
 
 CleanRun RunClean(Context& context, const Model& model,
-                  const ExampleBatch& batch) {
+                  const ExampleBatch& batch,
+                  const std::function<void()>& after_layer) {
   CleanRun run;
   HeadOutputTaker taker(context, run, model.predictor().prefix + "embedding");
   Streams streams(context, model, batch);
   if (model.decoder() == nullptr) {
     run.embedding = ToDevice(context, streams.x().view());
   }
-  while (!streams.ended()) streams.Step(&taker);
+  while (!streams.ended()) {
+    streams.Step(&taker);
+    if (after_layer) after_layer();
+  }
   run.stream = ToDevice(context, streams.x().view());
   streams.Finish();
   RequireFiniteEnd(context, model, streams.x().view());

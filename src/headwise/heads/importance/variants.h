@@ -31,8 +31,10 @@ struct CleanRun {
   Tensor stream;     // [rows, d] before the final norm
   Tensor final;      // [rows, d] after it
 };
+// after_layer: called after each, may be empty.
 CleanRun RunClean(Context& context, const Model& model,
-                  const ExampleBatch& batch);
+                  const ExampleBatch& batch,
+                  const std::function<void()>& after_layer = {});
 
 // The heads closed in one run.
 using HeadSet = std::vector<HeadRef>;

@@ -32,10 +32,6 @@ int64_t WindowTokens(const ModelConfig& config, int64_t asked) {
   return open ? context : std::min(context, kEncoderContext);
 }
 
-int64_t TokensOf(const TokenWindow& window) {
-  return window.source.size() + window.target.size();
-}
-
 // Tokens [begin, end) of a row, framed as the row was.
 TokenRow Part(const TokenRow& row, size_t begin, size_t end) {
   TokenRow part;
@@ -343,13 +339,7 @@ bool Profiler::RunWaiting() {
            (end == at || tokens + TokensOf(all[end]) <= batch_tokens)) {
       tokens += TokensOf(all[end++]);
     }
-    if (options_.progress) {
-      options_.progress({"profile", static_cast<double>(profile_.counts.tokens),
-                         options_.tokens > 0
-                             ? static_cast<double>(options_.tokens)
-                             : expected_tokens_,
-                         "tokens"});
-    }
+    TellTokens(0);
     if (options_.stop.stop_requested()) {
       Settle();
       return false;

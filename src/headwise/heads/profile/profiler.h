@@ -112,6 +112,10 @@ class Profiler {
   void AddHooks(std::span<const TokenWindow> batch,
                 std::span<const SequenceNotes> notes, RunHooks& first,
                 WindowRun& run);
+  void TellTokens(double more) const;
+  static int64_t TokensOf(const TokenWindow& window) {
+    return window.source.size() + window.target.size();
+  }
   Context& Beside();
   void OrderBeside();
   void Count(std::span<const TokenWindow> batch);

@@ -1,5 +1,6 @@
 // One batch of windows through the model, while the one before is added up.
 // Door: profiler.h.
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,25 @@ void Append(const TokenRow& row, std::vector<int32_t>& ids,
   ids.insert(ids.end(), row.ids.begin(), row.ids.end());
   lengths.push_back(row.size());
 }
+
+// Says how far a run has come after every layer: a window may be long.
+class LayerSteps : public RunHooks {
+ public:
+  LayerSteps(const ModelConfig& config, std::function<void(double)> tell)
+      : calls_(static_cast<double>(config.layers.size() +
+                                   2 * config.decoder.size())),
+        tell_(std::move(tell)) {}
+
+  void AfterAttention(const AttentionSite&, const AttentionProblem&,
+                      const AttentionArgs&) override {
+    tell_(++done_ / calls_);
+  }
+
+ private:
+  double calls_;
+  double done_ = 0;
+  std::function<void(double)> tell_;
+};
 
 }  // namespace
 
@@ -47,6 +67,16 @@ struct Profiler::WindowRun {
     }
   }
 };
+
+// `more`: tokens of a run that is on.
+void Profiler::TellTokens(double more) const {
+  if (!options_.progress) return;
+  options_.progress({"profile",
+                     static_cast<double>(profile_.counts.tokens) + more,
+                     options_.tokens > 0 ? static_cast<double>(options_.tokens)
+                                         : expected_tokens_,
+                     "tokens"});
+}
 
 // Of the same device: prepares a run, and adds the one before, beside the run
 // that is on.
@@ -163,6 +193,13 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
   WindowRun run(context_, batch);
   observer_->Begin(notes);
   AddHooks(batch, notes, *observer_, run);
+  int64_t tokens = 0;
+  for (const TokenWindow& window : batch) tokens += TokensOf(window);
+  LayerSteps steps(model_.config(), [&](double share) {
+    TellTokens(share * static_cast<double>(tokens));
+  });
+  BothHooks with_steps(*run.hooks, steps);
+  run.hooks = &with_steps;
   run.Start(context_, model_);
   Count(batch);
   if (profile_.counts.windows % kBlockWindows == 0) CloseBlock(Block() - 1);

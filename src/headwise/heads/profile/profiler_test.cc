@@ -253,6 +253,21 @@ TEST_F(ProfilerTest, ResumesWithALimitOfTokens) {
   ExpectSame(whole, second.Take());
 }
 
+// A window may take minutes.
+TEST_F(ProfilerTest, TellsHowFarAWindowHasCome) {
+  Shards();
+  ProfileOptions options;
+  options.tokens = 100;
+  options.context = 100;
+  options.metrics = MetricSet::kCore;
+  std::vector<double> told;
+  options.progress = [&](const Progress& progress) {
+    if (progress.stage == "profile") told.push_back(progress.done);
+  };
+  Run({folder_.string()}, options);
+  EXPECT_THAT(told, testing::ElementsAre(0, 50, 100));  // two layers
+}
+
 // What a killed program leaves behind is the last checkpoint.
 // Not at the end of the batch that the window runs in.
 TEST_F(ProfilerTest, StopsAtTheEndOfTheWindowThatReachesTheLimit) {

@@ -114,8 +114,11 @@ double JudgedText::Mean(const std::vector<double>& losses) const {
   return Sum(losses) / Sum(weights_);
 }
 
-Evaluation JudgedText::Of(const Model& smaller) const {
+Evaluation JudgedText::Of(const Model& smaller,
+                          AgreementSums* agreement) const {
   const Objective objective(smaller, options_.objective);
+  const bool agrees =
+      agreement != nullptr && objective_.kind() != LossKind::kEmbeddingCosine;
   std::vector<double> losses;
   for (const Batch& batch : batches_) {
     ThrowIfStopped(options_.stop, "evaluate");
@@ -123,6 +126,15 @@ Evaluation JudgedText::Of(const Model& smaller) const {
     const std::vector<double> some =
         objective.Losses(context_, batch.examples, run.final.view(), 1);
     losses.insert(losses.end(), some.begin(), some.end());
+    if (agreement != nullptr && options_.progress) {
+      options_.progress(
+          {"judge", static_cast<double>(batch.first + batch.examples.size()),
+           static_cast<double>(weights_.size()), "sequences"});
+    }
+    if (!agrees) continue;
+    const CleanRun own = RunClean(context_, whole_, batch.examples);
+    AddAgreement(context_, batch.examples, {whole_, own.final.view()},
+                 {smaller, run.final.view()}, *agreement);
   }
   return Compared(losses);
 }

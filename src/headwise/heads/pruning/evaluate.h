@@ -8,6 +8,7 @@
 
 #include "headwise/heads/importance/corpus_runs.h"
 #include "headwise/heads/importance/statistics.h"
+#include "headwise/heads/pruning/agreement.h"
 #include "headwise/model/head_ref.h"
 
 namespace headwise {
@@ -47,7 +48,9 @@ class JudgedText {
 
   // Another model of the same vocabulary. Models that are judged by their own
   // output (LossKind::kEmbeddingCosine) are held against the whole one's.
-  Evaluation Of(const Model& smaller) const;
+  // agreement: of predictions with the whole model's, which is run again; may
+  // be null, and stays empty for models that predict no tokens.
+  Evaluation Of(const Model& smaller, AgreementSums* agreement = nullptr) const;
   Evaluation OfWhole() const { return Compared(base_); }
 
   // The whole model with heads closed: sums over each sequence, one row a

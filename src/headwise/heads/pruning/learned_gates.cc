@@ -12,6 +12,7 @@
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/heads/pruning/example_batches.h"
+#include "headwise/heads/pruning/plan.h"
 #include "headwise/heads/pruning/tune.h"
 #include "headwise/model/family.h"
 #include "headwise/model/head_ref.h"
@@ -33,8 +34,8 @@ void RequireSense(const GateLearning& learning) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"gates", expected, fmt::format("{}", found), ""});
   };
-  require(learning.steps > 0, "at least one step",
-          static_cast<double>(learning.steps));
+  require(learning.steps >= 1 && learning.steps <= kMostGateSteps,
+          "1 to 1000000 steps", static_cast<double>(learning.steps));
   require(std::isfinite(learning.penalty) && learning.penalty >= 0,
           "a penalty of at least 0", learning.penalty);
   require(std::isfinite(learning.rate) && learning.rate >= 0,

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -63,7 +62,7 @@ Json GatesJson(const GateLearning& gates) {
 
 GateLearning ReadGates(const JsonCursor& gates) {
   GateLearning learning;
-  learning.steps = gates["steps"].Int(1, std::numeric_limits<int64_t>::max());
+  learning.steps = gates["steps"].Int(1, kMostGateSteps);
   learning.penalty = gates["penalty"].Number();
   learning.rate = gates["weights_rate"].Number();
   if (learning.penalty < 0) gates["penalty"].Fail("at least 0");
@@ -155,6 +154,7 @@ PruningPlan ReadPlan(const std::filesystem::path& path, const Model& model,
     const std::vector<HeadRef> heads = ParseHeads(item.String(), model);
     plan.removed.insert(plan.removed.end(), heads.begin(), heads.end());
   }
+  RequireEachOnce(plan.removed, remove->where());
   std::sort(plan.removed.begin(), plan.removed.end());
   if (const auto gates = root.Find("gates")) plan.gates = ReadGates(*gates);
   const auto scores = root.Find("scores");

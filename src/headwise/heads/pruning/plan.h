@@ -3,6 +3,7 @@
 // at all.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -13,6 +14,9 @@
 #include "headwise/model/head_ref.h"
 
 namespace headwise {
+
+// Of gates, in a plan or asked for: days of work on a large model.
+inline constexpr int64_t kMostGateSteps = 1'000'000;
 
 enum class EmptyLayers : uint8_t { kRefused, kAllowed };
 
@@ -27,7 +31,8 @@ void RequireRemovable(const Model& model, std::span<const HeadRef> removed,
 Json ToJson(const PruningPlan& plan, const Model& model);
 
 // Throws Error: kCorrupt naming file and key; kInvalidArgument for a plan of
-// another model. What RequireRemovable refuses is not looked for.
+// another model, or one that names a head twice. What else RequireRemovable
+// refuses is not looked for.
 PruningPlan ReadPlan(const std::filesystem::path& path, const Model& model,
                      const std::string& model_hash);
 

@@ -202,9 +202,10 @@ TEST_P(PrunedFamily, FoldingPutsMeansIntoTheBias) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pruning, PrunedFamily,
-                         testing::Values("bert", "bert-headless", "distilbert",
-                                         "gpt2", "llama", "marian",
-                                         "marian-odd", "mistral", "qwen2",
+                         testing::Values("bert", "bert-headless", "bert-untied",
+                                         "distilbert", "gpt2", "llama",
+                                         "marian", "marian-odd",
+                                         "marian-untied", "mistral", "qwen2",
                                          "qwen3", "roberta"),
                          [](const auto& param) {
                            std::string name = param.param;
@@ -273,6 +274,15 @@ TEST(Pruning, PlansAreReadAsTheyWereWritten) {
   std::ofstream(folder / "steps.json") << spoiled.dump(2);
   EXPECT_THAT(ErrorOf([&] { ReadPlan(folder / "steps.json", *model, hash); }),
               HasSubstr("steps"));
+  spoiled["gates"]["steps"] = int64_t{1} << 62;
+  std::ofstream(folder / "steps.json") << spoiled.dump(2);
+  EXPECT_THAT(ErrorOf([&] { ReadPlan(folder / "steps.json", *model, hash); }),
+              HasSubstr("from 1 to 1000000"));
+  Json again = ToJson(plan, *model);
+  again["remove"] = {"0.1", "1.3", "0.1", "0.1"};
+  std::ofstream(folder / "again.json") << again.dump(2);
+  EXPECT_THAT(ErrorOf([&] { ReadPlan(folder / "again.json", *model, hash); }),
+              HasSubstr("expected every head once; found 0.1 again"));
   EXPECT_THAT(ErrorOf([&] { ReadPlan(folder / "plan.json", *model, "other"); }),
               HasSubstr("a plan of this model"));
   std::ofstream(folder / "bad.json") << "{\"format\": \"other/1\"}";
@@ -302,12 +312,100 @@ TEST(Pruning, AModelIsReplacedWholeAndNothingLiesBesideIt) {
   const auto model = OpenModel(Golden("gpt2"));
   const Json config = ReadJson(Golden("gpt2") / "config.json");
   WriteChanged(Golden("gpt2"), folder / "a/", {}, config);
-  std::ofstream(folder / "a/old.txt") << "of the model before";
+  std::ofstream(folder / "a/vocab.txt") << "of the model before";
   WriteChanged(Golden("gpt2"), folder / "a/", {}, config, Replace::kAllowed);
-  EXPECT_FALSE(fs::exists(folder / "a/old.txt"));
+  EXPECT_FALSE(fs::exists(folder / "a/vocab.txt"));
   EXPECT_EQ(Bytes(folder / "a/model.safetensors"),
             Bytes(Golden("gpt2") / "model.safetensors"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder / ""), {}), 1);
+}
+
+// A model whose files lie under their hashes, as Hugging Face keeps them.
+fs::path CachedModel(const Folder& folder) {
+  const fs::path blobs = folder / "models--a--b/blobs";
+  const fs::path snapshot = folder / "models--a--b/snapshots/1";
+  fs::create_directories(blobs);
+  fs::create_directories(snapshot);
+  char digit = 'a';
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    const std::string hash(64, digit++);
+    fs::copy_file(Golden("gpt2") / name, blobs / hash);
+    fs::create_symlink("../../blobs/" + hash, snapshot / name);
+  }
+  std::ofstream(blobs / std::string(40, 'c')) << "{}";
+  fs::create_symlink("../../blobs/" + std::string(40, 'c'),
+                     snapshot / "special_tokens_map.json");
+  return snapshot;
+}
+
+TEST(Pruning, ACopyHasFilesOfAModelAndNothingThatLinksLeadTo) {
+  const Folder folder;
+  const fs::path model = CachedModel(folder);
+  const Json config = ReadJson(model / "config.json");
+  std::ofstream(folder / "key") << "secret";
+  fs::create_symlink(folder / "key", model / "notes.txt");
+  WriteChanged(model, folder / "a", {}, config);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "a"), {}), 3);
+  EXPECT_EQ(Bytes(folder / "a/special_tokens_map.json"), "{}");
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    EXPECT_FALSE(fs::is_symlink(folder / "a" / name));
+    EXPECT_EQ(Bytes(folder / "a" / name), Bytes(Golden("gpt2") / name));
+  }
+  fs::create_symlink(folder / "key", model / "README.md");
+  EXPECT_THAT(ErrorOf([&] { WriteChanged(model, folder / "b", {}, config); }),
+              HasSubstr("a link to"));
+  EXPECT_THAT(ErrorOf([&] {
+                RequireNewFolder(folder / "b", Replace::kRefused, model);
+              }),
+              HasSubstr("a link to"));
+  EXPECT_FALSE(fs::exists(folder / "b"));
+}
+
+TEST(Pruning, TheModelThatIsReadIsNotReplaced) {
+  const Folder folder;
+  fs::create_directories(folder / "a/model");
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    fs::copy_file(Golden("gpt2") / name, folder / "a/model" / name);
+    fs::copy_file(Golden("gpt2") / name, folder / "a" / name);
+  }
+  fs::create_directory_symlink("a/model", folder / "link");
+  fs::create_directories(folder / "links");
+  fs::copy_file(Golden("gpt2") / "config.json", folder / "links/config.json");
+  fs::create_symlink("../a/model.safetensors",
+                     folder / "links/model.safetensors");
+  const Json config = ReadJson(Golden("gpt2") / "config.json");
+  const auto error = [&](const char* from, const char* to) {
+    return ErrorOf([&] {
+      WriteChanged(folder / from, folder / to, {}, config, Replace::kAllowed);
+    });
+  };
+  EXPECT_THAT(error("a/model", "a/model"), HasSubstr("found the same"));
+  EXPECT_THAT(error("a/model", "link"), HasSubstr("found the same"));
+  EXPECT_THAT(error("a/model", "a"), HasSubstr("found one that holds it"));
+  EXPECT_THAT(error("links", "a"), HasSubstr("which the model links to"));
+  EXPECT_EQ(Bytes(folder / "a/model/model.safetensors"),
+            Bytes(folder / "a/model.safetensors"));
+}
+
+TEST(Pruning, WhatPeopleWroteBesideAModelIsNotReplaced) {
+  const Folder folder;
+  const Json config = ReadJson(Golden("gpt2") / "config.json");
+  fs::create_directories(folder / "model");
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    fs::copy_file(Golden("gpt2") / name, folder / "model" / name);
+  }
+  std::ofstream(folder / "model/README.md") << "of the model";
+  const auto write = [&] {
+    WriteChanged(folder / "model", folder / "a", {}, config, Replace::kAllowed);
+  };
+  write();
+  EXPECT_EQ(ErrorOf(write), "no error");
+  for (const char* name : {"README.md", "notes.txt"}) {
+    std::ofstream(folder / "a" / name) << "mine";
+    EXPECT_THAT(ErrorOf(write), HasSubstr(std::string("found ") + name));
+    EXPECT_EQ(Bytes(folder / "a" / name), "mine");
+    fs::remove(folder / "a" / name);
+  }
 }
 
 TEST(ChooseHeads, TakesWhatMattersLeastAndLeavesAHeadALayer) {

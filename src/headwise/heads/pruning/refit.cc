@@ -7,6 +7,7 @@
 // absorb the means.
 #include "headwise/heads/pruning/refit.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -141,7 +142,11 @@ LayerError RefitLayer(const LayerOutput& layer, Sums& sums, Means means,
   error.site = layer.site;
   const double variance = Variance(layer, sums.judge);
   double least = std::numeric_limits<double>::infinity();
-  for (const double ridge : kRidges) {
+  // As many inputs as rows: half of what a fit finds is chance.
+  const double floor =
+      static_cast<double>(layer.kept.size()) / sums.fit.rows();
+  for (const double listed : kRidges) {
+    const double ridge = std::max(listed, floor);
     const double left =
         Error2(layer, sums.choose, Solve(layer, sums.fit, ridge, means));
     if (left < least) {
@@ -179,7 +184,48 @@ std::vector<std::set<std::string>> Passes(
   return passes;
 }
 
+// Tokens [begin, end) of an example's own between its frame's.
+TextExample PieceOf(const TextExample& example, size_t before, size_t begin,
+                    size_t end, size_t after) {
+  TextExample piece;
+  const auto add = [&](size_t from, size_t to) {
+    piece.ids.insert(piece.ids.end(),
+                     example.ids.begin() + static_cast<ptrdiff_t>(from),
+                     example.ids.begin() + static_cast<ptrdiff_t>(to));
+    piece.added.insert(piece.added.end(),
+                       example.added.begin() + static_cast<ptrdiff_t>(from),
+                       example.added.begin() + static_cast<ptrdiff_t>(to));
+  };
+  add(0, before);
+  add(begin, end);
+  add(after, example.ids.size());
+  return piece;
+}
+
 }  // namespace
+
+std::vector<TextExample> OfMixedLengths(std::span<const TextExample> examples) {
+  constexpr std::array<size_t, 3> kLengths = {8, 16, 32};
+  constexpr size_t kShortest = 4;  // tokens of a piece
+  std::vector<TextExample> mixed;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    TextExample example = examples[i];
+    if (i % 2 == 0) {
+      mixed.push_back(std::move(example));
+      continue;
+    }
+    example.added.resize(example.ids.size(), 0);
+    size_t before = 0, after = example.ids.size();
+    while (before < after && example.added[before] != 0) ++before;
+    while (after > before && example.added[after - 1] != 0) --after;
+    for (size_t begin = before, n = i / 2; begin + kShortest <= after; ++n) {
+      const size_t end = std::min(begin + kLengths[n % kLengths.size()], after);
+      mixed.push_back(PieceOf(example, before, begin, end, after));
+      begin = end;
+    }
+  }
+  return mixed;
+}
 
 std::vector<LayerError> RefitOutputs(Context& context, const Model& model,
                                      std::span<const HeadRef> removed,

@@ -25,10 +25,17 @@ struct RefitText {
   std::span<const TextExample> judge;  // measures LayerError alone
 };
 
+// Text to fit encoders by: every other example cut into pieces of 8, 16 and 32
+// tokens, each framed as the example was. A sentence's attention is not that of
+// a long window, whose sinks and means differ: what is fitted on one length
+// alone is wrong on others.
+std::vector<TextExample> OfMixedLengths(std::span<const TextExample> examples);
+
 // Replaces the output weights (and biases) in `changed`, as RemoveHeads made
 // them, of every layer that lost heads and kept some; whatever bias `changed`
 // has there is replaced where one may be fitted. One of `fit`'s four quarters
-// chooses the ridge; `fit` needs two examples.
+// chooses the ridge, which is no smaller than inputs over rows: short text
+// leaves the old weights nearly as they are. `fit` needs two examples.
 std::vector<LayerError> RefitOutputs(Context& context, const Model& model,
                                      std::span<const HeadRef> removed,
                                      const RefitText& text, NewBias bias,

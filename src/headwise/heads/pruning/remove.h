@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "headwise/base/atomic_folder.h"
 #include "headwise/base/json.h"
 #include "headwise/heads/importance/variants.h"
 #include "headwise/model/head_ref.h"
@@ -36,10 +37,13 @@ void FoldMeans(const Model& model, std::span<const HeadRef> removed,
                const HeadOutputs& means, ChangedTensors& changed);
 
 enum class Replace : uint8_t { kRefused, kAllowed };
-// Throws Error(kInvalidArgument) where `folder` exists and may not be
-// replaced: only a model's may ever; Error(kIo) where it could not be made.
-// Nothing for "".
-void RequireNewFolder(const std::filesystem::path& folder, Replace replace);
+// What WriteChanged(from, folder) would refuse, before the work: throws
+// Error(kInvalidArgument) where `folder` exists and may not be replaced, where
+// it holds the model or a file that no model has, and for links of the model
+// that are not followed (model_files.h); Error(kIo) where it could not be made
+// or is being written. Nothing for "".
+void RequireNewFolder(const std::filesystem::path& folder, Replace replace,
+                      const std::filesystem::path& from);
 
 // What WriteChanged would write, as a model in memory that computes in `type`.
 std::unique_ptr<Model> ChangedModel(const std::filesystem::path& from,
@@ -47,12 +51,20 @@ std::unique_ptr<Model> ChangedModel(const std::filesystem::path& from,
                                     DType type = DType::kF32);
 
 // Copies a model's folder with these tensors and this configuration: whole, or
-// not at all. With nothing changed every file is the same byte for byte; what
-// is no part of a model (folders, other weights) stays behind. Throws
-// as RequireNewFolder does.
+// not at all (atomic_folder.h). With nothing changed every file is the same
+// byte for byte; what is no part of a model (folders, other weights, files of
+// other names than model_files.h has) stays behind. Throws as RequireNewFolder
+// does.
 void WriteChanged(const std::filesystem::path& from,
                   const std::filesystem::path& to,
                   const ChangedTensors& changed, const Json& config,
                   Replace replace = Replace::kRefused);
+
+// The same before it is put in its place: a model to work with that goes with
+// its holder. Nobody else may write `to` for so long.
+std::unique_ptr<AtomicFolder> WriteBeside(const std::filesystem::path& from,
+                                          const std::filesystem::path& to,
+                                          const ChangedTensors& changed,
+                                          const Json& config, Replace replace);
 
 }  // namespace headwise

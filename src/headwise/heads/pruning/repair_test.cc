@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -98,6 +99,52 @@ TEST_P(Refitted, LeavesLessErrorThanFoldingDoes) {
 INSTANTIATE_TEST_SUITE_P(Pruning, Refitted,
                          testing::Values("bert", "gpt2", "llama", "marian",
                                          "qwen2"));
+
+// Of less text than there are inputs most of a fit is chance.
+TEST(Refit, LeavesWeightsNearlyAsTheyAreWhereTextIsShort) {
+  const auto model = OpenModel(Golden("bert"));
+  const auto removed = Some(*model);
+  const auto judge = Texts(*model, 4, 2);
+  const auto least = [&](int64_t count) {
+    const auto fit = Texts(*model, count, 1);
+    ChangedTensors changed = RemoveHeads(*model, removed);
+    const auto errors =
+        RefitOutputs(OneThread(), *model, removed, {fit, judge},
+                     NewBias::kAllowed, Options(*model), changed);
+    double ridge = std::numeric_limits<double>::infinity();
+    for (const LayerError& error : errors) ridge = std::min(ridge, error.ridge);
+    return ridge;
+  };
+  const double rows = 24;  // one text of two fits
+  EXPECT_GE(least(2), 1 / rows);
+  EXPECT_LT(least(120), least(2));
+}
+
+TEST(Refit, CutsExamplesIntoFramedPieces) {
+  std::vector<TextExample> whole(2);
+  for (TextExample& example : whole) {
+    for (int32_t id = 0; id < 64; ++id) {
+      example.ids.push_back(id);
+      example.added.push_back(id == 0 || id == 63 ? 1 : 0);
+    }
+  }
+  const auto mixed = OfMixedLengths(whole);
+  ASSERT_EQ(mixed.size(), 5);  // 62 tokens: 64, then 8 + 16 + 32 + 6
+  EXPECT_EQ(mixed[0].ids, whole[0].ids);
+  int32_t next = 1;
+  for (size_t i = 1; i < mixed.size(); ++i) {
+    const TextExample& piece = mixed[i];
+    ASSERT_EQ(piece.ids.size(), piece.added.size());
+    EXPECT_EQ(piece.ids.front(), 0);
+    EXPECT_EQ(piece.ids.back(), 63);
+    for (size_t t = 1; t + 1 < piece.ids.size(); ++t) {
+      EXPECT_EQ(piece.ids[t], next++);
+      EXPECT_EQ(piece.added[t], 0);
+    }
+  }
+  EXPECT_EQ(next, 63);
+  EXPECT_EQ(mixed[2].ids.size(), 18);
+}
 
 // The error that is told is that of the pruned model's own first layer, whose
 // heads read what the original's do.

@@ -1,82 +1,142 @@
 // Writing a changed checkpoint. Door: remove.h.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <memory>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/atomic_folder.h"
+#include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
 #include "headwise/heads/pruning/remove.h"
+#include "headwise/model/model_files.h"
 
 namespace headwise {
 namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void Fail(const fs::path& path, const std::string& found) {
-  throw Error(ErrorCode::kIo, {path.string(), "to be written", found, ""});
+[[noreturn]] void FailToCopy(const fs::path& path, int error) {
+  throw Error(ErrorCode::kIo, {path.string(), "a file that can be copied",
+                               std::strerror(error), ""});
 }
 
-// A folder beside the target that goes away unless it is put in its place.
-class NewFolder {
+// A descriptor that is closed at the end.
+class Descriptor {
  public:
-  // "folder/" is the folder itself.
-  explicit NewFolder(const fs::path& target)
-      : target_(target.has_filename() ? target : target.parent_path()),
-        path_(target_) {
-    path_ += ".writing";
-    std::error_code code;
-    fs::remove_all(path_, code);
-    fs::create_directories(path_, code);
-    if (code) Fail(path_, code.message());
+  Descriptor(const fs::path& path, int flags, mode_t mode = 0)
+      : path_(path), number_(open(path.c_str(), flags | O_CLOEXEC, mode)) {
+    if (number_ < 0) FailToCopy(path_, errno);
   }
-  ~NewFolder() {
-    std::error_code code;
-    if (!placed_) fs::remove_all(path_, code);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
+  ~Descriptor() { close(number_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
 
-  const fs::path& path() const { return path_; }
-  void Place() {
-    // What is replaced goes last: whoever is killed leaves one of the two.
-    fs::path old = target_;
-    old += ".replaced";
-    std::error_code code;
-    fs::remove_all(old, code);
-    if (fs::exists(target_, code)) fs::rename(target_, old, code);
-    if (!code) fs::rename(path_, target_, code);
-    if (code) Fail(target_, code.message());
-    placed_ = true;
-    fs::remove_all(old, code);
+  int number() const { return number_; }
+  struct stat Status() const {
+    struct stat status;
+    if (fstat(number_, &status) != 0) FailToCopy(path_, errno);
+    return status;
   }
 
  private:
-  fs::path target_;
   fs::path path_;
-  bool placed_ = false;
+  int number_;
 };
 
-bool IsWeights(const fs::path& file) {
-  const std::string name = file.filename().string();
-  return file.extension() == ".safetensors" ||
-         name == "model.safetensors.index.json";
-}
-
-// Other frameworks' weights, a training's state: of the old model.
-bool StaysBehind(const fs::path& file) {
-  for (const char* kind : {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx",
-                           ".gguf", ".ot", ".partial", ".lock"}) {
-    if (file.extension() == kind) return true;
+// By the kernel where it can; what is copied is the file that was opened.
+void CopyBytes(const fs::path& path, int from, int to) {
+  constexpr size_t kAtATime = size_t{1} << 30;
+  bool by_kernel = true;
+  std::vector<char> buffer;
+  for (;;) {
+    ssize_t count =
+        by_kernel ? copy_file_range(from, nullptr, to, nullptr, kAtATime, 0)
+                  : read(from, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && by_kernel) {
+      by_kernel = false;
+      buffer.resize(size_t{1} << 20);
+      continue;
+    }
+    if (count < 0) FailToCopy(path, errno);
+    if (count == 0) return;
+    for (ssize_t at = 0; !by_kernel && at < count;) {
+      const ssize_t written = write(to, buffer.data() + at, count - at);
+      if (written < 0 && errno != EINTR) FailToCopy(path, errno);
+      at += std::max<ssize_t>(written, 0);
+    }
   }
-  return file.filename() == "training.json";
 }
 
+// With the permissions of the file, less what new files may not have.
 void CopyFile(const fs::path& from, const fs::path& to) {
+  const Descriptor source(from, O_RDONLY | O_NONBLOCK);
+  const struct stat status = source.Status();
+  if (!S_ISREG(status.st_mode)) FailToCopy(from, EINVAL);
+  const Descriptor copy(to, O_WRONLY | O_CREAT | O_EXCL, status.st_mode & 0777);
+  CopyBytes(to, source.number(), copy.number());
+  if (fsync(copy.number()) != 0) FailToCopy(to, errno);
+}
+
+bool SameBytes(const fs::path& a, const fs::path& b) {
   std::error_code code;
-  fs::copy_file(from, to, code);
-  if (code) Fail(to, code.message());
+  return fs::is_regular_file(a, code) && fs::is_regular_file(b, code) &&
+         MappedFile(a).text() == MappedFile(b).text();
+}
+
+// A folder that is replaced may hold a model's files and nothing else. What
+// people write (README.md) is theirs unless the new folder has the same.
+AtomicFolderOptions ModelFolder(const fs::path& from, Replace replace) {
+  AtomicFolderOptions options;
+  options.replace = replace == Replace::kAllowed;
+  options.mark = "config.json";
+  options.ours = [from](const fs::path& file) {
+    return IsModelFile(file) &&
+           (!IsProse(file) || SameBytes(file, from / file.filename()));
+  };
+  return options;
+}
+
+[[noreturn]] void RefuseToReplaceModel(const fs::path& to,
+                                       const std::string& found) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {to.string(), "another folder than the model's own", found,
+               "the model would be lost: take another name"});
+}
+
+// Neither the model that is read nor what its links lead to is replaced.
+void RequireElsewhere(const fs::path& from, const fs::path& to) {
+  std::error_code code;
+  const fs::path home = fs::canonical(from, code);
+  if (code) return;  // no model: told by who opens it
+  const fs::path target = fs::canonical(to, code);
+  if (code) return;  // not there
+  const auto within = [&](const fs::path& path) {
+    return std::mismatch(target.begin(), target.end(), path.begin(), path.end())
+               .first == target.end();
+  };
+  if (target == home) RefuseToReplaceModel(to, "the same");
+  if (within(home)) RefuseToReplaceModel(to, "one that holds it");
+  for (fs::directory_iterator at(home, code), end; !code && at != end;
+       at.increment(code)) {
+    std::error_code none;
+    const fs::path real = fs::canonical(at->path(), none);
+    if (none || !IsModelFile(at->path()) || !within(real)) continue;
+    RefuseToReplaceModel(to, "one with " + real.filename().string() +
+                                 ", which the model links to");
+  }
 }
 
 void WriteWeights(const fs::path& from, const fs::path& to,
@@ -95,53 +155,40 @@ void WriteWeights(const fs::path& from, const fs::path& to,
 
 }  // namespace
 
-void RequireNewFolder(const fs::path& folder, Replace replace) {
-  std::error_code code;
+void RequireNewFolder(const fs::path& folder, Replace replace,
+                      const fs::path& from) {
   if (folder.empty()) return;
-  if (!fs::exists(folder, code)) {
-    fs::path above = fs::absolute(folder).parent_path();
-    while (!fs::exists(above, code)) above = above.parent_path();
-    RequireWritable(above / ".headwise");
-    return;
+  RequireElsewhere(from, folder);
+  RequireWritableFolder(folder, ModelFolder(from, replace));
+  std::error_code code;
+  if (fs::is_directory(from, code)) FilesBeside(from);
+}
+
+std::unique_ptr<AtomicFolder> WriteBeside(const fs::path& from,
+                                          const fs::path& to,
+                                          const ChangedTensors& changed,
+                                          const Json& config, Replace replace) {
+  RequireElsewhere(from, to);
+  auto folder = std::make_unique<AtomicFolder>(to, ModelFolder(from, replace));
+  std::vector<fs::path> copied = FilesBeside(from);
+  if (changed.empty()) {
+    copied.push_back(from / "config.json");
+    std::ranges::copy(WeightFiles(from), std::back_inserter(copied));
   }
-  if (replace == Replace::kRefused) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {folder.string(), "a folder that is not there yet",
-                 "one that is", "take another name, or allow to replace it"});
+  for (const fs::path& file : copied) {
+    CopyFile(file, folder->path() / file.filename());
   }
-  // Replacing is for models: nothing else is removed by mistake.
-  if (!fs::exists(folder / "config.json", code) &&
-      !(fs::is_directory(folder, code) && fs::is_empty(folder, code))) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {folder.string(), "a model's folder to replace",
-                 "one without config.json", ""});
+  if (!changed.empty()) {
+    WriteWeights(from, folder->path(), changed);
+    WriteFileAtomically(folder->path() / "config.json", config.dump(2) + "\n");
   }
+  return folder;
 }
 
 void WriteChanged(const fs::path& from, const fs::path& to,
                   const ChangedTensors& changed, const Json& config,
                   Replace replace) {
-  RequireNewFolder(to, replace);
-  std::error_code code;
-  if (fs::equivalent(from, to, code)) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {to.string(), "another folder than the model's own", "the same", ""});
-  }
-  NewFolder folder(to);
-  for (const auto& entry : fs::directory_iterator(from)) {
-    if (!entry.is_regular_file() || StaysBehind(entry.path())) continue;
-    if (!changed.empty() &&
-        (IsWeights(entry.path()) || entry.path().filename() == "config.json")) {
-      continue;
-    }
-    CopyFile(entry.path(), folder.path() / entry.path().filename());
-  }
-  if (!changed.empty()) {
-    WriteWeights(from, folder.path(), changed);
-    WriteFileAtomically(folder.path() / "config.json", config.dump(2) + "\n");
-  }
-  folder.Place();
+  WriteBeside(from, to, changed, config, replace)->Commit();
 }
 
 }  // namespace headwise

@@ -33,12 +33,15 @@ ModelConfig ReadBert(const ConfigReader& reader) {
   config.layers = ReadLayers(
       reader, reader.Size({"num_hidden_layers", "n_layers"}), heads, heads);
   config.norm_place = NormPlace::kPost;
+  if (type == "distilbert") {
+    reader.Require("layer_norm_eps", 1e-12, "DistilBERT's is fixed");
+  }
   config.norm_epsilon = reader.Epsilon("layer_norm_eps", 1e-12);
   config.activation = ReadActivation(
       reader, type == "distilbert" ? "activation" : "hidden_act", "gelu");
   config.positions = Positions::kLearned;
-  config.pad =
-      reader.Ids("pad_token_id").empty() ? 0 : reader.Ids("pad_token_id")[0];
+  const std::vector<int64_t> pad = reader.Ids("pad_token_id");
+  config.pad = !pad.empty() ? pad[0] : type == "roberta" ? 1 : 0;
   if (reader.Text("position_embedding_type", "absolute") != "absolute") {
     reader.Fail("position_embedding_type", "\"absolute\"");
   }
@@ -147,16 +150,19 @@ class BertBuilder : private FamilyBuilder {
   void ReadHead(Model::Parts& parts) const {
     const std::string& type = config_.model_type;
     const char *transform, *norm, *vocabulary, *bias;
+    const char* untied_bias = nullptr;
     if (Has("cls.predictions.transform.dense.weight", type == "bert")) {
       transform = "cls.predictions.transform.dense";
       norm = "cls.predictions.transform.LayerNorm";
       vocabulary = "cls.predictions.decoder.weight";
       bias = "cls.predictions.bias";
+      untied_bias = "cls.predictions.decoder.bias";
     } else if (Has("lm_head.dense.weight", type == "roberta")) {
       transform = "lm_head.dense";
       norm = "lm_head.layer_norm";
       vocabulary = "lm_head.decoder.weight";
       bias = "lm_head.bias";
+      untied_bias = "lm_head.decoder.bias";
     } else if (Has("vocab_transform.weight", IsDistil(config_))) {
       transform = "vocab_transform";
       norm = "vocab_layer_norm";
@@ -172,12 +178,20 @@ class BertBuilder : private FamilyBuilder {
                                 ? Activation::kGelu
                                 : config_.activation;
     parts.head.norm = LayerNorm(norm);
-    const Parameter own =
-        weights_.Maybe(vocabulary, {config_.vocabulary, d}, Start::Absent());
-    parts.head.vocabulary =
-        Linear({{own ? own : parts.stack.embeddings.tokens, {}}},
-               WeightLayout::kOutIn);
-    parts.head.bias = weights_.Maybe(bias, {config_.vocabulary}, Start::Zero());
+    parts.head.vocabulary = Output(vocabulary, parts.stack.embeddings.tokens);
+    parts.head.bias = OutputBias(bias, untied_bias);
+  }
+
+  // transformers stores one bias twice, adds the second and lets the first be
+  // where the output is not tied. Older files have the first alone.
+  Parameter OutputBias(const char* name, const char* untied) const {
+    if (untied != nullptr) {
+      const bool absent = weights_.Find(name) || config_.tied_embeddings;
+      Parameter bias = weights_.Maybe(untied, {config_.vocabulary},
+                                      absent ? Start::Absent() : Start::Zero());
+      if (bias) return bias;
+    }
+    return weights_.Maybe(name, {config_.vocabulary}, Start::Zero());
   }
 
   const Names& names_;
@@ -190,7 +204,12 @@ Model::Parts BuildBert(const ModelConfig& config, const WeightSource& weights) {
 
 }  // namespace
 
+// Passes over heads of other tasks, which train/classifier.h knows in part.
 const Family kBertFamily = {
-    "bert", {"bert", "roberta", "distilbert"}, ReadBert, BuildBert};
+    "bert",
+    {"bert", "roberta", "distilbert"},
+    ReadBert,
+    BuildBert,
+    {"pooler.", "classifier.", "cls.seq_relationship."}};
 
 }  // namespace headwise

@@ -56,6 +56,17 @@ class FamilyBuilder {
     return Dense({Part(name, in, out, weight)});
   }
 
+  // The output matrix [vocabulary, d]: its own, or the token embeddings where
+  // the checkpoint has none and the configuration ties them.
+  Linear Output(const std::string& name, const Parameter& tokens) const {
+    const int64_t rows = config_.vocabulary, d = config_.width;
+    if (!config_.tied_embeddings) {
+      return Dense({{weights_.Get(name, {rows, d}, Start::Normal()), {}}});
+    }
+    const Parameter own = weights_.Maybe(name, {rows, d}, Start::Absent());
+    return Dense({{own ? own : tokens, {}}});
+  }
+
   // Checkpoints converted from TensorFlow say gamma and beta.
   Norm LayerNorm(const std::string& name) const {
     const int64_t d = config_.width;

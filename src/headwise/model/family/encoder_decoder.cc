@@ -10,8 +10,20 @@
 namespace headwise {
 namespace {
 
+// Settings of Marian's converted files that say another architecture.
+void RequirePostNorm(const ConfigReader& reader) {
+  for (const char* key :
+       {"normalize_before", "normalize_embedding", "add_final_layer_norm"}) {
+    reader.Require(key, false, "norms stand behind the halves of a layer");
+  }
+  reader.Require("static_position_embeddings", true, "positions are sinusoids");
+  reader.Require("is_causal", true);
+  reader.Require("is_decoder", false);
+}
+
 ModelConfig ReadEncoderDecoder(const ConfigReader& reader) {
   ModelConfig config;
+  RequirePostNorm(reader);
   config.width = reader.Size({"d_model"});
   const int64_t encoder_heads = reader.Size({"encoder_attention_heads"});
   const int64_t decoder_heads = reader.Size({"decoder_attention_heads"});
@@ -46,8 +58,13 @@ ModelConfig ReadEncoderDecoder(const ConfigReader& reader) {
   config.activation = ReadActivation(reader, "activation_function", "gelu");
   config.positions = Positions::kSinusoid;
   config.scale_embedding = reader.Flag("scale_embedding", false);
-  config.tied_embeddings =
-      reader.Flag("share_encoder_decoder_embeddings", true);
+  const bool shared = reader.Flag("share_encoder_decoder_embeddings", true);
+  config.tied_embeddings = reader.Flag("tie_word_embeddings", true);
+  config.shared_embeddings = shared && config.tied_embeddings;
+  if (!shared) {
+    reader.Require("decoder_vocab_size", config.vocabulary,
+                   "both sides have one vocabulary here");
+  }
   config.eos = reader.Ids("eos_token_id");
   const auto pad = reader.Ids("pad_token_id");
   const auto start = reader.Ids("decoder_start_token_id");
@@ -67,11 +84,8 @@ class EncoderDecoderBuilder : private FamilyBuilder {
     parts.stack = BuildStack("encoder", config_.layers, config_.hidden);
     parts.decoder =
         BuildStack("decoder", config_.decoder, config_.decoder_hidden);
-    Parameter head = weights_.Maybe(
-        "lm_head.weight", {config_.vocabulary, config_.width}, Start::Absent());
     parts.head.vocabulary =
-        Linear({{head ? head : parts.decoder->embeddings.tokens, {}}},
-               WeightLayout::kOutIn);
+        Output("lm_head.weight", parts.decoder->embeddings.tokens);
     parts.head.bias =
         weights_.Constant("final_logits_bias", {1, config_.vocabulary});
     return parts;
@@ -84,14 +98,7 @@ class EncoderDecoderBuilder : private FamilyBuilder {
     Stack stack;
     stack.prefix = which + ".";
     const std::string root = "model." + which + ".";
-    Parameter tokens =
-        weights_.Maybe(root + "embed_tokens.weight",
-                       {config_.vocabulary, config_.width}, Start::Absent());
-    stack.embeddings.tokens =
-        tokens ? tokens
-               : weights_.Get("model.shared.weight",
-                              {config_.vocabulary, config_.width},
-                              Start::Normal());
+    stack.embeddings.tokens = Tokens(root + "embed_tokens.weight");
     stack.embeddings.first_sinusoid = 0;
     if (config_.scale_embedding) {
       stack.embeddings.scale = std::sqrt(static_cast<float>(config_.width));
@@ -102,6 +109,19 @@ class EncoderDecoderBuilder : private FamilyBuilder {
     }
     RequireLast(root + "layers.", layers);
     return stack;
+  }
+
+  // A side's own table, or the one that both share. Files of older versions
+  // have that alone although their output is not tied.
+  Parameter Tokens(const std::string& own) const {
+    const char* shared = "model.shared.weight";
+    const bool absent = weights_.Find(shared) || config_.shared_embeddings;
+    Parameter tokens =
+        weights_.Maybe(own, {config_.vocabulary, config_.width},
+                       absent ? Start::Absent() : Start::Normal());
+    if (tokens) return tokens;
+    return weights_.Get(shared, {config_.vocabulary, config_.width},
+                        Start::Normal());
   }
 
   Block Layer(const std::string& which, int64_t layer, const LayerShape& shape,
@@ -180,7 +200,11 @@ Model::Parts BuildEncoderDecoder(const ModelConfig& config,
 
 }  // namespace
 
-const Family kEncoderDecoderFamily = {
-    "encoder_decoder", {"marian"}, ReadEncoderDecoder, BuildEncoderDecoder};
+// Passes over tables of sinusoids, which are computed.
+const Family kEncoderDecoderFamily = {"encoder_decoder",
+                                      {"marian"},
+                                      ReadEncoderDecoder,
+                                      BuildEncoderDecoder,
+                                      {"embed_positions.weight"}};
 
 }  // namespace headwise

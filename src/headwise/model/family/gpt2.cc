@@ -26,6 +26,7 @@ void ReadScales(const ConfigReader& reader, ModelConfig& config) {
 }
 
 ModelConfig ReadGpt2(const ConfigReader& reader) {
+  reader.Require("is_causal", true);
   ModelConfig config;
   config.width = reader.Size({"n_embd", "hidden_size"});
   const int64_t heads = reader.Size({"n_head", "num_attention_heads"});
@@ -83,10 +84,7 @@ class Gpt2Builder : private FamilyBuilder {
     }
     RequireLast(root_ + "h.", config_.layers);
     parts.stack.final_norm = LayerNorm(root_ + "ln_f");
-    Parameter head = weights_.Maybe(
-        "lm_head.weight", {config_.vocabulary, config_.width}, Start::Absent());
-    parts.head.vocabulary =
-        Linear({{head ? head : e.tokens, {}}}, WeightLayout::kOutIn);
+    parts.head.vocabulary = Output("lm_head.weight", e.tokens);
     return parts;
   }
 
@@ -143,6 +141,11 @@ Model::Parts BuildGpt2(const ModelConfig& config, const WeightSource& weights) {
 
 }  // namespace
 
-const Family kGpt2Family = {"gpt2", {"gpt2", "gpt-nano"}, ReadGpt2, BuildGpt2};
+// Passes over masks.
+const Family kGpt2Family = {"gpt2",
+                            {"gpt2", "gpt-nano"},
+                            ReadGpt2,
+                            BuildGpt2,
+                            {".attn.bias", ".attn.masked_bias"}};
 
 }  // namespace headwise

@@ -60,10 +60,19 @@ RopeConfig ReadRope(const ConfigReader& reader, int64_t head_dim) {
   RopeConfig rope;
   rope.head_dim = head_dim;
   rope.base = reader.Number("rope_theta", 10000);
+  reader.Require("partial_rotary_factor", 1, "heads are turned as a whole");
   const char* key =
       reader.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!reader.Has(key)) return rope;
+  if (reader.Has("rope_scaling")) {
+    reader.Require("rope_scaling", reader.json()[key],
+                   "\"rope_parameters\" says another thing");
+  }
   const ConfigReader scaling(reader.json()[key], reader.file() + ": " + key);
+  scaling.Require("partial_rotary_factor", 1, "heads are turned as a whole");
+  for (const char* other : {"full_attention", "sliding_attention"}) {
+    scaling.Require(other, nullptr, "every layer turns alike here");
+  }
   rope.base = scaling.Number("rope_theta", rope.base);
   const std::string type =
       scaling.Text("rope_type", scaling.Text("type", "default"));
@@ -103,12 +112,17 @@ int64_t WindowOf(const ConfigReader& reader) {
 
 void ReadLayerTypes(const ConfigReader& reader, int64_t window,
                     ModelConfig& config) {
+  const bool mistral = reader.Text("model_type", "") == "mistral";
   const Json& types = reader.json()["layer_types"];
   if (!types.is_array() || types.size() != config.layers.size()) {
     reader.Fail("layer_types", "one type a layer");
   }
   for (size_t i = 0; i < types.size(); ++i) {
-    if (types[i] == "full_attention") continue;
+    if (types[i] == "full_attention") {
+      if (!mistral || window == 0) continue;
+      reader.Fail("layer_types", "sliding_attention for each layer",
+                  "Mistral has its sliding_window in every layer");
+    }
     if (types[i] != "sliding_attention") {
       reader.Fail("layer_types",
                   "full_attention or sliding_attention for each layer");
@@ -138,8 +152,20 @@ void ReadWindows(const ConfigReader& reader, ModelConfig& config) {
   }
 }
 
+// Which of the siblings may have biases, and by which switch.
+void ReadBiases(const ConfigReader& reader, ModelConfig& config) {
+  const std::string type = reader.Text("model_type", "");
+  if (type == "llama" || type == "qwen3") {
+    config.attention_bias = reader.Flag("attention_bias", false);
+    config.output_bias = config.attention_bias;
+  }
+  if (type == "llama") config.mlp_bias = reader.Flag("mlp_bias", false);
+  if (type == "qwen2") config.attention_bias = true;
+}
+
 ModelConfig ReadLlama(const ConfigReader& reader) {
   ModelConfig config;
+  reader.Require("is_causal", true);
   config.width = reader.Size({"hidden_size"});
   const int64_t heads = reader.Size({"num_attention_heads"});
   const int64_t kv_heads = reader.Size({"num_key_value_heads"}, heads);
@@ -172,6 +198,7 @@ ModelConfig ReadLlama(const ConfigReader& reader) {
   config.positions = Positions::kRotary;
   config.rope = ReadRope(reader, config.head_dim);
   config.tied_embeddings = reader.Flag("tie_word_embeddings", false);
+  ReadBiases(reader, config);
   const std::vector<int64_t> bos = reader.Ids("bos_token_id");
   config.bos = bos.empty() ? -1 : bos[0];
   config.eos = reader.Ids("eos_token_id");
@@ -195,15 +222,8 @@ class LlamaBuilder : private FamilyBuilder {
     }
     RequireLast("model.layers.", config_.layers);
     parts.stack.final_norm = RmsNorm("model.norm", config_.width);
-    Parameter head = weights_.Maybe(
-        "lm_head.weight", {config_.vocabulary, config_.width}, Start::Absent());
-    if (!head && !config_.tied_embeddings) {
-      head = weights_.Get("lm_head.weight", {config_.vocabulary, config_.width},
-                          Start::Normal());
-    }
     parts.head.vocabulary =
-        Linear({{head ? head : parts.stack.embeddings.tokens, {}}},
-               WeightLayout::kOutIn);
+        Output("lm_head.weight", parts.stack.embeddings.tokens);
     return parts;
   }
 
@@ -221,19 +241,18 @@ class LlamaBuilder : private FamilyBuilder {
     attention.mask = shape.window > 0
                          ? AttentionMask::SlidingWindow(shape.window)
                          : AttentionMask::Causal();
-    // Of new models: Qwen2 has them on queries, keys and values only.
-    const Start bias =
-        config_.model_type == "qwen2" ? Start::Zero() : Start::Absent();
     AttentionWeights weights;
-    weights.qkv = Linear(
-        {Part(attn + "q_proj", config_.width, queries, Start::Normal(), bias),
-         Part(attn + "k_proj", config_.width, keys, Start::Normal(), bias),
-         Part(attn + "v_proj", config_.width, keys, Start::Normal(), bias)},
-        WeightLayout::kOutIn);
-    weights.output = Linear({Part(attn + "o_proj", queries, config_.width,
-                                  Start::ToStream(), Start::Absent())},
-                            WeightLayout::kOutIn);
-    if (Has(attn + "q_norm.weight", config_.model_type == "qwen3")) {
+    weights.qkv = Dense({Biased(config_.attention_bias, attn + "q_proj",
+                                config_.width, queries, Start::Normal()),
+                         Biased(config_.attention_bias, attn + "k_proj",
+                                config_.width, keys, Start::Normal()),
+                         Biased(config_.attention_bias, attn + "v_proj",
+                                config_.width, keys, Start::Normal())});
+    // Where heads were folded there is a bias whatever the configuration says.
+    weights.output =
+        Dense({Part(attn + "o_proj", queries, config_.width, Start::ToStream(),
+                    config_.output_bias ? Start::Zero() : Start::Absent())});
+    if (config_.model_type == "qwen3") {
       weights.query_norm = RmsNorm(attn + "q_norm", config_.head_dim);
       weights.key_norm = RmsNorm(attn + "k_norm", config_.head_dim);
     }
@@ -250,9 +269,8 @@ class LlamaBuilder : private FamilyBuilder {
     parts.attention_norm = RmsNorm(name + "input_layernorm", config_.width);
     auto dense = [&](const char* which, int64_t in, int64_t out,
                      const Start& start) {
-      return Linear(
-          {Part(name + "mlp." + which, in, out, start, Start::Absent())},
-          WeightLayout::kOutIn);
+      return Dense(
+          {Biased(config_.mlp_bias, name + "mlp." + which, in, out, start)});
     };
     // Braces keep the order, so that an error names the first that is wrong.
     parts.mlp = Mlp{
@@ -262,6 +280,13 @@ class LlamaBuilder : private FamilyBuilder {
         dense("down_proj", config_.hidden, config_.width, Start::ToStream())};
     parts.mlp_norm = RmsNorm(name + "post_attention_layernorm", config_.width);
     return Block(std::move(parts));
+  }
+
+  // A bias is read only where the configuration says that there is one.
+  Linear::Part Biased(bool biased, const std::string& name, int64_t in,
+                      int64_t out, const Start& start) const {
+    if (biased) return Part(name, in, out, start);
+    return {weights_.Get(name + ".weight", {out, in}, start), {}};
   }
 
   std::shared_ptr<const RopeTable> rope_;

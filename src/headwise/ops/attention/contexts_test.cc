@@ -3,6 +3,8 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "headwise/attention.h"
 #include "headwise/ops/attention/testing/random_problem.h"
@@ -79,6 +81,30 @@ TEST(Contexts, TwoInTurnGiveTheSameAsOne) {
     across.Forward(right);
     across.Backward(left);
     EXPECT_TRUE(a == across) << a.Text();
+  }
+}
+
+TEST(Contexts, OfTwoThreadsGiveTheSameAsOne) {
+  const uint64_t first = TestSeed();
+  std::vector<Step> alone, a, b;  // which stay where they are
+  for (std::vector<Step>* steps : {&alone, &a, &b}) steps->reserve(8);
+  for (uint64_t seed = first; seed < first + 8; ++seed) {
+    for (std::vector<Step>* steps : {&alone, &a, &b}) steps->emplace_back(seed);
+  }
+  const auto run = [](std::vector<Step>& steps, int threads) {
+    Context context({.threads = threads});
+    for (Step& step : steps) {
+      step.Forward(context);
+      step.Backward(context);
+    }
+  };
+  run(alone, 1);
+  std::thread other([&] { run(a, 2); });
+  run(b, 3);
+  other.join();
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_TRUE(a[i] == alone[i]) << alone[i].Text();
+    EXPECT_TRUE(b[i] == alone[i]) << alone[i].Text();
   }
 }
 

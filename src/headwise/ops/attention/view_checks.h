@@ -2,7 +2,9 @@
 // overlap.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -22,8 +24,10 @@ class ViewChecker {
  public:
   // device: where all of them must be.
   explicit ViewChecker(Device device) : device_(device) {
-    entries_.reserve(16);
+    entries_.reserve(kUsual);
   }
+  ViewChecker(const ViewChecker&) = delete;
+  ViewChecker& operator=(const ViewChecker&) = delete;
   // `shape` is what the view must have; its last stride must be 1. A required
   // view may be null only where it would hold nothing.
   void Input(const char* name, const ConstTensorView& view, DType type,
@@ -44,8 +48,13 @@ class ViewChecker {
   void Check(const char* name, const ConstTensorView& view, DType type,
              std::initializer_list<int64_t> shape, ViewNeed need) const;
 
+  static constexpr size_t kUsual = 16;
+
   Device device_;
-  std::vector<Entry> entries_;
+  // A call without statistics has no more: it takes no memory.
+  alignas(Entry) std::byte there_[kUsual * sizeof(Entry)];
+  std::pmr::monotonic_buffer_resource memory_{there_, sizeof(there_)};
+  std::pmr::vector<Entry> entries_{&memory_};
 };
 
 // Whether two views may share an element. Exact for dense views, for views

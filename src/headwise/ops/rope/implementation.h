@@ -15,13 +15,13 @@ struct RopeCall {
 inline constexpr int64_t kMostAppended = 256;
 
 // Pair i of a head stands at i · step and i · step + apart.
-struct PairPlaces {
+struct PairLayout {
   int64_t step = 1, apart = 0;
 };
-inline PairPlaces PlacesOf(const RopeCall& call) {
+inline PairLayout PlacesOf(const RopeCall& call) {
   const bool halves = call.problem.pairs == RopePairs::kHalves;
-  return halves ? PairPlaces{1, call.args.frequencies.shape[0]}
-                : PairPlaces{2, 1};
+  return halves ? PairLayout{1, call.args.frequencies.shape[0]}
+                : PairLayout{2, 1};
 }
 
 ImplementationList<RopeCall> RopeImplementations();

@@ -194,9 +194,9 @@ struct PanelPlan {
   size_t begin = 0;
 };
 
-std::vector<PanelPlan> PlanPanels(const ForwardCall& call,
-                                  const Sequence& sequence, size_t heads) {
-  std::vector<PanelPlan> plans;
+std::pmr::vector<PanelPlan> PlanPanels(const ForwardCall& call,
+                                       const Sequence& sequence, size_t heads) {
+  std::pmr::vector<PanelPlan> plans(call.memory());
   if (sequence.queries == 0) return plans;
   constexpr int64_t kColumns = kTileColumns;
   const int64_t count = std::min(sequence.queries, kColumns);
@@ -437,11 +437,12 @@ size_t HeadsOfTask(const ForwardCall& call, const Sequence& sequence,
 }  // namespace
 
 void RunDecode(Context& context, const ForwardCall& call) {
-  const std::vector<int32_t> active = ActiveHeads(call.problem, call.args);
-  std::vector<DecodeTask> tasks;
+  const std::pmr::vector<int32_t> active =
+      ActiveHeads(call.problem, call.args, call.memory());
+  std::pmr::vector<DecodeTask> tasks(call.memory());
   tasks.reserve(call.sequences.size() * active.size());
   // Tasks of one sequence with as many heads share a plan.
-  std::vector<std::vector<PanelPlan>> plans;
+  std::pmr::vector<std::pmr::vector<PanelPlan>> plans(call.memory());
   size_t panels = 0;
   int64_t heads = 0;
   for (size_t b = 0; b < call.sequences.size(); ++b) {

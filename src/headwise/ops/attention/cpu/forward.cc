@@ -9,10 +9,12 @@
 #include "headwise/ops/attention/cpu/forward.h"
 
 #include <algorithm>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "headwise/backend/cpu/scratch_memory.h"
 #include "headwise/backend/cpu/thread_pool.h"
 #include "headwise/backend/cpu/workspace.h"
 #include "headwise/ops/attention/cpu/decode.h"
@@ -288,6 +290,17 @@ void RunBlock(const ForwardCall& call, const Layout& layout,
   }
 }
 
+// Multiplications of the longest sequences; many are kAlone or more.
+int64_t ProductsOf(const ForwardCall& call) {
+  const AttentionProblem& p = call.problem;
+  constexpr int64_t kMany = ThreadPool::kAlone;
+  if (std::max({p.batch, p.heads, p.query_len, p.key_len}) >= kMany / 4) {
+    return kMany;
+  }
+  const int64_t rows = std::min(p.batch * p.heads * p.query_len, kMany);
+  return rows * p.key_len * (call.head_dim + call.value_dim);
+}
+
 void PackGroup(Context& context, const ForwardCall& call, const Layout& layout,
                const ForwardGroup& group, const PackedTiles& packed) {
   // A task packs a few tiles of one head.
@@ -296,20 +309,24 @@ void PackGroup(Context& context, const ForwardCall& call, const Layout& layout,
     const PackedHead* head;
     int64_t begin;
   };
-  std::vector<Piece> pieces;
+  std::pmr::vector<Piece> pieces(call.memory());
   pieces.reserve(group.heads.size());
   for (const PackedHead& head : group.heads) {
     for (int64_t t = 0; t < head.tiles; t += kTilesOfTask) {
       pieces.push_back({&head, t});
     }
   }
-  context.pool().ParallelFor(pieces.size(), [&](int64_t task, int) {
-    const Piece& piece = pieces[task];
-    const int64_t end = std::min(piece.begin + kTilesOfTask, piece.head->tiles);
-    for (int64_t t = piece.begin; t < end; ++t) {
-      PackTile(call, layout, *piece.head, t, packed);
-    }
-  });
+  context.pool().ParallelFor(
+      pieces.size(),
+      [&](int64_t task, int) {
+        const Piece& piece = pieces[task];
+        const int64_t end =
+            std::min(piece.begin + kTilesOfTask, piece.head->tiles);
+        for (int64_t t = piece.begin; t < end; ++t) {
+          PackTile(call, layout, *piece.head, t, packed);
+        }
+      },
+      ProductsOf(call));
 }
 
 }  // namespace
@@ -317,7 +334,7 @@ void PackGroup(Context& context, const ForwardCall& call, const Layout& layout,
 void RunForward(Context& context, const ForwardCall& call) {
   const Layout layout(call);
   const int64_t tile_bytes = layout.tile_floats() * sizeof(float);
-  const std::vector<ForwardGroup> groups = PlanForward(call, tile_bytes);
+  const auto groups = PlanForward(call, tile_bytes);
   int64_t tiles = 0, queries = 0;
   size_t partials = 0;
   for (const ForwardGroup& group : groups) {
@@ -341,13 +358,15 @@ void RunForward(Context& context, const ForwardCall& call) {
   for (const ForwardGroup& group : groups) {
     PackGroup(context, call, layout, group, packed);
     context.pool().ParallelFor(
-        group.tasks.size(), [&](int64_t index, int worker) {
+        group.tasks.size(),
+        [&](int64_t index, int worker) {
           const BlockTask& task = group.tasks[index];
           const Work work(layout, panels,
                           work_memory.Raw<char>() + worker * work_bytes);
           RunBlock(call, layout, group.heads[task.packed], task, packed,
                    {sums + task.partial * partial_size, partial_size}, work);
-        });
+        },
+        ProductsOf(call));
     for (const HeadSum& head : group.sums) {
       if (partial_size == 0) break;
       WriteSums(call, head,
@@ -369,7 +388,8 @@ HWY_EXPORT(RunForward);
 void ForwardF32(Context& context, const AttentionProblem& problem,
                 const AttentionArgs& args) {
   if (OneQueryF32(context, problem, args)) return;
-  const ForwardCall call(problem, args);
+  ScratchMemory memory(context.workspace());
+  const ForwardCall call(problem, args, memory.resource());
   if (problem.query_len <= kFewQueries) return DecodeF32(context, call);
   HWY_DYNAMIC_DISPATCH(RunForward)(context, call);
 }

@@ -55,12 +55,14 @@ WalkLevel WalkOf(const Observation& o) {
 }  // namespace
 
 ForwardCall::ForwardCall(const AttentionProblem& call_problem,
-                         const AttentionArgs& call_args)
+                         const AttentionArgs& call_args,
+                         std::pmr::memory_resource* memory)
     : problem(call_problem),
       args(call_args),
       observation(args.observation),
       head_dim(problem.head_dim),
-      value_dim(ValueDim(problem)) {
+      value_dim(ValueDim(problem)),
+      sequences(memory) {
   if (observation != nullptr) {
     statistics = observation->statistics;
     const Observation& o = *observation;
@@ -78,11 +80,12 @@ ForwardCall::ForwardCall(const AttentionProblem& call_problem,
   }
 }
 
-std::vector<ForwardGroup> PlanForward(const ForwardCall& call,
-                                      int64_t tile_bytes) {
+std::pmr::vector<ForwardGroup> PlanForward(const ForwardCall& call,
+                                           int64_t tile_bytes) {
   const int64_t share = call.problem.heads / call.problem.kv_heads;
-  const std::vector<int32_t> active = ActiveHeads(call.problem, call.args);
-  std::vector<ForwardGroup> groups;
+  const std::pmr::vector<int32_t> active =
+      ActiveHeads(call.problem, call.args, call.memory());
+  std::pmr::vector<ForwardGroup> groups(call.memory());
   int64_t partials = 0;
   for (size_t b = 0; b < call.sequences.size(); ++b) {
     const int64_t tiles = (call.sequences[b].keys + kTileKeys - 1) / kTileKeys;
@@ -90,7 +93,7 @@ std::vector<ForwardGroup> PlanForward(const ForwardCall& call,
       const int64_t kv_head = active[a] / share;
       if (groups.empty() ||
           (groups.back().tiles + tiles) * tile_bytes > kGroupBytes) {
-        ForwardGroup& added = groups.emplace_back();
+        ForwardGroup& added = groups.emplace_back(call.memory());
         added.heads.reserve(active.size());
         added.sums.reserve(active.size());
         added.tasks.reserve(active.size());

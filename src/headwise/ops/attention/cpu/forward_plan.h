@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "headwise/attention.h"
@@ -25,7 +26,7 @@ enum class WalkLevel : uint8_t {
   kFull,  // and second moments: varentropy, Σp²
 };
 
-// What a call asks for, with defaults resolved.
+// What a call asks for, with defaults resolved, and where its lists are kept.
 struct ForwardCall {
   const AttentionProblem& problem;
   const AttentionArgs& args;
@@ -36,10 +37,14 @@ struct ForwardCall {
   int64_t value_dim = 0;
   int64_t features = 0;
   int64_t labels = 0;
-  std::vector<Sequence> sequences;
+  std::pmr::vector<Sequence> sequences;
 
-  ForwardCall(const AttentionProblem& call_problem,
-              const AttentionArgs& call_args);
+  ForwardCall(
+      const AttentionProblem& call_problem, const AttentionArgs& call_args,
+      std::pmr::memory_resource* memory = std::pmr::get_default_resource());
+  std::pmr::memory_resource* memory() const {
+    return sequences.get_allocator().resource();
+  }
 };
 
 // One sequence's keys and values of one kv_head.
@@ -70,14 +75,17 @@ struct HeadSum {
 };
 
 struct ForwardGroup {
-  std::vector<PackedHead> heads;
-  std::vector<BlockTask> tasks;  // longest first
-  std::vector<HeadSum> sums;
+  explicit ForwardGroup(std::pmr::memory_resource* memory)
+      : heads(memory), tasks(memory), sums(memory) {}
+
+  std::pmr::vector<PackedHead> heads;
+  std::pmr::vector<BlockTask> tasks;  // longest first
+  std::pmr::vector<HeadSum> sums;
   int64_t tiles = 0;
 };
 
 // tile_bytes: packed keys and values of one tile.
-std::vector<ForwardGroup> PlanForward(const ForwardCall& call,
-                                      int64_t tile_bytes);
+std::pmr::vector<ForwardGroup> PlanForward(const ForwardCall& call,
+                                           int64_t tile_bytes);
 
 }  // namespace headwise

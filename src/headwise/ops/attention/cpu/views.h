@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "headwise/attention.h"
@@ -17,6 +19,19 @@ inline std::vector<int32_t> ActiveHeads(const AttentionProblem& problem,
     return {listed.begin(), listed.end()};
   }
   std::vector<int32_t> heads(problem.heads);
+  std::iota(heads.begin(), heads.end(), 0);
+  return heads;
+}
+
+// The same in memory of the call's.
+inline std::pmr::vector<int32_t> ActiveHeads(
+    const AttentionProblem& problem, const AttentionArgs& args,
+    std::pmr::memory_resource* memory) {
+  if (!args.active_heads.is_all()) {
+    const std::span<const int32_t> listed = args.active_heads.heads();
+    return {listed.begin(), listed.end(), memory};
+  }
+  std::pmr::vector<int32_t> heads(problem.heads, memory);
   std::iota(heads.begin(), heads.end(), 0);
   return heads;
 }

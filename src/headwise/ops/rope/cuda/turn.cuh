@@ -17,7 +17,7 @@ struct Params {
   float back;  // scale; backward: −scale
   int64_t tokens;
   int heads, half;
-  int step, apart;   // of a pair, PairPlaces
+  int step, apart;   // of a pair, PairLayout
   int block_tokens;  // tokens of a block
   const float* frequencies;
   DeviceIds positions;

@@ -1,0 +1,89 @@
+// Models for other programs. Door: include/headwise/train.h.
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "headwise/context.h"
+#include "headwise/error.h"
+#include "headwise/export/gguf.h"
+#include "headwise/export/huggingface.h"
+#include "headwise/export/onnx.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/train.h"
+
+namespace headwise {
+namespace {
+
+[[noreturn]] void RefuseExport(const char* where, const std::string& expected,
+                               const std::string& found,
+                               const std::string& hint = "") {
+  throw Error(ErrorCode::kInvalidArgument, {where, expected, found, hint});
+}
+
+void RequireKnownChoices(const ExportJob& job) {
+  if (job.out.empty()) RefuseExport("`out`", "a folder or file", "none");
+  if (job.twin && job.to != ExportTarget::kHuggingFace) {
+    RefuseExport("`twin`", "huggingface", "another target",
+                 "the others take the heads that are left");
+  }
+  if (!job.tokenizer && job.to != ExportTarget::kGguf) {
+    RefuseExport("`tokenizer`", "gguf, which can do without", "another target");
+  }
+  if (job.to == ExportTarget::kOnnx && job.type && *job.type != DType::kF32) {
+    RefuseExport("`type`", "f32, which ONNX files have", Name(*job.type));
+  }
+}
+
+// A file is replaced only where that is asked for, and never one that the
+// model is read from.
+void RequireFreeFile(const std::filesystem::path& folder,
+                     const ExportJob& job) {
+  std::error_code code;
+  if (!std::filesystem::exists(job.out, code)) return;
+  if (!job.replace) {
+    RefuseExport(job.out.string().c_str(), "a file that is not there yet",
+                 "one that is", "take another name, or allow to replace it");
+  }
+  std::error_code none;
+  for (std::filesystem::directory_iterator at(folder, code), end;
+       !code && at != end; at.increment(code)) {
+    if (!std::filesystem::equivalent(at->path(), job.out, none)) continue;
+    RefuseExport(job.out.string().c_str(), "another file than the model's own",
+                 at->path().string(), "the model would be lost");
+  }
+}
+
+}  // namespace
+
+ExportTarget ParseExportTarget(std::string_view word) {
+  if (word == "huggingface") return ExportTarget::kHuggingFace;
+  if (word == "gguf") return ExportTarget::kGguf;
+  if (word == "onnx") return ExportTarget::kOnnx;
+  RefuseExport("`to`", "huggingface, gguf or onnx", std::string(word));
+}
+
+std::string Export(const std::filesystem::path& folder, const ExportJob& job) {
+  RequireKnownChoices(job);
+  const bool is_file = job.to != ExportTarget::kHuggingFace;
+  if (is_file) RequireFreeFile(folder, job);
+  const Checkpoint checkpoint(folder);
+  Context context;
+  switch (job.to) {
+    case ExportTarget::kHuggingFace:
+      return ExportHuggingFace(
+          context, checkpoint,
+          {.out = job.out,
+           .twin = job.twin,
+           .type = job.type,
+           .replace = job.replace ? Replace::kAllowed : Replace::kRefused});
+    case ExportTarget::kGguf:
+      return ExportGguf(
+          context, checkpoint,
+          {.out = job.out, .type = job.type, .tokenizer = job.tokenizer});
+    case ExportTarget::kOnnx:
+      return ExportOnnx(context, checkpoint, job.out);
+  }
+  RefuseExport("`to`", "a target", "none that is known");
+}
+
+}  // namespace headwise

@@ -1,0 +1,105 @@
+// Models for other programs, and training on texts from memory, through the
+// public doors.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "headwise/api/test_model.h"
+#include "headwise/base/scratch_folder.h"
+#include "headwise/error.h"
+#include "headwise/train.h"
+
+namespace headwise::export_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kModel = fs::path(HEADWISE_SOURCE) / "assets/planted";
+
+using ExportTest = ScratchFolderTest;
+
+TEST_F(ExportTest, WritesWhatTheTargetReads) {
+  const fs::path folder = folder_ / "hf";
+  EXPECT_EQ(Export(kModel, {.out = folder}), Planted().info().model_type);
+  Transformer written(folder);
+  EXPECT_EQ(written.hash(), Planted().hash());
+  const ExportJob gguf = {.to = ExportTarget::kGguf,
+                          .out = folder_ / "model.gguf",
+                          .tokenizer = false};
+  EXPECT_FALSE(Export(kModel, gguf).empty());
+  std::ifstream file(gguf.out);
+  std::string magic(4, ' ');
+  file.read(magic.data(), 4);
+  EXPECT_EQ(magic, "GGUF");
+  EXPECT_THROW(Export(kModel, gguf), Error);  // it is there
+  EXPECT_THROW(Export(kModel, {.out = folder}), Error);
+  // Nor does a model give its own file away.
+  EXPECT_THROW(Export(folder, {.to = ExportTarget::kGguf,
+                               .out = folder / "model.safetensors",
+                               .tokenizer = false,
+                               .replace = true}),
+               Error);
+  EXPECT_EQ(Transformer(folder).hash(), Planted().hash());
+}
+
+TEST_F(ExportTest, RefusesWhatATargetDoesNotKnow) {
+  const auto refused = [](const ExportJob& job) {
+    EXPECT_THROW(Export(kModel, job), Error);
+  };
+  refused({});
+  refused({.to = ExportTarget::kGguf, .out = folder_ / "a", .twin = true});
+  refused(
+      {.to = ExportTarget::kOnnx, .out = folder_ / "a", .type = DType::kBF16});
+  refused({.out = folder_ / "a", .tokenizer = false});
+  EXPECT_EQ(ParseExportTarget("onnx"), ExportTarget::kOnnx);
+  EXPECT_THROW(ParseExportTarget("tar"), Error);
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+}
+
+std::string Contents(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TrainJob TinyRun(const fs::path& out) {
+  TrainJob job;
+  job.json =
+      R"({"task": "causal_lm", "model": {"model_type": "llama",
+      "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
+      "num_attention_heads": 2, "max_position_embeddings": 32}, "steps": 2,
+      "batch": 2, "micro_batch": 2, "sequence": 16, "warmup": 1,
+      "evaluate_every": 2, "save_every": 2, "hold_out": 0})";
+  job.settings = {"out=" + out.string(),
+                  "tokenizer=" + (kModel / "tokenizer.json").string()};
+  return job;
+}
+
+// The same losses as with a file of the same text, without one.
+TEST_F(ExportTest, TrainsOnTextsFromMemory) {
+  const std::string text = Contents(fs::path(HEADWISE_SOURCE) / "assets/text" /
+                                    "the-lamp-at-sorrel-point.txt")
+                               .substr(0, 4000);
+  std::ofstream(folder_ / "text.txt") << text;
+  TrainJob by_file = TinyRun(folder_ / "a");
+  by_file.settings.push_back("data=[\"" + (folder_ / "text.txt").string() +
+                             "\"]");
+  TrainJob by_text = TinyRun(folder_ / "b");
+  by_text.texts = {text};
+  const TrainOutcome made = Train(by_text);
+  EXPECT_EQ(made.losses, Train(by_file).losses);
+  EXPECT_EQ(made.losses.size(), 2);
+  EXPECT_THROW(Train(by_text), Error);  // the folder holds a run
+  by_text.resume = true;
+  EXPECT_EQ(Train(by_text).losses, made.losses);
+  by_file.texts = {text};
+  EXPECT_THROW(Train(by_file), Error);  // both
+  TrainJob bytes = TinyRun(folder_ / "c");
+  bytes.texts = {"\xff\xfe"};
+  EXPECT_THROW(Train(bytes), Error);
+}
+
+}  // namespace
+}  // namespace headwise::export_test
