@@ -87,7 +87,8 @@ void RequireOneConfig(dist::Group* group, const TrainConfig& config,
       {"type", Name(options.type)},
       {"--resume", options.resume ? "true" : "false"},
       {"--force", options.replace ? "true" : "false"}};
-  for (const auto& [name, value] : FieldsToJson(config).items()) {
+  const Json all = FieldsToJson(config);
+  for (const auto& [name, value] : all.items()) {
     if (!places.contains(name)) fields.push_back({name, value.dump()});
   }
   fields.push_back(
