@@ -10,8 +10,8 @@
 namespace headwise {
 namespace {
 
-[[noreturn]] void Refuse(const char* what, const std::string& expected,
-                         const std::string& found) {
+[[noreturn]] void RefuseWord(const char* what, const std::string& expected,
+                             const std::string& found) {
   throw Error(ErrorCode::kInvalidArgument, {what, expected, found, ""});
 }
 
@@ -38,10 +38,10 @@ Repairs ParseRepairs(const std::string& names) {
                       : name == "finetune"      ? 3
                                                 : 0;
     if (place == 0) {
-      Refuse("repair", "none, fold, least-squares or finetune", name);
+      RefuseWord("repair", "none, fold, least-squares or finetune", name);
     }
     if (place <= last) {
-      Refuse("repair", "the order fold,least-squares,finetune", names);
+      RefuseWord("repair", "the order fold,least-squares,finetune", names);
     }
     last = place;
     repairs.fold |= place == 1;
@@ -68,13 +68,13 @@ LossLimit ParseLossLimit(const std::string& text) {
   const auto [stop, code] = std::from_chars(number.data(), end, limit.value);
   if (code != std::errc() || stop != end || !std::isfinite(limit.value) ||
       limit.value < 0) {
-    Refuse("max_loss", "a rise as +1% (of the loss) or +0.05nats", text);
+    RefuseWord("max_loss", "a rise as +1% (of the loss) or +0.05nats", text);
   }
   if (!nats && !limit.relative && limit.value > 1) {
-    Refuse("max_loss",
-           "a unit: " + text + "% of the loss, or " + text +
-               "nats a prediction, which leaves little of a model",
-           text + ", which is above 1");
+    RefuseWord("max_loss",
+               "a unit: " + text + "% of the loss, or " + text +
+                   "nats a prediction, which leaves little of a model",
+               text + ", which is above 1");
   }
   if (limit.relative) limit.value /= 100;
   return limit;
