@@ -4,7 +4,6 @@
 #include "console.h"
 #include "failure.h"
 #include "headwise/api/share_work.h"
-#include "headwise/report/text.h"
 #include "ranks.h"
 
 namespace headwise {
@@ -20,7 +19,7 @@ Transformer OpenTransformer(const std::string& folder,
   options.bos = reading.options().bos;
   options.on_notice = [](std::string_view notice) {
     const std::string flags[] = {"--context"};
-    WriteStderr("warning: {}\n", Visible(WithFlags(notice, flags)));
+    WriteStderr("warning: {}\n", WithFlags(notice, flags));
   };
   Transformer model(folder, options);
   ShareWork(model, RankGroup());
