@@ -8,8 +8,8 @@ namespace {
 
 // A call of the pass whose views are all null, given to `use`.
 template <typename Use>
-std::string WithBareCall(AttentionPass pass, const AttentionProblem& problem,
-                         const Use& use) {
+Reason WithBareCall(AttentionPass pass, const AttentionProblem& problem,
+                    const Use& use) {
   const AttentionArgs args;
   const AttentionGrads grads;
   const HeadSource source{problem, args};

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/backend/cpu/workspace.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/ids.h"
 #include "headwise/ops/rope/implementation.h"
@@ -58,11 +58,14 @@ void Turn(const RopeCall& call, int64_t token, float* turn) {
 void Run(Context& context, const RopeCall& call) {
   const int64_t tokens = call.args.x.shape[0];
   const int64_t tasks = (tokens + kTokensPerTask - 1) / kTokensPerTask;
-  context.pool().ParallelFor(tasks, [&](int64_t task, int) {
-    std::vector<float> turn(2 * call.args.frequencies.shape[0]);
+  const int64_t room = 2 * call.args.frequencies.shape[0];
+  const Scratch turns =
+      context.workspace().TakeArray<float>(context.threads() * room);
+  context.pool().ParallelFor(tasks, [&](int64_t task, int worker) {
+    float* const turn = turns.Raw<float>() + worker * room;
     const int64_t end = std::min(tokens, (task + 1) * kTokensPerTask);
     for (int64_t t = task * kTokensPerTask; t < end; ++t) {
-      Turn(call, t, turn.data());
+      Turn(call, t, turn);
     }
   });
 }
