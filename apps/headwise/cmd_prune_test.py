@@ -49,9 +49,9 @@ def smaller(folder):
     return out
 
 
-def pruned(folder, name, *arguments):
+def pruned(folder, name, *arguments, text=SHORT):
     return json.loads(well(
-        "prune", MODEL, *SHORT, "--no-timing", "--out", folder / name, "--json",
+        "prune", MODEL, *text, "--no-timing", "--out", folder / name, "--json",
         *arguments))
 
 
@@ -74,15 +74,15 @@ def repairs(folder):
 def targets(folder):
     """Heads are found by measured losses, and in steps."""
     # Enough windows that eight of them judge.
-    enough = ("--tokens", 1024, "--context", 32)
+    enough = ("--text", TEXT, "--tokens", 1024, "--context", 32)
     result = pruned(folder, "within", "--by", "ablation-zero", "--max-loss",
-                    "+1%", *enough)
+                    "+1%", text=enough)
     before = result["loss_before"]["value"]
     check(result["loss_after"]["value"] <= 1.01 * before, "within +1 %")
     check(result["plan"]["remove"], "none may leave at +1 %")
     check("sequences of text" in result["search"], result["search"])
     more = pruned(folder, "more", "--by", "ablation-zero", "--max-loss",
-                  "+30%", *enough)
+                  "+30%", text=enough)
     check(set(result["plan"]["remove"]) <= set(more["plan"]["remove"]),
           "+30 % allows less than +1 %")
     steps = pruned(folder, "steps", "--by", "activation", "--keep", 0.5,

@@ -141,19 +141,13 @@ LayerError RefitLayer(const LayerOutput& layer, Sums& sums, Means means,
   LayerError error;
   error.site = layer.site;
   const double variance = Variance(layer, sums.judge);
-  double least = std::numeric_limits<double>::infinity();
-  // As many inputs as rows: half of what a fit finds is chance.
-  const double floor =
-      static_cast<double>(layer.kept.size()) / sums.fit.rows();
-  for (const double listed : kRidges) {
-    const double ridge = std::max(listed, floor);
-    const double left =
-        Error2(layer, sums.choose, Solve(layer, sums.fit, ridge, means));
-    if (left < least) {
-      least = left;
-      error.ridge = ridge;
-    }
+  std::vector<double> left;
+  for (const double ridge : kRidges) {
+    left.push_back(
+        Error2(layer, sums.choose, Solve(layer, sums.fit, ridge, means)));
   }
+  error.ridge = ChooseRidge(
+      kRidges, left, static_cast<double>(layer.kept.size()) / sums.fit.rows());
   sums.fit.Add(sums.choose);
   const Fit fit = Solve(layer, sums.fit, error.ridge, means);
   const auto relative = [&](const Fit& of) {
@@ -203,6 +197,16 @@ TextExample PieceOf(const TextExample& example, size_t before, size_t begin,
 }
 
 }  // namespace
+
+double ChooseRidge(std::span<const double> ridges,
+                   std::span<const double> errors, double slack) {
+  const double most = std::ranges::min(errors) * (1 + slack);
+  double chosen = ridges[std::ranges::min_element(errors) - errors.begin()];
+  for (size_t i = 0; i < ridges.size(); ++i) {
+    if (errors[i] <= most) chosen = std::max(chosen, ridges[i]);
+  }
+  return chosen;
+}
 
 std::vector<TextExample> OfMixedLengths(std::span<const TextExample> examples) {
   constexpr std::array<size_t, 3> kLengths = {8, 16, 32};

@@ -31,11 +31,17 @@ struct RefitText {
 // alone is wrong on others.
 std::vector<TextExample> OfMixedLengths(std::span<const TextExample> examples);
 
+// The largest of `ridges` with an error of at most the least one's, more by
+// this share: errors within it are not told apart, and a larger ridge stays
+// nearer to the whole model.
+double ChooseRidge(std::span<const double> ridges,
+                   std::span<const double> errors, double slack);
+
 // Replaces the output weights (and biases) in `changed`, as RemoveHeads made
 // them, of every layer that lost heads and kept some; whatever bias `changed`
 // has there is replaced where one may be fitted. One of `fit`'s four quarters
-// chooses the ridge, which is no smaller than inputs over rows: short text
-// leaves the old weights nearly as they are. `fit` needs two examples.
+// chooses the ridge, with a slack of inputs over rows: the shorter the text,
+// the nearer the weights stay to the old ones. `fit` needs two examples.
 std::vector<LayerError> RefitOutputs(Context& context, const Model& model,
                                      std::span<const HeadRef> removed,
                                      const RefitText& text, NewBias bias,
