@@ -24,7 +24,7 @@ using Pair = std::pair<TokenId, TokenId>;
 // stretch's worth of matches; by no more than kMostStretchBytes where there is
 // neither space nor line end to cut at.
 constexpr size_t kStretchBytes = size_t{1} << 20;
-constexpr size_t kMostStretchBytes = 4 * kStretchBytes;
+constexpr size_t kMostStretchBytes = 2 * kStretchBytes;
 
 struct Word {
   std::vector<TokenId> symbols;

@@ -32,7 +32,7 @@ struct BpeTraining {
 // depends on the texts and the options only: of pairs seen equally often the
 // one with the lower ids is joined first. Throws Error(kInvalidArgument) for a
 // size that leaves no room for the bytes or tokens given twice, and what
-// TextSource throws. Of a text without spaces and line ends each 4 MiB are cut
+// TextSource throws. Of a text without spaces and line ends each 2 MiB are cut
 // off, wherever a word ends.
 std::string TrainByteLevelBpe(TextSource& texts, const BpeTraining& options,
                               const ProgressCallback& progress = {});
