@@ -39,7 +39,8 @@ def shown(name, function):
 def listed():
     """As the page must list them, in its order."""
     yield from (shown(f"hw.{name}", getattr(hw, name))
-                for name in ("load", "load_profile", "merge", "train"))
+                for name in ("load", "load_profile", "merge", "train",
+                             "export"))
     for short, owner in (("m", hw.Model), ("p", hw.Profile)):
         yield from (shown(f"{short}.{name}", function)
                     for name, function in public(owner).items())
