@@ -7,6 +7,8 @@ Usage: cmd_inputs_test.py PROGRAM SOURCE_FOLDER
 import json
 import os
 import pathlib
+import pty
+import re
 import resource
 import shutil
 import signal
