@@ -7,6 +7,8 @@ Usage: cmd_inputs_test.py PROGRAM SOURCE_FOLDER
 import json
 import os
 import pathlib
+import pty
+import re
 import resource
 import shutil
 import signal
@@ -368,6 +370,11 @@ class Names(Inputs):
         self.assertIn("mod⟨ff⟩", done.stdout.decode())
         self.assertEqual(run("roles", out, "--json").returncode, 0)
 
+    def test_windows_end(self):
+        self.refused("context. expected at most 131072 tokens, which is what "
+                     "one window may take; found 10000000", "show", NOVELS,
+                     "The cat sat", "--heads", "5.0", "--context", "10000000")
+
     def test_out_of_memory_says_what_to_lower(self):
         if "asan" in str(PROGRAM):
             self.skipTest("sanitizers have a memory of their own")
@@ -377,9 +384,10 @@ class Names(Inputs):
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
         self.refused(r"\[memory\] expected .*; found [\d.]+ [KM]iB free; "
-                     "lower --context", "show", NOVELS, "--text",
+                     "lower --context", "show",
+                     few_positions(NOVELS, self.folder, 10 ** 6), "--text",
                      self.write("long.txt", TEXT.read_text() * 150),
-                     "--heads", "5.0", "--context", "131072",
+                     "--heads", "5.0", "--context", "1000000",
                      preexec_fn=small)
 
 

@@ -43,7 +43,7 @@ def faults(schema, value, where="it"):
         named = schema.get("properties", {})
         for key in set(schema.get("required", [])) - set(value):
             yield f"{where} has no {key}"
-        for key in set(value) - set(named):
+        for key in set(value) - set(named) if named else ():
             yield f"{where} has a {key}, which is not described"
         for key in set(value) & set(named):
             yield from faults(named[key], value[key], f"{where}.{key}")

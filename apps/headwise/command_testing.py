@@ -28,13 +28,13 @@ def well(*arguments):
     return done.stdout
 
 
-def few_positions(model, folder):
+def few_positions(model, folder, positions=16):
     """A copy in a folder of a model that says it knows 16 positions: random
-    repeats then take a fifth of the time."""
+    repeats then take a fifth of the time. Or other ones."""
     copy = folder / model.name
     shutil.copytree(model, copy)
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
-    config["max_position_embeddings"] = 16
+    config["max_position_embeddings"] = positions
     (copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return copy
 

@@ -221,7 +221,9 @@ class Steps {
       : options_(options),
         before_(static_cast<double>(before)),
         each_(static_cast<double>(count) / static_cast<double>(steps)),
-        all_(static_cast<double>(all)) {}
+        all_(static_cast<double>(all)) {
+    Tell(0);
+  }
 
   void Tell(int64_t count) {
     ThrowIfStopped(options_.stop, "patch");

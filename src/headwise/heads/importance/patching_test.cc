@@ -59,6 +59,7 @@ TEST(Patch, TellsHowFarALonePromptHasCome) {
     };
     Patch(context, *model, cases, options);
     EXPECT_GE(std::ssize(told), 2 * std::ssize(model->stack().blocks));
+    EXPECT_EQ(told.front(), 0) << "before the first layer";
     EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
     EXPECT_NEAR(told[told.size() - 2], 1, 1e-9) << patched;
     EXPECT_EQ(told.back(), 1);
