@@ -205,6 +205,8 @@ class HEADWISE_API MultiHeadAttention {
   const MultiHeadAttentionConfig& config() const { return config_; }
   int64_t output_dim() const;  ///< d, or H·D without W_O
 
+  /// To be written in place: after a tensor was put in another's place, as in a
+  /// copy of the module, calls of more than a few rows ask for some memory.
   MultiHeadAttentionParameters& parameters() { return parameters_; }
   const MultiHeadAttentionParameters& parameters() const { return parameters_; }
 

@@ -22,8 +22,8 @@ Ends Distances(double distance, double reach) {
   return {distance * distance / far, far};  // their product is distance²
 }
 
-Ends WithinShare(double share, double reach, int64_t count) {
-  const double least = std::pow(kTail, 1 / static_cast<double>(count));
+Ends WithinShare(double share, double reach, double cases) {
+  const double least = std::pow(kTail, 1 / cases);
   if (share <= kRounding) return {0, 1 - least};
   if (share >= 1 - kRounding) return {least, 1};
   // (share − x)² = k x (1 − x)
@@ -35,7 +35,8 @@ Ends WithinShare(double share, double reach, int64_t count) {
 
 }  // namespace
 
-Ends MeanEnds(double mean, double error, int64_t count, const Bounds& bounds) {
+Ends MeanEnds(double mean, double error, int64_t count, const Bounds& bounds,
+              double cases) {
   if (count < 2) return {-Bounds::kInfinity, Bounds::kInfinity};
   const double reach =
       StudentQuantile(1 - kTail, static_cast<double>(count - 1)) * error;
@@ -45,7 +46,8 @@ Ends MeanEnds(double mean, double error, int64_t count, const Bounds& bounds) {
     if (share < -kRounding || share > 1 + kRounding) {
       return {mean - reach, mean + reach};
     }
-    const Ends ends = WithinShare(share, reach / range, count);
+    const Ends ends = WithinShare(share, reach / range,
+                                  std::max(cases, static_cast<double>(count)));
     return {bounds.low + range * ends.low, bounds.low + range * ends.high};
   }
   if (std::isfinite(bounds.low) && mean > bounds.low) {

@@ -50,6 +50,8 @@ TEST(MeanEndsTest, AtABoundIsClopperAndPearsons) {
   EXPECT_EQ(all.high, 1);
   EXPECT_EQ(none.low, 0);
   EXPECT_NEAR(none.high, .3085, 5e-5);
+  EXPECT_NEAR(MeanEnds(1, 0, 5, kShare, 1000).low, std::pow(.025, .001), 1e-12)
+      << "each of 200 cases";
   EXPECT_EQ(MeanEnds(1 + 1e-7, 1e-9, 5, kShare).high, 1) << "a rounding";
 }
 

@@ -44,7 +44,8 @@ MultiHeadAttention Module(MultiHeadAttentionConfig config) {
   if (!config.bias) return module;
   MultiHeadAttentionParameters& p = module.parameters();
   for (Tensor* bias : {&p.b_q, &p.b_k, &p.b_v, &p.b_o}) {
-    *bias = Random({bias->size()}, 5);
+    const Tensor random = Random({bias->size()}, 5);
+    std::memcpy(bias->As<float>(), random.As<float>(), random.bytes());
   }
   return module;
 }

@@ -22,7 +22,7 @@ Estimate Tally::Ratio(double least, double most) const {
       std::max(0.0, xx - 2 * ratio * wx + ratio * ratio * ww);
   const double error = std::sqrt(n / (n - 1) * squares) / w;
   const Ends ends =
-      MeanEnds(ratio, error, static_cast<int64_t>(n), {least, most});
+      MeanEnds(ratio, error, static_cast<int64_t>(n), {least, most}, w);
   estimate.low = ends.low;
   estimate.high = ends.high;
   return estimate;

@@ -35,7 +35,7 @@ TEST(TallyTest, SharesStayInRange) {
   EXPECT_GT(tally.Ratio(0, 1).low, .8);
   Tally all;
   for (int i = 0; i < 10; ++i) all.Add(5, 5);
-  EXPECT_NEAR(all.Ratio(0, 1).low, .6915, 1e-4) << "10 of 10 sentences";
+  EXPECT_NEAR(all.Ratio(0, 1).low, .9289, 1e-4) << "50 of 50 words";
   EXPECT_EQ(all.Ratio(0, 1).high, 1);
 }
 

@@ -122,8 +122,6 @@ SequenceNotes Text(TokenNotes source) {
 }
 
 constexpr int64_t kTokens = 64;
-// Sequences after which a share of 1 is surely above every threshold.
-constexpr int kEnough = 20;
 const Set kCausal;
 const Set kOpen = {.causal = false};
 
@@ -263,12 +261,11 @@ TEST(HandBuilt, RareTokensDrawTheRestOfTheirSentence) {
   const Weights rarest = [=](int64_t i, int64_t j) {
     return j == notes.rarest[i] ? 1 : 1e-3;
   };
-  EXPECT_EQ(First(RolesOf(kCausal, Text(notes), rarest, kEnough)),
-            "rare-token");
+  EXPECT_EQ(First(RolesOf(kCausal, Text(notes), rarest)), "rare-token");
   const Weights sink_first = [=](int64_t i, int64_t j) {
     return j == 0 ? 3 : rarest(i, j);
   };
-  EXPECT_THAT(RolesOf(kCausal, Text(notes), sink_first, kEnough),
+  EXPECT_THAT(RolesOf(kCausal, Text(notes), sink_first),
               Contains(StartsWith("rare-token (when not at the sink, c = .2")));
 }
 
@@ -307,8 +304,7 @@ TEST(HandBuilt, AttentionByLikenessOfEmbeddingsIsSemantic) {
     if (i == j) return 1e-4;  // else it would be a self head as well
     return std::exp(4 * dot(i, j) / std::sqrt(dot(i, i) * dot(j, j)));
   };
-  const SequenceNotes text = Text(Distinct(kTokens));
-  EXPECT_EQ(First(RolesOf(set, text, alike, kEnough)), "semantic");
+  EXPECT_EQ(First(RolesOf(set, Text(Distinct(kTokens)), alike)), "semantic");
 }
 
 TEST(HandBuilt, CrossAttentionAlongTheDiagonalIsMonotone) {
