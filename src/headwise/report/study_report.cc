@@ -221,18 +221,18 @@ Json StudyJson(const Study& study, const StudyResult& result) {
     figures[figure.name] = FigureJson(result, figure);
   }
   Json json = {{"study", study.name},
-          {"claim", study.claim},
-          {"kind", Name(study.kind)},
-          {"verdict", Name(result.verdict())},
-          {"laws_held", result.laws_held()},
-          {"figures", figures},
-          {"seeds", result.seeds},
-          {"full", result.rules.full},
-          {"steps", result.steps},
-          {"revision", study.revision},
-          {"hash", StudyHash(study, result)},
-          {"changed_after_a_result", study.changed_after_result()},
-          {"seconds", result.seconds}};
+               {"claim", study.claim},
+               {"kind", Name(study.kind)},
+               {"verdict", Name(result.verdict())},
+               {"laws_held", result.laws_held()},
+               {"figures", figures},
+               {"seeds", result.seeds},
+               {"full", result.rules.full},
+               {"steps", result.steps},
+               {"revision", study.revision},
+               {"hash", StudyHash(study, result)},
+               {"changed_after_a_result", study.changed_after_result()},
+               {"seconds", result.seconds}};
   if (result.text) {
     json["text"] = {{"name", result.text->name},
                     {"hash", result.text->hash},

@@ -170,7 +170,7 @@ class Trial {
 };
 
 std::vector<double> EachOf(const std::vector<Outcome>& outcomes, size_t penalty,
-                         double Closing::*of) {
+                           double Closing::*of) {
   std::vector<double> values;
   for (const Outcome& one : outcomes) {
     values.push_back(one.closings[penalty].*of);

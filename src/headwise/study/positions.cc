@@ -100,7 +100,7 @@ double ChanceOfPrevious() {
 using Outcomes = std::vector<std::vector<Outcome>>;  // by [kind][seed]
 
 std::vector<double> EachOf(const std::vector<Outcome>& outcomes,
-                         double Best::*of) {
+                           double Best::*of) {
   std::vector<double> values;
   for (const Outcome& one : outcomes) values.push_back(one.trained.*of);
   return values;

@@ -298,8 +298,8 @@ TEST(Rope, ScalingStretchesLowFrequenciesOnly) {
   for (size_t i = 1; i < b.size(); ++i) EXPECT_LT(b[i], b[i - 1]);
 }
 
-// Over 1024 positions the pairs turn 163, 52, 16, 5, 1.6, … times: the first two
-// are kept, the ramp ends at the sixth.
+// Over 1024 positions the pairs turn 163, 52, 16, 5, 1.6, … times: the first
+// two are kept, the ramp ends at the sixth.
 TEST(Rope, YarnDividesPairsThatTurnSeldom) {
   const RopeConfig plain{.head_dim = 16};
   RopeConfig scaled = plain;

@@ -66,7 +66,7 @@ auto RunCases(Context& context, size_t cases,
 // One number of every outcome, in their order: of one case, by seed.
 template <typename Outcome>
 std::vector<double> EachOf(const std::vector<Outcome>& outcomes,
-                         double Outcome::*of) {
+                           double Outcome::*of) {
   std::vector<double> values;
   for (const Outcome& outcome : outcomes) values.push_back(outcome.*of);
   return values;
