@@ -304,7 +304,9 @@ TEST(HandBuilt, AttentionByLikenessOfEmbeddingsIsSemantic) {
     if (i == j) return 1e-4;  // else it would be a self head as well
     return std::exp(4 * dot(i, j) / std::sqrt(dot(i, i) * dot(j, j)));
   };
-  EXPECT_EQ(First(RolesOf(set, Text(Distinct(kTokens)), alike)), "semantic");
+  // Of a sequence few rows are drawn; correlations of 1 do not scatter.
+  EXPECT_EQ(First(RolesOf(set, Text(Distinct(kTokens)), alike, 20)),
+            "semantic");
 }
 
 TEST(HandBuilt, CrossAttentionAlongTheDiagonalIsMonotone) {
