@@ -206,8 +206,9 @@ Intervention& Intervention::operator=(Intervention&& other) noexcept {
 Intervention::~Intervention() { Leave(); }
 void Intervention::Remove() {
   if (state_ == nullptr) return;
+  const std::shared_ptr<Interventions> of = state_->of;  // outlives the model
   const OneCaller caller(
-      state_->of->thread(),
+      of->thread(),
       {"Intervention", "end it where the model is called, or destroy it"});
   Leave();
 }

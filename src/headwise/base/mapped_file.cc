@@ -7,11 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
-#include "headwise/base/release_pages.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -73,17 +71,6 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(size_, other.size_);
   std::swap(identity_, other.identity_);
   return *this;
-}
-
-void ReleasePages(const void* data, size_t bytes) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto from = reinterpret_cast<uintptr_t>(data);
-  const uintptr_t begin = (from + page - 1) / page * page;
-  const uintptr_t end = (from + bytes) / page * page;
-  // A refusal costs memory, not correctness.
-  if (begin < end) {
-    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  }
 }
 
 }  // namespace headwise

@@ -23,7 +23,14 @@ void* operator new(size_t bytes) {
   if (void* data = std::malloc(bytes)) return data;
   throw std::bad_alloc();
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++taken;
+  return std::malloc(bytes);
+}
 void operator delete(void* data) noexcept { std::free(data); }
+void operator delete(void* data, const std::nothrow_t&) noexcept {
+  std::free(data);
+}
 void operator delete(void* data, size_t) noexcept { std::free(data); }
 
 namespace headwise::multi_head_small_test {

@@ -2,6 +2,7 @@
 #include "headwise/ops/attention/cpu/forward_plan.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "headwise/ops/attention/cpu/score_rule.h"
 #include "headwise/ops/attention/cpu/views.h"
@@ -109,13 +110,13 @@ std::pmr::vector<ForwardGroup> PlanForward(const ForwardCall& call,
       }
     }
   }
+  // In one order, without the memory that a stable sort would ask for.
   const auto longer = [](const BlockTask& x, const BlockTask& y) {
-    return x.work > y.work;
+    if (x.work != y.work) return x.work > y.work;
+    return std::tie(x.packed, x.head, x.begin) <
+           std::tie(y.packed, y.head, y.begin);
   };
-  for (ForwardGroup& group : groups) {
-    if (std::ranges::is_sorted(group.tasks, longer)) continue;
-    std::ranges::stable_sort(group.tasks, longer);
-  }
+  for (ForwardGroup& group : groups) std::ranges::sort(group.tasks, longer);
   return groups;
 }
 
