@@ -120,11 +120,6 @@ APPS_INSIDE = {
          "headwise/ops/attention/padding.h",
          "headwise/ops/matmul/implementation.h"},
         "prints the lists of implementations and why they refuse"),
-    "apps/headwise/cmd_export.cc": (
-        {"headwise/export/gguf.h", "headwise/export/huggingface.h",
-         "headwise/export/onnx.h", "headwise/export/source.h",
-         "headwise/model/checkpoint.h"},
-        "models for other programs: no door"),
     "apps/headwise/cmd_fill.cc": (
         {"headwise/model/checkpoint.h", "headwise/model/head_ref.h",
          "headwise/model/text_frame.h", "headwise/runtime/fill.h",

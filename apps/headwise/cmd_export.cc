@@ -1,21 +1,14 @@
 // headwise export: a model as other programs read it.
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 
 #include "commands.h"
 #include "console.h"
-#include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/context.h"
 #include "headwise/error.h"
-#include "headwise/export/gguf.h"
-#include "headwise/export/huggingface.h"
-#include "headwise/export/onnx.h"
-#include "headwise/export/source.h"
-#include "headwise/model/checkpoint.h"
+#include "headwise/model.h"
+#include "headwise/train.h"
 
 namespace headwise {
 namespace export_command {
@@ -50,63 +43,24 @@ std::optional<DType> CheckUsage(const Options& options) {
   if (options.no_tokenizer && options.to != "gguf") {
     throw UsageError("--no-tokenizer is for gguf");
   }
+  if (options.type.empty()) return std::nullopt;
   try {
-    return ParseWeightType(options.type);
-  } catch (const Error& error) {
+    return ParseType(options.type);
+  } catch (const Error&) {
     throw UsageError("--type: expected f32, f16 or bf16; found " +
                      options.type);
   }
 }
 
-// A file is replaced only where that is asked for.
-void RequireNewFile(const Options& options) {
-  std::error_code code;
-  if (!options.force && std::filesystem::is_regular_file(options.out, code)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {options.out, "a file that is not there yet", "one that is",
-                 "take another name, or allow to replace it (--force)"});
-  }
-  // Nor is one that the model is read from.
-  for (std::filesystem::directory_iterator at(options.model, code), end;
-       !code && at != end; at.increment(code)) {
-    std::error_code none;  // a link to nothing
-    if (!std::filesystem::equivalent(at->path(), options.out, none)) continue;
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {options.out, "another file than the model's own", at->path().string(),
-         "the model would be lost: take another name"});
-  }
-  RequireWritable(options.out);
-}
-
-std::string Write(const Options& options, std::optional<DType> type) {
-  const Replace replace = options.force ? Replace::kAllowed : Replace::kRefused;
-  const bool folder = options.to == "huggingface";
-  if (folder) {
-    RequireNewFolder(options.out, replace, options.model);
-  } else {
-    RequireNewFile(options);
-  }
-  const Checkpoint checkpoint(options.model);
-  Context context;
-  if (folder) {
-    return ExportHuggingFace(context, checkpoint,
-                             {.out = options.out,
-                              .twin = options.twin,
-                              .type = type,
-                              .replace = replace});
-  }
-  if (options.to == "onnx") {
-    return ExportOnnx(context, checkpoint, options.out);
-  }
-  return ExportGguf(
-      context, checkpoint,
-      {.out = options.out, .type = type, .tokenizer = !options.no_tokenizer});
-}
-
 int Run(const Options& options) {
   const auto type = CheckUsage(options);
-  const std::string architecture = Write(options, type);
+  const std::string architecture =
+      Export(options.model, {.to = ParseExportTarget(options.to),
+                             .out = options.out,
+                             .type = type,
+                             .twin = options.twin,
+                             .tokenizer = !options.no_tokenizer,
+                             .replace = options.force});
   if (options.json) {
     const Json json = {{"format", "headwise.export/1"},
                        {"to", options.to},

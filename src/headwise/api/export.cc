@@ -3,11 +3,13 @@
 #include <string>
 #include <system_error>
 
+#include "headwise/base/atomic_file.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/export/gguf.h"
 #include "headwise/export/huggingface.h"
 #include "headwise/export/onnx.h"
+#include "headwise/heads/pruning/remove.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/train.h"
 
@@ -39,18 +41,20 @@ void RequireKnownChoices(const ExportJob& job) {
 void RequireFreeFile(const std::filesystem::path& folder,
                      const ExportJob& job) {
   std::error_code code;
-  if (!std::filesystem::exists(job.out, code)) return;
-  if (!job.replace) {
+  if (!job.replace && std::filesystem::is_regular_file(job.out, code)) {
     RefuseExport(job.out.string().c_str(), "a file that is not there yet",
-                 "one that is", "take another name, or allow to replace it");
+                 "one that is",
+                 "take another name, or allow to replace it (--force)");
   }
-  std::error_code none;
+  std::error_code none;  // a link to nothing
   for (std::filesystem::directory_iterator at(folder, code), end;
        !code && at != end; at.increment(code)) {
     if (!std::filesystem::equivalent(at->path(), job.out, none)) continue;
     RefuseExport(job.out.string().c_str(), "another file than the model's own",
-                 at->path().string(), "the model would be lost");
+                 at->path().string(),
+                 "the model would be lost: take another name");
   }
+  RequireWritable(job.out);
 }
 
 }  // namespace
@@ -64,18 +68,22 @@ ExportTarget ParseExportTarget(std::string_view word) {
 
 std::string Export(const std::filesystem::path& folder, const ExportJob& job) {
   RequireKnownChoices(job);
-  const bool is_file = job.to != ExportTarget::kHuggingFace;
-  if (is_file) RequireFreeFile(folder, job);
+  // Before the model is opened.
+  const Replace replace = job.replace ? Replace::kAllowed : Replace::kRefused;
+  if (job.to == ExportTarget::kHuggingFace) {
+    RequireNewFolder(job.out, replace, folder);
+  } else {
+    RequireFreeFile(folder, job);
+  }
   const Checkpoint checkpoint(folder);
   Context context;
   switch (job.to) {
     case ExportTarget::kHuggingFace:
-      return ExportHuggingFace(
-          context, checkpoint,
-          {.out = job.out,
-           .twin = job.twin,
-           .type = job.type,
-           .replace = job.replace ? Replace::kAllowed : Replace::kRefused});
+      return ExportHuggingFace(context, checkpoint,
+                               {.out = job.out,
+                                .twin = job.twin,
+                                .type = job.type,
+                                .replace = replace});
     case ExportTarget::kGguf:
       return ExportGguf(
           context, checkpoint,

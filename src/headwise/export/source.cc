@@ -67,15 +67,6 @@ void RequirePlain(const ModelConfig& config, const std::string& folder) {
                "other programs know no such thing"});
 }
 
-std::optional<DType> ParseWeightType(const std::string& name) {
-  if (name.empty()) return std::nullopt;
-  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
-    if (name == Name(type)) return type;
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              {"type", "f32, f16 or bf16", name, ""});
-}
-
 Tensor Converted(Context& context, const ConstTensorView& view, DType type,
                  const std::string& name) {
   Tensor result(type,

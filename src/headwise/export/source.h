@@ -33,10 +33,6 @@ bool HasWindow(const ModelConfig& config);
 // Throws Error(kUnsupported) for what no target knows: gates, learned spans.
 void RequirePlain(const ModelConfig& config, const std::string& folder);
 
-// "f32", "f16", "bf16"; "": nothing, which means the stored type. Throws
-// Error(kInvalidArgument).
-std::optional<DType> ParseWeightType(const std::string& name);
-
 // A dense copy on the host. Throws Error(kInvalidArgument) where a finite
 // number is none in the new type.
 Tensor Converted(Context& context, const ConstTensorView& view, DType type,
