@@ -134,7 +134,9 @@ class MultiHeadAttention::SpareLists {
   }
   void Return(std::unique_ptr<Lists> lists) {
     Lists* none = nullptr;
-    if (one_.compare_exchange_strong(none, lists.get())) lists.release();
+    if (one_.compare_exchange_strong(none, lists.get())) {
+      static_cast<void>(lists.release());  // one_ owns them
+    }
   }
 
  private:

@@ -15,7 +15,7 @@
 namespace headwise {
 namespace {
 
-constexpr int64_t kRepeated = 16;  // sequences of random repeats
+constexpr int64_t kShippedRepeats = 16;  // sequences of random repeats
 constexpr int64_t kThirds = 3;
 constexpr const char* kThirdNames[kThirds] = {"early", "middle", "late"};
 
@@ -58,7 +58,7 @@ void TellReadings(Context& context, const TrainedReader& reader,
                   StudyResult& result) {
   const std::vector<MadeSequence> texts = reader.Text();
   const std::vector<MadeSequence> repeats =
-      reader.Repeats(RepeatTask::kOneToken, kRepeated);
+      reader.Repeats(RepeatTask::kOneToken, kShippedRepeats);
   Series text{"next token of the text", {}, {}};
   Series repeated{"next token of random repeats", {}, {}};
   for (int64_t layers = 0; layers <= reader.layers(); ++layers) {
