@@ -22,10 +22,13 @@ Ends Distances(double distance, double reach) {
   return {distance * distance / far, far};  // their product is distance²
 }
 
-Ends WithinShare(double share, double reach, double cases) {
+// counted: a share at a bound may be one of cases.
+Ends WithinShare(double share, double reach, double cases, bool counted) {
   const double least = std::pow(kTail, 1 / cases);
-  if (share <= kRounding) return {0, 1 - least};
-  if (share >= 1 - kRounding) return {least, 1};
+  if (counted && share <= kRounding) return {0, 1 - least};
+  if (counted && share >= 1 - kRounding) return {least, 1};
+  if (share <= 0) return {0, reach};
+  if (share >= 1) return {1 - reach, 1};
   // (share − x)² = k x (1 − x)
   const double k = reach * reach / (share * (1 - share));
   const double root = std::sqrt(k * k + 4 * k * share * (1 - share));
@@ -47,7 +50,8 @@ Ends MeanEnds(double mean, double error, int64_t count, const Bounds& bounds,
       return {mean - reach, mean + reach};
     }
     const Ends ends = WithinShare(share, reach / range,
-                                  std::max(cases, static_cast<double>(count)));
+                                  std::max(cases, static_cast<double>(count)),
+                                  bounds == kShare || error == 0);
     return {bounds.low + range * ends.low, bounds.low + range * ends.high};
   }
   if (std::isfinite(bounds.low) && mean > bounds.low) {

@@ -31,9 +31,9 @@ struct Ends {
 // bounds the scores that are not t or more errors from the mean, where the
 // error of a score changes as that of a share does, towards 0 at a bound:
 // Wilson's interval of a share of effectively mean (1 − mean) / error² cases.
-// At a bound itself, where nothing scatters, what so many cases in a row leave
-// possible (Clopper and Pearson): `cases`, where each value is itself a mean of
-// several, else `count`. Infinite ends for fewer than two.
+// A share at a bound, and what else does not scatter there: what so many cases
+// in a row leave possible (Clopper and Pearson): `cases`, where each value is
+// itself a mean of several, else `count`. Infinite ends for fewer than two.
 Ends MeanEnds(double mean, double error, int64_t count,
               const Bounds& bounds = {}, double cases = 0);
 

@@ -55,6 +55,14 @@ TEST(MeanEndsTest, AtABoundIsClopperAndPearsons) {
   EXPECT_EQ(MeanEnds(1 + 1e-7, 1e-9, 5, kShare).high, 1) << "a rounding";
 }
 
+TEST(MeanEndsTest, ACorrelationNearlyOneIsNoCount) {
+  const Ends ends = MeanEnds(1 - 3e-9, 4e-9, 5, kShareDifference);
+  EXPECT_GT(ends.low, 1 - 1e-6);
+  EXPECT_LE(ends.high, 1);
+  EXPECT_GT(MeanEnds(1 + 1e-9, 4e-9, 5, kShareDifference).low, 1 - 1e-6);
+  EXPECT_LT(MeanEnds(1, 0, 5, kShareDifference).low, 0) << "five cases";
+}
+
 TEST(MeanEndsTest, OtherBoundsScale) {
   const Ends share = MeanEnds(.9, .05, 5, kShare);
   const Ends wide = MeanEnds(.8, .1, 5, kShareDifference);

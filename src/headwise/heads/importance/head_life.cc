@@ -11,6 +11,7 @@
 #include "headwise/error.h"
 #include "headwise/heads/importance/examples.h"
 #include "headwise/heads/importance/gradient.h"
+#include "headwise/heads/life_lines.h"
 #include "headwise/heads/profile/probes.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/model/head_ref.h"
@@ -36,6 +37,7 @@ LifeMoment ParseMoment(const Json& json) {
           value.is_null() ? std::numeric_limits<double>::quiet_NaN()
                           : value.get<double>());
     }
+    RequireOneEachHead(series, moment.values[series].size(), moment.heads);
   }
   return moment;
 }
@@ -110,6 +112,7 @@ std::vector<LifeMoment> ReadLife(const std::filesystem::path& file,
   std::vector<LifeMoment> life;
   ReadJsonLines(file, "one observation a line", [&](const Json& line) {
     LifeMoment moment = ParseMoment(line);
+    RequireSameHeads(life, moment);
     if (moment.step <= last) life.push_back(std::move(moment));
   });
   return life;

@@ -61,6 +61,9 @@ TEST_F(HeadLifeFile, IsReadUpToAStep) {
   EXPECT_TRUE(std::isnan(read[1].values.at("importance")[1]));
   WriteFileAtomically(file, "{\"step\": 1}\n");
   EXPECT_THROW(ReadLife(file, 20), Error);
+  life[1].values["entropy"].pop_back();
+  WriteLife(file, life);
+  EXPECT_THROW(ReadLife(file, 20), Error) << "one value for two heads";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/json_lines.h"
 #include "headwise/error.h"
+#include "headwise/heads/life_lines.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/heads/roles/syntactic.h"
 #include "headwise/model/head_ref.h"
@@ -86,11 +87,13 @@ RoleMoment ParseRoles(const Json& json) {
       moment.scores[role].push_back(value.is_null() ? kNone
                                                     : value.get<double>());
     }
+    RequireOneEachHead("scores of " + role, values.size(), moment.heads);
   }
   for (const Json& roles : json.at("roles")) {
     std::vector<std::string>& own = moment.roles.emplace_back();
     for (const Json& role : roles) own.push_back(role.get<std::string>());
   }
+  RequireOneEachHead("roles", moment.roles.size(), moment.heads);
   return moment;
 }
 
@@ -149,6 +152,7 @@ std::vector<RoleMoment> ReadRoleLife(const std::filesystem::path& file,
   std::vector<RoleMoment> life;
   ReadJsonLines(file, "one observation a line", [&](const Json& line) {
     RoleMoment moment = ParseRoles(line);
+    RequireSameHeads(life, moment);
     if (moment.step <= last) life.push_back(std::move(moment));
   });
   return life;

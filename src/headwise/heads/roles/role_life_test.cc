@@ -75,5 +75,19 @@ TEST_F(RoleLifeFile, IsReadUpToAStep) {
   EXPECT_THROW(ReadRoleLife(file, 10), Error);
 }
 
+TEST_F(RoleLifeFile, HasOneScoreForEachHeadOfEveryStep) {
+  const auto file = folder_ / "roles.jsonl";
+  const RoleMoment good = {0, {"0.0", "0.1"}, {{"self", {.5, .1}}}, {{}, {}}};
+  RoleMoment fewer = good;
+  fewer.scores["self"].pop_back();
+  RoleMoment unnamed = good;
+  unnamed.roles.pop_back();
+  const RoleMoment others = {1, {"0.0"}, {{"self", {.5}}}, {{}}};
+  for (const auto& life : {std::vector{fewer}, {unnamed}, {good, others}}) {
+    WriteRoleLife(file, life);
+    EXPECT_THROW(ReadRoleLife(file, 10), Error);
+  }
+}
+
 }  // namespace
 }  // namespace headwise::role_life_test
