@@ -4,6 +4,7 @@
 ///
 ///   z_ij = softcap(scale · q_i · k_j) + bias(h, j − p_i),  p_i = i + offset
 ///   A_ij = exp(z_ij − LSE_i) where the mask lets i see j, else 0
+///   LSE_i = ln(Σ_j exp z_ij + exp s_h), where there is a sink logit s_h
 ///   O_i  = Σ_j A_ij v_j,   out_i = g_i · O_i + (1 − g_i) · μ_i
 ///
 /// Letters in shapes: B sequences, M queries, N keys, H heads, G key/value
@@ -108,6 +109,8 @@ struct AttentionProblem {
   float scale = 0;             ///< 0: 1/√head_dim
   float soft_cap = 0;          ///< 0: none, else z = cap · tanh(z / cap)
   bool packed = false;         ///< variable-length sequences end to end
+  /// What q, k, v and A may be rounded to for the products; sums stay f32.
+  Precision precision = Precision::kStored;
 
   friend bool operator==(const AttentionProblem&,
                          const AttentionProblem&) = default;
@@ -135,6 +138,10 @@ struct AttentionArgs {
   /// [total] (packed, host, no bias or statistics; never falls); default
   /// mask.query_offset.
   ConstTensorView query_offsets = {};
+
+  /// A sink: a logit of each head's own in the denominator. Rows of A then sum
+  /// to less than 1; what is missing went to no key. [H] f32, −∞ for none.
+  ConstTensorView sink_logits = {};
 
   ConstTensorView alibi_slopes = {};    ///< [H] f32
   ConstTensorView relative_table = {};  ///< [H, 2R + 1] f32
@@ -180,6 +187,7 @@ struct AttentionGrads {
   /// ∂L/∂g = ⟨dout, O − μ⟩ per query and head, [B, M, H] f32.
   TensorView dgates = {};
   TensorView drelative_table = {};  ///< [H, 2R + 1] f32, accumulated
+  TensorView dsink_logits = {};     ///< [H] f32, accumulated
   /// Column sums of A over queries (received attention), [B, H, N] f32; rows
   /// that are not finite add nothing.
   TensorView received = {};

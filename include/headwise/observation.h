@@ -42,6 +42,7 @@ struct RowStatistics {
   TensorView max_probability = {};  ///< f32
   TensorView argmax = {};           ///< i32, first of equal keys
   TensorView distance = {};         ///< f32, Σ A·|p − j|
+  TensorView missing = {};          ///< f32, 1 − Σ A: what a sink took
   TensorView varentropy = {};       ///< f32, nats²
   TensorView sum_squares = {};      ///< f32, Σ A²
   TensorView kept_max = {};         ///< f32, maximum over keys not excluded
@@ -63,6 +64,7 @@ enum SumColumn : int {
   kSumSquares,
   kSumKeptMax,
   kSumVisible,  ///< Σ w · visible keys
+  kSumMissing,  ///< Σ w · (1 − Σ A): what a sink took
   /// Rows whose statistics are not finite, unweighted; they add nothing else.
   kSumNonFinite,
   kSumColumns,

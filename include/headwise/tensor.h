@@ -38,6 +38,13 @@ HEADWISE_API size_t SizeOf(DType type);
 /// "f32", "bf16", …
 HEADWISE_API const char* Name(DType type);
 
+/// What an operator's products are of, asked for apart from what tensors store.
+enum class Precision : uint8_t {
+  kStored,  ///< operands as they are stored, or the wider one's type
+  kBF16,    ///< operands rounded to bf16
+  kF16,     ///< operands rounded to f16
+};
+
 /// Whether elements of a type can be read as T: float f32, double f64, uint16_t
 /// the bits of bf16 and f16, uint8_t u8 and bool, integers their own; char and
 /// std::byte the bytes of any.
