@@ -194,7 +194,7 @@ TEST(Biases, AreReadWhereTheConfigurationHasThem) {
 using Names = std::pair<std::string, std::string>;
 
 Names OutputOf(const Model& model) {
-  return {model.head().vocabulary.parts()[0].weight.name,
+  return {model.head().vocabulary.weight().name,
           model.head().bias ? model.head().bias.name : ""};
 }
 

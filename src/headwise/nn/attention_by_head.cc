@@ -37,14 +37,13 @@ AttentionByHead::AttentionByHead(const AttentionLayerConfig& config,
                                  const AttentionWeights& weights)
     : config_(config), weights_(weights) {
   const int64_t dim = config.head_dim, queries = config.heads * dim;
-  const Linear& first = cross() ? weights_.q : weights_.qkv;
+  const Linear& first = weights_.of_x;
   for (int64_t h = 0; h < config.heads; ++h) {
     queries_.push_back(first.OutputRange(h * dim, (h + 1) * dim));
     outputs_.push_back(
         weights_.output.InputRange(h * value_dim(), (h + 1) * value_dim()));
   }
-  kv_ = cross() ? weights_.kv
-                : weights_.qkv.OutputRange(queries, weights_.qkv.out());
+  kv_ = cross() ? weights_.of_memory : first.OutputRange(queries, first.out());
 }
 
 bool AttentionByHead::Takes(const Context& context,

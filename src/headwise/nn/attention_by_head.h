@@ -55,7 +55,7 @@ class AttentionByHead {
   int64_t value_dim() const {
     return config_.value_dim > 0 ? config_.value_dim : config_.head_dim;
   }
-  bool cross() const { return static_cast<bool>(weights_.q); }
+  bool cross() const { return static_cast<bool>(weights_.of_memory); }
   const AttentionMask& MaskOf(const AttentionInput& input) const {
     return input.mask != nullptr ? *input.mask : config_.mask;
   }

@@ -45,13 +45,13 @@ class ByHeadTest : public testing::TestWithParam<Case> {
     const int64_t keys = one.groups * kDim, queries = kHeads * kDim;
     AttentionWeights weights;
     if (one.cross) {
-      weights.q = Make({queries});
-      weights.kv = Make({keys, keys});
+      weights.of_x = Make({queries});
+      weights.of_memory = Make({keys, keys});
       input_.memory = Random({kKeys, kWidth}, 1).value.view();
       memory_ = &values_.back();
       input_.memory_batch = &memory_batch_;
     } else {
-      weights.qkv = Make({queries, keys, keys});
+      weights.of_x = Make({queries, keys, keys});
     }
     weights.output = Make({kWidth}, queries);
     if (one.turned) {

@@ -165,8 +165,7 @@ AttentionLayer::AttentionLayer(AttentionLayerConfig config,
   const int64_t q = config_.heads * config_.head_dim;
   const int64_t k = config_.kv_heads * config_.head_dim;
   const int64_t v = config_.kv_heads * value_dim();
-  const int64_t projected =
-      cross() ? weights_.q.out() + weights_.kv.out() : weights_.qkv.out();
+  const int64_t projected = weights_.of_x.out() + weights_.of_memory.out();
   if (projected != q + k + v) {
     throw Error(ErrorCode::kInvalidArgument,
                 {site_.name,
@@ -187,13 +186,18 @@ AttentionLayer::AttentionLayer(AttentionLayerConfig config,
   by_head_ = AttentionByHead::Of(config_, weights_);
 }
 
+std::vector<const Linear*> AttentionLayer::inputs() const {
+  if (cross()) return {&weights_.of_x, &weights_.of_memory};
+  return {&weights_.of_x};
+}
+
 void AttentionLayer::ProjectMemory(Context& context, ConstTensorView memory,
                                    Projections& p) const {
   const int64_t groups = config_.kv_heads, keys = groups * config_.head_dim;
   p.cross_memory = Temp(context, memory.type,
                         {memory.shape[0], keys + groups * value_dim()});
   const TensorView kv = p.cross_memory.view();
-  weights_.kv.Forward(context, memory, kv);
+  weights_.of_memory.Forward(context, memory, kv);
   p.k = HeadsOf(kv, 0, groups, config_.head_dim);
   p.v = HeadsOf(kv, keys, groups, value_dim());
 }
@@ -212,7 +216,7 @@ AttentionLayer::Projections AttentionLayer::Project(
   Projections p;
   const int64_t groups = config_.kv_heads, dim = config_.head_dim;
   const int64_t queries = config_.heads * dim, keys = groups * dim;
-  const Linear& first = cross() ? weights_.q : weights_.qkv;
+  const Linear& first = weights_.of_x;
   p.memory = Temp(context, input.x.type, {input.x.shape[0], first.out()});
   const TensorView rows = p.memory.view();
   first.Forward(context, input.x, rows);

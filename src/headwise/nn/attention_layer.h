@@ -119,11 +119,11 @@ class RopeTable {
 };
 
 struct AttentionWeights {
-  Linear qkv;       // self: queries, keys, values side by side
-  Linear q;         // cross: queries of x
-  Linear kv;        // cross: keys, values of the memory
-  Linear output;    // absent: the heads stand side by side, d is H·E
-  Norm query_norm;  // over each head; may be absent
+  // Queries of x, and where there is no memory keys and values behind them.
+  Linear of_x;
+  Linear of_memory;  // cross: keys, values
+  Linear output;     // absent: the heads stand side by side, d is H·E
+  Norm query_norm;   // over each head; may be absent
   Norm key_norm;
   std::shared_ptr<const RopeTable> rope;  // null: none
   HeadGates gates;
@@ -181,10 +181,13 @@ class AttentionLayer {
   const AttentionLayerConfig& config() const { return config_; }
   const AttentionWeights& weights() const { return weights_; }
   const AttentionSite& site() const { return site_; }
-  bool cross() const { return static_cast<bool>(weights_.q); }
+  bool cross() const { return static_cast<bool>(weights_.of_memory); }
   int64_t value_dim() const {
     return config_.value_dim > 0 ? config_.value_dim : config_.head_dim;
   }
+  // What makes queries, keys and values; of cross-attention those of x first.
+  std::vector<const Linear*> inputs() const;
+  const Linear& output() const { return weights_.output; }
 
   // Columns of the keys and values of a cache in the context's memory: the
   // heads' own, or as many as they are run with.

@@ -22,10 +22,8 @@ const AttentionLayer& LayerOf(const BlockStep* step) {
 
 // What a step multiplies its input with.
 const Linear& FirstLinear(const BlockStep& step) {
-  const AttentionWeights& w = step.attention.weights();
   return step.kind == StepKind::kFeedForward ? step.mlp.in()
-         : step.kind == StepKind::kCross     ? w.q
-                                             : w.qkv;
+                                             : step.attention.weights().of_x;
 }
 
 void RequireSense(const std::string& name, const BlockStep& step,
@@ -86,8 +84,8 @@ std::vector<const Linear*> BlockStep::linears() const {
   if (kind == StepKind::kFeedForward) {
     all = {&mlp.in(), &mlp.down()};
   } else {
-    const AttentionWeights& w = attention.weights();
-    all = {&w.qkv, &w.q, &w.kv, &w.output};
+    all = attention.inputs();
+    all.push_back(&attention.output());
   }
   std::erase_if(all, [](const Linear* linear) { return !*linear; });
   return all;
@@ -118,9 +116,9 @@ bool BlockStep::Learns() const {
   const AttentionWeights& w = attention.weights();
   if (w.gates.trainable() || w.spans.trainable()) return true;
   const auto all = weights();
-  return std::any_of(
-      all.begin(), all.end(),
-      [](const Parameter* weight) { return weight->trainable(); });
+  return std::any_of(all.begin(), all.end(), [](const Parameter* weight) {
+    return weight->trainable();
+  });
 }
 
 Block::Block(std::string name, std::vector<BlockStep> steps)
@@ -135,9 +133,9 @@ Block::Block(std::string name, std::vector<BlockStep> steps)
 }
 
 const BlockStep* Block::Find(StepKind kind) const {
-  const auto found = std::find_if(
-      steps_.begin(), steps_.end(),
-      [&](const BlockStep& step) { return step.kind == kind; });
+  const auto found =
+      std::find_if(steps_.begin(), steps_.end(),
+                   [&](const BlockStep& step) { return step.kind == kind; });
   return found == steps_.end() ? nullptr : &*found;
 }
 
@@ -243,8 +241,8 @@ void Block::Add(const Run& run, size_t index, ConstTensorView in,
 void Block::Step(const Run& run, size_t index, TensorView x,
                  Temp& beside) const {
   const BlockStep& step = steps_[index];
-  const StepInput next = index + 1 < steps_.size() ? steps_[index + 1].input
-                                                   : StepInput::kStream;
+  const StepInput next =
+      index + 1 < steps_.size() ? steps_[index + 1].input : StepInput::kStream;
   Temp input = beside ? std::move(beside) : Read(run, index, x);
   beside = next == StepInput::kBeside ? Read(run, index + 1, x) : Temp();
   Add(run, index, input.view(), x);
@@ -257,8 +255,8 @@ void Block::Step(const Run& run, size_t index, TensorView x,
     RequireFinite(run, step, x);
   }
   if (next == StepInput::kShared) {
-    beside = saved != nullptr ? CopyOf(run.context, input.view())
-                              : std::move(input);
+    beside =
+        saved != nullptr ? CopyOf(run.context, input.view()) : std::move(input);
   }
   if (saved != nullptr) saved->input = std::move(input);
 }

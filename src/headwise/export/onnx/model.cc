@@ -27,7 +27,7 @@ class OnnxExporter {
     const OnnxValue ids = graph_.Input("input_ids");
     FindPositions(ids);
     OnnxValue x = Embed(ids);
-    for (const Block& block : model_.stack().blocks) x = Run(block.parts(), x);
+    for (const Block& block : model_.stack().blocks) x = Run(block, x);
     if (model_.stack().final_norm) x = Normed(model_.stack().final_norm, x);
     if (model_.has_head()) {
       graph_.Output("logits", Head(x), config_.vocabulary);
@@ -105,23 +105,29 @@ class OnnxExporter {
     return e.norm ? Normed(e.norm, x) : x;
   }
 
-  OnnxValue Run(const BlockParts& parts, const OnnxValue& x) {
-    if (parts.place == NormPlace::kPre) {
-      const OnnxValue middle = graph_.Op(
-          "Add", {x, Attend(parts.attention, Normed(parts.attention_norm, x))});
-      return graph_.Op(
-          "Add", {middle, Feed(parts.mlp, Normed(parts.mlp_norm, middle))});
+  OnnxValue Run(const Block& block, OnnxValue x) {
+    OnnxValue read, input;
+    for (const BlockStep& step : block.steps()) {
+      if (step.input == StepInput::kStream) read = x;
+      if (step.input != StepInput::kShared) {
+        input = step.before ? Normed(step.before, read) : read;
+      }
+      OnnxValue made = step.kind == StepKind::kFeedForward
+                           ? Feed(step.mlp, input)
+                           : Attend(step.attention, input);
+      if (step.after) made = Normed(step.after, made);
+      if (step.scale != 1) {
+        made = graph_.Op("Mul", {made, graph_.Number(step.scale)});
+      }
+      x = graph_.Op("Add", {x, made});
+      if (step.joined) x = Normed(step.joined, x);
     }
-    const OnnxValue middle =
-        Normed(parts.attention_norm,
-               graph_.Op("Add", {x, Attend(parts.attention, x)}));
-    return Normed(parts.mlp_norm,
-                  graph_.Op("Add", {middle, Feed(parts.mlp, middle)}));
+    return x;
   }
 
   OnnxValue Normed(const Norm& norm, const OnnxValue& x) {
     const OnnxValue weight = graph_.Weight(norm.weight_parameter());
-    if (config_.norm == NormKind::kLayer) {
+    if (norm.kind() == NormKind::kLayer) {
       std::vector<OnnxValue> inputs = {x, weight};
       if (norm.bias_parameter()) {
         inputs.push_back(graph_.Weight(norm.bias_parameter()));
@@ -134,28 +140,30 @@ class OnnxExporter {
     return graph_.Op("Mul", {graph_.Op("Div", {x, root}), weight});
   }
 
-  OnnxValue Product(const Linear::Part& part, WeightLayout layout,
-                    const OnnxValue& x) {
-    OnnxValue weight = graph_.Weight(part.weight);
-    if (layout == WeightLayout::kOutIn) {
+  OnnxValue Product(const StoredMatrix& matrix, const OnnxValue& x) {
+    OnnxValue weight = graph_.Weight(matrix.weight);
+    if (matrix.layout == WeightLayout::kOutIn) {
       weight = graph_.Transpose(weight, {1, 0});
     }
     const OnnxValue y = graph_.Op("MatMul", {x, weight});
-    return part.bias ? graph_.Op("Add", {y, graph_.Weight(part.bias)}) : y;
+    if (!matrix.bias) return y;
+    return graph_.Op("Add", {y, graph_.Weight(matrix.bias)});
   }
   OnnxValue Product(const Linear& linear, const OnnxValue& x) {
-    return Product(linear.parts()[0], linear.layout(), x);
+    return Product(linear.Stored(0, linear.out()), x);
   }
 
   // One value for each of `sizes`, columns of the product in turn.
   std::vector<OnnxValue> Products(const Linear& linear, const OnnxValue& x,
                                   const std::vector<int64_t>& sizes) {
-    if (linear.parts().size() == 1 && sizes.size() > 1) {
+    if (linear.is_one_matrix() && sizes.size() > 1) {
       return graph_.Split(Product(linear, x), sizes);
     }
     std::vector<OnnxValue> values;
-    for (const Linear::Part& part : linear.parts()) {
-      values.push_back(Product(part, linear.layout(), x));
+    int64_t at = 0;
+    for (const int64_t size : sizes) {
+      values.push_back(Product(linear.Stored(at, at + size), x));
+      at += size;
     }
     return values;
   }
@@ -184,14 +192,14 @@ class OnnxExporter {
   OnnxValue Attend(const AttentionLayer& layer, const OnnxValue& x) {
     const AttentionLayerConfig& config = layer.config();
     const AttentionWeights& weights = layer.weights();
-    if (config.heads == 0) return Folded(weights.output, x);
+    if (config.heads == 0) return Folded(layer.output(), x);
     const int64_t dim = config.head_dim, value = layer.value_dim();
     const int64_t heads = config.heads, groups = config.kv_heads;
-    const auto qkv =
-        Products(weights.qkv, x, {heads * dim, groups * dim, groups * value});
-    OnnxValue q = ByHead(qkv[0], groups, heads / groups, dim);
-    OnnxValue k = ByHead(qkv[1], groups, 1, dim);
-    const OnnxValue v = ByHead(qkv[2], groups, 1, value);
+    const auto made = Products(*layer.inputs()[0], x,
+                               {heads * dim, groups * dim, groups * value});
+    OnnxValue q = ByHead(made[0], groups, heads / groups, dim);
+    OnnxValue k = ByHead(made[1], groups, 1, dim);
+    const OnnxValue v = ByHead(made[2], groups, 1, value);
     if (weights.query_norm) q = Normed(weights.query_norm, q);
     if (weights.key_norm) k = Normed(weights.key_norm, k);
     if (weights.rope != nullptr) {
@@ -212,13 +220,13 @@ class OnnxExporter {
         "MatMul", {graph_.Op("Softmax", {scores}, {{"axis", -1}}), v});
     const OnnxValue joined = graph_.Reshape(
         graph_.Transpose(seen, {0, 3, 1, 2, 4}), {0, 0, heads * value});
-    return Product(weights.output, joined);
+    return Product(layer.output(), joined);
   }
 
   // A layer without heads adds its bias alone.
   OnnxValue Folded(const Linear& output, const OnnxValue& x) {
     const OnnxValue nothing = graph_.Op("Mul", {x, graph_.Number(0)});
-    const Parameter& bias = output.parts()[0].bias;
+    const Parameter& bias = output.bias();
     return bias ? graph_.Op("Add", {nothing, graph_.Weight(bias)}) : nothing;
   }
 
@@ -285,10 +293,7 @@ void RequireRoom(const Checkpoint& checkpoint) {
   const ModelConfig& config = checkpoint.config();
   bytes += 8.0 * static_cast<double>(config.vocabulary * config.width);
   for (const Block& block : checkpoint.model().stack().blocks) {
-    add(block.parts().attention.weights().qkv);
-    add(block.parts().attention.weights().output);
-    add(block.parts().mlp.in());
-    add(block.parts().mlp.down());
+    for (const Linear* linear : block.linears()) add(*linear);
   }
   if (bytes < std::numeric_limits<int32_t>::max()) return;
   throw Error(ErrorCode::kUnsupported,

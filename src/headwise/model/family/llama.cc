@@ -242,12 +242,12 @@ class LlamaBuilder : private FamilyBuilder {
                          ? AttentionMask::SlidingWindow(shape.window)
                          : AttentionMask::Causal();
     AttentionWeights weights;
-    weights.qkv = Dense({Biased(config_.attention_bias, attn + "q_proj",
-                                config_.width, queries, Start::Normal()),
-                         Biased(config_.attention_bias, attn + "k_proj",
-                                config_.width, keys, Start::Normal()),
-                         Biased(config_.attention_bias, attn + "v_proj",
-                                config_.width, keys, Start::Normal())});
+    weights.of_x = Dense({Biased(config_.attention_bias, attn + "q_proj",
+                                 config_.width, queries, Start::Normal()),
+                          Biased(config_.attention_bias, attn + "k_proj",
+                                 config_.width, keys, Start::Normal()),
+                          Biased(config_.attention_bias, attn + "v_proj",
+                                 config_.width, keys, Start::Normal())});
     // Where heads were folded there is a bias whatever the configuration says.
     weights.output =
         Dense({Part(attn + "o_proj", queries, config_.width, Start::ToStream(),
@@ -260,12 +260,10 @@ class LlamaBuilder : private FamilyBuilder {
     const std::string site = "layer." + std::to_string(layer);
     weights.gates = Gates(site + ".attention", shape.heads);
     weights.spans = Spans(site + ".attention", shape.heads);
-    BlockStep attend =
-        AttentionStep(NormPlace::kPre,
-                      RmsNorm(name + "input_layernorm", config_.width),
-                      AttentionLayer(attention, std::move(weights),
-                                     {AttentionKind::kSelf, layer,
-                                      site + ".attention"}));
+    BlockStep attend = AttentionStep(
+        NormPlace::kPre, RmsNorm(name + "input_layernorm", config_.width),
+        AttentionLayer(attention, std::move(weights),
+                       {AttentionKind::kSelf, layer, site + ".attention"}));
     auto dense = [&](const char* which, int64_t in, int64_t out,
                      const Start& start) {
       return Dense(
@@ -278,9 +276,9 @@ class LlamaBuilder : private FamilyBuilder {
         dense("up_proj", config_.width, config_.hidden, Start::Normal()),
         dense("down_proj", config_.hidden, config_.width, Start::ToStream())};
     Norm norm = RmsNorm(name + "post_attention_layernorm", config_.width);
-    return Block(site, {std::move(attend), MlpStep(NormPlace::kPre,
-                                                   std::move(norm),
-                                                   std::move(mlp))});
+    return Block(site,
+                 {std::move(attend),
+                  MlpStep(NormPlace::kPre, std::move(norm), std::move(mlp))});
   }
 
   // A bias is read only where the configuration says that there is one.

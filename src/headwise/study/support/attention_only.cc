@@ -83,10 +83,10 @@ class AttentionOnlyBuilder {
           {}};
     };
     AttentionWeights weights;
-    weights.qkv = Linear({part("q_proj", inner, config_.width),
-                          part("k_proj", inner, config_.width),
-                          part("v_proj", inner, config_.width)},
-                         WeightLayout::kOutIn);
+    weights.of_x = Linear({part("q_proj", inner, config_.width),
+                           part("k_proj", inner, config_.width),
+                           part("v_proj", inner, config_.width)},
+                          WeightLayout::kOutIn);
     weights.output =
         Linear({part("o_proj", config_.width, inner, Start::ToStream())},
                WeightLayout::kOutIn);
@@ -98,10 +98,9 @@ class AttentionOnlyBuilder {
     const std::string site = "layer." + std::to_string(layer);
     AttentionLayer self(attention, std::move(weights),
                         {AttentionKind::kSelf, layer, site + ".attention"});
-    return Block(site,
-                 {AttentionStep(NormPlace::kPre,
-                                MakeNorm(name + "input_layernorm"),
-                                std::move(self))});
+    return Block(site, {AttentionStep(NormPlace::kPre,
+                                      MakeNorm(name + "input_layernorm"),
+                                      std::move(self))});
   }
 
   const ModelConfig& config_;
