@@ -194,22 +194,12 @@ class OnnxExporter {
     return values;
   }
 
-  // Pairs (i, i + F) of x […, N, D] turn by their angles. Neighbours are
-  // brought there first and stay there, in queries as in keys, whose products
-  // know no order.
-  OnnxValue Turned(OnnxValue x, const LayerShape& layer) {
+  // Pairs (i, i + F) of x […, N, D] turn by their angles.
+  OnnxValue Turned(const OnnxValue& x, const LayerShape& layer) {
     const RopeConfig& rope = config_.ropes[static_cast<size_t>(layer.rope)];
     const auto& [cosines, sines] = turns_[static_cast<size_t>(layer.rope)];
     const int64_t half = std::ssize(RopeFrequencies(rope));
     const int64_t rest = config_.HeadDim(layer) - 2 * half;
-    if (rope.pairs == RopePairs::kNeighbours) {
-      std::vector<int64_t> order;
-      for (const int64_t first : {0, 1}) {
-        for (int64_t i = 0; i < half; ++i) order.push_back(2 * i + first);
-      }
-      for (int64_t i = 0; i < rest; ++i) order.push_back(2 * half + i);
-      x = graph_.Op("Gather", {x, graph_.Integers(order)}, {{"axis", -1}});
-    }
     std::vector<int64_t> sizes = {half, half};
     if (rest > 0) sizes.push_back(rest);
     auto parts = graph_.Split(x, sizes);
@@ -365,6 +355,12 @@ std::string ExportOnnx(Context& context, const Checkpoint& checkpoint,
     throw Error(ErrorCode::kUnsupported,
                 {checkpoint.folder().string(), "a model of one stack",
                  "an encoder–decoder", ""});
+  }
+  for (const RopeConfig& rope : config.ropes) {
+    if (rope.pairs == RopePairs::kHalves) continue;
+    throw Error(ErrorCode::kUnsupported,
+                {checkpoint.folder().string(),
+                 "rotary pairs of the halves of a head", "neighbours", ""});
   }
   RequireRoom(checkpoint);
   OnnxExporter(context, checkpoint.model()).Write(out);
