@@ -177,7 +177,7 @@ TEST(RopesOfAModel, AreThoseThatItsLayersName) {
   const auto model = BuildModel(config, store);
   std::vector<const RopeTable*> tables;
   for (const Block& block : model->stack().blocks) {
-    tables.push_back(block.parts().attention.weights().rope.get());
+    tables.push_back(block.attention().weights().rope.get());
   }
   EXPECT_NE(tables[0], tables[1]);
   EXPECT_THAT(tables, ElementsAre(tables[3], tables[1], nullptr, tables[0]));
