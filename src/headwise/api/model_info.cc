@@ -106,7 +106,8 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model) {
   info.gated = config.gated;
   info.pre_norm = config.norm_place == NormPlace::kPre;
   info.positions = NameOf(config.positions);
-  info.rotary_base = config.rope.base;
+  info.rotary_base =
+      (config.ropes.empty() ? RopeConfig() : config.ropes[0]).base;
   info.gates = Name(config.gates.kind);
   info.shared_heads = config.gates.shared;
   info.active_heads = config.gates.active;

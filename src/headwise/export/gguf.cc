@@ -48,9 +48,44 @@ void RequireKnownSteps(const Checkpoint& checkpoint) {
   }
 }
 
-// llama.cpp calculates Yarn's frequencies and scale itself.
+// Whether frequencies are told by factors in tensors.
+bool HasRopeFactors(const RopeConfig& rope) {
+  return rope.scaling == RopeScaling::kLlama3 ||
+         rope.scaling == RopeScaling::kLongrope;
+}
+
+// llama.cpp turns heads of these architectures whole and in every layer alike,
+// and calculates Yarn's frequencies and scale itself.
 void RequireKnownRope(const Checkpoint& checkpoint) {
-  const RopeConfig& rope = checkpoint.config().rope;
+  const ModelConfig& config = checkpoint.config();
+  const auto first = [](const LayerShape& layer) { return layer.rope == 0; };
+  if (config.ropes.size() != 1 || !std::ranges::all_of(config.layers, first)) {
+    Refuse(checkpoint, "the same rotary positions in every layer", "others",
+           "llama.cpp has one kind in this architecture");
+  }
+  const RopeConfig& rope = config.ropes[0];
+  if (rope.dims() != config.head_dim ||
+      rope.scaling == RopeScaling::kProportional) {
+    Refuse(checkpoint, "rotary positions of whole heads",
+           std::to_string(rope.dims()) + " of " +
+               std::to_string(config.head_dim) + " dimensions",
+           "llama.cpp knows no share in this architecture");
+  }
+  if (rope.pairs != RopePairs::kHalves) {
+    Refuse(checkpoint, "rotary pairs of the halves of a head", "neighbours");
+  }
+  if (rope.scaling == RopeScaling::kDynamic) {
+    Refuse(checkpoint,
+           "rotary positions of the type default, linear, llama3, yarn or "
+           "longrope",
+           "dynamic", "llama.cpp has frequencies of one length");
+  }
+  if (HasRopeFactors(rope) && HasHeadNorms(checkpoint.model())) {
+    Refuse(checkpoint,
+           "rotary positions of the type default, linear or yarn in a model "
+           "with norms of query and key heads",
+           "llama3 or longrope", "llama.cpp's qwen3 reads no factors");
+  }
   if (rope.scaling != RopeScaling::kYarn) return;
   const RopeConfig usual;
   const bool known = rope.kept_turns == usual.kept_turns &&
@@ -155,8 +190,7 @@ class Exporter {
     writer.AddCount(a + "attention.key_length", config_.head_dim);
     writer.AddCount(a + "attention.value_length", config_.head_dim);
     writer.AddCount(a + "rope.dimension_count", config_.head_dim);
-    writer.AddNumber(a + "rope.freq_base",
-                     static_cast<float>(config_.rope.base));
+    writer.AddNumber(a + "rope.freq_base", static_cast<float>(rope().base));
     writer.AddNumber(a + "attention.layer_norm_rms_epsilon",
                      config_.norm_epsilon);
     AddRopeScaling(a + "rope.scaling.", writer);
@@ -171,7 +205,7 @@ class Exporter {
     if (head.name != model_.stack().embeddings.tokens.name) {
       AddMatrix("output.weight", head, writer);
     }
-    if (config_.rope.scaling == RopeScaling::kLlama3) AddFrequencies(writer);
+    AddFactors(writer);
     for (size_t i = 0; i < model_.stack().blocks.size(); ++i) {
       AddBlock("blk." + std::to_string(i) + ".", model_.stack().blocks[i],
                writer);
@@ -183,15 +217,23 @@ class Exporter {
     return options_.type.value_or(view.type);
   }
 
-  // Llama 3's frequencies are a tensor.
+  const RopeConfig& rope() const { return config_.ropes[0]; }
+
+  // Llama 3's and longrope's frequencies are tensors.
   void AddRopeScaling(const std::string& a, GgufWriter& writer) const {
-    const RopeConfig& rope = config_.rope;
-    const bool yarn = rope.scaling == RopeScaling::kYarn;
-    if (!yarn && rope.scaling != RopeScaling::kLinear) return;
-    writer.AddText(a + "type", yarn ? "yarn" : "linear");
-    writer.AddNumber(a + "factor", static_cast<float>(rope.factor));
-    if (yarn) {
-      writer.AddCount(a + "original_context_length", rope.original_context);
+    const bool yarn = rope().scaling == RopeScaling::kYarn;
+    const bool longrope = rope().scaling == RopeScaling::kLongrope;
+    if (!yarn && !longrope && rope().scaling != RopeScaling::kLinear) return;
+    writer.AddText(a + "type", yarn       ? "yarn"
+                               : longrope ? "longrope"
+                                          : "linear");
+    if (yarn || longrope) {
+      writer.AddCount(a + "original_context_length", rope().original_context);
+    }
+    if (longrope) {
+      writer.AddNumber(a + "attn_factor", static_cast<float>(rope().scale));
+    } else {
+      writer.AddNumber(a + "factor", static_cast<float>(rope().factor));
     }
   }
 
@@ -243,14 +285,26 @@ class Exporter {
     AddLinear(name, linear.Stored(0, linear.out()), writer);
   }
 
-  // By what the frequencies are divided.
-  void AddFrequencies(GgufWriter& writer) const {
-    RopeConfig plain = config_.rope;
+  // By what the frequencies are divided. Of longrope's two, llama.cpp takes
+  // the long ones where it is given room for more than the original context.
+  void AddFactors(GgufWriter& writer) const {
+    if (rope().scaling == RopeScaling::kLlama3) {
+      AddFactors("rope_freqs.weight", 0, writer);
+    } else if (rope().scaling == RopeScaling::kLongrope) {
+      const int64_t longer = rope().original_context + 1;
+      AddFactors("rope_factors_long.weight", longer, writer);
+      AddFactors("rope_factors_short.weight", 0, writer);
+    }
+  }
+  // In calls of such a length.
+  void AddFactors(const std::string& name, int64_t length,
+                  GgufWriter& writer) const {
+    RopeConfig plain = rope();
     plain.scaling = RopeScaling::kNone;
     const int64_t pairs = config_.head_dim / 2;
-    writer.AddTensor("rope_freqs.weight", DType::kF32, {pairs},
-                     [config = config_.rope, plain, pairs] {
-                       const auto scaled = RopeFrequencies(config);
+    writer.AddTensor(name, DType::kF32, {pairs},
+                     [config = rope(), plain, pairs, length] {
+                       const auto scaled = RopeFrequencies(config, length);
                        const auto before = RopeFrequencies(plain);
                        Tensor factors(DType::kF32, {pairs});
                        for (int64_t i = 0; i < pairs; ++i) {

@@ -62,7 +62,8 @@ class AttentionByHead {
   RowPlaces PlacesOf(const AttentionInput& input) const;
   TensorView KeysOf(const TensorView& kv) const;
   TensorView ValuesOf(const TensorView& kv) const;
-  void Turn(Context& context, ConstTensorView positions, TensorView x,
+  void Turn(Context& context, const AttentionInput& input,
+            ConstTensorView positions, TensorView x,
             RopeDirection direction) const;
   void ProjectKeys(Context& context, const AttentionInput& input,
                    HeadRowsRun& run) const;

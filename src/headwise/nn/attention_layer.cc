@@ -104,6 +104,11 @@ int64_t SequenceBatch::longest() const {
   return most;
 }
 
+int64_t SequenceBatch::CallLength() const {
+  if (call_length > 0 || positions.empty()) return call_length;
+  return int64_t{*std::ranges::max_element(positions)} + 1;
+}
+
 SequenceBatch MakeBatch(std::span<const int64_t> lengths) {
   SequenceBatch batch;
   batch.starts.push_back(0);
@@ -115,13 +120,6 @@ SequenceBatch MakeBatch(std::span<const int64_t> lengths) {
   }
   return batch;
 }
-
-RopeTable::RopeTable(const RopeConfig& config)
-    : pairs_(config.pairs),
-      scale_(static_cast<float>(config.scale)),
-      frequencies_(RopeFrequencies(config)),
-      values_(Parameter{.name = "rotary frequencies",
-                        .value = ViewOf(std::as_const(frequencies_))}) {}
 
 // Buffers and views of one call.
 struct AttentionLayer::Projections {
@@ -270,7 +268,7 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
 
 RopeArgs AttentionLayer::Turned(Context& context, const AttentionInput& input,
                                 TensorView x) const {
-  return {.frequencies = weights_.rope->frequencies(context),
+  return {.frequencies = weights_.rope->frequencies(context, *input.batch),
           .positions = input.batch->PositionsOn(context),
           .x = x};
 }

@@ -16,6 +16,7 @@
 #include "headwise/nn/hooks.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
+#include "headwise/nn/rope_table.h"
 #include "headwise/ops/attention/head_widths.h"
 #include "headwise/ops/rope/rope.h"
 #include "headwise/tensor/temp.h"
@@ -46,6 +47,8 @@ struct SequenceBatch {
   std::vector<int32_t> starts = {};     // sequences + 1
   std::vector<int32_t> positions = {};  // one a row: the place in its sequence
   NumbersOnDevice starts_there = {}, positions_there = {};
+  // Positions up to the end of the call that this is a part of; 0: it is all.
+  int64_t call_length = 0;
 
   // On the context's device.
   ConstTensorView StartsOn(Context& context) const {
@@ -57,6 +60,8 @@ struct SequenceBatch {
   int64_t sequences() const { return static_cast<int64_t>(starts.size()) - 1; }
   int64_t total() const { return starts.back(); }
   int64_t longest() const;
+  // The call's largest position + 1.
+  int64_t CallLength() const;
 };
 
 // Positions count from 0 in each sequence of the given lengths.
@@ -94,28 +99,6 @@ struct AttentionLayerConfig {
   // Heads are run with zero columns up to a multiple of it; 0: where that lets
   // a faster implementation take them.
   int64_t head_multiple = 0;
-};
-
-// How layers of a model turn queries and keys.
-class RopeTable {
- public:
-  explicit RopeTable(const RopeConfig& config);
-  RopeTable(const RopeTable&) = delete;
-  RopeTable& operator=(const RopeTable&) = delete;
-
-  RopeProblem Problem(RopeDirection direction) const {
-    return {direction, pairs_, scale_};
-  }
-  // f32 [dim / 2] on the context's device.
-  ConstTensorView frequencies(Context& context) const {
-    return values_.view(context);
-  }
-
- private:
-  RopePairs pairs_;
-  float scale_;
-  std::vector<float> frequencies_;
-  Values values_;
 };
 
 struct AttentionWeights {

@@ -187,7 +187,9 @@ constexpr int64_t kWidth = 6, kHeadDim = 4;
 
 // 4 query heads over 2 key heads, with every option that weights bring.
 AttentionLayer MakeAttention(Values& values, const std::string& name,
-                             bool cross, AttentionMask mask) {
+                             bool cross, AttentionMask mask,
+                             const RopeConfig& rope = {.head_dim = kHeadDim,
+                                                       .base = 50}) {
   const int64_t q = 4 * kHeadDim, k = 2 * kHeadDim;
   AttentionWeights weights;
   if (cross) {
@@ -195,8 +197,7 @@ AttentionLayer MakeAttention(Values& values, const std::string& name,
     weights.of_memory = MakeLinear(values, name + ".kv", {k, k}, kWidth);
   } else {
     weights.of_x = MakeLinear(values, name + ".qkv", {q, k, k}, kWidth);
-    weights.rope = std::make_shared<RopeTable>(
-        RopeConfig{.head_dim = kHeadDim, .base = 50});
+    weights.rope = std::make_shared<RopeTable>(rope);
   }
   weights.query_norm =
       Norm(NormKind::kRms, 1e-5f, values.Make(name + ".qn", {kHeadDim}, 1), {});
@@ -245,9 +246,12 @@ class Gates : public RunHooks {
   Tensor dgates_;
 };
 
-TEST_F(Backward, AttentionWithRotationNormsGroupsWindowAndGates) {
-  const AttentionLayer layer =
-      MakeAttention(values_, "a", false, AttentionMask::SlidingWindow(3));
+class BackwardOfRotations : public Backward,
+                            public testing::WithParamInterface<RopeConfig> {};
+
+TEST_P(BackwardOfRotations, AttentionWithNormsGroupsWindowAndGates) {
+  const AttentionLayer layer = MakeAttention(
+      values_, "a", false, AttentionMask::SlidingWindow(3), GetParam());
   const int64_t lengths[] = {5, 2};
   const SequenceBatch batch = MakeBatch(lengths);
   values_.Make("x", {7, kWidth});
@@ -269,6 +273,30 @@ TEST_F(Backward, AttentionWithRotationNormsGroupsWindowAndGates) {
                  {});
   values_.Check(loss);
 }
+
+INSTANTIATE_TEST_SUITE_P(Plain, BackwardOfRotations,
+                         testing::Values(RopeConfig{.head_dim = kHeadDim,
+                                                    .base = 50}));
+INSTANTIATE_TEST_SUITE_P(ShareOfNeighbours, BackwardOfRotations,
+                         testing::Values(RopeConfig{
+                             .head_dim = kHeadDim,
+                             .turned = 2,
+                             .scale = 1.3,
+                             .pairs = RopePairs::kNeighbours}));
+INSTANTIATE_TEST_SUITE_P(
+    BeyondTheOriginalContext, BackwardOfRotations,
+    testing::Values(RopeConfig{.head_dim = kHeadDim,
+                               .base = 50,
+                               .scaling = RopeScaling::kDynamic,
+                               .factor = 2,
+                               .original_context = 3},
+                    RopeConfig{.head_dim = kHeadDim,
+                               .base = 50,
+                               .scaling = RopeScaling::kLongrope,
+                               .original_context = 3,
+                               .short_factors = {1, 1},
+                               .long_factors = {1.5, 0.3},
+                               .scale = 1.2}));
 
 TEST_F(Backward, AttentionThatHasLostItsHeadsIsItsBias) {
   for (const bool cross : {false, true}) {

@@ -48,10 +48,12 @@ class OnnxExporter {
       const OnnxValue column = graph_.Op(
           "Unsqueeze",
           {graph_.Op("Cast", {positions_}, {{"to", 1}}), graph_.Integers({1})});
-      const OnnxValue angles = graph_.Op(
-          "Mul", {column, graph_.Vector(RopeFrequencies(config_.rope))});
-      cosines_ = Scaled(graph_.Op("Cos", {angles}));
-      sines_ = Scaled(graph_.Op("Sin", {angles}));
+      for (const RopeConfig& rope : config_.ropes) {
+        const OnnxValue angles =
+            graph_.Op("Mul", {column, Frequencies(rope, length)});
+        turns_.push_back({Scaled(rope, graph_.Op("Cos", {angles})),
+                          Scaled(rope, graph_.Op("Sin", {angles}))});
+      }
     }
     if (config_.causal) return;
     const OnnxValue seen =
@@ -60,10 +62,42 @@ class OnnxExporter {
     padding_ = Hidden(graph_.Op("Cast", {seen}, {{"to", 9}}));
   }
 
-  OnnxValue Scaled(const OnnxValue& turns) {
-    const double scale = config_.rope.scale;
-    if (scale == 1) return turns;
-    return graph_.Op("Mul", {turns, graph_.Number(static_cast<float>(scale))});
+  // [F] for sequences of `length`, which the graph finds out.
+  OnnxValue Frequencies(const RopeConfig& rope, const OnnxValue& length) {
+    const auto number = [&](double value) {
+      return graph_.Number(static_cast<float>(value));
+    };
+    const OnnxValue usual = graph_.Vector(RopeFrequencies(rope));
+    const int64_t original = rope.original_context;
+    if (rope.scaling == RopeScaling::kLongrope) {
+      return graph_.Op(
+          "Where", {graph_.Op("Greater", {length, graph_.Integer(original)}),
+                    graph_.Vector(RopeFrequencies(rope, original + 1)), usual});
+    }
+    if (rope.scaling != RopeScaling::kDynamic) return usual;
+    // The base grows by growth^(D / (D − 2)), so that frequency i falls by
+    // growth^(2i / (D − 2)).
+    const OnnxValue longest =
+        graph_.Op("Max", {graph_.Op("Cast", {length}, {{"to", 1}}),
+                          number(static_cast<double>(original))});
+    const OnnxValue stretch =
+        graph_.Op("Div", {longest, number(static_cast<double>(original))});
+    const OnnxValue growth =
+        graph_.Op("Sub", {graph_.Op("Mul", {stretch, number(rope.factor)}),
+                          number(rope.factor - 1)});
+    std::vector<float> exponents;
+    for (int64_t i = 0; i < rope.dims() / 2; ++i) {
+      exponents.push_back(-2 * static_cast<float>(i) /
+                          static_cast<float>(rope.dims() - 2));
+    }
+    return graph_.Op(
+        "Mul", {usual, graph_.Op("Pow", {growth, graph_.Vector(exponents)})});
+  }
+
+  OnnxValue Scaled(const RopeConfig& rope, const OnnxValue& turns) {
+    if (rope.scale == 1) return turns;
+    return graph_.Op("Mul",
+                     {turns, graph_.Number(static_cast<float>(rope.scale))});
   }
 
   // What is added to scores: 0 where `seen`.
@@ -168,17 +202,24 @@ class OnnxExporter {
     return values;
   }
 
-  // Pairs (i, i + D/2) of x […, N, D] turn by their angles.
-  OnnxValue Turned(const OnnxValue& x) {
-    const int64_t half = config_.head_dim / 2;
-    const auto parts = graph_.Split(x, {half, half});
+  // Pairs (i, i + F) of x […, N, D] turn by their angles.
+  OnnxValue Turned(const OnnxValue& x, const LayerShape& layer) {
+    const RopeConfig& rope = config_.ropes[static_cast<size_t>(layer.rope)];
+    const auto& [cosines, sines] = turns_[static_cast<size_t>(layer.rope)];
+    const int64_t half = std::ssize(RopeFrequencies(rope));
+    const int64_t rest = config_.HeadDim(layer) - 2 * half;
+    std::vector<int64_t> sizes = {half, half};
+    if (rest > 0) sizes.push_back(rest);
+    auto parts = graph_.Split(x, sizes);
     const OnnxValue left =
-        graph_.Op("Sub", {graph_.Op("Mul", {parts[0], cosines_}),
-                          graph_.Op("Mul", {parts[1], sines_})});
+        graph_.Op("Sub", {graph_.Op("Mul", {parts[0], cosines}),
+                          graph_.Op("Mul", {parts[1], sines})});
     const OnnxValue right =
-        graph_.Op("Add", {graph_.Op("Mul", {parts[1], cosines_}),
-                          graph_.Op("Mul", {parts[0], sines_})});
-    return graph_.Op("Concat", {left, right}, {{"axis", -1}});
+        graph_.Op("Add", {graph_.Op("Mul", {parts[1], cosines}),
+                          graph_.Op("Mul", {parts[0], sines})});
+    parts[0] = left;
+    parts[1] = right;
+    return graph_.Op("Concat", parts, {{"axis", -1}});
   }
 
   // x [B, N, groups · in_group · D] as [B, groups, in_group, N, D].
@@ -203,8 +244,10 @@ class OnnxExporter {
     if (weights.query_norm) q = Normed(weights.query_norm, q);
     if (weights.key_norm) k = Normed(weights.key_norm, k);
     if (weights.rope != nullptr) {
-      q = Turned(q);
-      k = Turned(k);
+      const LayerShape& shape =
+          config_.layers[static_cast<size_t>(layer.site().layer)];
+      q = Turned(q, shape);
+      k = Turned(k, shape);
     }
     const float scale = config.scale != 0
                             ? config.scale
@@ -280,7 +323,11 @@ class OnnxExporter {
   const Model& model_;
   const ModelConfig& config_;
   OnnxGraph graph_;
-  OnnxValue positions_, cosines_, sines_, padding_;
+  OnnxValue positions_, padding_;
+  struct Turns {
+    OnnxValue cosines, sines;  // [N, F]
+  };
+  std::vector<Turns> turns_;            // by config_.ropes
   std::map<int64_t, OnnxValue> masks_;  // by window
 };
 
@@ -313,6 +360,12 @@ std::string ExportOnnx(Context& context, const Checkpoint& checkpoint,
     throw Error(ErrorCode::kUnsupported,
                 {checkpoint.folder().string(), "a model of one stack",
                  "an encoder–decoder", ""});
+  }
+  for (const RopeConfig& rope : config.ropes) {
+    if (rope.pairs == RopePairs::kHalves) continue;
+    throw Error(ErrorCode::kUnsupported,
+                {checkpoint.folder().string(),
+                 "rotary pairs of the halves of a head", "neighbours", ""});
   }
   RequireRoom(checkpoint);
   OnnxExporter(context, checkpoint.model()).Write(out);

@@ -32,7 +32,7 @@ class AttentionOnlyBuilder {
                        const ParameterStore& store)
       : config_(config), places_(places), store_(store) {
     if (places != PlaceKind::kRotary) return;
-    rope_ = std::make_shared<RopeTable>(config.rope);
+    rope_ = std::make_shared<RopeTable>(config.ropes.at(0));
   }
 
   Model::Parts Build() const {
