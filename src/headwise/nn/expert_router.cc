@@ -57,19 +57,21 @@ void ScoreBackward(RouterScore kind, const Scores& scores,
   }
 }
 
-// The numbers of the `count` largest values, of equal ones the first, in
-// ascending order, to `best`. Those that are not allowed are passed over. Works
-// for values that are not numbers too: it then chooses some.
+// The numbers of the largest values, of equal ones the first, in ascending
+// order, to `best`. Those that are not allowed are passed over; empty: all are.
+// Of values that are not numbers it takes some.
 void Largest(const Scores& values, const std::vector<char>& allowed,
              std::span<int32_t> best) {
-  std::vector<char> open = allowed;
-  for (int32_t& chosen : best) {
-    int64_t found = -1;
-    for (int64_t i = 0; i < std::ssize(values); ++i) {
-      if (open[i] != 0 && (found < 0 || values[i] > values[found])) found = i;
+  size_t found = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!allowed.empty() && allowed[i] == 0) continue;
+    const double value = values[i];
+    if (found == best.size() && !(value > values[best.back()])) continue;
+    size_t place = found < best.size() ? found++ : best.size() - 1;
+    for (; place > 0 && value > values[best[place - 1]]; --place) {
+      best[place] = best[place - 1];
     }
-    open[found] = 0;
-    chosen = static_cast<int32_t>(found);
+    best[place] = static_cast<int32_t>(i);
   }
   std::sort(best.begin(), best.end());
 }
@@ -87,20 +89,18 @@ double ScoreOfGroup(GroupScore kind, std::span<const double> scores) {
   return kind == GroupScore::kBest ? first : first + second;
 }
 
-// Whether a token may choose each expert.
+// Whether a token may choose each expert; empty: it may choose all.
 std::vector<char> AllowedExperts(const ExpertRouterConfig& config,
                                  const Scores& scores) {
   const int64_t experts = std::ssize(scores), width = experts / config.groups;
-  if (config.active_groups == config.groups) {
-    return std::vector<char>(experts, 1);
-  }
+  if (config.active_groups == config.groups) return {};
   Scores groups;
   for (int64_t g = 0; g < config.groups; ++g) {
     groups.push_back(ScoreOfGroup(config.group_score,
                                   std::span(scores).subspan(g * width, width)));
   }
   std::vector<int32_t> best(config.active_groups);
-  Largest(groups, std::vector<char>(config.groups, 1), best);
+  Largest(groups, {}, best);
   std::vector<char> allowed(experts, 0);
   for (const int64_t g : best) {
     std::fill_n(allowed.begin() + g * width, width, char{1});

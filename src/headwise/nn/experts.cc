@@ -1,4 +1,4 @@
-// Experts: parts that fit each other, their numbers, and which rows a call has.
+// Experts: parts that fit each other, their numbers, and the router's call.
 // Forward and backward: experts_run.cc. Door: experts.h.
 #include "headwise/nn/experts.h"
 
@@ -98,35 +98,6 @@ std::vector<float> TakeGates(std::vector<float>& logits, int64_t experts) {
   return gates;
 }
 
-// Sorts the entries of a choice by expert, then token.
-ExpertRows GroupByExpert(ExpertChoice choice) {
-  ExpertRows rows;
-  const int64_t entries = std::ssize(choice.chosen);
-  const int64_t active = entries / std::max<int64_t>(choice.tokens, 1);
-  rows.starts.assign(choice.experts + 1, 0);
-  for (const int32_t e : choice.chosen) ++rows.starts[e + 1];
-  for (int64_t e = 0; e < choice.experts; ++e) {
-    rows.starts[e + 1] += rows.starts[e];
-  }
-  rows.entries.resize(entries);
-  rows.tokens.resize(entries);
-  std::vector<int64_t> next = rows.starts;
-  for (int64_t i = 0; i < entries; ++i) {
-    const int64_t row = next[choice.chosen[i]]++;
-    rows.entries[row] = static_cast<int32_t>(i);
-    rows.tokens[row] = static_cast<int32_t>(i / active);
-  }
-  rows.choice = std::move(choice);
-  return rows;
-}
-
-// Numbers made here, for the device.
-template <typename T>
-Temp OnDeviceOf(Context& context, const std::vector<T>& values,
-                const Shape& shape) {
-  return CopyOf(context, Reshaped(ViewOf(values), shape));
-}
-
 Parameter EntryOrNone(const Parameter& stack, int64_t i) {
   return stack ? EntryOf(stack, i) : Parameter();
 }
@@ -170,60 +141,52 @@ int64_t Experts::active_parameters() const {
   return parameters() - all + config_.active * largest;
 }
 
-ExpertRows Experts::Route(Context& context, ConstTensorView x,
-                          const ExpertsInput& input) const {
+ExpertRoute Experts::Route(Context& context, ConstTensorView x,
+                           const ExpertsInput& input) const {
   const int64_t experts = std::ssize(experts_);
   const Temp logits(context, DType::kF32, {x.shape[0], router_.out()});
   router_.Forward(context, x, logits.view());
   std::vector<float> on_host = ToVector<float>(context, logits.view());
-  std::vector<float> gates;
-  if (gates_shared()) gates = TakeGates(on_host, experts);
+  ExpertRoute route;
+  if (gates_shared()) route.gates = TakeGates(on_host, experts);
   std::vector<float> correction;
   if (correction_) {
     correction = ToVector<float>(context, correction_.view(context));
   }
-  ExpertRows rows = GroupByExpert(
-      ChooseExperts(config_, experts, std::move(on_host), correction));
-  rows.gates = std::move(gates);
-  std::vector<float> weights;
-  weights.reserve(rows.count() + rows.gates.size());
-  for (const int32_t entry : rows.entries) {
-    weights.push_back(rows.choice.weights[entry]);
-  }
-  weights.insert(weights.end(), rows.gates.begin(), rows.gates.end());
-  rows.weights = OnDeviceOf(context, weights, {std::ssize(weights)});
-  rows.device_tokens = OnDeviceOf(context, rows.tokens, {rows.count()});
+  route.choice =
+      ChooseExperts(config_, experts, std::move(on_host), correction);
   if (input.loss != nullptr && input.balance != 0) {
-    *input.loss += input.balance * BalanceLoss(config_, rows.choice);
+    *input.loss += input.balance * BalanceLoss(config_, route.choice);
   }
   if (input.hooks != nullptr && input.hooks->WantsSome()) {
-    Offer(context, rows, Columns(logits.view(), 0, experts), *input.hooks);
+    Offer(context, route.choice, Columns(logits.view(), 0, experts),
+          *input.hooks);
   }
-  return rows;
+  return route;
 }
 
-void Experts::Offer(Context& context, const ExpertRows& rows,
+void Experts::Offer(Context& context, const ExpertChoice& choice,
                     ConstTensorView logits, RunHooks& hooks) const {
-  const ExpertChoice& choice = rows.choice;
   const std::string prefix = name_ + ".router.";
+  const auto give = [&](const char* what, const auto& numbers, int64_t rows) {
+    const Temp taken =
+        CopyOf(context, Reshaped(ViewOf(numbers), {rows, choice.experts}));
+    hooks.Take(prefix + what, taken.view());
+  };
   if (hooks.Wants(prefix + "logits")) hooks.Take(prefix + "logits", logits);
   if (hooks.Wants(prefix + "weights")) {
     std::vector<float> weights(choice.logits.size());
-    for (int64_t row = 0; row < rows.count(); ++row) {
-      const int32_t entry = rows.entries[row];
-      weights[rows.tokens[row] * choice.experts + choice.chosen[entry]] =
-          choice.weights[entry];
+    for (int64_t i = 0; i < std::ssize(choice.chosen); ++i) {
+      const int64_t token = i / config_.active;
+      weights[token * choice.experts + choice.chosen[i]] = choice.weights[i];
     }
-    const Temp taken =
-        OnDeviceOf(context, weights, {choice.tokens, choice.experts});
-    hooks.Take(prefix + "weights", taken.view());
+    give("weights", weights, choice.tokens);
   }
   if (hooks.Wants(prefix + "use")) {
     const ExpertUse use = UseOf(choice);
     std::vector<double> numbers(use.tokens.begin(), use.tokens.end());
     numbers.insert(numbers.end(), use.weight.begin(), use.weight.end());
-    const Temp taken = OnDeviceOf(context, numbers, {2, choice.experts});
-    hooks.Take(prefix + "use", taken.view());
+    give("use", numbers, 2);
   }
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,27 +51,31 @@ struct ExpertsInput {
   double* loss = nullptr;
 };
 
-// The rows of a call: a row is a token and an expert that it chose. Rows lie by
-// expert, then token; behind them one for each token where the shared expert
-// has a gate.
+// The rows of T tokens: a row is a token and an expert that it chose. Rows lie
+// by expert, then token.
 struct ExpertRows {
-  ExpertChoice choice;
-  std::vector<int32_t> entries;  // of each row in choice.chosen
-  std::vector<int32_t> tokens;   // of each row
+  std::vector<int32_t> entries;  // of each row: its place in [T, K]
+  std::vector<int32_t> places;   // [K, T]: the row of a token's j-th expert
   std::vector<int64_t> starts;   // [E + 1]: rows of expert e begin at starts[e]
-  std::vector<float> gates;      // [T] of the shared expert; empty: all are 1
-  Temp device_tokens;            // i32: tokens
-  Temp weights;                  // f32: of each row, then gates
 
-  int64_t count() const { return std::ssize(tokens); }
+  int64_t count() const { return std::ssize(entries); }
+};
+
+// What the router says of a call's tokens.
+struct ExpertRoute {
+  ExpertChoice choice;
+  std::vector<float>
+      gates;  // [T] of the shared expert; empty where it has none
 };
 
 // What a backward needs of a forward besides its input.
 struct ExpertsSaved {
+  ExpertRoute route;
   ExpertRows rows;
   std::vector<MlpSaved> experts;  // empty where no token chose the expert
+  Temp outputs;                   // f32 [rows, d], not yet weighted
   MlpSaved shared;
-  Temp outputs;  // f32 [rows, d], not yet weighted
+  Temp shared_output;  // f32 [T, d] before its gate; empty where it has none
   float balance = 0;
 };
 
@@ -96,12 +101,12 @@ class Experts {
   int64_t parameters() const;
   int64_t active_parameters() const;
 
-  // x [T, d]; y [T, d] overwritten or added to. Rows of an expert pass in
-  // blocks, so that a long text's hidden layers are never held whole.
+  // x [T, d]; y [T, d] overwritten or added to. On the CPU tokens pass in
+  // blocks: the rows and hidden layers of a long text are never held whole.
   void Forward(Context& context, ConstTensorView x, TensorView y, Store store,
                const ExpertsInput& input = {}) const;
 
-  // The same, all rows of an expert at once, keeping what Backward needs.
+  // The same, all tokens at once, keeping what Backward needs.
   void ForwardSaving(Context& context, ConstTensorView x, TensorView y,
                      Store store, ExpertsSaved& saved,
                      const ExpertsInput& input = {}) const;
@@ -111,18 +116,30 @@ class Experts {
                 ConstTensorView dy, TensorView dx) const;
 
  private:
-  ExpertRows Route(Context& context, ConstTensorView x,
-                   const ExpertsInput& input) const;
-  void Offer(Context& context, const ExpertRows& rows, ConstTensorView logits,
-             RunHooks& hooks) const;
+  ExpertRoute Route(Context& context, ConstTensorView x,
+                    const ExpertsInput& input) const;
+  void Offer(Context& context, const ExpertChoice& choice,
+             ConstTensorView logits, RunHooks& hooks) const;
   bool gates_shared() const { return router_.out() > std::ssize(experts_); }
-  const Mlp* gated_shared() const {
-    return gates_shared() ? &shared_ : nullptr;
-  }
-  // dweights f32, of each row and then the gates; adds to dx, f32.
+  // Of tokens [begin, begin + x.shape[0]) of the route. saved: null, or all.
+  void Run(Context& context, const ExpertRoute& route, int64_t begin,
+           ConstTensorView x, TensorView y, Store store,
+           ExpertsSaved* saved) const;
+  void RunShared(Context& context, std::span<const float> gates,
+                 ConstTensorView x, TensorView y, Store store,
+                 ExpertsSaved* saved) const;
+  // Overwrites dx, f32. Returns the gradient by the gates' logits.
+  std::vector<float> SharedBackward(Context& context, ConstTensorView x,
+                                    const ExpertsSaved& saved,
+                                    ConstTensorView dy, TensorView dx) const;
+  // Adds to dx, f32. Returns the gradient by the weights, of each row.
+  std::vector<float> ExpertsBackward(Context& context, ConstTensorView x,
+                                     const ExpertsSaved& saved,
+                                     ConstTensorView dy, TensorView dx) const;
   void RouterBackward(Context& context, ConstTensorView x,
-                      const ExpertsSaved& saved, ConstTensorView dweights,
-                      TensorView dx) const;
+                      const ExpertsSaved& saved,
+                      std::span<const float> dweights,
+                      std::span<const float> dgates, TensorView dx) const;
 
   std::string name_;
   ExpertRouterConfig config_;
