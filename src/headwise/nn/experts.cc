@@ -74,10 +74,7 @@ Linear RouterAndGate(const Linear& router, const Linear& gate) {
 
 int64_t NumbersOf(const Linear& layer) {
   int64_t count = 0;
-  for (const Linear::Part& part : layer.parts()) {
-    count += part.weight.value.size();
-    if (part.bias) count += part.bias.value.size();
-  }
+  for (const Parameter* one : layer.parameters()) count += one->value.size();
   return count;
 }
 
@@ -197,6 +194,7 @@ Parameter EntryOf(const Parameter& stack, int64_t i) {
   entry.gradient = At(stack.gradient, 0, i);
   entry.compute = At(stack.compute, 0, i);
   entry.mapped = false;  // the other entries' pages are not ours to give back
+  entry.within = {};     // a tensor of its own, of which slices can be taken
   return entry;
 }
 
