@@ -5,6 +5,7 @@ checkpoint and what Hugging Face transformers computes with it.
     python3 tools/make_goldens.py tests/conformance/goldens --gradients
     python3 tools/make_goldens.py tests/conformance/goldens --halves
     python3 tools/make_goldens.py tests/conformance/goldens --rope
+    python3 tools/make_goldens.py tests/conformance/goldens --experts
 
 --only NAME ... makes these and leaves the others as they are.
 
@@ -30,6 +31,11 @@ lengths.
 
 Where rotary positions depend on the length of the call, both inputs are one
 call, of the longer one's length.
+
+--experts writes experts/NAME.safetensors for feed-forward layers that are
+mixtures of experts: x, y and their gradients dx and dy, the weights, the
+gradient of each as NAME.gradient, and the router's balance where transformers
+has one.
 """
 
 import argparse
@@ -476,17 +482,72 @@ def make_rope(folder):
         "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n")
 
 
+def expert_layers():
+    """NAME: (layer, experts of a token, whether it has a balance)."""
+    from transformers.models.deepseek_v3.modeling_deepseek_v3 import (
+        DeepseekV3MoE)
+    from transformers.models.mixtral.modeling_mixtral import (
+        MixtralSparseMoeBlock)
+    from transformers.models.qwen2_moe.modeling_qwen2_moe import (
+        Qwen2MoeSparseMoeBlock)
+    width, eager = 8, dict(experts_implementation="eager")
+    return {
+        "mixtral": (MixtralSparseMoeBlock(hf.MixtralConfig(
+            hidden_size=width, intermediate_size=6, num_local_experts=8,
+            num_experts_per_tok=2, **eager)), 2, True),
+        "qwen2_moe": (Qwen2MoeSparseMoeBlock(hf.Qwen2MoeConfig(
+            hidden_size=width, moe_intermediate_size=5, num_experts=6,
+            shared_expert_intermediate_size=7, num_experts_per_tok=3,
+            norm_topk_prob=False, **eager)), 3, True),
+        "deepseek_v3": (DeepseekV3MoE(hf.DeepseekV3Config(
+            hidden_size=width, moe_intermediate_size=4, n_routed_experts=12,
+            num_local_experts=12, num_experts_per_tok=4, n_group=4,
+            topk_group=2, n_shared_experts=2, norm_topk_prob=True,
+            routed_scaling_factor=2.5, **eager)), 4, False),
+    }
+
+
+def make_experts(folder):
+    from transformers.models.mixtral.modeling_mixtral import (
+        load_balancing_loss_func)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (layer, active, has_balance) in expert_layers().items():
+        torch.manual_seed(sum(map(ord, name)))
+        for weight in layer.parameters():
+            weight.data = 0.4 * torch.randn_like(weight)
+        if "gate.e_score_correction_bias" in layer.state_dict():
+            layer.gate.e_score_correction_bias.normal_(std=0.3)
+        x = torch.randn(1, 24, 8, requires_grad=True)
+        y, dy = layer(x), torch.randn(1, 24, 8)
+        (y * dy).sum().backward()
+        out = dict(x=x[0], y=y[0], dy=dy[0], dx=x.grad[0],
+                   **layer.state_dict())
+        for key, value in layer.named_parameters():
+            out[key + ".gradient"] = value.grad
+        if has_balance:
+            logits = torch.nn.functional.linear(x[0], layer.gate.weight)
+            out["balance"] = load_balancing_loss_func(
+                (logits,), logits.shape[1], active).reshape(1)
+        save_file({key: value.detach().contiguous().float()
+                   for key, value in out.items()},
+                  folder / f"{name}.safetensors")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--halves", action="store_true")
     parser.add_argument("--rope", action="store_true")
+    parser.add_argument("--experts", action="store_true")
     parser.add_argument("--only", nargs="+", default=FAMILIES,
                         choices=FAMILIES, metavar="NAME")
     options = parser.parse_args()
     if options.rope:
         make_rope(options.folder)
+        return
+    if options.experts:
+        make_experts(options.folder / "experts")
         return
     if options.halves:
         measure_halves(options.only, options.folder)

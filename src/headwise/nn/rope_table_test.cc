@@ -108,7 +108,7 @@ class Turning {
   explicit Turning(const RopeConfig& rope) {
     AttentionWeights weights;
     const int64_t keys = kGroups * kDim;
-    weights.qkv = Linear({{Trainable({kHeads * kDim, kWidth}), {}},
+    weights.of_x = Linear({{Trainable({kHeads * kDim, kWidth}), {}},
                           {Trainable({keys, kWidth}), {}},
                           {Trainable({keys, kWidth}), {}}},
                          WeightLayout::kOutIn);
