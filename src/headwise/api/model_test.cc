@@ -14,7 +14,7 @@
 #include "headwise/api/state.h"
 #include "headwise/api/test_model.h"
 #include "headwise/error.h"
-#include "headwise/nn/linear.h"
+#include "headwise/model/summary.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/session.h"
 #include "headwise/train.h"

@@ -81,9 +81,9 @@ void KeepTogether(std::span<const std::shared_ptr<PreparedWeights>> weights);
 
 // What is made of all these together draws on one budget. Where it has too
 // little left, products read the weights as they are stored, with the same
-// results: slower, and in scratch memory of a fixed size. A device other than
-// the host has no other way than its copy, and throws Error(kOutOfMemory).
-// Before the first product.
+// results: slower, and with some MiB of scratch memory. A device other than the
+// host has no other way than its copy: products there throw
+// Error(kOutOfMemory). Before the first product.
 void LimitPrepared(std::span<const std::shared_ptr<PreparedWeights>> weights,
                    const std::shared_ptr<MemoryBudget>& budget);
 
