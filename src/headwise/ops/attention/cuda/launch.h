@@ -54,6 +54,8 @@ void LaunchPrepare(const BackwardParams& params, cudaStream_t stream);
 void LaunchDelta(const BackwardParams& params, cudaStream_t stream);
 // Adds to dtable; after LaunchDelta.
 void LaunchTableGradient(const BackwardParams& params, cudaStream_t stream);
+// Adds to dsink_logits; after δ is whole.
+void LaunchSinkGradient(const SinkGradientParams& params, cudaStream_t stream);
 
 // A few queries against a long cache; either path.
 void LaunchDecode(const DecodeParams& params, cudaStream_t stream);
@@ -63,6 +65,9 @@ void LaunchObserve(const ObserveParams& params, cudaStream_t stream);
 void LaunchSplitFeatures(const ObserveParams& params, cudaStream_t stream);
 void LaunchSides(const ObserveParams& params, cudaStream_t stream);
 void LaunchSums(const SumParams& params, cudaStream_t stream);
+// The share of each row that a sink took, from its LSE.
+void LaunchMissing(const ForwardParams& forward, const RowResult& missing,
+                   cudaStream_t stream);
 // Second passes.
 void LaunchRows(const SecondPassParams& params, int rows, cudaStream_t stream);
 void LaunchTop(const SecondPassParams& params, int rows, cudaStream_t stream);

@@ -85,6 +85,7 @@ void Backward(Context& context, const AttentionProblem& problem,
   if (p.log_weight != nullptr) LaunchDelta(p, stream);
   problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
   if (p.dtable != nullptr) LaunchTableGradient(p, stream);
+  if (p.dsink_logits != nullptr) LaunchSinkGradient(SinkGradient(p), stream);
 }
 
 void Run(Context& context, const AttentionCall& call) {
