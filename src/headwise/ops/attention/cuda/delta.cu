@@ -45,8 +45,7 @@ __device__ inline void CorrectDelta(const BackwardParams& p, uint8_t* raw) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int m = in_tile + 8 * r;
-    const float sum =
-        QuadSum(sums[r]) + SinkDelta(f, t.head, shared.rows, m);
+    const float sum = QuadSum(sums[r]) + SinkDelta(f, t.head, shared.rows, m);
     if (threadIdx.x % 4 == 0) p.delta[first + m] = shared.rows.delta[m] + sum;
   }
 }

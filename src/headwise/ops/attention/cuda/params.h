@@ -234,8 +234,8 @@ struct BackwardParams {
   // ∂L/∂g [B, M, H] f32, may be null.
   float* dgates = nullptr;
   int64_t dgate_batch = 0, dgate_row = 0, dgate_head = 0;
-  RowResult received;           // [B, H, N] f32, may be null
-  View3<const float> dentropy;  // ∂L/∂H [B, H, M], may be null
+  RowResult received;             // [B, H, N] f32, may be null
+  View3<const float> dentropy;    // ∂L/∂H [B, H, M], may be null
   float* dsink_logits = nullptr;  // [H], is added to; may be null
   // ∂L/∂table [H, 2·reach + 1], the last dense, is added to; may be null.
   float* dtable = nullptr;

@@ -43,8 +43,7 @@ __global__ __launch_bounds__(kThreads) void SinkGradientKernel(
   for (int sequence = 0; sequence < f.order.sequences; ++sequence) {
     const Extent extent = ExtentOf(f, sequence);
     const int64_t batch = f.packed ? 0 : sequence;
-    for (int query = threadIdx.x; query < extent.query_len;
-         query += kThreads) {
+    for (int query = threadIdx.x; query < extent.query_len; query += kThreads) {
       sum += RowTerm(p, sequence, head, query, batch,
                      static_cast<int64_t>(extent.query_start) + query);
     }

@@ -94,7 +94,7 @@ Reason WhyNotGrid(const Call& call) {
 
 Reason WhyNotPlain(const AttentionProblem& problem) {
   if (problem.precision != Precision::kStored) {
-    return "multiplies in f32: asked for no other precision";
+    return "has products of f32 only";
   }
   return WhyNotDevice(problem);
 }
@@ -107,7 +107,7 @@ Reason WhyNotAny(const AttentionProblem& problem) {
   }
   const Precision own = is_bf16 ? Precision::kBF16 : Precision::kF16;
   if (problem.precision != Precision::kStored && problem.precision != own) {
-    return "multiplies operands in the type in which they are stored";
+    return "has products of the stored type only";
   }
   if (Scale(problem) <= 0) return "needs a positive scale";
   return WhyNotDevice(problem);

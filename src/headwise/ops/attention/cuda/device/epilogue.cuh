@@ -51,8 +51,8 @@ __device__ inline void Put(const RowResult& result, const RowPlace& at,
 // Writes a whole row's statistics; a NaN among its scores makes all NaN.
 template <bool kStatistics>
 __device__ inline void WriteStatistics(const ForwardParams& p,
-                                       const RowPartial& row,
-                                       const RowEnd& end, const RowPlace& at) {
+                                       const RowPartial& row, const RowEnd& end,
+                                       const RowPlace& at) {
   const bool seen = row.sum != 0;
   Put(p.lse, at, seen ? kLn2 * (row.reference + end.log) : -INFINITY);
   if (!kStatistics) return;

@@ -1,6 +1,6 @@
-// Sinks: a logit of each head's own in the denominator, which takes its share of
-// every row that sees a key. A row's sums are of keys alone; the sink joins them
-// at its end.
+// Sinks: a logit of each head's own in the denominator, which takes its share
+// of every row that sees a key. A row's sums are of keys alone; the sink joins
+// them at its end.
 #pragma once
 
 #include "headwise/ops/attention/cuda/device/softmax.cuh"
@@ -43,8 +43,7 @@ __device__ inline RowEnd EndOf(const ForwardParams& p, const RowPartial& row,
 // −Σ A·log2 A over the row's keys.
 __device__ inline float EntropyOf(const RowPartial& row, const RowEnd& end) {
   // With nothing missing the product is exact.
-  return fmaf(-row.entropy, end.inverse,
-              __fmul_rn(end.log, 1 - end.missing));
+  return fmaf(-row.entropy, end.inverse, __fmul_rn(end.log, 1 - end.missing));
 }
 
 }  // namespace headwise::attention_cuda

@@ -92,8 +92,8 @@ __device__ inline void RowsBlock(const PlainBackwardParams& p, Shared& shared,
                 });
   mean = SumOfWarp(mean);
   // ∂H/∂A is −(ln A + 1), whose −1 cancels in ∂L/∂z but for the sink's share.
-  row.entropy = static_cast<float>(SumOfWarp(entropy)) +
-                SinkShare(f, at.head, row.lse);
+  row.entropy =
+      static_cast<float>(SumOfWarp(entropy)) + SinkShare(f, at.head, row.lse);
   row.delta = static_cast<float>(row.gate * mean);
   if (chunk == 0) StoreRowScalars(p, walk, row, mean);
   if (b.dq.data == nullptr && p.ends == nullptr) return;

@@ -67,12 +67,11 @@ __device__ inline RowState Softmax(const Walk& walk, Shared& shared) {
   }
   row.reads = reference != -INFINITY;
   const float* sinks = walk.f.sink_logits;
-  const float sink = sinks != nullptr ? sinks[walk.at.head] : -INFINITY;
-  if (row.reads && sink > reference) reference = sink;
+  const float logit = sinks != nullptr ? sinks[walk.at.head] : -INFINITY;
+  if (row.reads && logit > reference) reference = logit;
   const bool adds = row.reads && maximum != -INFINITY;
   row.sum = SumOfWarp(adds ? sum * expf(maximum - reference) : 0.0f);
-  if (row.reads && sinks != nullptr) row.sink = expf(sink - reference);
-  row.sum += row.sink;
+  if (sinks != nullptr) row.sum += row.Sink(logit);
   if (reference == INFINITY) row.sum = NAN;
   if (row.reads) row.lse = reference + logf(row.sum);
   row.finite = row.reads && isfinite(row.lse);

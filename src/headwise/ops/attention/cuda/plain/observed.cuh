@@ -96,12 +96,15 @@ struct Observed {
 // A row's softmax, and what becomes of its statistics.
 struct RowState {
   float reference = -INFINITY;  // the largest score, the sink's among them
-  float sum = 0;                // in units of exp(reference), as the next
-  float sink = 0;               // of it, the sink's part
+  float sum = 0;                // in units of exp(reference)
   float lse = -INFINITY;
   bool reads = false;   // it counts and sees a key that does not score −∞
   bool finite = false;  // and none scores NaN or +∞
 
+  // Of the sum, what a sink with this logit has.
+  __device__ float Sink(float logit) const {
+    return reads ? expf(logit - reference) : 0;
+  }
   // A statistic as it is stored.
   __device__ float Stored(double value) const {
     return finite ? static_cast<float>(value) : reads ? NAN : 0;
@@ -146,7 +149,9 @@ __device__ inline void StoreObserved(const ObserveParams& p,
     if (Lane() + 32 < kBuckets) to[Lane() + 32] = row.Stored(o.bucket[1]);
   }
   if (Lane() != 0) return;
-  const double sum = o.sum + row.sink, missing = row.sink / sum;
+  const double sink =
+      f.sink_logits != nullptr ? row.Sink(f.sink_logits[at.head]) : 0;
+  const double sum = o.sum + sink, missing = sink / sum;
   const double mean = o.first / sum, log_sum = log(sum);
   const double entropy = log_sum * (1 - missing) - mean;
   const double variance =
