@@ -2,7 +2,6 @@
 #include "headwise/export/gguf.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "headwise/error.h"
 #include "headwise/export/source.h"
 #include "headwise/ops/rope/rope.h"
+#include "headwise/tensor/places.h"
 #include "headwise/tokenizer/unicode.h"
 
 namespace headwise {
@@ -88,21 +88,15 @@ std::string ChooseArchitecture(const Checkpoint& checkpoint) {
 
 // llama.cpp turns neighbours (2i, 2i + 1) where checkpoints of transformers
 // turn (i, i + D/2): rows change places within each head.
-Tensor Interleaved(const Tensor& rows, int64_t head_dim) {
-  const auto& view = rows.view();
-  const int64_t inner = static_cast<int64_t>(SizeOf(view.type)) *
-                        (view.rank == 2 ? view.shape[1] : 1);
-  Tensor result(view.type,
-                std::span(view.shape.data(), static_cast<size_t>(view.rank)));
-  const auto* from = static_cast<const std::byte*>(view.data);
-  auto* to = static_cast<std::byte*>(result.view().data);
+Tensor Interleaved(const Tensor& rows, int64_t head_dim,
+                   const std::string& name) {
+  std::vector<int64_t> sources;
   const int64_t half = head_dim / 2;
-  for (int64_t row = 0; row < view.shape[0]; ++row) {
+  for (int64_t row = 0; row < rows.shape(0); ++row) {
     const int64_t in_head = row % head_dim;
-    const int64_t source = row - in_head + in_head / 2 + in_head % 2 * half;
-    std::memcpy(to + row * inner, from + source * inner, inner);
+    sources.push_back(row - in_head + in_head / 2 + in_head % 2 * half);
   }
-  return result;
+  return Select(rows.view(), 0, sources, name);
 }
 
 // A folder's own name, which need not be UTF-8; a file's texts must be.
@@ -205,7 +199,7 @@ class Exporter {
     writer.AddTensor(name, type, shape, [this, view, type, rows, name] {
       Tensor tensor = Converted(context_, view, type, name);
       if (rows == Rows::kAsTheyAre) return tensor;
-      return Interleaved(tensor, config_.head_dim);
+      return Interleaved(tensor, config_.head_dim, name);
     });
   }
   void AddMatrix(const std::string& name, const Parameter& parameter,

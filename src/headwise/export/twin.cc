@@ -1,13 +1,13 @@
 // Heads of zeros in the place of those that left. Door: twin.h.
 #include "headwise/export/twin.h"
 
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "headwise/error.h"
 #include "headwise/model/family.h"
 #include "headwise/nn/attention_layer.h"
+#include "headwise/tensor/places.h"
 
 namespace headwise {
 namespace {
@@ -21,25 +21,11 @@ struct Block {
   int64_t all = 0;
 };
 
-// Along `axis`, slice i of a matrix or vector at places[i] among zeros.
-Tensor Spread(const ConstTensorView& view, int axis, const Block& block) {
-  const auto size = static_cast<int64_t>(SizeOf(view.type));
-  const int64_t outer = axis == 0 ? 1 : view.shape[0];
-  const int64_t inner =
-      size * (axis == 0 && view.rank == 2 ? view.shape[1] : 1);
-  const int64_t all = block.all;
-  Tensor result = view.rank == 1 ? Tensor(view.type, {all})
-                  : axis == 0    ? Tensor(view.type, {all, view.shape[1]})
-                                 : Tensor(view.type, {view.shape[0], all});
-  auto* to = static_cast<std::byte*>(result.view().data);
-  const auto* from = static_cast<const std::byte*>(view.data);
-  for (int64_t row = 0; row < outer; ++row) {
-    for (const int64_t place : block.places) {
-      std::memcpy(to + (row * all + place) * inner, from, inner);
-      from += inner;
-    }
-  }
-  return result;
+void SpreadOver(const Parameter& parameter, int axis, const Block& block,
+                ChangedTensors& changed) {
+  if (!parameter) return;
+  changed[parameter.name] =
+      Spread(parameter.value, axis, block.places, block.all, parameter.name);
 }
 
 // Heads of `width` columns each, head i at slots[i].
@@ -73,8 +59,8 @@ void SpreadOutputs(const Linear& linear, const std::vector<Block>& blocks,
     const Block block =
         parts.size() == blocks.size() ? blocks[i] : Joined(blocks);
     const Linear::Part& part = parts[i];
-    changed[part.weight.name] = Spread(part.weight.value, axis, block);
-    if (part.bias) changed[part.bias.name] = Spread(part.bias.value, 0, block);
+    SpreadOver(part.weight, axis, block, changed);
+    SpreadOver(part.bias, 0, block, changed);
   }
 }
 
@@ -114,8 +100,7 @@ void SpreadLayer(const AttentionLayer& layer, int64_t heads, int64_t groups,
   }
   const int axis = weights.output.layout() == WeightLayout::kOutIn ? 1 : 0;
   const Linear::Part& part = weights.output.parts()[0];
-  changed[part.weight.name] =
-      Spread(part.weight.value, axis, Columns(query_slots, value, heads));
+  SpreadOver(part.weight, axis, Columns(query_slots, value, heads), changed);
 }
 
 }  // namespace

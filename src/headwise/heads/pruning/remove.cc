@@ -11,34 +11,12 @@
 #include "headwise/error.h"
 #include "headwise/heads/pruning/layer_output.h"
 #include "headwise/nn/attention_layer.h"
+#include "headwise/tensor/places.h"
 
 namespace headwise {
 namespace {
 
 using Places = std::vector<int64_t>;
-
-// The places of `axis` that stay, of a matrix or a vector, dense, at any
-// address.
-Tensor Selected(const ConstTensorView& view, int axis, const Places& kept) {
-  const auto size = static_cast<int64_t>(SizeOf(view.type));
-  const int64_t outer = axis == 0 ? 1 : view.shape[0];
-  const int64_t inner =
-      size * (axis == 0 && view.rank == 2 ? view.shape[1] : 1);
-  const int64_t all = view.shape[axis];
-  const auto left = static_cast<int64_t>(kept.size());
-  Tensor result = view.rank == 1 ? Tensor(view.type, {left})
-                  : axis == 0    ? Tensor(view.type, {left, view.shape[1]})
-                                 : Tensor(view.type, {view.shape[0], left});
-  auto* to = static_cast<std::byte*>(result.view().data);
-  const auto* from = static_cast<const std::byte*>(view.data);
-  for (int64_t row = 0; row < outer; ++row) {
-    for (const int64_t place : kept) {
-      std::memcpy(to, from + (row * all + place) * inner, inner);
-      to += inner;
-    }
-  }
-  return result;
-}
 
 // Appends the places of the blocks that stay, of `width` places each.
 void AddBlocks(int64_t first, int64_t width, const Places& blocks,
@@ -70,6 +48,13 @@ Left LeftOf(const AttentionLayerConfig& config,
   return left;
 }
 
+// The places of `axis` that stay, where there is such a parameter.
+void Take(const Parameter& parameter, int axis, const Places& kept,
+          ChangedTensors& changed) {
+  if (!parameter) return;
+  changed[parameter.name] = Select(parameter.value, axis, kept, parameter.name);
+}
+
 // Columns of a product's output that stay, part by part.
 void SelectOutputs(const Linear& linear, const Places& kept,
                    ChangedTensors& changed) {
@@ -81,8 +66,8 @@ void SelectOutputs(const Linear& linear, const Places& kept,
     for (const int64_t place : kept) {
       if (place >= first && place < first + outs) mine.push_back(place - first);
     }
-    changed[part.weight.name] = Selected(part.weight.value, axis, mine);
-    if (part.bias) changed[part.bias.name] = Selected(part.bias.value, 0, mine);
+    Take(part.weight, axis, mine, changed);
+    Take(part.bias, 0, mine, changed);
     first += outs;
   }
 }
@@ -91,7 +76,7 @@ void SelectInputs(const Linear& linear, const Places& kept,
                   ChangedTensors& changed) {
   const int axis = linear.layout() == WeightLayout::kOutIn ? 1 : 0;
   for (const Linear::Part& part : linear.parts()) {
-    changed[part.weight.name] = Selected(part.weight.value, axis, kept);
+    Take(part.weight, axis, kept, changed);
   }
 }
 
@@ -119,7 +104,7 @@ void RemoveFrom(const AttentionLayer& layer, const std::set<int64_t>& removed,
   SelectInputs(weights.output, inputs, changed);
   for (const Parameter* own :
        {&weights.gates.weights().log_alpha, &weights.spans.spans()}) {
-    if (*own) changed[own->name] = Selected(own->value, 0, left.heads);
+    Take(*own, 0, left.heads, changed);
   }
 }
 
