@@ -22,8 +22,9 @@ const AttentionLayer& LayerOf(const BlockStep* step) {
 
 // What a step multiplies its input with.
 const Linear& FirstLinear(const BlockStep& step) {
-  return step.kind == StepKind::kFeedForward ? step.mlp.in()
-                                             : step.attention.weights().of_x;
+  return step.experts                          ? step.experts.router()
+         : step.kind == StepKind::kFeedForward ? step.mlp.in()
+                                               : step.attention.weights().of_x;
 }
 
 void RequireSense(const std::string& name, const BlockStep& step,
@@ -67,6 +68,12 @@ BlockStep MlpStep(NormPlace place, Norm norm, Mlp mlp) {
   return step;
 }
 
+BlockStep ExpertsStep(NormPlace place, Norm norm, Experts experts) {
+  BlockStep step = StepWith(StepKind::kFeedForward, place, std::move(norm));
+  step.experts = std::move(experts);
+  return step;
+}
+
 const char* BlockStep::name() const {
   switch (kind) {
     case StepKind::kAttention:
@@ -81,7 +88,9 @@ const char* BlockStep::name() const {
 
 std::vector<const Linear*> BlockStep::linears() const {
   std::vector<const Linear*> all;
-  if (kind == StepKind::kFeedForward) {
+  if (experts) {
+    all = experts.linears();
+  } else if (kind == StepKind::kFeedForward) {
     all = {&mlp.in(), &mlp.down()};
   } else {
     all = attention.inputs();
@@ -109,6 +118,7 @@ std::vector<const Parameter*> BlockStep::weights() const {
     const auto own = linear->parameters();
     all.insert(all.end(), own.begin(), own.end());
   }
+  if (experts.correction()) all.push_back(&experts.correction());
   return all;
 }
 
@@ -201,6 +211,14 @@ void Block::Work(const Run& run, size_t index, ConstTensorView in, TensorView y,
     AttentionInput attention = run.Attention(step, index);
     attention.x = in;
     return step.attention.Forward(run.context, attention, y, store);
+  }
+  if (step.experts) {
+    const ExpertsInput input = run.OfExperts();
+    if (saved == nullptr) {
+      return step.experts.Forward(run.context, in, y, store, input);
+    }
+    return step.experts.ForwardSaving(run.context, in, y, store, saved->experts,
+                                      input);
   }
   if (saved == nullptr) return step.mlp.Forward(run.context, in, y, store);
   step.mlp.ForwardSaving(run.context, in, y, store, saved->mlp);
