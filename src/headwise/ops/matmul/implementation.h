@@ -27,7 +27,7 @@ extern const Implementation<MatmulCall> kMatmulCudaLt;       // cuda/lt.cc
 
 // B's matrices, however it is given.
 inline std::span<const ConstTensorView> PartsOf(const MatmulArgs& args) {
-  if (args.weights != nullptr) return args.weights->parts();
+  if (args.weights != nullptr) return args.weights->matrices();
   return args.parts.empty() ? std::span(&args.b, 1) : args.parts;
 }
 inline Operand OperandOfB(const MatmulCall& call) {

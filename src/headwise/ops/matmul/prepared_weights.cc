@@ -131,7 +131,7 @@ size_t MissingBytes(const PreparedWeights& weights, Device device, DType type) {
            part.type == type;
   };
   if (device.is_cpu() || weights.Find(DeviceWeightsKey(type)) != nullptr ||
-      std::ranges::all_of(weights.parts(), lies_there)) {
+      std::ranges::all_of(weights.matrices(), lies_there)) {
     return 0;
   }
   return static_cast<size_t>(weights.n() * weights.k()) * SizeOf(type);

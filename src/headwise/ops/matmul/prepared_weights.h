@@ -45,7 +45,7 @@ class PreparedWeights {
   PreparedWeights(const PreparedWeights&) = delete;
   PreparedWeights& operator=(const PreparedWeights&) = delete;
 
-  std::span<const ConstTensorView> parts() const { return parts_; }
+  std::span<const ConstTensorView> matrices() const { return parts_; }
   Operand operand() const { return operand_; }
   int64_t n() const { return n_; }
   int64_t k() const { return k_; }

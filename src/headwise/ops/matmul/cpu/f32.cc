@@ -372,7 +372,7 @@ const float* PackedOf(Context& context, const MatmulCall& call) {
         auto packed = std::make_unique<Packed>();
         packed->values = Tensor(DType::kF32, {PackedPanels(weights.n()),
                                               weights.k(), PackedColumns()});
-        PackColumnsOfB(context, weights.parts(), weights.operand(), 0,
+        PackColumnsOfB(context, weights.matrices(), weights.operand(), 0,
                        weights.n(), packed->values.Raw<float>());
         return packed;
       });
@@ -392,7 +392,7 @@ void MultiplyStored(Context& context, const MatmulCall& call) {
   const int64_t most = panels * PackedColumns();
   for (int64_t begin = 0; begin < problem.n; begin += most) {
     const int64_t end = std::min(problem.n, begin + most);
-    PackColumnsOfB(context, args.weights->parts(), args.weights->operand(),
+    PackColumnsOfB(context, args.weights->matrices(), args.weights->operand(),
                    begin, end - begin, packed.Raw<float>());
     MatmulProblem some = problem;
     some.n = end - begin;

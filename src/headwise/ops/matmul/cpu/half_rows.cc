@@ -55,7 +55,7 @@ void Interleave(const PreparedWeights& weights, int64_t begin, int64_t end,
   constexpr int64_t kItem = sizeof(uint16_t);
   const int64_t k = weights.k(), group = GroupOf(k);
   int64_t first = 0;  // line of this part
-  for (const ConstTensorView& part : weights.parts()) {
+  for (const ConstTensorView& part : weights.matrices()) {
     const int64_t last = std::min(end * kLines, first + part.shape[0]);
     for (int64_t line = std::max(begin * kLines, first); line < last; ++line) {
       const char* from = static_cast<const char*>(part.data) +
@@ -113,7 +113,7 @@ const HalfLines* LinesOf(const PreparedWeights& weights) {
 }
 
 bool HasHalfLines(const PreparedWeights& weights) {
-  const auto parts = weights.parts();
+  const auto parts = weights.matrices();
   return HasHalfDots() && !parts.empty() &&
          weights.operand() == Operand::kTransposed &&
          std::all_of(parts.begin(), parts.end(),

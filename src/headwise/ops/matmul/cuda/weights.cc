@@ -35,7 +35,7 @@ std::unique_ptr<DeviceWeights> Make(Context& context,
   const TensorView whole = Columns(form->memory.view(), 0, weights.k());
   form->whole = whole;
   int64_t at = 0;
-  for (const ConstTensorView& part : weights.parts()) {
+  for (const ConstTensorView& part : weights.matrices()) {
     const ConstTensorView lines = transposed ? part : Transposed(part, 0, 1);
     Copy(context, lines, Rows(whole, at, at + lines.shape[0]));
     at += lines.shape[0];
@@ -56,7 +56,7 @@ bool HasAlignedLines(const ConstTensorView& matrix) {
 std::span<const ConstTensorView> WeightsOnDevice(Context& context,
                                                  const PreparedWeights& weights,
                                                  DType type) {
-  const auto parts = weights.parts();
+  const auto parts = weights.matrices();
   const auto fits = [&](const ConstTensorView& part) {
     return weights.operand() == Operand::kTransposed &&
            part.device == context.device() && part.type == type &&
@@ -89,7 +89,7 @@ std::span<const ConstTensorView> FindOnDevice(Context& context,
       return std::span(&form->whole, 1);
     }
   }
-  const auto parts = weights.parts();
+  const auto parts = weights.matrices();
   return !parts.empty() && parts[0].device == context.device()
              ? parts
              : decltype(parts)();
