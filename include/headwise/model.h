@@ -73,6 +73,8 @@ struct LayerInfo {
   int64_t cross_heads = 0;  ///< decoders of encoder–decoders
   int64_t window = 0;       ///< keys a query sees; 0: all
   int64_t head_dim = 0;
+  int64_t value_dim = 0;  ///< 0: head_dim
+  int64_t keys_of = -1;   ///< reads that layer's keys and values; −1: its own
 };
 
 /// What a model is, from its headers.

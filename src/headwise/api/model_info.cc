@@ -45,7 +45,8 @@ std::vector<LayerInfo> LayersOf(const ModelConfig& config,
   std::vector<LayerInfo> layers;
   for (const LayerShape& shape : shapes) {
     layers.push_back({shape.heads, shape.kv_heads, shape.cross_heads,
-                      shape.window, config.HeadDim(shape)});
+                      shape.window, config.HeadDim(shape),
+                      config.ValueDim(shape), shape.keys_of});
   }
   return layers;
 }
@@ -59,6 +60,8 @@ std::vector<LayerShape> ShapesOf(const std::vector<LayerInfo>& layers) {
     shape.cross_heads = layer.cross_heads;
     shape.window = layer.window;
     shape.head_dim = layer.head_dim;
+    shape.value_dim = layer.value_dim;
+    shape.keys_of = layer.keys_of;
   }
   return shapes;
 }

@@ -363,7 +363,8 @@ class Exporter {
 
 std::string ExportGguf(Context& context, const Checkpoint& checkpoint,
                        const GgufOptions& options) {
-  RequirePlain(checkpoint.config(), checkpoint.folder().string());
+  RequirePlain(checkpoint.model(), checkpoint.folder().string());
+  RequireOneWidth(checkpoint.model(), checkpoint.folder().string());
   Exporter exporter(context, checkpoint, options);
   GgufWriter writer;
   exporter.AddSizes(NameOf(checkpoint.folder()), writer);

@@ -201,7 +201,10 @@ UniformHeads CountsFor(const Checkpoint& checkpoint, bool twin,
 std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
                               const HuggingFaceOptions& options) {
   const ModelConfig& model = checkpoint.config();
-  RequirePlain(model, checkpoint.folder().string());
+  RequirePlain(checkpoint.model(), checkpoint.folder().string());
+  if (model.family == "llama") {
+    RequireOneWidth(checkpoint.model(), checkpoint.folder().string());
+  }
   if (model.model_type == "gpt-nano") {
     RefuseFolder(checkpoint, "a model_type that transformers knows", "gpt-nano",
                  "");

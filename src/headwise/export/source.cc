@@ -2,6 +2,7 @@
 #include "headwise/export/source.h"
 
 #include <algorithm>
+#include <string>
 
 #include "headwise/error.h"
 #include "headwise/model/head_ref.h"
@@ -53,14 +54,43 @@ bool HasWindow(const ModelConfig& config) {
                      [](const LayerShape& layer) { return layer.window > 0; });
 }
 
-void RequirePlain(const ModelConfig& config, const std::string& folder) {
+void RequirePlain(const Model& model, const std::string& folder) {
+  const ModelConfig& config = model.config();
   const char* found = config.gates.kind != GateKind::kOpen ? "gates of heads"
                       : config.spans.ramp > 0              ? "learned spans"
                                                            : nullptr;
-  if (found == nullptr) return;
-  throw Error(ErrorCode::kUnsupported,
-              {folder, "a model whose heads are all open", found,
-               "other programs know no such thing"});
+  if (found != nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                {folder, "a model whose heads are all open", found,
+                 "other programs know no such thing"});
+  }
+  for (const AttentionKind kind :
+       {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
+    for (const AttentionLayer* layer : AttentionLayers(model, kind)) {
+      const char* special = layer->Special();
+      if (layer->config().soft_cap != 0) special = "scores with a soft cap";
+      if (special == nullptr) continue;
+      throw Error(ErrorCode::kUnsupported,
+                  {folder, "attention of plain queries, keys and values",
+                   layer->site().name + " with " + special, ""});
+    }
+  }
+}
+
+void RequireOneWidth(const Model& model, const std::string& folder) {
+  const int64_t width = model.config().head_dim;
+  for (const AttentionLayer* layer :
+       AttentionLayers(model, AttentionKind::kSelf)) {
+    const int64_t keys = layer->config().head_dim, values = layer->value_dim();
+    if (keys == width && values == width) continue;
+    throw Error(ErrorCode::kUnsupported,
+                {folder,
+                 "heads of " + std::to_string(width) +
+                     " dimensions, keys and values alike, in every layer",
+                 layer->site().name + " with keys of " + std::to_string(keys) +
+                     " and values of " + std::to_string(values),
+                 "the format has one number for all"});
+  }
 }
 
 Tensor Converted(Context& context, const ConstTensorView& view, DType type,

@@ -30,8 +30,11 @@ bool HasMlpBias(const Model& model);
 // Whether a layer looks back through a window.
 bool HasWindow(const ModelConfig& config);
 
-// Throws Error(kUnsupported) for what no target knows: gates, learned spans.
-void RequirePlain(const ModelConfig& config, const std::string& folder);
+// Throws Error(kUnsupported) for what no target knows: gates, learned spans,
+// and what layers have beyond queries, keys and values (by their names).
+void RequirePlain(const Model& model, const std::string& folder);
+// The same for heads of several widths, where a format has one number.
+void RequireOneWidth(const Model& model, const std::string& folder);
 
 // A dense copy on the host. Throws Error(kInvalidArgument) where a finite
 // number is none in the new type.

@@ -21,7 +21,10 @@ struct LayerShape {
   int64_t cross_heads = 0;  // decoders of encoder–decoders
   int64_t window = 0;       // keys a query sees; 0: all
   int64_t head_dim = 0;     // 0: the model's
+  int64_t value_dim = 0;    // 0: as wide as keys
   float scale = 0;          // of the scores; 0: 1/√head_dim
+  // The layer whose keys and values are attended to; negative: its own.
+  int64_t keys_of = -1;
   // How queries and keys turn: the model's ropes[rope], or kNoRope.
   int64_t rope = 0;
 };
@@ -67,6 +70,9 @@ struct ModelConfig {
   bool encoder_decoder() const { return !decoder.empty(); }
   int64_t HeadDim(const LayerShape& layer) const {
     return layer.head_dim > 0 ? layer.head_dim : head_dim;
+  }
+  int64_t ValueDim(const LayerShape& layer) const {
+    return layer.value_dim > 0 ? layer.value_dim : HeadDim(layer);
   }
 };
 

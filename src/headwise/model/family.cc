@@ -92,10 +92,14 @@ ModelConfig ReadConfig(const Json& json, const std::string& file) {
   RequireKnownSettings(reader);
   ModelConfig config = family.read_config(reader);
   // Tables of rotary frequencies are made before any weight is looked at.
-  if (config.head_dim > kMostHeadDim) {
+  int64_t widest = config.head_dim;
+  for (const LayerShape& layer : config.layers) {
+    widest = std::max({widest, layer.head_dim, layer.value_dim});
+  }
+  if (widest > kMostHeadDim) {
     throw Error(ErrorCode::kCorrupt,
                 {file, "heads of at most " + std::to_string(kMostHeadDim),
-                 std::to_string(config.head_dim), ""});
+                 std::to_string(widest), ""});
   }
   ReadHeadChoice(reader, config);
   config.family = family.name;

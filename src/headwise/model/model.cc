@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "headwise/error.h"
@@ -98,6 +99,27 @@ int64_t LogitStride(const Context& context, int64_t classes) {
   return (classes + kWide - 1) / kWide * kWide;
 }
 
+// Layers that attend to the keys of an earlier one fit it.
+void RequireSharedKeys(const Stack& stack) {
+  for (size_t i = 0; i < stack.blocks.size(); ++i) {
+    const AttentionLayer& layer = stack.blocks[i].attention();
+    if (layer.has_own_keys()) continue;
+    const int64_t from = layer.config().keys_of;
+    if (from < static_cast<int64_t>(i)) {
+      const AttentionLayer& source = stack.blocks[from].attention();
+      const AttentionLayerConfig &a = layer.config(), &b = source.config();
+      if (b.shares_keys && a.kv_heads == b.kv_heads &&
+          a.head_dim == b.head_dim && layer.value_dim() == source.value_dim()) {
+        continue;
+      }
+    }
+    throw Error(ErrorCode::kInvalidArgument,
+                {layer.site().name,
+                 "an earlier layer that shares keys and values of its sizes",
+                 "layer " + std::to_string(from), ""});
+  }
+}
+
 // A block's forward once more, from its input, and its backward. Penalties were
 // counted before; x is not asked for again.
 void RunAgain(Context& context, const Block& block, BlockInput input, Temp& x,
@@ -133,6 +155,8 @@ class DeviceNumbers {
 Model::Model(Parts parts)
     : parts_(std::move(parts)), head_bias_(parts_.head.bias) {
   trained_ = !parts_.stack.embeddings.tokens.fixed();
+  RequireSharedKeys(stack());
+  if (decoder() != nullptr) RequireSharedKeys(*decoder());
   learns_from_ = {LowestLearning(stack()), 0};
   tables_.emplace_back(stack().embeddings, config());
   if (decoder() != nullptr) {
@@ -354,6 +378,7 @@ BlockInput Model::LayerInput(const Stack& stack, int64_t layer,
     block.cross_cache = &input.caches.cross[layer];
   }
   block.hooks = input.hooks;
+  block.shared = input.saved != nullptr ? &input.saved->shared : input.shared;
   block.attention_only = input.hooks_only &&
                          layer + 1 == static_cast<int64_t>(stack.blocks.size());
   block.dropout = input.dropout;
@@ -389,8 +414,10 @@ void Model::Run(Context& context, const Stack& stack, const StackInput& input,
   if (input.saved != nullptr) input.saved->blocks.resize(stack.blocks.size());
   if (input.RunsAgain()) input.saved->inputs.resize(stack.blocks.size());
   Embed(context, stack, input, x);
+  SharedKeys shared;
   for (size_t layer = 0; layer < stack.blocks.size(); ++layer) {
     BlockInput block = LayerInput(stack, static_cast<int64_t>(layer), input);
+    if (block.shared == nullptr) block.shared = &shared;
     if (input.RunsAgain() && block.saved != nullptr) {
       input.saved->inputs[layer] = CopyOf(context, x);
       BlockSaved unused;  // as the second run does, to the bit

@@ -59,6 +59,7 @@ struct StackSaved {
   std::vector<Temp> inputs;  // [T, d] of blocks that are run again instead
   Temp last;                 // [T, d] before the final norm
   NormSaved final_norm;
+  SharedKeys shared;
 };
 
 // What the rows of a stack's output are to predict.
@@ -89,6 +90,9 @@ struct StackInput {
   const SequenceBatch* memory_batch = nullptr;
   StackCaches caches;
   RunHooks* hooks = nullptr;
+  // Of callers that run layer by layer what `saved` has not: keys and values
+  // that layers share.
+  SharedKeys* shared = nullptr;
   // Nobody but the attention's hooks: the run ends with the last attention
   // and x is of no use.
   bool hooks_only = false;

@@ -32,13 +32,16 @@ struct LayerColumns {
 LayerColumns ColumnsOf(const ModelConfig& config, const LayerShape& layer,
                        int64_t hidden) {
   const double dim = static_cast<double>(config.HeadDim(layer));
+  const double value = static_cast<double>(config.ValueDim(layer));
   const double heads = static_cast<double>(layer.heads);
-  const double groups = static_cast<double>(layer.kv_heads);
+  const double groups =
+      layer.keys_of < 0 ? static_cast<double>(layer.kv_heads) : 0;
   const double cross = static_cast<double>(layer.cross_heads);
   LayerColumns columns;
-  columns.projected = dim * std::max(heads + 2 * groups, 3 * cross);
-  columns.attention =
-      dim * std::max(2 * heads + 2 * groups, cross > 0 ? 4 * cross : 0);
+  const double both = dim + value;
+  columns.projected =
+      std::max(dim * heads + both * groups, (both + dim) * cross);
+  columns.attention = both * std::max(heads + groups, 2 * cross);
   columns.activated_mlp = static_cast<double>(hidden);
   columns.projected_mlp =
       static_cast<double>(config.gated ? 2 * hidden : hidden);

@@ -63,24 +63,27 @@ RunCost CostOf(const ModelConfig& config, int64_t tokens) {
   double widest = 0;
   for (const LayerShape& layer : layers) {
     const double dim = static_cast<double>(config.HeadDim(layer));
+    const double value = static_cast<double>(config.ValueDim(layer));
     const double heads = static_cast<double>(layer.heads);
-    const double groups = static_cast<double>(layer.kv_heads);
+    const double groups =
+        layer.keys_of < 0 ? static_cast<double>(layer.kv_heads) : 0;
     const double cross = static_cast<double>(layer.cross_heads);
     cost.projection_flops +=
-        4 * n * d * dim * (heads + groups) + 8 * n * d * dim * cross;
+        2 * n * d * (dim + value) * (heads + groups + 2 * cross);
     AttentionProblem problem;
     problem.heads = problem.kv_heads = std::max<int64_t>(1, layer.heads);
     problem.query_len = problem.key_len = tokens;
     problem.head_dim = config.HeadDim(layer);
+    problem.value_dim = config.ValueDim(layer);
     if (config.causal || decoder) problem.mask = AttentionMask::Causal();
     if (layer.window > 0) {
       problem.mask = AttentionMask::SlidingWindow(layer.window);
     }
     if (layer.heads > 0) cost.attention_flops += AttentionFlops(problem);
-    cost.attention_flops += 4 * n * n * dim * cross;
-    cost.cache_bytes += 2 * 4 * n * groups * dim;
+    cost.attention_flops += 2 * n * n * (dim + value) * cross;
+    cost.cache_bytes += 4 * n * groups * (dim + value);
     cost.maps_bytes += 4 * n * n * (heads + cross);
-    widest = std::max(widest, (2 * heads + 2 * groups) * dim);
+    widest = std::max(widest, (heads + groups) * (dim + value));
   }
   const double hidden =
       static_cast<double>(decoder ? config.decoder_hidden : config.hidden);

@@ -77,58 +77,17 @@ void AppendToCache(Context& context, const TensorView& k, const TensorView& v,
              HeldBy(context, cache, copy));
 }
 
-ConstTensorView NumbersOnDevice::view(
-    Context& context, const std::vector<int32_t>& values) const {
-  if (context.device().is_cpu()) return ViewOf(values);
-  if (from_ != values.data() || device_ != context.device()) {
-    copy_ = std::make_shared<const Tensor>(ToDevice(context, ViewOf(values)));
-    view_ = copy_->view();
-    from_ = values.data();
-    device_ = context.device();
-  }
-  return view_;
-}
-
-void NumbersOnDevice::Set(const std::vector<int32_t>& values,
-                          const ConstTensorView& there) {
-  from_ = values.data();
-  device_ = there.device;
-  view_ = there;
-}
-
-int64_t SequenceBatch::longest() const {
-  int32_t most = 0;
-  for (size_t b = 1; b < starts.size(); ++b) {
-    most = std::max(most, starts[b] - starts[b - 1]);
-  }
-  return most;
-}
-
-int64_t SequenceBatch::CallLength() const {
-  if (call_length > 0 || positions.empty()) return call_length;
-  return int64_t{*std::ranges::max_element(positions)} + 1;
-}
-
-SequenceBatch MakeBatch(std::span<const int64_t> lengths) {
-  SequenceBatch batch;
-  batch.starts.push_back(0);
-  for (const int64_t length : lengths) {
-    for (int64_t i = 0; i < length; ++i) {
-      batch.positions.push_back(static_cast<int32_t>(i));
-    }
-    batch.starts.push_back(static_cast<int32_t>(batch.positions.size()));
-  }
-  return batch;
-}
-
 // Buffers and views of one call.
 struct AttentionLayer::Projections {
   Temp memory;
   Temp cross_memory;
+  Temp values;   // of keys that are values
   TensorView q;  // [1, T, H, D]
   TensorView k;  // [1, S, G, D]; null where a cross cache already holds them
   TensorView v;  // [1, S, G, E]
   bool cached = false;  // k and v have joined the cache
+  // Keys and values that layers share.
+  std::shared_ptr<SharedKeys::Layer> shared = nullptr;
 };
 
 // One call of the operator, and the memory that it points to.
@@ -139,6 +98,9 @@ struct AttentionLayer::Call {
   std::vector<Temp> numbers;
   GateSaved gates;
   SpanSaved spans;
+  OutputGateSaved output_gate;
+  // What stands in for heads of gated channels: it is not gated.
+  ConstTensorView replacement;
   Temp lse;
   ConstTensorView cached_k, cached_v;  // of the cache, as wide as it is
 
@@ -160,27 +122,7 @@ AttentionLayer::AttentionLayer(AttentionLayerConfig config,
   if (weights_.gates.config().kind == GateKind::kOpen) {
     weights_.gates = HeadGates({}, {}, config_.heads);
   }
-  const int64_t q = config_.heads * config_.head_dim;
-  const int64_t k = config_.kv_heads * config_.head_dim;
-  const int64_t v = config_.kv_heads * value_dim();
-  const int64_t projected = weights_.of_x.out() + weights_.of_memory.out();
-  if (projected != q + k + v) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {site_.name,
-                 std::to_string(q + k + v) + " projected columns for " +
-                     std::to_string(config_.heads) + " heads and " +
-                     std::to_string(config_.kv_heads) + " kv heads of " +
-                     std::to_string(config_.head_dim),
-                 std::to_string(projected), "config and weights disagree"});
-  }
-  if (weights_.output && weights_.output.in() != config_.heads * value_dim()) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        {site_.name,
-         std::to_string(config_.heads * value_dim()) +
-             " inputs of the output projection",
-         std::to_string(weights_.output.in()), "config and weights disagree"});
-  }
+  RequireSense();
   by_head_ = AttentionByHead::Of(config_, weights_);
 }
 
@@ -191,13 +133,41 @@ std::vector<const Linear*> AttentionLayer::inputs() const {
 
 void AttentionLayer::ProjectMemory(Context& context, ConstTensorView memory,
                                    Projections& p) const {
-  const int64_t groups = config_.kv_heads, keys = groups * config_.head_dim;
-  p.cross_memory = Temp(context, memory.type,
-                        {memory.shape[0], keys + groups * value_dim()});
+  p.cross_memory =
+      Temp(context, memory.type, {memory.shape[0], weights_.of_memory.out()});
   const TensorView kv = p.cross_memory.view();
   weights_.of_memory.Forward(context, memory, kv);
-  p.k = HeadsOf(kv, 0, groups, config_.head_dim);
-  p.v = HeadsOf(kv, keys, groups, value_dim());
+  FindKeys(context, kv, 0, p);
+}
+
+// Keys and values among projected columns, from `begin` on.
+void AttentionLayer::FindKeys(Context& context, const TensorView& rows,
+                              int64_t begin, Projections& p) const {
+  const int64_t groups = config_.kv_heads, keys = key_columns();
+  p.k = HeadsOf(rows, begin, groups, config_.head_dim);
+  if (!config_.keys_are_values) {
+    p.v = HeadsOf(rows, begin + keys, groups, value_dim());
+    return;
+  }
+  p.values = CopyOf(context, Columns(rows, begin, begin + keys));
+  p.v = HeadsOf(p.values.view(), 0, groups, value_dim());
+}
+
+// Keys and values as an earlier layer left them, of its cache too.
+void AttentionLayer::UseShared(const AttentionInput& input,
+                               Projections& p) const {
+  if (input.shared != nullptr) p.shared = input.shared->Find(config_.keys_of);
+  if (p.shared == nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                {site_.name,
+                 "a run that begins at or before layer " +
+                     std::to_string(config_.keys_of) +
+                     ", whose keys and values this layer reads",
+                 "one that begins behind it", ""});
+  }
+  p.k = p.shared->k.view();
+  p.v = p.shared->v.view();
+  p.cached = true;
 }
 
 void AttentionLayer::FillCache(Context& context, ConstTensorView memory,
@@ -212,16 +182,16 @@ void AttentionLayer::FillCache(Context& context, ConstTensorView memory,
 AttentionLayer::Projections AttentionLayer::Project(
     Context& context, const AttentionInput& input) const {
   Projections p;
-  const int64_t groups = config_.kv_heads, dim = config_.head_dim;
-  const int64_t queries = config_.heads * dim, keys = groups * dim;
+  const int64_t dim = config_.head_dim;
   const Linear& first = weights_.of_x;
   p.memory = Temp(context, input.x.type, {input.x.shape[0], first.out()});
   const TensorView rows = p.memory.view();
   first.Forward(context, input.x, rows);
   p.q = HeadsOf(rows, 0, config_.heads, dim);
-  if (!cross()) {
-    p.k = HeadsOf(rows, queries, groups, dim);
-    p.v = HeadsOf(rows, queries + keys, groups, value_dim());
+  if (!has_own_keys()) {
+    UseShared(input, p);
+  } else if (!cross()) {
+    FindKeys(context, rows, config_.heads * dim, p);
   } else if (input.cache == nullptr) {
     ProjectMemory(context, input.memory, p);
   }
@@ -240,18 +210,19 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
     }
     weights_.query_norm.ForwardHeads(context, Tokens(p.q),
                                      saved ? &saved->query_norm : nullptr);
-    if (p.k) {
+    if (p.k && has_own_keys()) {
       weights_.key_norm.ForwardHeads(context, Tokens(p.k),
                                      saved ? &saved->key_norm : nullptr);
     }
   }
   if (weights_.rope == nullptr) return;
   // Keys lie behind the queries of each row: one call turns both.
-  const int64_t heads = config_.heads + config_.kv_heads;
+  const int64_t heads = config_.heads + (has_own_keys() ? config_.kv_heads : 0);
   const TensorView x =
       Tokens(HeadsOf(p.memory.view(), 0, heads, config_.head_dim));
   const CacheView* cache = input.cache;
-  if (cache == nullptr || cache->split != nullptr || cross()) {
+  if (cache == nullptr || cache->split != nullptr || cross() ||
+      !has_own_keys()) {
     return Turn(context, input, x, RopeDirection::kForward);
   }
   const int64_t sequences = static_cast<int64_t>(cache->lengths.size());
@@ -387,8 +358,10 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
                     {args.q.shape[0], config_.heads, args.q.shape[1]});
     args.lse = call.lse.view();
   }
+  args.sink_logits = weights_.sinks.view(context);
   weights_.spans.Forward(context, input.gate_draw, problem, args, call.spans);
   Choose(context, input, call);
+  HoldReplacement(input, call);
   // Heads that no call writes (inactive ones) count as zero.
   const bool all = args.active_heads.is_all();
   if (!all) Fill(context, 0, heads);
@@ -405,14 +378,18 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
        .k = call.cached_k,
        .v = call.cached_v});
   if (hooks != nullptr) hooks->AfterAttention(site_, problem, args);
-  if (saved == nullptr) return;
-  saved->problem = problem;
-  saved->args = args;
-  saved->args.observation = nullptr;
-  saved->lse = std::move(call.lse);
-  saved->gates = std::move(call.gates);
-  saved->spans = std::move(call.spans);
-  saved->numbers = std::move(call.numbers);
+}
+
+// What a backward needs of the operator's call.
+void AttentionLayer::Keep(Call& call, AttentionSaved& saved) {
+  saved.problem = call.problem;
+  saved.args = call.args;
+  saved.args.observation = nullptr;
+  saved.lse = std::move(call.lse);
+  saved.gates = std::move(call.gates);
+  saved.spans = std::move(call.spans);
+  saved.output_gate = std::move(call.output_gate);
+  saved.numbers = std::move(call.numbers);
 }
 
 // Heads whose caches keep different parts of the past, part by part.
@@ -424,11 +401,18 @@ void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
                 {site_.name, "heads without learned spans for a cache by role",
                  "learned spans", ""});
   }
+  if (!has_own_keys() || config_.shares_keys) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        {site_.name, "a layer's own keys for a cache by role", Special(), ""});
+  }
   call.problem = ProblemOf(context, input);
   const int64_t sequences = call.problem.batch;
   call.args.q = PerSequence(p.q, sequences);
   call.args.out = PerSequence(heads, sequences);
+  call.args.sink_logits = weights_.sinks.view(context);
   Choose(context, input, call);
+  HoldReplacement(input, call);
   if (call.args.observation != nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "nothing observed where caches differ by role",
@@ -449,16 +433,9 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
                             Call& call) const {
   const AttentionProblem& problem = call.problem;
   AttentionArgs& args = call.args;
-  GateSaved& gates = call.gates;
-  weights_.gates.Forward(context, input.x, *input.batch, input.gate_draw,
-                         gates);
-  ConstTensorView own;
-  if (gates.gates) {
-    own = Reshaped(gates.gates.view(),
-                   {args.q.shape[0], args.q.shape[1], problem.heads});
-    args.gates = own;
-    args.active_heads = gates.active;
-  }
+  const ConstTensorView own = OwnGates(context, input, call);
+  args.gates = own;
+  if (call.gates.gates) args.active_heads = call.gates.active;
   if (input.hooks == nullptr) return;
   input.hooks->BeforeAttention(site_, problem, args);
   args.gates = call.Here(context, args.gates);
@@ -473,7 +450,79 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
                 {site_.name, "no replacement of heads that have learned gates",
                  "one, with gradients wanted", ""});
   }
-  Compose(context, own, gates, args);
+  Compose(context, own, call.gates, args);
+}
+
+// Gates [B, M, H] that choose heads, times those of the output; null: all 1.
+ConstTensorView AttentionLayer::OwnGates(Context& context,
+                                         const AttentionInput& input,
+                                         Call& call) const {
+  weights_.gates.Forward(context, input.x, *input.batch, input.gate_draw,
+                         call.gates);
+  ConstTensorView own = call.gates.gates.view();
+  OutputGateSaved& output = call.output_gate;
+  if (weights_.output_gate && !gates_channels()) {
+    output.gate = weights_.output_gate.Forward(context, input.x, DType::kF32);
+    const ConstTensorView gate = output.gate.view();
+    if (own) {
+      output.product = Temp(context, DType::kF32, {own.shape[0], own.shape[1]});
+      Multiply(context, own, gate, output.product.view());
+      own = output.product.view();
+    } else {
+      own = gate;
+    }
+  }
+  if (!own) return {};
+  const ConstTensorView& q = call.args.q;
+  return Reshaped(own, {q.shape[0], q.shape[1], config_.heads});
+}
+
+// Takes a hook's replacement out of the call where channels are gated: it
+// stands for what W_O reads.
+void AttentionLayer::HoldReplacement(const AttentionInput& input,
+                                     Call& call) const {
+  if (!gates_channels() || !call.args.replacement) return;
+  if (input.saved != nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                {site_.name, "no replacement of heads whose channels are gated",
+                 "one, with gradients wanted", ""});
+  }
+  call.replacement = std::exchange(call.args.replacement, {});
+}
+
+// heads += (1 − f) · μ of the heads that were computed.
+void AttentionLayer::AddReplacement(Context& context, const Call& call,
+                                    TensorView heads) const {
+  const AttentionArgs& args = call.args;
+  if (!call.replacement || !args.gates) return;
+  const TensorView out = AsRun(call.problem, heads);
+  const Shape shape = {out.shape[0], out.shape[1], out.shape[2], out.shape[3]};
+  ConstTensorView f = args.gates;
+  f.rank = 4;
+  f.shape[3] = f.stride[3] = 1;
+  const Temp gated(context, DType::kF32, shape),
+      added(context, out.type, shape);
+  const ConstTensorView mean = Broadcast(call.replacement, shape);
+  Multiply(context, mean, Broadcast(f, shape), gated.view());
+  AddScaled(context, mean, -1, gated.view(), gated.view());
+  Copy(context, gated.view(), added.view());
+  if (args.active_heads.is_all()) return AddTo(context, added.view(), out);
+  for (const int32_t head : args.active_heads.heads()) {
+    AddTo(context, Slice(added.view(), 2, head, head + 1),
+          Slice(out, 2, head, head + 1));
+  }
+}
+
+// g ∘ heads [T, H·E], by channels.
+Temp AttentionLayer::GateChannels(Context& context, const AttentionInput& input,
+                                  ConstTensorView heads, Call& call) const {
+  Temp gated(context, heads.type, {heads.shape[0], heads.shape[1]});
+  Temp& gate = call.output_gate.gate;
+  gate = weights_.output_gate.Forward(context, input.x, heads.type);
+  Multiply(context, heads, gate.view(), gated.view());
+  AddReplacement(context, call,
+                 HeadsOf(gated.view(), 0, config_.heads, value_dim()));
+  return gated;
 }
 
 // heads [T, H·E] into y.
@@ -505,7 +554,15 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   const TensorView heads =
       HeadsOf(memory.view(), 0, config_.heads, value_dim());
   Call call;
+  if (config_.shares_keys && input.shared != nullptr) {
+    p.shared = input.shared->Put(context, site_.layer, p.k, p.v);
+  }
   Attend(context, input, p, heads, call);
+  Temp ungated;  // of channels
+  if (gates_channels()) {
+    ungated = std::exchange(memory,
+                            GateChannels(context, input, memory.view(), call));
+  }
   auto take = [&](const char* suffix, const TensorView& view) {
     if (input.hooks == nullptr || !input.hooks->WantsSome() || !view) return;
     const std::string name = site_.name + suffix;
@@ -514,12 +571,16 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   take(".query", p.q);
   take(".key", p.k);
   take(".value", p.v);
-  take(".head_output", heads);
+  take(".head_output", HeadsOf(memory.view(), 0, config_.heads, value_dim()));
   Mix(context, memory.view(), y, store);
   if (input.saved != nullptr) {
     input.saved->projected = std::move(p.memory);
     input.saved->memory_projected = std::move(p.cross_memory);
+    input.saved->values = std::move(p.values);
     input.saved->heads = std::move(memory);
+    input.saved->shared = std::move(p.shared);
+    Keep(call, *input.saved);
+    input.saved->output_gate.heads = std::move(ungated);
   } else if (input.hooks != nullptr && input.hooks->KeepsCalls()) {
     input.hooks->KeepCall(std::make_shared<std::pair<Projections, Call>>(
         std::move(p), std::move(call)));

@@ -16,7 +16,9 @@
 #include "headwise/nn/hooks.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
+#include "headwise/nn/output_gate.h"
 #include "headwise/nn/rope_table.h"
+#include "headwise/nn/shared_keys.h"
 #include "headwise/ops/attention/head_widths.h"
 #include "headwise/ops/rope/rope.h"
 #include "headwise/tensor/temp.h"
@@ -99,6 +101,14 @@ struct AttentionLayerConfig {
   // Heads are run with zero columns up to a multiple of it; 0: where that lets
   // a faster implementation take them.
   int64_t head_multiple = 0;
+  // A head's value is its key's projection before the norm and the rotation:
+  // the weights have no columns of values.
+  bool keys_are_values = false;
+  // The earlier layer of the stack whose keys and values are attended to, for
+  // which the weights then have no columns; negative: its own.
+  int64_t keys_of = -1;
+  // Later layers attend to its keys and values.
+  bool shares_keys = false;
 };
 
 struct AttentionWeights {
@@ -111,6 +121,8 @@ struct AttentionWeights {
   std::shared_ptr<const RopeTable> rope;  // null: none
   HeadGates gates;
   HeadSpans spans;
+  Values sinks;            // [H]: a logit in the denominator; may be absent
+  OutputGate output_gate;  // may be absent
 };
 
 // What a backward needs of a forward besides its input. No attention map: the
@@ -118,15 +130,19 @@ struct AttentionWeights {
 struct AttentionSaved {
   Temp projected;         // [T, query (and key, value) columns]
   Temp memory_projected;  // cross: [S, key and value columns]
+  Temp values;            // [S, G·D] of keys that are values
   Temp unnormed;          // both of these before the query and key norms
   Temp memory_unnormed;
   NormSaved query_norm;
   NormSaved key_norm;
-  Temp heads;  // [T, H·E]
+  Temp heads;  // [T, H·E] that W_O reads
   Temp lse;
   Temp ungated;  // where there are gates
   GateSaved gates;
   SpanSaved spans;
+  OutputGateSaved output_gate;
+  // Keys and values that layers share: its own or an earlier one's.
+  std::shared_ptr<SharedKeys::Layer> shared;
   AttentionProblem problem;  // as it was run
   AttentionArgs args;
   std::vector<Temp> numbers;  // of args: copies on a device
@@ -147,6 +163,9 @@ struct AttentionInput {
   // With a cache every sequence has the same number of new rows. A cross cache
   // holds all keys and values already (FillCache); `memory` is not read then.
   const CacheView* cache = nullptr;
+  // Of the run, where layers attend to others' keys and values; what it holds
+  // is kept for Backward.
+  SharedKeys* shared = nullptr;
   // Null: the layer's.
   const AttentionMask* mask = nullptr;
   RunHooks* hooks = nullptr;
@@ -165,9 +184,27 @@ class AttentionLayer {
   const AttentionWeights& weights() const { return weights_; }
   const AttentionSite& site() const { return site_; }
   bool cross() const { return static_cast<bool>(weights_.of_memory); }
+  bool has_own_keys() const { return config_.keys_of < 0; }
   int64_t value_dim() const {
     return config_.value_dim > 0 ? config_.value_dim : config_.head_dim;
   }
+  // Columns that the weights make keys and values of.
+  int64_t key_columns() const {
+    return has_own_keys() ? config_.kv_heads * config_.head_dim : 0;
+  }
+  int64_t value_columns() const {
+    return has_own_keys() && !config_.keys_are_values
+               ? config_.kv_heads * value_dim()
+               : 0;
+  }
+  // One number of the output gate for each channel, not for each head.
+  bool gates_channels() const {
+    return weights_.output_gate &&
+           weights_.output_gate.width() != config_.heads;
+  }
+  // The first thing that few programs know: "sink logits", "an output gate",
+  // "keys as values"; null: none.
+  const char* Special() const;
   // What makes queries, keys and values; of cross-attention those of x first.
   std::vector<const Linear*> inputs() const;
   const Linear& output() const { return weights_.output; }
@@ -193,6 +230,10 @@ class AttentionLayer {
 
  private:
   struct Projections;
+  void RequireSense() const;
+  void FindKeys(Context& context, const TensorView& rows, int64_t begin,
+                Projections& p) const;
+  void UseShared(const AttentionInput& input, Projections& p) const;
   void ProjectMemory(Context& context, ConstTensorView memory,
                      Projections& p) const;
   Projections Project(Context& context, const AttentionInput& input) const;
@@ -215,16 +256,33 @@ class AttentionLayer {
                     const Projections& p, TensorView heads, Call& call) const;
   void Attend(Context& context, const AttentionInput& input,
               const Projections& p, TensorView heads, Call& call) const;
+  static void Keep(Call& call, AttentionSaved& saved);
   void AttendSplit(Context& context, const AttentionInput& input,
                    const Projections& p, TensorView heads, Call& call) const;
   void Choose(Context& context, const AttentionInput& input, Call& call) const;
+  ConstTensorView OwnGates(Context& context, const AttentionInput& input,
+                           Call& call) const;
+  void HoldReplacement(const AttentionInput& input, Call& call) const;
+  void AddReplacement(Context& context, const Call& call,
+                      TensorView heads) const;
+  Temp GateChannels(Context& context, const AttentionInput& input,
+                    ConstTensorView heads, Call& call) const;
   void Mix(Context& context, ConstTensorView heads, TensorView y,
            Store store) const;
+  struct ProjectionGrads;
+  ProjectionGrads MakeGrads(Context& context, const AttentionInput& input,
+                            const AttentionSaved& saved, DType type) const;
+  ConstTensorView GatesOf(const AttentionSaved& saved) const;
+  void MixBackward(Context& context, const AttentionSaved& saved,
+                   ConstTensorView dy, TensorView dheads, Temp& dgate) const;
+  void GatesBackward(Context& context, const AttentionInput& input,
+                     const AttentionSaved& saved, TensorView dgates,
+                     TensorView dx) const;
   Temp AttendBackward(Context& context, const AttentionInput& input,
                       const AttentionSaved& saved, AttentionGrads& grads) const;
   void ReturnToProjections(Context& context, const AttentionInput& input,
-                           const AttentionSaved& saved, TensorView dq,
-                           TensorView dk) const;
+                           const AttentionSaved& saved,
+                           const ProjectionGrads& grads) const;
 
   AttentionLayerConfig config_;
   AttentionWeights weights_;

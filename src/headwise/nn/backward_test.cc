@@ -3,100 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "headwise/base/rng.h"
 #include "headwise/error.h"
 #include "headwise/nn/block.h"
+#include "headwise/nn/test_values.h"
 #include "headwise/ops/rope/rope.h"
 
 namespace headwise::backward_test {
 namespace {
 
-// Trainable parameters and inputs by name, all random.
-class Values {
- public:
-  Parameter Make(const std::string& name, std::initializer_list<int64_t> shape,
-                 float base = 0) {
-    Pair& pair = pairs_[name];
-    pair.value = Tensor(DType::kF32, shape);
-    pair.gradient = Tensor(DType::kF32, shape);
-    for (int64_t i = 0; i < pair.value.size(); ++i) {
-      pair.value.As<float>()[i] =
-          base + 0.5f * static_cast<float>(rng_.Normal());
-    }
-    return {name, std::as_const(pair.value).view(), pair.gradient.view()};
-  }
-  Tensor& value(const std::string& name) { return pairs_.at(name).value; }
-  Tensor& gradient(const std::string& name) { return pairs_.at(name).gradient; }
-
-  // Gradients, now filled, against differences of loss(), a few of each.
-  void Check(const std::function<double()>& loss) {
-    for (auto& [name, pair] : pairs_) {
-      for (int sample = 0; sample < 12; ++sample) {
-        const int64_t i = rng_.Between(0, pair.value.size() - 1);
-        float& w = pair.value.As<float>()[i];
-        const float kept = w;
-        auto at = [&](double step) {
-          w = kept + static_cast<float>(step);
-          return loss();
-        };
-        // Fourth order: f32 forwards allow no tiny step.
-        const double h = 0.02;
-        const double slope =
-            (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
-        w = kept;
-        EXPECT_NEAR(pair.gradient.As<float>()[i], slope,
-                    1e-3 * std::max(1.0, std::abs(slope)))
-            << name << " [" << i << "]";
-      }
-    }
-  }
-
- private:
-  struct Pair {
-    Tensor value, gradient;
-  };
-  std::map<std::string, Pair> pairs_;
-  Rng rng_{11};
-};
-
-Tensor RandomTensor(std::initializer_list<int64_t> shape, uint64_t seed) {
-  Tensor tensor(DType::kF32, shape);
-  Rng rng(seed);
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    tensor.As<float>()[i] = static_cast<float>(rng.Normal());
-  }
-  return tensor;
-}
-
-double Dot(const Tensor& a, const Tensor& b) {
-  double sum = 0;
-  for (int64_t i = 0; i < a.size(); ++i) {
-    sum += static_cast<double>(a.As<float>()[i]) * b.As<float>()[i];
-  }
-  return sum;
-}
-
-Linear MakeLinear(Values& values, const std::string& name,
-                  std::vector<int64_t> outs, int64_t in,
-                  WeightLayout layout = WeightLayout::kOutIn) {
-  std::vector<Linear::Part> parts;
-  for (size_t p = 0; p < outs.size(); ++p) {
-    const std::string part = name + "." + std::to_string(p);
-    parts.push_back({layout == WeightLayout::kOutIn
-                         ? values.Make(part + ".weight", {outs[p], in})
-                         : values.Make(part + ".weight", {in, outs[p]}),
-                     values.Make(part + ".bias", {outs[p]})});
-  }
-  return Linear(std::move(parts), layout);
-}
+using nn_test::Dot;
+using nn_test::RandomTensor;
+using Values = nn_test::TestValues;
 
 class Backward : public testing::Test {
  protected:
@@ -107,7 +29,7 @@ class Backward : public testing::Test {
 TEST_F(Backward, LinearOfSeveralPartsInBothLayouts) {
   for (const WeightLayout layout :
        {WeightLayout::kOutIn, WeightLayout::kInOut}) {
-    const Linear linear = MakeLinear(values_, "w", {5, 3}, 7, layout);
+    const Linear linear = values_.MakeLinear("w", {5, 3}, 7, layout);
     values_.Make("x", {4, 7});
     const Tensor r = RandomTensor({4, 8}, 3);
     Tensor y(DType::kF32, {4, 8});
@@ -122,7 +44,7 @@ TEST_F(Backward, LinearOfSeveralPartsInBothLayouts) {
 }
 
 TEST_F(Backward, LinearAddsToWhatIsThere) {
-  const Linear linear = MakeLinear(values_, "w", {3}, 2);
+  const Linear linear = values_.MakeLinear("w", {3}, 2);
   values_.Make("x", {2, 2});
   const Tensor r = RandomTensor({2, 3}, 3);
   const ConstTensorView x = std::as_const(values_.value("x")).view();
@@ -156,9 +78,9 @@ TEST_F(Backward, NormsOfBothKinds) {
 
 Mlp MakeMlp(Values& values, bool gated, int64_t width) {
   return Mlp(gated ? Activation::kSilu : Activation::kGeluTanh,
-             gated ? MakeLinear(values, "gate", {9}, width) : Linear(),
-             MakeLinear(values, "up", {9}, width),
-             MakeLinear(values, "down", {width}, 9));
+             gated ? values.MakeLinear("gate", {9}, width) : Linear(),
+             values.MakeLinear("up", {9}, width),
+             values.MakeLinear("down", {width}, 9));
 }
 
 TEST_F(Backward, MlpPlainAndGated) {
@@ -193,17 +115,17 @@ AttentionLayer MakeAttention(Values& values, const std::string& name,
   const int64_t q = 4 * kHeadDim, k = 2 * kHeadDim;
   AttentionWeights weights;
   if (cross) {
-    weights.of_x = MakeLinear(values, name + ".q", {q}, kWidth);
-    weights.of_memory = MakeLinear(values, name + ".kv", {k, k}, kWidth);
+    weights.of_x = values.MakeLinear(name + ".q", {q}, kWidth);
+    weights.of_memory = values.MakeLinear(name + ".kv", {k, k}, kWidth);
   } else {
-    weights.of_x = MakeLinear(values, name + ".qkv", {q, k, k}, kWidth);
+    weights.of_x = values.MakeLinear(name + ".qkv", {q, k, k}, kWidth);
     weights.rope = std::make_shared<RopeTable>(rope);
   }
   weights.query_norm =
       Norm(NormKind::kRms, 1e-5f, values.Make(name + ".qn", {kHeadDim}, 1), {});
   weights.key_norm =
       Norm(NormKind::kRms, 1e-5f, values.Make(name + ".kn", {kHeadDim}, 1), {});
-  weights.output = MakeLinear(values, name + ".o", {kWidth}, q);
+  weights.output = values.MakeLinear(name + ".o", {kWidth}, q);
   AttentionLayerConfig config;
   config.heads = 4;
   config.kv_heads = 2;
@@ -303,12 +225,12 @@ TEST_F(Backward, AttentionThatHasLostItsHeadsIsItsBias) {
     Values values;
     AttentionWeights weights;
     if (cross) {
-      weights.of_x = MakeLinear(values, "q", {0}, kWidth);
-      weights.of_memory = MakeLinear(values, "kv", {0, 0}, kWidth);
+      weights.of_x = values.MakeLinear("q", {0}, kWidth);
+      weights.of_memory = values.MakeLinear("kv", {0, 0}, kWidth);
     } else {
-      weights.of_x = MakeLinear(values, "qkv", {0, 0, 0}, kWidth);
+      weights.of_x = values.MakeLinear("qkv", {0, 0, 0}, kWidth);
     }
-    weights.output = MakeLinear(values, "o", {kWidth}, 0);
+    weights.output = values.MakeLinear("o", {kWidth}, 0);
     AttentionLayerConfig config;
     config.heads = config.kv_heads = 0;
     config.head_dim = kHeadDim;

@@ -94,6 +94,7 @@ std::vector<const Linear*> BlockStep::linears() const {
     all = {&mlp.in(), &mlp.down()};
   } else {
     all = attention.inputs();
+    all.push_back(&attention.weights().output_gate.projection());
     all.push_back(&attention.output());
   }
   std::erase_if(all, [](const Linear* linear) { return !*linear; });
@@ -118,7 +119,10 @@ std::vector<const Parameter*> BlockStep::weights() const {
     const auto own = linear->parameters();
     all.insert(all.end(), own.begin(), own.end());
   }
-  if (experts.correction()) all.push_back(&experts.correction());
+  const Parameter& sinks = attention.weights().sinks.parameter();
+  for (const Parameter* one : {&sinks, &experts.correction()}) {
+    if (*one) all.push_back(one);
+  }
   return all;
 }
 

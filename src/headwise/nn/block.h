@@ -43,7 +43,8 @@ struct BlockStep {
 
   // "attention", "cross", "mlp": of its activations.
   const char* name() const;
-  // The matrices, biases and norms that the model has; not what chooses heads.
+  // The matrices, biases, norms and sink logits that the model has; not what
+  // chooses heads.
   std::vector<const Linear*> linears() const;
   std::vector<const Norm*> norms() const;
   std::vector<const Parameter*> weights() const;
@@ -86,6 +87,7 @@ struct BlockInput {
   const SequenceBatch* memory_batch = nullptr;
   const CacheView* cache = nullptr;        // of self-attention
   const CacheView* cross_cache = nullptr;  // of cross-attention
+  SharedKeys* shared = nullptr;            // of self-attention
   RunHooks* hooks = nullptr;
   bool attention_only = false;  // nobody reads x: no feed-forward
   // Whether Backward's dx by the input, and dmemory, are asked for.

@@ -45,6 +45,7 @@ struct Block::Run {
     if (StepSaved* saved = Saved(index)) attention.saved = &saved->attention;
     if (step.kind == StepKind::kAttention) {
       attention.cache = input.cache;
+      attention.shared = input.shared;
       return attention;
     }
     attention.memory = input.memory;

@@ -35,6 +35,7 @@ bool Narrow(const AttentionProblem& problem, const AttentionArgs& args,
   call.args.out = Slice(args.out, 2, first, last);
   call.args.gates = Slice(args.gates, 2, first, last);
   call.args.replacement = Slice(args.replacement, 2, first, last);
+  call.args.sink_logits = Slice(args.sink_logits, 0, first, last);
   call.head_multiple = fresh.head_multiple;
   const int64_t end = part.first_group + part.groups;
   call.k = Slice(fresh.k, 2, part.first_group, end);

@@ -26,8 +26,13 @@ Outputs OutputsOf(const AttentionLayer& layer, HeadMatrix matrix, int64_t begin,
   const Linear& sources = *layer.inputs().back();
   const int64_t dim = config.head_dim, value = layer.value_dim();
   if (matrix == HeadMatrix::kQuery) return {queries, begin * dim, end * dim};
+  if (!layer.has_own_keys()) {
+    throw Error(ErrorCode::kUnsupported,
+                {layer.site().name, "a layer with keys and values of its own",
+                 "those of layer " + std::to_string(config.keys_of), ""});
+  }
   const int64_t keys = layer.cross() ? 0 : config.heads * dim;
-  if (matrix == HeadMatrix::kKey) {
+  if (matrix == HeadMatrix::kKey || config.keys_are_values) {
     return {sources, keys + begin * dim, keys + end * dim};
   }
   const int64_t values = keys + config.kv_heads * dim;
@@ -35,6 +40,26 @@ Outputs OutputsOf(const AttentionLayer& layer, HeadMatrix matrix, int64_t begin,
 }
 
 }  // namespace
+
+std::vector<Linear::Part> EachOf(const Parameter& weight, const Parameter& bias,
+                                 int64_t blocks, BlockRows rows) {
+  const int64_t block = blocks == 0 ? 0 : weight.value.shape[0] / blocks;
+  if (weight.value.rank != 2 || weight.value.shape[0] != blocks * block ||
+      rows.end > block) {
+    throw Error(ErrorCode::kCorrupt,
+                {weight.name,
+                 std::to_string(blocks) + " blocks of at least " +
+                     std::to_string(rows.end) + " rows",
+                 ToString(weight.value), ""});
+  }
+  std::vector<Linear::Part> parts;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t begin = i * block + rows.begin, end = i * block + rows.end;
+    parts.push_back(
+        {SliceOf(weight, 0, begin, end), SliceOf(bias, 0, begin, end)});
+  }
+  return parts;
+}
 
 Linear ByGroups(const Parameter& weight, const Parameter& bias, int64_t heads,
                 int64_t groups, int64_t head_dim) {
@@ -46,17 +71,12 @@ Linear ByGroups(const Parameter& weight, const Parameter& bias, int64_t heads,
                  ToString(weight.value), ""});
   }
   std::vector<Linear::Part> parts;
-  const auto add = [&](int64_t first, int64_t count) {
-    for (int64_t group = 0; group < groups; ++group) {
-      const int64_t begin = group * rows + first * head_dim;
-      const int64_t end = begin + count * head_dim;
-      parts.push_back(
-          {SliceOf(weight, 0, begin, end), SliceOf(bias, 0, begin, end)});
-    }
-  };
-  add(0, in_group);
-  add(in_group, 1);
-  add(in_group + 1, 1);
+  for (const auto& [first, count] :
+       {std::pair(int64_t{0}, in_group), {in_group, 1}, {in_group + 1, 1}}) {
+    const auto own = EachOf(weight, bias, groups,
+                            {first * head_dim, (first + count) * head_dim});
+    parts.insert(parts.end(), own.begin(), own.end());
+  }
   return {std::move(parts), WeightLayout::kOutIn};
 }
 
@@ -88,9 +108,17 @@ std::vector<StoredSlice> SlicesOfHead(const AttentionLayer& layer,
   std::vector<StoredSlice> slices =
       SlicesOf(layer, HeadMatrix::kQuery, head, head + 1);
   Append(SlicesOf(layer, HeadMatrix::kOutput, head, head + 1), slices);
-  for (const Parameter* own : {&layer.weights().gates.weights().log_alpha,
-                               &layer.weights().spans.spans()}) {
+  const AttentionWeights& weights = layer.weights();
+  for (const Parameter* own :
+       {&weights.gates.weights().log_alpha, &weights.spans.spans(),
+        &weights.sinks.parameter()}) {
     if (*own) slices.push_back({own, 0, head, 1});
+  }
+  if (weights.output_gate) {
+    const int64_t width = layer.gates_channels() ? layer.value_dim() : 1;
+    Append(weights.output_gate.projection().OutputSlices(head * width,
+                                                         (head + 1) * width),
+           slices);
   }
   return slices;
 }
@@ -99,6 +127,7 @@ std::vector<StoredSlice> SlicesOfGroup(const AttentionLayer& layer,
                                        int64_t group) {
   std::vector<StoredSlice> slices =
       SlicesOf(layer, HeadMatrix::kKey, group, group + 1);
+  if (layer.config().keys_are_values) return slices;
   Append(SlicesOf(layer, HeadMatrix::kValue, group, group + 1), slices);
   return slices;
 }

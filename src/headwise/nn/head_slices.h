@@ -11,6 +11,15 @@
 
 namespace headwise {
 
+// Rows [begin, end) of each block of a tensor [blocks · n, in], side by side:
+// of queries with their gates beside them, head by head, the queries. The bias
+// may be absent. Throws Error(kCorrupt) for a tensor of other blocks.
+struct BlockRows {
+  int64_t begin = 0, end = 0;
+};
+std::vector<Linear::Part> EachOf(const Parameter& weight, const Parameter& bias,
+                                 int64_t blocks, BlockRows rows);
+
 // Queries, keys and values side by side, as an AttentionLayer takes them, of a
 // tensor [rows, in] that holds them group by group: the queries of the group,
 // its key, its value. The bias may be absent. Throws Error(kCorrupt) for
@@ -33,7 +42,8 @@ std::vector<StoredSlice> SlicesOf(const AttentionLayer& layer,
 StoredMatrix StoredOf(const AttentionLayer& layer, HeadMatrix matrix);
 
 // All that is one head's own: its queries, its share of the output, its learned
-// gate and span. Keys and values are its group's.
+// gate and span, its sink logit, its output gate. Keys and values are its
+// group's.
 std::vector<StoredSlice> SlicesOfHead(const AttentionLayer& layer,
                                       int64_t head);
 std::vector<StoredSlice> SlicesOfGroup(const AttentionLayer& layer,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "headwise/error.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"
 
@@ -13,6 +14,16 @@ namespace {
 // Rows a window has beyond what it must keep: old ones are moved up once in so
 // many steps.
 constexpr int64_t kWindowSlack = 16;
+
+// A cache by role divides the groups of one layer.
+void RequireOwnKeys(const AttentionLayer& layer) {
+  if (layer.has_own_keys() && !layer.config().shares_keys) return;
+  throw Error(ErrorCode::kUnsupported,
+              {layer.site().name,
+               "layers with keys of their own for a cache "
+               "whose heads keep different parts",
+               layer.Special(), "leave the cache as it is"});
+}
 
 // The rows of all sequences, [sequences, rows, groups, dim].
 Tensor Empty(Context& context, const Tensor& like, int64_t rows) {
@@ -43,12 +54,14 @@ KvCache::KvCache(Context& context, const CacheShape& shape)
     : lengths_(shape.sequences, 0), capacity_(shape.capacity) {
   const CacheSide side = shape.side;
   for (const Block& block : shape.stack->blocks) {
-    const AttentionLayer& from = side == CacheSide::kSelf
-                                     ? block.attention()
-                                     : block.cross();
+    const AttentionLayer& from =
+        side == CacheSide::kSelf ? block.attention() : block.cross();
     Layer layer;
     int64_t groups = from.config().kv_heads, windowed = 0;
+    layer.keys_of = from.config().keys_of;
+    if (!from.has_own_keys()) groups = 0;
     if (shape.policy != nullptr) {
+      RequireOwnKeys(from);
       const std::vector<bool> whole = WholeGroups(*shape.policy, from);
       windowed = std::count(whole.begin(), whole.end(), false);
       groups -= windowed;
@@ -92,7 +105,9 @@ void KvCache::SetViews() {
   views_.clear();
   for (Layer& layer : layers_) {
     if (layer.split.parts.empty()) {
-      views_.push_back({layer.k.view(), layer.v.view(), lengths_});
+      layer.keys_of < 0
+          ? views_.push_back({layer.k.view(), layer.v.view(), lengths_})
+          : views_.push_back(CacheView(views_[layer.keys_of]));
       continue;
     }
     int64_t whole = 0, windowed = 0;  // groups so far

@@ -56,7 +56,8 @@ class KvCache {
   struct Layer {
     Tensor k, v;
     Tensor window_k, window_v;
-    CacheSplit split;  // no parts: all keep everything
+    CacheSplit split;      // no parts: all keep everything
+    int64_t keys_of = -1;  // the layer whose cache is read; negative: its own
   };
   // Rows for a window, one of which is filled before old ones are moved up.
   int64_t WindowRoom(const CacheSplit& split) const;

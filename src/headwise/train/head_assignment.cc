@@ -35,8 +35,7 @@ const AttentionLayer& LayerOf(const HeadAssignment& one, const Model& model) {
         {"heads.assign", "a layer from 0 to " + std::to_string(layers - 1),
          std::to_string(one.layer), ""});
   }
-  const AttentionLayer& layer =
-      model.stack().blocks[one.layer].attention();
+  const AttentionLayer& layer = model.stack().blocks[one.layer].attention();
   const int64_t heads = layer.config().heads;
   if (one.head < 0 || one.head >= heads) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -68,6 +67,7 @@ OneHead Isolate(Context& context, const AttentionProblem& problem,
   one.args.query_starts = args.query_starts;
   one.args.key_starts = args.key_starts;
   one.args.alibi_slopes = Slice(args.alibi_slopes, 0, head, head + 1);
+  one.args.sink_logits = Slice(args.sink_logits, 0, head, head + 1);
   const int64_t rows = args.q.shape[1];
   one.out = Temp(context, problem.type, {1, rows, 1, problem.head_dim});
   one.lse = Temp(context, DType::kF32, {1, 1, rows});
@@ -211,6 +211,11 @@ double AddAssignmentGradient(Context& context, const AttentionProblem& problem,
                              const AttentionArgs& args,
                              const AttentionGrads& grads, int64_t head,
                              const RelationPairs& pairs, double factor) {
+  if (grads.dsink_logits) {
+    throw Error(ErrorCode::kUnsupported,
+                {"heads.assign", "heads whose sink logits are not trained",
+                 "trained ones", ""});
+  }
   const OneHead one = Isolate(context, problem, args, head);
   AttentionForward(context, one.problem, one.args);
   Temp query_numbers, key_numbers;

@@ -355,7 +355,7 @@ void RequireRoom(const Checkpoint& checkpoint) {
 std::string ExportOnnx(Context& context, const Checkpoint& checkpoint,
                        const std::filesystem::path& out) {
   const ModelConfig& config = checkpoint.config();
-  RequirePlain(config, checkpoint.folder().string());
+  RequirePlain(checkpoint.model(), checkpoint.folder().string());
   if (config.encoder_decoder()) {
     throw Error(ErrorCode::kUnsupported,
                 {checkpoint.folder().string(), "a model of one stack",

@@ -78,6 +78,11 @@ class Leaving {
 
 void RemoveFrom(const AttentionLayer& layer, const std::set<int64_t>& removed,
                 ChangedTensors& changed) {
+  if (!layer.has_own_keys() || layer.config().shares_keys) {
+    throw Error(ErrorCode::kUnsupported,
+                {layer.site().name, "a layer with keys of its own to prune",
+                 layer.Special(), "other layers read the same groups"});
+  }
   Leaving leaving;
   for (const int64_t head : removed) leaving.Add(SlicesOfHead(layer, head));
   const std::vector<int64_t> groups = LeftOf(layer.config(), removed).groups;
@@ -145,6 +150,12 @@ void FoldMeans(const Model& model, std::span<const HeadRef> removed,
         *AttentionLayers(model, site.first)[site.second];
     const auto found = means.find(layer.site().name);
     if (found == means.end()) continue;
+    if (layer.gates_channels()) {
+      throw Error(ErrorCode::kUnsupported,
+                  {layer.site().name, "heads whose mean is what W_O reads",
+                   "an output gate of channels behind them",
+                   "prune with --repair none"});
+    }
     // One of the host's own: the model's may have run on a device.
     const Linear output = layer.weights().output.Copied();
     // The removed heads' means, and nothing of those that stay.

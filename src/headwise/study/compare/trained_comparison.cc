@@ -91,9 +91,10 @@ std::vector<ComparedHeads> ReadLayers(Context& context, const Reader& reader) {
     sets.back().tokens =
         TokenLabels(reader.window.source, reader.checkpoint.tokenizer());
     sets.back().layer = static_cast<int64_t>(layer);
-    sets.back().head_dim = config.head_dim;
+    sets.back().head_dim = config.HeadDim(shape);
     sets.back().parameters =
-        2 * (shape.heads + shape.kv_heads) * config.head_dim * config.width;
+        (shape.heads + (shape.keys_of < 0 ? shape.kv_heads : 0)) *
+        (config.HeadDim(shape) + config.ValueDim(shape)) * config.width;
   }
   return sets;
 }
