@@ -87,15 +87,6 @@ void AttentionLayer::ReturnToProjections(Context& context,
   if (config_.keys_are_values) AddTo(context, dv, dk);
 }
 
-// The layer's gates of a call, [T, H]; null: all were 1.
-ConstTensorView AttentionLayer::GatesOf(const AttentionSaved& saved) const {
-  if (saved.output_gate.product) return saved.output_gate.product.view();
-  if (weights_.output_gate && !gates_channels()) {
-    return saved.output_gate.gate.view();
-  }
-  return saved.gates.gates.view();
-}
-
 // The operator's backward. Returns ∂L/∂g [B, M, H] by the layer's own gates,
 // where it is asked for; what a hook asked for is by gates on top of those.
 Temp AttentionLayer::AttendBackward(Context& context,
@@ -162,26 +153,6 @@ void AttentionLayer::MixBackward(Context& context, const AttentionSaved& saved,
   dgate = Temp(context, dy.type, {dheads.shape[0], dheads.shape[1]});
   Multiply(context, dheads, output.heads.view(), dgate.view());
   Multiply(context, dheads, output.gate.view(), dheads);
-}
-
-// dgates [T, H] by the product of the gates of heads; adds to dx.
-void AttentionLayer::GatesBackward(Context& context,
-                                   const AttentionInput& input,
-                                   const AttentionSaved& saved,
-                                   TensorView dgates, TensorView dx) const {
-  if (weights_.output_gate && !gates_channels()) {
-    const OutputGateSaved& output = saved.output_gate;
-    const ConstTensorView gate = output.gate.view();
-    Temp memory = CopyOf(context, dgates);
-    if (output.product) {
-      Multiply(context, dgates, saved.gates.gates.view(), memory.view());
-      Multiply(context, dgates, gate, dgates);
-    }
-    weights_.output_gate.Backward(context, input.x, gate, memory.view(), dx);
-  }
-  if (!weights_.gates.trainable()) return;
-  weights_.gates.Backward(context, input.x, *input.batch, input.gate_draw,
-                          saved.gates, dgates, dx);
 }
 
 void AttentionLayer::Backward(Context& context, const AttentionInput& input,

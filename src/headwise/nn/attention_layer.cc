@@ -9,6 +9,7 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/attention_by_head.h"
+#include "headwise/nn/attention_run.h"
 #include "headwise/nn/attention_views.h"
 #include "headwise/nn/cache_split.h"
 #include "headwise/ops/attention/padding.h"
@@ -18,31 +19,6 @@
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
-namespace {
-
-// args has the gates f and the replacement μ of a hook; own [B, M, H] are the
-// layer's gates. Makes one gate and one replacement of them, which `gates`
-// owns, and keeps f there for a backward.
-void Compose(Context& context, const ConstTensorView& own, GateSaved& gates,
-             AttentionArgs& args) {
-  const Shape shape = {own.shape[0], own.shape[1], own.shape[2]};
-  gates.outer = CopyOf(context, args.gates);
-  gates.product = Temp(context, DType::kF32, shape);
-  if (args.replacement) {
-    gates.replacement = Temp(context, DType::kF32,
-                             {shape[0], shape[1], shape[2], args.out.shape[3]});
-  }
-  ComposeGates(context, {.own = own,
-                         .outer = args.gates,
-                         .replacement = args.replacement,
-                         .product = gates.product.view(),
-                         .share = gates.replacement.view()});
-  args.gates = gates.product.view();
-  if (args.replacement) args.replacement = gates.replacement.view();
-}
-
-}  // namespace
-
 namespace {
 
 // For `fresh` rows more of each sequence.
@@ -76,44 +52,6 @@ void AppendToCache(Context& context, const TensorView& k, const TensorView& v,
              {PerSequence(v, sequences), Columns(cache.v, 0, v.shape[3])},
              HeldBy(context, cache, copy));
 }
-
-// Buffers and views of one call.
-struct AttentionLayer::Projections {
-  Temp memory;
-  Temp cross_memory;
-  Temp values;   // of keys that are values
-  TensorView q;  // [1, T, H, D]
-  TensorView k;  // [1, S, G, D]; null where a cross cache already holds them
-  TensorView v;  // [1, S, G, E]
-  bool cached = false;  // k and v have joined the cache
-  // Keys and values that layers share.
-  std::shared_ptr<SharedKeys::Layer> shared = nullptr;
-};
-
-// One call of the operator, and the memory that it points to.
-struct AttentionLayer::Call {
-  AttentionProblem problem;
-  AttentionArgs args;
-  std::vector<int32_t> key_lengths;
-  std::vector<Temp> numbers;
-  GateSaved gates;
-  SpanSaved spans;
-  OutputGateSaved output_gate;
-  // What stands in for heads of gated channels: it is not gated.
-  ConstTensorView replacement;
-  Temp lse;
-  ConstTensorView cached_k, cached_v;  // of the cache, as wide as it is
-
-  ConstTensorView Here(Context& context, const ConstTensorView& values) {
-    Temp copy;
-    const ConstTensorView view = OnDevice(context, values, copy);
-    if (copy) numbers.push_back(std::move(copy));
-    return view;
-  }
-  ConstTensorView Numbers(Context& context, std::span<const int32_t> values) {
-    return Here(context, ViewOf(values));
-  }
-};
 
 AttentionLayer::AttentionLayer(AttentionLayerConfig config,
                                AttentionWeights weights, AttentionSite site)
@@ -377,7 +315,19 @@ void AttentionLayer::Attend(Context& context, const AttentionInput& input,
       {.widths = WidthsOf(context, AttentionPass::kForward, problem),
        .k = call.cached_k,
        .v = call.cached_v});
-  if (hooks != nullptr) hooks->AfterAttention(site_, problem, args);
+}
+
+// What W_O reads is what hooks see of the output.
+void AttentionLayer::Show(const AttentionInput& input, const Call& call,
+                          const TensorView& heads) const {
+  const bool split = input.cache != nullptr && input.cache->split != nullptr;
+  if (input.hooks == nullptr || split) return;
+  if (!gates_channels()) {
+    return input.hooks->AfterAttention(site_, call.problem, call.args);
+  }
+  AttentionArgs args = call.args;
+  args.out = AsRun(call.problem, heads);
+  input.hooks->AfterAttention(site_, call.problem, args);
 }
 
 // What a backward needs of the operator's call.
@@ -428,103 +378,6 @@ void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
                          .head_multiple = config_.head_multiple});
 }
 
-// The layer's own gates, and on top of them what a hook asks for.
-void AttentionLayer::Choose(Context& context, const AttentionInput& input,
-                            Call& call) const {
-  const AttentionProblem& problem = call.problem;
-  AttentionArgs& args = call.args;
-  const ConstTensorView own = OwnGates(context, input, call);
-  args.gates = own;
-  if (call.gates.gates) args.active_heads = call.gates.active;
-  if (input.hooks == nullptr) return;
-  input.hooks->BeforeAttention(site_, problem, args);
-  args.gates = call.Here(context, args.gates);
-  args.replacement = call.Here(context, args.replacement);
-  if (!own) return;
-  // A closed head, too, has a distribution that someone wants to see, now or
-  // in a second pass.
-  args.active_heads = {};
-  if (args.gates.data == own.data) return;
-  if (args.replacement && input.saved != nullptr) {
-    throw Error(ErrorCode::kUnsupported,
-                {site_.name, "no replacement of heads that have learned gates",
-                 "one, with gradients wanted", ""});
-  }
-  Compose(context, own, call.gates, args);
-}
-
-// Gates [B, M, H] that choose heads, times those of the output; null: all 1.
-ConstTensorView AttentionLayer::OwnGates(Context& context,
-                                         const AttentionInput& input,
-                                         Call& call) const {
-  weights_.gates.Forward(context, input.x, *input.batch, input.gate_draw,
-                         call.gates);
-  ConstTensorView own = call.gates.gates.view();
-  OutputGateSaved& output = call.output_gate;
-  if (weights_.output_gate && !gates_channels()) {
-    output.gate = weights_.output_gate.Forward(context, input.x, DType::kF32);
-    const ConstTensorView gate = output.gate.view();
-    if (own) {
-      output.product = Temp(context, DType::kF32, {own.shape[0], own.shape[1]});
-      Multiply(context, own, gate, output.product.view());
-      own = output.product.view();
-    } else {
-      own = gate;
-    }
-  }
-  if (!own) return {};
-  const ConstTensorView& q = call.args.q;
-  return Reshaped(own, {q.shape[0], q.shape[1], config_.heads});
-}
-
-// Takes a hook's replacement out of the call where channels are gated: it
-// stands for what W_O reads.
-void AttentionLayer::HoldReplacement(const AttentionInput& input,
-                                     Call& call) const {
-  if (!gates_channels() || !call.args.replacement) return;
-  if (input.saved != nullptr) {
-    throw Error(ErrorCode::kUnsupported,
-                {site_.name, "no replacement of heads whose channels are gated",
-                 "one, with gradients wanted", ""});
-  }
-  call.replacement = std::exchange(call.args.replacement, {});
-}
-
-// heads += (1 − f) · μ of the heads that were computed.
-void AttentionLayer::AddReplacement(Context& context, const Call& call,
-                                    TensorView heads) const {
-  const AttentionArgs& args = call.args;
-  if (!call.replacement || !args.gates) return;
-  const TensorView out = AsRun(call.problem, heads);
-  const Shape shape = {out.shape[0], out.shape[1], out.shape[2], out.shape[3]};
-  ConstTensorView f = args.gates;
-  f.rank = 4;
-  f.shape[3] = f.stride[3] = 1;
-  const Temp gated(context, DType::kF32, shape),
-      added(context, out.type, shape);
-  const ConstTensorView mean = Broadcast(call.replacement, shape);
-  Multiply(context, mean, Broadcast(f, shape), gated.view());
-  AddScaled(context, mean, -1, gated.view(), gated.view());
-  Copy(context, gated.view(), added.view());
-  if (args.active_heads.is_all()) return AddTo(context, added.view(), out);
-  for (const int32_t head : args.active_heads.heads()) {
-    AddTo(context, Slice(added.view(), 2, head, head + 1),
-          Slice(out, 2, head, head + 1));
-  }
-}
-
-// g ∘ heads [T, H·E], by channels.
-Temp AttentionLayer::GateChannels(Context& context, const AttentionInput& input,
-                                  ConstTensorView heads, Call& call) const {
-  Temp gated(context, heads.type, {heads.shape[0], heads.shape[1]});
-  Temp& gate = call.output_gate.gate;
-  gate = weights_.output_gate.Forward(context, input.x, heads.type);
-  Multiply(context, heads, gate.view(), gated.view());
-  AddReplacement(context, call,
-                 HeadsOf(gated.view(), 0, config_.heads, value_dim()));
-  return gated;
-}
-
 // heads [T, H·E] into y.
 void AttentionLayer::Mix(Context& context, ConstTensorView heads, TensorView y,
                          Store store) const {
@@ -563,6 +416,8 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
     ungated = std::exchange(memory,
                             GateChannels(context, input, memory.view(), call));
   }
+  const TensorView read = HeadsOf(memory.view(), 0, config_.heads, value_dim());
+  Show(input, call, read);
   auto take = [&](const char* suffix, const TensorView& view) {
     if (input.hooks == nullptr || !input.hooks->WantsSome() || !view) return;
     const std::string name = site_.name + suffix;
@@ -571,7 +426,7 @@ void AttentionLayer::Forward(Context& context, const AttentionInput& input,
   take(".query", p.q);
   take(".key", p.k);
   take(".value", p.v);
-  take(".head_output", HeadsOf(memory.view(), 0, config_.heads, value_dim()));
+  take(".head_output", read);
   Mix(context, memory.view(), y, store);
   if (input.saved != nullptr) {
     input.saved->projected = std::move(p.memory);

@@ -256,6 +256,8 @@ class AttentionLayer {
                     const Projections& p, TensorView heads, Call& call) const;
   void Attend(Context& context, const AttentionInput& input,
               const Projections& p, TensorView heads, Call& call) const;
+  void Show(const AttentionInput& input, const Call& call,
+            const TensorView& heads) const;
   static void Keep(Call& call, AttentionSaved& saved);
   void AttendSplit(Context& context, const AttentionInput& input,
                    const Projections& p, TensorView heads, Call& call) const;

@@ -10,7 +10,7 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/block.h"
-#include "headwise/nn/test_values.h"
+#include "headwise/nn/values_for_test.h"
 #include "headwise/ops/rope/rope.h"
 
 namespace headwise::backward_test {

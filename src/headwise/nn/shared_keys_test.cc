@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "headwise/error.h"
+#include "headwise/nn/attention_for_test.h"
 #include "headwise/nn/attention_layer.h"
 #include "headwise/nn/head_slices.h"
-#include "headwise/nn/test_attention.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"
 

@@ -14,7 +14,7 @@
 
 #include "headwise/base/rng.h"
 #include "headwise/nn/attention_layer.h"
-#include "headwise/nn/test_values.h"
+#include "headwise/nn/values_for_test.h"
 #include "headwise/ops/rope/rope.h"
 
 namespace headwise::nn_test {
@@ -86,9 +86,10 @@ inline AttentionLayer MakeLayer(TestValues& values, const Case& c,
         std::make_shared<RopeTable>(RopeConfig{.head_dim = c.dim, .base = 50});
   }
   if (c.concrete) {
-    w.gates =
-        HeadGates({.kind = GateKind::kHardConcrete},
-                  {.log_alpha = values.Make(name + ".a", {c.heads})}, c.heads);
+    w.gates = HeadGates(
+        {.kind = GateKind::kHardConcrete},
+        {.log_alpha = values.Make(name + ".a", {c.heads}), .router = {}},
+        c.heads);
   }
   return {{.heads = c.heads,
            .kv_heads = c.groups,
