@@ -43,12 +43,16 @@ Tensor Random(Context& context, DType type, const Shape& shape, Rng& rng,
 struct Case {
   uint64_t seed = 0;
   int64_t head_dim = 0, value_dim = 0;
-  bool turned = false, normed = false;
+  bool turned = false, normed = false, sinks = false, keys_are_values = false;
+  int64_t gates = 0;  // columns of the output gate
 
   std::string Text() const {
     return "seed " + std::to_string(seed) + ", heads of " +
            std::to_string(head_dim) + " and " + std::to_string(value_dim) +
-           (turned ? ", rotary" : "") + (normed ? ", normed" : "");
+           (turned ? ", rotary" : "") + (normed ? ", normed" : "") +
+           (sinks ? ", sinks" : "") +
+           (keys_are_values ? ", keys as values" : "") + ", " +
+           std::to_string(gates) + " output gates";
   }
 };
 
@@ -60,6 +64,10 @@ Case CaseOf(uint64_t seed) {
   c.value_dim = rng.Uniform() < 0.5 ? c.head_dim : rng.Between(1, 21);
   c.turned = c.head_dim % 2 == 0 && rng.Uniform() < 0.7;
   c.normed = rng.Uniform() < 0.5;
+  c.sinks = rng.Uniform() < 0.5;
+  c.keys_are_values = c.value_dim == c.head_dim && rng.Uniform() < 0.5;
+  const int64_t gates[] = {0, kHeads, kHeads * c.value_dim};
+  c.gates = gates[rng.Below(3)];
   return c;
 }
 
@@ -142,8 +150,13 @@ class Bench {
     const int64_t q = kHeads * of.head_dim, k = kGroups * of.head_dim;
     const int64_t v = kGroups * of.value_dim;
     AttentionWeights weights;
-    weights.of_x = Product("qkv", q + k + v, kWidth, rng);
+    weights.of_x =
+        Product("qkv", q + k + (of.keys_are_values ? 0 : v), kWidth, rng);
     weights.output = Product("o", kWidth, kHeads * of.value_dim, rng);
+    if (of.sinks) weights.sinks = Values(Trained("sinks", {kHeads}, rng));
+    if (of.gates > 0) {
+      weights.output_gate = OutputGate(Product("gate", of.gates, kWidth, rng));
+    }
     if (of.normed) {
       for (Norm* norm : {&weights.query_norm, &weights.key_norm}) {
         *norm = Norm(NormKind::kRms, 1e-5f,
@@ -161,6 +174,7 @@ class Bench {
     config.value_dim = of.value_dim;
     config.mask = AttentionMask::Causal();
     config.head_multiple = head_multiple;
+    config.keys_are_values = of.keys_are_values;
     layer_ = AttentionLayer(config, std::move(weights),
                             {AttentionKind::kSelf, 0, "layer"});
     x_ = Random(context, type, {kRows, kWidth}, rng);
@@ -351,7 +365,8 @@ TEST(PaddedHeads, AreNotPaddedOnTheHostUnasked) {
   Case of = CaseOf(1);
   of.head_dim = 3;
   of.value_dim = 5;
-  of.turned = false;
+  of.turned = of.keys_are_values = false;
+  of.gates = 0;
   const Bench bench(context, of, DType::kF32, 0);
   EXPECT_EQ(bench.layer().CacheWidths(context, DType::kF32),
             (HeadWidths{3, 5}));
@@ -365,8 +380,12 @@ TEST(PaddedHeads, GiveTheSameOnAGpu) {
   } catch (const Error& error) {
     GTEST_SKIP() << "no GPU: " << error.what();
   }
+  Context host({.threads = 2, .implementations = ""});
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const Case of = CaseOf(seed);
+    ExpectSame(Bench(host, of, DType::kF32, 1).Train(),
+               Bench(*context, of, DType::kF32, 1).Train(), 1e-4,
+               of.Text() + ", host and GPU");
     Compare(*context, of, DType::kF32, 8, 1e-5);
     Compare(*context, of, DType::kBF16, 0, 4e-2);
     const Bench bench(*context, of, DType::kBF16, 0);
