@@ -59,7 +59,7 @@ struct HostBuffer {
 
 py::buffer_info InfoOf(const HostBuffer& buffer) {
   const TensorView& view = buffer.view;
-  const auto bytes = static_cast<py::ssize_t>(SizeOf(view.type));
+  const auto bytes = ElementSize(view.type);
   std::vector<py::ssize_t> shape, stride;
   for (int i = 0; i < view.rank; ++i) {
     shape.push_back(view.shape[i]);

@@ -306,7 +306,7 @@ ConstTensorView ColumnsOfB(ConstTensorView b, Operand operand, int64_t begin,
                            int64_t count) {
   const int axis = operand == Operand::kTransposed ? 0 : 1;
   b.data = static_cast<const char*>(b.data) +
-           begin * b.stride[axis] * static_cast<int64_t>(SizeOf(b.type));
+           begin * b.stride[axis] * ElementSize(b.type);
   b.shape[axis] = count;
   return b;
 }

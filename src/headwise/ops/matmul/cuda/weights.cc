@@ -45,7 +45,7 @@ std::unique_ptr<DeviceWeights> Make(Context& context,
 }  // namespace
 
 bool HasAlignedLines(const ConstTensorView& matrix) {
-  const int64_t size = static_cast<int64_t>(SizeOf(matrix.type));
+  const int64_t size = ElementSize(matrix.type);
   return reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
          (matrix.shape[0] <= 1 || matrix.stride[0] * size % 16 == 0);
 }
