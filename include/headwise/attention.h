@@ -109,7 +109,9 @@ struct AttentionProblem {
   float scale = 0;             ///< 0: 1/√head_dim
   float soft_cap = 0;          ///< 0: none, else z = cap · tanh(z / cap)
   bool packed = false;         ///< variable-length sequences end to end
-  /// What q, k, v and A may be rounded to for the products; sums stay f32.
+  /// The type of the products' operands: q, k, v and A in the forward, dout
+  /// and dz too in the backward. Sums, scores and statistics stay f32. An
+  /// implementation without such products refuses the problem.
   Precision precision = Precision::kStored;
 
   friend bool operator==(const AttentionProblem&,
@@ -139,8 +141,10 @@ struct AttentionArgs {
   /// mask.query_offset.
   ConstTensorView query_offsets = {};
 
-  /// A sink: a logit of each head's own in the denominator. Rows of A then sum
-  /// to less than 1; what is missing went to no key. [H] f32, −∞ for none.
+  /// A sink logit s of each head: [H] f32, −∞ for a head without one. Rows of
+  /// A sum to 1 − exp(s_h − LSE_i); that mass goes to no key and adds nothing
+  /// to O. A logit that is NaN or +∞ acts like such a score. The backward and
+  /// the second passes need the sink logits of the forward call.
   ConstTensorView sink_logits = {};
 
   ConstTensorView alibi_slopes = {};    ///< [H] f32
@@ -168,15 +172,16 @@ struct AttentionArgs {
 /// Computes out (and lse, ungated, observation where given). Throws
 /// Error(kInvalidArgument) naming the numbers for an impossible problem. NaN or
 /// ∞ in q stays in its own rows; in k or v it reaches only rows that see it.
-/// A row that sees no key gets out = (1 − g)·μ, LSE −∞, zero statistics; so
-/// does one whose scores are all −∞. On a GPU results are there when the
-/// context's queue has come to them (Context::Synchronize).
+/// A row that sees no key gets out = (1 − g)·μ, LSE −∞, zero statistics, with
+/// a sink too; so does one whose scores are all −∞. On a GPU results are there
+/// when the context's queue has come to them (Context::Synchronize).
 HEADWISE_API void AttentionForward(Context& context,
                                    const AttentionProblem& problem,
                                    const AttentionArgs& args);
 
 /// The tensors of a backward call. Activation gradients are overwritten,
-/// parameter gradients (relative_table) are added to. Null: not wanted.
+/// parameter gradients (relative_table, sink_logits) are added to. Null: not
+/// wanted.
 struct AttentionGrads {
   ConstTensorView dout = {};  ///< [B, M, H, E]
   /// ∂L/∂H of each row's entropy (nats), [B, H, M] f32; null: none.

@@ -28,7 +28,7 @@ HEADWISE_API int HistogramBucket(int64_t distance);
 
 enum class Statistics : uint8_t {
   kNone,
-  kCore,  ///< LSE, entropy, maximum and argmax, expected distance
+  kCore,  ///< LSE, entropy, maximum and argmax, distance, missing mass
   kFull,  ///< and varentropy, Σp², histogram, maximum among kept keys
 };
 
@@ -36,7 +36,9 @@ inline constexpr int kMaxLabelChannels = 4;
 
 /// Per-query results, [B, H, M]; each view may be null. Rows that see nothing
 /// get 0 (argmax −1); rows with a NaN or +∞ score get NaN (argmax undefined).
-/// Keys are numbered within their sequence.
+/// Keys are numbered within their sequence. All are of A as it is: where a sink
+/// takes mass (args.sink_logits), entropy is −Σ A ln A over keys and varentropy
+/// Σ A ln² A − entropy², the variance of a surprise that is 0 at the sink.
 struct RowStatistics {
   TensorView entropy = {};          ///< f32, nats
   TensorView max_probability = {};  ///< f32
@@ -96,10 +98,9 @@ struct Observation {
   SummedStatistics summed = {};
 };
 
-// ---- Second passes: args need q, k, masks and biases, and lse of a forward
-// ---- call; v and out are not read. Rows without a finite LSE count as zero
-/// in
-// ---- sums over queries.
+// ---- Second passes: args need q, k, masks, biases and sink logits, and lse
+// ---- of a forward call; v and out are not read. Rows without a finite LSE
+// ---- count as zero in sums over queries.
 
 struct RowRef {
   int64_t sequence = 0;

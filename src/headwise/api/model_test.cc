@@ -163,7 +163,7 @@ TEST(Transformer, OfOneFolderSharesWeightsAndNotEdits) {
   const std::vector<float> whole = Values(b.Run(kSentence).out);
   (void)b.Loss(ShortText(64));  // of more rows than are read where they lie
   const auto& blocks = a.state().model().stack().blocks;
-  EXPECT_GT(PreparedBytes(*blocks[0].parts().attention.weights().qkv.weights()),
+  EXPECT_GT(PreparedBytes(*blocks[0].attention().weights().qkv.weights()),
             0u);
   const Intervention edit = a.Edit({.drop = {{.layer = 1, .head = 2}}});
   EXPECT_NE(Values(a.Run(kSentence).out), whole);

@@ -38,7 +38,6 @@ struct ModelConfig {
   std::vector<LayerShape> decoder;  // of an encoder–decoder's decoder
   int64_t decoder_hidden = 0;
   bool causal = false;
-  NormPlace norm_place = NormPlace::kPre;
   NormKind norm = NormKind::kLayer;
   float norm_epsilon = 1e-5f;
   Activation activation = Activation::kGelu;

@@ -96,8 +96,8 @@ std::vector<const AttentionLayer*> AttentionLayers(const Model& model,
   if (decoder && model.decoder() == nullptr) return layers;
   const Stack& stack = decoder ? *model.decoder() : model.stack();
   for (const Block& block : stack.blocks) {
-    layers.push_back(kind == AttentionKind::kCross ? &block.parts().cross
-                                                   : &block.parts().attention);
+    layers.push_back(kind == AttentionKind::kCross ? &block.cross()
+                                                   : &block.attention());
   }
   return layers;
 }

@@ -271,9 +271,8 @@ void Model::RequireFiniteLogits(Context& context, TensorView logits) const {
     const VocabularyHead& head = parts_.head;
     NumberSource source{"logits", {&head.bias}};
     for (const Linear* linear : {&head.transform, &head.vocabulary}) {
-      for (const Linear::Part& part : linear->parts()) {
-        source.weights.insert(source.weights.end(), {&part.weight, &part.bias});
-      }
+      const auto own = linear->parameters();
+      source.weights.insert(source.weights.end(), own.begin(), own.end());
     }
     source.weights.insert(source.weights.end(), {&head.norm.weight_parameter(),
                                                  &head.norm.bias_parameter()});
@@ -411,7 +410,7 @@ void Model::Backward(Context& context, const Stack& stack,
     } else {
       stack.blocks[layer].Backward(context, block, dx, dmemory);
     }
-    Tell(input, stack.blocks[layer].parts().name);
+    Tell(input, stack.blocks[layer].name());
   }
   if (end >= 0) return;
   EmbedBackward(context, stack, input, dx);

@@ -28,22 +28,17 @@ void Take(const Norm& norm, NameSet& names) {
 }
 
 void Take(const Linear& linear, NameSet& names) {
-  for (const Linear::Part& part : linear.parts()) {
-    Take(part.weight, names);
-    Take(part.bias, names);
+  for (const Parameter* parameter : linear.parameters()) {
+    Take(*parameter, names);
   }
 }
 
 void AddBlock(const Block& block, PartTable& table) {
-  const std::string& name = block.parts().name;
-  NameSet& whole = table[name];
-  for (const auto& [half, suffix] :
-       {std::pair(BlockHalf::kAttention, ".attention"),
-        std::pair(BlockHalf::kCross, ".cross"),
-        std::pair(BlockHalf::kMlp, ".mlp")}) {
-    const std::vector<const Parameter*> weights = block.WeightsOf(half);
+  NameSet& whole = table[block.name()];
+  for (const BlockStep& step : block.steps()) {
+    const std::vector<const Parameter*> weights = step.weights();
     if (weights.empty()) continue;
-    NameSet& names = table[name + suffix];
+    NameSet& names = table[block.name() + "." + step.name()];
     for (const Parameter* weight : weights) Take(*weight, names);
     whole.insert(names.begin(), names.end());
   }

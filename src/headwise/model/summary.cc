@@ -38,19 +38,9 @@ ModelSummary Summarise(const Checkpoint& checkpoint) {
 
 std::vector<const Linear*> LinearsOf(const Stack& stack) {
   std::vector<const Linear*> linears;
-  const auto add = [&](const Linear& linear) {
-    if (linear) linears.push_back(&linear);
-  };
   for (const Block& block : stack.blocks) {
-    for (const AttentionLayer* layer :
-         {&block.parts().attention, &block.parts().cross}) {
-      add(layer->weights().qkv);
-      add(layer->weights().q);
-      add(layer->weights().kv);
-      add(layer->weights().output);
-    }
-    add(block.parts().mlp.in());
-    add(block.parts().mlp.down());
+    const auto own = block.linears();
+    linears.insert(linears.end(), own.begin(), own.end());
   }
   return linears;
 }

@@ -344,23 +344,20 @@ TEST_F(Backward, CrossAttentionAddsToTheMemorysGradient) {
 
 TEST_F(Backward, BlocksOfBothNormPlacesWithCrossAttentionAndDropout) {
   for (const NormPlace place : {NormPlace::kPre, NormPlace::kPost}) {
-    BlockParts parts;
-    parts.name = "layer.0";
-    parts.place = place;
     auto norm = [&](const std::string& name) {
       return Norm(NormKind::kLayer, 1e-5f,
                   values_.Make(name + ".w", {kWidth}, 1),
                   values_.Make(name + ".b", {kWidth}));
     };
-    parts.attention =
-        MakeAttention(values_, "self", false, AttentionMask::Causal());
-    parts.attention_norm = norm("n1");
-    parts.has_cross = true;
-    parts.cross = MakeAttention(values_, "cross", true, AttentionMask::None());
-    parts.cross_norm = norm("n2");
-    parts.mlp = MakeMlp(values_, true, kWidth);
-    parts.mlp_norm = norm("n3");
-    const Block block(std::move(parts));
+    const Block block(
+        "layer.0",
+        {AttentionStep(
+             place, norm("n1"),
+             MakeAttention(values_, "self", false, AttentionMask::Causal())),
+         CrossStep(place, norm("n2"),
+                   MakeAttention(values_, "cross", true,
+                                 AttentionMask::None())),
+         MlpStep(place, norm("n3"), MakeMlp(values_, true, kWidth))});
     const int64_t lengths[] = {4}, source_lengths[] = {3};
     const SequenceBatch batch = MakeBatch(lengths);
     const SequenceBatch sources = MakeBatch(source_lengths);

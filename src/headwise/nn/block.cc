@@ -1,284 +1,290 @@
-// Block: residual steps around attention and feed-forward, forward and
-// backward. Door: block.h.
+// Block: what its steps are, and the forward. Backwards: block_backward.cc.
+// Door: block.h.
 #include "headwise/nn/block.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "headwise/error.h"
+#include "headwise/nn/block_run.h"
 #include "headwise/nn/finite.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/temp.h"
 
 namespace headwise {
-// What distinguishes the two or three residual steps of a block.
-struct Block::Step {
-  BlockHalf half;
-  const char* name;  // of the activation that it adds
-  const Norm* norm;
-  RunHooks* hooks;
-  DropoutMask dropout;
-  ResidualSaved* saved;  // null: nothing is kept
-};
+namespace {
 
-Block::Block(BlockParts parts) : parts_(std::move(parts)) {
-  const Linear& output = parts_.attention.weights().output;
-  trained_ = output && !output.parts()[0].weight.fixed();
+const AttentionLayer& LayerOf(const BlockStep* step) {
+  static const AttentionLayer none;
+  return step == nullptr ? none : step->attention;
 }
 
-Block::Step Block::AttentionStep(const BlockInput& input) const {
-  return {BlockHalf::kAttention,
-          ".attention.output",
-          &parts_.attention_norm,
-          input.hooks,
-          input.dropout,
-          input.saved != nullptr ? &input.saved->attention_step : nullptr};
+// What a step multiplies its input with.
+const Linear& FirstLinear(const BlockStep& step) {
+  const AttentionWeights& w = step.attention.weights();
+  return step.kind == StepKind::kFeedForward ? step.mlp.in()
+         : step.kind == StepKind::kCross     ? w.q
+                                             : w.qkv;
 }
 
-Block::Step Block::CrossStep(const BlockInput& input) const {
-  DropoutMask dropout = input.dropout;
-  dropout.stream += 1;
-  return {BlockHalf::kCross,
-          ".cross.output",
-          &parts_.cross_norm,
-          input.hooks,
-          dropout,
-          input.saved != nullptr ? &input.saved->cross_step : nullptr};
+void RequireSense(const std::string& name, const BlockStep& step,
+                  const BlockStep* before) {
+  const bool alone = step.input == StepInput::kStream;
+  if (!alone && before == nullptr) {
+    throw Error(ErrorCode::kUnsupported, {name, "a step that reads the stream",
+                                          "one beside no other", ""});
+  }
+  if (!alone && (step.joined || before->joined)) {
+    throw Error(ErrorCode::kUnsupported,
+                {name, "parallel steps that are only added",
+                 "a norm of their sum", ""});
+  }
 }
 
-Block::Step Block::MlpStep(const BlockInput& input) const {
-  DropoutMask dropout = input.dropout;
-  dropout.stream += 2;
-  return {BlockHalf::kMlp,
-          ".mlp.output",
-          &parts_.mlp_norm,
-          input.hooks,
-          dropout,
-          input.saved != nullptr ? &input.saved->mlp_step : nullptr};
+BlockStep StepWith(StepKind kind, NormPlace place, Norm norm) {
+  BlockStep step;
+  step.kind = kind;
+  (place == NormPlace::kPre ? step.before : step.joined) = std::move(norm);
+  return step;
 }
 
-AttentionInput Block::Attention(const BlockInput& input) const {
-  AttentionInput attention;
-  attention.batch = input.batch;
-  attention.cache = input.cache;
-  attention.hooks = input.hooks;
-  attention.gate_draw = {input.gate_training, input.dropout.stream};
-  if (input.saved != nullptr) attention.saved = &input.saved->attention;
-  return attention;
+}  // namespace
+
+BlockStep AttentionStep(NormPlace place, Norm norm, AttentionLayer layer) {
+  BlockStep step = StepWith(StepKind::kAttention, place, std::move(norm));
+  step.attention = std::move(layer);
+  return step;
 }
 
-AttentionInput Block::Cross(const BlockInput& input) const {
-  AttentionInput cross;
-  cross.batch = input.batch;
-  cross.memory = input.memory;
-  cross.memory_batch = input.memory_batch;
-  cross.cache = input.cross_cache;
-  cross.hooks = input.hooks;
-  cross.gate_draw = {input.gate_training, input.dropout.stream + 1};
-  if (input.saved != nullptr) cross.saved = &input.saved->cross;
-  return cross;
+BlockStep CrossStep(NormPlace place, Norm norm, AttentionLayer layer) {
+  BlockStep step = StepWith(StepKind::kCross, place, std::move(norm));
+  step.attention = std::move(layer);
+  return step;
 }
 
-std::vector<const Parameter*> Block::WeightsOf(BlockHalf half) const {
-  std::vector<const Linear*> linears;
-  std::vector<const Norm*> norms;
-  const auto add = [&](const AttentionLayer& attention, const Norm& norm) {
+BlockStep MlpStep(NormPlace place, Norm norm, Mlp mlp) {
+  BlockStep step = StepWith(StepKind::kFeedForward, place, std::move(norm));
+  step.mlp = std::move(mlp);
+  return step;
+}
+
+const char* BlockStep::name() const {
+  switch (kind) {
+    case StepKind::kAttention:
+      return "attention";
+    case StepKind::kCross:
+      return "cross";
+    case StepKind::kFeedForward:
+      break;
+  }
+  return "mlp";
+}
+
+std::vector<const Linear*> BlockStep::linears() const {
+  std::vector<const Linear*> all;
+  if (kind == StepKind::kFeedForward) {
+    all = {&mlp.in(), &mlp.down()};
+  } else {
     const AttentionWeights& w = attention.weights();
-    linears = {&w.qkv, &w.q, &w.kv, &w.output};
-    norms = {&norm, &w.query_norm, &w.key_norm};
-  };
-  switch (half) {
-    case BlockHalf::kAttention:
-      add(parts_.attention, parts_.attention_norm);
-      break;
-    case BlockHalf::kCross:
-      if (parts_.has_cross) add(parts_.cross, parts_.cross_norm);
-      break;
-    case BlockHalf::kMlp:
-      linears = {&parts_.mlp.in(), &parts_.mlp.down()};
-      norms = {&parts_.mlp_norm};
-      break;
+    all = {&w.qkv, &w.q, &w.kv, &w.output};
   }
-  std::vector<const Parameter*> weights;
-  const auto take = [&](const Parameter& parameter) {
-    if (parameter) weights.push_back(&parameter);
-  };
-  for (const Norm* norm : norms) {
-    take(norm->weight_parameter());
-    take(norm->bias_parameter());
-  }
-  for (const Linear* linear : linears) {
-    for (const Linear::Part& part : linear->parts()) {
-      take(part.weight);
-      take(part.bias);
-    }
-  }
-  return weights;
+  std::erase_if(all, [](const Linear* linear) { return !*linear; });
+  return all;
 }
 
-bool Block::Learns(BlockHalf half) const {
-  const auto chosen = [](const AttentionLayer& attention) {
-    const AttentionWeights& w = attention.weights();
-    return w.gates.trainable() || w.spans.trainable();
-  };
-  if (half == BlockHalf::kAttention && chosen(parts_.attention)) return true;
-  if (half == BlockHalf::kCross && chosen(parts_.cross)) return true;
-  const auto weights = WeightsOf(half);
+std::vector<const Norm*> BlockStep::norms() const {
+  const AttentionWeights& w = attention.weights();
+  std::vector<const Norm*> all = {&before, &after, &joined, &w.query_norm,
+                                  &w.key_norm};
+  std::erase_if(all, [](const Norm* norm) { return !*norm; });
+  return all;
+}
+
+std::vector<const Parameter*> BlockStep::weights() const {
+  std::vector<const Parameter*> all;
+  for (const Norm* norm : norms()) {
+    all.push_back(&norm->weight_parameter());
+    if (norm->bias_parameter()) all.push_back(&norm->bias_parameter());
+  }
+  for (const Linear* linear : linears()) {
+    const auto own = linear->parameters();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+bool BlockStep::Learns() const {
+  const AttentionWeights& w = attention.weights();
+  if (w.gates.trainable() || w.spans.trainable()) return true;
+  const auto all = weights();
   return std::any_of(
-      weights.begin(), weights.end(),
+      all.begin(), all.end(),
       [](const Parameter* weight) { return weight->trainable(); });
 }
 
+Block::Block(std::string name, std::vector<BlockStep> steps)
+    : name_(std::move(name)), steps_(std::move(steps)) {
+  const BlockStep* before = nullptr;
+  for (const BlockStep& step : steps_) {
+    RequireSense(NameOf(step), step, before);
+    before = &step;
+  }
+  const Linear& output = attention().weights().output;
+  trained_ = output && !output.parameters()[0]->fixed();
+}
+
+const BlockStep* Block::Find(StepKind kind) const {
+  const auto found = std::find_if(
+      steps_.begin(), steps_.end(),
+      [&](const BlockStep& step) { return step.kind == kind; });
+  return found == steps_.end() ? nullptr : &*found;
+}
+
+const AttentionLayer& Block::attention() const {
+  return LayerOf(Find(StepKind::kAttention));
+}
+
+const AttentionLayer& Block::cross() const {
+  return LayerOf(Find(StepKind::kCross));
+}
+
+std::vector<const Linear*> Block::linears() const {
+  std::vector<const Linear*> all;
+  for (const BlockStep& step : steps_) {
+    const auto own = step.linears();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
 bool Block::Learns() const {
-  return Learns(BlockHalf::kAttention) || Learns(BlockHalf::kCross) ||
-         Learns(BlockHalf::kMlp);
+  return std::any_of(steps_.begin(), steps_.end(),
+                     [](const BlockStep& step) { return step.Learns(); });
 }
 
-void Block::RequireFinite(Context& context, const Step& step,
+std::string Block::NameOf(const BlockStep& step) const {
+  return name_ + "." + step.name();
+}
+
+// Throws Error(kCorrupt) for x that is not finite (finite.h).
+void Block::RequireFinite(const Run& run, const BlockStep& step,
                           TensorView x) const {
-  if (trained_ || !ChecksEachStep(context)) return;
-  if (AllWithin(context, x, kMostFinite)) return;
-  ThrowNotFinite(context, {parts_.name + step.name, WeightsOf(step.half)}, x);
+  if (trained_ || !ChecksEachStep(run.context)) return;
+  if (AllWithin(run.context, x, kMostFinite)) return;
+  ThrowNotFinite(run.context, {NameOf(step) + ".output", step.weights()}, x);
 }
 
-// One residual step. inner(in, y, store) writes f(in) to y or adds it.
-template <typename Inner>
-void Block::Residual(Context& context, const Step& step, TensorView x,
-                     const Inner& inner) const {
-  const int64_t rows = x.shape[0], width = x.shape[1];
-  const bool pre = parts_.place == NormPlace::kPre;
+// The input of a step that reads x.
+Temp Block::Read(const Run& run, size_t index, TensorView x) const {
+  const BlockStep& step = steps_[index];
+  Temp input(run.context, x.type, {x.shape[0], x.shape[1]});
+  if (!step.before) {
+    Copy(run.context, x, input.view());
+    return input;
+  }
+  StepSaved* saved = run.Saved(index);
+  TensorView kept;
+  if (saved != nullptr) {
+    saved->before.x = Temp(run.context, x.type, {x.shape[0], x.shape[1]});
+    kept = saved->before.x.view();
+  }
+  step.before.Forward(run.context, x, input.view(),
+                      saved != nullptr ? &saved->before.norm : nullptr, kept);
+  return input;
+}
+
+// y [T, d] = or += f(in).
+void Block::Work(const Run& run, size_t index, ConstTensorView in, TensorView y,
+                 Store store) const {
+  const BlockStep& step = steps_[index];
+  StepSaved* saved = run.Saved(index);
+  if (step.kind != StepKind::kFeedForward) {
+    AttentionInput attention = run.Attention(step, index);
+    attention.x = in;
+    return step.attention.Forward(run.context, attention, y, store);
+  }
+  if (saved == nullptr) return step.mlp.Forward(run.context, in, y, store);
+  step.mlp.ForwardSaving(run.context, in, y, store, saved->mlp);
+}
+
+// x += what the step makes of its input.
+void Block::Add(const Run& run, size_t index, ConstTensorView in,
+                TensorView x) const {
+  const BlockStep& step = steps_[index];
+  RunHooks* hooks = run.input.hooks;
   // Names are made only where somebody listens: one token takes a millisecond.
   const std::string activation =
-      step.hooks != nullptr ? parts_.name + step.name : std::string();
-  const bool wanted = step.hooks != nullptr && step.hooks->Wants(activation);
-  ResidualSaved* saved = step.saved;
-  NormSaved* norm_saved = saved != nullptr ? &saved->norm : nullptr;
-  Temp input_memory(context, x.type, {rows, width});
-  const TensorView input = input_memory.view();
-  if (pre) {
-    if (saved != nullptr) saved->stream = Temp(context, x.type, {rows, width});
-    step.norm->Forward(context, x, input, norm_saved,
-                       saved != nullptr ? saved->stream.view() : TensorView());
-  } else {
-    Copy(context, x, input);
+      hooks != nullptr ? NameOf(step) + ".output" : std::string();
+  const bool wanted = hooks != nullptr && hooks->Wants(activation);
+  const DropoutMask dropout = run.Dropout(step);
+  if (!wanted && dropout.rate == 0 && !step.after && step.scale == 1) {
+    return Work(run, index, in, x, Store::kAccumulate);
   }
-  if (wanted || step.dropout.rate > 0) {
-    const Temp memory(context, x.type, {rows, width});
-    const TensorView added = memory.view();
-    inner(input, added, Store::kOverwrite);
-    if (wanted) step.hooks->Take(activation, added);
-    if (step.dropout.rate > 0) Dropout(context, step.dropout, {added, added});
-    AddTo(context, added, x);
-  } else {
-    inner(input, x, Store::kAccumulate);
+  Context& context = run.context;
+  const Shape shape = {x.shape[0], x.shape[1]};
+  const Temp memory(context, x.type, shape);
+  const TensorView added = memory.view();
+  Work(run, index, in, added, Store::kOverwrite);
+  if (step.after) {
+    StepSaved* saved = run.Saved(index);
+    if (saved != nullptr) saved->after.x = CopyOf(context, added);
+    step.after.Forward(context, added, added,
+                       saved != nullptr ? &saved->after.norm : nullptr);
   }
-  RequireFinite(context, step, x);
-  if (!pre) {
-    if (saved != nullptr) saved->stream = CopyOf(context, x);
-    step.norm->Forward(context, x, x, norm_saved);
-    RequireFinite(context, step, x);
-  }
-  if (saved != nullptr) saved->input = std::move(input_memory);
+  if (step.scale != 1) Scale(context, step.scale, added, added);
+  if (wanted) hooks->Take(activation, added);
+  if (dropout.rate > 0) headwise::Dropout(context, dropout, {added, added});
+  AddTo(context, added, x);
 }
 
-// inner(in, dy, din) is the backward of f; dx as Backward says.
-template <typename Inner>
-void Block::ResidualBackward(Context& context, const Step& step, TensorView dx,
-                             const Inner& inner) const {
-  const int64_t rows = dx.shape[0], width = dx.shape[1];
-  const bool pre = parts_.place == NormPlace::kPre;
-  const ResidualSaved& saved = *step.saved;
-  const ConstTensorView stream = saved.stream.view();
-  if (!pre) step.norm->Backward(context, stream, saved.norm, dx, dx);
-  ConstTensorView dadded = dx;
-  Temp masked;
-  if (step.dropout.rate > 0) {
-    masked = Temp(context, dx.type, {rows, width});
-    Dropout(context, step.dropout, {dx, masked.view()});
-    dadded = masked.view();
+// beside: the input of this step, where the step before made it, then that of
+// the next one, if it reads what this one read.
+void Block::Step(const Run& run, size_t index, TensorView x,
+                 Temp& beside) const {
+  const BlockStep& step = steps_[index];
+  const StepInput next = index + 1 < steps_.size() ? steps_[index + 1].input
+                                                   : StepInput::kStream;
+  Temp input = beside ? std::move(beside) : Read(run, index, x);
+  beside = next == StepInput::kBeside ? Read(run, index + 1, x) : Temp();
+  Add(run, index, input.view(), x);
+  RequireFinite(run, step, x);
+  StepSaved* saved = run.Saved(index);
+  if (step.joined) {
+    if (saved != nullptr) saved->joined.x = CopyOf(run.context, x);
+    step.joined.Forward(run.context, x, x,
+                        saved != nullptr ? &saved->joined.norm : nullptr);
+    RequireFinite(run, step, x);
   }
-  const Temp memory(context, dx.type, {rows, width});
-  const TensorView dinput = memory.view();
-  inner(saved.input.view(), dadded, dinput);
-  if (pre) {
-    step.norm->Backward(context, stream, saved.norm, dinput, dx, dx);
-  } else {
-    AddTo(context, dinput, dx);
+  if (next == StepInput::kShared) {
+    beside = saved != nullptr ? CopyOf(run.context, input.view())
+                              : std::move(input);
   }
+  if (saved != nullptr) saved->input = std::move(input);
 }
 
 void Block::Forward(Context& context, const BlockInput& input,
                     TensorView x) const {
   RunHooks* hooks = input.hooks;
-  auto take = [&](const char* suffix) {
+  const auto take = [&](const char* suffix) {
     if (hooks == nullptr) return;
-    const std::string name = parts_.name + suffix;
+    const std::string name = name_ + suffix;
     if (hooks->Wants(name)) hooks->Take(name, x);
   };
   take(".input");
-  // While a norm runs a device may fetch what is multiplied next.
-  const bool expects =
-      !context.device().is_cpu() && parts_.place == NormPlace::kPre;
-  if (expects) parts_.attention.weights().qkv.Expect(context, x.shape[0]);
-  Residual(context, AttentionStep(input), x,
-           [&](ConstTensorView in, TensorView y, Store store) {
-             AttentionInput attention = Attention(input);
-             attention.x = in;
-             parts_.attention.Forward(context, attention, y, store);
-           });
-  if (parts_.has_cross) {
-    Residual(context, CrossStep(input), x,
-             [&](ConstTensorView in, TensorView y, Store store) {
-               AttentionInput cross = Cross(input);
-               cross.x = in;
-               parts_.cross.Forward(context, cross, y, store);
-             });
+  const Run run = {context, input};
+  if (input.saved != nullptr) input.saved->steps.resize(steps_.size());
+  Temp beside;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const BlockStep& step = steps_[i];
+    if (input.attention_only && step.kind == StepKind::kFeedForward) continue;
+    // While a norm runs a device may fetch what is multiplied next.
+    if (!context.device().is_cpu() && step.before && !beside) {
+      FirstLinear(step).Expect(context, x.shape[0]);
+    }
+    Step(run, i, x, beside);
   }
-  if (input.attention_only) return;
-  if (parts_.mlp.hidden() > 0) {
-    if (expects) parts_.mlp.in().Expect(context, x.shape[0]);
-    Residual(context, MlpStep(input), x,
-             [&](ConstTensorView in, TensorView y, Store store) {
-               if (input.saved == nullptr) {
-                 return parts_.mlp.Forward(context, in, y, store);
-               }
-               parts_.mlp.ForwardSaving(context, in, y, store,
-                                        input.saved->mlp);
-             });
-  }
-  take(".output");
-}
-
-void Block::Backward(Context& context, const BlockInput& input, TensorView dx,
-                     TensorView dmemory) const {
-  const BlockSaved& saved = *input.saved;
-  const bool whole = input.input_gradient;
-  const bool attention_learns = Learns(BlockHalf::kAttention);
-  if (parts_.mlp.hidden() > 0) {
-    ResidualBackward(
-        context, MlpStep(input), dx,
-        [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
-          parts_.mlp.Backward(context, in, saved.mlp, dy, din);
-        });
-  }
-  if (parts_.has_cross &&
-      (whole || attention_learns || Learns(BlockHalf::kCross))) {
-    ResidualBackward(
-        context, CrossStep(input), dx,
-        [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
-          AttentionInput cross = Cross(input);
-          cross.x = in;
-          parts_.cross.Backward(context, cross, saved.cross, dy, din, dmemory);
-        });
-  }
-  if (!whole && !attention_learns) return;
-  ResidualBackward(context, AttentionStep(input), dx,
-                   [&](ConstTensorView in, ConstTensorView dy, TensorView din) {
-                     AttentionInput attention = Attention(input);
-                     attention.x = in;
-                     parts_.attention.Backward(context, attention,
-                                               saved.attention, dy, din, {});
-                   });
+  if (!input.attention_only) take(".output");
 }
 
 }  // namespace headwise

@@ -1,7 +1,9 @@
-// One layer of a transformer: self-attention, cross-attention in decoders, and
-// the feed-forward half, each around a residual stream x.
+// One layer of a transformer: a list of steps around a residual stream x. What
+// a step reads, where its norms stand, what it does and how it is added are
+// data:
 //
-//   pre-norm:  x += f(norm(x))        post-norm:  x = norm(x + f(x))
+//   pre-norm   x += f(before(x))            post-norm  x = joined(x + f(x))
+//   sandwich   x += after(f(before(x)))     parallel   x += f(·) + g(·)
 #pragma once
 
 #include <cstdint>
@@ -16,23 +18,60 @@
 
 namespace headwise {
 
-enum class NormPlace : uint8_t { kPre, kPost };
+enum class StepKind : uint8_t { kAttention, kCross, kFeedForward };
 
-// What a backward needs of one residual step, both [T, d].
-struct ResidualSaved {
-  Temp input;   // of f
-  Temp stream;  // of the norm: x before it, or the sum after f
+// Where a step's input comes from.
+enum class StepInput : uint8_t {
+  kStream,  // x as the step before left it
+  kBeside,  // x as the step before read it: both are added to one x
+  kShared,  // the input of the step before, normed already
+};
+
+struct BlockStep {
+  StepKind kind = StepKind::kAttention;
+  StepInput input = StepInput::kStream;
+  // Any of them may be absent.
+  Norm before;  // of what is read; not with kShared
+  Norm after;   // of what is added
+  Norm joined;  // of the sum, in whose place it comes; not with a step beside
+  float scale = 1;           // of what is added
+  AttentionLayer attention;  // kAttention, kCross
+  Mlp mlp;                   // kFeedForward
+
+  // "attention", "cross", "mlp": of its activations.
+  const char* name() const;
+  // The matrices, biases and norms that the model has; not what chooses heads.
+  std::vector<const Linear*> linears() const;
+  std::vector<const Norm*> norms() const;
+  std::vector<const Parameter*> weights() const;
+  // Whether anything in it learns, what chooses its heads included.
+  bool Learns() const;
+  // Whether it adds f(before(x)) as it is, to a sum that stays.
+  bool is_plain() const { return !after && !joined && scale == 1; }
+};
+
+// Steps of the usual transformers: the norm stands before f or behind the sum.
+enum class NormPlace : uint8_t { kPre, kPost };
+BlockStep AttentionStep(NormPlace place, Norm norm, AttentionLayer layer);
+BlockStep CrossStep(NormPlace place, Norm norm, AttentionLayer layer);
+BlockStep MlpStep(NormPlace place, Norm norm, Mlp mlp);
+
+// What a backward needs of a norm.
+struct NormInput {
+  Temp x;  // [T, d]
   NormSaved norm;
 };
 
-// What a backward needs of a block's forward.
-struct BlockSaved {
-  ResidualSaved attention_step;
+// What a backward needs of a step's forward.
+struct StepSaved {
+  Temp input;  // [T, d] of f
+  NormInput before, after, joined;
   AttentionSaved attention;
-  ResidualSaved cross_step;
-  AttentionSaved cross;
-  ResidualSaved mlp_step;
   MlpSaved mlp;
+};
+
+struct BlockSaved {
+  std::vector<StepSaved> steps;
 };
 
 // What a call brings besides x.
@@ -46,38 +85,28 @@ struct BlockInput {
   bool attention_only = false;  // nobody reads x: no feed-forward
   // Whether Backward's dx by the input, and dmemory, are asked for.
   bool input_gradient = true;
-  // Training: dropout of what each residual step adds, its streams counted
-  // from this one, and what is kept for Backward.
+  // Training: dropout of what each step adds, its streams counted from this
+  // one, and what is kept for Backward.
   DropoutMask dropout = {};
   const GateTraining* gate_training = nullptr;
   BlockSaved* saved = nullptr;
 };
 
-struct BlockParts {
-  std::string name;  // prefix of its activations: "layer.3"
-  NormPlace place = NormPlace::kPre;
-  AttentionLayer attention;
-  Norm attention_norm;
-  bool has_cross = false;
-  AttentionLayer cross;
-  Norm cross_norm;
-  Mlp mlp;  // may be absent: attention alone
-  Norm mlp_norm;
-};
-
-enum class BlockHalf : uint8_t { kAttention, kCross, kMlp };
-
 class Block {
  public:
-  explicit Block(BlockParts parts);
+  // name: prefix of its activations, "layer.3". Throws Error(kUnsupported) for
+  // steps that do not go together.
+  Block(std::string name, std::vector<BlockStep> steps);
 
-  const BlockParts& parts() const { return parts_; }
-
-  // The matrices, biases and norms of one half, those that the model has; not
-  // what chooses heads.
-  std::vector<const Parameter*> WeightsOf(BlockHalf half) const;
-  // Whether anything in a half learns, what chooses its heads included.
-  bool Learns(BlockHalf half) const;
+  const std::string& name() const { return name_; }
+  const std::vector<BlockStep>& steps() const { return steps_; }
+  // The first step of a kind; null: there is none.
+  const BlockStep* Find(StepKind kind) const;
+  // Its layers; without heads where there is no such step.
+  const AttentionLayer& attention() const;
+  const AttentionLayer& cross() const;
+  bool has_cross() const { return Find(StepKind::kCross) != nullptr; }
+  std::vector<const Linear*> linears() const;
   bool Learns() const;
 
   // x [T, d] in place.
@@ -85,27 +114,28 @@ class Block {
 
   // input as in the forward call, with what it saved. dx [T, d] in place: by
   // the output, then by the input. Cross-attention adds to dmemory [S, d].
-  // Without input_gradient it ends with the last half that learns.
+  // Without input_gradient it ends with the first step that learns.
   void Backward(Context& context, const BlockInput& input, TensorView dx,
                 TensorView dmemory) const;
 
  private:
-  struct Step;
-  template <typename Inner>
-  void Residual(Context& context, const Step& step, TensorView x,
-                const Inner& inner) const;
-  // Throws Error(kCorrupt) for x that is not finite (finite.h).
-  void RequireFinite(Context& context, const Step& step, TensorView x) const;
-  template <typename Inner>
-  void ResidualBackward(Context& context, const Step& step, TensorView dx,
-                        const Inner& inner) const;
-  Step AttentionStep(const BlockInput& input) const;
-  Step CrossStep(const BlockInput& input) const;
-  Step MlpStep(const BlockInput& input) const;
-  AttentionInput Attention(const BlockInput& input) const;
-  AttentionInput Cross(const BlockInput& input) const;
+  struct Run;
+  struct Returning;
+  std::string NameOf(const BlockStep& step) const;
+  void RequireFinite(const Run& run, const BlockStep& step, TensorView x) const;
+  Temp Read(const Run& run, size_t index, TensorView x) const;
+  void Work(const Run& run, size_t index, ConstTensorView in, TensorView y,
+            Store store) const;
+  void Add(const Run& run, size_t index, ConstTensorView in,
+           TensorView x) const;
+  void Step(const Run& run, size_t index, TensorView x, Temp& beside) const;
+  void WorkBackward(const Run& run, size_t index, ConstTensorView dy,
+                    TensorView dinput, TensorView dmemory) const;
+  void StepBackward(const Run& run, size_t index, TensorView dx,
+                    TensorView dmemory, Returning& returning) const;
 
-  BlockParts parts_;
+  std::string name_;
+  std::vector<BlockStep> steps_;
   bool trained_ = false;  // its numbers are the trainer's to check
 };
 

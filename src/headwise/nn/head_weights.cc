@@ -9,6 +9,7 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/finite.h"
+#include "headwise/nn/head_slices.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/ops/pointwise/pointwise.h"
@@ -17,21 +18,40 @@
 namespace headwise {
 namespace {
 
-struct Range {
-  int64_t begin, end;
-};
+// A slice of a stored matrix as f32 [ins, outs], whatever its layout.
+Tensor Stored(Context& context, const StoredSlice& slice, WeightLayout layout) {
+  Parameter part = {.name = slice.of->name};
+  part.value = Slice(slice.of->stored(), slice.axis, slice.first,
+                     slice.first + slice.count);
+  if (slice.of->within.whole && slice.of->within.axis != slice.axis) {
+    // The other axis is cut by the parameter.
+    const Parameter::Within& within = slice.of->within;
+    part.value =
+        Slice(part.value, within.axis, within.first,
+              within.first + slice.of->value.shape[within.axis]);
+  }
+  Tensor values = ToF32(context, part);
+  RequireFinite(context, *slice.of, values.view());
+  return layout == WeightLayout::kOutIn
+             ? ToHost(context, Transposed(values.view(), 0, 1))
+             : std::move(values);
+}
 
-// Some inputs and outputs of a weight as f32 [ins, outs], whatever its layout.
-Tensor Part(Context& context, Parameter weight, WeightLayout layout, Range ins,
-            Range outs) {
-  const bool out_in = layout == WeightLayout::kOutIn;
-  const Range rows = out_in ? outs : ins, columns = out_in ? ins : outs;
-  weight.value = Columns(Rows(weight.value, rows.begin, rows.end),
-                         columns.begin, columns.end);
-  Tensor part = ToF32(context, weight);
-  RequireFinite(context, weight, part.view());
-  return out_in ? ToHost(context, Transposed(part.view(), 0, 1))
-                : std::move(part);
+// The matrix of one head or group, whose outputs or inputs are one slice.
+Tensor MatrixOf(Context& context, const AttentionLayer& layer,
+                HeadMatrix matrix, int64_t index) {
+  const AttentionWeights& w = layer.weights();
+  const Linear& from = matrix == HeadMatrix::kOutput ? w.output
+                       : !layer.cross()              ? w.qkv
+                       : matrix == HeadMatrix::kQuery ? w.q
+                                                      : w.kv;
+  for (const StoredSlice& slice : SlicesOf(layer, matrix, index, index + 1)) {
+    if (slice.of->value.rank == 2) {
+      return Stored(context, slice, from.layout());
+    }
+  }
+  throw Error(ErrorCode::kInternal,
+              {layer.site().name, "a head's matrix as one slice", "none", ""});
 }
 
 // w [d, D] · diag(gain of a norm over each head's D).
@@ -41,33 +61,6 @@ void FoldGain(Context& context, const Norm& norm, Tensor& w) {
   RequireFinite(context, norm.weight_parameter(), gain.view());
   Multiply(context, w.view(), Broadcast(gain.view(), {w.shape(0), w.shape(1)}),
            w.view());
-}
-
-// Outputs [begin, begin + count) of a linear layer as [in, count]; its parts'
-// outputs lie side by side.
-Tensor Outputs(Context& context, const Linear& linear, int64_t begin,
-               int64_t count) {
-  const int axis = linear.layout() == WeightLayout::kOutIn ? 0 : 1;
-  int64_t first = 0;
-  for (const Linear::Part& part : linear.parts()) {
-    const int64_t outs = part.weight.value.shape[axis];
-    if (begin >= first && begin + count <= first + outs) {
-      const int64_t out = begin - first;
-      return Part(context, part.weight, linear.layout(), {0, linear.in()},
-                  {out, out + count});
-    }
-    first += outs;
-  }
-  throw Error(ErrorCode::kInternal,
-              {"head weights", "outputs of one part",
-               std::to_string(begin) + " + " + std::to_string(count), ""});
-}
-
-// Inputs [begin, begin + count) of a linear layer as [count, out].
-Tensor Inputs(Context& context, const Linear& linear, int64_t begin,
-              int64_t count) {
-  return Part(context, linear.parts()[0].weight, linear.layout(),
-              {begin, begin + count}, {0, linear.out()});
 }
 
 // √Σ a_ij b_ij of two symmetric matrices: the trace of their product.
@@ -90,18 +83,15 @@ HeadWeights WeightsOfHead(Context& context, const AttentionLayer& layer,
                  "a head from 0 to " + std::to_string(config.heads - 1),
                  std::to_string(head), ""});
   }
-  const int64_t dim = config.head_dim, value = layer.value_dim();
   const int64_t group = head / (config.heads / config.kv_heads);
   const AttentionWeights& w = layer.weights();
-  const Linear& queries = layer.cross() ? w.q : w.qkv;
-  const Linear& keys = layer.cross() ? w.kv : w.qkv;
-  const int64_t first_key = layer.cross() ? 0 : config.heads * dim;
-  const int64_t first_value = first_key + config.kv_heads * dim;
   HeadWeights weights;
-  weights.q = Outputs(context, queries, head * dim, dim);
-  weights.k = Outputs(context, keys, first_key + group * dim, dim);
-  weights.v = Outputs(context, keys, first_value + group * value, value);
-  if (w.output) weights.o = Inputs(context, w.output, head * value, value);
+  weights.q = MatrixOf(context, layer, HeadMatrix::kQuery, head);
+  weights.k = MatrixOf(context, layer, HeadMatrix::kKey, group);
+  weights.v = MatrixOf(context, layer, HeadMatrix::kValue, group);
+  if (w.output) {
+    weights.o = MatrixOf(context, layer, HeadMatrix::kOutput, head);
+  }
   FoldGain(context, w.query_norm, weights.q);
   FoldGain(context, w.key_norm, weights.k);
   return weights;

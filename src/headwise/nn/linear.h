@@ -19,6 +19,14 @@ enum class WeightLayout : uint8_t {
   kInOut,  // [in, out], as GPT-2's Conv1D
 };
 
+// Places [first, first + count) along an axis of a checkpoint's tensor.
+struct StoredSlice {
+  const Parameter* of = nullptr;  // of->stored() is the tensor
+  int axis = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 // What the product makes of weights it makes at the first Forward, so that
 // opening a model is cheap; weights that change (trainable ones do) are read in
 // each call where they lie. Forward may be called from several threads, each
@@ -37,6 +45,16 @@ class Linear {
   int64_t out() const { return out_; }
   const std::vector<Part>& parts() const { return parts_; }
   WeightLayout layout() const { return layout_; }
+  // The weights and biases that there are.
+  std::vector<const Parameter*> parameters() const;
+  bool has_bias() const { return has_bias_; }
+  // The matrix and the bias, which may be absent, of a layer of one part.
+  // Throws Error(kUnsupported) for several.
+  const Parameter& weight() const { return Only().weight; }
+  const Parameter& bias() const { return Only().bias; }
+  // Where outputs [begin, end), with their biases, or inputs are stored.
+  std::vector<StoredSlice> OutputSlices(int64_t begin, int64_t end) const;
+  std::vector<StoredSlice> InputSlices(int64_t begin, int64_t end) const;
   // Of the weights and biases, as the checkpoint holds them.
   int64_t stored_bytes() const;
   // For KeepTogether; null where they change.
@@ -99,6 +117,7 @@ class Linear {
     std::once_flag once;
     Tensor values;
   };
+  const Part& Only() const;
   void FindWhole();
   // The forward and the first half of the backward, once args has all but B
   // and the bias.

@@ -1,27 +1,16 @@
 // Parts of a linear layer's inputs and outputs as layers of their own, and its
 // bias alone. Door: linear.h.
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "headwise/error.h"
 #include "headwise/nn/linear.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
-namespace {
-
-Parameter RangeOf(const Parameter& whole, int axis, int64_t begin,
-                  int64_t end) {
-  Parameter part = whole;
-  part.value = Slice(whole.value, axis, begin, end);
-  part.gradient = Slice(whole.gradient, axis, begin, end);
-  part.compute = Slice(whole.compute, axis, begin, end);
-  part.mapped = false;  // the rest of the pages is not ours to give back
-  return part;
-}
-
-}  // namespace
 
 Linear Linear::OutputRange(int64_t begin, int64_t end) const {
   const int axis = layout_ == WeightLayout::kOutIn ? 0 : 1;
@@ -32,8 +21,8 @@ Linear Linear::OutputRange(int64_t begin, int64_t end) const {
     const int64_t last = std::clamp<int64_t>(end - at, 0, Outs(part));
     at += Outs(part);
     if (first == last) continue;
-    parts.push_back({RangeOf(part.weight, axis, first, last),
-                     RangeOf(part.bias, 0, first, last)});
+    parts.push_back({SliceOf(part.weight, axis, first, last),
+                     SliceOf(part.bias, 0, first, last)});
   }
   return {std::move(parts), layout_};
 }
@@ -42,9 +31,59 @@ Linear Linear::InputRange(int64_t begin, int64_t end) const {
   const int axis = layout_ == WeightLayout::kOutIn ? 1 : 0;
   std::vector<Part> parts;
   for (const Part& part : parts_) {
-    parts.push_back({RangeOf(part.weight, axis, begin, end), {}});
+    parts.push_back({SliceOf(part.weight, axis, begin, end), {}});
   }
   return {std::move(parts), layout_};
+}
+
+std::vector<StoredSlice> Linear::OutputSlices(int64_t begin,
+                                              int64_t end) const {
+  const int axis = layout_ == WeightLayout::kOutIn ? 0 : 1;
+  std::vector<StoredSlice> slices;
+  int64_t at = 0;
+  for (const Part& part : parts_) {
+    const int64_t first = std::clamp<int64_t>(begin - at, 0, Outs(part));
+    const int64_t last = std::clamp<int64_t>(end - at, 0, Outs(part));
+    at += Outs(part);
+    if (first == last) continue;
+    const auto add = [&](const Parameter& parameter, int along) {
+      if (!parameter) return;
+      slices.push_back(
+          {&parameter, along, parameter.within.first + first, last - first});
+    };
+    add(part.weight, axis);
+    add(part.bias, 0);
+  }
+  return slices;
+}
+
+std::vector<StoredSlice> Linear::InputSlices(int64_t begin, int64_t end) const {
+  const int axis = layout_ == WeightLayout::kOutIn ? 1 : 0;
+  std::vector<StoredSlice> slices;
+  for (const Part& part : parts_) {
+    const auto& within = part.weight.within;
+    const int64_t first =
+        within.whole && within.axis == axis ? within.first : 0;
+    slices.push_back({&part.weight, axis, first + begin, end - begin});
+  }
+  return slices;
+}
+
+std::vector<const Parameter*> Linear::parameters() const {
+  std::vector<const Parameter*> all;
+  for (const Part& part : parts_) {
+    all.push_back(&part.weight);
+    if (part.bias) all.push_back(&part.bias);
+  }
+  return all;
+}
+
+const Linear::Part& Linear::Only() const {
+  if (parts_.size() == 1) return parts_[0];
+  throw Error(ErrorCode::kUnsupported,
+              {parts_.empty() ? "linear layer" : parts_[0].weight.name,
+               "a layer of one matrix",
+               std::to_string(parts_.size()) + " side by side", ""});
 }
 
 void Linear::ForwardBias(Context& context, TensorView y, Store store) const {

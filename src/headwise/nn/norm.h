@@ -24,6 +24,7 @@ class Norm {
 
   explicit operator bool() const { return width_ > 0; }
   int64_t width() const { return width_; }
+  NormKind kind() const { return kind_; }
   float epsilon() const { return epsilon_; }
   // f32 [width] on the context's device.
   ConstTensorView weight(Context& context) const {

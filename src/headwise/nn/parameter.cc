@@ -6,6 +6,8 @@
 #include "headwise/error.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/encoding.h"
+#include "headwise/tensor/slice.h"
 
 namespace headwise {
 namespace {
@@ -27,6 +29,25 @@ void RequireNumbers(const Parameter& parameter) {
 bool IsWeight(DType type) {
   return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16 ||
          !IsPlain(type);
+}
+
+Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
+                  int64_t end) {
+  Parameter part = parameter;
+  if (!parameter) return part;
+  if (!IsPlain(parameter.value.type)) {
+    CheckBlocks(parameter.value, axis, begin, end, parameter.name);
+  }
+  part.value = Slice(parameter.value, axis, begin, end);
+  part.gradient = Slice(parameter.gradient, axis, begin, end);
+  part.compute = Slice(parameter.compute, axis, begin, end);
+  part.mapped = false;  // the rest of the pages is not ours to give back
+  if (parameter.within.whole && parameter.within.axis != axis) {
+    throw Error(ErrorCode::kInternal,
+                {parameter.name, "slices along one axis", "another axis", ""});
+  }
+  part.within = {parameter.stored(), axis, parameter.within.first + begin};
+  return part;
 }
 
 Tensor ToF32(Context& context, const Parameter& parameter) {

@@ -28,9 +28,21 @@ struct Parameter {
   bool mapped = false;
   // May change between calls, gradient or not; f32 then, and aligned.
   bool varies = false;
+  // The value is a slice of the checkpoint's tensor: the places from `first` on
+  // along an axis of `whole`. Null: the value is the tensor.
+  struct Within {
+    ConstTensorView whole = {};
+    int axis = 0;
+    int64_t first = 0;
+  };
+  Within within = {};
 
   explicit operator bool() const { return static_cast<bool>(value); }
   bool trainable() const { return static_cast<bool>(gradient); }
+  // The checkpoint's tensor.
+  const ConstTensorView& stored() const {
+    return within.whole ? within.whole : value;
+  }
   // What products read.
   const ConstTensorView& operand() const { return compute ? compute : value; }
   // What is made of it can be kept.
@@ -39,6 +51,11 @@ struct Parameter {
 
 // Whether a parameter may be of this type.
 bool IsWeight(DType type);
+
+// Places [begin, end) along an axis of a parameter's value, with their
+// gradients. Absent of an absent one.
+Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
+                  int64_t end);
 
 // The values as f32 on the host, dense. Throws Error(kUnsupported) for what is
 // neither a vector nor a matrix of such a type.

@@ -76,7 +76,16 @@ TEST(Parameter, OfBlocksBecomesF32WithItsRowsAndColumns) {
       ASSERT_EQ(found.As<float>()[n], ReadInBlocks(view, PlaceOf(view, n)));
     }
   }
-  EXPECT_THROW(Columns(whole, 16, 48), Error);
+  const Parameter part = SliceOf({"w", whole}, 1, 32, 64);
+  EXPECT_EQ(ToString(part.value), "q8_0 [5, 32]");
+  try {
+    SliceOf({"layer.3.o_proj", whole}, 1, 16, 48);
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("[layer.3.o_proj]"), std::string::npos) << text;
+    EXPECT_NE(text.find("32 elements of q8_0"), std::string::npos) << text;
+  }
 }
 
 TEST(Parameter, OfBlocksIsRefusedByProductsByItsName) {

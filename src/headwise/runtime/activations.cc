@@ -43,13 +43,15 @@ void PlanStack(const Stack& stack, Side side, int64_t width,
                std::vector<Planned>& plan) {
   plan.push_back({stack.prefix + "embedding", side, width});
   for (const Block& block : stack.blocks) {
-    const std::string& name = block.parts().name;
+    const std::string& name = block.name();
     plan.push_back({name + ".input", side, width});
-    PlanAttention(block.parts().attention, side, width, plan);
-    if (block.parts().has_cross) {
-      PlanAttention(block.parts().cross, side, width, plan);
+    for (const BlockStep& step : block.steps()) {
+      if (step.kind == StepKind::kFeedForward) {
+        plan.push_back({name + "." + step.name() + ".output", side, width});
+      } else {
+        PlanAttention(step.attention, side, width, plan);
+      }
     }
-    plan.push_back({name + ".mlp.output", side, width});
     plan.push_back({name + ".output", side, width});
   }
   plan.push_back({stack.prefix + "final", side, width});

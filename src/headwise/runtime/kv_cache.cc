@@ -44,8 +44,8 @@ KvCache::KvCache(Context& context, const CacheShape& shape)
   const CacheSide side = shape.side;
   for (const Block& block : shape.stack->blocks) {
     const AttentionLayer& from = side == CacheSide::kSelf
-                                     ? block.parts().attention
-                                     : block.parts().cross;
+                                     ? block.attention()
+                                     : block.cross();
     Layer layer;
     int64_t groups = from.config().kv_heads, windowed = 0;
     if (shape.policy != nullptr) {

@@ -97,7 +97,7 @@ void Session::Encode(std::span<const int32_t> source) {
   Copy(context_, Broadcast(memory.view(), {sequences, rows, width}),
        copies.view());
   for (size_t i = 0; i < model_.decoder()->blocks.size(); ++i) {
-    model_.decoder()->blocks[i].parts().cross.FillCache(
+    model_.decoder()->blocks[i].cross().FillCache(
         context_, Reshaped(copies.view(), {sequences * rows, width}),
         cross_cache_.views()[i]);
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "headwise/error.h"
 
@@ -16,10 +17,11 @@ std::string BlocksOf(const ElementEncoding& encoding) {
 }
 
 [[noreturn]] void RefuseBlocks(const ElementEncoding& encoding,
-                               std::string found) {
+                               std::string found,
+                               const std::string& where = "tensor") {
   throw Error(ErrorCode::kInvalidArgument,
-              {"tensor", "whole blocks of " + BlocksOf(encoding),
-               std::move(found), "make it f32 first"});
+              {where, "whole blocks of " + BlocksOf(encoding), std::move(found),
+               "make it f32 first"});
 }
 
 // The axis along which blocks lie; none: no axis has whole blocks, or strides
@@ -94,13 +96,15 @@ int64_t CheckedBytes(DType type, const Shape& shape, const char* where) {
 }
 
 void CheckBlocks(const ConstTensorView& view, int axis, int64_t begin,
-                 int64_t end) {
+                 int64_t end, const std::string& where) {
   const ElementEncoding& encoding = EncodingOf(view.type);
   if (view.stride[axis] % encoding.block == 0) return;
   if (begin % encoding.block == 0 && end % encoding.block == 0) return;
-  RefuseBlocks(encoding, "entries [" + std::to_string(begin) + ", " +
-                             std::to_string(end) + ") on axis " +
-                             std::to_string(axis) + " of " + ToString(view));
+  RefuseBlocks(encoding,
+               "entries [" + std::to_string(begin) + ", " +
+                   std::to_string(end) + ") on axis " + std::to_string(axis) +
+                   " of " + ToString(view),
+               where);
 }
 
 float ReadInBlocks(const ConstTensorView& view, int64_t at) {

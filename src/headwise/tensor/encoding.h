@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "headwise/tensor.h"
 #include "headwise/tensor/block_codecs.h"
@@ -78,10 +79,10 @@ inline int64_t BytesOf(const ConstTensorView& dense) {
 // are not whole blocks.
 int64_t CheckedBytes(DType type, const Shape& shape, const char* where);
 
-// Throws Error(kInvalidArgument) unless [begin, end) of an axis begins and ends
-// between blocks.
+// Throws Error(kInvalidArgument) naming `where` unless [begin, end) of an axis
+// begins and ends between blocks.
 void CheckBlocks(const ConstTensorView& view, int axis, int64_t begin,
-                 int64_t end);
+                 int64_t end, const std::string& where);
 
 // Element `at`, counted along memory, of a view in blocks: slow and plain.
 float ReadInBlocks(const ConstTensorView& view, int64_t at);

@@ -28,7 +28,8 @@ void CheckSlice(const ConstTensorView& view, int axis, int64_t begin,
                ") on axis " + std::to_string(axis),
            view);
   }
-  if (!EncodingOf(view.type).plain()) CheckBlocks(view, axis, begin, end);
+  if (!EncodingOf(view.type).plain())
+    CheckBlocks(view, axis, begin, end, "view");
 }
 
 bool IsDense(const ConstTensorView& view) {

@@ -17,7 +17,7 @@ void AddParts(const Stack& stack, std::vector<std::string>& parts) {
   if (stack.final_norm) parts.push_back(stack.prefix + "final");
   for (auto block = stack.blocks.rbegin(); block != stack.blocks.rend();
        ++block) {
-    parts.push_back(block->parts().name);
+    parts.push_back(block->name());
   }
   parts.push_back(stack.prefix + "embedding");
 }

@@ -36,7 +36,7 @@ const AttentionLayer& LayerOf(const HeadAssignment& one, const Model& model) {
          std::to_string(one.layer), ""});
   }
   const AttentionLayer& layer =
-      model.stack().blocks[one.layer].parts().attention;
+      model.stack().blocks[one.layer].attention();
   const int64_t heads = layer.config().heads;
   if (one.head < 0 || one.head >= heads) {
     throw Error(ErrorCode::kInvalidArgument,

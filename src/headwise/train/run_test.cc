@@ -111,7 +111,7 @@ TEST_F(TrainingRun, PenaltiesCloseGatesAndTheCheckpointKeepsThem) {
   EXPECT_EQ(model->config().gates.kind, GateKind::kHardConcrete);
   for (const Block& block : model->stack().blocks) {
     const Tensor log_alpha = ToF32(
-        context, block.parts().attention.weights().gates.weights().log_alpha);
+        context, block.attention().weights().gates.weights().log_alpha);
     for (int64_t h = 0; h < log_alpha.size(); ++h) {
       EXPECT_EQ(ConcreteGate(log_alpha.As<float>()[h]), 0);
     }
@@ -389,8 +389,8 @@ TEST_F(FamilyRun, ClosesGatesOfEveryKindOfAttention) {
     for (const Stack* stack : {&model->stack(), model->decoder()}) {
       if (stack == nullptr) continue;
       for (const Block& block : stack->blocks) {
-        closed += CountClosed(block.parts().attention);
-        if (block.parts().has_cross) cross += CountClosed(block.parts().cross);
+        closed += CountClosed(block.attention());
+        if (block.has_cross()) cross += CountClosed(block.cross());
       }
     }
     const bool two_stacks = model->decoder() != nullptr;

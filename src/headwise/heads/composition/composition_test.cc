@@ -81,7 +81,7 @@ TEST_P(DenseComposition, EqualsProductsOfWholeMatrices) {
                   &to = found.heads[edge.receiver];
     auto weights = [&](const HeadRef& head) {
       return WeightsOfHead(context,
-                           model->stack().blocks[head.layer].parts().attention,
+                           model->stack().blocks[head.layer].attention(),
                            head.head);
     };
     const HeadWeights a = weights(from), b = weights(to);

@@ -169,7 +169,7 @@ std::vector<LogitParts> AttributeLogits(
   const Tensor seen = StreamDirections(context, model, last.view(), directions);
   std::vector<LogitParts> parts(cases.size());
   for (const Block& block : model.stack().blocks) {
-    const AttentionLayer& layer = block.parts().attention;
+    const AttentionLayer& layer = block.attention();
     const auto found = run.outputs.find(layer.site().name);
     AddHeads(context, layer,
              found == run.outputs.end()

@@ -150,7 +150,7 @@ class CopyingHooks : public RunHooks {
         host_(context),
         model_(model),
         profile_(profile),
-        last_(model.stack().blocks.back().parts().name + ".output") {
+        last_(model.stack().blocks.back().name() + ".output") {
     std::vector<int32_t> ids;
     std::map<int32_t, int64_t> columns;
     int64_t row = 0;

@@ -32,7 +32,6 @@ ModelConfig ReadBert(const ConfigReader& reader) {
   config.context = reader.Size({"max_position_embeddings"});
   config.layers = ReadLayers(
       reader, reader.Size({"num_hidden_layers", "n_layers"}), heads, heads);
-  config.norm_place = NormPlace::kPost;
   if (type == "distilbert") {
     reader.Require("layer_norm_eps", 1e-12, "DistilBERT's is fixed");
   }
@@ -131,19 +130,18 @@ class BertBuilder : private FamilyBuilder {
     const std::string site = "layer." + std::to_string(layer);
     weights.gates = Gates(site + ".attention", attention.heads);
     weights.spans = Spans(site + ".attention", attention.heads);
-    BlockParts parts;
-    parts.name = site;
-    parts.place = NormPlace::kPost;
-    parts.attention =
-        AttentionLayer(attention, std::move(weights),
-                       {AttentionKind::kSelf, layer, site + ".attention"});
-    parts.attention_norm = LayerNorm(name + names_.attention_norm);
-    parts.mlp =
-        Mlp(config_.activation, Linear(),
+    AttentionLayer self(attention, std::move(weights),
+                        {AttentionKind::kSelf, layer, site + ".attention"});
+    BlockStep attend =
+        AttentionStep(NormPlace::kPost,
+                      LayerNorm(name + names_.attention_norm), std::move(self));
+    Mlp mlp(config_.activation, Linear(),
             Dense(name + names_.up, d, config_.hidden, Start::Normal()),
             Dense(name + names_.down, config_.hidden, d, Start::ToStream()));
-    parts.mlp_norm = LayerNorm(name + names_.mlp_norm);
-    return Block(std::move(parts));
+    Norm norm = LayerNorm(name + names_.mlp_norm);
+    return Block(site, {std::move(attend),
+                        MlpStep(NormPlace::kPost, std::move(norm),
+                                std::move(mlp))});
   }
 
   // transform → activation → norm → vocabulary, under three sets of names.

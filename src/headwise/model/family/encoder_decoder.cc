@@ -54,7 +54,6 @@ ModelConfig ReadEncoderDecoder(const ConfigReader& reader) {
   ReadCounts(reader, "cross_heads_per_layer", &LayerShape::cross_heads,
              config.decoder);
   for (LayerShape& shape : config.decoder) shape.kv_heads = shape.heads;
-  config.norm_place = NormPlace::kPost;
   config.activation = ReadActivation(reader, "activation_function", "gelu");
   config.positions = Positions::kSinusoid;
   config.scale_embedding = reader.Flag("scale_embedding", false);
@@ -130,9 +129,7 @@ class EncoderDecoderBuilder : private FamilyBuilder {
     const std::string number = std::to_string(layer);
     const std::string name = "model." + which + ".layers." + number + ".";
     const std::string site = which + ".layer." + number;
-    BlockParts parts;
-    parts.name = site;
-    parts.place = NormPlace::kPost;
+    std::vector<BlockStep> steps;
     const int64_t dim = config_.HeadDim(shape);
     AttentionLayerConfig self = Heads(shape.heads, dim);
     if (decoder) self.mask = AttentionMask::Causal();
@@ -140,27 +137,31 @@ class EncoderDecoderBuilder : private FamilyBuilder {
         SelfWeights(name + "self_attn.", shape.heads * dim);
     weights.gates = Gates(site + ".attention", shape.heads);
     weights.spans = Spans(site + ".attention", shape.heads);
-    parts.attention = AttentionLayer(
+    AttentionLayer own(
         self, std::move(weights),
         {decoder ? AttentionKind::kDecoder : AttentionKind::kSelf, layer,
          site + ".attention"});
-    parts.attention_norm = LayerNorm(name + "self_attn_layer_norm");
+    steps.push_back(AttentionStep(NormPlace::kPost,
+                                  LayerNorm(name + "self_attn_layer_norm"),
+                                  std::move(own)));
     if (decoder) {
-      parts.has_cross = true;
       AttentionWeights cross =
           CrossWeights(name + "encoder_attn.", shape.cross_heads * dim);
       cross.gates = Gates(site + ".cross", shape.cross_heads);
-      parts.cross =
-          AttentionLayer(Heads(shape.cross_heads, dim), std::move(cross),
-                         {AttentionKind::kCross, layer, site + ".cross"});
-      parts.cross_norm = LayerNorm(name + "encoder_attn_layer_norm");
+      AttentionLayer other(Heads(shape.cross_heads, dim), std::move(cross),
+                           {AttentionKind::kCross, layer, site + ".cross"});
+      steps.push_back(CrossStep(NormPlace::kPost,
+                                LayerNorm(name + "encoder_attn_layer_norm"),
+                                std::move(other)));
     }
-    parts.mlp = Mlp(
+    Mlp mlp(
         config_.activation, Linear(),
         Dense({Part(name + "fc1", config_.width, hidden, Start::Normal())}),
         Dense({Part(name + "fc2", hidden, config_.width, Start::ToStream())}));
-    parts.mlp_norm = LayerNorm(name + "final_layer_norm");
-    return Block(std::move(parts));
+    Norm norm = LayerNorm(name + "final_layer_norm");
+    steps.push_back(
+        MlpStep(NormPlace::kPost, std::move(norm), std::move(mlp)));
+    return Block(site, std::move(steps));
   }
 
   static AttentionLayerConfig Heads(int64_t heads, int64_t dim) {

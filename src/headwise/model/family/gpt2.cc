@@ -106,20 +106,19 @@ class Gpt2Builder : private FamilyBuilder {
     const std::string site = "layer." + std::to_string(layer);
     weights.gates = Gates(site + ".attention", shape.heads);
     weights.spans = Spans(site + ".attention", shape.heads);
-    BlockParts parts;
-    parts.name = site;
-    parts.place = NormPlace::kPre;
-    parts.attention =
-        AttentionLayer(attention, std::move(weights),
-                       {AttentionKind::kSelf, layer, site + ".attention"});
-    parts.attention_norm = LayerNorm(name + "ln_1");
-    parts.mlp = Mlp(config_.activation, Linear(),
-                    Stored(name + "mlp.c_fc", config_.width, config_.hidden,
-                           Start::Normal()),
-                    Stored(name + "mlp.c_proj", config_.hidden, config_.width,
-                           Start::ToStream()));
-    parts.mlp_norm = LayerNorm(name + "ln_2");
-    return Block(std::move(parts));
+    AttentionLayer self(attention, std::move(weights),
+                        {AttentionKind::kSelf, layer, site + ".attention"});
+    BlockStep attend = AttentionStep(
+        NormPlace::kPre, LayerNorm(name + "ln_1"), std::move(self));
+    Mlp mlp(config_.activation, Linear(),
+            Stored(name + "mlp.c_fc", config_.width, config_.hidden,
+                   Start::Normal()),
+            Stored(name + "mlp.c_proj", config_.hidden, config_.width,
+                   Start::ToStream()));
+    Norm norm = LayerNorm(name + "ln_2");
+    return Block(site, {std::move(attend), MlpStep(NormPlace::kPre,
+                                                   std::move(norm),
+                                                   std::move(mlp))});
   }
 
   Linear Stored(const std::string& name, int64_t in, int64_t out,

@@ -260,26 +260,27 @@ class LlamaBuilder : private FamilyBuilder {
     const std::string site = "layer." + std::to_string(layer);
     weights.gates = Gates(site + ".attention", shape.heads);
     weights.spans = Spans(site + ".attention", shape.heads);
-    BlockParts parts;
-    parts.name = site;
-    parts.place = NormPlace::kPre;
-    parts.attention =
-        AttentionLayer(attention, std::move(weights),
-                       {AttentionKind::kSelf, layer, site + ".attention"});
-    parts.attention_norm = RmsNorm(name + "input_layernorm", config_.width);
+    BlockStep attend =
+        AttentionStep(NormPlace::kPre,
+                      RmsNorm(name + "input_layernorm", config_.width),
+                      AttentionLayer(attention, std::move(weights),
+                                     {AttentionKind::kSelf, layer,
+                                      site + ".attention"}));
     auto dense = [&](const char* which, int64_t in, int64_t out,
                      const Start& start) {
       return Dense(
           {Biased(config_.mlp_bias, name + "mlp." + which, in, out, start)});
     };
     // Braces keep the order, so that an error names the first that is wrong.
-    parts.mlp = Mlp{
+    Mlp mlp{
         config_.activation,
         dense("gate_proj", config_.width, config_.hidden, Start::Normal()),
         dense("up_proj", config_.width, config_.hidden, Start::Normal()),
         dense("down_proj", config_.hidden, config_.width, Start::ToStream())};
-    parts.mlp_norm = RmsNorm(name + "post_attention_layernorm", config_.width);
-    return Block(std::move(parts));
+    Norm norm = RmsNorm(name + "post_attention_layernorm", config_.width);
+    return Block(site, {std::move(attend), MlpStep(NormPlace::kPre,
+                                                   std::move(norm),
+                                                   std::move(mlp))});
   }
 
   // A bias is read only where the configuration says that there is one.

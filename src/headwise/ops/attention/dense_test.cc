@@ -99,8 +99,8 @@ class DenseComparison {
       }
     }
     for (const char* name :
-         {"entropy", "max_probability", "argmax", "distance", "varentropy",
-          "sum_squares", "kept_max", "kept_argmax"}) {
+         {"entropy", "max_probability", "argmax", "distance", "missing",
+          "varentropy", "sum_squares", "kept_max", "kept_argmax"}) {
       const TestTensor* rows = Output(name);
       if (rows == nullptr) continue;
       ExpectClose(DenseStatistic(head, r_.observation, name, i, 0),
@@ -174,6 +174,7 @@ class DenseComparison {
                                        DenseStatistic(head, o, "argmax", i, 0));
                      })},
         {kSumVisible, WeightedSum(head, visible)},
+        {kSumMissing, named("missing", 0)},
         {kSumNonFinite, 0},
     };
     const bool full = o.statistics == Statistics::kFull;

@@ -54,6 +54,8 @@ std::string ToString(const AttentionProblem& problem) {
   }
   if (problem.packed) text += ", packed";
   text += fmt::format(", {}", Name(problem.type));
+  if (problem.precision == Precision::kBF16) text += " with products of bf16";
+  if (problem.precision == Precision::kF16) text += " with products of f16";
   if (problem.device.is_cuda()) text += ", CUDA";
   return text;
 }

@@ -1,6 +1,7 @@
 // The reference's backward pass against central differences of the dense loss
-// in double (dense_oracle.h): q, k, v, gates (at 0 too), relative table, with
-// soft-cap, biases, μ, entropy gradient, grouped heads, ragged and packed.
+// in double (dense_oracle.h): q, k, v, gates (at 0 too), relative table, sink
+// logits, with soft-cap, biases, μ, entropy gradient, grouped heads, ragged and
+// packed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,8 +24,8 @@ class GradientCheck {
       : r_(MakeRandomProblem(seed, {.work = 4e3, .max_len = 9})),
         rng_(seed, 2),
         args_(r_.args) {
-    for (ConstTensorView* view :
-         {&args_.q, &args_.k, &args_.v, &args_.gates, &args_.relative_table}) {
+    for (ConstTensorView* view : {&args_.q, &args_.k, &args_.v, &args_.gates,
+                                  &args_.relative_table, &args_.sink_logits}) {
       if (*view) *view = ToDouble(*view).view();
     }
   }
@@ -47,11 +48,14 @@ class GradientCheck {
     TestTensor& dg = Add(DType::kF32, {n.batch, n.queries, p.heads});
     TestTensor& dt = Add(DType::kF32, {p.heads, 2 * p.relative_reach + 1});
     dt.FillUniform(rng_, 0, 0);
+    TestTensor& ds = Add(DType::kF32, {p.heads});
+    ds.FillUniform(rng_, 0, 0);
     grads.dq = dq.view();
     grads.dk = dk.view();
     grads.dv = dv.view();
     grads.dgates = dg.view();
     if (args.relative_table) grads.drelative_table = dt.view();
+    if (args.sink_logits) grads.dsink_logits = ds.view();
     Context context({.threads = 1, .implementations = "attention:reference"});
     AttentionForward(context, p, args);
     AttentionBackward(context, p, args, grads);
@@ -60,6 +64,7 @@ class GradientCheck {
     Compare("dv", dv, args_.v, -1);
     if (args.gates) Compare("dgates", dg, args_.gates, 2);
     if (args.relative_table) Compare("dtable", dt, args_.relative_table, -1);
+    if (args.sink_logits) Compare("dsink", ds, args_.sink_logits, -1);
   }
 
  private:

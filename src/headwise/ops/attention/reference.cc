@@ -30,16 +30,16 @@ std::vector<double> LoadValues(const AttentionProblem& problem,
   std::vector<double> values(s.keys * width);
   for (int64_t j = 0; j < s.keys; ++j) {
     for (int64_t e = 0; e < width; ++e) {
-      values[j * width + e] =
-          Read(args.v, s.batch, s.key_begin + j, head.kv_head(), e);
+      values[j * width + e] = Operand(
+          problem, Read(args.v, s.batch, s.key_begin + j, head.kv_head(), e));
     }
   }
   return values;
 }
 
 // out and ungated of one row: O = Σ A v, out = g·O + (1 − g)·μ.
-void WriteOutput(const AttentionArgs& args, const ReferenceHead& head,
-                 int64_t i, const ReferenceRow& row,
+void WriteOutput(const AttentionProblem& problem, const AttentionArgs& args,
+                 const ReferenceHead& head, int64_t i, const ReferenceRow& row,
                  const std::vector<double>& values) {
   const Sequence& s = head.sequence();
   const int64_t at = s.query_begin + i;
@@ -50,7 +50,7 @@ void WriteOutput(const AttentionArgs& args, const ReferenceHead& head,
   const bool reads = row.lse != -INFINITY;
   for (int64_t j = 0; j < s.keys && reads; ++j) {
     if (!head.SeesKey(row, j)) continue;
-    const double p = row.probability[j];
+    const double p = Operand(problem, row.probability[j]);
     for (int64_t e = 0; e < width; ++e) o[e] += p * values[j * width + e];
   }
   const bool counts = i < s.queries;
@@ -77,7 +77,7 @@ void Forward(Context&, const AttentionProblem& problem,
           args.observation != nullptr ? *args.observation : nothing, head, b);
       for (int64_t i = 0; i < s.query_rows; ++i) {
         const ReferenceRow row = head.Row(i);
-        WriteOutput(args, head, i, row, values);
+        WriteOutput(problem, args, head, i, row, values);
         Write(args.lse, row.lse, s.batch, h, s.query_begin + i);
         if (args.observation != nullptr) observer.AddRow(i, row);
       }

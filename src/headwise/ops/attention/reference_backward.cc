@@ -1,9 +1,12 @@
 // The reference's backward pass. With dO = g·dout, P = A and z the scores:
 //   dP_ij = ⟨dO_i, v_j⟩,  dz_ij = P_ij (dP_ij − Σ_j P_ij dP_ij)
-//   and through the entropy, ∂H_i/∂z_ij = −P_ij (ln P_ij + H_i).
+//   and through the entropy, ∂H_i/∂z_ij = −P_ij (ln P_ij + H_i + P_is),
+// where P_is = 1 − Σ_j P_ij is what the sink took; its logit gets
+//   ds = −Σ_i P_is (Σ_j P_ij dP_ij + ∂L/∂H_i (H_i + P_is − 1)).
 // Probabilities are computed anew from q and k, so that the result does not
 // inherit the rounding of lse and out. Door: reference_passes.h.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "headwise/ops/attention/reference_passes.h"
@@ -30,6 +33,13 @@ std::vector<double> ReadVector(const ConstTensorView& view, int64_t batch,
   return result;
 }
 
+// The same as operands of products.
+std::vector<double> Operands(const AttentionProblem& problem,
+                             std::vector<double> values) {
+  for (double& x : values) x = Operand(problem, x);
+  return values;
+}
+
 void WriteVector(const TensorView& view, const std::vector<double>& values,
                  int64_t batch, int64_t position, int64_t head) {
   for (size_t d = 0; d < values.size(); ++d) {
@@ -49,13 +59,21 @@ Group LoadGroup(const AttentionProblem& problem, const AttentionArgs& args,
   group.s = SequenceOf(problem, args, sequence);
   for (int64_t j = 0; j < group.s.keys; ++j) {
     const int64_t at = group.s.key_begin + j;
-    group.k.push_back(ReadVector(args.k, group.s.batch, at, kv_head));
-    group.v.push_back(ReadVector(args.v, group.s.batch, at, kv_head));
+    group.k.push_back(
+        Operands(problem, ReadVector(args.k, group.s.batch, at, kv_head)));
+    group.v.push_back(
+        Operands(problem, ReadVector(args.v, group.s.batch, at, kv_head)));
   }
   group.dk.assign(group.s.key_rows, std::vector<double>(problem.head_dim));
   group.dv.assign(group.s.key_rows, std::vector<double>(ValueDim(problem)));
   return group;
 }
+
+// What one head adds to the gradients of its parameters.
+struct ParameterGradients {
+  std::vector<double> table;  // [2R + 1] of drelative_table, or empty
+  double sink_logit = 0;
+};
 
 class Backward {
  public:
@@ -63,13 +81,12 @@ class Backward {
            const AttentionGrads& grads)
       : problem_(problem), args_(args), grads_(grads) {}
 
-  // Everything that one head of one sequence contributes; `table` is its row
-  // of drelative_table.
+  // Everything that one head of one sequence contributes.
   void AddHead(const ReferenceHead& head, Group& group,
-               std::vector<double>& table) const {
+               ParameterGradients& parameters) const {
     std::vector<double> received(group.s.key_rows);
     for (int64_t i = 0; i < group.s.query_rows; ++i) {
-      AddRow(head, i, group, table, received);
+      AddRow(head, i, group, parameters, received);
     }
     for (int64_t j = 0; j < group.s.key_rows; ++j) {
       Write(grads_.received, received[j], group.s.batch, head.head(),
@@ -79,7 +96,8 @@ class Backward {
 
  private:
   void AddRow(const ReferenceHead& head, int64_t i, Group& group,
-              std::vector<double>& table, std::vector<double>& received) const {
+              ParameterGradients& parameters,
+              std::vector<double>& received) const {
     const int64_t b = group.s.batch;
     const int64_t at = group.s.query_begin + i;
     const int64_t h = head.head();
@@ -87,19 +105,25 @@ class Backward {
     double dgate = 0;
     if (i < group.s.queries) {
       const ReferenceRow row = head.Row(i);
-      const std::vector<double> q = ReadVector(args_.q, b, at, h);
+      const std::vector<double> q =
+          Operands(problem_, ReadVector(args_.q, b, at, h));
       const std::vector<double> dout = ReadVector(grads_.dout, b, at, h);
       const double gate = args_.gates ? Read(args_.gates, b, at, h) : 1.0;
       std::vector<double> d_o(dout.size());
       AddScaled(d_o, gate, dout);
-      const std::vector<double> dz = ScoreGradients(head, row, at, group, d_o);
+      d_o = Operands(problem_, std::move(d_o));
+      const std::vector<double> dz =
+          ScoreGradients(head, row, at, group, d_o, parameters.sink_logit);
       for (int64_t j = 0; j < group.s.keys; ++j) {
         if (!head.SeesKey(row, j)) continue;
-        const double ds = dz[j] * row.score_slope[j] * head.scale();
+        const double ds =
+            Operand(problem_, dz[j] * row.score_slope[j]) * head.scale();
         AddScaled(dq, ds, group.k[j]);
         AddScaled(group.dk[j], ds, q);
-        AddScaled(group.dv[j], row.probability[j], d_o);
-        if (!table.empty()) table[TableIndex(j - row.position)] += dz[j];
+        AddScaled(group.dv[j], Operand(problem_, row.probability[j]), d_o);
+        if (!parameters.table.empty()) {
+          parameters.table[TableIndex(j - row.position)] += dz[j];
+        }
         if (row.finite()) received[j] += row.probability[j];
         dgate += row.probability[j] * Dot(dout, group.v[j]);
       }
@@ -111,11 +135,12 @@ class Backward {
     Write(grads_.dgates, dgate, b, at, h);
   }
 
-  // dz of one row.
+  // dz of one row; its part of the sink logit's gradient is added to `sink`.
   std::vector<double> ScoreGradients(const ReferenceHead& head,
                                      const ReferenceRow& row, int64_t at,
                                      const Group& group,
-                                     const std::vector<double>& d_o) const {
+                                     const std::vector<double>& d_o,
+                                     double& sink) const {
     std::vector<double> dp(group.s.keys);
     double mean = 0;
     for (int64_t j = 0; j < group.s.keys; ++j) {
@@ -132,7 +157,11 @@ class Backward {
       const double p = row.probability[j];
       if (p == 0) continue;
       const double log_p = row.score[j] - row.lse;
-      dz[j] = p * (dp[j] - mean) - dentropy * p * (log_p + entropy);
+      dz[j] =
+          p * (dp[j] - mean) - dentropy * p * (log_p + entropy + row.missing);
+    }
+    if (row.missing != 0) {
+      sink -= row.missing * (mean + dentropy * (entropy + row.missing - 1));
     }
     return dz;
   }
@@ -154,17 +183,18 @@ void ReferenceBackward(Context&, const AttentionProblem& problem,
   const Backward backward(problem, args, grads);
   const int64_t group_size = problem.heads / problem.kv_heads;
   const std::vector<int64_t> heads = HeadsOf(problem, args);
-  Matrix tables(problem.heads);
-  if (grads.drelative_table) {
-    tables.assign(problem.heads,
-                  std::vector<double>(2 * problem.relative_reach + 1));
+  std::vector<ParameterGradients> parameters(problem.heads);
+  for (const int64_t h : heads) {
+    if (!grads.drelative_table) break;
+    parameters[h].table.resize(2 * problem.relative_reach + 1);
   }
   for (int64_t b = 0; b < problem.batch; ++b) {
     for (int64_t g = 0; g < problem.kv_heads; ++g) {
       Group group = LoadGroup(problem, args, b, g);
       for (const int64_t h : heads) {
         if (h / group_size != g) continue;
-        backward.AddHead(ReferenceHead(problem, args, b, h), group, tables[h]);
+        backward.AddHead(ReferenceHead(problem, args, b, h), group,
+                         parameters[h]);
       }
       for (int64_t j = 0; j < group.s.key_rows; ++j) {
         const int64_t at = group.s.key_begin + j;
@@ -173,11 +203,15 @@ void ReferenceBackward(Context&, const AttentionProblem& problem,
       }
     }
   }
-  for (int64_t h = 0; h < problem.heads; ++h) {
-    for (size_t r = 0; r < tables[h].size(); ++r) {
-      Write(grads.drelative_table,
-            Read(grads.drelative_table, h, r) + tables[h][r], h, r);
+  for (const int64_t h : heads) {
+    const std::vector<double>& table = parameters[h].table;
+    for (size_t r = 0; r < table.size(); ++r) {
+      Write(grads.drelative_table, Read(grads.drelative_table, h, r) + table[r],
+            h, r);
     }
+    if (!grads.dsink_logits) continue;
+    Write(grads.dsink_logits,
+          Read(grads.dsink_logits, h) + parameters[h].sink_logit, h);
   }
 }
 

@@ -15,7 +15,7 @@ double Surprise(const ReferenceRow& row, int64_t j) {
 
 void FillNan(ReferenceStatistics& s) {
   s.entropy = s.varentropy = s.max_probability = s.kept_max = NAN;
-  s.distance = s.sum_squares = NAN;
+  s.distance = s.missing = s.sum_squares = NAN;
   for (auto* list : {&s.histogram, &s.feature_mass, &s.label_mass}) {
     std::fill(list->begin(), list->end(), NAN);
   }
@@ -61,6 +61,9 @@ ReferenceStatistics ReferenceObserver::Measure(int64_t i,
   }
   const Sequence& at = head_.sequence();
   s.entropy = Entropy(row);
+  s.missing = row.missing;
+  // Where the sink took the mass there is no surprise.
+  s.varentropy = row.missing * s.entropy * s.entropy;
   for (int64_t j = 0; j < at.keys; ++j) {
     if (!head_.SeesKey(row, j)) continue;
     const double p = row.probability[j];
@@ -103,6 +106,7 @@ void ReferenceObserver::Store(int64_t i, const ReferenceStatistics& s) const {
   Write(rows.max_probability, s.max_probability, b, h, at);
   Write(rows.argmax, static_cast<double>(s.argmax), b, h, at);
   Write(rows.distance, s.distance, b, h, at);
+  Write(rows.missing, s.missing, b, h, at);
   Write(rows.varentropy, s.varentropy, b, h, at);
   Write(rows.sum_squares, s.sum_squares, b, h, at);
   Write(rows.kept_max, s.kept_max, b, h, at);
@@ -137,6 +141,7 @@ void ReferenceObserver::Sum(int64_t i, const ReferenceRow& row,
   sums_[kSumArgmaxDistance] +=
       w * static_cast<double>(std::abs(row.position - s.argmax));
   sums_[kSumVisible] += w * visible;
+  sums_[kSumMissing] += w * s.missing;
   if (o_.statistics == Statistics::kFull) {
     sums_[kSumVarentropy] += w * s.varentropy;
     sums_[kSumSquares] += w * s.sum_squares;

@@ -5,8 +5,22 @@
 #include <numeric>
 
 #include "headwise/tensor/element.h"
+#include "headwise/tensor/half.h"
 
 namespace headwise {
+
+double Operand(const AttentionProblem& problem, double value) {
+  const float x = static_cast<float>(value);
+  switch (problem.precision) {
+    case Precision::kStored:
+      return value;
+    case Precision::kBF16:
+      return FromBf16(ToBf16(x));
+    case Precision::kF16:
+      return FromF16(ToF16(x));
+  }
+  return value;
+}
 
 void AddScaled(std::vector<double>& sum, double w,
                const std::vector<double>& values) {
@@ -36,8 +50,9 @@ ReferenceHead::ReferenceHead(const AttentionProblem& problem,
       keys_(problem.head_dim * sequence_.keys) {
   for (int64_t d = 0; d < problem.head_dim; ++d) {
     for (int64_t j = 0; j < sequence_.keys; ++j) {
-      keys_[d * sequence_.keys + j] =
-          Read(args.k, sequence_.batch, sequence_.key_begin + j, kv_head_, d);
+      keys_[d * sequence_.keys + j] = Operand(
+          problem,
+          Read(args.k, sequence_.batch, sequence_.key_begin + j, kv_head_, d));
     }
   }
 }
@@ -58,12 +73,17 @@ double ReferenceHead::Bias(int64_t distance) const {
   return 0;
 }
 
+double ReferenceHead::SinkLogit() const {
+  return args_.sink_logits ? Read(args_.sink_logits, head_) : -INFINITY;
+}
+
 void ReferenceHead::FillScores(int64_t i, ReferenceRow& row) const {
   const int64_t keys = sequence_.keys;
   const double cap = problem_.soft_cap;
   for (int64_t d = 0; d < problem_.head_dim; ++d) {
-    const double q =
-        Read(args_.q, sequence_.batch, sequence_.query_begin + i, head_, d);
+    const double q = Operand(
+        problem_,
+        Read(args_.q, sequence_.batch, sequence_.query_begin + i, head_, d));
     for (int64_t j = 0; j < keys; ++j) row.score[j] += q * keys_[d * keys + j];
   }
   for (int64_t j = 0; j < keys; ++j) {
@@ -97,13 +117,17 @@ ReferenceRow ReferenceHead::Row(int64_t i) const {
     if (z > maximum) maximum = z;
   }
   if (maximum == -INFINITY) return row;
-  double sum = 0;
+  const double sink = SinkLogit();
+  if (std::isnan(sink) || sink > maximum) maximum = sink;
+  double sum = std::exp(sink - maximum);
+  row.missing = sum;
   for (int64_t j = 0; j < sequence_.keys; ++j) {
     if (!SeesKey(row, j)) continue;
     row.probability[j] = std::exp(row.score[j] - maximum);
     sum += row.probability[j];
   }
   for (double& p : row.probability) p /= sum;
+  row.missing /= sum;
   row.lse = maximum + std::log(sum);
   return row;
 }

@@ -17,6 +17,9 @@ namespace headwise {
 std::vector<int64_t> HeadsOf(const AttentionProblem& problem,
                              const AttentionArgs& args);
 
+// An operand of a product in the problem's precision.
+double Operand(const AttentionProblem& problem, double value);
+
 // sum += w · values.
 void AddScaled(std::vector<double>& sum, double w,
                const std::vector<double>& values);
@@ -26,6 +29,7 @@ struct ReferenceRow {
   int64_t position = 0;             // of the query
   int64_t visible = 0;              // keys it sees
   double lse = 0;                   // −∞ where it sees nothing
+  double missing = 0;               // 1 − Σ A: what the sink took
   std::vector<double> score;        // z; −∞ where unseen
   std::vector<double> score_slope;  // ∂z/∂(scale·q·k), 1 without soft-cap
   std::vector<double> probability;  // A; 0 where unseen
@@ -54,6 +58,7 @@ class ReferenceHead {
 
  private:
   double Bias(int64_t distance) const;  // of key j = p + distance
+  double SinkLogit() const;             // −∞ where there is none
   void FillScores(int64_t i, ReferenceRow& row) const;
 
   const AttentionProblem& problem_;
@@ -74,6 +79,7 @@ struct ReferenceStatistics {
   double max_probability = 0;
   double kept_max = 0;
   double distance = 0;
+  double missing = 0;
   double sum_squares = 0;
   int64_t argmax = -1;
   int64_t kept_argmax = -1;

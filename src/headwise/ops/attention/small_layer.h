@@ -12,7 +12,9 @@
 
 namespace headwise {
 
-// x [B, M, d], weights [in, out], biases [out] or null, out [B, M, d].
+// x [B, M, d], weights [in, out], biases [out] or null, out [B, M, d]. Of the
+// attention's switches it has the mask alone: a layer with sink logits, say, is
+// none.
 struct SmallLayer {
   int64_t heads = 1;
   int64_t kv_heads = 1;

@@ -107,8 +107,8 @@ void CheckPositions(const AttentionProblem& problem,
   }
 }
 
-void CheckBias(const AttentionProblem& problem, const AttentionArgs& args,
-               ViewChecker& views) {
+void CheckScoreParameters(const AttentionProblem& problem,
+                          const AttentionArgs& args, ViewChecker& views) {
   if (problem.bias == AttentionBias::kAlibi) {
     views.Input("alibi_slopes", args.alibi_slopes, DType::kF32, {problem.heads},
                 ViewNeed::kRequired);
@@ -118,6 +118,7 @@ void CheckBias(const AttentionProblem& problem, const AttentionArgs& args,
                 {problem.heads, 2 * problem.relative_reach + 1},
                 ViewNeed::kRequired);
   }
+  views.Input("sink_logits", args.sink_logits, DType::kF32, {problem.heads});
 }
 
 void CheckActiveHeads(const AttentionProblem& problem,
@@ -165,6 +166,7 @@ void CheckRowStatistics(const AttentionProblem& problem, const ViewSizes& n,
   add("max_probability", rows.max_probability, DType::kF32, Statistics::kCore);
   add("argmax", rows.argmax, DType::kI32, Statistics::kCore);
   add("distance", rows.distance, DType::kF32, Statistics::kCore);
+  add("missing", rows.missing, DType::kF32, Statistics::kCore);
   add("varentropy", rows.varentropy, DType::kF32, Statistics::kFull);
   add("sum_squares", rows.sum_squares, DType::kF32, Statistics::kFull);
   add("kept_max", rows.kept_max, DType::kF32, Statistics::kFull);
@@ -279,7 +281,7 @@ void CheckScoreInputs(const AttentionProblem& problem,
               ViewNeed::kRequired);
   CheckLengthsAndStarts(problem, args, views);
   if (GivesPositions(problem, args)) CheckPositions(problem, args);
-  CheckBias(problem, args, views);
+  CheckScoreParameters(problem, args, views);
   CheckActiveHeads(problem, args);
 }
 
@@ -341,6 +343,11 @@ void ValidateBackward(const AttentionProblem& problem,
   }
   views.Output("drelative_table", grads.drelative_table, DType::kF32,
                {heads, 2 * problem.relative_reach + 1});
+  if (grads.dsink_logits && !args.sink_logits) {
+    ThrowInvalid("sink_logits for dsink_logits", "none",
+                 "give the forward call's, or leave dsink_logits out");
+  }
+  views.Output("dsink_logits", grads.dsink_logits, DType::kF32, {heads});
   views.CheckOverlap();
 }
 

@@ -42,7 +42,7 @@ void ValidateGram(std::span<const HeadSource> sources,
                   const ConstTensorView& query_weights, const TensorView& gram);
 
 // Checks that all passes share: sizes, q and k, lengths, starts, offsets,
-// biases, active heads. The views are added to `views`.
+// biases, sink logits, active heads. The views are added to `views`.
 class ViewChecker;
 void CheckScoreInputs(const AttentionProblem& problem,
                       const AttentionArgs& args, ViewChecker& views);

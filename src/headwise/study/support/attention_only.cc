@@ -95,13 +95,13 @@ class AttentionOnlyBuilder {
     attention.heads = attention.kv_heads = heads;
     attention.head_dim = config_.head_dim;
     attention.mask = AttentionMask::Causal();
-    BlockParts parts;
-    parts.name = "layer." + std::to_string(layer);
-    parts.attention = AttentionLayer(
-        attention, std::move(weights),
-        {AttentionKind::kSelf, layer, parts.name + ".attention"});
-    parts.attention_norm = MakeNorm(name + "input_layernorm");
-    return Block(std::move(parts));
+    const std::string site = "layer." + std::to_string(layer);
+    AttentionLayer self(attention, std::move(weights),
+                        {AttentionKind::kSelf, layer, site + ".attention"});
+    return Block(site,
+                 {AttentionStep(NormPlace::kPre,
+                                MakeNorm(name + "input_layernorm"),
+                                std::move(self))});
   }
 
   const ModelConfig& config_;

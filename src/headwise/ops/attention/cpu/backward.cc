@@ -51,6 +51,9 @@ class Backward {
     const size_t rows = views_.batch * problem.heads * views_.queries;
     delta_ = workspace.TakeArray<float>(rows);
     if (grads.dentropy) entropy_ = workspace.TakeArray<float>(rows);
+    if (args.sink_logits) {
+      sink_parts_ = workspace.TakeArray<double>(PrepareTasks());
+    }
     if (grads.drelative_table) {
       table_cells_ = 2 * problem.relative_reach + 1;
       tables_ = workspace.TakeArray<double>(threads * table_cells_);
@@ -60,18 +63,33 @@ class Backward {
   void Run() {
     const int64_t heads = static_cast<int64_t>(plan_.heads.size());
     constexpr int64_t kBlock = kBlockQueries;
-    const int64_t blocks = (problem_.query_len + kBlock - 1) / kBlock;
-    context_.pool().ParallelFor(
-        problem_.batch * blocks * heads, [&](int64_t task, int worker) {
-          Prepare(task / heads / blocks, plan_.heads[task % heads],
-                  task / heads % blocks * kBlock, worker);
-        });
+    const int64_t blocks = LongestBlocks();
+    context_.pool().ParallelFor(PrepareTasks(), [&](int64_t task, int worker) {
+      const int64_t sequence = task / heads / blocks;
+      const int64_t head = plan_.heads[task % heads];
+      const int64_t first = task / heads % blocks * kBlock;
+      Prepare(sequence, head, first, worker);
+      if (args_.sink_logits) {
+        sink_parts_.Raw<double>()[task] = TakeSink(sequence, head, first);
+      }
+    });
+    if (grads_.dsink_logits) AddSinkGradients();
     context_.pool().ParallelFor(
         static_cast<int64_t>(plan_.tasks.size()),
         [&](int64_t task, int worker) { RunTask(plan_.tasks[task], worker); });
   }
 
  private:
+  // Blocks of the longest sequence's queries.
+  int64_t LongestBlocks() const {
+    constexpr int64_t kBlock = kBlockQueries;
+    return (problem_.query_len + kBlock - 1) / kBlock;
+  }
+  int64_t PrepareTasks() const {
+    return problem_.batch * LongestBlocks() *
+           static_cast<int64_t>(plan_.heads.size());
+  }
+
   // Where a row's δ and H are kept: as in lse, dense.
   int64_t RowIndex(const Sequence& s, int64_t head, int64_t i) const {
     return (s.batch * problem_.heads + head) * views_.queries + s.query_begin +
@@ -117,6 +135,47 @@ class Backward {
       const BackwardBuffers b = BuffersOf(worker);
       PackQueries(RuleOf(problem_, args_, s, head), head, first, count, b);
       Entropies(RuleOf(problem_, args_, s, head), head, first, count, b);
+    }
+  }
+
+  // What the sink took of each row of a prepared block goes to the row's H,
+  // with which it stands in every dz. Returns the block's part of dsink_logits.
+  double TakeSink(int64_t sequence, int64_t head, int64_t first) const {
+    const Sequence s = SequenceOf(problem_, args_, sequence);
+    constexpr int64_t kBlock = kBlockQueries;
+    const int64_t end = std::min(s.queries, first + kBlock);
+    const double logit =
+        args_.sink_logits.Raw<float>()[head * args_.sink_logits.stride[0]];
+    double sum = 0;
+    for (int64_t i = first; i < end; ++i) {
+      const int64_t at = s.query_begin + i;
+      const float lse = *At(args_.lse, s.batch, head, at);
+      if (lse == kMinusInfinity || logit == -INFINITY) continue;
+      const double missing = std::exp(logit - lse);
+      double slope = delta_.Raw<float>()[RowIndex(s, head, i)];
+      if (grads_.dentropy) {
+        float& entropy = entropy_.Raw<float>()[RowIndex(s, head, i)];
+        slope +=
+            *At(grads_.dentropy, s.batch, head, at) * (entropy + missing - 1);
+        entropy += static_cast<float>(missing);
+      }
+      sum -= missing * slope;
+    }
+    return sum;
+  }
+
+  // Blocks in their order, whoever prepared them.
+  void AddSinkGradients() const {
+    const int64_t heads = static_cast<int64_t>(plan_.heads.size());
+    for (int64_t h = 0; h < heads; ++h) {
+      double sum = 0;
+      for (int64_t task = h; task < PrepareTasks(); task += heads) {
+        sum += sink_parts_.Raw<double>()[task];
+      }
+      float& to =
+          grads_.dsink_logits
+              .Raw<float>()[plan_.heads[h] * grads_.dsink_logits.stride[0]];
+      to = static_cast<float>(to + sum);
     }
   }
 
@@ -348,9 +407,10 @@ class Backward {
   size_t floats_ = 0;        // of a worker's buffers
   int64_t table_cells_ = 0;  // 2R + 1
   Scratch scratch_;
-  Scratch delta_;    // [B, H, M]
-  Scratch entropy_;  // [B, H, M]
-  Scratch tables_;   // [threads, 2R + 1] f64
+  Scratch delta_;       // [B, H, M]
+  Scratch entropy_;     // [B, H, M]
+  Scratch tables_;      // [threads, 2R + 1] f64
+  Scratch sink_parts_;  // [tasks of Prepare] f64
   Turns dq_turns_;
   Turns table_turns_;
 };

@@ -15,6 +15,9 @@ Reason WhyNotProblem(const AttentionProblem& problem) {
   if (problem.type != DType::kF32) {
     return std::string("takes f32 only, not ") + Name(problem.type);
   }
+  if (problem.precision != Precision::kStored) {
+    return "has products of f32 only";
+  }
   return "";
 }
 

@@ -199,7 +199,7 @@ bool OneQueryF32(Context& context, const AttentionProblem& problem,
                  const AttentionArgs& args) {
   const bool only_output = args.observation == nullptr && !args.lse &&
                            !args.gates && !args.replacement && !args.ungated &&
-                           args.active_heads.is_all();
+                           !args.sink_logits && args.active_heads.is_all();
   const bool plain = problem.query_len == 1 && !problem.packed &&
                      !args.query_lengths && problem.soft_cap == 0 &&
                      problem.bias == AttentionBias::kNone &&

@@ -27,8 +27,31 @@ float* Line(const TensorView& view, int64_t a, int64_t b, int64_t c) {
 
 void RowResult::SetNonFinite() {
   entropy = varentropy = max_probability = kept_max = NAN;
-  distance = sum_squares = inverse = NAN;
+  distance = missing = sum_squares = inverse = NAN;
   argmax = kept_argmax = -1;
+}
+
+// With P over the keys, L its LSE and σ = 1 / (1 + exp(s − L)): A = σP, its LSE
+// is L − ln σ, and the surprise of a key grows by −ln σ.
+void RowResult::TakeSink(double logit) {
+  const double above = logit - lse;
+  const double small = std::exp(-std::abs(above));
+  // ln(1 + exp(above)) without overflow.
+  const double surprise = std::max(above, 0.0) + std::log1p(small);
+  const double share = std::exp(-surprise);
+  missing = (above > 0 ? 1.0 : small) / (1 + small);
+  lse += surprise;
+  inverse *= share;
+  const double mean = entropy + surprise;
+  varentropy = share * (varentropy + missing * mean * mean);
+  entropy = share * mean;
+  max_probability *= share;
+  kept_max *= share;
+  distance *= share;
+  sum_squares *= share * share;
+  if (finite && std::isfinite(lse)) return;
+  finite = false;
+  SetNonFinite();
 }
 
 ResultWriter::ResultWriter(const ForwardCall& call, const Sequence& sequence,
@@ -41,6 +64,9 @@ ResultWriter::ResultWriter(const ForwardCall& call, const Sequence& sequence,
                        (call.observation->rows.histogram ||
                         call.observation->summed.histogram)) {
   std::fill(partial_.begin(), partial_.end(), 0.0);
+  if (const ConstTensorView& sinks = call.args.sink_logits) {
+    sink_logit_ = sinks.Raw<float>()[head * sinks.stride[0]];
+  }
 }
 
 int64_t ResultWriter::FirstKept(const KeyRange& range) const {
@@ -59,6 +85,13 @@ int64_t ResultWriter::FirstKept(const KeyRange& range) const {
 }
 
 void ResultWriter::Write(const RowResult& row) {
+  if (row.empty || sink_logit_ == -INFINITY) return WriteAll(row);
+  RowResult taken = row;
+  taken.TakeSink(sink_logit_);
+  WriteAll(taken);
+}
+
+void ResultWriter::WriteAll(const RowResult& row) {
   WriteOutput(row);
   Put<float>(call_.args.lse, sequence_.batch, head_,
              sequence_.query_begin + row.query, row.lse);
@@ -94,6 +127,7 @@ void ResultWriter::WriteRow(const RowResult& row) {
   Put<float>(rows.max_probability, b, head_, at, row.max_probability);
   Put<int32_t>(rows.argmax, b, head_, at, static_cast<double>(row.argmax));
   Put<float>(rows.distance, b, head_, at, row.distance);
+  Put<float>(rows.missing, b, head_, at, row.missing);
   Put<float>(rows.varentropy, b, head_, at, row.varentropy);
   Put<float>(rows.sum_squares, b, head_, at, row.sum_squares);
   Put<float>(rows.kept_max, b, head_, at, row.kept_max);
@@ -163,6 +197,7 @@ void ResultWriter::AddColumns(const RowResult& row, double w) {
   sums[kSumSquares] += w * row.sum_squares;
   sums[kSumKeptMax] += w * row.kept_max;
   sums[kSumVisible] += w * visible;
+  sums[kSumMissing] += w * row.missing;
 }
 
 void ResultWriter::ClearPadding() {

@@ -26,6 +26,7 @@ struct RowResult {
   double max_probability = 0;
   double kept_max = 0;
   double distance = 0;
+  double missing = 0;
   double sum_squares = 0;
   int64_t argmax = -1;
   int64_t kept_argmax = -1;
@@ -39,6 +40,9 @@ struct RowResult {
 
   // Some score was NaN or +∞: no statistic has a value.
   void SetNonFinite();
+  // The row's distribution over its keys gives a part of itself to a sink, as
+  // if that had been one more key: no walk over keys need know of it.
+  void TakeSink(double logit);
 };
 
 // Sums of one block: SumColumn, histogram, features, labels, side by side.
@@ -61,6 +65,7 @@ class ResultWriter {
   void ClearPadding();
 
  private:
+  void WriteAll(const RowResult& row);
   void WriteOutput(const RowResult& row);
   void WriteRow(const RowResult& row);
   void AddToSums(const RowResult& row);
@@ -72,6 +77,7 @@ class ResultWriter {
   int64_t head_;
   std::span<double> partial_;
   bool wants_histogram_;
+  double sink_logit_ = -INFINITY;
 };
 
 // Adds a head's partial sums in order and writes them. partials:

@@ -84,6 +84,7 @@ void CallResults::AddRowStatistics(Observation& o) {
   o.rows.max_probability = row("max_probability");
   o.rows.argmax = row("argmax", DType::kI32);
   o.rows.distance = row("distance");
+  o.rows.missing = row("missing");
   if (o.key_features) {
     o.rows.feature_mass = rows("feature_mass", o.key_features.shape[2]);
   }
@@ -170,6 +171,12 @@ void CallResults::RunBackward() {
         Add("drelative_table", DType::kF32, {p.heads, 2 * p.relative_reach + 1},
             Measure::kGradient, -1);
     outputs_.back().tensor.FillUniform(rng_, -1, 1);  // it is added to
+    mirror_.Upload(outputs_.back().tensor);
+  }
+  if (args_.sink_logits) {
+    grads.dsink_logits =
+        Add("dsink_logits", DType::kF32, {p.heads}, Measure::kGradient, -1);
+    outputs_.back().tensor.FillUniform(rng_, -1, 1);
     mirror_.Upload(outputs_.back().tensor);
   }
   if (head_multiple_ == 0) return AttentionBackward(context_, p, args_, grads);

@@ -82,12 +82,16 @@ DenseHead MakeHead(const AttentionProblem& problem, const AttentionArgs& args,
   for (int64_t i = 0; i < queries; ++i) {
     // Scores are small here, so that exp needs no shift.
     double sum = 0;
+    bool sees = false;
     for (int64_t j = 0; j < keys; ++j) {
       head.seen[i][j] = Visible(problem.mask, i + head.offset, j);
       if (!head.seen[i][j]) continue;
+      sees = true;
       head.a[i][j] = std::exp(Score(problem, args, head, i, j));
       sum += head.a[i][j];
     }
+    // "LSE_i = ln(Σ_j exp z_ij + exp s_h)", but of rows that see a key.
+    if (sees && args.sink_logits) sum += std::exp(Read(args.sink_logits, h));
     head.lse.push_back(std::log(sum));
     for (int64_t j = 0; j < keys; ++j) {
       if (!head.seen[i][j]) continue;
@@ -146,6 +150,8 @@ double DenseStatistic(const DenseHead& head, const Observation& o,
     if (name == "entropy" || name == "varentropy") {
       sum -= a[j] * std::log(a[j]);
       sum_of_squares += a[j] * std::log(a[j]) * std::log(a[j]);
+    } else if (name == "missing") {
+      sum -= a[j];
     } else if (name == "distance") {
       sum += a[j] * std::abs(static_cast<double>(distance));
     } else if (name == "sum_squares") {
@@ -165,6 +171,7 @@ double DenseStatistic(const DenseHead& head, const Observation& o,
   if (name.ends_with("max") || name == "max_probability") {
     return best < 0 ? 0 : a[best];
   }
+  if (name == "missing") return best < 0 ? 0 : 1 + sum;
   return name == "varentropy" ? sum_of_squares - sum * sum : sum;
 }
 

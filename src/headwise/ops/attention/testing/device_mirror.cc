@@ -63,8 +63,8 @@ AttentionArgs DeviceMirror::On(const AttentionArgs& args) const {
   for (ConstTensorView* view :
        {&there.q, &there.k, &there.v, &there.query_lengths, &there.key_lengths,
         &there.query_starts, &there.key_starts, &there.query_offsets,
-        &there.alibi_slopes, &there.relative_table, &there.gates,
-        &there.replacement}) {
+        &there.sink_logits, &there.alibi_slopes, &there.relative_table,
+        &there.gates, &there.replacement}) {
     *view = Moved(*view);
   }
   return there;

@@ -30,6 +30,7 @@ class Maker {
     ChooseSequences();
     FillInputs();
     FillBias();
+    FillSinkLogits();
     FillGates();
     ChooseActiveHeads();
     FillObservation();
@@ -69,8 +70,14 @@ class Maker {
   void ChooseSizes() {
     AttentionProblem& p = r_.problem;
     p.type = options_.types[rng_.Below(options_.types.size())];
-    p.head_dim = Pick<int64_t>({1, 4, 8, 48, 64, 80, 96, 128, 256});
-    if (Chance(0.25)) p.value_dim = Pick<int64_t>({1, 5, 16, 64, 72, 128, 256});
+    p.head_dim = Pick<int64_t>({1, 4, 8, 48, 64, 80, 96, 128, 192, 256});
+    if (Chance(0.25)) {
+      p.value_dim = Pick<int64_t>({1, 5, 16, 64, 72, 128, 192, 256});
+    }
+    if (p.head_dim == 192 && Chance(0.7)) {  // latent attention, and turned
+      p.value_dim = 128;
+      if (Chance(0.5)) std::swap(p.head_dim, p.value_dim);
+    }
     p.batch = Pick<int64_t>({1, 1, 2, 3});
     int64_t group = Pick<int64_t>({1, 1, 2, 8});
     p.kv_heads = Pick<int64_t>({1, 2, 3});
@@ -224,6 +231,10 @@ class Maker {
     r_.args.v = AddRows(size_.keys, p.kv_heads, ValueDim(p), value,
                         r_.args.key_lengths, nan);
     r_.value_bound = std::max(1.0, value);
+    if (ValueDim(p) == p.head_dim && Chance(0.2)) {  // keys are the values
+      r_.args.v = r_.args.k;
+      r_.value_bound = kRoot3;
+    }
     // A gradient of rows that do not count is finite, and must not count.
     r_.dout = AddRows(size_.queries, p.heads, ValueDim(p), 1,
                       r_.args.query_lengths, 7);
@@ -249,6 +260,18 @@ class Maker {
       t.FillUniform(rng_, -3, 3);
       r_.args.relative_table = t.view();
     }
+  }
+
+  // Beside the keys' scores, far above or below them, or of some heads only.
+  void FillSinkLogits() {
+    if (!Chance(options_.sinks)) return;
+    TestTensor& t = Add(DType::kF32, {r_.problem.heads});
+    const double shift = Pick({0.0, 0.0, 0.0, 9.0, -9.0});
+    t.FillUniform(rng_, shift - 4, shift + 4);
+    for (int64_t h = 0; h < t.size(); ++h) {
+      if (Chance(0.1)) t.Set(h, -std::numeric_limits<double>::infinity());
+    }
+    r_.args.sink_logits = t.view();
   }
 
   void FillGates() {
@@ -377,6 +400,8 @@ std::string RandomProblem::Text() const {
       fmt::format("seed {}: {}", seed, headwise::ToString(problem));
   if (args.query_lengths || args.key_lengths) text += ", ragged";
   if (args.query_offsets) text += ", offsets";
+  if (args.sink_logits) text += ", sink logits";
+  if (args.v.data == args.k.data) text += ", values are keys";
   if (args.gates) text += ", gates";
   if (args.replacement) text += " with μ";
   if (!active_heads.empty()) {

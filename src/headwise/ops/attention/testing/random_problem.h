@@ -22,6 +22,7 @@ struct RandomProblemOptions {
   int64_t max_len = 4097;
   int64_t max_query_len = 0;  // 0: as many as keys
   bool every_width = false;   // heads of 1 + seed mod 256 columns
+  double sinks = 0.5;         // share of the problems with sink logits
   // NaN and ∞ somewhere in q, k or v.
   bool non_finite = false;
 };
