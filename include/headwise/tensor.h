@@ -35,6 +35,9 @@ enum class DType : uint8_t {
   /// 32 elements in 34 bytes: their scale, f16, then an integer of 8 bits for
   /// each. Stored only: not IsPlain.
   kQ8_0,
+  /// 32 elements in 17 bytes: their scale, a power of two, then 4 bits (a sign,
+  /// two of exponent, one of fraction) for each. Stored only.
+  kMXFP4,
 };
 
 /// Whether each element has bytes of its own. The other types store elements in

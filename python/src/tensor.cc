@@ -36,7 +36,9 @@ const TypePair& PairOf(DType type) {
   for (const TypePair& pair : kTypes) {
     if (pair.type == type) return pair;
   }
-  throw Error(ErrorCode::kInternal, {"type", "a known one", "another", ""});
+  throw Error(ErrorCode::kUnsupported,
+              {"tensor", "a type that NumPy and DLPack have", Name(type),
+               "make it f32 first"});
 }
 
 [[noreturn]] void Refuse(const char* expected, std::string found) {

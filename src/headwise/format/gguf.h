@@ -28,10 +28,10 @@ class GgufWriter {
   void AddNumbers(std::string_view key, std::span<const float> values);
   void AddTexts(std::string_view key, std::span<const std::string> values);
 
-  // f32, f16, bf16 or q8_0. shape as ours, the slowest first; GGUF turns it
-  // around. `make` gives the elements: a dense tensor of this type and shape,
-  // whose bytes are written as they are. Throws Error(kInvalidArgument) for
-  // other types, repeated names, and rows that are not whole blocks.
+  // f32, f16, bf16, q8_0 or mxfp4. shape as ours, the slowest first; GGUF
+  // turns it around. `make` gives the elements: a dense tensor of this type and
+  // shape, whose bytes are written as they are. Throws Error(kInvalidArgument)
+  // for other types, repeated names, and rows that are not whole blocks.
   void AddTensor(std::string name, DType type, const Shape& shape,
                  std::function<Tensor()> make);
 

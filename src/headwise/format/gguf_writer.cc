@@ -54,8 +54,11 @@ struct TypeNumber {
   DType type;
   uint32_t number;
 };
-constexpr TypeNumber kTypeNumbers[] = {
-    {DType::kF32, 0}, {DType::kF16, 1}, {DType::kQ8_0, 8}, {DType::kBF16, 30}};
+constexpr TypeNumber kTypeNumbers[] = {{DType::kF32, 0},
+                                       {DType::kF16, 1},
+                                       {DType::kQ8_0, 8},
+                                       {DType::kBF16, 30},
+                                       {DType::kMXFP4, 39}};
 
 const TypeNumber* FindTypeNumber(DType type) {
   const auto* const found =

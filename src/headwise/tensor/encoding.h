@@ -41,6 +41,7 @@ inline constexpr std::array kEncodings = {
     ElementEncoding{DType::kI8, "i8", 1, 1},
     ElementEncoding{DType::kBool, "bool", 1, 1},
     ElementEncoding{DType::kQ8_0, "q8_0", 32, 34, Q8ToFloat, Q8FromFloat},
+    ElementEncoding{DType::kMXFP4, "mxfp4", 32, 17, Fp4ToFloat, Fp4FromFloat},
 };
 inline constexpr int64_t kMostInBlock = 32;
 inline constexpr ElementEncoding kNoEncoding;

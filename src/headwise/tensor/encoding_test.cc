@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -179,6 +179,77 @@ TEST(Encoding, Q8OfNumbersBelowItsScalesIsZero) {
   Q8FromFloat(values.data(), 32, bytes.data());
   Q8ToFloat(bytes.data(), 32, found.data());
   for (const float value : found) EXPECT_EQ(value, 0);
+}
+
+// A sign, two bits of exponent and one of fraction, by arithmetic alone.
+double OracleFp4(int bits) {
+  const int exponent = bits >> 1 & 3, fraction = bits & 1;
+  const double size =
+      exponent == 0 ? fraction * 0.5 : std::ldexp(2 + fraction, exponent - 2);
+  return (bits & 8) != 0 ? -size : size;
+}
+
+TEST(Encoding, Fp4BlocksAreTheirScaleTimesTheirNumbers) {
+  const uint64_t seed = 35;
+  SCOPED_TRACE(seed);
+  Rng rng(seed);
+  std::vector<float> values(32);
+  std::vector<uint8_t> bytes(17);
+  for (int exponent = 0; exponent < 255; ++exponent) {
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng.Below(256));
+    bytes[0] = static_cast<uint8_t>(exponent);
+    Fp4ToFloat(reinterpret_cast<const std::byte*>(bytes.data()), 32,
+               values.data());
+    for (size_t i = 0; i < 32; ++i) {
+      const int pair = bytes[1 + i % 16];
+      const int bits = i < 16 ? pair & 15 : pair >> 4;
+      ASSERT_EQ(values[i], static_cast<float>(
+                               std::ldexp(OracleFp4(bits), exponent - 127)));
+    }
+  }
+  bytes[0] = 255;
+  Fp4ToFloat(reinterpret_cast<const std::byte*>(bytes.data()), 32,
+             values.data());
+  for (const float value : values) EXPECT_TRUE(std::isnan(value));
+}
+
+TEST(Encoding, Fp4TakesTheNearestNumberOfItsScale) {
+  const uint64_t seed = 36;
+  SCOPED_TRACE(seed);
+  Rng rng(seed);
+  for (int round = 0; round < 100; ++round) {
+    const double size = std::pow(10, 60 * rng.Uniform() - 30);
+    const std::vector<float> values = RandomValues(32, size, rng);
+    std::vector<std::byte> bytes(17);
+    std::vector<float> found(32);
+    Fp4FromFloat(values.data(), 32, bytes.data());
+    Fp4ToFloat(bytes.data(), 32, found.data());
+    double largest = 0;
+    for (const float value : values) {
+      largest = std::max<double>(largest, std::abs(value));
+    }
+    const double scale = std::exp2(std::floor(std::log2(largest)) - 2);
+    for (size_t i = 0; i < 32; ++i) {
+      double nearest = 1e300;
+      for (int bits = 0; bits < 16; ++bits) {
+        const double number = scale * OracleFp4(bits);
+        if (std::abs(number - values[i]) < std::abs(nearest - values[i])) {
+          nearest = number;
+        }
+      }
+      ASSERT_EQ(std::abs(found[i] - values[i]), std::abs(nearest - values[i]))
+          << values[i] << " as " << found[i] << ", nearest " << nearest;
+    }
+  }
+  // Halfway: the even one; beyond 6: 6.
+  std::vector<float> ties(32, 0), found(32);
+  const float from[] = {0.25f, 0.75f, 1.25f, -2.5f, 5, 7.5f};
+  const float to[] = {0, 1, 1, -2, 4, 6};
+  std::copy(std::begin(from), std::end(from), ties.begin());
+  std::vector<std::byte> bytes(17);
+  Fp4FromFloat(ties.data(), 32, bytes.data());
+  Fp4ToFloat(bytes.data(), 32, found.data());
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(found[i], to[i]) << from[i];
 }
 
 TEST(Encoding, ViewsOfBlocksAreSlicedBetweenThem) {
