@@ -37,14 +37,20 @@ std::optional<int> BlockAxis(const ConstTensorView& view, int64_t block) {
   return found;
 }
 
+int RequiredBlockAxis(const ConstTensorView& view) {
+  const ElementEncoding& encoding = EncodingOf(view.type);
+  const std::optional<int> axis = BlockAxis(view, encoding.block);
+  if (!axis) RefuseBlocks(encoding, ToString(view));
+  return *axis;
+}
+
 template <typename View>
 View BytesOfBlocks(View view) {
   const ElementEncoding& encoding = EncodingOf(view.type);
   if (encoding.plain()) return view;
-  const std::optional<int> axis = BlockAxis(view, encoding.block);
-  if (!axis) RefuseBlocks(encoding, ToString(view));
+  const int axis = RequiredBlockAxis(view);
   for (int i = 0; i < view.rank; ++i) {
-    int64_t& counted = i == *axis ? view.shape[i] : view.stride[i];
+    int64_t& counted = i == axis ? view.shape[i] : view.stride[i];
     counted = counted / encoding.block * encoding.bytes;
   }
   view.type = DType::kU8;
@@ -105,6 +111,10 @@ void CheckBlocks(const ConstTensorView& view, int axis, int64_t begin,
                    std::to_string(end) + ") on axis " + std::to_string(axis) +
                    " of " + ToString(view),
                where);
+}
+
+void RequireBlocks(const ConstTensorView& view) {
+  if (!EncodingOf(view.type).plain()) RequiredBlockAxis(view);
 }
 
 float ReadInBlocks(const ConstTensorView& view, int64_t at) {

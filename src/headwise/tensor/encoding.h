@@ -85,12 +85,16 @@ int64_t CheckedBytes(DType type, const Shape& shape, const char* where);
 void CheckBlocks(const ConstTensorView& view, int axis, int64_t begin,
                  int64_t end, const std::string& where);
 
+// Throws Error(kInvalidArgument) unless a view in blocks has an axis of whole
+// ones, and no stride cuts them.
+void RequireBlocks(const ConstTensorView& view);
+
 // Element `at`, counted along memory, of a view in blocks: slow and plain.
 float ReadInBlocks(const ConstTensorView& view, int64_t at);
 
 // The same memory as u8, for what moves blocks and does not read them: the axis
 // of blocks gets as many elements as they have bytes. A plain view stays.
-// Throws Error(kInvalidArgument) for a view without an axis of whole blocks.
+// Throws as RequireBlocks does.
 TensorView AsBytes(const TensorView& view);
 ConstTensorView AsBytes(const ConstTensorView& view);
 

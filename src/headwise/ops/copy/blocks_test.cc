@@ -154,5 +154,21 @@ TEST(CopyOfBlocks, AreNotWrittenByCopies) {
   EXPECT_THROW(Fill(context, 1, blocks.view()), Error);
 }
 
+// As a file may claim them.
+TEST(CopyOfBlocks, RowsThatCutBlocksAreRefusedBeforeTheyAreRead) {
+  Rng rng(46);
+  Context context({.threads = 1, .implementations = ""});
+  const Tensor blocks = Blocks({3, 32}, rng);
+  const void* const data = blocks.view().data;
+  ConstTensorView cut(data, DType::kQ8_0, {2, 32});
+  cut.stride[0] = 33;
+  const ConstTensorView odd(data, DType::kQ8_0, {2, 33});
+  for (const ConstTensorView& view : {cut, odd}) {
+    Tensor f32(DType::kF32, {2, view.shape[1]});
+    ExpectRefused("as f32", [&] { Copy(context, view, f32.view()); });
+    ExpectRefused("as they are", [&] { ToHost(context, view); });
+  }
+}
+
 }  // namespace
 }  // namespace headwise::copy_blocks_test

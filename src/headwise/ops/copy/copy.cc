@@ -26,6 +26,7 @@ bool IsAnyFloat(DType type) {
 }
 
 void CheckTypes(const ConstTensorView& from, const ConstTensorView& to) {
+  if (!EncodingOf(from.type).plain()) RequireBlocks(from);
   if (from.type == to.type || IsAnyFloat(to.type)) return;
   const bool integers = !IsAnyFloat(from.type) && IsPlain(from.type) &&
                         IsPlain(to.type) && to.type != DType::kBool;
