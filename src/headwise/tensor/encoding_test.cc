@@ -83,6 +83,7 @@ TEST(Encoding, EachTypeHasANameAndASizeOrBlocks) {
     EXPECT_STREQ(Name(encoding.type), encoding.name);
     EXPECT_EQ(BytesOf(encoding.type, 3 * encoding.block), 3 * encoding.bytes);
     EXPECT_EQ(IsPlain(encoding.type), encoding.plain());
+    EXPECT_EQ(encoding.to_float == nullptr, encoding.plain());
     if (encoding.plain()) {
       EXPECT_EQ(ElementSize(encoding.type), encoding.bytes);
     } else {
