@@ -31,6 +31,12 @@ CASES = [
          lengths=[5, 1, 3]),
     dict(name="capped_gated_entropy", heads=2, kv_heads=1, queries=5, keys=5,
          dim=4, after=1, soft_cap=1.5, gates=True, dentropy=True),
+    dict(name="sink_logits_window_grouped", batch=2, heads=4, kv_heads=2,
+         queries=5, keys=7, dim=6, value_dim=4, before=3, after=0, offset=2,
+         sink_logits=True),
+    dict(name="sink_logits_gated_entropy_relative", heads=3, kv_heads=1,
+         queries=6, keys=6, dim=3, value_dim=5, after=0, reach=2,
+         soft_cap=2.5, gates=True, dentropy=True, sink_logits=True),
 ]
 
 
@@ -45,7 +51,8 @@ class Case:
     def __init__(self, name, queries, keys, dim, batch=1, heads=1,
                  kv_heads=None, value_dim=None, before=None, after=None,
                  offset=0, sinks=0, reach=None, alibi=False, scale=None,
-                 soft_cap=0.0, gates=False, dentropy=False, lengths=None):
+                 soft_cap=0.0, gates=False, dentropy=False, lengths=None,
+                 sink_logits=False):
         self.name = name
         self.batch, self.heads = batch, heads
         self.kv_heads = kv_heads or heads
@@ -78,6 +85,8 @@ class Case:
             self.replacement = dyadic(generator, b, m, heads, self.value_dim)
         if dentropy:
             self.dentropy = dyadic(generator, b, heads, m)
+        if sink_logits:
+            self.tensors["sink_logits"] = dyadic(generator, heads)
         for tensor in self.tensors.values():
             tensor.requires_grad_()
 
@@ -122,10 +131,15 @@ class Case:
             z = self.soft_cap * torch.tanh(z / self.soft_cap)
         mask = self.bias().masked_fill(~self.visible(), -math.inf)
         z = z + mask
-        lse = torch.logsumexp(z, dim=-1)
+        if "sink_logits" in self.tensors:
+            sink = self.tensors["sink_logits"][None, :, None, None]
+            with_sink = torch.cat([z, sink.expand(*z.shape[:-1], 1)], dim=-1)
+            lse = torch.logsumexp(with_sink, dim=-1)
+        else:
+            lse = torch.logsumexp(z, dim=-1)
         log_a = z - lse[..., None]
         entropy = -(log_a.exp() * log_a.masked_fill(~self.visible(), 0)).sum(-1)
-        if self.soft_cap:
+        if self.soft_cap or "sink_logits" in self.tensors:
             out = log_a.exp() @ v
         else:
             out = torch.nn.functional.scaled_dot_product_attention(

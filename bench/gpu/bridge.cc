@@ -68,6 +68,9 @@ enum ViewName {
   kSummedLabels,
   kDentropy,
   kDrelativeTable,
+  kSinkLogits,
+  kDsinkLogits,
+  kMissing,
   kViewCount
 };
 struct BridgeCall {
@@ -138,6 +141,7 @@ void FillObservation(const BridgeCall& call, Observation& o) {
   o.rows.max_probability = ViewOf(call, kMax);
   o.rows.argmax = ViewOf(call, kArgmax);
   o.rows.distance = ViewOf(call, kDistance);
+  o.rows.missing = ViewOf(call, kMissing);
   o.rows.varentropy = ViewOf(call, kVarentropy);
   o.rows.sum_squares = ViewOf(call, kSumSquares);
   o.rows.kept_max = ViewOf(call, kKeptMax);
@@ -167,6 +171,7 @@ AttentionArgs ArgsOf(const BridgeCall& call, Observation& observation) {
   a.query_starts = ViewOf(call, kQueryStarts);
   a.key_starts = ViewOf(call, kKeyStarts);
   a.query_offsets = ViewOf(call, kQueryOffsets);
+  a.sink_logits = ViewOf(call, kSinkLogits);
   a.alibi_slopes = ViewOf(call, kAlibiSlopes);
   a.relative_table = ViewOf(call, kRelativeTable);
   a.gates = ViewOf(call, kGates);
@@ -192,6 +197,7 @@ AttentionGrads GradsOf(const BridgeCall& call) {
   grads.received = ViewOf(call, kReceived);
   grads.dentropy = ViewOf(call, kDentropy);
   grads.drelative_table = ViewOf(call, kDrelativeTable);
+  grads.dsink_logits = ViewOf(call, kDsinkLogits);
   return grads;
 }
 

@@ -14,7 +14,7 @@ NAMES = ["q", "k", "v", "out", "query_lengths", "key_lengths", "query_starts",
          "feature_mass", "label_mass", "key_features", "query_labels",
          "key_labels", "excluded_keys", "query_weights", "sums",
          "summed_histogram", "summed_features", "summed_labels", "dentropy",
-         "drelative_table"]
+         "drelative_table", "sink_logits", "dsink_logits", "missing"]
 
 
 class View(c.Structure):

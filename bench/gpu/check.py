@@ -11,9 +11,13 @@ import torch
 from calls import FAR
 from reference import attention
 
-ROWS = ("lse", "entropy", "max", "distance")
+ROWS = ("lse", "entropy", "max", "distance", "missing")
 MORE = ("varentropy", "sum_squares", "kept_max")
 SETTINGS = ("mask", "active", "scale", "soft_cap")
+# Gradients of parameters are added to; NaN for heads that are not to be
+# touched.
+SUMMED = ("drelative_table", "dsink_logits")
+PARAMETERS = ("relative_table", "sink_logits", *SUMMED)
 
 
 def random_problem(seed, head_dims, types, decoding=False, crowded=False):
@@ -91,8 +95,9 @@ def poisoned(r, statistics):
         t[name] = torch.full_like(r[like], nan)
     t["dgates"] = torch.full((batch, m, heads), nan, device="cuda")
     t["received"] = torch.full((batch, heads, n), nan, device="cuda")
-    if "drelative_table" in r:
-        t["drelative_table"] = r["drelative_table"].clone()
+    for name in SUMMED:
+        if name in r:
+            t[name] = r[name].clone()
     return t
 
 
@@ -107,7 +112,7 @@ def poison_full(r, t):
     t["kept_argmax"] = torch.full((batch, heads, m), -7, device="cuda",
                                   dtype=torch.int32)
     t["histogram"] = of(batch, heads, m, 43)
-    t["sums"] = of(batch, heads, 11, dtype=torch.float64)
+    t["sums"] = of(batch, heads, 12, dtype=torch.float64)
     t["summed_histogram"] = of(batch, heads, 43, dtype=torch.float64)
     for name, source, axis in (("feature", "key_features", 2),
                                ("label", "query_labels", 0)):
@@ -158,19 +163,50 @@ def add_shape(r, seed):
                                           generator=gen)
 
 
-def narrow_values(r, seed):
-    """Of one problem in four: values of another size than keys."""
+def other_values(r, seed, share=0.25, widths=None):
+    """Of a share of the problems: values of another size than keys."""
     rng = random.Random(seed + 33)
-    if rng.random() < 0.25:
-        e = rng.choice([8, 40, r["v"].shape[3] // 2 // 8 * 8])
-        for name in ("v", "dout", "replacement"):
-            if name in r:
-                r[name] = r[name][..., :e].contiguous()
+    if rng.random() >= share:
+        return
+    d = r["v"].shape[3]
+    e = rng.choice(widths or [8, 40, d // 2 // 8 * 8])
+    gen = torch.Generator(device="cuda").manual_seed(seed + 33)
+    for name in ("v", "dout", "replacement"):
+        if name in r:
+            x = r[name]
+            more = torch.randn(*x.shape[:3], max(0, e - d), device="cuda",
+                               generator=gen).to(x.dtype)
+            # What is NaN lies past the end of a sequence.
+            more = torch.where(x[..., :1].isnan(), x[..., :1], more)
+            r[name] = torch.cat([x[..., :e], more], -1).contiguous()
+
+
+def add_sinks(r, seed):
+    """A sink logit of each head, beside the scores or far from them."""
+    rng = random.Random(seed + 11)
+    heads = r["q"].shape[2]
+    gen = torch.Generator(device="cuda").manual_seed(seed + 11)
+
+    def normal():
+        return torch.randn(heads, device="cuda", generator=gen)
+
+    far = rng.choice([0, 0, 0, 9, -9, 60, 3 * r.get("scale", 1)])
+    r["sink_logits"] = 2 * normal() + far
+    if rng.random() < 0.3:
+        r["sink_logits"][rng.randrange(heads)] = -float("inf")
+    r["dsink_logits"] = normal()
+    close_inactive(r, "dsink_logits")
+
+
+def close_inactive(r, name):
+    if "active" in r:
+        heads = r["q"].shape[2]
+        rest = [h for h in range(heads) if h not in r["active"]]
+        r[name][rest] = float("nan")
 
 
 def add_gradients(r, seed, entropy, table):
-    """Gradients of entropies, and a relative table whose own is added to what
-    r["drelative_table"] holds: NaN for heads that are not to be touched."""
+    """Gradients of entropies, and a relative table with its own."""
     rng = random.Random(seed + 55)
     batch, m, heads, _ = r["q"].shape
     gen = torch.Generator(device="cuda").manual_seed(seed + 55)
@@ -186,9 +222,7 @@ def add_gradients(r, seed, entropy, table):
         width = 2 * rng.choice([0, 1, 20, 64, 200, 1000]) + 1
         for name in ("relative_table", "drelative_table"):
             r[name] = torch.randn(heads, width, device="cuda", generator=gen)
-        if "active" in r:
-            rest = [h for h in range(heads) if h not in r["active"]]
-            r["drelative_table"][rest] = float("nan")
+        close_inactive(r, "drelative_table")
 
 
 class Verdict:
@@ -230,7 +264,7 @@ def judge_full(verdict, r, t, ref, heads):
                ref["max"][:, heads], ref["distance"][:, heads],
                torch.where(seen, far, 0.0), ref["varentropy"][:, heads],
                ref["sum_squares"][:, heads], ref["kept_max"][:, heads],
-               visible, torch.zeros_like(w)]
+               visible, ref["missing"][:, heads], torch.zeros_like(w)]
     truth = torch.stack([(w * c).sum(-1) for c in columns], -1)
     tolerance = 1e-2 * truth.abs().clamp_min(1)
     verdict.hold("sums", t["sums"][:, heads], truth, tolerance)
@@ -296,24 +330,24 @@ def judge(verdict, r, t, ref, statistics, backward):
         truth = ref["received"][:, heads]
         verdict.hold("received", t["received"][:, heads], truth,
                      1e-2 * truth.abs().clamp_min(1))
-        if "drelative_table" in t:
-            judge_table(verdict, r, t, ref["drelative_table"],
-                        ref["table_size"])
+        for name in SUMMED:
+            if name in t:
+                judge_summed(verdict, r, t, name, ref[name],
+                             ref[name + "_size"])
 
 
-def judge_table(verdict, r, t, truth, size):
+def judge_summed(verdict, r, t, name, truth, size):
     heads = r.get("active", list(range(r["q"].shape[2])))
-    found = t["drelative_table"].double() - r["drelative_table"].double()
-    verdict.hold("drelative_table", found[heads], truth[heads],
-                 2e-2 * size[heads])
+    found = t[name].double() - r[name].double()
+    verdict.hold(name, found[heads], truth[heads], 2e-2 * size[heads])
     rest = [h for h in range(r["q"].shape[2]) if h not in heads]
-    if not torch.isnan(t["drelative_table"][rest]).all():
-        verdict.wrong.append("an inactive head's table was touched")
+    if not torch.isnan(t[name][rest]).all():
+        verdict.wrong.append(f"an inactive head's {name} was touched")
 
 
 def repeats(operators, name, call, r, t):
     """Whether another backward gives the same bits."""
-    names = [n for n in ("dq", "dk", "dv", "drelative_table") if n in t]
+    names = [n for n in ("dq", "dk", "dv", *SUMMED) if n in t]
     before = {n: t[n].clone() for n in names}
     for n in names:
         if n in r:
@@ -326,7 +360,7 @@ def repeats(operators, name, call, r, t):
 
 
 def check_packed(operators, name, count, head_dims, types, entropy=False,
-                 table=False):
+                 table=False, sinks=False):
     """Packed sequences against the same sequences one by one."""
     verdict, failed = Verdict(), 0
     for seed in range(count):
@@ -346,6 +380,8 @@ def check_packed(operators, name, count, head_dims, types, entropy=False,
         r = {"q": normal(m, heads), "k": normal(n, kv_heads),
              "v": normal(n, kv_heads), "dout": normal(m, heads)}
         add_gradients(r, seed, entropy, table)
+        if sinks:
+            add_sinks(r, seed)
         t = poisoned(r, "full")
         for sums in ("sums", "summed_histogram"):
             t[sums] = t[sums].repeat(len(spans), 1, 1)
@@ -362,13 +398,14 @@ def check_packed(operators, name, count, head_dims, types, entropy=False,
         operators.backward(operators.takes(name, call, backward=True), call)
         torch.cuda.synchronize()
         verdict.wrong = []
-        truth = size = torch.zeros_like(r.get("drelative_table", t["lse"]))
+        truth = {n: 0 for n in SUMMED if n in r}
+        size = dict(truth)
         for i, span in enumerate(spans):
             if span[0] == 0:
                 continue
             at = [slice(starts[a][i], starts[a][i] + span[a]) for a in (0, 1)]
             of_keys = ("k", "v", "dk", "dv")
-            alone = {name: x if name.endswith("table") else
+            alone = {name: x if name in PARAMETERS else
                      x[:, :, at[0]] if name == "dentropy" else
                      x[:, at[name in of_keys]] for name, x in r.items()}
             ref = attention({**alone, "mask": mask})
@@ -381,19 +418,20 @@ def check_packed(operators, name, count, head_dims, types, entropy=False,
                 elif name_ in ROWS + MORE or name_ in (
                         "argmax", "kept_argmax", "histogram", "dentropy"):
                     part[name_] = x[:, :, at[0]]
-                elif not name_.endswith(("starts", "table")):
+                elif not name_.endswith("starts") and name_ not in PARAMETERS:
                     part[name_] = x[:, at[name_ in of_keys]]
             judge(verdict, {**alone, "mask": mask}, part, ref, "full", True)
-            if table:
-                truth = truth + ref["drelative_table"]
-                size = size + ref["table_size"]
-        if table:
-            judge_table(verdict, r, t, truth, size.clamp_min(0.05))
+            for n in truth:
+                truth[n] = truth[n] + ref[n]
+                size[n] = size[n] + ref[n + "_size"]
+        for n in truth:
+            if torch.is_tensor(truth[n]):
+                judge_summed(verdict, r, t, n, truth[n], size[n])
         if verdict.wrong:
             failed += 1
             print(f"FAILED {name} packed seed {seed}: {verdict.wrong} {spans}",
                   flush=True)
-    kind = " entropy" * entropy + " table" * table
+    kind = " entropy" * entropy + " table" * table + " sinks" * sinks
     print(f"{name}: {count - failed} of {count} packed{kind} problems agree",
           flush=True)
     return failed == 0
@@ -401,16 +439,22 @@ def check_packed(operators, name, count, head_dims, types, entropy=False,
 
 def check(operators, name, count, head_dims, types, first_seed=0,
           shaped=False, decoding=False, entropy=False, table=False,
-          crowded=False):
+          crowded=False, sinks=False):
     """Whether all problems agree; prints the worst error of each result as a
     part of its tolerance. shaped: with biases and soft caps; decoding: few
     queries, many keys; entropy, table: with gradients of entropies and of a
     relative table; crowded: so many rows that every block of a kernel takes
-    several work items, one after the other."""
+    several work items, one after the other; sinks: with sink logits, and two
+    problems in three with values of another size than keys."""
     verdict, failed, backwards, own = Verdict(), 0, 0, 0
     for seed in range(first_seed, first_seed + count):
         r = random_problem(seed, head_dims, types, decoding, crowded)
-        narrow_values(r, seed)
+        if sinks:
+            add_sinks(r, seed)
+            widths = [e for e in (8, 40, 64, 96, 128) if e != r["q"].shape[3]]
+            other_values(r, seed, 0.67, widths)
+        else:
+            other_values(r, seed)
         statistics = (None, "core", "full")[seed % 3]
         if statistics == "full":
             add_observed(r, seed)
@@ -431,7 +475,7 @@ def check(operators, name, count, head_dims, types, first_seed=0,
         torch.cuda.synchronize()
         verdict.wrong = []
         judge(verdict, r, t, attention(r), statistics, backward)
-        if backward and (entropy or table) and not repeats(
+        if backward and (entropy or table or sinks) and not repeats(
                 operators, gradients, call, r, t):
             verdict.wrong.append("another backward gave other bits")
         if verdict.wrong:
@@ -444,7 +488,33 @@ def check(operators, name, count, head_dims, types, first_seed=0,
     worst = " ".join(f"{n} {w:.2f}" for n, w in verdict.worst.items())
     kind = " shaped" * shaped + " decoding" * decoding
     kind += " entropy" * entropy + " table" * table + " crowded" * crowded
+    kind += " sinks" * sinks
     print(f"{name}: {count - failed} of {count}{kind} problems agree "
           f"({backwards} with gradients, {own} of them its own); worst: {worst}",
           flush=True)
     return failed == 0
+
+
+def check_sinks(operators, count, head_dims, types):
+    """Sink logits and values of another size, on both fast paths: every pass,
+    decoding, packed sequences, and beside all that gradients may have."""
+    def of(name, part, dims, kinds, first_seed, **options):
+        return check(operators, name, max(1, count // part), dims, kinds,
+                     first_seed=first_seed, sinks=True, **options)
+
+    good = of("cuda.sm90", 1, head_dims, types, 1000000)
+    good &= of("cuda.sm80", 1, head_dims, types, 1100000, shaped=True)
+    # Keys of latent attention are wider than its values.
+    wide = [torch.bfloat16]
+    good &= of("cuda.sm80", 3, [192], wide, 1200000)
+    good &= of("cuda.sm90", 3, head_dims, types, 1300000, decoding=True)
+    good &= of("cuda.sm80", 3, head_dims, types, 1400000, decoding=True)
+    good &= of("cuda.sm80", 6, [192], wide, 1500000, decoding=True)
+    good &= of("cuda.sm80", 3, head_dims, types, 1600000, shaped=True,
+               entropy=True)
+    good &= of("cuda.sm80", 6, head_dims, types, 1700000, shaped=True,
+               entropy=True, table=True)
+    for name in ("cuda.sm90", "cuda.sm80"):
+        good &= check_packed(operators, name, max(1, count // 10), head_dims,
+                             types, sinks=True)
+    return good

@@ -40,7 +40,7 @@ def shaped(r, z, p):
 def observe(r, a, p, logs):
     """Statistics beyond the core, of the rows of a [B, H, M, N]."""
     entropy = -(a * logs).sum(-1)
-    found = {"varentropy": (a * (logs + entropy[..., None])**2).sum(-1),
+    found = {"varentropy": (a * logs**2).sum(-1) - entropy**2,
              "sum_squares": (a * a).sum(-1)}
     j = torch.arange(a.shape[-1], device="cuda")
     away = (p - j)[:, None].expand(a.shape)
@@ -66,9 +66,15 @@ def observe(r, a, p, logs):
     return found
 
 
+def size_of(terms, summed):
+    """What size the error of sums of terms is measured by: the terms', for
+    sums may cancel."""
+    least = max(0.05, 0.25 * terms.abs().max().item())
+    return summed(terms**2).sqrt().clamp_min(least)
+
+
 def table_gradient(r, dz, p):
-    """Of each entry the sum of dz [B, H, M, N] over its pairs, and what size
-    its error is measured by: the terms', for sums may cancel."""
+    """Of each entry the sum of dz [B, H, M, N] over its pairs, and its size."""
     heads, width = r["relative_table"].shape
     reach = width // 2
     away = torch.arange(dz.shape[-1], device="cuda") - p  # [B, M, N]
@@ -79,9 +85,26 @@ def table_gradient(r, dz, p):
         zeros = torch.zeros(heads, width, device="cuda", dtype=torch.float64)
         return zeros.scatter_add_(1, entry.expand(x.shape), x)
 
-    least = max(0.05, 0.25 * terms.abs().max().item())
     return {"drelative_table": summed(terms),
-            "table_size": summed(terms**2).sqrt().clamp_min(least)}
+            "drelative_table_size": size_of(terms, summed)}
+
+
+def sink_gradient(terms):
+    """Of each head the sum of terms [B, H, M] over its rows, and its size."""
+    def summed(x):
+        return x.sum((0, 2))
+
+    return {"dsink_logits": summed(terms),
+            "dsink_logits_size": size_of(terms, summed)}
+
+
+def sinks_of(r, sees):
+    """The sink's logit in each row [B, H, M]; −inf where a row sees nothing."""
+    sinks = r.get("sink_logits")
+    if sinks is None:
+        return torch.full_like(sees, -math.inf, dtype=torch.float64)
+    sinks = sinks.double()[None, :, None].expand(sees.shape)
+    return sinks.masked_fill(~sees, -math.inf)
 
 
 def logs_of(a):
@@ -103,10 +126,13 @@ def attention(r):
     shaped_z = z = shaped(r, z, p)
     seen = seen[:, None].expand_as(z)
     z = z.masked_fill(~seen, -math.inf)
-    lse = torch.logsumexp(z, -1)
+    sinks = sinks_of(r, seen.any(-1)).requires_grad_()
+    lse = torch.logsumexp(torch.cat([z, sinks[..., None]], -1), -1)
     a = torch.where(seen, torch.exp(z - lse.detach()[..., None]), 0.0)
-    norm = a.sum(-1, keepdim=True)
-    a = a / torch.where(norm > 0, norm, 1.0)
+    took = torch.exp(sinks - lse.detach().nan_to_num(neginf=0.0))
+    norm = a.sum(-1) + took
+    norm = torch.where(norm > 0, norm, 1.0)
+    a, took = a / norm[..., None], took / norm
     o = (a @ v.repeat_interleave(group, 1)).permute(0, 2, 1, 3)
     gates = r.get("gates")
     gates = (torch.ones(o.shape[:3], device="cuda") if gates is None
@@ -122,7 +148,7 @@ def attention(r):
         out = out + (1 - gates[..., None]) * mu.double()
     out = out * counts[..., None]
     found = {"out": out, "ungated": o, "lse": lse,
-             "seen": seen.any(-1), "a": a}
+             "seen": seen.any(-1), "a": a, "missing": took}
     with torch.no_grad():
         logs = logs_of(a)
         found["entropy"] = -(a * logs).sum(-1)
@@ -144,11 +170,13 @@ def attention(r):
             entropy = -(a * logs_of(a)).sum(-1)
             dentropy = r["dentropy"].double().nan_to_num()
             loss = loss + (entropy * dentropy * keep[:, None]).sum()
-        dq, dk, dv, dg, dz = torch.autograd.grad(
-            loss, (q, k, v, gates, shaped_z))
+        dq, dk, dv, dg, dz, ds = torch.autograd.grad(
+            loss, (q, k, v, gates, shaped_z, sinks))
         found.update(dq=dq.permute(0, 2, 1, 3), dk=dk.permute(0, 2, 1, 3),
                      dv=dv.permute(0, 2, 1, 3), dgates=dg,
                      gate_terms=(dout * o).abs().sum(-1))
         if r.get("drelative_table") is not None:
             found.update(table_gradient(r, dz, p))
+        if r.get("sink_logits") is not None:
+            found.update(sink_gradient(ds))
     return {n: t.detach() for n, t in found.items()}

@@ -3,7 +3,7 @@ import random
 
 import torch
 
-from check import (Verdict, add_observed, add_shape, poisoned,
+from check import (Verdict, add_observed, add_shape, add_sinks, poisoned,
                    random_problem)
 from reference import attention
 
@@ -16,6 +16,8 @@ def check_second(operators, name, count, head_dims, types, shaped):
         add_observed(r, seed)
         if shaped:
             add_shape(r, seed)
+        if seed % 3 == 0:
+            add_sinks(r, seed)
         t = poisoned(r, "full")
         call = operators.make(t, r["mask"], r.get("active"),
                               soft_cap=r.get("soft_cap", 0.0))

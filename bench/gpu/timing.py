@@ -76,8 +76,11 @@ def ours(operators, t, causal, backward):
                 lambda name=name: operators.backward(f"cuda.{name}", core)
                 for name in ("sm90", "sm80")}
     full = operators.make({**t, **full_results(t)}, mask)
+    sinks = torch.zeros(t["q"].shape[2], device="cuda")
+    sunk = operators.make({**plain(t), "sink_logits": sinks}, mask)
     return {"sm90 core": lambda: operators.forward("cuda.sm90", core),
             "sm90": lambda: operators.forward("cuda.sm90", bare),
+            "sm90 sinks": lambda: operators.forward("cuda.sm90", sunk),
             "sm90 full": lambda: operators.forward("cuda.sm90", full),
             "sm80 core": lambda: operators.forward("cuda.sm80", core)}
 
@@ -132,6 +135,47 @@ def measure(operators, head_dims, sizes, repeats, backward=False):
                                  "tflops": line[-1]})
                 print(f"  n {n:6d} {'causal' if causal else 'full  '} "
                       + " ".join(f"{x:8.0f}" for x in line), flush=True)
+    return rows
+
+
+def latent(operators, repeats, n=4096, heads=16, d=192, e=128):
+    """The widths of latent attention, causal, beside PyTorch's; rows of
+    results, prints TFLOP/s."""
+    batch = max(1, TOKENS // n)
+
+    def of(width):
+        return torch.randn(batch, n, heads, width, device="cuda",
+                           dtype=torch.bfloat16)
+
+    t = {"q": of(d), "k": of(d), "v": of(e), "dout": of(e), "out": of(e),
+         "dq": of(d), "dk": of(d), "dv": of(e),
+         "lse": torch.empty(batch, heads, n, device="cuda")}
+    call = operators.make(t, (FAR, 0, 0, 0))
+    runs = {"sm80": lambda: operators.forward("cuda.sm80", call),
+            "sm80 backward": lambda: operators.backward("cuda.sm80", call)}
+    q, k, v = (t[name].transpose(1, 2).contiguous() for name in "qkv")
+
+    def peer(backend):
+        with sdpa_kernel(backend):
+            F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    for name, backend in PEERS.items():
+        try:
+            peer(backend)
+        except RuntimeError:
+            continue  # it has no such widths
+        runs[name] = lambda backend=backend: peer(backend)
+    rows = []
+    for name, ms in medians_ms(runs, repeats).items():
+        flops = batch * heads * n * n * (d + e)
+        if "backward" in name:
+            flops *= 2.5
+        rows.append({"implementation": name, "head_dim": d, "value_dim": e,
+                     "length": n, "causal": True, "ms": ms,
+                     "tflops": flops / ms / 1e9})
+    print(f"d {d} / {e}, bf16, causal, n {n}, TFLOP/s: " + ", ".join(
+        f"{row['implementation']} {row['tflops']:.0f}" for row in rows),
+        flush=True)
     return rows
 
 

@@ -52,6 +52,9 @@ struct Parameter {
 // Whether a parameter may be of this type.
 bool IsWeight(DType type);
 
+// The name of the bias beside a weight: "….weight" as "….bias".
+std::string BiasNameOf(const Parameter& weight);
+
 // Places [begin, end) along an axis of a parameter's value, with their
 // gradients. Absent of an absent one.
 Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,

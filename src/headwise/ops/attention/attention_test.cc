@@ -54,6 +54,19 @@ TEST(AttentionImplementations, AreExplainedWithTheirReasons) {
   EXPECT_NE(ExplainAttention(on_device).back().why_not, "");
 }
 
+TEST(AttentionImplementations, WithoutProductsOfAPrecisionRefuseIt) {
+  for (const Precision precision : {Precision::kBF16, Precision::kF16}) {
+    AttentionProblem problem = Plain(2, 2);
+    problem.precision = precision;
+    for (const ImplementationInfo& entry : ExplainAttention(problem)) {
+      if (entry.name == "cpu.f32") {
+        EXPECT_EQ(entry.why_not, "has products of f32 only");
+      }
+      EXPECT_EQ(entry.why_not.empty(), entry.name == "reference") << entry.name;
+    }
+  }
+}
+
 // 2 heads of width 4, 3 queries and keys, all results 7 before the call.
 struct FilteredCall {
   AttentionProblem problem = Plain(3, 3);
@@ -209,6 +222,12 @@ TEST(AttentionProblem, DescribesItself) {
   EXPECT_EQ(ToString(problem),
             "2 sequences, 8 heads on 2 × 64 → 32, 2048 × 2048, window 128, "
             "offset 5, 4 sinks, ALiBi, soft-cap 30, bf16");
+  problem = Plain(2, 2);
+  problem.precision = Precision::kBF16;
+  EXPECT_EQ(ToString(problem),
+            "1 head × 4, 2 × 2, no mask, f32 with products of bf16");
+  problem.precision = Precision::kF16;
+  EXPECT_THAT(ToString(problem), HasSubstr("products of f16"));
 }
 
 TEST(HistogramBucket, DoublesWithDistanceOnBothSides) {

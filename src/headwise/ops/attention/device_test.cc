@@ -219,6 +219,37 @@ TEST(AttentionOnDevice, WhatTheFastPathsLackThePlainOneTakes) {
   }
 }
 
+TEST(AttentionOnDevice, KeysOfLatentAttentionAreWiderThanItsValues) {
+  const auto context = OnDevice();
+  if (context == nullptr) GTEST_SKIP() << "no GPU";
+  Step step(*context, 1);
+  const AttentionArgs none;
+  step.problem.head_dim = 192;
+  step.problem.value_dim = 128;
+  const AttentionForwardCall call{step.problem, none};
+  EXPECT_EQ(step.Chosen(call), "cuda.sm80");
+  step.problem.type = DType::kF16;
+  EXPECT_EQ(step.Chosen(call), "cuda.plain");
+}
+
+TEST(AttentionOnDevice, ProductsAreOfTheStoredType) {
+  const auto context = OnDevice();
+  if (context == nullptr) GTEST_SKIP() << "no GPU";
+  Step step(*context, 1);
+  const std::string usual = step.ChosenForward();
+  step.problem.precision = Precision::kBF16;
+  EXPECT_EQ(step.ChosenForward(), usual);
+  step.problem.precision = Precision::kF16;
+  try {
+    step.Forward();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(error.what(), HasSubstr("products of the stored type only"));
+    EXPECT_THAT(error.what(), HasSubstr("products of f32 only"));
+  }
+}
+
 // Heads that are no multiple of 8 wide, by the fast paths and by cuda.plain.
 struct AnyWidth {
   AnyWidth(Context& owner, int64_t head_dim, int64_t value_dim, uint64_t seed)
@@ -250,6 +281,14 @@ struct AnyWidth {
     grads.dq = add(4, head_dim);
     grads.dk = add(2, head_dim);
     grads.dv = add(2, value_dim);
+    const auto of_heads = [&](const Tensor& host) {
+      tensors.push_back(Tensor(owner, DType::kF32, {4}));
+      Copy(owner, host.view(), tensors.back().view());
+      owner.Synchronize();
+      return tensors.back().view();
+    };
+    args.sink_logits = of_heads(NormalTensor({4}, rng));
+    grads.dsink_logits = of_heads(NormalTensor({4}, rng));
   }
 
   static Tensor NormalTensor(const Shape& shape, Rng& rng) {
@@ -260,13 +299,13 @@ struct AnyWidth {
     return tensor;
   }
 
-  // out, lse, dq, dk, dv.
+  // out, lse, dq, dk, dv, dsink_logits.
   std::vector<std::vector<float>> Run() {
     AttentionForward(context, problem, args);
     AttentionBackward(context, problem, args, grads);
     std::vector<std::vector<float>> results;
-    for (const TensorView& view :
-         {args.out, args.lse, grads.dq, grads.dk, grads.dv}) {
+    for (const TensorView& view : {args.out, args.lse, grads.dq, grads.dk,
+                                   grads.dv, grads.dsink_logits}) {
       results.push_back(ToVector<float>(context, view));
     }
     return results;

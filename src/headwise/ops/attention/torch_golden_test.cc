@@ -91,6 +91,7 @@ class GoldenRun {
     args_.v = Input("v", {b, n, g, e});
     args_.alibi_slopes = Input("slopes", {h});
     args_.relative_table = Input("table", {h, 2 * p_.relative_reach + 1});
+    args_.sink_logits = Input("sink_logits", {h});
     args_.gates = Input("gates", {b, m, h});
     args_.replacement = Input("replacement", {b, m, h, e});
     if (g_.Has("key_lengths")) {
@@ -120,8 +121,10 @@ class GoldenRun {
     if (g_.Has("table")) {
       grads.drelative_table = Output("dtable", {h, 2 * p_.relative_reach + 1});
     }
+    if (g_.Has("sink_logits")) grads.dsink_logits = Output("dsink_logits", {h});
     AttentionBackward(context_, p_, args_, grads);
-    for (const char* name : {"dq", "dk", "dv", "dgates", "dtable"}) {
+    for (const char* name :
+         {"dq", "dk", "dv", "dgates", "dtable", "dsink_logits"}) {
       if (g_.Has(name)) Check(name, tolerance.gradient);
     }
   }
@@ -160,7 +163,7 @@ class GoldenRun {
 
 TEST(TorchGoldens, AreMetByEveryImplementation) {
   const std::vector<Golden> goldens = ReadGoldens();
-  ASSERT_EQ(goldens.size(), 6u);
+  ASSERT_EQ(goldens.size(), 8u);
   for (const AttentionImplementation& entry :
        AttentionImplementations().entries) {
     for (const Golden& golden : goldens) {

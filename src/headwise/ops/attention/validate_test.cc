@@ -42,6 +42,7 @@ struct Call {
     args.key_lengths = Add(DType::kI32, {2});
     args.query_offsets = Add(DType::kI32, {2});
     args.relative_table = Add(DType::kF32, {4, 5});
+    args.sink_logits = Add(DType::kF32, {4});
     args.gates = Add(DType::kF32, {2, 5, 4});
     args.replacement = Add(DType::kF32, {2, 5, 4, 3});
     args.active_heads = active;
@@ -54,6 +55,7 @@ struct Call {
     o.query_weights = Add(DType::kF32, {2, 5});
     o.rows.entropy = Add(DType::kF32, {2, 4, 5});
     o.rows.argmax = Add(DType::kI32, {2, 4, 5});
+    o.rows.missing = Add(DType::kF32, {2, 4, 5});
     o.rows.varentropy = Add(DType::kF32, {2, 4, 5});
     o.rows.histogram = Add(DType::kF32, {2, 4, 5, kHistogramBuckets});
     o.rows.feature_mass = Add(DType::kF32, {2, 4, 5, 2});
@@ -67,6 +69,7 @@ struct Call {
     grads.dv = Add(DType::kF32, {2, 6, 2, 3});
     grads.dgates = Add(DType::kF32, {2, 5, 4});
     grads.drelative_table = Add(DType::kF32, {4, 5});
+    grads.dsink_logits = Add(DType::kF32, {4});
     grads.received = Add(DType::kF32, {2, 4, 6});
     probabilities = Add(DType::kF32, {2, 4, 6});
     top_keys = Add(DType::kI32, {2, 4, 3});
@@ -88,6 +91,7 @@ struct Call {
     args.v = Add(DType::kF32, {1, 6, 2, 3});
     args.out = Add(DType::kF32, {1, 5, 4, 3});
     args.relative_table = Add(DType::kF32, {4, 5});
+    args.sink_logits = Add(DType::kF32, {4});
     starts[0] = AddInts({0, 2, 5});
     starts[1] = AddInts({0, 2, 6});
     args.query_starts = starts[0];
@@ -247,6 +251,34 @@ TEST(AttentionValidation, OutputsMayNotOverlap) {
   refuse("do not overlap", [](Call& c) { c.args.out.stride[2] = 2; });
   ExpectRefused(&Call::Backward, "dk apart from dv",
                 [](Call& c) { c.grads.dv.data = c.grads.dk.data; });
+}
+
+TEST(AttentionValidation, SinkLogits) {
+  for (const Pass pass :
+       {&Call::Forward, &Call::Backward, &Call::Rows, &Call::TopK, &Call::Pairs,
+        &Call::Received, &Call::Window, &Call::Gram}) {
+    ExpectRefused(pass, "sink_logits f32 [4]",
+                  [](Call& c) { c.args.sink_logits.shape[0] = 2; });
+    ExpectRefused(pass, "sink_logits f32 [4]",
+                  [](Call& c) { c.args.sink_logits.type = DType::kBF16; });
+    ExpectRefused(pass, "sink_logits on cpu",
+                  [](Call& c) { c.args.sink_logits.device = Device::Cuda(); });
+  }
+  ExpectRefused(&Call::Forward, "sink_logits f32 [4]", [](Call& c) {
+    c.Pack();
+    ASSERT_NO_THROW(c.Forward());
+    c.args.sink_logits.rank = 0;
+  });
+  ExpectRefused(&Call::Forward, "missing f32 [2, 4, 5]",
+                [](Call& c) { c.o.rows.missing.shape[2] = 6; });
+  ExpectRefused(&Call::Backward, "dsink_logits f32 [4]",
+                [](Call& c) { c.grads.dsink_logits.shape[0] = 5; });
+  ExpectRefused(&Call::Backward, "sink_logits for dsink_logits",
+                [](Call& c) { c.args.sink_logits = {}; });
+  ExpectRefused(
+      &Call::Backward, "dsink_logits apart from sink_logits", [](Call& c) {
+        c.grads.dsink_logits.data = const_cast<void*>(c.args.sink_logits.data);
+      });
 }
 
 TEST(AttentionValidation, LengthsAndOffsets) {

@@ -122,6 +122,10 @@ TEST(OneQuery, LeavesOtherCallsToOthers) {
   Tensor values(DType::kF32, {2, 4, 1});
   lse.args.lse = values.view();
   EXPECT_FALSE(OneQueryF32(context, lse.problem, lse.args));
+  Step sink(4, 1, 64, 8);
+  Tensor logits(DType::kF32, {4});
+  sink.args.sink_logits = logits.view();
+  EXPECT_FALSE(OneQueryF32(context, sink.problem, sink.args));
   const std::vector<int32_t> some = {1, 2};
   Step heads(4, 1, 64, 8);
   heads.args.active_heads = some;

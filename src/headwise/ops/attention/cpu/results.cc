@@ -88,6 +88,8 @@ void ResultWriter::Write(const RowResult& row) {
   if (row.empty || sink_logit_ == -INFINITY) return WriteAll(row);
   RowResult taken = row;
   taken.TakeSink(sink_logit_);
+  // Nobody summed what it comes from.
+  if (call_.statistics != Statistics::kFull) taken.varentropy = 0;
   WriteAll(taken);
 }
 

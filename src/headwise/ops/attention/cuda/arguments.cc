@@ -64,6 +64,7 @@ ForwardParams Inputs(const AttentionProblem& problem, const AttentionArgs& args,
   p.scale = static_cast<float>(Scale(problem));
   p.scale_log2 = static_cast<float>(Scale(problem) * std::numbers::log2e);
   FillShape(problem, args, p.shape);
+  p.sink_logits = args.sink_logits.Raw<float>();
   p.band = {Clamped(problem.mask.before), Clamped(problem.mask.after),
             Clamped(problem.mask.sinks)};
   const int64_t kv_bytes =
@@ -183,11 +184,23 @@ void BackwardViews(const AttentionProblem& problem, const AttentionArgs& args,
     p.dtable = grads.drelative_table.Raw<float>();
     p.dtable_head = grads.drelative_table.stride[0];
   }
+  p.dsink_logits = grads.dsink_logits.Raw<float>();
   p.heads = static_cast<int>(problem.heads);
   p.kv_heads = static_cast<int>(problem.kv_heads);
   p.sequences = static_cast<int>(problem.batch);
   p.scale = static_cast<float>(Scale(problem));
   p.is_half = problem.type == DType::kF16;
+}
+
+SinkGradientParams SinkGradient(const BackwardParams& p) {
+  SinkGradientParams result;
+  result.forward = p.forward;
+  result.delta = p.delta;
+  result.dentropy = p.dentropy;
+  result.dsink_logits = p.dsink_logits;
+  result.row_len = p.padded_len;
+  result.heads = p.heads;
+  return result;
 }
 
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,

@@ -43,6 +43,9 @@ ForwardCall MakeForward(Context& context, const AttentionProblem& problem,
 void BackwardViews(const AttentionProblem& problem, const AttentionArgs& args,
                    const AttentionGrads& grads, BackwardParams& p);
 
+// The gradient of sink logits by δ as the fast paths keep it.
+SinkGradientParams SinkGradient(const BackwardParams& p);
+
 BackwardCall MakeBackward(Context& context, const AttentionProblem& problem,
                           const AttentionArgs& args,
                           const AttentionGrads& grads, int query_block,

@@ -134,10 +134,10 @@ __device__ inline float4 AddRuns(const DecodeParams& p, int64_t first,
 // A whole row by one warp: its statistics, and a lane's four columns.
 __device__ inline void FinishDecoded(const DecodeParams& p, const RowPlace& at,
                                      const RowPartial& row, float4 o) {
-  if (threadIdx.x % 32 == 0) WriteStatistics<true>(p.forward, row, at);
-  const float inverse = row.sum != 0 ? 1 / row.sum : 0;
-  p.is_half ? StoreDecoded<__half>(p.forward, at, o, inverse)
-            : StoreDecoded<__nv_bfloat16>(p.forward, at, o, inverse);
+  const RowEnd end = EndOf(p.forward, row, at.head);
+  if (threadIdx.x % 32 == 0) WriteStatistics<true>(p.forward, row, end, at);
+  p.is_half ? StoreDecoded<__half>(p.forward, at, o, end.inverse)
+            : StoreDecoded<__nv_bfloat16>(p.forward, at, o, end.inverse);
 }
 
 // Row `at`, whose first part is `first`, by one warp.

@@ -1,7 +1,8 @@
-// δ of each row from its scores. The ∂L/∂z of a row add up to 0; what they add
-// up to with δ = ⟨dO, O⟩ is what that δ lacks: the entropy's part, and what the
-// rounding of O has left in it, which the many terms of a table's entry would
-// not forgive. Door: launch.h.
+// δ of each row from its scores. The ∂L/∂z of a row, with its sink's, add up to
+// 0; what they add up to with δ = ⟨dO, O⟩ is what that δ lacks: the entropy's
+// part, and what the rounding of O has left in it, which the many terms of a
+// table's entry would not forgive. Door: launch.h.
+#include "headwise/ops/attention/cuda/device/sink.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
 #include "headwise/ops/attention/cuda/launch_kernel.cuh"
 #include "headwise/ops/attention/cuda/sm80/backward.cuh"
@@ -11,6 +12,15 @@ namespace {
 
 using sm80::kRows;
 using sm80::kThreads;
+
+// What a sink adds to δ. Of an entropy's gradient g the keys' terms leave out
+// −g·A, which sums to −g only where nothing is missing.
+__device__ inline float SinkDelta(const ForwardParams& f, int head,
+                                  const sm80::RowInputs& rows, int m) {
+  if (f.sink_logits == nullptr) return 0;
+  const float share = Exp2(f.sink_logits[head] / kLn2 - rows.lse[m]);
+  return share * (rows.log_weight[m] / kLn2 - rows.delta[m]);
+}
 
 template <class T, int kDim>
 __device__ inline void CorrectDelta(const BackwardParams& p, uint8_t* raw) {
@@ -35,7 +45,7 @@ __device__ inline void CorrectDelta(const BackwardParams& p, uint8_t* raw) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int m = in_tile + 8 * r;
-    const float sum = QuadSum(sums[r]);
+    const float sum = QuadSum(sums[r]) + SinkDelta(f, t.head, shared.rows, m);
     if (threadIdx.x % 4 == 0) p.delta[first + m] = shared.rows.delta[m] + sum;
   }
 }

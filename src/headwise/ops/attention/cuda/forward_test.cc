@@ -112,6 +112,14 @@ TEST_P(CudaForward, OfManyQueries) {
       TestProblems(200));
 }
 
+TEST_P(CudaForward, OfSinkLogits) {
+  RunProblems({.types = {DType::kBF16, DType::kF16},
+               .work = 4e6,
+               .max_len = 500,
+               .sinks = 1},
+              TestProblems(300));
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, CudaForward,
                          testing::Values("cuda.sm90", "cuda.sm80"),
                          [](const auto& param_info) {

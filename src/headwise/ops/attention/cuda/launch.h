@@ -44,8 +44,9 @@ void LaunchBackwardSm90(const BackwardParams& params,
                         const GradientMaps& of_keys, int processors,
                         cudaStream_t stream);
 
-// kDim: 64, 128 or 256, the head's size or more.
-template <class T, int kDim>
+// kDim: 64, 128, 192 or 256, the keys' size or more; kValueDim: the values',
+// the same, but of 192: 128.
+template <class T, int kDim, int kValueDim>
 void LaunchForwardSm80(const ForwardParams& params, cudaStream_t stream);
 // The backward pass's scratch, before either path's kernels.
 void LaunchPrepare(const BackwardParams& params, cudaStream_t stream);
@@ -54,6 +55,8 @@ void LaunchPrepare(const BackwardParams& params, cudaStream_t stream);
 void LaunchDelta(const BackwardParams& params, cudaStream_t stream);
 // Adds to dtable; after LaunchDelta.
 void LaunchTableGradient(const BackwardParams& params, cudaStream_t stream);
+// Adds to dsink_logits; after δ is whole.
+void LaunchSinkGradient(const SinkGradientParams& params, cudaStream_t stream);
 
 // A few queries against a long cache; either path.
 void LaunchDecode(const DecodeParams& params, cudaStream_t stream);
@@ -63,6 +66,9 @@ void LaunchObserve(const ObserveParams& params, cudaStream_t stream);
 void LaunchSplitFeatures(const ObserveParams& params, cudaStream_t stream);
 void LaunchSides(const ObserveParams& params, cudaStream_t stream);
 void LaunchSums(const SumParams& params, cudaStream_t stream);
+// The share of each row that a sink took, from its LSE.
+void LaunchMissing(const ForwardParams& forward, const RowResult& missing,
+                   cudaStream_t stream);
 // Second passes.
 void LaunchRows(const SecondPassParams& params, int rows, cudaStream_t stream);
 void LaunchTop(const SecondPassParams& params, int rows, cudaStream_t stream);
@@ -74,7 +80,7 @@ void LaunchReceived(const ReceivedParams& params, cudaStream_t stream);
 void LaunchGram(const GramParams& params, cudaStream_t stream);
 
 // After LaunchPrepare, and LaunchDelta where it is needed.
-template <class T, int kDim>
+template <class T, int kDim, int kValueDim>
 void LaunchBackwardSm80(const BackwardParams& params, cudaStream_t stream);
 
 }  // namespace headwise::attention_cuda

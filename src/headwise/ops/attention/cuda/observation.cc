@@ -113,7 +113,10 @@ ObservationCall MakeObservation(Context& context,
   const cudaStream_t stream = StreamOf(context);
   const ViewSizes sizes = SizesOf(problem, args);
   RowScratch scratch(sizes, problem.heads, stream, call.scratch);
-  if (call.numbers || call.sides || call.sums) scratch.Fill(forward.lse);
+  call.missing = ResultView(o.rows.missing);
+  if (call.numbers || call.sides || call.sums || o.rows.missing) {
+    scratch.Fill(forward.lse);
+  }
   p.kept_is_max = WantsKept(o) && !o.excluded_keys;
   if (p.kept_is_max || o.summed.sums) {
     scratch.Fill(forward.max_probability);
@@ -165,6 +168,13 @@ void RunObservation(Context& context, const ObservationCall& call,
     pass.forward.order.blocks = pass.blocks;
     pass.sides_only = has_numbers || !call.numbers;
     LaunchObserve(pass, StreamOf(context));
+  }
+  RunSums(context, call);
+}
+
+void RunSums(Context& context, const ObservationCall& call) {
+  if (call.missing.data != nullptr) {
+    LaunchMissing(call.sum.forward, call.missing, StreamOf(context));
   }
   if (call.sums) LaunchSums(call.sum, StreamOf(context));
 }

@@ -17,6 +17,7 @@ struct ObservationCall {
   bool numbers = false;  // beyond the core: variance, squares, histogram, …
   bool sides = false;    // features, labels, maxima beside excluded keys
   bool sums = false;
+  RowResult missing;  // may be null
   ObserveParams observe;
   SumParams sum;
   std::vector<DeviceBuffer> scratch;
@@ -33,5 +34,7 @@ ObservationCall MakeObservation(Context& context,
 // After the forward pass. has_numbers: that pass has gathered those.
 void RunObservation(Context& context, const ObservationCall& call,
                     bool has_numbers);
+// Its last part: what follows from the rows' results alone.
+void RunSums(Context& context, const ObservationCall& call);
 
 }  // namespace headwise::attention_cuda

@@ -55,6 +55,7 @@ struct ForwardParams {
   float scale = 0;
   float scale_log2 = 0;  // scale · log2 e
   ScoreShape shape;
+  const float* sink_logits = nullptr;  // [H]; null: none
   Band band;
   WorkOrder order;
 
@@ -233,8 +234,9 @@ struct BackwardParams {
   // ∂L/∂g [B, M, H] f32, may be null.
   float* dgates = nullptr;
   int64_t dgate_batch = 0, dgate_row = 0, dgate_head = 0;
-  RowResult received;           // [B, H, N] f32, may be null
-  View3<const float> dentropy;  // ∂L/∂H [B, H, M], may be null
+  RowResult received;             // [B, H, N] f32, may be null
+  View3<const float> dentropy;    // ∂L/∂H [B, H, M], may be null
+  float* dsink_logits = nullptr;  // [H], is added to; may be null
   // ∂L/∂table [H, 2·reach + 1], the last dense, is added to; may be null.
   float* dtable = nullptr;
   int64_t dtable_head = 0;
@@ -263,6 +265,19 @@ struct BackwardParams {
   float scale = 0;
   bool is_half = false;  // f16, else bf16
 };
+
+// The gradient of sink logits, from what the rows have left: per row δ, of
+// which an entropy's part may stand apart, [sequences, heads, row_len] each.
+struct SinkGradientParams {
+  ForwardParams forward;  // lse is read
+  const float* delta = nullptr;
+  const float* entropy = nullptr;  // null: its part is in δ
+  View3<const float> dentropy;     // ∂L/∂H [B, H, M], may be null
+  float* dsink_logits = nullptr;   // [H], is added to
+  int row_len = 0;
+  int heads = 1;
+};
+
 // A multiple of every kernel's block of queries.
 inline constexpr int kRowPadding = 384;
 

@@ -28,9 +28,7 @@ void Forward(Context& context, const AttentionProblem& problem,
   ObserveParams p = call.observation.observe;
   p.forward = call.params;
   LaunchPlainForward(p, args.observation != nullptr, StreamOf(context));
-  if (call.observation.sums) {
-    LaunchSums(call.observation.sum, StreamOf(context));
-  }
+  RunSums(context, call.observation);
 }
 
 // Scores, the LSE and who is active, in blocks of kPlainRows queries.
@@ -67,6 +65,13 @@ void Backward(Context& context, const AttentionProblem& problem,
     p.ends = ends.Raw<double>();
   }
   LaunchPlainRows(p, stream);
+  if (grads.dsink_logits) {
+    SinkGradientParams of_sinks = SinkGradient(p.backward);
+    of_sinks.delta = p.delta;
+    of_sinks.entropy = p.entropy;
+    of_sinks.row_len = p.backward.forward.query_len;
+    LaunchSinkGradient(of_sinks, stream);
+  }
   if (grads.dk || grads.dv || grads.received) LaunchPlainKeys(p, stream);
   if (grads.drelative_table) LaunchPlainTable(p, stream);
 }

@@ -36,37 +36,40 @@ Reason WhyNot(const AttentionCall& call) {
   return reason.empty() ? WhyNotCall(call) : reason;
 }
 
-// run(columns) with the padded head size as a constant. f16 has one size only:
-// every instance is three kernels.
+// run.operator()<kDim, kValueDim>() with the columns to which keys and values
+// are padded. f16 has one size only: every instance is three kernels.
 template <class T, class Run>
-void WithColumns(int head_dim, Run run) {
+void WithColumns(const ForwardParams& p, Run run) {
   if constexpr (std::is_same_v<T, __half>) {
-    return run(std::integral_constant<int, 128>());
+    return run.template operator()<128, 128>();
   } else {
-    switch (PaddedDim(head_dim)) {
+    switch (PaddedDim(Max(p.head_dim, p.value_dim))) {
       case 64:
-        return run(std::integral_constant<int, 64>());
+        return run.template operator()<64, 64>();
       case 128:
-        return run(std::integral_constant<int, 128>());
+        return run.template operator()<128, 128>();
       default:
-        return run(std::integral_constant<int, 256>());
+        // Keys of latent attention are wider than its values.
+        return p.head_dim <= 192 && p.value_dim <= 128
+                   ? run.template operator()<192, 128>()
+                   : run.template operator()<256, 256>();
     }
   }
 }
 
 void Forward(Context& context, const AttentionProblem& problem,
              const AttentionArgs& args) {
-  RunForward(
-      context, problem, args, kBlock, /*gathers_full=*/false,
-      [&](const ForwardCall& call) {
-        const ForwardParams& p = call.params;
-        const auto run = [&]<class T>(T) {
-          WithColumns<T>(Max(p.head_dim, p.value_dim), [&](auto columns) {
-            LaunchForwardSm80<T, columns()>(p, StreamOf(context));
-          });
-        };
-        problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
-      });
+  RunForward(context, problem, args, kBlock, /*gathers_full=*/false,
+             [&](const ForwardCall& call) {
+               const ForwardParams& p = call.params;
+               const auto run = [&]<class T>(T) {
+                 WithColumns<T>(p, [&]<int kDim, int kValueDim>() {
+                   LaunchForwardSm80<T, kDim, kValueDim>(p, StreamOf(context));
+                 });
+               };
+               problem.type == DType::kBF16 ? run(__nv_bfloat16())
+                                            : run(__half());
+             });
 }
 
 void Backward(Context& context, const AttentionProblem& problem,
@@ -76,15 +79,15 @@ void Backward(Context& context, const AttentionProblem& problem,
   const BackwardParams& p = call.params;
   const cudaStream_t stream = StreamOf(context);
   const auto run = [&]<class T>(T) {
-    const ForwardParams& f = p.forward;
-    WithColumns<T>(Max(f.head_dim, f.value_dim), [&](auto columns) {
-      LaunchBackwardSm80<T, columns()>(p, stream);
+    WithColumns<T>(p.forward, [&]<int kDim, int kValueDim>() {
+      LaunchBackwardSm80<T, kDim, kValueDim>(p, stream);
     });
   };
   LaunchPrepare(p, stream);
   if (p.log_weight != nullptr) LaunchDelta(p, stream);
   problem.type == DType::kBF16 ? run(__nv_bfloat16()) : run(__half());
   if (p.dtable != nullptr) LaunchTableGradient(p, stream);
+  if (p.dsink_logits != nullptr) LaunchSinkGradient(SinkGradient(p), stream);
 }
 
 void Run(Context& context, const AttentionCall& call) {

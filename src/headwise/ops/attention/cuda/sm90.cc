@@ -112,13 +112,15 @@ void Backward(Context& context, const AttentionProblem& problem,
                                 map(args.q, kColumns),
                                 map(call.d_o_view, kColumns)};
   const int processors = ChipOf(problem.device)->processors;
-  LaunchPrepare(call.params, stream);
+  const BackwardParams& p = call.params;
+  LaunchPrepare(p, stream);
+  if (p.dsink_logits != nullptr) LaunchSinkGradient(SinkGradient(p), stream);
   if (columns == 64) {
-    LaunchBackwardSm90<__nv_bfloat16, 64>(call.params, of_queries, of_keys,
-                                          processors, stream);
+    LaunchBackwardSm90<__nv_bfloat16, 64>(p, of_queries, of_keys, processors,
+                                          stream);
   } else {
-    LaunchBackwardSm90<__nv_bfloat16, 128>(call.params, of_queries, of_keys,
-                                           processors, stream);
+    LaunchBackwardSm90<__nv_bfloat16, 128>(p, of_queries, of_keys, processors,
+                                           stream);
   }
 }
 

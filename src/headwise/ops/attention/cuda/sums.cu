@@ -3,6 +3,7 @@
 // threads are added pairwise. Door: launch.h.
 #include "headwise/backend/cuda/backend.h"
 #include "headwise/observation.h"
+#include "headwise/ops/attention/cuda/device/sink.cuh"
 #include "headwise/ops/attention/cuda/launch.h"
 
 namespace headwise::attention_cuda {
@@ -46,6 +47,7 @@ __device__ inline void AddRow(const SumParams& p, const Extent& extent,
   sums[kSumDistance] += w * read(f.distance);
   sums[kSumArgmaxDistance] += w * abs(position - argmax);
   sums[kSumVisible] += w * visible;
+  sums[kSumMissing] += w * SinkShare(f, head, lse);
   if (p.full) {
     sums[kSumVarentropy] += w * read(p.varentropy);
     sums[kSumSquares] += w * read(p.sum_squares);
@@ -111,7 +113,35 @@ __global__ __launch_bounds__(kThreads) void SumKernel(
   }
 }
 
+// grid: (⌈query_len / kThreads⌉, heads of the order, sequences).
+__global__ __launch_bounds__(kThreads) void MissingKernel(
+    const __grid_constant__ ForwardParams f, RowResult missing) {
+  const int query = blockIdx.x * kThreads + threadIdx.x;
+  const int head =
+      f.active_heads != nullptr ? f.active_heads[blockIdx.y] : blockIdx.y;
+  const Extent extent = ExtentOf(f, blockIdx.z);
+  if (query >= (f.packed ? extent.query_len : f.query_len)) return;
+  const int64_t batch = f.packed ? 0 : blockIdx.z;
+  const int64_t row = extent.query_start + query;
+  const float lse = static_cast<const float*>(
+      f.lse.data)[batch * f.lse.batch + head * f.lse.head + row];
+  const bool has_numbers = lse == -INFINITY || isfinite(lse);
+  static_cast<float*>(
+      missing.data)[batch * missing.batch + head * missing.head + row] =
+      has_numbers ? SinkShare(f, head, lse) : NAN;
+}
+
 }  // namespace
+
+void LaunchMissing(const ForwardParams& forward, const RowResult& missing,
+                   cudaStream_t stream) {
+  const WorkOrder& order = forward.order;
+  const dim3 grid(CeilDiv(forward.query_len, kThreads), order.heads,
+                  order.sequences);
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  MissingKernel<<<grid, kThreads, 0, stream>>>(forward, missing);
+  CheckCuda(cudaGetLastError(), "attention cuda missing");
+}
 
 void LaunchSums(const SumParams& params, cudaStream_t stream) {
   const WorkOrder& order = params.forward.order;

@@ -38,16 +38,29 @@ Reason WhyNotRows(std::span<const RowRef> rows) {
              : "";
 }
 
-bool WantsSums(const AttentionArgs& args) {
+Reason WhyNotDevice(const AttentionProblem& problem) {
+  if (!problem.device.is_cuda()) return "runs on CUDA devices only";
+  if (std::max({problem.query_len, problem.key_len,
+                std::abs(problem.mask.query_offset)}) >= kFar) {
+    return "takes fewer than 2^29 positions";
+  }
+  const std::optional<CudaChip> chip = ChipOf(problem.device);
+  if (!chip) return "finds no CUDA device";
+  return chip->major >= 8 ? "" : "needs sm_80 or later";
+}
+
+// Whether passes over the rows' results follow.
+bool FollowsRows(const AttentionArgs& args) {
   if (args.observation == nullptr) return false;
   const SummedStatistics& s = args.observation->summed;
-  return s.sums || s.histogram || s.feature_mass || s.label_mass;
+  return s.sums || s.histogram || s.feature_mass || s.label_mass ||
+         args.observation->rows.missing;
 }
 
 // Whether a pass's grids hold the call.
 Reason WhyNotGrid(const AttentionForwardCall& call) {
-  // The pass itself has one axis; decoding and the sums over rows have more.
-  const bool is_flat = !IsDecoding(call.problem) && !WantsSums(call.args);
+  // The pass itself has one axis; decoding and what follows rows have more.
+  const bool is_flat = !IsDecoding(call.problem) && !FollowsRows(call.args);
   return is_flat ? "" : WhyNotSizes(call.problem);
 }
 Reason WhyNotGrid(const AttentionRowsCall& call) {
@@ -80,23 +93,24 @@ Reason WhyNotGrid(const Call& call) {
 }  // namespace
 
 Reason WhyNotPlain(const AttentionProblem& problem) {
-  if (!problem.device.is_cuda()) return "runs on CUDA devices only";
-  if (std::max({problem.query_len, problem.key_len,
-                std::abs(problem.mask.query_offset)}) >= kFar) {
-    return "takes fewer than 2^29 positions";
+  if (problem.precision != Precision::kStored) {
+    return "has products of f32 only";
   }
-  const std::optional<CudaChip> chip = ChipOf(problem.device);
-  if (!chip) return "finds no CUDA device";
-  return chip->major >= 8 ? "" : "needs sm_80 or later";
+  return WhyNotDevice(problem);
 }
 
 Reason WhyNotAny(const AttentionProblem& problem) {
+  const bool is_bf16 = problem.type == DType::kBF16;
   if (!problem.device.is_cuda()) return "runs on CUDA devices only";
-  if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
+  if (!is_bf16 && problem.type != DType::kF16) {
     return "takes bf16 and f16 only";
   }
+  const Precision own = is_bf16 ? Precision::kBF16 : Precision::kF16;
+  if (problem.precision != Precision::kStored && problem.precision != own) {
+    return "has products of the stored type only";
+  }
   if (Scale(problem) <= 0) return "needs a positive scale";
-  return WhyNotPlain(problem);
+  return WhyNotDevice(problem);
 }
 
 Reason WhyNotCall(const AttentionCall& call) {
@@ -115,7 +129,7 @@ Reason WhyNotPlainCall(const AttentionCall& call) {
   return std::visit(
       []<typename T>(const T& of) -> Reason {
         if constexpr (std::is_same_v<T, AttentionForwardCall>) {
-          return WantsSums(of.args) ? WhyNotSizes(of.problem) : "";
+          return FollowsRows(of.args) ? WhyNotSizes(of.problem) : "";
         } else if constexpr (std::is_same_v<T, AttentionBackwardCall> ||
                              std::is_same_v<T, AttentionReceivedCall>) {
           return "";

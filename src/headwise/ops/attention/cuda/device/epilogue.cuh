@@ -3,6 +3,7 @@
 #pragma once
 
 #include "headwise/ops/attention/cuda/device/mma.cuh"
+#include "headwise/ops/attention/cuda/device/sink.cuh"
 #include "headwise/ops/attention/cuda/device/softmax.cuh"
 #include "headwise/ops/attention/cuda/params.h"
 
@@ -50,18 +51,16 @@ __device__ inline void Put(const RowResult& result, const RowPlace& at,
 // Writes a whole row's statistics; a NaN among its scores makes all NaN.
 template <bool kStatistics>
 __device__ inline void WriteStatistics(const ForwardParams& p,
-                                       const RowPartial& row,
+                                       const RowPartial& row, const RowEnd& end,
                                        const RowPlace& at) {
   const bool seen = row.sum != 0;
-  const float inverse = seen ? 1 / row.sum : 0;
-  const float log_sum = __log2f(row.sum);
-  Put(p.lse, at, seen ? kLn2 * (row.reference + log_sum) : -INFINITY);
+  Put(p.lse, at, seen ? kLn2 * (row.reference + end.log) : -INFINITY);
   if (!kStatistics) return;
-  const float entropy = kLn2 * (log_sum - row.entropy * inverse);
-  const float best = row.best * inverse;
+  const float entropy = kLn2 * EntropyOf(row, end);
+  const float best = row.best * end.inverse;
   Put(p.entropy, at, !seen ? 0 : entropy < 0 ? 0 : entropy);
   Put(p.max_probability, at, !seen ? 0 : best > 1 ? 1 : best);
-  Put(p.distance, at, seen ? row.distance * inverse : 0);
+  Put(p.distance, at, seen ? row.distance * end.inverse : 0);
   if (p.argmax.data != nullptr) {
     static_cast<int*>(p.argmax.data)[at.sequence * p.argmax.batch +
                                      at.head * p.argmax.head + at.row] =
@@ -91,18 +90,19 @@ __device__ inline RowPartial GatherRow(const Rows<kStatistics>& rows, int r) {
   return row;
 }
 
-// Writes row r's statistics from lane 0 of its four. Returns 1 / Σ e, 0 for a
-// row that sees nothing.
+// Writes row r's statistics from lane 0 of its four. Returns by what its sums
+// are to be scaled, 0 for a row that sees nothing.
 template <bool kStatistics>
 __device__ inline float FinishRow(const ForwardParams& p,
                                   const Rows<kStatistics>& rows, int r,
                                   const RowPlace& at) {
   RowPartial row = GatherRow(rows, r);
   if (!at.counts) row.sum = 0;
+  const RowEnd end = EndOf(p, row, at.head);
   if (at.inside && threadIdx.x % 4 == 0) {
-    WriteStatistics<kStatistics>(p, row, at);
+    WriteStatistics<kStatistics>(p, row, end, at);
   }
-  return row.sum != 0 ? 1 / row.sum : 0;
+  return end.inverse;
 }
 
 // Lane t of four holds columns 8k + 2t of words w[k], k = 0 … 3, and gets all

@@ -91,7 +91,9 @@ __device__ inline void RowsBlock(const PlainBackwardParams& p, Shared& shared,
                   entropy -= w * pair.log_probability;
                 });
   mean = SumOfWarp(mean);
-  row.entropy = static_cast<float>(SumOfWarp(entropy));
+  // ∂H/∂A is −(ln A + 1), whose −1 cancels in ∂L/∂z but for the sink's share.
+  row.entropy =
+      static_cast<float>(SumOfWarp(entropy)) + SinkShare(f, at.head, row.lse);
   row.delta = static_cast<float>(row.gate * mean);
   if (chunk == 0) StoreRowScalars(p, walk, row, mean);
   if (b.dq.data == nullptr && p.ends == nullptr) return;

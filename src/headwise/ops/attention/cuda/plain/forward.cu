@@ -59,16 +59,21 @@ __device__ inline RowState Softmax(const Walk& walk, Shared& shared) {
     if (walk.Sees(begin + Lane())) AddScore(z, maximum, sum);
   });
   RowState row;
-  row.maximum = maximum;
+  float& reference = row.reference;
+  reference = maximum;
   for (int lane = 16; lane > 0; lane /= 2) {
-    const float other = __shfl_xor_sync(~0u, row.maximum, lane);
-    row.maximum = LargerOf(row.maximum, other);
+    const float other = __shfl_xor_sync(~0u, reference, lane);
+    reference = LargerOf(reference, other);
   }
-  row.reads = row.maximum != -INFINITY;
+  row.reads = reference != -INFINITY;
+  const float* sinks = walk.f.sink_logits;
+  const float logit = sinks != nullptr ? sinks[walk.at.head] : -INFINITY;
+  if (row.reads && logit > reference) reference = logit;
   const bool adds = row.reads && maximum != -INFINITY;
-  row.sum = SumOfWarp(adds ? sum * expf(maximum - row.maximum) : 0.0f);
-  if (row.maximum == INFINITY) row.sum = NAN;
-  if (row.reads) row.lse = row.maximum + logf(row.sum);
+  row.sum = SumOfWarp(adds ? sum * expf(maximum - reference) : 0.0f);
+  if (sinks != nullptr) row.sum += row.Sink(logit);
+  if (reference == INFINITY) row.sum = NAN;
+  if (row.reads) row.lse = reference + logf(row.sum);
   row.finite = row.reads && isfinite(row.lse);
   return row;
 }
@@ -185,7 +190,7 @@ __device__ inline void ForwardBlock(const ObserveParams& p, bool observes,
     const int key = begin + Lane();
     const float z = walk.Score(shared, begin);
     const bool seen = row.reads && walk.Sees(key);
-    const float x = z - row.maximum;
+    const float x = z - row.reference;
     const float e = seen ? expf(x) : 0;
     const float probability = seen ? e / row.sum : 0;
     const unsigned mask = __ballot_sync(~0u, seen);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "headwise/ops/attention/cuda/device/score.cuh"
+#include "headwise/ops/attention/cuda/device/sink.cuh"
 #include "headwise/ops/attention/cuda/plain/launch.h"
 #include "headwise/ops/attention/cuda/plain/tile.cuh"
 
@@ -12,7 +13,7 @@ struct RowGradient {
   float lse = -INFINITY;
   float gate = 1;
   float delta = 0;     // g·⟨dout, O⟩
-  float entropy = 0;   // H
+  float entropy = 0;   // H, and what a sink took
   float dentropy = 0;  // ∂L/∂H
 };
 

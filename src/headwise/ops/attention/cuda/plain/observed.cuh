@@ -2,6 +2,7 @@
 // the lane's own keys in double, then over the warp.
 #pragma once
 
+#include "headwise/ops/attention/cuda/device/sink.cuh"
 #include "headwise/ops/attention/cuda/plain/tile.cuh"
 
 namespace headwise::attention_cuda::plain {
@@ -33,7 +34,7 @@ __device__ inline int BucketOf(int distance) {
 }
 
 struct Observed {
-  // Σe, Σe·x, Σe·x², Σe² and Σe·|p − j| with e = exp x, x = z − maximum.
+  // Σe, Σe·x, Σe·x², Σe² and Σe·|p − j| with e = exp x, x = z − reference.
   double sum = 0, first = 0, second = 0, squares = 0, distance = 0;
   Largest best, kept;
   double label[kMostLabels] = {};
@@ -94,12 +95,16 @@ struct Observed {
 
 // A row's softmax, and what becomes of its statistics.
 struct RowState {
-  float maximum = -INFINITY;
-  float sum = 0;
+  float reference = -INFINITY;  // the largest score, the sink's among them
+  float sum = 0;                // in units of exp(reference)
   float lse = -INFINITY;
   bool reads = false;   // it counts and sees a key that does not score −∞
   bool finite = false;  // and none scores NaN or +∞
 
+  // Of the sum, what a sink with this logit has.
+  __device__ float Sink(float logit) const {
+    return reads ? expf(logit - reference) : 0;
+  }
   // A statistic as it is stored.
   __device__ float Stored(double value) const {
     return finite ? static_cast<float>(value) : reads ? NAN : 0;
@@ -123,6 +128,15 @@ __device__ inline void StoreKey(const RowResult& result, const QueryPlace& at,
   }
 }
 
+// Σ A·ln² A − H²: about the reference, Σ A·x being `mean`, where all of the row
+// is its keys'; missing: what is not.
+__device__ inline double VarianceOf(double second, double mean, double log_sum,
+                                    double entropy, double missing) {
+  if (missing == 0) return second - mean * mean;
+  return second - log_sum * (2 * mean - log_sum * (1 - missing)) -
+         entropy * entropy;
+}
+
 // Writes what was gathered of a row of the views. By the whole warp.
 __device__ inline void StoreObserved(const ObserveParams& p,
                                      const QueryPlace& at, const RowState& row,
@@ -135,18 +149,23 @@ __device__ inline void StoreObserved(const ObserveParams& p,
     if (Lane() + 32 < kBuckets) to[Lane() + 32] = row.Stored(o.bucket[1]);
   }
   if (Lane() != 0) return;
-  const double mean = o.first / o.sum;
-  const double variance = o.second / o.sum - mean * mean;
+  const double sink =
+      f.sink_logits != nullptr ? row.Sink(f.sink_logits[at.head]) : 0;
+  const double sum = o.sum + sink, missing = sink / sum;
+  const double mean = o.first / sum, log_sum = log(sum);
+  const double entropy = log_sum * (1 - missing) - mean;
+  const double variance =
+      VarianceOf(o.second / sum, mean, log_sum, entropy, missing);
   const auto probability = [&](const Largest& of) {
     return of.key < 0 ? 0.0
-                      : exp(static_cast<double>(of.z) - row.maximum) / o.sum;
+                      : exp(static_cast<double>(of.z) - row.reference) / sum;
   };
-  StoreRow(f.entropy, at, row.Stored(log(o.sum) - mean));
+  StoreRow(f.entropy, at, row.Stored(entropy));
   StoreRow(f.max_probability, at, row.Stored(probability(o.best)));
   StoreKey(f.argmax, at, row.reads ? o.best.key : -1);
-  StoreRow(f.distance, at, row.Stored(o.distance / o.sum));
+  StoreRow(f.distance, at, row.Stored(o.distance / sum));
   StoreRow(p.varentropy, at, row.Stored(variance > 0 ? variance : 0));
-  StoreRow(p.sum_squares, at, row.Stored(o.squares / (o.sum * o.sum)));
+  StoreRow(p.sum_squares, at, row.Stored(o.squares / (sum * sum)));
   StoreRow(p.kept_max, at, row.Stored(probability(o.kept)));
   StoreKey(p.kept_argmax, at, row.reads ? o.kept.key : -1);
   if (p.label_mass.data != nullptr) {

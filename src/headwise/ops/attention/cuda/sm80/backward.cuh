@@ -18,18 +18,19 @@
 
 namespace headwise::attention_cuda::sm80 {
 
-// Columns of the results that one block holds; larger heads take two blocks.
+// Blocks that share the columns of results: larger heads have two.
 template <int kDim>
-inline constexpr int kOutColumns = kDim <= 128 ? kDim : 128;
+inline constexpr int kParts = kDim <= 128 ? 1 : 2;
 
 // What the rows of a query tile bring.
 struct RowInputs {
   float lse[kRows], delta[kRows], log_weight[kRows];
 };
 
-template <class T, int kDim>
+template <class T, int kDim, int kValueDim = kDim>
 struct BackwardShared {
-  Tile<T, kDim> q, k, v, dout;
+  Tile<T, kDim> q, k;
+  Tile<T, kValueDim> v, dout;
   RowInputs rows;
 };
 
@@ -114,13 +115,14 @@ __device__ inline void TransposedGradients(const BackwardParams& p,
   }
 }
 
-// grid: (⌈key_len / 64⌉, kv_heads, sequences · ⌈kDim / kOutColumns⌉).
-template <class T, int kDim>
+// grid: (⌈key_len / 64⌉, kv_heads, sequences · kParts).
+template <class T, int kDim, int kValueDim>
 __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
     const __grid_constant__ BackwardParams p) {
-  constexpr int kOut = kOutColumns<kDim>;
+  constexpr int kOut = kDim / kParts<kDim>;
+  constexpr int kValueOut = kValueDim / kParts<kDim>;
   extern __shared__ __align__(128) uint8_t raw[];
-  auto& shared = *reinterpret_cast<BackwardShared<T, kDim>*>(raw);
+  auto& shared = *reinterpret_cast<BackwardShared<T, kDim, kValueDim>*>(raw);
   const ForwardParams& f = p.forward;
   const int kv_head = blockIdx.y, sequence = blockIdx.z % p.sequences;
   const int part = blockIdx.z / p.sequences, begin = blockIdx.x * kRows;
@@ -134,7 +136,7 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
   const T* v = RowsOf<T>(f.v, false, batch, extent.key_start + begin, kv_head);
   LoadTile(shared.k, k, f.k.row, extent.key_len - begin, f.head_dim);
   LoadTile(shared.v, v, f.v.row, extent.key_len - begin, f.value_dim);
-  float dk[kOut / 2] = {}, dv[kOut / 2] = {};
+  float dk[kOut / 2] = {}, dv[kValueOut / 2] = {};
   const int last = Min(extent.key_len, begin + kRows) - 1;
   const int2 blocks = QueryBlocks(f.band, extent, begin, last, kRows);
   for (int g = 0; g < f.queries_per_kv; ++g) {
@@ -155,14 +157,15 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
       __syncthreads();
       float s[32] = {}, dp[32] = {};
       RowProduct<T, kDim>(s, shared.k, row, shared.q);
-      RowProduct<T, kDim>(dp, shared.v, row, shared.dout);
+      RowProduct<T, kValueDim>(dp, shared.v, row, shared.dout);
       WithTerms(p, [&]<bool kTerms>(std::bool_constant<kTerms>) {
         TransposedGradients<kTerms>(p, shared.rows, extent, head, j0, first, s,
                                     dp, received);
       });
       uint32_t a[4][4];
       AsOperand<T>(s, a);
-      ColumnProduct<T, kDim, kOut>(dv, a, shared.dout, part * kOut);
+      ColumnProduct<T, kValueDim, kValueOut>(dv, a, shared.dout,
+                                             part * kValueOut);
       AsOperand<T>(dp, a);
       ColumnProduct<T, kDim, kOut>(dk, a, shared.q, part * kOut);
     }
@@ -184,8 +187,8 @@ __global__ __launch_bounds__(kThreads) void KeyGradientsKernel(
                            part * kOut, f.head_dim, rows_left);
   }
   if (p.dv.data != nullptr) {
-    StoreGradient<T, kOut>(dv, 1, p.dv, batch, key_row, kv_head, part * kOut,
-                           f.value_dim, rows_left);
+    StoreGradient<T, kValueOut>(dv, 1, p.dv, batch, key_row, kv_head,
+                                part * kValueOut, f.value_dim, rows_left);
   }
 }
 
@@ -215,11 +218,11 @@ __device__ inline void QueryScoreGradients(const ForwardParams& f,
 // Walks the keys that a task's queries see: visit(begin, s, dp) for each tile,
 // with the warp's 16 rows of Q·Kᵀ and dO·Vᵀ for keys from `begin` on. Steps: of
 // 16 columns that the products take.
-template <class T, int kDim, class Visit>
+template <class T, int kDim, int kValueDim, class Visit>
 __device__ inline void VisitKeys(const BackwardParams& p, const Task& t,
-                                 BackwardShared<T, kDim>& shared, Visit visit,
-                                 int head_steps = kDim / 16,
-                                 int value_steps = kDim / 16) {
+                                 BackwardShared<T, kDim, kValueDim>& shared,
+                                 Visit visit, int head_steps = kDim / 16,
+                                 int value_steps = kValueDim / 16) {
   const ForwardParams& f = p.forward;
   const int kv_head = t.head / f.queries_per_kv;
   const int64_t batch = f.packed ? 0 : t.sequence;
@@ -244,18 +247,18 @@ __device__ inline void VisitKeys(const BackwardParams& p, const Task& t,
     __syncthreads();
     float s[32] = {}, dp[32] = {};
     RowProduct<T, kDim>(s, shared.q, row, shared.k, head_steps);
-    RowProduct<T, kDim>(dp, shared.dout, row, shared.v, value_steps);
+    RowProduct<T, kValueDim>(dp, shared.dout, row, shared.v, value_steps);
     visit(begin, s, dp);
   }
 }
 
-// grid: (work items, ⌈kDim / kOutColumns⌉).
-template <class T, int kDim>
+// grid: (work items, kParts).
+template <class T, int kDim, int kValueDim>
 __global__ __launch_bounds__(kThreads) void QueryGradientsKernel(
     const __grid_constant__ BackwardParams p) {
-  constexpr int kOut = kOutColumns<kDim>;
+  constexpr int kOut = kDim / kParts<kDim>;
   extern __shared__ __align__(128) uint8_t raw[];
-  auto& shared = *reinterpret_cast<BackwardShared<T, kDim>*>(raw);
+  auto& shared = *reinterpret_cast<BackwardShared<T, kDim, kValueDim>*>(raw);
   const ForwardParams& f = p.forward;
   const Task t = MakeTask(f, blockIdx.x, kRows, kRows);
   const int part = blockIdx.y;

@@ -26,16 +26,22 @@ __device__ inline uint32_t PieceAddress(const Tile<T, kDim>& tile, int row,
 template <class T, int kDim>
 __device__ inline void LoadTile(Tile<T, kDim>& tile, const T* from,
                                 int64_t stride, int rows, int dim) {
-  constexpr int kPieces = kDim / 8, kStep = kThreads / kPieces;
-  const int piece = threadIdx.x % kPieces;
-  int row = threadIdx.x / kPieces;
-  const T* at = from + row * stride + 8 * piece;
+  constexpr int kPieces = kDim / 8;
+  // As many pieces of a row at once as divide the threads.
+  constexpr int kAcross = kThreads % kPieces == 0 ? kPieces : 8;
+  constexpr int kStep = kThreads / kAcross;
 #pragma unroll
-  for (int i = 0; i < kRows / kStep; ++i) {
-    const bool valid = row < rows && 8 * piece < dim;
-    CopyAsync(PieceAddress(tile, row, piece), valid ? at : from, valid);
-    row += kStep;
-    at += kStep * stride;
+  for (int first = 0; first < kPieces; first += kAcross) {
+    const int piece = first + threadIdx.x % kAcross;
+    int row = threadIdx.x / kAcross;
+    const T* at = from + row * stride + 8 * piece;
+#pragma unroll
+    for (int i = 0; i < kRows / kStep; ++i) {
+      const bool valid = row < rows && 8 * piece < dim;
+      CopyAsync(PieceAddress(tile, row, piece), valid ? at : from, valid);
+      row += kStep;
+      at += kStep * stride;
+    }
   }
 }
 

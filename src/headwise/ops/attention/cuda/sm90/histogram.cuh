@@ -152,18 +152,24 @@ __device__ inline void FinishObserved(const ObserveParams& p, Shared<C>& shared,
     const RowPartial row = GatherRow(rows, r);
     const float square_log = QuadSum(rows.square_log[r]);
     const float squares = QuadSum(rows.squares[r]);
-    const float lse =
-        row.sum != 0 ? row.reference + __log2f(row.sum) : -INFINITY;
+    const RowEnd end = EndOf(p.forward, row, here.head);
+    const float lse = row.sum != 0 ? row.reference + end.log : -INFINITY;
     const Shown shown(here, lse);
-    const float inverse = shown(1 / row.sum);
+    const float inverse = shown(end.inverse);
     FinishHistogram<C>(p, shared, group, r, here, inverse);
     if (threadIdx.x % 4 != 0) continue;
     shared.observed.weight[64 * group + RowInGroup() + 8 * r] =
         WeightOf(p, here, shown);
     if (!here.inside) continue;
     const float best = row.best * inverse;
-    PutObserved(p, here, shown, row.entropy * inverse, square_log * inverse,
-                squares * inverse * inverse);
+    // About the reference: a variance is the same about any, unless some is
+    // missing.
+    float log = row.entropy * inverse, square = square_log * inverse;
+    if (end.missing != 0) {
+      square -= end.log * (2 * log - end.log * (1 - end.missing));
+      log = -EntropyOf(row, end);
+    }
+    PutObserved(p, here, shown, log, square, squares * inverse * inverse);
     if (p.kept_is_max) {
       PutKept(p, here, shown, best > 1 ? 1 : best, row.place);
     }

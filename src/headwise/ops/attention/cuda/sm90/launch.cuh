@@ -19,7 +19,7 @@ void Launch(const typename C::Params& params, const TensorMaps& maps,
                "attention cuda.sm90", maps.q, maps.k, maps.v, params);
 }
 
-// f16 has no kernel without statistics: it would be one more of 24.
+// f16 has no kernel without statistics: it would be one more of 27.
 template <class T, int kDim>
 void LaunchForwardSm90(const ForwardParams& params, const TensorMaps& maps,
                        bool statistics, int processors, cudaStream_t stream) {

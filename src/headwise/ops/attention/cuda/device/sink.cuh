@@ -1,0 +1,49 @@
+// Sinks: a logit of each head's own in the denominator, which takes its share
+// of every row that sees a key. A row's sums are of keys alone; the sink joins
+// them at its end.
+#pragma once
+
+#include "headwise/ops/attention/cuda/device/softmax.cuh"
+#include "headwise/ops/attention/cuda/params.h"
+
+namespace headwise::attention_cuda {
+
+// The share of a row that its sink took, given the row's LSE; 0 for one that
+// sees nothing.
+__device__ inline float SinkShare(const ForwardParams& p, int head, float lse) {
+  if (p.sink_logits == nullptr || lse == -INFINITY) return 0;
+  return expf(p.sink_logits[head] - lse);
+}
+
+// How a row ends. The denominator is in units of 2^reference.
+struct RowEnd {
+  float inverse;  // of the denominator; 0 for a row that sees nothing
+  float log;      // of the denominator, to base 2
+  float missing;  // the share that no key has
+};
+
+__device__ inline RowEnd EndOf(const ForwardParams& p, const RowPartial& row,
+                               int head) {
+  RowEnd end;
+  end.inverse = row.sum != 0 ? 1 / row.sum : 0;
+  end.log = __log2f(row.sum);
+  end.missing = 0;
+  if (p.sink_logits != nullptr && row.sum != 0) {
+    const float ahead = fmaf(p.sink_logits[head], 1 / kLn2, -row.reference);
+    const float sink = Exp2(ahead), all = row.sum + sink;
+    // So far ahead that nothing is left for keys; NaN where it is +∞.
+    const bool is_all = all == INFINITY;
+    end.inverse = is_all ? 0 * ahead : 1 / all;
+    end.log = is_all ? ahead + end.inverse : __log2f(all);
+    end.missing = is_all ? 1 : sink * end.inverse;
+  }
+  return end;
+}
+
+// −Σ A·log2 A over the row's keys.
+__device__ inline float EntropyOf(const RowPartial& row, const RowEnd& end) {
+  // With nothing missing the product is exact.
+  return fmaf(-row.entropy, end.inverse, __fmul_rn(end.log, 1 - end.missing));
+}
+
+}  // namespace headwise::attention_cuda
