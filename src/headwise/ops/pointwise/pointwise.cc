@@ -40,7 +40,7 @@ void RunReduction(Context& context, const PointwiseCall& call, DType type,
   if (call.a.rank == 0 || (!call.a && call.a.size() > 0) ||
       !IsPlain(call.a.type)) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"pointwise", "x of a plain type with an axis",
+                {"pointwise", "a plain x with an axis",
                  call.a ? ToString(call.a) : "none", ""});
   }
   CheckView("pointwise", "the result", call.y, type, shape, call.a.device);
