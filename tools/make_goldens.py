@@ -4,6 +4,8 @@ checkpoint and what Hugging Face transformers computes with it.
     python3 tools/make_goldens.py tests/conformance/goldens
     python3 tools/make_goldens.py tests/conformance/goldens --gradients
     python3 tools/make_goldens.py tests/conformance/goldens --halves
+    python3 tools/make_goldens.py tests/conformance/goldens --rope
+    python3 tools/make_goldens.py tests/conformance/goldens --experts
 
 --only NAME ... makes these and leaves the others as they are.
 
@@ -22,6 +24,18 @@ as a multiple of the tensor's largest gradient, which NAME.scale holds.
 worst of all activations over the larger of 1 and the tensor's largest, and the
 worst of all gradients over the tensor's largest (at least 0.02). What
 computes in bf16 is held to that.
+
+--rope writes rope.json: settings of rotary positions as files have them, and
+the frequencies and scales that transformers makes of them in calls of some
+lengths.
+
+Where rotary positions depend on the length of the call, both inputs are one
+call, of the longer one's length.
+
+--experts writes experts/NAME.safetensors for feed-forward layers that are
+mixtures of experts: x, y and their gradients dx and dy, the weights, the
+gradient of each as NAME.gradient, and the router's balance where transformers
+has one.
 """
 
 import argparse
@@ -34,6 +48,8 @@ from safetensors.torch import load_file, save_file
 
 VOCAB, WIDTH, HIDDEN, LAYERS, HEADS = 64, 32, 48, 2, 4
 LENGTHS = (7, 19)
+# Models whose rotary positions depend on the length of the call.
+OF_LENGTH = ("llama-dynamic", "qwen3-longrope-short", "mistral-longrope")
 
 BERT = dict(vocab_size=VOCAB, hidden_size=WIDTH, num_hidden_layers=LAYERS,
             num_attention_heads=HEADS, intermediate_size=HIDDEN,
@@ -74,6 +90,23 @@ FAMILIES = {
         beta_fast=8.0, beta_slow=0.5, truncate=False))),
     "qwen3": (hf.Qwen3ForCausalLM,
               hf.Qwen3Config(**LLAMA, **rope("default"), head_dim=16)),
+    # The longer input is longer than the original context, 12.
+    "llama-dynamic": (hf.LlamaForCausalLM, hf.LlamaConfig(
+        **{**LLAMA, "num_hidden_layers": 1, "max_position_embeddings": 12},
+        **rope("dynamic", factor=3.0))),
+    "mistral-longrope": (hf.MistralForCausalLM, hf.MistralConfig(
+        **{**LLAMA, "num_hidden_layers": 1}, sliding_window=None, **rope(
+            "longrope", original_max_position_embeddings=12,
+            short_factor=[1.0, 1.1, 1.3, 1.7],
+            long_factor=[1.2, 2.0, 5.0, 11.0]))),
+    "qwen3-longrope-short": (hf.Qwen3ForCausalLM, hf.Qwen3Config(
+        **{**LLAMA, "num_hidden_layers": 1}, head_dim=8, **rope(
+            "longrope", factor=4.0, original_max_position_embeddings=24,
+            short_factor=[1.0, 1.1, 1.3, 1.7],
+            long_factor=[1.2, 2.0, 5.0, 11.0]))),
+    "qwen2-proportional": (hf.Qwen2ForCausalLM, hf.Qwen2Config(
+        **{**LLAMA, "num_hidden_layers": 1},
+        **rope("proportional", partial_rotary_factor=0.5))),
     "marian": (hf.MarianMTModel, hf.MarianConfig(
         vocab_size=VOCAB, d_model=WIDTH, encoder_layers=LAYERS,
         decoder_layers=LAYERS, encoder_attention_heads=HEADS,
@@ -168,6 +201,22 @@ def record(expected, index, prefix, states, attentions):
         expected[f"{index}.{prefix}attention.{layer}"] = attention[0]
 
 
+def whole_call(name, ids):
+    """ids [1, length], made as long as the call that they are of. No row sees
+    what follows it."""
+    more = max(LENGTHS) - ids.shape[1] if name in OF_LENGTH else 0
+    return torch.nn.functional.pad(ids, (0, more), value=3)
+
+
+def cut(out, length):
+    """The first rows of what came out."""
+    out.hidden_states = [x[:, :length] for x in out.hidden_states]
+    out.attentions = [x[:, :, :length, :length] for x in out.attentions]
+    if hasattr(out, "logits"):
+        out.logits = out.logits[:, :length]
+    return out
+
+
 def run(model, name, index, length, generator):
     ids = torch.randint(3, VOCAB, (1, length), generator=generator)
     wanted = dict(output_hidden_states=True, output_attentions=True)
@@ -187,7 +236,8 @@ def run(model, name, index, length, generator):
                 expected[f"{index}.cross.attention.{layer}"] = attention[0]
             attentions = out.encoder_attentions + out.decoder_attentions
         else:
-            out = model(input_ids=ids, **wanted)
+            out = cut(model(input_ids=whole_call(name, ids), **wanted),
+                      length)
             record(expected, index, "", out.hidden_states, out.attentions)
             attentions = out.attentions
     if hasattr(out, "logits"):
@@ -249,8 +299,9 @@ def losses(model, name, kept, recorded):
         more = dict(decoder_input_ids=predicted[None])
     targets = targets_of(name, predicted)
     recorded["targets"] = targets.to(torch.int32)
+    logits = model(input_ids=whole_call(name, ids), **more).logits[0]
     loss = torch.nn.functional.cross_entropy(
-        model(input_ids=ids, **more).logits[0], targets, reduction="sum",
+        logits[:len(targets)], targets, reduction="sum",
         label_smoothing=smoothing)
     return loss, int((targets >= 0).sum())
 
@@ -333,14 +384,171 @@ def measure_halves(names, folder):
     path.write_text(json.dumps(distances, indent=1) + "\n")
 
 
+ROPE = dict(hidden_size=64, num_attention_heads=4, num_hidden_layers=2,
+            max_position_embeddings=40)
+PAIRS = dict(short_factor=[1.0, 1.1, 1.3, 1.7, 2.0, 2.2, 2.9, 3.0],
+             long_factor=[1.2, 2.0, 5.0, 11.0, 12.0, 15.5, 31.0, 64.0])
+KINDS = ["full_attention", "sliding_attention"]
+
+
+def scaled(kind, **more):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 500.0,
+                                **more}}
+
+
+# As config.json says them, besides ROPE.
+ROPE_SETTINGS = [
+    dict(model_type="llama"),
+    dict(model_type="llama", rope_theta=3e5,
+         rope_scaling={"type": "linear", "factor": 2.5}),
+    dict(model_type="llama", **scaled("dynamic", factor=3.0)),
+    dict(model_type="llama", rope_scaling={"type": "dynamic", "factor": 8.0}),
+    dict(model_type="llama", **scaled(
+        "llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+        original_max_position_embeddings=16)),
+    dict(model_type="llama", **scaled(
+        "yarn", factor=4.0, original_max_position_embeddings=32)),
+    dict(model_type="llama", **scaled(
+        "yarn", factor=4.0, original_max_position_embeddings=32,
+        beta_fast=8.0, beta_slow=0.5, truncate=False, mscale=0.7,
+        mscale_all_dim=1.3)),
+    dict(model_type="llama", **scaled(
+        "longrope", original_max_position_embeddings=24, **PAIRS)),
+    dict(model_type="llama", **scaled(
+        "longrope", original_max_position_embeddings=24, factor=16.0,
+        **PAIRS)),
+    dict(model_type="llama", original_max_position_embeddings=20, **scaled(
+        "longrope", attention_factor=1.4, **PAIRS)),
+    dict(model_type="llama", **scaled(
+        "proportional", partial_rotary_factor=0.25)),
+    dict(model_type="llama", **scaled(
+        "proportional", partial_rotary_factor=0.7, factor=2.0)),
+    dict(model_type="gpt_neox"),
+    dict(model_type="gpt_neox", rotary_pct=0.5, rotary_emb_base=2000),
+    dict(model_type="gpt_neox", rotary_pct=1.0,
+         rope_scaling={"type": "dynamic", "factor": 2.0}),
+    dict(model_type="gpt_neox", **scaled(
+        "yarn", partial_rotary_factor=0.5, factor=4.0,
+        original_max_position_embeddings=32)),
+    dict(model_type="gemma3_text", head_dim=16, layer_types=KINDS),
+    dict(model_type="gemma3_text", head_dim=16, layer_types=KINDS,
+         rope_theta=7e5, rope_local_base_freq=900.0,
+         rope_scaling={"rope_type": "linear", "factor": 8.0}),
+    dict(model_type="gemma3_text", head_dim=16, layer_types=KINDS,
+         rope_parameters={
+             "full_attention": {"rope_type": "proportional",
+                                "rope_theta": 1e6,
+                                "partial_rotary_factor": 0.5},
+             "sliding_attention": {"rope_type": "dynamic", "factor": 2.0,
+                                   "rope_theta": 1e4}}),
+]
+
+
+def rotary(config):
+    """A fresh module that turns: it remembers the calls before."""
+    modeling = {"llama": hf.models.llama.modeling_llama.LlamaRotaryEmbedding,
+                "gpt_neox": hf.models.gpt_neox.modeling_gpt_neox.
+                GPTNeoXRotaryEmbedding,
+                "gemma3_text": hf.models.gemma3.modeling_gemma3.
+                Gemma3RotaryEmbedding}
+    return modeling[config.model_type](config)
+
+
+def make_rope(folder):
+    cases = []
+    for settings in ROPE_SETTINGS:
+        given = json.loads(json.dumps({**ROPE, **settings}))
+        kinds = KINDS if "layer_types" in given else [None]
+        calls = []
+        for length in (1, 24, 25, 41, 100):
+            for kind in kinds:
+                more = {k: v for k, v in given.items() if k != "model_type"}
+                config = hf.AutoConfig.for_model(
+                    given["model_type"], **json.loads(json.dumps(more)))
+                module = rotary(config)
+                named = dict(layer_type=kind) if kind else {}
+                module(torch.zeros(1), torch.arange(length)[None], **named)
+                prefix = f"{kind}_" if kind else ""
+                calls.append({
+                    "length": length, "kind": kinds.index(kind),
+                    "scale": float(getattr(module,
+                                           f"{prefix}attention_scaling")),
+                    "frequencies": getattr(
+                        module, f"{prefix}inv_freq").tolist()})
+        cases.append({"config": given, "calls": [
+            call for n, call in enumerate(calls) if n < len(kinds) or
+            call["frequencies"] != calls[n - len(kinds)]["frequencies"]]})
+    (folder / "rope.json").write_text(
+        "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n")
+
+
+def expert_layers():
+    """NAME: (layer, experts of a token, whether it has a balance)."""
+    from transformers.models.deepseek_v3.modeling_deepseek_v3 import (
+        DeepseekV3MoE)
+    from transformers.models.mixtral.modeling_mixtral import (
+        MixtralSparseMoeBlock)
+    from transformers.models.qwen2_moe.modeling_qwen2_moe import (
+        Qwen2MoeSparseMoeBlock)
+    width, eager = 8, dict(experts_implementation="eager")
+    return {
+        "mixtral": (MixtralSparseMoeBlock(hf.MixtralConfig(
+            hidden_size=width, intermediate_size=6, num_local_experts=8,
+            num_experts_per_tok=2, **eager)), 2, True),
+        "qwen2_moe": (Qwen2MoeSparseMoeBlock(hf.Qwen2MoeConfig(
+            hidden_size=width, moe_intermediate_size=5, num_experts=6,
+            shared_expert_intermediate_size=7, num_experts_per_tok=3,
+            norm_topk_prob=False, **eager)), 3, True),
+        "deepseek_v3": (DeepseekV3MoE(hf.DeepseekV3Config(
+            hidden_size=width, moe_intermediate_size=4, n_routed_experts=12,
+            num_local_experts=12, num_experts_per_tok=4, n_group=4,
+            topk_group=2, n_shared_experts=2, norm_topk_prob=True,
+            routed_scaling_factor=2.5, **eager)), 4, False),
+    }
+
+
+def make_experts(folder):
+    from transformers.models.mixtral.modeling_mixtral import (
+        load_balancing_loss_func)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (layer, active, has_balance) in expert_layers().items():
+        torch.manual_seed(sum(map(ord, name)))
+        for weight in layer.parameters():
+            weight.data = 0.4 * torch.randn_like(weight)
+        if "gate.e_score_correction_bias" in layer.state_dict():
+            layer.gate.e_score_correction_bias.normal_(std=0.3)
+        x = torch.randn(1, 24, 8, requires_grad=True)
+        y, dy = layer(x), torch.randn(1, 24, 8)
+        (y * dy).sum().backward()
+        out = dict(x=x[0], y=y[0], dy=dy[0], dx=x.grad[0],
+                   **layer.state_dict())
+        for key, value in layer.named_parameters():
+            out[key + ".gradient"] = value.grad
+        if has_balance:
+            logits = torch.nn.functional.linear(x[0], layer.gate.weight)
+            out["balance"] = load_balancing_loss_func(
+                (logits,), logits.shape[1], active).reshape(1)
+        save_file({key: value.detach().contiguous().float()
+                   for key, value in out.items()},
+                  folder / f"{name}.safetensors")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--halves", action="store_true")
+    parser.add_argument("--rope", action="store_true")
+    parser.add_argument("--experts", action="store_true")
     parser.add_argument("--only", nargs="+", default=FAMILIES,
                         choices=FAMILIES, metavar="NAME")
     options = parser.parse_args()
+    if options.rope:
+        make_rope(options.folder)
+        return
+    if options.experts:
+        make_experts(options.folder / "experts")
+        return
     if options.halves:
         measure_halves(options.only, options.folder)
         return

@@ -32,9 +32,17 @@ class RandomConfigsTest(unittest.TestCase):
     def test_settings_that_nobody_computes_come_up(self):
         self.assertIn("true", self.drawn("gpt2", "add_cross_attention"))
         self.assertIn("false", self.drawn("llama", "is_causal"))
-        self.assertIn('"dynamic"', {
-            json.dumps(random_configs.drawn("qwen3", seed)[
-                "rope_parameters"]["rope_type"]) for seed in DRAWN})
+        self.assertIn(0.5, {
+            random_configs.drawn("qwen3", seed)["rope_parameters"].get(
+                "partial_rotary_factor") for seed in DRAWN})
+
+    def test_every_type_of_rotary_positions_comes_up(self):
+        for family in ("llama", "mistral", "qwen2", "qwen3"):
+            self.assertEqual(
+                {random_configs.drawn(family, seed)["rope_parameters"][
+                    "rope_type"] for seed in DRAWN},
+                {"default", "linear", "dynamic", "llama3", "yarn", "longrope",
+                 "proportional"})
 
     def test_a_refusal_must_name_a_setting(self):
         with tempfile.TemporaryDirectory() as folder:

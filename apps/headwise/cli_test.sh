@@ -75,6 +75,14 @@ expect 2 'threads: expected a whole number of fewer digits; found 99999999999$' 
 expect 2 'repeats: expected a number from 0 to 10000; found 99999999999$' \
   profile m --repeats 99999999999
 expect 2 'seed: expected a number from 0 on; found -1$' compare x --seed -1
+for size in 2 -1GiB 2GB much; do
+  expect 2 'weight-memory: expected a number with its unit' \
+    generate m x --weight-memory "$size"
+done
+expect 2 'unknown flag --weight-memory' prune m --weight-memory 2GiB
+expect 0 'has no products in bf16 of f32 operands' \
+  explain matmul --precision bf16
+expect 2 'precision: expected' explain matmul --precision f8
 expect 2 'either PROMPT or --ids' generate m x --ids 1
 expect 2 'by: expected weights or effect; found x$' compose m --by x
 expect 2 'answers: expected 2 words; found 1$' patch m --answers a

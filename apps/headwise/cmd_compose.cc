@@ -130,6 +130,7 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
+  AddWeightMemoryFlag(line, options->run.engine);
   AddTextFlags(line, options->text,
                "Tokens of text for path effects: one run a head; 0: all",
                "Tokens of a window; 0: 512, or the model's context");

@@ -230,6 +230,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--list", options->list,
             "Name every activation that the model has");
   AddEngineFlags(line, options->engine);
+  AddWeightMemoryFlag(line, options->engine);
   return [options] { return Run(*options); };
 }
 

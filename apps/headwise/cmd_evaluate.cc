@@ -194,6 +194,7 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
+  AddWeightMemoryFlag(line, options->run.engine);
   AddTextFlags(line, options->text,
                "Stop after so many tokens, at the end of a window; 0: all",
                "Tokens of a window; 0: 256 or what the model knows")

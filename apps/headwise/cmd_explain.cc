@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
@@ -69,11 +72,20 @@ std::string Padding(const AttentionProblem& problem) {
   return "";
 }
 
-std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
+Precision PrecisionOf(std::string_view word) {
+  for (const Precision one : {Precision::kBF16, Precision::kF16}) {
+    if (word == Name(one)) return one;
+  }
+  return Precision::kStored;
+}
+
+std::vector<Explained> ExplainAll(const ProblemFlags& flags,
+                                  Precision precision) {
   std::vector<Explained> all;
   for (const bench::Config& config : flags.Problems()) {
     if (flags.op == "matmul") {
-      for (const MatmulProblem& problem : bench::MatmulShapes(config)) {
+      for (MatmulProblem problem : bench::MatmulShapes(config)) {
+        problem.precision = precision;
         Explained explained{ToString(problem), "", {}};
         const MatmulArgs no_views;
         for (const auto& one : MatmulImplementations().entries) {
@@ -85,7 +97,8 @@ std::vector<Explained> ExplainAll(const ProblemFlags& flags) {
       continue;
     }
     for (const std::string& mask : config.mask) {
-      const AttentionProblem problem = bench::MakeProblem(config, mask);
+      AttentionProblem problem = bench::MakeProblem(config, mask);
+      problem.precision = precision;
       Explained explained{ToString(problem), Padding(problem), {}};
       for (const AttentionImplementation& one :
            AttentionImplementations().entries) {
@@ -143,10 +156,17 @@ void PrintJson(const ProblemFlags& flags, const std::vector<Explained>& all) {
 std::function<int()> Setup(CommandLine line) {
   auto flags = std::make_shared<ProblemFlags>();
   auto json = std::make_shared<bool>(false);
+  auto precision = std::make_shared<std::string>("stored");
   flags->Declare(line, "attention or matmul");
+  line.Option("--precision", *precision,
+              "operands are rounded to it for products: stored (as they are), "
+              "bf16 or f16")
+      .OneOf({"stored", "bf16", "f16"})
+      .ShowDefault();
   line.Flag("--json", *json, "for machines");
-  return [flags, json] {
-    const std::vector<Explained> all = ExplainAll(*flags);
+  return [flags, json, precision] {
+    const std::vector<Explained> all =
+        ExplainAll(*flags, PrecisionOf(*precision));
     *json ? PrintJson(*flags, all) : Print(*flags, all);
     return kSucceeded;
   };
@@ -159,7 +179,7 @@ const Command kExplainCommand = {
     "explain", Group::kTools, "Which implementations run a problem, or why not",
     "  headwise explain attention\n"
     "  headwise explain attention --type bf16 --head-dim 128 --mask causal\n"
-    "  headwise explain matmul --m 128 --n 384 --k 384",
+    "  headwise explain matmul --m 128 --n 384 --k 384 --precision bf16",
     explain_command::Setup};
 
 }  // namespace headwise

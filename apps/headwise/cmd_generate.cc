@@ -271,6 +271,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--truncate", options->generate.truncate,
             "Keep the last tokens of a prompt that is too long");
   AddEngineFlags(line, options->engine);
+  AddWeightMemoryFlag(line, options->engine);
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

@@ -209,6 +209,7 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A causal model's folder");
+  AddWeightMemoryFlag(line, options->run.engine);
   line.Option("--prompt", options->prompt, "Text before the answer");
   line.Option("--counterfactual", options->counterfactual,
               "The prompt with what matters changed, of as many tokens; "

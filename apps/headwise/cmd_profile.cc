@@ -311,6 +311,7 @@ std::function<int()> Setup(CommandLine line) {
       .NotNegative()
       .ShowDefault();
   AddEngineFlags(line, options->engine);
+  AddWeightMemoryFlag(line, options->engine);
   line.Flag("--json", options->json, "Print every metric as JSON");
   line.Flag("--explain", options->explain, "Say what each metric is, and stop");
   return [options] { return Run(*options); };

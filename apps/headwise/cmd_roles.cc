@@ -275,6 +275,7 @@ std::function<int()> Setup(CommandLine line) {
             "With --explain: print docs/metrics.md")
       .Needs("--explain");
   AddEngineFlags(line, options->engine);
+  AddWeightMemoryFlag(line, options->engine);
   line.Flag("--json", options->json, "Print JSON (docs/roles.schema.json)");
   return [options] { return Run(*options); };
 }

@@ -273,6 +273,7 @@ std::function<int()> Setup(CommandLine line) {
   AddReadingFlags(line, options->reading);
   line.Flag("--json", options->json, "Print JSON (docs/show.schema.json)");
   AddEngineFlags(line, options->engine);
+  AddWeightMemoryFlag(line, options->engine);
   return [options] { return Run(*options); };
 }
 

@@ -158,6 +158,7 @@ void AddSimilarityFlags(CommandLine line, SimilarityJob& how) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
+  AddWeightMemoryFlag(line, options->run.engine);
   AddTextFlags(line, options->text,
                "Stop after so many tokens, at the end of a window; 0: all",
                "Tokens of a window; 0: 512, or the model's context")

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "command.h"
+#include "headwise/base/byte_size.h"
 #include "headwise/device.h"
 #include "headwise/model.h"
 #include "ranks.h"
@@ -26,6 +27,14 @@ std::string WhyNotType(const std::string& word) {
     if (word == known) return "";
   }
   return fmt::format("expected f32, bf16, f16 or auto; found {}", word);
+}
+
+std::string WhyNotSize(const std::string& word) {
+  if (ParseByteSize(word)) return "";
+  return fmt::format(
+      "expected a number with its unit, such as 512MiB or 2GiB; "
+      "found {}",
+      word);
 }
 
 }  // namespace
@@ -65,6 +74,17 @@ DType EngineFlags::compute() const {
   throw UsageError("--type: " + WhyNotType(type));
 }
 
+std::optional<uint64_t> EngineFlags::prepared_bytes() const {
+  if (weight_memory.empty()) return {};
+  if (const Device there = context().device; !there.is_cpu()) {
+    throw UsageError(
+        fmt::format("--weight-memory: expected --device cpu; found "
+                    "{}, which keeps a copy of all weights",
+                    ToString(there)));
+  }
+  return ParseByteSize(weight_memory);
+}
+
 void AddThreadsFlag(CommandLine line, int& threads) {
   line.Option("--threads", threads,
               "Threads to use; 0: all cores. Results do not depend on it");
@@ -83,6 +103,16 @@ void AddEngineFlags(CommandLine line, EngineFlags& flags) {
           "f16, or auto (f32 on the CPU, bf16 on a GPU)")
       .Check(WhyNotType)
       .ShowDefault();
+}
+
+void AddWeightMemoryFlag(CommandLine line, EngineFlags& flags) {
+  line.Option(
+          "--weight-memory", flags.weight_memory,
+          "Most memory for weights that are packed for products on the CPU, "
+          "such as 512MiB or 2GiB; without it all are packed. Weights "
+          "beyond it are packed at each product anew: the same results, "
+          "slower")
+      .Check(WhyNotSize);
 }
 
 }  // namespace headwise

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "command_line.h"
@@ -14,6 +15,7 @@ struct EngineFlags {
   int threads = 0;
   std::string device = "cpu";
   std::string type = "auto";
+  std::string weight_memory;
 
   // Before anything is opened: throws for a device that is not here, and as
   // compute does.
@@ -22,6 +24,8 @@ struct EngineFlags {
   ContextOptions context() const;
   // What the model computes in. Throws UsageError for what the device does not.
   DType compute() const;
+  // Bytes of OpenOptions::weight_memory. Throws UsageError for a GPU.
+  std::optional<uint64_t> prepared_bytes() const;
 };
 
 // Why a word names no device, or "".
@@ -29,6 +33,10 @@ std::string WhyNotDevice(const std::string& word);
 
 // `flags` must outlive the parse.
 void AddEngineFlags(CommandLine line, EngineFlags& flags);
+
+// --weight-memory, for commands that do nothing but run models which
+// OpenTransformer opens.
+void AddWeightMemoryFlag(CommandLine line, EngineFlags& flags);
 
 // For commands that choose what runs where themselves.
 void AddThreadsFlag(CommandLine line, int& threads);

@@ -16,9 +16,10 @@ Transformer OpenTransformer(const std::string& folder,
   options.device = context.device;
   options.type = engine.compute();
   options.threads = context.threads;
+  options.weight_memory = engine.prepared_bytes();
   options.bos = reading.options().bos;
   options.on_notice = [](std::string_view notice) {
-    const std::string flags[] = {"--context"};
+    const std::string flags[] = {"--context", "--weight-memory"};
     WriteStderr("warning: {}\n", WithFlags(notice, flags));
   };
   Transformer model(folder, options);

@@ -32,7 +32,8 @@
 namespace headwise {
 
 /// Is told what may make results worse than they look: when a model is opened,
-/// "[weights] expected nothing but the model's tensors; found 2 …"; once for
+/// "[weights] expected nothing but the model's tensors; found 2 …",
+/// "[`weight_memory`] expected 0.9 GiB …"; once for
 /// each text that is read and before it is run, "[context] expected at most 512
 /// tokens at once, …", "[text] expected letters that the tokenizer knows; …".
 /// Called by the thread that works.
@@ -46,6 +47,13 @@ struct OpenOptions {
   std::optional<DType> type = {};
   int threads = 0;                   ///< as in ContextOptions
   std::string implementations = {};  ///< as in ContextOptions
+  /// Bytes of memory for weights that are packed for products, on the CPU;
+  /// nothing: no limit, and up to 4 bytes for each weight, 6 where the file
+  /// stores f16. Weights beyond it are packed at each product anew: less
+  /// memory, the same results, slower. `on_notice` is told if it is too little
+  /// for all. Throws Error(kInvalidArgument) on a GPU, which keeps a copy of
+  /// all weights.
+  std::optional<uint64_t> weight_memory = {};
   /// Whether texts begin with the model's begin token.
   BosChoice bos = BosChoice::kAuto;
   OnNotice on_notice = {};

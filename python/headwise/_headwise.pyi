@@ -57,7 +57,8 @@ class Intervention:
 class Model:
     def __init__(self, folder: str, device: str, type: str | None,
                  threads: int, bos: bool | None,
-                 implementations: str) -> None: ...
+                 implementations: str,
+                 weight_memory: int | None) -> None: ...
     @property
     def folder(self) -> str: ...
     @property

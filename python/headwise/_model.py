@@ -544,15 +544,19 @@ class Model:
 
 def load(folder: str | os.PathLike[str], device: str = "cpu", *,
          type: str | None = None, threads: int = 0, bos: bool | None = None,
-         implementations: str = "") -> Model:
+         implementations: str = "",
+         weight_memory: int | None = None) -> Model:
     """Opens a model's folder: config.json, safetensors and a tokenizer.
 
     device: "cpu", "cuda", "cuda:1", or "auto": a GPU where there is one.
     type: what it computes in, "f32", "bf16" or "f16"; by default f32 on the
     CPU and bf16 on a GPU. threads: 0 takes every core; results do not depend
     on it. bos: whether texts begin with the begin token; None: by its files.
+    weight_memory: bytes for weights that are packed for products, on the CPU;
+    None: no limit. Weights beyond it are packed at each product anew: the same
+    results, slower.
     Weights are mapped: two models of one folder share them. Warns of tensors
     that the model does not read: info["unread"] names them.
     """
     return Model(_headwise.Model(os.fspath(folder), device, type, threads, bos,
-                                 implementations))
+                                 implementations, weight_memory))

@@ -94,7 +94,8 @@ py::dict InfoOf(const PyModel& of) {
 ModelPointer Open(const std::string& folder, const std::string& device,
                   const std::optional<std::string>& type, int threads,
                   const std::optional<bool>& bos,
-                  const std::string& implementations) {
+                  const std::string& implementations,
+                  const std::optional<uint64_t>& weight_memory) {
   Work work;
   return work.Run([&] {
     OpenOptions options;
@@ -102,6 +103,7 @@ ModelPointer Open(const std::string& folder, const std::string& device,
     if (type) options.type = ParseType(*type);
     options.threads = threads;
     options.implementations = implementations;
+    options.weight_memory = weight_memory;
     if (bos) options.bos = *bos ? BosChoice::kYes : BosChoice::kNo;
     return std::make_shared<PyModel>(folder, options);
   });
@@ -401,7 +403,7 @@ void AddModel(py::module_& module) {
   py::class_<PyModel, ModelPointer>(module, "Model")
       .def(py::init(&Open), py::arg("folder"), py::arg("device"),
            py::arg("type"), py::arg("threads"), py::arg("bos"),
-           py::arg("implementations"))
+           py::arg("implementations"), py::arg("weight_memory"))
       .def_property_readonly(
           "folder",
           [](const PyModel& of) { return of.model.folder().string(); })

@@ -67,7 +67,9 @@ inline auto GoldenNames() {
       "gpt2", "bert", "bert-headless", "roberta", "distilbert", "llama",
       "llama-linear", "llama-3", "mistral", "qwen2", "qwen2-yarn", "qwen3",
       "marian", "gpt2-scaled", "gpt2-unscaled", "bert-odd", "llama-odd",
-      "marian-odd", "bert-untied", "roberta-untied", "marian-untied");
+      "marian-odd", "bert-untied", "roberta-untied", "marian-untied",
+      "llama-dynamic", "mistral-longrope", "qwen3-longrope-short",
+      "qwen2-proportional");
 }
 
 // "llama_3"

@@ -22,6 +22,11 @@ def test_a_model_says_what_it_is(m):
     assert "novels" in repr(m)
 
 
+def test_less_weight_memory_gives_the_same_numbers(m):
+    less = hw.load(MODEL, weight_memory=1 << 20)
+    np.testing.assert_array_equal(less.run(LINE)[0], m.run(LINE)[0])
+
+
 def test_tensors_that_nothing_reads_are_warned_of(tmp_path):
     folder = shutil.copytree(MODEL.parent / "planted", tmp_path / "odd")
     file = folder / "model.safetensors"

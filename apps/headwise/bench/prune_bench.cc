@@ -77,7 +77,7 @@ struct Sublayer {
     weights.push_back(place.Random(2, {width, heads * kHeadDim}, deviation));
     gradients.resize(3);
     AttentionWeights parts;
-    parts.qkv = Product(0, "qkv");
+    parts.of_x = Product(0, "inputs");
     parts.output = Product(1, "output");
     if (one.limited == Limited::kSpans) AddSpans(place.tokens, heads, parts);
     if (one.limited == Limited::kMixture) AddRouter(place, one, parts);
@@ -141,11 +141,9 @@ struct Sublayer {
                    {});
   }
   void Project() {
-    layer.weights().qkv.Forward(context, x.view(), projected.view());
+    layer.inputs()[0]->Forward(context, x.view(), projected.view());
   }
-  void Mix() {
-    layer.weights().output.Forward(context, joined.view(), y.view());
-  }
+  void Mix() { layer.output().Forward(context, joined.view(), y.view()); }
 
   Context& context;
   bool trained;

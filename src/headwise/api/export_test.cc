@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 
 #include "headwise/api/test_model.h"
@@ -63,6 +64,43 @@ TEST_F(ExportTest, RefusesWhatATargetDoesNotKnow) {
 std::string Contents(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(ExportTest, SaysHowPositionsTurnOrRefuses) {
+  const fs::path goldens =
+      fs::path(HEADWISE_SOURCE) / "tests/conformance/goldens";
+  const auto gguf = [&](const char* golden) -> std::string {
+    const fs::path out = folder_ / (std::string(golden) + ".gguf");
+    try {
+      Export(goldens / golden,
+             {.to = ExportTarget::kGguf, .out = out, .tokenizer = false});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return Contents(out);
+  };
+  const std::string longrope = gguf("mistral-longrope");
+  for (const char* word :
+       {"llama.rope.scaling.type", "longrope",
+        "llama.rope.scaling.original_context_length",
+        "llama.rope.scaling.attn_factor", "rope_factors_long.weight",
+        "rope_factors_short.weight"}) {
+    EXPECT_NE(longrope.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(longrope.find("llama.rope.scaling.factor"), std::string::npos);
+  const std::map<const char*, const char*> refused = {
+      {"llama-dynamic", "found dynamic"},
+      {"qwen2-proportional", "rotary positions of whole heads; found 4 of 8"},
+      {"qwen3-longrope-short", "found llama3 or longrope"}};
+  for (const auto& [golden, why] : refused) {
+    EXPECT_NE(gguf(golden).find(why), std::string::npos) << golden;
+  }
+  for (const char* golden : {"llama-dynamic", "mistral-longrope",
+                             "qwen2-proportional", "qwen3-longrope-short"}) {
+    Export(goldens / golden,
+           {.to = ExportTarget::kOnnx,
+            .out = folder_ / (std::string(golden) + ".onnx")});
+  }
 }
 
 TrainJob TinyRun(const fs::path& out) {

@@ -106,7 +106,8 @@ ModelInfo InfoOf(const Checkpoint& checkpoint, const Model* model) {
   info.gated = config.gated;
   info.pre_norm = config.norm_place == NormPlace::kPre;
   info.positions = NameOf(config.positions);
-  info.rotary_base = config.rope.base;
+  info.rotary_base =
+      (config.ropes.empty() ? RopeConfig() : config.ropes[0]).base;
   info.gates = Name(config.gates.kind);
   info.shared_heads = config.gates.shared;
   info.active_heads = config.gates.active;
@@ -188,12 +189,11 @@ HeadShare ShareOfHeads(const Transformer& model) {
     const bool predicts =
         (kind == AttentionKind::kSelf) != info.encoder_decoder;
     for (const AttentionLayer* layer : AttentionLayers(of, kind)) {
-      const AttentionWeights& weights = layer->weights();
-      const int64_t read = weights.qkv.stored_bytes() +
-                           weights.q.stored_bytes() +
-                           weights.output.stored_bytes();
+      const auto inputs = layer->inputs();
+      const int64_t read =
+          inputs[0]->stored_bytes() + layer->output().stored_bytes();
       // Of the memory: made once a text.
-      const int64_t once = weights.kv.stored_bytes();
+      const int64_t once = layer->cross() ? inputs[1]->stored_bytes() : 0;
       share.head_bytes += read + once;
       if (!predicts) continue;
       token_heads += read;

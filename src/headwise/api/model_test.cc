@@ -14,6 +14,7 @@
 #include "headwise/api/state.h"
 #include "headwise/api/test_model.h"
 #include "headwise/error.h"
+#include "headwise/model/summary.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/session.h"
 #include "headwise/train.h"
@@ -163,8 +164,7 @@ TEST(Transformer, OfOneFolderSharesWeightsAndNotEdits) {
   const std::vector<float> whole = Values(b.Run(kSentence).out);
   (void)b.Loss(ShortText(64));  // of more rows than are read where they lie
   const auto& blocks = a.state().model().stack().blocks;
-  EXPECT_GT(PreparedBytes(*blocks[0].attention().weights().qkv.weights()),
-            0u);
+  EXPECT_GT(PreparedBytes(*blocks[0].attention().inputs()[0]->weights()), 0u);
   const Intervention edit = a.Edit({.drop = {{.layer = 1, .head = 2}}});
   EXPECT_NE(Values(a.Run(kSentence).out), whole);
   EXPECT_FALSE(b.edited());
@@ -173,6 +173,50 @@ TEST(Transformer, OfOneFolderSharesWeightsAndNotEdits) {
   EXPECT_NE(Values(a.Run(kSentence).out), whole);
   other.join();
   EXPECT_EQ(beside, whole);
+}
+
+// What products keep of a model's weights.
+size_t PreparedBytesOf(const Transformer& model) {
+  size_t bytes = 0;
+  for (const Linear* linear : LinearsOf(model.state().model().stack())) {
+    bytes += PreparedBytes(*linear->weights());
+  }
+  return bytes +
+         PreparedBytes(*model.state().model().head().vocabulary.weights());
+}
+
+TEST(Transformer, GivesTheSameResultsInLessWeightMemory) {
+  std::vector<std::string> notices;
+  OpenOptions options;
+  options.on_notice = [&](std::string_view notice) {
+    notices.emplace_back(notice);
+  };
+  Transformer whole = Novels(options);
+  EXPECT_TRUE(notices.empty());
+  const GenerateJob job{.max_tokens = 12, .temperature = 0};
+  const double loss = whole.Loss(ShortText(64)).loss.value;
+  const auto ids = Generate(whole, kSentence, job).ids;
+  const std::vector<float> logits = Values(whole.Run(kSentence).out);
+  const uint64_t most = whole.state().model().MostPreparedBytes();
+  EXPECT_EQ(PreparedBytesOf(whole), most);
+  for (const uint64_t limit : {uint64_t{0}, most / 3, most - 1, most}) {
+    notices.clear();
+    options.weight_memory = limit;
+    Transformer limited = Novels(options);
+    EXPECT_NE(&limited.state().model(), &whole.state().model());
+    ASSERT_EQ(notices.size(), limit < most ? 1 : 0) << limit;
+    if (limit < most) {
+      EXPECT_TRUE(notices[0].starts_with("[`weight_memory`] expected"))
+          << notices[0];
+    }
+    EXPECT_EQ(limited.Loss(ShortText(64)).loss.value, loss) << limit;
+    EXPECT_EQ(Generate(limited, kSentence, job).ids, ids) << limit;
+    EXPECT_EQ(Values(limited.Run(kSentence).out), logits) << limit;
+    EXPECT_LE(PreparedBytesOf(limited), limit);
+    EXPECT_EQ(PreparedBytesOf(limited) > 0, limit > 0);
+  }
+  options.device = Device::Cuda();
+  EXPECT_EQ(CodeOf([&] { Novels(options); }), ErrorCode::kInvalidArgument);
 }
 
 TEST(Transformer, RunGivesLogitsAndNamedActivations) {

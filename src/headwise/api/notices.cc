@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headwise/api/state.h"
+#include "headwise/base/byte_size.h"
 #include "headwise/report/text.h"
 #include "headwise/runtime/text_notices.h"
 
@@ -38,6 +39,18 @@ void TellUnread(const Transformer& model) {
                      "they were absent",
                      unread.size(), model.info().model_type, names,
                      unread.size() > kMostNamed ? ", …" : ""));
+}
+
+void TellWeightMemory(const Transformer& model) {
+  const OpenOptions& options = model.state().options;
+  if (!options.on_notice || !options.weight_memory) return;
+  const uint64_t most = model.state().model().MostPreparedBytes();
+  if (most <= *options.weight_memory) return;
+  TellIt(model,
+         fmt::format("[`weight_memory`] expected {} to keep all weights packed "
+                     "for products; found {}; products with the others pack "
+                     "them each time: the same results, slower",
+                     ByteSize(most), ByteSize(*options.weight_memory)));
 }
 
 void TellPastContext(const Transformer& model, int64_t tokens) {

@@ -15,6 +15,10 @@ namespace headwise {
 // That the folder holds tensors which are no part of the model.
 void TellUnread(const Transformer& model);
 
+// That the weights will not all be kept ready to multiply, if
+// OpenOptions::weight_memory is less than that takes.
+void TellWeightMemory(const Transformer& model);
+
 // That heads will be seen where they were not trained, if `tokens` at once are
 // more than the model's context, which rotary positions allow.
 void TellPastContext(const Transformer& model, int64_t tokens);

@@ -129,7 +129,7 @@ LearnedGates Learn(const PlanWork& work, const GateLearning& learning) {
   gates.progress = Tell(work.job.on_progress);
   gates.stop = work.job.stop;
   return LearnGates(work.model.context(), work.model.folder(),
-                    work.pruner.parts().choose, gates);
+                    work.pruner.split().choose, gates);
 }
 
 // The scores of gates, whose weights are then in use where they learned along.
@@ -172,7 +172,7 @@ std::vector<double> ScoreHeads(const PlanWork& work, const Model& now) {
   rank.progress = Tell(job.on_progress);
   rank.stop = job.stop;
   const Ranking ranking =
-      RankHeads(work.model.context(), now, work.pruner.parts().choose, rank);
+      RankHeads(work.model.context(), now, work.pruner.split().choose, rank);
   std::vector<double> scores;
   for (const Interval& head : ranking.criteria[0].heads) {
     scores.push_back(head.value);

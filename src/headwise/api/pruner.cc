@@ -62,7 +62,7 @@ CorpusOptions Pruner::corpus() const {
 }
 
 std::vector<TextExample> Pruner::RepairText() const {
-  const std::span<const TextExample> all = parts().choose;
+  const std::span<const TextExample> all = split().choose;
   const ModelConfig& config = model_.state().model().config();
   if (config.causal || config.encoder_decoder()) {
     return {all.begin(), all.end()};
@@ -92,7 +92,7 @@ ChangedTensors Pruner::Changed(const std::vector<HeadRef>& removed, bool fit,
   if (fit && repairs_.least_squares) {
     const std::vector<TextExample> text = RepairText();
     outcome.layers =
-        RefitOutputs(model_.context(), model, removed, {text, parts().judge},
+        RefitOutputs(model_.context(), model, removed, {text, split().judge},
                      repairs_.fold ? NewBias::kAllowed : NewBias::kRefused,
                      corpus(), changed);
   }
@@ -129,7 +129,7 @@ void Pruner::Finetune(const std::vector<HeadRef>& removed,
   tune.seed = job_.seed;
   tune.progress = Tell(job_.on_progress);
   tune.stop = job_.stop;
-  Tuned tuned = Tune(model_.context(), scratch->path(), parts().choose, tune);
+  Tuned tuned = Tune(model_.context(), scratch->path(), split().choose, tune);
   for (auto& [name, tensor] : tuned.tensors) changed[name] = std::move(tensor);
   outcome.tuned_step = tuned.kept_step;
   outcome.tuned_before = tuned.before;

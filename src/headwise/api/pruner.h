@@ -19,7 +19,7 @@ class Pruner {
   Pruner(Transformer& model, const JudgedInput& input, const PruneJob& job);
 
   const Repairs& repairs() const { return repairs_; }
-  TextParts parts() const { return SplitText(input_.examples); }
+  TextParts split() const { return SplitText(input_.examples); }
   CorpusOptions corpus() const;
   // What stands in for removed heads; null: 0. Of the profile that was given,
   // else over the text that chooses.

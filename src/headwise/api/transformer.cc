@@ -97,12 +97,25 @@ void RequireHead(const Transformer& model, const HeadRef& head) {
               {"head", "one that the model has", ToString(head), ""});
 }
 
+namespace {
+
+// A GPU multiplies nothing but its own copy of the weights.
+const OpenOptions& Checked(const OpenOptions& options) {
+  if (!options.weight_memory || options.device.is_cpu()) return options;
+  throw Error(ErrorCode::kInvalidArgument,
+              {"weight_memory", "a model on the CPU", ToString(options.device),
+               "a GPU keeps a copy of all weights"});
+}
+
+}  // namespace
+
 // A device that is not there is told before anything is opened.
 Transformer::State::State(const std::filesystem::path& folder,
                           const OpenOptions& asked, DType type)
-    : options(asked),
+    : options(Checked(asked)),
       context(ContextFor(asked)),
-      checkpoint(folder, ReadingFor(asked), type, context.device()),
+      checkpoint(folder, ReadingFor(asked), type, context.device(),
+                 asked.weight_memory),
       info(InfoOf(checkpoint, &checkpoint.model())),
       interventions(std::make_shared<Interventions>(context)) {}
 
@@ -111,6 +124,7 @@ Transformer::Transformer(const std::filesystem::path& folder,
     : state_(std::make_unique<State>(
           folder, options, ComputeType(options.device, options.type))) {
   TellUnread(*this);
+  TellWeightMemory(*this);
 }
 Transformer::~Transformer() = default;
 Transformer::Transformer(Transformer&&) noexcept = default;

@@ -11,6 +11,7 @@
 
 #include "headwise/error.h"
 #include "headwise/export/source.h"
+#include "headwise/nn/head_slices.h"
 #include "headwise/ops/rope/rope.h"
 #include "headwise/tensor/places.h"
 #include "headwise/tokenizer/unicode.h"
@@ -27,12 +28,64 @@ namespace {
 
 bool HasHeadNorms(const Model& model) {
   return static_cast<bool>(
-      model.stack().blocks[0].parts().attention.weights().query_norm);
+      model.stack().blocks[0].attention().weights().query_norm);
 }
 
-// llama.cpp calculates Yarn's frequencies and scale itself.
+// Steps that llama.cpp's architectures here do not have, by name.
+void RequireKnownSteps(const Checkpoint& checkpoint) {
+  for (const Block& block : checkpoint.model().stack().blocks) {
+    for (const BlockStep& step : block.steps()) {
+      const std::string name = block.name() + "." + step.name();
+      if (step.input != StepInput::kStream) {
+        Refuse(checkpoint, "steps one behind the other",
+               name + " beside the one before");
+      }
+      if (!step.is_plain() || !step.before) {
+        Refuse(checkpoint, "steps with a norm before and none behind",
+               "another in " + name);
+      }
+    }
+  }
+}
+
+// Whether frequencies are told by factors in tensors.
+bool HasRopeFactors(const RopeConfig& rope) {
+  return rope.scaling == RopeScaling::kLlama3 ||
+         rope.scaling == RopeScaling::kLongrope;
+}
+
+// llama.cpp turns heads of these architectures whole and in every layer alike,
+// and calculates Yarn's frequencies and scale itself.
 void RequireKnownRope(const Checkpoint& checkpoint) {
-  const RopeConfig& rope = checkpoint.config().rope;
+  const ModelConfig& config = checkpoint.config();
+  const auto first = [](const LayerShape& layer) { return layer.rope == 0; };
+  if (config.ropes.size() != 1 || !std::ranges::all_of(config.layers, first)) {
+    Refuse(checkpoint, "the same rotary positions in every layer", "others",
+           "llama.cpp has one kind in this architecture");
+  }
+  const RopeConfig& rope = config.ropes[0];
+  if (rope.dims() != config.head_dim ||
+      rope.scaling == RopeScaling::kProportional) {
+    Refuse(checkpoint, "rotary positions of whole heads",
+           std::to_string(rope.dims()) + " of " +
+               std::to_string(config.head_dim) + " dimensions",
+           "llama.cpp knows no share in this architecture");
+  }
+  if (rope.pairs != RopePairs::kHalves) {
+    Refuse(checkpoint, "rotary pairs of the halves of a head", "neighbours");
+  }
+  if (rope.scaling == RopeScaling::kDynamic) {
+    Refuse(checkpoint,
+           "rotary positions of the type default, linear, llama3, yarn or "
+           "longrope",
+           "dynamic", "llama.cpp has frequencies of one length");
+  }
+  if (HasRopeFactors(rope) && HasHeadNorms(checkpoint.model())) {
+    Refuse(checkpoint,
+           "rotary positions of the type default, linear or yarn in a model "
+           "with norms of query and key heads",
+           "llama3 or longrope", "llama.cpp's qwen3 reads no factors");
+  }
   if (rope.scaling != RopeScaling::kYarn) return;
   const RopeConfig usual;
   const bool known = rope.kept_turns == usual.kept_turns &&
@@ -56,6 +109,7 @@ std::string ChooseArchitecture(const Checkpoint& checkpoint) {
            "llama.cpp has no other here");
   }
   RequireKnownRope(checkpoint);
+  RequireKnownSteps(checkpoint);
   for (const LayerShape& layer : config.layers) {
     if (layer.window == 0 || layer.window >= config.context) continue;
     Refuse(checkpoint, "layers that see the whole context", "a window",
@@ -77,8 +131,8 @@ std::string ChooseArchitecture(const Checkpoint& checkpoint) {
     Refuse(checkpoint, "heads in the first layer", "none");
   }
   for (const Block& block : checkpoint.model().stack().blocks) {
-    const AttentionLayer& layer = block.parts().attention;
-    if (layer.config().heads == 0 && layer.weights().output.parts()[0].bias) {
+    const AttentionLayer& layer = block.attention();
+    if (layer.config().heads == 0 && layer.output().has_bias()) {
       Refuse(checkpoint, "no bias in a layer without heads", "one",
              "prune without --allow-empty, or with --repair none");
     }
@@ -136,26 +190,25 @@ class Exporter {
     writer.AddCount(a + "attention.key_length", config_.head_dim);
     writer.AddCount(a + "attention.value_length", config_.head_dim);
     writer.AddCount(a + "rope.dimension_count", config_.head_dim);
-    writer.AddNumber(a + "rope.freq_base",
-                     static_cast<float>(config_.rope.base));
+    writer.AddNumber(a + "rope.freq_base", static_cast<float>(rope().base));
     writer.AddNumber(a + "attention.layer_norm_rms_epsilon",
                      config_.norm_epsilon);
     AddRopeScaling(a + "rope.scaling.", writer);
     AddHeadCounts(a, writer);
   }
 
-  void AddWeights(GgufWriter& writer) const {
+  void AddWeights(GgufWriter& writer) {
     AddMatrix("token_embd.weight", model_.stack().embeddings.tokens, writer);
     AddVector("output_norm.weight",
               model_.stack().final_norm.weight_parameter(), writer);
-    const Parameter& head = model_.head().vocabulary.parts()[0].weight;
+    const Parameter& head = model_.head().vocabulary.weight();
     if (head.name != model_.stack().embeddings.tokens.name) {
       AddMatrix("output.weight", head, writer);
     }
-    if (config_.rope.scaling == RopeScaling::kLlama3) AddFrequencies(writer);
+    AddFactors(writer);
     for (size_t i = 0; i < model_.stack().blocks.size(); ++i) {
-      AddBlock("blk." + std::to_string(i) + ".",
-               model_.stack().blocks[i].parts(), writer);
+      AddBlock("blk." + std::to_string(i) + ".", model_.stack().blocks[i],
+               writer);
     }
   }
 
@@ -164,15 +217,23 @@ class Exporter {
     return options_.type.value_or(view.type);
   }
 
-  // Llama 3's frequencies are a tensor.
+  const RopeConfig& rope() const { return config_.ropes[0]; }
+
+  // Llama 3's and longrope's frequencies are tensors.
   void AddRopeScaling(const std::string& a, GgufWriter& writer) const {
-    const RopeConfig& rope = config_.rope;
-    const bool yarn = rope.scaling == RopeScaling::kYarn;
-    if (!yarn && rope.scaling != RopeScaling::kLinear) return;
-    writer.AddText(a + "type", yarn ? "yarn" : "linear");
-    writer.AddNumber(a + "factor", static_cast<float>(rope.factor));
-    if (yarn) {
-      writer.AddCount(a + "original_context_length", rope.original_context);
+    const bool yarn = rope().scaling == RopeScaling::kYarn;
+    const bool longrope = rope().scaling == RopeScaling::kLongrope;
+    if (!yarn && !longrope && rope().scaling != RopeScaling::kLinear) return;
+    writer.AddText(a + "type", yarn       ? "yarn"
+                               : longrope ? "longrope"
+                                          : "linear");
+    if (yarn || longrope) {
+      writer.AddCount(a + "original_context_length", rope().original_context);
+    }
+    if (longrope) {
+      writer.AddNumber(a + "attn_factor", static_cast<float>(rope().scale));
+    } else {
+      writer.AddNumber(a + "factor", static_cast<float>(rope().factor));
     }
   }
 
@@ -212,20 +273,38 @@ class Exporter {
     if (parameter) Add(name, parameter, DType::kF32, rows, writer);
   }
 
-  void AddLinear(const std::string& name, const Linear::Part& part,
-                 GgufWriter& writer, Rows rows = Rows::kAsTheyAre) const {
-    AddMatrix(name + ".weight", part.weight, writer, rows);
-    AddVector(name + ".bias", part.bias, writer, rows);
+  void AddLinear(const std::string& name, const StoredMatrix& matrix,
+                 GgufWriter& writer, Rows rows = Rows::kAsTheyAre) {
+    AddMatrix(name + ".weight", matrix.weight, writer, rows);
+    AddVector(name + ".bias", matrix.bias, writer, rows);
+    // The writer reads them later.
+    copies_.insert(copies_.end(), matrix.copies.begin(), matrix.copies.end());
+  }
+  void AddLinear(const std::string& name, const Linear& linear,
+                 GgufWriter& writer) {
+    AddLinear(name, linear.Stored(0, linear.out()), writer);
   }
 
-  // By what the frequencies are divided.
-  void AddFrequencies(GgufWriter& writer) const {
-    RopeConfig plain = config_.rope;
+  // By what the frequencies are divided. Of longrope's two, llama.cpp takes
+  // the long ones where it is given room for more than the original context.
+  void AddFactors(GgufWriter& writer) const {
+    if (rope().scaling == RopeScaling::kLlama3) {
+      AddFactors("rope_freqs.weight", 0, writer);
+    } else if (rope().scaling == RopeScaling::kLongrope) {
+      const int64_t longer = rope().original_context + 1;
+      AddFactors("rope_factors_long.weight", longer, writer);
+      AddFactors("rope_factors_short.weight", 0, writer);
+    }
+  }
+  // In calls of such a length.
+  void AddFactors(const std::string& name, int64_t length,
+                  GgufWriter& writer) const {
+    RopeConfig plain = rope();
     plain.scaling = RopeScaling::kNone;
     const int64_t pairs = config_.head_dim / 2;
-    writer.AddTensor("rope_freqs.weight", DType::kF32, {pairs},
-                     [config = config_.rope, plain, pairs] {
-                       const auto scaled = RopeFrequencies(config);
+    writer.AddTensor(name, DType::kF32, {pairs},
+                     [config = rope(), plain, pairs, length] {
+                       const auto scaled = RopeFrequencies(config, length);
                        const auto before = RopeFrequencies(plain);
                        Tensor factors(DType::kF32, {pairs});
                        for (int64_t i = 0; i < pairs; ++i) {
@@ -236,37 +315,40 @@ class Exporter {
   }
 
   void AddAttention(const std::string& name, const AttentionLayer& layer,
-                    GgufWriter& writer) const {
-    const AttentionWeights& weights = layer.weights();
-    const char* const names[] = {"attn_q", "attn_k", "attn_v"};
-    for (size_t i = 0; i < weights.qkv.parts().size(); ++i) {
-      const Linear::Part& part = weights.qkv.parts()[i];
-      const bool turns = i < 2 && architecture_ != "qwen3";
-      const Rows rows = turns ? Rows::kInterleaved : Rows::kAsTheyAre;
-      AddLinear(name + names[i], part, writer, rows);
-    }
-    AddLinear(name + "attn_output", weights.output.parts()[0], writer);
+                    GgufWriter& writer) {
+    const Rows turned =
+        architecture_ != "qwen3" ? Rows::kInterleaved : Rows::kAsTheyAre;
+    AddLinear(name + "attn_q", StoredOf(layer, HeadMatrix::kQuery), writer,
+              turned);
+    AddLinear(name + "attn_k", StoredOf(layer, HeadMatrix::kKey), writer,
+              turned);
+    AddLinear(name + "attn_v", StoredOf(layer, HeadMatrix::kValue), writer);
+    AddLinear(name + "attn_output", layer.output(), writer);
     if (architecture_ != "qwen3") return;
+    const AttentionWeights& weights = layer.weights();
     AddVector(name + "attn_q_norm.weight",
               weights.query_norm.weight_parameter(), writer);
     AddVector(name + "attn_k_norm.weight", weights.key_norm.weight_parameter(),
               writer);
   }
 
-  void AddBlock(const std::string& name, const BlockParts& parts,
-                GgufWriter& writer) const {
-    if (parts.attention.config().heads > 0) {
-      AddVector(name + "attn_norm.weight",
-                parts.attention_norm.weight_parameter(), writer);
-      AddAttention(name, parts.attention, writer);
+  void AddFeedForward(const std::string& name, const Mlp& mlp,
+                      GgufWriter& writer) {
+    AddLinear(name + "ffn_gate", mlp.gate(), writer);
+    AddLinear(name + "ffn_up", mlp.up(), writer);
+    AddLinear(name + "ffn_down", mlp.down(), writer);
+  }
+
+  void AddBlock(const std::string& name, const Block& block,
+                GgufWriter& writer) {
+    for (const BlockStep& step : block.steps()) {
+      const bool feeds = step.kind == StepKind::kFeedForward;
+      if (!feeds && step.attention.config().heads == 0) continue;
+      AddVector(name + (feeds ? "ffn_norm.weight" : "attn_norm.weight"),
+                step.before.weight_parameter(), writer);
+      feeds ? AddFeedForward(name, step.mlp, writer)
+            : AddAttention(name, step.attention, writer);
     }
-    AddVector(name + "ffn_norm.weight", parts.mlp_norm.weight_parameter(),
-              writer);
-    // Gate and input stand side by side.
-    const auto& in = parts.mlp.in().parts();
-    AddLinear(name + "ffn_gate", in[0], writer);
-    AddLinear(name + "ffn_up", in[1], writer);
-    AddLinear(name + "ffn_down", parts.mlp.down().parts()[0], writer);
   }
 
   Context& context_;
@@ -274,6 +356,7 @@ class Exporter {
   const ModelConfig& config_;
   const GgufOptions& options_;
   std::string architecture_;
+  std::vector<std::shared_ptr<const Tensor>> copies_;
 };
 
 }  // namespace
@@ -281,7 +364,7 @@ class Exporter {
 std::string ExportGguf(Context& context, const Checkpoint& checkpoint,
                        const GgufOptions& options) {
   RequirePlain(checkpoint.config(), checkpoint.folder().string());
-  const Exporter exporter(context, checkpoint, options);
+  Exporter exporter(context, checkpoint, options);
   GgufWriter writer;
   exporter.AddSizes(NameOf(checkpoint.folder()), writer);
   if (options.tokenizer) {

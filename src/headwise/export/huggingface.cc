@@ -123,19 +123,18 @@ void SetConfig(const Target& target, const ModelConfig& model, Json& config) {
 void AddBiases(const Model& model, const Target& target,
                ChangedTensors& changed) {
   const auto add = [&](const Linear& linear) {
-    for (const Linear::Part& part : linear.parts()) {
-      if (part.bias) continue;
-      const auto spread = changed.find(part.weight.name);
-      const int64_t outs = spread == changed.end() ? part.weight.value.shape[0]
+    for (const Parameter* weight : linear.WeightsWithoutBias()) {
+      const auto spread = changed.find(weight->name);
+      const int64_t outs = spread == changed.end() ? weight->stored().shape[0]
                                                    : spread->second.shape(0);
-      std::string name = part.weight.name;
-      name.replace(name.rfind("weight"), 6, "bias");
-      changed[name] = Tensor(part.weight.value.type, {outs});
+      changed[BiasNameOf(*weight)] = Tensor(weight->value.type, {outs});
     }
   };
   for (const auto* layer : AttentionLayers(model, AttentionKind::kSelf)) {
-    if (target.input_bias) add(layer->weights().qkv);
-    if (target.output_bias) add(layer->weights().output);
+    if (target.input_bias) {
+      for (const Linear* inputs : layer->inputs()) add(*inputs);
+    }
+    if (target.output_bias) add(layer->output());
   }
 }
 
@@ -169,7 +168,7 @@ void NameType(DType type, Json& config) {
 void TouchOne(Context& context, const Model& model, ChangedTensors& changed) {
   if (!changed.empty()) return;
   const Parameter& one =
-      model.stack().blocks[0].parts().attention_norm.weight_parameter();
+      model.stack().blocks[0].steps()[0].norms()[0]->weight_parameter();
   changed[one.name] = Converted(context, one.value, one.value.type, one.name);
 }
 
@@ -209,7 +208,8 @@ std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
   }
   Json config = ReadJson(checkpoint.folder() / "config.json");
   const Json original = config;
-  ChangedTensors changed = SpreadHeads(checkpoint.model(), config);
+  ChangedTensors changed =
+      SpreadHeads(checkpoint.model(), checkpoint.weights(), config);
   const bool pruned = !changed.empty();
   if (model.family == "llama") {
     const UniformHeads counts = CountsFor(checkpoint, options.twin, config);

@@ -12,12 +12,6 @@ namespace {
 
 constexpr uint16_t kF16Exponent = 0x7c00;
 
-bool AnyBias(const Linear& linear) {
-  return std::any_of(
-      linear.parts().begin(), linear.parts().end(),
-      [](const Linear::Part& part) { return static_cast<bool>(part.bias); });
-}
-
 }  // namespace
 
 std::optional<UniformHeads> FindUniformHeads(const ModelConfig& config) {
@@ -34,21 +28,23 @@ std::optional<UniformHeads> FindUniformHeads(const ModelConfig& config) {
 bool HasOutputBias(const Model& model) {
   const auto layers = AttentionLayers(model, AttentionKind::kSelf);
   return std::any_of(layers.begin(), layers.end(), [](const auto* layer) {
-    return AnyBias(layer->weights().output);
+    return layer->output().has_bias();
   });
 }
 
 bool HasInputBias(const Model& model) {
   const auto layers = AttentionLayers(model, AttentionKind::kSelf);
   return std::any_of(layers.begin(), layers.end(), [](const auto* layer) {
-    return AnyBias(layer->weights().qkv);
+    return layer->inputs()[0]->has_bias();
   });
 }
 
 bool HasMlpBias(const Model& model) {
   const auto& blocks = model.stack().blocks;
   return std::any_of(blocks.begin(), blocks.end(), [](const Block& block) {
-    return AnyBias(block.parts().mlp.in()) || AnyBias(block.parts().mlp.down());
+    const BlockStep* step = block.Find(StepKind::kFeedForward);
+    return step != nullptr &&
+           (step->mlp.in().has_bias() || step->mlp.down().has_bias());
   });
 }
 

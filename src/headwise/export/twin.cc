@@ -1,12 +1,17 @@
 // Heads of zeros in the place of those that left. Door: twin.h.
 #include "headwise/export/twin.h"
 
+#include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "headwise/error.h"
 #include "headwise/model/family.h"
+#include "headwise/model/head_ref.h"
 #include "headwise/nn/attention_layer.h"
+#include "headwise/nn/head_slices.h"
 #include "headwise/tensor/places.h"
 
 namespace headwise {
@@ -14,93 +19,116 @@ namespace {
 
 using Places = std::vector<int64_t>;
 
-// One of queries, keys and values: where each column that is left goes, of how
-// many.
-struct Block {
-  Places places;
-  int64_t all = 0;
+// The tensors of a model in the shapes that another configuration has. Nobody
+// reads their values.
+class ShapesOf : public WeightSource {
+ public:
+  explicit ShapesOf(const WeightSource& source) : source_(source) {}
+
+  std::string Describe() const override { return source_.Describe(); }
+  ConstTensorView Find(const std::string& name) const override {
+    return source_.Find(name);
+  }
+  std::vector<std::string> Names() const override { return source_.Names(); }
+  ConstTensorView Provide(const std::string& name,
+                          std::span<const int64_t> shape,
+                          const Start& /*start*/) const override {
+    const ConstTensorView there = source_.Find(name);
+    if (!there || there.rank != static_cast<int>(shape.size())) return there;
+    std::vector<int64_t> sizes(shape.begin(), shape.end());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] == kAny) sizes[i] = there.shape[i];
+    }
+    return {there.data, there.type, Shape(sizes), there.device};
+  }
+
+ private:
+  const WeightSource& source_;
 };
 
-void SpreadOver(const Parameter& parameter, int axis, const Block& block,
-                ChangedTensors& changed) {
-  if (!parameter) return;
-  changed[parameter.name] =
-      Spread(parameter.value, axis, block.places, block.all, parameter.name);
-}
-
-// Heads of `width` columns each, head i at slots[i].
-Block Columns(const Places& slots, int64_t width, int64_t heads) {
-  Block block = {{}, heads * width};
-  for (const int64_t slot : slots) {
-    for (int64_t i = 0; i < width; ++i) {
-      block.places.push_back(slot * width + i);
+// Where what is left of stored tensors goes in those of the dense model.
+class Spreading {
+ public:
+  // Slices of a head, in both models, in the same order.
+  void Add(const std::vector<StoredSlice>& from,
+           const std::vector<StoredSlice>& to) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      Stored& tensor = Tensors(to[i], from[i].of->stored());
+      for (int64_t place = 0; place < from[i].count; ++place) {
+        tensor.places.at(from[i].first + place) = to[i].first + place;
+      }
     }
   }
-  return block;
-}
-
-Block Joined(const std::vector<Block>& blocks) {
-  Block joined;
-  for (const Block& block : blocks) {
-    for (const int64_t place : block.places) {
-      joined.places.push_back(joined.all + place);
+  // Tensors of which the layer may have nothing left.
+  void AddEmpty(const std::vector<StoredSlice>& to, const WeightSource& all) {
+    for (const StoredSlice& slice : to) {
+      Tensors(slice, all.Find(slice.of->name));
     }
-    joined.all += block.all;
   }
-  return joined;
+
+  void Apply(ChangedTensors& changed) const {
+    for (const auto& [name, tensor] : tensors_) {
+      changed[name] =
+          Spread(tensor.stored, tensor.axis, tensor.places, tensor.all, name);
+    }
+  }
+
+ private:
+  struct Stored {
+    ConstTensorView stored;
+    int axis = 0;
+    int64_t all = 0;
+    Places places;
+  };
+
+  Stored& Tensors(const StoredSlice& to, const ConstTensorView& stored) {
+    const auto [found, is_new] = tensors_.try_emplace(to.of->name);
+    Stored& tensor = found->second;
+    if (is_new) {
+      tensor.stored = stored;
+      tensor.axis = to.axis;
+      tensor.all = to.of->stored().shape[to.axis];
+      tensor.places.resize(stored.shape[to.axis]);
+    }
+    return tensor;
+  }
+
+  std::map<std::string, Stored> tensors_;
+};
+
+void RequireFits(const AttentionLayer& layer, const AttentionLayer& dense) {
+  const AttentionLayerConfig& left = layer.config();
+  const int64_t heads = dense.config().heads, groups = dense.config().kv_heads;
+  const int64_t in_group = left.heads == 0 ? 0 : left.heads / left.kv_heads;
+  if (left.kv_heads <= groups && in_group <= heads / groups) return;
+  throw Error(
+      ErrorCode::kUnsupported,
+      {layer.site().name,
+       "at most " + std::to_string(heads) + " heads in " +
+           std::to_string(groups) + " groups, as config.json says",
+       std::to_string(left.heads) + " in " + std::to_string(left.kv_heads),
+       ""});
 }
 
-// blocks: of the product's output, one a part or all in one.
-void SpreadOutputs(const Linear& linear, const std::vector<Block>& blocks,
-                   ChangedTensors& changed) {
-  const int axis = linear.layout() == WeightLayout::kOutIn ? 0 : 1;
-  const auto& parts = linear.parts();
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Block block =
-        parts.size() == blocks.size() ? blocks[i] : Joined(blocks);
-    const Linear::Part& part = parts[i];
-    SpreadOver(part.weight, axis, block, changed);
-    SpreadOver(part.bias, 0, block, changed);
+void SpreadLayer(const AttentionLayer& layer, const AttentionLayer& dense,
+                 const WeightSource& all, ChangedTensors& changed) {
+  const AttentionLayerConfig& left = layer.config();
+  const AttentionLayerConfig& wanted = dense.config();
+  if (left.heads == wanted.heads && left.kv_heads == wanted.kv_heads) return;
+  RequireFits(layer, dense);
+  Spreading spreading;
+  spreading.AddEmpty(SlicesOfHead(dense, 0), all);
+  spreading.AddEmpty(SlicesOfGroup(dense, 0), all);
+  for (int64_t head = 0; head < left.heads; ++head) {
+    const int64_t in_group = left.heads / left.kv_heads;
+    const int64_t room = wanted.heads / wanted.kv_heads;
+    const int64_t slot = head / in_group * room + head % in_group;
+    spreading.Add(SlicesOfHead(layer, head), SlicesOfHead(dense, slot));
   }
-}
-
-void SpreadLayer(const AttentionLayer& layer, int64_t heads, int64_t groups,
-                 ChangedTensors& changed) {
-  const AttentionLayerConfig& config = layer.config();
-  if (config.heads == heads && config.kv_heads == groups) return;
-  const int64_t in_group =
-      config.heads == 0 ? 0 : config.heads / config.kv_heads;
-  const int64_t room = heads / groups;
-  if (config.kv_heads > groups || in_group > room) {
-    throw Error(ErrorCode::kUnsupported,
-                {layer.site().name,
-                 "at most " + std::to_string(heads) + " heads in " +
-                     std::to_string(groups) + " groups, as config.json says",
-                 std::to_string(config.heads) + " in " +
-                     std::to_string(config.kv_heads),
-                 ""});
+  for (int64_t group = 0; group < left.kv_heads; ++group) {
+    spreading.Add(SlicesOfGroup(layer, group), SlicesOfGroup(dense, group));
   }
-  Places query_slots, key_slots;
-  for (int64_t head = 0; head < config.heads; ++head) {
-    query_slots.push_back(head / in_group * room + head % in_group);
-  }
-  for (int64_t group = 0; group < config.kv_heads; ++group) {
-    key_slots.push_back(group);
-  }
-  const AttentionWeights& weights = layer.weights();
-  const int64_t dim = config.head_dim, value = layer.value_dim();
-  const Block queries = Columns(query_slots, dim, heads);
-  const Block keys = Columns(key_slots, dim, groups);
-  const Block values = Columns(key_slots, value, groups);
-  if (layer.cross()) {
-    SpreadOutputs(weights.q, {queries}, changed);
-    SpreadOutputs(weights.kv, {keys, values}, changed);
-  } else {
-    SpreadOutputs(weights.qkv, {queries, keys, values}, changed);
-  }
-  const int axis = weights.output.layout() == WeightLayout::kOutIn ? 1 : 0;
-  const Linear::Part& part = weights.output.parts()[0];
-  SpreadOver(part.weight, axis, Columns(query_slots, value, heads), changed);
+  spreading.Apply(changed);
 }
 
 }  // namespace
@@ -114,18 +142,17 @@ Json ConfigOfTwin(Json config) {
   return config;
 }
 
-ChangedTensors SpreadHeads(const Model& model, const Json& config) {
-  const ModelConfig dense = ReadConfig(ConfigOfTwin(config), "config.json");
+ChangedTensors SpreadHeads(const Model& model, const WeightSource& weights,
+                           const Json& config) {
+  const auto dense = BuildModel(ReadConfig(ConfigOfTwin(config), "config.json"),
+                                std::make_shared<ShapesOf>(weights));
   ChangedTensors changed;
   for (const AttentionKind kind :
        {AttentionKind::kSelf, AttentionKind::kDecoder, AttentionKind::kCross}) {
-    const auto& shapes =
-        kind == AttentionKind::kSelf ? dense.layers : dense.decoder;
-    const auto layers = AttentionLayers(model, kind);
-    for (size_t i = 0; i < layers.size(); ++i) {
-      const bool cross = kind == AttentionKind::kCross;
-      SpreadLayer(*layers[i], cross ? shapes[i].cross_heads : shapes[i].heads,
-                  cross ? shapes[i].cross_heads : shapes[i].kv_heads, changed);
+    const auto left = AttentionLayers(model, kind);
+    const auto wanted = AttentionLayers(*dense, kind);
+    for (size_t i = 0; i < left.size(); ++i) {
+      SpreadLayer(*left[i], *wanted[i], weights, changed);
     }
   }
   return changed;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/base/memory_budget.h"
 #include "headwise/error.h"
 #include "headwise/model/family.h"
 #include "headwise/model/shared_weights.h"
@@ -67,8 +68,11 @@ ModelConfig ConfigOf(const std::filesystem::path& folder, const Json& json) {
 }
 
 // What models of the same weights differ by.
-std::string KeyOf(const Json& config, DType type, Device device) {
-  return ToString(device) + " " + Name(type) + " " + config.dump();
+std::string KeyOf(const Json& config, DType type, Device device,
+                  const std::optional<uint64_t>& weight_memory) {
+  const std::string limit =
+      weight_memory ? std::to_string(*weight_memory) + " B " : "";
+  return ToString(device) + " " + Name(type) + " " + limit + config.dump();
 }
 
 }  // namespace
@@ -89,14 +93,16 @@ struct Checkpoint::Parts {
 };
 
 Checkpoint::Checkpoint(std::filesystem::path folder, TokenizerOptions reading,
-                       DType type, std::optional<Device> shared_on)
+                       DType type, std::optional<Device> shared_on,
+                       std::optional<uint64_t> weight_memory)
     : folder_(std::move(folder)),
       reading_(reading),
       type_(type),
-      parts_(std::make_unique<Parts>()) {
+      parts_(std::make_unique<Parts>()),
+      weight_memory_(weight_memory) {
   const Json json = OpenJson(folder_);
   config_ = ConfigOf(folder_, json);
-  if (shared_on) shared_ = KeyOf(json, type, *shared_on);
+  if (shared_on) shared_ = KeyOf(json, type, *shared_on, weight_memory);
   weights_ = SharedWeights::Open(folder_);
 }
 Checkpoint::~Checkpoint() = default;
@@ -105,7 +111,12 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 const WeightSource& Checkpoint::weights() const { return *weights_; }
 
 std::shared_ptr<const Model> Checkpoint::Build() const {
-  return BuildModel(config_, weights_, type_);
+  std::unique_ptr<Model> model = BuildModel(config_, weights_, type_);
+  if (weight_memory_) {
+    model->LimitPreparedWeights(
+        std::make_shared<MemoryBudget>(*weight_memory_));
+  }
+  return model;
 }
 
 const Model& Checkpoint::model() const {

@@ -2,6 +2,7 @@
 // Hugging Face writes it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -33,12 +34,14 @@ class SharedWeights;  // shared_weights.h
 class Checkpoint {
  public:
   // type: what the model computes in. shared_on: where it runs, and nowhere
-  // else; all Checkpoints of the same files, configuration, type and device
-  // then have one model. Throws as OpenConfig does, and for weights that are
-  // absent or corrupt.
+  // else; all Checkpoints of the same files, configuration, type, device and
+  // weight_memory then have one model. weight_memory: bytes for
+  // Model::LimitPreparedWeights. Throws as OpenConfig does, and for weights
+  // that are absent or corrupt.
   explicit Checkpoint(std::filesystem::path folder,
                       TokenizerOptions reading = {}, DType type = DType::kF32,
-                      std::optional<Device> shared_on = {});
+                      std::optional<Device> shared_on = {},
+                      std::optional<uint64_t> weight_memory = {});
   ~Checkpoint();
   Checkpoint(Checkpoint&&) noexcept;
 
@@ -67,6 +70,7 @@ class Checkpoint {
   std::shared_ptr<const SharedWeights> weights_;
   struct Parts;
   std::unique_ptr<Parts> parts_;
+  std::optional<uint64_t> weight_memory_;
 };
 
 }  // namespace headwise

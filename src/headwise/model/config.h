@@ -22,7 +22,10 @@ struct LayerShape {
   int64_t window = 0;       // keys a query sees; 0: all
   int64_t head_dim = 0;     // 0: the model's
   float scale = 0;          // of the scores; 0: 1/√head_dim
+  // How queries and keys turn: the model's ropes[rope], or kNoRope.
+  int64_t rope = 0;
 };
+inline constexpr int64_t kNoRope = -1;
 
 enum class Positions : uint8_t { kNone, kLearned, kSinusoid, kRotary };
 
@@ -38,13 +41,15 @@ struct ModelConfig {
   std::vector<LayerShape> decoder;  // of an encoder–decoder's decoder
   int64_t decoder_hidden = 0;
   bool causal = false;
+  NormPlace norm_place = NormPlace::kPre;
   NormKind norm = NormKind::kLayer;
   float norm_epsilon = 1e-5f;
   Activation activation = Activation::kGelu;
   bool gated = false;
   Positions positions = Positions::kNone;
   int64_t position_offset = 0;  // first row of the position table that is used
-  RopeConfig rope;
+  // Ways to turn, of which each layer has one; none but for kRotary.
+  std::vector<RopeConfig> ropes = {};
   bool scale_embedding = false;  // token embeddings · √width
   bool tied_embeddings = false;  // the output matrix is the token embeddings
   // Encoder–decoders: both sides and the output read one table.

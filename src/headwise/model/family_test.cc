@@ -65,6 +65,10 @@ TEST(Settings, ThatNoFamilyObeysAreRefusedByName) {
       {"llama", "rope_scaling", {{"rope_type", "linear"}, {"factor", 2}}},
       {"llama",
        "rope_parameters",
+       {{"rope_type", "dynamic"}, {"factor", 2}, {"alpha", 1000}},
+       "alpha"},
+      {"llama",
+       "rope_parameters",
        {{"full_attention", Json::object()}},
        "full_attention"},
       {"qwen2",
@@ -194,7 +198,7 @@ TEST(Biases, AreReadWhereTheConfigurationHasThem) {
 using Names = std::pair<std::string, std::string>;
 
 Names OutputOf(const Model& model) {
-  return {model.head().vocabulary.parts()[0].weight.name,
+  return {model.head().vocabulary.weight().name,
           model.head().bias ? model.head().bias.name : ""};
 }
 

@@ -16,6 +16,7 @@
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/embedding/embedding.h"
 #include "headwise/ops/loss/loss.h"
+#include "headwise/ops/matmul/matmul.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/slice.h"
 #include "headwise/tensor/temp.h"
@@ -140,6 +141,10 @@ Model::Model(Parts parts)
     learns_from_[1] =
         learns_from_[0] < kNothingLearns ? -1 : LowestLearning(*decoder());
   }
+  KeepTogether(PreparedOfAll());
+}
+
+std::vector<std::shared_ptr<PreparedWeights>> Model::PreparedOfAll() const {
   std::vector<const Linear*> linears = LinearsOf(stack());
   for (const Linear* more : {&parts_.head.transform, &parts_.head.vocabulary}) {
     if (*more) linears.push_back(more);
@@ -152,7 +157,19 @@ Model::Model(Parts parts)
   for (const Linear* linear : linears) {
     if (linear->weights()) weights.push_back(linear->weights());
   }
-  KeepTogether(weights);
+  return weights;
+}
+
+void Model::LimitPreparedWeights(const std::shared_ptr<MemoryBudget>& budget) {
+  LimitPrepared(PreparedOfAll(), budget);
+}
+
+uint64_t Model::MostPreparedBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& one : PreparedOfAll()) {
+    bytes += headwise::MostPreparedBytes(*one);
+  }
+  return bytes;
 }
 
 Model::Tables::Tables(const Embeddings& embeddings, const ModelConfig& config)

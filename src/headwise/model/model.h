@@ -144,6 +144,13 @@ class Model {
   const std::vector<std::string>& unread() const { return parts_.unread; }
   bool has_head() const { return static_cast<bool>(parts_.head.vocabulary); }
 
+  // Memory of the host for weights that are laid out anew for products; null:
+  // no limit. Where it is used up, products read the weights as they are
+  // stored: the same results, slower. Before the first run.
+  void LimitPreparedWeights(const std::shared_ptr<MemoryBudget>& budget);
+  // As much as that ever takes where nothing limits it.
+  uint64_t MostPreparedBytes() const;
+
   // ids → x [T, d], through all layers and the final norm.
   void Run(Context& context, const Stack& stack, const StackInput& input,
            TensorView x) const;
@@ -178,6 +185,8 @@ class Model {
 
  private:
   struct HeadRun;
+  // Those of all products, in the order in which a run reads them.
+  std::vector<std::shared_ptr<PreparedWeights>> PreparedOfAll() const;
   // What a stack's embeddings read, on the device.
   struct Tables {
     explicit Tables(const Embeddings& embeddings, const ModelConfig& config);

@@ -101,12 +101,12 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
   }
 
   // The gradient of each projection lies as the projection did.
-  const Linear& first = cross() ? weights_.q : weights_.qkv;
+  const Linear& first = weights_.of_x;
   const Temp dfirst(context, dy.type, {rows, first.out()});
   Temp dsource;
   if (cross()) {
-    dsource =
-        Temp(context, dy.type, {input.memory.shape[0], weights_.kv.out()});
+    dsource = Temp(context, dy.type,
+                   {input.memory.shape[0], weights_.of_memory.out()});
   }
   // Heads that the call left out write no gradient.
   if (!saved.args.active_heads.is_all()) Fill(context, 0, dfirst.view());
@@ -131,8 +131,8 @@ void AttentionLayer::Backward(Context& context, const AttentionInput& input,
                             dx);
   }
   if (cross()) {
-    weights_.kv.Backward(context, input.memory, dsource.view(), dmemory,
-                         Store::kAccumulate);
+    weights_.of_memory.Backward(context, input.memory, dsource.view(), dmemory,
+                                Store::kAccumulate);
   }
 }
 

@@ -37,14 +37,13 @@ AttentionByHead::AttentionByHead(const AttentionLayerConfig& config,
                                  const AttentionWeights& weights)
     : config_(config), weights_(weights) {
   const int64_t dim = config.head_dim, queries = config.heads * dim;
-  const Linear& first = cross() ? weights_.q : weights_.qkv;
+  const Linear& first = weights_.of_x;
   for (int64_t h = 0; h < config.heads; ++h) {
     queries_.push_back(first.OutputRange(h * dim, (h + 1) * dim));
     outputs_.push_back(
         weights_.output.InputRange(h * value_dim(), (h + 1) * value_dim()));
   }
-  kv_ = cross() ? weights_.kv
-                : weights_.qkv.OutputRange(queries, weights_.qkv.out());
+  kv_ = cross() ? weights_.of_memory : first.OutputRange(queries, first.out());
 }
 
 bool AttentionByHead::Takes(const Context& context,
@@ -84,11 +83,12 @@ TensorView AttentionByHead::ValuesOf(const TensorView& kv) const {
                  value_dim());
 }
 
-void AttentionByHead::Turn(Context& context, ConstTensorView positions,
-                           TensorView x, RopeDirection direction) const {
+void AttentionByHead::Turn(Context& context, const AttentionInput& input,
+                           ConstTensorView positions, TensorView x,
+                           RopeDirection direction) const {
   if (weights_.rope == nullptr) return;
   Rope(context, weights_.rope->Problem(direction),
-       {.frequencies = weights_.rope->frequencies(context),
+       {.frequencies = weights_.rope->frequencies(context, *input.batch),
         .positions = positions,
         .x = x});
 }
@@ -108,7 +108,7 @@ void AttentionByHead::ProjectKeys(Context& context, const AttentionInput& input,
     weights_.key_norm.ForwardHeads(context, Tokens(k), &run.key_norm);
   }
   if (!cross()) {
-    Turn(context, input.batch->PositionsOn(context), Tokens(k),
+    Turn(context, input, input.batch->PositionsOn(context), Tokens(k),
          RopeDirection::kForward);
   }
   if (input.cache != nullptr) {
@@ -162,7 +162,7 @@ void AttentionByHead::ProjectQueries(Context& context,
     if (input.saved != nullptr) run.q_unnormed = CopyOf(context, run.q.view());
     weights_.query_norm.ForwardHeads(context, q, &run.query_norm);
   }
-  Turn(context, ViewOf(rows.positions), q, RopeDirection::kForward);
+  Turn(context, input, ViewOf(rows.positions), q, RopeDirection::kForward);
 }
 
 void AttentionByHead::Attend(Context& context, const AttentionInput& input,

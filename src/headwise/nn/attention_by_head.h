@@ -55,14 +55,15 @@ class AttentionByHead {
   int64_t value_dim() const {
     return config_.value_dim > 0 ? config_.value_dim : config_.head_dim;
   }
-  bool cross() const { return static_cast<bool>(weights_.q); }
+  bool cross() const { return static_cast<bool>(weights_.of_memory); }
   const AttentionMask& MaskOf(const AttentionInput& input) const {
     return input.mask != nullptr ? *input.mask : config_.mask;
   }
   RowPlaces PlacesOf(const AttentionInput& input) const;
   TensorView KeysOf(const TensorView& kv) const;
   TensorView ValuesOf(const TensorView& kv) const;
-  void Turn(Context& context, ConstTensorView positions, TensorView x,
+  void Turn(Context& context, const AttentionInput& input,
+            ConstTensorView positions, TensorView x,
             RopeDirection direction) const;
   void ProjectKeys(Context& context, const AttentionInput& input,
                    HeadRowsRun& run) const;

@@ -48,7 +48,7 @@ void AttentionByHead::KeysBackward(Context& context,
   SumHeads(context, g.k.view(), config_.heads, dk);
   SumHeads(context, g.v.view(), config_.heads, ValuesOf(dkv.view()));
   if (!cross()) {
-    Turn(context, input.batch->PositionsOn(context), Tokens(dk),
+    Turn(context, input, input.batch->PositionsOn(context), Tokens(dk),
          RopeDirection::kBackward);
   }
   if (weights_.key_norm) {
@@ -70,7 +70,7 @@ void AttentionByHead::QueriesBackward(Context& context,
                                       TensorView dx) const {
   const HeadRows& rows = run.rows;
   const TensorView dq = At(g.q.view(), 0, 0);
-  Turn(context, ViewOf(rows.positions), dq, RopeDirection::kBackward);
+  Turn(context, input, ViewOf(rows.positions), dq, RopeDirection::kBackward);
   if (weights_.query_norm) {
     weights_.query_norm.BackwardHeads(
         context,

@@ -26,6 +26,7 @@ struct Case {
   WeightLayout layout = WeightLayout::kOutIn;
   float head_dropout = 0;
   AttentionMask mask = AttentionMask::Causal();
+  int64_t original_context = 0;  // positions turn by the length of the call
 };
 
 // Whoever watches sees every head: the layer then runs all with gates of 0.
@@ -45,17 +46,23 @@ class ByHeadTest : public testing::TestWithParam<Case> {
     const int64_t keys = one.groups * kDim, queries = kHeads * kDim;
     AttentionWeights weights;
     if (one.cross) {
-      weights.q = Make({queries});
-      weights.kv = Make({keys, keys});
+      weights.of_x = Make({queries});
+      weights.of_memory = Make({keys, keys});
       input_.memory = Random({kKeys, kWidth}, 1).value.view();
       memory_ = &values_.back();
       input_.memory_batch = &memory_batch_;
     } else {
-      weights.qkv = Make({queries, keys, keys});
+      weights.of_x = Make({queries, keys, keys});
     }
     weights.output = Make({kWidth}, queries);
     if (one.turned) {
-      weights.rope = std::make_shared<RopeTable>(RopeConfig{.head_dim = kDim});
+      RopeConfig rope = {.head_dim = kDim};
+      if (one.original_context > 0) {
+        rope.scaling = RopeScaling::kDynamic;
+        rope.factor = 4;
+        rope.original_context = one.original_context;
+      }
+      weights.rope = std::make_shared<RopeTable>(rope);
     }
     if (one.normed) {
       weights.query_norm = Norm(NormKind::kRms, 1e-5f, Vector(kDim), {});
@@ -269,6 +276,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "Window",
              .turned = true,
              .mask = AttentionMask::SlidingWindow(7, 0, 2)},
+        Case{.name = "Dynamic", .turned = true, .original_context = 20},
         Case{.name = "Dropout", .shared = 2, .head_dropout = 0.4f},
         Case{.name = "Cross", .groups = 3, .normed = true, .cross = true}),
     [](const auto& info) { return info.param.name; });

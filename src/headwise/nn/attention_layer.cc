@@ -104,6 +104,11 @@ int64_t SequenceBatch::longest() const {
   return most;
 }
 
+int64_t SequenceBatch::CallLength() const {
+  if (call_length > 0 || positions.empty()) return call_length;
+  return int64_t{*std::ranges::max_element(positions)} + 1;
+}
+
 SequenceBatch MakeBatch(std::span<const int64_t> lengths) {
   SequenceBatch batch;
   batch.starts.push_back(0);
@@ -115,13 +120,6 @@ SequenceBatch MakeBatch(std::span<const int64_t> lengths) {
   }
   return batch;
 }
-
-RopeTable::RopeTable(const RopeConfig& config)
-    : pairs_(config.pairs),
-      scale_(static_cast<float>(config.scale)),
-      frequencies_(RopeFrequencies(config)),
-      values_(Parameter{.name = "rotary frequencies",
-                        .value = ViewOf(std::as_const(frequencies_))}) {}
 
 // Buffers and views of one call.
 struct AttentionLayer::Projections {
@@ -165,8 +163,7 @@ AttentionLayer::AttentionLayer(AttentionLayerConfig config,
   const int64_t q = config_.heads * config_.head_dim;
   const int64_t k = config_.kv_heads * config_.head_dim;
   const int64_t v = config_.kv_heads * value_dim();
-  const int64_t projected =
-      cross() ? weights_.q.out() + weights_.kv.out() : weights_.qkv.out();
+  const int64_t projected = weights_.of_x.out() + weights_.of_memory.out();
   if (projected != q + k + v) {
     throw Error(ErrorCode::kInvalidArgument,
                 {site_.name,
@@ -187,13 +184,18 @@ AttentionLayer::AttentionLayer(AttentionLayerConfig config,
   by_head_ = AttentionByHead::Of(config_, weights_);
 }
 
+std::vector<const Linear*> AttentionLayer::inputs() const {
+  if (cross()) return {&weights_.of_x, &weights_.of_memory};
+  return {&weights_.of_x};
+}
+
 void AttentionLayer::ProjectMemory(Context& context, ConstTensorView memory,
                                    Projections& p) const {
   const int64_t groups = config_.kv_heads, keys = groups * config_.head_dim;
   p.cross_memory = Temp(context, memory.type,
                         {memory.shape[0], keys + groups * value_dim()});
   const TensorView kv = p.cross_memory.view();
-  weights_.kv.Forward(context, memory, kv);
+  weights_.of_memory.Forward(context, memory, kv);
   p.k = HeadsOf(kv, 0, groups, config_.head_dim);
   p.v = HeadsOf(kv, keys, groups, value_dim());
 }
@@ -212,7 +214,7 @@ AttentionLayer::Projections AttentionLayer::Project(
   Projections p;
   const int64_t groups = config_.kv_heads, dim = config_.head_dim;
   const int64_t queries = config_.heads * dim, keys = groups * dim;
-  const Linear& first = cross() ? weights_.q : weights_.qkv;
+  const Linear& first = weights_.of_x;
   p.memory = Temp(context, input.x.type, {input.x.shape[0], first.out()});
   const TensorView rows = p.memory.view();
   first.Forward(context, input.x, rows);
@@ -266,7 +268,7 @@ void AttentionLayer::Rotate(Context& context, const AttentionInput& input,
 
 RopeArgs AttentionLayer::Turned(Context& context, const AttentionInput& input,
                                 TensorView x) const {
-  return {.frequencies = weights_.rope->frequencies(context),
+  return {.frequencies = weights_.rope->frequencies(context, *input.batch),
           .positions = input.batch->PositionsOn(context),
           .x = x};
 }

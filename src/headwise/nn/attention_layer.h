@@ -16,6 +16,7 @@
 #include "headwise/nn/hooks.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
+#include "headwise/nn/rope_table.h"
 #include "headwise/ops/attention/head_widths.h"
 #include "headwise/ops/rope/rope.h"
 #include "headwise/tensor/temp.h"
@@ -46,6 +47,8 @@ struct SequenceBatch {
   std::vector<int32_t> starts = {};     // sequences + 1
   std::vector<int32_t> positions = {};  // one a row: the place in its sequence
   NumbersOnDevice starts_there = {}, positions_there = {};
+  // Positions up to the end of the call that this is a part of; 0: it is all.
+  int64_t call_length = 0;
 
   // On the context's device.
   ConstTensorView StartsOn(Context& context) const {
@@ -57,6 +60,8 @@ struct SequenceBatch {
   int64_t sequences() const { return static_cast<int64_t>(starts.size()) - 1; }
   int64_t total() const { return starts.back(); }
   int64_t longest() const;
+  // The call's largest position + 1.
+  int64_t CallLength() const;
 };
 
 // Positions count from 0 in each sequence of the given lengths.
@@ -96,34 +101,12 @@ struct AttentionLayerConfig {
   int64_t head_multiple = 0;
 };
 
-// How layers of a model turn queries and keys.
-class RopeTable {
- public:
-  explicit RopeTable(const RopeConfig& config);
-  RopeTable(const RopeTable&) = delete;
-  RopeTable& operator=(const RopeTable&) = delete;
-
-  RopeProblem Problem(RopeDirection direction) const {
-    return {direction, pairs_, scale_};
-  }
-  // f32 [dim / 2] on the context's device.
-  ConstTensorView frequencies(Context& context) const {
-    return values_.view(context);
-  }
-
- private:
-  RopePairs pairs_;
-  float scale_;
-  std::vector<float> frequencies_;
-  Values values_;
-};
-
 struct AttentionWeights {
-  Linear qkv;       // self: queries, keys, values side by side
-  Linear q;         // cross: queries of x
-  Linear kv;        // cross: keys, values of the memory
-  Linear output;    // absent: the heads stand side by side, d is H·E
-  Norm query_norm;  // over each head; may be absent
+  // Queries of x, and where there is no memory keys and values behind them.
+  Linear of_x;
+  Linear of_memory;  // cross: keys, values
+  Linear output;     // absent: the heads stand side by side, d is H·E
+  Norm query_norm;   // over each head; may be absent
   Norm key_norm;
   std::shared_ptr<const RopeTable> rope;  // null: none
   HeadGates gates;
@@ -181,10 +164,13 @@ class AttentionLayer {
   const AttentionLayerConfig& config() const { return config_; }
   const AttentionWeights& weights() const { return weights_; }
   const AttentionSite& site() const { return site_; }
-  bool cross() const { return static_cast<bool>(weights_.q); }
+  bool cross() const { return static_cast<bool>(weights_.of_memory); }
   int64_t value_dim() const {
     return config_.value_dim > 0 ? config_.value_dim : config_.head_dim;
   }
+  // What makes queries, keys and values; of cross-attention those of x first.
+  std::vector<const Linear*> inputs() const;
+  const Linear& output() const { return weights_.output; }
 
   // Columns of the keys and values of a cache in the context's memory: the
   // heads' own, or as many as they are run with.

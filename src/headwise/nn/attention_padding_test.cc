@@ -142,7 +142,7 @@ class Bench {
     const int64_t q = kHeads * of.head_dim, k = kGroups * of.head_dim;
     const int64_t v = kGroups * of.value_dim;
     AttentionWeights weights;
-    weights.qkv = Product("qkv", q + k + v, kWidth, rng);
+    weights.of_x = Product("qkv", q + k + v, kWidth, rng);
     weights.output = Product("o", kWidth, kHeads * of.value_dim, rng);
     if (of.normed) {
       for (Norm* norm : {&weights.query_norm, &weights.key_norm}) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "headwise/base/rng.h"
+#include "headwise/error.h"
 #include "headwise/nn/block.h"
 #include "headwise/ops/rope/rope.h"
 
@@ -186,16 +187,17 @@ constexpr int64_t kWidth = 6, kHeadDim = 4;
 
 // 4 query heads over 2 key heads, with every option that weights bring.
 AttentionLayer MakeAttention(Values& values, const std::string& name,
-                             bool cross, AttentionMask mask) {
+                             bool cross, AttentionMask mask,
+                             const RopeConfig& rope = {.head_dim = kHeadDim,
+                                                       .base = 50}) {
   const int64_t q = 4 * kHeadDim, k = 2 * kHeadDim;
   AttentionWeights weights;
   if (cross) {
-    weights.q = MakeLinear(values, name + ".q", {q}, kWidth);
-    weights.kv = MakeLinear(values, name + ".kv", {k, k}, kWidth);
+    weights.of_x = MakeLinear(values, name + ".q", {q}, kWidth);
+    weights.of_memory = MakeLinear(values, name + ".kv", {k, k}, kWidth);
   } else {
-    weights.qkv = MakeLinear(values, name + ".qkv", {q, k, k}, kWidth);
-    weights.rope = std::make_shared<RopeTable>(
-        RopeConfig{.head_dim = kHeadDim, .base = 50});
+    weights.of_x = MakeLinear(values, name + ".qkv", {q, k, k}, kWidth);
+    weights.rope = std::make_shared<RopeTable>(rope);
   }
   weights.query_norm =
       Norm(NormKind::kRms, 1e-5f, values.Make(name + ".qn", {kHeadDim}, 1), {});
@@ -244,9 +246,12 @@ class Gates : public RunHooks {
   Tensor dgates_;
 };
 
-TEST_F(Backward, AttentionWithRotationNormsGroupsWindowAndGates) {
-  const AttentionLayer layer =
-      MakeAttention(values_, "a", false, AttentionMask::SlidingWindow(3));
+class BackwardOfRotations : public Backward,
+                            public testing::WithParamInterface<RopeConfig> {};
+
+TEST_P(BackwardOfRotations, AttentionWithNormsGroupsWindowAndGates) {
+  const AttentionLayer layer = MakeAttention(
+      values_, "a", false, AttentionMask::SlidingWindow(3), GetParam());
   const int64_t lengths[] = {5, 2};
   const SequenceBatch batch = MakeBatch(lengths);
   values_.Make("x", {7, kWidth});
@@ -269,15 +274,39 @@ TEST_F(Backward, AttentionWithRotationNormsGroupsWindowAndGates) {
   values_.Check(loss);
 }
 
+INSTANTIATE_TEST_SUITE_P(Plain, BackwardOfRotations,
+                         testing::Values(RopeConfig{.head_dim = kHeadDim,
+                                                    .base = 50}));
+INSTANTIATE_TEST_SUITE_P(ShareOfNeighbours, BackwardOfRotations,
+                         testing::Values(RopeConfig{
+                             .head_dim = kHeadDim,
+                             .turned = 2,
+                             .scale = 1.3,
+                             .pairs = RopePairs::kNeighbours}));
+INSTANTIATE_TEST_SUITE_P(
+    BeyondTheOriginalContext, BackwardOfRotations,
+    testing::Values(RopeConfig{.head_dim = kHeadDim,
+                               .base = 50,
+                               .scaling = RopeScaling::kDynamic,
+                               .factor = 2,
+                               .original_context = 3},
+                    RopeConfig{.head_dim = kHeadDim,
+                               .base = 50,
+                               .scaling = RopeScaling::kLongrope,
+                               .original_context = 3,
+                               .short_factors = {1, 1},
+                               .long_factors = {1.5, 0.3},
+                               .scale = 1.2}));
+
 TEST_F(Backward, AttentionThatHasLostItsHeadsIsItsBias) {
   for (const bool cross : {false, true}) {
     Values values;
     AttentionWeights weights;
     if (cross) {
-      weights.q = MakeLinear(values, "q", {0}, kWidth);
-      weights.kv = MakeLinear(values, "kv", {0, 0}, kWidth);
+      weights.of_x = MakeLinear(values, "q", {0}, kWidth);
+      weights.of_memory = MakeLinear(values, "kv", {0, 0}, kWidth);
     } else {
-      weights.qkv = MakeLinear(values, "qkv", {0, 0, 0}, kWidth);
+      weights.of_x = MakeLinear(values, "qkv", {0, 0, 0}, kWidth);
     }
     weights.output = MakeLinear(values, "o", {kWidth}, 0);
     AttentionLayerConfig config;
@@ -354,9 +383,9 @@ TEST_F(Backward, BlocksOfBothNormPlacesWithCrossAttentionAndDropout) {
         {AttentionStep(
              place, norm("n1"),
              MakeAttention(values_, "self", false, AttentionMask::Causal())),
-         CrossStep(place, norm("n2"),
-                   MakeAttention(values_, "cross", true,
-                                 AttentionMask::None())),
+         CrossStep(
+             place, norm("n2"),
+             MakeAttention(values_, "cross", true, AttentionMask::None())),
          MlpStep(place, norm("n3"), MakeMlp(values_, true, kWidth))});
     const int64_t lengths[] = {4}, source_lengths[] = {3};
     const SequenceBatch batch = MakeBatch(lengths);
@@ -383,6 +412,102 @@ TEST_F(Backward, BlocksOfBothNormPlacesWithCrossAttentionAndDropout) {
                    values_.gradient("memory").view());
     values_.Check(loss);
   }
+}
+
+// Steps as data: two that are added to one sum, two that share an input, norms
+// and scales of what is added.
+enum class Steps : uint8_t { kBeside, kShared, kSandwich, kThree };
+
+std::vector<BlockStep> StepsOf(Steps which, Values& values) {
+  auto norm = [&](const std::string& name) {
+    return Norm(NormKind::kRms, 1e-5f, values.Make(name + ".w", {kWidth}, 1),
+                {});
+  };
+  std::vector<BlockStep> steps = {
+      AttentionStep(
+          NormPlace::kPre, norm("n1"),
+          MakeAttention(values, "self", false, AttentionMask::Causal())),
+      MlpStep(NormPlace::kPre, which == Steps::kShared ? Norm() : norm("n2"),
+              MakeMlp(values, true, kWidth))};
+  if (which == Steps::kSandwich) {
+    steps[0].after = norm("n3");
+    steps[1].after = norm("n4");
+    steps[0].scale = 0.5f;
+    steps[1].scale = 1.5f;
+    return steps;
+  }
+  steps[1].input =
+      which == Steps::kShared ? StepInput::kShared : StepInput::kBeside;
+  steps[1].scale = 0.7f;
+  if (which == Steps::kThree) {
+    steps.push_back(AttentionStep(
+        NormPlace::kPost, norm("n5"),
+        MakeAttention(values, "third", false, AttentionMask::Causal())));
+  }
+  return steps;
+}
+
+TEST_F(Backward, BlocksOfStepsBesideEachOther) {
+  for (const Steps which :
+       {Steps::kBeside, Steps::kShared, Steps::kSandwich, Steps::kThree}) {
+    SCOPED_TRACE(static_cast<int>(which));
+    Values values;
+    const Block block("layer.0", StepsOf(which, values));
+    const int64_t lengths[] = {4};
+    const SequenceBatch batch = MakeBatch(lengths);
+    values.Make("x", {4, kWidth});
+    const Tensor r = RandomTensor({4, kWidth}, 9);
+    BlockSaved saved;
+    BlockInput input;
+    input.batch = &batch;
+    input.dropout = {0.2f, 5, 8};
+    input.saved = &saved;
+    Tensor x(DType::kF32, {4, kWidth});
+    auto loss = [&] {
+      std::copy_n(values.value("x").As<float>(), x.size(), x.As<float>());
+      block.Forward(context_, input, x.view());
+      return Dot(x, r);
+    };
+    loss();
+    std::copy_n(r.As<float>(), r.size(), values.gradient("x").As<float>());
+    block.Backward(context_, input, values.gradient("x").view(), {});
+    values.Check(loss);
+  }
+}
+
+// x + attention(n1(x)) + mlp(n2(x)), by the parts.
+TEST_F(Backward, StepsBesideEachOtherReadOneStream) {
+  Values values;
+  const Block both("layer.0", StepsOf(Steps::kBeside, values));
+  const Block first("layer.0", {both.steps()[0]});
+  BlockStep alone = both.steps()[1];
+  alone.input = StepInput::kStream;
+  const Block second("layer.0", {alone});
+  const int64_t lengths[] = {4};
+  const SequenceBatch batch = MakeBatch(lengths);
+  BlockInput input;
+  input.batch = &batch;
+  const Tensor start = RandomTensor({4, kWidth}, 9);
+  const auto run = [&](const Block& block) {
+    Tensor x(DType::kF32, {4, kWidth});
+    std::copy_n(start.As<float>(), start.size(), x.As<float>());
+    block.Forward(context_, input, x.view());
+    return x;
+  };
+  const Tensor sum = run(both), a = run(first), b = run(second);
+  for (int64_t i = 0; i < sum.size(); ++i) {
+    EXPECT_NEAR(sum.As<float>()[i],
+                a.As<float>()[i] + b.As<float>()[i] - start.As<float>()[i],
+                1e-5f);
+  }
+}
+
+TEST_F(Backward, StepsThatDoNotGoTogetherAreRefused) {
+  Values values;
+  std::vector<BlockStep> steps = StepsOf(Steps::kBeside, values);
+  EXPECT_THROW(Block("layer.0", {steps[1]}), Error);
+  std::swap(steps[1].before, steps[1].joined);
+  EXPECT_THROW(Block("layer.0", steps), Error);
 }
 
 }  // namespace

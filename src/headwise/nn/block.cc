@@ -22,10 +22,9 @@ const AttentionLayer& LayerOf(const BlockStep* step) {
 
 // What a step multiplies its input with.
 const Linear& FirstLinear(const BlockStep& step) {
-  const AttentionWeights& w = step.attention.weights();
-  return step.kind == StepKind::kFeedForward ? step.mlp.in()
-         : step.kind == StepKind::kCross     ? w.q
-                                             : w.qkv;
+  return step.experts                          ? step.experts.router()
+         : step.kind == StepKind::kFeedForward ? step.mlp.in()
+                                               : step.attention.weights().of_x;
 }
 
 void RequireSense(const std::string& name, const BlockStep& step,
@@ -69,6 +68,12 @@ BlockStep MlpStep(NormPlace place, Norm norm, Mlp mlp) {
   return step;
 }
 
+BlockStep ExpertsStep(NormPlace place, Norm norm, Experts experts) {
+  BlockStep step = StepWith(StepKind::kFeedForward, place, std::move(norm));
+  step.experts = std::move(experts);
+  return step;
+}
+
 const char* BlockStep::name() const {
   switch (kind) {
     case StepKind::kAttention:
@@ -83,11 +88,13 @@ const char* BlockStep::name() const {
 
 std::vector<const Linear*> BlockStep::linears() const {
   std::vector<const Linear*> all;
-  if (kind == StepKind::kFeedForward) {
+  if (experts) {
+    all = experts.linears();
+  } else if (kind == StepKind::kFeedForward) {
     all = {&mlp.in(), &mlp.down()};
   } else {
-    const AttentionWeights& w = attention.weights();
-    all = {&w.qkv, &w.q, &w.kv, &w.output};
+    all = attention.inputs();
+    all.push_back(&attention.output());
   }
   std::erase_if(all, [](const Linear* linear) { return !*linear; });
   return all;
@@ -111,6 +118,7 @@ std::vector<const Parameter*> BlockStep::weights() const {
     const auto own = linear->parameters();
     all.insert(all.end(), own.begin(), own.end());
   }
+  if (experts.correction()) all.push_back(&experts.correction());
   return all;
 }
 
@@ -118,9 +126,9 @@ bool BlockStep::Learns() const {
   const AttentionWeights& w = attention.weights();
   if (w.gates.trainable() || w.spans.trainable()) return true;
   const auto all = weights();
-  return std::any_of(
-      all.begin(), all.end(),
-      [](const Parameter* weight) { return weight->trainable(); });
+  return std::any_of(all.begin(), all.end(), [](const Parameter* weight) {
+    return weight->trainable();
+  });
 }
 
 Block::Block(std::string name, std::vector<BlockStep> steps)
@@ -135,9 +143,9 @@ Block::Block(std::string name, std::vector<BlockStep> steps)
 }
 
 const BlockStep* Block::Find(StepKind kind) const {
-  const auto found = std::find_if(
-      steps_.begin(), steps_.end(),
-      [&](const BlockStep& step) { return step.kind == kind; });
+  const auto found =
+      std::find_if(steps_.begin(), steps_.end(),
+                   [&](const BlockStep& step) { return step.kind == kind; });
   return found == steps_.end() ? nullptr : &*found;
 }
 
@@ -204,6 +212,14 @@ void Block::Work(const Run& run, size_t index, ConstTensorView in, TensorView y,
     attention.x = in;
     return step.attention.Forward(run.context, attention, y, store);
   }
+  if (step.experts) {
+    const ExpertsInput input = run.OfExperts();
+    if (saved == nullptr) {
+      return step.experts.Forward(run.context, in, y, store, input);
+    }
+    return step.experts.ForwardSaving(run.context, in, y, store, saved->experts,
+                                      input);
+  }
   if (saved == nullptr) return step.mlp.Forward(run.context, in, y, store);
   step.mlp.ForwardSaving(run.context, in, y, store, saved->mlp);
 }
@@ -243,8 +259,8 @@ void Block::Add(const Run& run, size_t index, ConstTensorView in,
 void Block::Step(const Run& run, size_t index, TensorView x,
                  Temp& beside) const {
   const BlockStep& step = steps_[index];
-  const StepInput next = index + 1 < steps_.size() ? steps_[index + 1].input
-                                                   : StepInput::kStream;
+  const StepInput next =
+      index + 1 < steps_.size() ? steps_[index + 1].input : StepInput::kStream;
   Temp input = beside ? std::move(beside) : Read(run, index, x);
   beside = next == StepInput::kBeside ? Read(run, index + 1, x) : Temp();
   Add(run, index, input.view(), x);
@@ -257,8 +273,8 @@ void Block::Step(const Run& run, size_t index, TensorView x,
     RequireFinite(run, step, x);
   }
   if (next == StepInput::kShared) {
-    beside = saved != nullptr ? CopyOf(run.context, input.view())
-                              : std::move(input);
+    beside =
+        saved != nullptr ? CopyOf(run.context, input.view()) : std::move(input);
   }
   if (saved != nullptr) saved->input = std::move(input);
 }

@@ -12,6 +12,7 @@
 
 #include "headwise/context.h"
 #include "headwise/nn/attention_layer.h"
+#include "headwise/nn/experts.h"
 #include "headwise/nn/mlp.h"
 #include "headwise/nn/norm.h"
 #include "headwise/ops/dropout/dropout.h"
@@ -36,7 +37,9 @@ struct BlockStep {
   Norm joined;  // of the sum, in whose place it comes; not with a step beside
   float scale = 1;           // of what is added
   AttentionLayer attention;  // kAttention, kCross
-  Mlp mlp;                   // kFeedForward
+  // kFeedForward: one of them.
+  Mlp mlp;
+  Experts experts;
 
   // "attention", "cross", "mlp": of its activations.
   const char* name() const;
@@ -55,6 +58,7 @@ enum class NormPlace : uint8_t { kPre, kPost };
 BlockStep AttentionStep(NormPlace place, Norm norm, AttentionLayer layer);
 BlockStep CrossStep(NormPlace place, Norm norm, AttentionLayer layer);
 BlockStep MlpStep(NormPlace place, Norm norm, Mlp mlp);
+BlockStep ExpertsStep(NormPlace place, Norm norm, Experts experts);
 
 // What a backward needs of a norm.
 struct NormInput {
@@ -68,6 +72,7 @@ struct StepSaved {
   NormInput before, after, joined;
   AttentionSaved attention;
   MlpSaved mlp;
+  ExpertsSaved experts;
 };
 
 struct BlockSaved {

@@ -20,6 +20,9 @@ void Block::WorkBackward(const Run& run, size_t index, ConstTensorView dy,
   const BlockStep& step = steps_[index];
   const StepSaved& saved = *run.Saved(index);
   const ConstTensorView in = saved.input.view();
+  if (step.experts) {
+    return step.experts.Backward(run.context, in, saved.experts, dy, dinput);
+  }
   if (step.kind == StepKind::kFeedForward) {
     return step.mlp.Backward(run.context, in, saved.mlp, dy, dinput);
   }

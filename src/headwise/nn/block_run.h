@@ -27,6 +27,15 @@ struct Block::Run {
     return dropout;
   }
 
+  ExpertsInput OfExperts() const {
+    ExpertsInput experts = {.hooks = input.hooks};
+    if (input.gate_training != nullptr) {
+      experts.balance = input.gate_training->expert_balance;
+      experts.loss = input.gate_training->loss;
+    }
+    return experts;
+  }
+
   // But for x.
   AttentionInput Attention(const BlockStep& step, size_t index) const {
     AttentionInput attention;

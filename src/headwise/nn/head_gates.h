@@ -49,7 +49,8 @@ struct GateTraining {
   // probability to be open, and of a mixture's imbalance.
   float gate_penalty = 0;
   float balance = 0;
-  float span_penalty = 0;  // of each head's span (head_span.h)
+  float span_penalty = 0;    // of each head's span (head_span.h)
+  float expert_balance = 0;  // of each mixture of experts (experts.h)
   uint64_t seed = 0;
   double* loss = nullptr;  // the penalties are added here
 };

@@ -56,7 +56,7 @@ class HeadGatesTest : public testing::Test {
       gates.router = Linear(std::move(linear), WeightLayout::kOutIn);
     }
     AttentionWeights weights;
-    weights.qkv = Linear({{qkv_.parameter("qkv"), {}}}, WeightLayout::kOutIn);
+    weights.of_x = Linear({{qkv_.parameter("qkv"), {}}}, WeightLayout::kOutIn);
     weights.output = Linear({{out_.parameter("o"), {}}}, WeightLayout::kOutIn);
     weights.gates = HeadGates(config, std::move(gates), kHeads);
     if (spans.ramp > 0) {

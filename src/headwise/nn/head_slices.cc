@@ -1,6 +1,11 @@
 // Slices of stored tensors. Door: head_slices.h.
 #include "headwise/nn/head_slices.h"
 
+#include <string>
+#include <utility>
+
+#include "headwise/error.h"
+
 namespace headwise {
 namespace {
 
@@ -8,7 +13,52 @@ void Append(std::vector<StoredSlice> more, std::vector<StoredSlice>& slices) {
   slices.insert(slices.end(), more.begin(), more.end());
 }
 
+// Outputs [begin, end) of a layer.
+struct Outputs {
+  const Linear& of;
+  int64_t begin, end;
+};
+
+Outputs OutputsOf(const AttentionLayer& layer, HeadMatrix matrix, int64_t begin,
+                  int64_t end) {
+  const AttentionLayerConfig& config = layer.config();
+  const Linear& queries = *layer.inputs().front();
+  const Linear& sources = *layer.inputs().back();
+  const int64_t dim = config.head_dim, value = layer.value_dim();
+  if (matrix == HeadMatrix::kQuery) return {queries, begin * dim, end * dim};
+  const int64_t keys = layer.cross() ? 0 : config.heads * dim;
+  if (matrix == HeadMatrix::kKey) {
+    return {sources, keys + begin * dim, keys + end * dim};
+  }
+  const int64_t values = keys + config.kv_heads * dim;
+  return {sources, values + begin * value, values + end * value};
+}
+
 }  // namespace
+
+Linear ByGroups(const Parameter& weight, const Parameter& bias, int64_t heads,
+                int64_t groups, int64_t head_dim) {
+  const int64_t in_group = groups == 0 ? 0 : heads / groups;
+  const int64_t rows = (in_group + 2) * head_dim;  // of a group
+  if (weight.value.rank != 2 || weight.value.shape[0] != groups * rows) {
+    throw Error(ErrorCode::kCorrupt,
+                {weight.name, std::to_string(groups * rows) + " rows",
+                 ToString(weight.value), ""});
+  }
+  std::vector<Linear::Part> parts;
+  const auto add = [&](int64_t first, int64_t count) {
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t begin = group * rows + first * head_dim;
+      const int64_t end = begin + count * head_dim;
+      parts.push_back(
+          {SliceOf(weight, 0, begin, end), SliceOf(bias, 0, begin, end)});
+    }
+  };
+  add(0, in_group);
+  add(in_group, 1);
+  add(in_group + 1, 1);
+  return {std::move(parts), WeightLayout::kOutIn};
+}
 
 int64_t CountOf(const AttentionLayer& layer, HeadMatrix matrix) {
   const bool of_group =
@@ -19,23 +69,18 @@ int64_t CountOf(const AttentionLayer& layer, HeadMatrix matrix) {
 std::vector<StoredSlice> SlicesOf(const AttentionLayer& layer,
                                   HeadMatrix matrix, int64_t begin,
                                   int64_t end) {
-  const AttentionWeights& w = layer.weights();
-  const int64_t dim = layer.config().head_dim, value = layer.value_dim();
   if (matrix == HeadMatrix::kOutput) {
-    if (!w.output) return {};
-    return w.output.InputSlices(begin * value, end * value);
+    if (!layer.output()) return {};
+    const int64_t value = layer.value_dim();
+    return layer.output().InputSlices(begin * value, end * value);
   }
-  if (matrix == HeadMatrix::kQuery) {
-    const Linear& queries = layer.cross() ? w.q : w.qkv;
-    return queries.OutputSlices(begin * dim, end * dim);
-  }
-  const Linear& sources = layer.cross() ? w.kv : w.qkv;
-  const int64_t keys = layer.cross() ? 0 : layer.config().heads * dim;
-  if (matrix == HeadMatrix::kKey) {
-    return sources.OutputSlices(keys + begin * dim, keys + end * dim);
-  }
-  const int64_t values = keys + layer.config().kv_heads * dim;
-  return sources.OutputSlices(values + begin * value, values + end * value);
+  const Outputs outputs = OutputsOf(layer, matrix, begin, end);
+  return outputs.of.OutputSlices(outputs.begin, outputs.end);
+}
+
+StoredMatrix StoredOf(const AttentionLayer& layer, HeadMatrix matrix) {
+  const Outputs outputs = OutputsOf(layer, matrix, 0, CountOf(layer, matrix));
+  return outputs.of.Stored(outputs.begin, outputs.end);
 }
 
 std::vector<StoredSlice> SlicesOfHead(const AttentionLayer& layer,

@@ -11,6 +11,13 @@
 
 namespace headwise {
 
+// Queries, keys and values side by side, as an AttentionLayer takes them, of a
+// tensor [rows, in] that holds them group by group: the queries of the group,
+// its key, its value. The bias may be absent. Throws Error(kCorrupt) for
+// another number of rows.
+Linear ByGroups(const Parameter& weight, const Parameter& bias, int64_t heads,
+                int64_t groups, int64_t head_dim);
+
 enum class HeadMatrix : uint8_t { kQuery, kKey, kValue, kOutput };
 
 // Heads, or groups of heads that share keys and values, of a matrix.
@@ -21,6 +28,9 @@ int64_t CountOf(const AttentionLayer& layer, HeadMatrix matrix);
 std::vector<StoredSlice> SlicesOf(const AttentionLayer& layer,
                                   HeadMatrix matrix, int64_t begin,
                                   int64_t end);
+
+// Queries, keys or values of all heads as one matrix.
+StoredMatrix StoredOf(const AttentionLayer& layer, HeadMatrix matrix);
 
 // All that is one head's own: its queries, its share of the output, its learned
 // gate and span. Keys and values are its group's.

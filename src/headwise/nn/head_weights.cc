@@ -20,15 +20,15 @@ namespace {
 
 // A slice of a stored matrix as f32 [ins, outs], whatever its layout.
 Tensor Stored(Context& context, const StoredSlice& slice, WeightLayout layout) {
-  Parameter part = {.name = slice.of->name};
+  Parameter part;
+  part.name = slice.of->name;
   part.value = Slice(slice.of->stored(), slice.axis, slice.first,
                      slice.first + slice.count);
   if (slice.of->within.whole && slice.of->within.axis != slice.axis) {
     // The other axis is cut by the parameter.
     const Parameter::Within& within = slice.of->within;
-    part.value =
-        Slice(part.value, within.axis, within.first,
-              within.first + slice.of->value.shape[within.axis]);
+    part.value = Slice(part.value, within.axis, within.first,
+                       within.first + slice.of->value.shape[within.axis]);
   }
   Tensor values = ToF32(context, part);
   RequireFinite(context, *slice.of, values.view());
@@ -40,11 +40,9 @@ Tensor Stored(Context& context, const StoredSlice& slice, WeightLayout layout) {
 // The matrix of one head or group, whose outputs or inputs are one slice.
 Tensor MatrixOf(Context& context, const AttentionLayer& layer,
                 HeadMatrix matrix, int64_t index) {
-  const AttentionWeights& w = layer.weights();
-  const Linear& from = matrix == HeadMatrix::kOutput ? w.output
-                       : !layer.cross()              ? w.qkv
-                       : matrix == HeadMatrix::kQuery ? w.q
-                                                      : w.kv;
+  const Linear& from = matrix == HeadMatrix::kOutput  ? layer.output()
+                       : matrix == HeadMatrix::kQuery ? *layer.inputs().front()
+                                                      : *layer.inputs().back();
   for (const StoredSlice& slice : SlicesOf(layer, matrix, index, index + 1)) {
     if (slice.of->value.rank == 2) {
       return Stored(context, slice, from.layout());

@@ -38,7 +38,7 @@ class HeadWeightsTest : public testing::Test {
       *norm = Norm(NormKind::kRms, 1e-6f, {"gain", gain_.view()}, {});
     }
     for (AttentionWeights* w : {&weights, &normed}) {
-      w->qkv = Linear({part(q_), part(k_), part(v_)}, WeightLayout::kOutIn);
+      w->of_x = Linear({part(q_), part(k_), part(v_)}, WeightLayout::kOutIn);
       w->output = Linear({part(o_)}, WeightLayout::kOutIn);
     }
     normed_layer_ = AttentionLayer(config, std::move(normed),

@@ -27,6 +27,15 @@ struct StoredSlice {
   int64_t count = 0;
 };
 
+// Outputs of a linear layer as one matrix and one bias, of the checkpoint's own
+// encoding: where they lie, or `copies` of them.
+struct StoredMatrix {
+  Parameter weight;
+  Parameter bias;  // may be absent
+  WeightLayout layout = WeightLayout::kOutIn;
+  std::vector<std::shared_ptr<const Tensor>> copies = {};
+};
+
 // What the product makes of weights it makes at the first Forward, so that
 // opening a model is cheap; weights that change (trainable ones do) are read in
 // each call where they lie. Forward may be called from several threads, each
@@ -48,10 +57,14 @@ class Linear {
   // The weights and biases that there are.
   std::vector<const Parameter*> parameters() const;
   bool has_bias() const { return has_bias_; }
+  std::vector<const Parameter*> WeightsWithoutBias() const;
+  bool is_one_matrix() const { return parts_.size() == 1; }
   // The matrix and the bias, which may be absent, of a layer of one part.
   // Throws Error(kUnsupported) for several.
   const Parameter& weight() const { return Only().weight; }
   const Parameter& bias() const { return Only().bias; }
+  // The same layer with nothing prepared yet: that of another context.
+  Linear Copied() const { return {parts_, layout_}; }
   // Where outputs [begin, end), with their biases, or inputs are stored.
   std::vector<StoredSlice> OutputSlices(int64_t begin, int64_t end) const;
   std::vector<StoredSlice> InputSlices(int64_t begin, int64_t end) const;
@@ -108,6 +121,9 @@ class Linear {
   // inputs [begin, end) without any.
   Linear OutputRange(int64_t begin, int64_t end) const;
   Linear InputRange(int64_t begin, int64_t end) const;
+  // Outputs [begin, end) as they are stored, on the host: those of one part, or
+  // slices of one tensor. Throws Error(kUnsupported) for others.
+  StoredMatrix Stored(int64_t begin, int64_t end) const;
   // y [rows, out] = or += the bias alone, and its backward.
   void ForwardBias(Context& context, TensorView y, Store store) const;
   void BackwardBias(Context& context, ConstTensorView dy) const;

@@ -1,6 +1,7 @@
 // Parts of a linear layer's inputs and outputs as layers of their own, and its
 // bias alone. Door: linear.h.
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "headwise/nn/linear.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/places.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
@@ -69,6 +71,52 @@ std::vector<StoredSlice> Linear::InputSlices(int64_t begin, int64_t end) const {
   return slices;
 }
 
+namespace {
+
+// Slices of one tensor, one behind the other. None: an absent parameter.
+Parameter Joined(const std::vector<StoredSlice>& slices, StoredMatrix& matrix) {
+  if (slices.empty()) return {};
+  const Parameter& first = *slices[0].of;
+  std::vector<int64_t> places;
+  for (const StoredSlice& slice : slices) {
+    if (slice.of->name != first.name) {
+      throw Error(ErrorCode::kUnsupported,
+                  {first.name, "outputs that are stored in one tensor",
+                   "others in \"" + slice.of->name + "\"", ""});
+    }
+    for (int64_t i = 0; i < slice.count; ++i) {
+      places.push_back(slice.first + i);
+    }
+  }
+  const auto copy = std::make_shared<const Tensor>(
+      Select(first.stored(), slices[0].axis, places, first.name));
+  matrix.copies.push_back(copy);
+  return {.name = first.name + "[" + std::to_string(places.front()) + "…" +
+                  std::to_string(places.back()) + "]",
+          .value = copy->view()};
+}
+
+}  // namespace
+
+StoredMatrix Linear::Stored(int64_t begin, int64_t end) const {
+  int64_t at = 0;
+  for (const Part& part : parts_) {
+    if (at == begin && at + Outs(part) == end) {
+      return {part.weight, part.bias, layout_};
+    }
+    at += Outs(part);
+  }
+  StoredMatrix matrix;
+  matrix.layout = layout_;
+  std::vector<StoredSlice> weights, biases;
+  for (const StoredSlice& slice : OutputSlices(begin, end)) {
+    (slice.of->value.rank == 2 ? weights : biases).push_back(slice);
+  }
+  matrix.weight = Joined(weights, matrix);
+  matrix.bias = Joined(biases, matrix);
+  return matrix;
+}
+
 std::vector<const Parameter*> Linear::parameters() const {
   std::vector<const Parameter*> all;
   for (const Part& part : parts_) {
@@ -76,6 +124,14 @@ std::vector<const Parameter*> Linear::parameters() const {
     if (part.bias) all.push_back(&part.bias);
   }
   return all;
+}
+
+std::vector<const Parameter*> Linear::WeightsWithoutBias() const {
+  std::vector<const Parameter*> weights;
+  for (const Part& part : parts_) {
+    if (!part.bias) weights.push_back(&part.weight);
+  }
+  return weights;
 }
 
 const Linear::Part& Linear::Only() const {

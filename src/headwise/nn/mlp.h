@@ -31,6 +31,11 @@ class Mlp {
   // Up, or gate and up as one layer, in this order.
   const Linear& in() const { return in_; }
   const Linear& down() const { return down_; }
+  // Where they are stored.
+  StoredMatrix gate() const { return in_.Stored(0, hidden()); }
+  StoredMatrix up() const {
+    return in_.Stored(gated_ ? hidden() : 0, in_.out());
+  }
 
   // x [rows, d]; y [rows, d] overwritten or added to. Rows pass in blocks, so
   // that the hidden layer of a long text is never held whole.

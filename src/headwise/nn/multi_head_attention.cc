@@ -129,8 +129,10 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionConfig& config,
         Randomize(context, seed, stream++, tensor);
       });
   if (config_.rotary_base != 0) {
-    rope_ = std::make_shared<RopeTable>(RopeConfig{
-        .head_dim = config_.rotary_dim, .base = config_.rotary_base});
+    rope_ =
+        std::make_shared<RopeTable>(RopeConfig{.head_dim = config_.head_dim,
+                                               .turned = config_.rotary_dim,
+                                               .base = config_.rotary_base});
   }
   if (config_.source_dim != config_.d_model) return;
   layer_ = std::make_shared<AttentionLayer>(Call::LayerOf(*this, {}));

@@ -235,10 +235,10 @@ AttentionLayer MultiHeadAttention::Call::LayerOf(
   const Linear::Part v = part("w_v", &P::w_v, &P::b_v, group);
   AttentionWeights weights;
   if (use.cross) {
-    weights.q = Linear({q}, WeightLayout::kInOut);
-    weights.kv = Linear({k, v}, WeightLayout::kInOut);
+    weights.of_x = Linear({q}, WeightLayout::kInOut);
+    weights.of_memory = Linear({k, v}, WeightLayout::kInOut);
   } else {
-    weights.qkv = Linear({q, k, v}, WeightLayout::kInOut);
+    weights.of_x = Linear({q, k, v}, WeightLayout::kInOut);
     weights.rope = module.rope_;
   }
   if (config.output_projection && use.mix == Mix::kYes) {
@@ -288,8 +288,8 @@ bool MultiHeadAttention::Call::IsBound() const {
     return same(part.weight.value, weight) && same(part.bias.value, bias);
   };
   const AttentionWeights& bound = module_.layer_->weights();
-  return all(bound.qkv, 0, p.w_q, p.b_q) && all(bound.qkv, 1, p.w_k, p.b_k) &&
-         all(bound.qkv, 2, p.w_v, p.b_v) &&
+  return all(bound.of_x, 0, p.w_q, p.b_q) && all(bound.of_x, 1, p.w_k, p.b_k) &&
+         all(bound.of_x, 2, p.w_v, p.b_v) &&
          (!bound.output || all(bound.output, 0, p.w_o, p.b_o));
 }
 

@@ -27,6 +27,11 @@ void RequireNumbers(const Parameter& parameter) {
 
 }  // namespace
 
+std::string BiasNameOf(const Parameter& weight) {
+  std::string name = weight.name;
+  return name.replace(name.rfind("weight"), 6, "bias");
+}
+
 Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
                   int64_t end) {
   Parameter part = parameter;

@@ -48,6 +48,9 @@ struct Parameter {
   bool fixed() const { return !varies && !trainable(); }
 };
 
+// The name of the bias beside a weight: "….weight" as "….bias".
+std::string BiasNameOf(const Parameter& weight);
+
 // Places [begin, end) along an axis of a parameter's value, with their
 // gradients. Absent of an absent one.
 Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,

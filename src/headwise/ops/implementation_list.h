@@ -4,6 +4,7 @@
 // every entry to the reference.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,9 @@ struct Implementation {
   Reason (*why_not)(const Call& call) = nullptr;
   // The call has been validated.
   void (*run)(Context& context, const Call& call) = nullptr;
+  // Bytes that it may keep on the host of what a call shares with others, its
+  // weights laid out anew; null: it keeps nothing.
+  size_t (*kept_bytes)(const Call& call) = nullptr;
 };
 
 template <class Call>

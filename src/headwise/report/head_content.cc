@@ -51,10 +51,9 @@ Tensor NormedInput(Context& context, const Block& block, AttentionKind kind,
                    const Tensor& embedded) {
   Tensor x(DType::kF32, {embedded.shape(0), embedded.shape(1)});
   std::copy_n(embedded.As<float>(), embedded.size(), x.As<float>());
-  const Norm& norm = block.parts().attention_norm;
-  if (kind != AttentionKind::kCross && block.parts().place == NormPlace::kPre &&
-      norm) {
-    NormRows(context, norm, x);
+  const BlockStep* step = block.Find(StepKind::kAttention);
+  if (kind != AttentionKind::kCross && step != nullptr && step->before) {
+    NormRows(context, step->before, x);
   }
   return x;
 }

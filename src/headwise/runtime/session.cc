@@ -150,6 +150,7 @@ int64_t Session::RowsOf(std::span<const int32_t> ids) const {
 void Session::FeedAll(std::span<const int32_t> ids, int64_t rows,
                       TensorView states) {
   std::vector<int32_t> chunk;
+  const int64_t call_length = position() + rows;
   for (int64_t begin = 0; begin < rows; begin += chunk_) {
     const int64_t count = std::min(chunk_, rows - begin);
     chunk.clear();
@@ -157,16 +158,18 @@ void Session::FeedAll(std::span<const int32_t> ids, int64_t rows,
       const auto from = ids.begin() + s * rows + begin;
       chunk.insert(chunk.end(), from, from + count);
     }
-    FeedChunk(chunk, count, Slice(states, 1, begin, begin + count));
+    FeedChunk(chunk, count, call_length,
+              Slice(states, 1, begin, begin + count));
   }
 }
 
 void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows,
-                        TensorView states) {
+                        int64_t call_length, TensorView states) {
   const int64_t width = model_.config().width;
   const std::vector<int64_t> lengths(options_.sequences, rows);
   SequenceBatch batch = MakeBatch(lengths);
   for (int32_t& p : batch.positions) p += static_cast<int32_t>(position());
+  batch.call_length = call_length;
   const int64_t total = rows * options_.sequences;
   cache_.Reserve(context_, position() + rows);
   const Temp memory(context_, model_.type(), {total, width});
@@ -209,8 +212,9 @@ bool Session::StepsOnDevice() const {
 // which kernels read from `numbers_`: so a step is recorded once and then run
 // again as one (on CUDA, a graph), with new numbers before each run. Kernels
 // are shared out by the room of the cache, not by what it holds; when it grows,
-// to twice the size, the step is recorded anew. The first step of a size runs
-// by itself: it makes what is made once, which a record cannot.
+// to twice the size, the step is recorded anew, and so it is when rotary
+// positions get other frequencies. The first step of a size or of frequencies
+// runs by itself: it makes what is made once, which a record cannot.
 void Session::Step(std::span<const int32_t> ids) {
   cache_.Reserve(context_, position() + 1);
   const int64_t room = cache_.room();
@@ -228,6 +232,15 @@ void Session::Step(std::span<const int32_t> ids) {
        Reshaped(ViewOf(numbers),
                 {int64_t{kNumbers}, static_cast<int64_t>(count)}),
        numbers_.view());
+  std::vector<int64_t> rope_lengths;
+  for (const RopeConfig& rope : model_.config().ropes) {
+    rope_lengths.push_back(RopeLength(rope, position() + 1));
+  }
+  if (rope_lengths != rope_lengths_) {
+    rope_lengths_ = std::move(rope_lengths);
+    recorded_.reset();
+    run_room_ = 0;
+  }
   if (recorded_room_ != room) recorded_.reset();
   if (recorded_ == nullptr && records_ && options_.record &&
       run_room_ == room) {

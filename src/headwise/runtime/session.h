@@ -61,7 +61,8 @@ class Session {
  private:
   int64_t RowsOf(std::span<const int32_t> ids) const;
   void FeedAll(std::span<const int32_t> ids, int64_t rows, TensorView states);
-  void FeedChunk(std::span<const int32_t> ids, int64_t rows, TensorView states);
+  void FeedChunk(std::span<const int32_t> ids, int64_t rows,
+                 int64_t call_length, TensorView states);
   bool StepsOnDevice() const;
   void Step(std::span<const int32_t> ids);
   void RunStep(std::span<const int32_t> ids);
@@ -78,6 +79,7 @@ class Session {
   // Steps on a device, see Step.
   Tensor numbers_;  // i32 [kNumbers, sequences]
   std::unique_ptr<RecordedWork> recorded_;
+  std::vector<int64_t> rope_lengths_;  // of the last step, by RopeLength
   int64_t run_room_ = 0;       // of the cache when a step last ran by itself
   int64_t recorded_room_ = 0;  // and when one was recorded
   bool records_ = true;        // false: a step could not be

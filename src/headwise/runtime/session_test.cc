@@ -20,16 +20,22 @@ namespace {
 
 using runtime_test::FrozenModel;
 
-ModelConfig Llama() {
-  return ReadConfig({{"model_type", "llama"},
-                     {"hidden_size", 64},
-                     {"intermediate_size", 96},
-                     {"num_hidden_layers", 2},
-                     {"num_attention_heads", 4},
-                     {"num_key_value_heads", 2},
-                     {"vocab_size", 97},
-                     {"max_position_embeddings", 700}},
-                    "llama");
+ModelConfig Llama(const Json& more = Json::object()) {
+  Json config = {{"model_type", "llama"},    {"hidden_size", 64},
+                 {"intermediate_size", 96},  {"num_hidden_layers", 2},
+                 {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                 {"vocab_size", 97},         {"max_position_embeddings", 700}};
+  config.update(more);
+  return ReadConfig(config, "llama");
+}
+
+// Positions turn otherwise from 300 on.
+ModelConfig Longrope() {
+  return Llama({{"rope_parameters",
+                 {{"rope_type", "longrope"},
+                  {"original_max_position_embeddings", 300},
+                  {"short_factor", {1, 1, 1.2, 1.3, 1.5, 2, 2, 2}},
+                  {"long_factor", {1, 2, 3, 5, 8, 9, 12, 30}}}}});
 }
 
 ModelConfig Gpt2() {
@@ -87,7 +93,7 @@ TEST_P(SessionSteps, AreTheSameRecorded) {
       context->device().is_cpu()
           ? std::vector{DType::kF32}
           : std::vector{DType::kF32, DType::kBF16, DType::kF16};
-  for (const ModelConfig& config : {Llama(), Gpt2()}) {
+  for (const ModelConfig& config : {Llama(), Gpt2(), Longrope()}) {
     for (const DType type : types) {
       SCOPED_TRACE(config.model_type + " " + Name(type));
       const auto model = FrozenModel(config, type);
@@ -114,6 +120,32 @@ TEST_P(SessionSteps, AreThoseOfAWholeText) {
   const auto whole = ToVector<float>(*context, session.Feed(ids).view());
   for (size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NEAR(whole[i], text.logits[i], 1e-3f) << i;
+  }
+}
+
+// A prompt of several chunks is one call: the length of all of it counts.
+TEST_P(SessionSteps, TurnAPromptByItsWholeLength) {
+  const auto context = On(GetParam());
+  if (context == nullptr) GTEST_SKIP() << "no GPU, or a build without CUDA";
+  const Json dynamic = {{"rope_type", "dynamic"}, {"factor", 8}};
+  for (const ModelConfig& config :
+       {Longrope(), Llama({{"max_position_embeddings", 530},
+                           {"rope_parameters", dynamic}})}) {
+    const auto model = FrozenModel(config, DType::kF32);
+    std::vector<int32_t> ids(560);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = static_cast<int32_t>(i * i % 91);
+    }
+    const int64_t lengths[] = {std::ssize(ids)};
+    const auto whole = ToVector<float>(
+        *context,
+        Forward(*context, *model, {.ids = ids, .lengths = lengths}).view());
+    Session session(*context, *model, {.capacity = 600});
+    const auto states =
+        ToVector<float>(*context, session.FeedStates(ids).view());
+    for (size_t i = 0; i < whole.size(); ++i) {
+      ASSERT_NEAR(whole[i], states[i], 1e-3f) << i;
+    }
   }
 }
 

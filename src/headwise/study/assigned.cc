@@ -41,7 +41,7 @@ std::span<float> RowsOfHead(TinyModel& tiny, const std::string& name,
 // Head h looks h + 1 places back.
 void AssignPlaces(TinyModel& tiny) {
   const ModelConfig& config = tiny.model().config();
-  const std::vector<float> frequencies = RopeFrequencies(config.rope);
+  const std::vector<float> frequencies = RopeFrequencies(config.ropes.at(0));
   const int64_t half = config.head_dim / 2;
   for (int64_t h = 0; h < kPairPlaces; ++h) {
     for (const char* name : {"q_proj.weight", "k_proj.weight"}) {

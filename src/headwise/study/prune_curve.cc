@@ -224,8 +224,7 @@ class PruneCurve {
     double count = 0;
     for (const AttentionLayer* layer :
          AttentionLayers(model, AttentionKind::kSelf)) {
-      const AttentionWeights& weights = layer->weights();
-      for (const Linear* linear : {&weights.qkv, &weights.output}) {
+      for (const Linear* linear : {layer->inputs()[0], &layer->output()}) {
         count += static_cast<double>(linear->in() * linear->out());
       }
     }

@@ -27,7 +27,7 @@ class OnnxExporter {
     const OnnxValue ids = graph_.Input("input_ids");
     FindPositions(ids);
     OnnxValue x = Embed(ids);
-    for (const Block& block : model_.stack().blocks) x = Run(block.parts(), x);
+    for (const Block& block : model_.stack().blocks) x = Run(block, x);
     if (model_.stack().final_norm) x = Normed(model_.stack().final_norm, x);
     if (model_.has_head()) {
       graph_.Output("logits", Head(x), config_.vocabulary);
@@ -48,10 +48,12 @@ class OnnxExporter {
       const OnnxValue column = graph_.Op(
           "Unsqueeze",
           {graph_.Op("Cast", {positions_}, {{"to", 1}}), graph_.Integers({1})});
-      const OnnxValue angles = graph_.Op(
-          "Mul", {column, graph_.Vector(RopeFrequencies(config_.rope))});
-      cosines_ = Scaled(graph_.Op("Cos", {angles}));
-      sines_ = Scaled(graph_.Op("Sin", {angles}));
+      for (const RopeConfig& rope : config_.ropes) {
+        const OnnxValue angles =
+            graph_.Op("Mul", {column, Frequencies(rope, length)});
+        turns_.push_back({Scaled(rope, graph_.Op("Cos", {angles})),
+                          Scaled(rope, graph_.Op("Sin", {angles}))});
+      }
     }
     if (config_.causal) return;
     const OnnxValue seen =
@@ -60,10 +62,42 @@ class OnnxExporter {
     padding_ = Hidden(graph_.Op("Cast", {seen}, {{"to", 9}}));
   }
 
-  OnnxValue Scaled(const OnnxValue& turns) {
-    const double scale = config_.rope.scale;
-    if (scale == 1) return turns;
-    return graph_.Op("Mul", {turns, graph_.Number(static_cast<float>(scale))});
+  // [F] for sequences of `length`, which the graph finds out.
+  OnnxValue Frequencies(const RopeConfig& rope, const OnnxValue& length) {
+    const auto number = [&](double value) {
+      return graph_.Number(static_cast<float>(value));
+    };
+    const OnnxValue usual = graph_.Vector(RopeFrequencies(rope));
+    const int64_t original = rope.original_context;
+    if (rope.scaling == RopeScaling::kLongrope) {
+      return graph_.Op(
+          "Where", {graph_.Op("Greater", {length, graph_.Integer(original)}),
+                    graph_.Vector(RopeFrequencies(rope, original + 1)), usual});
+    }
+    if (rope.scaling != RopeScaling::kDynamic) return usual;
+    // The base grows by growth^(D / (D − 2)), so that frequency i falls by
+    // growth^(2i / (D − 2)).
+    const OnnxValue longest =
+        graph_.Op("Max", {graph_.Op("Cast", {length}, {{"to", 1}}),
+                          number(static_cast<double>(original))});
+    const OnnxValue stretch =
+        graph_.Op("Div", {longest, number(static_cast<double>(original))});
+    const OnnxValue growth =
+        graph_.Op("Sub", {graph_.Op("Mul", {stretch, number(rope.factor)}),
+                          number(rope.factor - 1)});
+    std::vector<float> exponents;
+    for (int64_t i = 0; i < rope.dims() / 2; ++i) {
+      exponents.push_back(-2 * static_cast<float>(i) /
+                          static_cast<float>(rope.dims() - 2));
+    }
+    return graph_.Op(
+        "Mul", {usual, graph_.Op("Pow", {growth, graph_.Vector(exponents)})});
+  }
+
+  OnnxValue Scaled(const RopeConfig& rope, const OnnxValue& turns) {
+    if (rope.scale == 1) return turns;
+    return graph_.Op("Mul",
+                     {turns, graph_.Number(static_cast<float>(rope.scale))});
   }
 
   // What is added to scores: 0 where `seen`.
@@ -105,23 +139,29 @@ class OnnxExporter {
     return e.norm ? Normed(e.norm, x) : x;
   }
 
-  OnnxValue Run(const BlockParts& parts, const OnnxValue& x) {
-    if (parts.place == NormPlace::kPre) {
-      const OnnxValue middle = graph_.Op(
-          "Add", {x, Attend(parts.attention, Normed(parts.attention_norm, x))});
-      return graph_.Op(
-          "Add", {middle, Feed(parts.mlp, Normed(parts.mlp_norm, middle))});
+  OnnxValue Run(const Block& block, OnnxValue x) {
+    OnnxValue read, input;
+    for (const BlockStep& step : block.steps()) {
+      if (step.input == StepInput::kStream) read = x;
+      if (step.input != StepInput::kShared) {
+        input = step.before ? Normed(step.before, read) : read;
+      }
+      OnnxValue made = step.kind == StepKind::kFeedForward
+                           ? Feed(step.mlp, input)
+                           : Attend(step.attention, input);
+      if (step.after) made = Normed(step.after, made);
+      if (step.scale != 1) {
+        made = graph_.Op("Mul", {made, graph_.Number(step.scale)});
+      }
+      x = graph_.Op("Add", {x, made});
+      if (step.joined) x = Normed(step.joined, x);
     }
-    const OnnxValue middle =
-        Normed(parts.attention_norm,
-               graph_.Op("Add", {x, Attend(parts.attention, x)}));
-    return Normed(parts.mlp_norm,
-                  graph_.Op("Add", {middle, Feed(parts.mlp, middle)}));
+    return x;
   }
 
   OnnxValue Normed(const Norm& norm, const OnnxValue& x) {
     const OnnxValue weight = graph_.Weight(norm.weight_parameter());
-    if (config_.norm == NormKind::kLayer) {
+    if (norm.kind() == NormKind::kLayer) {
       std::vector<OnnxValue> inputs = {x, weight};
       if (norm.bias_parameter()) {
         inputs.push_back(graph_.Weight(norm.bias_parameter()));
@@ -134,43 +174,52 @@ class OnnxExporter {
     return graph_.Op("Mul", {graph_.Op("Div", {x, root}), weight});
   }
 
-  OnnxValue Product(const Linear::Part& part, WeightLayout layout,
-                    const OnnxValue& x) {
-    OnnxValue weight = graph_.Weight(part.weight);
-    if (layout == WeightLayout::kOutIn) {
+  OnnxValue Product(const StoredMatrix& matrix, const OnnxValue& x) {
+    OnnxValue weight = graph_.Weight(matrix.weight);
+    if (matrix.layout == WeightLayout::kOutIn) {
       weight = graph_.Transpose(weight, {1, 0});
     }
     const OnnxValue y = graph_.Op("MatMul", {x, weight});
-    return part.bias ? graph_.Op("Add", {y, graph_.Weight(part.bias)}) : y;
+    if (!matrix.bias) return y;
+    return graph_.Op("Add", {y, graph_.Weight(matrix.bias)});
   }
   OnnxValue Product(const Linear& linear, const OnnxValue& x) {
-    return Product(linear.parts()[0], linear.layout(), x);
+    return Product(linear.Stored(0, linear.out()), x);
   }
 
   // One value for each of `sizes`, columns of the product in turn.
   std::vector<OnnxValue> Products(const Linear& linear, const OnnxValue& x,
                                   const std::vector<int64_t>& sizes) {
-    if (linear.parts().size() == 1 && sizes.size() > 1) {
+    if (linear.is_one_matrix() && sizes.size() > 1) {
       return graph_.Split(Product(linear, x), sizes);
     }
     std::vector<OnnxValue> values;
-    for (const Linear::Part& part : linear.parts()) {
-      values.push_back(Product(part, linear.layout(), x));
+    int64_t at = 0;
+    for (const int64_t size : sizes) {
+      values.push_back(Product(linear.Stored(at, at + size), x));
+      at += size;
     }
     return values;
   }
 
-  // Pairs (i, i + D/2) of x […, N, D] turn by their angles.
-  OnnxValue Turned(const OnnxValue& x) {
-    const int64_t half = config_.head_dim / 2;
-    const auto parts = graph_.Split(x, {half, half});
+  // Pairs (i, i + F) of x […, N, D] turn by their angles.
+  OnnxValue Turned(const OnnxValue& x, const LayerShape& layer) {
+    const RopeConfig& rope = config_.ropes[static_cast<size_t>(layer.rope)];
+    const auto& [cosines, sines] = turns_[static_cast<size_t>(layer.rope)];
+    const int64_t half = std::ssize(RopeFrequencies(rope));
+    const int64_t rest = config_.HeadDim(layer) - 2 * half;
+    std::vector<int64_t> sizes = {half, half};
+    if (rest > 0) sizes.push_back(rest);
+    auto parts = graph_.Split(x, sizes);
     const OnnxValue left =
-        graph_.Op("Sub", {graph_.Op("Mul", {parts[0], cosines_}),
-                          graph_.Op("Mul", {parts[1], sines_})});
+        graph_.Op("Sub", {graph_.Op("Mul", {parts[0], cosines}),
+                          graph_.Op("Mul", {parts[1], sines})});
     const OnnxValue right =
-        graph_.Op("Add", {graph_.Op("Mul", {parts[1], cosines_}),
-                          graph_.Op("Mul", {parts[0], sines_})});
-    return graph_.Op("Concat", {left, right}, {{"axis", -1}});
+        graph_.Op("Add", {graph_.Op("Mul", {parts[1], cosines}),
+                          graph_.Op("Mul", {parts[0], sines})});
+    parts[0] = left;
+    parts[1] = right;
+    return graph_.Op("Concat", parts, {{"axis", -1}});
   }
 
   // x [B, N, groups · in_group · D] as [B, groups, in_group, N, D].
@@ -184,19 +233,21 @@ class OnnxExporter {
   OnnxValue Attend(const AttentionLayer& layer, const OnnxValue& x) {
     const AttentionLayerConfig& config = layer.config();
     const AttentionWeights& weights = layer.weights();
-    if (config.heads == 0) return Folded(weights.output, x);
+    if (config.heads == 0) return Folded(layer.output(), x);
     const int64_t dim = config.head_dim, value = layer.value_dim();
     const int64_t heads = config.heads, groups = config.kv_heads;
-    const auto qkv =
-        Products(weights.qkv, x, {heads * dim, groups * dim, groups * value});
-    OnnxValue q = ByHead(qkv[0], groups, heads / groups, dim);
-    OnnxValue k = ByHead(qkv[1], groups, 1, dim);
-    const OnnxValue v = ByHead(qkv[2], groups, 1, value);
+    const auto made = Products(*layer.inputs()[0], x,
+                               {heads * dim, groups * dim, groups * value});
+    OnnxValue q = ByHead(made[0], groups, heads / groups, dim);
+    OnnxValue k = ByHead(made[1], groups, 1, dim);
+    const OnnxValue v = ByHead(made[2], groups, 1, value);
     if (weights.query_norm) q = Normed(weights.query_norm, q);
     if (weights.key_norm) k = Normed(weights.key_norm, k);
     if (weights.rope != nullptr) {
-      q = Turned(q);
-      k = Turned(k);
+      const LayerShape& shape =
+          config_.layers[static_cast<size_t>(layer.site().layer)];
+      q = Turned(q, shape);
+      k = Turned(k, shape);
     }
     const float scale = config.scale != 0
                             ? config.scale
@@ -212,13 +263,13 @@ class OnnxExporter {
         "MatMul", {graph_.Op("Softmax", {scores}, {{"axis", -1}}), v});
     const OnnxValue joined = graph_.Reshape(
         graph_.Transpose(seen, {0, 3, 1, 2, 4}), {0, 0, heads * value});
-    return Product(weights.output, joined);
+    return Product(layer.output(), joined);
   }
 
   // A layer without heads adds its bias alone.
   OnnxValue Folded(const Linear& output, const OnnxValue& x) {
     const OnnxValue nothing = graph_.Op("Mul", {x, graph_.Number(0)});
-    const Parameter& bias = output.parts()[0].bias;
+    const Parameter& bias = output.bias();
     return bias ? graph_.Op("Add", {nothing, graph_.Weight(bias)}) : nothing;
   }
 
@@ -272,7 +323,11 @@ class OnnxExporter {
   const Model& model_;
   const ModelConfig& config_;
   OnnxGraph graph_;
-  OnnxValue positions_, cosines_, sines_, padding_;
+  OnnxValue positions_, padding_;
+  struct Turns {
+    OnnxValue cosines, sines;  // [N, F]
+  };
+  std::vector<Turns> turns_;            // by config_.ropes
   std::map<int64_t, OnnxValue> masks_;  // by window
 };
 
@@ -285,10 +340,7 @@ void RequireRoom(const Checkpoint& checkpoint) {
   const ModelConfig& config = checkpoint.config();
   bytes += 8.0 * static_cast<double>(config.vocabulary * config.width);
   for (const Block& block : checkpoint.model().stack().blocks) {
-    add(block.parts().attention.weights().qkv);
-    add(block.parts().attention.weights().output);
-    add(block.parts().mlp.in());
-    add(block.parts().mlp.down());
+    for (const Linear* linear : block.linears()) add(*linear);
   }
   if (bytes < std::numeric_limits<int32_t>::max()) return;
   throw Error(ErrorCode::kUnsupported,
@@ -308,6 +360,12 @@ std::string ExportOnnx(Context& context, const Checkpoint& checkpoint,
     throw Error(ErrorCode::kUnsupported,
                 {checkpoint.folder().string(), "a model of one stack",
                  "an encoder–decoder", ""});
+  }
+  for (const RopeConfig& rope : config.ropes) {
+    if (rope.pairs == RopePairs::kHalves) continue;
+    throw Error(ErrorCode::kUnsupported,
+                {checkpoint.folder().string(),
+                 "rotary pairs of the halves of a head", "neighbours", ""});
   }
   RequireRoom(checkpoint);
   OnnxExporter(context, checkpoint.model()).Write(out);

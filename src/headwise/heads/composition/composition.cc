@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "headwise/base/stop.h"
+#include "headwise/error.h"
 #include "headwise/nn/finite.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/ops/matmul/matmul.h"
@@ -69,18 +70,31 @@ struct Stacked {
 // stand behind the layers.
 const Norm* ReadNorm(const Model& model, AttentionKind kind, int64_t layer,
                      bool memory) {
-  if (model.config().norm_place != NormPlace::kPre) return nullptr;
   if (memory) return &model.stack().final_norm;
   const Stack& stack =
       kind == AttentionKind::kSelf ? model.stack() : *model.decoder();
-  const BlockParts& parts = stack.blocks[layer].parts();
-  return kind == AttentionKind::kCross ? &parts.cross_norm
-                                       : &parts.attention_norm;
+  const BlockStep* step = stack.blocks[layer].Find(
+      kind == AttentionKind::kCross ? StepKind::kCross : StepKind::kAttention);
+  return step == nullptr ? nullptr : &step->before;
+}
+
+// Throws Error(kUnsupported) where a norm changes what heads write on its way
+// to the stream.
+void RequirePlainWrites(const Stack& stack) {
+  for (const Block& block : stack.blocks) {
+    for (const BlockStep& step : block.steps()) {
+      if (!step.after || step.kind == StepKind::kFeedForward) continue;
+      throw Error(ErrorCode::kUnsupported,
+                  {block.name() + "." + step.name(),
+                   "heads that write to the stream as they are",
+                   "a norm of what is added",
+                   "weights alone do not say what later heads read"});
+    }
+  }
 }
 
 // w [d, D] as it acts on the stream before the norm.
-Matrix Through(Context& context, const Norm* norm, NormKind kind,
-               const Tensor& w) {
+Matrix Through(Context& context, const Norm* norm, const Tensor& w) {
   Matrix a = FromTensor(w);
   if (norm == nullptr || !*norm) return a;
   const Tensor weight = ToF32(context, norm->weight_parameter());
@@ -91,7 +105,7 @@ Matrix Through(Context& context, const Norm* norm, NormKind kind,
       a(r, c) *= weight.As<float>()[r];
       mean += a(r, c) / static_cast<double>(a.rows);
     }
-    if (kind != NormKind::kLayer) continue;
+    if (norm->kind() != NormKind::kLayer) continue;
     for (int64_t r = 0; r < a.rows; ++r) a(r, c) -= mean;
   }
   return a;
@@ -119,7 +133,7 @@ class Measure {
         ReadNorm(model_, kind, layer, kind == AttentionKind::kCross);
     for (int64_t h = 0; h < heads; ++h) {
       const HeadWeights w = WeightsOfHead(context_, attention, h);
-      const Matrix v = Through(context_, norm, model_.config().norm, w.v);
+      const Matrix v = Through(context_, norm, w.v);
       site.sends.Put(h, Transpose(Root(Transpose(v) * v)) * FromTensor(w.o));
     }
     return site;
@@ -137,16 +151,15 @@ class Measure {
     const bool cross = site.kind == AttentionKind::kCross;
     const Norm* queries = ReadNorm(model_, site.kind, site.layer, false);
     const Norm* keys = ReadNorm(model_, site.kind, site.layer, cross);
-    const NormKind kind = model_.config().norm;
     for (int64_t h = 0; h < heads; ++h) {
       const HeadWeights w = WeightsOfHead(context_, attention, h);
       Matrix read, other;
       if (value) {
-        read = Through(context_, keys, kind, w.v);
+        read = Through(context_, keys, w.v);
         other = Transpose(FromTensor(w.o));
       } else {
-        read = Through(context_, queries, kind, w.q);
-        other = Through(context_, keys, kind, w.k);
+        read = Through(context_, queries, w.q);
+        other = Through(context_, keys, w.k);
         if (input == HeadInput::kKey) std::swap(read, other);
       }
       const Matrix root = Root(Transpose(other) * other);
@@ -232,6 +245,8 @@ const char* Name(HeadInput input) {
 
 Composition MeasureComposition(Context& context, const Model& model,
                                const CompositionOptions& options) {
+  RequirePlainWrites(model.stack());
+  if (model.decoder() != nullptr) RequirePlainWrites(*model.decoder());
   Composition result;
   result.heads = AllHeads(model);
   result.baseline = 1 / std::sqrt(static_cast<double>(model.config().width));

@@ -45,11 +45,8 @@ double Norm2(const Matrix& a) {
 // w as it acts before the layer's norm, by its definition.
 Matrix ThroughNorm(Context& context, const Model& model, int64_t layer,
                    const Tensor& w) {
-  const float* scale = model.stack()
-                           .blocks[layer]
-                           .parts()
-                           .attention_norm.weight(context)
-                           .As<float>();
+  const float* scale =
+      model.stack().blocks[layer].steps()[0].before.weight(context).As<float>();
   const Matrix plain = FromTensor(w);
   Matrix norm(plain.rows, plain.rows);
   for (int64_t r = 0; r < norm.rows; ++r) {
@@ -80,9 +77,8 @@ TEST_P(DenseComposition, EqualsProductsOfWholeMatrices) {
     const HeadRef &from = found.heads[edge.sender],
                   &to = found.heads[edge.receiver];
     auto weights = [&](const HeadRef& head) {
-      return WeightsOfHead(context,
-                           model->stack().blocks[head.layer].attention(),
-                           head.head);
+      return WeightsOfHead(
+          context, model->stack().blocks[head.layer].attention(), head.head);
     };
     const HeadWeights a = weights(from), b = weights(to);
     const Matrix sends =

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "headwise/error.h"
+#include "headwise/model/stream_sum.h"
 #include "headwise/nn/finite.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/temp.h"
@@ -24,16 +25,14 @@ Tensor Row(Context& context, const Parameter& parameter, int64_t row) {
   return values;
 }
 
-const Linear::Part& Vocabulary(const Model& model) {
-  return model.head().vocabulary.parts()[0];
-}
+const Linear& Vocabulary(const Model& model) { return model.head().vocabulary; }
 
 }  // namespace
 
 bool HasLogitDirections(const Model& model) {
   return model.has_head() && !model.head().transform &&
          model.head().vocabulary.layout() == WeightLayout::kOutIn &&
-         model.config().norm_place == NormPlace::kPre &&
+         WhyNotSum(model.predictor()).empty() &&
          static_cast<bool>(model.predictor().final_norm);
 }
 
@@ -47,14 +46,14 @@ LogitDirection DirectionBetween(Context& context, const Model& model,
          "answers in [0, " + std::to_string(model.config().vocabulary) + ")",
          std::to_string(id), ""});
   }
-  const Linear::Part& part = Vocabulary(model);
+  const Linear& part = Vocabulary(model);
   LogitDirection result;
-  const Tensor a = Row(context, part.weight, answer),
-               b = Row(context, part.weight, other);
+  const Tensor a = Row(context, part.weight(), answer),
+               b = Row(context, part.weight(), other);
   for (int64_t i = 0; i < a.size(); ++i) {
     result.direction.push_back(a.As<float>()[i] - b.As<float>()[i]);
   }
-  for (const Parameter* bias : {&part.bias, &model.head().bias}) {
+  for (const Parameter* bias : {&part.bias(), &model.head().bias}) {
     if (!*bias) continue;
     result.constant += Row(context, *bias, answer).As<float>()[0] -
                        Row(context, *bias, other).As<float>()[0];
@@ -67,7 +66,7 @@ AboveMeanDirections::AboveMeanDirections(Context& context, const Model& model)
   const int64_t rows = model.config().vocabulary;
   // One row at a time: the whole table in f32 may be large.
   for (int64_t row = 0; row < rows; ++row) {
-    const Tensor values = Row(context, Vocabulary(model).weight, row);
+    const Tensor values = Row(context, Vocabulary(model).weight(), row);
     for (int64_t i = 0; i < values.size(); ++i) {
       mean_[i] += values.As<float>()[i] / static_cast<double>(rows);
     }
@@ -75,7 +74,7 @@ AboveMeanDirections::AboveMeanDirections(Context& context, const Model& model)
 }
 
 LogitDirection AboveMeanDirections::Of(int32_t id) const {
-  const Tensor values = Row(*context_, Vocabulary(model_).weight, id);
+  const Tensor values = Row(*context_, Vocabulary(model_).weight(), id);
   LogitDirection result;
   for (int64_t i = 0; i < values.size(); ++i) {
     result.direction.push_back(

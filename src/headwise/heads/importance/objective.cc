@@ -172,7 +172,7 @@ LossKind LossOf(const Model& model) {
 }
 
 DType LogitType(const Model& model) {
-  return model.head().vocabulary.parts()[0].bias ? model.type() : DType::kF32;
+  return model.head().vocabulary.has_bias() ? model.type() : DType::kF32;
 }
 
 Objective::Objective(const Model& model, ObjectiveOptions options)
@@ -267,11 +267,11 @@ void Objective::SetReference(Context& context, ExampleBatch& batch,
 void Objective::Logits(Context& context, const ConstTensorView& states,
                        const TensorView& logits) const {
   const VocabularyHead& head = model_.head();
-  const Linear::Part& part = head.vocabulary.parts()[0];
   const int64_t classes = model_.config().vocabulary;
   const int64_t padded = logits.shape[1], width = states.shape[1];
-  const bool is_product = !head.transform && !head.bias && !part.bias &&
-                          head.vocabulary.parts().size() == 1 &&
+  const bool is_product = !head.transform && !head.bias &&
+                          !head.vocabulary.has_bias() &&
+                          head.vocabulary.is_one_matrix() &&
                           head.vocabulary.layout() == WeightLayout::kOutIn;
   if (padded == classes || !is_product) {
     return model_.Logits(context, states, Columns(logits, 0, classes));
@@ -279,7 +279,8 @@ void Objective::Logits(Context& context, const ConstTensorView& states,
   if (padded_ == nullptr) {
     padded_ =
         std::make_shared<Tensor>(context, states.type, Shape{padded, width});
-    Copy(context, part.weight.operand(), Rows(padded_->view(), 0, classes));
+    Copy(context, head.vocabulary.weight().operand(),
+         Rows(padded_->view(), 0, classes));
   }
   Matmul(context,
          {.m = states.shape[0],

@@ -135,7 +135,7 @@ void AddHeads(Context& context, const AttentionLayer& layer,
                                    read.As<float>() + b * dim, dim));
     }
   }
-  const Parameter& bias = layer.weights().output.parts()[0].bias;
+  const Parameter& bias = layer.output().bias();
   const Tensor values = bias ? ToF32(context, bias) : Tensor();
   for (int64_t b = 0; b < count; ++b) {
     const float* row = seen.As<float>() + b * seen.shape(1);

@@ -51,8 +51,7 @@ class RepairMeter::Batch {
       site->second.read =
           Tensor(context_, DType::kF32,
                  {seen.shape[0], outputs.shape(1) * outputs.shape(2)});
-      layer.weights().output.BackwardInput(context_, seen,
-                                           site->second.read.view());
+      layer.output().BackwardInput(context_, seen, site->second.read.view());
       site->second.clean = EffectsOf(site->second, outputs.view(), 0);
     }
   }

@@ -24,8 +24,7 @@ class Oracle {
         model_(model),
         batch_(batch),
         clean_(RunClean(context, model, batch)),
-        vocabulary_(ToF32(context, model.head().vocabulary.parts()[0].weight)) {
-  }
+        vocabulary_(ToF32(context, model.head().vocabulary.weight())) {}
 
   double Effect(const HeadRef& head, ConstTensorView outputs) const {
     const HeadWeights w = WeightsOfHead(

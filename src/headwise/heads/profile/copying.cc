@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "headwise/heads/profile/host_result.h"
+#include "headwise/model/stream_sum.h"
 #include "headwise/nn/head_weights.h"
 #include "headwise/nn/release.h"
 #include "headwise/observation.h"
@@ -39,7 +40,7 @@ double CopyingScore(const Tensor& core) {
 bool HasPlainVocabulary(const Model& model) {
   const VocabularyHead& head = model.head();
   return model.decoder() == nullptr && model.has_head() && !head.transform &&
-         head.vocabulary.parts().size() == 1 &&
+         head.vocabulary.is_one_matrix() &&
          head.vocabulary.layout() == WeightLayout::kOutIn;
 }
 
@@ -61,7 +62,7 @@ void ForPieces(int64_t size,
 Tensor ThroughVocabulary(Context& context, const Model& model) {
   if (!HasPlainVocabulary(model)) return {};
   const VocabularyHead& head = model.head();
-  const ConstTensorView out = head.vocabulary.parts()[0].weight.value;
+  const ConstTensorView out = head.vocabulary.weight().value;
   const ConstTensorView in = model.stack().embeddings.tokens.value;
   const int64_t width = in.shape[1];
   Tensor sum(DType::kF32, {width, width});
@@ -76,7 +77,7 @@ Tensor ThroughVocabulary(Context& context, const Model& model) {
     }
   };
   ForPieces(std::min(in.shape[0], out.shape[0]), add);
-  ReleaseWeight(head.vocabulary.parts()[0].weight);
+  ReleaseWeight(head.vocabulary.weight());
   ReleaseWeight(model.stack().embeddings.tokens);
   return sum;
 }
@@ -101,7 +102,7 @@ void MeanRow(Context& context, const ConstTensorView& table, float* to) {
 // final norm's weights, and at the end that of the mean logit.
 Tensor LogitDirections(Context& context, const Model& model,
                        std::span<const int32_t> ids) {
-  const ConstTensorView out = model.head().vocabulary.parts()[0].weight.value;
+  const ConstTensorView out = model.head().vocabulary.weight().value;
   const int64_t width = out.shape[1], count = static_cast<int64_t>(ids.size());
   Tensor rows(DType::kF32, {count + 1, width});
   if (count > 0) {
@@ -113,7 +114,7 @@ Tensor LogitDirections(Context& context, const Model& model,
   const Tensor gain =
       ToF32(context, model.stack().final_norm.weight_parameter());
   const float* weight = gain.As<float>();
-  const bool centred = model.config().norm == NormKind::kLayer;
+  const bool centred = model.stack().final_norm.kind() == NormKind::kLayer;
   Tensor columns(DType::kF32, {width, count + 1});
   for (int64_t v = 0; v <= count; ++v) {
     const float* row = rows.As<float>() + v * width;
@@ -131,8 +132,7 @@ Tensor LogitDirections(Context& context, const Model& model,
 
 // Whether a head's output reaches the logits through the final norm alone.
 bool HasDirectPath(const Model& model) {
-  return HasPlainVocabulary(model) &&
-         model.config().norm_place == NormPlace::kPre &&
+  return HasPlainVocabulary(model) && WhyNotSum(model.stack()).empty() &&
          static_cast<bool>(model.stack().final_norm) &&
          !model.stack().blocks.empty();
 }

@@ -13,17 +13,16 @@ namespace {
 
 LayerOutput OutputOf(Context& context, const AttentionLayer& layer,
                      const std::vector<int64_t>& removed) {
-  const Linear& output = layer.weights().output;
-  const Linear::Part& part = output.parts()[0];
+  const Linear& output = layer.output();
   LayerOutput result;
   result.site = layer.site().name;
   result.weight = Matrix(output.in(), output.out());
   result.bias.resize(output.out());
-  result.has_bias = static_cast<bool>(part.bias);
-  result.weight_name = part.weight.name;
+  result.has_bias = output.has_bias();
+  result.weight_name = output.weight().name;
   result.bias_name = BiasName(output);
   result.out_first = output.layout() == WeightLayout::kOutIn;
-  const Tensor weight = ToF32(context, part.weight);
+  const Tensor weight = ToF32(context, output.weight());
   for (int64_t i = 0; i < output.in(); ++i) {
     for (int64_t o = 0; o < output.out(); ++o) {
       result.weight(i, o) =
@@ -31,8 +30,8 @@ LayerOutput OutputOf(Context& context, const AttentionLayer& layer,
                                               : i * output.out() + o];
     }
   }
-  if (part.bias) {
-    const Tensor bias = ToF32(context, part.bias);
+  if (output.has_bias()) {
+    const Tensor bias = ToF32(context, output.bias());
     std::copy_n(bias.As<float>(), output.out(), result.bias.begin());
   }
   const int64_t value = layer.value_dim();
@@ -47,10 +46,7 @@ LayerOutput OutputOf(Context& context, const AttentionLayer& layer,
 }  // namespace
 
 std::string BiasName(const Linear& output) {
-  const Linear::Part& part = output.parts()[0];
-  if (part.bias) return part.bias.name;
-  std::string name = part.weight.name;
-  return name.replace(name.rfind("weight"), 6, "bias");
+  return output.has_bias() ? output.bias().name : BiasNameOf(output.weight());
 }
 
 std::vector<LayerOutput> OutputsOf(Context& context, const Model& model,

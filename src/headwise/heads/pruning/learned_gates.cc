@@ -64,22 +64,20 @@ void JoinGates(Context& context, const AttentionLayer& layer,
                ParameterStore& store) {
   const std::vector<float> log_alpha =
       ToVector<float>(context, layer.weights().gates.weights().log_alpha.value);
-  const Linear& output = layer.weights().output;
+  const Linear& output = layer.output();
   const int64_t value = layer.value_dim();
   const bool out_first = output.layout() == WeightLayout::kOutIn;
-  for (const Linear::Part& part : output.parts()) {
-    const TensorView stored = store.entries().at(part.weight.name).value;
-    std::vector<float> weight = ToVector<float>(context, stored);
-    for (size_t i = 0; i < weight.size(); ++i) {
-      const auto place = static_cast<int64_t>(i);
-      const int64_t input =
-          out_first ? place % output.in() : place / stored.shape[1];
-      weight[i] *= static_cast<float>(ConcreteGate(log_alpha[input / value]));
-    }
-    Copy(context, Reshaped(ViewOf(weight), {stored.shape[0], stored.shape[1]}),
-         stored);
-    context.Synchronize();
+  const TensorView stored = store.entries().at(output.weight().name).value;
+  std::vector<float> weight = ToVector<float>(context, stored);
+  for (size_t i = 0; i < weight.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    const int64_t input =
+        out_first ? place % output.in() : place / stored.shape[1];
+    weight[i] *= static_cast<float>(ConcreteGate(log_alpha[input / value]));
   }
+  Copy(context, Reshaped(ViewOf(weight), {stored.shape[0], stored.shape[1]}),
+       stored);
+  context.Synchronize();
 }
 
 // The weights that learned along, of a model without the run's own gates.

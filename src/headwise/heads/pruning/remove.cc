@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,22 +13,13 @@
 #include "headwise/error.h"
 #include "headwise/heads/pruning/layer_output.h"
 #include "headwise/nn/attention_layer.h"
+#include "headwise/nn/head_slices.h"
 #include "headwise/tensor/places.h"
 
 namespace headwise {
 namespace {
 
 using Places = std::vector<int64_t>;
-
-// Appends the places of the blocks that stay, of `width` places each.
-void AddBlocks(int64_t first, int64_t width, const Places& blocks,
-               Places& places) {
-  for (const int64_t block : blocks) {
-    for (int64_t i = 0; i < width; ++i) {
-      places.push_back(first + block * width + i);
-    }
-  }
-}
 
 // What is left of one attention layer.
 struct Left {
@@ -48,64 +41,51 @@ Left LeftOf(const AttentionLayerConfig& config,
   return left;
 }
 
-// The places of `axis` that stay, where there is such a parameter.
-void Take(const Parameter& parameter, int axis, const Places& kept,
-          ChangedTensors& changed) {
-  if (!parameter) return;
-  changed[parameter.name] = Select(parameter.value, axis, kept, parameter.name);
-}
-
-// Columns of a product's output that stay, part by part.
-void SelectOutputs(const Linear& linear, const Places& kept,
-                   ChangedTensors& changed) {
-  const int axis = linear.layout() == WeightLayout::kOutIn ? 0 : 1;
-  int64_t first = 0;
-  for (const Linear::Part& part : linear.parts()) {
-    const int64_t outs = part.weight.value.shape[axis];
-    Places mine;
-    for (const int64_t place : kept) {
-      if (place >= first && place < first + outs) mine.push_back(place - first);
+// What leaves stored tensors: places along an axis, of some tensors of a
+// checkpoint.
+class Leaving {
+ public:
+  void Add(std::span<const StoredSlice> slices) {
+    for (const StoredSlice& slice : slices) {
+      Stored& tensor = tensors_[slice.of->name];
+      tensor.stored = slice.of->stored();
+      tensor.axis = slice.axis;
+      for (int64_t i = 0; i < slice.count; ++i) {
+        tensor.places.insert(slice.first + i);
+      }
     }
-    Take(part.weight, axis, mine, changed);
-    Take(part.bias, 0, mine, changed);
-    first += outs;
   }
-}
 
-void SelectInputs(const Linear& linear, const Places& kept,
-                  ChangedTensors& changed) {
-  const int axis = linear.layout() == WeightLayout::kOutIn ? 1 : 0;
-  for (const Linear::Part& part : linear.parts()) {
-    Take(part.weight, axis, kept, changed);
+  // The tensors without them.
+  void Apply(ChangedTensors& changed) const {
+    for (const auto& [name, tensor] : tensors_) {
+      Places kept;
+      for (int64_t i = 0; i < tensor.stored.shape[tensor.axis]; ++i) {
+        if (!tensor.places.contains(i)) kept.push_back(i);
+      }
+      changed[name] = Select(tensor.stored, tensor.axis, kept, name);
+    }
   }
-}
+
+ private:
+  struct Stored {
+    ConstTensorView stored;
+    int axis = 0;
+    std::set<int64_t> places;
+  };
+  std::map<std::string, Stored> tensors_;
+};
 
 void RemoveFrom(const AttentionLayer& layer, const std::set<int64_t>& removed,
                 ChangedTensors& changed) {
-  const AttentionLayerConfig& config = layer.config();
-  const AttentionWeights& weights = layer.weights();
-  const Left left = LeftOf(config, removed);
-  const int64_t dim = config.head_dim, value = layer.value_dim();
-  Places queries, keys;
-  AddBlocks(0, dim, left.heads, queries);
-  // Keys and values stand behind the queries, or in a product of their own.
-  const int64_t first = layer.cross() ? 0 : config.heads * dim;
-  AddBlocks(first, dim, left.groups, keys);
-  AddBlocks(first + config.kv_heads * dim, value, left.groups, keys);
-  if (layer.cross()) {
-    SelectOutputs(weights.q, queries, changed);
-    SelectOutputs(weights.kv, keys, changed);
-  } else {
-    queries.insert(queries.end(), keys.begin(), keys.end());
-    SelectOutputs(weights.qkv, queries, changed);
+  Leaving leaving;
+  for (const int64_t head : removed) leaving.Add(SlicesOfHead(layer, head));
+  const std::vector<int64_t> groups = LeftOf(layer.config(), removed).groups;
+  for (int64_t group = 0; group < layer.config().kv_heads; ++group) {
+    if (std::ranges::binary_search(groups, group)) continue;
+    leaving.Add(SlicesOfGroup(layer, group));
   }
-  Places inputs;
-  AddBlocks(0, value, left.heads, inputs);
-  SelectInputs(weights.output, inputs, changed);
-  for (const Parameter* own :
-       {&weights.gates.weights().log_alpha, &weights.spans.spans()}) {
-    Take(*own, 0, left.heads, changed);
-  }
+  leaving.Apply(changed);
 }
 
 using Site = std::pair<AttentionKind, int64_t>;
@@ -166,8 +146,7 @@ void FoldMeans(const Model& model, std::span<const HeadRef> removed,
     const auto found = means.find(layer.site().name);
     if (found == means.end()) continue;
     // One of the host's own: the model's may have run on a device.
-    const Linear output(layer.weights().output.parts(),
-                        layer.weights().output.layout());
+    const Linear output = layer.weights().output.Copied();
     // The removed heads' means, and nothing of those that stay.
     const int64_t value = layer.value_dim();
     Tensor x(DType::kF32, {1, layer.config().heads * value});

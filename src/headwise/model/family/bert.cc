@@ -32,6 +32,7 @@ ModelConfig ReadBert(const ConfigReader& reader) {
   config.context = reader.Size({"max_position_embeddings"});
   config.layers = ReadLayers(
       reader, reader.Size({"num_hidden_layers", "n_layers"}), heads, heads);
+  config.norm_place = NormPlace::kPost;
   if (type == "distilbert") {
     reader.Require("layer_norm_eps", 1e-12, "DistilBERT's is fixed");
   }
@@ -120,10 +121,11 @@ class BertBuilder : private FamilyBuilder {
     attention.heads = attention.kv_heads = config_.layers[layer].heads;
     attention.head_dim = config_.head_dim;
     AttentionWeights weights;
-    weights.qkv = Linear({Part(name + names_.query, d, inner, Start::Normal()),
-                          Part(name + names_.key, d, inner, Start::Normal()),
-                          Part(name + names_.value, d, inner, Start::Normal())},
-                         WeightLayout::kOutIn);
+    weights.of_x =
+        Linear({Part(name + names_.query, d, inner, Start::Normal()),
+                Part(name + names_.key, d, inner, Start::Normal()),
+                Part(name + names_.value, d, inner, Start::Normal())},
+               WeightLayout::kOutIn);
     weights.output =
         Linear({Part(name + names_.output, inner, d, Start::ToStream())},
                WeightLayout::kOutIn);
@@ -133,15 +135,15 @@ class BertBuilder : private FamilyBuilder {
     AttentionLayer self(attention, std::move(weights),
                         {AttentionKind::kSelf, layer, site + ".attention"});
     BlockStep attend =
-        AttentionStep(NormPlace::kPost,
-                      LayerNorm(name + names_.attention_norm), std::move(self));
+        AttentionStep(NormPlace::kPost, LayerNorm(name + names_.attention_norm),
+                      std::move(self));
     Mlp mlp(config_.activation, Linear(),
             Dense(name + names_.up, d, config_.hidden, Start::Normal()),
             Dense(name + names_.down, config_.hidden, d, Start::ToStream()));
     Norm norm = LayerNorm(name + names_.mlp_norm);
-    return Block(site, {std::move(attend),
-                        MlpStep(NormPlace::kPost, std::move(norm),
-                                std::move(mlp))});
+    return Block(site,
+                 {std::move(attend),
+                  MlpStep(NormPlace::kPost, std::move(norm), std::move(mlp))});
   }
 
   // transform → activation → norm → vocabulary, under three sets of names.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,13 +13,18 @@
 #include "headwise/nn/head_gates.h"
 #include "headwise/nn/linear.h"
 #include "headwise/nn/norm.h"
+#include "headwise/nn/rope_table.h"
 
 namespace headwise {
 
 class FamilyBuilder {
  protected:
   FamilyBuilder(const ModelConfig& config, const WeightSource& weights)
-      : config_(config), weights_(weights) {}
+      : config_(config), weights_(weights) {
+    for (const RopeConfig& rope : config.ropes) {
+      ropes_.push_back(std::make_shared<RopeTable>(rope));
+    }
+  }
 
   // Refuses tensors of one layer more than the configuration counts: without
   // them it would be another model. prefix: of the layers' names, "h.".
@@ -113,8 +119,18 @@ class FamilyBuilder {
                                         Start::Value(kNewSpan))};
   }
 
+  // How a layer turns, one table for all layers that turn alike; null: it does
+  // not.
+  std::shared_ptr<const RopeTable> Rope(const LayerShape& layer) const {
+    if (layer.rope == kNoRope) return nullptr;
+    return ropes_.at(static_cast<size_t>(layer.rope));
+  }
+
   const ModelConfig& config_;
   const WeightSource& weights_;
+
+ private:
+  std::vector<std::shared_ptr<const RopeTable>> ropes_;
 };
 
 }  // namespace headwise

@@ -54,6 +54,7 @@ ModelConfig ReadEncoderDecoder(const ConfigReader& reader) {
   ReadCounts(reader, "cross_heads_per_layer", &LayerShape::cross_heads,
              config.decoder);
   for (LayerShape& shape : config.decoder) shape.kv_heads = shape.heads;
+  config.norm_place = NormPlace::kPost;
   config.activation = ReadActivation(reader, "activation_function", "gelu");
   config.positions = Positions::kSinusoid;
   config.scale_embedding = reader.Flag("scale_embedding", false);
@@ -159,8 +160,7 @@ class EncoderDecoderBuilder : private FamilyBuilder {
         Dense({Part(name + "fc1", config_.width, hidden, Start::Normal())}),
         Dense({Part(name + "fc2", hidden, config_.width, Start::ToStream())}));
     Norm norm = LayerNorm(name + "final_layer_norm");
-    steps.push_back(
-        MlpStep(NormPlace::kPost, std::move(norm), std::move(mlp)));
+    steps.push_back(MlpStep(NormPlace::kPost, std::move(norm), std::move(mlp)));
     return Block(site, std::move(steps));
   }
 
@@ -174,9 +174,9 @@ class EncoderDecoderBuilder : private FamilyBuilder {
   AttentionWeights SelfWeights(const std::string& name, int64_t inner) const {
     const int64_t d = config_.width;
     AttentionWeights weights;
-    weights.qkv = Dense({Part(name + "q_proj", d, inner, Start::Normal()),
-                         Part(name + "k_proj", d, inner, Start::Normal()),
-                         Part(name + "v_proj", d, inner, Start::Normal())});
+    weights.of_x = Dense({Part(name + "q_proj", d, inner, Start::Normal()),
+                          Part(name + "k_proj", d, inner, Start::Normal()),
+                          Part(name + "v_proj", d, inner, Start::Normal())});
     weights.output =
         Dense({Part(name + "out_proj", inner, d, Start::ToStream())});
     return weights;
@@ -185,9 +185,10 @@ class EncoderDecoderBuilder : private FamilyBuilder {
   AttentionWeights CrossWeights(const std::string& name, int64_t inner) const {
     const int64_t d = config_.width;
     AttentionWeights weights;
-    weights.q = Dense({Part(name + "q_proj", d, inner, Start::Normal())});
-    weights.kv = Dense({Part(name + "k_proj", d, inner, Start::Normal()),
-                        Part(name + "v_proj", d, inner, Start::Normal())});
+    weights.of_x = Dense({Part(name + "q_proj", d, inner, Start::Normal())});
+    weights.of_memory =
+        Dense({Part(name + "k_proj", d, inner, Start::Normal()),
+               Part(name + "v_proj", d, inner, Start::Normal())});
     weights.output =
         Dense({Part(name + "out_proj", inner, d, Start::ToStream())});
     return weights;

@@ -99,7 +99,7 @@ class Gpt2Builder : private FamilyBuilder {
     attention.scale = shape.scale;
     attention.mask = AttentionMask::Causal();
     AttentionWeights weights;
-    weights.qkv =
+    weights.of_x =
         Stored(name + "attn.c_attn", config_.width, 3 * inner, Start::Normal());
     weights.output =
         Stored(name + "attn.c_proj", inner, config_.width, Start::ToStream());
@@ -108,17 +108,17 @@ class Gpt2Builder : private FamilyBuilder {
     weights.spans = Spans(site + ".attention", shape.heads);
     AttentionLayer self(attention, std::move(weights),
                         {AttentionKind::kSelf, layer, site + ".attention"});
-    BlockStep attend = AttentionStep(
-        NormPlace::kPre, LayerNorm(name + "ln_1"), std::move(self));
+    BlockStep attend = AttentionStep(NormPlace::kPre, LayerNorm(name + "ln_1"),
+                                     std::move(self));
     Mlp mlp(config_.activation, Linear(),
             Stored(name + "mlp.c_fc", config_.width, config_.hidden,
                    Start::Normal()),
             Stored(name + "mlp.c_proj", config_.hidden, config_.width,
                    Start::ToStream()));
     Norm norm = LayerNorm(name + "ln_2");
-    return Block(site, {std::move(attend), MlpStep(NormPlace::kPre,
-                                                   std::move(norm),
-                                                   std::move(mlp))});
+    return Block(site,
+                 {std::move(attend),
+                  MlpStep(NormPlace::kPre, std::move(norm), std::move(mlp))});
   }
 
   Linear Stored(const std::string& name, int64_t in, int64_t out,

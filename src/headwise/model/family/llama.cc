@@ -5,97 +5,14 @@
 #include "headwise/error.h"
 #include "headwise/model/family.h"
 #include "headwise/model/family/builder.h"
+#include "headwise/model/rope_settings.h"
 
 namespace headwise {
 namespace {
 
 // What transformers takes where a file says nothing.
-constexpr int64_t kDefaultContext = 2048;
 constexpr int64_t kDefaultWindow = 4096;
 constexpr int64_t kDefaultFullLayers = 28;
-
-int64_t ReadContext(const ConfigReader& reader) {
-  return reader.Size({"max_position_embeddings"}, kDefaultContext);
-}
-
-// Positions before the model was stretched.
-int64_t ReadOriginalContext(const ConfigReader& reader,
-                            const ConfigReader& scaling) {
-  const char* key = "original_max_position_embeddings";
-  if (reader.Has(key)) return reader.Size({key});
-  return scaling.Size({key}, ReadContext(reader));
-}
-
-// The scale of what turns: said, or from what DeepSeek's files say, or Yarn's.
-double ReadYarnScale(const ConfigReader& scaling, double factor) {
-  const double top = scaling.Number("mscale", 0);
-  const double bottom = scaling.Number("mscale_all_dim", 0);
-  const double other = top != 0 && bottom != 0
-                           ? YarnScale(factor, top) / YarnScale(factor, bottom)
-                           : YarnScale(factor);
-  return scaling.Number("attention_factor", other);
-}
-
-void ReadYarn(const ConfigReader& reader, const ConfigReader& scaling,
-              RopeConfig& rope) {
-  rope.scaling = RopeScaling::kYarn;
-  rope.original_context = ReadOriginalContext(reader, scaling);
-  if (!scaling.Has("factor")) {
-    rope.factor = static_cast<double>(ReadContext(reader)) /
-                  static_cast<double>(rope.original_context);
-  }
-  rope.kept_turns = scaling.Number("beta_fast", rope.kept_turns);
-  rope.divided_turns = scaling.Number("beta_slow", rope.divided_turns);
-  rope.whole_pairs = scaling.Flag("truncate", true);
-  rope.scale = ReadYarnScale(scaling, rope.factor);
-  if (rope.divided_turns <= 0 || rope.kept_turns <= 0) {
-    scaling.Fail("beta_fast, beta_slow", "positive numbers of turns");
-  }
-  if (rope.base <= 1) scaling.Fail("rope_theta", "a number above 1");
-  if (rope.scale <= 0) scaling.Fail("attention_factor", "a positive number");
-}
-
-// rope_scaling of transformers 4, or rope_parameters of transformers 5.
-RopeConfig ReadRope(const ConfigReader& reader, int64_t head_dim) {
-  RopeConfig rope;
-  rope.head_dim = head_dim;
-  rope.base = reader.Number("rope_theta", 10000);
-  reader.Require("partial_rotary_factor", 1, "heads are turned as a whole");
-  const char* key =
-      reader.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!reader.Has(key)) return rope;
-  if (reader.Has("rope_scaling")) {
-    reader.Require("rope_scaling", reader.json()[key],
-                   "\"rope_parameters\" says another thing");
-  }
-  const ConfigReader scaling(reader.json()[key], reader.file() + ": " + key);
-  scaling.Require("partial_rotary_factor", 1, "heads are turned as a whole");
-  for (const char* other : {"full_attention", "sliding_attention"}) {
-    scaling.Require(other, nullptr, "every layer turns alike here");
-  }
-  rope.base = scaling.Number("rope_theta", rope.base);
-  const std::string type =
-      scaling.Text("rope_type", scaling.Text("type", "default"));
-  rope.factor = scaling.Number("factor", 1);
-  if (type == "default") {
-    rope.scaling = RopeScaling::kNone;
-  } else if (type == "linear") {
-    rope.scaling = RopeScaling::kLinear;
-  } else if (type == "llama3") {
-    rope.scaling = RopeScaling::kLlama3;
-    rope.low_frequency_factor = scaling.Number("low_freq_factor", 1);
-    rope.high_frequency_factor = scaling.Number("high_freq_factor", 4);
-    rope.original_context = ReadOriginalContext(reader, scaling);
-  } else if (type == "yarn") {
-    ReadYarn(reader, scaling, rope);
-  } else {
-    scaling.Fail("rope_type", "default, linear, llama3 or yarn");
-  }
-  if (rope.factor <= 0 || rope.base <= 0) {
-    scaling.Fail("factor", "a positive number");
-  }
-  return rope;
-}
 
 bool IsQwen(const ConfigReader& reader) {
   return reader.Text("model_type", "").starts_with("qwen");
@@ -196,7 +113,8 @@ ModelConfig ReadLlama(const ConfigReader& reader) {
   config.activation = ReadActivation(reader, "hidden_act", "silu");
   config.gated = true;
   config.positions = Positions::kRotary;
-  config.rope = ReadRope(reader, config.head_dim);
+  // transformers turns heads of these families whole, whatever their share.
+  config.ropes = {ReadRope(reader, config.head_dim, {.shares = false})};
   config.tied_embeddings = reader.Flag("tie_word_embeddings", false);
   ReadBiases(reader, config);
   const std::vector<int64_t> bos = reader.Ids("bos_token_id");
@@ -208,8 +126,7 @@ ModelConfig ReadLlama(const ConfigReader& reader) {
 class LlamaBuilder : private FamilyBuilder {
  public:
   LlamaBuilder(const ModelConfig& config, const WeightSource& weights)
-      : FamilyBuilder(config, weights),
-        rope_(std::make_shared<RopeTable>(config.rope)) {}
+      : FamilyBuilder(config, weights) {}
 
   Model::Parts Build() const {
     Model::Parts parts;
@@ -242,12 +159,12 @@ class LlamaBuilder : private FamilyBuilder {
                          ? AttentionMask::SlidingWindow(shape.window)
                          : AttentionMask::Causal();
     AttentionWeights weights;
-    weights.qkv = Dense({Biased(config_.attention_bias, attn + "q_proj",
-                                config_.width, queries, Start::Normal()),
-                         Biased(config_.attention_bias, attn + "k_proj",
-                                config_.width, keys, Start::Normal()),
-                         Biased(config_.attention_bias, attn + "v_proj",
-                                config_.width, keys, Start::Normal())});
+    weights.of_x = Dense({Biased(config_.attention_bias, attn + "q_proj",
+                                 config_.width, queries, Start::Normal()),
+                          Biased(config_.attention_bias, attn + "k_proj",
+                                 config_.width, keys, Start::Normal()),
+                          Biased(config_.attention_bias, attn + "v_proj",
+                                 config_.width, keys, Start::Normal())});
     // Where heads were folded there is a bias whatever the configuration says.
     weights.output =
         Dense({Part(attn + "o_proj", queries, config_.width, Start::ToStream(),
@@ -256,16 +173,14 @@ class LlamaBuilder : private FamilyBuilder {
       weights.query_norm = RmsNorm(attn + "q_norm", config_.head_dim);
       weights.key_norm = RmsNorm(attn + "k_norm", config_.head_dim);
     }
-    weights.rope = rope_;
+    weights.rope = Rope(shape);
     const std::string site = "layer." + std::to_string(layer);
     weights.gates = Gates(site + ".attention", shape.heads);
     weights.spans = Spans(site + ".attention", shape.heads);
-    BlockStep attend =
-        AttentionStep(NormPlace::kPre,
-                      RmsNorm(name + "input_layernorm", config_.width),
-                      AttentionLayer(attention, std::move(weights),
-                                     {AttentionKind::kSelf, layer,
-                                      site + ".attention"}));
+    BlockStep attend = AttentionStep(
+        NormPlace::kPre, RmsNorm(name + "input_layernorm", config_.width),
+        AttentionLayer(attention, std::move(weights),
+                       {AttentionKind::kSelf, layer, site + ".attention"}));
     auto dense = [&](const char* which, int64_t in, int64_t out,
                      const Start& start) {
       return Dense(
@@ -278,9 +193,9 @@ class LlamaBuilder : private FamilyBuilder {
         dense("up_proj", config_.width, config_.hidden, Start::Normal()),
         dense("down_proj", config_.hidden, config_.width, Start::ToStream())};
     Norm norm = RmsNorm(name + "post_attention_layernorm", config_.width);
-    return Block(site, {std::move(attend), MlpStep(NormPlace::kPre,
-                                                   std::move(norm),
-                                                   std::move(mlp))});
+    return Block(site,
+                 {std::move(attend),
+                  MlpStep(NormPlace::kPre, std::move(norm), std::move(mlp))});
   }
 
   // A bias is read only where the configuration says that there is one.
@@ -289,8 +204,6 @@ class LlamaBuilder : private FamilyBuilder {
     if (biased) return Part(name, in, out, start);
     return {weights_.Get(name + ".weight", {out, in}, start), {}};
   }
-
-  std::shared_ptr<const RopeTable> rope_;
 };
 
 Model::Parts BuildLlama(const ModelConfig& config,

@@ -6,6 +6,7 @@
 #include "headwise/ops/implementation_list.h"
 #include "headwise/ops/matmul/matmul.h"
 #include "headwise/ops/matmul/prepared_weights.h"
+#include "headwise/ops/precision.h"
 
 namespace headwise {
 
@@ -26,7 +27,7 @@ extern const Implementation<MatmulCall> kMatmulCudaLt;       // cuda/lt.cc
 
 // B's matrices, however it is given.
 inline std::span<const ConstTensorView> PartsOf(const MatmulArgs& args) {
-  if (args.weights != nullptr) return args.weights->parts();
+  if (args.weights != nullptr) return args.weights->matrices();
   return args.parts.empty() ? std::span(&args.b, 1) : args.parts;
 }
 inline Operand OperandOfB(const MatmulCall& call) {
@@ -40,9 +41,11 @@ inline int64_t ColumnsOfC(const MatmulProblem& problem) {
 inline int64_t ColumnsOf(const ConstTensorView& part, Operand operand) {
   return part.shape[operand == Operand::kTransposed ? 0 : 1];
 }
-// Why an entry that only stores C, or adds to it, does not take a call.
-inline Reason WhyNotEpilogue(const MatmulCall& call) {
-  return call.problem.epilogue == Epilogue::kNone ? "" : "has no epilogue";
+// Why an entry that multiplies what is stored, and only stores C or adds to it,
+// does not take a call.
+inline Reason WhyNotPlainProduct(const MatmulCall& call) {
+  if (call.problem.epilogue != Epilogue::kNone) return "has no epilogue";
+  return WhyNotPrecision(call.problem.precision, call.args.a.type);
 }
 // Whether halves lie together along B's last axis, as the CPU reads them.
 inline bool HalvesLieTogether(const MatmulArgs& args) {

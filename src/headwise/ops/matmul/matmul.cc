@@ -8,6 +8,7 @@
 
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/matmul/implementation.h"
+#include "headwise/ops/precision.h"
 
 namespace headwise {
 namespace {
@@ -156,11 +157,15 @@ void CheckDevices(const MatmulArgs& args) {
 }
 
 void Check(const MatmulProblem& problem, const MatmulArgs& args) {
-  const auto [m, n, k, a, b, store, epilogue] = problem;
+  const auto [m, n, k, a, b, store, epilogue, precision] = problem;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   if (m < 0 || n < 0 || k < 0 || m > kMax || n > kMax || k > kMax) {
     Refuse("matmul", "sizes between 0 and 2^31 − 1",
            fmt::format("m = {}, n = {}, k = {}", m, n, k));
+  }
+  if (precision > Precision::kF16) {
+    Refuse("matmul", "a precision of stored, bf16 or f16",
+           fmt::format("{}", static_cast<int>(precision)));
   }
   const bool at = a == Operand::kTransposed;
   CheckMatrix("A", args.a, at ? k : m, at ? m : k);
@@ -181,11 +186,14 @@ void Check(const MatmulProblem& problem, const MatmulArgs& args) {
 
 std::string ToString(const MatmulProblem& problem) {
   const char* epilogues[] = {"", ", gelu", ", gelu backward", ", gated"};
-  return fmt::format("{} × {} × {}{}{}{}{}", problem.m, problem.n, problem.k,
-                     problem.a == Operand::kTransposed ? ", A transposed" : "",
-                     problem.b == Operand::kTransposed ? ", B transposed" : "",
-                     problem.store == Store::kAccumulate ? ", added" : "",
-                     epilogues[static_cast<int>(problem.epilogue)]);
+  const bool asked = problem.precision != Precision::kStored;
+  return fmt::format(
+      "{} × {} × {}{}{}{}{}{}{}", problem.m, problem.n, problem.k,
+      problem.a == Operand::kTransposed ? ", A transposed" : "",
+      problem.b == Operand::kTransposed ? ", B transposed" : "",
+      problem.store == Store::kAccumulate ? ", added" : "",
+      epilogues[static_cast<int>(problem.epilogue)], asked ? ", in " : "",
+      asked ? Name(problem.precision) : "");
 }
 
 ImplementationList<MatmulCall> MatmulImplementations() {

@@ -47,12 +47,18 @@ struct MatmulProblem {
   Operand b = Operand::kPlain;
   Store store = Store::kOverwrite;
   Epilogue epilogue = Epilogue::kNone;  // another one: kOverwrite only
+  // Another than kStored: both operands are rounded to it for the product, if
+  // they are stored in another type; sums are f32 at least. Where nothing but
+  // the reference takes it, that runs.
+  Precision precision = Precision::kStored;
 
   friend bool operator==(const MatmulProblem&, const MatmulProblem&) = default;
 };
 
-// "128 × 384 × 384, B transposed"
+// "128 × 384 × 384, B transposed, in bf16"
 std::string ToString(const MatmulProblem& problem);
+
+class MemoryBudget;  // base/memory_budget.h
 
 // B of many products; prepared_weights.h is for implementations.
 class PreparedWeights;
@@ -62,8 +68,9 @@ class PreparedWeights;
 // multiplies; B is all of them side by side, C's columns in their order. They
 // must not change, and stay. Whatever an implementation makes of them (packed,
 // reordered, on a device) is made at the first product that gains by it;
-// `release` is called each time after all parts were read for that. Threads may
-// share the result. Throws Error(kInvalidArgument).
+// `release` is called each time after all parts were read for that. Results do
+// not depend on whether it was made (LimitPrepared). Threads may share the
+// result. Throws Error(kInvalidArgument).
 std::shared_ptr<PreparedWeights> Prepare(std::vector<ConstTensorView> parts,
                                          Operand operand,
                                          std::function<void()> release = {});
@@ -72,12 +79,22 @@ std::shared_ptr<PreparedWeights> Prepare(std::vector<ConstTensorView> parts,
 // them may lie in one piece. Before the first product.
 void KeepTogether(std::span<const std::shared_ptr<PreparedWeights>> weights);
 
+// What is made of all these together draws on one budget. Where it has too
+// little left, products read the weights as they are stored, with the same
+// results: slower, and with some MiB of scratch memory. A device other than the
+// host has no other way than its copy: products there throw
+// Error(kOutOfMemory). Before the first product.
+void LimitPrepared(std::span<const std::shared_ptr<PreparedWeights>> weights,
+                   const std::shared_ptr<MemoryBudget>& budget);
+
 // A hint that a product of `rows` rows with these comes next but for a little
 // work: idle threads may begin to fetch them.
 void Expect(Context& context, const PreparedWeights& weights, int64_t rows);
 
 // What was made of the weights so far takes this many bytes.
 size_t PreparedBytes(const PreparedWeights& weights);
+// The same once the host's entries have made of them all that they ever do.
+size_t MostPreparedBytes(const PreparedWeights& weights);
 // Bytes that products of `type` on a device other than the host would yet copy
 // there; 0 for the host.
 size_t MissingBytes(const PreparedWeights& weights, Device device, DType type);

@@ -191,6 +191,8 @@ Case RandomCase(Rng& rng, int round, bool any_types) {
   if (rng.Below(2)) x.bias_type = x.c_type;
   if (rng.Below(2)) x.problem.k = (x.problem.k + 7) / 8 * 8;
   if (rng.Below(2)) x.gap = 8;
+  const Precision precisions[] = {Precision::kBF16, Precision::kF16};
+  if (rng.Below(4) == 0) x.problem.precision = precisions[rng.Below(2)];
   return x;
 }
 

@@ -1,8 +1,7 @@
-// Weights, and what implementations of the product make of them. Door for
-// implementations only; others see matmul.h.
+// Weights, and the forms that implementations of the product make of them. Door
+// for implementations only; others see matmul.h.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,54 +9,63 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "headwise/backend/cpu/large_memory.h"
+#include "headwise/base/memory_budget.h"
 #include "headwise/ops/matmul/matmul.h"
 
 namespace headwise {
 
-// One thing that an implementation makes of weights.
-struct WeightForm {
+// Weights laid out anew by an implementation, for its products.
+class WeightForm {
+ public:
   virtual ~WeightForm() = default;
   virtual size_t bytes() const = 0;
+
+ private:
+  friend class PreparedWeights;
+  const void* key_ = nullptr;
+  const WeightForm* next_ = nullptr;  // of the same weights, made before
+};
+
+// Names a form and tells its type: one object of static storage in the file
+// that makes the form. Its address is the key.
+template <class Form>
+struct FormKey {
+  const char* name = "";  // "cpu.f32"
 };
 
 class PreparedWeights {
  public:
-  // The forms there are, by who makes them.
-  enum class Kind : uint8_t {
-    kCpuPacked,     // cpu/f32.cc
-    kCpuHalfLines,  // cpu/half_rows.cc
-    kCudaF32,       // cuda/weights.cc, and so on
-    kCudaBf16,
-    kCudaF16,
-    kCount,
-  };
-
   PreparedWeights(std::vector<ConstTensorView> parts, Operand operand,
                   std::function<void()> release);
+  ~PreparedWeights();
+  PreparedWeights(const PreparedWeights&) = delete;
+  PreparedWeights& operator=(const PreparedWeights&) = delete;
 
-  std::span<const ConstTensorView> parts() const { return parts_; }
+  std::span<const ConstTensorView> matrices() const { return parts_; }
   Operand operand() const { return operand_; }
   int64_t n() const { return n_; }
   int64_t k() const { return k_; }
 
-  // The form of a kind, made by `make` at the first request for it.
-  template <class Make>
-  const WeightForm& Get(Kind kind, const Make& make) const {
-    Slot& slot = slots_[static_cast<size_t>(kind)];
-    std::call_once(slot.once, [&] {
-      slot.form = make();
-      if (release_) release_();
-      slot.made.store(slot.form.get(), std::memory_order_release);
-    });
-    return *slot.form;
+  // The form of a key, if it was made; without a lock. (Another thread may be
+  // making it.)
+  template <class Form>
+  const Form* Find(const FormKey<Form>& key) const {
+    return static_cast<const Form*>(FindForm(&key));
   }
-  // The form of a kind, if it was made. (Another thread may be making it.)
-  const WeightForm* Made(Kind kind) const {
-    return slots_[static_cast<size_t>(kind)].made.load(
-        std::memory_order_acquire);
+  // The form of a key, made by `make` of `bytes()` bytes at the first request
+  // for it. Null where the budget has fewer left: the product then reads the
+  // parts.
+  template <class Form, class Bytes, class Make>
+  const Form* Get(const FormKey<Form>& key, const Bytes& bytes,
+                  const Make& make) const {
+    if (const Form* made = Find(key)) return made;
+    return static_cast<const Form*>(
+        MakeForm(&key, bytes(),
+                 [&]() -> std::unique_ptr<WeightForm> { return make(); }));
   }
   size_t bytes() const;
 
@@ -66,25 +74,42 @@ class PreparedWeights {
   void set_memory(std::shared_ptr<LargeMemory> memory) {
     memory_ = std::move(memory);
   }
+  // Forms draw on it; null: there is no limit. Before the first is made.
+  void set_budget(std::shared_ptr<MemoryBudget> budget) {
+    budget_ = std::move(budget);
+  }
 
  private:
-  struct Slot {
-    std::once_flag once;
-    std::unique_ptr<WeightForm> form;
-    std::atomic<const WeightForm*> made = nullptr;
-  };
+  const WeightForm* FindForm(const void* key) const {
+    const WeightForm* form = forms_.load(std::memory_order_acquire);
+    while (form != nullptr && form->key_ != key) form = form->next_;
+    return form;
+  }
+  const WeightForm* MakeForm(
+      const void* key, size_t bytes,
+      const std::function<std::unique_ptr<WeightForm>()>& make) const;
 
   std::vector<ConstTensorView> parts_;
   Operand operand_;
   std::function<void()> release_;
   int64_t n_ = 0;
   int64_t k_ = 0;
-  mutable std::array<Slot, static_cast<size_t>(Kind::kCount)> slots_;
+  // The form made last; each is complete before it appears here.
+  mutable std::atomic<const WeightForm*> forms_ = nullptr;
+  mutable std::mutex making_;   // one form at a time
+  mutable size_t charged_ = 0;  // bytes that were taken from the budget
   std::shared_ptr<LargeMemory> memory_;
+  std::shared_ptr<MemoryBudget> budget_;
 };
 
-// The form that a GPU multiplies in a type.
-PreparedWeights::Kind CudaKindOf(DType type);
+// A copy on a device, as its entries multiply weights of a type: matrices
+// [n, k] side by side.
+struct DeviceWeights : WeightForm {
+  Tensor memory;
+  ConstTensorView whole;  // without the padding
+  size_t bytes() const override { return memory.bytes(); }
+};
+const FormKey<DeviceWeights>& DeviceWeightsKey(DType type);
 
 // Expect for a device: cuda/expect.cu, or no_cuda/.
 void ExpectOnDevice(Context& context, const PreparedWeights& weights,

@@ -60,7 +60,9 @@ double Finished(const MatmulCall& call, double sum, int64_t i, int64_t j) {
   return sum;
 }
 
-void Multiply(const MatmulCall& call) {
+// round(x): an operand's number as it is multiplied.
+template <typename Round>
+void MultiplyRounded(const MatmulCall& call, const Round& round) {
   const auto& [problem, args] = call;
   const Operand operand = OperandOfB(call);
   int64_t j = 0;
@@ -70,13 +72,20 @@ void Multiply(const MatmulCall& call) {
         double sum = args.bias ? Read(args.bias, j) : 0.0;
         if (problem.store == Store::kAccumulate) sum += Read(args.c, i, j);
         for (int64_t p = 0; p < problem.k; ++p) {
-          sum += double{At(args.a, problem.a, i, p)} *
-                 At(part, operand, p, column);
+          sum += double{round(At(args.a, problem.a, i, p))} *
+                 round(At(part, operand, p, column));
         }
         Write(args.c, Finished(call, sum, i, j), i, j);
       }
     }
   }
+}
+
+void Multiply(const MatmulCall& call) {
+  const Precision to = call.problem.precision;
+  to == Precision::kStored
+      ? MultiplyRounded(call, [](float x) { return x; })
+      : MultiplyRounded(call, [&](float x) { return RoundedTo(to, x); });
 }
 
 // z and u as a whole first, in f32.

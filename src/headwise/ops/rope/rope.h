@@ -13,9 +13,12 @@ namespace headwise {
 
 enum class RopeScaling : uint8_t {
   kNone,
-  kLinear,  // every frequency divided by factor
-  kLlama3,  // low frequencies divided, high kept, a ramp over wavelengths
-  kYarn,    // the same, a ramp over pairs; queries and keys are scaled
+  kLinear,        // every frequency divided by factor
+  kProportional,  // of a whole head, but 0 behind the dimensions that turn
+  kDynamic,       // the base grows with a call beyond the original context
+  kLlama3,        // low frequencies divided, high kept, a ramp over wavelengths
+  kYarn,          // the same, a ramp over pairs; queries and keys are scaled
+  kLongrope,      // each divided by its own factor, a short or a long one
 };
 
 // The two of pair i, of F.
@@ -25,27 +28,45 @@ enum class RopePairs : uint8_t {
 };
 
 struct RopeConfig {
-  int64_t head_dim = 0;  // dimensions that turn; even
+  int64_t head_dim = 0;  // of queries and keys
+  int64_t turned = 0;    // the first dimensions, which turn; even; 0: all
   double base = 10000;
   RopeScaling scaling = RopeScaling::kNone;
-  double factor = 1;
+  double factor = 1;                 // kLongrope: has those of each pair
   double low_frequency_factor = 1;   // kLlama3
   double high_frequency_factor = 4;  // kLlama3
-  int64_t original_context = 8192;   // kLlama3, kYarn
+  // Positions before the model was stretched: kDynamic, kLlama3, kYarn,
+  // kLongrope.
+  int64_t original_context = 8192;
   // kYarn: pairs of at least so many turns over the original context are kept,
   // those of at most so many divided.
   double kept_turns = 32;
   double divided_turns = 1;
   bool whole_pairs = true;  // kYarn: the ramp ends at whole pairs
-  double scale = 1;         // of turned queries and keys
+  // kLongrope: one a pair, of calls within the original context and beyond it.
+  std::vector<double> short_factors = {};
+  std::vector<double> long_factors = {};
+  double scale = 1;  // of turned queries and keys
   RopePairs pairs = RopePairs::kHalves;
+
+  int64_t dims() const { return turned > 0 ? turned : head_dim; }
+
+  friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };
 
 // kYarn's scale where a model says none: 1 + 0.1 · weight · ln factor.
 double YarnScale(double factor, double weight = 1);
+// kLongrope's: √(1 + ln factor / ln original_context).
+double LongropeScale(double factor, int64_t original_context);
 
-// [head_dim / 2] radians a position.
-std::vector<float> RopeFrequencies(const RopeConfig& config);
+// Frequencies may depend on a call's length, its largest position + 1: two
+// lengths have the same ones where this is the same. 0: every length has.
+int64_t RopeLength(const RopeConfig& config, int64_t length);
+
+// [F] radians a position, in calls of such a length; F is half of the
+// dimensions that turn, and with kProportional of the head's.
+std::vector<float> RopeFrequencies(const RopeConfig& config,
+                                   int64_t length = 0);
 
 enum class RopeDirection : uint8_t { kForward, kBackward };
 

@@ -315,8 +315,59 @@ TEST(Rope, YarnDividesPairsThatTurnSeldom) {
   EXPECT_EQ(YarnScale(0.5), 1);
 }
 
-TEST(Rope, OddWidthsAreAnError) {
+TEST(Rope, DynamicBasesGrowBeyondTheOriginalContext) {
+  const RopeConfig plain{.head_dim = 8};
+  RopeConfig dynamic = plain;
+  dynamic.scaling = RopeScaling::kDynamic;
+  dynamic.factor = 3;
+  dynamic.original_context = 100;
+  for (const int64_t length : {0, 7, 100}) {
+    EXPECT_EQ(RopeFrequencies(dynamic, length), RopeFrequencies(plain));
+    EXPECT_EQ(RopeLength(dynamic, length), 100);
+  }
+  // Twice the context: the slowest pair is divided by 3 · 2 − 2.
+  const auto b = RopeFrequencies(dynamic, 200);
+  EXPECT_EQ(b[0], 1);
+  EXPECT_FLOAT_EQ(b[3], RopeFrequencies(plain)[3] / 4);
+  EXPECT_EQ(RopeLength(dynamic, 200), 200);
+  EXPECT_EQ(RopeLength(plain, 200), 0);
+}
+
+TEST(Rope, LongropeDividesEachPairByAShortOrALongFactor) {
+  const RopeConfig plain{.head_dim = 4, .base = 100};
+  RopeConfig scaled = plain;
+  scaled.scaling = RopeScaling::kLongrope;
+  scaled.original_context = 100;
+  scaled.short_factors = {1, 2};
+  scaled.long_factors = {4, 5};
+  EXPECT_THAT(RopeFrequencies(scaled, 100), testing::ElementsAre(1, 0.05f));
+  EXPECT_THAT(RopeFrequencies(scaled, 101), testing::ElementsAre(0.25f, 0.02f));
+  EXPECT_EQ(RopeLength(scaled, 3), RopeLength(scaled, 100));
+  EXPECT_EQ(RopeLength(scaled, 101), RopeLength(scaled, 1000));
+  EXPECT_NE(RopeLength(scaled, 100), RopeLength(scaled, 101));
+  EXPECT_DOUBLE_EQ(LongropeScale(100, 100), std::sqrt(2.0));
+  EXPECT_EQ(LongropeScale(0.5, 100), 1);
+  scaled.long_factors = {4};
+  EXPECT_THAT(ErrorOf([&] { RopeFrequencies(scaled); }),
+              HasSubstr("2 short and long factors"));
+}
+
+TEST(Rope, SharesHaveFrequenciesOfTheirOwnOrOfTheHead) {
+  RopeConfig share{.head_dim = 8, .turned = 4, .base = 10000};
+  EXPECT_THAT(RopeFrequencies(share), testing::ElementsAre(1, 0.01f));
+  share.scaling = RopeScaling::kProportional;
+  share.factor = 2;
+  EXPECT_THAT(RopeFrequencies(share), testing::ElementsAre(0.5f, 0.05f, 0, 0));
+}
+
+TEST(Rope, WidthsThatDoNotPairAreAnError) {
   EXPECT_THROW(RopeFrequencies({.head_dim = 7}), Error);
+  EXPECT_THROW(RopeFrequencies({.head_dim = 8, .turned = 3}), Error);
+  EXPECT_THROW(RopeFrequencies({.head_dim = 8, .turned = 10}), Error);
+  EXPECT_THROW(
+      RopeFrequencies({.head_dim = 2, .scaling = RopeScaling::kDynamic}),
+      Error);
+  EXPECT_THROW(RopeFrequencies({.head_dim = 2, .original_context = 0}), Error);
 }
 
 TEST(Rope, WhatDoesNotFitIsNamed) {

@@ -32,7 +32,7 @@ class AttentionOnlyBuilder {
                        const ParameterStore& store)
       : config_(config), places_(places), store_(store) {
     if (places != PlaceKind::kRotary) return;
-    rope_ = std::make_shared<RopeTable>(config.rope);
+    rope_ = std::make_shared<RopeTable>(config.ropes.at(0));
   }
 
   Model::Parts Build() const {
@@ -83,10 +83,10 @@ class AttentionOnlyBuilder {
           {}};
     };
     AttentionWeights weights;
-    weights.qkv = Linear({part("q_proj", inner, config_.width),
-                          part("k_proj", inner, config_.width),
-                          part("v_proj", inner, config_.width)},
-                         WeightLayout::kOutIn);
+    weights.of_x = Linear({part("q_proj", inner, config_.width),
+                           part("k_proj", inner, config_.width),
+                           part("v_proj", inner, config_.width)},
+                          WeightLayout::kOutIn);
     weights.output =
         Linear({part("o_proj", config_.width, inner, Start::ToStream())},
                WeightLayout::kOutIn);
@@ -98,10 +98,9 @@ class AttentionOnlyBuilder {
     const std::string site = "layer." + std::to_string(layer);
     AttentionLayer self(attention, std::move(weights),
                         {AttentionKind::kSelf, layer, site + ".attention"});
-    return Block(site,
-                 {AttentionStep(NormPlace::kPre,
-                                MakeNorm(name + "input_layernorm"),
-                                std::move(self))});
+    return Block(site, {AttentionStep(NormPlace::kPre,
+                                      MakeNorm(name + "input_layernorm"),
+                                      std::move(self))});
   }
 
   const ModelConfig& config_;

@@ -13,6 +13,7 @@
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/matmul/cpu/few_rows.h"
 #include "headwise/ops/matmul/implementation.h"
+#include "headwise/tensor/slice.h"
 #include "headwise/tensor/unaligned.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -301,57 +302,50 @@ int64_t PackedPanels(int64_t n) {
   return (n + PackedColumns() - 1) / PackedColumns();
 }
 
-// Columns [begin, begin + count) of B.
-ConstTensorView ColumnsOfB(ConstTensorView b, Operand operand, int64_t begin,
-                           int64_t count) {
-  const int axis = operand == Operand::kTransposed ? 0 : 1;
-  b.data = static_cast<const char*>(b.data) +
-           begin * b.stride[axis] * static_cast<int64_t>(SizeOf(b.type));
-  b.shape[axis] = count;
-  return b;
+// The axis of B along C's columns.
+int ColumnAxis(Operand operand) {
+  return operand == Operand::kTransposed ? 0 : 1;
 }
 
-// b as f32 or half, at any address; to: [PackedPanels(n), k, PackedColumns].
-void PackAny(Context& context, const ConstTensorView& b, Operand operand,
-             float* to) {
-  if (b.type == DType::kF32 && IsAligned(b)) {
-    return HWY_DYNAMIC_DISPATCH(PackB)(context, b, operand, to);
+// Columns of B from `begin` on, as many as `to` has, as f32: B is its parts
+// side by side, each f32 or half at any address.
+void Gather(Context& context, std::span<const ConstTensorView> parts,
+            Operand operand, int64_t begin, const TensorView& to) {
+  const int axis = ColumnAxis(operand);
+  const int64_t end = begin + to.shape[axis];
+  int64_t first = 0;  // column of this part
+  for (const ConstTensorView& part : parts) {
+    const int64_t from = std::max(begin, first);
+    const int64_t until = std::min(end, first + part.shape[axis]);
+    if (from < until) {
+      ConvertToF32(context, Slice(part, axis, from - first, until - first),
+                   Slice(to, axis, from - begin, until - begin));
+    }
+    first += part.shape[axis];
+  }
+}
+
+// Columns [begin, begin + count) of B; to: [PackedPanels(count), k,
+// PackedColumns].
+void PackColumnsOfB(Context& context, std::span<const ConstTensorView> parts,
+                    Operand operand, int64_t begin, int64_t count, float* to) {
+  const int axis = ColumnAxis(operand);
+  if (parts.size() == 1 && parts[0].type == DType::kF32 &&
+      IsAligned(parts[0])) {
+    return HWY_DYNAMIC_DISPATCH(PackB)(
+        context, Slice(parts[0], axis, begin, begin + count), operand, to);
   }
   // Some panels at a time: a second copy of all of B would double its memory.
-  const bool transposed = operand == Operand::kTransposed;
-  const int64_t n = b.shape[transposed ? 0 : 1],
-                k = b.shape[transposed ? 1 : 0];
-  const int64_t most = std::min(n, 32 * PackedColumns());
+  const int64_t k = parts[0].shape[1 - axis];
+  const int64_t most = std::min(count, 32 * PackedColumns());
   const Scratch dense = context.workspace().TakeArray<float>(most * k);
-  for (int64_t begin = 0; begin < n; begin += most) {
-    const ConstTensorView part =
-        ColumnsOfB(b, operand, begin, std::min(most, n - begin));
-    const TensorView as_f32 =
-        View(dense.Raw<float>(), {part.shape[0], part.shape[1]});
-    ConvertToF32(context, part, as_f32);
-    HWY_DYNAMIC_DISPATCH(PackB)
-    (context, as_f32, operand, to + begin * k);
+  for (int64_t at = 0; at < count; at += most) {
+    const int64_t columns = std::min(most, count - at);
+    const TensorView as_f32 = View(
+        dense.Raw<float>(), axis == 0 ? Shape{columns, k} : Shape{k, columns});
+    Gather(context, parts, operand, begin + at, as_f32);
+    HWY_DYNAMIC_DISPATCH(PackB)(context, as_f32, operand, to + at * k);
   }
-}
-
-// B's parts as one f32 matrix: the only one as it is, several in `copy`.
-ConstTensorView Whole(Context& context, std::span<const ConstTensorView> parts,
-                      Operand operand, Scratch& copy) {
-  if (parts.size() == 1) return parts[0];
-  const int along = operand == Operand::kTransposed ? 0 : 1;
-  int64_t columns = 0;
-  for (const ConstTensorView& part : parts) columns += part.shape[along];
-  const int64_t k = parts[0].shape[1 - along];
-  copy = context.workspace().TakeArray<float>(columns * k);
-  const TensorView whole = View(
-      copy.Raw<float>(), along == 0 ? Shape{columns, k} : Shape{k, columns});
-  TensorView to = whole;
-  for (const ConstTensorView& part : parts) {
-    to.shape[along] = part.shape[along];
-    ConvertToF32(context, part, to);
-    to.data = to.Raw<float>() + part.shape[along] * to.stride[along];
-  }
-  return whole;
 }
 
 // B in the order in which the register tiles read it:
@@ -361,21 +355,56 @@ struct Packed : WeightForm {
   size_t bytes() const override { return values.bytes(); }
 };
 
-const float* PackedOf(Context& context, const PreparedWeights& weights) {
-  const WeightForm& form = weights.Get(PreparedWeights::Kind::kCpuPacked, [&] {
-    auto packed = std::make_unique<Packed>();
-    packed->values = Tensor(
-        DType::kF32, {PackedPanels(weights.n()), weights.k(), PackedColumns()});
-    Scratch copy;
-    PackAny(context, Whole(context, weights.parts(), weights.operand(), copy),
-            weights.operand(), packed->values.Raw<float>());
-    return packed;
-  });
-  return static_cast<const Packed&>(form).values.Raw<float>();
+constexpr FormKey<Packed> kPacked = {"cpu.f32"};
+
+size_t PackedBytes(const MatmulCall& call) {
+  return static_cast<size_t>(PackedPanels(call.problem.n) * call.problem.k *
+                             PackedColumns()) *
+         sizeof(float);
+}
+
+// Null where they may not be kept.
+const float* PackedOf(Context& context, const MatmulCall& call) {
+  const PreparedWeights& weights = *call.args.weights;
+  const Packed* form = weights.Get(
+      kPacked, [&] { return PackedBytes(call); },
+      [&] {
+        auto packed = std::make_unique<Packed>();
+        packed->values = Tensor(DType::kF32, {PackedPanels(weights.n()),
+                                              weights.k(), PackedColumns()});
+        PackColumnsOfB(context, weights.matrices(), weights.operand(), 0,
+                       weights.n(), packed->values.Raw<float>());
+        return packed;
+      });
+  return form != nullptr ? form->values.Raw<float>() : nullptr;
+}
+
+// Weights that are packed anew for this product, some columns at a time: each
+// column's sums are those of the whole.
+void MultiplyStored(Context& context, const MatmulCall& call) {
+  constexpr int64_t kMostBytes = int64_t{4} << 20;  // packed, beside L2
+  const auto& [problem, args] = call;
+  const int64_t panel = problem.k * PackedColumns();
+  const int64_t panels = std::clamp<int64_t>(
+      kMostBytes / std::max<int64_t>(1, panel * sizeof(float)), 1,
+      PackedPanels(problem.n));
+  const Scratch packed = context.workspace().TakeArray<float>(panels * panel);
+  const int64_t most = panels * PackedColumns();
+  for (int64_t begin = 0; begin < problem.n; begin += most) {
+    const int64_t end = std::min(problem.n, begin + most);
+    PackColumnsOfB(context, args.weights->matrices(), args.weights->operand(),
+                   begin, end - begin, packed.Raw<float>());
+    MatmulProblem some = problem;
+    some.n = end - begin;
+    MatmulArgs views = args;
+    views.c = Columns(args.c, begin, end);
+    if (args.bias) views.bias = Slice(args.bias, 0, begin, end);
+    HWY_DYNAMIC_DISPATCH(Multiply)(context, some, views, packed.Raw<float>());
+  }
 }
 
 Reason WhyNot(const MatmulCall& call) {
-  if (const Reason why = WhyNotEpilogue(call); !why.empty()) return why;
+  if (const Reason why = WhyNotPlainProduct(call); !why.empty()) return why;
   if (!HalvesLieTogether(call.args)) {
     return "takes halves of B with a last stride of 1 only";
   }
@@ -385,21 +414,23 @@ Reason WhyNot(const MatmulCall& call) {
 void Run(Context& context, const MatmulCall& call) {
   const auto& [problem, args] = call;
   if (args.weights != nullptr) {
-    return HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args,
-                                          PackedOf(context, *args.weights));
+    const float* kept = PackedOf(context, call);
+    if (kept == nullptr) return MultiplyStored(context, call);
+    return HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args, kept);
   }
-  Scratch copy;
-  Scratch packed = context.workspace().TakeArray<float>(
+  const Scratch packed = context.workspace().TakeArray<float>(
       PackedPanels(problem.n) * problem.k * PackedColumns());
-  PackAny(context, Whole(context, PartsOf(args), problem.b, copy), problem.b,
-          packed.Raw<float>());
+  PackColumnsOfB(context, PartsOf(args), problem.b, 0, problem.n,
+                 packed.Raw<float>());
   HWY_DYNAMIC_DISPATCH(Multiply)(context, problem, args, packed.Raw<float>());
 }
 
 }  // namespace
 
-const Implementation<MatmulCall> kMatmulCpuF32 = {
-    .name = "cpu.f32", .why_not = WhyNot, .run = Run};
+const Implementation<MatmulCall> kMatmulCpuF32 = {.name = "cpu.f32",
+                                                  .why_not = WhyNot,
+                                                  .run = Run,
+                                                  .kept_bytes = PackedBytes};
 
 }  // namespace headwise
 #endif  // HWY_ONCE

@@ -417,7 +417,7 @@ void ConvertToF32(Context& context, const ConstTensorView& from,
 namespace {
 
 Reason WhyNot(const MatmulCall& call) {
-  if (const Reason why = WhyNotEpilogue(call); !why.empty()) return why;
+  if (const Reason why = WhyNotPlainProduct(call); !why.empty()) return why;
   if (call.problem.m > HWY_DYNAMIC_DISPATCH(MostRows)()) {
     return "takes at most eight rows";
   }

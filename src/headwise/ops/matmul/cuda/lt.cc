@@ -243,7 +243,8 @@ void MultiplyPiece(Context& context, const MatmulArgs& args,
 }
 
 Reason WhyNot(const MatmulCall& call) {
-  return call.args.c.device.is_cuda() ? "" : "runs on CUDA only";
+  if (!call.args.c.device.is_cuda()) return "runs on CUDA only";
+  return WhyNotPrecision(call.problem.precision, call.args.a.type);
 }
 
 void Product(Context& context, const MatmulCall& call) {

@@ -276,6 +276,10 @@ ConstTensorView RowsOf(const MatmulCall& call) {
 Reason WhyNot(const MatmulCall& call) {
   const auto& [problem, args] = call;
   if (!args.c.device.is_cuda()) return "runs on CUDA only";
+  if (const Reason why = WhyNotPrecision(problem.precision, args.a.type);
+      !why.empty()) {
+    return why;
+  }
   if (problem.epilogue == Epilogue::kGeluTanhBackward) {
     return "has no backward epilogue";
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "headwise/base/byte_size.h"
 #include "headwise/error.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"
@@ -16,23 +17,25 @@ namespace {
 // Lines of copies are multiples of this long: tiles are read whole.
 constexpr int64_t kLine = 64;
 
-struct DeviceWeights : WeightForm {
-  Tensor memory;
-  ConstTensorView whole;  // without the padding
-  size_t bytes() const override { return memory.bytes(); }
-};
+int64_t LineOf(const PreparedWeights& weights) {
+  return (weights.k() + kLine - 1) / kLine * kLine;
+}
+
+size_t BytesOf(const PreparedWeights& weights, DType type) {
+  return static_cast<size_t>(weights.n() * LineOf(weights)) * SizeOf(type);
+}
 
 std::unique_ptr<DeviceWeights> Make(Context& context,
                                     const PreparedWeights& weights,
                                     DType type) {
   const bool transposed = weights.operand() == Operand::kTransposed;
   auto form = std::make_unique<DeviceWeights>();
-  form->memory = Tensor::Undefined(
-      context, type, {weights.n(), (weights.k() + kLine - 1) / kLine * kLine});
+  form->memory =
+      Tensor::Undefined(context, type, {weights.n(), LineOf(weights)});
   const TensorView whole = Columns(form->memory.view(), 0, weights.k());
   form->whole = whole;
   int64_t at = 0;
-  for (const ConstTensorView& part : weights.parts()) {
+  for (const ConstTensorView& part : weights.matrices()) {
     const ConstTensorView lines = transposed ? part : Transposed(part, 0, 1);
     Copy(context, lines, Rows(whole, at, at + lines.shape[0]));
     at += lines.shape[0];
@@ -53,34 +56,40 @@ bool HasAlignedLines(const ConstTensorView& matrix) {
 std::span<const ConstTensorView> WeightsOnDevice(Context& context,
                                                  const PreparedWeights& weights,
                                                  DType type) {
-  const auto parts = weights.parts();
+  const auto parts = weights.matrices();
   const auto fits = [&](const ConstTensorView& part) {
     return weights.operand() == Operand::kTransposed &&
            part.device == context.device() && part.type == type &&
            HasAlignedLines(part);
   };
   if (std::all_of(parts.begin(), parts.end(), fits)) return parts;
-  const auto& form = static_cast<const DeviceWeights&>(weights.Get(
-      CudaKindOf(type), [&] { return Make(context, weights, type); }));
-  if (form.whole.device != context.device()) {
+  const DeviceWeights* form = weights.Get(
+      DeviceWeightsKey(type), [&] { return BytesOf(weights, type); },
+      [&] { return Make(context, weights, type); });
+  if (form == nullptr) {
+    throw Error(ErrorCode::kOutOfMemory,
+                {"matmul", ByteSize(BytesOf(weights, type)) + " for weights",
+                 "less left of their budget",
+                 "a GPU multiplies nothing but its copies: set no limit"});
+  }
+  if (form->whole.device != context.device()) {
     throw Error(ErrorCode::kUnsupported,
                 {"matmul", "weights on " + ToString(context.device()),
-                 "a copy on " + ToString(form.whole.device),
+                 "a copy on " + ToString(form->whole.device),
                  "prepare them once for each GPU"});
   }
-  return std::span(&form.whole, 1);
+  return std::span(&form->whole, 1);
 }
 
 std::span<const ConstTensorView> FindOnDevice(Context& context,
                                               const PreparedWeights& weights) {
-  using Kind = PreparedWeights::Kind;
-  for (const Kind kind : {Kind::kCudaBf16, Kind::kCudaF16, Kind::kCudaF32}) {
-    const auto* form = static_cast<const DeviceWeights*>(weights.Made(kind));
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
+    const DeviceWeights* form = weights.Find(DeviceWeightsKey(type));
     if (form != nullptr && form->whole.device == context.device()) {
       return std::span(&form->whole, 1);
     }
   }
-  const auto parts = weights.parts();
+  const auto parts = weights.matrices();
   return !parts.empty() && parts[0].device == context.device()
              ? parts
              : decltype(parts)();
