@@ -53,10 +53,9 @@ class Builder {
         self, std::move(weights),
         {decoder ? AttentionKind::kDecoder : AttentionKind::kSelf, layer,
          site + ".attention"});
-    std::vector<BlockStep> steps = {
-        AttentionStep(NormPlace::kPre,
-                      LayerNorm(name + "self_attention.layer_norm"),
-                      std::move(own))};
+    std::vector<BlockStep> steps = {AttentionStep(
+        NormPlace::kPre, LayerNorm(name + "self_attention.layer_norm"),
+        std::move(own))};
     if (decoder) {
       AttentionWeights cross;
       cross.of_x = Dense(name + "attention.linear_0");
@@ -68,10 +67,10 @@ class Builder {
                                 LayerNorm(name + "attention.layer_norm"),
                                 std::move(other)));
     }
-    steps.push_back(MlpStep(
-        NormPlace::kPre, LayerNorm(name + "ffn.layer_norm"),
-        Mlp(Activation::kRelu, Linear(), Dense(name + "ffn.linear_0"),
-            Dense(name + "ffn.linear_1"))));
+    steps.push_back(
+        MlpStep(NormPlace::kPre, LayerNorm(name + "ffn.layer_norm"),
+                Mlp(Activation::kRelu, Linear(), Dense(name + "ffn.linear_0"),
+                    Dense(name + "ffn.linear_1"))));
     return Block(site, std::move(steps));
   }
 

@@ -43,9 +43,8 @@ KvCache::KvCache(Context& context, const CacheShape& shape)
     : lengths_(shape.sequences, 0), capacity_(shape.capacity) {
   const CacheSide side = shape.side;
   for (const Block& block : shape.stack->blocks) {
-    const AttentionLayer& from = side == CacheSide::kSelf
-                                     ? block.attention()
-                                     : block.cross();
+    const AttentionLayer& from =
+        side == CacheSide::kSelf ? block.attention() : block.cross();
     Layer layer;
     int64_t groups = from.config().kv_heads, windowed = 0;
     if (shape.policy != nullptr) {

@@ -35,8 +35,7 @@ const AttentionLayer& LayerOf(const HeadAssignment& one, const Model& model) {
         {"heads.assign", "a layer from 0 to " + std::to_string(layers - 1),
          std::to_string(one.layer), ""});
   }
-  const AttentionLayer& layer =
-      model.stack().blocks[one.layer].attention();
+  const AttentionLayer& layer = model.stack().blocks[one.layer].attention();
   const int64_t heads = layer.config().heads;
   if (one.head < 0 || one.head >= heads) {
     throw Error(ErrorCode::kInvalidArgument,
