@@ -109,9 +109,9 @@ struct AttentionProblem {
   float scale = 0;             ///< 0: 1/√head_dim
   float soft_cap = 0;          ///< 0: none, else z = cap · tanh(z / cap)
   bool packed = false;         ///< variable-length sequences end to end
-  /// The type of the products' operands: q, k, v and A in the forward, dout
-  /// and dz too in the backward. Sums, scores and statistics stay f32. An
-  /// implementation without such products refuses the problem.
+  /// The type that operands of products are rounded to: q, k, v and A, in the
+  /// backward also the gradients of O and of the scores. Sums and statistics
+  /// stay f32. An implementation without such products refuses the problem.
   Precision precision = Precision::kStored;
 
   friend bool operator==(const AttentionProblem&,

@@ -32,9 +32,25 @@ enum class DType : uint8_t {
   kI16,
   kI8,
   kBool,  ///< one byte, 0 or 1
+  /// 32 elements in 34 bytes: their scale, f16, then an integer of 8 bits for
+  /// each. Stored only: not IsPlain.
+  kQ8_0,
+  /// 32 elements in 17 bytes: their scale, a power of two, then 4 bits (a sign,
+  /// two of exponent, one of fraction) for each. Stored only.
+  kMXFP4,
 };
 
-HEADWISE_API size_t SizeOf(DType type);
+/// Whether each element has bytes of its own. The other types store elements in
+/// blocks that share a scale. Blocks follow each other on the axis of stride 1,
+/// whose size is a multiple of a block; slices begin and end between blocks. No
+/// operator reads such a type but a copy, which makes it f32.
+HEADWISE_API bool IsPlain(DType type);
+/// Bytes of one element of a plain type. Throws Error(kInvalidArgument) for the
+/// others, whose elements have none of their own.
+HEADWISE_API int64_t ElementSize(DType type);
+/// Bytes of so many elements of any type. Throws Error(kInvalidArgument) where
+/// they are not whole blocks.
+HEADWISE_API int64_t BytesOf(DType type, int64_t elements);
 /// "f32", "bf16", …
 HEADWISE_API const char* Name(DType type);
 
@@ -111,8 +127,9 @@ HEADWISE_API std::string ToString(const Shape& shape);
 /// Throws Error(kInvalidArgument).
 [[noreturn]] HEADWISE_API void ThrowNotReadable(DType type, Device device);
 
-/// A strided view of memory owned elsewhere. Strides are in elements; a stride
-/// of 0 repeats one slice (broadcast). A null `data` means "not given".
+/// A strided view of memory owned elsewhere. Strides are in elements, whatever
+/// the type; a stride of 0 repeats one slice (broadcast). A null `data` means
+/// "not given".
 template <typename Void>
 struct BasicView {
   Void* data = nullptr;
@@ -194,7 +211,8 @@ class HEADWISE_API Tensor {
  public:
   Tensor() = default;
   /// On the host. Throws Error(kInvalidArgument) for negative or overflowing
-  /// sizes and Error(kOutOfMemory) when the memory cannot be had.
+  /// sizes and for rows that are not whole blocks, and Error(kOutOfMemory) when
+  /// the memory cannot be had.
   Tensor(DType type, const Shape& shape);
   /// On the context's device, in the order of its queue; the same errors. It
   /// may outlive the context.
@@ -210,7 +228,7 @@ class HEADWISE_API Tensor {
   int rank() const { return view_.rank; }
   int64_t shape(int axis) const { return view_.shape.data()[axis]; }
   int64_t size() const { return view_.data == nullptr ? 0 : view_.size(); }
-  size_t bytes() const { return static_cast<size_t>(size()) * SizeOf(type()); }
+  size_t bytes() const { return static_cast<size_t>(BytesOf(type(), size())); }
 
   TensorView view() { return view_; }
   ConstTensorView view() const { return view_; }

@@ -36,7 +36,9 @@ const TypePair& PairOf(DType type) {
   for (const TypePair& pair : kTypes) {
     if (pair.type == type) return pair;
   }
-  throw Error(ErrorCode::kInternal, {"type", "a known one", "another", ""});
+  throw Error(ErrorCode::kUnsupported,
+              {"tensor", "a type that NumPy and DLPack have", Name(type),
+               "make it f32 first"});
 }
 
 [[noreturn]] void Refuse(const char* expected, std::string found) {
@@ -59,7 +61,7 @@ struct HostBuffer {
 
 py::buffer_info InfoOf(const HostBuffer& buffer) {
   const TensorView& view = buffer.view;
-  const auto bytes = static_cast<py::ssize_t>(SizeOf(view.type));
+  const auto bytes = ElementSize(view.type);
   std::vector<py::ssize_t> shape, stride;
   for (int i = 0; i < view.rank; ++i) {
     shape.push_back(view.shape[i]);

@@ -13,8 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto tensors = headwise::Safetensors::Open(file.path());
     for (const auto& [name, view] : tensors.tensors()) {
-      size_t bytes = headwise::SizeOf(view.type);
-      for (int i = 0; i < view.rank; ++i) bytes *= view.shape[i];
+      const auto bytes =
+          static_cast<size_t>(headwise::BytesOf(view.type, view.size()));
       const uint8_t* stored = view.Raw<uint8_t>();
       const uint8_t* aligned = tensors.At(name).Raw<uint8_t>();
       for (size_t i = 0; i < bytes; ++i) last = stored[i] ^ aligned[i];

@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include "headwise/format/safetensors.h"
 
@@ -42,33 +44,34 @@ class Builder {
     AttentionLayerConfig heads;
     heads.heads = heads.kv_heads = heads_;
     heads.head_dim = width_ / heads_;
-    BlockParts parts;
-    parts.name = site;
     AttentionLayerConfig self = heads;
     if (decoder) self.mask = AttentionMask::Causal();
     AttentionWeights weights;
-    weights.qkv = Dense(name + "self_attention.linear_0");
+    weights.of_x = Dense(name + "self_attention.linear_0");
     weights.output = Dense(name + "self_attention.linear_1");
-    parts.attention = AttentionLayer(
+    AttentionLayer own(
         self, std::move(weights),
         {decoder ? AttentionKind::kDecoder : AttentionKind::kSelf, layer,
          site + ".attention"});
-    parts.attention_norm = LayerNorm(name + "self_attention.layer_norm");
+    std::vector<BlockStep> steps = {AttentionStep(
+        NormPlace::kPre, LayerNorm(name + "self_attention.layer_norm"),
+        std::move(own))};
     if (decoder) {
       AttentionWeights cross;
-      cross.q = Dense(name + "attention.linear_0");
-      cross.kv = Dense(name + "attention.linear_1");
+      cross.of_x = Dense(name + "attention.linear_0");
+      cross.of_memory = Dense(name + "attention.linear_1");
       cross.output = Dense(name + "attention.linear_2");
-      parts.has_cross = true;
-      parts.cross =
-          AttentionLayer(heads, std::move(cross),
-                         {AttentionKind::kCross, layer, site + ".cross"});
-      parts.cross_norm = LayerNorm(name + "attention.layer_norm");
+      AttentionLayer other(heads, std::move(cross),
+                           {AttentionKind::kCross, layer, site + ".cross"});
+      steps.push_back(CrossStep(NormPlace::kPre,
+                                LayerNorm(name + "attention.layer_norm"),
+                                std::move(other)));
     }
-    parts.mlp = Mlp(Activation::kRelu, Linear(), Dense(name + "ffn.linear_0"),
-                    Dense(name + "ffn.linear_1"));
-    parts.mlp_norm = LayerNorm(name + "ffn.layer_norm");
-    return Block(std::move(parts));
+    steps.push_back(
+        MlpStep(NormPlace::kPre, LayerNorm(name + "ffn.layer_norm"),
+                Mlp(Activation::kRelu, Linear(), Dense(name + "ffn.linear_0"),
+                    Dense(name + "ffn.linear_1"))));
+    return Block(site, std::move(steps));
   }
 
   Norm LayerNorm(const std::string& name) const {

@@ -62,7 +62,7 @@ double WeightBytes(const Context& context, const Model& model, DType type) {
   for (const Linear* linear : linears) {
     numbers += static_cast<double>(linear->in() * linear->out());
   }
-  return numbers * static_cast<double>(SizeOf(type));
+  return numbers * static_cast<double>(ElementSize(type));
 }
 
 double CacheBytes(const ModelConfig& config, DType type, double rows) {
@@ -70,7 +70,7 @@ double CacheBytes(const ModelConfig& config, DType type, double rows) {
   for (const LayerShape& layer : config.layers) {
     numbers += static_cast<double>(2 * layer.kv_heads * config.HeadDim(layer));
   }
-  return rows * numbers * static_cast<double>(SizeOf(type));
+  return rows * numbers * static_cast<double>(ElementSize(type));
 }
 
 // The seconds of `tokens` tokens after a prompt.

@@ -123,7 +123,7 @@ int64_t CacheBytesOf(const Model& model) {
     for (const AttentionLayer* layer : AttentionLayers(model, kind)) {
       bytes += layer->config().kv_heads *
                (layer->config().head_dim + layer->value_dim()) *
-               static_cast<int64_t>(SizeOf(model.type()));
+               ElementSize(model.type());
     }
   }
   return bytes;

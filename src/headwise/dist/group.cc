@@ -35,7 +35,7 @@ void Spread(const Group& group, int from, Receive&& receive, Send&& send) {
 // Calls `use` with every stretch of a dense view's bytes, as [begin, size).
 template <typename Use>
 void ForStretches(const ConstTensorView& view, Use&& use) {
-  const auto total = static_cast<size_t>(view.size()) * SizeOf(view.type);
+  const auto total = static_cast<size_t>(BytesOf(view.type, view.size()));
   for (size_t begin = 0; begin < total; begin += kBucketBytes) {
     use(begin, std::min(kBucketBytes, total - begin));
   }

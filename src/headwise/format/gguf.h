@@ -28,9 +28,10 @@ class GgufWriter {
   void AddNumbers(std::string_view key, std::span<const float> values);
   void AddTexts(std::string_view key, std::span<const std::string> values);
 
-  // f32, f16 or bf16. shape as ours, the slowest first; GGUF turns it around.
-  // `make` gives the elements: a dense tensor of this type and shape. Throws
-  // Error(kInvalidArgument) for other types and repeated names.
+  // f32, f16, bf16, q8_0 or mxfp4. shape as ours, the slowest first; GGUF
+  // turns it around. `make` gives the elements: a dense tensor of this type and
+  // shape, whose bytes are written as they are. Throws Error(kInvalidArgument)
+  // for other types, repeated names, and rows that are not whole blocks.
   void AddTensor(std::string name, DType type, const Shape& shape,
                  std::function<Tensor()> make);
 
@@ -42,6 +43,7 @@ class GgufWriter {
     std::string name;
     DType type;
     Shape shape;
+    uint64_t bytes = 0;
     std::function<Tensor()> make;
   };
   void BeginValue(std::string_view key, uint32_t type);

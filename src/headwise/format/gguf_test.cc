@@ -78,6 +78,48 @@ TEST(Gguf, HoldsMetadataAndAlignedTensorsWithTheFastestAxisFirst) {
   EXPECT_EQ(At<float>(bytes, place), 1.f);
 }
 
+TEST(Gguf, HoldsBlocksAsTheyAreStored) {
+  const auto make = [] {
+    Tensor tensor(DType::kQ8_0, {3, 64});
+    for (size_t i = 0; i < tensor.bytes(); ++i) {
+      tensor.Raw<uint8_t>()[i] = static_cast<uint8_t>(7 * i + 1);
+    }
+    return tensor;
+  };
+  GgufWriter writer;
+  for (const char* name : {"a", "b"}) {
+    writer.AddTensor(name, DType::kQ8_0, {3, 64}, make);
+  }
+  const std::string bytes = Written(writer);
+  size_t place = 24;
+  for (const uint64_t offset : {0, 224}) {  // 3 · 2 · 34, then to 32
+    TextAt(bytes, place);
+    EXPECT_EQ(At<uint32_t>(bytes, place), 2u);
+    EXPECT_EQ(At<uint64_t>(bytes, place), 64u);
+    EXPECT_EQ(At<uint64_t>(bytes, place), 3u);
+    EXPECT_EQ(At<uint32_t>(bytes, place), 8u);
+    EXPECT_EQ(At<uint64_t>(bytes, place), offset);
+  }
+  place = (place + 31) / 32 * 32;
+  ASSERT_EQ(bytes.size(), place + 448);
+  const Tensor tensor = make();
+  for (const size_t offset : {size_t{0}, size_t{224}}) {
+    EXPECT_EQ(
+        std::memcmp(bytes.data() + place + offset, tensor.Raw<uint8_t>(), 204),
+        0);
+  }
+}
+
+TEST(Gguf, RefusesSizesThatCannotBe) {
+  GgufWriter writer;
+  const auto none = [] { return Tensor(); };
+  const int64_t large = int64_t{1} << 40;
+  EXPECT_THROW(writer.AddTensor("a", DType::kQ8_0, {3, 33}, none), Error);
+  EXPECT_THROW(writer.AddTensor("a", DType::kQ8_0, {64, 1}, none), Error);
+  EXPECT_THROW(writer.AddTensor("a", DType::kF32, {large, large}, none), Error);
+  EXPECT_THROW(writer.AddTensor("a", DType::kF32, {-1}, none), Error);
+}
+
 TEST(Gguf, RefusesNumbersThatItsTypesCannotHold) {
   GgufWriter writer;
   writer.AddCount("a", 4294967295);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/error.h"
 #include "headwise/format/gguf.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 namespace {
@@ -47,16 +49,30 @@ uint64_t Padding(uint64_t size) {
   return (kAlignment - size % kAlignment) % kAlignment;
 }
 
-uint32_t TypeNumber(DType type) {
-  if (type == DType::kF32) return 0;
-  if (type == DType::kF16) return 1;
-  return 30;  // bf16
+// What a file calls the types that it may hold.
+struct TypeNumber {
+  DType type;
+  uint32_t number;
+};
+constexpr TypeNumber kTypeNumbers[] = {{DType::kF32, 0},
+                                       {DType::kF16, 1},
+                                       {DType::kQ8_0, 8},
+                                       {DType::kBF16, 30},
+                                       {DType::kMXFP4, 39}};
+
+const TypeNumber* FindTypeNumber(DType type) {
+  const auto* const found =
+      std::find_if(std::begin(kTypeNumbers), std::end(kTypeNumbers),
+                   [&](const TypeNumber& one) { return one.type == type; });
+  return found == std::end(kTypeNumbers) ? nullptr : found;
 }
 
-uint64_t Bytes(DType type, const Shape& shape) {
-  uint64_t size = SizeOf(type);
-  for (const int64_t axis : shape) size *= static_cast<uint64_t>(axis);
-  return size;
+std::string KnownTypes() {
+  std::string names;
+  for (const TypeNumber& one : kTypeNumbers) {
+    names += (names.empty() ? "" : ", ") + std::string(Name(one.type));
+  }
+  return names;
 }
 
 }  // namespace
@@ -118,17 +134,18 @@ void GgufWriter::AddTexts(std::string_view key,
 
 void GgufWriter::AddTensor(std::string name, DType type, const Shape& shape,
                            std::function<Tensor()> make) {
-  const bool known =
-      type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+  const bool known = FindTypeNumber(type) != nullptr;
   const bool repeated =
       std::any_of(tensors_.begin(), tensors_.end(),
                   [&](const Planned& other) { return other.name == name; });
   if (!known || repeated) {
     throw Error(ErrorCode::kInvalidArgument,
-                {name, "a new tensor of f32, f16 or bf16",
+                {name, "a new tensor of " + KnownTypes(),
                  repeated ? "one of that name" : Name(type), ""});
   }
-  tensors_.push_back({std::move(name), type, shape, std::move(make)});
+  const int64_t bytes = CheckedBytes(type, shape, name.c_str());
+  tensors_.push_back({std::move(name), type, shape,
+                      static_cast<uint64_t>(bytes), std::move(make)});
 }
 
 void GgufWriter::Write(const std::filesystem::path& path) const {
@@ -144,24 +161,22 @@ void GgufWriter::Write(const std::filesystem::path& path) const {
     for (int axis = tensor.shape.rank() - 1; axis >= 0; --axis) {
       Append(head, static_cast<uint64_t>(tensor.shape[axis]));
     }
-    Append(head, TypeNumber(tensor.type));
+    Append(head, FindTypeNumber(tensor.type)->number);
     Append(head, offset);
-    const uint64_t bytes = Bytes(tensor.type, tensor.shape);
-    offset += bytes + Padding(bytes);
+    offset += tensor.bytes + Padding(tensor.bytes);
   }
   head.append(Padding(head.size()), '\0');
   AtomicFile file(path);
   file.Write(head);
   for (const Planned& tensor : tensors_) {
     const Tensor values = tensor.make();
-    const uint64_t bytes = Bytes(tensor.type, tensor.shape);
-    if (values.type() != tensor.type || values.bytes() != bytes) {
+    if (values.type() != tensor.type || values.bytes() != tensor.bytes) {
       throw Error(ErrorCode::kInvalidArgument,
-                  {tensor.name, std::to_string(bytes) + " bytes",
+                  {tensor.name, std::to_string(tensor.bytes) + " bytes",
                    std::to_string(values.bytes()), ""});
     }
-    file.Write(values.view().data, bytes);
-    file.Write(std::string(Padding(bytes), '\0'));
+    file.Write(values.view().data, tensor.bytes);
+    file.Write(std::string(Padding(tensor.bytes), '\0'));
   }
   file.Commit();
 }

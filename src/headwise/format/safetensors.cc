@@ -11,6 +11,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/tensor/encoding.h"
 #include "headwise/tensor/unaligned.h"
 
 namespace headwise {
@@ -82,7 +83,7 @@ void ReadShape(const JsonCursor& field, ConstTensorView& view) {
 }
 
 uint64_t CheckedBytes(const ConstTensorView& view, const std::string& where) {
-  uint64_t bytes = SizeOf(view.type);
+  auto bytes = static_cast<uint64_t>(ElementSize(view.type));
   for (int i = 0; i < view.rank; ++i) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(view.shape[i]),
                                &bytes)) {
@@ -205,6 +206,11 @@ const char* SafetensorsName(DType type) {
   return "?";
 }
 
+bool IsSafetensorsType(DType type) {
+  return std::any_of(std::begin(kTypes), std::end(kTypes),
+                     [&](const TypeName& entry) { return entry.type == type; });
+}
+
 struct Safetensors::Header {
   std::vector<Entry> entries;
   Metadata metadata;
@@ -324,8 +330,7 @@ ConstTensorView Safetensors::Stored(std::string_view name) const {
 ConstTensorView Safetensors::Find(std::string_view name) const {
   ConstTensorView view = Stored(name);
   if (IsAligned(view)) return view;
-  size_t bytes = SizeOf(view.type);
-  for (int i = 0; i < view.rank; ++i) bytes *= view.shape[i];
+  const auto bytes = static_cast<size_t>(BytesOf(view));
   const std::lock_guard lock(copies_->mutex);
   std::unique_ptr<std::byte[]>& copy = copies_->bytes[view.data];
   if (copy == nullptr) {

@@ -18,6 +18,8 @@ namespace headwise {
 
 // "F32", "BF16", …: the name a safetensors header gives a type.
 const char* SafetensorsName(DType type);
+// False for encodings that the format does not have: SafetensorsName is "?".
+bool IsSafetensorsType(DType type);
 
 // Free-form notes of a file: `__metadata__`.
 using Metadata = std::map<std::string, std::string>;
@@ -81,7 +83,8 @@ struct NamedTensor {
 // Writes a file whole or not at all. The bytes depend on the tensors and the
 // metadata only, not on their order: larger element types first, so that each
 // tensor is aligned, then by name. Throws Error(kInvalidArgument) for repeated
-// or reserved names and views that are not dense.
+// or reserved names and views that are not dense, and Error(kUnsupported) for
+// types that the format does not have.
 void WriteSafetensors(const std::filesystem::path& path,
                       std::vector<NamedTensor> tensors,
                       const Metadata& metadata = {});

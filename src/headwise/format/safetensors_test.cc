@@ -60,9 +60,9 @@ TEST_F(SafetensorsTest, EveryTypeAndShapeComesBack) {
     const ConstTensorView found = file.At(tensor.name);
     EXPECT_EQ(ToString(found), ToString(tensor.view)) << tensor.name;
     EXPECT_EQ(found.stride, tensor.view.stride) << tensor.name;
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(found.data) % SizeOf(found.type), 0u);
-    size_t size = SizeOf(found.type);
-    for (int i = 0; i < found.rank; ++i) size *= found.shape[i];
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(found.data) % ElementSize(found.type),
+              0u);
+    const auto size = static_cast<size_t>(BytesOf(found.type, found.size()));
     if (size == 0) continue;
     EXPECT_EQ(std::memcmp(found.data, tensor.view.data, size), 0)
         << tensor.name;
@@ -121,6 +121,19 @@ TEST_F(SafetensorsTest, UnalignedTensorsAreCopiedWhenAskedFor) {
   EXPECT_TRUE(IsAligned(file.At("a")));
   EXPECT_EQ(file.At("a").As<float>()[0], 2.5f);
   EXPECT_EQ(file.At("a").data, file.At("a").data);
+}
+
+TEST_F(SafetensorsTest, BlocksAreRefusedByTheirType) {
+  const Tensor blocks(DType::kQ8_0, {2, 32});
+  try {
+    WriteSafetensors(folder_ / "b", {{"w", blocks.view()}});
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("q8_0 [2, 32]"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "b"));
 }
 
 TEST_F(SafetensorsTest, FoldersAndShardedIndexesOpenAsOne) {

@@ -16,12 +16,16 @@ namespace {
 constexpr size_t kHeaderAlignment = 8;
 
 uint64_t Bytes(const ConstTensorView& view) {
-  uint64_t bytes = SizeOf(view.type);
-  for (int i = 0; i < view.rank; ++i) bytes *= view.shape[i];
-  return bytes;
+  return static_cast<uint64_t>(BytesOf(view.type, view.size()));
 }
 
 void Check(const NamedTensor& tensor) {
+  if (!IsSafetensorsType(tensor.view.type)) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        {"write tensor \"" + tensor.name + "\"", "a type that safetensors has",
+         ToString(tensor.view), "make it f32, bf16 or f16 first"});
+  }
   int64_t step = 1;
   bool dense = true;
   for (int i = tensor.view.rank - 1; i >= 0; --i) {
@@ -86,8 +90,8 @@ void WriteSafetensors(const std::filesystem::path& path,
   for (const NamedTensor& tensor : tensors) Check(tensor);
   std::sort(tensors.begin(), tensors.end(),
             [](const NamedTensor& a, const NamedTensor& b) {
-              const size_t size_a = SizeOf(a.view.type);
-              const size_t size_b = SizeOf(b.view.type);
+              const int64_t size_a = ElementSize(a.view.type);
+              const int64_t size_b = ElementSize(b.view.type);
               return size_a != size_b ? size_a > size_b : a.name < b.name;
             });
   const std::string header = Header(tensors, metadata);

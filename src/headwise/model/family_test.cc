@@ -160,6 +160,7 @@ TEST(UnreadTensors, AreNamed) {
 
 TEST(UnreadTensors, ThatModelsAreKnownToDoWithoutAreNot) {
   for (const auto& entry : std::filesystem::directory_iterator(kGoldens)) {
+    if (!std::filesystem::exists(entry.path() / "config.json")) continue;
     if (!entry.is_directory()) continue;
     EXPECT_THAT(Unread(entry.path().filename(), {}), IsEmpty()) << entry.path();
   }

@@ -84,7 +84,7 @@ int64_t HeadRows(const Context& context, DType type, int64_t classes,
                  int64_t count) {
   if (context.device().is_cpu()) return std::min(count, kHeadRows);
   constexpr int64_t kMostBytes = int64_t{1} << 30, kTile = 128;
-  const int64_t row = classes * static_cast<int64_t>(SizeOf(type));
+  const int64_t row = classes * ElementSize(type);
   const int64_t most = std::max(kHeadRows, kMostBytes / row);
   const int64_t blocks = (count + most - 1) / most;
   const int64_t even = (count + blocks - 1) / blocks;

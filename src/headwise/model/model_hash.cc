@@ -9,6 +9,7 @@
 
 #include "headwise/base/release_pages.h"
 #include "headwise/format/safetensors.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 namespace {
@@ -26,6 +27,11 @@ void AddNumber(XXH3_state_t* state, uint64_t value) {
   XXH3_128bits_update(state, bytes, sizeof(bytes));
 }
 
+// As safetensors has it; our own name of what that does not have.
+const char* TypeNameOf(DType type) {
+  return IsSafetensorsType(type) ? SafetensorsName(type) : Name(type);
+}
+
 std::string HashTensors(const Tensors& tensors, bool mapped) {
   const std::unique_ptr<XXH3_state_t, StateFree> state(XXH3_createState());
   XXH3_128bits_reset(state.get());
@@ -33,14 +39,13 @@ std::string HashTensors(const Tensors& tensors, bool mapped) {
   for (const auto& [name, view] : tensors) {
     AddNumber(state.get(), name.size());
     XXH3_128bits_update(state.get(), name.data(), name.size());
-    const std::string type = SafetensorsName(view.type);
+    const std::string type = TypeNameOf(view.type);
     XXH3_128bits_update(state.get(), type.data(), type.size());
-    uint64_t bytes = SizeOf(view.type);
     AddNumber(state.get(), static_cast<uint64_t>(view.rank));
     for (int i = 0; i < view.rank; ++i) {
       AddNumber(state.get(), static_cast<uint64_t>(view.shape[i]));
-      bytes *= static_cast<uint64_t>(view.shape[i]);
     }
+    const auto bytes = static_cast<uint64_t>(BytesOf(view));
     if (bytes == 0) continue;
     XXH3_128bits_update(state.get(), view.data, bytes);
     if (mapped) ReleasePages(view.data, bytes);

@@ -118,7 +118,7 @@ double CallNumbers(const ModelConfig& config, int64_t tokens) {
 
 RoomNeeds ForwardNeeds(const Context& context, const Model& model,
                        int64_t tokens) {
-  const double size = static_cast<double>(SizeOf(model.type()));
+  const double size = static_cast<double>(ElementSize(model.type()));
   return {.weights = MissingWeights(context, model),
           .run = size * PassNumbers(model.config(), tokens)};
 }
@@ -128,13 +128,13 @@ RoomNeeds GenerateNeeds(const Context& context, const Model& model,
   RoomNeeds needs = ForwardNeeds(context, model, prompt);
   // Caches are counted in f32.
   needs.run += CostOf(model.config(), tokens).cache_bytes *
-               static_cast<double>(SizeOf(model.type())) / sizeof(float);
+               static_cast<double>(ElementSize(model.type())) / sizeof(float);
   return needs;
 }
 
 RoomNeeds TrainingNeeds(const ModelConfig& config, DType type,
                         const TrainingSize& size) {
-  const double item = static_cast<double>(SizeOf(type));
+  const double item = static_cast<double>(ElementSize(type));
   // The backward has the widest half's gradients beside it.
   const double pass = 2 * PassNumbers(config, size.tokens);
   return {

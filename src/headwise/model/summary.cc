@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "headwise/attention.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 namespace {
@@ -29,7 +30,7 @@ ModelSummary Summarise(const Checkpoint& checkpoint) {
     ++summary.tensors;
     summary.parameters += count;
     if (IsEmbedding(name)) summary.embedding_parameters += count;
-    summary.file_bytes += count * static_cast<int64_t>(SizeOf(view.type));
+    summary.file_bytes += BytesOf(view);
     summary.types[Name(view.type)] += count;
   }
   return summary;

@@ -42,10 +42,9 @@ Parameter WeightSource::Check(const std::string& name,
                 {Describe(), "\"" + name + "\" to be [" + wanted + "]",
                  ToString(view), "config.json and the weights disagree"});
   }
-  if (view.type != DType::kF32 && view.type != DType::kBF16 &&
-      view.type != DType::kF16) {
+  if (!IsWeight(view.type)) {
     throw Error(ErrorCode::kUnsupported,
-                {Describe(), "\"" + name + "\" to be f32, bf16 or f16",
+                {Describe(), "\"" + name + "\" to be f32, bf16, f16 or blocks",
                  ToString(view), ""});
   }
   return {.name = name, .value = view, .mapped = Mapped()};

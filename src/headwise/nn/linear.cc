@@ -9,6 +9,7 @@
 #include "headwise/nn/release.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
+#include "headwise/tensor/encoding.h"
 #include "headwise/tensor/slice.h"
 #include "headwise/tensor/unaligned.h"
 
@@ -70,6 +71,16 @@ void WeightGradient(Context& context, WeightLayout layout,
          {.a = out_in ? dy : x, .b = out_in ? x : dy, .c = dw});
 }
 
+// No product reads blocks.
+void RequirePlain(const Linear::Part& part) {
+  for (const Parameter* own : {&part.weight, &part.bias}) {
+    if (IsPlain(own->value.type)) continue;
+    throw Error(ErrorCode::kUnsupported,
+                {own->name, "f32, bf16 or f16 for products",
+                 ToString(own->value), "make it f32 first"});
+  }
+}
+
 }  // namespace
 
 Linear::Linear(std::vector<Part> parts, WeightLayout layout)
@@ -83,6 +94,7 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
       throw Error(ErrorCode::kInvalidArgument,
                   {part.weight.name, "a matrix", ToString(w), ""});
     }
+    RequirePlain(part);
     const int64_t in = w.shape[1 - out_axis];
     if (in_ != 0 && in_ != in) {
       throw Error(ErrorCode::kInvalidArgument,
@@ -128,12 +140,7 @@ void Linear::FindWhole() {
 int64_t Linear::stored_bytes() const {
   int64_t bytes = 0;
   for (const Part& part : parts_) {
-    const ConstTensorView& w = part.weight.value;
-    bytes += w.shape[0] * w.shape[1] * static_cast<int64_t>(SizeOf(w.type));
-    if (part.bias) {
-      bytes += part.bias.value.shape[0] *
-               static_cast<int64_t>(SizeOf(part.bias.value.type));
-    }
+    bytes += BytesOf(part.weight.value) + BytesOf(part.bias.value);
   }
   return bytes;
 }

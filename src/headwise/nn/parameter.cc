@@ -6,6 +6,7 @@
 #include "headwise/error.h"
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/copy.h"
+#include "headwise/tensor/encoding.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
@@ -17,15 +18,18 @@ void RequireNumbers(const Parameter& parameter) {
     throw Error(ErrorCode::kUnsupported,
                 {"parameter", "a vector or a matrix", ToString(value), ""});
   }
-  if (value.type == DType::kF32 || value.type == DType::kBF16 ||
-      value.type == DType::kF16) {
-    return;
-  }
-  throw Error(ErrorCode::kUnsupported,
-              {parameter.name, "f32, bf16 or f16", Name(value.type), ""});
+  if (IsWeight(value.type)) return;
+  throw Error(
+      ErrorCode::kUnsupported,
+      {parameter.name, "f32, bf16, f16 or blocks", Name(value.type), ""});
 }
 
 }  // namespace
+
+bool IsWeight(DType type) {
+  return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16 ||
+         !IsPlain(type);
+}
 
 std::string BiasNameOf(const Parameter& weight) {
   std::string name = weight.name;
@@ -36,6 +40,9 @@ Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
                   int64_t end) {
   Parameter part = parameter;
   if (!parameter) return part;
+  if (!IsPlain(parameter.value.type)) {
+    CheckBlocks(parameter.value, axis, begin, end, parameter.name);
+  }
   part.value = Slice(parameter.value, axis, begin, end);
   part.gradient = Slice(parameter.gradient, axis, begin, end);
   part.compute = Slice(parameter.compute, axis, begin, end);
@@ -51,16 +58,19 @@ Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
 Tensor ToF32(Context& context, const Parameter& parameter) {
   RequireNumbers(parameter);
   Tensor host(DType::kF32, ShapeOf(parameter.value));
-  Copy(context, parameter.value, host.view());
-  if (!parameter.value.device.is_cpu()) context.Synchronize();
+  Tensor blocks;  // the host reads them
+  ConstTensorView stored = parameter.value;
+  if (!IsPlain(stored.type)) stored = OnHost(context, stored, blocks);
+  Copy(context, stored, host.view());
+  if (!stored.device.is_cpu()) context.Synchronize();
   return host;
 }
 
 Values::Values(Parameter parameter, Type type)
     : parameter_(std::move(parameter)),
-      type_(type),
+      type_(IsPlain(parameter_.value.type) ? type : Type::kF32),
       made_(std::make_shared<Made>()) {
-  if (parameter_ && type == Type::kF32) RequireNumbers(parameter_);
+  if (parameter_ && type_ == Type::kF32) RequireNumbers(parameter_);
 }
 
 ConstTensorView Values::view(Context& context) const {

@@ -14,8 +14,9 @@ namespace headwise {
 
 struct Parameter {
   std::string name;  // the checkpoint's
-  // f32, bf16 or f16; null: absent. Trainable ones are aligned, others lie
-  // where the file has them (tensor/unaligned.h).
+  // f32, bf16, f16, or blocks that ToF32 reads (IsWeight); null: absent.
+  // Trainable ones are aligned, others lie where the file has them
+  // (tensor/unaligned.h).
   ConstTensorView value;
   // Trainable parameters: of the value's shape, f32, added to by backwards.
   // Their value is f32 and may change between calls.
@@ -48,6 +49,9 @@ struct Parameter {
   bool fixed() const { return !varies && !trainable(); }
 };
 
+// Whether a parameter may be of this type.
+bool IsWeight(DType type);
+
 // The name of the bias beside a weight: "….weight" as "….bias".
 std::string BiasNameOf(const Parameter& weight);
 
@@ -57,7 +61,7 @@ Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
                   int64_t end);
 
 // The values as f32 on the host, dense. Throws Error(kUnsupported) for what is
-// neither a vector nor a matrix of f32, bf16 or f16.
+// neither a vector nor a matrix of such a type.
 Tensor ToF32(Context& context, const Parameter& parameter);
 
 // A parameter as layers read it, on the context's device: made at first use, so
@@ -69,7 +73,7 @@ class Values {
   enum class Type : uint8_t {
     kF32,  // small ones
     // Large ones, whose rows are read by number: where they lie, if the device
-    // can read that.
+    // can read that. Blocks become f32.
     kStored,
   };
 

@@ -109,9 +109,9 @@ class Turning {
     AttentionWeights weights;
     const int64_t keys = kGroups * kDim;
     weights.of_x = Linear({{Trainable({kHeads * kDim, kWidth}), {}},
-                          {Trainable({keys, kWidth}), {}},
-                          {Trainable({keys, kWidth}), {}}},
-                         WeightLayout::kOutIn);
+                           {Trainable({keys, kWidth}), {}},
+                           {Trainable({keys, kWidth}), {}}},
+                          WeightLayout::kOutIn);
     weights.output = Linear({{Trainable({kWidth, kHeads * kDim}), {}}},
                             WeightLayout::kOutIn);
     weights.rope = std::make_shared<RopeTable>(rope);

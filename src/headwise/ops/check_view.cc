@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/tensor/encoding.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise {
@@ -27,6 +28,9 @@ bool Fits(const ConstTensorView& view, DType type, const Shape& shape,
 void CheckView(const char* op, const char* name, const ConstTensorView& view,
                DType type, const Shape& shape, Device device) {
   if (!view && std::find(shape.begin(), shape.end(), 0) != shape.end()) return;
+  if (!EncodingOf(type).plain()) {
+    Refuse(op, std::string(name) + " of a plain type", ToString(view));
+  }
   if (view && Fits(view, type, shape, device)) return;
   const ConstTensorView wanted(nullptr, type, shape, device);
   std::string found = view ? ToString(view) : "none";

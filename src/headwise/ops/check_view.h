@@ -9,7 +9,7 @@ namespace headwise {
 
 // Throws Error(kInvalidArgument) naming the operator and the view, unless it is
 // given, of this type, shape and device, with a last stride of 1. A view of
-// nothing may be null.
+// nothing may be null. The type is plain: operators do not read blocks.
 void CheckView(const char* op, const char* name, const ConstTensorView& view,
                DType type, const Shape& shape, Device device);
 

@@ -81,7 +81,7 @@ class Mirror {
       context_.backend()->Copy(found.data(), part->device.view().data,
                                found.size());
       context_.Synchronize();
-      const int64_t size = static_cast<int64_t>(SizeOf(host.type));
+      const int64_t size = ElementSize(host.type);
       for (int64_t n = 0; n < host.size(); ++n) {
         char* to = static_cast<char*>(host.data) + PlaceOf(host, n) * size;
         std::memcpy(to, found.data() + (to - part->host), size);
@@ -105,7 +105,7 @@ class Mirror {
       const int64_t reach = view.stride[axis] * (view.shape[axis] - 1);
       (reach < 0 ? low : high) += reach;
     }
-    const int64_t size = static_cast<int64_t>(SizeOf(view.type));
+    const int64_t size = ElementSize(view.type);
     return {static_cast<const char*>(view.data) + low * size,
             (high - low) * size};
   }

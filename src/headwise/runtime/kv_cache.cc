@@ -151,7 +151,7 @@ CacheBytes KvCache::bytes() const {
     const int64_t groups = layer.k.shape(2) + layer.window_k.shape(2);
     const int64_t numbers = layer.k.shape(0) * rows_ * groups *
                             (layer.k.shape(3) + layer.v.shape(3));
-    bytes.whole += static_cast<size_t>(numbers) * SizeOf(layer.k.type());
+    bytes.whole += static_cast<size_t>(BytesOf(layer.k.type(), numbers));
   }
   return bytes;
 }

@@ -74,8 +74,8 @@ std::vector<int64_t> DrawHeads(int64_t count, uint64_t seed) {
 std::vector<std::vector<double>> GatesOf(Context& context, const Model& model) {
   std::vector<std::vector<double>> gates;
   for (const Block& block : model.stack().blocks) {
-    const Tensor log_alpha = ToF32(
-        context, block.attention().weights().gates.weights().log_alpha);
+    const Tensor log_alpha =
+        ToF32(context, block.attention().weights().gates.weights().log_alpha);
     std::vector<double>& own = gates.emplace_back();
     for (int64_t h = 0; h < log_alpha.size(); ++h) {
       own.push_back(ConcreteGate(log_alpha.As<float>()[h]));

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "headwise/tensor.h"
+#include "headwise/tensor/encoding.h"
 #include "headwise/tensor/half.h"
 
 namespace headwise {
@@ -50,11 +51,12 @@ double Read(const ConstTensorView& view, Index... index) {
     case DType::kU8:
     case DType::kBool:
       return view.Raw<uint8_t>()[at];
+    default:
+      return ReadInBlocks(view, at);
   }
-  return 0;
 }
 
-// A null view takes nothing.
+// Of a plain type. A null view takes nothing.
 template <typename... Index>
 void Write(const TensorView& view, double value, Index... index) {
   if (!view) return;
@@ -88,6 +90,8 @@ void Write(const TensorView& view, double value, Index... index) {
     case DType::kBool:
       view.Raw<uint8_t>()[at] = static_cast<uint8_t>(value);
       break;
+    default:
+      ThrowNotPlain(view.type);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headwise/error.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 namespace {
@@ -77,32 +78,63 @@ struct ElementCopy {
   }
 };
 
-Tensor Arranged(const ConstTensorView& view, int axis, int64_t all,
-                const std::vector<PlaceRun>& runs) {
-  Shape shape = axis == 0 ? Shape{all} : Shape{view.shape[0], all};
-  if (axis == 0 && view.rank == 2) shape = Shape{all, view.shape[1]};
-  Tensor result(view.type, shape);
+// Runs of elements as runs of their blocks' bytes. Throws where they cut a
+// block.
+void CountInBytes(const ElementEncoding& encoding, std::string_view name,
+                  std::vector<PlaceRun>& runs) {
+  for (PlaceRun& run : runs) {
+    for (int64_t* number : {&run.from, &run.to, &run.count}) {
+      if (*number % encoding.block != 0) {
+        RefusePlaces(
+            name,
+            "places in whole blocks of " + std::to_string(encoding.block) +
+                " elements of " + encoding.name,
+            std::to_string(run.count) + " from place " +
+                std::to_string(run.from) + " to " + std::to_string(run.to),
+            "make the tensor f32 first");
+      }
+      *number = *number / encoding.block * encoding.bytes;
+    }
+  }
+}
+
+// The runs of `stored` among `all` places of `axis`, which are 0 elsewhere.
+Tensor Arranged(const ConstTensorView& stored, int axis, int64_t all,
+                std::vector<PlaceRun> runs, std::string_view name) {
+  const ElementEncoding& encoding = EncodingOf(stored.type);
+  const int last = stored.rank - 1;
+  if (!encoding.plain()) {
+    if (stored.stride[last] != 1) {
+      RefusePlaces(name, "rows of whole blocks", "columns");
+    }
+    if (axis == last) CountInBytes(encoding, name, runs);
+  }
+  Shape shape = axis == 0 ? Shape{all} : Shape{stored.shape[0], all};
+  if (axis == 0 && last == 1) shape = Shape{all, stored.shape[1]};
+  CheckedBytes(stored.type, shape, std::string(name).c_str());
+  Tensor result(stored.type, shape);
   if (result.size() == 0) return result;
-  const int last = view.rank - 1;
-  const ElementCopy copy = {.item = static_cast<int64_t>(SizeOf(view.type)),
+  // Plain types stay as they are here; blocks become bytes.
+  const ConstTensorView view = AsBytes(stored);
+  const TensorView made = AsBytes(result.view());
+  const ElementCopy copy = {.item = ElementSize(view.type),
                             .step = view.stride[last],
                             .from = static_cast<const std::byte*>(view.data),
-                            .to = static_cast<std::byte*>(result.view().data)};
+                            .to = static_cast<std::byte*>(made.data)};
   if (axis != last) {
     for (const PlaceRun& run : runs) {
       for (int64_t i = 0; i < run.count; ++i) {
-        copy((run.from + i) * view.stride[0], (run.to + i) * view.shape[1],
+        copy((run.from + i) * view.stride[0], (run.to + i) * made.stride[0],
              view.shape[1]);
       }
     }
     return result;
   }
   const int64_t lines = view.rank == 2 ? view.shape[0] : 1;
-  const int64_t line_stride = view.rank == 2 ? view.stride[0] : 0;
   for (int64_t line = 0; line < lines; ++line) {
     for (const PlaceRun& run : runs) {
-      copy(line * line_stride + run.from * copy.step, line * all + run.to,
-           run.count);
+      copy(line * view.stride[0] + run.from * copy.step,
+           line * made.stride[0] + run.to, run.count);
     }
   }
   return result;
@@ -117,7 +149,7 @@ Tensor Select(const ConstTensorView& view, int axis,
   std::vector<PlaceRun> runs;
   int64_t to = 0;
   for (const int64_t place : places) AddPlace(place, to++, runs);
-  return Arranged(view, axis, to, runs);
+  return Arranged(view, axis, to, std::move(runs), name);
 }
 
 Tensor Spread(const ConstTensorView& view, int axis,
@@ -134,7 +166,7 @@ Tensor Spread(const ConstTensorView& view, int axis,
   std::vector<PlaceRun> runs;
   int64_t from = 0;
   for (const int64_t place : places) AddPlace(from++, place, runs);
-  return Arranged(view, axis, all, runs);
+  return Arranged(view, axis, all, std::move(runs), name);
 }
 
 }  // namespace headwise

@@ -1,6 +1,6 @@
 // Chosen places along an axis of a stored vector or matrix, as a new tensor:
 // pruning takes some, export puts them among zeros or in another order. Bytes
-// are copied as they are stored; no value changes.
+// are copied as they are stored, in any encoding; no value changes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace headwise {
 
 // The entries `places` of `axis`, in this order: dense, on the host. The view
 // lies on the host, at any address, with any strides. `name` is the tensor's,
-// for errors. Throws Error(kInvalidArgument) for places outside the axis.
+// for errors. Throws Error(kInvalidArgument) for places outside the axis, and
+// where they cut blocks (IsPlain of headwise/tensor.h).
 Tensor Select(const ConstTensorView& view, int axis,
               std::span<const int64_t> places, std::string_view name);
 

@@ -11,6 +11,7 @@
 #include "headwise/base/rng.h"
 #include "headwise/error.h"
 #include "headwise/tensor/element.h"
+#include "headwise/tensor/encoding.h"
 #include "headwise/tensor/slice.h"
 
 namespace headwise::places_test {
@@ -96,6 +97,76 @@ TEST(Places, MayRepeatAndLieAtAnyAddress) {
   EXPECT_EQ(Read(twice.view(), 1, 0), 6);
   EXPECT_EQ(Read(twice.view(), 1, 1), 6);
   EXPECT_EQ(Read(twice.view(), 1, 2), 4);
+}
+
+// q8_0 of random numbers.
+Tensor Blocks(const Shape& shape, Rng& rng) {
+  Tensor tensor(DType::kQ8_0, shape);
+  std::vector<float> values(static_cast<size_t>(tensor.size()));
+  for (float& value : values) value = static_cast<float>(rng.Normal());
+  Q8FromFloat(values.data(), tensor.size(),
+              static_cast<std::byte*>(tensor.view().data));
+  return tensor;
+}
+
+TEST(Places, OfBlocksKeepTheirBytes) {
+  const uint64_t seed = 21;
+  SCOPED_TRACE(seed);
+  Rng rng(seed);
+  const Tensor whole = Blocks({5, 128}, rng);
+  // Rows in any order; columns by blocks, in any order of blocks.
+  const std::vector<int64_t> rows = {4, 0, 2};
+  std::vector<int64_t> columns;
+  for (const int64_t block : {3, 1}) {
+    for (int64_t i = 0; i < 32; ++i) columns.push_back(32 * block + i);
+  }
+  const Tensor picked = Select(whole.view(), 0, rows, "w");
+  const Tensor some = Select(picked.view(), 1, columns, "w");
+  ASSERT_EQ(ToString(some.view()), "q8_0 [3, 64]");
+  const auto* from = whole.Raw<std::byte>();
+  const auto* found = some.Raw<std::byte>();
+  for (int64_t r = 0; r < 3; ++r) {
+    for (int64_t b = 0; b < 2; ++b) {
+      EXPECT_EQ(std::memcmp(found + (2 * r + b) * 34,
+                            from + (4 * rows[r] + (b == 0 ? 3 : 1)) * 34, 34),
+                0);
+    }
+  }
+  const Tensor back = Spread(some.view(), 1, columns, 128, "w");
+  for (int64_t r = 0; r < 3; ++r) {
+    for (int64_t c = 0; c < 128; ++c) {
+      const bool kept = c / 32 == 1 || c / 32 == 3;
+      ASSERT_EQ(Read(back.view(), r, c),
+                kept ? Read(whole.view(), rows[r], c) : 0);
+    }
+  }
+}
+
+TEST(Places, ThatCutBlocksAreRefusedByTheTensorAndTheBlock) {
+  Rng rng(22);
+  const Tensor whole = Blocks({3, 64}, rng);
+  std::vector<int64_t> half(16), shifted(32), all(64);
+  std::iota(half.begin(), half.end(), 0);
+  std::iota(shifted.begin(), shifted.end(), 16);
+  std::iota(all.begin(), all.end(), 0);
+  const auto refused = [&](auto&& make) {
+    try {
+      make();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("[o_proj]"), std::string::npos) << text;
+      EXPECT_NE(text.find("32 elements of q8_0"), std::string::npos) << text;
+    }
+  };
+  refused([&] { Select(whole.view(), 1, half, "o_proj"); });
+  refused([&] { Select(whole.view(), 1, shifted, "o_proj"); });
+  refused([&] { Spread(whole.view(), 1, all, 65, "o_proj"); });
+  for (int64_t& place : all) ++place;
+  refused([&] { Spread(whole.view(), 1, all, 96, "o_proj"); });
+  EXPECT_THROW(Select(Transposed(whole.view(), 0, 1), 1,
+                      std::vector<int64_t>{0}, "o_proj"),
+               Error);
 }
 
 TEST(Places, OutsideTheAxisAreRefusedByTheTensorsName) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 namespace {
@@ -27,6 +28,8 @@ void CheckSlice(const ConstTensorView& view, int axis, int64_t begin,
                ") on axis " + std::to_string(axis),
            view);
   }
+  if (!EncodingOf(view.type).plain())
+    CheckBlocks(view, axis, begin, end, "view");
 }
 
 bool IsDense(const ConstTensorView& view) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "headwise/tensor.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 
@@ -20,7 +21,8 @@ struct ViewLayout {
   std::array<int64_t, kMaxRank> shape{};
   std::array<int64_t, kMaxRank> stride{};
 };
-// Throws unless 0 ≤ axis < rank and 0 ≤ begin ≤ end ≤ the axis's size.
+// Throws unless 0 ≤ axis < rank and 0 ≤ begin ≤ end ≤ the axis's size, between
+// blocks where there are any.
 void CheckSlice(const ConstTensorView& view, int axis, int64_t begin,
                 int64_t end);
 // The strides of the same elements in the same order under another shape.
@@ -42,12 +44,11 @@ BasicView<Void> WithLayout(BasicView<Void> view, const ViewLayout& layout) {
   return view;
 }
 
-// The same sizes and strides from `elements` elements further on.
+// The same sizes and strides from `elements` elements further on: whole blocks.
 template <typename Void>
 BasicView<Void> Moved(BasicView<Void> view, int64_t elements) {
   using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
-  view.data = static_cast<Byte*>(view.data) +
-              elements * static_cast<int64_t>(SizeOf(view.type));
+  view.data = static_cast<Byte*>(view.data) + ByteOffset(view.type, elements);
   return view;
 }
 

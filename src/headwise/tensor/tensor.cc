@@ -10,6 +10,7 @@
 #include "headwise/base/byte_size.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
+#include "headwise/tensor/encoding.h"
 #include "headwise/tensor/temp.h"
 
 namespace headwise {
@@ -17,66 +18,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// The bytes of a tensor. Throws for sizes that cannot be.
-int64_t BytesOf(DType type, const Shape& shape) {
-  int64_t bytes = static_cast<int64_t>(SizeOf(type));
-  for (const int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {"tensor", "sizes ≥ 0 whose product fits 63 bits",
-                   ToString(shape), ""});
-    }
-  }
-  return bytes;
-}
-
 }  // namespace
-
-size_t SizeOf(DType type) {
-  switch (type) {
-    case DType::kF64:
-    case DType::kI64:
-      return 8;
-    case DType::kF32:
-    case DType::kI32:
-      return 4;
-    case DType::kBF16:
-    case DType::kF16:
-    case DType::kI16:
-      return 2;
-    case DType::kU8:
-    case DType::kI8:
-    case DType::kBool:
-      return 1;
-  }
-  return 0;
-}
-
-const char* Name(DType type) {
-  switch (type) {
-    case DType::kF32:
-      return "f32";
-    case DType::kF64:
-      return "f64";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kF16:
-      return "f16";
-    case DType::kI32:
-      return "i32";
-    case DType::kI64:
-      return "i64";
-    case DType::kU8:
-      return "u8";
-    case DType::kI16:
-      return "i16";
-    case DType::kI8:
-      return "i8";
-    case DType::kBool:
-      return "bool";
-  }
-  return "?";
-}
 
 void Shape::ThrowTooMany(size_t count) {
   throw Error(ErrorCode::kInvalidArgument,
@@ -117,7 +59,7 @@ void Tensor::Free::operator()(void* data) const {
 }
 
 Tensor::Tensor(DType type, const Shape& shape) {
-  const int64_t bytes = BytesOf(type, shape);
+  const int64_t bytes = CheckedBytes(type, shape, "tensor");
   const size_t rounded =
       (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
   memory_.reset(std::aligned_alloc(kAlignment, rounded));
@@ -140,7 +82,7 @@ Tensor::Tensor(Context& context, DType type, const Shape& shape) {
 Tensor Tensor::Undefined(Context& context, DType type, const Shape& shape) {
   const std::shared_ptr<DeviceBackend>& backend = context.backend();
   // No device gives a place for nothing.
-  const size_t bytes = std::max<size_t>(1, BytesOf(type, shape));
+  const size_t bytes = std::max<size_t>(1, CheckedBytes(type, shape, "tensor"));
   Tensor result;
   result.memory_ = {backend->Allocate(bytes), Free{backend, bytes}};
   result.view_ =
@@ -154,7 +96,7 @@ Temp::Temp(Context& context, DType type, const Shape& shape) {
     view_ = device_.view();
     return;
   }
-  host_ = context.workspace().Take(BytesOf(type, shape));
+  host_ = context.workspace().Take(CheckedBytes(type, shape, "tensor"));
   view_ = TensorView(host_.data(), type, shape);
 }
 

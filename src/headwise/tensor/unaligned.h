@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "headwise/tensor.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 
@@ -20,8 +21,12 @@ T LoadUnaligned(const void* data, int64_t index) {
 }
 
 // Whether the view's numbers may be read where they lie, through pointers.
+// Blocks are read as bytes, which lie anywhere.
 inline bool IsAligned(const ConstTensorView& view) {
-  return reinterpret_cast<uintptr_t>(view.data) % SizeOf(view.type) == 0;
+  const ElementEncoding& encoding = EncodingOf(view.type);
+  const auto unit =
+      static_cast<uintptr_t>(encoding.plain() ? encoding.bytes : 1);
+  return reinterpret_cast<uintptr_t>(view.data) % unit == 0;
 }
 
 }  // namespace headwise

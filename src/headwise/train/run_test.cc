@@ -110,8 +110,8 @@ TEST_F(TrainingRun, PenaltiesCloseGatesAndTheCheckpointKeepsThem) {
   Context context({1, ""});
   EXPECT_EQ(model->config().gates.kind, GateKind::kHardConcrete);
   for (const Block& block : model->stack().blocks) {
-    const Tensor log_alpha = ToF32(
-        context, block.attention().weights().gates.weights().log_alpha);
+    const Tensor log_alpha =
+        ToF32(context, block.attention().weights().gates.weights().log_alpha);
     for (int64_t h = 0; h < log_alpha.size(); ++h) {
       EXPECT_EQ(ConcreteGate(log_alpha.As<float>()[h]), 0);
     }

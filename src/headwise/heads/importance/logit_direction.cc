@@ -17,9 +17,9 @@ Tensor Row(Context& context, const Parameter& parameter, int64_t row) {
   ConstTensorView view = parameter.value;
   const bool matrix = view.rank == 2 && view.shape[0] > 1;
   const int64_t offset = matrix ? row * view.stride[0] : row;
-  ConstTensorView one(static_cast<const std::byte*>(view.data) +
-                          offset * static_cast<int64_t>(SizeOf(view.type)),
-                      view.type, {matrix ? view.shape[1] : 1}, view.device);
+  ConstTensorView one(
+      static_cast<const std::byte*>(view.data) + ByteOffset(view.type, offset),
+      view.type, {matrix ? view.shape[1] : 1}, view.device);
   Tensor values = ToF32(context, {parameter.name, one});
   RequireFinite(context, parameter, values.view());
   return values;

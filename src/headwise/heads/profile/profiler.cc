@@ -370,7 +370,7 @@ void Profiler::RequireRoomToBegin() {
     RoomNeeds needs = ForwardNeeds(context_, model_, together);
     // They look into the layer before, and into the last of the run before.
     if (rows_ != nullptr) {
-      needs.run += 2 * static_cast<double>(SizeOf(model_.type())) *
+      needs.run += 2 * static_cast<double>(ElementSize(model_.type())) *
                    CallNumbers(model_.config(), together);
     }
     RequireRoom(context_, needs);

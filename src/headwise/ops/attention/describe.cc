@@ -3,6 +3,7 @@
 
 #include "headwise/attention.h"
 #include "headwise/ops/attention/geometry.h"
+#include "headwise/ops/precision.h"
 
 namespace headwise {
 namespace {
@@ -54,8 +55,9 @@ std::string ToString(const AttentionProblem& problem) {
   }
   if (problem.packed) text += ", packed";
   text += fmt::format(", {}", Name(problem.type));
-  if (problem.precision == Precision::kBF16) text += " with products of bf16";
-  if (problem.precision == Precision::kF16) text += " with products of f16";
+  if (problem.precision != Precision::kStored) {
+    text += fmt::format(", in {}", Name(problem.precision));
+  }
   if (problem.device.is_cuda()) text += ", CUDA";
   return text;
 }

@@ -245,8 +245,8 @@ TEST(AttentionOnDevice, ProductsAreOfTheStoredType) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
-    EXPECT_THAT(error.what(), HasSubstr("products of the stored type only"));
-    EXPECT_THAT(error.what(), HasSubstr("products of f32 only"));
+    EXPECT_THAT(error.what(), HasSubstr("no products in f16 of bf16 operands"));
+    EXPECT_THAT(error.what(), HasSubstr("no products in f16 of f32 operands"));
   }
 }
 

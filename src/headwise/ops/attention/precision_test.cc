@@ -12,17 +12,12 @@
 #include "headwise/error.h"
 #include "headwise/observation.h"
 #include "headwise/ops/attention/implementation.h"
-#include "headwise/tensor/half.h"
+#include "headwise/ops/precision.h"
 
-namespace headwise::precision_test {
+namespace headwise::attention_precision_test {
 namespace {
 
 constexpr int64_t kQueries = 7, kKeys = 33, kHeads = 2, kDim = 8, kWidth = 12;
-
-float Rounded(Precision precision, float x) {
-  if (precision == Precision::kBF16) return FromBf16(ToBf16(x));
-  return precision == Precision::kF16 ? FromF16(ToF16(x)) : x;
-}
 
 // Forward and backward of random numbers, rounded beforehand to `stored`, by
 // products of `precision`.
@@ -36,18 +31,19 @@ struct Call {
     problem.value_dim = kWidth;
     problem.precision = precision;
     Rng rng(3);
-    const auto random = [&](std::initializer_list<int64_t> shape) {
+    const auto random = [&](std::initializer_list<int64_t> shape,
+                            Precision rounded) {
       Tensor& t = Add(shape);
       for (int64_t n = 0; n < t.size(); ++n) {
-        t.As<float>()[n] = Rounded(stored, static_cast<float>(rng.Normal()));
+        t.As<float>()[n] = RoundedTo(rounded, static_cast<float>(rng.Normal()));
       }
       return t.view();
     };
-    args.q = random({1, kQueries, kHeads, kDim});
-    args.k = random({1, kKeys, 1, kDim});
-    args.v = random({1, kKeys, 1, kWidth});
-    args.sink_logits = random({kHeads});
-    grads.dout = random({1, kQueries, kHeads, kWidth});
+    args.q = random({1, kQueries, kHeads, kDim}, stored);
+    args.k = random({1, kKeys, 1, kDim}, stored);
+    args.v = random({1, kKeys, 1, kWidth}, stored);
+    args.sink_logits = random({kHeads}, Precision::kStored);
+    grads.dout = random({1, kQueries, kHeads, kWidth}, stored);
     args.out = out.view();
     args.lse = lse.view();
     o.rows.entropy = entropy.view();
@@ -92,12 +88,11 @@ TEST(AttentionPrecision, RoundsTheOperandsAndNothingElse) {
     const Call exact(Precision::kStored, Precision::kStored, "");
     const Call before(precision, Precision::kStored, "attention:reference");
     const Call asked(Precision::kStored, precision, "attention:reference");
-    // Scores are of the same operands.
+    // Scores are of the same operands; sink logits are none.
     for (const auto& [a, b] : {std::pair(&asked.lse, &before.lse),
                                std::pair(&asked.entropy, &before.entropy)}) {
       for (int64_t n = 0; n < a->size(); ++n) {
-        // Sink logits are no operands: they are not rounded.
-        EXPECT_NEAR(a->As<float>()[n], b->As<float>()[n], unit);
+        EXPECT_EQ(a->As<float>()[n], b->As<float>()[n]);
       }
     }
     for (const auto& [a, b, c] :
@@ -105,7 +100,7 @@ TEST(AttentionPrecision, RoundsTheOperandsAndNothingElse) {
           std::tuple(&asked.dq, &before.dq, &exact.dq),
           std::tuple(&asked.dk, &before.dk, &exact.dk),
           std::tuple(&asked.dv, &before.dv, &exact.dv)}) {
-      EXPECT_GT(WorstDifference(*a, *b), 0);  // A, dz and sink logits
+      EXPECT_GT(WorstDifference(*a, *b), 0);  // A and ds
       EXPECT_LT(WorstDifference(*a, *b), 2 * unit);
       EXPECT_GT(WorstDifference(*a, *c), unit / 8);
       EXPECT_LT(WorstDifference(*a, *c), 10 * unit);
@@ -124,9 +119,10 @@ TEST(AttentionPrecision, GoesToWhoeverHasSuchProducts) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
-    EXPECT_THAT(error.what(), testing::HasSubstr("has products of f32 only"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("has no products in f16 of f32 operands"));
   }
 }
 
 }  // namespace
-}  // namespace headwise::precision_test
+}  // namespace headwise::attention_precision_test

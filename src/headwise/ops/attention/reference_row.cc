@@ -4,22 +4,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "headwise/ops/precision.h"
 #include "headwise/tensor/element.h"
-#include "headwise/tensor/half.h"
 
 namespace headwise {
 
 double Operand(const AttentionProblem& problem, double value) {
-  const float x = static_cast<float>(value);
-  switch (problem.precision) {
-    case Precision::kStored:
-      return value;
-    case Precision::kBF16:
-      return FromBf16(ToBf16(x));
-    case Precision::kF16:
-      return FromF16(ToF16(x));
-  }
-  return value;
+  if (problem.precision == Precision::kStored) return value;
+  return RoundedTo(problem.precision, static_cast<float>(value));
 }
 
 void AddScaled(std::vector<double>& sum, double w,

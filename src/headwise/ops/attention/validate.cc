@@ -261,6 +261,10 @@ void ValidateProblem(const AttentionProblem& problem) {
       problem.type != DType::kF16) {
     ThrowInvalid("type f32, bf16 or f16", Name(problem.type));
   }
+  if (problem.precision > Precision::kF16) {
+    ThrowInvalid("a precision of stored, bf16 or f16",
+                 fmt::to_string(static_cast<int>(problem.precision)));
+  }
   if (!std::isfinite(problem.scale)) {
     ThrowInvalid("a finite scale", fmt::to_string(problem.scale));
   }

@@ -202,6 +202,8 @@ TEST(AttentionValidation, Options) {
     ExpectRefused(&Call::Forward, text, spoil);
   };
   refuse("i32", [](Call& c) { c.problem.type = DType::kI32; });
+  refuse("a precision of stored, bf16 or f16; found 3",
+         [](Call& c) { c.problem.precision = static_cast<Precision>(3); });
   refuse("mask.before",
          [](Call& c) { c.problem.mask = AttentionMask::SlidingWindow(0); });
   refuse("mask.after", [](Call& c) { c.problem.mask.after = -2; });

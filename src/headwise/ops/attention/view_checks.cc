@@ -38,7 +38,7 @@ struct Footprint {
 
 Footprint FootprintOf(const ConstTensorView& view) {
   Footprint result;
-  const int64_t item = static_cast<int64_t>(SizeOf(view.type));
+  const int64_t item = ElementSize(view.type);
   result.begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(view.data));
   result.end = result.begin + item;
   for (int axis = 0; axis < view.rank; ++axis) {
@@ -57,7 +57,7 @@ Footprint FootprintOf(const ConstTensorView& view) {
 bool OverlapsItself(const ConstTensorView& view) {
   const Footprint footprint = FootprintOf(view);
   if (footprint.empty) return false;
-  int64_t extent = static_cast<int64_t>(SizeOf(view.type));
+  int64_t extent = ElementSize(view.type);
   for (int axis = 0; axis < view.rank; ++axis) {
     if (view.shape[axis] > 1 && view.stride[axis] == 0) return true;
   }
@@ -166,10 +166,8 @@ bool MayOverlap(const ConstTensorView& a, const ConstTensorView& b) {
     const bool shared = std::any_of(y.dims().begin(), y.dims().end(),
                                     [&](Dim d) { return d.stride == period; });
     if (!shared) continue;
-    const int64_t in_x =
-        ExtentWithin(x, static_cast<int64_t>(SizeOf(a.type)), period);
-    const int64_t in_y =
-        ExtentWithin(y, static_cast<int64_t>(SizeOf(b.type)), period);
+    const int64_t in_x = ExtentWithin(x, ElementSize(a.type), period);
+    const int64_t in_y = ExtentWithin(y, ElementSize(b.type), period);
     if (in_x == 0 || in_y == 0) continue;
     const int64_t shift = ((y.begin - x.begin) % period + period) % period;
     if (shift >= in_x && period - shift >= in_y) return false;

@@ -5,6 +5,7 @@
 
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/implementation.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 namespace {
@@ -25,10 +26,18 @@ bool IsAnyFloat(DType type) {
 }
 
 void CheckTypes(const ConstTensorView& from, const ConstTensorView& to) {
+  if (!EncodingOf(from.type).plain()) RequireBlocks(from);
   if (from.type == to.type || IsAnyFloat(to.type)) return;
-  if (!IsAnyFloat(from.type) && to.type != DType::kBool) return;
+  const bool integers = !IsAnyFloat(from.type) && IsPlain(from.type) &&
+                        IsPlain(to.type) && to.type != DType::kBool;
+  if (integers) return;
   Refuse("copy", "a type that " + std::string(Name(from.type)) + " becomes",
          Name(to.type));
+}
+
+// Blocks of one type are moved as their bytes.
+bool MovesBlocks(const ConstTensorView& from, const ConstTensorView& to) {
+  return from.type == to.type && !EncodingOf(to.type).plain();
 }
 
 // The sizes of `view` from this axis on.
@@ -70,6 +79,9 @@ CopyCall CheckedAppend(Context& context, const ConstTensorView& from,
   const CopyCall call = {
       .kind = CopyKind::kAppend, .from = from, .index = held, .to = to};
   CheckRows(context, call, 2, to.shape[0]);
+  if (!EncodingOf(from.type).plain()) {
+    Refuse("copy", "rows of a plain type for a cache", ToString(from));
+  }
   if (from.shape[0] != to.shape[0]) {
     Refuse("copy", "from of " + std::to_string(to.shape[0]) + " sequences",
            ToString(from));
@@ -87,7 +99,8 @@ void Run(Context& context, const CopyCall& call) {
 
 ImplementationList<CopyCall> CopyImplementations() {
   static const Implementation<CopyCall> kList[] = {
-      kCopyCuda, kCopyCpuMove, kCopyCpuCast, kCopyDevice, kCopyReference};
+      kCopyCuda,      kCopyCpuMove, kCopyCpuCast,
+      kCopyCpuBlocks, kCopyDevice,  kCopyReference};
   return {"copy", kList};
 }
 
@@ -98,16 +111,24 @@ void Copy(Context& context, const ConstTensorView& from, const TensorView& to) {
   if (!SameShape(from, to)) {
     Refuse("copy", "to " + ToString(ShapeOf(from)), ToString(to));
   }
+  if (MovesBlocks(from, to)) return Copy(context, AsBytes(from), AsBytes(to));
   Run(context, {.kind = CopyKind::kCopy, .from = from, .to = to});
 }
 
 void Fill(Context& context, double value, const TensorView& to) {
   CheckPlace(context, "to", to);
+  if (!EncodingOf(to.type).plain()) {
+    if (value != 0) Refuse("copy", "0 for blocks", std::to_string(value));
+    return Fill(context, 0, AsBytes(to));
+  }
   Run(context, {.kind = CopyKind::kFill, .to = to, .value = value});
 }
 
 void GatherRows(Context& context, const ConstTensorView& from,
                 const ConstTensorView& rows, const TensorView& to) {
+  if (MovesBlocks(from, to)) {
+    return GatherRows(context, AsBytes(from), rows, AsBytes(to));
+  }
   const CopyCall call = {
       .kind = CopyKind::kGather, .from = from, .index = rows, .to = to};
   CheckRows(context, call, 1, to.shape[0]);
@@ -117,6 +138,9 @@ void GatherRows(Context& context, const ConstTensorView& from,
 
 void ScatterRows(Context& context, const ConstTensorView& from,
                  const ConstTensorView& rows, const TensorView& to) {
+  if (MovesBlocks(from, to)) {
+    return ScatterRows(context, AsBytes(from), rows, AsBytes(to));
+  }
   const CopyCall call = {
       .kind = CopyKind::kScatter, .from = from, .index = rows, .to = to};
   CheckRows(context, call, 1, from.shape[0]);

@@ -8,7 +8,8 @@
 // is queued: what lies on the host is read, or in place, after Synchronize.
 //
 // Types: any to the same; floats and integers to floats, rounded to nearest
-// even (to a half by way of f32); integers to integers that they fit.
+// even (to a half by way of f32); integers to integers that they fit; blocks
+// (IsPlain of headwise/tensor.h) to floats, on the host.
 #pragma once
 
 #include <span>

@@ -56,7 +56,8 @@ struct Place {
     memory = Tensor(type, {step + 1});
     FillRandom(memory.view(), rng);
     char* data = static_cast<char*>(memory.view().data);
-    if (unaligned) std::memmove(data + 1, data, memory.bytes() - SizeOf(type));
+    if (unaligned)
+      std::memmove(data + 1, data, memory.bytes() - ElementSize(type));
     view.data = data + (unaligned ? 1 : 0);
   }
   std::string Bytes() const {

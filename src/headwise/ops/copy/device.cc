@@ -32,7 +32,7 @@ void Run(Context& context, const CopyCall& call) {
   DeviceBackend& backend = *context.backend();
   const bool fill = call.kind == CopyKind::kFill;
   const Walk<2> walk({fill ? ConstTensorView(call.to) : call.from, call.to});
-  const int64_t size = static_cast<int64_t>(SizeOf(call.to.type));
+  const int64_t size = ElementSize(call.to.type);
   walk.ForRuns(0, walk.size(), [&](const auto& places, int64_t count) {
     char* to = static_cast<char*>(call.to.data) + places[1] * size;
     if (fill) return backend.Zero(to, count * size);

@@ -10,7 +10,8 @@ namespace headwise {
 
 enum class CopyKind : uint8_t { kCopy, kFill, kGather, kScatter, kAppend };
 
-// At least one element is to be written.
+// At least one element is to be written. Blocks come with a `to` of floats
+// only.
 struct CopyCall {
   CopyKind kind = CopyKind::kCopy;
   ConstTensorView from = {};   // kFill: none
@@ -29,6 +30,7 @@ extern const Implementation<CopyCall> kCopyReference;  // reference.cc
 extern const Implementation<CopyCall> kCopyDevice;     // device.cc
 extern const Implementation<CopyCall> kCopyCpuMove;    // cpu/move.cc
 extern const Implementation<CopyCall> kCopyCpuCast;    // cpu/cast.cc
+extern const Implementation<CopyCall> kCopyCpuBlocks;  // cpu/blocks.cc
 extern const Implementation<CopyCall> kCopyCuda;       // cuda/copy.cu
 
 // Whether all that is given lies on the host.

@@ -6,6 +6,7 @@
 #include "headwise/ops/check_view.h"
 #include "headwise/ops/copy/implementation.h"
 #include "headwise/tensor/element.h"
+#include "headwise/tensor/encoding.h"
 
 namespace headwise {
 namespace {
@@ -32,16 +33,16 @@ int64_t ReadInteger(const ConstTensorView& view) {
 }
 
 void WriteInteger(const TensorView& view, int64_t value) {
-  std::memcpy(view.data, &value, SizeOf(view.type));  // the low bytes
+  std::memcpy(view.data, &value, ElementSize(view.type));  // the low bytes
 }
 
 void Convert(const char* from, DType from_type, char* to, DType to_type) {
   if (from_type == to_type) {
-    std::memcpy(to, from, SizeOf(to_type));
+    std::memcpy(to, from, ElementSize(to_type));
     return;
   }
   Cell in, out;
-  std::memcpy(in.bytes, from, SizeOf(from_type));
+  std::memcpy(in.bytes, from, ElementSize(from_type));
   const ConstTensorView source = ViewOfCell(in, from_type);
   const TensorView target = ViewOfCell(out, to_type);
   if (IsInteger(from_type) && IsInteger(to_type)) {
@@ -49,15 +50,22 @@ void Convert(const char* from, DType from_type, char* to, DType to_type) {
   } else {
     Write(target, Read(source, 0), 0);
   }
-  std::memcpy(to, out.bytes, SizeOf(to_type));
+  std::memcpy(to, out.bytes, ElementSize(to_type));
 }
 
 void CopyAll(const ConstTensorView& from, const TensorView& to) {
   for (int64_t n = 0; n < to.size(); ++n) {
-    const ConstTensorView in = Moved(from, PlaceOf(from, n));
+    const int64_t place = PlaceOf(from, n);
     const TensorView out = Moved(to, PlaceOf(to, n));
-    Convert(static_cast<const char*>(in.data), in.type,
-            static_cast<char*>(out.data), out.type);
+    char* const target = static_cast<char*>(out.data);
+    if (!EncodingOf(from.type).plain()) {
+      const float value = ReadInBlocks(from, place);
+      Convert(reinterpret_cast<const char*>(&value), DType::kF32, target,
+              out.type);
+      continue;
+    }
+    const ConstTensorView in = Moved(from, place);
+    Convert(static_cast<const char*>(in.data), in.type, target, out.type);
   }
 }
 

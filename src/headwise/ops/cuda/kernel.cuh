@@ -206,13 +206,12 @@ __device__ void ForPacks(int64_t first, int64_t step, int64_t width,
 // Whether every row of a view can be loaded in packs from its beginning on.
 template <typename Void>
 bool HasPacks(const BasicView<Void>& view, int pack) {
-  const size_t bytes = std::min<size_t>(16, pack * SizeOf(view.type));
+  const size_t bytes = std::min<int64_t>(16, pack * ElementSize(view.type));
   if (reinterpret_cast<uintptr_t>(view.data) % bytes != 0) return false;
   for (int axis = 0; axis + 1 < view.rank; ++axis) {
-    if (view.shape[axis] > 1 &&
-        view.stride[axis] * static_cast<int64_t>(SizeOf(view.type)) %
-                static_cast<int64_t>(bytes) !=
-            0) {
+    if (view.shape[axis] > 1 && view.stride[axis] * ElementSize(view.type) %
+                                        static_cast<int64_t>(bytes) !=
+                                    0) {
       return false;
     }
   }

@@ -71,7 +71,7 @@ bool Widen(Axes<kViews>& axes, const std::array<ConstTensorView, kViews>& views,
   const int last = axes.count - 1;
   if (axes.shape[last] % items != 0) return false;
   for (int v = 0; v < kViews; ++v) {
-    const int64_t size = static_cast<int64_t>(SizeOf(views[v].type));
+    const int64_t size = ElementSize(views[v].type);
     const int64_t align = std::min<int64_t>(16, size * items);
     if (repeats && axes.step[v][last] == 0) continue;
     if (axes.step[v][last] != 1) return false;

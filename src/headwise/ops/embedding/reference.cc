@@ -18,11 +18,11 @@ Reason WhyNot(const EmbeddingCall& call) {
 // An element of a table that a file may have put at any address.
 double ReadAnywhere(const ConstTensorView& table, int64_t row, int64_t i) {
   alignas(8) char element[8] = {};
-  const size_t size = SizeOf(table.type);
-  std::memcpy(element,
-              static_cast<const char*>(table.data) +
-                  OffsetOf(table, row, i) * static_cast<int64_t>(size),
-              size);
+  const int64_t size = ElementSize(table.type);
+  std::memcpy(
+      element,
+      static_cast<const char*>(table.data) + OffsetOf(table, row, i) * size,
+      size);
   return Read(ConstTensorView(element, table.type, {1}), 0);
 }
 

@@ -24,7 +24,7 @@ constexpr int64_t kLong = 4096 + 17, kPack = 8;
 struct Matrix {
   Matrix(DType type, int64_t rows, int64_t columns, uint64_t stream)
       : line((columns + kPack - 1) / kPack * kPack),
-        bytes(rows * line * SizeOf(type), 0),
+        bytes(BytesOf(type, rows * line), 0),
         all(bytes.data(), type, {rows, line}),
         view(Columns(all, 0, columns)) {
     Rng rng(7, stream);

@@ -46,7 +46,7 @@ Extent ExtentOf(const ConstTensorView& view) {
     (reach < 0 ? low : high) += reach;
   }
   const char* data = static_cast<const char*>(view.data);
-  const int64_t size = static_cast<int64_t>(SizeOf(view.type));
+  const int64_t size = ElementSize(view.type);
   return {data + low * size, data + high * size};
 }
 

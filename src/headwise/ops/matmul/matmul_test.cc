@@ -43,7 +43,7 @@ std::vector<float> Random(int64_t count, uint64_t stream) {
 }
 
 std::string Bytes(const std::vector<float>& values, DType type) {
-  std::string bytes(values.size() * SizeOf(type), 0);
+  std::string bytes(BytesOf(type, std::ssize(values)), 0);
   const TensorView view(bytes.data(), type,
                         {static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) Write(view, values[i], i);
@@ -541,7 +541,7 @@ TEST(Matmul, WeightsMayLieAtOddAddresses) {
   for (const Operand operand : {Operand::kPlain, Operand::kTransposed}) {
     const bool plain = operand == Operand::kPlain;
     for (const DType type : {DType::kF32, DType::kF16}) {
-      const size_t bytes = n * k * SizeOf(type);
+      const size_t bytes = BytesOf(type, n * k);
       const void* from = type == DType::kF32
                              ? static_cast<const void*>(values.data())
                              : static_cast<const void*>(half.data());

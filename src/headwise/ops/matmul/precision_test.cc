@@ -18,7 +18,7 @@ namespace {
 // A matrix of any type and its numbers rounded to a precision, as f32.
 struct Operands {
   Operands(Rng& rng, const Shape& shape, DType type, Precision to)
-      : bytes(shape[0] * shape[1] * SizeOf(type), 0),
+      : bytes(BytesOf(type, shape[0] * shape[1]), 0),
         rounded(shape[0] * shape[1]),
         stored(bytes.data(), type, shape),
         as_f32(View(rounded.data(), shape)) {

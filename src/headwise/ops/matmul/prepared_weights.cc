@@ -134,7 +134,7 @@ size_t MissingBytes(const PreparedWeights& weights, Device device, DType type) {
       std::ranges::all_of(weights.matrices(), lies_there)) {
     return 0;
   }
-  return static_cast<size_t>(weights.n() * weights.k()) * SizeOf(type);
+  return static_cast<size_t>(BytesOf(type, weights.n() * weights.k()));
 }
 
 }  // namespace headwise

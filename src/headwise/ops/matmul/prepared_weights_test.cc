@@ -181,10 +181,10 @@ std::vector<float> Normals(Rng& rng, int64_t count) {
 struct Weights {
   Weights(Rng& rng, int64_t n, int64_t k, DType type, Operand operand,
           int64_t parts, bool odd)
-      : n(n), k(k), operand(operand), bytes(n * k * SizeOf(type) + 1, 0) {
+      : n(n), k(k), operand(operand), bytes(BytesOf(type, n * k) + 1, 0) {
     const bool plain = operand == Operand::kPlain;
     const std::vector<float> numbers = Normals(rng, n * k);
-    std::string values(n * k * SizeOf(type), 0);
+    std::string values(BytesOf(type, n * k), 0);
     const TensorView flat(values.data(), type, {n * k});
     for (int64_t i = 0; i < n * k; ++i) Write(flat, numbers[i], i);
     char* const at = bytes.data() + (odd ? 1 : 0);

@@ -18,8 +18,7 @@ Reason WhyNot(const NormCall& call) {
 template <typename Void>
 BasicView<Void> Segment(BasicView<Void> view, int64_t row) {
   const int last = view.rank - 1;
-  const int64_t at =
-      SegmentBegin(view, row) * static_cast<int64_t>(SizeOf(view.type));
+  const int64_t at = SegmentBegin(view, row) * ElementSize(view.type);
   using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
   return {static_cast<Byte*>(view.data) + at, view.type, {view.shape[last]}};
 }

@@ -16,7 +16,7 @@ namespace {
 // As CheckView, with any strides.
 void CheckLike(const char* name, const ConstTensorView& view,
                const ConstTensorView& y) {
-  if ((view || y.size() == 0) && view.type == y.type &&
+  if ((view || y.size() == 0) && view.type == y.type && IsPlain(y.type) &&
       view.device == y.device && SameShape(view, y)) {
     return;
   }
@@ -37,9 +37,10 @@ void RunLike(Context& context, const PointwiseCall& call) {
 
 void RunReduction(Context& context, const PointwiseCall& call, DType type,
                   const Shape& shape) {
-  if (call.a.rank == 0 || (!call.a && call.a.size() > 0)) {
+  if (call.a.rank == 0 || (!call.a && call.a.size() > 0) ||
+      !IsPlain(call.a.type)) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"pointwise", "x with an axis",
+                {"pointwise", "a plain x with an axis",
                  call.a ? ToString(call.a) : "none", ""});
   }
   CheckView("pointwise", "the result", call.y, type, shape, call.a.device);

@@ -6,6 +6,7 @@
 #include "headwise/ops/attention/cpu/forward.h"
 #include "headwise/ops/attention/cpu/second_pass.h"
 #include "headwise/ops/attention/implementation.h"
+#include "headwise/ops/precision.h"
 
 namespace headwise {
 namespace {
@@ -15,10 +16,7 @@ Reason WhyNotProblem(const AttentionProblem& problem) {
   if (problem.type != DType::kF32) {
     return std::string("takes f32 only, not ") + Name(problem.type);
   }
-  if (problem.precision != Precision::kStored) {
-    return "has products of f32 only";
-  }
-  return "";
+  return WhyNotPrecision(problem.precision, problem.type);
 }
 
 Reason WhyNot(const AttentionCall& call) {

@@ -12,6 +12,7 @@
 #include "headwise/ops/attention/cuda/params.h"
 #include "headwise/ops/attention/cuda/views.h"
 #include "headwise/ops/attention/geometry.h"
+#include "headwise/ops/precision.h"
 
 namespace headwise::attention_cuda {
 namespace {
@@ -93,24 +94,20 @@ Reason WhyNotGrid(const Call& call) {
 }  // namespace
 
 Reason WhyNotPlain(const AttentionProblem& problem) {
-  if (problem.precision != Precision::kStored) {
-    return "has products of f32 only";
-  }
-  return WhyNotDevice(problem);
+  Reason reason = WhyNotDevice(problem);
+  // Whatever is stored, products are of f32.
+  return reason.empty() ? WhyNotPrecision(problem.precision, DType::kF32)
+                        : reason;
 }
 
 Reason WhyNotAny(const AttentionProblem& problem) {
-  const bool is_bf16 = problem.type == DType::kBF16;
   if (!problem.device.is_cuda()) return "runs on CUDA devices only";
-  if (!is_bf16 && problem.type != DType::kF16) {
+  if (problem.type != DType::kBF16 && problem.type != DType::kF16) {
     return "takes bf16 and f16 only";
   }
-  const Precision own = is_bf16 ? Precision::kBF16 : Precision::kF16;
-  if (problem.precision != Precision::kStored && problem.precision != own) {
-    return "has products of the stored type only";
-  }
   if (Scale(problem) <= 0) return "needs a positive scale";
-  return WhyNotDevice(problem);
+  Reason reason = WhyNotPrecision(problem.precision, problem.type);
+  return reason.empty() ? WhyNotDevice(problem) : reason;
 }
 
 Reason WhyNotCall(const AttentionCall& call) {

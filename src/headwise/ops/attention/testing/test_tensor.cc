@@ -51,8 +51,8 @@ TestTensor::TestTensor(DType type, const std::vector<int64_t>& shape,
   for (int axis = 0; axis < rank; ++axis) {
     slots_ += view_.stride[axis] * std::max<int64_t>(shape[axis] - 1, 0);
   }
-  memory_ = std::make_unique<std::byte[]>(slots_ * SizeOf(type));
-  view_.data = memory_.get() + start_ * SizeOf(type);
+  memory_ = std::make_unique<std::byte[]>(BytesOf(type, slots_));
+  view_.data = memory_.get() + BytesOf(type, start_);
   flat_ = TensorView(view_.data, type, {slots_ - start_});
   is_dense_ = slots_ - start_ == std::max<int64_t>(size(), 1) &&
               std::is_sorted(order.begin(), order.end());
@@ -61,7 +61,7 @@ TestTensor::TestTensor(DType type, const std::vector<int64_t>& shape,
 
 void TestTensor::Poison() {
   const uint64_t bits = PoisonBits(view_.type);
-  const size_t bytes = SizeOf(view_.type);
+  const int64_t bytes = ElementSize(view_.type);
   for (int64_t slot = 0; slot < slots_; ++slot) {
     std::memcpy(memory_.get() + slot * bytes, &bits, bytes);
   }
@@ -112,8 +112,8 @@ std::string TestTensor::IndexText(int64_t n) const {
 
 bool TestTensor::SlotIsPoison(int64_t slot) const {
   const uint64_t bits = PoisonBits(view_.type);
-  return std::memcmp(memory_.get() + slot * SizeOf(view_.type), &bits,
-                     SizeOf(view_.type)) == 0;
+  return std::memcmp(memory_.get() + BytesOf(view_.type, slot), &bits,
+                     ElementSize(view_.type)) == 0;
 }
 
 bool TestTensor::GapsIntact() const {
@@ -129,7 +129,7 @@ bool TestTensor::GapsIntact() const {
 bool TestTensor::SameBits(const TestTensor& other) const {
   return slots_ == other.slots_ &&
          std::memcmp(memory_.get(), other.memory_.get(),
-                     slots_ * SizeOf(view_.type)) == 0;
+                     BytesOf(view_.type, slots_)) == 0;
 }
 
 }  // namespace headwise

@@ -29,7 +29,7 @@ class TestTensor {
   TensorView view() const { return view_; }
   // All of it, gaps included.
   std::span<std::byte> memory() const {
-    return {memory_.get(), slots_ * SizeOf(view_.type)};
+    return {memory_.get(), static_cast<size_t>(BytesOf(view_.type, slots_))};
   }
   void Poison();
   void FillUniform(Rng& rng, double low, double high);

@@ -40,7 +40,7 @@ Reason WhyNot(const CopyCall& call) {
 }
 
 void Run(Context& context, const CopyCall& call) {
-  switch (SizeOf(call.to.type)) {
+  switch (ElementSize(call.to.type)) {
     case 1:
       return MoveAll(context, call, MoveWords<uint8_t>);
     case 2:

@@ -34,9 +34,8 @@ void MoveWhole(Context& context, const ConstTensorView& from,
                const TensorView& to, MoveRun move) {
   const Walk<2> walk({from, to});
   const Ends ends = {static_cast<const char*>(from.data),
-                     static_cast<char*>(to.data),
-                     static_cast<int64_t>(SizeOf(from.type)),
-                     static_cast<int64_t>(SizeOf(to.type))};
+                     static_cast<char*>(to.data), ElementSize(from.type),
+                     ElementSize(to.type)};
   // The usual copy of one token should not pay for a std::function.
   if (walk.size() <= kPerTask) return MoveOne(walk, move, ends, 0, walk.size());
   context.pool().ParallelFor(
@@ -63,8 +62,8 @@ void MoveRows(Context& context, const CopyCall& call, int64_t count,
     to = At(to, 0, 0);
   }
   const Walk<2> walk({from, to});
-  const int64_t from_size = static_cast<int64_t>(SizeOf(from.type));
-  const int64_t to_size = static_cast<int64_t>(SizeOf(to.type));
+  const int64_t from_size = ElementSize(from.type);
+  const int64_t to_size = ElementSize(to.type);
   const int64_t rows_per_task = std::max<int64_t>(1, kPerTask / walk.size());
   const auto some = [&](int64_t task, int) {
     const int64_t end = std::min(count, (task + 1) * rows_per_task);

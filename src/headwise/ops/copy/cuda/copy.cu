@@ -201,7 +201,7 @@ Params ParamsOf(const CopyCall& call) {
 
 // Whether the call can be moved in words of `bytes`; p then counts in them.
 bool WidenTo(const CopyCall& call, int64_t bytes, Params& p) {
-  const int64_t size = static_cast<int64_t>(SizeOf(call.to.type));
+  const int64_t size = ElementSize(call.to.type);
   return bytes <= size ||
          (RowsAllow(p.rows, size, bytes) &&
           cuda::Widen<2>(p.axes, {call.from, call.to}, bytes / size));
@@ -209,7 +209,7 @@ bool WidenTo(const CopyCall& call, int64_t bytes, Params& p) {
 
 // Elements to move, once steps are in bytes.
 int64_t InBytes(const CopyCall& call, Params& p) {
-  const int64_t size = static_cast<int64_t>(SizeOf(call.to.type));
+  const int64_t size = ElementSize(call.to.type);
   p.rows.size = p.axes.size();
   StepsToBytes(p.axes, size);
   for (int64_t* step :
@@ -308,7 +308,7 @@ void CopyThere(Context& context, const CopyCall& call) {
 void Fill(Context& context, const CopyCall& call) {
   // One element as the host writes it, repeated to 16 bytes.
   alignas(16) std::array<char, 16> pattern = {};
-  const int64_t size = static_cast<int64_t>(SizeOf(call.to.type));
+  const int64_t size = ElementSize(call.to.type);
   Write(TensorView(pattern.data(), call.to.type, {1}), call.value, 0);
   for (int64_t at = size; at < 16; at += size) {
     std::memcpy(pattern.data() + at, pattern.data(), size);
@@ -340,7 +340,7 @@ ConstTensorView Upload(Context& context, const ConstTensorView& host,
     const int64_t reach = host.stride[i] * (host.shape[i] - 1);
     (reach < 0 ? low : high) += reach;
   }
-  const int64_t size = static_cast<int64_t>(SizeOf(host.type));
+  const int64_t size = ElementSize(host.type);
   copy = Temp(context, DType::kU8, {(high - low) * size});
   char* memory = copy.view().Raw<char>();
   context.backend()->Copy(memory,
@@ -356,7 +356,7 @@ ConstTensorView Upload(Context& context, const ConstTensorView& host,
 void Download(Context& context, const ConstTensorView& dense,
               const TensorView& host) {
   const Walk<2> walk({dense, host});
-  const int64_t size = static_cast<int64_t>(SizeOf(host.type));
+  const int64_t size = ElementSize(host.type);
   const int64_t step = walk.step()[1];
   const auto copy = [&](char* to, const char* from, int64_t count) {
     if (step == 1 || count == 1) {
@@ -378,6 +378,7 @@ void Download(Context& context, const ConstTensorView& dense,
 
 Reason WhyNot(const CopyCall& call) {
   if (IsOnHost(call)) return "serves devices only";
+  if (!IsPlain(call.from.type)) return "reads no blocks";
   const bool zero = std::bit_cast<uint64_t>(call.value) == 0;  // not −0
   const bool one_run =
       (call.kind == CopyKind::kFill && zero &&

@@ -5,6 +5,7 @@
 #include "headwise/ops/cuda/why_not.h"
 #include "headwise/ops/embedding/cuda/backward.h"
 #include "headwise/ops/embedding/implementation.h"
+#include "headwise/tensor/unaligned.h"
 
 namespace headwise {
 namespace {
@@ -76,7 +77,7 @@ Reason WhyNot(const EmbeddingCall& call) {
   const EmbeddingArgs& a = call.args;
   if (a.ids && !a.ids.device.is_cuda()) return "runs on CUDA only";
   if (call.grads == nullptr) {
-    if (reinterpret_cast<uintptr_t>(a.table.data) % SizeOf(a.table.type) != 0) {
+    if (!IsAligned(a.table)) {
       return "takes tables at multiples of their elements' size";
     }
     return cuda::WhyNotFloats({a.table, a.out});

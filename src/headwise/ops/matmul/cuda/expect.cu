@@ -50,8 +50,8 @@ void ExpectOnDevice(Context& context, const PreparedWeights& weights,
   int64_t left = numbers * 2 < kLeastBytes ? 0 : kMostBytes;
   int64_t held = HeldBytes(rows, ChipOf(context.device())->processors);
   for (const ConstTensorView& part : FindOnDevice(context, weights)) {
-    const int64_t bytes = part.shape[0] * part.stride[0] *
-                          static_cast<int64_t>(SizeOf(part.type));
+    const int64_t bytes =
+        part.shape[0] * part.stride[0] * ElementSize(part.type);
     const int64_t skipped = std::min(bytes, held) / kPiece * kPiece;
     held -= skipped;
     const int64_t pieces = std::min(bytes - skipped, left) / kPiece;

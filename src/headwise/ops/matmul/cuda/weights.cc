@@ -22,7 +22,7 @@ int64_t LineOf(const PreparedWeights& weights) {
 }
 
 size_t BytesOf(const PreparedWeights& weights, DType type) {
-  return static_cast<size_t>(weights.n() * LineOf(weights)) * SizeOf(type);
+  return static_cast<size_t>(BytesOf(type, weights.n() * LineOf(weights)));
 }
 
 std::unique_ptr<DeviceWeights> Make(Context& context,
@@ -48,7 +48,7 @@ std::unique_ptr<DeviceWeights> Make(Context& context,
 }  // namespace
 
 bool HasAlignedLines(const ConstTensorView& matrix) {
-  const int64_t size = static_cast<int64_t>(SizeOf(matrix.type));
+  const int64_t size = ElementSize(matrix.type);
   return reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
          (matrix.shape[0] <= 1 || matrix.stride[0] * size % 16 == 0);
 }

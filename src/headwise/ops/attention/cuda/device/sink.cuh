@@ -12,7 +12,8 @@ namespace headwise::attention_cuda {
 // sees nothing.
 __device__ inline float SinkShare(const ForwardParams& p, int head, float lse) {
   if (p.sink_logits == nullptr || lse == -INFINITY) return 0;
-  return expf(p.sink_logits[head] - lse);
+  const float share = expf(p.sink_logits[head] - lse);
+  return share > 1 ? 1 : share;  // the LSE is rounded
 }
 
 // How a row ends. The denominator is in units of 2^reference.

@@ -20,8 +20,8 @@ struct PlainBackwardParams {
   BackwardParams backward;
   View3<const float> weights;  // [B, M] of received; null: 1
   // Scratch [sequences, heads, query_len] of each row: δ = g·⟨dout, O⟩, the
-  // entropy with what a sink took; and where there is a dtable, sums of ∂L/∂z at and past the two
-  // ends of the table, [2] each.
+  // entropy with what a sink took; and where there is a dtable, sums of ∂L/∂z
+  // at and past the two ends of the table, [2] each.
   float* delta = nullptr;
   float* entropy = nullptr;
   double* ends = nullptr;
