@@ -45,6 +45,8 @@ Linear ByGroups(const Parameter& weight, const Parameter& bias, int64_t heads,
                 {weight.name, std::to_string(groups * rows) + " rows",
                  ToString(weight.value), ""});
   }
+  // A layer without heads has its empty tensors still.
+  if (groups == 0) return {{{weight, bias}}, WeightLayout::kOutIn};
   std::vector<Linear::Part> parts;
   const auto add = [&](int64_t first, int64_t count) {
     for (int64_t group = 0; group < groups; ++group) {
