@@ -6,4 +6,5 @@
   FAMILY(kGpt2Family)             \
   FAMILY(kBertFamily)             \
   FAMILY(kLlamaFamily)            \
-  FAMILY(kEncoderDecoderFamily)
+  FAMILY(kEncoderDecoderFamily)   \
+  FAMILY(kGptNeoxFamily)
