@@ -201,12 +201,15 @@ TEST_P(PrunedFamily, FoldingPutsMeansIntoTheBias) {
   EXPECT_GT(LargestDifference(expected, Output(*plain)), 1e-3);
 }
 
-// All that there are.
+// The first of every family, and some that store heads in other ways.
 std::vector<std::string> Goldens() {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"bert-headless", "bert-untied",
+                                    "gpt_neox-serial", "marian-odd",
+                                    "marian-untied"};
   for (const auto& entry : fs::directory_iterator(HEADWISE_GOLDENS)) {
-    if (!fs::exists(entry.path() / "model.safetensors")) continue;
-    names.push_back(entry.path().filename().string());
+    const std::string name = entry.path().filename().string();
+    if (name.find('-') != name.npos) continue;
+    if (fs::exists(entry.path() / "model.safetensors")) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;
