@@ -9,9 +9,10 @@ checkpoint and what Hugging Face transformers computes with it.
 
 --only NAME ... makes these and leaves the others as they are.
 
-Needs torch and transformers 5. Each folder holds config.json,
-model.safetensors and expected.safetensors: for the inputs 0 and 1 the token
-ids, logits, hidden states (after the embeddings and after every layer) and
+Needs torch and transformers 5. A golden begins as a folder with a config.json,
+whose "architectures" names the class; what that file leaves out is the class's
+own. The other files are made: model.safetensors and expected.safetensors, which
+holds for the inputs 0 and 1 the token ids, logits, hidden states (after the embeddings and after every layer) and
 every layer's attention [heads, queries, keys].
 
 --gradients leaves these as they are and adds gradients.safetensors: the
@@ -46,112 +47,17 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
-VOCAB, WIDTH, HIDDEN, LAYERS, HEADS = 64, 32, 48, 2, 4
+VOCAB = 64
 LENGTHS = (7, 19)
-# Models whose rotary positions depend on the length of the call.
-OF_LENGTH = ("llama-dynamic", "qwen3-longrope-short", "mistral-longrope")
-
-BERT = dict(vocab_size=VOCAB, hidden_size=WIDTH, num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS, intermediate_size=HIDDEN,
-            max_position_embeddings=40)
-LLAMA = dict(vocab_size=VOCAB, hidden_size=WIDTH, num_hidden_layers=LAYERS,
-             num_attention_heads=HEADS, num_key_value_heads=2,
-             intermediate_size=HIDDEN, max_position_embeddings=40,
-             bos_token_id=1, eos_token_id=2)
 
 
-def rope(kind, **more):
-    return dict(rope_parameters=dict(rope_type=kind, rope_theta=500.0, **more))
+def names_of(folder):
+    return sorted(path.parent.name for path in folder.glob("*/config.json"))
 
 
-FAMILIES = {
-    "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config(
-        vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
-        n_positions=40, n_inner=HIDDEN, bos_token_id=1, eos_token_id=2)),
-    "bert": (hf.BertForMaskedLM, hf.BertConfig(**BERT)),
-    "bert-headless": (hf.BertModel, hf.BertConfig(**BERT)),
-    "roberta": (hf.RobertaForMaskedLM, hf.RobertaConfig(**BERT)),
-    "distilbert": (hf.DistilBertForMaskedLM, hf.DistilBertConfig(
-        vocab_size=VOCAB, dim=WIDTH, n_layers=LAYERS, n_heads=HEADS,
-        hidden_dim=HIDDEN, max_position_embeddings=40)),
-    "llama": (hf.LlamaForCausalLM,
-              hf.LlamaConfig(**LLAMA, **rope("default"))),
-    "llama-linear": (hf.LlamaForCausalLM, hf.LlamaConfig(
-        **LLAMA, **rope("linear", factor=2.0), tie_word_embeddings=True)),
-    "llama-3": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, **rope(
-        "llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-        original_max_position_embeddings=16))),
-    "mistral": (hf.MistralForCausalLM, hf.MistralConfig(
-        **LLAMA, **rope("default"), sliding_window=5)),
-    "qwen2": (hf.Qwen2ForCausalLM,
-              hf.Qwen2Config(**LLAMA, **rope("default"))),
-    "qwen2-yarn": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA, **rope(
-        "yarn", factor=4.0, original_max_position_embeddings=32,
-        beta_fast=8.0, beta_slow=0.5, truncate=False))),
-    "qwen3": (hf.Qwen3ForCausalLM,
-              hf.Qwen3Config(**LLAMA, **rope("default"), head_dim=16)),
-    # The longer input is longer than the original context, 12.
-    "llama-dynamic": (hf.LlamaForCausalLM, hf.LlamaConfig(
-        **{**LLAMA, "num_hidden_layers": 1, "max_position_embeddings": 12},
-        **rope("dynamic", factor=3.0))),
-    "mistral-longrope": (hf.MistralForCausalLM, hf.MistralConfig(
-        **{**LLAMA, "num_hidden_layers": 1}, sliding_window=None, **rope(
-            "longrope", original_max_position_embeddings=12,
-            short_factor=[1.0, 1.1, 1.3, 1.7],
-            long_factor=[1.2, 2.0, 5.0, 11.0]))),
-    "qwen3-longrope-short": (hf.Qwen3ForCausalLM, hf.Qwen3Config(
-        **{**LLAMA, "num_hidden_layers": 1}, head_dim=8, **rope(
-            "longrope", factor=4.0, original_max_position_embeddings=24,
-            short_factor=[1.0, 1.1, 1.3, 1.7],
-            long_factor=[1.2, 2.0, 5.0, 11.0]))),
-    "qwen2-proportional": (hf.Qwen2ForCausalLM, hf.Qwen2Config(
-        **{**LLAMA, "num_hidden_layers": 1},
-        **rope("proportional", partial_rotary_factor=0.5))),
-    "marian": (hf.MarianMTModel, hf.MarianConfig(
-        vocab_size=VOCAB, d_model=WIDTH, encoder_layers=LAYERS,
-        decoder_layers=LAYERS, encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS, encoder_ffn_dim=HIDDEN,
-        decoder_ffn_dim=HIDDEN, max_position_embeddings=40,
-        scale_embedding=True, activation_function="swish", pad_token_id=0,
-        eos_token_id=2, decoder_start_token_id=0,
-        forced_eos_token_id=None)),
-    # Settings and shapes that few checkpoints have.
-    "gpt2-scaled": (hf.GPT2LMHeadModel, hf.GPT2Config(
-        vocab_size=VOCAB, n_embd=40, n_layer=3, n_head=5, n_positions=40,
-        n_inner=20, bos_token_id=1, eos_token_id=2,
-        scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True)),
-    "gpt2-unscaled": (hf.GPT2LMHeadModel, hf.GPT2Config(
-        vocab_size=VOCAB, n_embd=33, n_layer=LAYERS, n_head=11,
-        n_positions=40, n_inner=HIDDEN, bos_token_id=1, eos_token_id=2,
-        scale_attn_weights=False)),
-    "bert-odd": (hf.BertForMaskedLM, hf.BertConfig(
-        **{**BERT, "hidden_size": 35, "num_attention_heads": 5,
-           "num_hidden_layers": 3, "intermediate_size": 17})),
-    "llama-odd": (hf.LlamaForCausalLM, hf.LlamaConfig(
-        **{**LLAMA, "hidden_size": 33, "num_attention_heads": 3,
-           "num_key_value_heads": 1, "intermediate_size": 17},
-        head_dim=10, **rope("default"))),
-    "marian-odd": (hf.MarianMTModel, hf.MarianConfig(
-        vocab_size=VOCAB, d_model=33, encoder_layers=1, decoder_layers=3,
-        encoder_attention_heads=3, decoder_attention_heads=11,
-        encoder_ffn_dim=14, decoder_ffn_dim=21, max_position_embeddings=40,
-        scale_embedding=True, activation_function="swish", pad_token_id=0,
-        eos_token_id=2, decoder_start_token_id=0,
-        forced_eos_token_id=None)),
-    # Output matrices of their own.
-    "bert-untied": (hf.BertForMaskedLM, hf.BertConfig(
-        **{**BERT, "num_hidden_layers": 1}, tie_word_embeddings=False)),
-    "roberta-untied": (hf.RobertaForMaskedLM, hf.RobertaConfig(
-        **{**BERT, "num_hidden_layers": 1}, tie_word_embeddings=False)),
-    "marian-untied": (hf.MarianMTModel, hf.MarianConfig(
-        vocab_size=VOCAB, d_model=WIDTH, encoder_layers=1, decoder_layers=1,
-        encoder_attention_heads=HEADS, decoder_attention_heads=HEADS,
-        encoder_ffn_dim=HIDDEN, decoder_ffn_dim=HIDDEN,
-        max_position_embeddings=40, scale_embedding=True,
-        activation_function="swish", pad_token_id=0, eos_token_id=2,
-        decoder_start_token_id=0, forced_eos_token_id=None,
-        share_encoder_decoder_embeddings=False, tie_word_embeddings=False)),
-}
+def class_of(folder):
+    settings = json.loads((folder / "config.json").read_text())
+    return getattr(hf, settings["architectures"][0])
 
 
 def is_marian(name):
@@ -201,10 +107,12 @@ def record(expected, index, prefix, states, attentions):
         expected[f"{index}.{prefix}attention.{layer}"] = attention[0]
 
 
-def whole_call(name, ids):
-    """ids [1, length], made as long as the call that they are of. No row sees
-    what follows it."""
-    more = max(LENGTHS) - ids.shape[1] if name in OF_LENGTH else 0
+def whole_call(model, ids):
+    """ids [1, length], made as long as the call that they are of, where rotary
+    positions depend on its length. No row sees what follows it."""
+    turn = getattr(model.config, "rope_parameters", None) or {}
+    by_length = turn.get("rope_type") in ("dynamic", "longrope")
+    more = max(LENGTHS) - ids.shape[1] if by_length else 0
     return torch.nn.functional.pad(ids, (0, more), value=3)
 
 
@@ -236,7 +144,7 @@ def run(model, name, index, length, generator):
                 expected[f"{index}.cross.attention.{layer}"] = attention[0]
             attentions = out.encoder_attentions + out.decoder_attentions
         else:
-            out = cut(model(input_ids=whole_call(name, ids), **wanted),
+            out = cut(model(input_ids=whole_call(model, ids), **wanted),
                       length)
             record(expected, index, "", out.hidden_states, out.attentions)
             attentions = out.attentions
@@ -246,16 +154,15 @@ def run(model, name, index, length, generator):
 
 
 def make(name, folder):
-    kind, config = FAMILIES[name]
+    config = hf.AutoConfig.from_pretrained(folder)
     torch.manual_seed(sum(map(ord, name)))
     config._attn_implementation = "eager"
-    model = kind(config).eval()
+    model = class_of(folder)(config).eval()
     # Scores that are divided by the layer's number, or of narrow heads, begin
     # larger.
     wide = {"gpt2-scaled": 0.45, "marian-odd": 0.45, "marian-untied": 0.45,
             "qwen2-yarn": 0.2}
     randomise(model, wide.get(name, 0.3))
-    folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     settings = json.loads((folder / "config.json").read_text())
@@ -299,7 +206,7 @@ def losses(model, name, kept, recorded):
         more = dict(decoder_input_ids=predicted[None])
     targets = targets_of(name, predicted)
     recorded["targets"] = targets.to(torch.int32)
-    logits = model(input_ids=whole_call(name, ids), **more).logits[0]
+    logits = model(input_ids=whole_call(model, ids), **more).logits[0]
     loss = torch.nn.functional.cross_entropy(
         logits[:len(targets)], targets, reduction="sum",
         label_smoothing=smoothing)
@@ -307,8 +214,8 @@ def losses(model, name, kept, recorded):
 
 
 def make_gradients(name, folder):
-    kind, _ = FAMILIES[name]
-    model = kind.from_pretrained(folder, attn_implementation="eager").eval()
+    model = class_of(folder).from_pretrained(
+        folder, attn_implementation="eager").eval()
     expected = load_file(folder / "expected.safetensors")
     out, total, count = {}, 0.0, 0
     for index in "01":
@@ -371,8 +278,7 @@ def measure_halves(names, folder):
     path = folder / "bf16.json"
     distances = json.loads(path.read_text())
     for name in names:
-        kind, _ = FAMILIES[name]
-        model = kind.from_pretrained(
+        model = class_of(folder / name).from_pretrained(
             folder / name, attn_implementation="eager",
             dtype=torch.bfloat16).eval()
         expected = load_file(folder / name / "expected.safetensors")
@@ -540,9 +446,9 @@ def main():
     parser.add_argument("--halves", action="store_true")
     parser.add_argument("--rope", action="store_true")
     parser.add_argument("--experts", action="store_true")
-    parser.add_argument("--only", nargs="+", default=FAMILIES,
-                        choices=FAMILIES, metavar="NAME")
+    parser.add_argument("--only", nargs="+", metavar="NAME")
     options = parser.parse_args()
+    names = options.only or names_of(options.folder)
     if options.rope:
         make_rope(options.folder)
         return
@@ -550,9 +456,9 @@ def main():
         make_experts(options.folder / "experts")
         return
     if options.halves:
-        measure_halves(options.only, options.folder)
+        measure_halves(names, options.folder)
         return
-    for name in options.only:
+    for name in names:
         (make_gradients if options.gradients else make)(
             name, options.folder / name)
 

@@ -6,11 +6,13 @@ them.
                             [--program build/release/apps/headwise/headwise]
                             [--keep FOLDER]
 
-Every configuration is drawn from the switches of one of the nine families:
-shapes, activations, windows, rotary scalings, biases, output matrices of their
-own, and settings that no family computes. A small random model of it is saved
-by transformers, run on padded random ids and compared with the logits of
-`headwise dump`: |Δ| ≤ 2e-4·max(1, |logit|) where the mask is 1. Prints a line
+Every configuration is drawn from the switches of one family: shapes,
+activations, windows, rotary scalings, biases, output matrices of their own, and
+settings that no family computes. The switches of a family are a function here,
+or the file switches.json beside its golden (`by_file`). A small random model of it is saved
+by transformers, run on padded random ids and compared with what `headwise dump` writes, where
+the mask is 1: logits, |Δ| ≤ 2e-4·max(1, |logit|), and attention maps, 1e-4.
+Prints a line
 for each: right; refused, with the error, which must name a setting of the
 configuration; left out, where transformers itself refuses; or wrong. Exit code
 0: none is wrong; 1: some are; 77: transformers is not installed. A seed makes
@@ -27,14 +29,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TOLERANCE = 2e-4
+TOLERANCE, MAP_TOLERANCE = 2e-4, 1e-4
+GOLDENS = ROOT / "tests/conformance/goldens"
 FAMILIES = ("gpt2", "bert", "roberta", "distilbert", "llama", "mistral",
-            "qwen2", "qwen3", "marian")
-KINDS = {"gpt2": "GPT2LMHeadModel", "bert": "BertForMaskedLM",
-         "roberta": "RobertaForMaskedLM", "distilbert":
-         "DistilBertForMaskedLM", "llama": "LlamaForCausalLM", "mistral":
-         "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3":
-         "Qwen3ForCausalLM", "marian": "MarianMTModel"}
+            "qwen2", "qwen3", "marian") + tuple(sorted(
+                path.parent.name for path in GOLDENS.glob("*/switches.json")))
 # Those that Headwise computes come up more often than the others.
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh",
                "gelu_fast", "swish", "tanh", "gelu_python") * 2 + (
@@ -201,11 +200,35 @@ def marian(draw):
             "forced_eos_token_id": None}
 
 
+def by_file(draw, family):
+    """The switches of a golden's switches.json: of each key the list of what
+    may come up, or "ACTIVATION". {"ROPE": shares} are rotary positions that
+    turn one of these shares of a head. "HEADS" names the keys of the heads and
+    of the width, "RARELY" has settings that the family does not compute."""
+    switches = json.loads(
+        (GOLDENS / family / "switches.json").read_text(encoding="utf-8"))
+    keys, rare = switches.pop("HEADS"), switches.pop("RARELY", {})
+    heads, dim = draw.one(1, 2, 3, 4), draw.one(*keys["dims"])
+    settings = {keys["heads"]: heads, keys["width"]: heads * dim}
+    for key, choices in switches.items():
+        value = draw.one(
+            *(ACTIVATIONS if choices == "ACTIVATION" else choices))
+        if isinstance(value, dict) and "ROPE" in value:
+            share = draw.one(*value["ROPE"])
+            value = {"partial_rotary_factor": share,
+                     **rope(draw, int(share * dim))}
+        settings[key] = value
+    return settings | {key: value for key, value in rare.items()
+                       if draw.rarely()}
+
+
 def drawn(family, seed):
     """The settings of one configuration."""
     draw = Draw(f"{seed}/{family}")
     settings = common(draw)
-    if family in ("bert", "roberta"):
+    if (GOLDENS / family / "switches.json").exists():
+        settings |= by_file(draw, family)
+    elif family in ("bert", "roberta"):
         settings |= encoder(draw, family)
     elif family in ("distilbert", "gpt2", "marian"):
         settings |= globals()[family](draw)
@@ -255,12 +278,14 @@ def inputs(torch, model, draw):
 
 
 def expected(torch, transformers, family, settings, folder, seed):
-    """Saves a random model; what it was given, its logits, and where they
-    count."""
+    """Saves a random model; what it was given, its logits, the attention maps of
+    a model of one stack, and the rows that count."""
     torch.manual_seed(seed)
     config = transformers.AutoConfig.for_model(family, **settings)
     config._attn_implementation = "eager"
-    model = getattr(transformers, KINDS[family])(config).eval()
+    golden = json.loads(
+        (GOLDENS / family / "config.json").read_text(encoding="utf-8"))
+    model = getattr(transformers, golden["architectures"][0])(config).eval()
     randomise(torch, model)
     model.save_pretrained(folder)
     # As it is read back: what a file does not hold is no part of it.
@@ -268,26 +293,29 @@ def expected(torch, transformers, family, settings, folder, seed):
         folder, attn_implementation="eager", dtype=torch.float32).eval()
     given = inputs(torch, model, Draw(seed))
     with torch.no_grad():
-        logits = model(**given).logits
-    rows = torch.ones(logits.shape[:2], dtype=torch.bool)
+        out = model(**given, output_attentions=True)
+    rows = torch.ones(out.logits.shape[:2], dtype=torch.bool)
+    maps = {}
     if not model.config.is_encoder_decoder:
         rows = given["attention_mask"].bool()
-    return given, logits, rows
+        maps = {f"layer.{layer}.attention.probs": attention
+                for layer, attention in enumerate(out.attentions)}
+    return given, out.logits, maps, rows
 
 
 def found(program, folder, given):
-    """Logits of `headwise dump`, or its error."""
+    """What `headwise dump` writes, or its error."""
     from safetensors.torch import load_file, save_file
     ids, out = folder / "ids.safetensors", folder / "out.safetensors"
     save_file(given, ids)
     done = subprocess.run(
-        [program, "dump", folder, "--input", ids, "--names", "logits", "--out",
-         out], capture_output=True, text=True, check=False, timeout=120)
+        [program, "dump", folder, "--input", ids, "--names",
+         "logits,*.attention.probs", "--out", out], capture_output=True, text=True, check=False, timeout=120)
     warnings = [line for line in done.stderr.splitlines()
                 if "warning" in line and not line.startswith(PAST_CONTEXT)]
     if done.returncode not in (0, 1) or warnings:
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr}")
-    return (load_file(out)["logits"], "") if done.returncode == 0 else \
+    return (load_file(out), "") if done.returncode == 0 else \
         (None, " ".join(done.stderr.split()))
 
 
@@ -303,20 +331,25 @@ def compare(torch, transformers, program, family, seed, folder):
     """A verdict and a few words."""
     settings = drawn(family, seed)
     try:
-        given, want, rows = expected(torch, transformers, family, settings,
-                                     folder, seed)
+        given, want, maps, rows = expected(torch, transformers, family,
+                                           settings, folder, seed)
     except Exception as problem:  # whatever transformers throws
         return "left out", f"transformers: {problem}"
     got, error = found(program, folder, given)
     if got is None:
         return ("refused" if named(error, folder) else "wrong"), error
-    if got.shape != want.shape:
-        return "wrong", f"shape {tuple(got.shape)} for {tuple(want.shape)}"
-    difference = (got - want).abs() / want.abs().clamp(min=1)
+    logits = got["logits"]
+    if logits.shape != want.shape:
+        return "wrong", f"shape {tuple(logits.shape)} for {tuple(want.shape)}"
+    difference = (logits - want).abs() / want.abs().clamp(min=1)
     worst = float(difference[rows].max())
+    worst_map = max((float(
+        (got[name] - one).abs().transpose(1, 2)[rows].max())
+        for name, one in maps.items()), default=0.0)
     words = (f"largest difference {worst:.1e}, logits' deviation "
-             f"{float(want[rows].std()):.2f}")
-    return ("right" if worst <= TOLERANCE else "wrong"), words
+             f"{float(want[rows].std()):.2f}, of maps {worst_map:.1e}")
+    right = worst <= TOLERANCE and worst_map <= MAP_TOLERANCE
+    return ("right" if right else "wrong"), words
 
 
 def check(torch, transformers, options, number, totals):

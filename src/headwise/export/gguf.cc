@@ -11,6 +11,7 @@
 
 #include "headwise/error.h"
 #include "headwise/export/source.h"
+#include "headwise/model/family.h"
 #include "headwise/nn/head_slices.h"
 #include "headwise/ops/rope/rope.h"
 #include "headwise/tensor/places.h"
@@ -43,6 +44,14 @@ void RequireKnownSteps(const Checkpoint& checkpoint) {
       if (!step.is_plain() || !step.before) {
         Refuse(checkpoint, "steps with a norm before and none behind",
                "another in " + name);
+      }
+      if (step.before.kind() != NormKind::kRms) {
+        Refuse(checkpoint,
+               "a model of the Llama family for GGUF: root-mean-square norms",
+               "a layer norm in " + name);
+      }
+      if (step.kind == StepKind::kFeedForward && !step.mlp.gated()) {
+        Refuse(checkpoint, "a gated feed-forward step", "another in " + name);
       }
     }
   }
@@ -100,7 +109,9 @@ void RequireKnownRope(const Checkpoint& checkpoint) {
 
 std::string ChooseArchitecture(const Checkpoint& checkpoint) {
   const ModelConfig& config = checkpoint.config();
-  if (config.family != "llama") {
+  const char* family = FindFamily(config.model_type).gguf;
+  RequireKnownSteps(checkpoint);
+  if (family == nullptr) {
     Refuse(checkpoint, "a model of the Llama family for GGUF",
            config.model_type);
   }
@@ -109,7 +120,6 @@ std::string ChooseArchitecture(const Checkpoint& checkpoint) {
            "llama.cpp has no other here");
   }
   RequireKnownRope(checkpoint);
-  RequireKnownSteps(checkpoint);
   for (const LayerShape& layer : config.layers) {
     if (layer.window == 0 || layer.window >= config.context) continue;
     Refuse(checkpoint, "layers that see the whole context", "a window",
@@ -124,7 +134,7 @@ std::string ChooseArchitecture(const Checkpoint& checkpoint) {
            uniform ? "a bias" : "layers that differ",
            "prune with --uniform and --repair none");
   }
-  if (uniform) return "llama";
+  if (uniform) return family;
   // deci takes the width of heads from its first layer, and passes by the
   // whole attention where a layer has no heads.
   if (config.layers[0].heads == 0) {

@@ -164,6 +164,15 @@ void NameType(DType type, Json& config) {
                                           : "bfloat16";
 }
 
+// A folded bias, where stock code has one by a switch that is off.
+void SwitchOnBiases(const Model& model, ChangedTensors& changed, Json& config) {
+  if (config.value("attention_bias", true) || !HasOutputBias(model)) return;
+  Target target;
+  target.input_bias = target.output_bias = true;
+  AddBiases(model, target, changed);
+  config["attention_bias"] = true;
+}
+
 // WriteChanged writes a configuration beside changed tensors only.
 void TouchOne(Context& context, const Model& model, ChangedTensors& changed) {
   if (!changed.empty()) return;
@@ -214,7 +223,7 @@ std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
   ChangedTensors changed =
       SpreadHeads(checkpoint.model(), checkpoint.weights(), config);
   const bool pruned = !changed.empty();
-  if (model.family == "llama") {
+  if (FindFamily(model.model_type).stock_head_dim) {
     const UniformHeads counts = CountsFor(checkpoint, options.twin, config);
     if (!options.twin) changed.clear();
     const Target target = ChooseLlama(checkpoint, counts);
@@ -227,6 +236,7 @@ std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
   } else {
     RequireStockCounts(checkpoint, pruned && !options.twin);
     config = ConfigOfTwin(std::move(config));
+    SwitchOnBiases(checkpoint.model(), changed, config);
   }
   if (options.type) {
     ConvertAll(context, checkpoint.folder(), *options.type, changed);

@@ -49,6 +49,7 @@ struct ModelConfig {
   float norm_epsilon = 1e-5f;
   Activation activation = Activation::kGelu;
   bool gated = false;
+  bool parallel = false;  // a layer's two halves read one x
   Positions positions = Positions::kNone;
   int64_t position_offset = 0;  // first row of the position table that is used
   // Ways to turn, of which each layer has one; none but for kRotary.

@@ -67,8 +67,9 @@ class ReadWeights : public WeightSource {
 
 constexpr int64_t kMostHeadDim = 1 << 16;
 
-const Family* const kFamilies[] = {&kGpt2Family, &kBertFamily, &kLlamaFamily,
-                                   &kEncoderDecoderFamily};
+#define HEADWISE_ADDRESS_OF(family) &family,
+const Family* const kFamilies[] = {HEADWISE_FAMILIES(HEADWISE_ADDRESS_OF)};
+#undef HEADWISE_ADDRESS_OF
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // The families of models: how each names its configuration and weights. One
-// file each under family/, all of them in one list.
+// file each under family/, and a line each of family/list.h.
+// docs/adding-a-family.md is the how-to.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "headwise/model/config.h"
+#include "headwise/model/family/list.h"
 #include "headwise/model/model.h"
 #include "headwise/model/weights.h"
 
@@ -22,12 +24,17 @@ struct Family {
   // Parts of the names of tensors that other uses of the model read, and of
   // tables that are computed: nobody is told that they are not read.
   std::vector<std::string> passes_over = {};
+  // The architecture of llama.cpp's files whose tensors these models have;
+  // null: export writes none.
+  const char* gguf = nullptr;
+  // Whether transformers reads the number of heads and their width apart, so
+  // that it runs layers of fewer heads; else heads are width / heads wide.
+  bool stock_head_dim = false;
 };
 
-extern const Family kGpt2Family;            // family/gpt2.cc
-extern const Family kBertFamily;            // family/bert.cc
-extern const Family kLlamaFamily;           // family/llama.cc
-extern const Family kEncoderDecoderFamily;  // family/encoder_decoder.cc
+#define HEADWISE_DECLARE_FAMILY(family) extern const Family family;
+HEADWISE_FAMILIES(HEADWISE_DECLARE_FAMILY)
+#undef HEADWISE_DECLARE_FAMILY
 
 // Throws Error(kUnsupported) listing the known types.
 const Family& FindFamily(const std::string& model_type);

@@ -76,6 +76,10 @@ TEST(Settings, ThatNoFamilyObeysAreRefusedByName) {
        {{"partial_rotary_factor", 0.5}},
        "partial_rotary_factor"},
       {"mistral", "layer_types", {"full_attention", "sliding_attention"}},
+      {"gpt_neox", "is_causal", false},
+      {"gpt_neox", "head_dim", 4},
+      {"gpt_neox", "rope_theta", 10000},
+      {"gpt_neox", "partial_rotary_factor", 0.5},
       {"marian", "normalize_before", true},
       {"marian", "static_position_embeddings", false},
       {"marian", "is_causal", false}};
@@ -95,6 +99,8 @@ TEST(Settings, ThatSayWhatIsDoneAnywayAreRead) {
       {"distilbert", "layer_norm_eps", 1e-12},
       {"llama", "partial_rotary_factor", 1.0},
       {"mistral", "layer_types", {"sliding_attention", "sliding_attention"}},
+      {"gpt_neox", "head_dim", 8},
+      {"gpt_neox", "is_decoder", true},
       {"marian", "normalize_before", false},
       {"marian", "decoder_vocab_size", 9}};  // one table: not read
   for (const auto& [golden, key, value] : harmless) {
@@ -161,7 +167,6 @@ TEST(UnreadTensors, AreNamed) {
 TEST(UnreadTensors, ThatModelsAreKnownToDoWithoutAreNot) {
   for (const auto& entry : std::filesystem::directory_iterator(kGoldens)) {
     if (!std::filesystem::exists(entry.path() / "config.json")) continue;
-    if (!entry.is_directory()) continue;
     EXPECT_THAT(Unread(entry.path().filename(), {}), IsEmpty()) << entry.path();
   }
   EXPECT_THAT(Unread("gpt2", {"transformer.h.0.attn.bias",
@@ -173,6 +178,9 @@ TEST(UnreadTensors, ThatModelsAreKnownToDoWithoutAreNot) {
               IsEmpty());
   EXPECT_THAT(Unread("llama", {"model.layers.0.self_attn.rotary_emb.inv_freq"}),
               IsEmpty());
+  EXPECT_THAT(Unread("gpt_neox", {"gpt_neox.layers.0.attention.masked_bias",
+                                  "gpt_neox.layers.0.attention.bias"}),
+              IsEmpty());
   EXPECT_THAT(Unread("marian", {"model.encoder.embed_positions.weight"}),
               IsEmpty());
 }
@@ -183,6 +191,9 @@ TEST(Biases, AreReadWhereTheConfigurationHasThem) {
               ElementsAre("model.layers.1.self_attn.q_proj.bias"));
   EXPECT_THAT(Unread("mistral", {"model.layers.1.mlp.up_proj.bias"}),
               ElementsAre("model.layers.1.mlp.up_proj.bias"));
+  const std::string unbiased =
+      "gpt_neox.layers.1.attention.query_key_value.bias";
+  EXPECT_THAT(Unread("gpt_neox-serial", {unbiased}), ElementsAre(unbiased));
   Json config = GoldenJson("llama");
   config["attention_bias"] = config["mlp_bias"] = true;
   const ModelConfig biased = ReadConfig(config, "c");
@@ -203,6 +214,20 @@ Names OutputOf(const Model& model) {
           model.head().bias ? model.head().bias.name : ""};
 }
 
+TEST(GptNeox, OfOldFilesIsTheSame) {
+  Json old = GoldenJson("gpt_neox");
+  const ModelConfig wanted = ReadConfig(old, "c");
+  old.erase("rope_parameters");
+  old["rotary_pct"] = old["partial_rotary_factor"] = 0.25;
+  old["rotary_emb_base"] = old["rope_theta"] = 500;
+  const ModelConfig found = ReadConfig(old, "c");
+  EXPECT_EQ(found.ropes[0].dims(), 2);
+  EXPECT_EQ(wanted.ropes[0].dims(), 2);
+  EXPECT_EQ(found.ropes[0].base, wanted.ropes[0].base);
+  EXPECT_TRUE(found.parallel);
+  EXPECT_FALSE(ReadConfig(GoldenJson("gpt_neox-serial"), "c").parallel);
+}
+
 TEST(UntiedOutputs, OfNewModelsAreTheirOwn) {
   const std::map<std::string, Names> outputs = {
       {"bert",
@@ -211,6 +236,7 @@ TEST(UntiedOutputs, OfNewModelsAreTheirOwn) {
       {"distilbert", {"vocab_projector.weight", "vocab_projector.bias"}},
       {"gpt2", {"lm_head.weight", ""}},
       {"llama", {"lm_head.weight", ""}},
+      {"gpt_neox", {"embed_out.weight", ""}},
       {"marian", {"lm_head.weight", ""}}};
   for (const auto& [golden, names] : outputs) {
     Json json = GoldenJson(golden);
@@ -242,7 +268,8 @@ TEST(UntiedOutputs, OfFilesAreReadWithTheirBias) {
 }
 
 TEST(UntiedOutputs, ThatAreAbsentAreRefused) {
-  for (const char* golden : {"bert", "roberta", "distilbert", "gpt2"}) {
+  for (const char* golden :
+       {"bert", "roberta", "distilbert", "gpt2", "gpt_neox-serial"}) {
     Json json = GoldenJson(golden);
     json["tie_word_embeddings"] = false;
     const Checkpoint checkpoint(kGoldens / golden);

@@ -70,6 +70,8 @@ Linear ByGroups(const Parameter& weight, const Parameter& bias, int64_t heads,
                 {weight.name, std::to_string(groups * rows) + " rows",
                  ToString(weight.value), ""});
   }
+  // A layer without heads has its empty tensors still.
+  if (groups == 0) return {{{weight, bias}}, WeightLayout::kOutIn};
   std::vector<Linear::Part> parts;
   for (const auto& [first, count] :
        {std::pair(int64_t{0}, in_group), {in_group, 1}, {in_group + 1, 1}}) {

@@ -114,6 +114,65 @@ TEST_F(HeadSlices, GiveTheSameLayerInAnyOrder) {
   }
 }
 
+struct Trained {
+  Tensor y, dx;
+};
+
+Trained Train(Context& context, const Linear& layer, const Tensor& x,
+              const Tensor& dy) {
+  Trained out = {Tensor(DType::kF32, {x.shape(0), layer.out()}),
+                 Tensor(DType::kF32, {x.shape(0), layer.in()})};
+  layer.Forward(context, x.view(), out.y.view());
+  layer.Backward(context, x.view(), dy.view(), out.dx.view());
+  return out;
+}
+
+void ExpectNear(const Tensor& a, const Tensor& b, int64_t row_of_a,
+                int64_t row_of_b, int64_t width) {
+  for (int64_t i = 0; i < width; ++i) {
+    EXPECT_NEAR(a.As<float>()[row_of_a * width + i],
+                b.As<float>()[row_of_b * width + i], 1e-4);
+  }
+}
+
+TEST_F(HeadSlices, AreTrainedInAnyOrder) {
+  for (const int64_t rows : {3, 70, 300}) {
+    SCOPED_TRACE(rows);
+    const Tensor x = Random({rows, kWidth}, 5), dy = Random({rows, kAll}, 6);
+    Tensor dw(DType::kF32, {kAll, kWidth}), db(DType::kF32, {kAll});
+    Tensor dw2(DType::kF32, {kAll, kWidth}), db2(DType::kF32, {kAll});
+    for (Tensor* all : {&dw, &db, &dw2, &db2}) {
+      Fill(context_, 1, all->view());  // gradients are added to
+    }
+    const Trained apart = Train(context_,
+                                Linear({{{.name = "w.weight",
+                                          .value = std::as_const(rows_).view(),
+                                          .gradient = dw.view()},
+                                         {.name = "w.bias",
+                                          .value = std::as_const(bias_).view(),
+                                          .gradient = db.view()}}},
+                                       WeightLayout::kOutIn),
+                                x, dy);
+    const Trained by_group = Train(
+        context_,
+        ByGroups(
+            {.name = "qkv.weight",
+             .value = View(std::as_const(by_group_).data(), {kAll, kWidth}),
+             .gradient = dw2.view()},
+            {.name = "qkv.bias",
+             .value = ViewOf(std::as_const(biases_)),
+             .gradient = db2.view()},
+            kHeads, kGroups, kDim),
+        x, dy);
+    ExpectNear(apart.y, by_group.y, 0, 0, rows * kAll);
+    ExpectNear(apart.dx, by_group.dx, 0, 0, rows * kWidth);
+    for (int64_t row = 0; row < kAll; ++row) {
+      ExpectNear(dw, dw2, order_[row], row, kWidth);
+      ExpectNear(db, db2, order_[row], row, 1);
+    }
+  }
+}
+
 TEST_F(HeadSlices, SayWhereAHeadIsStored) {
   const AttentionLayer by_group = ByGroup();
   std::vector<int64_t> seen;

@@ -7,6 +7,7 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/release.h"
+#include "headwise/nn/stored_rows.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/encoding.h"
@@ -117,6 +118,7 @@ Linear::Linear(std::vector<Part> parts, WeightLayout layout)
   if (parts_.empty()) return;
   if (!parts_[0].weight.fixed()) {
     FindWhole();
+    FindRows();
     return;
   }
   std::vector<Parameter> read;
@@ -137,6 +139,16 @@ void Linear::FindWhole() {
   whole_gradient_ = EndToEnd(gradients, WholeShape());
 }
 
+void Linear::FindRows() {
+  if (layout_ != WeightLayout::kOutIn || whole_) return;
+  std::vector<Parameter> weights, biases;
+  for (const Part& part : parts_) {
+    weights.push_back(part.weight);
+    biases.push_back(part.bias);
+  }
+  rows_ = StoredRows::Of(weights, biases);
+}
+
 int64_t Linear::stored_bytes() const {
   int64_t bytes = 0;
   for (const Part& part : parts_) {
@@ -147,6 +159,7 @@ int64_t Linear::stored_bytes() const {
 
 // The biases of all parts side by side; those of parts without are 0.
 void Linear::JoinBias(Context& context, const TensorView& to) const {
+  if (rows_ != nullptr) return rows_->GatherBias(context, to);
   int64_t at = 0;
   for (const Part& part : parts_) {
     const TensorView own = Slice(to, 0, at, at + Outs(part));
@@ -173,6 +186,10 @@ ConstTensorView Linear::WholeWeight(Context& context, DType type,
     return values_[0];
   }
   copy = Temp(context, type, WholeShape());
+  if (rows_ != nullptr) {
+    rows_->Gather(context, copy.view());
+    return copy.view();
+  }
   int64_t at = 0;
   for (const Part& part : parts_) {
     Copy(context, part.weight.operand(), PartOf(copy.view(), at, Outs(part)));
@@ -184,7 +201,7 @@ ConstTensorView Linear::WholeWeight(Context& context, DType type,
 void Linear::Run(Context& context, MatmulArgs args, Store store,
                  Epilogue epilogue) const {
   const int64_t rows = args.a.shape[0];
-  if (epilogue == Epilogue::kNone && !weights_ && !whole_ &&
+  if (epilogue == Epilogue::kNone && !weights_ && !whole_ && !rows_ &&
       parts_.size() > 1 && rows < kFewRows) {
     return ForwardParts(context, *this, args.a, args.c, store);
   }
@@ -194,7 +211,7 @@ void Linear::Run(Context& context, MatmulArgs args, Store store,
                                  .b = operand(),
                                  .store = store,
                                  .epilogue = epilogue};
-  Temp joined;
+  Temp joined, gathered;
   if (weights_) {
     args.weights = weights_.get();
     std::call_once(bias_->once, [&] {
@@ -205,8 +222,8 @@ void Linear::Run(Context& context, MatmulArgs args, Store store,
     });
     args.bias = std::as_const(bias_->values).view();
   } else {
-    if (whole_) {
-      args.b = whole_;
+    if (whole_ || rows_) {
+      args.b = WholeWeight(context, values_[0].type, gathered);
     } else {
       args.parts = values_;
     }
@@ -247,9 +264,20 @@ void Linear::RunBackward(Context& context, MatmulArgs args, Store store,
   Matmul(context, problem, args);
 }
 
+void Linear::BackwardRows(Context& context, ConstTensorView x,
+                          ConstTensorView dy) const {
+  if (rows_->trains_weight()) {
+    const Temp whole(context, DType::kF32, WholeShape());
+    WeightGradient(context, layout_, x, dy, whole.view(), Store::kOverwrite);
+    rows_->AddGradient(context, whole.view());
+  }
+  BackwardBias(context, dy);
+}
+
 // One product, then shared out to the parts, or one a part.
 void Linear::BackwardWeights(Context& context, ConstTensorView x,
                              ConstTensorView dy) const {
+  if (rows_ != nullptr) return BackwardRows(context, x, dy);
   const bool apart = parts_.size() == 1 || dy.shape[0] <= kFewGradientRows;
   const bool any =
       !whole_gradient_ &&

@@ -14,6 +14,8 @@
 
 namespace headwise {
 
+class StoredRows;
+
 enum class WeightLayout : uint8_t {
   kOutIn,  // [out, in], as PyTorch's Linear
   kInOut,  // [in, out], as GPT-2's Conv1D
@@ -135,6 +137,9 @@ class Linear {
   };
   const Part& Only() const;
   void FindWhole();
+  void FindRows();
+  void BackwardRows(Context& context, ConstTensorView x,
+                    ConstTensorView dy) const;
   // The forward and the first half of the backward, once args has all but B
   // and the bias.
   void Run(Context& context, MatmulArgs args, Store store,
@@ -168,6 +173,7 @@ class Linear {
   // more than it does.
   ConstTensorView whole_;
   TensorView whole_gradient_;
+  std::shared_ptr<const StoredRows> rows_;  // null: no such weights
   std::shared_ptr<PreparedWeights> weights_;
   std::shared_ptr<Bias> bias_;
 };

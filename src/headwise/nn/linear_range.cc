@@ -7,6 +7,7 @@
 
 #include "headwise/error.h"
 #include "headwise/nn/linear.h"
+#include "headwise/nn/stored_rows.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/places.h"
@@ -156,6 +157,12 @@ void Linear::ForwardBias(Context& context, TensorView y, Store store) const {
 }
 
 void Linear::BackwardBias(Context& context, ConstTensorView dy) const {
+  if (rows_ != nullptr && rows_->trains_bias()) {
+    const Temp sums(context, DType::kF32, {out_});
+    Fill(context, 0, sums.view());
+    AddColumnSums(context, dy, sums.view());
+    return rows_->AddBiasGradient(context, sums.view());
+  }
   int64_t at = 0;
   for (const Part& part : parts_) {
     const ConstTensorView own = Columns(dy, at, at + Outs(part));

@@ -46,7 +46,9 @@ Parameter SliceOf(const Parameter& parameter, int axis, int64_t begin,
   part.value = Slice(parameter.value, axis, begin, end);
   part.gradient = Slice(parameter.gradient, axis, begin, end);
   part.compute = Slice(parameter.compute, axis, begin, end);
-  part.mapped = false;  // the rest of the pages is not ours to give back
+  // Rows are pages of their own; others lie among what is not ours to give
+  // back.
+  part.mapped = parameter.mapped && axis == 0;
   if (parameter.within.whole && parameter.within.axis != axis) {
     throw Error(ErrorCode::kInternal,
                 {parameter.name, "slices along one axis", "another axis", ""});

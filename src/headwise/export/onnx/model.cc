@@ -18,6 +18,13 @@ namespace {
 // no NaN.
 constexpr float kMasked = -1e30f;
 
+void RequireDense(const Block& block, const BlockStep& step) {
+  if (!step.experts) return;
+  throw Error(ErrorCode::kUnsupported,
+              {block.name() + "." + step.name(), "a dense feed-forward step",
+               "a mixture of experts", ""});
+}
+
 class OnnxExporter {
  public:
   OnnxExporter(Context& context, const Model& model)
@@ -142,6 +149,7 @@ class OnnxExporter {
   OnnxValue Run(const Block& block, OnnxValue x) {
     OnnxValue read, input;
     for (const BlockStep& step : block.steps()) {
+      RequireDense(block, step);
       if (step.input == StepInput::kStream) read = x;
       if (step.input != StepInput::kShared) {
         input = step.before ? Normed(step.before, read) : read;

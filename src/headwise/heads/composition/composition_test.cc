@@ -98,7 +98,8 @@ TEST_P(DenseComposition, EqualsProductsOfWholeMatrices) {
 
 // LayerNorm; root mean square, rotary and grouped queries; normed queries.
 INSTANTIATE_TEST_SUITE_P(Families, DenseComposition,
-                         testing::Values("gpt2", "llama", "qwen3"));
+                         testing::Values("gpt2", "gpt_neox", "gpt_neox-serial",
+                                         "llama", "qwen3"));
 
 TEST(Composition, SharedKeysAreNamedOnce) {
   const auto model = Golden("llama");  // 4 heads on 2 of keys and values

@@ -80,8 +80,8 @@ TEST_P(HeadsOnDevice, RankAsOnTheHost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, HeadsOnDevice,
-                         testing::Values("gpt2", "llama", "bert", "marian",
-                                         "bert-headless"));
+                         testing::Values("gpt2", "gpt_neox", "llama", "bert",
+                                         "marian", "bert-headless"));
 
 TEST(HeadsOnDeviceOfPrompts, ArePatchedAsOnTheHost) {
   const auto there = OnDevice();

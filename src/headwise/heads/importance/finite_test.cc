@@ -53,8 +53,8 @@ bool Unread(const std::string& name, const Tensor& tensor) {
 }
 
 TEST(Finite, EveryWeightThatIsNotANumberIsNamed) {
-  for (const char* family :
-       {"gpt2", "llama", "qwen3", "bert", "roberta", "distilbert", "marian"}) {
+  for (const char* family : {"gpt2", "gpt_neox", "llama", "qwen3", "bert",
+                             "roberta", "distilbert", "marian"}) {
     std::vector<std::string> names;
     GoldenModel(family, [&](WeightMap& weights) {
       for (const auto& [name, tensor] : weights) {

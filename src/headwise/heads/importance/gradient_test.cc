@@ -84,7 +84,8 @@ TEST_P(EveryLoss, EqualsFiniteDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EveryLoss,
-                         testing::Values("gpt2", "llama", "bert", "marian"));
+                         testing::Values("gpt2", "gpt_neox", "llama", "bert",
+                                         "marian"));
 
 // The loss of finding each second half by its first and the other way round,
 // by its definition; halves stand in turn.

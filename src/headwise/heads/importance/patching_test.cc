@@ -68,7 +68,7 @@ TEST(Patch, TellsHowFarALonePromptHasCome) {
 
 TEST(AttributeLogits, PartsAddUpToTheDifferenceOfLogits) {
   Context context({2, ""});
-  for (const char* name : {"gpt2", "llama", "qwen3"}) {
+  for (const char* name : {"gpt2", "gpt_neox", "llama", "qwen3"}) {
     const auto model = GoldenModel(name, [](WeightMap& weights) {
       // Biases that initialisation leaves at 0 must count too.
       for (auto& [key, tensor] : weights) {

@@ -144,7 +144,8 @@ TEST_P(TunedGates, LeaveAModelThatIsTheMaskedOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pruning, TunedGates,
-                         testing::Values("gpt2", "llama", "qwen2", "marian"));
+                         testing::Values("gpt2", "gpt_neox", "llama", "qwen2",
+                                         "marian"));
 
 TEST(LearnedGates, FrozenWeightsAreNotChanged) {
   const auto model = OpenModel(Golden("gpt2"));

@@ -214,6 +214,11 @@ Model::Parts BuildLlama(const ModelConfig& config,
 }  // namespace
 
 const Family kLlamaFamily = {
-    "llama", {"llama", "mistral", "qwen2", "qwen3"}, ReadLlama, BuildLlama};
+    .name = "llama",
+    .model_types = {"llama", "mistral", "qwen2", "qwen3"},
+    .read_config = ReadLlama,
+    .build = BuildLlama,
+    .gguf = "llama",
+    .stock_head_dim = true};
 
 }  // namespace headwise
