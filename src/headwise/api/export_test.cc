@@ -2,15 +2,22 @@
 // public doors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "headwise/api/test_model.h"
+#include "headwise/base/json.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
+#include "headwise/heads/pruning/remove.h"
+#include "headwise/model/checkpoint.h"
+#include "headwise/runtime/session.h"
 #include "headwise/train.h"
 
 namespace headwise::export_test {
@@ -117,6 +124,45 @@ TrainJob TinyRun(const fs::path& out) {
 }
 
 // The same losses as with a file of the same text, without one.
+// Final states of a text.
+Tensor StatesOf(const fs::path& folder) {
+  Context context({.threads = 1, .implementations = ""});
+  const std::vector<int32_t> ids = {5, 9, 3, 17, 40, 2};
+  const int64_t lengths[] = {6};
+  return Forward(context, *OpenModel(folder), {.ids = ids, .lengths = lengths});
+}
+
+// Stock code reads a bias by a switch, which this model has off.
+TEST_F(ExportTest, SwitchesBiasesOnWhereHeadsWereFolded) {
+  const fs::path golden =
+      fs::path(HEADWISE_SOURCE) / "tests/conformance/goldens/gpt_neox-serial";
+  const auto model = OpenModel(golden);
+  const HeadRef removed[] = {{AttentionKind::kSelf, 0, 1}};
+  ChangedTensors changed = RemoveHeads(*model, removed);
+  Tensor bias(DType::kF32, {model->config().width});
+  std::fill_n(bias.As<float>(), bias.size(), 0.25f);
+  changed["gpt_neox.layers.0.attention.dense.bias"] = std::move(bias);
+  WriteChanged(
+      golden, folder_ / "ours", changed,
+      ConfigWithout(ReadJson(golden / "config.json"), *model, removed));
+  EXPECT_EQ(Export(folder_ / "ours", {.out = folder_ / "twin", .twin = true}),
+            "gpt_neox");
+  EXPECT_EQ(ReadJson(folder_ / "twin/config.json")["attention_bias"], true);
+  const Tensor ours = StatesOf(folder_ / "ours");
+  const Tensor twin = StatesOf(folder_ / "twin");
+  for (int64_t i = 0; i < ours.size(); ++i) {
+    ASSERT_NEAR(ours.As<float>()[i], twin.As<float>()[i], 1e-4);
+  }
+  try {
+    Export(golden, {.to = ExportTarget::kGguf, .out = folder_ / "a.gguf"});
+    FAIL() << "written";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("layer.0.attention"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(ExportTest, TrainsOnTextsFromMemory) {
   const std::string text = Contents(fs::path(HEADWISE_SOURCE) / "assets/text" /
                                     "the-lamp-at-sorrel-point.txt")
