@@ -257,11 +257,12 @@ std::vector<RopeConfig> ReadRopes(const ConfigReader& reader,
   if (parameters) {
     reader.Require("rope_scaling", nullptr,
                    "\"rope_parameters\" are those of each kind of layers");
-    for (const auto& [key, value] : parameters->json().items()) {
-      const bool known = std::ranges::any_of(
-          kinds, [&](const RopeKind& kind) { return kind.layers == key; });
+    for (const auto& item : parameters->json().items()) {
+      const bool known = std::ranges::any_of(kinds, [&](const RopeKind& kind) {
+        return kind.layers == item.key();
+      });
       if (!known) {
-        parameters->Require(key.c_str(), nullptr,
+        parameters->Require(item.key().c_str(), nullptr,
                             "rotary positions stand under the kind of layers "
                             "that they are of");
       }
