@@ -258,11 +258,10 @@ std::vector<RopeConfig> ReadRopes(const ConfigReader& reader,
     reader.Require("rope_scaling", nullptr,
                    "\"rope_parameters\" are those of each kind of layers");
     for (const auto& item : parameters->json().items()) {
-      const bool known = std::ranges::any_of(kinds, [&](const RopeKind& kind) {
-        return kind.layers == item.key();
-      });
+      const bool known = std::ranges::any_of(
+          kinds, [&](const RopeKind& kind) { return kind.layers == item.key; });
       if (!known) {
-        parameters->Require(item.key().c_str(), nullptr,
+        parameters->Require(item.key.c_str(), nullptr,
                             "rotary positions stand under the kind of layers "
                             "that they are of");
       }
