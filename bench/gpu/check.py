@@ -258,16 +258,21 @@ def judge_full(verdict, r, t, ref, heads):
     entropy = ref["entropy"][:, heads]
     far = (ref["position"][:, heads]
            - t["argmax"][:, heads]).abs().double()
-    columns = [torch.ones_like(w), entropy,
-               torch.where(visible > 1, entropy / visible.clamp_min(2).log(),
-                           0.0),
-               ref["max"][:, heads], ref["distance"][:, heads],
-               torch.where(seen, far, 0.0), ref["varentropy"][:, heads],
-               ref["sum_squares"][:, heads], ref["kept_max"][:, heads],
-               visible, ref["missing"][:, heads], torch.zeros_like(w)]
-    truth = torch.stack([(w * c).sum(-1) for c in columns], -1)
-    tolerance = 1e-2 * truth.abs().clamp_min(1)
-    verdict.hold("sums", t["sums"][:, heads], truth, tolerance)
+    columns = {
+        "count": torch.ones_like(w), "entropy": entropy,
+        "normalized entropy": torch.where(
+            visible > 1, entropy / visible.clamp_min(2).log(), 0.0),
+        "max": ref["max"][:, heads], "distance": ref["distance"][:, heads],
+        "argmax distance": torch.where(seen, far, 0.0),
+        "varentropy": ref["varentropy"][:, heads],
+        "squares": ref["sum_squares"][:, heads],
+        "kept max": ref["kept_max"][:, heads], "visible": visible,
+        "missing": ref["missing"][:, heads],
+        "not finite": torch.zeros_like(w)}
+    for i, (name, column) in enumerate(columns.items()):
+        truth = (w * column).sum(-1)
+        verdict.hold("sum of " + name, t["sums"][:, heads, i], truth,
+                     1e-2 * truth.abs().clamp_min(1))
     for name, summed in (("histogram", "summed_histogram"),
                          ("feature_mass", "summed_features"),
                          ("label_mass", "summed_labels")):
@@ -314,19 +319,25 @@ def judge(verdict, r, t, ref, statistics, backward):
         if not torch.isnan(t["out"][:, :, rest].float()).all():
             verdict.wrong.append("an inactive head's output was touched")
     if backward:
+        eps = torch.finfo(r["q"].dtype).eps
         for name in ("dq", "dgates"):
             truth = ref[name][:, :, heads]
             size = max(1e-2, truth.abs().max().item()) if truth.numel() else 1
             tolerance = torch.full_like(truth, 2e-2 * size)
+            if "dq_rounding" in ref and name == "dq":
+                tolerance = tolerance.maximum(
+                    2 * eps * ref["dq_rounding"][:, :, heads])
             if name == "dgates":
                 # Of terms that cancel in ⟨dout, O⟩ the rounding of O stays.
-                eps = torch.finfo(r["q"].dtype).eps
                 tolerance = tolerance.maximum(
                     eps * ref["gate_terms"][:, :, heads])
             verdict.hold(name, t[name][:, :, heads], truth, tolerance)
         for name in ("dk", "dv"):
             size = max(1e-2, ref[name].abs().max().item())
-            verdict.hold(name, t[name], ref[name], 2e-2 * size)
+            tolerance = torch.full_like(ref[name], 2e-2 * size)
+            if "dk_rounding" in ref and name == "dk":
+                tolerance = tolerance.maximum(2 * eps * ref["dk_rounding"])
+            verdict.hold(name, t[name], ref[name], tolerance)
         truth = ref["received"][:, heads]
         verdict.hold("received", t["received"][:, heads], truth,
                      1e-2 * truth.abs().clamp_min(1))

@@ -112,6 +112,20 @@ def logs_of(a):
     return torch.where(a > 0, a.clamp_min(1e-300).log(), 0.0)
 
 
+def rounding_of_delta(q, k, a, o, dout, scale):
+    """What the rounding of O in δ = ⟨dO, O⟩ leaves in dq and dk, divided by the
+    type's eps. A sink makes it visible: a row that sees one key has a small
+    gradient then, of terms that cancel."""
+    rounding = scale * ((dout * o) ** 2).sum(-1).sqrt().permute(0, 2, 1)
+    groups = k.shape[1]
+    dq = rounding[..., None] * (
+        a @ k.repeat_interleave(q.shape[1] // groups, 1)).abs()
+    terms = (rounding[..., None] * a).transpose(-1, -2) ** 2 @ q ** 2
+    dk = terms.unflatten(1, (groups, -1)).sum(2).sqrt()
+    return {"dq_rounding": dq.permute(0, 2, 1, 3),
+            "dk_rounding": dk.permute(0, 2, 1, 3)}
+
+
 def attention(r):
     """Everything the operators return, as a dict of float64 tensors."""
     # Rows past the end of a sequence count for nothing, whatever they hold.
@@ -179,4 +193,7 @@ def attention(r):
             found.update(table_gradient(r, dz, p))
         if r.get("sink_logits") is not None:
             found.update(sink_gradient(ds))
+            with torch.no_grad():
+                found.update(rounding_of_delta(
+                    q, k, a, o, gates[..., None] * dout, scale))
     return {n: t.detach() for n, t in found.items()}
