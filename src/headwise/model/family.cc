@@ -67,7 +67,7 @@ class ReadWeights : public WeightSource {
 
 constexpr int64_t kMostHeadDim = 1 << 16;
 
-#define HEADWISE_ADDRESS_OF(family) &family,
+#define HEADWISE_ADDRESS_OF(family) &(family),
 const Family* const kFamilies[] = {HEADWISE_FAMILIES(HEADWISE_ADDRESS_OF)};
 #undef HEADWISE_ADDRESS_OF
 

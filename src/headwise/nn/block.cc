@@ -276,11 +276,12 @@ void Block::Step(const Run& run, size_t index, TensorView x,
                         saved != nullptr ? &saved->joined.norm : nullptr);
     RequireFinite(run, step, x);
   }
-  if (next == StepInput::kShared) {
-    beside =
-        saved != nullptr ? CopyOf(run.context, input.view()) : std::move(input);
+  if (saved == nullptr) {
+    if (next == StepInput::kShared) beside = std::move(input);
+    return;
   }
-  if (saved != nullptr) saved->input = std::move(input);
+  if (next == StepInput::kShared) beside = CopyOf(run.context, input.view());
+  saved->input = std::move(input);
 }
 
 void Block::Forward(Context& context, const BlockInput& input,

@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "headwise/ops/copy/copy.h"
-#include "headwise/ops/embedding/embedding.h"
+#include "headwise/ops/pointwise/pointwise.h"
 #include "headwise/tensor/slice.h"
+#include "headwise/tensor/temp.h"
 
 namespace headwise {
 namespace {
@@ -36,10 +37,6 @@ bool AreSlicesOfOne(const std::vector<Parameter>& parameters) {
            one.within.whole.data == first.within.whole.data &&
            one.trainable() == first.trainable() && !one.fixed();
   });
-}
-
-ConstTensorView AsColumn(const ConstTensorView& vector) {
-  return Reshaped(vector, {vector.shape[0], 1});
 }
 
 }  // namespace
@@ -84,28 +81,31 @@ ConstTensorView StoredRows::Order(Context& context) const {
 }
 
 void StoredRows::Gather(Context& context, TensorView weight) const {
-  EmbeddingForward(
-      context, {},
-      {.table = weight_.values, .ids = Order(context), .out = weight});
+  GatherRows(context, weight_.values, Order(context), weight);
 }
 
 void StoredRows::GatherBias(Context& context, TensorView bias) const {
-  EmbeddingForward(context, {},
-                   {.table = bias_.values,
-                    .ids = Order(context),
-                    .out = Reshaped(bias, {bias.shape[0], 1})});
+  GatherRows(context, bias_.values, Order(context),
+             Reshaped(bias, {bias.shape[0], 1}));
 }
 
 void StoredRows::AddGradient(Context& context, ConstTensorView weight) const {
-  if (!trains_weight()) return;
-  EmbeddingBackward(context, Order(context),
-                    {.dout = weight, .dtable = weight_.gradient});
+  if (trains_weight()) AddRows(context, weight, weight_.gradient);
 }
 
 void StoredRows::AddBiasGradient(Context& context, ConstTensorView bias) const {
   if (!trains_bias()) return;
-  EmbeddingBackward(context, Order(context),
-                    {.dout = AsColumn(bias), .dtable = bias_.gradient});
+  AddRows(context, Reshaped(bias, {bias.shape[0], 1}), bias_.gradient);
+}
+
+// Each stored row stands once in the order.
+void StoredRows::AddRows(Context& context, ConstTensorView rows,
+                         TensorView stored) const {
+  const ConstTensorView order = Order(context);
+  const Temp sums(context, stored.type, {rows.shape[0], rows.shape[1]});
+  GatherRows(context, stored, order, sums.view());
+  AddTo(context, rows, sums.view());
+  ScatterRows(context, sums.view(), order, stored);
 }
 
 }  // namespace headwise

@@ -41,6 +41,7 @@ class StoredRows {
   StoredRows() = default;
   static Table TableOf(const Parameter& slice);
   ConstTensorView Order(Context& context) const;
+  void AddRows(Context& context, ConstTensorView rows, TensorView stored) const;
 
   Table weight_, bias_;
   std::vector<int32_t> order_;  // of the stored rows

@@ -43,8 +43,10 @@ void Q8FromFloat(const float* values, int64_t count, std::byte* blocks) {
     const float inverse = scale > 0 ? 1 / scale : 0;
     Q8Block block = {ToF16(scale), {}};
     for (int64_t i = 0; i < kValues; ++i) {
+      // Of numbers that are not finite the scale tells.
+      const float level = std::round(values[first + i] * inverse);
       block.values[i] =
-          static_cast<int8_t>(std::round(values[first + i] * inverse));
+          std::abs(level) <= 127 ? static_cast<int8_t>(level) : int8_t{0};
     }
     std::memcpy(blocks, &block, sizeof(block));
     blocks += sizeof(block);

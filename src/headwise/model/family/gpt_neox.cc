@@ -12,8 +12,8 @@
 namespace headwise {
 namespace {
 
-constexpr const char* kBase = "rotary_emb_base";
-constexpr const char* kShare = "rotary_pct";
+constexpr const char* kRotaryBase = "rotary_emb_base";
+constexpr const char* kRotaryShare = "rotary_pct";
 
 // Files of transformers 4 say some of these under both names.
 RopeConfig ReadGptNeoxRope(const ConfigReader& reader, int64_t head_dim) {
@@ -21,10 +21,11 @@ RopeConfig ReadGptNeoxRope(const ConfigReader& reader, int64_t head_dim) {
     reader.Require(other, reader.Has(own) ? reader.json()[own] : Json(),
                    std::string("GPT-NeoX has it as ") + own);
   };
-  same("rope_theta", kBase);
-  same("partial_rotary_factor", kShare);
-  return ReadRope(reader, head_dim,
-                  {.base = kBase, .share = kShare, .other_share = 0.25});
+  same("rope_theta", kRotaryBase);
+  same("partial_rotary_factor", kRotaryShare);
+  return ReadRope(
+      reader, head_dim,
+      {.base = kRotaryBase, .share = kRotaryShare, .other_share = 0.25});
 }
 
 ModelConfig ReadGptNeox(const ConfigReader& reader) {
