@@ -41,25 +41,24 @@ void RequireSense(const std::string& name, const BlockStep& step,
   }
 }
 
-BlockStep StepWith(StepKind kind, NormPlace place, Norm norm) {
+BlockStep StepWith(StepKind kind, NormPlace place, Norm norm,
+                   AttentionLayer attention = {}) {
   BlockStep step;
   step.kind = kind;
   (place == NormPlace::kPre ? step.before : step.joined) = std::move(norm);
+  step.attention = std::move(attention);
   return step;
 }
 
 }  // namespace
 
 BlockStep AttentionStep(NormPlace place, Norm norm, AttentionLayer layer) {
-  BlockStep step = StepWith(StepKind::kAttention, place, std::move(norm));
-  step.attention = std::move(layer);
-  return step;
+  return StepWith(StepKind::kAttention, place, std::move(norm),
+                  std::move(layer));
 }
 
 BlockStep CrossStep(NormPlace place, Norm norm, AttentionLayer layer) {
-  BlockStep step = StepWith(StepKind::kCross, place, std::move(norm));
-  step.attention = std::move(layer);
-  return step;
+  return StepWith(StepKind::kCross, place, std::move(norm), std::move(layer));
 }
 
 BlockStep MlpStep(NormPlace place, Norm norm, Mlp mlp) {

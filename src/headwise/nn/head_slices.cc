@@ -100,6 +100,15 @@ std::vector<StoredSlice> SlicesOf(const AttentionLayer& layer,
   return outputs.of.OutputSlices(outputs.begin, outputs.end);
 }
 
+Linear LinearOf(const AttentionLayer& layer, HeadMatrix matrix, int64_t index) {
+  if (matrix == HeadMatrix::kOutput) {
+    const int64_t value = layer.value_dim();
+    return layer.output().InputRange(index * value, (index + 1) * value);
+  }
+  const Outputs outputs = OutputsOf(layer, matrix, index, index + 1);
+  return outputs.of.OutputRange(outputs.begin, outputs.end);
+}
+
 StoredMatrix StoredOf(const AttentionLayer& layer, HeadMatrix matrix) {
   const Outputs outputs = OutputsOf(layer, matrix, 0, CountOf(layer, matrix));
   return outputs.of.Stored(outputs.begin, outputs.end);

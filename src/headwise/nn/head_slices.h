@@ -38,6 +38,9 @@ std::vector<StoredSlice> SlicesOf(const AttentionLayer& layer,
                                   HeadMatrix matrix, int64_t begin,
                                   int64_t end);
 
+// The matrix of one head or group as a layer of its own.
+Linear LinearOf(const AttentionLayer& layer, HeadMatrix matrix, int64_t index);
+
 // Queries, keys or values of all heads as one matrix.
 StoredMatrix StoredOf(const AttentionLayer& layer, HeadMatrix matrix);
 

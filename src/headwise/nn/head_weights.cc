@@ -18,38 +18,15 @@
 namespace headwise {
 namespace {
 
-// A slice of a stored matrix as f32 [ins, outs], whatever its layout.
-Tensor Stored(Context& context, const StoredSlice& slice, WeightLayout layout) {
-  Parameter part;
-  part.name = slice.of->name;
-  part.value = Slice(slice.of->stored(), slice.axis, slice.first,
-                     slice.first + slice.count);
-  if (slice.of->within.whole && slice.of->within.axis != slice.axis) {
-    // The other axis is cut by the parameter.
-    const Parameter::Within& within = slice.of->within;
-    part.value = Slice(part.value, within.axis, within.first,
-                       within.first + slice.of->value.shape[within.axis]);
-  }
-  Tensor values = ToF32(context, part);
-  RequireFinite(context, *slice.of, values.view());
-  return layout == WeightLayout::kOutIn
-             ? ToHost(context, Transposed(values.view(), 0, 1))
-             : std::move(values);
-}
-
-// The matrix of one head or group, whose outputs or inputs are one slice.
+// The matrix of one head or group as f32 [ins, outs], whatever its layout.
 Tensor MatrixOf(Context& context, const AttentionLayer& layer,
                 HeadMatrix matrix, int64_t index) {
-  const Linear& from = matrix == HeadMatrix::kOutput  ? layer.output()
-                       : matrix == HeadMatrix::kQuery ? *layer.inputs().front()
-                                                      : *layer.inputs().back();
-  for (const StoredSlice& slice : SlicesOf(layer, matrix, index, index + 1)) {
-    if (slice.of->value.rank == 2) {
-      return Stored(context, slice, from.layout());
-    }
-  }
-  throw Error(ErrorCode::kInternal,
-              {layer.site().name, "a head's matrix as one slice", "none", ""});
+  const Linear own = LinearOf(layer, matrix, index);
+  Tensor values = ToF32(context, own.weight());
+  RequireFinite(context, own.weight(), values.view());
+  return own.layout() == WeightLayout::kOutIn
+             ? ToHost(context, Transposed(values.view(), 0, 1))
+             : std::move(values);
 }
 
 // w [d, D] · diag(gain of a norm over each head's D).

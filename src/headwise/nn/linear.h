@@ -158,9 +158,12 @@ class Linear {
     return layout_ == WeightLayout::kOutIn ? Operand::kTransposed
                                            : Operand::kPlain;
   }
+  int OutAxis() const { return layout_ == WeightLayout::kOutIn ? 0 : 1; }
   int64_t Outs(const Part& part) const {
-    return part.weight.value.shape[layout_ == WeightLayout::kOutIn ? 0 : 1];
+    return part.weight.value.shape[OutAxis()];
   }
+  template <typename Use>
+  void ForOutputs(int64_t begin, int64_t end, const Use& use) const;
 
   std::vector<Part> parts_;
   WeightLayout layout_ = WeightLayout::kOutIn;

@@ -15,18 +15,25 @@
 
 namespace headwise {
 
-Linear Linear::OutputRange(int64_t begin, int64_t end) const {
-  const int axis = layout_ == WeightLayout::kOutIn ? 0 : 1;
-  std::vector<Part> parts;
+// use(part, first, last) for the outputs of each part that lie in
+// [begin, end), as the part counts them.
+template <typename Use>
+void Linear::ForOutputs(int64_t begin, int64_t end, const Use& use) const {
   int64_t at = 0;
   for (const Part& part : parts_) {
     const int64_t first = std::clamp<int64_t>(begin - at, 0, Outs(part));
     const int64_t last = std::clamp<int64_t>(end - at, 0, Outs(part));
     at += Outs(part);
-    if (first == last) continue;
-    parts.push_back({SliceOf(part.weight, axis, first, last),
-                     SliceOf(part.bias, 0, first, last)});
+    if (first < last) use(part, first, last);
   }
+}
+
+Linear Linear::OutputRange(int64_t begin, int64_t end) const {
+  std::vector<Part> parts;
+  ForOutputs(begin, end, [&](const Part& part, int64_t first, int64_t last) {
+    parts.push_back({SliceOf(part.weight, OutAxis(), first, last),
+                     SliceOf(part.bias, 0, first, last)});
+  });
   return {std::move(parts), layout_};
 }
 
@@ -41,22 +48,16 @@ Linear Linear::InputRange(int64_t begin, int64_t end) const {
 
 std::vector<StoredSlice> Linear::OutputSlices(int64_t begin,
                                               int64_t end) const {
-  const int axis = layout_ == WeightLayout::kOutIn ? 0 : 1;
   std::vector<StoredSlice> slices;
-  int64_t at = 0;
-  for (const Part& part : parts_) {
-    const int64_t first = std::clamp<int64_t>(begin - at, 0, Outs(part));
-    const int64_t last = std::clamp<int64_t>(end - at, 0, Outs(part));
-    at += Outs(part);
-    if (first == last) continue;
+  ForOutputs(begin, end, [&](const Part& part, int64_t first, int64_t last) {
     const auto add = [&](const Parameter& parameter, int along) {
       if (!parameter) return;
       slices.push_back(
           {&parameter, along, parameter.within.first + first, last - first});
     };
-    add(part.weight, axis);
+    add(part.weight, OutAxis());
     add(part.bias, 0);
-  }
+  });
   return slices;
 }
 

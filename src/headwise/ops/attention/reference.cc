@@ -30,7 +30,7 @@ std::vector<double> LoadValues(const AttentionProblem& problem,
   std::vector<double> values(s.keys * width);
   for (int64_t j = 0; j < s.keys; ++j) {
     for (int64_t e = 0; e < width; ++e) {
-      values[j * width + e] = Operand(
+      values[j * width + e] = OperandOf(
           problem, Read(args.v, s.batch, s.key_begin + j, head.kv_head(), e));
     }
   }
@@ -50,7 +50,7 @@ void WriteOutput(const AttentionProblem& problem, const AttentionArgs& args,
   const bool reads = row.lse != -INFINITY;
   for (int64_t j = 0; j < s.keys && reads; ++j) {
     if (!head.SeesKey(row, j)) continue;
-    const double p = Operand(problem, row.probability[j]);
+    const double p = OperandOf(problem, row.probability[j]);
     for (int64_t e = 0; e < width; ++e) o[e] += p * values[j * width + e];
   }
   const bool counts = i < s.queries;

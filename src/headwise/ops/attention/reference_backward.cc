@@ -36,7 +36,7 @@ std::vector<double> ReadVector(const ConstTensorView& view, int64_t batch,
 // The same as operands of products.
 std::vector<double> Operands(const AttentionProblem& problem,
                              std::vector<double> values) {
-  for (double& x : values) x = Operand(problem, x);
+  for (double& x : values) x = OperandOf(problem, x);
   return values;
 }
 
@@ -117,10 +117,10 @@ class Backward {
       for (int64_t j = 0; j < group.s.keys; ++j) {
         if (!head.SeesKey(row, j)) continue;
         const double ds =
-            Operand(problem_, dz[j] * row.score_slope[j]) * head.scale();
+            OperandOf(problem_, dz[j] * row.score_slope[j]) * head.scale();
         AddScaled(dq, ds, group.k[j]);
         AddScaled(group.dk[j], ds, q);
-        AddScaled(group.dv[j], Operand(problem_, row.probability[j]), d_o);
+        AddScaled(group.dv[j], OperandOf(problem_, row.probability[j]), d_o);
         if (!parameters.table.empty()) {
           parameters.table[TableIndex(j - row.position)] += dz[j];
         }

@@ -9,7 +9,7 @@
 
 namespace headwise {
 
-double Operand(const AttentionProblem& problem, double value) {
+double OperandOf(const AttentionProblem& problem, double value) {
   if (problem.precision == Precision::kStored) return value;
   return RoundedTo(problem.precision, static_cast<float>(value));
 }
@@ -42,7 +42,7 @@ ReferenceHead::ReferenceHead(const AttentionProblem& problem,
       keys_(problem.head_dim * sequence_.keys) {
   for (int64_t d = 0; d < problem.head_dim; ++d) {
     for (int64_t j = 0; j < sequence_.keys; ++j) {
-      keys_[d * sequence_.keys + j] = Operand(
+      keys_[d * sequence_.keys + j] = OperandOf(
           problem,
           Read(args.k, sequence_.batch, sequence_.key_begin + j, kv_head_, d));
     }
@@ -73,7 +73,7 @@ void ReferenceHead::FillScores(int64_t i, ReferenceRow& row) const {
   const int64_t keys = sequence_.keys;
   const double cap = problem_.soft_cap;
   for (int64_t d = 0; d < problem_.head_dim; ++d) {
-    const double q = Operand(
+    const double q = OperandOf(
         problem_,
         Read(args_.q, sequence_.batch, sequence_.query_begin + i, head_, d));
     for (int64_t j = 0; j < keys; ++j) row.score[j] += q * keys_[d * keys + j];

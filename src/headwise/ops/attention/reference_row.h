@@ -18,7 +18,7 @@ std::vector<int64_t> HeadsOf(const AttentionProblem& problem,
                              const AttentionArgs& args);
 
 // An operand of a product in the problem's precision.
-double Operand(const AttentionProblem& problem, double value);
+double OperandOf(const AttentionProblem& problem, double value);
 
 // sum += w · values.
 void AddScaled(std::vector<double>& sum, double w,
