@@ -23,21 +23,21 @@ struct RowEnd {
   float missing;  // the share that no key has
 };
 
+// One division and no branch, with a sink or without: every row of every launch
+// ends here.
 __device__ inline RowEnd EndOf(const ForwardParams& p, const RowPartial& row,
                                int head) {
+  const float logit =
+      p.sink_logits != nullptr ? p.sink_logits[head] : -INFINITY;
+  const float ahead = fmaf(logit, 1 / kLn2, -row.reference);
+  const float sink = Exp2(ahead), all = row.sum + sink;
+  const bool seen = row.sum != 0;
+  // So far ahead that nothing is left for keys; NaN where it is +∞.
+  const bool is_all = sink != 0 && all == INFINITY;
   RowEnd end;
-  end.inverse = row.sum != 0 ? 1 / row.sum : 0;
-  end.log = __log2f(row.sum);
-  end.missing = 0;
-  if (p.sink_logits != nullptr && row.sum != 0) {
-    const float ahead = fmaf(p.sink_logits[head], 1 / kLn2, -row.reference);
-    const float sink = Exp2(ahead), all = row.sum + sink;
-    // So far ahead that nothing is left for keys; NaN where it is +∞.
-    const bool is_all = all == INFINITY;
-    end.inverse = is_all ? 0 * ahead : 1 / all;
-    end.log = is_all ? ahead + end.inverse : __log2f(all);
-    end.missing = is_all ? 1 : sink * end.inverse;
-  }
+  end.inverse = !seen ? 0 : is_all ? 0 * ahead : 1 / all;
+  end.log = is_all ? ahead + end.inverse : __log2f(all);
+  end.missing = !seen || sink == 0 ? 0 : is_all ? 1 : sink * end.inverse;
   return end;
 }
 
