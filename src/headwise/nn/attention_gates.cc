@@ -46,8 +46,8 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
   const ConstTensorView own = OwnGates(context, input, call);
   args.gates = own;
   if (call.gates.gates) args.active_heads = call.gates.active;
-  if (input.hooks == nullptr) return;
-  input.hooks->BeforeAttention(site_, problem, args);
+  if (input.hooks.empty()) return;
+  input.hooks.BeforeAttention(site_, problem, args);
   args.gates = call.Here(context, args.gates);
   args.replacement = call.Here(context, args.replacement);
   if (!own) return;

@@ -20,7 +20,7 @@ struct GenerateOptions {
   int64_t beam = 1;           // encoder–decoders; 1: the sampler chooses
   double length_penalty = 1;  // beams are compared by log p / length^penalty
   SamplerOptions sampler;
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
   bool record = true;  // as of a Session
   // Which heads keep what of the text; null: all keep everything.
   const KvPolicy* policy = nullptr;

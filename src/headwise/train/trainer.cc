@@ -27,21 +27,6 @@ bool AllFinite(Context& context, const ConstTensorView& values) {
   return AllWithin(context, values, std::numeric_limits<float>::max());
 }
 
-// Remembers the first activation that is not finite.
-class FiniteCheck : public RunHooks {
- public:
-  explicit FiniteCheck(Context& context) : context_(context) {}
-  bool Wants(std::string_view) const override { return first.empty(); }
-  void Take(std::string_view name, ConstTensorView value) override {
-    if (!first.empty() || value.rank != 2) return;
-    if (!AllFinite(context_, value)) first = name;
-  }
-  std::string first;
-
- private:
-  Context& context_;
-};
-
 // A batch on its way through a model. Encoder–decoders: the batch's rows are
 // the decoder's.
 PassInput InputOf(const Model& model, const TrainBatch& batch) {
@@ -86,7 +71,7 @@ void RequireSameType(const Model& model, const ParameterStore& store) {
 
 // Final states [rows, d] of a batch that nobody asks back.
 Temp Finals(Context& context, const Model& model, const TrainBatch& batch,
-            RunHooks* hooks = nullptr) {
+            const HookList& hooks = {}) {
   PassInput input = InputOf(model, batch);
   input.hooks = hooks;
   Temp x(context, model.type(), {batch.batch.total(), model.config().width});
@@ -131,7 +116,7 @@ double Trainer::Loss(ConstTensorView x, const HeadTargets& targets,
 }
 
 double Trainer::Differentiate(const TrainBatch& batch, float scale,
-                              DropoutMask dropout, RunHooks* hooks,
+                              DropoutMask dropout, const HookList& hooks,
                               const GateTraining* gates) const {
   PassInput input = InputOf(model_, batch);
   input.hooks = hooks;
@@ -179,7 +164,7 @@ std::vector<std::vector<RelationPairs>> Trainer::PairsOf(
   return pairs;
 }
 
-StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
+StepReport Trainer::Step(const BatchSource& source, const HookList& hooks) {
   StepReport report;
   report.step = step();
   report.rate = RateAt(config_, report.step);
@@ -227,9 +212,10 @@ StepReport Trainer::Step(const BatchSource& source, RunHooks* hooks) {
     for (int64_t pass = part * of_part; pass < end; ++pass) {
       const auto stream = static_cast<uint64_t>(report.step * passes + pass);
       AssignmentHooks assigning(context_, assigned_, pairs[pass - first],
-                                factors, hooks);
+                                factors);
       PassInput input = InputOf(model_, batches[pass - first]);
-      input.hooks = assigned_.empty() ? hooks : &assigning;
+      input.hooks = hooks;
+      if (!assigned_.empty()) input.hooks.Add(&assigning);
       input.dropout = {static_cast<float>(config_.dropout), config_.seed,
                        stream << kStreamBits};
       input.gate_training = &gates;
@@ -330,9 +316,13 @@ void Trainer::NameCulprit(const TrainBatch& batch, double loss,
   find("the parameter ", std::mem_fn(&Buffer::value),
        std::mem_fn(&Entry::value));
   if (tensor.empty()) {
-    FiniteCheck check(context_);
+    ActivationTaker check([&](std::string_view) { return tensor.empty(); },
+                          [&](std::string_view name, ConstTensorView value) {
+                            if (!tensor.empty() || value.rank != 2) return;
+                            if (AllFinite(context_, value)) return;
+                            tensor = "the activation " + std::string(name);
+                          });
     Finals(context_, model_, batch, &check);
-    if (!check.first.empty()) tensor = "the activation " + check.first;
   }
   if (tensor.empty()) {
     find("the gradient of ", std::mem_fn(&Buffer::gradient),

@@ -50,7 +50,7 @@ class Trainer {
   // nn/hooks.h; gates set there are trained through. Throws
   // Error(kInvalidArgument) naming step and tensor, with the parameters left
   // as they were, when the loss or the gradient is not finite.
-  StepReport Step(const BatchSource& source, RunHooks* hooks = nullptr);
+  StepReport Step(const BatchSource& source, const HookList& hooks = {});
 
   // Mean loss over the first `sequences` of the source, without dropout and
   // smoothing; NaN where there are no targets.
@@ -61,7 +61,7 @@ class Trainer {
   // Gradients of the mean loss over a batch are added to the store's; returns
   // the sum of losses. scale: 1 / targets of the whole step.
   double Differentiate(const TrainBatch& batch, float scale,
-                       DropoutMask dropout, RunHooks* hooks,
+                       DropoutMask dropout, const HookList& hooks,
                        const GateTraining* gates = nullptr) const;
 
   // Steps done, those of a resumed run included.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "headwise/error.h"
-#include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/runtime/session.h"
 
@@ -42,8 +41,7 @@ class LayerSteps : public RunHooks {
 // What a run of windows reads, in whatever thread, until the device is done.
 struct Profiler::WindowRun {
   PreparedInput source, target;
-  std::optional<BothHooks> with_words, with_patterns;
-  RunHooks* hooks = nullptr;
+  HookList hooks;
 
   WindowRun(Context& beside, std::span<const TokenWindow> batch) {
     std::vector<int32_t> ids, decoder_ids;
@@ -131,15 +129,9 @@ void Profiler::RunCore(std::span<const TokenWindow> batch) {
 void Profiler::AddHooks(std::span<const TokenWindow> batch,
                         std::span<const SequenceNotes> notes, RunHooks& first,
                         WindowRun& run) {
-  run.hooks = &first;
-  if (words_ != nullptr) {
-    words_->Begin(notes);
-    run.hooks = &run.with_words.emplace(*run.hooks, *words_);
-  }
-  if (patterns_ != nullptr) {
-    patterns_->Begin(batch, notes);
-    run.hooks = &run.with_patterns.emplace(*run.hooks, *patterns_);
-  }
+  run.hooks = {&first, words_.get(), patterns_.get()};
+  if (words_ != nullptr) words_->Begin(notes);
+  if (patterns_ != nullptr) patterns_->Begin(batch, notes);
 }
 
 // Starts the run in a thread of its own, since the host is asked for this and
@@ -198,8 +190,7 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
   LayerSteps steps(model_.config(), [&](double share) {
     TellTokens(share * static_cast<double>(tokens));
   });
-  BothHooks with_steps(*run.hooks, steps);
-  run.hooks = &with_steps;
+  run.hooks.Add(&steps);
   run.Start(context_, model_);
   Count(batch);
   if (profile_.counts.windows % kBlockWindows == 0) CloseBlock(Block() - 1);
