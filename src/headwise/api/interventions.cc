@@ -54,13 +54,13 @@ uint64_t Interventions::Add(const Model& model, HeadEdit edit) {
           ErrorCode::kInvalidArgument,
           {"gates", "a finite number for " + ToString(head), "none", ""});
     }
-    float* of_site = added.gates.Open(layer.site().name, layer.config().heads);
-    of_site[head.head] = static_cast<float>(gate);
+    added.gates.Open(layer.site().name, layer.config().heads)[head.head] =
+        static_cast<float>(gate);
   }
   for (auto& [name, site] : added.gates.sites) {
     if (edit.means == nullptr) break;
     const auto found = edit.means->find(name);
-    const int64_t heads = site.gates.size();
+    const auto heads = std::ssize(site.heads);
     if (found == edit.means->end() || found->second.rank() != 3 ||
         found->second.shape(1) != heads) {
       throw Error(
@@ -128,10 +128,8 @@ void Interventions::Combine() {
   combined_.sites.clear();
   for (const auto& [number, edit] : edits_) {
     for (const auto& [name, site] : edit.gates.sites) {
-      float* all = combined_.Open(name, site.gates.size());
-      for (int64_t h = 0; h < site.gates.size(); ++h) {
-        all[h] *= site.gates.As<float>()[h];
-      }
+      std::vector<float>& all = combined_.Open(name, std::ssize(site.heads));
+      for (size_t h = 0; h < all.size(); ++h) all[h] *= site.heads[h];
       if (site.replacement)
         combined_.sites[name].replacement = site.replacement;
     }

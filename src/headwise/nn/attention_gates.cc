@@ -58,7 +58,7 @@ void AttentionLayer::Choose(Context& context, const AttentionInput& input,
   if (args.replacement && input.saved != nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "no replacement of heads that have learned gates",
-                 "one, with gradients wanted", ""});
+                 "one, with gradients wanted", "close them without a mean"});
   }
   Compose(context, own, call.gates, args);
 }
@@ -95,7 +95,7 @@ void AttentionLayer::HoldReplacement(const AttentionInput& input,
   if (input.saved != nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "no replacement of heads whose channels are gated",
-                 "one, with gradients wanted", ""});
+                 "one, with gradients wanted", "close them without a mean"});
   }
   call.replacement = std::exchange(call.args.replacement, {});
 }

@@ -29,7 +29,8 @@ void RequireRoom(const CacheView& cache, int64_t fresh) {
                 {"attention",
                  "at most " + std::to_string(cache.k.shape[1]) +
                      " positions in the cache",
-                 std::to_string(held + fresh), ""});
+                 std::to_string(held + fresh),
+                 "make the cache with a larger capacity"});
   }
 }
 
@@ -364,12 +365,12 @@ void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
   if (weights_.spans.config().ramp > 0) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "heads without learned spans for a cache by role",
-                 "learned spans", ""});
+                 "learned spans", "run without a cache policy"});
   }
   if (!has_own_keys() || config_.shares_keys) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        {site_.name, "a layer's own keys for a cache by role", Special(), ""});
+    throw Error(ErrorCode::kUnsupported,
+                {site_.name, "a layer's own keys for a cache by role",
+                 Special(), "run without a cache policy"});
   }
   call.problem = ProblemOf(context, input);
   const int64_t sequences = call.problem.batch;
@@ -381,7 +382,7 @@ void AttentionLayer::AttendSplit(Context& context, const AttentionInput& input,
   if (call.args.observation != nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {site_.name, "nothing observed where caches differ by role",
-                 "an observation", ""});
+                 "an observation", "run without a cache policy"});
   }
   // Heads that no call writes count as zero.
   if (!call.args.active_heads.is_all()) Fill(context, 0, heads);

@@ -124,7 +124,7 @@ struct PaddedBatch {
            "sequences within rows of " + std::to_string(width) + " positions",
            "one from " + std::to_string(first[b]) + " to " +
                std::to_string(first[b] + lengths[b]),
-           ""});
+           "pad to longer rows"});
     }
   }
 

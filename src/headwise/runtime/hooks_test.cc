@@ -108,8 +108,8 @@ TEST_F(HooksTest, EachIsCalledAtEverySiteInOrder) {
   Observer observer;
   Run({&a, nullptr, &observer, &b});
   ASSERT_EQ(lines.size(), 12u);
-  EXPECT_EQ(lines[0], "a layer.0.attention");
-  EXPECT_EQ(lines[1], "b layer.0.attention");
+  EXPECT_EQ(lines[0], "a encoder.layer.0.attention");
+  EXPECT_EQ(lines[1], "b encoder.layer.0.attention");
   EXPECT_EQ(lines[11], "b decoder.layer.1.cross");
 }
 
@@ -122,10 +122,11 @@ TEST_F(HooksTest, ARunStopsAfterASite) {
     return lines;
   };
   EXPECT_THAT(stop_after(AttentionKind::kSelf),
-              ElementsAre("layer.0.attention"));
-  EXPECT_THAT(stop_after(AttentionKind::kDecoder),
-              ElementsAre("layer.0.attention", "layer.1.attention",
-                          "decoder.layer.0.attention"));
+              ElementsAre("encoder.layer.0.attention"));
+  EXPECT_THAT(
+      stop_after(AttentionKind::kDecoder),
+      ElementsAre("encoder.layer.0.attention", "encoder.layer.1.attention",
+                  "decoder.layer.0.attention"));
   EXPECT_THAT(stop_after(AttentionKind::kCross).back(),
               "decoder.layer.0.cross");
 }
@@ -133,9 +134,9 @@ TEST_F(HooksTest, ARunStopsAfterASite) {
 TEST_F(HooksTest, TheRunGoesOnWithWhatAHookLeaves) {
   const std::vector<float> plain = Numbers({});
   for (const char* name :
-       {"layer.0.attention.query", "layer.0.attention.value",
-        "layer.1.attention.head_output", "decoder.layer.1.cross.key",
-        "decoder.layer.0.mlp.output", "layer.1.input"}) {
+       {"encoder.layer.0.attention.query", "encoder.layer.0.attention.value",
+        "encoder.layer.1.attention.head_output", "decoder.layer.1.cross.key",
+        "decoder.layer.0.mlp.output", "encoder.layer.1.input"}) {
     Negator once(context_, name), twice(context_, name);
     EXPECT_NE(Numbers(&once), plain) << name;
     EXPECT_EQ(Numbers({&once, &twice}), plain) << name;
@@ -145,11 +146,13 @@ TEST_F(HooksTest, TheRunGoesOnWithWhatAHookLeaves) {
 // A later hook takes what an earlier one left.
 TEST_F(HooksTest, QueriesAndKeysTurnedTogetherAreTheSameScores) {
   const std::vector<float> plain = Numbers({});
-  Negator queries(context_, "layer.0.attention.query");
-  Negator keys(context_, "layer.0.attention.key");
+  Negator queries(context_, "encoder.layer.0.attention.query");
+  Negator keys(context_, "encoder.layer.0.attention.key");
   std::vector<float> taken;
   ActivationTaker taker(
-      [](std::string_view name) { return name == "layer.0.attention.query"; },
+      [](std::string_view name) {
+        return name == "encoder.layer.0.attention.query";
+      },
       [&](std::string_view, ConstTensorView value) {
         taken = ToVector<float>(context_, value);
       });
@@ -163,7 +166,7 @@ TEST_F(HooksTest, QueriesAndKeysTurnedTogetherAreTheSameScores) {
 TEST_F(HooksTest, TheLastGatesCount) {
   ClosedHeads closed(*model_, std::vector<HeadRef>{{.layer = 1, .head = 2}});
   GatedSites open;
-  open.Open("layer.1.attention", 4);
+  open.Open("encoder.layer.1.attention", 4);
   const std::vector<float> plain = Numbers({});
   EXPECT_NE(Numbers({&open, &closed}), plain);
   EXPECT_EQ(Numbers({&closed, &open}), plain);
@@ -175,7 +178,8 @@ TEST_F(HooksTest, OnlyOneMayObserve) {
     Run({&a, &b});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("[layer.0.attention]"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("[encoder.layer.0.attention]"));
   }
 }
 

@@ -55,7 +55,8 @@ Session::Session(Context& context, const Model& model, SessionOptions options)
   if (!model.config().causal && !model.config().encoder_decoder()) {
     throw Error(ErrorCode::kUnsupported,
                 {"session", "a model that predicts what follows",
-                 "the encoder " + model.config().model_type, ""});
+                 "the encoder " + model.config().model_type,
+                 "run whole texts through an encoder instead"});
   }
   RequirePolicy(context, model, options.policy);
   cache_ = KvCache(context, {.stack = &model.predictor(),
@@ -181,7 +182,8 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows,
   if (model_.config().encoder_decoder()) {
     if (cross_cache_.capacity() == 0) {
       throw Error(ErrorCode::kInvalidArgument,
-                  {"session", "Encode before Feed", "no source", ""});
+                  {"session", "Encode before Feed", "no source",
+                   "call Encode with the source first"});
     }
     input.caches.cross = cross_cache_.views();
   }

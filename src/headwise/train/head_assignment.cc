@@ -174,7 +174,7 @@ double AddAssignmentGradient(Context& context, const AttentionProblem& problem,
   if (grads.dsink_logits) {
     throw Error(ErrorCode::kUnsupported,
                 {"heads.assign", "heads whose sink logits are not trained",
-                 "trained ones", ""});
+                 "trained ones", "freeze the sink logits, or assign no heads"});
   }
   const OneHead one = Isolate(context, problem, args, head);
   AttentionForward(context, one.problem, one.args);

@@ -110,9 +110,9 @@ void Trainer::Record(Timeline* timeline) {
 }
 
 double Trainer::Loss(ConstTensorView x, const HeadTargets& targets,
-                     TensorView dx, int64_t* hits) const {
+                     TensorView dx) const {
   if (classifier_ == nullptr) return model_.HeadLoss(context_, x, targets, dx);
-  return classifier_->Loss(context_, x, targets, dx, hits);
+  return classifier_->Loss(context_, x, targets, dx, nullptr);
 }
 
 double Trainer::Differentiate(const TrainBatch& batch, float scale,
@@ -275,19 +275,6 @@ double Trainer::Evaluate(const BatchSource& source, int64_t sequences) const {
   double loss = 0;
   for (const double part : losses) loss += part;
   return loss / static_cast<double>(targets[0]);
-}
-
-double Trainer::Accuracy(const BatchSource& source, int64_t sequences) const {
-  int64_t hits = 0;
-  const int64_t count = std::min(sequences, source.size());
-  for (int64_t i = 0; i < count; ++i) {
-    const TrainBatch batch = source.Make(i, 1);
-    const Temp x = Finals(context_, model_, batch);
-    HeadTargets head;
-    head.targets = batch.targets;
-    Loss(x.view(), head, {}, &hits);
-  }
-  return static_cast<double>(hits) / static_cast<double>(count);
 }
 
 void Trainer::NameCulprit(const TrainBatch& batch, double loss,

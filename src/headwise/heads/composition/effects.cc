@@ -59,9 +59,9 @@ GatedSites WithoutHeads(const AttentionLayer& layer, int64_t first,
   const int64_t heads = layer.config().heads;
   GatedSites without;
   SiteGates& site = without.sites[layer.site().name];
-  site.gates = Tensor(DType::kF32, {count * tokens, heads});
-  float* gates = site.gates.As<float>();
-  std::fill_n(gates, site.gates.size(), 1.0f);
+  site.rows = Tensor(DType::kF32, {count * tokens, heads});
+  float* gates = site.rows.As<float>();
+  std::fill_n(gates, site.rows.size(), 1.0f);
   for (int64_t s = 0; s < count; ++s) {
     for (int64_t t = 0; t < tokens; ++t) {
       gates[(s * tokens + t) * heads + first + s] = 0;

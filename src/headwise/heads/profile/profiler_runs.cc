@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/runtime/session.h"
 
@@ -41,7 +42,8 @@ class LayerSteps : public RunHooks {
 // What a run of windows reads, in whatever thread, until the device is done.
 struct Profiler::WindowRun {
   PreparedInput source, target;
-  HookList hooks;
+  std::optional<BothHooks> with_words, with_patterns;
+  RunHooks* hooks = nullptr;
 
   WindowRun(Context& beside, std::span<const TokenWindow> batch) {
     std::vector<int32_t> ids, decoder_ids;
@@ -129,9 +131,15 @@ void Profiler::RunCore(std::span<const TokenWindow> batch) {
 void Profiler::AddHooks(std::span<const TokenWindow> batch,
                         std::span<const SequenceNotes> notes, RunHooks& first,
                         WindowRun& run) {
-  run.hooks = {&first, words_.get(), patterns_.get()};
-  if (words_ != nullptr) words_->Begin(notes);
-  if (patterns_ != nullptr) patterns_->Begin(batch, notes);
+  run.hooks = &first;
+  if (words_ != nullptr) {
+    words_->Begin(notes);
+    run.hooks = &run.with_words.emplace(*run.hooks, *words_);
+  }
+  if (patterns_ != nullptr) {
+    patterns_->Begin(batch, notes);
+    run.hooks = &run.with_patterns.emplace(*run.hooks, *patterns_);
+  }
 }
 
 // Starts the run in a thread of its own, since the host is asked for this and
@@ -190,7 +198,8 @@ void Profiler::Run(std::span<const TokenWindow> batch) {
   LayerSteps steps(model_.config(), [&](double share) {
     TellTokens(share * static_cast<double>(tokens));
   });
-  run.hooks.Add(&steps);
+  BothHooks with_steps(*run.hooks, steps);
+  run.hooks = &with_steps;
   run.Start(context_, model_);
   Count(batch);
   if (profile_.counts.windows % kBlockWindows == 0) CloseBlock(Block() - 1);
