@@ -12,7 +12,6 @@
 
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/probes.h"
@@ -66,9 +65,9 @@ class Repeats {
     HeadObserver observer(context_, result.profile, options);
     observer.Begin(notes_);
     ClosedHeads gates(model_, closed);
-    BothHooks hooks(gates, observer);
     const Tensor x = Forward(
-        context_, model_, {.ids = ids_, .lengths = lengths_, .hooks = &hooks});
+        context_, model_,
+        {.ids = ids_, .lengths = lengths_, .hooks = {&gates, &observer}});
     AddLosses(x, result);
     return result;
   }
