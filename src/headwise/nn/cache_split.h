@@ -24,7 +24,7 @@ struct CachePart {
   TensorView v = {};
 };
 
-// Of one layer. All sequences have come equally far.
+// The caches of one layer. All sequences have come equally far.
 struct CacheSplit {
   int64_t sinks = 0;
   int64_t window = 1;  // a query and what is before it: at least 1

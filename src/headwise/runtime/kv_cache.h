@@ -12,7 +12,7 @@
 
 namespace headwise {
 
-// What a cache keeps of each layer.
+// The attention of each layer that a cache is for.
 enum class CacheSide : uint8_t { kSelf, kCross };
 
 // At most `capacity` rows of each of `sequences`, in every layer of `stack`.

@@ -126,7 +126,7 @@ Tensor Session::FeedStates(std::span<const int32_t> ids) {
   return states;
 }
 
-// Of each sequence. Throws where they are not the same, or too many.
+// Rows of each sequence. Throws where they differ or are too many.
 int64_t Session::RowsOf(std::span<const int32_t> ids) const {
   const int64_t rows = static_cast<int64_t>(ids.size()) / options_.sequences;
   if (rows == 0 ||
@@ -301,7 +301,7 @@ Tensor RunStacks(Context& context, const Model& model, const PassInput& input) {
   return x;
 }
 
-// Of the last attention of a run; null: there is none.
+// The last attention of a run; null: there is none.
 const AttentionSite* LastSite(const Model& model) {
   for (const Block& block : std::views::reverse(model.predictor().blocks)) {
     for (const BlockStep& step : std::views::reverse(block.steps())) {

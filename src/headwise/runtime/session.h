@@ -37,7 +37,7 @@ class Session {
   int64_t position() const { return cache_.length(0); }
   int64_t capacity() const { return cache_.capacity(); }
   int64_t sequences() const { return options_.sequences; }
-  // Of the text; what an encoder–decoder keeps of the source is not counted.
+  // For the text; what an encoder–decoder keeps of the source is not counted.
   CacheBytes cache_bytes() const { return cache_.bytes(); }
 
   // Encoder–decoders: what is to be translated, the same for all sequences.
