@@ -34,7 +34,7 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
+  TextFlags text = {.input = {.tokens = 8192}, .reading = {}};
   std::string drop;
   std::string plan;
   std::string replace = "zero";
@@ -59,13 +59,13 @@ HeadMeans MeansFor(const Options& options, Transformer& model,
   if (options.mean_text.size() == 1 && IsProfile(options.mean_text[0])) {
     return MeanOutputs(model, Profile::Load(options.mean_text[0]));
   }
-  TextFlags text = options.text;
-  if (!options.mean_text.empty()) text.paths = options.mean_text;
+  TextInput text = options.text.input;
+  if (!options.mean_text.empty()) text.files = options.mean_text;
   LossJob job;
   job.seed = options.evaluate.seed;
   job.on_progress = bar.on_progress("layers");
   job.stop = StopOnInterrupt();
-  return MeanOutputs(model, InputOf(text), job);
+  return MeanOutputs(model, text, job);
 }
 
 EvaluateJob JobFor(const Options& options, const Transformer& model,
@@ -83,7 +83,7 @@ void RunClassifier(const Options& options, Transformer& model) {
   }
   ProgressBar bar;
   const EvaluateJob job = JobFor(options, model, bar);
-  PrintEvaluation(EvaluateLabels(model, InputOf(options.text), job), job.closed,
+  PrintEvaluation(EvaluateLabels(model, options.text.input, job), job.closed,
                   options.run);
 }
 
@@ -98,18 +98,16 @@ void RunCache(const Options& options, Transformer& model) {
   job.seed = options.evaluate.seed;
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
-  PrintEvaluation(
-      EvaluateCache(model, InputOf(options.text), choice->policy, job), *choice,
-      options.run, model.hash());
+  PrintEvaluation(EvaluateCache(model, options.text.input, choice->policy, job),
+                  *choice, options.run, model.hash());
 }
 
 // --text: each file or folder by itself.
-std::vector<TextInput> TextsApart(const TextFlags& text) {
+std::vector<TextInput> TextsApart(const TextInput& text) {
   std::vector<TextInput> texts;
-  for (const std::string& path : text.paths) {
-    TextFlags one = text;
-    one.paths = {path};
-    texts.push_back(InputOf(one));
+  for (const std::string& path : text.files) {
+    TextInput& one = texts.emplace_back(text);
+    one.files = {path};
   }
   return texts;
 }
@@ -126,7 +124,7 @@ void RunAgainst(const Options& options, Transformer& model) {
     job.seed = options.evaluate.seed;
     job.on_progress = bar.on_progress("sequences");
     job.stop = StopOnInterrupt();
-    rows = CompareModels(whole, model, TextsApart(options.text), job);
+    rows = CompareModels(whole, model, TextsApart(options.text.input), job);
   }
   answers.Ask(whole);
   answers.Ask(model);
@@ -192,7 +190,7 @@ int Run(const Options& options) {
   ProgressBar bar;
   EvaluateJob job = JobFor(options, model, bar);
   job.means = MeansFor(options, model, bar);
-  PrintEvaluation(EvaluateHeads(model, InputOf(options.text), job), job.closed,
+  PrintEvaluation(EvaluateHeads(model, options.text.input, job), job.closed,
                   options.run);
   return kSucceeded;
 }
@@ -201,10 +199,7 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
   AddWeightMemoryFlag(line, options->run.engine);
-  AddTextFlags(line, options->text,
-               "Stop after so many tokens, at the end of a window; 0: all",
-               "Tokens of a window; 0: 256 or what the model knows")
-      .Required();
+  AddTextFlags(line, options->text).Required();
   line.Option("--drop", options->drop,
               "Heads to close: 5.1,6.0 (layer.head, from 0); cross:5.1 and "
               "decoder:5.1 in encoder–decoders");

@@ -122,7 +122,7 @@ int Run(const PruneOptions& options) {
   if (!options.mean.empty()) means = Profile::Load(options.mean);
   PruneJob job = JobOf(options, model, timer, bar);
   if (means) job.means = &*means;
-  HeadPruner pruner(model, InputOf(options.text), job);
+  HeadPruner pruner(model, options.text.input, job);
   bar.CountLayers();
   if (!options.curve.empty()) {
     const PruningCurve curve = pruner.Curve(options.random_orders);
@@ -146,11 +146,7 @@ int Run(const PruneOptions& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<PruneOptions>();
   AddRunFlags(line, options->run, "A model's folder");
-  AddTextFlags(line, options->text,
-               "Stop after so many tokens, at the end of a window; 0: all. "
-               "Three quarters choose the heads, the rest judges",
-               "Tokens of a window; 0: 256 or what the model knows")
-      .Required();
+  AddTextFlags(line, options->text).Required();
   line.Option("--drop", options->drop,
               "Or the heads that leave: 3.5,4.2 (layer.head, from 0)");
   AddFlags(line, options->job);
@@ -199,7 +195,8 @@ const Command kPruneCommand = {
         "\\\n"
         "      --tune --tune-steps 500 --out d\n"
         "  headwise prune models/gpt2 --text wiki.txt --curve curve\n"
-        "Other commands read the smaller model as any other.",
+        "Three quarters of the text choose the heads, the rest judges. Other\n"
+        "commands read the smaller model as any other.",
     .setup = prune_command::Setup};
 
 }  // namespace headwise

@@ -54,7 +54,11 @@ class FlagMaker {
       const Argument option = line_.Option("--" + flag, value, text);
       // One word, so that a positional may follow: --threads 1,2 attention.
       if constexpr (IsCommaList<Value>) option.Commas();
-      return IsOptional<Value> ? option : option.ShowDefault();
+      if constexpr (IsOptional<Value>) {
+        return value ? option.ShowDefault(FieldToJson(value).dump()) : option;
+      } else {
+        return option.ShowDefault();
+      }
     }
   }
 

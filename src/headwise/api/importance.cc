@@ -133,6 +133,7 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
   const ModelUse use(model);
   RequireWhole(model, "rank");
   CheckFields(job, "rank");
+  RequireRanking(job.by);
   Transformer::State& state = model.state();
   RankOptions rank = OptionsOf(job, {});
   const JudgedInput input = JudgedInputOf(model, text, job.seed);

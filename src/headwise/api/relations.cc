@@ -7,6 +7,7 @@
 
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
 
@@ -30,6 +31,7 @@ Matrix MatrixOf(const Tensor& tensor) {
 Similarity SimilarityOf(Transformer& model, const TextInput& text,
                         const SimilarityJob& job) {
   RequireWhole(model, "similar");
+  CheckFields(job, "similar");
   Transformer::State& state = model.state();
   SimilarityOptions options;
   options.rows = job.rows;
