@@ -71,7 +71,7 @@ class FlagMaker {
       TakeField(IsList<Value> ? list : list[0], value);
     };
     const Argument option = line_.Option(flag, take, help).OneOf(words);
-    if (IsList<Value>) option.Commas();
+    if (IsList<Value>) option.Several().Commas();
     const Json now = FieldToJson(value);
     std::string shown;
     for (const Json& word : now.is_array() ? now : Json::array({now})) {
