@@ -19,6 +19,7 @@
 #include "judge_text.h"
 #include "open_model.h"
 #include "progress_bar.h"
+#include "ranks.h"
 #include "run_flags.h"
 
 namespace headwise {
@@ -35,6 +36,7 @@ struct Options {
   std::string against;
   std::string prompts;
   CacheFlags cache;
+  PartialWork partial;
   uint64_t seed = 0;
 };
 
@@ -46,19 +48,15 @@ std::vector<HeadRef> ClosedBy(const Options& options,
 
 // What stands in for closed heads: nothing, or means over this text, another,
 // or that of a profile.
-HeadMeans MeansFor(const Options& options, Transformer& model,
-                   ProgressBar& bar) {
-  if (options.replace == "zero" && options.mean_text.empty()) return {};
+void SetMeans(const Options& options, Transformer& model, EvaluateJob& job) {
+  if (options.replace == "zero" && options.mean_text.empty()) return;
   if (options.mean_text.size() == 1 && IsProfile(options.mean_text[0])) {
-    return MeanOutputs(model, Profile::Load(options.mean_text[0]));
+    job.means = MeanOutputs(model, Profile::Load(options.mean_text[0]));
+    return;
   }
   TextFlags text = options.text;
   if (!options.mean_text.empty()) text.paths = options.mean_text;
-  LossJob job;
-  job.seed = options.seed;
-  job.on_progress = bar.on_progress("layers");
-  job.stop = StopOnInterrupt();
-  return MeanOutputs(model, InputOf(text), job);
+  job.mean_text = InputOf(text);
 }
 
 EvaluateJob JobFor(const Options& options, const Transformer& model,
@@ -66,6 +64,7 @@ EvaluateJob JobFor(const Options& options, const Transformer& model,
   EvaluateJob job;
   job.closed = ClosedBy(options, model);
   job.seed = options.seed;
+  job.partial = KeptBy(options.partial, options.run, "evaluate");
   job.on_progress = bar.on_progress("sequences");
   job.stop = StopOnInterrupt();
   return job;
@@ -118,6 +117,7 @@ void RunAgainst(const Options& options, Transformer& model) {
     ProgressBar bar;
     LossJob job;
     job.seed = options.seed;
+    job.partial = KeptBy(options.partial, options.run, "evaluate");
     job.on_progress = bar.on_progress("sequences");
     job.stop = StopOnInterrupt();
     rows = CompareModels(whole, model, TextsApart(options.text), job);
@@ -159,7 +159,12 @@ void CheckUsage(const Options& options) {
     throw UsageError("--replace: expected zero or mean; found " +
                      options.replace);
   }
+  RequireFiles(options.text.paths);
+  RequireFiles(options.mean_text);
   RequireCacheFlags(options.cache, options.run.engine);
+  if (options.cache.policy != "all" && options.partial.resume) {
+    throw UsageError("--kv-policy keeps nothing: no --resume with it");
+  }
   if (options.cache.policy != "all" &&
       (!options.drop.empty() || !options.plan.empty())) {
     throw UsageError("--kv-policy: no head is closed beside it");
@@ -185,7 +190,7 @@ int Run(const Options& options) {
   }
   ProgressBar bar;
   EvaluateJob job = JobFor(options, model, bar);
-  job.means = MeansFor(options, model, bar);
+  SetMeans(options, model, job);
   PrintEvaluation(EvaluateHeads(model, InputOf(options.text), job), job.closed,
                   options.run);
   return kSucceeded;
@@ -218,6 +223,7 @@ std::function<int()> Setup(CommandLine line) {
               "With --against, a prompt a line: what both models answer");
   AddCacheFlags(line, options->cache);
   line.Option("--seed", options->seed, "Of masks and intervals").ShowDefault();
+  AddKeepFlags(line, options->partial);
   return [options] { return Run(*options); };
 }
 
@@ -236,6 +242,7 @@ const Command kEvaluateCommand = {
         "  headwise evaluate models/gpt2 --text wiki.txt --kv-policy roles\n"
         "  headwise evaluate smaller --text wiki.txt novel.txt --against "
         "models/gpt2",
-    .setup = evaluate_command::Setup};
+    .setup = evaluate_command::Setup,
+    .ranks = true};
 
 }  // namespace headwise

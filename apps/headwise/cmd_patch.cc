@@ -29,6 +29,7 @@ struct Options {
   std::vector<std::string> answers;
   std::string prompts;
   int64_t most = 0;
+  PartialWork partial;
   ReadingFlags reading;
 };
 
@@ -188,6 +189,7 @@ int Run(const Options& options) {
     throw UsageError("expected two --answers");
   }
   PatchJob job;
+  job.partial = KeptBy(options.partial, options.run, "patch");
   job.stop = StopOnInterrupt();
   Transformer model =
       OpenTransformer(options.run.model, options.run.engine, options.reading);
@@ -225,6 +227,7 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault()
       .NotNegative();
   AddReadingFlags(line, options->reading);
+  AddKeepFlags(line, options->partial);
   return [options] { return Run(*options); };
 }
 
@@ -243,6 +246,7 @@ const Command kPatchCommand = {
         "drink to\" \\\n"
         "      --answers \" Mary\" \" John\"\n"
         "  headwise patch models/minimind2-small --prompts ioi.jsonl --json",
-    .setup = patch_command::Setup};
+    .setup = patch_command::Setup,
+    .ranks = true};
 
 }  // namespace headwise

@@ -19,6 +19,7 @@
 #include "prune_options.h"
 #include "prune_text.h"
 #include "prune_timer.h"
+#include "ranks.h"
 
 namespace headwise {
 namespace prune_command {
@@ -27,6 +28,9 @@ namespace {
 void CheckBeforeWork(const PruneOptions& options) {
   options.run.engine.Require();
   CheckUsage(options);
+  RequireFiles(options.text.paths);
+  RequireFiles(options.judge);
+  if (!IsFirstRank()) return;
   RequireWritable(options.plan_out);
   if (!options.curve.empty()) RequireWritable(options.curve + ".json");
   RequireNewFolder(options.out,
@@ -81,6 +85,7 @@ PruneJob JobOf(const PruneOptions& options, Transformer& model,
   job.judge = JudgedTexts(options);
   job.time = timer.On(model.context());
   job.measure_speed = !options.no_timing;
+  job.partial = KeptBy(job.partial, options.run, "prune");
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
   return job;
@@ -122,11 +127,12 @@ int Run(const PruneOptions& options) {
   if (!options.curve.empty()) {
     const PruningCurve curve = pruner.Curve(options.random_orders);
     bar.Clear();
-    WriteCurve(options, model, curve);
+    if (IsFirstRank()) WriteCurve(options, model, curve);
     if (options.out.empty() && !options.plan_only) return kSucceeded;
   }
   const PruningPlan plan = pruner.Plan();
   bar.Clear();
+  if (!IsFirstRank()) return kSucceeded;
   if (!options.plan_out.empty()) {
     WriteFileAtomically(options.plan_out, JsonText(plan, model) + "\n");
   }
@@ -226,6 +232,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Flag("--no-timing", options->no_timing, "Do not measure speed");
   line.Option("--seed", options->job.seed, "Of masks, resampling, intervals")
       .ShowDefault();
+  AddKeepFlags(line, options->job.partial);
   return [options] { return Run(*options); };
 }
 
@@ -251,6 +258,7 @@ const Command kPruneCommand = {
         "      --tune --tune-steps 500 --out d\n"
         "  headwise prune models/gpt2 --text wiki.txt --curve curve\n"
         "Other commands read the smaller model as any other.",
-    .setup = prune_command::Setup};
+    .setup = prune_command::Setup,
+    .ranks = true};
 
 }  // namespace headwise

@@ -1,5 +1,4 @@
 // headwise rank: which heads matter, which do not, and which hurt.
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,12 +27,6 @@ struct Options {
   RankJob rank;
   int64_t top = 20;
 };
-
-std::string PartialOf(const Options& options) {
-  if (!options.rank.partial.empty()) return options.rank.partial;
-  return std::filesystem::canonical(options.run.model).filename().string() +
-         ".rank.partial";
-}
 
 // Tells heads with a role: of this very model.
 std::optional<Profile> ReadProfile(const Options& options,
@@ -64,7 +57,7 @@ Ranking Rank(const Options& options) {
   ProgressBar bar;
   RankJob job = options.rank;
   job.profile = profile ? &*profile : nullptr;
-  job.partial = PartialOf(options);
+  job.partial = KeptBy(job.partial, options.run, "rank");
   job.on_progress = bar.on_progress("layers");
   job.stop = StopOnInterrupt();
   return RankHeads(model, input, job);
@@ -123,16 +116,7 @@ std::function<int()> Setup(CommandLine line) {
             "Divide gradients by the L2 norm of their layer's");
   line.Option("--seed", options->rank.seed, "Of masks, resampling, intervals")
       .ShowDefault();
-  line.Flag("--resume", options->rank.resume,
-            "Go on with an interrupted ranking of the same model and text");
-  line.Option("--partial", options->rank.partial,
-              "Where an interrupted ranking keeps what it has; default: "
-              "MODEL.rank.partial here");
-  line.Option("--checkpoint", options->rank.checkpoint_seconds,
-              "Seconds between copies of what it has, which --resume goes on "
-              "from if the program is killed; 0: none")
-      .NotNegative()
-      .ShowDefault();
+  AddKeepFlags(line, options->rank.partial);
   return [options] { return Run(*options); };
 }
 

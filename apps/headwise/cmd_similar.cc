@@ -114,6 +114,7 @@ int Run(const Options& options) {
   RequireFiles(options.text.paths);
   if (IsFirstRank()) RequireWritable(options.svg);
   SimilarityJob how = options.similarity;
+  how.partial = KeptBy(how.partial, options.run, "similar");
   how.stop = StopOnInterrupt();
   Transformer model = OpenTransformer(options.run.model, options.run.engine,
                                       options.text.reading);
@@ -166,6 +167,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--svg", options->svg, "Write the map and the matrix here");
   line.Option("--top", options->top, "Pairs to list").ShowDefault().Positive();
   AddSimilarityFlags(line, options->similarity);
+  AddKeepFlags(line, options->similarity.partial);
   return [options] { return Run(*options); };
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "headwise/export.h"
+#include "headwise/keep.h"
 #include "headwise/observation.h"
 #include "headwise/profile.h"
 #include "headwise/tensor.h"
@@ -476,13 +477,7 @@ struct RankJob {
   /// Tells heads without a role (noise); of this very model. May be null.
   const Profile* profile = nullptr;
   uint64_t seed = 0;
-  /// A file in which a ranking that is stopped or killed keeps what it has; it
-  /// leaves when the ranking is whole. "": none.
-  std::string partial = {};
-  double checkpoint_seconds = 60;  ///< between copies; 0: only when stopped
-  /// Go on with that file, of the same model, text and job: the result is that
-  /// of an uninterrupted ranking, bit for bit.
-  bool resume = false;
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 };
@@ -497,6 +492,7 @@ struct PatchText {
 
 struct PatchJob {
   uint64_t seed = 0;
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 };
@@ -507,6 +503,7 @@ struct SimilarityJob {
   int64_t min_visible = 8;  ///< rows that see fewer keys are left out
   double twin = 0.05;       ///< divergence below which heads are twins
   double cut = 0.3;         ///< groups: mean Hellinger distance at most this
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 };

@@ -25,6 +25,7 @@
 #include "headwise/device.h"
 #include "headwise/export.h"
 #include "headwise/heads.h"
+#include "headwise/keep.h"
 #include "headwise/observation.h"
 #include "headwise/tensor.h"
 #include "headwise/tokenizer.h"
@@ -274,6 +275,8 @@ struct TextLoss {
 
 struct LossJob {
   uint64_t seed = 0;  ///< of masks and intervals
+  /// Of all but Transformer::Loss, which runs under edits and keeps nothing.
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 };
@@ -442,7 +445,10 @@ struct Compared {
 struct EvaluateJob {
   std::vector<HeadRef> closed = {};  ///< none: the other model is the whole one
   HeadMeans means = {};  ///< what stands in for them (MeanOutputs); null: 0
-  uint64_t seed = 0;     ///< of masks and intervals
+  /// Means over this text stand in for them instead, measured first.
+  std::optional<TextInput> mean_text = {};
+  uint64_t seed = 0;  ///< of masks and intervals
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 };

@@ -18,6 +18,7 @@
 #include "headwise/context.h"
 #include "headwise/export.h"
 #include "headwise/heads.h"
+#include "headwise/keep.h"
 #include "headwise/model.h"
 #include "headwise/observation.h"
 #include "headwise/profile.h"
@@ -136,6 +137,7 @@ struct PruneJob {
   TimePair time = {};         ///< null: speed is not measured
   bool measure_speed = true;  ///< of results too, not in a search alone
   uint64_t seed = 0;          ///< of masks, resampling and intervals
+  PartialWork partial = {};          ///< of all that comes before the smaller model
   OnProgress on_progress = {};
   std::stop_token stop = {};
 };

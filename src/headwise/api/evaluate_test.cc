@@ -92,21 +92,21 @@ TEST_F(RankHeadsTest, GoesOnWhereItWasStopped) {
   RankJob job;
   job.by = {"ablation-zero"};
   const std::string whole = JsonText(RankHeads(model, text, job));
-  job.partial = (folder_ / "kept").string();
+  job.partial.file = folder_ / "kept";
   std::stop_source stop;
   job.stop = stop.get_token();
   job.on_progress = [&](std::string_view stage, double done, double total) {
     if (stage == "ablation-zero" && done > total / 2) stop.request_stop();
   };
   EXPECT_THROW(RankHeads(model, text, job), Error);
-  ASSERT_TRUE(std::filesystem::exists(job.partial));
+  ASSERT_TRUE(std::filesystem::exists(*job.partial.file));
   job.stop = {};
   job.on_progress = {};
-  job.resume = true;
+  job.partial.resume = true;
   EXPECT_EQ(JsonText(RankHeads(model, text, job)), whole);
-  EXPECT_FALSE(std::filesystem::exists(job.partial));
+  EXPECT_FALSE(std::filesystem::exists(*job.partial.file));
   EXPECT_THROW(RankHeads(model, text, job), Error);  // nothing to go on with
-  job.partial = "";
+  job.partial.file = {};
   EXPECT_THROW(RankHeads(model, text, job), Error);
 }
 

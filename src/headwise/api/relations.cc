@@ -1,13 +1,18 @@
 // Which heads are alike and which feed which. Door: include/headwise/heads.h.
 #include "headwise/api/relations.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
+#include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
+#include "headwise/heads/importance/examples.h"
+#include "headwise/heads/importance/loss_table.h"
 
 namespace headwise {
 namespace {
@@ -34,18 +39,15 @@ Similarity SimilarityOf(Transformer& model, const TextInput& text,
                         const SimilarityJob& job) {
   RequireWhole(model, "similar");
   Transformer::State& state = model.state();
-  SimilarityOptions options;
-  options.rows = job.rows;
-  options.samples = job.samples;
-  options.min_visible = job.min_visible;
-  options.twin = job.twin;
-  options.cut = job.cut;
-  options.group = state.group;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
-  return CompareHeads(state.context, state.model(),
-                      WindowsOf(model, text, text.context, kAnalysedTokens),
-                      options);
+  const std::vector<TokenWindow> windows =
+      WindowsOf(model, text, text.context, kAnalysedTokens);
+  return RunKept(model, "similar", job, TextKey(ExamplesOf(windows)),
+                 fmt::format("{} rows, {} samples, {} visible", job.rows,
+                             job.samples, job.min_visible),
+                 [&](const PassOptions& pass) {
+                   return CompareHeads(state.context, state.model(), windows,
+                                       job, pass);
+                 });
 }
 
 Similarity SimilarityOf(const HeadSimilarity& found) {

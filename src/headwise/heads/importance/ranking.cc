@@ -47,7 +47,7 @@ class Ranker {
         options_(options),
         runs_(context, model, examples,
               {options.objective, options.batch_tokens, options.seed,
-               options.kept, options.group, options.progress, options.stop}),
+               options.pass}),
         bootstrap_(runs_.weights(), options.replicates, options.seed) {
     ranking_.loss_kind = runs_.loss_kind();
     ranking_.heads = AllHeads(model);
