@@ -11,10 +11,17 @@
 #include "commands.h"
 #include "console.h"
 #include "evaluate_text.h"
+#include "flags.h"
 #include "headwise/base/json.h"
+#include "headwise/evaluate.h"
+#include "headwise/head_edit.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/pruning/profile_means.h"
+#include "headwise/loss.h"
 #include "headwise/model.h"
-#include "headwise/session.h"
+#include "headwise/profile.h"
+#include "headwise/prune.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "judge_text.h"
 #include "open_model.h"
@@ -36,8 +43,7 @@ struct Options {
   std::string against;
   std::string prompts;
   CacheFlags cache;
-  PartialWork partial;
-  uint64_t seed = 0;
+  EvaluateJob evaluate;
 };
 
 std::vector<HeadRef> ClosedBy(const Options& options,
@@ -61,10 +67,9 @@ void SetMeans(const Options& options, Transformer& model, EvaluateJob& job) {
 
 EvaluateJob JobFor(const Options& options, const Transformer& model,
                    ProgressBar& bar) {
-  EvaluateJob job;
+  EvaluateJob job = options.evaluate;
   job.closed = ClosedBy(options, model);
-  job.seed = options.seed;
-  job.partial = KeptBy(options.partial, options.run, "evaluate");
+  job.partial = KeptBy(job.partial, options.run, "evaluate");
   job.on_progress = bar.on_progress("sequences");
   job.stop = StopOnInterrupt();
   return job;
@@ -88,7 +93,7 @@ void RunCache(const Options& options, Transformer& model) {
   const auto choice = ChooseCache(options.cache, model);
   ProgressBar bar;
   LossJob job;
-  job.seed = options.seed;
+  job.seed = options.evaluate.seed;
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
   PrintEvaluation(
@@ -116,8 +121,8 @@ void RunAgainst(const Options& options, Transformer& model) {
   {
     ProgressBar bar;
     LossJob job;
-    job.seed = options.seed;
-    job.partial = KeptBy(options.partial, options.run, "evaluate");
+    job.seed = options.evaluate.seed;
+    job.partial = KeptBy(options.evaluate.partial, options.run, "evaluate");
     job.on_progress = bar.on_progress("sequences");
     job.stop = StopOnInterrupt();
     rows = CompareModels(whole, model, TextsApart(options.text), job);
@@ -162,7 +167,7 @@ void CheckUsage(const Options& options) {
   RequireFiles(options.text.paths);
   RequireFiles(options.mean_text);
   RequireCacheFlags(options.cache, options.run.engine);
-  if (options.cache.policy != "all" && options.partial.resume) {
+  if (options.cache.policy != "all" && options.evaluate.partial.resume) {
     throw UsageError("--kv-policy keeps nothing: no --resume with it");
   }
   if (options.cache.policy != "all" &&
@@ -222,8 +227,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--prompts", options->prompts,
               "With --against, a prompt a line: what both models answer");
   AddCacheFlags(line, options->cache);
-  line.Option("--seed", options->seed, "Of masks and intervals").ShowDefault();
-  AddKeepFlags(line, options->partial);
+  AddFlags(line, options->evaluate);
   return [options] { return Run(*options); };
 }
 

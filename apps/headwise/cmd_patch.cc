@@ -8,9 +8,12 @@
 
 #include "commands.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
+#include "headwise/patch.h"
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "open_model.h"
@@ -29,7 +32,7 @@ struct Options {
   std::vector<std::string> answers;
   std::string prompts;
   int64_t most = 0;
-  PartialWork partial;
+  PatchJob patch;
   ReadingFlags reading;
 };
 
@@ -188,8 +191,8 @@ int Run(const Options& options) {
   if (options.prompts.empty() && options.answers.size() != 2) {
     throw UsageError("expected two --answers");
   }
-  PatchJob job;
-  job.partial = KeptBy(options.partial, options.run, "patch");
+  PatchJob job = options.patch;
+  job.partial = KeptBy(job.partial, options.run, "patch");
   job.stop = StopOnInterrupt();
   Transformer model =
       OpenTransformer(options.run.model, options.run.engine, options.reading);
@@ -227,7 +230,7 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault()
       .NotNegative();
   AddReadingFlags(line, options->reading);
-  AddKeepFlags(line, options->partial);
+  AddFlags(line, options->patch, {"partial", "checkpoint_seconds", "resume"});
   return [options] { return Run(*options); };
 }
 

@@ -22,8 +22,8 @@ bool MayDiffer(const std::string& flag) {
 // Files and folders that are read, by content.
 bool IsRead(const std::string& flag) {
   static const std::set<std::string> flags = {
-      "--text",  "--ids",  "--profile", "--pattern", "--conllu", "--coref",
-      "--pairs", "--mean", "--judge",   "--plan",    "--prompts"};
+      "--text",  "--ids",  "--profile", "--patterns", "--conllu", "--coref",
+      "--pairs", "--mean", "--judge",   "--plan",     "--prompts"};
   return flags.contains(flag);
 }
 

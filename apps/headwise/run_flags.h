@@ -7,7 +7,7 @@
 
 #include "command_line.h"
 #include "engine_flags.h"
-#include "headwise/keep.h"
+#include "headwise/progress.h"
 #include "text_reading.h"
 
 namespace headwise {
@@ -44,19 +44,6 @@ inline Argument AddTextFlags(CommandLine line, TextFlags& flags,
               "Files or folders of text (.gz, .xz, .zst, .jsonl too); - is "
               "standard input. Encoder–decoders: source<TAB>target lines")
       .Several();
-}
-
-inline void AddKeepFlags(CommandLine line, PartialWork& job) {
-  line.Flag("--resume", job.resume,
-            "Go on with interrupted work on the same model and text");
-  line.Option("--partial", job.file,
-              "Where interrupted work keeps what it has; default: "
-              "MODEL.COMMAND.partial here");
-  line.Option("--checkpoint", job.checkpoint_seconds,
-              "Seconds between copies of what it has, which --resume goes on "
-              "from if the program is killed; 0: none")
-      .NotNegative()
-      .ShowDefault();
 }
 
 // As asked for, else in the file of this command and model.

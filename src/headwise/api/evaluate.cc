@@ -1,4 +1,4 @@
-// A model beside itself with heads closed. Door: include/headwise/model.h.
+// A model beside itself with heads closed. Door: include/headwise/evaluate.h.
 #include <memory>
 #include <string>
 #include <utility>
@@ -140,9 +140,7 @@ HeadEvaluation EvaluateHeads(Transformer& model, const TextInput& text,
     }
     return Evaluate(model, input, means, job, pass);
   };
-  return RunKept(model, "evaluate", job, key,
-                 "seed " + std::to_string(job.seed) + ", closed " +
-                     ClosedKey(job.closed, job.means),
+  return RunKept(model, "evaluate", job, key, ClosedKey(job.closed, job.means),
                  run);
 }
 

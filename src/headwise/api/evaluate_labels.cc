@@ -1,6 +1,5 @@
-// Classifiers: their own head, their own loss. Door: include/headwise/model.h.
-#include <fmt/core.h>
-
+// Classifiers: their own head, their own loss. Door:
+// include/headwise/evaluate.h.
 #include <filesystem>
 #include <string>
 
@@ -108,8 +107,7 @@ LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
   };
   const LossTable sums =
       RunKept(model, "evaluate", job, DescribeFiles(text.files),
-              fmt::format("context {}, closed {}", text.context,
-                          ClosedKey(job.closed, {})),
+              std::to_string(text.context) + ", " + ClosedKey(job.closed, {}),
               [&](const PassOptions& pass) { return FillTable(pass, work); });
   const PairedBootstrap bootstrap(std::vector<double>(batches.size(), 1.0),
                                   kLabelReplicates, job.seed);

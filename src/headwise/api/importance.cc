@@ -1,4 +1,4 @@
-// Rankings and patching. Door: include/headwise/heads.h.
+// Rankings and patching. Doors: include/headwise/rank.h, patch.h.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -7,6 +7,7 @@
 #include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/fields.h"
 #include "headwise/dist/pack.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/loss_table.h"
@@ -31,7 +32,7 @@ std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
 
 RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
   RankOptions rank;
-  rank.criteria = ParseCriteria(job.by);
+  rank.criteria = job.by;
   rank.pairs = job.pairs;
   rank.self_repair = job.self_repair;
   rank.least_negative = job.least_negative;
@@ -99,6 +100,7 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
                   const RankJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "rank");
+  CheckFields(job, "rank");
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
   RankOptions rank = OptionsOf(job, input.objective);
@@ -121,8 +123,7 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
     }
     return RankHeads(state.context, state.model(), input.examples, rank);
   };
-  return RunKept(model, "rank", job, TextKey(input.examples), SettingsKey(rank),
-                 run);
+  return RunKept(model, "rank", job, TextKey(input.examples), "", run);
 }
 
 PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,
@@ -130,11 +131,10 @@ PatchResult PatchHeads(Transformer& model, std::span<const PatchCase> cases,
   const ModelUse use(model);
   RequireWhole(model, "patch");
   Transformer::State& state = model.state();
-  return RunKept(model, "patch", job, KeyOfCases(cases), "all heads",
-                 [&](const PassOptions& pass) {
-                   return Patch(state.context, state.model(), cases, job,
-                                {.pass = pass});
-                 });
+  return RunKept(
+      model, "patch", job, KeyOfCases(cases), "", [&](const PassOptions& pass) {
+        return Patch(state.context, state.model(), cases, job, {.pass = pass});
+      });
 }
 
 PatchResult PatchHeads(Transformer& model, std::span<const PatchText> texts,

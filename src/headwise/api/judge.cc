@@ -1,4 +1,4 @@
-// Door: judge.h; CompareModels: include/headwise/model.h.
+// Door: judge.h; CompareModels: include/headwise/evaluate.h.
 #include "headwise/api/judge.h"
 
 #include <algorithm>
@@ -229,9 +229,7 @@ std::vector<ModelJudgement> CompareModels(Transformer& whole,
     }
     return rows;
   };
-  return RunKept(
-      whole, "evaluate", job, key,
-      "seed " + std::to_string(job.seed) + ", beside " + other.hash(), run);
+  return RunKept(whole, "evaluate", job, key, other.hash(), run);
 }
 
 }  // namespace headwise

@@ -9,10 +9,10 @@
 namespace headwise {
 
 std::optional<KeptWork> KeptFor(Transformer& model, const char* where,
-                                const PartialWork& job, std::string text,
+                                const PartialWork& partial, std::string text,
                                 std::string settings) {
-  if (!job.file) {
-    if (!job.resume) return {};
+  if (!partial.file) {
+    if (!partial.resume) return {};
     throw Error(ErrorCode::kInvalidArgument,
                 {"partial", "the file to go on with", "none", ""});
   }
@@ -22,7 +22,7 @@ std::optional<KeptWork> KeptFor(Transformer& model, const char* where,
     settings += std::string(", ") + Name(model.type()) + " on a GPU";
   }
   return std::make_optional<KeptWork>(
-      where, job,
+      where, partial,
       KeptKey{model.hash(), std::move(text),
               std::string(where) + ", " + std::move(settings)});
 }

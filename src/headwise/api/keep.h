@@ -3,12 +3,15 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "headwise/api/state.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
-#include "headwise/keep.h"
+#include "headwise/head_edit.h"
 #include "headwise/model.h"
+#include "headwise/progress.h"
 #include "headwise/runtime/text_pass.h"
 
 namespace headwise {
@@ -23,21 +26,30 @@ PassOptions PassOf(Transformer& model, const Job& job) {
   return options;
 }
 
+// The fields of a job that its numbers depend on.
+template <typename Job>
+std::string SettingsOf(const Job& job) {
+  Json fields = FieldsToJson(job);
+  for (const std::string& name : FieldNames<PartialWork>()) fields.erase(name);
+  return fields.dump();
+}
+
 // Where the first rank keeps its work, if that is asked for. where: the work,
 // for messages; text, settings: as KeptKey. Throws as KeptWork does, and
 // Error(kInvalidArgument) where no file is named to go on with.
 std::optional<KeptWork> KeptFor(Transformer& model, const char* where,
-                                const PartialWork& job, std::string text,
+                                const PartialWork& partial, std::string text,
                                 std::string settings);
 
 // The result of `work`, which is called with the PassOptions of the job. What
 // was kept leaves when that is whole; when it is stopped the error says where
-// it lies.
+// it lies. text: as KeptKey; more: settings that are no fields of the job.
 template <typename Job, typename Work>
 auto RunKept(Transformer& model, const char* where, const Job& job,
-             std::string text, std::string settings, const Work& work) {
+             const std::string& text, const std::string& more,
+             const Work& work) {
   std::optional<KeptWork> kept =
-      KeptFor(model, where, job.partial, std::move(text), std::move(settings));
+      KeptFor(model, where, job.partial, text, SettingsOf(job) + more);
   PassOptions options = PassOf(model, job);
   if (kept) options.kept = &*kept;
   try {

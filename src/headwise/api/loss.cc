@@ -86,8 +86,7 @@ HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
   RequireWhole(model, "means");
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
-  return RunKept(model, "means", job, TextKey(input.examples),
-                 "seed " + std::to_string(job.seed),
+  return RunKept(model, "means", job, TextKey(input.examples), "",
                  [&](const PassOptions& pass) -> HeadMeans {
                    return std::make_shared<const HeadOutputs>(
                        MeansOver(state.context, state.model(), input.examples,

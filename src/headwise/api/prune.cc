@@ -1,6 +1,4 @@
-// Taking heads out. Door: include/headwise/train.h.
-#include <fmt/core.h>
-
+// Taking heads out. Door: include/headwise/prune.h.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -13,10 +11,12 @@
 #include "headwise/api/prune_plan.h"
 #include "headwise/api/prune_timing.h"
 #include "headwise/api/state.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/pruning/curve.h"
 #include "headwise/heads/pruning/plan.h"
+#include "headwise/profile.h"
 
 namespace headwise {
 namespace {
@@ -32,11 +32,12 @@ int64_t WeightBytes(const std::filesystem::path& folder) {
 }
 
 void RequireTunable(const PruneJob& job) {
-  if (job.by != "gates" || !job.drop.empty() || !job.plan.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"`tune`", "heads that gates choose",
-                 job.by == "gates" ? "heads that are given" : job.by,
-                 "`by` gates, or `repair` finetune"});
+  if (job.by != Criterion::kGates || !job.drop.empty() || job.plan) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"`tune`", "heads that gates choose",
+         job.by == Criterion::kGates ? "heads that are given" : Name(job.by),
+         "`by` gates, or `repair` finetune"});
   }
   if (!(job.finetune_rate > 0)) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -52,27 +53,30 @@ void RequireTunable(const PruneJob& job) {
 
 // What cannot be done is said before the work.
 void RequirePossible(const Transformer& model, const PruneJob& job) {
-  const int ways = (job.keep >= 0) + !job.drop.empty() + !job.plan.empty() +
-                   !job.max_loss.empty() + (job.target_speedup > 0);
+  CheckFields(job, "prune");
+  RequireOrder(job.repair);
+  const int ways = job.keep.has_value() + !job.drop.empty() +
+                   job.plan.has_value() + job.max_loss.has_value() +
+                   job.target_speedup.has_value();
   if (ways > 1) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"job", "one of keep, drop, plan, max_loss, target_speedup",
                  std::to_string(ways) + " of them", ""});
   }
-  if (job.target_speedup > 0 && !job.time) {
+  if (job.target_speedup && !job.time) {
     throw Error(
         ErrorCode::kInvalidArgument,
         {"time", "a way to measure speed, for target_speedup", "none", ""});
   }
-  if (!job.max_loss.empty()) ParseLossLimit(job.max_loss);
+  if (job.max_loss) ParseLossLimit(*job.max_loss);
   if (job.tune) RequireTunable(job);
-  if (job.by == "gates" && job.iterative > 1) {
+  if (job.by == Criterion::kGates && job.iterative > 1) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"`iterative`", "1: all gates are learned at once",
                  std::to_string(job.iterative), ""});
   }
   for (const HeadRef& head : job.drop) RequireHead(model, head);
-  if (job.keep < 0) return;
+  if (!job.keep) return;
   const Model& of = model.state().model();
   ChooseHeads(of, std::vector<double>(AllHeads(of).size()), ChoiceOf(job));
 }
@@ -127,17 +131,10 @@ std::string KeyOfTexts(const JudgedInput& input,
   return key;
 }
 
-// What its numbers depend on before the smaller model is written.
-std::string SettingsOf(const PruneJob& job) {
-  return fmt::format(
-      "by {}, seed {}, keep {}, at most {}, gates {} {}, tuned {} {} {}, {} "
-      "steps, uniform {}, groups {}, empty {}, repair {}, means {}, closed {}, "
-      "plan {}",
-      job.by, job.seed, job.keep, job.max_loss, job.gate_steps,
-      job.gate_penalty, job.tune, job.tune_steps, job.finetune_rate,
-      job.iterative, job.uniform, job.whole_groups, job.allow_empty, job.repair,
-      job.means != nullptr ? job.means->counts.text_key : 0,
-      ClosedKey(job.drop, {}), job.plan);
+// What its numbers depend on besides the job's fields.
+std::string MoreSettings(const PruneJob& job) {
+  const uint64_t means = job.means != nullptr ? job.means->counts.text_key : 0;
+  return ClosedKey(job.drop, {}) + std::to_string(means);
 }
 
 }  // namespace
@@ -149,7 +146,7 @@ struct HeadPruner::State {
         input(ReadInput(of, text, job)),
         others(ReadJudging(of, job)),
         kept(KeptFor(of, "prune", job.partial, KeyOfTexts(input, others),
-                     SettingsOf(job))),
+                     SettingsOf(job) + MoreSettings(job))),
         pruner(of, input, job, Pass()) {
     Keeping([&] {
       judges = MakeJudges(of, text, input, others, job, pruner.corpus());
@@ -183,7 +180,7 @@ struct HeadPruner::State {
                      const std::filesystem::path& folder, bool replace);
 
   bool times() const {
-    return job.time && job.measure_speed && model.state().is_first();
+    return job.time && job.timing && model.state().is_first();
   }
   const JudgedText& judge() const { return judges[0].text(); }
   PlanWork work() {

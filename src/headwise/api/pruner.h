@@ -19,7 +19,6 @@ class Pruner {
   Pruner(Transformer& model, const JudgedInput& input, const PruneJob& job,
          const PassOptions& pass);
 
-  const Repairs& repairs() const { return repairs_; }
   TextParts split() const { return SplitText(input_.examples); }
   CorpusOptions corpus() const {
     return CorpusOptionsOf(input_, job_.seed, pass_);
@@ -64,7 +63,6 @@ class Pruner {
   const JudgedInput& input_;
   const PruneJob& job_;
   PassOptions pass_;
-  Repairs repairs_;
   std::optional<GateLearning> tuned_by_;
   ChangedTensors tuned_;
   std::unique_ptr<Model> tuned_model_;

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "headwise/keep.h"
+#include "headwise/progress.h"
 
 namespace headwise {
 
@@ -40,9 +40,10 @@ struct PassState {
 // Not thread-safe.
 class KeptWork {
  public:
-  // job: names a file, which is read where the job resumes. where: the work, for messages. Throws
-  // Error: kNotFound, kIo; kCorrupt for a file of something else; and
-  // kInvalidArgument where it is of another model, text or settings.
+  // job: names a file, which is read where the job resumes. where: the work,
+  // for messages. Throws Error: kNotFound, kIo; kCorrupt for a file of
+  // something else; and kInvalidArgument where it is of another model, text or
+  // settings.
   KeptWork(std::string where, PartialWork job, KeptKey key);
 
   // A pass begins: what it had come to. Passes of one name are told apart by

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "headwise/context.h"
-#include "headwise/heads.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/patch.h"
 #include "headwise/runtime/text_pass.h"
 
 namespace headwise {

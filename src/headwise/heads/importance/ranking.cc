@@ -338,13 +338,6 @@ void RequireEnoughText(const Model& model,
   }
 }
 
-std::string SettingsKey(const RankOptions& options) {
-  return fmt::format("seed {}, masks {} of token {} by {}, {} tokens together",
-                     options.seed, options.objective.mask_share,
-                     options.objective.mask_token, options.objective.seed,
-                     options.batch_tokens);
-}
-
 std::string Summary(const Ranking& ranking) {
   if (!ranking.primary) return "No ablation was asked for.";
   const CriterionResult& primary = ranking.criteria[*ranking.primary];

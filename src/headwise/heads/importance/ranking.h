@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "headwise/context.h"
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/importance/classes.h"
 #include "headwise/heads/importance/criterion.h"
 #include "headwise/heads/importance/hurting.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/rank.h"
 #include "headwise/runtime/text_pass.h"
 
 namespace headwise {
@@ -53,8 +54,5 @@ Ranking RankHeads(Context& context, const Model& model,
 void RequireEnoughText(const Model& model,
                        std::span<const TextExample> examples,
                        std::span<const Criterion> criteria);
-
-// The options that losses depend on, in words.
-std::string SettingsKey(const RankOptions& options);
 
 }  // namespace headwise

@@ -14,11 +14,12 @@
 
 #include "headwise/base/json.h"
 #include "headwise/context.h"
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/similarity/cluster.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/text_pass.h"
 #include "headwise/runtime/windows.h"
+#include "headwise/similar.h"
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {
