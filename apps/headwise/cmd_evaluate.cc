@@ -26,6 +26,7 @@
 #include "judge_text.h"
 #include "open_model.h"
 #include "progress_bar.h"
+#include "ranks.h"
 #include "run_flags.h"
 
 namespace headwise {
@@ -53,25 +54,21 @@ std::vector<HeadRef> ClosedBy(const Options& options,
 
 // What stands in for closed heads: nothing, or means over this text, another,
 // or that of a profile.
-HeadMeans MeansFor(const Options& options, Transformer& model,
-                   ProgressBar& bar) {
-  if (options.replace == "zero" && options.mean_text.empty()) return {};
+void SetMeans(const Options& options, Transformer& model, EvaluateJob& job) {
+  if (options.replace == "zero" && options.mean_text.empty()) return;
   if (options.mean_text.size() == 1 && IsProfile(options.mean_text[0])) {
-    return MeanOutputs(model, Profile::Load(options.mean_text[0]));
+    job.means = MeanOutputs(model, Profile::Load(options.mean_text[0]));
+    return;
   }
-  TextInput text = options.text.input;
-  if (!options.mean_text.empty()) text.files = options.mean_text;
-  LossJob job;
-  job.seed = options.evaluate.seed;
-  job.on_progress = bar.on_progress("layers");
-  job.stop = StopOnInterrupt();
-  return MeanOutputs(model, text, job);
+  job.mean_text = options.text.input;
+  if (!options.mean_text.empty()) job.mean_text->files = options.mean_text;
 }
 
 EvaluateJob JobFor(const Options& options, const Transformer& model,
                    ProgressBar& bar) {
   EvaluateJob job = options.evaluate;
   job.closed = ClosedBy(options, model);
+  job.partial = KeptBy(job.partial, options.run, "evaluate");
   job.on_progress = bar.on_progress("sequences");
   job.stop = StopOnInterrupt();
   return job;
@@ -122,6 +119,7 @@ void RunAgainst(const Options& options, Transformer& model) {
     ProgressBar bar;
     LossJob job;
     job.seed = options.evaluate.seed;
+    job.partial = KeptBy(options.evaluate.partial, options.run, "evaluate");
     job.on_progress = bar.on_progress("sequences");
     job.stop = StopOnInterrupt();
     rows = CompareModels(whole, model, TextsApart(options.text.input), job);
@@ -163,7 +161,12 @@ void CheckUsage(const Options& options) {
     throw UsageError("--replace: expected zero or mean; found " +
                      options.replace);
   }
+  RequireFiles(options.text.input.files);
+  RequireFiles(options.mean_text);
   RequireCacheFlags(options.cache, options.run.engine);
+  if (options.cache.policy != "all" && options.evaluate.partial.resume) {
+    throw UsageError("--kv-policy keeps nothing: no --resume with it");
+  }
   if (options.cache.policy != "all" &&
       (!options.drop.empty() || !options.plan.empty())) {
     throw UsageError("--kv-policy: no head is closed beside it");
@@ -189,7 +192,7 @@ int Run(const Options& options) {
   }
   ProgressBar bar;
   EvaluateJob job = JobFor(options, model, bar);
-  job.means = MeansFor(options, model, bar);
+  SetMeans(options, model, job);
   PrintEvaluation(EvaluateHeads(model, options.text.input, job), job.closed,
                   options.run);
   return kSucceeded;
@@ -237,6 +240,7 @@ const Command kEvaluateCommand = {
         "  headwise evaluate models/gpt2 --text wiki.txt --kv-policy roles\n"
         "  headwise evaluate smaller --text wiki.txt novel.txt --against "
         "models/gpt2",
-    .setup = evaluate_command::Setup};
+    .setup = evaluate_command::Setup,
+    .ranks = true};
 
 }  // namespace headwise

@@ -192,6 +192,7 @@ int Run(const Options& options) {
     throw UsageError("expected two --answers");
   }
   PatchJob job = options.patch;
+  job.partial = KeptBy(job.partial, options.run, "patch");
   job.stop = StopOnInterrupt();
   Transformer model =
       OpenTransformer(options.run.model, options.run.engine, options.reading);
@@ -248,6 +249,7 @@ const Command kPatchCommand = {
         "drink to\" \\\n"
         "      --answers \" Mary\" \" John\"\n"
         "  headwise patch models/minimind2-small --prompts ioi.jsonl --json",
-    .setup = patch_command::Setup};
+    .setup = patch_command::Setup,
+    .ranks = true};
 
 }  // namespace headwise

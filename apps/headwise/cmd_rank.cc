@@ -1,5 +1,4 @@
 // headwise rank: which heads matter, which do not, and which hurt.
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,12 +32,6 @@ struct Options {
   int64_t top = 20;
 };
 
-std::filesystem::path PartialOf(const Options& options) {
-  if (options.rank.partial.file) return *options.rank.partial.file;
-  return std::filesystem::canonical(options.run.model).filename().string() +
-         ".rank.partial";
-}
-
 // Tells heads with a role: of this very model.
 std::optional<Profile> ReadProfile(const Options& options,
                                    const Transformer& model) {
@@ -68,7 +61,7 @@ Ranking Rank(const Options& options) {
   ProgressBar bar;
   RankJob job = options.rank;
   job.profile = profile ? &*profile : nullptr;
-  job.partial.file = PartialOf(options);
+  job.partial = KeptBy(job.partial, options.run, "rank");
   job.on_progress = bar.on_progress("layers");
   job.stop = StopOnInterrupt();
   return RankHeads(model, input, job);

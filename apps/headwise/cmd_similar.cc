@@ -115,6 +115,7 @@ int Run(const Options& options) {
   RequireFiles(options.text.input.files);
   if (IsFirstRank()) RequireWritable(options.svg);
   SimilarityJob how = options.similarity;
+  how.partial = KeptBy(how.partial, options.run, "similar");
   how.stop = StopOnInterrupt();
   Transformer model = OpenTransformer(options.run.model, options.run.engine,
                                       options.text.reading);

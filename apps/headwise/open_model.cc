@@ -1,6 +1,8 @@
 // Door: open_model.h.
 #include "open_model.h"
 
+#include <filesystem>
+
 #include "console.h"
 #include "failure.h"
 #include "headwise/api/share_work.h"
@@ -33,6 +35,14 @@ TextInput InputOf(const TextArgument& argument, int64_t context) {
                                           : TextInput::Files({argument.path});
   input.context = context;
   return input;
+}
+
+PartialWork KeptBy(PartialWork job, const RunFlags& run, const char* command) {
+  if (!job.file) {
+    job.file = std::filesystem::canonical(run.model).filename().string() + "." +
+               command + ".partial";
+  }
+  return job;
 }
 
 Json WithModel(const std::string& folder, std::string_view json) {

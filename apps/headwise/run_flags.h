@@ -6,6 +6,7 @@
 #include "command_line.h"
 #include "engine_flags.h"
 #include "flags.h"
+#include "headwise/progress.h"
 #include "headwise/text_input.h"
 #include "text_reading.h"
 
@@ -45,5 +46,8 @@ inline Argument AddTextFlags(CommandLine line, TextFlags& flags) {
               "standard input. Encoder–decoders: source<TAB>target lines")
       .Several();
 }
+
+// As asked for, else in the file of this command and model.
+PartialWork KeptBy(PartialWork job, const RunFlags& run, const char* command);
 
 }  // namespace headwise

@@ -160,6 +160,7 @@ struct PruneJob {
   TimePair time = {};  ///< null: speed is not measured
   bool timing = true;  ///< of results too, not in a search alone
   uint64_t seed = 0;   ///< of masks, resampling and intervals
+  PartialWork partial = {};
   OnProgress on_progress = {};
   std::stop_token stop = {};
 
@@ -211,6 +212,7 @@ struct PruneJob {
     visit("allow_empty", self.allow_empty, "a layer may lose all its heads");
     visit("timing", self.timing, "measure the speed of the smaller model");
     visit("seed", self.seed, "of masks, resampling, intervals");
+    PartialWork::VisitFields(self.partial, visit);
   }
 };
 
