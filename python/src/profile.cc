@@ -1,8 +1,8 @@
 // Profiles. Door: include/headwise/profile.h.
+#include "headwise/profile.h"
 #include "headwise/error.h"
 #include "headwise/head_ref.h"
 #include "headwise/model.h"
-#include "headwise/profile.h"
 #include "headwise/text_input.h"
 #include "model.h"
 

@@ -1,9 +1,10 @@
 // Training. Door: include/headwise/train.h.
+#include "headwise/train.h"
+
 #include <cmath>
 
 #include "headwise/export_model.h"
 #include "headwise/model.h"
-#include "headwise/train.h"
 #include "work.h"
 
 namespace headwise::python {

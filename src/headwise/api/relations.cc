@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <string>
 
+#include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
+#include "headwise/heads/importance/examples.h"
+#include "headwise/heads/importance/loss_table.h"
 
 namespace headwise {
 namespace {
@@ -30,19 +34,15 @@ Matrix MatrixOf(const Tensor& tensor) {
 Similarity SimilarityOf(Transformer& model, const TextInput& text,
                         const SimilarityJob& job) {
   RequireWhole(model, "similar");
+  CheckFields(job, "similar");
   Transformer::State& state = model.state();
-  SimilarityOptions options;
-  options.rows = job.rows;
-  options.samples = job.samples;
-  options.min_visible = job.min_visible;
-  options.twin = job.twin;
-  options.cut = job.cut;
-  options.group = state.group;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
-  return CompareHeads(state.context, state.model(),
-                      WindowsOf(model, text, text.context, kAnalysedTokens),
-                      options);
+  const std::vector<TokenWindow> windows =
+      WindowsOf(model, text, text.context, kAnalysedTokens);
+  return RunKept(model, "similar", job, TextKey(ExamplesOf(windows)), "",
+                 [&](const PassOptions& pass) {
+                   return CompareHeads(state.context, state.model(), windows,
+                                       job, pass);
+                 });
 }
 
 Similarity SimilarityOf(const HeadSimilarity& found) {

@@ -113,21 +113,21 @@ class ReportMaker {
   }
 
   void Compare() {
-    SimilarityOptions similarity;
-    similarity.group = options_.group;
-    similarity.progress = options_.progress;
-    similarity.stop = options_.stop;
-    similarity_ = CompareHeads(context_, model_, windows_, similarity);
+    similarity_ = CompareHeads(context_, model_, windows_, {}, Pass());
+  }
+
+  PassOptions Pass() const {
+    return {.group = options_.group,
+            .progress = options_.progress,
+            .stop = options_.stop};
   }
 
   void Rank() {
     RankOptions rank;
-    rank.group = options_.group;
     rank.criteria = {Criterion::kAblationMean, Criterion::kAblationZero,
                      Criterion::kActivation, Criterion::kWeightsOv};
     rank.objective = ObjectiveFor(*tokenizer_);
-    rank.progress = options_.progress;
-    rank.stop = options_.stop;
+    rank.pass = Pass();
     std::vector<HeadRef> with_role, with_twin;
     const auto holds = [](const std::vector<HeadRef>& heads,
                           const HeadRef& head) {
