@@ -125,8 +125,7 @@ def one_text(text: Text, what: str = "text") -> str | list[int]:
                      f"{type(text).__name__}{hint}")
 
 
-def text_input(text: Text | None, context: int = 0,
-               tokens: int | None = None) -> _headwise.TextInput:
+def text_input(text: Text | None) -> _headwise.TextInput:
     """Texts, files or ids, for what reads a corpus."""
     texts: list[str] = []
     files: list[str] = []
@@ -151,7 +150,7 @@ def text_input(text: Text | None, context: int = 0,
             raise ValueError(
                 "[text] expected a str (a text), a Path (a file), token ids, "
                 f"or several of one kind; found {type(text).__name__}")
-    return _headwise.TextInput(texts, files, ids, context, tokens)
+    return _headwise.TextInput(texts, files, ids)
 
 
 class _Bar:

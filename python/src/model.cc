@@ -42,9 +42,6 @@ class PyIntervention {
 
 namespace pybind11::detail {
 template <>
-struct type_caster<headwise::GenerateJob>
-    : headwise::python::WholeCaster<headwise::GenerateJob> {};
-template <>
 struct type_caster<headwise::python::Means>
     : headwise::python::WholeCaster<headwise::python::Means> {};
 template <>
@@ -91,22 +88,10 @@ py::dict InfoOf(const PyModel& of) {
   return dict;
 }
 
-ModelPointer Open(const std::string& folder, const std::string& device,
-                  const std::optional<std::string>& type, int threads,
-                  const std::optional<bool>& bos,
-                  const std::string& implementations,
-                  const std::optional<uint64_t>& weight_memory) {
-  Work work;
-  return work.Run([&] {
-    OpenOptions options;
-    options.device = ParseDevice(device);
-    if (type) options.type = ParseType(*type);
-    options.threads = threads;
-    options.implementations = implementations;
-    options.weight_memory = weight_memory;
-    if (bos) options.bos = *bos ? BosChoice::kYes : BosChoice::kNo;
-    return std::make_shared<PyModel>(folder, options);
-  });
+ModelPointer Open(const std::string& folder, const py::kwargs& given) {
+  Call<OpenOptions> call("load", given);
+  return call.work.Run(
+      [&] { return std::make_shared<PyModel>(folder, call.job); });
 }
 
 // A text, or ids: run(text) of what there is.
@@ -132,13 +117,11 @@ py::tuple Run(PyModel& model, const py::object& text,
   return py::make_tuple(output.ids, ToNumpy(std::move(output.out)), kept);
 }
 
-py::tuple Loss(PyModel& model, const TextInput& text, uint64_t seed,
-               const py::object& progress) {
-  Work work(progress);
-  const LossJob job{
-      .seed = seed, .on_progress = work.on_progress(), .stop = work.stop()};
-  const TextLoss loss =
-      Use(model, work, [&](Transformer& of) { return of.Loss(text, job); });
+py::tuple Loss(PyModel& model, TextInput& text, const py::kwargs& given) {
+  Call<LossJob> call("loss", given, text);
+  const TextLoss loss = Use(model, call.work, [&](Transformer& of) {
+    return of.Loss(text, call.job);
+  });
   return py::make_tuple(loss.loss.value, loss.loss.low, loss.loss.high,
                         Name(loss.kind), loss.sequences, loss.tokens);
 }
@@ -149,23 +132,24 @@ py::object IntervalOrNone(const std::optional<Interval>& interval) {
 }
 
 // The model beside the whole one that it was made of.
-py::list Compare(PyModel& model, PyModel& whole,
-                 const std::vector<TextInput>& texts, uint64_t seed,
-                 const py::object& progress) {
-  Work work(progress);
-  const LossJob job{
-      .seed = seed, .on_progress = work.on_progress(), .stop = work.stop()};
-  std::vector<ModelJudgement> rows;
+py::list Compare(PyModel& model, PyModel& whole, std::vector<TextInput> texts,
+                 const py::kwargs& given) {
+  TextInput all_texts;
+  Call<LossJob> call("compare", given, all_texts);
+  for (TextInput& text : texts) {
+    text.context = all_texts.context;
+    text.tokens = all_texts.tokens;
+  }
   const auto judge = [&](Transformer& other) {
-    return CompareModels(whole.model, other, texts, job);
+    return CompareModels(whole.model, other, texts, call.job);
   };
-  rows = work.Run([&] {
+  const std::vector<ModelJudgement> rows = call.work.Run([&] {
     // In one order, whoever is compared with whom.
     const bool same = &whole == &model;
     PyModel& first = &whole < &model ? whole : model;
-    const Hold held(first, work);
+    const Hold held(first, call.work);
     if (same) return judge(model.model);
-    const Hold other(&first == &whole ? model : whole, work);
+    const Hold other(&first == &whole ? model : whole, call.work);
     return judge(model.model);
   });
   py::list all;
@@ -188,13 +172,10 @@ py::list Compare(PyModel& model, PyModel& whole,
   return all;
 }
 
-Means MeansOf(PyModel& model, const TextInput& text, uint64_t seed,
-              const py::object& progress) {
-  Work work(progress);
-  const LossJob job{
-      .seed = seed, .on_progress = work.on_progress(), .stop = work.stop()};
-  return Use(model, work, [&](Transformer& of) {
-    return Means{MeanOutputs(of, text, job)};
+Means MeansOf(PyModel& model, TextInput& text, const py::kwargs& given) {
+  Call<LossJob> call("means", given, text);
+  return Use(model, call.work, [&](Transformer& of) {
+    return Means{MeanOutputs(of, text, call.job)};
   });
 }
 
@@ -303,18 +284,17 @@ py::dict Map(PyModel& model, const py::object& text, const std::string& head,
 
 // ---- Text that grows.
 
-py::tuple Continue(PyModel& model, const py::object& prompt, GenerateJob job,
-                   const py::object& on_token) {
-  Work work;
-  job.stop = work.stop();
-  job.on_token = [&](int32_t token) {
-    work.Call([&] {
+py::tuple Continue(PyModel& model, const py::object& prompt,
+                   const py::object& on_token, const py::kwargs& given) {
+  Call<GenerateJob> call("generate", given);
+  call.job.on_token = [&](int32_t token) {
+    call.work.Call([&] {
       if (!on_token.is_none()) on_token(token);
     });
   };
-  const Generated said = WithText(prompt, [&](const auto& given) {
-    return Use(model, work,
-               [&](Transformer& of) { return Generate(of, given, job); });
+  const Generated said = WithText(prompt, [&](const auto& text) {
+    return Use(model, call.work,
+               [&](Transformer& of) { return Generate(of, text, call.job); });
   });
   return py::make_tuple(said.prompt, said.ids, said.text);
 }
@@ -359,30 +339,21 @@ py::list Heads(const PyModel& model) {
 void AddText(py::module_& module) {
   py::class_<TextInput>(module, "TextInput")
       .def(py::init([](std::vector<std::string> texts,
-                       std::vector<std::string> files, std::vector<Ids> ids,
-                       int64_t context, std::optional<int64_t> tokens) {
+                       std::vector<std::string> files, std::vector<Ids> ids) {
              return TextInput{std::move(texts), std::move(files),
-                              std::move(ids), context, tokens};
+                              std::move(ids)};
            }),
-           py::arg("texts"), py::arg("files"), py::arg("ids"),
-           py::arg("context"), py::arg("tokens"));
-  py::class_<GenerateJob>(module, "GenerateJob")
-      .def(py::init())
-      .def_readwrite("max_tokens", &GenerateJob::max_tokens)
-      .def_readwrite("context", &GenerateJob::context)
-      .def_readwrite("truncate", &GenerateJob::truncate)
-      .def_readwrite("beam", &GenerateJob::beam)
-      .def_readwrite("length_penalty", &GenerateJob::length_penalty)
-      .def_readwrite("temperature", &GenerateJob::temperature)
-      .def_readwrite("top_k", &GenerateJob::top_k)
-      .def_readwrite("top_p", &GenerateJob::top_p)
-      .def_readwrite("seed", &GenerateJob::seed);
+           py::arg("texts"), py::arg("files"), py::arg("ids"));
+  Define<OpenOptions>(module, "load", &Open);
+  Define<LossJob, TextInput>(module, "loss", &Loss);
+  Define<LossJob, TextInput>(module, "compare", &Compare);
+  Define<LossJob, TextInput>(module, "means", &MeansOf);
+  Define<GenerateJob>(module, "generate", &Continue);
 }
 
 }  // namespace
 
 void AddModel(py::module_& module) {
-  AddText(module);
   py::class_<Means>(module, "Means")
       .def_property_readonly("sites",
                              [](const Means& means) {
@@ -401,9 +372,6 @@ void AddModel(py::module_& module) {
   py::class_<PyIntervention>(module, "Intervention")
       .def("remove", &PyIntervention::Remove);
   py::class_<PyModel, ModelPointer>(module, "Model")
-      .def(py::init(&Open), py::arg("folder"), py::arg("device"),
-           py::arg("type"), py::arg("threads"), py::arg("bos"),
-           py::arg("implementations"), py::arg("weight_memory"))
       .def_property_readonly(
           "folder",
           [](const PyModel& of) { return of.model.folder().string(); })
@@ -443,13 +411,10 @@ void AddModel(py::module_& module) {
       .def("encode", &Encode)
       .def("decode", &Decode)
       .def("run", &Run)
-      .def("loss", &Loss)
-      .def("compare", &Compare)
-      .def("means", &MeansOf)
       .def("edit", &Edit)
       .def("hook", &Hook)
-      .def("map", &Map)
-      .def("generate", &Continue);
+      .def("map", &Map);
+  AddText(module);
 }
 
 }  // namespace headwise::python

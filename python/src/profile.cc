@@ -2,34 +2,26 @@
 #include "headwise/profile.h"
 
 #include "headwise/error.h"
+#include "job.h"
 #include "model.h"
-
-namespace pybind11::detail {
-template <>
-struct type_caster<headwise::ProfileJob>
-    : headwise::python::WholeCaster<headwise::ProfileJob> {};
-}  // namespace pybind11::detail
 
 namespace headwise::python {
 namespace {
 
 using ProfilePointer = std::shared_ptr<Profile>;
 
-ProfilePointer Make(PyModel& model, const TextInput& text, ProfileJob job,
-                    const Profile* resume, const py::object& on_checkpoint,
-                    const py::object& progress) {
-  Work work(progress);
-  job.resume = resume;
-  job.on_progress = work.on_progress();
-  job.stop = work.stop();
+ProfilePointer Make(PyModel& model, TextInput& text, const Profile* resume,
+                    const py::object& on_checkpoint, const py::kwargs& given) {
+  Call<ProfileJob> call("profile", given, text);
+  call.job.resume = resume;
   if (!on_checkpoint.is_none()) {
-    job.on_checkpoint = [&](const Profile& so_far) {
-      work.Call([&] { on_checkpoint(std::make_shared<Profile>(so_far)); },
-                Work::When::kAlways);
+    call.job.on_checkpoint = [&](const Profile& so_far) {
+      call.work.Call([&] { on_checkpoint(std::make_shared<Profile>(so_far)); },
+                     Work::When::kAlways);
     };
   }
-  return Use(model, work, [&](Transformer& of) {
-    return std::make_shared<Profile>(MakeProfile(of, text, job));
+  return Use(model, call.work, [&](Transformer& of) {
+    return std::make_shared<Profile>(MakeProfile(of, text, call.job));
   });
 }
 
@@ -104,20 +96,6 @@ std::vector<std::string> Metrics(const Profile& profile) {
 }  // namespace
 
 void AddProfile(py::module_& module) {
-  py::class_<ProfileJob>(module, "ProfileJob")
-      .def(py::init())
-      .def_property(
-          "core",
-          [](const ProfileJob& job) { return job.metrics == MetricSet::kCore; },
-          [](ProfileJob& job, bool core) {
-            job.metrics = core ? MetricSet::kCore : MetricSet::kAll;
-          })
-      .def_readwrite("min_visible", &ProfileJob::min_visible)
-      .def_readwrite("repeats", &ProfileJob::repeats)
-      .def_readwrite("sentences", &ProfileJob::sentences)
-      .def_readwrite("words", &ProfileJob::words)
-      .def_readwrite("patterns", &ProfileJob::patterns)
-      .def_readwrite("checkpoint_seconds", &ProfileJob::checkpoint_seconds);
   py::class_<Profile, ProfilePointer>(module, "Profile")
       .def_static("load",
                   [](const std::string& path) {
@@ -142,7 +120,7 @@ void AddProfile(py::module_& module) {
       .def("estimates", &Estimates)
       .def("examples", &ExamplesOf)
       .def("json", [](const Profile& profile) { return JsonText(profile); });
-  module.def("make_profile", &Make);
+  Define<ProfileJob, TextInput>(module, "profile", &Make);
   module.def("merge_profiles", &Merge);
 }
 
