@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Field = dict[str, Any]
 
 #: Keywords that have another name now.
-RENAMED = {"replace": "force", "repeats": "repeat_form", "by_effect": "by"}
+RENAMED = {"by_effect": "by", "repeats": "repeat_form", "replace": "force"}
 TYPES = {"bool": ((bool, np.bool_), "True or False"),
          "int": (numbers.Integral, "a whole number"),
          "float": (numbers.Real, "a number"),

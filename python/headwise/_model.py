@@ -210,18 +210,17 @@ class Model:
 
     # ---- Running.
 
-    def run(self, text: Text, cache: Iterable[str] | str = (), *,
-            out: bool = True, target: str = ""
+    @keywords
+    def run(self, text: Text, cache: Iterable[str] | str | None = None,
+            **options: Unpack[_jobs.RunKeywords]
             ) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
         """Runs one text; the logits [1, tokens, vocabulary] and activations.
 
-        cache: names of activations to keep, * and ? match; see activations.
-        out=False leaves the logits out (None). Models without a vocabulary
-        head give their final states. target: what the decoder of an
-        encoder-decoder reads.
+        Models without a vocabulary head give their final states. out=False
+        gives None. See activations for names.
         """
-        names = [cache] if isinstance(cache, str) else list(cache)
-        _, result, kept = self._model.run(one_text(text), names, out, target)
+        _, result, kept = call(_headwise.run, self._model, one_text(text),
+                               cache=cache, **options)
         return result, kept
 
     @keywords
@@ -270,19 +269,19 @@ class Model:
         said.ids, said.prompt = ids, fed
         return said
 
+    @keywords
     def attention(self, text: Text, layer: int, head: int, kind: str = "self",
                   *, queries: Range = None, keys: Range = None,
-                  cells: int | tuple[int, int] = 0, top: int = 0,
+                  cells: int | tuple[int, int] = 0, top: int | None = None,
                   top_queries: Sequence[int] | None = None,
-                  received: bool = False, target: str = "") -> Attention:
+                  **options: Unpack[_jobs.AttentionKeywords]) -> Attention:
         """Where a head looks: the matrix, or any part of it.
 
         queries, keys: a position, (begin, end) or a slice. cells: at most so
         many rows and columns, each the largest weight that falls into it.
-        top: also the keys read most by each of top_queries (default: the
-        queries asked for, or the last one). received: also what each key gets
-        of all queries. A text of 100 000 tokens takes memory for what is asked
-        alone: ask for a part or for cells.
+        Without top_queries top is of the queries asked for, or the last one.
+        A text of 100 000 tokens takes memory for what is asked alone: ask for
+        a part or for cells.
         """
         rows = _range(queries, "queries")
         shown = (cells, cells) if isinstance(cells, int) else tuple(cells)
@@ -295,9 +294,10 @@ class Model:
             else:
                 top_queries = range(*rows)
         name = head_name((layer, head, kind))
-        return Attention(self._model.map(
-            given, name, rows, _range(keys, "keys"), shown, top,
-            [int(one) for one in top_queries or ()], received, target), name)
+        return Attention(call(
+            _headwise.attention, self._model, given, name, rows,
+            _range(keys, "keys"), shown, top=top, top_queries=top_queries,
+            **options), name)
 
     # ---- Edits and hooks.
 

@@ -4,9 +4,18 @@
 
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "headwise/error.h"
+#include "headwise/evaluate.h"
+#include "headwise/head_edit.h"
+#include "headwise/head_ref.h"
+#include "headwise/loss.h"
+#include "headwise/model.h"
+#include "headwise/model_info.h"
 #include "headwise/session.h"
+#include "headwise/text_input.h"
+#include "job.h"
 #include "tensor.h"
 
 namespace headwise::python {
@@ -101,14 +110,11 @@ auto WithText(const py::object& text, F&& run) {
   return run(text.cast<Ids>());
 }
 
-py::tuple Run(PyModel& model, const py::object& text,
-              const std::vector<std::string>& cache, bool out,
-              const std::string& target) {
-  Work work;
-  const RunJob job{.cache = cache, .out = out, .target = target};
-  RunOutput output = WithText(text, [&](const auto& given) {
-    return Use(model, work,
-               [&](Transformer& of) { return of.Run(given, job); });
+py::tuple Run(PyModel& model, const py::object& text, const py::kwargs& given) {
+  Call<RunJob> call("run", given);
+  RunOutput output = WithText(text, [&](const auto& read) {
+    return Use(model, call.work,
+               [&](Transformer& of) { return of.Run(read, call.job); });
   });
   py::dict kept;
   for (auto& [name, tensor] : output.cache) {
@@ -243,31 +249,24 @@ std::unique_ptr<PyIntervention> Hook(const ModelPointer& model,
 
 // ---- Where heads look.
 
+using Range = std::pair<int64_t, int64_t>;
+
 py::dict Map(PyModel& model, const py::object& text, const std::string& head,
-             std::pair<int64_t, int64_t> queries,
-             std::pair<int64_t, int64_t> keys,
-             std::pair<int64_t, int64_t> cells, int64_t top,
-             const std::vector<int64_t>& top_queries, bool received,
-             const std::string& target) {
-  Work work;
-  MappedAttention map = WithText(text, [&](const auto& given) {
-    return Use(model, work, [&](Transformer& of) {
+             Range queries, Range keys, Range cells, const py::kwargs& given) {
+  Call<MapJob> call("attention", given);
+  MapJob& job = call.job;
+  std::tie(job.query_begin, job.query_end) = queries;
+  std::tie(job.key_begin, job.key_end) = keys;
+  std::tie(job.rows, job.columns) = cells;
+  MappedAttention map = WithText(text, [&](const auto& read) {
+    return Use(model, call.work, [&](Transformer& of) {
       const std::vector<HeadRef> heads = ParseHeads(head, of);
       if (heads.size() != 1) {
         throw Error(ErrorCode::kInvalidArgument,
                     {"head", "one", std::to_string(heads.size()), ""});
       }
-      return of.Map(given, {.head = heads[0],
-                            .query_begin = queries.first,
-                            .query_end = queries.second,
-                            .key_begin = keys.first,
-                            .key_end = keys.second,
-                            .rows = cells.first,
-                            .columns = cells.second,
-                            .top = top,
-                            .top_queries = top_queries,
-                            .received = received,
-                            .target = target});
+      job.head = heads[0];
+      return of.Map(read, job);
     });
   });
   py::dict dict;
@@ -345,6 +344,8 @@ void AddText(py::module_& module) {
            }),
            py::arg("texts"), py::arg("files"), py::arg("ids"));
   Define<OpenOptions>(module, "load", &Open);
+  Define<RunJob>(module, "run", &Run);
+  Define<MapJob>(module, "attention", &Map);
   Define<LossJob, TextInput>(module, "loss", &Loss);
   Define<LossJob, TextInput>(module, "compare", &Compare);
   Define<LossJob, TextInput>(module, "means", &MeansOf);
@@ -410,10 +411,8 @@ void AddModel(py::module_& module) {
            })
       .def("encode", &Encode)
       .def("decode", &Decode)
-      .def("run", &Run)
       .def("edit", &Edit)
-      .def("hook", &Hook)
-      .def("map", &Map);
+      .def("hook", &Hook);
   AddText(module);
 }
 
