@@ -66,7 +66,7 @@ def typed_dict(jobs, function):
             continue
         lines.append(f"    {field['name']}: {jobs.annotation(field)}")
         lines += textwrap.wrap(
-            f'"""{jobs.meaning(field)}; without it: {field["default"]!r}"""',
+            f'"""{jobs.meaning(field)}; default: {field["default"]!r}"""',
             80, initial_indent="    ", subsequent_indent="    ",
             break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines or ["    pass"])
@@ -107,7 +107,7 @@ def call_of(name, function):
 
 
 def table(jobs, function):
-    lines = ["| keyword | without it | |", "|---|---|---|"]
+    lines = ["| keyword | default | |", "|---|---|---|"]
     for field in fields_of(function):
         text = jobs.meaning(field).replace("|", "\\|").replace("<", "&lt;")
         lines.append(f"| `{field['name']}` | `{quoted(field['default'])}` "

@@ -76,7 +76,8 @@ struct OpenOptions {
     visit("weight_memory", self.weight_memory,
           "bytes for weights that are packed for products, on the CPU; without "
           "it no limit; weights beyond it are packed at each product anew: the "
-          "same results, slower");
+          "same results, slower",
+          AtLeast(0));
   }
 };
 

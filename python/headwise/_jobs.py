@@ -24,8 +24,8 @@ Field = dict[str, Any]
 RENAMED = {"by_effect": "by", "repeats": "repeat_form", "replace": "force"}
 TYPES = {"bool": ((bool, np.bool_), "True or False"),
          "int": (numbers.Integral, "a whole number"),
-         "float": (numbers.Real, "a number"),
-         "str": (str, "a str"),
+         "float": (numbers.Real, "a finite number"),
+         "str": ((str, os.PathLike), "a str"),
          "path": ((str, os.PathLike), "a str or a path")}
 #: By function: every name that it takes.
 _known: dict[str, list[str]] = {}
@@ -37,11 +37,20 @@ def bounds(field: Field) -> str:
         *others, last = field["words"]
         return f"{', '.join(others)} or {last}"
     least, most = field["least"], field["most"]
-    if math.isinf(most):
-        how = "above" if field["above"] else "of at least"
-        return "" if math.isinf(least) else f"{how} {least:g}"
-    return (f"above {least:g} and up to {most:g}" if field["above"] else
-            f"from {least:g} to {most:g}")
+    if field["above"]:
+        return f"above {least:g}" + \
+            ("" if most is None else f" and up to {most:g}")
+    if most is None:
+        return "" if least is None else f"of at least {least:g}"
+    return f"of at most {most:g}" if least is None else \
+        f"from {least:g} to {most:g}"
+
+
+def _holds(field: Field, value: float) -> bool:
+    least, most = field["least"], field["most"]
+    low = least is None or (value > least if field["above"] else value >= least)
+    finite = isinstance(value, int) or math.isfinite(value)
+    return low and (most is None or value <= most) and finite
 
 
 def annotation(field: Field) -> str:
@@ -71,8 +80,7 @@ def _one(field: Field, value: Any) -> Any:
         value = utf8(os.fspath(value), field["name"])
     elif field["type"] != "bool":
         value = int(value) if field["type"] == "int" else float(value)
-        if not field["least"] <= value <= field["most"] or (
-                field["above"] and value == field["least"]):
+        if not _holds(field, value):
             raise ValueError(expected)
     if field["words"] and value not in field["words"]:
         raise ValueError(expected)

@@ -135,6 +135,13 @@ void Fill(const char* function, py::dict& given, Job& job) {
   });
 }
 
+// None: any finite number.
+inline py::object BoundOf(double bound) {
+  constexpr FieldRange kAny;
+  const bool any = bound <= kAny.least || bound >= kAny.most;
+  return any ? py::none() : py::object(py::float_(bound));
+}
+
 // The fields of a job for _jobs.py.
 template <typename Job>
 void List(py::list all) {
@@ -150,8 +157,8 @@ void List(py::list all) {
     one["optional"] = V::is_optional;
     one["words"] = WordsOf<typename V::Word>();
     one["default"] = V::To(field);
-    one["least"] = range.least;
-    one["most"] = range.most;
+    one["least"] = BoundOf(range.least);
+    one["most"] = BoundOf(range.most);
     one["above"] = range.above;
     all.append(one);
   });

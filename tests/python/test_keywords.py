@@ -1,7 +1,6 @@
 """Keywords come from the jobs' own lists of fields: shown, checked, handed on."""
 import importlib.util
 import inspect
-import math
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +74,7 @@ def test_a_signature_says_type_and_default():
      lambda m: m.loss("a b", seed=True)),
     ("expected truncate: True or False; found 1",
      lambda m: m.generate("a", truncate=1)),
-    ("expected temperature: a number of at least 0; found '1'",
+    ("expected temperature: a finite number of at least 0; found '1'",
      lambda m: m.generate("a", temperature="1")),
     ("expected by: ablation-zero, .* or weights; found 3",
      lambda m: m.rank("a b", by=[3])),
@@ -87,12 +86,14 @@ def test_types_and_names(m, words, act):
 
 
 @pytest.mark.parametrize("words, act", [
-    ("expected top_p: a number above 0 and up to 1; found 0",
+    ("expected top_p: a finite number above 0 and up to 1; found 0",
      lambda m: m.generate("a", top_p=0)),
-    ("expected top_p: a number above 0 and up to 1; found 1.5",
+    ("expected top_p: a finite number above 0 and up to 1; found 1.5",
      lambda m: m.generate("a", top_p=1.5)),
     ("expected top_p: .* found nan",
      lambda m: m.generate("a", top_p=float("nan"))),
+    ("expected length_penalty: a finite number; found inf",
+     lambda m: m.generate("a", length_penalty=float("inf"))),
     ("expected context: a whole number of at least 0; found -1",
      lambda m: m.loss("a b", context=-1)),
     ("expected repeats: a whole number from 0 to 10000; found 10001",
@@ -121,7 +122,7 @@ def test_none_is_as_without_it(m):
 def test_lists_are_given_in_several_forms():
     def taken(value, kind="str"):
         field = {"name": "x", "type": kind, "list": True, "words": [],
-                 "least": -math.inf, "most": math.inf, "above": False}
+                 "least": None, "most": None, "above": False}
         return _jobs._taken("f", field, value)
     assert taken("a,b") == taken(["a", "b"]) == taken(("a", "b")) == ["a", "b"]
     assert taken("") == taken(()) == []
