@@ -1,11 +1,10 @@
 // Jobs from Python's keyword arguments, by the fields that they list
 // (VisitFields). A new field of a job is a keyword of its function, with type,
-// default, range and help, without a line here. _jobs.py reads the list, checks
-// what people give and hands on plain values.
+// default, range and help, without a line here. _jobs.py shows the list and
+// hands keywords on.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <filesystem>
 #include <optional>
@@ -17,7 +16,6 @@
 
 #include "binding.h"
 #include "headwise/device.h"
-#include "headwise/error.h"
 #include "headwise/fields.h"
 #include "headwise/model.h"
 #include "headwise/tensor.h"
@@ -25,28 +23,38 @@
 
 namespace headwise::python {
 
-// A value both ways; words are str.
+// How a field's value crosses: enums as words, None as it was. From throws
+// py::cast_error.
 template <typename T>
 struct Value {
+  static constexpr bool is_list = false, is_optional = false;
   static constexpr bool is_path = std::same_as<T, std::filesystem::path>;
-  static constexpr bool is_word = std::is_enum_v<T> && !std::same_as<T, DType>;
   static constexpr const char* type = std::same_as<T, bool>    ? "bool"
                                       : std::integral<T>       ? "int"
                                       : std::floating_point<T> ? "float"
                                       : is_path                ? "path"
                                                                : "str";
-  static constexpr bool is_list = false, is_optional = false;
-  using Word = std::conditional_t<is_word, T, void>;
 
+  static std::vector<std::string> Words() {
+    std::vector<std::string> all;
+    if constexpr (requires { FieldWords(T{}); }) {
+      for (const char* word : FieldWords(T{})) all.emplace_back(word);
+    }
+    return all;
+  }
   static T From(py::handle value) {
     if constexpr (std::same_as<T, Device>) {
       return ParseDevice(value.cast<std::string>());
     } else if constexpr (std::same_as<T, DType>) {
       return ParseType(value.cast<std::string>());
-    } else if constexpr (is_word) {
+    } else if constexpr (requires { FieldWords(T{}); }) {
+      const bool truth = PyBool_Check(value.ptr());
+      const auto word = truth ? (value.is(py::handle(Py_True)) ? "yes" : "no")
+                              : value.cast<std::string>();
       const auto words = FieldWords(T{});
-      const auto word = value.cast<std::string>();
-      return static_cast<T>(std::ranges::find(words, word) - words.begin());
+      const auto found = std::ranges::find(words, word);
+      if (found == words.end()) throw py::cast_error(word);
+      return static_cast<T>(found - words.begin());
     } else if constexpr (is_path) {
       return value.cast<std::string>();
     } else {
@@ -58,13 +66,19 @@ struct Value {
       return py::str(ToString(value));
     } else if constexpr (std::same_as<T, DType>) {
       return py::str(Name(value));
-    } else if constexpr (is_word) {
+    } else if constexpr (requires { FieldWords(T{}); }) {
       return py::str(FieldWords(value)[static_cast<size_t>(value)]);
     } else if constexpr (is_path) {
       return py::str(value.string());
     } else {
       return py::cast(value);
     }
+  }
+  static bool Holds(const FieldRange& range, const T& value) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      return range.Holds(static_cast<double>(value));
+    }
+    return true;
   }
 };
 
@@ -77,25 +91,26 @@ struct Value<std::optional<T>> : Value<T> {
   static py::object To(const std::optional<T>& value) {
     return value ? Value<T>::To(*value) : py::none();
   }
+  static bool Holds(const FieldRange& range, const std::optional<T>& value) {
+    return !value || Value<T>::Holds(range, *value);
+  }
 };
 
 template <typename T>
 struct Value<std::vector<T>> : Value<T> {
   static constexpr bool is_list = true;
-  // A word may stand for several values.
-  static void Add(py::handle value, std::vector<T>& all) {
+  static std::vector<std::string> Words() {
+    std::vector<std::string> all = Value<T>::Words();
     if constexpr (requires { FieldGroups(T{}); }) {
-      for (const auto& group : FieldGroups(T{})) {
-        if (value.cast<std::string>() != group.word) continue;
-        all.insert(all.end(), group.values.begin(), group.values.end());
-        return;
-      }
+      for (const auto& group : FieldGroups(T{})) all.emplace_back(group.word);
     }
-    all.push_back(Value<T>::From(value));
+    return all;
   }
   static std::vector<T> From(py::handle values) {
     std::vector<T> all;
-    for (const py::handle value : values) Add(value, all);
+    for (const py::handle value : values) {
+      if (!AddGroup(value, all)) all.push_back(Value<T>::From(value));
+    }
     return all;
   }
   static py::object To(const std::vector<T>& values) {
@@ -103,43 +118,50 @@ struct Value<std::vector<T>> : Value<T> {
     for (const T& value : values) all.append(Value<T>::To(value));
     return py::tuple(all);
   }
+  static bool Holds(const FieldRange& range, const std::vector<T>& values) {
+    return std::ranges::all_of(
+        values, [&](const T& one) { return Value<T>::Holds(range, one); });
+  }
+
+ private:
+  // Of a word that stands for several values.
+  static bool AddGroup(py::handle word, std::vector<T>& all) {
+    if constexpr (requires { FieldGroups(T{}); }) {
+      for (const auto& group : FieldGroups(T{})) {
+        if (!word.equal(py::str(group.word))) continue;
+        all.insert(all.end(), group.values.begin(), group.values.end());
+        return true;
+      }
+    }
+    return false;
+  }
 };
 
-// The words of an enum, groups last; none of other types.
-template <typename T>
-std::vector<std::string> WordsOf() {
-  std::vector<std::string> all;
-  if constexpr (!std::is_void_v<T>) {
-    for (const char* word : FieldWords(T{})) all.push_back(word);
-    if constexpr (requires { FieldGroups(T{}); }) {
-      for (const auto& group : FieldGroups(T{})) all.push_back(group.word);
-    }
-  }
-  return all;
-}
+// "all or core", "from 0 to 1"; "": any.
+std::string BoundsText(const std::vector<std::string>& words,
+                       const FieldRange& range);
+
+// Throws, in the words of Error, ValueError where another value of this type
+// would do, else TypeError.
+[[noreturn]] void FailValue(const std::string& where, const char* name,
+                            const std::string& type, const std::string& bounds,
+                            const py::object& found);
 
 // Sets the fields that are given and takes them out of `given`.
 template <typename Job>
 void Fill(const char* function, py::dict& given, Job& job) {
   Job::VisitFields(job, [&](const char* name, auto& field, const char*,
-                            const FieldRange& = {}) {
+                            const FieldRange& range = {}) {
+    using V = Value<std::remove_cvref_t<decltype(field)>>;
     if (!given.contains(name)) return;
     const py::object value = given.attr("pop")(name);
     try {
-      field = Value<std::remove_cvref_t<decltype(field)>>::From(value);
+      field = V::From(value);
+      if (V::Holds(range, field)) return;
     } catch (const py::cast_error&) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  {function, std::string(name) + " in the engine's type",
-                   py::repr(value), ""});
     }
+    FailValue(function, name, V::type, BoundsText(V::Words(), range), value);
   });
-}
-
-// None: any finite number.
-inline py::object BoundOf(double bound) {
-  constexpr FieldRange kAny;
-  const bool any = bound <= kAny.least || bound >= kAny.most;
-  return any ? py::none() : py::object(py::float_(bound));
 }
 
 // The fields of a job for _jobs.py.
@@ -155,11 +177,9 @@ void List(py::list all) {
     one["type"] = V::type;
     one["list"] = V::is_list;
     one["optional"] = V::is_optional;
-    one["words"] = WordsOf<typename V::Word>();
+    one["words"] = V::Words();
+    one["bounds"] = BoundsText(V::Words(), range);
     one["default"] = V::To(field);
-    one["least"] = BoundOf(range.least);
-    one["most"] = BoundOf(range.most);
-    one["above"] = range.above;
     all.append(one);
   });
 }

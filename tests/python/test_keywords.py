@@ -66,19 +66,17 @@ def test_a_signature_says_type_and_default():
     ("expected repeat_form; found repeats",
      lambda m: m.roles(m.profile("a b c", "core"), repeats="50x2")),
     ("expected by; found by_effect", lambda m: m.compose(by_effect=True)),
-    (r"expected seed: a whole number; found 'x'",
+    (r"expected seed: int; found 'x'",
      lambda m: m.loss("a b", seed="x")),
-    ("expected seed: a whole number; found 1.5",
+    ("expected seed: int; found 1.5",
      lambda m: m.loss("a b", seed=1.5)),
-    ("expected seed: a whole number; found True",
-     lambda m: m.loss("a b", seed=True)),
-    ("expected truncate: True or False; found 1",
-     lambda m: m.generate("a", truncate=1)),
-    ("expected temperature: a finite number of at least 0; found '1'",
+    ("expected truncate: bool; found 'no'",
+     lambda m: m.generate("a", truncate="no")),
+    ("expected temperature: float of at least 0; found '1'",
      lambda m: m.generate("a", temperature="1")),
-    ("expected by: ablation-zero, .* or weights; found 3",
-     lambda m: m.rank("a b", by=[3])),
-    ("expected device: a str", lambda m: hw.load(MODEL, 3)),
+    ("expected device: str; found 3", lambda m: hw.load(MODEL, 3)),
+    ("expected bos: auto, yes or no; found 3",
+     lambda m: hw.load(MODEL, bos=3)),
 ])
 def test_types_and_names(m, words, act):
     with pytest.raises(TypeError, match=words):
@@ -86,24 +84,28 @@ def test_types_and_names(m, words, act):
 
 
 @pytest.mark.parametrize("words, act", [
-    ("expected top_p: a finite number above 0 and up to 1; found 0",
+    ("expected top_p: float above 0 and up to 1; found 0",
      lambda m: m.generate("a", top_p=0)),
-    ("expected top_p: a finite number above 0 and up to 1; found 1.5",
+    ("expected top_p: float above 0 and up to 1; found 1.5",
      lambda m: m.generate("a", top_p=1.5)),
     ("expected top_p: .* found nan",
      lambda m: m.generate("a", top_p=float("nan"))),
-    ("expected length_penalty: a finite number; found inf",
+    ("expected length_penalty: float that is finite; found inf",
      lambda m: m.generate("a", length_penalty=float("inf"))),
-    ("expected context: a whole number of at least 0; found -1",
+    ("expected context: int of at least 0; found -1",
      lambda m: m.loss("a b", context=-1)),
-    ("expected repeats: a whole number from 0 to 10000; found 10001",
+    ("expected repeats: int from 0 to 10000; found 10001",
      lambda m: m.profile(None, repeats=10001)),
-    ("expected seed .*; found -1", lambda m: m.loss("a b", seed=-1)),
-    ("expected seed .*; found 18446744073709551616",
+    ("expected seed: int; found -1", lambda m: m.loss("a b", seed=-1)),
+    ("expected seed: int; found 18446744073709551616",
      lambda m: m.loss("a b", seed=2**64)),
+    (r"expected by: ablation-zero, .* or weights; found \['x'\]",
+     lambda m: m.rank("a b", by="x")),
+    (r"expected top_queries: int; found \[0, 'x'\]",
+     lambda m: m.attention("a b", 0, 0, top=1, top_queries=[0, "x"])),
     ("expected metrics: all or core; found 'some'",
      lambda m: m.profile("a b", "some")),
-    ("expected skip: importance, .* or samples; found 'all'",
+    (r"expected skip: importance, .* or samples; found \['all'\]",
      lambda m: m.report(BOOK, skip="all")),
 ])
 def test_values(m, words, act):
@@ -120,19 +122,15 @@ def test_none_is_as_without_it(m):
 
 
 def test_lists_are_given_in_several_forms():
-    def taken(value, kind="str"):
-        field = {"name": "x", "type": kind, "list": True, "words": [],
-                 "least": None, "most": None, "above": False}
-        return _jobs._taken("f", field, value)
-    assert taken("a,b") == taken(["a", "b"]) == taken(("a", "b")) == ["a", "b"]
-    assert taken("") == taken(()) == []
-    assert taken("a,b", "path") == taken(Path("a,b"), "path") == \
-        taken([Path("a,b")], "path") == ["a,b"]
-    assert taken({"a": 0.5, "b": "c", "d": np.float32(2)}) == [
+    def plain(value, kind="str"):
+        return _jobs._plain({"type": kind, "list": True}, value)
+    assert plain("a,b") == plain(["a", "b"]) == plain(("a", "b")) == ["a", "b"]
+    assert plain("") == plain(()) == []
+    assert plain("a,b", "path") == plain(Path("a,b"), "path") == \
+        plain([Path("a,b")], "path") == ["a,b"]
+    assert plain({"a": 0.5, "b": "c", "d": np.float32(2)}) == [
         "a=0.5", "b=c", "d=2.0"]
-    assert taken({"a": [1, 2], "b": True}) == ["a=[1, 2]", "b=true"]
-    with pytest.raises(TypeError, match=r"\[f\] expected x: a str; found 3"):
-        taken(3)
+    assert plain({"a": [1, 2], "b": True}) == ["a=[1, 2]", "b=true"]
 
 
 def test_words_that_stand_for_several(m):
