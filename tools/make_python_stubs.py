@@ -20,10 +20,12 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypedDict, TypeVar
 
+from ._inputs import Progress
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 def keywords(function: F) -> F: ...
-def call(function: Callable[..., Any], *given: Any, progress: Any = False,
+def call(function: Callable[..., Any], *given: Any, progress: Progress = False,
          **options: Any) -> Any: ...
 '''
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from . import _headwise
-from ._inputs import Progress, Telling
+from ._inputs import Bar, Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 Field = dict[str, Any]
@@ -97,7 +97,14 @@ def call(function: Callable[..., Any], *given: Any, progress: Progress = False,
     fields = {field["name"]: field for field in _headwise.job_fields[name]}
     for one in options.keys() - fields.keys():
         _refuse(name, one)
-    with Telling(progress) as tell:
+    bar = Bar()
+    tell = bar if progress is True else progress or None
+    if not callable(tell) and tell is not None:
+        raise ValueError("[progress] expected True, False or a function of "
+                         f"(stage, done, total); found {progress!r}")
+    try:
         return function(*given, progress=tell, **{
             one: _plain(fields[one], value)
             for one, value in options.items() if value is not None})
+    finally:
+        bar.close()

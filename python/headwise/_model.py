@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from . import _headwise
+from ._headwise import Intervention, Means
 from ._inputs import (BYTES, Head, HeadLike, Progress, Text, head_name,
                       head_names, id_row, is_ids, one_text, text_input, utf8)
 from ._jobs import call, keywords
@@ -43,40 +44,6 @@ class Generated(str):
     """What follows a prompt, with its token ids."""
     ids: list[int]
     prompt: list[int]
-
-
-class Means:
-    """What every head gives in the mean over a text: means[site] is f32
-    [1, heads, width] at "layer.3.attention"."""
-
-    def __init__(self, made: _headwise.Means) -> None:
-        self._means = made
-
-    @property
-    def sites(self) -> list[str]:
-        """Names of what is here."""
-        return self._means.sites
-
-    def __getitem__(self, site: str) -> np.ndarray:
-        return self._means.array(site)
-
-
-class Intervention:
-    """An edit or a hook, in place since it was made. `with` ends it, and so
-    does remove()."""
-
-    def __init__(self, made: _headwise.Intervention) -> None:
-        self._made = made
-
-    def remove(self) -> None:
-        """Takes it away now."""
-        self._made.remove()
-
-    def __enter__(self) -> "Intervention":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.remove()
 
 
 def _range(part: Range, what: str) -> tuple[int, int]:
@@ -224,19 +191,18 @@ class Model:
         return result, kept
 
     @keywords
-    def loss(self, text: Text, *, progress: Progress = False,
+    def loss(self, text: Text,
              **options: Unpack[_jobs.LossKeywords]) -> Loss:
         """The loss that the model is judged by, a float with .low and .high."""
         value, low, high, kind, sequences, count = call(
-            _headwise.loss, self._model, text_input(text), progress=progress,
-            **options)
+            _headwise.loss, self._model, text_input(text), **options)
         loss = Loss(value)
         loss.low, loss.high, loss.kind = low, high, kind
         loss.sequences, loss.tokens = sequences, count
         return loss
 
     @keywords
-    def compare(self, whole: "Model", *texts: Text, progress: Progress = False,
+    def compare(self, whole: "Model", *texts: Text,
                 **options: Unpack[_jobs.CompareKeywords]) -> Table:
         """This model beside the whole one that it was made of: a Table with a
         row for each text.
@@ -248,8 +214,7 @@ class Model:
         (same_neighbour). Each is an Interval. texts: as of loss.
         """
         rows = call(_headwise.compare, self._model, whole._model,
-                    [text_input(text) for text in texts], progress=progress,
-                    **options)
+                    [text_input(text) for text in texts], **options)
         return Table({name: Interval(*value) if isinstance(value, tuple)
                       else value for name, value in row.items()}
                      for row in rows)
@@ -317,13 +282,13 @@ class Model:
                                  "Model.profile on a text; found one that was "
                                  "loaded, merged or made without; pass the "
                                  "text or means(text)")
-            mean = Means(_headwise.means(self._model, mean._text))
+            mean = _headwise.means(self._model, mean._text)
         elif mean is not None and not isinstance(mean, Means):
             mean = self.means(mean)
-        return Intervention(self._model.edit(
+        return self._model.edit(
             head_names(drop),
             {head_name(head): float(value) for head, value in gate.items()},
-            mean and mean._means))
+            mean)
 
     def hook(self, site: str, function: HookFunction) -> Intervention:
         """Calls function(site, x) with what flows past a place of the model.
@@ -337,34 +302,33 @@ class Model:
         if not callable(function):
             raise ValueError(f"[hook] expected a function of (site, x); found "
                              f"{type(function).__name__}")
-        return Intervention(self._model.hook(site, _checked(function)))
+        return self._model.hook(site, _checked(function))
 
     @keywords
-    def means(self, text: Text, *, progress: Progress = False,
+    def means(self, text: Text,
               **options: Unpack[_jobs.MeansKeywords]) -> Means:
         """Mean outputs of all heads over a text, for edit(mean=…)."""
-        return Means(call(_headwise.means, self._model, text_input(text),
-                          progress=progress, **options))
+        return call(_headwise.means, self._model, text_input(text), **options)
 
     # ---- Analyses.
 
     @keywords
     def profile(self, text: Text | None = None, metrics: str | None = None, *,
-                progress: Progress = False, resume: Profile | None = None,
+                resume: Profile | None = None,
                 on_checkpoint: Callable[[Profile], Any] | None = None,
                 **options: Unpack[_jobs.ProfileKeywords]) -> Profile:
         """What every head does on a text; without one, on random repeats.
 
-        progress: True, or a function of (stage, done, total). on_checkpoint is
-        called with the profile so far every checkpoint_seconds and when Ctrl-C
-        ends the work; resume takes such a profile and goes on, bit for bit.
+        on_checkpoint is called with the profile so far every checkpoint_seconds
+        and when Ctrl-C ends the work; resume takes such a profile and goes on,
+        bit for bit.
         """
         given = text_input(text)
         keep = None if on_checkpoint is None else \
             lambda so_far: on_checkpoint(Profile(so_far))
         made = call(_headwise.profile, self._model, given,
-                    resume and resume._profile, keep, progress=progress,
-                    metrics=metrics, **options)
+                    resume and resume._profile, keep, metrics=metrics,
+                    **options)
         return Profile(made, None if text is None else given)
 
     @keywords
@@ -384,20 +348,16 @@ class Model:
 
     @keywords
     def rank(self, text: Text, by: Iterable[str] | str | None = None, *,
-             profile: Profile | None = None, progress: Progress = False,
+             profile: Profile | None = None,
              **options: Unpack[_jobs.RankKeywords]) -> Ranking:
-        """How much every head matters on a text.
-
-        profile: tells heads without a role.
-        """
-        return Ranking(call(
-            _headwise.rank, self._model, text_input(text),
-            profile and profile._profile, progress=progress, by=by, **options))
+        """How much every head matters on a text. profile: tells heads without a
+        role."""
+        return Ranking(call(_headwise.rank, self._model, text_input(text),
+                            profile and profile._profile, by=by, **options))
 
     @keywords
     def patch(self, prompt: Any, counterfactual: Text = "",
-              answers: tuple[Any, Any] | None = None, *,
-              progress: Progress = False,
+              answers: tuple[Any, Any] | None = None,
               **options: Unpack[_jobs.PatchKeywords]) -> Patching:
         """Which heads a prediction comes from.
 
@@ -423,8 +383,7 @@ class Model:
         if len({isinstance(one, str) for case in cases for one in case}) > 1:
             raise ValueError("[patch] expected texts alone or ids alone; found "
                              "both")
-        found = call(_headwise.patch, self._model, cases, progress=progress,
-                     **options)
+        found = call(_headwise.patch, self._model, cases, **options)
         kind = "decoder" if self.info["encoder_decoder"] else "self"
         return Patching(found, [head for head in self.heads
                                 if head.kind == kind])
@@ -436,29 +395,28 @@ class Model:
         return self.patch(prompt, answers=answers)
 
     @keywords
-    def similar(self, text: Text, *, progress: Progress = False,
+    def similar(self, text: Text,
                 **options: Unpack[_jobs.SimilarKeywords]) -> Similarity:
         """Which heads are alike on a text."""
         return Similarity(call(_headwise.similar, self._model, text_input(text),
-                               progress=progress, **options), self.heads)
+                               **options), self.heads)
 
     @keywords
     def compose(self, text: Text | None = None, *, top: int = 40,
-                progress: Progress = False,
                 **options: Unpack[_jobs.ComposeKeywords]) -> Composition:
         """Which heads feed which, from the weights; with a text also how much
         the receiver's input changes without the sender. top: edges that its
         picture shows."""
         given = None if text is None else text_input(text)
         return Composition(*call(_headwise.compose, self._model, given, top,
-                                 progress=progress, **options))
+                                 **options))
 
     @keywords
-    def report(self, text: Text | None = None, *, progress: Progress = False,
+    def report(self, text: Text | None = None,
                **options: Unpack[_jobs.ReportKeywords]) -> Report:
         """Everything that is known of the heads, as one page; text: files."""
         return Report(*call(_headwise.report, self._model, text_input(text),
-                            progress=progress, **options))
+                            **options))
 
     @keywords
     def show(self, text: str, layer: int | None = None,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _headwise
-from ._inputs import Progress
 from ._jobs import call, keywords
 
 if TYPE_CHECKING:
@@ -56,17 +55,15 @@ class TrainResult(NamedTuple):
 @keywords
 def train(config: Mapping[str, Any] | str | os.PathLike[str],
           on_step: Callable[[TrainStep], Any] | None = None, *,
-          texts: Iterable[str] = (), settings: Mapping[str, Any] | None = None,
-          progress: Progress = False,
+          texts: Iterable[str] = (),
           **options: Unpack[TrainKeywords]) -> TrainResult:
     """Trains a model; `headwise train --help` lists the fields.
 
     config: a dict, or the path of a JSON file. texts: documents in the place
     of its data, of translation and classification lines with a tab; the run's
-    folder keeps them. settings: more fields over it,
-    {"model.hidden_size": 128}. on_step is called with each TrainStep; what it
-    raises ends the run and is raised here, and so does Ctrl-C: the folder then
-    has a checkpoint that resume=True goes on from.
+    folder keeps them. on_step is called with each TrainStep; what it raises
+    ends the run and is raised here, and so does Ctrl-C: the folder then has a
+    checkpoint that resume=True goes on from.
     """
     is_file = isinstance(config, (str, os.PathLike))
     told = None if on_step is None else \
@@ -74,8 +71,7 @@ def train(config: Mapping[str, Any] | str | os.PathLike[str],
     return TrainResult(*call(
         _headwise.train, os.fspath(config) if is_file else "",
         "" if is_file else json.dumps(dict(config)),
-        [texts] if isinstance(texts, str) else list(texts), told,
-        progress=progress, settings=settings, **options))
+        [texts] if isinstance(texts, str) else list(texts), told, **options))
 
 
 @keywords

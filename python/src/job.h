@@ -164,33 +164,38 @@ void Fill(const char* function, py::dict& given, Job& job) {
   });
 }
 
-// The fields of a job for _jobs.py.
+// A keyword for _jobs.py.
+void Add(py::list all, const char* name, const char* help, const char* type,
+         py::object value, const std::string& bounds = "",
+         const std::vector<std::string>& words = {}, bool is_list = false,
+         bool is_optional = false);
+void ListProgress(py::list all);
+
+// The fields of a job.
 template <typename Job>
 void List(py::list all) {
   const Job job = {};
   Job::VisitFields(job, [&](const char* name, const auto& field,
                             const char* help, const FieldRange& range = {}) {
     using V = Value<std::remove_cvref_t<decltype(field)>>;
-    py::dict one;
-    one["name"] = name;
-    one["help"] = help;
-    one["type"] = V::type;
-    one["list"] = V::is_list;
-    one["optional"] = V::is_optional;
-    one["words"] = V::Words();
-    one["bounds"] = BoundsText(V::Words(), range);
-    one["default"] = V::To(field);
-    all.append(one);
+    Add(all, name, help, V::type, V::To(field), BoundsText(V::Words(), range),
+        V::Words(), V::is_list, V::is_optional);
   });
 }
 
-// A function that ends in `const py::kwargs&`, which are fields of these jobs,
-// and `job_fields[name]`, which lists them.
+template <typename Job>
+concept TellsProgress = requires(Job job) {
+  job.on_progress;
+};
+
+// A function that ends in `const py::kwargs&`, which are fields of these jobs
+// and progress, and `job_fields[name]`, which lists them.
 template <typename... Jobs, typename F>
 void Define(py::module_& module, const char* name, F&& function) {
   module.def(name, std::forward<F>(function));
   py::list all;
   (List<Jobs>(all), ...);
+  if constexpr ((TellsProgress<Jobs> || ...)) ListProgress(all);
   if (!py::hasattr(module, "job_fields")) {
     module.attr("job_fields") = py::dict();
   }
@@ -205,9 +210,7 @@ class Call {
   template <typename... More>
   Call(const char* function, py::dict given, More&... more)
       : work(given.attr("pop")("progress", py::none())) {
-    if constexpr (requires { job.on_progress; }) {
-      job.on_progress = work.on_progress();
-    }
+    if constexpr (TellsProgress<Job>) job.on_progress = work.on_progress();
     if constexpr (requires { job.stop; }) job.stop = work.stop();
     Fill(function, given, job);
     (Fill(function, given, more), ...);

@@ -355,23 +355,31 @@ void AddText(py::module_& module) {
 }  // namespace
 
 void AddModel(py::module_& module) {
-  py::class_<Means>(module, "Means")
-      .def_property_readonly("sites",
-                             [](const Means& means) {
-                               std::vector<std::string> names;
-                               for (const auto& [name, x] : *means.means) {
-                                 names.push_back(name);
-                               }
-                               return names;
-                             })
-      .def("array", [](const Means& means, const std::string& site) {
+  py::class_<Means>(module, "Means",
+                    "What every head gives in the mean over a text: "
+                    "means[site] is f32 [1, heads, width] at "
+                    "\"layer.3.attention\".")
+      .def_property_readonly(
+          "sites",
+          [](const Means& means) {
+            std::vector<std::string> names;
+            for (const auto& [name, x] : *means.means) names.push_back(name);
+            return names;
+          },
+          "Names of what is here.")
+      .def("__getitem__", [](const Means& means, const std::string& site) {
         const auto found = means.means->find(site);
         if (found == means.means->end()) throw py::key_error(site);
         Context host({.threads = 1});
         return ToNumpy(CopyToHost(host, found->second.view()));
       });
-  py::class_<PyIntervention>(module, "Intervention")
-      .def("remove", &PyIntervention::Remove);
+  py::class_<PyIntervention>(module, "Intervention",
+                             "An edit or a hook, in place since it was made. "
+                             "`with` ends it, and so does remove().")
+      .def("remove", &PyIntervention::Remove, "Takes it away now.")
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__",
+           [](PyIntervention& self, const py::args&) { self.Remove(); });
   py::class_<PyModel, ModelPointer>(module, "Model")
       .def_property_readonly(
           "folder",

@@ -28,7 +28,7 @@ struct TrainKeywords {
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {
     visit("settings", self.settings,
-          "more fields over the configuration: model.hidden_size=128");
+          "more fields over the configuration: {\"model.hidden_size\": 128}");
     OpenOptions::VisitEngine(self.engine, visit);
   }
 };

@@ -57,7 +57,8 @@ def stub_functions(body):
 
 
 def count_of(node):
-    return len(node.args.args) + len(node.args.kwonlyargs)
+    return len(node.args.args) + len(node.args.kwonlyargs) + \
+        bool(node.args.vararg)
 
 
 @pytest.mark.parametrize("node", [node for node in STUB.body if isinstance(
