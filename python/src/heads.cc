@@ -48,20 +48,14 @@ py::tuple Triple(const Interval& interval) {
 py::dict ToDict(const PatchResult& result) {
   py::list patched;
   for (const Interval& one : result.patched) patched.append(Triple(one));
-  py::dict dict;
-  dict["cases"] = result.cases;
-  dict["difference"] = Triple(result.difference);
-  dict["counterfactual"] = Triple(result.counterfactual);
-  dict["preferred"] = result.preferred;
-  dict["heads"] = result.direct.heads;
-  dict["mlps"] = result.direct.mlps;
-  dict["biases"] = result.direct.biases;
-  dict["embedding"] = result.direct.embedding;
-  dict["constant"] = result.direct.constant;
-  dict["sum"] = result.direct.Sum();
-  dict["patched"] = patched;
-  dict["share"] = result.share;
-  return dict;
+  return py::dict(
+      "cases"_a = result.cases, "difference"_a = Triple(result.difference),
+      "counterfactual"_a = Triple(result.counterfactual),
+      "preferred"_a = result.preferred, "heads"_a = result.direct.heads,
+      "mlps"_a = result.direct.mlps, "biases"_a = result.direct.biases,
+      "embedding"_a = result.direct.embedding,
+      "constant"_a = result.direct.constant, "sum"_a = result.direct.Sum(),
+      "patched"_a = patched, "share"_a = result.share);
 }
 
 // PatchText or PatchCase: (prompt, counterfactual, answer, other).
@@ -100,22 +94,17 @@ py::dict Similar(PyModel& model, TextInput& text, const py::kwargs& given) {
   const auto shared = [&](Tensor& matrix) {
     return ToNumpy(std::shared_ptr<Tensor>(found, &matrix));
   };
-  py::dict dict;
-  dict["json"] = found->json;
-  dict["bhattacharyya"] = shared(found->bhattacharyya);
-  dict["jsd"] = shared(found->jsd);
-  dict["cka"] = shared(found->cka);
-  dict["ov_read"] = shared(found->ov_read);
-  dict["ov_write"] = shared(found->ov_write);
-  dict["map"] = shared(found->map);
-  dict["group"] = found->group;
-  dict["order"] = found->order;
-  dict["draw"] = py::cpp_function(
+  const py::cpp_function draw(
       [found, title = "Like heads of " + model.model.info().name] {
         Work work;
         return work.Run([&] { return DrawSimilarity(*found, title); });
       });
-  return dict;
+  return py::dict(
+      "json"_a = found->json, "bhattacharyya"_a = shared(found->bhattacharyya),
+      "jsd"_a = shared(found->jsd), "cka"_a = shared(found->cka),
+      "ov_read"_a = shared(found->ov_read),
+      "ov_write"_a = shared(found->ov_write), "map"_a = shared(found->map),
+      "group"_a = found->group, "order"_a = found->order, "draw"_a = draw);
 }
 
 // (json, svg) of the first `top` edges.

@@ -54,7 +54,6 @@ void Add(py::list all, const char* name, const char* help, const char* type,
          py::object value, const std::string& bounds,
          const std::vector<std::string>& words, bool is_list,
          bool is_optional) {
-  using py::literals::operator""_a;
   all.append(py::dict("name"_a = name, "help"_a = help, "type"_a = type,
                       "default"_a = std::move(value), "bounds"_a = bounds,
                       "words"_a = words, "list"_a = is_list,

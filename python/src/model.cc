@@ -68,33 +68,24 @@ py::dict InfoOf(const PyModel& of) {
   const auto layers = [](const std::vector<LayerInfo>& all) {
     py::list list;
     for (const LayerInfo& layer : all) {
-      py::dict one;
-      one["heads"] = layer.heads;
-      one["kv_heads"] = layer.kv_heads;
-      one["cross_heads"] = layer.cross_heads;
-      one["window"] = layer.window;
-      one["head_dim"] = layer.head_dim;
-      list.append(one);
+      list.append(
+          py::dict("heads"_a = layer.heads, "kv_heads"_a = layer.kv_heads,
+                   "cross_heads"_a = layer.cross_heads,
+                   "window"_a = layer.window, "head_dim"_a = layer.head_dim));
     }
     return list;
   };
-  py::dict dict;
-  dict["name"] = info.name;
-  dict["family"] = info.family;
-  dict["model_type"] = info.model_type;
-  dict["width"] = info.width;
-  dict["feed_forward"] = info.feed_forward;
-  dict["vocabulary"] = info.vocabulary;
-  dict["context"] = info.context;
-  dict["causal"] = info.causal;
-  dict["encoder_decoder"] = info.encoder_decoder;
-  dict["predicts_tokens"] = info.predicts_tokens;
-  dict["layers"] = layers(info.layers);
-  dict["decoder_layers"] = layers(info.decoder_layers);
-  dict["unread"] = info.unread;
-  dict["parameters"] = info.parameters;
-  dict["file_bytes"] = info.file_bytes;
-  return dict;
+  return py::dict("name"_a = info.name, "family"_a = info.family,
+                  "model_type"_a = info.model_type, "width"_a = info.width,
+                  "feed_forward"_a = info.feed_forward,
+                  "vocabulary"_a = info.vocabulary, "context"_a = info.context,
+                  "causal"_a = info.causal,
+                  "encoder_decoder"_a = info.encoder_decoder,
+                  "predicts_tokens"_a = info.predicts_tokens,
+                  "layers"_a = layers(info.layers),
+                  "decoder_layers"_a = layers(info.decoder_layers),
+                  "unread"_a = info.unread, "parameters"_a = info.parameters,
+                  "file_bytes"_a = info.file_bytes);
 }
 
 ModelPointer Open(const std::string& folder, const py::kwargs& given) {
@@ -160,20 +151,17 @@ py::list Compare(PyModel& model, PyModel& whole, std::vector<TextInput> texts,
   });
   py::list all;
   for (const ModelJudgement& row : rows) {
-    py::dict one;
-    one["text"] = row.domain;
-    one["kind"] = Name(row.kind);
-    one["sequences"] = row.sequences;
-    one["tokens"] = row.tokens;
-    one["whole"] = IntervalOrNone(row.loss.whole);
-    one["loss"] = IntervalOrNone(row.loss.other);
-    one["change"] = IntervalOrNone(row.loss.change);
-    one["divergence"] = IntervalOrNone(row.agreement.divergence);
-    one["same_token"] = IntervalOrNone(row.agreement.same_token);
-    one["sentences"] = row.agreement.sentences;
-    one["cosine"] = IntervalOrNone(row.agreement.cosine);
-    one["same_neighbour"] = IntervalOrNone(row.agreement.same_neighbour);
-    all.append(one);
+    all.append(py::dict(
+        "text"_a = row.domain, "kind"_a = Name(row.kind),
+        "sequences"_a = row.sequences, "tokens"_a = row.tokens,
+        "whole"_a = IntervalOrNone(row.loss.whole),
+        "loss"_a = IntervalOrNone(row.loss.other),
+        "change"_a = IntervalOrNone(row.loss.change),
+        "divergence"_a = IntervalOrNone(row.agreement.divergence),
+        "same_token"_a = IntervalOrNone(row.agreement.same_token),
+        "sentences"_a = row.agreement.sentences,
+        "cosine"_a = IntervalOrNone(row.agreement.cosine),
+        "same_neighbour"_a = IntervalOrNone(row.agreement.same_neighbour)));
   }
   return all;
 }
@@ -269,16 +257,13 @@ py::dict Map(PyModel& model, const py::object& text, const std::string& head,
       return of.Map(read, job);
     });
   });
-  py::dict dict;
-  dict["queries"] = map.queries;
-  dict["keys"] = map.keys;
-  dict["weights"] = ToNumpy(std::move(map.weights));
-  dict["top_keys"] = ToNumpy(std::move(map.top_keys));
-  dict["top_weights"] = ToNumpy(std::move(map.top_weights));
-  dict["received"] = ToNumpy(std::move(map.received));
-  dict["query_tokens"] = map.query_tokens;
-  dict["key_tokens"] = map.key_tokens;
-  return dict;
+  return py::dict("queries"_a = map.queries, "keys"_a = map.keys,
+                  "weights"_a = ToNumpy(std::move(map.weights)),
+                  "top_keys"_a = ToNumpy(std::move(map.top_keys)),
+                  "top_weights"_a = ToNumpy(std::move(map.top_weights)),
+                  "received"_a = ToNumpy(std::move(map.received)),
+                  "query_tokens"_a = map.query_tokens,
+                  "key_tokens"_a = map.key_tokens);
 }
 
 // ---- Text that grows.
@@ -307,11 +292,8 @@ py::dict Encode(const PyModel& model, const std::string& text) {
     spans.append(
         py::make_tuple(encoding.spans[i].begin, encoding.spans[i].end));
   }
-  py::dict dict;
-  dict["ids"] = encoding.ids;
-  dict["tokens"] = tokens;
-  dict["spans"] = spans;
-  return dict;
+  return py::dict("ids"_a = encoding.ids, "tokens"_a = tokens,
+                  "spans"_a = spans);
 }
 
 std::string Decode(const PyModel& model, const Ids& ids) {
@@ -396,14 +378,7 @@ void AddModel(py::module_& module) {
           "device",
           [](PyModel& of) { return ToString(of.model.context().device()); })
       .def_property_readonly(
-          "type", [](const PyModel& of) { return Name(of.model.type()); })
-      .def_property_readonly(
-          "threads", [](PyModel& of) { return of.model.context().threads(); })
-      .def_property_readonly(
           "edited", [](const PyModel& of) { return of.model.edited(); })
-      .def_property_readonly(
-          "has_tokenizer",
-          [](const PyModel& of) { return of.model.has_tokenizer(); })
       .def_property_readonly("heads", &Heads)
       .def_property_readonly(
           "activations",

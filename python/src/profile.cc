@@ -59,24 +59,17 @@ py::list ExamplesOf(const Profile& profile, size_t head) {
     for (const Example::Key& key : example.keys) {
       keys.append(py::make_tuple(key.position, key.token, key.mass));
     }
-    py::dict one;
-    one["kind"] = example.kind;
-    one["score"] = example.score;
-    one["query"] = example.query;
-    one["first"] = example.first;
-    one["tokens"] = example.tokens;
-    one["keys"] = keys;
-    list.append(one);
+    list.append(py::dict("kind"_a = example.kind, "score"_a = example.score,
+                         "query"_a = example.query, "first"_a = example.first,
+                         "tokens"_a = example.tokens, "keys"_a = keys));
   }
   return list;
 }
 
 py::dict Counts(const Profile& profile) {
-  py::dict dict;
-  dict["documents"] = profile.counts.documents;
-  dict["windows"] = profile.counts.windows;
-  dict["tokens"] = profile.counts.tokens;
-  return dict;
+  return py::dict("documents"_a = profile.counts.documents,
+                  "windows"_a = profile.counts.windows,
+                  "tokens"_a = profile.counts.tokens);
 }
 
 py::list Heads(const Profile& profile) {
@@ -108,15 +101,9 @@ void AddProfile(py::module_& module) {
       .def_property_readonly("heads", &Heads)
       .def_property_readonly("metrics", &Metrics)
       .def_property_readonly("counts", &Counts)
-      .def_property_readonly(
-          "context",
-          [](const Profile& profile) { return profile.settings.context; })
       .def_readonly("histograms", &Profile::histograms)
       .def_readonly("sinks", &Profile::sinks)
-      .def("means",
-           [](const Profile& profile, const std::string& metric) {
-             return MetricMeans(profile, metric);
-           })
+      .def("means", &MetricMeans)
       .def("estimates", &Estimates)
       .def("examples", &ExamplesOf)
       .def("json", [](const Profile& profile) { return JsonText(profile); });
