@@ -309,14 +309,6 @@ std::string Decode(const PyModel& model, const Ids& ids) {
   return tokenizer.Decode(ids);
 }
 
-py::list Heads(const PyModel& model) {
-  py::list list;
-  for (const HeadRef& head : HeadsOf(model.model)) {
-    list.append(py::make_tuple(Name(head.kind), head.layer, head.head));
-  }
-  return list;
-}
-
 void AddText(py::module_& module) {
   py::class_<TextInput>(module, "TextInput")
       .def(py::init([](std::vector<std::string> texts,
@@ -379,7 +371,8 @@ void AddModel(py::module_& module) {
           [](PyModel& of) { return ToString(of.model.context().device()); })
       .def_property_readonly(
           "edited", [](const PyModel& of) { return of.model.edited(); })
-      .def_property_readonly("heads", &Heads)
+      .def_property_readonly(
+          "heads", [](const PyModel& of) { return Tuples(HeadsOf(of.model)); })
       .def_property_readonly(
           "activations",
           [](const PyModel& of) { return of.model.ActivationNames(); })

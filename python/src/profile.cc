@@ -72,14 +72,6 @@ py::dict Counts(const Profile& profile) {
                   "tokens"_a = profile.counts.tokens);
 }
 
-py::list Heads(const Profile& profile) {
-  py::list list;
-  for (const HeadRef& head : profile.heads) {
-    list.append(py::make_tuple(Name(head.kind), head.layer, head.head));
-  }
-  return list;
-}
-
 std::vector<std::string> Metrics(const Profile& profile) {
   std::vector<std::string> names;
   for (const auto& [name, tallies] : profile.metrics) names.push_back(name);
@@ -98,7 +90,8 @@ void AddProfile(py::module_& module) {
                       const std::string& path) { profile.Save(path); })
       .def_readonly("model", &Profile::model)
       .def_readonly("model_hash", &Profile::model_hash)
-      .def_property_readonly("heads", &Heads)
+      .def_property_readonly(
+          "heads", [](const Profile& profile) { return Tuples(profile.heads); })
       .def_property_readonly("metrics", &Metrics)
       .def_property_readonly("counts", &Counts)
       .def_readonly("histograms", &Profile::histograms)
