@@ -14,10 +14,10 @@ Tensor, which torch.from_dlpack takes. Threads may share a model: their calls
 wait for each other, and distinct models run at once. Ctrl-C ends any work and
 leaves the model as it was. Errors are ValueError, OSError and MemoryError.
 """
-from ._headwise import Intervention, Means, Tensor
+from ._headwise import Tensor
 from ._headwise import version as __version__
 from ._inputs import Head
-from ._model import Generated, Loss, Model, load
+from ._model import Generated, Intervention, Loss, Means, Model, load
 from ._profile import Estimate, HeadRoles, Profile, Role, load_profile, merge
 from ._results import (Attention, Composition, HeadWeights, Interval, Patching,
                        Picture, Ranking, Report, Similarity, Table)
