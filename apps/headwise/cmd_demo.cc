@@ -11,11 +11,9 @@
 #include "commands.h"
 #include "console.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/base/json.h"
 #include "headwise/heads.h"
 #include "headwise/profile.h"
 #include "headwise/report.h"
-#include "headwise/report/report_summary.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -111,7 +109,7 @@ int Run(const Options& options) {
     return kSucceeded;
   }
   const Console console = StdoutConsole();
-  WriteDrawn("{}\n{}", SummaryText(ParseJson(report.json, "report"), console),
+  WriteDrawn("{}\n{}", SummaryText(report, console.width, console.color),
              Wrap("The model is small: six layers of eight heads, trained on a "
                   "hundred novels (assets/README.md). The text is not among "
                   "them.",

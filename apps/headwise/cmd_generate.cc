@@ -22,7 +22,7 @@
 #include "headwise/error.h"
 #include "headwise/heads.h"
 #include "headwise/model.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/session.h"
 #include "interrupt.h"
 #include "open_model.h"

@@ -15,7 +15,7 @@
 #include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/model.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace info_command {

@@ -11,7 +11,7 @@
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/heads.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"

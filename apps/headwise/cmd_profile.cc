@@ -21,7 +21,7 @@
 #include "headwise/heads/profile/notes.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/profile.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 #include "ids_file.h"
 #include "interrupt.h"
 #include "model_name.h"

@@ -9,7 +9,7 @@
 #include "console.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/heads/pruning/remove.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/train.h"
 #include "interrupt.h"
 #include "judge_text.h"

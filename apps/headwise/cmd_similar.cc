@@ -12,7 +12,7 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/heads.h"
 #include "headwise/report.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"

@@ -17,7 +17,7 @@
 #include "headwise/api/share_work.h"
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/train.h"
 #include "headwise/train/config.h"
 #include "interrupt.h"

@@ -8,7 +8,7 @@
 #include "console.h"
 #include "headwise/base/json.h"
 #include "headwise/heads/importance/ranking_json.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "interval_text.h"
 
 namespace headwise {

@@ -9,9 +9,9 @@
 #include "console.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/heads/importance/ranking_json.h"
-#include "headwise/report/figure_page.h"
-#include "headwise/report/svg.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/figure_page.h"
+#include "headwise/drawing/svg.h"
+#include "headwise/drawing/terminal.h"
 #include "interval_text.h"
 #include "model_name.h"
 

@@ -12,8 +12,8 @@
 #include "console.h"
 #include "headwise/base/byte_size.h"
 #include "headwise/heads/importance/ranking_json.h"
-#include "headwise/report/terminal.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/terminal.h"
+#include "headwise/drawing/text.h"
 #include "interval_text.h"
 #include "judge_text.h"
 

@@ -475,6 +475,9 @@ struct RankJob {
   double least_negative = 0.001;  ///< share of the loss that counts as hurting
   /// Tells heads without a role (noise); of this very model. May be null.
   const Profile* profile = nullptr;
+  /// Tells heads that look alike (redundant), of this very model; null: found
+  /// on the first windows.
+  const HeadSimilarity* similarity = nullptr;
   uint64_t seed = 0;
   /// A file in which a ranking that is stopped or killed keeps what it has; it
   /// leaves when the ranking is whole. "": none.

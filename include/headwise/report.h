@@ -41,6 +41,11 @@ struct Report {
 HEADWISE_API Report MakeReport(Transformer& model, const TextInput& text,
                                const ReportJob& job = {});
 
+/// Its sentences and the first role of every head, for a terminal of so many
+/// columns, with ANSI colours or without.
+HEADWISE_API std::string SummaryText(const Report& report, int width = 80,
+                                     bool color = false);
+
 struct ShowJob {
   int64_t cells = 96;  ///< rows and columns of a map; longer texts are pooled
   int64_t top = 5;     ///< keys of each query

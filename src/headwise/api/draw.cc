@@ -10,9 +10,9 @@
 #include "headwise/api/state.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/report.h"
-#include "headwise/report/attention_svg.h"
-#include "headwise/report/graph_svg.h"
-#include "headwise/report/similarity_svg.h"
+#include "headwise/drawing/attention_svg.h"
+#include "headwise/drawing/graph_svg.h"
+#include "headwise/drawing/similarity_svg.h"
 
 namespace headwise {
 namespace {

@@ -70,11 +70,22 @@ std::optional<RankKeeper> KeeperFor(Transformer& model, const RankJob& job,
   return keeper;
 }
 
+std::set<HeadRef> TwinsIn(const HeadSimilarity& similarity) {
+  std::set<HeadRef> twins;
+  for (const HeadPair& pair : similarity.twins) {
+    twins.insert(similarity.heads[pair.a]);
+    twins.insert(similarity.heads[pair.b]);
+  }
+  return twins;
+}
+
 // With what is known of heads that look alike.
 Ranking RankWithTwins(Transformer::State& state, const JudgedInput& input,
-                      RankOptions rank) {
+                      const HeadSimilarity* similarity, RankOptions rank) {
   std::optional<std::set<HeadRef>> twins;
-  if (state.is_first()) {
+  if (similarity != nullptr) {
+    twins = TwinsIn(*similarity);
+  } else if (state.is_first()) {
     twins = FindTwins(state.context, state.model(), input.windows,
                       rank.progress, rank.stop);
   }
@@ -154,7 +165,7 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
     };
   }
   try {
-    Ranking ranking = RankWithTwins(state, input, rank);
+    Ranking ranking = RankWithTwins(state, input, job.similarity, rank);
     if (keeper && state.is_first()) keeper->Finish();
     return ranking;
   } catch (const Error& error) {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "headwise/base/atomic_file.h"
-#include "headwise/report/svg.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/svg.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

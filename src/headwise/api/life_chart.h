@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "headwise/heads/importance/head_life.h"
-#include "headwise/report/svg.h"
+#include "headwise/drawing/svg.h"
 
 namespace headwise {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "headwise/base/atomic_file.h"
-#include "headwise/report/svg.h"
+#include "headwise/drawing/svg.h"
 
 namespace headwise {
 

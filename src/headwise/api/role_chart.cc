@@ -13,7 +13,7 @@
 
 #include "headwise/api/life_chart.h"
 #include "headwise/heads/roles/rules.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

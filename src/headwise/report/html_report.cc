@@ -5,9 +5,9 @@
 
 #include <cmath>
 
+#include "headwise/drawing/svg.h"
 #include "headwise/error.h"
 #include "headwise/report/page_template.h"
-#include "headwise/report/svg.h"
 
 namespace headwise {
 namespace {

@@ -8,10 +8,10 @@
 #include <cmath>
 
 #include "headwise/base/json.h"
+#include "headwise/drawing/numbers.h"
 #include "headwise/error.h"
 #include "headwise/report/copying_text.h"
 #include "headwise/report/page_template.h"
-#include "headwise/report/report_numbers.h"
 #include "headwise/report/report_summary.h"
 
 namespace headwise::html_report_test {

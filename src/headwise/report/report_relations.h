@@ -3,9 +3,7 @@
 #pragma once
 
 #include "headwise/base/json.h"
-#include "headwise/heads/composition/composition.h"
-#include "headwise/heads/importance/ranking.h"
-#include "headwise/heads/similarity/similarity.h"
+#include "headwise/heads.h"
 
 namespace headwise {
 
@@ -13,7 +11,7 @@ namespace headwise {
 // are those of the ranking, in its order.
 Json ImportanceJson(const Ranking& ranking, Json& heads);
 
-Json SimilarityJson(const Similarity& similarity);
+Json SimilarityJson(const HeadSimilarity& similarity);
 
 // The edges that are most above their baseline.
 Json CompositionJson(const Composition& composition);

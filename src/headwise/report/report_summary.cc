@@ -9,8 +9,8 @@
 #include <set>
 #include <tuple>
 
-#include "headwise/report/terminal.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/terminal.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

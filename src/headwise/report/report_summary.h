@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/drawing/text.h"
 #include "headwise/heads/roles/roles.h"
-#include "headwise/report/text.h"
 
 namespace headwise {
 

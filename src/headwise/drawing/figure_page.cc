@@ -1,9 +1,9 @@
 // Door: figure_page.h.
-#include "headwise/report/figure_page.h"
+#include "headwise/drawing/figure_page.h"
 
 #include <fmt/core.h>
 
-#include "headwise/report/svg.h"
+#include "headwise/drawing/svg.h"
 #include "headwise/version.h"
 
 namespace headwise {

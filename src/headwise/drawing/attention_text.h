@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 

@@ -1,7 +1,7 @@
 // The page of a comparison: what it shows, the maps, one word at a time, what
 // averaging loses. Words are chosen by radio buttons and CSS alone, so the page
 // works without script and with the keyboard. Door: compare_page.h.
-#include "headwise/report/compare_page.h"
+#include "headwise/drawing/compare_page.h"
 
 #include <fmt/core.h>
 
@@ -9,9 +9,9 @@
 #include <iterator>
 #include <span>
 
-#include "headwise/report/compare_report.h"
-#include "headwise/report/svg.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/compare_report.h"
+#include "headwise/drawing/svg.h"
+#include "headwise/drawing/text.h"
 #include "headwise/version.h"
 
 namespace headwise {

@@ -1,5 +1,5 @@
 // Line plots: axes, ticks, one mark and one dash per series. Door: svg.h.
-#include "headwise/report/svg_plot.h"
+#include "headwise/drawing/svg_plot.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "headwise/report/report_numbers.h"
+#include "headwise/drawing/numbers.h"
 
 namespace headwise {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "headwise/report/compare_report.h"
+#include "headwise/drawing/compare_report.h"
 
 namespace headwise {
 namespace {

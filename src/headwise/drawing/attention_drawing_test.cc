@@ -4,11 +4,11 @@
 #include <cmath>
 #include <sstream>
 
-#include "headwise/report/arcs_svg.h"
-#include "headwise/report/attention_svg.h"
-#include "headwise/report/attention_text.h"
-#include "headwise/report/graph_svg.h"
-#include "headwise/report/similarity_svg.h"
+#include "headwise/drawing/arcs_svg.h"
+#include "headwise/drawing/attention_svg.h"
+#include "headwise/drawing/attention_text.h"
+#include "headwise/drawing/graph_svg.h"
+#include "headwise/drawing/similarity_svg.h"
 #include "headwise/study/support/cat_sat.h"
 
 namespace headwise::attention_drawing_test {

@@ -1,13 +1,13 @@
 // Records of several seeds pool, and what does not belong together does not.
-#include "headwise/report/study_pool.h"
+#include "headwise/drawing/study_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "headwise/drawing/study_report.h"
 #include "headwise/error.h"
-#include "headwise/report/study_report.h"
 #include "headwise/study/support/trained.h"
 
 namespace headwise::study_pool_test {

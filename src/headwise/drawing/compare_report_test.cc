@@ -1,5 +1,5 @@
 // The forms of a comparison: nothing too wide, nothing unescaped, no network.
-#include "headwise/report/compare_report.h"
+#include "headwise/drawing/compare_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "headwise/report/compare_page.h"
+#include "headwise/drawing/compare_page.h"
 
 namespace headwise::compare_report_test {
 namespace {

@@ -1,5 +1,5 @@
 // Rounding and base64. Door: report_numbers.h.
-#include "headwise/report/report_numbers.h"
+#include "headwise/drawing/numbers.h"
 
 #include <fmt/core.h>
 

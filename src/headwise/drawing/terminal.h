@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/study/picture.h"
 #include "headwise/study/study.h"
 

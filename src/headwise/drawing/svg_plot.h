@@ -1,7 +1,7 @@
 // Line plots as SVG; part of svg.h's work.
 #pragma once
 
-#include "headwise/report/svg.h"
+#include "headwise/drawing/svg.h"
 
 namespace headwise {
 

@@ -1,5 +1,5 @@
 // Records become one. Door: study_pool.h.
-#include "headwise/report/study_pool.h"
+#include "headwise/drawing/study_pool.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "headwise/drawing/study_report.h"
 #include "headwise/error.h"
-#include "headwise/report/study_report.h"
 #include "headwise/study/support/trained.h"
 
 namespace headwise {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "headwise/report/svg.h"
+#include "headwise/drawing/svg.h"
 #include "headwise/study/picture.h"
 
 namespace headwise {

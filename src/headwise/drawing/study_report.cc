@@ -1,5 +1,5 @@
 // Text, JSON and SVG of a study. Door: study_report.h.
-#include "headwise/report/study_report.h"
+#include "headwise/drawing/study_report.h"
 
 #include <fmt/core.h>
 
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "headwise/report/svg.h"
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/svg.h"
+#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace {

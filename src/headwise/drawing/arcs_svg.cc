@@ -1,5 +1,5 @@
 // Door: arcs_svg.h.
-#include "headwise/report/arcs_svg.h"
+#include "headwise/drawing/arcs_svg.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

@@ -1,13 +1,13 @@
 // Maps and arcs. Door: attention_svg.h.
-#include "headwise/report/attention_svg.h"
+#include "headwise/drawing/attention_svg.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "headwise/report/arcs_svg.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/arcs_svg.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "headwise/base/json.h"
-#include "headwise/report/svg.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/svg.h"
+#include "headwise/drawing/text.h"
 #include "headwise/study/compare/comparison.h"
 
 namespace headwise {

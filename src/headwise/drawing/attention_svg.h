@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "headwise/report/svg.h"
+#include "headwise/drawing/svg.h"
 #include "headwise/study/picture.h"
 
 namespace headwise {

@@ -1,5 +1,5 @@
 // Door: graph_svg.h.
-#include "headwise/report/graph_svg.h"
+#include "headwise/drawing/graph_svg.h"
 
 #include <fmt/core.h>
 
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "headwise/report/svg.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/svg.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "headwise/base/json.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 #include "headwise/study/study.h"
 
 namespace headwise {

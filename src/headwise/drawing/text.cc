@@ -1,5 +1,5 @@
 // Text in terminal columns. Door: text.h.
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 #include <fmt/core.h>
 

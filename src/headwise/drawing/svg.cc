@@ -1,6 +1,6 @@
 // Heat maps, and the document around every drawing. Line plots: svg_plot.cc.
 // Door: svg.h.
-#include "headwise/report/svg.h"
+#include "headwise/drawing/svg.h"
 
 #include <fmt/core.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "headwise/report/svg_plot.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/svg_plot.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

@@ -1,5 +1,5 @@
 // Door: attention_text.h.
-#include "headwise/report/attention_text.h"
+#include "headwise/drawing/attention_text.h"
 
 #include <fmt/core.h>
 

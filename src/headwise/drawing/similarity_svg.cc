@@ -1,5 +1,5 @@
 // Door: similarity_svg.h.
-#include "headwise/report/similarity_svg.h"
+#include "headwise/drawing/similarity_svg.h"
 
 #include <fmt/core.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "headwise/report/svg.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/svg.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

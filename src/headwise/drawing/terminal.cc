@@ -1,5 +1,5 @@
 // Tables and pictures drawn in text. Door: terminal.h.
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 #include <type_traits>
 
-#include "headwise/report/report_numbers.h"
+#include "headwise/drawing/numbers.h"
 
 namespace headwise {
 namespace {

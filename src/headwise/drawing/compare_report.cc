@@ -1,6 +1,6 @@
 // Text and JSON of a comparison. Door: compare_report.h. The figure:
 // compare_svg.cc.
-#include "headwise/report/compare_report.h"
+#include "headwise/drawing/compare_report.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <span>
 
-#include "headwise/report/terminal.h"
+#include "headwise/drawing/terminal.h"
 
 namespace headwise {
 namespace {
