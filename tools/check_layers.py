@@ -136,9 +136,8 @@ APPS_INSIDE = {
     "apps/headwise/cmd_roles.cc": (
         {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
     "apps/headwise/cmd_show.cc": (
-        {"headwise/drawing/attention_svg.h", "headwise/drawing/attention_text.h",
-         "headwise/study/support/cat_sat.h"},
-        "--example: pictures from books; shaded tokens in a terminal"),
+        {"headwise/drawing/pictures.h", "headwise/study/support/cat_sat.h"},
+        "--example: pictures from books"),
     "apps/headwise/cmd_study.cc": (
         {"headwise/model/checkpoint.h", "headwise/drawing/study_pool.h",
          "headwise/drawing/study_report.h",

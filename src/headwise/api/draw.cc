@@ -8,11 +8,9 @@
 
 #include "headwise/api/relations.h"
 #include "headwise/api/state.h"
+#include "headwise/drawing/pictures.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/report.h"
-#include "headwise/drawing/attention_svg.h"
-#include "headwise/drawing/graph_svg.h"
-#include "headwise/drawing/similarity_svg.h"
 
 namespace headwise {
 namespace {

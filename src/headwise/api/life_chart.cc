@@ -43,11 +43,6 @@ std::vector<const LifeMoment*> Columns(const std::vector<LifeMoment>& life) {
   return columns;
 }
 
-std::string Placed(double x, double y, const std::string& body) {
-  return fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}</g>\n", x,
-                     y, body);
-}
-
 // The names of the rows, and steps below the columns: as many as fit.
 std::string DrawLabels(const HeatMap& map, double left, double cell) {
   std::string body;
@@ -111,8 +106,8 @@ Drawing DrawPanel(const LifePanel& panel,
       DrawScale(share ? Share(layout.full_scale) : fmt::format("{:.2g}", most),
                 panel.meaning);
   std::string body = SvgText(0, 14, panel.title, "class=\"title\"");
-  body += Placed(0, 24, scale.body);
-  body += Placed(left, kTop, cells.body);
+  body += Placed(0, 24, scale);
+  body += Placed(left, kTop, cells);
   body += DrawLabels(map, left, layout.cell);
   return {std::move(body), std::max(left + cells.width, scale.width),
           kTop + cells.height + 24};
@@ -172,7 +167,7 @@ void WriteLifePicture(const std::filesystem::path& file, LifePicture picture,
     if (!Applies(life, panel.series)) continue;
     const Drawing one = DrawPanel(panel, columns);
     const bool second = x > kMargin;
-    whole.body += Placed(x, y, one.body);
+    whole.body += Placed(x, y, one);
     whole.width = std::max(whole.width, x + one.width + kMargin);
     row = std::max(row, one.height);
     whole.height = y + row + kGap / 2;

@@ -173,8 +173,7 @@ double DrawLook(const HeatMap& map, size_t row, const TokenLine& line,
   layout.cell = columns.pitch;
   layout.row_height = 28;
   const Drawing cells = DrawMapSvg(one, layout);
-  body += fmt::format("<g transform=\"translate({} {:.1f})\">\n{}</g>\n",
-                      columns.left, top + 30, cells.body);
+  body += Placed(columns.left, top + 30, cells);
   for (size_t j = 0; j < n; ++j) {
     body += SvgText(line.middles[j], top + 30 + cells.height + 14,
                     Places(from, j), "class=\"soft num\"");

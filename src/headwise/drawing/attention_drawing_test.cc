@@ -5,10 +5,8 @@
 #include <sstream>
 
 #include "headwise/drawing/arcs_svg.h"
-#include "headwise/drawing/attention_svg.h"
-#include "headwise/drawing/attention_text.h"
-#include "headwise/drawing/graph_svg.h"
-#include "headwise/drawing/similarity_svg.h"
+#include "headwise/drawing/pictures.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/study/support/cat_sat.h"
 
 namespace headwise::attention_drawing_test {

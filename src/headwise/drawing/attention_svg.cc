@@ -1,5 +1,5 @@
-// Maps and arcs. Door: attention_svg.h.
-#include "headwise/drawing/attention_svg.h"
+// Maps and arcs. Door: pictures.h.
+#include "headwise/drawing/pictures.h"
 
 #include <fmt/core.h>
 
@@ -46,8 +46,7 @@ MapLayout LayoutOf(const HeatMap& map) {
 
 Drawing Titled(const HeatMap& map, const Drawing& under) {
   std::string body = SvgText(kMargin, 26, map.title, "class=\"title\"");
-  body +=
-      fmt::format("<g transform=\"translate(0 40)\">\n{}</g>\n", under.body);
+  body += Placed(0, 40, under);
   return {std::move(body),
           std::max(under.width, 9.2 * DisplayWidth(map.title) + 2 * kMargin),
           under.height + 40};
@@ -60,8 +59,7 @@ void Append(const HeatMap& map, std::vector<Drawing>& parts) {
   }
   const MapLayout layout = LayoutOf(map);
   Drawing cells = DrawMapSvg(map, layout);
-  cells.body = fmt::format("<g transform=\"translate({} 0)\">\n{}</g>\n",
-                           kMargin, cells.body);
+  cells.body = Placed(kMargin, 0, cells);
   cells.width += 2 * kMargin;
   cells.height += 12;
   parts.push_back(Titled(map, cells));
@@ -80,8 +78,7 @@ Drawing Line(std::string_view text) {
 void AppendLegend(std::span<const HeatMap> maps, std::vector<Drawing>& parts) {
   Drawing scale =
       DrawScale("1", "share of a row's attention; rows look at columns");
-  scale.body = fmt::format("<g transform=\"translate({} 12)\">\n{}</g>\n",
-                           kMargin, scale.body);
+  scale.body = Placed(kMargin, 12, scale);
   parts.push_back(
       {std::move(scale.body), scale.width + 2 * kMargin, scale.height + 16});
   if (std::any_of(maps.begin(), maps.end(),

@@ -1,5 +1,5 @@
-// Door: attention_text.h.
-#include "headwise/drawing/attention_text.h"
+// Tokens shaded by attention. Door: terminal.h.
+#include "headwise/drawing/terminal.h"
 
 #include <fmt/core.h>
 

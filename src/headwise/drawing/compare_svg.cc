@@ -13,11 +13,6 @@ constexpr double kMargin = 24;
 constexpr double kTop = 74;  // below the headings
 constexpr double kBetween = 56;
 
-std::string Place(double x, double y, const Drawing& drawing) {
-  return fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}</g>\n", x,
-                     y, drawing.body);
-}
-
 // Small maps in rows of at most four.
 Drawing DrawGrid(const Comparison& comparison, const ComparedHeads& set,
                  double side) {
@@ -35,7 +30,7 @@ Drawing DrawGrid(const Comparison& comparison, const ComparedHeads& set,
     grid.body += SvgText(x, y + 13, "head " + HeadName(comparison, set, h),
                          "class=\"soft\"");
     const Drawing map = DrawMapSvg(WordMap(set, set.maps[h].weights), layout);
-    grid.body += Place(x, y + kCaption, map);
+    grid.body += Placed(x, y + kCaption, map);
     grid.width = std::max(grid.width, x + side);
     grid.height = std::max(grid.height, y + side + kCaption);
   }
@@ -107,7 +102,7 @@ std::string CompareSvg(const Comparison& comparison) {
     const Drawing maps = DrawSet(comparison, set);
     drawing.body += SvgText(x, 32, Capital(LayerName(set)), "class=\"title\"");
     drawing.body += SvgText(x, 52, Subtitle(set), "class=\"soft\"");
-    drawing.body += Place(x, kTop, maps);
+    drawing.body += Placed(x, kTop, maps);
     end = x + std::max(maps.width, HeadingWidth(set));
     bottom = std::max(bottom, kTop + maps.height);
   }

@@ -7,10 +7,13 @@
 #include <string>
 
 #include "headwise/base/json.h"
+#include "headwise/drawing/html.h"
+#include "headwise/drawing/numbers.h"
 #include "headwise/drawing/study_report.h"
 #include "headwise/drawing/svg.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/drawing/text.h"
+#include "headwise/error.h"
 
 namespace headwise::drawing_test {
 namespace {
@@ -206,6 +209,30 @@ TEST(StudyReportTest, ExplainsWhatWasChangedAfterAResult) {
   study.fresh_seeds = kFresh;
   EXPECT_THAT(StudyExplanation(study, {}),
               AllOf(HasSubstr("7 8"), Not(HasSubstr("EXPLORATORY"))));
+}
+
+TEST(HtmlTest, PagesAreFilledAndTheirWordsStayText) {
+  const std::string page = StaticPage("a <b>", "<p>body</p>", "run \"<x>\"");
+  EXPECT_THAT(page, HasSubstr("<title>a &lt;b&gt;</title>"));
+  EXPECT_THAT(page, HasSubstr("<h1>a &lt;b&gt;</h1><p>body</p>"));
+  EXPECT_THAT(page, HasSubstr("<code>run &quot;&lt;x&gt;&quot;</code>"));
+  EXPECT_THAT(page, AllOf(HasSubstr("--heat:"), Not(HasSubstr("<script")),
+                          Not(HasSubstr("@HEADWISE"))));
+  EXPECT_THROW(FillPlaces("<html></html>", {{"<!--plain-->", ""}}), Error);
+}
+
+TEST(HtmlTest, TheFirstCellHeadsARow) {
+  EXPECT_THAT(HtmlTable({"T", {"a", "b"}, {{"x", "1"}}}, "numbers"),
+              AllOf(HasSubstr("<table class=\"numbers\"><caption>T</caption>"),
+                    HasSubstr("<th scope=\"col\">b</th>"),
+                    HasSubstr("<tr><th scope=\"row\">x</th><td>1</td></tr>")));
+}
+
+TEST(NumbersTest, TicksAreRoundAndInside) {
+  EXPECT_THAT(Ticks(-0.11, 1),
+              testing::ElementsAre(0, .2, testing::DoubleNear(.4, 1e-12),
+                                   testing::DoubleNear(.6, 1e-12), .8, 1));
+  EXPECT_THAT(Ticks(3, 48), testing::ElementsAre(10, 20, 30, 40));
 }
 
 TEST(SvgTest, EscapesText) {

@@ -1,5 +1,5 @@
-// Door: graph_svg.h.
-#include "headwise/drawing/graph_svg.h"
+// Door: pictures.h.
+#include "headwise/drawing/pictures.h"
 
 #include <fmt/core.h>
 

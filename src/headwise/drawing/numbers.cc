@@ -1,4 +1,4 @@
-// Rounding and base64. Door: report_numbers.h.
+// Rounding, axes and base64. Door: numbers.h.
 #include "headwise/drawing/numbers.h"
 
 #include <fmt/core.h>
@@ -34,6 +34,38 @@ void PutInterval(Json& json, double low, double high) {
   if (!std::isfinite(low) || !std::isfinite(high)) return;
   json["low"] = Rounded(low);
   json["high"] = Rounded(high);
+}
+
+Extent ExtentOf(const LinePlot& plot, bool vertical) {
+  const bool log = vertical ? plot.log_y : plot.log_x;
+  Extent extent;
+  bool first = true;
+  for (const Series& series : plot.series) {
+    for (const double value : vertical ? series.y : series.x) {
+      if (log && !(value > 0)) continue;
+      const double v = log ? std::log10(value) : value;
+      extent.low = first ? v : std::min(extent.low, v);
+      extent.high = first ? v : std::max(extent.high, v);
+      first = false;
+    }
+  }
+  return extent;
+}
+
+std::vector<double> Ticks(double low, double high) {
+  const double raw = (high - low) / 5;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  const double ratio = raw / power;
+  const double step = power * (ratio < 1.5   ? 1
+                               : ratio < 3.5 ? 2
+                               : ratio < 7.5 ? 5
+                                             : 10);
+  std::vector<double> ticks;
+  const double end = high + step * 1e-6;
+  for (double t = std::ceil(low / step - 1e-9) * step; t <= end; t += step) {
+    ticks.push_back(std::abs(t) < step * 1e-9 ? 0 : t);
+  }
+  return ticks;
 }
 
 std::string Bytes(std::span<const float> weights) {

@@ -1,5 +1,5 @@
-// Door: similarity_svg.h.
-#include "headwise/drawing/similarity_svg.h"
+// Door: pictures.h.
+#include "headwise/drawing/pictures.h"
 
 #include <fmt/core.h>
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "headwise/drawing/numbers.h"
 #include "headwise/drawing/svg.h"
 #include "headwise/drawing/text.h"
 
@@ -26,13 +27,13 @@ struct Point {
 };
 
 // Points of the map in a square of kSide, one scale for both axes.
-struct Placed {
+struct Layout {
   std::vector<Point> points;
   Point zero;
   double scale = 1;  // of a distance of 1
 };
 
-Placed Fit(const Matrix& map) {
+Layout Fit(const Matrix& map) {
   Point low{1e300, 1e300}, high{-1e300, -1e300};
   for (int64_t i = 0; i < map.rows; ++i) {
     low = {std::min(low.x, map(i, 0)), std::min(low.y, map(i, 1))};
@@ -41,7 +42,7 @@ Placed Fit(const Matrix& map) {
   constexpr double kInset = 26;
   const double extent = std::max({high.x - low.x, high.y - low.y, 1e-6});
   const double scale = (kSide - 2 * kInset) / extent;
-  Placed placed;
+  Layout placed;
   placed.scale = scale;
   placed.zero = {kSide / 2 - scale * (low.x + high.x) / 2,
                  kSide / 2 + scale * (low.y + high.y) / 2};
@@ -53,18 +54,14 @@ Placed Fit(const Matrix& map) {
 }
 
 // Ticks along the bottom and the left of the map, and what they count.
-std::string DrawAxes(const Placed& placed) {
-  // About five ticks, at 1, 2 or 5 times a power of ten.
-  const double raw = kSide / placed.scale / 5;
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  const double step = power * (raw < 2 * power ? 1 : raw < 5 * power ? 2 : 5);
+std::string DrawAxes(const Layout& placed) {
   std::string body;
   for (const bool upright : {false, true}) {
     const double zero = upright ? placed.zero.y : placed.zero.x;
-    const double first = std::ceil(-zero / placed.scale / step);
-    for (double k = first; zero + k * step * placed.scale <= kSide; ++k) {
-      const double at = zero + k * step * placed.scale;
-      const double value = k == 0 ? 0 : (upright ? -k : k) * step;
+    const double low = -zero / placed.scale, span = kSide / placed.scale;
+    for (const double tick : Ticks(low, low + span)) {
+      const double at = zero + tick * placed.scale;
+      const double value = upright && tick != 0 ? -tick : tick;
       const std::string label =
           value < 0 ? fmt::format("−{:g}", -value) : fmt::format("{:g}", value);
       body +=
@@ -147,7 +144,7 @@ std::vector<std::optional<Label>> PlaceLabels(
 }
 
 Drawing DrawMap(const Similarity& s) {
-  const Placed placed = Fit(s.map);
+  const Layout placed = Fit(s.map);
   const std::vector<Point>& points = placed.points;
   std::string body = fmt::format(
       "<rect class=\"rule\" width=\"{0}\" height=\"{0}\" rx=\"4\"/>\n", kSide);
@@ -220,8 +217,7 @@ Drawing DrawPairs(const Similarity& s) {
                          "text-anchor=\"middle\"");
   const Drawing scale =
       DrawScale("1", "the same attention (1 − JSD / ln 2, mean over rows)");
-  matrix.body += fmt::format("<g transform=\"translate(0 {:.1f})\">\n{}</g>\n",
-                             matrix.height + 30, scale.body);
+  matrix.body += Placed(0, matrix.height + 30, scale);
   matrix.width = std::max(matrix.width, scale.width);
   matrix.height += 30 + scale.height;
   return matrix;
@@ -241,10 +237,7 @@ std::string SimilaritySvg(const Similarity& s, std::string_view title) {
       split, 68,
       "All pairs, like heads beside each other; more colour: more alike",
       "class=\"soft\"");
-  body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", left,
-                      kTop, map.body);
-  body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", split,
-                      kTop, matrix.body);
+  body += Placed(left, kTop, map) + Placed(split, kTop, matrix);
   const double width = split + std::max(matrix.width, 400.0) + kMargin;
   return SvgDocument({std::move(body), width,
                       kTop + std::max(kSide + kAxis, matrix.height) + kMargin},

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "headwise/drawing/svg_plot.h"
 #include "headwise/drawing/text.h"
 
 namespace headwise {
@@ -20,29 +19,6 @@ constexpr double kTitleHeight = 44;
 
 // Roughly what a character of 12 px sans-serif text takes.
 constexpr double kLetter = 6.6;
-
-constexpr std::string_view kStyle = R"(
-.hw{font-family:system-ui,-apple-system,"Segoe UI","Liberation Sans",sans-serif;
---paper:#ffffff;--ink:#1f2937;--soft:#4b5563;--rule:#d1d5db;--cell:#f1f3f6;
---heat:#1d4ed8;--on:#ffffff;--mid:#111827;--s0:#1d4ed8;--s1:#c2410c;--s2:#047857;--s3:#7e22ce}
-@media (prefers-color-scheme:dark){.hw{
---paper:#0f1720;--ink:#e5e7eb;--soft:#a8b3c2;--rule:#3b4654;--cell:#1b2531;
---heat:#6ea8fe;--on:#0b1118;--mid:#0b1118;--s0:#6ea8fe;--s1:#fb923c;--s2:#34d399;--s3:#d8b4fe}}
-.hw text{fill:var(--ink);font-size:12px}
-.hw .title{font-size:15px;font-weight:600}
-.hw text.soft{fill:var(--soft)}
-.hw .paper{fill:var(--paper)}
-.hw .cell{fill:var(--cell)}
-.hw .heat{fill:var(--heat)}
-.hw .num{font-size:11px;text-anchor:middle;font-variant-numeric:tabular-nums}
-.hw text.on{fill:var(--on)}.hw text.mid{fill:var(--mid)}
-.hw .rule{stroke:var(--rule);stroke-width:1;fill:none}
-.hw .axis{stroke:var(--soft);stroke-width:1;fill:none}
-.hw .s0{stroke:var(--s0);fill:var(--s0)}.hw .s1{stroke:var(--s1);fill:var(--s1)}
-.hw .s2{stroke:var(--s2);fill:var(--s2)}.hw .s3{stroke:var(--s3);fill:var(--s3)}
-.hw polyline{fill:none!important;stroke-width:2}
-.hw .hollow{fill:none!important;stroke-width:1.5}
-)";
 
 double LabelWidth(const std::vector<std::string>& labels) {
   int widest = 0;
@@ -58,8 +34,7 @@ Drawing DrawHeatMap(const HeatMap& map) {
   layout.cell = map.columns.size() <= 7 ? 72 : 56;  // "duplicate" fits
   const Drawing cells = DrawMapSvg(map, layout);
   std::string body = SvgText(kEdge, kEdge + 6, map.title, "class=\"title\"");
-  body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", kEdge,
-                      kTitleHeight, cells.body);
+  body += Placed(kEdge, kTitleHeight, cells);
   const double title = 9.2 * DisplayWidth(map.title) + 2 * kEdge;
   return {std::move(body), std::max(title, cells.width + 2 * kEdge),
           cells.height + kTitleHeight + kEdge};
@@ -109,7 +84,10 @@ std::string Escape(std::string_view text) {
   return out;
 }
 
-std::string_view SvgStyle() { return kStyle; }
+std::string Placed(double x, double y, const Drawing& drawing) {
+  return fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}</g>\n", x,
+                     y, drawing.body);
+}
 
 std::string SvgText(double x, double y, std::string_view text,
                     std::string_view attributes) {
@@ -222,8 +200,7 @@ Drawing DrawSvg(const Picture& picture) {
 Drawing StackDrawings(std::span<const Drawing> drawings) {
   Drawing all;
   for (const Drawing& one : drawings) {
-    all.body += fmt::format("<g transform=\"translate(0 {:.1f})\">\n{}</g>\n",
-                            all.height, one.body);
+    all.body += Placed(0, all.height, one);
     all.width = std::max(all.width, one.width);
     all.height += one.height;
   }
@@ -236,10 +213,10 @@ std::string SvgDocument(const Drawing& drawing, std::string_view title,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hw\" role=\"img\" "
       "aria-labelledby=\"t d\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "viewBox=\"0 0 {0:.0f} {1:.0f}\">\n<title id=\"t\">{2}</title>\n"
-      "<desc id=\"d\">{3}</desc>\n<style>{4}</style>\n"
+      "<desc id=\"d\">{3}</desc>\n<style>\n{4}</style>\n"
       "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{5}</svg>\n",
-      drawing.width, drawing.height, Escape(title), Escape(description), kStyle,
-      drawing.body);
+      drawing.width, drawing.height, Escape(title), Escape(description),
+      SvgStyle(), drawing.body);
 }
 
 }  // namespace headwise

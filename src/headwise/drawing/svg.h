@@ -22,6 +22,10 @@ struct Drawing {
 };
 
 Drawing DrawSvg(const Picture& picture);
+Drawing DrawPlotSvg(const LinePlot& plot);
+
+// The elements of a drawing whose corner is at (x, y).
+std::string Placed(double x, double y, const Drawing& drawing);
 
 // Drawings below each other.
 Drawing StackDrawings(std::span<const Drawing> drawings);
@@ -34,8 +38,8 @@ std::string SvgText(double x, double y, std::string_view text,
 std::string SvgDocument(const Drawing& drawing, std::string_view title,
                         std::string_view description);
 
-// The style that the elements' classes refer to, for pages that hold drawings
-// inside an element of class "hw".
+// web/drawing.css, which the elements' classes refer to, for pages that hold
+// drawings inside an element of class "hw".
 std::string_view SvgStyle();
 
 // The class of text that stays readable on a cell of this strength.

@@ -1,5 +1,4 @@
 // Line plots: axes, ticks, one mark and one dash per series. Door: svg.h.
-#include "headwise/drawing/svg_plot.h"
 
 #include <fmt/core.h>
 
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "headwise/drawing/numbers.h"
+#include "headwise/drawing/svg.h"
 
 namespace headwise {
 namespace {
@@ -18,28 +18,13 @@ constexpr double kMargin = 20;
 constexpr size_t kMostMarks = 48;
 constexpr double kWidth = 640, kLeft = 66, kTop = 76, kHeight = 250;
 
-// Ticks of a linear axis at 1, 2 or 5 times a power of ten; of a logarithmic
-// one at powers of ten, every k-th so that at most eight remain.
-std::vector<double> Ticks(double low, double high, bool log) {
+// At powers of ten, every k-th so that at most eight remain.
+std::vector<double> LogTicks(double low, double high) {
   std::vector<double> ticks;
-  if (log) {
-    const double first = std::ceil(low - 1e-9);
-    const double last = std::floor(high + 1e-9);
-    const double step = std::max(1.0, std::ceil((last - first) / 7));
-    for (double t = first; t <= last; t += step) ticks.push_back(t);
-    return ticks;
-  }
-  const double raw = (high - low) / 5;
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  const double ratio = raw / power;
-  const double step = power * (ratio < 1.5   ? 1
-                               : ratio < 3.5 ? 2
-                               : ratio < 7.5 ? 5
-                                             : 10);
-  const double end = high + step * 1e-6;
-  for (double t = std::ceil(low / step - 1e-9) * step; t <= end; t += step) {
-    ticks.push_back(std::abs(t) < step * 1e-9 ? 0 : t);
-  }
+  const double first = std::ceil(low - 1e-9);
+  const double last = std::floor(high + 1e-9);
+  const double step = std::max(1.0, std::ceil((last - first) / 7));
+  for (double t = first; t <= last; t += step) ticks.push_back(t);
   return ticks;
 }
 
@@ -59,17 +44,7 @@ struct Range {
 
 Range Fit(const LinePlot& plot, bool vertical, double begin, double end) {
   const bool log = vertical ? plot.log_y : plot.log_x;
-  double low = 0, high = 1;
-  bool first = true;
-  for (const Series& series : plot.series) {
-    for (double value : vertical ? series.y : series.x) {
-      if (log && !(value > 0)) continue;
-      const double v = log ? std::log10(value) : value;
-      low = first ? v : std::min(low, v);
-      high = first ? v : std::max(high, v);
-      first = false;
-    }
-  }
+  auto [low, high] = ExtentOf(plot, vertical);
   // A vertical axis begins at 0 where the values come near it.
   if (vertical && !log && low > 0 && low < high / 2) low = 0;
   const double room = high > low ? (high - low) * 0.04 : 0.5;
@@ -111,7 +86,7 @@ std::string Mark(size_t series, double x, double y) {
 
 std::string DrawAxes(const LinePlot& plot, const Range& x, const Range& y) {
   std::string body;
-  for (double tick : Ticks(y.low, y.high, y.log)) {
+  for (double tick : y.log ? LogTicks(y.low, y.high) : Ticks(y.low, y.high)) {
     body += fmt::format("<path class=\"rule\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n",
                         x.begin, y.At(tick), x.end);
     body += SvgText(x.begin - 8, y.At(tick) + 4, TickLabel(tick, y.log),
@@ -126,7 +101,7 @@ std::string DrawAxes(const LinePlot& plot, const Range& x, const Range& y) {
                       centred);
     }
   } else {
-    for (double tick : Ticks(x.low, x.high, false)) {
+    for (double tick : Ticks(x.low, x.high)) {
       body +=
           SvgText(x.At(tick), y.begin + 18, TickLabel(tick, false), centred);
     }

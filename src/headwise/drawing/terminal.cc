@@ -54,20 +54,9 @@ struct Axis {
   }
 };
 
-Axis Fit(const LinePlot& plot, bool vertical) {
-  Axis axis;
-  axis.log = vertical ? plot.log_y : plot.log_x;
-  bool first = true;
-  for (const Series& series : plot.series) {
-    for (double value : vertical ? series.y : series.x) {
-      if (axis.log && !(value > 0)) continue;
-      const double v = axis.log ? std::log10(value) : value;
-      axis.low = first ? v : std::min(axis.low, v);
-      axis.high = first ? v : std::max(axis.high, v);
-      first = false;
-    }
-  }
-  return axis;
+Axis AxisOf(const LinePlot& plot, bool vertical) {
+  const auto [low, high] = ExtentOf(plot, vertical);
+  return {low, high, vertical ? plot.log_y : plot.log_x};
 }
 
 constexpr int kPlotRows = 12;
@@ -90,7 +79,7 @@ std::string DrawXAxis(const LinePlot& plot, const Axis& x, int columns) {
 std::string DrawPlot(const LinePlot& plot, const Console& console) {
   constexpr const char* kMarks[] = {"●", "○", "▲", "△", "■", "□"};
   const int columns = std::clamp(console.width - kAxisLabel - 4, 8, 60);
-  const Axis x = Fit(plot, false), y = Fit(plot, true);
+  const Axis x = AxisOf(plot, false), y = AxisOf(plot, true);
   std::vector<std::vector<const char*>> grid(
       kPlotRows, std::vector<const char*>(static_cast<size_t>(columns), " "));
   std::string legend;

@@ -1,0 +1,32 @@
+// Results of analyses as SVG documents.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "headwise/heads.h"
+#include "headwise/heads/similarity/similarity.h"
+#include "headwise/study/picture.h"
+
+namespace headwise {
+
+// Maps with more tokens on a side have no labels, numbers or arcs.
+inline constexpr size_t kMostLabelled = 48;
+
+// Each map with its arcs, below each other, with what its colours mean. `note`
+// stands at the foot.
+std::string AttentionSvg(std::span<const HeatMap> maps, std::string_view title,
+                         std::string_view note);
+
+// A map on which like heads are near, and the matrix of all pairs with like
+// heads beside each other.
+std::string SimilaritySvg(const Similarity& similarity, std::string_view title);
+
+// Heads that feed each other, layers from left to right: Shown(top) edges;
+// queries dashed, keys solid, values dotted; wider for a higher score over the
+// baseline.
+std::string CompositionSvg(const Composition& composition, size_t top,
+                           std::string_view title);
+
+}  // namespace headwise
