@@ -95,8 +95,10 @@ APPS_SHARED = {
     "headwise/base/json.h": "--json, and lines of JSON that are read",
     "headwise/base/mapped_file.h": "files of prompts and references",
     "headwise/base/nearest.h": "\"did you mean\", of commands and flags",
+    "headwise/drawing/pictures.h": "SVG and pages of results",
     "headwise/drawing/terminal.h": "tables and maps in a terminal",
     "headwise/drawing/text.h": "wrapping, colours and widths",
+    "headwise/heads/importance/interval_json.h": "intervals in --json",
 }
 # The rest by file, with the reason. An entry that is no longer needed fails.
 APPS_INSIDE = {
@@ -135,9 +137,6 @@ APPS_INSIDE = {
         "a folder that may not be written is told before the work"),
     "apps/headwise/cmd_roles.cc": (
         {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
-    "apps/headwise/cmd_show.cc": (
-        {"headwise/drawing/pictures.h", "headwise/study/support/cat_sat.h"},
-        "--example: pictures from books"),
     "apps/headwise/cmd_study.cc": (
         {"headwise/model/checkpoint.h", "headwise/drawing/study_pool.h",
          "headwise/drawing/study_report.h",
@@ -157,29 +156,19 @@ APPS_INSIDE = {
          "headwise/tokenizer/tokenizer_json.h",
          "headwise/tokenizer/word_trainer.h"},
         "trains a vocabulary: no door"),
-    "apps/headwise/evaluate_text.cc": (
-        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/failure.cc": (
         {"headwise/base/free_memory.h"}, "how much memory was free"),
     "apps/headwise/open_model.cc": (
         {"headwise/api/share_work.h"}, "ranks that share the work: no door"),
-    "apps/headwise/judge_text.cc": (
-        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/patterns_text.h": (
         {"headwise/heads/profile/detector.h"}, "names of detectors"),
     "apps/headwise/problem_flags.cc": (
         {"headwise/base/fields.h"}, "flags from the fields of a problem"),
     "apps/headwise/progress_bar.h": (
         {"headwise/base/progress.h"}, "of compare and study, which have no door"),
-    "apps/headwise/prune_curve.cc": (
-        {"headwise/heads/importance/ranking_json.h",
-         "headwise/drawing/figure_page.h", "headwise/drawing/svg.h"},
-        "the page of --curve; intervals in JSON"),
     "apps/headwise/prune_options.cc": (
         {"headwise/api/prune_job.h"},
         "words of flags are read before the work"),
-    "apps/headwise/prune_text.cc": (
-        {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/rank_run.h": (
         {"headwise/dist/same_run.h"}, "of ranks: no door"),
     "apps/headwise/rank_run.cc": (

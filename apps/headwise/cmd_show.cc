@@ -17,7 +17,6 @@
 #include "headwise/drawing/pictures.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/report.h"
-#include "headwise/study/support/cat_sat.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"

@@ -7,7 +7,7 @@
 
 #include "console.h"
 #include "headwise/base/json.h"
-#include "headwise/heads/importance/ranking_json.h"
+#include "headwise/heads/importance/interval_json.h"
 #include "headwise/drawing/text.h"
 #include "interval_text.h"
 

@@ -12,7 +12,7 @@
 #include "console.h"
 #include "headwise/base/mapped_file.h"
 #include "headwise/error.h"
-#include "headwise/heads/importance/ranking_json.h"
+#include "headwise/heads/importance/interval_json.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/drawing/text.h"
 #include "headwise/session.h"

@@ -11,7 +11,7 @@
 
 #include "console.h"
 #include "headwise/base/byte_size.h"
-#include "headwise/heads/importance/ranking_json.h"
+#include "headwise/heads/importance/interval_json.h"
 #include "headwise/drawing/terminal.h"
 #include "headwise/drawing/text.h"
 #include "interval_text.h"

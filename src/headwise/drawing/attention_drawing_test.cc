@@ -7,7 +7,6 @@
 #include "headwise/drawing/arcs_svg.h"
 #include "headwise/drawing/pictures.h"
 #include "headwise/drawing/terminal.h"
-#include "headwise/study/support/cat_sat.h"
 
 namespace headwise::attention_drawing_test {
 namespace {

@@ -1,5 +1,5 @@
-// Door: figure_page.h.
-#include "headwise/drawing/figure_page.h"
+// Plots and tables as a page. Door: pictures.h.
+#include "headwise/drawing/pictures.h"
 
 #include <fmt/core.h>
 
@@ -22,6 +22,10 @@ StudyTable Escaped(StudyTable table) {
 }
 
 }  // namespace
+
+std::string PlotSvg(const LinePlot& plot, std::string_view description) {
+  return SvgDocument(DrawPlotSvg(plot), plot.title, description);
+}
 
 std::string FigurePage(const FigurePageContent& content) {
   std::string body =

@@ -1,13 +1,15 @@
-// Results of analyses as SVG documents.
+// Results as documents that stand alone: SVG, and pages of plots and tables.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "headwise/heads.h"
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/study/picture.h"
+#include "headwise/study/study.h"
 
 namespace headwise {
 
@@ -28,5 +30,22 @@ std::string SimilaritySvg(const Similarity& similarity, std::string_view title);
 // baseline.
 std::string CompositionSvg(const Composition& composition, size_t top,
                            std::string_view title);
+
+std::string PlotSvg(const LinePlot& plot, std::string_view description);
+
+struct FigurePageContent {
+  std::string title;
+  std::string lead;  // under the title
+  std::vector<Picture> pictures;
+  std::vector<StudyTable> tables;
+  std::vector<std::string> notes;  // paragraphs between both
+  std::string command;             // which made it
+};
+// Without network or script, light and dark.
+std::string FigurePage(const FigurePageContent& content);
+
+// What texts about attention draw of "The cat sat on the mat": rows that heads
+// might give, and small maps of positional heads. Every row sums to 1.
+std::vector<HeatMap> CatSatExamples();
 
 }  // namespace headwise

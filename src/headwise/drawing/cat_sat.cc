@@ -1,5 +1,5 @@
-// Door: cat_sat.h.
-#include "headwise/study/support/cat_sat.h"
+// The pictures that texts about attention draw. Door: pictures.h.
+#include "headwise/drawing/pictures.h"
 
 #include <algorithm>
 #include <string>
