@@ -106,8 +106,7 @@ APPS_INSIDE = {
         {"headwise/tokenizer/unicode.h", "headwise/train/bleu.h"},
         "a score of two texts, without a model"),
     "apps/headwise/cmd_compare.cc": (
-        {"headwise/base/fields.h", "headwise/drawing/compare_page.h",
-         "headwise/drawing/compare_report.h", "headwise/runtime/on_host.h",
+        {"headwise/base/fields.h", "headwise/drawing/compare_report.h", "headwise/runtime/on_host.h",
          "headwise/study/compare/comparison.h",
          "headwise/study/compare/trained_comparison.h"},
         "layers of random weights beside trained ones: for teaching, no door"),
@@ -138,8 +137,7 @@ APPS_INSIDE = {
     "apps/headwise/cmd_roles.cc": (
         {"headwise/heads/roles/explain.h"}, "the texts of --explain"),
     "apps/headwise/cmd_study.cc": (
-        {"headwise/model/checkpoint.h", "headwise/drawing/study_pool.h",
-         "headwise/drawing/study_report.h",
+        {"headwise/model/checkpoint.h", "headwise/drawing/study_report.h",
          "headwise/study/advice/head_advice.h", "headwise/study/study.h"},
         "claims that run: for teaching, no door"),
     "apps/headwise/cmd_tokenize.cc": (

@@ -13,7 +13,6 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/fields.h"
 #include "headwise/context.h"
-#include "headwise/drawing/compare_page.h"
 #include "headwise/drawing/compare_report.h"
 #include "headwise/runtime/on_host.h"
 #include "headwise/study/compare/comparison.h"

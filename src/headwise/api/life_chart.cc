@@ -1,5 +1,5 @@
-// Drawing heads in training. Door: life_chart.h.
-#include "headwise/api/life_chart.h"
+// Drawing heads in training. Door: training_charts.h.
+#include "headwise/api/training_charts.h"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
-// Drawing losses. Door: loss_curve.h.
-#include "headwise/api/loss_curve.h"
+// Drawing losses. Door: training_charts.h.
+#include "headwise/api/training_charts.h"
 
 #include <algorithm>
 

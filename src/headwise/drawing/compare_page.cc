@@ -1,7 +1,8 @@
 // The page of a comparison: what it shows, the maps, one word at a time, what
 // averaging loses. Words are chosen by radio buttons and CSS alone, so the page
-// works without script and with the keyboard. Door: compare_page.h.
-#include "headwise/drawing/compare_page.h"
+// works without script and with the keyboard. Door:
+// compare_report.h.
+#include "headwise/drawing/compare_report.h"
 
 #include <fmt/core.h>
 
@@ -9,7 +10,6 @@
 #include <iterator>
 #include <span>
 
-#include "headwise/drawing/compare_report.h"
 #include "headwise/drawing/html.h"
 #include "headwise/drawing/text.h"
 

@@ -1,4 +1,4 @@
-// One head beside many, drawn: terminal, JSON, SVG. The page: compare_page.h.
+// One head beside many, drawn: terminal, JSON, SVG, a page.
 #pragma once
 
 #include <span>
@@ -41,5 +41,8 @@ Json CompareJson(const Comparison& comparison);
 
 // The figure: every map of every set, set beside set.
 std::string CompareSvg(const Comparison& comparison);
+
+// A page that needs neither network nor script.
+std::string ComparePage(const Comparison& comparison);
 
 }  // namespace headwise

@@ -7,8 +7,6 @@
 #include <sstream>
 #include <string>
 
-#include "headwise/drawing/compare_page.h"
-
 namespace headwise::compare_report_test {
 namespace {
 

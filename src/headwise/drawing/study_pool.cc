@@ -1,5 +1,5 @@
-// Records become one. Door: study_pool.h.
-#include "headwise/drawing/study_pool.h"
+// Records become one. Door: study_report.h.
+#include "headwise/drawing/study_report.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "headwise/drawing/study_report.h"
 #include "headwise/error.h"
 #include "headwise/study/support/trained.h"
 

@@ -1,12 +1,11 @@
 // Records of several seeds pool, and what does not belong together does not.
-#include "headwise/drawing/study_pool.h"
+#include "headwise/drawing/study_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "headwise/drawing/study_report.h"
 #include "headwise/error.h"
 #include "headwise/study/support/trained.h"
 

@@ -1,6 +1,7 @@
 // A study's result for people and for programs.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "headwise/base/json.h"
@@ -27,6 +28,14 @@ Json StudyHistoryJson(const Study& study);
 // several, "least", "most", "bounds", "sequences", "chance", "best", a "kind"
 // of its own and "information" where there are any.
 Json StudyJson(const Study& study, const StudyResult& result);
+
+// Records of one study on different seeds, as StudyJson gives them, with what a
+// run adds ("machine", …), as one record: the values of all seeds in the
+// records' order, judged anew. Intervals over held-out sequences, which cannot
+// be taken from records, are left out. Throws Error(kInvalidArgument) for
+// records of another study or of other hashes or texts, without values of each
+// seed, or with the same seed twice.
+Json PoolRecords(const Study& study, std::span<const Json> records);
 
 // Its pictures below each other.
 std::string StudySvg(const Study& study, const StudyResult& result);

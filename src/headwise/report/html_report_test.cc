@@ -9,8 +9,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/drawing/numbers.h"
-#include "headwise/report/copying_text.h"
-#include "headwise/report/report_summary.h"
+#include "headwise/report/report_json.h"
 
 namespace headwise::html_report_test {
 namespace {

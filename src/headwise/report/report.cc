@@ -19,7 +19,6 @@
 #include "headwise/report/head_samples.h"
 #include "headwise/report/html_report.h"
 #include "headwise/report/report_json.h"
-#include "headwise/report/report_summary.h"
 
 namespace headwise {
 namespace {

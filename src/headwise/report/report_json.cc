@@ -13,9 +13,6 @@
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/heads/roles/rules.h"
 #include "headwise/observation.h"
-#include "headwise/report/copying_text.h"
-#include "headwise/report/report_relations.h"
-#include "headwise/report/report_summary.h"
 #include "headwise/report/token_text.h"
 #include "headwise/version.h"
 

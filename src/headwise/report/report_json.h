@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/drawing/text.h"
 #include "headwise/heads.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
@@ -37,5 +38,27 @@ struct ReportParts {
 };
 
 Json ReportJson(const ReportParts& parts);
+
+// Its parts. "importance": also sets "importance" of every head in `heads`,
+// which are those of the ranking, in its order.
+Json ImportanceJson(const Ranking& ranking, Json& heads);
+Json SimilarityJson(const HeadSimilarity& similarity);
+// The edges that are most above their baseline.
+Json CompositionJson(const Composition& composition);
+
+// {"with_role", "only_shape", "thirds": [{"name", "layers", "heads", "counts":
+// {role: heads}}]}: in thirds each head counts once, by its first role without
+// its parameter.
+Json ThirdsJson(const std::vector<HeadRoles>& roles);
+
+// "It copies: …", "It suppresses: …" or neither, by "copying.run" of the
+// profile alone, or why that is not known. `head`: an index of its heads.
+std::string CopyingSentence(const Profile& profile, size_t head);
+
+// In plain words what a reader should know first, from a report that has all
+// else.
+std::vector<std::string> SummarySentences(const Json& report);
+// These and the layer × head table of first roles.
+std::string SummaryText(const Json& report, const Console& console);
 
 }  // namespace headwise

@@ -1,6 +1,6 @@
 // Ranking, similarity and composition as parts of a report. Door:
-// report_relations.h.
-#include "headwise/report/report_relations.h"
+// report_json.h.
+#include "headwise/report/report_json.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Words for a report. Door: report_summary.h.
-#include "headwise/report/report_summary.h"
+// Words for a report. Door: report_json.h.
+#include "headwise/report/report_json.h"
 
 #include <fmt/core.h>
 
