@@ -21,7 +21,7 @@ list(APPEND page_sources
   "${PROJECT_SOURCE_DIR}/web/package-lock.json"
   "${PROJECT_SOURCE_DIR}/web/report.html"
   "${PROJECT_SOURCE_DIR}/web/tsconfig.json"
-  "${PROJECT_SOURCE_DIR}/web/vite.config.js")
+  "${PROJECT_SOURCE_DIR}/web/build.mjs")
 
 set(drawing_style "${PROJECT_SOURCE_DIR}/web/drawing.css")
 set(plain_page "${PROJECT_BINARY_DIR}/plain.html")

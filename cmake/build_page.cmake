@@ -24,8 +24,8 @@ if(NOT locked EQUAL 0)
   return()
 endif()
 
-set(names .npmrc package.json package-lock.json report.html tsconfig.json
-    vite.config.js)
+set(names .npmrc build.mjs package.json package-lock.json report.html
+    tsconfig.json)
 file(GLOB_RECURSE sources RELATIVE "${WEB}" "${WEB}/src/*")
 list(SORT sources)
 set(key "")

@@ -175,7 +175,12 @@ export interface Report {
   heads: Head[];
   samples?: Sample[];
   top_keys_on?: {sequences: number; tokens: number};
-  roles?: {with_role?: number; only_shape?: number; thirds: Third[]};
+  roles?: {
+    with_role?: number;
+    only_shape?: number;
+    thirds: Third[];
+    words?: Record<string, {word: string; says: string}>; // of those above
+  };
   importance?: Importance;
   similarity?: Similarity;
   composition?: Composition;

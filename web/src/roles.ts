@@ -1,6 +1,6 @@
-// What the page knows about role names: a colour family, a short sign for the
-// grid (so that nothing is told by colour alone), and one sentence.
-import type {Head, Role} from './report';
+// Roles on the page: the report's words for each, a colour family and a short
+// sign for the grid (so that nothing is told by colour alone).
+import type {Head, Report, Role} from './report';
 
 export interface RoleKind {
   family: string; // the CSS colours --NAME-fill and --NAME-ink
@@ -9,54 +9,38 @@ export interface RoleKind {
   says: string;
 }
 
-const kinds: [RegExp, RoleKind][] = [
-  [/^previous-token/, {family: 'position', sign: 'Pr', word: 'prev',
-    says: 'reads the token just before'}],
-  [/^next-token/, {family: 'position', sign: 'Nx', word: 'next',
-    says: 'reads the token just after'}],
-  [/^offset/, {family: 'position', sign: 'Of', word: 'offset',
-    says: 'reads one fixed distance away'}],
-  [/^self/, {family: 'position', sign: 'Se', word: 'self',
-    says: 'reads the token itself'}],
-  [/^local/, {family: 'position', sign: 'Lo', word: 'local',
-    says: 'reads the few tokens around'}],
-  [/^first-token/, {family: 'sink', sign: 'Fi', word: 'first',
-    says: 'rests on the first token: a sink'}],
-  [/^last-token/, {family: 'sink', sign: 'La', word: 'last',
-    says: 'rests on the last token'}],
-  [/^source-end/, {family: 'sink', sign: 'En', word: 'end',
-    says: 'rests on the end of the source'}],
-  [/^delimiter/, {family: 'sink', sign: 'De', word: 'delim',
-    says: 'rests on punctuation and special tokens'}],
-  [/^duplicate/, {family: 'repeat', sign: 'Du', word: 'dupl',
-    says: 'finds earlier copies of the same token'}],
-  [/^induction/, {family: 'repeat', sign: 'In', word: 'induct',
-    says: 'finds what followed the same token before'}],
-  [/^retrieval/, {family: 'repeat', sign: 'Re', word: 'retr',
-    says: 'fetches a fact from far back'}],
-  [/^syntactic/, {family: 'language', sign: 'Sy', word: 'syntax',
-    says: 'follows a grammatical relation'}],
-  [/^coreference/, {family: 'language', sign: 'Co', word: 'coref',
-    says: 'finds what a pronoun or name refers to'}],
-  [/^rare/, {family: 'meaning', sign: 'Ra', word: 'rare',
-    says: 'reads the rarest token of the sentence'}],
-  [/^semantic/, {family: 'meaning', sign: 'Sm', word: 'sem',
-    says: 'reads tokens of similar meaning'}],
-  [/^broad/, {family: 'broad', sign: 'Br', word: 'broad',
-    says: 'spreads over everything it sees'}],
-  [/^monotone/, {family: 'cross', sign: 'Mo', word: 'mono',
-    says: 'walks along the source in step'}],
-  [/^translation/, {family: 'cross', sign: 'Tr', word: 'transl',
-    says: 'finds the word to translate'}],
-];
+const families: Record<string, string[]> = {
+  position: ['previous-token', 'next-token', 'offset', 'self', 'local'],
+  sink: ['first-token', 'last-token', 'source-end', 'delimiter'],
+  repeat: ['duplicate', 'induction', 'retrieval'],
+  language: ['syntactic', 'coreference'],
+  meaning: ['rare-token', 'semantic'],
+  broad: ['broad'],
+  cross: ['monotone', 'translation'],
+};
+// Where the first two letters would be another's too.
+const signs: Record<string, string> = {'next-token': 'Nx', semantic: 'Sm'};
 const none: RoleKind = {
   family: 'none', sign: '·', word: '·', says: 'no role passed its threshold',
 };
 
+let words: Record<string, {word: string; says: string}> = {};
+
+// Before anything is drawn.
+export function learnWords(report: Report): void {
+  words = report.roles?.words ?? {};
+}
+
 export function kindOf(name: string | undefined): RoleKind {
   if (name === undefined || name === 'no role') return none;
-  return kinds.find(([pattern]) => pattern.test(name))?.[1] ??
-    {family: 'other', sign: '?', word: name.slice(0, 6), says: ''};
+  const role = stem(name);
+  const {word, says} = words[role] ?? {word: role.slice(0, 6), says: ''};
+  return {
+    family: Object.keys(families).find(
+      (one) => families[one]?.includes(role)) ?? 'other',
+    sign: signs[role] ?? word.charAt(0).toUpperCase() + word.slice(1, 2),
+    word, says,
+  };
 }
 
 // Roles that say something; a report may list "no role" as one.

@@ -146,6 +146,11 @@ function thirds(heads, layers) {
   });
 }
 
+const words = Object.fromEntries(['local', ...roleNames].map((name) => {
+  const role = name.replace(/\(.*/, '');
+  return [role, {word: role.slice(0, 4), says: `does what ${role} heads do`}];
+}));
+
 export function fixture({layers = 6, heads = 8, seed = 7} = {}) {
   const next = random(seed);
   const all = [];
@@ -186,7 +191,7 @@ export function fixture({layers = 6, heads = 8, seed = 7} = {}) {
     heads: all,
     samples: [{title: 'The text', tokens: tokens()}],
     top_keys_on: {sequences: 8, tokens: 128},
-    roles: {thirds: thirds(all, layers)},
+    roles: {thirds: thirds(all, layers), words},
     importance: {
       loss: 'next-token', base: 3.435, by,
       criteria: [
