@@ -14,10 +14,12 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
+#include "flags.h"
 #include "headwise/api/share_work.h"
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
 #include "headwise/drawing/text.h"
+#include "headwise/profile.h"
 #include "headwise/train.h"
 #include "headwise/train/config.h"
 #include "interrupt.h"
@@ -31,10 +33,7 @@ namespace {
 
 struct Options {
   std::string config;
-  std::vector<std::string> settings;
-  bool resume = false;
-  bool force = false;
-  WordFiles words;
+  TrainJob train;
   std::string timeline;
   EngineFlags engine;
   bool json = false;
@@ -159,28 +158,25 @@ void PrintResult(const Options& options, const TrainConfig& config,
 
 TrainJob JobOf(const Options& options) {
   const ContextOptions context = options.engine.context();
-  TrainJob job;
+  TrainJob job = options.train;
   job.file = options.config;
-  job.settings = options.settings;
-  job.resume = options.resume;
-  job.replace = options.force;
   job.device = context.device;
   job.threads = context.threads;
   job.type = options.engine.compute();
   job.observe = true;
-  job.words = WithSamples(options.words);
+  job.words = WithSamples(job.words);
   job.stop = StopOnInterrupt();
   return job;
 }
 
 int Run(const Options& options) {
   options.engine.Require();
-  if (options.resume && options.force) {
+  if (options.train.resume && options.train.force) {
     throw UsageError("either --resume or --force, not both");
   }
   TrainJob job = JobOf(options);
-  const TrainConfig config = ReadTrainConfig(options.config, options.settings);
-  if (options.words.any() && config.observe_every == 0) {
+  const TrainConfig config = ReadTrainConfig(options.config, job.settings);
+  if (job.words.any() && config.observe_every == 0) {
     throw UsageError("--conllu and --coref need observe_every");
   }
   auto bar = std::make_unique<ProgressBar>();
@@ -218,26 +214,17 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("CONFIG", options->config, "The run's configuration (JSON)")
       .Required();
-  line.Option("--set", options->settings,
+  line.Option("--set", options->train.settings,
               "key=value over the file: steps=200, model.hidden_size=128")
       .OneWord();
-  line.Flag("--resume", options->resume,
-            "Continue the run in its folder, bit for bit");
-  line.Flag("--force", options->force,
-            "Begin anew in a folder that holds a run or a model, and replace "
-            "it");
-  line.Option("--conllu", options->words.conllu,
-              "Observe syntactic roles too, on this treebank in CoNLL-U; "
-              "shipped: the sample that comes along");
-  line.Option("--coref", options->words.coref,
-              "Observe coreference too, on this annotation in CoNLL; shipped: "
-              "the sample that comes along");
+  AddFlags(line, options->train, {"resume", "force", "conllu", "coref"});
   line.Option("--timeline", options->timeline,
               "Write when each rank computed and when gradients were added up, "
               "of the first 20 steps, as a trace for ui.perfetto.dev");
   AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print the result as JSON");
   line.AddFooter(FieldList());
+  AddSampleNote(line);
   return [options] { return Run(*options); };
 }
 

@@ -12,8 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/cache.h"
 #include "headwise/export.h"
+#include "headwise/fields.h"
 #include "headwise/model.h"
+#include "headwise/progress.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
@@ -36,6 +39,26 @@ struct GenerateJob {
   std::function<void(const CacheBytes&)> on_cache = {};
   OnProgress on_progress = {};  ///< of GenerateEach: texts
   std::stop_token stop = {};    ///< ends the text; what there is, is returned
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("max_tokens", self.max_tokens, "most new tokens", AtLeast(0));
+    visit("context", self.context,
+          "most positions; 0: as many as the model knows", AtLeast(0));
+    visit("truncate", self.truncate,
+          "keep the last tokens of a prompt that is too long");
+    visit("beam", self.beam, "beams of an encoder–decoder", AtLeast(1));
+    visit("length_penalty", self.length_penalty,
+          "beams are compared by log p / length^penalty");
+    visit("temperature", self.temperature,
+          "0: the likeliest token; higher: more varied", AtLeast(0));
+    visit("top_k", self.top_k, "sample among the k likeliest; 0: all",
+          AtLeast(0));
+    visit("top_p", self.top_p,
+          "sample among the likeliest that hold this much probability",
+          FieldRange{.least = 0, .most = 1, .above = true});
+    visit("seed", self.seed, "same seed, same text");
+  }
 };
 
 struct Generated {
@@ -61,31 +84,6 @@ HEADWISE_API Generated Generate(Transformer& model,
 HEADWISE_API std::vector<Generated> GenerateEach(
     Transformer& model, std::span<const std::string> prompts,
     const GenerateJob& job = {});
-
-/// A policy from its file ("headwise.kv-policy/1"). Throws Error: kNotFound;
-/// kCorrupt naming file and key; kInvalidArgument for one of another model, or
-/// with heads that the model does not have.
-HEADWISE_API KvPolicy ReadKvPolicy(const std::filesystem::path& path,
-                                   const Transformer& model);
-/// As that file holds it; model_hash: Transformer::hash.
-HEADWISE_API std::string JsonText(const KvPolicy& policy,
-                                  const std::string& model_hash);
-
-struct CacheEvaluation {
-  int64_t sequences = 0;
-  int64_t tokens = 0;
-  Compared loss = {};     ///< nats a prediction; other: with the policy
-  Compared right = {};    ///< shares of the predictions
-  CacheBytes bytes = {};  ///< at the end of the longest sequence
-};
-
-/// A text read through a cache that heads keep parts of, beside the whole
-/// cache. Throws Error: as Transformer::Loss does; kUnsupported for models that
-/// are not causal; kInvalidArgument for a model under an edit or a hook.
-HEADWISE_API CacheEvaluation EvaluateCache(Transformer& model,
-                                           const TextInput& text,
-                                           const KvPolicy& policy,
-                                           const LossJob& job = {});
 
 /// A model with memory: ids go in piece by piece, logits of what follows come
 /// out, for one or several sequences in step. Borrows the model, which must

@@ -1,7 +1,7 @@
 // Training. Door: include/headwise/train.h.
-#include "headwise/train.h"
-
+#include "headwise/export_model.h"
 #include "headwise/model.h"
+#include "headwise/train.h"
 #include "work.h"
 
 namespace headwise::python {
@@ -48,7 +48,7 @@ py::dict RunTraining(const std::string& file, const std::string& json,
     job.json = json;
     job.settings = settings;
     job.resume = resume;
-    job.replace = replace;
+    job.force = replace;
     job.texts = texts;
     job.device = ParseDevice(device);
     if (type) job.type = ParseType(*type);
@@ -76,7 +76,7 @@ std::string ExportTo(const std::string& folder, const std::string& to,
     if (type) job.type = ParseType(*type);
     job.twin = twin;
     job.tokenizer = tokenizer;
-    job.replace = replace;
+    job.force = replace;
     return Export(folder, job);
   });
 }

@@ -3,11 +3,19 @@
 #include <cstdio>
 #include <string>
 
-#include "headwise/heads.h"
+#include "headwise/compose.h"
+#include "headwise/head_edit.h"
+#include "headwise/head_ref.h"
+#include "headwise/loss.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
+#include "headwise/rank.h"
 #include "headwise/report.h"
+#include "headwise/roles.h"
 #include "headwise/session.h"
+#include "headwise/show.h"
+#include "headwise/similar.h"
+#include "headwise/text_input.h"
 #include "headwise/train.h"
 
 namespace {

@@ -23,6 +23,14 @@ export interface Role {
   check?: string; // what ablating the head does to the matching behaviour
 }
 
+// How a role is drawn and told.
+export interface RoleKind {
+  word: string; // up to six letters
+  sign: string; // two letters
+  family: string; // the CSS colours --NAME-fill and --NAME-ink
+  says: string;
+}
+
 // Share of the attention on keys from..to positions after the query.
 export interface Bucket {
   from: number;
@@ -179,7 +187,7 @@ export interface Report {
     with_role?: number;
     only_shape?: number;
     thirds: Third[];
-    words?: Record<string, {word: string; says: string}>; // of those above
+    kinds?: Record<string, RoleKind>; // by a role's name without parameter
   };
   importance?: Importance;
   similarity?: Similarity;

@@ -111,8 +111,8 @@ test('roles are told in the words of the report', {skip}, async () => {
   const report = fixture();
   const role = {name: 'syntactic(nsubj)', score: 0.8};
   report.heads.forEach((head) => { head.roles = [role]; });
-  report.roles.words = {
-    syntactic: {word: 'gram', says: 'follows the grammar'}};
+  report.roles.kinds = {syntactic: {word: 'gram', sign: 'Gr',
+    family: 'language', says: 'follows the grammar'}};
   assert.ok(validate(report), JSON.stringify(validate.errors));
   const {page} = await open(report);
   assert.match(await page.textContent('.cell .word'), /^gram/);

@@ -8,9 +8,14 @@
 
 #include "headwise/api/relations.h"
 #include "headwise/api/state.h"
+#include "headwise/compose.h"
 #include "headwise/drawing/pictures.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/composition/composition.h"
-#include "headwise/report.h"
+#include "headwise/model.h"
+#include "headwise/show.h"
+#include "headwise/similar.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 namespace {

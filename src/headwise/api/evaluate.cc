@@ -1,4 +1,4 @@
-// A model beside itself with heads closed. Door: include/headwise/model.h.
+// A model beside itself with heads closed. Door: include/headwise/evaluate.h.
 #include <memory>
 #include <string>
 #include <utility>

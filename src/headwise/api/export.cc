@@ -1,4 +1,4 @@
-// Models for other programs. Door: include/headwise/train.h.
+// Models for other programs. Door: include/headwise/export_model.h.
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -9,9 +9,9 @@
 #include "headwise/export/gguf.h"
 #include "headwise/export/huggingface.h"
 #include "headwise/export/onnx.h"
+#include "headwise/export_model.h"
 #include "headwise/heads/pruning/remove.h"
 #include "headwise/model/checkpoint.h"
-#include "headwise/train.h"
 
 namespace headwise {
 namespace {
@@ -41,7 +41,7 @@ void RequireKnownChoices(const ExportJob& job) {
 void RequireFreeFile(const std::filesystem::path& folder,
                      const ExportJob& job) {
   std::error_code code;
-  if (!job.replace && std::filesystem::is_regular_file(job.out, code)) {
+  if (!job.force && std::filesystem::is_regular_file(job.out, code)) {
     RefuseExport(job.out.string().c_str(), "a file that is not there yet",
                  "one that is",
                  "take another name, or allow to replace it (--force)");
@@ -69,7 +69,7 @@ ExportTarget ParseExportTarget(std::string_view word) {
 std::string Export(const std::filesystem::path& folder, const ExportJob& job) {
   RequireKnownChoices(job);
   // Before the model is opened.
-  const Replace replace = job.replace ? Replace::kAllowed : Replace::kRefused;
+  const Replace replace = job.force ? Replace::kAllowed : Replace::kRefused;
   if (job.to == ExportTarget::kHuggingFace) {
     RequireNewFolder(job.out, replace, folder);
   } else {

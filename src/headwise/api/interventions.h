@@ -10,6 +10,7 @@
 
 #include "headwise/base/one_caller.h"
 #include "headwise/context.h"
+#include "headwise/head_edit.h"
 #include "headwise/model.h"
 #include "headwise/model/model.h"
 #include "headwise/nn/hooks.h"

@@ -14,8 +14,11 @@
 #include "headwise/api/state.h"
 #include "headwise/api/test_model.h"
 #include "headwise/error.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
 #include "headwise/model/summary.h"
 #include "headwise/ops/matmul/matmul.h"
+#include "headwise/rank.h"
 #include "headwise/session.h"
 #include "headwise/train.h"
 

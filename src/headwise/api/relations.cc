@@ -1,4 +1,5 @@
-// Which heads are alike and which feed which. Door: include/headwise/heads.h.
+// Which heads are alike and which feed which. Doors:
+// include/headwise/similar.h, compose.h.
 #include "headwise/api/relations.h"
 
 #include <algorithm>
@@ -85,9 +86,9 @@ HeadSimilarity CompareHeads(Transformer& model, const TextInput& text,
 Composition ComposeHeads(Transformer& model, const CompositionJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "compose");
-  if (job.by_effect) {
+  if (job.by == EdgeOrder::kEffect) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"by_effect", "a text to measure effects on", "none", ""});
+                {"by", "a text to measure effects on", "none", ""});
   }
   Transformer::State& state = model.state();
   return MeasureComposition(state.context, state.model(), OptionsOf(job));
@@ -97,7 +98,7 @@ Composition ComposeHeads(Transformer& model, const TextInput& text,
                          const CompositionJob& job) {
   const ModelUse use(model);
   CompositionJob weights = job;
-  weights.by_effect = false;
+  weights.by = EdgeOrder::kWeights;
   Transformer::State& state = model.state();
   const int64_t tokens = text.tokens.value_or(kEffectTokens);
   int64_t context = ContextOf(state.checkpoint.config(), text.context);
@@ -109,7 +110,7 @@ Composition ComposeHeads(Transformer& model, const TextInput& text,
   Composition composition = ComposeHeads(model, weights);
   MeasureEffects(state.context, state.model(), windows, OptionsOf(job),
                  composition);
-  if (job.by_effect) SortByEffect(composition);
+  if (job.by == EdgeOrder::kEffect) SortByEffect(composition);
   return composition;
 }
 

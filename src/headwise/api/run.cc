@@ -11,6 +11,8 @@
 #include "headwise/base/free_memory.h"
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
 #include "headwise/model/room.h"
 #include "headwise/observation.h"
 #include "headwise/ops/copy/copy.h"

@@ -1,4 +1,4 @@
-// Where heads look on a text. Door: include/headwise/report.h.
+// Where heads look on a text. Door: include/headwise/show.h.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,11 +10,15 @@
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/error.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
 #include "headwise/model/room.h"
-#include "headwise/report.h"
+#include "headwise/progress.h"
 #include "headwise/runtime/attention_maps.h"
 #include "headwise/runtime/text_notices.h"
 #include "headwise/runtime/token_labels.h"
+#include "headwise/show.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 namespace {

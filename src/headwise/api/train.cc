@@ -58,7 +58,7 @@ void KeepTexts(const TrainJob& job, TrainConfig& config) {
     lines += DumpUtf8({{"text", text}}, "texts") + "\n";
   }
   const RunFolder folder(config.out);
-  if (!job.resume && !job.replace) folder.RequireNew();
+  if (!job.resume && !job.force) folder.RequireNew();
   WriteFileAtomically(file, lines);
   config.data = {file.string()};
 }
@@ -78,9 +78,9 @@ TrainStep StepOf(const StepView& view) {
 }
 
 void RequireSense(const TrainJob& job, const TrainConfig& config) {
-  if (job.resume && job.replace) {
+  if (job.resume && job.force) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"train", "resume or replace", "both", ""});
+                {"train", "resume or force", "both", ""});
   }
   if (job.words.any() && (!job.observe || config.observe_every <= 0)) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -115,7 +115,7 @@ TrainOutcome TrainWith(const TrainJob& job, dist::Group* group,
   if (job.observe && first) life.emplace(context, config, job.words);
   RunOptions options;
   options.resume = job.resume;
-  options.replace = job.replace;
+  options.replace = job.force;
   options.type = ComputeType(job.device, job.type);
   options.progress = Tell(job.on_progress);
   options.group = group;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "headwise/heads.h"
+#include "headwise/compose.h"
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/study/picture.h"
 #include "headwise/study/study.h"

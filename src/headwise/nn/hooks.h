@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "headwise/attention.h"
-#include "headwise/observation.h"
+#include "headwise/head_ref.h"
 #include "headwise/tensor.h"
 
 namespace headwise {

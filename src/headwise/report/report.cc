@@ -10,9 +10,8 @@
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/base/nearest.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
-#include "headwise/heads.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/profile.h"
 #include "headwise/report/head_content.h"
@@ -27,12 +26,6 @@ constexpr int64_t kShortContext = 256;
 constexpr size_t kSampleWindows = 8;  // that top keys are counted in
 constexpr size_t kWordsRead = 8;      // whose writing is shown
 constexpr int64_t kWordsWritten = 5;
-
-const std::vector<std::string>& Parts() {
-  static const std::vector<std::string> parts = {
-      "importance", "similarity", "composition", "content", "samples"};
-  return parts;
-}
 
 // Keeps the model from telling the same once for each analysis.
 class Quiet {
@@ -70,18 +63,18 @@ class ReportMaker {
       parts_.roles = FindRoles(parts_.profile);
       ConfirmRoles(model_, parts_.roles, JobOf<ConfirmJob>());
     }
-    Part("similarity", [&] {
+    Part(ReportPart::kSimilarity, [&] {
       parts_.similarity =
           CompareHeads(model_, short_text_, JobOf<SimilarityJob>());
     });
-    Part("importance", [&] { Rank(); });
+    Part(ReportPart::kImportance, [&] { Rank(); });
     if (!state_.is_first()) return nullptr;
-    Part("composition", [&] { Compose(); });
-    Part("samples", [&] {
+    Part(ReportPart::kComposition, [&] { Compose(); });
+    Part(ReportPart::kSamples, [&] {
       parts_.samples = SampleHeads(state_.context, state_.model(),
                                    model_.tokenizer(), FirstWindows());
     });
-    Part("content", [&] {
+    Part(ReportPart::kContent, [&] {
       parts_.contents = DescribeContents(
           state_.context, state_.model(),
           FrequentWords(model_.tokenizer(), windows_, kWordsRead),
@@ -100,23 +93,25 @@ class ReportMaker {
   }
 
   Profile MakeOrLoadProfile() const {
-    if (job_.profile.empty()) {
+    if (!job_.profile) {
       return MakeProfile(model_, text_, JobOf<ProfileJob>());
     }
-    Profile profile = Profile::Load(job_.profile);
+    Profile profile = Profile::Load(*job_.profile);
     const bool same_heads = profile.heads == HeadsOf(model_);
     if (profile.model_hash == model_.hash() && same_heads) return profile;
-    throw Error(ErrorCode::kInvalidArgument,
-                {job_.profile, "a profile of " + model_.folder().string(),
-                 "one of " + profile.model + " (" + profile.model_hash + ")" +
-                     (same_heads ? "" : " with other heads"),
-                 "profile this model anew"});
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {job_.profile->string(), "a profile of " + model_.folder().string(),
+         "one of " + profile.model + " (" + profile.model_hash + ")" +
+             (same_heads ? "" : " with other heads"),
+         "profile this model anew"});
   }
 
   // Runs a part, unless it is to be skipped or needs text that there is not;
   // an analysis that this model cannot have is said to be absent.
-  void Part(const std::string& name, const std::function<void()>& run) {
-    if (std::ranges::find(job_.skip, name) != job_.skip.end()) {
+  void Part(ReportPart part, const std::function<void()>& run) {
+    const std::string name(FieldWord(part));
+    if (std::ranges::find(job_.skip, part) != job_.skip.end()) {
       parts_.absent.push_back({name, "It was left out, as was asked."});
       return;
     }
@@ -160,7 +155,8 @@ class ReportMaker {
 
   void Rank() {
     RankJob rank = JobOf<RankJob>();
-    rank.by = {"ablation-mean", "ablation-zero", "activation", "weights-ov"};
+    rank.by = {Criterion::kAblationMean, Criterion::kAblationZero,
+               Criterion::kActivation, Criterion::kWeightsOv};
     rank.profile = &parts_.profile;
     rank.similarity = parts_.similarity ? &*parts_.similarity : nullptr;
     parts_.ranking = RankHeads(model_, short_text_, rank);
@@ -196,17 +192,12 @@ void Require(const TextInput& text, const ReportJob& job) {
     refuse("files, which are read more than once", "texts or ids",
            "save them in a file");
   }
-  if (text.files.empty() && job.profile.empty()) {
+  if (text.files.empty() && !job.profile) {
     refuse("a text or a profile", "neither", "");
   }
   if (std::ranges::find(text.files, "-") != text.files.end()) {
     refuse("files or folders of text", "standard input",
            "the text is read more than once: save it in a file");
-  }
-  for (const std::string& part : job.skip) {
-    if (std::ranges::find(Parts(), part) != Parts().end()) continue;
-    refuse("a part of the report to skip", "\"" + part + "\"",
-           "did you mean " + Nearest(part, Parts()) + "?");
   }
 }
 
@@ -220,6 +211,7 @@ Report MakeReport(Transformer& model, const TextInput& text,
                   const ReportJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "report");
+  CheckFields(job, "report");
   Require(text, job);
   const Json json = ReportMaker(model, text, job).Make();
   if (!model.state().is_first()) return {};

@@ -10,6 +10,7 @@
 #include "headwise/api/state.h"
 #include "headwise/drawing/numbers.h"
 #include "headwise/drawing/text.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/definitions.h"
 #include "headwise/heads/roles/rules.h"
 #include "headwise/observation.h"

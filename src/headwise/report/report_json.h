@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/compose.h"
 #include "headwise/drawing/text.h"
-#include "headwise/heads.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
+#include "headwise/rank.h"
 #include "headwise/report/head_content.h"
 #include "headwise/report/head_samples.h"
+#include "headwise/roles.h"
+#include "headwise/similar.h"
 
 namespace headwise {
 

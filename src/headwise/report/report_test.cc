@@ -71,7 +71,8 @@ TEST_F(ReportTest, CardsSayWhatHeadsDoInTheRunAndWhereTheyRest) {
   Transformer model(Planted(), {.threads = 2});
   const Json report = ParseJson(
       MakeReport(model, ShortText(),
-                 {.skip = {"importance", "similarity", "composition"}})
+                 {.skip = {ReportPart::kImportance, ReportPart::kSimilarity,
+                           ReportPart::kComposition}})
           .json,
       "report");
   const auto& copier = report["heads"][8];
@@ -122,9 +123,9 @@ TEST_F(ReportTest, AProfileAloneNeedsNoTokenizer) {
 TEST_F(ReportTest, ProfilesWithOtherHeadsAreRefused) {
   Transformer model(Mute(), {.threads = 2});
   const ReportJob job{.profile = ProfileOf(model)};
-  Profile profile = Profile::Load(job.profile);
+  Profile profile = Profile::Load(*job.profile);
   profile.heads[15].layer = 60000;
-  profile.Save(job.profile);
+  profile.Save(*job.profile);
   EXPECT_THAT(MessageOf(model, {}, job), HasSubstr("other heads"));
 }
 

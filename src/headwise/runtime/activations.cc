@@ -6,6 +6,7 @@
 
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
+#include "headwise/head_ref.h"
 #include "headwise/observation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"

@@ -11,9 +11,10 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
+#include "headwise/head_ref.h"
 #include "headwise/model/head_ref.h"
-#include "headwise/observation.h"
 #include "headwise/runtime/windows.h"
+#include "headwise/show.h"
 
 namespace headwise {
 

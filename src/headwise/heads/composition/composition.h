@@ -19,8 +19,8 @@
 
 #include "headwise/base/json.h"
 #include "headwise/base/progress.h"
+#include "headwise/compose.h"
 #include "headwise/context.h"
-#include "headwise/heads.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/windows.h"
 

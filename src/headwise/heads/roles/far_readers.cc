@@ -9,6 +9,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "headwise/head_ref.h"
 #include "headwise/observation.h"
 
 namespace headwise {
