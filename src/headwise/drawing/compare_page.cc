@@ -102,8 +102,9 @@ std::string AllMaps(const Comparison& comparison) {
 }
 
 // A head's row of a table: how much the word looks at each.
-std::vector<std::string> RowOf(const Comparison& comparison, std::string name,
-                               const Matrix& weights, int64_t word) {
+std::vector<std::string> TableRow(const Comparison& comparison,
+                                  std::string name, const Matrix& weights,
+                                  int64_t word) {
   std::vector<std::string> row = {Escape(name)};
   for (int64_t c = 0; c < weights.columns; ++c) {
     const double value = weights(word, c);
@@ -132,11 +133,11 @@ std::string WordPanel(const Comparison& comparison,
   for (const std::string& seen : tokens) table.columns.push_back(Escape(seen));
   for (const ComparedHeads& set : sets) {
     for (int64_t h = 0; h < set.heads; ++h) {
-      table.rows.push_back(RowOf(comparison, RowName(comparison, set, h),
-                                 set.maps[h].weights, word));
+      table.rows.push_back(TableRow(comparison, RowName(comparison, set, h),
+                                    set.maps[h].weights, word));
     }
     if (set.heads > 1) {
-      table.rows.push_back(RowOf(
+      table.rows.push_back(TableRow(
           comparison,
           "Average of " +
               (set.model.empty() ? std::to_string(set.heads) : SetName(set)),

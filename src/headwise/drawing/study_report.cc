@@ -91,20 +91,14 @@ std::string Heading(const Study& study, const Console& console) {
               console.width);
 }
 
-// null for what JSON has no number for.
-Json Number(double value) {
-  if (!std::isfinite(value)) return {};
-  return value;
-}
-
 Json Numbers(const std::vector<double>& values) {
   Json numbers = Json::array();
-  for (const double value : values) numbers.push_back(Number(value));
+  for (const double value : values) numbers.push_back(FiniteOrNull(value));
   return numbers;
 }
 
 Json FigureJson(const StudyResult& result, const Figure& figure) {
-  Json json = {{"value", Number(figure.value)},
+  Json json = {{"value", FiniteOrNull(figure.value)},
                {"expected", figure.expected},
                {"decides", result.Decides(figure)}};
   if (figure.information) json["information"] = true;
@@ -127,8 +121,8 @@ Json FigureJson(const StudyResult& result, const Figure& figure) {
     json["bounds"] = Numbers({figure.bounds.low, figure.bounds.high});
   }
   if (figure.sequences) {
-    json["sequences"] = {{"low", Number(figure.sequences->low)},
-                         {"high", Number(figure.sequences->high)}};
+    json["sequences"] = {{"low", FiniteOrNull(figure.sequences->low)},
+                         {"high", FiniteOrNull(figure.sequences->high)}};
   }
   if (figure.chance) json["chance"] = *figure.chance;
   if (figure.best) json["best"] = *figure.best;

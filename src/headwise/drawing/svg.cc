@@ -40,29 +40,12 @@ Drawing DrawHeatMap(const HeatMap& map) {
           cells.height + kTitleHeight + kEdge};
 }
 
-// The number of bytes of the UTF-8 character at the start, 0 where there is
-// none.
-size_t CharacterLength(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const size_t length = lead < 0x80   ? 1
-                        : lead < 0xc2 ? 0
-                        : lead < 0xe0 ? 2
-                        : lead < 0xf0 ? 3
-                        : lead < 0xf5 ? 4
-                                      : 0;
-  if (length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
-  }
-  return length;
-}
-
 }  // namespace
 
 std::string Escape(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const size_t length = CharacterLength(text);
+    const size_t length = CharacterBytes(text);
     const char c = text[0];
     if (length == 0) {
       out += "\uFFFD";

@@ -143,6 +143,12 @@ std::string VisibleJson(std::string_view json) {
   });
 }
 
+size_t CharacterBytes(std::string_view text) {
+  const Glyph glyph = First(text);
+  const size_t size = glyph.bytes.size();
+  return size == 1 && glyph.code >= 0x80 ? 0 : size;
+}
+
 int DisplayWidth(std::string_view text) {
   int width = 0;
   while (!text.empty()) {

@@ -1,6 +1,7 @@
 // Text in terminal columns: UTF-8, counted as a terminal shows it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,6 +30,9 @@ std::string VisibleDrawing(std::string_view drawing);
 
 // JSON of the same value in which such characters are escaped, \u009b.
 std::string VisibleJson(std::string_view json);
+
+// Of the UTF-8 character that non-empty `text` begins with; 0: of none.
+size_t CharacterBytes(std::string_view text);
 
 // Columns that `text` takes: two for East Asian wide characters and emoji,
 // none for combining marks.
