@@ -12,7 +12,7 @@
 
 #include "command_line.h"
 #include "headwise/base/fields.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 

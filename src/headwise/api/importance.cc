@@ -17,6 +17,7 @@
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/heads/similarity/twins.h"
+#include "headwise/similar.h"
 
 namespace headwise {
 namespace {
@@ -40,6 +41,15 @@ RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
   rank.objective = objective;
   rank.seed = job.seed;
   return rank;
+}
+
+std::set<HeadRef> TwinsIn(const HeadSimilarity& similarity) {
+  std::set<HeadRef> twins;
+  for (const HeadPair& pair : similarity.twins) {
+    twins.insert(similarity.heads[pair.a]);
+    twins.insert(similarity.heads[pair.b]);
+  }
+  return twins;
 }
 
 int32_t FirstToken(const Transformer& model, const std::string& text) {
@@ -116,7 +126,9 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
   const auto run = [&](const PassOptions& pass) {
     rank.pass = pass;
     const auto twins =
-        FindTwins(state.context, state.model(), input.windows, pass);
+        job.similarity != nullptr
+            ? std::optional(TwinsIn(*job.similarity))
+            : FindTwins(state.context, state.model(), input.windows, pass);
     if (twins) {
       rank.has_twin = [&](const HeadRef& head) {
         return twins->contains(head);
