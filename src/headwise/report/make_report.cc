@@ -124,7 +124,7 @@ class ReportMaker {
 
   void Rank() {
     RankOptions rank;
-    rank.criteria = {Criterion::kAblationMean, Criterion::kAblationZero,
+    rank.job.by = {Criterion::kAblationMean, Criterion::kAblationZero,
                      Criterion::kActivation, Criterion::kWeightsOv};
     rank.objective = ObjectiveFor(*tokenizer_);
     rank.pass = Pass();

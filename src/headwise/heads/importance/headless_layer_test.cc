@@ -76,10 +76,10 @@ TEST_F(HeadlessLayer, IsRanked) {
     examples.push_back({window.source.ids, {}, {}});
   }
   RankOptions options;
-  options.criteria = {Criterion::kAblationMean, Criterion::kAblationResample,
+  options.job.by = {Criterion::kAblationMean, Criterion::kAblationResample,
                       Criterion::kGradient, Criterion::kActivation,
                       Criterion::kWeightsOv};
-  options.pairs = options.self_repair = true;
+  options.job.pairs = options.job.self_repair = true;
   options.replicates = 100;
   const Ranking ranking = RankHeads(context_, *model_, examples, options);
   for (const CriterionResult& result : ranking.criteria) {

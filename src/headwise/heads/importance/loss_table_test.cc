@@ -19,15 +19,15 @@ namespace {
 
 RankOptions Everything() {
   RankOptions options;
-  options.criteria = {Criterion::kAblationZero,     Criterion::kAblationMean,
+  options.job.by = {Criterion::kAblationZero,     Criterion::kAblationMean,
                       Criterion::kAblationResample, Criterion::kActivation,
                       Criterion::kWeightsOv,        Criterion::kGradient,
                       Criterion::kGradientToken};
   options.objective.mask_token = 3;
   options.replicates = 50;
   options.batch_tokens = 20;
-  options.pairs = true;
-  options.self_repair = true;
+  options.job.pairs = true;
+  options.job.self_repair = true;
   return options;
 }
 

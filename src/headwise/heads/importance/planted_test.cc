@@ -31,7 +31,7 @@ class Planted : public testing::Test {
       twins.insert(alike.heads[pair.b]);
     }
     RankOptions options;
-    options.criteria = {Criterion::kAblationZero,     Criterion::kAblationMean,
+    options.job.by = {Criterion::kAblationZero,     Criterion::kAblationMean,
                         Criterion::kAblationResample, Criterion::kActivation,
                         Criterion::kWeightsOv,        Criterion::kGradient};
     options.has_twin = [&](const HeadRef& head) {
@@ -104,8 +104,8 @@ TEST_F(Planted, HeadsHurtOnlyFromALeastSizeOn) {
   EXPECT_NEAR(ranking_->least_negative, 0.001 * ranking_->loss, 1e-9);
   const auto model = OpenModel(kAssets / "planted");
   RankOptions options;
-  options.criteria = {Criterion::kAblationZero};
-  options.least_negative = 0.02;
+  options.job.by = {Criterion::kAblationZero};
+  options.job.least_negative = 0.02;
   Context context({2, ""});
   const Ranking strict =
       RankHeads(context, *model, ExamplesOf(Windows(*model, 2048)), options);
