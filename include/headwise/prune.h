@@ -213,9 +213,9 @@ struct PruneOutcome {
   /// The same with the agreement of both models, text by text: the one that
   /// chose, then PruneJob::judge.
   std::vector<ModelJudgement> judged = {};
-  std::vector<LayerError> layers = {};  ///< of least squares
-  int64_t tuned_step = -1;              ///< finetune: the one kept; −1: none
-  double tuned_before = 0;              ///< its losses on text of its own
+  std::vector<LayerError> layers = {};     ///< of least squares
+  std::optional<int64_t> tuned_step = {};  ///< finetune: the one kept
+  double tuned_before = 0;                 ///< its losses on text of its own
   double tuned_after = 0;
   std::vector<PairTiming> timings = {};  ///< prefill and decoding
   int64_t weight_bytes[2] = {0, 0};      ///< before and after

@@ -40,12 +40,12 @@ std::vector<BleuCounts> Translate(Transformer& model, const JudgedInput& input,
   work.run = [&](size_t i, LossTable& columns, const auto&) {
     const TokenWindow& window = input.windows[i];
     const std::vector<int32_t>& source = window.source.ids;
-    GenerateOptions options;
+    GenerateJob job;
     // As transformers' models rarely go beyond; a loop of words must end.
-    options.max_tokens = 2 * std::ssize(source) + 16;
-    options.hooks = state.interventions->hooks();
+    job.max_tokens = 2 * std::ssize(source) + 16;
     const std::vector<int32_t> ids =
-        Generate(state.context, state.model(), source, options);
+        Generate(state.context, state.model(), source, job,
+                 state.interventions->hooks());
     const BleuCounts counts = CountBleu(
         model.Decode(ids), window.target.text ? *window.target.text : "");
     columns[0][0] = static_cast<double>(counts.hypothesis);

@@ -28,10 +28,6 @@ Matrix MatrixOf(const Tensor& tensor) {
   return matrix;
 }
 
-CompositionOptions OptionsOf(const CompositionJob& job) {
-  return {.progress = Tell(job.on_progress), .stop = job.stop};
-}
-
 }  // namespace
 
 Similarity SimilarityOf(Transformer& model, const TextInput& text,
@@ -89,7 +85,7 @@ Composition ComposeHeads(Transformer& model, const CompositionJob& job) {
                 {"by", "a text to measure effects on", "none", ""});
   }
   Transformer::State& state = model.state();
-  return MeasureComposition(state.context, state.model(), OptionsOf(job));
+  return MeasureComposition(state.context, state.model(), job);
 }
 
 Composition ComposeHeads(Transformer& model, const TextInput& text,
@@ -106,8 +102,7 @@ Composition ComposeHeads(Transformer& model, const TextInput& text,
     windows = WindowsOf(model, text, context, tokens);
   }
   Composition composition = ComposeHeads(model, weights);
-  MeasureEffects(state.context, state.model(), windows, OptionsOf(job),
-                 composition);
+  MeasureEffects(state.context, state.model(), windows, job, composition);
   if (job.by == EdgeOrder::kEffect) SortByEffect(composition);
   return composition;
 }
