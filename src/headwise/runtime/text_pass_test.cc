@@ -43,18 +43,18 @@ struct Names {
 std::string NameOf(size_t part) { return "<" + std::to_string(part) + ">"; }
 
 const std::string kWhole = "<0><1><2><3><4><5><6>";
-const KeptKey kKey = {"model", "text", "settings"};
+const KeptKey kGiven = {"model", "text", "settings"};
+KeptKey KeyOfTest() { return kGiven; }
 
 class TextPassTest : public ScratchFolderTest {
  protected:
   PartialWork Keep(bool resume) const {
-    return {.file = folder_ / "kept",
-            .checkpoint_seconds = 0,
-            .resume = resume};
+    return {
+        .file = folder_ / "kept", .checkpoint_seconds = 0, .resume = resume};
   }
   std::string MessageOf(const KeptKey& key) const {
     try {
-      KeptWork("names", Keep(true), key);
+      KeptWork("names", Keep(true), [&] { return key; });
       return "";
     } catch (const Error& error) {
       return error.what();
@@ -67,7 +67,7 @@ class TextPassTest : public ScratchFolderTest {
     std::string found;
     dist::RunRanks(ranks, [&](dist::Group& group) {
       std::optional<KeptWork> kept;
-      if (group.is_first()) kept.emplace("names", Keep(resume), kKey);
+      if (group.is_first()) kept.emplace("names", Keep(resume), KeyOfTest);
       std::stop_source stop;
       PassOptions options;
       options.group = &group;
@@ -148,7 +148,7 @@ TEST_F(TextPassTest, GoesOnOnAnotherNumberOfRanks) {
 TEST_F(TextPassTest, APartGoesOnWithWhatItHad) {
   Names names;
   {
-    KeptWork kept("names", Keep(false), kKey);
+    KeptWork kept("names", Keep(false), KeyOfTest);
     PassOptions options;
     options.kept = &kept;
     EXPECT_THROW(TextPass(options, names.Work())
@@ -160,7 +160,7 @@ TEST_F(TextPassTest, APartGoesOnWithWhatItHad) {
                  Error);
     EXPECT_THROW(kept.ThrowInterrupted(), Error);
   }
-  KeptWork kept("names", Keep(true), kKey);
+  KeptWork kept("names", Keep(true), KeyOfTest);
   PassOptions options;
   options.kept = &kept;
   names = {};
@@ -190,17 +190,17 @@ TEST_F(TextPassTest, PassesOfOneNameAreToldApartByTheirOrder) {
     }
     return sums;
   };
-  KeptWork first("names", Keep(false), kKey);
+  KeptWork first("names", Keep(false), KeyOfTest);
   EXPECT_THROW(run(first, kParts + 3), Error);
   EXPECT_THROW(first.ThrowInterrupted(), Error);
-  KeptWork second("names", Keep(true), kKey);
+  KeptWork second("names", Keep(true), KeyOfTest);
   EXPECT_THAT(run(second, 0), ElementsAre("0000000", "1111111"));
 }
 
 TEST_F(TextPassTest, ChecksPointsWhileItRuns) {
   PartialWork job = Keep(false);
   job.checkpoint_seconds = 1e-9;
-  KeptWork kept("names", job, kKey);
+  KeptWork kept("names", job, KeyOfTest);
   PassOptions options;
   options.kept = &kept;
   Names names;
@@ -214,7 +214,7 @@ TEST_F(TextPassTest, ChecksPointsWhileItRuns) {
 
 TEST_F(TextPassTest, OtherWorkIsRefusedByName) {
   RunUntil(3, 1, false);
-  EXPECT_EQ(MessageOf(kKey), "");
+  EXPECT_EQ(MessageOf(kGiven), "");
   EXPECT_THAT(MessageOf({"other", "text", "settings"}),
               HasSubstr("another model"));
   EXPECT_THAT(MessageOf({"model", "other", "settings"}),
@@ -229,7 +229,7 @@ TEST_F(TextPassTest, OtherFilesAreRefusedByName) {
   const std::string good((std::istreambuf_iterator<char>(in)), {});
   const auto message = [&](const std::string& bytes) {
     std::ofstream(folder_ / "kept", std::ios::binary) << bytes;
-    return MessageOf(kKey);
+    return MessageOf(kGiven);
   };
   EXPECT_EQ(message(good), "");
   std::string bad = good;

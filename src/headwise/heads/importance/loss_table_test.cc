@@ -20,9 +20,9 @@ namespace {
 RankOptions Everything() {
   RankOptions options;
   options.job.by = {Criterion::kAblationZero,     Criterion::kAblationMean,
-                      Criterion::kAblationResample, Criterion::kActivation,
-                      Criterion::kWeightsOv,        Criterion::kGradient,
-                      Criterion::kGradientToken};
+                    Criterion::kAblationResample, Criterion::kActivation,
+                    Criterion::kWeightsOv,        Criterion::kGradient,
+                    Criterion::kGradientToken};
   options.objective.mask_token = 3;
   options.replicates = 50;
   options.batch_tokens = 20;
@@ -66,9 +66,8 @@ TEST_F(KeptLosses, AStoppedRankingGoesOnToTheSameNumbers) {
   for (const char* name : {"llama", "bert-headless"}) {
     const auto model = GoldenModel(name);
     const std::string whole = Ranked(1, *model);
-    const KeptKey key = {"m", "t", "s"};
-    PartialWork keep = {.file = folder_ / name,
-                    .checkpoint_seconds = 0};
+    const auto key = [] { return KeptKey{"m", "t", "s"}; };
+    PartialWork keep = {.file = folder_ / name, .checkpoint_seconds = 0};
     for (int runs = 0; runs < 12; ++runs) {
       KeptWork kept("rank", keep, key);
       keep.resume = true;
