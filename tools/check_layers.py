@@ -189,8 +189,6 @@ APPS_INSIDE = {
         {"headwise/heads/importance/ranking_json.h"}, "intervals in JSON"),
     "apps/headwise/patterns_text.h": (
         {"headwise/heads/profile/detector.h"}, "names of detectors"),
-    "apps/headwise/progress_bar.h": (
-        {"headwise/base/progress.h"}, "of compare and study, which have no door"),
     "apps/headwise/prune_curve.cc": (
         {"headwise/heads/importance/ranking_json.h",
          "headwise/report/figure_page.h", "headwise/report/svg.h"},

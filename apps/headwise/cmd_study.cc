@@ -135,7 +135,7 @@ StudyRequest RequestOf(const Options& options, ProgressBar* bar) {
   TakeSeeds(options, request);
   request.texts = options.texts;
   request.keep = options.keep;
-  if (bar != nullptr) request.progress = bar->callback();
+  if (bar != nullptr) request.progress = bar->on_progress("steps");
   request.stop = StopOnInterrupt();
   AddModels(options, request);
   return request;

@@ -33,7 +33,6 @@ std::vector<BleuCounts> Translate(Transformer& model, const JudgedInput& input,
   Transformer::State& state = model.state();
   TableWork work;
   work.stage = "translate";
-  work.unit = "sentences";
   work.rows = 2 + 2 * kOrders;
   for (size_t i = 0; i < input.windows.size(); ++i) work.ends.push_back(i + 1);
   work.sizes.assign(input.windows.size(), 1);

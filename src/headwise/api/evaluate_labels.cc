@@ -86,7 +86,6 @@ LabelEvaluation EvaluateLabels(Transformer& model, const TextInput& text,
   ClosedHeads closed(*whole, job.closed);
   TableWork work;
   work.stage = "evaluate";
-  work.unit = "texts";
   work.rows = 4;  // losses, whole and closed; what is right, whole and closed
   for (int64_t i = 0; i < batches.size(); ++i) work.ends.push_back(i + 1);
   work.sizes.assign(batches.size(), 1);

@@ -56,7 +56,7 @@ Report MakeReport(Transformer& model, const TextInput& text,
     options.skip.emplace_back(FieldWord(part));
   }
   options.group = model.state().group;
-  options.progress = Tell(job.on_progress);
+  options.progress = job.on_progress;
   options.stop = job.stop;
   const Json json = MakeReport(model.context(), model.folder(), options);
   if (!model.state().is_first()) return {};

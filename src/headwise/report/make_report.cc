@@ -125,7 +125,7 @@ class ReportMaker {
   void Rank() {
     RankOptions rank;
     rank.job.by = {Criterion::kAblationMean, Criterion::kAblationZero,
-                     Criterion::kActivation, Criterion::kWeightsOv};
+                   Criterion::kActivation, Criterion::kWeightsOv};
     rank.objective = ObjectiveFor(*tokenizer_);
     rank.pass = Pass();
     std::vector<HeadRef> with_role, with_twin;
@@ -164,7 +164,7 @@ class ReportMaker {
     if (!options_.progress) return {};
     return [tell = options_.progress](std::string_view stage, double done,
                                       double total) {
-      tell({std::string(stage), done, total, ""});
+      tell(std::string(stage), done, total);
     };
   }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "headwise/base/json.h"
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
+#include "headwise/progress.h"
 #include "headwise/tensor.h"
 #include "headwise/tokenizer/tokenizer.h"
 
@@ -31,7 +31,7 @@ struct ReportOptions {
   // Ranks that share profile, similarity and importance; null: this process
   // alone. The first gets the report, the others null.
   dist::Group* group = nullptr;
-  ProgressCallback progress = {};
+  OnProgress progress = {};
   std::stop_token stop = {};
 };
 

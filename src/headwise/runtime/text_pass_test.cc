@@ -28,7 +28,6 @@ struct Names {
   PassWork Work(SumOn sum_on = SumOn::kFirst) {
     PassWork work;
     work.stage = "names";
-    work.unit = "parts";
     work.sizes.assign(kParts, 2);
     work.sum_on = sum_on;
     work.add = [this](std::string_view message) { sum += message; };
@@ -245,11 +244,10 @@ TEST_F(TextPassTest, OtherFilesAreRefusedByName) {
 TEST(TextPass, TellsHowMuchIsDone) {
   std::vector<double> told;
   PassOptions options;
-  options.progress = [&](const Progress& progress) {
-    EXPECT_EQ(progress.stage, "names");
-    EXPECT_EQ(progress.unit, "parts");
-    EXPECT_EQ(progress.total, 14);
-    told.push_back(progress.done);
+  options.progress = [&](std::string_view stage, double done, double total) {
+    EXPECT_EQ(stage, "names");
+    EXPECT_EQ(total, 14);
+    told.push_back(done);
   };
   Names names;
   TextPass pass(options, names.Work());

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/importance/statistics.h"
+#include "headwise/progress.h"
 #include "headwise/study/picture.h"
 #include "headwise/study/verdict.h"
 
@@ -156,7 +156,7 @@ struct StudyRequest {
   // Where head-dropout, gates, mixture and negative keep the numbers of each
   // training, which then is not done again; empty: nowhere.
   std::filesystem::path keep = {};
-  ProgressCallback progress;
+  OnProgress progress;
   std::stop_token stop;  // Error(kCancelled) soon after
   // Set by RunStudy: the seeds to take, and where StudySteps leaves its steps.
   std::vector<uint64_t> seeds = {};

@@ -58,7 +58,6 @@ LossTable FillTable(const PassOptions& options, const TableWork& work) {
   size_t added = 0;  // parts
   PassWork pass_work;
   pass_work.stage = work.stage;
-  pass_work.unit = work.unit;
   pass_work.sizes = work.sizes;
   pass_work.sum_on = SumOn::kAll;
   pass_work.name =

@@ -25,7 +25,6 @@ std::vector<size_t> MissingRows(const LossTable& columns);
 
 struct TableWork {
   std::string stage;  // as progress calls it
-  std::string unit;   // of `sizes`
   std::string name;   // where it is kept; "": as the stage
   size_t rows = 0;
   std::vector<size_t> ends;   // of each part's sequences

@@ -76,7 +76,7 @@ TEST_F(KeptLosses, AStoppedRankingGoesOnToTheSameNumbers) {
       RankOptions options = Everything();
       options.pass.kept = &kept;
       options.pass.stop = stop.get_token();
-      options.pass.progress = [&](const Progress&) {
+      options.pass.progress = [&](std::string_view, double, double) {
         if (++calls == 8) stop.request_stop();
       };
       EXPECT_THROW(

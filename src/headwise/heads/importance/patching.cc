@@ -241,7 +241,6 @@ class Patcher {
   LossTable Run() {
     TableWork work;
     work.stage = "patch";
-    work.unit = "prompts";
     work.rows = rows_.all;
     work.ends = CutByRoom(cases_.size(), needs_.batch_tokens, [&](size_t i) {
       return std::ssize(cases_[i].prompt);

@@ -18,9 +18,9 @@ using testing::HasSubstr;
 RankOptions Everything() {
   RankOptions options;
   options.job.by = {Criterion::kAblationZero,     Criterion::kAblationMean,
-                      Criterion::kAblationResample, Criterion::kActivation,
-                      Criterion::kWeightsOv,        Criterion::kWeightsQk,
-                      Criterion::kGradient};
+                    Criterion::kAblationResample, Criterion::kActivation,
+                    Criterion::kWeightsOv,        Criterion::kWeightsQk,
+                    Criterion::kGradient};
   options.objective.mask_token = 3;
   options.replicates = 200;
   options.batch_tokens = 40;
@@ -154,7 +154,9 @@ TEST(RankHeads, RefusesWhatCannotBeMeasured) {
   EXPECT_THROW(RankHeads(context, *model, {}, Everything()), Error);
   try {
     RankOptions options = Everything();
-    options.pass.progress = [](const Progress&) { ADD_FAILURE() << "it ran"; };
+    options.pass.progress = [](std::string_view, double, double) {
+      ADD_FAILURE() << "it ran";
+    };
     RankHeads(context, *model, RandomExamples(1, 8, 64, 1), options);
     FAIL();
   } catch (const Error& error) {

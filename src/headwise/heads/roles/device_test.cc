@@ -132,8 +132,8 @@ TEST_P(OnTheDevice, AnInterruptedProfileGoesOnBitForBit) {
     std::stop_source stop;
     ProfileOptions stopped = options;
     stopped.stop = stop.get_token();
-    stopped.progress = [&](const Progress& progress) {
-      if (progress.done > 0) stop.request_stop();
+    stopped.progress = [&](std::string_view, double done, double) {
+      if (done > 0) stop.request_stop();
     };
     const auto first = make(stopped);
     EXPECT_FALSE(first->AddWindows(subject.Windows(48, 70)));

@@ -284,7 +284,6 @@ void RunWindows(Context& context, const Model& model,
   const Runner runner(context, model, job, windows.size());
   PassWork work;
   work.stage = "similar";
-  work.unit = "windows";
   work.sizes.assign(windows.size(), 1);
   work.add = [&](std::string_view message) { all.Append(message); };
   work.unpack = work.add;

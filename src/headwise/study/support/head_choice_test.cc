@@ -25,8 +25,8 @@ class HeadChoiceTest : public ScratchFolderTest {
   int64_t StepsOf(const Study& study, StudyResult* result = nullptr) {
     StudyRequest request = Request();
     int64_t steps = 0;
-    request.progress = [&](const Progress& p) {
-      if (p.unit == "steps") ++steps;
+    request.progress = [&](std::string_view stage, double, double) {
+      if (stage != "tokenize") ++steps;
     };
     StudyResult found = RunStudy(study, context_, request);
     if (result != nullptr) *result = std::move(found);

@@ -126,7 +126,9 @@ TEST_P(LanguageStudyTest, RunsAtASmallEffort) {
   StudyRequest request;
   request.effort = 0.02;
   double done = 0;
-  request.progress = [&](const Progress& p) { done = p.done / p.total; };
+  request.progress = [&](std::string_view, double steps, double total) {
+    done = steps / total;
+  };
   const StudyResult result = RunStudy(*GetParam(), context, request);
   EXPECT_FALSE(result.figures.empty());
   EXPECT_FALSE(result.tables.empty());
