@@ -35,7 +35,7 @@ namespace {
 
 struct Options {
   RunFlags run;
-  TextFlags text = {.paths = {}, .tokens = 8192, .context = 0, .reading = {}};
+  TextFlags text = {.input = {.tokens = 8192}, .reading = {}};
   std::string drop;
   std::string plan;
   std::string replace = "zero";
@@ -60,9 +60,8 @@ void SetMeans(const Options& options, Transformer& model, EvaluateJob& job) {
     job.means = MeanOutputs(model, Profile::Load(options.mean_text[0]));
     return;
   }
-  TextFlags text = options.text;
-  if (!options.mean_text.empty()) text.paths = options.mean_text;
-  job.mean_text = InputOf(text);
+  job.mean_text = options.text.input;
+  if (!options.mean_text.empty()) job.mean_text->files = options.mean_text;
 }
 
 EvaluateJob JobFor(const Options& options, const Transformer& model,
@@ -81,7 +80,7 @@ void RunClassifier(const Options& options, Transformer& model) {
   }
   ProgressBar bar;
   const EvaluateJob job = JobFor(options, model, bar);
-  PrintEvaluation(EvaluateLabels(model, InputOf(options.text), job), job.closed,
+  PrintEvaluation(EvaluateLabels(model, options.text.input, job), job.closed,
                   options.run);
 }
 
@@ -96,18 +95,16 @@ void RunCache(const Options& options, Transformer& model) {
   job.seed = options.evaluate.seed;
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
-  PrintEvaluation(
-      EvaluateCache(model, InputOf(options.text), choice->policy, job), *choice,
-      options.run, model.hash());
+  PrintEvaluation(EvaluateCache(model, options.text.input, choice->policy, job),
+                  *choice, options.run, model.hash());
 }
 
 // --text: each file or folder by itself.
-std::vector<TextInput> TextsApart(const TextFlags& text) {
+std::vector<TextInput> TextsApart(const TextInput& text) {
   std::vector<TextInput> texts;
-  for (const std::string& path : text.paths) {
-    TextFlags one = text;
-    one.paths = {path};
-    texts.push_back(InputOf(one));
+  for (const std::string& path : text.files) {
+    TextInput& one = texts.emplace_back(text);
+    one.files = {path};
   }
   return texts;
 }
@@ -125,7 +122,7 @@ void RunAgainst(const Options& options, Transformer& model) {
     job.partial = KeptBy(options.evaluate.partial, options.run, "evaluate");
     job.on_progress = bar.on_progress("sequences");
     job.stop = StopOnInterrupt();
-    rows = CompareModels(whole, model, TextsApart(options.text), job);
+    rows = CompareModels(whole, model, TextsApart(options.text.input), job);
   }
   answers.Ask(whole);
   answers.Ask(model);
@@ -164,7 +161,7 @@ void CheckUsage(const Options& options) {
     throw UsageError("--replace: expected zero or mean; found " +
                      options.replace);
   }
-  RequireFiles(options.text.paths);
+  RequireFiles(options.text.input.files);
   RequireFiles(options.mean_text);
   RequireCacheFlags(options.cache, options.run.engine);
   if (options.cache.policy != "all" && options.evaluate.partial.resume) {
@@ -196,7 +193,7 @@ int Run(const Options& options) {
   ProgressBar bar;
   EvaluateJob job = JobFor(options, model, bar);
   SetMeans(options, model, job);
-  PrintEvaluation(EvaluateHeads(model, InputOf(options.text), job), job.closed,
+  PrintEvaluation(EvaluateHeads(model, options.text.input, job), job.closed,
                   options.run);
   return kSucceeded;
 }
@@ -205,10 +202,7 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
   AddWeightMemoryFlag(line, options->run.engine);
-  AddTextFlags(line, options->text,
-               "Stop after so many tokens, at the end of a window; 0: all",
-               "Tokens of a window; 0: 256 or what the model knows")
-      .Required();
+  AddTextFlags(line, options->text).Required();
   line.Option("--drop", options->drop,
               "Heads to close: 5.1,6.0 (layer.head, from 0); cross:5.1 and "
               "decoder:5.1 in encoder–decoders");

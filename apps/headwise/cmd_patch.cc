@@ -11,10 +11,10 @@
 #include "flags.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
+#include "headwise/drawing/terminal.h"
 #include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/patch.h"
-#include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -229,8 +229,8 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--most", options->most, "Most prompts of the file; 0: all")
       .ShowDefault()
       .NotNegative();
+  AddFlags(line, options->patch);
   AddReadingFlags(line, options->reading);
-  AddFlags(line, options->patch, {"partial", "checkpoint_seconds", "resume"});
   return [options] { return Run(*options); };
 }
 

@@ -9,6 +9,7 @@
 #include "console.h"
 #include "flags.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/drawing/text.h"
 #include "headwise/head_ref.h"
 #include "headwise/heads/pruning/remove.h"
 #include "headwise/model.h"
@@ -16,7 +17,6 @@
 #include "headwise/profile.h"
 #include "headwise/progress.h"
 #include "headwise/prune.h"
-#include "headwise/report/text.h"
 #include "interrupt.h"
 #include "judge_text.h"
 #include "open_model.h"
@@ -34,7 +34,7 @@ namespace {
 void CheckBeforeWork(const PruneOptions& options) {
   options.run.engine.Require();
   CheckUsage(options);
-  RequireFiles(options.text.paths);
+  RequireFiles(options.text.input.files);
   RequireFiles(options.judge);
   if (!IsFirstRank()) return;
   RequireWritable(options.plan_out);
@@ -127,7 +127,7 @@ int Run(const PruneOptions& options) {
   if (!options.mean.empty()) means = Profile::Load(options.mean);
   PruneJob job = JobOf(options, model, timer, bar);
   if (means) job.means = &*means;
-  HeadPruner pruner(model, InputOf(options.text), job);
+  HeadPruner pruner(model, options.text.input, job);
   bar.CountLayers();
   if (!options.curve.empty()) {
     const PruningCurve curve = pruner.Curve(options.random_orders);
@@ -152,11 +152,7 @@ int Run(const PruneOptions& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<PruneOptions>();
   AddRunFlags(line, options->run, "A model's folder");
-  AddTextFlags(line, options->text,
-               "Stop after so many tokens, at the end of a window; 0: all. "
-               "Three quarters choose the heads, the rest judges",
-               "Tokens of a window; 0: 256 or what the model knows")
-      .Required();
+  AddTextFlags(line, options->text).Required();
   line.Option("--drop", options->drop,
               "Or the heads that leave: 3.5,4.2 (layer.head, from 0)");
   AddFlags(line, options->job);
@@ -205,7 +201,8 @@ const Command kPruneCommand = {
         "\\\n"
         "      --tune --tune-steps 500 --out d\n"
         "  headwise prune models/gpt2 --text wiki.txt --curve curve\n"
-        "Other commands read the smaller model as any other.",
+        "Three quarters of the text choose the heads, the rest judges. Other\n"
+        "commands read the smaller model as any other.",
     .setup = prune_command::Setup,
     .ranks = true};
 

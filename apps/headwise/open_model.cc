@@ -19,7 +19,7 @@ Transformer OpenTransformer(const std::string& folder,
   options.type = engine.compute();
   options.threads = context.threads;
   options.weight_memory = engine.prepared_bytes();
-  options.bos = reading.options().bos;
+  options.bos = reading.bos;
   options.on_notice = [](std::string_view notice) {
     const std::string flags[] = {"--context", "--weight-memory"};
     WriteStderr("warning: {}\n", WithFlags(notice, flags));
@@ -27,14 +27,6 @@ Transformer OpenTransformer(const std::string& folder,
   Transformer model(folder, options);
   ShareWork(model, RankGroup());
   return model;
-}
-
-TextInput InputOf(const TextFlags& flags) {
-  TextInput input;
-  input.files = flags.paths;
-  input.context = flags.context;
-  input.tokens = flags.tokens;
-  return input;
 }
 
 TextInput InputOf(const TextArgument& argument, int64_t context) {
@@ -47,8 +39,8 @@ TextInput InputOf(const TextArgument& argument, int64_t context) {
 
 PartialWork KeptBy(PartialWork job, const RunFlags& run, const char* command) {
   if (!job.file) {
-    job.file = std::filesystem::canonical(run.model).filename().string() +
-                  "." + command + ".partial";
+    job.file = std::filesystem::canonical(run.model).filename().string() + "." +
+               command + ".partial";
   }
   return job;
 }

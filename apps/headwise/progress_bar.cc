@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "console.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

@@ -37,6 +37,18 @@ struct GateLearning {
 
   bool tuned() const { return rate > 0; }
   bool operator==(const GateLearning&) const = default;
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("steps", self.steps, "training steps", Between(1, 1000000));
+    visit("penalty", self.penalty,
+          "cost of all open gates together, as a share of the loss",
+          AtLeast(0));
+    visit("seed", self.seed, "of random numbers");
+    visit("weights_rate", self.rate,
+          "learning rate of the weights, which learn along; 0: they stay",
+          AtLeast(0));
+  }
 };
 
 /// Heads that are to leave a model ("headwise.plan/1").

@@ -17,6 +17,7 @@
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/heads/similarity/twins.h"
+#include "headwise/similar.h"
 
 namespace headwise {
 namespace {
@@ -28,6 +29,15 @@ std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
                  "one of another model, " + profile.model, ""});
   }
   return HeadsWithRoles(profile);
+}
+
+std::set<HeadRef> TwinsIn(const HeadSimilarity& similarity) {
+  std::set<HeadRef> twins;
+  for (const HeadPair& pair : similarity.twins) {
+    twins.insert(similarity.heads[pair.a]);
+    twins.insert(similarity.heads[pair.b]);
+  }
+  return twins;
 }
 
 int32_t FirstToken(const Transformer& model, const std::string& text) {
@@ -89,6 +99,7 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
   const ModelUse use(model);
   RequireWhole(model, "rank");
   CheckFields(job, "rank");
+  RequireRanking(job.by);
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
   RankOptions rank;
@@ -105,7 +116,9 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
   const auto run = [&](const PassOptions& pass) {
     rank.pass = pass;
     const auto twins =
-        FindTwins(state.context, state.model(), input.windows, pass);
+        job.similarity != nullptr
+            ? std::optional(TwinsIn(*job.similarity))
+            : FindTwins(state.context, state.model(), input.windows, pass);
     if (twins) {
       rank.has_twin = [&](const HeadRef& head) {
         return twins->contains(head);

@@ -8,6 +8,7 @@
 #include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
 #include "headwise/heads/importance/examples.h"
@@ -33,6 +34,7 @@ Matrix MatrixOf(const Tensor& tensor) {
 Similarity SimilarityOf(Transformer& model, const TextInput& text,
                         const SimilarityJob& job) {
   RequireWhole(model, "similar");
+  CheckFields(job, "similar");
   Transformer::State& state = model.state();
   const std::vector<TokenWindow> windows =
       WindowsOf(model, text, text.context, kAnalysedTokens);

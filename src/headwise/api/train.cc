@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "headwise/api/life_writer.h"
-#include "headwise/api/loss_curve.h"
 #include "headwise/api/share_work.h"
 #include "headwise/api/state.h"
+#include "headwise/api/training_charts.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/context.h"

@@ -1,5 +1,5 @@
-// Words for a report. Door: report_summary.h.
-#include "headwise/report/report_summary.h"
+// Words for a report. Door: report_json.h.
+#include "headwise/report/report_json.h"
 
 #include <fmt/core.h>
 
@@ -9,8 +9,8 @@
 #include <set>
 #include <tuple>
 
-#include "headwise/report/terminal.h"
-#include "headwise/report/text.h"
+#include "headwise/drawing/terminal.h"
+#include "headwise/drawing/text.h"
 
 namespace headwise {
 namespace {

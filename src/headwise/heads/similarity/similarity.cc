@@ -218,18 +218,26 @@ class Runner {
     samples_ = share(job.samples);
   }
 
+  // Before anything runs, and on every rank alike.
+  void RequireRows(std::span<const TokenWindow> windows) const {
+    int64_t tokens = 0;
+    for (const TokenWindow& window : windows) {
+      for (const auto& [kind, rows] : RowsOf(window)) {
+        if (rows.count() > 0) return;
+      }
+      tokens += window.source.size() + window.target.size();
+    }
+    throw Error(ErrorCode::kInvalidArgument,
+                {"similar",
+                 "texts in which a token sees at least " +
+                     std::to_string(job_.min_visible) + " keys",
+                 std::to_string(tokens) + " tokens in all",
+                 "give longer texts or a lower `min_visible`"});
+  }
+
   // The window's record, for the sums.
   WindowRecord Run(const TokenWindow& window) const {
-    std::map<AttentionKind, CountedRows> rows;
-    rows[AttentionKind::kSelf] =
-        Count(window.source, window.source, AttentionKind::kSelf);
-    if (model_.decoder() != nullptr) {
-      rows[AttentionKind::kDecoder] =
-          Count(window.target, window.target, AttentionKind::kDecoder);
-      rows[AttentionKind::kCross] =
-          Count(window.target, window.source, AttentionKind::kCross);
-    }
-    WindowRecord record(context_, std::move(rows));
+    WindowRecord record(context_, RowsOf(window));
     const std::vector<int64_t> lengths = {window.source.size()};
     const std::vector<int64_t> targets = {window.target.size()};
     Forward(context_, model_,
@@ -242,6 +250,18 @@ class Runner {
   }
 
  private:
+  std::map<AttentionKind, CountedRows> RowsOf(const TokenWindow& window) const {
+    std::map<AttentionKind, CountedRows> rows;
+    rows[AttentionKind::kSelf] =
+        Count(window.source, window.source, AttentionKind::kSelf);
+    if (model_.decoder() != nullptr) {
+      rows[AttentionKind::kDecoder] =
+          Count(window.target, window.target, AttentionKind::kDecoder);
+      rows[AttentionKind::kCross] =
+          Count(window.target, window.source, AttentionKind::kCross);
+    }
+    return rows;
+  }
   CountedRows Count(const TokenRow& queries, const TokenRow& keys,
                     AttentionKind kind) const {
     return CountRows(queries, keys, AttentionLayers(model_, kind), job_, rows_,
@@ -282,6 +302,7 @@ void RunWindows(Context& context, const Model& model,
                 const PassOptions& options, AllWindows& all,
                 const std::vector<HeadRef>& heads) {
   const Runner runner(context, model, job, windows.size());
+  runner.RequireRows(windows);
   PassWork work;
   work.stage = "similar";
   work.sizes.assign(windows.size(), 1);
@@ -315,14 +336,6 @@ Similarity CompareHeads(Context& context, const Model& model,
   }
   result.rows = patterns.rows();
   result.sampled_rows = patterns.sampled_rows();
-  if (result.rows == 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"similar",
-                 "texts in which a token sees at least " +
-                     std::to_string(job.min_visible) + " keys",
-                 std::to_string(result.tokens) + " tokens in all",
-                 "give longer texts or a lower `min_visible`"});
-  }
   result.bhattacharyya = patterns.Bhattacharyya();
   result.jsd = patterns.JensenShannon();
   result.cka = AllNan(result.heads.size());
