@@ -107,7 +107,7 @@ double TellAgreement(Context& context, const Language& language,
 
 void AddImportance(Context& context, const Language& language,
                    const TinyModel& tiny, const HostModel& host,
-                   const Profile& profile, const Similarity& like,
+                   const Profile& profile, const HeadSimilarity& like,
                    RecipeFound& found) {
   const std::set<HeadRef> roles = HeadsWithRoles(profile);
   std::set<HeadRef> twins;

@@ -126,7 +126,7 @@ TEST(SharedLosses, GiveTheSameSimilarityOnAnyNumberOfRanks) {
       Context context({1, ""});
       PassOptions options;
       options.group = &group;
-      const Similarity similarity =
+      const HeadSimilarity similarity =
           CompareHeads(context, *model, windows, {}, options);
       if (group.is_first()) text = ToJson(similarity).dump();
       group.Leave();

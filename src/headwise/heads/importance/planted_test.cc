@@ -23,7 +23,7 @@ class Planted : public testing::Test {
     const auto model = OpenModel(kAssets / "planted");
     Context context({2, ""});
     const std::vector<TokenWindow> windows = Windows(*model, 4096);
-    const Similarity alike =
+    const HeadSimilarity alike =
         CompareHeads(context, *model, std::span(windows).first(8));
     std::set<HeadRef> twins;
     for (const HeadPair& pair : alike.twins) {
@@ -32,8 +32,8 @@ class Planted : public testing::Test {
     }
     RankOptions options;
     options.job.by = {Criterion::kAblationZero,     Criterion::kAblationMean,
-                        Criterion::kAblationResample, Criterion::kActivation,
-                        Criterion::kWeightsOv,        Criterion::kGradient};
+                      Criterion::kAblationResample, Criterion::kActivation,
+                      Criterion::kWeightsOv,        Criterion::kGradient};
     options.has_twin = [&](const HeadRef& head) {
       return twins.contains(head);
     };
