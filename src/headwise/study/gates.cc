@@ -11,10 +11,10 @@
 // least .02 nats more than those that gates chose; learned spans dealt out anew
 // among the heads at least .02 nats more than each head's own.
 //
-// The prices, chosen by that and by what heads of the shipped model cost: a gate
-// closes where its head is worth less than about half of its price, at which
-// the two gradients meet, and eight such heads make the margin; for their spans
-// all 48 heads give up at most .048 nats.
+// The prices, chosen by that and by what heads of the shipped model cost: a
+// gate closes where its head is worth less than about half of its price, at
+// which the two gradients meet, and eight such heads make the margin; for their
+// spans all 48 heads give up at most .048 nats.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -130,8 +130,9 @@ class Trial {
     outcome.between = share([](double gate) {
       return gate >= kNearlyClosed && gate <= kNearlyOpen;
     });
-    const auto closed =
-        std::llround(outcome.closed * static_cast<double>(gates.size()));
+    // At least one, of gates that closed none: nothing is then made of it.
+    const auto closed = std::max<int64_t>(
+        1, std::llround(outcome.closed * static_cast<double>(gates.size())));
     outcome.chance = WithoutHeads(DrawHeads(whole_->model(), closed, seed_));
   }
 
