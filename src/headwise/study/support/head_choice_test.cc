@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,11 +41,10 @@ TEST_F(HeadChoiceTest, HeadsThatWriteNothingAreWorthNothing) {
   const StudyRequest request = Request();
   const HeadChoice choice(context_, request, 1);
   const auto tiny = choice.NewModel(context_, {}, {}, choice.Training(1));
-  // GPT-2's rows of head 2 [heads · 16, d].
-  const TensorView output =
-      tiny->store().entries().at("h.1.attn.c_proj.weight").value;
-  for (int64_t row = 32; row < 48; ++row) {
-    for (int64_t i = 0; i < 128; ++i) output.As<float>()[row * 128 + i] = 0;
+  // Rows of head 2 [heads · 16, d].
+  for (auto& [name, entry] : tiny->store().entries()) {
+    if (!name.ends_with("h.1.attn.c_proj.weight")) continue;
+    std::fill_n(entry.value.As<float>() + 32 * 128, 16 * 128, 0.0f);
   }
   const HeadWorth worth = choice.WorthOf(context_, tiny->model());
   ASSERT_EQ(worth.single.size(), 16u);
