@@ -102,7 +102,6 @@ CacheEvaluation EvaluateCache(Transformer& model, const TextInput& text,
     result.tokens += std::ssize(batch.ids);
     work.ends.push_back(i + 1);
   }
-  work.sizes.assign(batches.size(), 1);
   const auto read = [&](size_t i, Session& session) {
     return Read(context, of, objective, batches[i], session);
   };

@@ -67,7 +67,6 @@ TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
   for (const size_t end : work.ends) {
     const ExampleBatch& batch = batches.emplace_back(objective.Prepare(
         examples.subspan(begin, end - begin), static_cast<int64_t>(begin)));
-    work.sizes.push_back(static_cast<double>(end - begin));
     weights.insert(weights.end(), batch.weights.begin(), batch.weights.end());
     result.tokens += std::ssize(batch.ids) + std::ssize(batch.decoder_ids);
     begin = end;

@@ -96,7 +96,6 @@ TEST(FillTable, PutsPartsInTheirColumns) {
   work.stage = "table";
   work.rows = 2;
   work.ends = {2, 3};
-  work.sizes = {1, 1};
   work.run = [](size_t part, LossTable& columns, const auto&) {
     for (const size_t row : MissingRows(columns)) {
       for (double& value : columns[row]) {

@@ -122,7 +122,6 @@ TableWork JudgedText::TableByBatch(const char* stage, size_t rows) const {
   work.rows = rows;
   for (const Batch& batch : batches_) {
     work.ends.push_back(batch.first + batch.examples.size());
-    work.sizes.push_back(static_cast<double>(batch.examples.size()));
   }
   return work;
 }
