@@ -77,11 +77,12 @@ class Resume(unittest.TestCase):
     def test_patch(self):
         prompts = self.folder / "prompts.jsonl"
         prompts.write_text("".join(json.dumps({
-            "prompt": f"The {animal} sat near the old {animal} and the",
-            "counterfactual": f"The {animal} sat near the new {animal} and the",
+            "prompt": f"The {animal} sat near the old",
+            "counterfactual": f"The {animal} sat near the new",
             "answers": [" house", " river"]}) + "\n"
-            for animal in 200 * ("cat", "dog")))
-        self.check_goes_on("patch", MODEL, "--prompts", prompts, "--json")
+            for animal in 300 * ("cat", "dog")))
+        self.check_goes_on("patch", SOURCE / "assets" / "novels", "--prompts",
+                           prompts, "--json")
 
     def test_the_plan_of_prune(self):
         plan = self.folder / "plan.json"
