@@ -68,6 +68,15 @@ class RunKeywords(TypedDict, total=False):
 class LossKeywords(TypedDict, total=False):
     seed: int
     """of masks and intervals; default: 0"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
+    checkpoint_seconds: float
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
     context: int
     """tokens of a window; 0: what suits the work, or what the model knows (of
     at least 0); default: 0"""
@@ -187,6 +196,15 @@ class RankKeywords(TypedDict, total=False):
 class PatchKeywords(TypedDict, total=False):
     seed: int
     """of intervals; default: 0"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
+    checkpoint_seconds: float
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
 
 class SimilarKeywords(TypedDict, total=False):
     rows: int
@@ -201,6 +219,15 @@ class SimilarKeywords(TypedDict, total=False):
     cut: float
     """heads are grouped up to this mean distance (Hellinger) (from 0 to 1);
     default: 0.3"""
+    partial: str | os.PathLike[str] | None
+    """file in which work that is stopped or killed keeps what it has; default:
+    None"""
+    checkpoint_seconds: float
+    """seconds between copies of what it has; 0: only when stopped (of at least
+    0); default: 60.0"""
+    resume: bool
+    """go on with interrupted work of the same model, text and settings;
+    default: False"""
     context: int
     """tokens of a window; 0: what suits the work, or what the model knows (of
     at least 0); default: 0"""

@@ -127,7 +127,7 @@ void Profiler::Resume(Profile profile) {
 void Profiler::AddProbes() {
   if (options_.metrics == MetricSet::kCore) return;
   if (Shares() && !options_.group->is_first()) return;
-  if (options_.progress) options_.progress({"probe the model", 0, 0, ""});
+  if (options_.progress) options_.progress("probe the model", 0, 0);
   AddCopying(context_, model_, profile_);
   const int64_t room = ContextOf(model_.config(), 0);
   AddCopyingInRun(context_, model_,

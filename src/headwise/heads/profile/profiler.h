@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
 #include "headwise/heads/profile/core_sums.h"
@@ -27,6 +26,7 @@
 #include "headwise/heads/profile/window_blocks.h"
 #include "headwise/heads/profile/words/positions.h"
 #include "headwise/model/model.h"
+#include "headwise/progress.h"
 #include "headwise/runtime/windows.h"
 #include "headwise/tokenizer/text_source.h"
 
@@ -56,7 +56,7 @@ struct ProfileOptions {
   // All metrics are added up where the rows lie (row_sums.h); nothing: on a
   // device, and not on the host.
   std::optional<bool> sum_rows = {};
-  ProgressCallback progress = {};
+  OnProgress progress = {};
   std::stop_token stop = {};
 };
 

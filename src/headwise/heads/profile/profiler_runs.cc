@@ -71,11 +71,10 @@ struct Profiler::WindowRun {
 // `more`: tokens of a run that is on.
 void Profiler::TellTokens(double more) const {
   if (!options_.progress) return;
-  options_.progress({"profile",
-                     static_cast<double>(profile_.counts.tokens) + more,
-                     options_.tokens > 0 ? static_cast<double>(options_.tokens)
-                                         : expected_tokens_,
-                     "tokens"});
+  options_.progress("profile",
+                    static_cast<double>(profile_.counts.tokens) + more,
+                    options_.tokens > 0 ? static_cast<double>(options_.tokens)
+                                        : expected_tokens_);
 }
 
 // Of the same device: prepares a run, and adds the one before, beside the run
