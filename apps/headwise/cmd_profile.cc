@@ -17,7 +17,7 @@
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/profile.h"

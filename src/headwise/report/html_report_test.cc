@@ -9,6 +9,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/heads/roles/rules.h"
 #include "headwise/report/copying_text.h"
 #include "headwise/report/page_template.h"
 #include "headwise/report/report_numbers.h"
@@ -128,6 +129,9 @@ TEST(ReportSummaryTest, ThirdsCountEachHeadOnce) {
   EXPECT_EQ(thirds[0]["counts"]["no role"], 2);
   EXPECT_EQ(thirds[2]["counts"]["syntactic"], 1);
   EXPECT_EQ(thirds[2]["counts"]["no role"], 1);
+  const auto kinds = ThirdsJson(roles)["kinds"];
+  EXPECT_EQ(kinds["syntactic"]["word"], "syntax");
+  EXPECT_EQ(kinds.size(), RoleRules().size());
 }
 
 TEST(ReportSummaryTest, BroadHeadsAreCountedApart) {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 #include "headwise/observation.h"
 #include "headwise/report/copying_text.h"
 #include "headwise/report/report_numbers.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "headwise/error.h"
-#include "headwise/heads/profile/definitions.h"
+#include "headwise/heads/profile/metrics.h"
 #include "headwise/observation.h"
 
 namespace headwise {
