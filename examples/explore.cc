@@ -2,10 +2,11 @@
 // says without it. Usage: explore MODEL TEXT…
 #include <cstdio>
 
-#include "headwise/heads.h"
+#include "headwise/generate.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
-#include "headwise/session.h"
+#include "headwise/roles.h"
+#include "headwise/text_input.h"
 
 int main(int count, char** words) try {
   if (count < 3) return std::puts("usage: explore MODEL TEXT…"), 2;

@@ -10,7 +10,11 @@ import re
 import sys
 
 # In the order in which one meets them; others follow by name.
-ORDER = ["model", "session", "profile", "heads", "train", "report", "tokenizer",
+ORDER = ["model", "text_input", "model_info", "generate",
+         "session", "cache", "head_ref",
+         "head_edit", "head_weights", "loss", "evaluate", "profile", "roles",
+         "rank", "patch", "similar", "compose", "show", "report", "prune",
+         "train", "export_model", "progress", "fields", "tokenizer",
          "multi_head_attention", "attention", "observation", "tensor",
          "context", "device", "error", "version"]
 LEFT_OUT = {"export.h"}  # a macro for the declarations of the others

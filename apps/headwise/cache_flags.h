@@ -10,6 +10,7 @@
 #include "command_line.h"
 #include "engine_flags.h"
 #include "headwise/base/json.h"
+#include "headwise/cache.h"
 #include "headwise/model.h"
 
 namespace headwise {

@@ -66,15 +66,15 @@ for columns in 40 80; do
   done
 done
 
-expect 2 'tokens: expected a number from 0 on; found -5$' rank m --tokens -5
+expect 2 'tokens: expected a number of at least 0; found -5$' rank m --tokens -5
 expect 2 'cells: expected a number from 1 to 512; found 513$' show m --cells 513
-expect 2 'seed: expected a number from 0 on; found -1$' generate m --seed -1
+expect 2 'seed: expected a number of at least 0; found -1$' generate m --seed -1
 expect 2 'ids: expected a whole number; found x$' generate m --ids x
 expect 2 'threads: expected a whole number of fewer digits; found 99999999999$' \
   show m --threads 99999999999
 expect 2 'repeats: expected a number from 0 to 10000; found 99999999999$' \
   profile m --repeats 99999999999
-expect 2 'seed: expected a number from 0 on; found -1$' compare x --seed -1
+expect 2 'seed: expected a number of at least 0; found -1$' compare x --seed -1
 for size in 2 -1GiB 2GB much; do
   expect 2 'weight-memory: expected a number with its unit' \
     generate m x --weight-memory "$size"
@@ -200,10 +200,13 @@ grep -q '</svg>' "$folder/like.svg" || fail "a whole picture of like heads"
 expect 1 'expected text; found none' similar "$planted" --text /dev/null
 expect 1 'at least two tokens' similar "$planted" --text "$folder/short.txt"
 expect 2 'text is required' similar "$planted"
-expect 1 'rows of at least 1; found -4' similar "$planted" --text "$story" \
-  --rows -4
-expect 1 'twin from 0 to 1; found -1' similar "$planted" --text "$story" \
-  --twin -1
+expect 2 'rows: expected a number of at least 1; found -4' similar "$planted" \
+  --text "$story" --rows -4
+expect 2 'twin: expected a number from 0 to 1; found -1' similar "$planted" \
+  --text "$story" --twin -1
+expect 2 '^error: --least-hurt is now --least-negative$' rank "$planted" \
+  --least-hurt 0
+expect 2 'did you mean --self-repair' rank "$planted" --self-repar
 expect 0 '0\.0 → 1\.0 +k ' compose "$planted" --top 4 \
   --svg "$folder/graph.svg" --dot "$folder/graph.dot"
 grep -q '"0.0" -> "1.0"' "$folder/graph.dot" || fail "the planted edge in DOT"

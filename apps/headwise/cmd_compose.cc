@@ -8,9 +8,10 @@
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/heads.h"
-#include "headwise/report.h"
+#include "headwise/compose.h"
+#include "headwise/model.h"
 #include "headwise/report/terminal.h"
 #include "interrupt.h"
 #include "open_model.h"
@@ -26,8 +27,8 @@ struct Options {
   TextFlags text = {.paths = {}, .tokens = 256, .context = 0, .reading = {}};
   std::string svg;
   std::string dot;
-  std::string by = "weights";
   int64_t top = 30;
+  CompositionJob composition;
 };
 
 // "1.4", or "1.4–7" for heads that share what is fed.
@@ -59,7 +60,7 @@ void Print(const Composition& c, const Options& options) {
   }
   const std::string title =
       fmt::format("The {} strongest of {} edges, by {}", edges.size(),
-                  c.edges.size(), options.by == "effect" ? "effect" : "score");
+                  c.edges.size(), c.by_effect ? "effect" : "score");
   WriteDrawn("{}{}", Bold(console, Wrap(title, console.width)),
              DrawTable(table, console));
   std::string note = fmt::format(
@@ -90,8 +91,7 @@ void Print(const Composition& c, const Options& options) {
 
 Composition Measure(const Options& options, Transformer& model) {
   ProgressBar bar;
-  CompositionJob job;
-  job.by_effect = options.by == "effect";
+  CompositionJob job = options.composition;
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
   return options.text.paths.empty()
@@ -101,7 +101,8 @@ Composition Measure(const Options& options, Transformer& model) {
 
 int Run(const Options& options) {
   options.run.engine.Require();
-  if (options.by == "effect" && options.text.paths.empty()) {
+  if (options.composition.by == EdgeOrder::kEffect &&
+      options.text.paths.empty()) {
     throw UsageError("--by effect needs --text");
   }
   RequireWritable(options.svg);
@@ -137,9 +138,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--top", options->top, "Edges to list and draw")
       .ShowDefault()
       .Positive();
-  line.Option("--by", options->by, "Order by weights or by effect")
-      .ShowDefault()
-      .OneOf({"weights", "effect"});
+  AddFlags(line, options->composition);
   line.Option("--svg", options->svg, "Write the layered graph here");
   line.Option("--dot", options->dot, "Write the graph for Graphviz here");
   return [options] { return Run(*options); };

@@ -11,10 +11,17 @@
 #include "commands.h"
 #include "console.h"
 #include "evaluate_text.h"
+#include "flags.h"
 #include "headwise/base/json.h"
+#include "headwise/evaluate.h"
+#include "headwise/head_edit.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/pruning/profile_means.h"
+#include "headwise/loss.h"
 #include "headwise/model.h"
-#include "headwise/session.h"
+#include "headwise/profile.h"
+#include "headwise/prune.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "judge_text.h"
 #include "open_model.h"
@@ -35,7 +42,7 @@ struct Options {
   std::string against;
   std::string prompts;
   CacheFlags cache;
-  uint64_t seed = 0;
+  EvaluateJob evaluate;
 };
 
 std::vector<HeadRef> ClosedBy(const Options& options,
@@ -55,7 +62,7 @@ HeadMeans MeansFor(const Options& options, Transformer& model,
   TextFlags text = options.text;
   if (!options.mean_text.empty()) text.paths = options.mean_text;
   LossJob job;
-  job.seed = options.seed;
+  job.seed = options.evaluate.seed;
   job.on_progress = bar.on_progress("layers");
   job.stop = StopOnInterrupt();
   return MeanOutputs(model, InputOf(text), job);
@@ -63,9 +70,8 @@ HeadMeans MeansFor(const Options& options, Transformer& model,
 
 EvaluateJob JobFor(const Options& options, const Transformer& model,
                    ProgressBar& bar) {
-  EvaluateJob job;
+  EvaluateJob job = options.evaluate;
   job.closed = ClosedBy(options, model);
-  job.seed = options.seed;
   job.on_progress = bar.on_progress("sequences");
   job.stop = StopOnInterrupt();
   return job;
@@ -89,7 +95,7 @@ void RunCache(const Options& options, Transformer& model) {
   const auto choice = ChooseCache(options.cache, model);
   ProgressBar bar;
   LossJob job;
-  job.seed = options.seed;
+  job.seed = options.evaluate.seed;
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
   PrintEvaluation(
@@ -117,7 +123,7 @@ void RunAgainst(const Options& options, Transformer& model) {
   {
     ProgressBar bar;
     LossJob job;
-    job.seed = options.seed;
+    job.seed = options.evaluate.seed;
     job.on_progress = bar.on_progress("sequences");
     job.stop = StopOnInterrupt();
     rows = CompareModels(whole, model, TextsApart(options.text), job);
@@ -217,7 +223,7 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--prompts", options->prompts,
               "With --against, a prompt a line: what both models answer");
   AddCacheFlags(line, options->cache);
-  line.Option("--seed", options->seed, "Of masks and intervals").ShowDefault();
+  AddFlags(line, options->evaluate);
   return [options] { return Run(*options); };
 }
 

@@ -5,10 +5,11 @@
 
 #include "commands.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/export_model.h"
 #include "headwise/model.h"
-#include "headwise/train.h"
 
 namespace headwise {
 namespace export_command {
@@ -16,31 +17,24 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string to;
-  std::string out;
   std::string type;
-  bool twin = false;
-  bool no_tokenizer = false;
-  bool force = false;
+  ExportJob job;
   bool json = false;
 };
 
 // Says it before the model is opened.
 std::optional<DType> CheckUsage(const Options& options) {
-  if (options.to != "huggingface" && options.to != "gguf" &&
-      options.to != "onnx") {
-    throw UsageError("--to: expected huggingface, gguf or onnx; found " +
-                     options.to);
-  }
-  if (options.twin && options.to != "huggingface") {
+  const ExportTarget to = options.job.to;
+  if (options.job.twin && to != ExportTarget::kHuggingFace) {
     throw UsageError(
         "--twin is for huggingface: other targets take the "
         "heads that are left");
   }
-  if (options.to == "onnx" && !options.type.empty() && options.type != "f32") {
+  if (to == ExportTarget::kOnnx && !options.type.empty() &&
+      options.type != "f32") {
     throw UsageError("--type: ONNX files have f32");
   }
-  if (options.no_tokenizer && options.to != "gguf") {
+  if (!options.job.tokenizer && to != ExportTarget::kGguf) {
     throw UsageError("--no-tokenizer is for gguf");
   }
   if (options.type.empty()) return std::nullopt;
@@ -53,22 +47,17 @@ std::optional<DType> CheckUsage(const Options& options) {
 }
 
 int Run(const Options& options) {
-  const auto type = CheckUsage(options);
-  const std::string architecture =
-      Export(options.model, {.to = ParseExportTarget(options.to),
-                             .out = options.out,
-                             .type = type,
-                             .twin = options.twin,
-                             .tokenizer = !options.no_tokenizer,
-                             .replace = options.force});
+  ExportJob job = options.job;
+  job.type = CheckUsage(options);
+  const std::string architecture = Export(options.model, job);
   if (options.json) {
     const Json json = {{"format", "headwise.export/1"},
-                       {"to", options.to},
+                       {"to", FieldWord(job.to)},
                        {"architecture", architecture},
-                       {"out", options.out}};
+                       {"out", job.out.string()}};
     WriteJson(json.dump(2));
   } else {
-    WriteStdout("Written to {}, as {}.\n", options.out, architecture);
+    WriteStdout("Written to {}, as {}.\n", job.out.string(), architecture);
   }
   return kSucceeded;
 }
@@ -76,24 +65,11 @@ int Run(const Options& options) {
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder").Required();
-  line.Option(
-          "--to", options->to,
-          "For whom: huggingface (transformers), gguf (llama.cpp), onnx (ONNX "
-          "Runtime)")
-      .Required();
-  line.Option("--out", options->out,
-              "The folder (huggingface) or file (gguf, onnx) to write")
-      .Required();
+  AddFlags(line, options->job);
+  line.Require("--to");
+  line.Require("--out");
   line.Option("--type", options->type,
               "Of the weights: f32, f16, bf16; without it as they are stored");
-  line.Flag("--twin", options->twin,
-            "huggingface: the shapes of the original, with zeros for heads "
-            "that were removed");
-  line.Flag("--no-tokenizer", options->no_tokenizer,
-            "gguf: weights only, for ids");
-  line.Flag("--force", options->force,
-            "Replace what is at --out: a file, or a folder with a model and "
-            "nothing else");
   line.Flag("--json", options->json, "Print JSON");
   return [options] { return Run(*options); };
 }

@@ -16,14 +16,17 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
+#include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/base/mapped_file.h"
+#include "headwise/cache.h"
 #include "headwise/error.h"
-#include "headwise/heads.h"
+#include "headwise/generate.h"
+#include "headwise/head_edit.h"
+#include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/report/text.h"
-#include "headwise/session.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -230,18 +233,6 @@ int Run(Options& options) {
   return kSucceeded;
 }
 
-void AddSamplerFlags(CommandLine line, GenerateJob& job) {
-  line.Option("--temperature", job.temperature,
-              "0: the likeliest token; higher: more varied")
-      .ShowDefault();
-  line.Option("--top-k", job.top_k, "sample among the k likeliest; 0: all")
-      .ShowDefault();
-  line.Option("--top-p", job.top_p,
-              "sample among the likeliest that hold this much probability")
-      .ShowDefault();
-  line.Option("--seed", job.seed, "same seed, same text").ShowDefault();
-}
-
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder").Required();
@@ -256,20 +247,9 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--drop", options->drop,
               "Heads to switch off: 5.1,6.0 (layer.head, from 0); "
               "cross:5.1 and decoder:5.1 in encoder–decoders");
-  line.Option("--max-tokens", options->generate.max_tokens, "Most new tokens")
-      .ShowDefault()
-      .NotNegative();
-  line.Option("--context", options->generate.context,
-              "Most positions; 0: as many as the model knows")
-      .ShowDefault()
-      .NotNegative();
-  line.Option("--beam", options->generate.beam, "Beams of an encoder–decoder")
-      .ShowDefault();
   AddCacheFlags(line, options->cache);
-  AddSamplerFlags(line, options->generate);
+  AddFlags(line, options->generate);
   AddReadingFlags(line, options->reading);
-  line.Flag("--truncate", options->generate.truncate,
-            "Keep the last tokens of a prompt that is too long");
   AddEngineFlags(line, options->engine);
   AddWeightMemoryFlag(line, options->engine);
   line.Flag("--json", options->json, "Print JSON");

@@ -14,7 +14,9 @@
 #include "console.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/head_weights.h"
 #include "headwise/model.h"
+#include "headwise/model_info.h"
 #include "headwise/report/terminal.h"
 
 namespace headwise {

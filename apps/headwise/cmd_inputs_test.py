@@ -79,7 +79,7 @@ class Early(Inputs):
                 ("--conllu", wrong, "10 columns"),
                 ("--conllu", self.folder / "none", "none"),
                 ("--pairs", pairs, "an encoder–decoder"),
-                ("--pattern", wrong, "a.conll")):
+                ("--patterns", wrong, "a.conll")):
             commands = ["profile"]
             if flag in ("--coref", "--conllu"):
                 commands.append("roles")
@@ -242,7 +242,7 @@ class Kept(Inputs):
         partial = self.folder / "p.heads.partial"
         child = subprocess.Popen(
             [PROGRAM, "profile", PLANTED, "--text", text, "--repeats", "0",
-             "--checkpoint", "0.02", "--out", out],
+             "--checkpoint-seconds", "0.02", "--out", out],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while (not partial.exists() and child.poll() is None
@@ -289,7 +289,7 @@ class Kept(Inputs):
         out = self.folder / "p.heads"
         partial = self.folder / "p.heads.partial"
         command = [PROGRAM, "profile", PLANTED, "--text", TEXT, "--repeats",
-                   "0", "--out", out, "--checkpoint", "0"]
+                   "0", "--out", out, "--checkpoint-seconds", "0"]
         ours, theirs = pty.openpty()
         child = subprocess.Popen(command + ["--conllu", bank], stderr=theirs,
                                  stdout=subprocess.DEVNULL)

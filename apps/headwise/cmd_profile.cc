@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,14 +13,17 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
+#include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/heads/profile/metrics.h"
 #include "headwise/heads/profile/notes.h"
+#include "headwise/model.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/profile.h"
 #include "headwise/report/terminal.h"
+#include "headwise/text_input.h"
 #include "ids_file.h"
 #include "interrupt.h"
 #include "model_name.h"
@@ -44,7 +46,6 @@ struct Options {
   std::vector<std::string> texts;
   std::string ids;
   ProfileJob job;
-  std::string metrics = Name(MetricSet::kAll);
   std::string out;
   int64_t context = 0;
   int64_t tokens = 0;
@@ -183,18 +184,12 @@ Profile Make(const Options& options) {
   ProgressBar bar;
   std::optional<int64_t> kept;  // tokens
   ProfileJob job = options.job;
-  if (options.metrics == Name(MetricSet::kCore)) {
-    job.metrics = MetricSet::kCore;
-  }
   job.material = WithSamples(job.material);
   job.resume = begun ? &*begun : nullptr;
   job.on_checkpoint = [&](const Profile& profile) {
     profile.Save(PartialOf(options.out));
     kept = profile.counts.tokens;
   };
-  if (job.checkpoint_seconds == 0) {  // only when stopped
-    job.checkpoint_seconds = std::numeric_limits<double>::infinity();
-  }
   job.on_progress = bar.on_progress("layers");
   job.stop = StopOnInterrupt();
   try {
@@ -226,7 +221,7 @@ int Run(Options options) {
   RequireFiles(options.texts);
   if (IsFirstRank()) RequireWritable(options.out);
   std::vector<Detector> detectors;
-  for (const std::string& path : options.job.patterns) {
+  for (const std::filesystem::path& path : options.job.patterns) {
     detectors.push_back(Detector::Load(path));
   }
   const Profile profile = Make(options);
@@ -267,49 +262,12 @@ std::function<int()> Setup(CommandLine line) {
               "everything")
       .NotNegative();
   AddReadingFlags(line, options->reading);
-  line.Option("--conllu", options->job.material.conllu,
-              "A treebank in CoNLL-U, a file or a folder, for syntactic heads; "
-              "shipped: the sample that comes along");
-  line.Option("--coref", options->job.material.coref,
-              "Coreference in CoNLL, a file or a folder, for coreference "
-              "heads; shipped: the sample that comes along");
-  line.Option("--pairs", options->job.material.pairs,
-              "Lines source<TAB>target, for translation heads of "
-              "encoder–decoders: links between words are learnt from them");
-  line.Flag("--words", options->job.words,
-            "Also position metrics between words (words.previous …); looks "
-            "at every row again");
-  line.Flag("--sentences", options->job.sentences,
-            "Make each sentence a sequence of its own, as rare-token heads "
-            "are defined");
-  line.Option("--pattern", options->job.patterns,
-              "Detectors of your own (docs/patterns.md), as many as you like");
-  line.Option("--metrics", options->metrics,
-              "all; or core: entropy, largest key, distance, first token "
-              "and neighbours, which come almost free with the forward "
-              "pass (no sinks, examples or probes)")
-      .OneOf({"all", "core"})
-      .ShowDefault();
-  line.Option("--min-visible", options->job.min_visible,
-              "Rows that see fewer keys are left out")
-      .ShowDefault()
-      .NotNegative();
-  line.Option("--repeats", options->job.repeats,
-              "Sequences of the random-repeat test; 0: none")
-      .ShowDefault()
-      .Between(0, 10000);
-  line.Flag("--means", options->job.means,
-            "Also what every head gives on average, for evaluate and prune "
-            "--mean; reads the text a second time");
+  AddFlags(line, options->job);
+  AddSampleNote(line);
   line.Option("--out", options->out,
               "The profile to write; default: MODEL.heads here");
   line.Flag("--resume", options->resume,
             "Go on with an interrupted profile of the same text");
-  line.Option("--checkpoint", options->job.checkpoint_seconds,
-              "Seconds between copies of the profile so far, which --resume "
-              "goes on from if the program is killed; 0: none")
-      .NotNegative()
-      .ShowDefault();
   AddEngineFlags(line, options->engine);
   AddWeightMemoryFlag(line, options->engine);
   line.Flag("--json", options->json, "Print every metric as JSON");

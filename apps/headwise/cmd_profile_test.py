@@ -47,7 +47,7 @@ class Profile(unittest.TestCase):
         out, partial = self.folder / "p.heads", self.folder / "p.heads.partial"
         command = [PLANTED, "--text", text, "--repeats", 0, "--out", out]
         child = subprocess.Popen(  # by one thread, to be killed in time
-            [PROGRAM, "profile", *map(str, command), "--checkpoint", "0.02",
+            [PROGRAM, "profile", *map(str, command), "--checkpoint-seconds", "0.02",
              "--threads", "1"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
@@ -82,7 +82,7 @@ class Profile(unittest.TestCase):
         done = run(PLANTED, "--text", TEXT, "--words", "--out", out,
                    "--tokens", 500)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for args in ((), ("--words",), ("--induction", "50x2")):
+        for args in ((), ("--words",), ("--repeat-form", "50x2")):
             heads = {f"{h['layer']}.{h['head']}": h
                      for h in metrics(out, *args)}
             self.assertEqual(heads["1.0"]["roles"][0]["name"], "induction")
@@ -118,7 +118,7 @@ class Profile(unittest.TestCase):
             path.write_text(json.dumps({"name": name, "rules": [
                 {"match": rf"\b{query}\b", "query": 1},
                 {"match": r"\b[A-Z][a-z]+\b", "key": 1}]}))
-            patterns += ["--pattern", path]
+            patterns += ["--patterns", path]
         out = self.folder / "p.heads"
         done = run(PLANTED, "--text", beginning(self.folder / "a.txt"),
                    "--repeats", 0, "--out", out, *patterns)

@@ -7,10 +7,16 @@
 
 #include "commands.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/pruning/remove.h"
+#include "headwise/model.h"
+#include "headwise/model_info.h"
+#include "headwise/profile.h"
+#include "headwise/progress.h"
+#include "headwise/prune.h"
 #include "headwise/report/text.h"
-#include "headwise/train.h"
 #include "interrupt.h"
 #include "judge_text.h"
 #include "open_model.h"
@@ -48,7 +54,7 @@ void Print(const PruneOptions& options, const Proof& proof,
   }
   Json all = {{"format", "headwise.pruning/1"},
               {"plan", ParseJson(plan, "plan")},
-              {"repair", options.job.repair},
+              {"repair", RepairText(options.job)},
               {"heads_share", ToJson(share)},
               {"out", options.out}};
   all.update(ToJson(proof));
@@ -80,7 +86,6 @@ PruneJob JobOf(const PruneOptions& options, Transformer& model,
   if (!options.drop.empty()) job.drop = ParseHeads(options.drop, model);
   job.judge = JudgedTexts(options);
   job.time = timer.On(model.context());
-  job.measure_speed = !options.no_timing;
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
   return job;
@@ -146,65 +151,12 @@ std::function<int()> Setup(CommandLine line) {
                "Three quarters choose the heads, the rest judges",
                "Tokens of a window; 0: 256 or what the model knows")
       .Required();
-  line.Option("--keep", options->job.keep,
-              "Share of the heads that stays: 0.7");
   line.Option("--drop", options->drop,
               "Or the heads that leave: 3.5,4.2 (layer.head, from 0)");
-  line.Option("--plan", options->job.plan, "Or a plan that was written before");
-  line.Option("--max-loss", options->job.max_loss,
-              "Or as many as the loss on held-out text allows, of at least 8 "
-              "sequences: +1% of it, or +0.05nats; measured with the repairs "
-              "but finetune");
-  line.Option("--target-speedup", options->job.target_speedup,
-              "Or as few as make the prefill of one sequence so many times as "
-              "fast: 1.3; measured");
-  line.Option("--by", options->job.by,
-              "What chooses: ablation-zero, ablation-mean, "
-              "ablation-resample, activation, gradient; or gates, learned "
-              "with the model frozen or, by --tune, with it")
-      .ShowDefault();
-  line.Option("--gate-steps", options->job.gate_steps,
-              "Training steps of gates")
-      .Between(1, 1000000)
-      .ShowDefault();
-  line.Option("--gate-penalty", options->job.gate_penalty,
-              "What all open gates together cost, as a share of the loss")
-      .NotNegative()
-      .ShowDefault();
-  line.Flag("--tune", options->job.tune,
-            "--by gates: all weights learn along with the gates, at "
-            "--finetune-rate; the heads leave the weights as they became");
-  line.Option("--tune-steps", options->job.tune_steps,
-              "Of --tune, of 8 windows each, in place of --gate-steps")
-      .Between(1, 1000000)
-      .ShowDefault();
-  line.Option("--iterative", options->job.iterative,
-              "Heads leave in so many steps; those left are ranked anew "
-              "before each")
-      .Between(1, 1000)
-      .ShowDefault();
-  line.Option("--repair", options->job.repair,
-              "none, or some of fold,least-squares,finetune: what the heads "
-              "add on average joins the bias of the output; the output matrix "
-              "is fitted anew; all weights are trained further")
-      .ShowDefault();
+  AddFlags(line, options->job);
   line.Option("--mean", options->mean,
               "A profile (profile --means) whose means fold takes, instead of "
               "those over the text that chooses");
-  line.Option("--finetune-steps", options->job.finetune_steps,
-              "Of 8 windows each; the best of ten looks is kept")
-      .Between(1, 1000000)
-      .ShowDefault();
-  line.Option("--finetune-rate", options->job.finetune_rate,
-              "Learning rate of the weights, of --tune too")
-      .ShowDefault();
-  line.Flag("--uniform", options->job.uniform,
-            "The same number of heads in every layer");
-  line.Flag("--whole-groups", options->job.whole_groups,
-            "Grouped queries: whole groups leave with their keys and values, "
-            "so that the cache shrinks");
-  line.Flag("--allow-empty", options->job.allow_empty,
-            "A layer may lose all its heads");
   line.Option("--judge", options->judge,
               "Texts that choose nothing: the smaller model is judged on each "
               "by itself, a quarter of --tokens long")
@@ -223,9 +175,6 @@ std::function<int()> Setup(CommandLine line) {
       .ShowDefault();
   line.Flag("--force", options->force,
             "Replace a model at --out, if nothing else lies in its folder");
-  line.Flag("--no-timing", options->no_timing, "Do not measure speed");
-  line.Option("--seed", options->job.seed, "Of masks, resampling, intervals")
-      .ShowDefault();
   return [options] { return Run(*options); };
 }
 

@@ -323,9 +323,9 @@ def refusals(folder, out):
     start = ["prune", MODEL, "--text", TEXT, "--tokens", 1024]
     refused(2, "one of --keep, --drop, --plan, --max-loss", *start, "--out", folder / "x")
     refused(2, "expected --out", *start, "--keep", 0.5)
-    refused(2, "a share from 0 to 1", *start, "--keep", 2, "--out",
+    refused(2, "a number from 0 to 1", *start, "--keep", 2, "--out",
             folder / "x")
-    refused(2, "none, fold", *start, "--keep", 0.5, "--repair", "magic",
+    refused(2, "finetune or none", *start, "--keep", 0.5, "--repair", "magic",
             "--out", folder / "x")
     refused(2, "the order fold", *start, "--keep", 0.5, "--repair",
             "finetune,fold", "--out", folder / "x")

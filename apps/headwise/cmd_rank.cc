@@ -6,8 +6,12 @@
 
 #include "commands.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/error.h"
-#include "headwise/heads.h"
+#include "headwise/model.h"
+#include "headwise/profile.h"
+#include "headwise/rank.h"
+#include "headwise/text_input.h"
 #include "ids_file.h"
 #include "interrupt.h"
 #include "open_model.h"
@@ -29,8 +33,8 @@ struct Options {
   int64_t top = 20;
 };
 
-std::string PartialOf(const Options& options) {
-  if (!options.rank.partial.empty()) return options.rank.partial;
+std::filesystem::path PartialOf(const Options& options) {
+  if (options.rank.partial.file) return *options.rank.partial.file;
   return std::filesystem::canonical(options.run.model).filename().string() +
          ".rank.partial";
 }
@@ -64,7 +68,7 @@ Ranking Rank(const Options& options) {
   ProgressBar bar;
   RankJob job = options.rank;
   job.profile = profile ? &*profile : nullptr;
-  job.partial = PartialOf(options);
+  job.partial.file = PartialOf(options);
   job.on_progress = bar.on_progress("layers");
   job.stop = StopOnInterrupt();
   return RankHeads(model, input, job);
@@ -96,43 +100,12 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--ids", options->ids,
               "Instead of text: safetensors with input_ids [B, N] and "
               "perhaps attention_mask");
-  line.Option("--by", options->rank.by,
-              "ablation-zero, ablation-mean, ablation-resample, activation, "
-              "weights, gradient (also -token, -batch); the first ablation "
-              "gives classes")
-      .Commas()
-      .ShowDefault();
+  AddFlags(line, options->rank);
   line.Option("--profile", options->profile,
               "The model's profile: tells heads without a role (noise)");
   line.Option("--top", options->top, "Heads to print; 0: all")
       .ShowDefault()
       .NotNegative();
-  line.Option("--least-hurt", options->rank.least_negative,
-              "A head hurts when closing it lowers the loss by more than "
-              "this share of it, on both halves of the text. 0: by "
-              "anything that is no accident")
-      .Between(0.0, 1.0)
-      .ShowDefault();
-  line.Flag("--pairs", options->rank.pairs,
-            "Also close the top 24 heads in pairs: backup heads");
-  line.Flag("--repair", options->rank.self_repair,
-            "Also measure self-repair: the part of a head's direct effect on "
-            "the right token's logit that later heads take over when it is "
-            "closed");
-  line.Flag("--per-layer", options->rank.per_layer,
-            "Divide gradients by the L2 norm of their layer's");
-  line.Option("--seed", options->rank.seed, "Of masks, resampling, intervals")
-      .ShowDefault();
-  line.Flag("--resume", options->rank.resume,
-            "Go on with an interrupted ranking of the same model and text");
-  line.Option("--partial", options->rank.partial,
-              "Where an interrupted ranking keeps what it has; default: "
-              "MODEL.rank.partial here");
-  line.Option("--checkpoint", options->rank.checkpoint_seconds,
-              "Seconds between copies of what it has, which --resume goes on "
-              "from if the program is killed; 0: none")
-      .NotNegative()
-      .ShowDefault();
   return [options] { return Run(*options); };
 }
 
@@ -147,7 +120,8 @@ const Command kRankCommand = {
         "  headwise rank models/minimind2-small --text novels/\n"
         "  headwise rank models/minilm-l6 --text a.txt b.txt.gz \\\n"
         "      --by ablation-zero,ablation-mean,ablation-resample --top 0\n"
-        "  headwise rank models/gpt2 --text wiki.txt --pairs --repair --json\n"
+        "  headwise rank models/gpt2 --text wiki.txt --pairs --self-repair "
+        "--json\n"
         "Each model is judged by its own loss, whose name is printed.",
     .setup = rank_command::Setup,
     .ranks = true};

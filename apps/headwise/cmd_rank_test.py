@@ -58,7 +58,7 @@ class Rank(unittest.TestCase):
         """Starts a ranking, and ends it once it has kept something."""
         partial = self.folder / "p"
         child = subprocess.Popen(
-            [PROGRAM, "rank", *map(str, command), "--checkpoint", "0.02",
+            [PROGRAM, "rank", *map(str, command), "--checkpoint-seconds", "0.02",
              *more],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 60
@@ -70,7 +70,7 @@ class Rank(unittest.TestCase):
 
     def test_one_that_was_stopped_goes_on_to_the_same_numbers(self):
         command = [PLANTED, "--text", TEXT, "--tokens", 512, "--context", 128,
-                   "--json", "--by", "ablation-zero,ablation-mean", "--repair",
+                   "--json", "--by", "ablation-zero,ablation-mean", "--self-repair",
                    "--partial", self.folder / "p"]
         whole = run("rank", *command)
         self.assertEqual(whole.returncode, 0, whole.stderr)

@@ -6,10 +6,13 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
+#include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
+#include "headwise/model.h"
 #include "headwise/report.h"
 #include "headwise/report/report_summary.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -68,8 +71,6 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--text", options->text.files,
               "Files or folders of text (.gz, .xz, .zst, .jsonl too). "
               "Encoder–decoders: source<TAB>target lines");
-  line.Option("--profile", options->report.profile,
-              "Use this profile instead of making one");
   line.Option("--out", options->out, "The HTML file to write").ShowDefault();
   line.Option("--json", options->json,
               "Write the data here too (docs/report.schema.json); - prints "
@@ -78,22 +79,14 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--tokens", *options->text.tokens,
               "Most tokens to profile; 0: all")
       .NotNegative();
-  line.Option("--rank-tokens", options->report.rank_tokens,
-              "Most tokens for importance, similarity and path effects, "
-              "which run the model once a head")
-      .ShowDefault()
-      .NotNegative();
+  AddFlags(line, options->report);
   line.Option("--context", options->text.context,
               "Tokens of a window; 0: what the model knows, 512 at most")
       .NotNegative();
   AddReadingFlags(line, options->reading);
-  line.Option("--skip", options->report.skip,
-              "Parts to leave out: importance, similarity, composition, "
-              "content, samples")
-      .Commas();
   AddEngineFlags(line, options->engine);
   return [options] {
-    if (options->text.files.empty() && options->report.profile.empty()) {
+    if (options->text.files.empty() && !options->report.profile) {
       throw UsageError("expected --text FILE… or --profile FILE");
     }
     return Run(*options);

@@ -12,10 +12,14 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
+#include "flags.h"
 #include "headwise/error.h"
-#include "headwise/heads.h"
 #include "headwise/heads/roles/explain.h"
+#include "headwise/model.h"
 #include "headwise/profile.h"
+#include "headwise/progress.h"
+#include "headwise/roles.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "patterns_text.h"
@@ -33,14 +37,11 @@ struct Options {
   std::string subject;  // a profile or a model's folder
   std::string model;    // for --confirm of a profile
   std::vector<std::string> texts;
-  WordFiles material;
-  std::string repeat_form = Name(RepeatForm::k25x4);
+  ProfileJob profile;
+  RoleJob roles;
+  ConfirmJob check;
   int64_t context = 0;
   int64_t tokens = 0;
-  int64_t min_visible = 8;
-  std::vector<std::string> thresholds;
-  bool first_piece = false;
-  bool words = false;
   bool confirm = false;
   bool all = false;
   bool explain = false;
@@ -51,7 +52,7 @@ struct Options {
 };
 
 void CheckUsage(const Options& options, bool is_model) {
-  const bool runs = !options.texts.empty() || options.material.any();
+  const bool runs = !options.texts.empty() || options.profile.material.any();
   if (!is_model && runs) {
     throw UsageError(
         "a profile already holds its text: give a model's folder with --text, "
@@ -70,23 +71,11 @@ Profile ProfileOf(const Options& options, Transformer& model,
   text.context = options.context;
   text.tokens = options.tokens;
   if (model.has_tokenizer()) RequireTexts(options.texts);
-  ProfileJob job;
-  job.min_visible = options.min_visible;
-  job.material = WithSamples(options.material);
-  job.first_piece = options.first_piece;
+  ProfileJob job = options.profile;
+  job.material = WithSamples(job.material);
   job.on_progress = on_progress;
   job.stop = StopOnInterrupt();
   return MakeProfile(model, text, job);
-}
-
-RoleJob JobOf(const Options& options) {
-  RoleJob job;
-  job.thresholds = options.thresholds;
-  job.words = options.words;
-  if (options.repeat_form == Name(RepeatForm::k50x2)) {
-    job.repeats = RepeatForm::k50x2;
-  }
-  return job;
 }
 
 struct Found {
@@ -96,7 +85,7 @@ struct Found {
 
 Found Find(const Options& options, bool is_model) {
   ProgressBar bar;
-  ConfirmJob confirm;
+  ConfirmJob confirm = options.check;
   confirm.on_progress = bar.on_progress();
   confirm.stop = StopOnInterrupt();
   const auto open = [&](const std::string& folder) {
@@ -110,7 +99,7 @@ Found Find(const Options& options, bool is_model) {
   } else {
     found.profile = Profile::Load(options.subject);
   }
-  found.roles = FindRoles(found.profile, JobOf(options));
+  found.roles = FindRoles(found.profile, options.roles);
   if (!options.confirm) return found;
   if (!is_model) {
     model.emplace(open(options.model));
@@ -200,7 +189,7 @@ int Explain(const Options& options, const RoleThresholds& thresholds) {
 
 int Run(const Options& options) {
   RoleThresholds thresholds;
-  for (const std::string& one : options.thresholds) thresholds.Set(one);
+  for (const std::string& one : options.roles.thresholds) thresholds.Set(one);
   if (options.explain) return Explain(options, thresholds);
   if (options.subject.empty()) {
     throw UsageError("expected a profile or a model's folder");
@@ -231,20 +220,11 @@ std::function<int()> Setup(CommandLine line) {
               "With a model: files or folders of text, - for stdin. "
               "Without any, the random-repeat test alone is run")
       .OneWord();
-  line.Option("--conllu", options->material.conllu,
-              "With a model: a treebank in CoNLL-U, a file or a folder, for "
-              "syntactic roles; shipped: the sample that comes along");
-  line.Option(
-      "--coref", options->material.coref,
-      "With a model: coreference in CoNLL, a file or a folder; shipped: "
-      "the sample that comes along");
-  line.Option("--threshold", options->thresholds,
-              "ROLE=NUMBER: how much of it a head needs, e.g. induction=0.5")
-      .Commas();
-  line.Option("--min-visible", options->min_visible,
-              "With a model: rows that see fewer keys do not count")
-      .Positive()
-      .ShowDefault();
+  AddFlags(line, options->profile,
+           {"min_visible", "conllu", "coref", "first_piece"});
+  AddFlags(line, options->roles);
+  AddSampleNote(line);
+  AddFlags(line, options->check);
   AddReadingFlags(line, options->reading);
   line.Option("--context", options->context,
               "With a model: tokens of a window; 0: its context, at most "
@@ -253,16 +233,6 @@ std::function<int()> Setup(CommandLine line) {
   line.Option("--tokens", options->tokens,
               "With a model: stop after so many; 0: all")
       .NotNegative();
-  line.Option("--induction", options->repeat_form,
-              "The form of the random-repeat test: 25x4 (25 tokens four "
-              "times), or 50x2, which older figures are given in")
-      .OneOf({"25x4", "50x2"})
-      .ShowDefault();
-  line.Flag("--words", options->words,
-            "Positions count words instead of tokens");
-  line.Flag("--first-piece", options->first_piece,
-            "A split word attends as its first piece does, not as their "
-            "mean");
   line.Flag("--confirm", options->confirm,
             "Switch heads off and see whether what they are for suffers");
   line.Option("--model", options->model,
@@ -293,7 +263,7 @@ const Command kRolesCommand = {
         "  headwise roles models/minilm-l6 --text novels/ --tokens 100000\n"
         "  headwise roles models/minilm-l6 --conllu en_ewt-ud-dev.conllu\n"
         "  headwise roles models/minilm-l6 --conllu shipped --coref shipped\n"
-        "  headwise roles minilm.heads --threshold induction=0.5 --all\n"
+        "  headwise roles minilm.heads --thresholds induction=0.5 --all\n"
         "  headwise roles --explain",
     .setup = roles_command::Setup,
     .lower = "--context or --threads"};

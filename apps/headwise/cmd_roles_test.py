@@ -126,7 +126,7 @@ class Roles(unittest.TestCase):
             self.assertEqual(result.returncode, code, result.stderr)
             self.assertIn(words, result.stderr)
             self.assertEqual(result.stdout, "")
-        fails(1, "did you mean induction?", PLANTED, "--threshold", "inducton=1")
+        fails(1, "did you mean induction?", PLANTED, "--thresholds", "inducton=1")
         fails(1, "none.heads", "none.heads")
         fails(2, "expected a profile or a model")
         with tempfile.TemporaryDirectory() as folder:

@@ -12,13 +12,17 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
+#include "flags.h"
 #include "headwise/base/atomic_file.h"
 #include "headwise/base/json.h"
-#include "headwise/report.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
 #include "headwise/report/attention_svg.h"
 #include "headwise/report/attention_text.h"
 #include "headwise/report/terminal.h"
+#include "headwise/show.h"
 #include "headwise/study/support/cat_sat.h"
+#include "headwise/text_input.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -32,15 +36,11 @@ namespace {
 struct Options {
   std::string model;
   TextArgument text;
-  std::string target;
   std::string heads;
   std::string example;
   std::string svg;
-  std::optional<int64_t> query;
+  ShowJob show;
   int64_t context = 0;
-  int64_t top = 5;
-  int64_t rows = 24;
-  int64_t cells = 96;
   bool json = false;
   EngineFlags engine;
   ReadingFlags reading;
@@ -50,18 +50,13 @@ ShownAttention Show(const Options& options, Transformer& model) {
   const std::vector<HeadRef> heads = ParseHeads(options.heads, model);
   model.tokenizer();  // throws where there is none
   const TextInput text = InputOf(options.text, options.context);
-  if (model.info().encoder_decoder && options.target.empty() &&
+  if (model.info().encoder_decoder && options.show.target.empty() &&
       options.text.path.empty() &&
       options.text.sentence.find('\t') == std::string::npos) {
     throw UsageError("an encoder–decoder also needs --target TEXT");
   }
   ProgressBar bar;
-  ShowJob job;
-  job.cells = options.cells;
-  job.top = options.top;
-  job.queries = options.rows;
-  job.query = options.query;
-  job.target = options.target;
+  ShowJob job = options.show;
   job.on_progress = bar.on_progress();
   job.stop = StopOnInterrupt();
   return ShowAttention(model, text, heads, job);
@@ -101,14 +96,14 @@ void PrintHead(const ShownAttention& shown, const MappedHead& map,
   const std::vector<std::string>& keys = shown.Keys(map);
   const std::vector<std::string>& queries = shown.Queries(map);
   const float largest = *std::max_element(map.strip.begin(), map.strip.end());
-  WriteDrawn("{}",
-             Dim(console,
-                 Wrap(options.query
-                          ? fmt::format("what \"{}\" (token {}) looks at",
-                                        queries[*options.query], *options.query)
-                          : "shaded by the mean share each token gets of "
-                            "those that see it",
-                      console.width, 2)));
+  WriteDrawn("{}", Dim(console,
+                       Wrap(options.show.query
+                                ? fmt::format("what \"{}\" (token {}) looks at",
+                                              queries[*options.show.query],
+                                              *options.show.query)
+                                : "shaded by the mean share each token gets of "
+                                  "those that see it",
+                            console.width, 2)));
   // A long text would fill screens: its beginning, then the pooled map.
   constexpr size_t kMostDrawn = 300;
   const size_t drawn = std::min(kMostDrawn, keys.size());
@@ -137,9 +132,9 @@ void PrintHead(const ShownAttention& shown, const MappedHead& map,
     lists.push_back(std::move(list));
   }
   WriteDrawn("{}", DrawKeyLists(lists, console));
-  if (static_cast<int64_t>(lists.size()) < map.queries && !options.query) {
+  if (static_cast<int64_t>(lists.size()) < map.queries && !options.show.query) {
     WriteDrawn("{}", Dim(console, Wrap(fmt::format("{} of {} queries, evenly "
-                                                   "spread; --rows for more",
+                                                   "spread; --queries for more",
                                                    lists.size(), map.queries),
                                        console.width, 2)));
   }
@@ -179,7 +174,7 @@ Json ToJson(const ShownAttention& shown, const Options& options) {
   if (!shown.target_tokens.empty()) {
     json["target_tokens"] = shown.target_tokens;
   }
-  if (options.query) json["query"] = *options.query;
+  if (options.show.query) json["query"] = *options.show.query;
   json["heads"] = std::move(heads);
   return json;
 }
@@ -245,28 +240,13 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("MODEL", options->model, "A model's folder");
   options->text.Declare(line);
-  line.Option("--target", options->target,
-              "Encoder–decoders: what the decoder reads, if the text does not "
-              "hold source<TAB>target");
   line.Option("--context", options->context,
               "Tokens to show, from the text's beginning; 0: all that the "
               "model has positions for, 8192 at most")
       .NotNegative();
   line.Option("--heads", options->heads,
               "Heads as layer.head, 5.1,4.0; cross:2.3 for cross-attention");
-  line.Option("--query", options->query,
-              "Only what this token looks at, counted from 0")
-      .NotNegative();
-  line.Option("--top", options->top, "Keys to name for each query")
-      .ShowDefault()
-      .Positive();
-  line.Option("--rows", options->rows, "Queries to list")
-      .ShowDefault()
-      .Positive();
-  line.Option("--cells", options->cells,
-              "Rows and columns of the map; longer texts are pooled")
-      .ShowDefault()
-      .Between(1, 512);
+  AddFlags(line, options->show);
   line.Option("--svg", options->svg, "Write the maps and arcs here");
   line.Option("--example", options->example,
               "Draw known pictures instead of a model: cat-sat");

@@ -9,10 +9,11 @@
 #include "command.h"
 #include "commands.h"
 #include "console.h"
+#include "flags.h"
 #include "headwise/base/atomic_file.h"
-#include "headwise/heads.h"
-#include "headwise/report.h"
+#include "headwise/model.h"
 #include "headwise/report/terminal.h"
+#include "headwise/similar.h"
 #include "interrupt.h"
 #include "open_model.h"
 #include "progress_bar.h"
@@ -137,24 +138,6 @@ int Run(const Options& options) {
   return kSucceeded;
 }
 
-void AddSimilarityFlags(CommandLine line, SimilarityJob& how) {
-  line.Option("--rows", how.rows,
-              "queries sampled for the exact divergence, 1 on")
-      .ShowDefault();
-  line.Option("--samples", how.samples,
-              "tokens sampled for comparing outputs, 1 on")
-      .ShowDefault();
-  line.Option("--min-visible", how.min_visible,
-              "leave out queries that see fewer keys")
-      .ShowDefault();
-  line.Option("--twin", how.twin,
-              "heads with a divergence below this are twins (0 to 1)")
-      .ShowDefault();
-  line.Option("--cut", how.cut,
-              "heads are grouped up to this mean distance (Hellinger, 0 to 1)")
-      .ShowDefault();
-}
-
 std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   AddRunFlags(line, options->run, "A model's folder");
@@ -165,7 +148,7 @@ std::function<int()> Setup(CommandLine line) {
       .Required();
   line.Option("--svg", options->svg, "Write the map and the matrix here");
   line.Option("--top", options->top, "Pairs to list").ShowDefault().Positive();
-  AddSimilarityFlags(line, options->similarity);
+  AddFlags(line, options->similarity);
   return [options] { return Run(*options); };
 }
 

@@ -278,7 +278,7 @@ class Hostile(InFolder):
         pattern.write_text(json.dumps(
             {"name": "x", "rules": [{"match": "(a+)+[cd]", "query": 1, "key": 1}]}))
         self.ends_soon("s for a text of 118384 bytes", "profile", PLANTED,
-                       "--text", text, "--pattern", pattern, "--metrics",
+                       "--text", text, "--patterns", pattern, "--metrics",
                        "core", "--out", self.folder / "a.heads")
 
     def test_a_small_file_of_a_long_line(self):

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,11 @@
 #include "commands.h"
 #include "console.h"
 #include "engine_flags.h"
+#include "flags.h"
 #include "headwise/api/share_work.h"
 #include "headwise/base/fields.h"
 #include "headwise/base/json.h"
+#include "headwise/profile.h"
 #include "headwise/report/text.h"
 #include "headwise/train.h"
 #include "headwise/train/config.h"
@@ -31,10 +34,7 @@ namespace {
 
 struct Options {
   std::string config;
-  std::vector<std::string> settings;
-  bool resume = false;
-  bool force = false;
-  WordFiles words;
+  TrainJob train;
   std::string timeline;
   EngineFlags engine;
   bool json = false;
@@ -64,7 +64,7 @@ class StepPrinter {
   void Show(const TrainStep& step) {
     const int64_t done = step.step + 1;
     tokens_ += static_cast<double>(step.tokens);
-    const bool evaluated = !std::isnan(step.validation);
+    const bool evaluated = step.validation.has_value();
     const double every = terminal_ ? 0.2 : 10;
     if (!evaluated && step.seconds - shown_ < every) return;
     shown_ = step.seconds;
@@ -76,7 +76,7 @@ class StepPrinter {
     if (step.assigned > 0) {
       text += fmt::format("  assigned {:.3f}", step.assigned);
     }
-    if (evaluated) text += fmt::format("  validation {:.3f}", step.validation);
+    if (evaluated) text += fmt::format("  validation {:.3f}", *step.validation);
     text += fmt::format("  {:.0f} tokens/s", tokens_ / step.seconds);
     if (done < steps_) text += "  " + Duration(left) + " left";
     const bool stays = !terminal_ || evaluated;
@@ -95,19 +95,18 @@ class StepPrinter {
   double shown_ = 0;
 };
 
-double ValidationAt(const TrainOutcome& run, int64_t step) {
+std::optional<double> ValidationAt(const TrainOutcome& run, int64_t step) {
   for (const auto& [at, loss] : run.validation) {
     if (at == step) return loss;
   }
-  return NAN;
+  return {};
 }
 
 Json ModelJson(const std::filesystem::path& folder, const TrainOutcome& run,
                int64_t step) {
   if (folder.empty()) return nullptr;
   Json json = {{"folder", folder.string()}, {"step", step}};
-  const double loss = ValidationAt(run, step);
-  if (!std::isnan(loss)) json["validation"] = loss;
+  if (const auto loss = ValidationAt(run, step)) json["validation"] = *loss;
   return json;
 }
 
@@ -115,17 +114,17 @@ Json ModelJson(const std::filesystem::path& folder, const TrainOutcome& run,
 std::string ModelLines(const TrainOutcome& run) {
   const auto line = [&](const char* which, const std::filesystem::path& folder,
                         int64_t step) {
-    const double loss = ValidationAt(run, step);
-    return fmt::format(
-        "{}: {}, step {}{}\n", which, VisibleName(folder.string()), step,
-        std::isnan(loss) ? "" : fmt::format(", validation {:.3f}", loss));
+    const std::optional<double> loss = ValidationAt(run, step);
+    return fmt::format("{}: {}, step {}{}\n", which,
+                       VisibleName(folder.string()), step,
+                       loss ? fmt::format(", validation {:.3f}", *loss) : "");
   };
   if (run.best.empty() || run.best_step == run.steps) {
     return line(run.best.empty() ? "last" : "last and best", run.last,
                 run.steps);
   }
   return line("last", run.last, run.steps) +
-         line("best", run.best, run.best_step);
+         line("best", run.best, *run.best_step);
 }
 
 void PrintResult(const Options& options, const TrainConfig& config,
@@ -140,7 +139,7 @@ void PrintResult(const Options& options, const TrainConfig& config,
       json["validation"] = run.validation.back().second;
     }
     json["last"] = ModelJson(run.last, run, run.steps);
-    json["best"] = ModelJson(run.best, run, run.best_step);
+    json["best"] = ModelJson(run.best, run, run.best_step.value_or(0));
     WriteJson(json.dump(2));
     return;
   }
@@ -159,28 +158,25 @@ void PrintResult(const Options& options, const TrainConfig& config,
 
 TrainJob JobOf(const Options& options) {
   const ContextOptions context = options.engine.context();
-  TrainJob job;
+  TrainJob job = options.train;
   job.file = options.config;
-  job.settings = options.settings;
-  job.resume = options.resume;
-  job.replace = options.force;
   job.device = context.device;
   job.threads = context.threads;
   job.type = options.engine.compute();
   job.observe = true;
-  job.words = WithSamples(options.words);
+  job.words = WithSamples(job.words);
   job.stop = StopOnInterrupt();
   return job;
 }
 
 int Run(const Options& options) {
   options.engine.Require();
-  if (options.resume && options.force) {
+  if (options.train.resume && options.train.force) {
     throw UsageError("either --resume or --force, not both");
   }
   TrainJob job = JobOf(options);
-  const TrainConfig config = ReadTrainConfig(options.config, options.settings);
-  if (options.words.any() && config.observe_every == 0) {
+  const TrainConfig config = ReadTrainConfig(options.config, job.settings);
+  if (job.words.any() && config.observe_every == 0) {
     throw UsageError("--conllu and --coref need observe_every");
   }
   auto bar = std::make_unique<ProgressBar>();
@@ -218,26 +214,17 @@ std::function<int()> Setup(CommandLine line) {
   auto options = std::make_shared<Options>();
   line.Option("CONFIG", options->config, "The run's configuration (JSON)")
       .Required();
-  line.Option("--set", options->settings,
+  line.Option("--set", options->train.settings,
               "key=value over the file: steps=200, model.hidden_size=128")
       .OneWord();
-  line.Flag("--resume", options->resume,
-            "Continue the run in its folder, bit for bit");
-  line.Flag("--force", options->force,
-            "Begin anew in a folder that holds a run or a model, and replace "
-            "it");
-  line.Option("--conllu", options->words.conllu,
-              "Observe syntactic roles too, on this treebank in CoNLL-U; "
-              "shipped: the sample that comes along");
-  line.Option("--coref", options->words.coref,
-              "Observe coreference too, on this annotation in CoNLL; shipped: "
-              "the sample that comes along");
+  AddFlags(line, options->train, {"resume", "force", "conllu", "coref"});
   line.Option("--timeline", options->timeline,
               "Write when each rank computed and when gradients were added up, "
               "of the first 20 steps, as a trace for ui.perfetto.dev");
   AddEngineFlags(line, options->engine);
   line.Flag("--json", options->json, "Print the result as JSON");
   line.AddFooter(FieldList());
+  AddSampleNote(line);
   return [options] { return Run(*options); };
 }
 

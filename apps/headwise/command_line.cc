@@ -9,6 +9,8 @@
 #include <functional>
 #include <utility>
 
+#include "headwise/base/fields.h"
+
 namespace headwise {
 namespace {
 
@@ -27,8 +29,9 @@ CLI::Validator Number(const std::string& expected,
       "");
 }
 
-CLI::Validator FromZero() {
-  return Number("a number from 0 on", [](double value) { return value >= 0; });
+CLI::Validator InRange(const FieldRange& range) {
+  return Number("a number " + RangeText(range),
+                [=](double value) { return range.Holds(value); });
 }
 
 }  // namespace
@@ -39,19 +42,12 @@ Argument Argument::ShowDefault() const {
   return Argument(option_->capture_default_str());
 }
 
-Argument Argument::Positive() const {
-  return Argument(option_->check(
-      Number("a number above 0", [](double value) { return value > 0; })));
+Argument Argument::ShowDefault(const std::string& text) const {
+  return Argument(option_->default_str(text));
 }
 
-Argument Argument::NotNegative() const {
-  return Argument(option_->check(FromZero()));
-}
-
-Argument Argument::Between(double low, double high) const {
-  return Argument(option_->check(
-      Number(fmt::format("a number from {} to {}", low, high),
-             [=](double value) { return value >= low && value <= high; })));
+Argument Argument::In(const FieldRange& range) const {
+  return Argument(option_->check(InRange(range)));
 }
 
 Argument Argument::OneOf(const std::vector<std::string>& words) const {
@@ -60,8 +56,7 @@ Argument Argument::OneOf(const std::vector<std::string>& words) const {
         if (std::find(words.begin(), words.end(), word) != words.end()) {
           return std::string();
         }
-        return fmt::format("expected {}; found {}", fmt::join(words, " or "),
-                           word);
+        return fmt::format("expected {}; found {}", AnyOf(words), word);
       },
       "")));
 }
@@ -98,6 +93,18 @@ Argument Argument::Excludes(Argument other) const {
   return Argument(option_->excludes(other.option_));
 }
 
+Argument CommandLine::Option(
+    const std::string& name,
+    std::function<void(const std::vector<std::string>&)> take,
+    const std::string& help) {
+  const CLI::callback_t taken =
+      [take = std::move(take)](const CLI::results_t& words) {
+        take(words);
+        return true;
+      };
+  return Argument(app_->add_option(name, taken, help)->type_name("TEXT"));
+}
+
 Argument CommandLine::Option(const std::string& name, std::string& value,
                              const std::string& help) {
   return Argument(app_->add_option(name, value, help));
@@ -122,7 +129,8 @@ Argument CommandLine::Option(const std::string& name,
 Argument CommandLine::Option(const std::string& name, uint64_t& value,
                              const std::string& help) {
   // CLI11 would wrap a negative number around.
-  return Argument(app_->add_option(name, value, help)->check(FromZero()));
+  return Argument(
+      app_->add_option(name, value, help)->check(InRange(AtLeast(0))));
 }
 
 Argument CommandLine::Option(const std::string& name, float& value,
@@ -152,9 +160,43 @@ Argument CommandLine::Option(const std::string& name,
   return Argument(app_->add_option(name, value, help));
 }
 
+Argument CommandLine::Option(const std::string& name,
+                             std::optional<std::string>& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name,
+                             std::filesystem::path& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name,
+                             std::optional<std::filesystem::path>& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name,
+                             std::vector<std::filesystem::path>& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
+Argument CommandLine::Option(const std::string& name,
+                             std::optional<double>& value,
+                             const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+
 Argument CommandLine::Flag(const std::string& name, bool& value,
                            const std::string& help) {
   return Argument(app_->add_flag(name, value, help));
+}
+
+void CommandLine::Require(const std::string& flag) {
+  app_->get_option(flag)->required()->default_str("");
 }
 
 void CommandLine::AddFooter(const std::string& text) {

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "headwise/fields.h"
 
 namespace CLI {
 class App;
@@ -22,9 +25,13 @@ class Argument {
 
   Argument Required() const;
   Argument ShowDefault() const;
-  Argument Positive() const;
-  Argument NotNegative() const;
-  Argument Between(double low, double high) const;
+  Argument ShowDefault(const std::string& text) const;
+  Argument In(const FieldRange& range) const;
+  Argument Positive() const { return In(Above(0)); }
+  Argument NotNegative() const { return In(AtLeast(0)); }
+  Argument Between(double low, double high) const {
+    return In(headwise::Between(low, high));
+  }
   Argument OneOf(const std::vector<std::string>& words) const;
   // why_not: "" for a good word, else "expected …; found …".
   Argument Check(
@@ -48,7 +55,22 @@ class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) : app_(&app) {}
 
+  // take: the words that were given, once they are known to be good.
+  Argument Option(
+      const std::string& name,
+      std::function<void(const std::vector<std::string>& words)> take,
+      const std::string& help);
   Argument Option(const std::string& name, std::string& value,
+                  const std::string& help);
+  Argument Option(const std::string& name, std::optional<std::string>& value,
+                  const std::string& help);
+  Argument Option(const std::string& name, std::filesystem::path& value,
+                  const std::string& help);
+  Argument Option(const std::string& name,
+                  std::optional<std::filesystem::path>& value,
+                  const std::string& help);
+  Argument Option(const std::string& name,
+                  std::vector<std::filesystem::path>& value,
                   const std::string& help);
   Argument Option(const std::string& name, int& value, const std::string& help);
   Argument Option(const std::string& name, int64_t& value,
@@ -61,6 +83,8 @@ class CommandLine {
                   const std::string& help);
   Argument Option(const std::string& name, double& value,
                   const std::string& help);
+  Argument Option(const std::string& name, std::optional<double>& value,
+                  const std::string& help);
   Argument Option(const std::string& name, std::vector<std::string>& value,
                   const std::string& help);
   Argument Option(const std::string& name, std::vector<int>& value,
@@ -69,6 +93,9 @@ class CommandLine {
                   const std::string& help);
   // "--flag,!--no-flag" also takes it back.
   Argument Flag(const std::string& name, bool& value, const std::string& help);
+
+  // Makes a flag that was declared one that must be given.
+  void Require(const std::string& flag);
 
   // Below the examples of --help.
   void AddFooter(const std::string& text);

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cache_flags.h"
-#include "headwise/model.h"
-#include "headwise/session.h"
+#include "headwise/evaluate.h"
+#include "headwise/head_ref.h"
 #include "run_flags.h"
 
 namespace headwise {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "headwise/heads.h"
+#include "headwise/loss.h"
 
 namespace headwise {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/evaluate.h"
 #include "headwise/model.h"
 
 namespace headwise {

@@ -23,6 +23,7 @@
 #include "help.h"
 #include "process.h"
 #include "ranks.h"
+#include "renamed_flags.h"
 
 namespace headwise {
 namespace {
@@ -116,6 +117,9 @@ std::string Unknown(const CLI::App& app) {
   if (extras.empty()) return "";
   const std::string word = extras.front().substr(0, extras.front().find('='));
   if (word.size() > 1 && word[0] == '-') {
+    if (const auto now = NewNameOf(app.get_name(), word); !now.empty()) {
+      return fmt::format("{} is now {}", word, now);
+    }
     return fmt::format("unknown flag {}; did you mean {}?", word,
                        Nearest(word, FlagsOf(app)));
   }

@@ -7,6 +7,7 @@
 
 #include "headwise/base/json.h"
 #include "headwise/model.h"
+#include "headwise/text_input.h"
 #include "run_flags.h"
 #include "text_argument.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "headwise/base/progress.h"
-#include "headwise/observation.h"
+#include "headwise/progress.h"
 
 namespace headwise {
 

@@ -151,13 +151,13 @@ std::string PageOf(const PruneOptions& options, const PruningCurve& curve,
   page.lead = fmt::format(
       "Heads leave by importance ({}), in the reverse of it, and in {} random "
       "orders; losses are of text that chose nothing.",
-      options.job.by, options.random_orders);
+      Name(options.job.by), options.random_orders);
   page.pictures.emplace_back(losses);
   if (!speeds.empty()) page.pictures.emplace_back(SpeedPlot(curve, speeds));
   page.tables.push_back(TableOf(curve, speeds));
   page.notes = Sentences(curve);
   page.command = fmt::format("headwise prune {} --text … --by {} --curve FILE",
-                             options.run.model, options.job.by);
+                             options.run.model, Name(options.job.by));
   return FigurePage(page);
 }
 
@@ -183,12 +183,12 @@ void WriteCurve(const PruneOptions& options, const Transformer& model,
   Json json = {{"format", "headwise.prune-curve/1"},
                {"model", options.run.model},
                {"model_hash", model.hash()},
-               {"criterion", options.job.by},
+               {"criterion", Name(options.job.by)},
                {"removed_heads_give", Folds(options) ? "mean" : "zero"},
                {"loss_kind", Name(curve.kind)}};
   json.update(ToJson(curve));
   const Json speeds = SpeedsOf(curve);
-  if (!options.no_timing) json["speed"] = speeds;
+  if (options.job.timing) json["speed"] = speeds;
   const LinePlot plot = PlotOf(curve, loss);
   WriteFileAtomically(options.curve + ".json", json.dump(2) + "\n");
   WriteFileAtomically(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "headwise/model.h"
+#include "headwise/prune.h"
 #include "prune_options.h"
 
 namespace headwise {

@@ -26,7 +26,7 @@ void Read(const char* flag, const std::function<void()>& parse) {
 void CheckTuning(const PruneOptions& options) {
   const PruneJob& job = options.job;
   if (!job.tune) return;
-  if (job.by != "gates" || !options.drop.empty() || !job.plan.empty()) {
+  if (job.by != Criterion::kGates || !options.drop.empty() || job.plan) {
     throw UsageError(
         "--tune trains weights along with gates: expected --by gates with it, "
         "and neither --drop nor --plan");
@@ -49,7 +49,7 @@ void CheckTuning(const PruneOptions& options) {
 }  // namespace
 
 bool Folds(const PruneOptions& options) {
-  return ParseRepairs(options.job.repair).fold;
+  return Does(options.job, Repair::kFold);
 }
 
 std::vector<TextInput> JudgedTexts(const PruneOptions& options) {
@@ -63,39 +63,32 @@ std::vector<TextInput> JudgedTexts(const PruneOptions& options) {
 }
 
 void CheckUsage(const PruneOptions& options) {
-  const int ways = (options.job.keep >= 0) + !options.drop.empty() +
-                   !options.job.plan.empty() + !options.job.max_loss.empty() +
-                   (options.job.target_speedup > 0);
+  const int ways = options.job.keep.has_value() + !options.drop.empty() +
+                   options.job.plan.has_value() +
+                   options.job.max_loss.has_value() +
+                   options.job.target_speedup.has_value();
   const bool curve = !options.curve.empty();
   if (ways != 1 && !(curve && ways == 0 && options.out.empty())) {
     throw UsageError(
         "expected one of --keep, --drop, --plan, --max-loss, "
         "--target-speedup");
   }
-  if (options.job.keep > 1) {
-    throw UsageError(fmt::format(
-        "--keep: expected a share from 0 to 1; found {}", options.job.keep));
-  }
   if (options.job.iterative > 1 &&
-      (!options.drop.empty() || !options.job.plan.empty() || curve)) {
+      (!options.drop.empty() || options.job.plan || curve)) {
     throw UsageError(
         "--iterative ranks heads: expected --keep, --max-loss or "
         "--target-speedup with it, and no --curve");
   }
-  if (options.job.iterative > 1 && options.job.by == "gates") {
+  if (options.job.iterative > 1 && options.job.by == Criterion::kGates) {
     throw UsageError("--by gates learns all gates at once: no --iterative");
   }
   CheckTuning(options);
-  if (options.job.by == "weights" && options.drop.empty() &&
-      options.job.plan.empty()) {
-    throw UsageError("--by: expected one criterion; \"weights\" is two");
-  }
-  Read("--repair", [&] { ParseRepairs(options.job.repair); });
+  Read("--repair", [&] { RequireOrder(options.job.repair); });
   if (!options.mean.empty() && !Folds(options)) {
     throw UsageError("--mean is what fold takes: expected --repair fold");
   }
-  if (!options.job.max_loss.empty()) {
-    Read("--max-loss", [&] { ParseLossLimit(options.job.max_loss); });
+  if (options.job.max_loss) {
+    Read("--max-loss", [&] { ParseLossLimit(*options.job.max_loss); });
   }
   const bool writes = !options.plan_only && !options.out.empty();
   if (!writes && (!options.judge.empty() || !options.prompts.empty())) {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "headwise/train.h"
+#include "headwise/prune.h"
+#include "headwise/text_input.h"
 #include "run_flags.h"
 
 namespace headwise {
@@ -24,7 +25,6 @@ struct PruneOptions {
   int64_t random_orders = 5;
   bool plan_only = false;
   bool force = false;
-  bool no_timing = false;
 };
 
 // Throws UsageError for flags that do not go together, or cannot be read.

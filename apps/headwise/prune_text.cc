@@ -11,6 +11,7 @@
 
 #include "console.h"
 #include "headwise/base/byte_size.h"
+#include "headwise/base/fields.h"
 #include "headwise/heads/importance/ranking_json.h"
 #include "headwise/report/terminal.h"
 #include "headwise/report/text.h"
@@ -58,11 +59,11 @@ std::string RepairText(const PruneOutcome& outcome) {
         outcome.layers.size(), ErrorText(mean.fitted), ErrorText(mean.none),
         ErrorText(mean.fold));
   }
-  if (outcome.tuned_step >= 0) {
+  if (outcome.tuned_step) {
     text += fmt::format(
         "Finetune: {:.4f} → {:.4f} on text that it was not trained on; step "
         "{} is kept.\n",
-        outcome.tuned_before, outcome.tuned_after, outcome.tuned_step);
+        outcome.tuned_before, outcome.tuned_after, *outcome.tuned_step);
   }
   return text;
 }
@@ -84,10 +85,10 @@ Json RepairJson(const PruneOutcome& outcome) {
                             {"least_squares", mean.fitted},
                             {"layers", std::move(layers)}};
   }
-  if (outcome.tuned_step >= 0) {
+  if (outcome.tuned_step) {
     json["finetune"] = {{"loss_before", outcome.tuned_before},
                         {"loss_after", outcome.tuned_after},
-                        {"kept_step", outcome.tuned_step}};
+                        {"kept_step", *outcome.tuned_step}};
   }
   return json;
 }
@@ -107,12 +108,12 @@ void PrintShare(const HeadShare& share, const PruneOptions& options) {
         "of them are heads'.",
         100 * share.decode);
   }
-  if (options.job.keep >= 0) {
-    const double gone = 1 - options.job.keep;
+  if (options.job.keep) {
+    const double gone = 1 - *options.job.keep;
     text += fmt::format(
         " Keeping {:g} of them saves at most {:.1f} % of the weights and "
         "{:.1f} % of the operations.",
-        options.job.keep, 100 * gone * share.of_bytes(),
+        *options.job.keep, 100 * gone * share.of_bytes(),
         100 * gone * share.prefill);
   }
   text += " docs/pruning.md has other levers.";
@@ -170,7 +171,7 @@ void PrintProof(const PruneOptions& options, const Proof& proof) {
   WriteStdout("\n");
   WriteStdout("{}", RepairText(outcome));
   if (!proof.plan.search.empty()) WriteStdout("{}\n", proof.plan.search);
-  if (!options.no_timing && !AnyFaster(outcome))
+  if (options.job.timing && !AnyFaster(outcome))
     WriteStdout("Nothing became faster by 2 %.\n");
   if (!proof.note.empty()) WriteStdout("{}\n", proof.note);
   WriteStdout("Written to {}.\n", options.out);
@@ -203,6 +204,14 @@ Json ToJson(const Proof& proof) {
   json.update(RepairJson(outcome));
   if (!proof.plan.search.empty()) json["search"] = proof.plan.search;
   return json;
+}
+
+std::string RepairText(const PruneJob& job) {
+  std::string text;
+  for (const Repair repair : job.repair) {
+    text += (text.empty() ? "" : ",") + std::string(FieldWord(repair));
+  }
+  return text.empty() ? "none" : text;
 }
 
 }  // namespace headwise

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "headwise/base/json.h"
-#include "headwise/model.h"
-#include "headwise/train.h"
+#include "headwise/model_info.h"
+#include "headwise/prune.h"
 #include "prune_options.h"
 
 namespace headwise {
@@ -24,5 +24,8 @@ Json ToJson(const HeadShare& share);
 
 void PrintProof(const PruneOptions& options, const Proof& proof);
 Json ToJson(const Proof& proof);
+
+// "fold,finetune", or "none"
+std::string RepairText(const PruneJob& job);
 
 }  // namespace headwise

@@ -6,7 +6,7 @@
 
 #include "bench/measure.h"
 #include "headwise/context.h"
-#include "headwise/train.h"
+#include "headwise/prune.h"
 
 namespace headwise {
 

@@ -22,7 +22,7 @@ bool MayDiffer(const std::string& flag) {
 // Files and folders that are read, by content.
 bool IsRead(const std::string& flag) {
   static const std::set<std::string> flags = {
-      "--text",   "--ids",   "--profile", "--pattern",
+      "--text",   "--ids",   "--profile", "--patterns",
       "--conllu", "--coref", "--pairs"};
   return flags.contains(flag);
 }

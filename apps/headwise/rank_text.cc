@@ -53,6 +53,8 @@ const char* Column(Criterion criterion) {
       return "grad/tok";
     case Criterion::kGradientBatch:
       return "grad/all";
+    case Criterion::kGates:
+      return "gate";
   }
   return "?";
 }

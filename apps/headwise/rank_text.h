@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "headwise/heads.h"
+#include "headwise/rank.h"
 
 namespace headwise {
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "assets.h"
+#include "command_line.h"
 #include "headwise/profile.h"
 
 namespace headwise {
@@ -11,9 +12,15 @@ namespace headwise {
 // What stands for the samples of assets/treebank and assets/coref.
 inline constexpr const char* kShippedSample = "shipped";
 
+// For commands with flags for material.
+inline void AddSampleNote(CommandLine line) {
+  line.AddFooter(
+      "--conllu shipped and --coref shipped read the samples that come along.");
+}
+
 inline WordFiles WithSamples(WordFiles given) {
-  if (given.conllu == kShippedSample) given.conllu = Asset("treebank").string();
-  if (given.coref == kShippedSample) given.coref = Asset("coref").string();
+  if (given.conllu == kShippedSample) given.conllu = Asset("treebank");
+  if (given.coref == kShippedSample) given.coref = Asset("coref");
   return given;
 }
 

@@ -24,20 +24,16 @@
 #include "headwise/context.h"
 #include "headwise/device.h"
 #include "headwise/export.h"
-#include "headwise/heads.h"
-#include "headwise/observation.h"
+#include "headwise/head_edit.h"
+#include "headwise/head_ref.h"
+#include "headwise/loss.h"
+#include "headwise/model_info.h"
+#include "headwise/progress.h"
 #include "headwise/tensor.h"
+#include "headwise/text_input.h"
 #include "headwise/tokenizer.h"
 
 namespace headwise {
-
-/// Is told what may make results worse than they look: when a model is opened,
-/// "[weights] expected nothing but the model's tensors; found 2 …",
-/// "[`weight_memory`] expected 0.9 GiB …"; once for
-/// each text that is read and before it is run, "[context] expected at most 512
-/// tokens at once, …", "[text] expected letters that the tokenizer knows; …".
-/// Called by the thread that works.
-using OnNotice = std::function<void(std::string_view notice)>;
 
 /// Where and how a model runs.
 struct OpenOptions {
@@ -66,58 +62,6 @@ HEADWISE_API Device ParseDevice(std::string_view word);
 /// "f32", "bf16", "f16". Throws Error(kInvalidArgument) for another word.
 HEADWISE_API DType ParseType(std::string_view word);
 
-/// One layer of a model; layers may differ in every number.
-struct LayerInfo {
-  int64_t heads = 0;
-  int64_t kv_heads = 0;     ///< heads of keys and values
-  int64_t cross_heads = 0;  ///< decoders of encoder–decoders
-  int64_t window = 0;       ///< keys a query sees; 0: all
-  int64_t head_dim = 0;
-  int64_t value_dim = 0;  ///< 0: head_dim
-  int64_t keys_of = -1;   ///< reads that layer's keys and values; −1: its own
-};
-
-/// What a model is, from its headers.
-struct ModelInfo {
-  std::string name = {};        ///< of its folder
-  std::string family = {};      ///< "llama"
-  std::string model_type = {};  ///< "qwen2"
-  int64_t width = 0;            ///< d_model
-  int64_t head_dim = 0;         ///< of layers that say no other
-  int64_t feed_forward = 0;     ///< width of the other half of a layer
-  int64_t decoder_feed_forward = 0;
-  bool gated = false;          ///< that half multiplies two projections
-  bool pre_norm = false;       ///< norms stand before the halves of a layer
-  std::string positions = {};  ///< "none", "learned", "sinusoid", "rotary"
-  double rotary_base = 0;
-  std::string gates = {};    ///< of heads: "open", "hard_concrete", "mixture"
-  int64_t shared_heads = 0;  ///< of a mixture: those that every token uses
-  int64_t active_heads = 0;  ///< of a mixture: those that a token uses
-  int64_t span_ramp = 0;     ///< learned spans of heads; 0: none
-  int64_t vocabulary = 0;
-  int64_t context = 0;  ///< positions it knows
-  bool causal = false;
-  bool encoder_decoder = false;
-  bool predicts_tokens = false;        ///< it has a vocabulary head
-  bool classifies = false;             ///< it has a head for classes of texts
-  std::vector<LayerInfo> layers = {};  ///< of the encoder, where there are two
-  std::vector<LayerInfo> decoder_layers = {};
-  int64_t tensors = 0;
-  /// Names of tensors that the folder holds and the model does not read;
-  /// those that models of its family are known to do without are left out.
-  std::vector<std::string> unread = {};
-  int64_t parameters = 0;
-  int64_t embedding_parameters = 0;  ///< token, position and type tables
-  int64_t file_bytes = 0;
-  std::map<std::string, int64_t> types = {};  ///< parameters by stored type
-};
-
-/// The same without opening the model: from headers alone, also of a folder
-/// whose weights are not the configuration's (predicts_tokens is then false and
-/// unread empty).
-/// Throws Error: kNotFound, kCorrupt naming file and key, kUnsupported.
-HEADWISE_API ModelInfo ReadModelInfo(const std::filesystem::path& folder);
-
 /// Where sequences lie in the rows of a table that they are padded to, as the
 /// mask of a tokenizer says.
 struct SequencePlaces {
@@ -126,94 +70,6 @@ struct SequencePlaces {
   std::vector<int64_t> first = {};
   int64_t target_width = 0;  ///< the same of targets
   std::vector<int64_t> target_first = {};
-};
-
-/// What a model wants around a text.
-struct TextFrame {
-  std::vector<int32_t> before = {};
-  std::vector<int32_t> after = {};
-  std::vector<std::string> before_pieces = {};
-  std::vector<std::string> after_pieces = {};
-  std::string why = {};  ///< what decided on `before`, in words
-};
-/// Of a folder's model and tokenizer; nothing where it holds no tokenizer.
-HEADWISE_API std::optional<TextFrame> ReadTextFrame(
-    const std::filesystem::path& folder, BosChoice bos = BosChoice::kAuto);
-
-/// Work and memory of one text, by the stack that predicts (the encoder where
-/// there is no decoder).
-struct TextCost {
-  int64_t tokens = 0;
-  double projection_flops = 0;  ///< attention's four matrices
-  double attention_flops = 0;   ///< scores and mixtures over visible pairs
-  double mlp_flops = 0;
-  double head_flops = 0;    ///< the vocabulary
-  double cache_bytes = 0;   ///< keys and values, f32
-  double stream_bytes = 0;  ///< activations of a run: O(tokens · width)
-  double maps_bytes = 0;    ///< what keeping every attention map would take
-
-  double flops() const {
-    return projection_flops + attention_flops + mlp_flops + head_flops;
-  }
-};
-HEADWISE_API TextCost CostOf(const ModelInfo& info, int64_t tokens);
-
-/// What attention heads are of a model: no more can be saved by taking heads
-/// out. Shares are from 0 to 1.
-struct HeadShare {
-  int64_t head_bytes = 0;  ///< attention's matrices and their biases, as stored
-  int64_t bytes = 0;       ///< all weights
-  int64_t tokens = 0;      ///< of a text: 512, or as many as the model knows
-  /// Of the operations of that text, by the stack that predicts: counted, not
-  /// measured.
-  double prefill = 0;
-  /// Of the bytes of weights that the next token reads, by which the speed of
-  /// generating goes: exact. 0 for models that generate nothing.
-  double decode = 0;
-
-  double of_bytes() const {
-    return bytes > 0
-               ? static_cast<double>(head_bytes) / static_cast<double>(bytes)
-               : 0;
-  }
-};
-
-/// Text for a model: given itself, as files, or as token ids; one of the three.
-struct TextInput {
-  /// Documents themselves. Encoder–decoders: lines source<TAB>target.
-  std::vector<std::string> texts = {};
-  /// Files (.gz, .xz, .zst, JSON lines with "text" too), folders, or "-".
-  std::vector<std::string> files = {};
-  /// Rows as the model reads them: nothing is added around.
-  std::vector<std::vector<int32_t>> ids = {};
-  /// Tokens of a window; 0: what suits the work (losses and rankings 256,
-  /// else 512, for profiles of encoders 128), or what the model knows.
-  int64_t context = 0;
-  /// Stop after so many tokens, at the end of a window (ids are cut there);
-  /// 0: read everything; nothing: what suits the work (ids and profiles
-  /// everything, effects of composition 256, all else 8192).
-  std::optional<int64_t> tokens = {};
-
-  static TextInput Of(std::string text) { return {.texts = {std::move(text)}}; }
-  static TextInput Files(std::vector<std::string> paths) {
-    return {.files = std::move(paths)};
-  }
-  static TextInput Ids(std::vector<int32_t> row) {
-    return {.ids = {std::move(row)}};
-  }
-  bool empty() const { return texts.empty() && files.empty() && ids.empty(); }
-};
-
-/// Mean outputs of heads before W_O by site ("layer.3.attention"), f32
-/// [1, heads, E]. Shared and never changed.
-using HeadMeans =
-    std::shared_ptr<const std::map<std::string, Tensor, std::less<>>>;
-
-/// Heads switched off or turned down: out = g · O + (1 − g) · μ.
-struct HeadEdit {
-  std::vector<HeadRef> drop = {};        ///< g = 0
-  std::map<HeadRef, double> gates = {};  ///< g of these
-  HeadMeans means = {};                  ///< μ (MeanOutputs); null: 0
 };
 
 /// Is called with what flows past a place of a running model, and may change it
@@ -262,20 +118,6 @@ struct RunJob {
   bool out = true;  ///< RunOutput::out; of long texts it is large
   /// Encoder–decoders: what the decoder reads, where the text has no tab.
   std::string target = {};
-};
-
-/// What a model's loss on a text is.
-struct TextLoss {
-  LossKind kind = LossKind::kNextToken;
-  int64_t sequences = 0;
-  int64_t tokens = 0;
-  Interval loss = {};  ///< nats a prediction, with its 95 % interval
-};
-
-struct LossJob {
-  uint64_t seed = 0;  ///< of masks and intervals
-  OnProgress on_progress = {};
-  std::stop_token stop = {};
 };
 
 /// Which part of a head's attention is wanted. Ends of 0: all there is.
@@ -405,121 +247,6 @@ class HEADWISE_API Transformer {
  private:
   std::unique_ptr<State> state_;
 };
-
-/// How large a head's matrices are, and what was learned of its use.
-struct HeadSize {
-  HeadRef head = {};
-  double qk_norm = 0;  ///< Frobenius norm of W_Q·W_Kᵀ
-  double ov_norm = 0;  ///< Frobenius norm of W_V·W_O
-  /// Queries and keys are normed: their scale is then not in the scores.
-  bool query_norms = false;
-  std::optional<double> gate = {};  ///< from 0 to 1, of hard concrete gates
-  std::optional<double> span = {};  ///< tokens, of learned spans
-};
-/// Of every head, in the order of HeadsOf.
-HEADWISE_API std::vector<HeadSize> SizesOfHeads(Transformer& model);
-
-HEADWISE_API HeadShare ShareOfHeads(const Transformer& model);
-
-/// What every head gives in the mean over a text: HeadEdit::means.
-HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
-                                   const LossJob& job = {});
-
-/// Those that a profile holds (ProfileJob::means). Throws
-/// Error(kInvalidArgument) for a profile of another model, or one without.
-HEADWISE_API HeadMeans MeanOutputs(Transformer& model, const Profile& profile);
-
-// ---- Judging a model beside itself with heads closed.
-
-/// One figure of the whole model and of the other. The change is taken sequence
-/// by sequence, so that what makes one hard cancels out.
-struct Compared {
-  Interval whole = {};
-  Interval other = {};
-  Interval change = {};
-};
-
-struct EvaluateJob {
-  std::vector<HeadRef> closed = {};  ///< none: the other model is the whole one
-  HeadMeans means = {};  ///< what stands in for them (MeanOutputs); null: 0
-  uint64_t seed = 0;     ///< of masks and intervals
-  OnProgress on_progress = {};
-  std::stop_token stop = {};
-};
-
-struct HeadEvaluation {
-  LossKind kind = LossKind::kNextToken;
-  int64_t sequences = 0;
-  int64_t tokens = 0;
-  Compared loss = {};  ///< nats a prediction
-  /// The share of the predictions whose likeliest token is the right one;
-  /// nothing for models that predict none.
-  std::optional<Compared> right = {};
-  /// Encoder–decoders: of greedy translations, 0 to 100.
-  std::optional<Compared> bleu = {};
-};
-
-/// What `headwise evaluate` measures. Throws Error: as Loss does;
-/// kInvalidArgument for heads that the model does not have or that are named
-/// twice, and for a model under an edit or a hook.
-HEADWISE_API HeadEvaluation EvaluateHeads(Transformer& model,
-                                          const TextInput& text,
-                                          const EvaluateJob& job = {});
-
-/// How alike another model's answers are to the whole one's, whatever the text
-/// says.
-struct Agreement {
-  /// Models that predict tokens: KL(whole ‖ other), nats a prediction, …
-  std::optional<Interval> divergence = {};
-  /// … and the share of predictions with the same likeliest token.
-  std::optional<Interval> same_token = {};
-  int64_t sentences = 0;  ///< encoders: of the text, at most 400
-  /// Of a sentence's two mean-pooled embeddings, …
-  std::optional<Interval> cosine = {};
-  /// … and the share whose nearest other sentence is the same.
-  std::optional<Interval> same_neighbour = {};
-};
-
-/// Another model beside the whole one on one text.
-struct ModelJudgement {
-  std::string domain = {};  ///< the text's name
-  /// Other parts of this text chose heads or weights: on other text the model
-  /// may do worse.
-  bool chose = false;
-  LossKind kind = LossKind::kNextToken;
-  int64_t sequences = 0;
-  int64_t tokens = 0;
-  Compared loss = {};  ///< nats a prediction
-  Agreement agreement = {};
-};
-
-/// Another model, as a smaller one that was made of it, beside the whole one,
-/// on each text by itself; both read it by the whole one's tokenizer. Throws
-/// Error: as Loss does; kInvalidArgument for a model of another kind or
-/// vocabulary, and for one under an edit or a hook.
-HEADWISE_API std::vector<ModelJudgement> CompareModels(
-    Transformer& whole, Transformer& other, std::span<const TextInput> texts,
-    const LossJob& job = {});
-
-struct LabelEvaluation {
-  int64_t texts = 0;
-  Compared loss = {};      ///< nats a text
-  Compared accuracy = {};  ///< the share of texts whose class is right
-};
-
-/// The same of a classifier (ModelInfo::classifies) on files of lines
-/// text`<TAB>`label; closed heads give 0. Throws Error(kInvalidArgument) for
-/// labels that the model does not know, for means, and for texts that are not
-/// files.
-HEADWISE_API LabelEvaluation EvaluateLabels(Transformer& model,
-                                            const TextInput& text,
-                                            const EvaluateJob& job = {});
-
-/// The heads that a plan takes out ("headwise.plan/1", which `headwise prune`
-/// writes). Throws Error: kNotFound; kCorrupt naming file and key;
-/// kInvalidArgument for a plan of another model or with a head twice.
-HEADWISE_API std::vector<HeadRef> ReadPlan(const std::filesystem::path& path,
-                                           const Transformer& model);
 
 /// Writes a safetensors file of tensors on the host, whole or not at all.
 /// notes: its metadata. Throws Error(kInvalidArgument) for views that are not

@@ -2,18 +2,11 @@
 /// What a caller may ask of every head's distribution, all exact, none of it
 /// through an N × N buffer. `Observation` rides along a forward call;
 /// the functions below it are second passes over (q, k, LSE).
-///
-/// This interface may still change: it settles with its first users.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "headwise/attention.h"
 
@@ -182,82 +175,5 @@ struct HeadSource {
 HEADWISE_API void HeadGram(Context& context,
                            std::span<const HeadSource> sources,
                            ConstTensorView query_weights, TensorView gram);
-
-// ---- Heads of a model, as observations, profiles and rankings name them.
-
-/// Which attention of a model.
-enum class AttentionKind : uint8_t {
-  kSelf,     ///< of an encoder, or of a decoder-only model
-  kDecoder,  ///< self-attention of an encoder–decoder's decoder
-  kCross,
-};
-/// "self", "decoder", "cross"
-HEADWISE_API const char* Name(AttentionKind kind);
-
-/// One head of a model; layer and head are counted from 0.
-struct HeadRef {
-  AttentionKind kind = AttentionKind::kSelf;
-  int64_t layer = 0;
-  int64_t head = 0;
-
-  friend auto operator<=>(const HeadRef&, const HeadRef&) = default;
-};
-/// "5.1", "cross:5.1"
-HEADWISE_API std::string ToString(const HeadRef& head);
-
-/// Which heads keep the keys and values of all that came before, and which only
-/// those of its beginning (sinks) and its end (a window). No weight is touched.
-struct KvPolicy {
-  int64_t sinks = 4;
-  /// Positions up to and with the query's own: at least 1.
-  int64_t window = 64;
-  /// Heads of the stack that predicts that keep everything.
-  std::vector<HeadRef> whole = {};
-};
-
-/// What the memory of a text takes, and what it would take if every head kept
-/// everything, with as much room for text.
-struct CacheBytes {
-  size_t kept = 0;
-  size_t whole = 0;
-
-  double saved() const {
-    return whole == 0
-               ? 0
-               : 1 - static_cast<double>(kept) / static_cast<double>(whole);
-  }
-};
-
-/// Where a head looks on one text, pooled where that is long.
-struct MappedHead {
-  HeadRef head = {};
-  int64_t queries = 0;  ///< tokens
-  int64_t keys = 0;
-  /// Shares [rows, columns]; each the largest of the queries and keys that fall
-  /// into it. rows = queries and columns = keys where they fit: the map itself.
-  int64_t rows = 0;
-  int64_t columns = 0;
-  std::vector<float> values = {};
-  /// Some queries and the keys they look at most, largest first; −1 past the
-  /// visible.
-  int64_t top = 0;
-  std::vector<int64_t> top_queries = {};
-  std::vector<int32_t> top_keys = {};  ///< [top_queries, top]
-  std::vector<float> top_shares = {};
-  /// [keys]: the row of the one query that was asked for, else the mean share
-  /// that each key gets of the queries that see it.
-  std::vector<float> strip = {};
-
-  AttentionMask mask = {};  ///< what the queries may look at
-
-  bool pooled() const { return rows < queries || columns < keys; }
-  /// Whether a query of the row sees a key of the column.
-  HEADWISE_API bool Sees(int64_t row, int64_t column) const;
-};
-
-/// Called by the thread that works, often: what is done ("profile"), how much,
-/// and of how much in all (0: not known). It must not throw.
-using OnProgress =
-    std::function<void(std::string_view stage, double done, double total)>;
 
 }  // namespace headwise

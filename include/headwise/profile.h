@@ -3,6 +3,7 @@
 // order. On disk a safetensors file with JSON metadata.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,12 +18,15 @@
 #include <vector>
 
 #include "headwise/export.h"
+#include "headwise/fields.h"
+#include "headwise/head_ref.h"
 #include "headwise/observation.h"
+#include "headwise/progress.h"
 
 namespace headwise {
 
 class Transformer;  // model.h
-struct TextInput;   // model.h
+struct TextInput;   // text_input.h
 
 struct Estimate {
   double mean = 0;  ///< Σx / Σw; NaN where nothing was counted
@@ -85,6 +89,9 @@ enum class MetricSet : uint8_t {
   /// the mass on the first token, the token itself and its neighbours.
   kCore,
 };
+constexpr std::array<const char*, 2> FieldWords(MetricSet) {
+  return {"all", "core"};
+}
 HEADWISE_API const char* Name(MetricSet set);
 
 /// What decides which rows count; profiles merge only where it is equal.
@@ -219,14 +226,22 @@ inline constexpr int kMostOffset = 8;
 
 // ---- Making profiles.
 
-/// Annotated material that heads are judged on besides: files or folders, "":
-/// none.
+/// Annotated material that heads are judged on besides: files or folders.
 struct WordFiles {
-  std::string conllu = {};  ///< a treebank in CoNLL-U: syntax
-  std::string coref = {};   ///< coreference in CoNLL
-  std::string pairs = {};   ///< encoder–decoders: lines `source<TAB>target`
-  bool any() const {
-    return !conllu.empty() || !coref.empty() || !pairs.empty();
+  std::optional<std::filesystem::path> conllu = {};  ///< a treebank: syntax
+  std::optional<std::filesystem::path> coref = {};   ///< coreference in CoNLL
+  /// Encoder–decoders: lines `source<TAB>target`.
+  std::optional<std::filesystem::path> pairs = {};
+  bool any() const { return conllu || coref || pairs; }
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("conllu", self.conllu,
+          "treebank in CoNLL-U, a file or a folder, for syntactic roles");
+    visit("coref", self.coref, "coreference in CoNLL, a file or a folder");
+    visit("pairs", self.pairs,
+          "lines source<TAB>target, for translation heads of encoder–decoders: "
+          "links between words are learnt from them");
   }
 };
 
@@ -245,16 +260,46 @@ struct ProfileJob {
   /// mean.
   bool first_piece = false;
   /// Files of detectors of your own (docs/patterns.md).
-  std::vector<std::string> patterns = {};
+  std::vector<std::filesystem::path> patterns = {};
   /// An interrupted profile of the same text to go on with: the result is that
   /// of an uninterrupted run, bit for bit. May be null.
   const Profile* resume = nullptr;
   /// Called with the profile so far, which `resume` takes, every so many
   /// seconds, and once more when the work is stopped.
   std::function<void(const Profile&)> on_checkpoint = {};
-  double checkpoint_seconds = 60;
+  double checkpoint_seconds = 60;  ///< 0: only when stopped
   OnProgress on_progress = {};
   std::stop_token stop = {};
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("metrics", self.metrics,
+          "metrics that are gathered; core ones (entropy, largest key, "
+          "distance, first token and neighbours) come almost free with the "
+          "forward pass, without sinks, examples or probes");
+    visit("min_visible", self.min_visible,
+          "leave out queries that see fewer keys", AtLeast(0));
+    visit("repeats", self.repeats,
+          "sequences of the random-repeat test; 0: none", Between(0, 10000));
+    visit("sentences", self.sentences,
+          "make each sentence a sequence of its own, as rare-token heads are "
+          "defined");
+    visit("words", self.words,
+          "also position metrics between words (words.previous …); looks at "
+          "every row again");
+    visit("means", self.means,
+          "also what every head gives on average, for evaluate and prune; "
+          "reads the text a second time");
+    WordFiles::VisitFields(self.material, visit);
+    visit("first_piece", self.first_piece,
+          "a split word attends as its first piece does, not as their mean");
+    visit("patterns", self.patterns,
+          "detectors of your own (docs/patterns.md)");
+    visit("checkpoint_seconds", self.checkpoint_seconds,
+          "seconds between copies of the profile so far, which resume goes on "
+          "from; 0: only when stopped",
+          AtLeast(0));
+  }
 };
 
 /// What every head of the model does on a text, and (without one) what the

@@ -1,91 +1,16 @@
-// Text that grows: a prompt continued token by token, a translation by beam, or
-// a conversation that one feeds piece by piece.
+// A conversation that grows piece by piece.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
-#include <stop_token>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "headwise/export.h"
-#include "headwise/model.h"
 #include "headwise/tensor.h"
 
 namespace headwise {
 
-struct GenerateJob {
-  int64_t max_tokens = 100;
-  int64_t context = 0;    ///< most positions; 0: as many as the model knows
-  bool truncate = false;  ///< keep the last tokens of a prompt that is too long
-  int64_t beam = 1;       ///< encoder–decoders; 1: the sampler chooses
-  double length_penalty = 1;  ///< beams are compared by log p / length^penalty
-  double temperature = 0;     ///< 0: the likeliest token; higher: more varied
-  int64_t top_k = 0;          ///< sample among the k likeliest; 0: all
-  double top_p = 1;   ///< sample among the likeliest that hold this much
-  uint64_t seed = 0;  ///< same seed, same text
-  /// Called with each new token as it comes (not with beams).
-  std::function<void(int32_t)> on_token = {};
-  /// Which heads keep what of the text; null: all keep everything.
-  const KvPolicy* policy = nullptr;
-  /// Called at the end of a text with what its memory took.
-  std::function<void(const CacheBytes&)> on_cache = {};
-  OnProgress on_progress = {};  ///< of GenerateEach: texts
-  std::stop_token stop = {};    ///< ends the text; what there is, is returned
-};
-
-struct Generated {
-  std::vector<int32_t> prompt = {};  ///< as it was fed
-  std::vector<int32_t> ids = {};     ///< what follows, without the end token
-  std::string text = {};             ///< of ids; "" without a tokenizer
-};
-
-/// What follows a prompt (decoder-only models), or its translation (encoder–
-/// decoders), under the model's edits and hooks. Throws Error(kInvalidArgument)
-/// for a prompt longer than the context, and kUnsupported for a model that
-/// predicts no tokens.
-HEADWISE_API Generated Generate(Transformer& model, std::string_view prompt,
-                                const GenerateJob& job = {});
-HEADWISE_API Generated Generate(Transformer& model,
-                                std::span<const int32_t> prompt,
-                                const GenerateJob& job = {});
-
-/// Each prompt by itself, as many at a time as the model's context has threads;
-/// one after the other under hooks. on_token is not called, the other callbacks
-/// by one thread at a time. An empty prompt that nothing stands before gives an
-/// empty text. Stopped, it returns what is whole, the rest empty.
-HEADWISE_API std::vector<Generated> GenerateEach(
-    Transformer& model, std::span<const std::string> prompts,
-    const GenerateJob& job = {});
-
-/// A policy from its file ("headwise.kv-policy/1"). Throws Error: kNotFound;
-/// kCorrupt naming file and key; kInvalidArgument for one of another model, or
-/// with heads that the model does not have.
-HEADWISE_API KvPolicy ReadKvPolicy(const std::filesystem::path& path,
-                                   const Transformer& model);
-/// As that file holds it; model_hash: Transformer::hash.
-HEADWISE_API std::string JsonText(const KvPolicy& policy,
-                                  const std::string& model_hash);
-
-struct CacheEvaluation {
-  int64_t sequences = 0;
-  int64_t tokens = 0;
-  Compared loss = {};     ///< nats a prediction; other: with the policy
-  Compared right = {};    ///< shares of the predictions
-  CacheBytes bytes = {};  ///< at the end of the longest sequence
-};
-
-/// A text read through a cache that heads keep parts of, beside the whole
-/// cache. Throws Error: as Transformer::Loss does; kUnsupported for models that
-/// are not causal; kInvalidArgument for a model under an edit or a hook.
-HEADWISE_API CacheEvaluation EvaluateCache(Transformer& model,
-                                           const TextInput& text,
-                                           const KvPolicy& policy,
-                                           const LossJob& job = {});
+class Transformer;  // model.h
 
 /// A model with memory: ids go in piece by piece, logits of what follows come
 /// out, for one or several sequences in step. Borrows the model, which must

@@ -1,23 +1,26 @@
 // What is found out about heads, and pictures of it. Doors:
-// include/headwise/heads.h, report.h. Large results cross as the JSON that the
+// include/headwise/roles.h, rank.h, patch.h, similar.h, compose.h, show.h,
+// report.h. Large results cross as the JSON that the
 // commands print.
-#include "headwise/heads.h"
-
+#include "headwise/compose.h"
 #include "headwise/error.h"
+#include "headwise/head_weights.h"
+#include "headwise/loss.h"
+#include "headwise/model.h"
+#include "headwise/patch.h"
+#include "headwise/profile.h"
+#include "headwise/rank.h"
 #include "headwise/report.h"
+#include "headwise/roles.h"
+#include "headwise/show.h"
+#include "headwise/similar.h"
+#include "headwise/text_input.h"
 #include "model.h"
 #include "tensor.h"
+#include "words.h"
 
 namespace headwise::python {
 namespace {
-
-RepeatForm FormOf(const std::string& name) {
-  for (const RepeatForm form : {RepeatForm::k25x4, RepeatForm::k50x2}) {
-    if (name == Name(form)) return form;
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              {"repeats", "25x4 or 50x2", name, ""});
-}
 
 // model: whose heads are switched off to confirm roles, or null.
 std::string Roles(const Profile& profile, PyModel* model,
@@ -25,8 +28,9 @@ std::string Roles(const Profile& profile, PyModel* model,
                   const std::string& repeats, bool words,
                   const py::object& progress) {
   Work work(progress);
-  std::vector<HeadRoles> roles =
-      FindRoles(profile, {thresholds, FormOf(repeats), words});
+  std::vector<HeadRoles> roles = FindRoles(
+      profile,
+      {thresholds, FromWords<RepeatForm>({repeats}, "repeats")[0], words});
   if (model != nullptr) {
     ConfirmJob job;
     job.on_progress = work.on_progress();
@@ -45,7 +49,7 @@ std::string Rank(PyModel& model, const TextInput& text,
                  uint64_t seed, const py::object& progress) {
   Work work(progress);
   RankJob job;
-  if (!by.empty()) job.by = by;
+  if (!by.empty()) job.by = FromWords<Criterion>(by, "by");
   job.pairs = pairs;
   job.self_repair = self_repair;
   job.per_layer = per_layer;
@@ -156,7 +160,7 @@ py::tuple Compose(PyModel& model, const TextInput* text, bool by_effect,
                   size_t top, const py::object& progress) {
   Work work(progress);
   CompositionJob job;
-  job.by_effect = by_effect;
+  job.by = by_effect ? EdgeOrder::kEffect : EdgeOrder::kWeights;
   job.on_progress = work.on_progress();
   job.stop = work.stop();
   const auto [json, svg] = Use(model, work, [&](Transformer& of) {
@@ -188,9 +192,9 @@ py::tuple ReportOf(PyModel& model, const TextInput& text,
                    const py::object& progress) {
   Work work(progress);
   ReportJob job;
-  job.profile = profile;
+  if (!profile.empty()) job.profile = profile;
   job.rank_tokens = rank_tokens;
-  job.skip = skip;
+  job.skip = FromWords<ReportPart>(skip, "skip");
   job.on_progress = work.on_progress();
   job.stop = work.stop();
   const Report report = Use(

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "binding.h"
+#include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
+#include "headwise/text_input.h"
 #include "whole.h"
 #include "work.h"
 

@@ -1,7 +1,9 @@
 // Profiles. Door: include/headwise/profile.h.
-#include "headwise/profile.h"
-
 #include "headwise/error.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
+#include "headwise/profile.h"
+#include "headwise/text_input.h"
 #include "model.h"
 
 namespace pybind11::detail {
@@ -116,7 +118,11 @@ void AddProfile(py::module_& module) {
       .def_readwrite("repeats", &ProfileJob::repeats)
       .def_readwrite("sentences", &ProfileJob::sentences)
       .def_readwrite("words", &ProfileJob::words)
-      .def_readwrite("patterns", &ProfileJob::patterns)
+      .def_property(
+          "patterns", [](const ProfileJob& job) { return job.patterns.size(); },
+          [](ProfileJob& job, const std::vector<std::string>& paths) {
+            job.patterns.assign(paths.begin(), paths.end());
+          })
       .def_readwrite("checkpoint_seconds", &ProfileJob::checkpoint_seconds);
   py::class_<Profile, ProfilePointer>(module, "Profile")
       .def_static("load",

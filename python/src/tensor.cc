@@ -9,6 +9,7 @@
 #include "dlpack.h"
 #include "gil.h"
 #include "headwise/error.h"
+#include "headwise/export_model.h"
 #include "headwise/model.h"
 
 namespace headwise::python {

@@ -1,7 +1,9 @@
 // Training. Door: include/headwise/train.h.
-#include "headwise/train.h"
+#include <cmath>
 
+#include "headwise/export_model.h"
 #include "headwise/model.h"
+#include "headwise/train.h"
 #include "work.h"
 
 namespace headwise::python {
@@ -15,7 +17,7 @@ py::dict ToDict(const TrainStep& step) {
   dict["gradient_norm"] = step.gradient_norm;
   dict["rate"] = step.rate;
   dict["tokens"] = step.tokens;
-  dict["validation"] = step.validation;
+  dict["validation"] = step.validation.value_or(NAN);
   dict["seconds"] = step.seconds;
   return dict;
 }
@@ -44,11 +46,11 @@ py::dict RunTraining(const std::string& file, const std::string& json,
   Work work(progress);
   const TrainOutcome outcome = work.Run([&] {
     TrainJob job;
-    job.file = file;
-    job.json = json;
+    if (!file.empty()) job.file = file;
+    if (!json.empty()) job.json = json;
     job.settings = settings;
     job.resume = resume;
-    job.replace = replace;
+    job.force = replace;
     job.texts = texts;
     job.device = ParseDevice(device);
     if (type) job.type = ParseType(*type);
@@ -76,7 +78,7 @@ std::string ExportTo(const std::string& folder, const std::string& to,
     if (type) job.type = ParseType(*type);
     job.twin = twin;
     job.tokenizer = tokenizer;
-    job.replace = replace;
+    job.force = replace;
     return Export(folder, job);
   });
 }

@@ -10,7 +10,7 @@
 
 #include "binding.h"
 #include "gil.h"
-#include "headwise/observation.h"
+#include "headwise/progress.h"
 
 namespace headwise::python {
 

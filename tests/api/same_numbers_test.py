@@ -74,7 +74,7 @@ class SameNumbers(unittest.TestCase):
             json.loads(of_api("rank")),
             without_model(self.of_program(
                 "rank", MODEL, "--text", TEXT, "--tokens", TOKENS, "--by",
-                "ablation-mean,gradient,weights", "--repair", "--json")))
+                "ablation-mean,gradient,weights", "--self-repair", "--json")))
 
     def test_similar(self):
         self.assertEqual(

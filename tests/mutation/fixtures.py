@@ -325,7 +325,7 @@ def subjects():
         Subject("checkpoint", [], [["train", "longer.json", "--resume",
                                     "--json"]], ["half"], turns=2),
         Subject("pattern", ["pattern.json"],
-                [["profile", "small", *TEXT, "--pattern", "pattern.json",
+                [["profile", "small", *TEXT, "--patterns", "pattern.json",
                   "--out", "o.heads", "--json"]], ["small"]),
         Subject("cache policy", ["policy.json"],
                 [["generate", "small", "the cat", "--max-tokens", "4",

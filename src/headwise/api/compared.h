@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "headwise/evaluate.h"
 #include "headwise/heads/importance/statistics.h"
-#include "headwise/model.h"
 
 namespace headwise {
 

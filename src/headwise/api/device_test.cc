@@ -13,9 +13,12 @@
 
 #include "headwise/api/test_model.h"
 #include "headwise/error.h"
-#include "headwise/heads.h"
+#include "headwise/head_edit.h"
+#include "headwise/model.h"
 #include "headwise/profile.h"
+#include "headwise/rank.h"
 #include "headwise/session.h"
+#include "headwise/text_input.h"
 
 namespace headwise::device_test {
 namespace {

@@ -8,11 +8,16 @@
 
 #include "headwise/api/relations.h"
 #include "headwise/api/state.h"
+#include "headwise/compose.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/composition/composition.h"
-#include "headwise/report.h"
+#include "headwise/model.h"
 #include "headwise/report/attention_svg.h"
 #include "headwise/report/graph_svg.h"
 #include "headwise/report/similarity_svg.h"
+#include "headwise/show.h"
+#include "headwise/similar.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 namespace {

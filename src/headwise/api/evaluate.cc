@@ -1,4 +1,4 @@
-// A model beside itself with heads closed. Door: include/headwise/model.h.
+// A model beside itself with heads closed. Door: include/headwise/evaluate.h.
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,12 +33,12 @@ std::vector<BleuCounts> Translate(Transformer& model, const JudgedInput& input,
   for (const TokenWindow& window : input.windows) {
     ThrowIfStopped(stop, "translate");
     const std::vector<int32_t>& source = window.source.ids;
-    GenerateOptions options;
+    GenerateJob job;
     // As transformers' models rarely go beyond; a loop of words must end.
-    options.max_tokens = 2 * std::ssize(source) + 16;
-    options.hooks = state.interventions->hooks();
+    job.max_tokens = 2 * std::ssize(source) + 16;
     const std::vector<int32_t> ids =
-        Generate(state.context, state.model(), source, options);
+        Generate(state.context, state.model(), source, job,
+                 state.interventions->hooks());
     counts.push_back(CountBleu(model.Decode(ids),
                                window.target.text ? *window.target.text : ""));
   }

@@ -1,5 +1,5 @@
 // Texts read through caches by role, every sequence through a session of its
-// own, twice. Door: include/headwise/session.h.
+// own, twice. Door: include/headwise/evaluate.h.
 #include <algorithm>
 #include <vector>
 
@@ -7,13 +7,18 @@
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/stop.h"
+#include "headwise/cache.h"
 #include "headwise/error.h"
+#include "headwise/evaluate.h"
 #include "headwise/heads/importance/objective.h"
+#include "headwise/loss.h"
+#include "headwise/model.h"
+#include "headwise/model_info.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/loss/loss.h"
 #include "headwise/runtime/session.h"
-#include "headwise/session.h"
 #include "headwise/tensor/slice.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 namespace {

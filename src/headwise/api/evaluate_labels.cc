@@ -1,4 +1,5 @@
-// Classifiers: their own head, their own loss. Door: include/headwise/model.h.
+// Classifiers: their own head, their own loss. Door:
+// include/headwise/evaluate.h.
 #include <filesystem>
 #include <string>
 

@@ -10,9 +10,16 @@
 
 #include "headwise/api/test_model.h"
 #include "headwise/base/scratch_folder.h"
+#include "headwise/cache.h"
 #include "headwise/error.h"
-#include "headwise/report.h"
-#include "headwise/session.h"
+#include "headwise/evaluate.h"
+#include "headwise/head_edit.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
+#include "headwise/profile.h"
+#include "headwise/rank.h"
+#include "headwise/similar.h"
+#include "headwise/text_input.h"
 #include "headwise/train.h"
 
 namespace headwise::evaluate_test {
@@ -90,23 +97,23 @@ TEST_F(RankHeadsTest, GoesOnWhereItWasStopped) {
   TextInput text = ShortText(128);
   text.context = 16;
   RankJob job;
-  job.by = {"ablation-zero"};
+  job.by = {Criterion::kAblationZero};
   const std::string whole = JsonText(RankHeads(model, text, job));
-  job.partial = (folder_ / "kept").string();
+  job.partial.file = folder_ / "kept";
   std::stop_source stop;
   job.stop = stop.get_token();
   job.on_progress = [&](std::string_view stage, double done, double total) {
     if (stage == "ablation-zero" && done > total / 2) stop.request_stop();
   };
   EXPECT_THROW(RankHeads(model, text, job), Error);
-  ASSERT_TRUE(std::filesystem::exists(job.partial));
+  ASSERT_TRUE(std::filesystem::exists(*job.partial.file));
   job.stop = {};
   job.on_progress = {};
-  job.resume = true;
+  job.partial.resume = true;
   EXPECT_EQ(JsonText(RankHeads(model, text, job)), whole);
-  EXPECT_FALSE(std::filesystem::exists(job.partial));
+  EXPECT_FALSE(std::filesystem::exists(*job.partial.file));
   EXPECT_THROW(RankHeads(model, text, job), Error);  // nothing to go on with
-  job.partial = "";
+  job.partial.file.reset();
   EXPECT_THROW(RankHeads(model, text, job), Error);
 }
 
@@ -135,7 +142,7 @@ TEST_F(TrainTest, WritesWhatHeadsDoWhereItIsAsked) {
   job.on_start = [&](int64_t step) { begun.push_back(step); };
   Train(job);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "heads.jsonl"));
-  job.observe = job.replace = true;
+  job.observe = job.force = true;
   const TrainOutcome run = Train(job);
   EXPECT_EQ(run.steps, 2);
   EXPECT_EQ(begun, std::vector<int64_t>({0, 0}));

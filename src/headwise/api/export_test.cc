@@ -15,7 +15,10 @@
 #include "headwise/base/json.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
+#include "headwise/export_model.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/pruning/remove.h"
+#include "headwise/model.h"
 #include "headwise/model/checkpoint.h"
 #include "headwise/runtime/session.h"
 #include "headwise/train.h"
@@ -49,7 +52,7 @@ TEST_F(ExportTest, WritesWhatTheTargetReads) {
   EXPECT_THROW(Export(folder, {.to = ExportTarget::kGguf,
                                .out = folder / "model.safetensors",
                                .tokenizer = false,
-                               .replace = true}),
+                               .force = true}),
                Error);
   EXPECT_EQ(Transformer(folder).hash(), Novels().hash());
 }

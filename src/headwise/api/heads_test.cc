@@ -8,8 +8,16 @@
 
 #include "headwise/api/test_model.h"
 #include "headwise/base/scratch_folder.h"
+#include "headwise/compose.h"
 #include "headwise/error.h"
+#include "headwise/head_edit.h"
+#include "headwise/head_ref.h"
+#include "headwise/head_weights.h"
+#include "headwise/model.h"
+#include "headwise/patch.h"
 #include "headwise/profile.h"
+#include "headwise/rank.h"
+#include "headwise/text_input.h"
 
 namespace headwise::heads_test {
 namespace {

@@ -1,4 +1,4 @@
-// Rankings and patching. Door: include/headwise/heads.h.
+// Rankings and patching. Doors: include/headwise/rank.h, patch.h.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -8,6 +8,7 @@
 #include "headwise/api/rank_keeper.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/heads/importance/patching.h"
 #include "headwise/heads/importance/patching_json.h"
@@ -30,7 +31,7 @@ std::set<HeadRef> WithRoles(const Transformer& model, const Profile& profile) {
 
 RankOptions OptionsOf(const RankJob& job, const ObjectiveOptions& objective) {
   RankOptions rank;
-  rank.criteria = ParseCriteria(job.by);
+  rank.criteria = job.by;
   rank.pairs = job.pairs;
   rank.self_repair = job.self_repair;
   rank.least_negative = job.least_negative;
@@ -53,18 +54,18 @@ std::string PlaceKey(Transformer& model) {
 std::optional<RankKeeper> KeeperFor(Transformer& model, const RankJob& job,
                                     const RankOptions& rank,
                                     std::span<const TextExample> examples) {
-  if (job.partial.empty()) {
-    if (!job.resume) return {};
+  if (!job.partial.file) {
+    if (!job.partial.resume) return {};
     throw Error(ErrorCode::kInvalidArgument,
                 {"partial", "the file to go on with", "none", ""});
   }
   Transformer::State& state = model.state();
   std::optional<RankKeeper> keeper;
-  keeper.emplace(job.partial,
+  keeper.emplace(job.partial.file->string(),
                  LossesKey{model.hash(), TextKey(examples),
                            SettingsKey(rank) + PlaceKey(model)},
-                 state.is_first() ? job.checkpoint_seconds : 0);
-  if (job.resume) keeper->Resume();
+                 state.is_first() ? job.partial.checkpoint_seconds : 0);
+  if (job.partial.resume) keeper->Resume();
   // The first rank will write its file anew.
   if (state.group != nullptr) state.group->Barrier();
   return keeper;
@@ -131,6 +132,7 @@ Ranking RankHeads(Transformer& model, const TextInput& text,
                   const RankJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "rank");
+  CheckFields(job, "rank");
   Transformer::State& state = model.state();
   RankOptions rank = OptionsOf(job, {});
   const JudgedInput input = JudgedInputOf(model, text, job.seed);

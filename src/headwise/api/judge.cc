@@ -1,4 +1,4 @@
-// Door: judge.h; CompareModels: include/headwise/model.h.
+// Door: judge.h; CompareModels: include/headwise/evaluate.h.
 #include "headwise/api/judge.h"
 
 #include <algorithm>

@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "headwise/api/text_input.h"
+#include "headwise/evaluate.h"
 #include "headwise/heads/pruning/agreement.h"
 #include "headwise/heads/pruning/evaluate.h"
+#include "headwise/loss.h"
 #include "headwise/model.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 

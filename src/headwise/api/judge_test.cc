@@ -11,7 +11,12 @@
 #include "headwise/api/test_model.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
-#include "headwise/train.h"
+#include "headwise/evaluate.h"
+#include "headwise/loss.h"
+#include "headwise/model.h"
+#include "headwise/model_info.h"
+#include "headwise/prune.h"
+#include "headwise/text_input.h"
 
 namespace headwise::judge_test {
 namespace {
@@ -31,8 +36,8 @@ TextInput Lines() {
 void Prune(Transformer& model, const std::filesystem::path& out) {
   PruneJob job;
   job.keep = 0.7;
-  job.by = "activation";
-  job.measure_speed = false;
+  job.by = Criterion::kActivation;
+  job.timing = false;
   HeadPruner pruner(model, Lines(), job);
   pruner.Write(pruner.Plan(), out);
 }
@@ -105,8 +110,8 @@ TEST_F(CompareModelsTest, JudgedTextsStandApart) {
          "and then he went down to the boat and pushed it into the sea.\n";
   PruneJob job;
   job.keep = 0.7;
-  job.by = "activation";
-  job.measure_speed = false;
+  job.by = Criterion::kActivation;
+  job.timing = false;
   TextInput other = TextInput::Files({(folder_ / "other.txt").string()});
   other.context = 16;
   job.judge = {other};

@@ -1,4 +1,4 @@
-// What models are and cost. Door: include/headwise/model.h.
+// What models are and cost. Door: include/headwise/model_info.h.
 #include "headwise/api/model_info.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "headwise/api/state.h"
 #include "headwise/base/json.h"
 #include "headwise/error.h"
+#include "headwise/head_weights.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/model/summary.h"
 #include "headwise/model/text_frame.h"

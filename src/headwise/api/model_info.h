@@ -1,8 +1,8 @@
 // What a model is, from its folder's headers.
 #pragma once
 
-#include "headwise/model.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/model_info.h"
 
 namespace headwise {
 

@@ -7,7 +7,10 @@
 #include "headwise/api/test_model.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
+#include "headwise/head_weights.h"
+#include "headwise/model.h"
+#include "headwise/model_info.h"
 
 namespace headwise::model_info_test {
 namespace {

@@ -11,11 +11,17 @@
 
 #include "headwise/api/test_model.h"
 #include "headwise/base/scratch_folder.h"
+#include "headwise/cache.h"
 #include "headwise/error.h"
-#include "headwise/heads.h"
+#include "headwise/generate.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
+#include "headwise/model_info.h"
+#include "headwise/patch.h"
 #include "headwise/profile.h"
-#include "headwise/report.h"
-#include "headwise/session.h"
+#include "headwise/progress.h"
+#include "headwise/show.h"
+#include "headwise/text_input.h"
 
 namespace headwise::notices_test {
 namespace {

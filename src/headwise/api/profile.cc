@@ -1,6 +1,7 @@
 // Making, merging and reading profiles. Door: include/headwise/profile.h.
 #include "headwise/profile.h"
 
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,15 +10,20 @@
 #include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/fields.h"
 #include "headwise/base/nearest.h"
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
+#include "headwise/head_edit.h"
 #include "headwise/heads/profile/profile_json.h"
 #include "headwise/heads/profile/profiler.h"
 #include "headwise/heads/profile/words/word_materials.h"
 #include "headwise/heads/pruning/profile_means.h"
+#include "headwise/loss.h"
+#include "headwise/model.h"
 #include "headwise/model/room.h"
 #include "headwise/runtime/text_notices.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 namespace {
@@ -34,20 +40,12 @@ ProfileOptions OptionsOf(const TextInput& text, const ProfileJob& job,
   options.sentences = job.sentences;
   options.words = job.words;
   options.checkpoint = job.on_checkpoint;
-  options.checkpoint_seconds = job.checkpoint_seconds;
+  options.checkpoint_seconds = job.checkpoint_seconds > 0
+                                   ? job.checkpoint_seconds
+                                   : std::numeric_limits<double>::infinity();
   options.progress = Tell(job.on_progress);
   options.stop = job.stop;
   return options;
-}
-
-void RequireCounts(const ProfileJob& job) {
-  constexpr int64_t kMostRepeats = 10000;
-  if (job.min_visible >= 0 && job.repeats >= 0 && job.repeats <= kMostRepeats) {
-    return;
-  }
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      {"profile", "min_visible from 0, repeats from 0 to 10000", "others", ""});
 }
 
 void RequireTokenizer(const Transformer& model) {
@@ -74,7 +72,7 @@ struct Material {
       source.emplace(SourceOf(text));
       TellUnknownScript(model, *source);
     }
-    for (const std::string& path : job.patterns) {
+    for (const std::filesystem::path& path : job.patterns) {
       detectors.push_back(Detector::Load(path));
     }
   }
@@ -127,7 +125,7 @@ Profile MakeProfile(Transformer& model, const TextInput& text,
                     const ProfileJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "profile");
-  RequireCounts(job);
+  CheckFields(job, "profile");
   Transformer::State& state = model.state();
   Material material(model, text, job);
   ProfileOptions options = OptionsOf(text, job, material.detectors);

@@ -1,4 +1,4 @@
-// Taking heads out. Door: include/headwise/train.h.
+// Taking heads out. Door: include/headwise/prune.h.
 #include <algorithm>
 #include <span>
 #include <string>
@@ -9,6 +9,7 @@
 #include "headwise/api/prune_plan.h"
 #include "headwise/api/prune_timing.h"
 #include "headwise/api/state.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/heads/pruning/curve.h"
 #include "headwise/heads/pruning/plan.h"
@@ -27,11 +28,12 @@ int64_t WeightBytes(const std::filesystem::path& folder) {
 }
 
 void RequireTunable(const PruneJob& job) {
-  if (job.by != "gates" || !job.drop.empty() || !job.plan.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"`tune`", "heads that gates choose",
-                 job.by == "gates" ? "heads that are given" : job.by,
-                 "`by` gates, or `repair` finetune"});
+  if (job.by != Criterion::kGates || !job.drop.empty() || job.plan) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        {"`tune`", "heads that gates choose",
+         job.by == Criterion::kGates ? "heads that are given" : Name(job.by),
+         "`by` gates, or `repair` finetune"});
   }
   if (!(job.finetune_rate > 0)) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -47,27 +49,30 @@ void RequireTunable(const PruneJob& job) {
 
 // What cannot be done is said before the work.
 void RequirePossible(const Transformer& model, const PruneJob& job) {
-  const int ways = (job.keep >= 0) + !job.drop.empty() + !job.plan.empty() +
-                   !job.max_loss.empty() + (job.target_speedup > 0);
+  CheckFields(job, "prune");
+  RequireOrder(job.repair);
+  const int ways = job.keep.has_value() + !job.drop.empty() +
+                   job.plan.has_value() + job.max_loss.has_value() +
+                   job.target_speedup.has_value();
   if (ways > 1) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"job", "one of keep, drop, plan, max_loss, target_speedup",
                  std::to_string(ways) + " of them", ""});
   }
-  if (job.target_speedup > 0 && !job.time) {
+  if (job.target_speedup && !job.time) {
     throw Error(
         ErrorCode::kInvalidArgument,
         {"time", "a way to measure speed, for target_speedup", "none", ""});
   }
-  if (!job.max_loss.empty()) ParseLossLimit(job.max_loss);
+  if (job.max_loss) ParseLossLimit(*job.max_loss);
   if (job.tune) RequireTunable(job);
-  if (job.by == "gates" && job.iterative > 1) {
+  if (job.by == Criterion::kGates && job.iterative > 1) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"`iterative`", "1: all gates are learned at once",
                  std::to_string(job.iterative), ""});
   }
   for (const HeadRef& head : job.drop) RequireHead(model, head);
-  if (job.keep < 0) return;
+  if (!job.keep) return;
   const Model& of = model.state().model();
   ChooseHeads(of, std::vector<double>(AllHeads(of).size()), ChoiceOf(job));
 }
@@ -116,7 +121,7 @@ struct HeadPruner::State {
         pruner(of, input, job),
         judges(MakeJudges(of, text, input, job, pruner.corpus())) {}
 
-  bool times() const { return job.time && job.measure_speed; }
+  bool times() const { return job.time && job.timing; }
   const JudgedText& judge() const { return judges[0].text(); }
   PlanWork work() {
     return {model, input, job, pruner, judge(), judges[0].domain()};

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 
 namespace headwise {
@@ -19,37 +21,27 @@ namespace {
 
 ChooseOptions ChoiceOf(const PruneJob& job) {
   ChooseOptions choose;
-  choose.keep = std::max(job.keep, 0.0);
+  choose.keep = job.keep.value_or(0);
   choose.uniform = job.uniform;
   if (job.whole_groups) choose.unit = GroupUnit::kGroups;
   if (job.allow_empty) choose.empty = EmptyLayers::kAllowed;
   return choose;
 }
 
-Repairs ParseRepairs(const std::string& names) {
-  Repairs repairs;
-  if (names == "none") return repairs;
-  int last = 0;
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find(',', begin), names.size());
-    const std::string name = names.substr(begin, end - begin);
-    const int place = name == "fold"            ? 1
-                      : name == "least-squares" ? 2
-                      : name == "finetune"      ? 3
-                                                : 0;
-    if (place == 0) {
-      RefuseWord("repair", "none, fold, least-squares or finetune", name);
-    }
-    if (place <= last) {
-      RefuseWord("repair", "the order fold,least-squares,finetune", names);
-    }
-    last = place;
-    repairs.fold |= place == 1;
-    repairs.least_squares |= place == 2;
-    repairs.finetune |= place == 3;
-    begin = end + 1;
+bool Does(const PruneJob& job, Repair repair) {
+  return std::ranges::find(job.repair, repair) != job.repair.end();
+}
+
+void RequireOrder(std::span<const Repair> repairs) {
+  if (std::ranges::adjacent_find(repairs, std::greater_equal<>()) ==
+      repairs.end()) {
+    return;
   }
-  return repairs;
+  std::string found;
+  for (const Repair repair : repairs) {
+    found += (found.empty() ? "" : ",") + std::string(FieldWord(repair));
+  }
+  RefuseWord("repair", "the order fold,least-squares,finetune", found);
 }
 
 LossLimit ParseLossLimit(const std::string& text) {

@@ -6,19 +6,14 @@
 
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/pruning/choose.h"
-#include "headwise/train.h"
+#include "headwise/prune.h"
 
 namespace headwise {
 
-// Repairs in their order: fold, least-squares, finetune.
-struct Repairs {
-  bool fold = false;
-  bool least_squares = false;
-  bool finetune = false;
-};
-// "none", or names with commas in between, in that order. Throws
-// Error(kInvalidArgument).
-Repairs ParseRepairs(const std::string& names);
+bool Does(const PruneJob& job, Repair repair);
+// Throws Error(kInvalidArgument) for repairs in another order than the enum's,
+// and for one that is named twice.
+void RequireOrder(std::span<const Repair> repairs);
 
 // "+1%" of a loss, or "+0.05nats"; a bare number is nats and at most 1, since
 // a larger one is rather a share whose unit was forgotten. Throws

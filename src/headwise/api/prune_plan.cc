@@ -53,11 +53,11 @@ std::string LimitText(const LossLimit& limit) {
 // The largest set whose measured loss stays within the limit.
 Heads WithinLoss(const PlanWork& work, const std::vector<Heads>& sets,
                  std::string& note) {
-  const LossLimit limit = ParseLossLimit(work.job.max_loss);
+  const LossLimit limit = ParseLossLimit(*work.job.max_loss);
   if (limit.relative &&
       work.judge.OfWhole().loss_kind == LossKind::kEmbeddingCosine) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"`max_loss`", "a rise as a number, +0.05", work.job.max_loss,
+                {"`max_loss`", "a rise as a number, +0.05", *work.job.max_loss,
                  "the loss is the distance from the model's own output: 0, of "
                  "which no share can be taken"});
   }
@@ -91,24 +91,24 @@ Heads FastEnough(const PlanWork& work, const std::vector<Heads>& sets,
     what = timing.what;
     return last = timing.before_ms / timing.after_ms;
   };
-  if (sets.size() < 2 || speed(sets.back()) < job.target_speedup) {
+  if (sets.size() < 2 || speed(sets.back()) < *job.target_speedup) {
     throw Error(
         ErrorCode::kInvalidArgument,
         {"`target_speedup`",
          fmt::format("at most {:.2f}, measured with {} of {} heads "
                      "removed ({})",
                      last, sets.back().size(), AllHeads(model).size(), what),
-         fmt::format("{}", job.target_speedup),
+         fmt::format("{}", *job.target_speedup),
          job.allow_empty ? "" : "`allow_empty` removes more"});
   }
   const size_t first = FirstThat(sets.size() - 1, [&](size_t i) {
-    return speed(sets[i]) >= job.target_speedup;
+    return speed(sets[i]) >= *job.target_speedup;
   });
   const double reached = speed(sets[first]);
   note = fmt::format(
       "{} heads are the fewest with {:.2f}× of {}; again: "
       "{:.2f}×.",
-      sets[first].size(), job.target_speedup, what, reached);
+      sets[first].size(), *job.target_speedup, what, reached);
   return sets[first];
 }
 
@@ -160,13 +160,9 @@ PruningPlan GivenPlan(const PlanWork& work) {
 
 std::vector<double> ScoreHeads(const PlanWork& work, const Model& now) {
   const PruneJob& job = work.job;
-  if (job.by == "gates") return Learn(work, LearningOf(job)).scores;
+  if (job.by == Criterion::kGates) return Learn(work, LearningOf(job)).scores;
   RankOptions rank;
-  rank.criteria = ParseCriteria({&job.by, 1});
-  if (rank.criteria.size() != 1) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"by", "one criterion", "\"weights\", which is two", ""});
-  }
+  rank.criteria = {job.by};
   rank.objective = work.input.objective;
   rank.seed = job.seed;
   rank.progress = Tell(job.on_progress);
@@ -190,24 +186,25 @@ void UseWeightsOf(const PruningPlan& plan, const PlanWork& work) {
 PruningPlan MakePlan(const PlanWork& work) {
   const PruneJob& job = work.job;
   const Model& model = work.model.state().model();
-  if (!job.plan.empty()) return ReadPlan(job.plan, model, work.model.hash());
+  if (job.plan) return ReadPlan(*job.plan, model, work.model.hash());
   PruningPlan plan = GivenPlan(work);
   if (!job.drop.empty()) return plan;
   IterativeWork steps;
   steps.steps = job.iterative;
   steps.choose = ChoiceOf(job);
-  if (job.keep < 0) steps.choose.keep = LeastShare(model, steps.choose);
+  if (!job.keep) steps.choose.keep = LeastShare(model, steps.choose);
   steps.without = [&](const Heads& gone) { return work.pruner.Unfitted(gone); };
-  plan.criterion = job.by;
+  plan.criterion = Name(job.by);
   steps.score = [&](const Model& now) {
-    return job.by == "gates" ? GatesOf(work, plan) : ScoreHeads(work, now);
+    return job.by == Criterion::kGates ? GatesOf(work, plan)
+                                       : ScoreHeads(work, now);
   };
   const Removal removal = RemoveInSteps(model, steps);
   plan.scores = removal.scores;
   std::string note;
-  if (!job.max_loss.empty()) {
+  if (job.max_loss) {
     plan.removed = WithinLoss(work, removal.sets, note);
-  } else if (job.target_speedup > 0) {
+  } else if (job.target_speedup) {
     plan.removed = FastEnough(work, removal.sets, note);
   } else if (job.iterative > 1) {
     plan.removed = removal.sets.back();

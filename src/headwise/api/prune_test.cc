@@ -10,7 +10,11 @@
 #include "headwise/base/mapped_file.h"
 #include "headwise/base/scratch_folder.h"
 #include "headwise/error.h"
-#include "headwise/train.h"
+#include "headwise/evaluate.h"
+#include "headwise/head_ref.h"
+#include "headwise/model.h"
+#include "headwise/prune.h"
+#include "headwise/text_input.h"
 
 namespace headwise::prune_test {
 namespace {
@@ -65,7 +69,7 @@ TEST_F(HeadPrunerTest, PlansAreReadAgain) {
   Transformer model = Novels();
   PruneJob job;
   job.keep = 0.9;
-  job.by = "activation";
+  job.by = Criterion::kActivation;
   const PruningPlan plan = HeadPruner(model, Windows(), job).Plan();
   EXPECT_EQ(plan.scores.size(), HeadsOf(model).size());
   const std::filesystem::path file = folder_ / "plan.json";
@@ -79,7 +83,7 @@ TEST_F(HeadPrunerTest, PlansAreReadAgain) {
 TEST(HeadPruner, CurvesAreOfEveryOrder) {
   Transformer model = Novels();
   PruneJob job;
-  job.by = "activation";
+  job.by = Criterion::kActivation;
   const PruningCurve curve = HeadPruner(model, Windows(), job).Curve(2);
   ASSERT_EQ(curve.orders.size(), 4);
   EXPECT_EQ(curve.heads, std::ssize(HeadsOf(model)));
@@ -94,7 +98,7 @@ std::string Bytes(const std::filesystem::path& path) {
 PruneJob Tuning() {
   PruneJob job;
   job.keep = 0.8;
-  job.by = "gates";
+  job.by = Criterion::kGates;
   job.tune = true;
   job.tune_steps = 2;
   job.seed = 5;
@@ -147,7 +151,7 @@ TEST(HeadPruner, RefusesToTuneWhatGatesDoNotChoose) {
     EXPECT_THROW(HeadPruner(model, Windows(), job), Error);
   };
   PruneJob job = Tuning();
-  job.by = "activation";
+  job.by = Criterion::kActivation;
   refused(job);
   job = Tuning();
   job.finetune_rate = 0;
@@ -156,7 +160,7 @@ TEST(HeadPruner, RefusesToTuneWhatGatesDoNotChoose) {
   job.iterative = 2;
   refused(job);
   job = Dropping();
-  job.by = "gates";
+  job.by = Criterion::kGates;
   job.tune = true;
   refused(job);
   EXPECT_THROW(HeadPruner(model, Windows(), Tuning()).Curve(), Error);
@@ -177,7 +181,7 @@ TEST(HeadPruner, RefusesWhatMakesNoSense) {
   limit.max_loss = "much";
   refused(limit);
   PruneJob repair = Dropping();
-  repair.repair = "finetune,fold";
+  repair.repair = {Repair::kFinetune, Repair::kFold};
   refused(repair);
   PruneJob absent;
   absent.drop = {{.layer = 99}};

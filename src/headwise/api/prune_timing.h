@@ -6,7 +6,7 @@
 
 #include "headwise/context.h"
 #include "headwise/model/model.h"
-#include "headwise/train.h"
+#include "headwise/prune.h"
 
 namespace headwise {
 

@@ -16,11 +16,9 @@ namespace headwise {
 
 Pruner::Pruner(Transformer& model, const JudgedInput& input,
                const PruneJob& job)
-    : model_(model),
-      input_(input),
-      job_(job),
-      repairs_(ParseRepairs(job.repair)) {
-  if (repairs_.finetune || job.tune) RequireTrainable(model.state().model());
+    : model_(model), input_(input), job_(job) {
+  if (Does(job, Repair::kFinetune) || job.tune)
+    RequireTrainable(model.state().model());
 }
 
 const Model& Pruner::whole() const {
@@ -71,7 +69,7 @@ std::vector<TextExample> Pruner::RepairText() const {
 }
 
 const HeadOutputs* Pruner::means() {
-  if (!repairs_.fold) return nullptr;
+  if (!Does(job_, Repair::kFold)) return nullptr;
   const Model& model = whole();
   if (!means_ && job_.means != nullptr) {
     means_ = MeansOf(*job_.means, model, model_.hash());
@@ -88,13 +86,13 @@ ChangedTensors Pruner::Changed(const std::vector<HeadRef>& removed, bool fit,
   ChangedTensors changed = RemoveHeads(model, removed);
   changed.merge(TunedTensors());  // those that lost nothing
   if (removed.empty()) return changed;
-  if (repairs_.fold) FoldMeans(model, removed, *means(), changed);
-  if (fit && repairs_.least_squares) {
+  const bool fold = Does(job_, Repair::kFold);
+  if (fold) FoldMeans(model, removed, *means(), changed);
+  if (fit && Does(job_, Repair::kLeastSquares)) {
     const std::vector<TextExample> text = RepairText();
-    outcome.layers =
-        RefitOutputs(model_.context(), model, removed, {text, split().judge},
-                     repairs_.fold ? NewBias::kAllowed : NewBias::kRefused,
-                     corpus(), changed);
+    outcome.layers = RefitOutputs(
+        model_.context(), model, removed, {text, split().judge},
+        fold ? NewBias::kAllowed : NewBias::kRefused, corpus(), changed);
   }
   return changed;
 }
@@ -140,7 +138,8 @@ void Pruner::Write(const std::vector<HeadRef>& removed,
                    const std::filesystem::path& folder, Replace replace,
                    PruneOutcome& outcome) {
   ChangedTensors changed = Changed(removed, true, outcome);
-  if (repairs_.finetune) Finetune(removed, folder, replace, changed, outcome);
+  if (Does(job_, Repair::kFinetune))
+    Finetune(removed, folder, replace, changed, outcome);
   WriteChanged(model_.folder(), folder, changed, ConfigOf(removed), replace);
 }
 

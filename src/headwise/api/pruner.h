@@ -18,7 +18,6 @@ class Pruner {
  public:
   Pruner(Transformer& model, const JudgedInput& input, const PruneJob& job);
 
-  const Repairs& repairs() const { return repairs_; }
   TextParts split() const { return SplitText(input_.examples); }
   CorpusOptions corpus() const;
   // What stands in for removed heads; null: 0. Of the profile that was given,
@@ -58,7 +57,6 @@ class Pruner {
   Transformer& model_;
   const JudgedInput& input_;
   const PruneJob& job_;
-  Repairs repairs_;
   std::optional<GateLearning> tuned_by_;
   ChangedTensors tuned_;
   std::unique_ptr<Model> tuned_model_;

@@ -1,4 +1,5 @@
-// Which heads are alike and which feed which. Door: include/headwise/heads.h.
+// Which heads are alike and which feed which. Doors:
+// include/headwise/similar.h, compose.h.
 #include "headwise/api/relations.h"
 
 #include <algorithm>
@@ -22,10 +23,6 @@ Matrix MatrixOf(const Tensor& tensor) {
   Matrix matrix(tensor.shape(0), tensor.shape(1));
   std::copy_n(tensor.As<double>(), matrix.values.size(), matrix.values.begin());
   return matrix;
-}
-
-CompositionOptions OptionsOf(const CompositionJob& job) {
-  return {.progress = Tell(job.on_progress), .stop = job.stop};
 }
 
 }  // namespace
@@ -85,19 +82,19 @@ HeadSimilarity CompareHeads(Transformer& model, const TextInput& text,
 Composition ComposeHeads(Transformer& model, const CompositionJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "compose");
-  if (job.by_effect) {
+  if (job.by == EdgeOrder::kEffect) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"by_effect", "a text to measure effects on", "none", ""});
+                {"by", "a text to measure effects on", "none", ""});
   }
   Transformer::State& state = model.state();
-  return MeasureComposition(state.context, state.model(), OptionsOf(job));
+  return MeasureComposition(state.context, state.model(), job);
 }
 
 Composition ComposeHeads(Transformer& model, const TextInput& text,
                          const CompositionJob& job) {
   const ModelUse use(model);
   CompositionJob weights = job;
-  weights.by_effect = false;
+  weights.by = EdgeOrder::kWeights;
   Transformer::State& state = model.state();
   const int64_t tokens = text.tokens.value_or(kEffectTokens);
   int64_t context = ContextOf(state.checkpoint.config(), text.context);
@@ -107,9 +104,8 @@ Composition ComposeHeads(Transformer& model, const TextInput& text,
     windows = WindowsOf(model, text, context, tokens);
   }
   Composition composition = ComposeHeads(model, weights);
-  MeasureEffects(state.context, state.model(), windows, OptionsOf(job),
-                 composition);
-  if (job.by_effect) SortByEffect(composition);
+  MeasureEffects(state.context, state.model(), windows, job, composition);
+  if (job.by == EdgeOrder::kEffect) SortByEffect(composition);
   return composition;
 }
 

@@ -3,6 +3,8 @@
 
 #include "headwise/heads/similarity/similarity.h"
 #include "headwise/model.h"
+#include "headwise/similar.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 

@@ -6,9 +6,12 @@
 #include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
+#include "headwise/model.h"
 #include "headwise/report/html_report.h"
 #include "headwise/report/make_report.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 namespace {
@@ -34,6 +37,7 @@ Report MakeReport(Transformer& model, const TextInput& text,
                   const ReportJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "report");
+  CheckFields(job, "report");
   if (!text.texts.empty() || !text.ids.empty()) {
     throw Error(
         ErrorCode::kInvalidArgument,
@@ -42,13 +46,15 @@ Report MakeReport(Transformer& model, const TextInput& text,
   TellOfFiles(model, text);
   ReportOptions options;
   options.texts = text.files;
-  options.profile = job.profile;
+  if (job.profile) options.profile = job.profile->string();
   options.tokens = text.tokens.value_or(0);
   options.context = text.context;
   options.tokenizer.bos = model.state().options.bos;
   options.type = model.type();
   options.rank_tokens = job.rank_tokens;
-  options.skip = job.skip;
+  for (const ReportPart part : job.skip) {
+    options.skip.emplace_back(FieldWord(part));
+  }
   options.group = model.state().group;
   options.progress = Tell(job.on_progress);
   options.stop = job.stop;

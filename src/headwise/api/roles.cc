@@ -1,9 +1,12 @@
-// Roles of heads, and their weights. Door: include/headwise/heads.h.
+// Roles of heads, and their weights. Doors: include/headwise/roles.h,
+// head_weights.h.
 #include "headwise/heads/roles/roles.h"
 
 #include <string>
 
 #include "headwise/api/state.h"
+#include "headwise/base/fields.h"
+#include "headwise/head_weights.h"
 #include "headwise/heads/roles/confirm.h"
 #include "headwise/heads/roles/roles_json.h"
 #include "headwise/model/head_ref.h"
@@ -24,20 +27,17 @@ std::vector<HeadRoles> FindRoles(const Profile& profile, const RoleJob& job) {
   RoleThresholds thresholds;
   for (const std::string& one : job.thresholds) thresholds.Set(one);
   return AssignRoles(profile, thresholds,
-                     {.repeats = job.repeats, .words = job.words});
+                     {.repeats = job.repeat_form, .words = job.words});
 }
 
 void ConfirmRoles(Transformer& model, std::vector<HeadRoles>& heads,
                   const ConfirmJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "roles");
+  CheckFields(job, "roles");
   Transformer::State& state = model.state();
-  ConfirmOptions options;
-  options.sequences = job.sequences;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
   ConfirmRoles(state.context, state.model(), state.checkpoint.FindTokenizer(),
-               heads, options);
+               heads, job);
 }
 
 HeadMatrices WeightsOfHead(Transformer& model, const HeadRef& head) {

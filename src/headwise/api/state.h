@@ -9,8 +9,11 @@
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
+#include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/model/checkpoint.h"
+#include "headwise/model_info.h"
+#include "headwise/progress.h"
 
 namespace headwise {
 

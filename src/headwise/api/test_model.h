@@ -5,6 +5,7 @@
 #include <string>
 
 #include "headwise/model.h"
+#include "headwise/text_input.h"
 
 namespace headwise {
 

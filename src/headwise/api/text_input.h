@@ -10,6 +10,7 @@
 #include "headwise/heads/importance/objective.h"
 #include "headwise/model.h"
 #include "headwise/runtime/windows.h"
+#include "headwise/text_input.h"
 #include "headwise/tokenizer/text_source.h"
 
 namespace headwise {

@@ -1,6 +1,7 @@
 // Training runs. Door: include/headwise/train.h.
 #include "headwise/train.h"
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,14 +24,14 @@ namespace {
 constexpr const char* kTextsFile = "texts.jsonl";
 
 TrainConfig ConfigOf(const TrainJob& job) {
-  if (job.file.empty() && job.json.empty()) {
+  if (!job.file && !job.json) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"train", "a configuration, as file or as json", "none", ""});
   }
   Json json = Json::object();
-  if (!job.file.empty()) json = ReadJson(job.file);
-  if (!job.json.empty()) {
-    const Json over = ParseJson(job.json, "json");
+  if (job.file) json = ReadJson(*job.file);
+  if (job.json) {
+    const Json over = ParseJson(*job.json, "json");
     if (!json.is_object() || !over.is_object()) {
       throw Error(ErrorCode::kInvalidArgument,
                   {"json", "an object", Describe(over), ""});
@@ -44,8 +45,8 @@ TrainConfig ConfigOf(const TrainJob& job) {
     }
     json["data"] = {kTextsFile};
   }
-  return ReadTrainConfig(std::move(json), job.file.empty() ? "json" : job.file,
-                         job.settings);
+  return ReadTrainConfig(std::move(json),
+                         job.file ? job.file->string() : "json", job.settings);
 }
 
 // Texts become a file of the run's folder, where a run that is resumed finds
@@ -58,7 +59,7 @@ void KeepTexts(const TrainJob& job, TrainConfig& config) {
     lines += DumpUtf8({{"text", text}}, "texts") + "\n";
   }
   const RunFolder folder(config.out);
-  if (!job.resume && !job.replace) folder.RequireNew();
+  if (!job.resume && !job.force) folder.RequireNew();
   WriteFileAtomically(file, lines);
   config.data = {file.string()};
 }
@@ -72,15 +73,15 @@ TrainStep StepOf(const StepView& view) {
   step.gradient_norm = view.report.gradient_norm;
   step.rate = view.report.rate;
   step.tokens = view.report.tokens;
-  step.validation = view.validation;
+  if (!std::isnan(view.validation)) step.validation = view.validation;
   step.seconds = view.seconds;
   return step;
 }
 
 void RequireSense(const TrainJob& job, const TrainConfig& config) {
-  if (job.resume && job.replace) {
+  if (job.resume && job.force) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"train", "resume or replace", "both", ""});
+                {"train", "resume or force", "both", ""});
   }
   if (job.words.any() && (!job.observe || config.observe_every <= 0)) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -115,7 +116,7 @@ TrainOutcome TrainWith(const TrainJob& job, dist::Group* group,
   if (job.observe && first) life.emplace(context, config, job.words);
   RunOptions options;
   options.resume = job.resume;
-  options.replace = job.replace;
+  options.replace = job.force;
   options.type = ComputeType(job.device, job.type);
   options.progress = Tell(job.on_progress);
   options.group = group;

@@ -1,7 +1,10 @@
 // Fields of configurations from JSON. Door: fields.h.
 #include "headwise/base/fields.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
@@ -30,6 +33,12 @@ bool TakeField(const Json& json, double& field) { return Take(json, field); }
 bool TakeField(const Json& json, std::string& field) {
   return Take(json, field);
 }
+bool TakeField(const Json& json, std::filesystem::path& field) {
+  std::string text;
+  if (!TakeField(json, text)) return false;
+  field = std::move(text);
+  return true;
+}
 bool TakeField(const Json& json, Json& field) {
   field = json;
   return true;
@@ -57,18 +66,57 @@ void FailField(const char* name, const Json& field, const Json& found,
                .hint = ""});
 }
 
-void FailWord(const char* name, std::span<const char* const> words,
+void FailWord(const char* name, const std::vector<std::string>& words,
               const Json& found, const std::string& where) {
-  std::string expected = std::string(name) + ": ";
+  // Of a list, the first word that is not known.
+  const Json* word = &found;
+  for (const Json& one : found.is_array() ? found : Json::array()) {
+    const auto known = [&](const std::string& w) { return one == w; };
+    if (std::ranges::any_of(words, known)) continue;
+    word = &one;
+    break;
+  }
+  const std::string hint =
+      word->is_string()
+          ? "did you mean " + Nearest(word->get<std::string>(), words) + "?"
+          : "";
+  throw Error(ErrorCode::kInvalidArgument,
+              {.where = where,
+               .expected = std::string(name) + ": " + AnyOf(words),
+               .found = word->dump(),
+               .hint = hint});
+}
+
+void FailRange(const char* name, const FieldRange& range, double found,
+               const std::string& where) {
+  throw Error(ErrorCode::kInvalidArgument,
+              {.where = where,
+               .expected = std::string(name) + " " + RangeText(range),
+               .found = fmt::format("{}", found),
+               .hint = ""});
+}
+
+std::string AnyOf(std::span<const std::string> words) {
+  std::string text;
   for (size_t i = 0; i < words.size(); ++i) {
     const bool last = i + 1 == words.size();
-    expected += i == 0 ? "" : last ? " or " : ", ";
-    expected += words[i];
+    text += i == 0 ? "" : last ? " or " : ", ";
+    text += words[i];
   }
-  throw Error(ErrorCode::kInvalidArgument, {.where = where,
-                                            .expected = expected,
-                                            .found = found.dump(),
-                                            .hint = ""});
+  return text;
+}
+
+std::string RangeText(const FieldRange& range) {
+  constexpr FieldRange kAny;
+  const bool low = range.least > kAny.least, high = range.most < kAny.most;
+  if (!low && !high) return "that is finite";
+  if (range.above) {
+    return fmt::format("above {:.15g}", range.least) +
+           (high ? fmt::format(" and up to {:.15g}", range.most) : "");
+  }
+  if (!high) return fmt::format("of at least {:.15g}", range.least);
+  if (!low) return fmt::format("of at most {:.15g}", range.most);
+  return fmt::format("from {:.15g} to {:.15g}", range.least, range.most);
 }
 
 }  // namespace headwise

@@ -3,10 +3,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "headwise/error.h"
 
 namespace headwise::fields_test {
 namespace {
+
+enum class Kind { kSoft, kHard };
+constexpr std::array<const char*, 2> FieldWords(Kind) {
+  return {"soft", "hard"};
+}
+inline constexpr Kind kBothKinds[] = {Kind::kHard, Kind::kSoft};
+constexpr std::array<FieldGroup<Kind>, 2> FieldGroups(Kind) {
+  return {{{"both", kBothKinds}, {"none", {}}}};
+}
 
 struct Config {
   int64_t heads = 8;
@@ -37,6 +53,77 @@ TEST(FieldsTest, GoesToJsonAndBack) {
   EXPECT_EQ(back.heads, 3);
   EXPECT_TRUE(back.bias);
   EXPECT_THAT(back.counts, testing::ElementsAre(2));
+}
+
+struct Job {
+  int64_t rows = 1;
+  std::optional<double> share = {};
+  std::vector<int64_t> steps = {};
+  std::vector<Kind> kinds = {Kind::kSoft};
+  std::optional<std::filesystem::path> file = {};
+
+  template <typename Self, typename Visit>
+  static void VisitFields(Self& self, Visit&& visit) {
+    visit("rows", self.rows, "sampled", AtLeast(1));
+    visit("share", self.share, "that stays",
+          FieldRange{.least = 0, .most = 1, .above = true});
+    visit("steps", self.steps, "of the work", Between(2, 1000000));
+    visit("kinds", self.kinds, "of heads");
+    visit("file", self.file, "to read");
+  }
+};
+
+TEST(FieldsTest, WordsOptionalsAndPathsGoToJsonAndBack) {
+  const Job job{.kinds = {Kind::kHard}, .file = "a/b"};
+  const Json json = FieldsToJson(job);
+  EXPECT_EQ(json.dump(),
+            R"({"rows":1,"share":null,"steps":[],"kinds":["hard"],)"
+            R"("file":"a/b"})");
+  Job back{.share = 0.5};
+  FieldsFromJson(json, back, "test");
+  EXPECT_FALSE(back.share);
+  EXPECT_EQ(back.file, "a/b");
+  EXPECT_THAT(back.kinds, testing::ElementsAre(Kind::kHard));
+}
+
+TEST(FieldsTest, AWordMayStandForSeveralValues) {
+  Job job;
+  FieldsFromJson({{"kinds", {"both", "none", "hard"}}}, job, "test");
+  EXPECT_THAT(job.kinds,
+              testing::ElementsAre(Kind::kHard, Kind::kSoft, Kind::kHard));
+}
+
+TEST(FieldsTest, NamesTheNearestKnownWord) {
+  Job job;
+  try {
+    FieldsFromJson({{"kinds", {"soft", "herd"}}}, job, "test");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "[test] expected kinds: soft, hard, both or none; found "
+                 "\"herd\"; did you mean hard?");
+  }
+}
+
+std::string WhyNot(const Job& job) {
+  try {
+    CheckFields(job, "similar");
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(FieldsTest, ChecksRanges) {
+  EXPECT_EQ(WhyNot({}), "");
+  EXPECT_EQ(WhyNot({.rows = 0}),
+            "[similar] expected rows of at least 1; found 0");
+  EXPECT_EQ(WhyNot({.share = 0}),
+            "[similar] expected share above 0 and up to 1; found 0");
+  EXPECT_EQ(WhyNot({.share = NAN}),
+            "[similar] expected share above 0 and up to 1; found nan");
+  EXPECT_EQ(WhyNot({.share = 1, .steps = {2, 1}}),
+            "[similar] expected steps from 2 to 1000000; found 1");
 }
 
 TEST(FieldsTest, LeavesUnnamedFields) {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "headwise/head_ref.h"
 #include "headwise/model/model.h"
-#include "headwise/observation.h"
 
 namespace headwise {
 

@@ -89,13 +89,13 @@ struct StackInput {
   ConstTensorView memory;  // decoders: the encoder's output
   const SequenceBatch* memory_batch = nullptr;
   StackCaches caches;
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
   // Of callers that run layer by layer what `saved` has not: keys and values
   // that layers share.
   SharedKeys* shared = nullptr;
-  // Nobody but the attention's hooks: the run ends with the last attention
-  // and x is of no use.
-  bool hooks_only = false;
+  // Site of a layer of the model: the run ends after its attention; null: it
+  // does not. Not where a backward follows.
+  const AttentionSite* stop_after = nullptr;
   // Training: dropout, its streams counted from this one (a step has 2^20),
   // and what is kept for Backward.
   DropoutMask dropout = {};
@@ -107,7 +107,7 @@ struct StackInput {
   const PartDone* on_backward = nullptr;  // null: nobody asks
 
   bool RunsAgain() const {
-    return saved != nullptr && recompute && hooks == nullptr;
+    return saved != nullptr && recompute && hooks.empty();
   }
 };
 
@@ -155,8 +155,9 @@ class Model {
   // As much as that ever takes where nothing limits it.
   uint64_t MostPreparedBytes() const;
 
-  // ids → x [T, d], through all layers and the final norm.
-  void Run(Context& context, const Stack& stack, const StackInput& input,
+  // ids → x [T, d], through all layers and the final norm. Returns whether it
+  // came so far: false after input.stop_after, when x is of no use.
+  bool Run(Context& context, const Stack& stack, const StackInput& input,
            TensorView x) const;
   // A stack's token embeddings [vocabulary, d], on the context's device.
   ConstTensorView TokenEmbeddings(Context& context, const Stack& stack) const {
@@ -167,7 +168,7 @@ class Model {
              TensorView x) const;
   void RunLayer(Context& context, const Stack& stack, int64_t layer,
                 const StackInput& input, TensorView x) const;
-  void Finish(Context& context, const Stack& stack, RunHooks* hooks,
+  void Finish(Context& context, const Stack& stack, const HookList& hooks,
               TensorView x, StackSaved* saved = nullptr) const;
 
   // logits [rows, vocabulary] of x [rows, d] as Run left it. Throws
@@ -202,7 +203,7 @@ class Model {
                     const StackInput& input, TensorView x) const;
   // As learns_from_; hooks that listen see every layer.
   int64_t BackwardEnd(const Stack& stack, const StackInput& input) const {
-    return input.hooks != nullptr ? -1 : learns_from_[&stack == decoder()];
+    return !input.hooks.empty() ? -1 : learns_from_[&stack == decoder()];
   }
   DropoutMask EmbeddingDropout(const Stack& stack,
                                const StackInput& input) const;

@@ -1,6 +1,8 @@
 // Door: scale_plan.h.
 #include "headwise/model/scale_plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -26,20 +28,21 @@ constexpr double kMostGpus = 1e12;
 
 void RequirePositive(const ScaleWork& work, const ScaleMachine& machine,
                      int64_t gpus) {
-  const auto require = [](bool good, const char* what) {
-    if (good) return;
+  const auto require = [](const auto& value, const char* what) {
+    const auto number = static_cast<double>(value);
+    if (number > 0 && std::isfinite(number)) return;
     throw Error(ErrorCode::kInvalidArgument,
-                {"plan", std::string(what) + " above 0", "another", ""});
+                {"plan", std::string(what) + " above 0",
+                 fmt::format("{}", value), "give a positive number"});
   };
   ScaleMachine::VisitFields(
       machine, [&](const char* name, const auto& value, const char*) {
-        require(value > 0 && std::isfinite(static_cast<double>(value)), name);
+        require(value, name);
       });
-  require(work.tokens > 0 && std::isfinite(work.tokens), "tokens");
-  require(work.step_tokens > 0 && std::isfinite(work.step_tokens),
-          "step_tokens");
-  require(work.context > 0, "context");
-  require(gpus > 0, "gpus");
+  require(work.tokens, "tokens");
+  require(work.step_tokens, "step_tokens");
+  require(work.context, "context");
+  require(gpus, "gpus");
 }
 
 class Planner {

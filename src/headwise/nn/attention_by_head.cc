@@ -52,7 +52,7 @@ bool AttentionByHead::Takes(const Context& context,
                             const AttentionInput& input) const {
   const SequenceBatch& batch = *input.batch;
   return context.device().is_cpu() && input.x.type == DType::kF32 &&
-         input.hooks == nullptr && !input.side_by_side &&
+         input.hooks.empty() && !input.side_by_side &&
          (input.cache == nullptr || input.cache->split == nullptr) &&
          batch.sequences() > 0 &&
          batch.total() >= kShortest * batch.sequences();

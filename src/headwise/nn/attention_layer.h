@@ -168,7 +168,7 @@ struct AttentionInput {
   SharedKeys* shared = nullptr;
   // Null: the layer's.
   const AttentionMask* mask = nullptr;
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
   GateDraw gate_draw = {};
   // Kept for Backward; null: nothing is. Not with a cache.
   AttentionSaved* saved = nullptr;
@@ -256,6 +256,7 @@ class AttentionLayer {
                     const Projections& p, TensorView heads, Call& call) const;
   void Attend(Context& context, const AttentionInput& input,
               const Projections& p, TensorView heads, Call& call) const;
+  void Offer(const AttentionInput& input, const Projections& p) const;
   void Show(const AttentionInput& input, const Call& call,
             const TensorView& heads) const;
   static void Keep(Call& call, AttentionSaved& saved);

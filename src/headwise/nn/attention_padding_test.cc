@@ -16,6 +16,7 @@
 #include "headwise/error.h"
 #include "headwise/nn/attention_layer.h"
 #include "headwise/nn/cache_split.h"
+#include "headwise/observation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/ops/rope/rope.h"
 #include "headwise/tensor/slice.h"

@@ -44,7 +44,7 @@ struct ExpertsParts {
 //   NAME.router.use      f64 [2, E]: how many tokens chose an expert, and its
 //                        mean weight over these
 struct ExpertsInput {
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
   // Training: `balance` · BalanceLoss of this call is added to `loss`, and its
   // gradient to Backward's. Null: 0.
   float balance = 0;
@@ -119,7 +119,7 @@ class Experts {
   ExpertRoute Route(Context& context, ConstTensorView x,
                     const ExpertsInput& input) const;
   void Offer(Context& context, const ExpertChoice& choice,
-             ConstTensorView logits, RunHooks& hooks) const;
+             ConstTensorView logits, const HookList& hooks) const;
   bool gates_shared() const { return router_.out() > std::ssize(experts_); }
   // Of tokens [begin, begin + x.shape[0]) of the route. saved: null, or all.
   void Run(Context& context, const ExpertRoute& route, int64_t begin,

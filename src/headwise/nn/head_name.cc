@@ -1,7 +1,7 @@
-// Names of heads. Door: include/headwise/observation.h.
+// Names of heads. Door: include/headwise/head_ref.h.
 #include <string>
 
-#include "headwise/observation.h"
+#include "headwise/head_ref.h"
 
 namespace headwise {
 

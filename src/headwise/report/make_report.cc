@@ -50,8 +50,8 @@ class ReportMaker {
       return nullptr;
     }
     roles_ = AssignRoles(profile_);
-    ConfirmOptions confirm;
-    confirm.progress = options_.progress;
+    ConfirmJob confirm;
+    confirm.on_progress = Told();
     confirm.stop = options_.stop;
     ConfirmRoles(context_, model_, tokenizer_, roles_, confirm);
     Part("similarity", [&] { Compare(); });
@@ -150,14 +150,22 @@ class ReportMaker {
   }
 
   void Compose() {
-    CompositionOptions composition;
-    composition.progress = options_.progress;
+    CompositionJob composition;
+    composition.on_progress = Told();
     composition.stop = options_.stop;
     composition_ = MeasureComposition(context_, model_, composition);
     if (model_.decoder() == nullptr) {
       MeasureEffects(context_, model_, First(windows_), composition,
                      *composition_);
     }
+  }
+
+  OnProgress Told() const {
+    if (!options_.progress) return {};
+    return [tell = options_.progress](std::string_view stage, double done,
+                                      double total) {
+      tell({std::string(stage), done, total, ""});
+    };
   }
 
   ReportParts Assembled() {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/metrics.h"
 #include "headwise/observation.h"
 #include "headwise/report/copying_text.h"

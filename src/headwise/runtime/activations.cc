@@ -6,6 +6,7 @@
 
 #include "headwise/base/nearest.h"
 #include "headwise/error.h"
+#include "headwise/head_ref.h"
 #include "headwise/observation.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/tensor/slice.h"
@@ -124,7 +125,7 @@ struct PaddedBatch {
            "sequences within rows of " + std::to_string(width) + " positions",
            "one from " + std::to_string(first[b]) + " to " +
                std::to_string(first[b] + lengths[b]),
-           ""});
+           "pad to longer rows"});
     }
   }
 
@@ -170,23 +171,17 @@ Tensor Padded(Context& context, ConstTensorView rows, const PaddedBatch& to) {
 
 class Recorder : public RunHooks {
  public:
-  // next: hooks that come first; may be null.
   Recorder(Context& context, const std::vector<std::string>& patterns,
-           PaddedBatch source, PaddedBatch target, RunHooks* next)
+           PaddedBatch source, PaddedBatch target)
       : context_(context),
-        next_(next),
         patterns_(patterns),
         source_(std::move(source)),
         target_(std::move(target)) {}
 
   bool Records(std::string_view name) const { return Matches(patterns_, name); }
-  bool Wants(std::string_view name) const override {
-    return Records(name) || (next_ != nullptr && next_->Wants(name));
-  }
+  bool Wants(std::string_view name) const override { return Records(name); }
 
   void Take(std::string_view name, ConstTensorView value) override {
-    if (next_ != nullptr && next_->Wants(name)) next_->Take(name, value);
-    if (!Records(name)) return;
     const bool decoder = name.starts_with("decoder.");
     const bool memory = decoder && name.find(".cross.") != name.npos &&
                         (name.ends_with(".key") || name.ends_with(".value"));
@@ -194,16 +189,9 @@ class Recorder : public RunHooks {
         Padded(context_, value, decoder && !memory ? target_ : source_);
   }
 
-  void BeforeAttention(const AttentionSite& site,
-                       const AttentionProblem& problem,
-                       AttentionArgs& args) override {
-    if (next_ != nullptr) next_->BeforeAttention(site, problem, args);
-  }
-
   void AfterAttention(const AttentionSite& site,
                       const AttentionProblem& problem,
                       const AttentionArgs& args) override {
-    if (next_ != nullptr) next_->AfterAttention(site, problem, args);
     const std::string name = site.name + ".probs";
     if (!Records(name)) return;
     const bool of_source = site.kind == AttentionKind::kSelf;
@@ -243,7 +231,6 @@ class Recorder : public RunHooks {
   }
 
   Context& context_;
-  RunHooks* next_;
   const std::vector<std::string>& patterns_;
   PaddedBatch source_;
   PaddedBatch target_;
@@ -300,9 +287,9 @@ std::map<std::string, Tensor> RecordActivations(
     const std::vector<std::string>& patterns, const Padding& padding) {
   RequireDense(Chosen(model, patterns), input, padding);
   Recorder recorder(context, patterns, {input.lengths, padding.source},
-                    {input.decoder_lengths, padding.target}, input.hooks);
+                    {input.decoder_lengths, padding.target});
   ForwardInput run = input;
-  run.hooks = &recorder;
+  run.hooks.Add(&recorder);
   const Tensor x = Forward(context, model, run);
   if (recorder.Records("logits") && model.has_head()) {
     Tensor logits(context, model.type(),

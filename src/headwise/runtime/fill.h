@@ -30,6 +30,6 @@ std::optional<int32_t> MaskToken(const Tokenizer& tokenizer);
 // with a vocabulary head, kInvalidArgument where there is no mask.
 std::vector<FilledMask> FillMasks(Context& context, const Model& model,
                                   std::span<const int32_t> ids, int32_t mask,
-                                  int64_t most, RunHooks* hooks = nullptr);
+                                  int64_t most, const HookList& hooks = {});
 
 }  // namespace headwise

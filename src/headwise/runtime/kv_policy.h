@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "headwise/base/json.h"
+#include "headwise/cache.h"
+#include "headwise/head_ref.h"
 #include "headwise/model/head_ref.h"
-#include "headwise/observation.h"
 
 namespace headwise {
 

@@ -2,6 +2,7 @@
 #include "headwise/runtime/session.h"
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -54,7 +55,8 @@ Session::Session(Context& context, const Model& model, SessionOptions options)
   if (!model.config().causal && !model.config().encoder_decoder()) {
     throw Error(ErrorCode::kUnsupported,
                 {"session", "a model that predicts what follows",
-                 "the encoder " + model.config().model_type, ""});
+                 "the encoder " + model.config().model_type,
+                 "run whole texts through an encoder instead"});
   }
   RequirePolicy(context, model, options.policy);
   cache_ = KvCache(context, {.stack = &model.predictor(),
@@ -180,7 +182,8 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows,
   if (model_.config().encoder_decoder()) {
     if (cross_cache_.capacity() == 0) {
       throw Error(ErrorCode::kInvalidArgument,
-                  {"session", "Encode before Feed", "no source", ""});
+                  {"session", "Encode before Feed", "no source",
+                   "call Encode with the source first"});
     }
     input.caches.cross = cross_cache_.views();
   }
@@ -196,7 +199,7 @@ void Session::FeedChunk(std::span<const int32_t> ids, int64_t rows,
 // Where all that changes from token to token can lie on the device.
 bool Session::StepsOnDevice() const {
   const ModelConfig& config = model_.config();
-  if (context_.device().is_cpu() || options_.hooks != nullptr ||
+  if (context_.device().is_cpu() || !options_.hooks.empty() ||
       config.encoder_decoder() || config.positions == Positions::kSinusoid ||
       position() >= config.context) {
     return false;
@@ -298,8 +301,20 @@ Tensor RunStacks(Context& context, const Model& model, const PassInput& input) {
   return x;
 }
 
-Tensor RunStacks(Context& context, const Model& model,
-                 const ForwardInput& input, bool hooks_only) {
+// Of the last attention of a run; null: there is none.
+const AttentionSite* LastSite(const Model& model) {
+  for (const Block& block : std::views::reverse(model.predictor().blocks)) {
+    for (const BlockStep& step : std::views::reverse(block.steps())) {
+      if (step.kind != StepKind::kFeedForward) return &step.attention.site();
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Tensor Forward(Context& context, const Model& model,
+               const ForwardInput& input) {
   const SequenceBatch batch = MakeBatch(input.lengths);
   const SequenceBatch target = MakeBatch(input.decoder_lengths);
   return RunStacks(context, model,
@@ -308,24 +323,20 @@ Tensor RunStacks(Context& context, const Model& model,
                     .decoder_ids = input.decoder_ids,
                     .decoder_batch = &target,
                     .hooks = input.hooks,
-                    .hooks_only = hooks_only});
-}
-
-}  // namespace
-
-Tensor Forward(Context& context, const Model& model,
-               const ForwardInput& input) {
-  return RunStacks(context, model, input, false);
+                    .stop_after = input.stop_after});
 }
 
 void ForwardToLastAttention(Context& context, const Model& model,
                             const ForwardInput& input) {
-  RunStacks(context, model, input, true);
+  ForwardInput run = input;
+  run.stop_after = LastSite(model);
+  Forward(context, model, run);
 }
 
 void ForwardToLastAttention(Context& context, const Model& model,
                             const PreparedInput& source,
-                            const PreparedInput& target, RunHooks* hooks) {
+                            const PreparedInput& target,
+                            const HookList& hooks) {
   RunStacks(context, model,
             {.ids = source.ids,
              .ids_there = source.ids_there.view(),
@@ -334,7 +345,7 @@ void ForwardToLastAttention(Context& context, const Model& model,
              .decoder_ids_there = target.ids_there.view(),
              .decoder_batch = &target.batch,
              .hooks = hooks,
-             .hooks_only = true});
+             .stop_after = LastSite(model)});
 }
 
 }  // namespace headwise

@@ -21,7 +21,7 @@ struct SessionOptions {
   // Most positions a sequence may reach. 0: the model's context. Beyond the
   // model's context only where positions are rotary, and at your own risk.
   int64_t capacity = 0;
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
   // Which heads keep what of the text; null: all keep everything. Read by the
   // constructor. On the CPU.
   const KvPolicy* policy = nullptr;
@@ -93,17 +93,19 @@ struct ForwardInput {
   // Encoder–decoders: the target side, likewise; x is then the decoder's.
   std::span<const int32_t> decoder_ids = {};
   std::span<const int64_t> decoder_lengths = {};
-  RunHooks* hooks = nullptr;
+  HookList hooks = {};
+  // Site of a layer of the model: the run ends after its attention, and x is of
+  // no use; null: it does not.
+  const AttentionSite* stop_after = nullptr;
 };
 Tensor Forward(Context& context, const Model& model, const ForwardInput& input);
-// The same run for its attention's hooks alone, ending with the last attention:
-// no activation after it is given.
+// The same run for its attention's hooks alone: it stops after the last one.
 void ForwardToLastAttention(Context& context, const Model& model,
                             const ForwardInput& input);
 // The same of what was prepared; target: empty but for encoder–decoders. On a
 // device it may still be on when this returns.
 void ForwardToLastAttention(Context& context, const Model& model,
                             const PreparedInput& source,
-                            const PreparedInput& target, RunHooks* hooks);
+                            const PreparedInput& target, const HookList& hooks);
 
 }  // namespace headwise

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "headwise/base/intervals.h"
-#include "headwise/heads.h"
+#include "headwise/loss.h"
 
 namespace headwise {
 

@@ -47,8 +47,8 @@ void SyncFolder(const Path& folder) {
 }
 
 [[noreturn]] void FailIo(const Path& path, const std::error_code& code) {
-  throw Error(ErrorCode::kIo,
-              {path.string(), "to be written", code.message(), ""});
+  throw Error(ErrorCode::kIo, {path.string(), "to be written", code.message(),
+                               "check the space and the rights of the folder"});
 }
 
 std::vector<Path> Entries(const Path& folder) {
@@ -61,8 +61,9 @@ std::vector<Path> Entries(const Path& folder) {
   }
   const bool none = code == std::errc::no_such_file_or_directory;
   if (code && !none) {
-    throw Error(ErrorCode::kIo, {folder.string(), "a folder that can be read",
-                                 code.message(), ""});
+    throw Error(ErrorCode::kIo,
+                {folder.string(), "a folder that can be read", code.message(),
+                 "check its name and its rights"});
   }
   return entries;
 }

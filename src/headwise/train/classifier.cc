@@ -86,7 +86,7 @@ Classifier::Classifier(const ModelConfig& config, ParameterStore& store,
   if (names == nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {"classification", "a causal model or an encoder",
-                 config.model_type, ""});
+                 config.model_type, "train another model_type"});
   }
   store.AllowNew(config);
   const int64_t width = config.width;

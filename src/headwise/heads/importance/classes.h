@@ -7,8 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "headwise/heads.h"
 #include "headwise/heads/importance/statistics.h"
+#include "headwise/loss.h"
+#include "headwise/rank.h"
 
 namespace headwise {
 

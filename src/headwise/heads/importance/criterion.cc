@@ -1,49 +1,38 @@
 // Names of criteria; norms of weights. Door: criterion.h.
 #include "headwise/heads/importance/criterion.h"
 
-#include "headwise/base/nearest.h"
+#include <algorithm>
+#include <iterator>
+
 #include "headwise/error.h"
 #include "headwise/nn/head_weights.h"
 
 namespace headwise {
 namespace {
 
-struct Entry {
-  Criterion criterion;
-  const char* name;
-  const char* description;
+constexpr const char* kDescriptions[] = {
+    "Δloss with the head's output replaced by 0",
+    "Δloss with the head's output replaced by its mean over the text",
+    "Δloss with the head's output replaced by another sequence's at the same "
+    "positions",
+    "L2 norm over channels of the mean |output of the head|",
+    "Frobenius norm of W_V·W_O",
+    "Frobenius norm of W_Q·W_Kᵀ",
+    "mean over sequences of |∂loss/∂gate| (Michel et al., the paper's form)",
+    "mean over sequences of the sum over tokens of |∂loss/∂gate| (their "
+    "code's form)",
+    "|mean over all sequences of ∂loss/∂gate| (one batch)",
+    "gate of the head, learned to be closed where it costs little loss",
 };
-
-constexpr Entry kEntries[] = {
-    {Criterion::kAblationZero, "ablation-zero",
-     "Δloss with the head's output replaced by 0"},
-    {Criterion::kAblationMean, "ablation-mean",
-     "Δloss with the head's output replaced by its mean over the text"},
-    {Criterion::kAblationResample, "ablation-resample",
-     "Δloss with the head's output replaced by another sequence's at the same "
-     "positions"},
-    {Criterion::kActivation, "activation",
-     "L2 norm over channels of the mean |output of the head|"},
-    {Criterion::kWeightsOv, "weights-ov", "Frobenius norm of W_V·W_O"},
-    {Criterion::kWeightsQk, "weights-qk", "Frobenius norm of W_Q·W_Kᵀ"},
-    {Criterion::kGradient, "gradient",
-     "mean over sequences of |∂loss/∂gate| (Michel et al., the paper's form)"},
-    {Criterion::kGradientToken, "gradient-token",
-     "mean over sequences of the sum over tokens of |∂loss/∂gate| (their "
-     "code's form)"},
-    {Criterion::kGradientBatch, "gradient-batch",
-     "|mean over all sequences of ∂loss/∂gate| (one batch)"},
-};
-
-const Entry& Find(Criterion criterion) {
-  return kEntries[static_cast<size_t>(criterion)];
-}
+static_assert(std::size(kDescriptions) == FieldWords(Criterion{}).size());
 
 }  // namespace
 
-const char* Name(Criterion criterion) { return Find(criterion).name; }
+const char* Name(Criterion criterion) {
+  return FieldWords(criterion)[static_cast<size_t>(criterion)];
+}
 const char* Describe(Criterion criterion) {
-  return Find(criterion).description;
+  return kDescriptions[static_cast<size_t>(criterion)];
 }
 
 bool IsAblation(Criterion criterion) {
@@ -51,35 +40,17 @@ bool IsAblation(Criterion criterion) {
 }
 
 bool IsGradient(Criterion criterion) {
-  return criterion >= Criterion::kGradient;
+  return criterion >= Criterion::kGradient &&
+         criterion <= Criterion::kGradientBatch;
 }
 
-std::vector<Criterion> ParseCriteria(std::span<const std::string> names) {
-  std::vector<Criterion> criteria;
-  std::vector<std::string> known = {"weights"};
-  for (const Entry& entry : kEntries) known.emplace_back(entry.name);
-  for (const std::string& name : names) {
-    if (name == "weights") {
-      criteria.push_back(Criterion::kWeightsOv);
-      criteria.push_back(Criterion::kWeightsQk);
-      continue;
-    }
-    bool found = false;
-    for (const Entry& entry : kEntries) {
-      if (name != entry.name) continue;
-      criteria.push_back(entry.criterion);
-      found = true;
-    }
-    if (!found) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          {"rank",
-           "ablation-zero, ablation-mean, ablation-resample, "
-           "activation, weights or gradient",
-           "\"" + name + "\"", "did you mean " + Nearest(name, known) + "?"});
-    }
+void RequireRanking(std::span<const Criterion> criteria) {
+  if (criteria.empty() ||
+      std::ranges::find(criteria, Criterion::kGates) != criteria.end()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                {"rank", "criteria that score a model's heads as they are",
+                 criteria.empty() ? "none" : "gates, which prune learns", ""});
   }
-  return criteria;
 }
 
 std::vector<double> WeightNorms(Context& context, const Model& model,

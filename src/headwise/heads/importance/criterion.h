@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "headwise/context.h"
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/rank.h"
 
 namespace headwise {
 
 bool IsAblation(Criterion criterion);
 bool IsGradient(Criterion criterion);
 
-// Names as above; "weights" is both of the weights' norms. Throws
-// Error(kInvalidArgument) with the nearest name.
-std::vector<Criterion> ParseCriteria(std::span<const std::string> names);
+// Throws Error(kInvalidArgument) for gates, which are learned, and for none.
+void RequireRanking(std::span<const Criterion> criteria);
 
 // ‖W_OV‖ or ‖W_QK‖ of every head, by the head_dim × head_dim cores.
 std::vector<double> WeightNorms(Context& context, const Model& model,

@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "headwise/heads.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/importance/statistics.h"
+#include "headwise/loss.h"
+#include "headwise/rank.h"
 
 namespace headwise {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "headwise/context.h"
-#include "headwise/heads.h"
+#include "headwise/loss.h"
 #include "headwise/model/model.h"
 
 namespace headwise {

@@ -12,9 +12,9 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
-#include "headwise/heads.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/patch.h"
 
 namespace headwise {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "headwise/base/json.h"
-#include "headwise/heads.h"
+#include "headwise/patch.h"
 
 namespace headwise {
 

@@ -13,7 +13,7 @@
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/importance/classes.h"
 #include "headwise/heads/importance/criterion.h"
 #include "headwise/heads/importance/hurting.h"
@@ -21,6 +21,7 @@
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/rank.h"
 
 namespace headwise {
 

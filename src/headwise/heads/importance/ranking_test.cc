@@ -169,12 +169,6 @@ TEST(RankHeads, RefusesWhatCannotBeMeasured) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("at least two sequences"));
   }
-  try {
-    ParseCriteria(std::vector<std::string>{"ablation-meen"});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("did you mean ablation-mean"));
-  }
 }
 
 TEST(RankHeads, SaysWhatTheNormOfQueriesDoesToTheirWeights) {

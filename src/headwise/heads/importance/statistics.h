@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "headwise/heads.h"
+#include "headwise/loss.h"
 
 namespace headwise {
 

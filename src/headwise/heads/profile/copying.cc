@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/model/stream_sum.h"
 #include "headwise/nn/head_weights.h"

@@ -131,10 +131,8 @@ void CoreSums::AfterAttention(const AttentionSite& site,
   if (!cross || !has_first) {
     band = Temp(context_, DType::kF32,
                 {1, heads, rows, core.before + core.after + 1});
-    AttentionArgs scores = args;
-    scores.observation = nullptr;
-    AttentionBand(context_, problem, scores, core.before, core.after,
-                  band.view(), has_first ? TensorView() : first_.view());
+    AttentionBand(context_, problem, args, core.before, core.after, band.view(),
+                  has_first ? TensorView() : first_.view());
   }
   const int64_t sequences = run_.tokens.sequences;
   const auto begin = static_cast<int64_t>(first) * sequences;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/observation.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/observation.h"
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "headwise/error.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/metrics.h"
 #include "headwise/observation.h"
 

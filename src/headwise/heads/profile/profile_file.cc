@@ -14,6 +14,7 @@
 #include "headwise/base/json.h"
 #include "headwise/error.h"
 #include "headwise/format/safetensors.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/observation.h"
 

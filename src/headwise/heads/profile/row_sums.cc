@@ -167,7 +167,6 @@ void RowSums::AfterAttention(const AttentionSite& site,
   call->site = &SiteOf(site, problem.mask);
   call->first_head = first_head_.at({site.kind, site.layer});
   call->source = {problem, args};
-  call->source.args.observation = nullptr;
   call->results = std::move(results_);
   SiteResults& results = *call->results;
   results.Complete(context_, problem, call->source.args);

@@ -232,6 +232,7 @@ TEST(RowSums, LongTextEqualsDense) {
   args.query_starts = args.key_starts = {starts, DType::kI32, {2}};
   sums.BeforeAttention(kSite, problem, args);
   AttentionForward(context, problem, args);
+  args.observation = nullptr;
   sums.AfterAttention(kSite, problem, args);
   sums.Finish();
   ExpectEqual(profile, 0, NaiveMetrics(row, notes, true, 8), 1e-4);

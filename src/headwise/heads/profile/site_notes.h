@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headwise/context.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/notes.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/profile/rows/head_rows.h"

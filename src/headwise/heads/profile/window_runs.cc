@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "headwise/error.h"
-#include "headwise/heads/profile/both_hooks.h"
 #include "headwise/model/room.h"
 #include "headwise/runtime/session.h"
 
@@ -69,9 +68,8 @@ std::vector<CoreSums::Specials> SpecialsOf(std::span<const TokenWindow> windows,
 struct WindowRuns::OneRun {
   PreparedInput source, target;
   std::vector<SequenceNotes> notes;  // of the core
-  std::optional<BothHooks> with_words, with_patterns, with_steps;
   std::optional<LayerSteps> steps;
-  RunHooks* hooks = nullptr;
+  HookList hooks;
   std::function<void()> added;
 
   OneRun(Context& beside, Batch& batch) : added(std::move(batch.added)) {
@@ -227,15 +225,14 @@ void WindowRuns::AddHooks(const Batch& batch,
   run.hooks = &first;
   if (words_ != nullptr) {
     words_->Begin(notes);
-    run.hooks = &run.with_words.emplace(*run.hooks, *words_);
+    run.hooks.Add(words_.get());
   }
   if (patterns_ != nullptr) {
     patterns_->Begin(batch.windows, notes);
-    run.hooks = &run.with_patterns.emplace(*run.hooks, *patterns_);
+    run.hooks.Add(patterns_.get());
   }
   if (is_host() && batch.tell) {
-    run.steps.emplace(model_.config(), batch.tell);
-    run.hooks = &run.with_steps.emplace(*run.hooks, *run.steps);
+    run.hooks.Add(&run.steps.emplace(model_.config(), batch.tell));
   }
 }
 

@@ -11,9 +11,9 @@
 
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
-#include "headwise/heads.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/pruning/remove.h"
+#include "headwise/prune.h"
 
 namespace headwise {
 

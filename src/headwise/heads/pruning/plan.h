@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "headwise/base/json.h"
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
 #include "headwise/model/head_ref.h"
+#include "headwise/prune.h"
 
 namespace headwise {
 

@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/pruning/moments.h"
 #include "headwise/heads/pruning/remove.h"
+#include "headwise/prune.h"
 
 namespace headwise {
 

@@ -37,7 +37,7 @@ at the sink, c = …)", and only where c is at least .1 on average.
 **Variants.** Random repeats come in two forms: 25 tokens four times (`25x4`,
 the default: `repeats.induction`) and 50 tokens twice (`50x2`:
 `repeats-50x2.induction`), in which older figures are given; with one earlier
-copy to read, scores are lower. `--induction` chooses. Positions count tokens;
+copy to read, scores are lower. `--repeat-form` chooses. Positions count tokens;
 `profile --words` also counts words (`words.previous` …), and `roles --words`
 judges by those. `profile --sentences` makes each sentence a sequence of its
 own, as rare-token heads were first defined: in a longer window other sentences
@@ -70,15 +70,15 @@ as they are.
 
 A head may have several roles; the one furthest above its threshold is named
 first. An offset that ties with the token itself comes before it. Where nothing
-passes a head has **no role**: that is an answer. `--threshold ROLE=NUMBER` moves
-a threshold; `argmax=` and `content-mass=` the two that all roles share.
+passes a head has **no role**: that is an answer. `--thresholds ROLE=NUMBER`
+moves a threshold; `argmax=` and `content-mass=` the two that all roles share.
 
 )md";
 
 constexpr const char* kBetween = R"md(
 **Heads that hurt** (`rank`): closing the head lowers the loss on two halves of
 the text, with false discoveries controlled at 5 %, and by more than a least
-size, .1 % of the loss (`--least-hurt`). With enough text nearly every head
+size, .1 % of the loss (`--least-negative`). With enough text nearly every head
 changes the loss reliably by next to nothing; below that size the classes call a
 head quiet. That none hurts is said where no head's interval reaches below that
 size, with the predictions that it rests on and the smallest effect that would
@@ -86,7 +86,7 @@ have been told from 0 of every head; else it was **not tested** (fewer than four
 sequences, or too little text to see such an effect), or is **not testable** (the
 distance of an embedding from the whole model's own, which nothing can lower).
 
-**Self-repair** (`rank --repair`): the part of a head's direct effect that later
+**Self-repair** (`rank --self-repair`): the part of a head's direct effect that later
 heads take over when it is closed, the sum of the changes of their direct effects
 over what is lost of its own. A direct effect is what a head adds to the logit of
 the right token, above the mean logit, through the final norm as it was. What

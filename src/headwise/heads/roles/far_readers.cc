@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "headwise/head_ref.h"
 #include "headwise/heads/roles/rules.h"
 #include "headwise/observation.h"
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "headwise/head_ref.h"
 #include "headwise/observation.h"
 
 namespace headwise::far_readers_test {

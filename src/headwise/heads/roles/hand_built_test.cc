@@ -101,6 +101,7 @@ void Observe(const Set& set, const SequenceNotes& sequence,
   const AttentionSite site{set.kind, 0, "layer.0.attention"};
   sums.BeforeAttention(site, problem, args);
   AttentionForward(context, problem, args);
+  args.observation = nullptr;
   sums.AfterAttention(site, problem, args);
   sums.Finish();
 }

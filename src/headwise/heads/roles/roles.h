@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "headwise/heads.h"
 #include "headwise/heads/profile/profile.h"
 #include "headwise/heads/roles/rules.h"
+#include "headwise/profile.h"
+#include "headwise/roles.h"
 
 namespace headwise {
 

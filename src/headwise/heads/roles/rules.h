@@ -74,7 +74,7 @@ std::span<const RoleRule> RoleRules();
 // for a name that has none.
 const RoleRule* FindRule(std::string_view role);
 
-// What may be set by --threshold besides a role's own: "argmax" and
+// What may be set by --thresholds besides a role's own: "argmax" and
 // "content-mass".
 inline constexpr double kArgmaxShare = 0.9;
 inline constexpr double kContentMass = 0.1;

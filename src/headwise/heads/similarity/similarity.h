@@ -17,10 +17,11 @@
 #include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/dist/group.h"
-#include "headwise/heads.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/similarity/cluster.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/runtime/windows.h"
+#include "headwise/similar.h"
 #include "headwise/tensor/matrix.h"
 
 namespace headwise {

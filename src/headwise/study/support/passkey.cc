@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "headwise/cache.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/observation.h"
 #include "headwise/ops/copy/copy.h"

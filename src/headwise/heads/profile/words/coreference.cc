@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/words/head_maps.h"
 #include "headwise/heads/profile/words/links.h"

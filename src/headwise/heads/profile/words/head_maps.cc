@@ -1,6 +1,7 @@
 // Dense maps of short sequences. Door: head_maps.h.
 #include "headwise/heads/profile/words/head_maps.h"
 
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/nn/hooks.h"
 #include "headwise/observation.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/head_ref.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/observation.h"
 
