@@ -35,7 +35,7 @@ class CoreSums : public RunHooks {
   struct Specials {
     std::vector<uint8_t> source, target;
   };
-  // Those of all sequences of a run, end to end, on the device.
+  // One side of all sequences of a run, end to end, on the device.
   struct Side {
     Tensor special;  // u8 [T]
     Tensor first;  // f32 [1, T, 1]: 1 for a sequence's first; the host's alone

@@ -54,7 +54,7 @@ Profile ProfileOf(Context& context, const Model& model,
 
 class DeviceSums : public testing::TestWithParam<const char*> {};
 
-// Of all kinds of attention, windows of different lengths, more than a block.
+// All kinds of attention, windows of different lengths, more than a block.
 TEST_P(DeviceSums, GiveTheProfileOfTheHost) {
   std::unique_ptr<Context> device;
   try {
@@ -79,7 +79,11 @@ TEST_P(DeviceSums, GiveTheProfileOfTheHost) {
       EXPECT_EQ(a.sequences, b.sequences) << name << " of head " << h;
       if (b.sequences == 0) continue;
       // A largest key may be another where two are all but equal.
-      EXPECT_NEAR(a.mean, b.mean, .02 * std::max(1.0, std::abs(b.mean)))
+      const bool is_count = name.find("argmax") != name.npos ||
+                            name.find("semantic") != name.npos ||
+                            name == "broad";
+      EXPECT_NEAR(a.mean, b.mean,
+                  (is_count ? .05 : 2e-3) * std::max(1.0, std::abs(b.mean)))
           << name << " of head " << h;
     }
   }

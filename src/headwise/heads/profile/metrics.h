@@ -20,7 +20,7 @@
 
 namespace headwise {
 
-// What a row of attention gives for a metric. A row counts with weight 1 for a
+// A row of attention adds this to a metric. It counts with weight 1 for a
 // number of its own, and for mass on targets where it sees one of them; off the
 // sinks with the mass that it has there.
 enum class RowSum : uint8_t {
@@ -61,7 +61,7 @@ struct MetricRows {
   RowSum sum = RowSum::kNone;
   int forms = 0;      // of mass; TargetForm
   bool core = false;  // among those that cost next to nothing
-  // Of a number: the share of rows where it is above this.
+  // A number becomes the share of rows where it is above this.
   double above = Bounds::kInfinity;
   int first = 0, last = 0;  // kNear
 };
@@ -247,8 +247,8 @@ inline constexpr int kHeadMetricCount =
 
 // ---- Slots: where the sums of each metric and form lie.
 
-// Of a metric about targets; −1: this form is not kept. They lie one behind the
-// other, in this order.
+// The slots of a metric about targets; −1: this form is not kept. They lie one
+// behind the other, in this order.
 struct TargetSlots {
   int score = -1;
   int chance = -1;
@@ -334,13 +334,13 @@ std::span<const MetricDefinition> MetricDefinitions();
 // "repeats.duplicate", "offset.-3.chance"), or null.
 const MetricDefinition* FindDefinition(std::string_view metric);
 
-// What a metric can be, in any of its forms; a share where nothing is known.
+// The bounds of a metric in any of its forms; a share where nothing is known.
 Bounds BoundsOf(std::string_view metric);
 
 // Which rows do not count, for --explain.
 std::span<const MetricDefinition> RowDefinitions();
 
-// What the suffixes and prefixes of names say, for --explain.
+// The meaning of suffixes and prefixes of names, for --explain.
 std::span<const MetricDefinition> MetricForms();
 
 // The full name of what each slot sums ("previous.content.chance").

@@ -153,7 +153,7 @@ Profile Profiler::Take() {
   return std::move(profile_);
 }
 
-// What is made when the first windows are known.
+// Makes the runs when the first windows are known.
 void Profiler::Begin() {
   if (Shares() && !shared_) shared_.emplace(*options_.group, profile_);
   runs_.emplace(context_, model_, table_, profile_,

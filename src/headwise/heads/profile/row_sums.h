@@ -32,7 +32,7 @@ struct ObserverOptions {
   bool text = true;
   // For examples and the names of sinks; null: neither is kept.
   const TokenTable* table = nullptr;
-  // Whose input embeddings semantic similarity is measured by; null: not.
+  // Its input embeddings measure semantic similarity; null: not measured.
   const Model* model = nullptr;
 };
 

@@ -43,7 +43,7 @@ class WindowQueue {
   void Clear() { waiting_.clear(); }
   const TokenCounts& counts() const { return counts_; }
   int64_t passed_tokens() const { return passed_tokens_; }
-  // Of the windows that wait.
+  // The size of the windows that wait.
   struct Size {
     int64_t longest = 0, all = 0;  // tokens of a side
   };

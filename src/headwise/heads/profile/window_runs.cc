@@ -15,8 +15,8 @@ namespace {
 // Enough tokens to fill the matrix products, few enough that a layer's
 // activations stay small.
 constexpr int64_t kBatchTokens = 2048;
-// The same where a device has to be filled: where it sums the rows, and where
-// they are copied to the host.
+// Enough to fill a device: where it sums the rows, and where they are copied to
+// the host.
 constexpr int64_t kDeviceTokens = 65536;
 constexpr int64_t kDeviceRowTokens = 16384;
 
@@ -63,8 +63,8 @@ std::vector<CoreSums::Specials> SpecialsOf(std::span<const TokenWindow> windows,
 
 }  // namespace
 
-// What a run reads, in whatever thread, until the device is done, and what
-// follows when it is in the profile.
+// The inputs of a run, which are read until the device is done, and the call
+// that follows when it is in the profile.
 struct WindowRuns::OneRun {
   PreparedInput source, target;
   std::vector<SequenceNotes> notes;  // of the core

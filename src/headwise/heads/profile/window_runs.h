@@ -85,8 +85,8 @@ class WindowRuns {
   std::unique_ptr<RowSums> rows_;
   std::unique_ptr<WordObserver> words_;
   std::unique_ptr<PatternObserver> patterns_;
-  // Of the same device: prepares a run, and adds the one before, beside the run
-  // that is on. Made when it is asked for.
+  // A context of the same device that prepares a run, and adds the one before,
+  // beside the run that is on. Made when it is asked for.
   std::unique_ptr<Context> side_context_;
   bool is_tight_ = false;  // the device has no room for its largest batches
   // The run that is on, or that is not in the profile yet; null: none.

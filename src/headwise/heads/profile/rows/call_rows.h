@@ -109,12 +109,12 @@ HEADWISE_ROW_HD void AddToTally(double x, double w, double* tally) {
   tally[5] += x * x;
 }
 
-// What the rows that see the key at one offset add up to.
+// Sums over the rows that see the key at one offset.
 struct OffsetSums {
   int32_t rows, argmax;
   double mass, chance, weight, content, content_chance, content_argmax;
 
-  // Of a row whose band reaches to k.
+  // Adds a row whose band reaches to k.
   HEADWISE_ROW_HD void Add(const HeadRow& row, int k) {
     if (!AddOffset(row, k, rows, mass, chance, argmax)) return;
     const int64_t j = row.i + k;

@@ -58,14 +58,14 @@ inline CoreRows CoreRowsOf(const CoreRowsCall& call) {
   return r;
 }
 
-// What was observed of one row.
+// One row as it was observed.
 struct CoreValues {
   float entropy = 0, max = 0, distance = 0, first = 0;
   float band[3] = {};  // of the keys at i − 1 … i + 1
   int32_t argmax = 0;
 };
 
-// Of row t of head h; what the call does not have stays 0.
+// Row t of head h; a value that the call does not have stays 0.
 HEADWISE_ROW_HD CoreValues CoreValuesAt(const CoreRows& r, int64_t h,
                                         int64_t t) {
   const int64_t at = h * r.rows + t;

@@ -46,7 +46,7 @@ struct CoreRowsProblem {
   AttentionMask mask = {};  // query_offset and sinks are left out of account
   bool cross = false;
   int64_t min_visible = 8;
-  // Of the band: key i − before … i + after, at most 1 each.
+  // The band has key i − before … i + after, at most 1 each.
   int64_t before = 0, after = 0;
   // Queries of the longest sequence; 0: not known.
   int64_t longest = 0;

@@ -25,13 +25,13 @@ enum KeyFeature : int {
 // query are what is wanted; elsewhere listed pairs are.
 enum LabelChannel : int { kSameToken, kAfterSameToken, kLabelChannels };
 
-// What stands for a row's targets of a kind: how many of them it can see.
+// How many targets of a kind a row can see.
 struct RowTargets {
   int32_t seen = 0;     // keys that are a target
   int32_t content = 0;  // of them, neither the first key nor special
 };
 
-// What is known of a row before any head looks at it.
+// A row as it is known before any head looks at it.
 struct RowNotes {
   int32_t low = 0, high = 0;  // keys [low, high) are seen
   float log_visible = 0;

@@ -25,7 +25,7 @@ struct RowResults {
   const float* pair_mass = nullptr;
 };
 
-// Of a sequence's keys.
+// Notes on a sequence's keys.
 struct KeyNotes {
   const uint8_t *special = nullptr, *punctuation = nullptr, *rare = nullptr;
   const int32_t* ids = nullptr;
@@ -61,7 +61,7 @@ struct HeadRow {
   HEADWISE_ROW_HD float largest() const { return from->max[at()]; }
   HEADWISE_ROW_HD float distance() const { return from->distance[at()]; }
   HEADWISE_ROW_HD double first_mass() const { return feature(kFirstKey); }
-  // Of the key k places away, which the band has.
+  // The share of the key k places away, which the band has.
   HEADWISE_ROW_HD float Share(int64_t k) const { return band()[k]; }
   HEADWISE_ROW_HD double feature(KeyFeature f) const {
     return from->feature_mass[at() * from->features + f];
@@ -178,7 +178,7 @@ struct RowAdder {
     sums.Add(slots.score, mass, 1);
     sums.Add(slots.chance, seen / row.visible, 1);
   }
-  // The same off the sinks.
+  // Mass on targets off the sinks.
   HEADWISE_ROW_HD void AddContent(const TargetSlots& slots, double mass,
                                   double seen, const HeadRow& row) const {
     sums.Add(slots.content, mass, row.content);
