@@ -117,7 +117,7 @@ struct RunJob {
   std::vector<std::string> cache = {};
   bool out = true;  ///< RunOutput::out; of long texts it is large
   /// Encoder–decoders: what the decoder reads, where the text has no tab.
-  std::string target = {};
+  std::optional<std::string> target = {};
 };
 
 /// Which part of a head's attention is wanted. Ends of 0: all there is.
@@ -135,7 +135,7 @@ struct MapJob {
   std::vector<int64_t> top_queries = {};
   bool received = false;  ///< also what each key gets of all queries
   /// Encoder–decoders: what the decoder reads, where the text has no tab.
-  std::string target = {};
+  std::optional<std::string> target = {};
 };
 
 /// Where a head looks. O(tokens) memory besides what is asked for, at any
