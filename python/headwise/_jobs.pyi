@@ -3,10 +3,12 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypedDict, TypeVar
 
+from ._inputs import Progress
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 def keywords(function: F) -> F: ...
-def call(function: Callable[..., Any], *given: Any, progress: Any = False,
+def call(function: Callable[..., Any], *given: Any, progress: Progress = False,
          **options: Any) -> Any: ...
 
 class LoadKeywords(TypedDict, total=False):
@@ -39,6 +41,9 @@ class TrainKeywords(TypedDict, total=False):
     pairs: str
     """lines source<TAB>target, for translation heads of encoder–decoders: links
     between words are learnt from them; default: ''"""
+    settings: str | Iterable[str]
+    """more fields over the configuration: {"model.hidden_size": 128}; default:
+    ()"""
     device: str
     """cpu, cuda, cuda:1, or auto: a GPU where there is one; default: 'cpu'"""
     type: str | None
@@ -46,6 +51,9 @@ class TrainKeywords(TypedDict, total=False):
     on a GPU; default: None"""
     threads: int
     """0: every core; results do not depend on it (of at least 0); default: 0"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class ExportKeywords(TypedDict, total=False):
     twin: bool
@@ -74,6 +82,9 @@ class LossKeywords(TypedDict, total=False):
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 CompareKeywords = LossKeywords
 
@@ -97,6 +108,9 @@ class GenerateKeywords(TypedDict, total=False):
     up to 1); default: 1.0"""
     seed: int
     """same seed, same text; default: 0"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class AttentionKeywords(TypedDict, total=False):
     received: bool
@@ -143,6 +157,9 @@ class ProfileKeywords(TypedDict, total=False):
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class RolesKeywords(TypedDict, total=False):
     repeat_form: Literal["25x4", "50x2"]
@@ -183,10 +200,16 @@ class RankKeywords(TypedDict, total=False):
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class PatchKeywords(TypedDict, total=False):
     seed: int
     """of intervals; default: 0"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class SimilarKeywords(TypedDict, total=False):
     rows: int
@@ -207,6 +230,9 @@ class SimilarKeywords(TypedDict, total=False):
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class ComposeKeywords(TypedDict, total=False):
     by: Literal["weights", "effect"]
@@ -217,6 +243,9 @@ class ComposeKeywords(TypedDict, total=False):
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class ReportKeywords(TypedDict, total=False):
     profile: str | os.PathLike[str] | None
@@ -233,6 +262,9 @@ class ReportKeywords(TypedDict, total=False):
     tokens: int | None
     """stop after so many tokens, at the end of a window; 0: read everything (of
     at least 0); default: None"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
 
 class ShowKeywords(TypedDict, total=False):
     cells: int
@@ -240,3 +272,6 @@ class ShowKeywords(TypedDict, total=False):
     default: 96"""
     target: str
     """encoder–decoders: what the decoder reads; default: ''"""
+    progress: Progress
+    """True: a line on stderr; or a function of (stage, done, total); default:
+    False"""
