@@ -8,12 +8,12 @@
 
 #include "headwise/error.h"
 #include "headwise/evaluate.h"
+#include "headwise/generate.h"
 #include "headwise/head_edit.h"
 #include "headwise/head_ref.h"
 #include "headwise/loss.h"
 #include "headwise/model.h"
 #include "headwise/model_info.h"
-#include "headwise/session.h"
 #include "headwise/text_input.h"
 #include "job.h"
 #include "tensor.h"

@@ -24,10 +24,7 @@ std::vector<HeadRef> ParseHeads(std::string_view text,
 }
 
 std::vector<HeadRoles> FindRoles(const Profile& profile, const RoleJob& job) {
-  RoleThresholds thresholds;
-  for (const std::string& one : job.thresholds) thresholds.Set(one);
-  return AssignRoles(profile, thresholds,
-                     {.repeats = job.repeat_form, .words = job.words});
+  return AssignRoles(profile, job);
 }
 
 void ConfirmRoles(Transformer& model, std::vector<HeadRoles>& heads,
@@ -36,12 +33,8 @@ void ConfirmRoles(Transformer& model, std::vector<HeadRoles>& heads,
   RequireWhole(model, "roles");
   CheckFields(job, "roles");
   Transformer::State& state = model.state();
-  ConfirmOptions options;
-  options.sequences = job.sequences;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
   ConfirmRoles(state.context, state.model(), state.checkpoint.FindTokenizer(),
-               heads, options);
+               heads, job);
 }
 
 HeadMatrices WeightsOfHead(Transformer& model, const HeadRef& head) {

@@ -50,8 +50,8 @@ class ReportMaker {
       return nullptr;
     }
     roles_ = AssignRoles(profile_);
-    ConfirmOptions confirm;
-    confirm.progress = options_.progress;
+    ConfirmJob confirm;
+    confirm.on_progress = Told();
     confirm.stop = options_.stop;
     ConfirmRoles(context_, model_, tokenizer_, roles_, confirm);
     Part("similarity", [&] { Compare(); });
@@ -113,21 +113,21 @@ class ReportMaker {
   }
 
   void Compare() {
-    SimilarityOptions similarity;
-    similarity.group = options_.group;
-    similarity.progress = options_.progress;
-    similarity.stop = options_.stop;
-    similarity_ = CompareHeads(context_, model_, windows_, similarity);
+    similarity_ = CompareHeads(context_, model_, windows_, {}, Pass());
+  }
+
+  PassOptions Pass() const {
+    return {.group = options_.group,
+            .progress = options_.progress,
+            .stop = options_.stop};
   }
 
   void Rank() {
     RankOptions rank;
-    rank.group = options_.group;
     rank.criteria = {Criterion::kAblationMean, Criterion::kAblationZero,
                      Criterion::kActivation, Criterion::kWeightsOv};
     rank.objective = ObjectiveFor(*tokenizer_);
-    rank.progress = options_.progress;
-    rank.stop = options_.stop;
+    rank.pass = Pass();
     std::vector<HeadRef> with_role, with_twin;
     const auto holds = [](const std::vector<HeadRef>& heads,
                           const HeadRef& head) {
@@ -150,14 +150,22 @@ class ReportMaker {
   }
 
   void Compose() {
-    CompositionOptions composition;
-    composition.progress = options_.progress;
+    CompositionJob composition;
+    composition.on_progress = Told();
     composition.stop = options_.stop;
     composition_ = MeasureComposition(context_, model_, composition);
     if (model_.decoder() == nullptr) {
       MeasureEffects(context_, model_, First(windows_), composition,
                      *composition_);
     }
+  }
+
+  OnProgress Told() const {
+    if (!options_.progress) return {};
+    return [tell = options_.progress](std::string_view stage, double done,
+                                      double total) {
+      tell({std::string(stage), done, total, ""});
+    };
   }
 
   ReportParts Assembled() {

@@ -208,8 +208,7 @@ class EffectRun {
 
 void MeasureEffects(Context& context, const Model& model,
                     std::span<const TokenWindow> windows,
-                    const CompositionOptions& options,
-                    Composition& composition) {
+                    const CompositionJob& job, Composition& composition) {
   if (model.decoder() != nullptr) {
     throw Error(ErrorCode::kUnsupported,
                 {"compose", "a model with one stack for path effects",
@@ -219,12 +218,12 @@ void MeasureEffects(Context& context, const Model& model,
   Changes changes;
   EffectRun run(context, model, changes);
   for (size_t w = 0; w < windows.size(); ++w) {
-    ThrowIfStopped(options.stop, "compose");
+    ThrowIfStopped(job.stop, "compose");
     run.Add(windows[w]);
     composition.effect_tokens += windows[w].source.size();
-    if (options.progress) {
-      options.progress({"path effects", static_cast<double>(w + 1),
-                        static_cast<double>(windows.size()), "windows"});
+    if (job.on_progress) {
+      job.on_progress("path effects", static_cast<double>(w + 1),
+                      static_cast<double>(windows.size()));
     }
   }
   composition.ablation = "mean";

@@ -160,10 +160,10 @@ CausalCheck InductionCheck(const Behaviour& before, const Behaviour& after,
 
 void ConfirmRoles(Context& context, const Model& model,
                   const Tokenizer* tokenizer, std::vector<HeadRoles>& heads,
-                  const ConfirmOptions& options) {
+                  const ConfirmJob& job) {
   if (!model.config().causal || !model.has_head()) return;
   for (const HeadRoles& head : heads) RequireHead(model, head.head);
-  const Repeats repeats(context, model, tokenizer, options.sequences);
+  const Repeats repeats(context, model, tokenizer, job.sequences);
   if (repeats.empty()) return;
   std::vector<HeadRef> induction;
   for (const HeadRoles& head : heads) {
@@ -173,10 +173,10 @@ void ConfirmRoles(Context& context, const Model& model,
   }
   const Behaviour before = repeats.Measure({});
   for (size_t h = 0; h < heads.size(); ++h) {
-    ThrowIfStopped(options.stop, "confirm");
-    if (options.progress) {
-      options.progress({"confirm", static_cast<double>(h),
-                        static_cast<double>(heads.size()), "heads"});
+    ThrowIfStopped(job.stop, "confirm");
+    if (job.on_progress) {
+      job.on_progress("confirm", static_cast<double>(h),
+                      static_cast<double>(heads.size()));
     }
     std::vector<HeadRef> readers;
     for (const HeadRef& head : induction) {
