@@ -2,10 +2,10 @@
 // says without it. Usage: explore MODEL TEXT…
 #include <cstdio>
 
+#include "headwise/generate.h"
 #include "headwise/model.h"
 #include "headwise/profile.h"
 #include "headwise/roles.h"
-#include "headwise/session.h"
 #include "headwise/text_input.h"
 
 int main(int count, char** words) try {

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <string>
 
+#include "headwise/generate.h"
 #include "headwise/model.h"
-#include "headwise/session.h"
 #include "headwise/train.h"
 
 int main(int count, char** words) try {

@@ -76,8 +76,9 @@ PUBLIC = {
     "error.h": "base",
     "evaluate.h": "heads",
     "export.h": "base",
-    "export_model.h": "api",
+    "export_model.h": "export",
     "fields.h": "base",
+    "generate.h": "runtime",
     "head_edit.h": "heads",
     "head_ref.h": "nn",
     "head_weights.h": "api",
@@ -205,11 +206,9 @@ APPS_INSIDE = {
     "apps/headwise/text_argument.cc": (
         {"headwise/tokenizer/text_source.h"},
         "the first document of a file, for dump and tokenize"),
-    "apps/headwise/text_reading.h": (
-        {"headwise/tokenizer/tokenizer.h"},
-        "the words of --bos; warnings of commands without a model's door"),
     "apps/headwise/text_reading.cc": (
-        {"headwise/runtime/text_notices.h"}, "the same"),
+        {"headwise/runtime/text_notices.h"},
+        "warnings of commands without a model's door"),
     "apps/headwise/ids_file.cc": (
         {"headwise/format/token_ids.h"}, "ids from safetensors"),
     "apps/headwise/ids_file.h": (

@@ -10,7 +10,8 @@ import re
 import sys
 
 # In the order in which one meets them; others follow by name.
-ORDER = ["model", "text_input", "model_info", "session", "cache", "head_ref",
+ORDER = ["model", "text_input", "model_info", "generate",
+         "session", "cache", "head_ref",
          "head_edit", "head_weights", "loss", "evaluate", "profile", "roles",
          "rank", "patch", "similar", "compose", "show", "report", "prune",
          "train", "export_model", "progress", "fields", "tokenizer",

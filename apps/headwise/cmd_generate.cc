@@ -22,6 +22,7 @@
 #include "headwise/base/mapped_file.h"
 #include "headwise/cache.h"
 #include "headwise/error.h"
+#include "headwise/generate.h"
 #include "headwise/head_edit.h"
 #include "headwise/head_ref.h"
 #include "headwise/model.h"

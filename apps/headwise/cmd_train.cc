@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ class StepPrinter {
   void Show(const TrainStep& step) {
     const int64_t done = step.step + 1;
     tokens_ += static_cast<double>(step.tokens);
-    const bool evaluated = !std::isnan(step.validation);
+    const bool evaluated = step.validation.has_value();
     const double every = terminal_ ? 0.2 : 10;
     if (!evaluated && step.seconds - shown_ < every) return;
     shown_ = step.seconds;
@@ -75,7 +76,7 @@ class StepPrinter {
     if (step.assigned > 0) {
       text += fmt::format("  assigned {:.3f}", step.assigned);
     }
-    if (evaluated) text += fmt::format("  validation {:.3f}", step.validation);
+    if (evaluated) text += fmt::format("  validation {:.3f}", *step.validation);
     text += fmt::format("  {:.0f} tokens/s", tokens_ / step.seconds);
     if (done < steps_) text += "  " + Duration(left) + " left";
     const bool stays = !terminal_ || evaluated;
@@ -94,19 +95,18 @@ class StepPrinter {
   double shown_ = 0;
 };
 
-double ValidationAt(const TrainOutcome& run, int64_t step) {
+std::optional<double> ValidationAt(const TrainOutcome& run, int64_t step) {
   for (const auto& [at, loss] : run.validation) {
     if (at == step) return loss;
   }
-  return NAN;
+  return {};
 }
 
 Json ModelJson(const std::filesystem::path& folder, const TrainOutcome& run,
                int64_t step) {
   if (folder.empty()) return nullptr;
   Json json = {{"folder", folder.string()}, {"step", step}};
-  const double loss = ValidationAt(run, step);
-  if (!std::isnan(loss)) json["validation"] = loss;
+  if (const auto loss = ValidationAt(run, step)) json["validation"] = *loss;
   return json;
 }
 
@@ -114,17 +114,17 @@ Json ModelJson(const std::filesystem::path& folder, const TrainOutcome& run,
 std::string ModelLines(const TrainOutcome& run) {
   const auto line = [&](const char* which, const std::filesystem::path& folder,
                         int64_t step) {
-    const double loss = ValidationAt(run, step);
-    return fmt::format(
-        "{}: {}, step {}{}\n", which, VisibleName(folder.string()), step,
-        std::isnan(loss) ? "" : fmt::format(", validation {:.3f}", loss));
+    const std::optional<double> loss = ValidationAt(run, step);
+    return fmt::format("{}: {}, step {}{}\n", which,
+                       VisibleName(folder.string()), step,
+                       loss ? fmt::format(", validation {:.3f}", *loss) : "");
   };
   if (run.best.empty() || run.best_step == run.steps) {
     return line(run.best.empty() ? "last" : "last and best", run.last,
                 run.steps);
   }
   return line("last", run.last, run.steps) +
-         line("best", run.best, run.best_step);
+         line("best", run.best, *run.best_step);
 }
 
 void PrintResult(const Options& options, const TrainConfig& config,
@@ -139,7 +139,7 @@ void PrintResult(const Options& options, const TrainConfig& config,
       json["validation"] = run.validation.back().second;
     }
     json["last"] = ModelJson(run.last, run, run.steps);
-    json["best"] = ModelJson(run.best, run, run.best_step);
+    json["best"] = ModelJson(run.best, run, run.best_step.value_or(0));
     WriteJson(json.dump(2));
     return;
   }

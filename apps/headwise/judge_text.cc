@@ -15,6 +15,7 @@
 #include "headwise/drawing/text.h"
 #include "headwise/error.h"
 #include "headwise/evaluate.h"
+#include "headwise/generate.h"
 #include "headwise/heads/importance/interval_json.h"
 #include "headwise/loss.h"
 #include "headwise/model.h"

@@ -54,7 +54,7 @@ const char* UnitOf(std::string_view stage, const char* unit) {
       {"path effects", "windows"},    {"probe the model", ""},
       {"profile", "tokens"},          {"similar", "windows"},
       {"tokenize", "files"},          {"translation", "pairs"},
-      {"treebank", "sentences"}};
+      {"translate", "sentences"},     {"treebank", "sentences"}};
   for (const auto& [name, counted] : kUnits) {
     if (stage == name) return counted;
   }

@@ -59,11 +59,11 @@ std::string RepairText(const PruneOutcome& outcome) {
         outcome.layers.size(), ErrorText(mean.fitted), ErrorText(mean.none),
         ErrorText(mean.fold));
   }
-  if (outcome.tuned_step >= 0) {
+  if (outcome.tuned_step) {
     text += fmt::format(
         "Finetune: {:.4f} → {:.4f} on text that it was not trained on; step "
         "{} is kept.\n",
-        outcome.tuned_before, outcome.tuned_after, outcome.tuned_step);
+        outcome.tuned_before, outcome.tuned_after, *outcome.tuned_step);
   }
   return text;
 }
@@ -85,10 +85,10 @@ Json RepairJson(const PruneOutcome& outcome) {
                             {"least_squares", mean.fitted},
                             {"layers", std::move(layers)}};
   }
-  if (outcome.tuned_step >= 0) {
+  if (outcome.tuned_step) {
     json["finetune"] = {{"loss_before", outcome.tuned_before},
                         {"loss_after", outcome.tuned_after},
-                        {"kept_step", outcome.tuned_step}};
+                        {"kept_step", *outcome.tuned_step}};
   }
   return json;
 }

@@ -19,8 +19,8 @@ inline void AddSampleNote(CommandLine line) {
 }
 
 inline WordFiles WithSamples(WordFiles given) {
-  if (given.conllu == kShippedSample) given.conllu = Asset("treebank").string();
-  if (given.coref == kShippedSample) given.coref = Asset("coref").string();
+  if (given.conllu == kShippedSample) given.conllu = Asset("treebank");
+  if (given.coref == kShippedSample) given.coref = Asset("coref");
   return given;
 }
 

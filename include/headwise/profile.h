@@ -226,15 +226,13 @@ inline constexpr int kMostOffset = 8;
 
 // ---- Making profiles.
 
-/// Annotated material that heads are judged on besides: files or folders, "":
-/// none.
+/// Annotated material that heads are judged on besides: files or folders.
 struct WordFiles {
-  std::string conllu = {};  ///< a treebank in CoNLL-U: syntax
-  std::string coref = {};   ///< coreference in CoNLL
-  std::string pairs = {};   ///< encoder–decoders: lines `source<TAB>target`
-  bool any() const {
-    return !conllu.empty() || !coref.empty() || !pairs.empty();
-  }
+  std::optional<std::filesystem::path> conllu = {};  ///< a treebank: syntax
+  std::optional<std::filesystem::path> coref = {};   ///< coreference in CoNLL
+  /// Encoder–decoders: lines `source<TAB>target`.
+  std::optional<std::filesystem::path> pairs = {};
+  bool any() const { return conllu || coref || pairs; }
 
   template <typename Self, typename Visit>
   static void VisitFields(Self& self, Visit&& visit) {

@@ -177,7 +177,7 @@ struct RankJob {
   static void VisitFields(Self& self, Visit&& visit) {
     visit("by", self.by,
           "criteria, of which the first ablation gives classes; weights are "
-          "both of weights-ov and weights-qk");
+          "both of weights-ov and weights-qk, gates are for prune alone");
     visit(
         "least_negative", self.least_negative,
         "a head hurts when closing it lowers the loss by more than this share "

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -30,17 +29,16 @@ struct TrainStep {
   double gradient_norm = 0;  ///< before clipping
   double rate = 0;           ///< learning rate
   int64_t tokens = 0;        ///< read, on both sides
-  /// Of the evaluation that followed; NaN where none did.
-  double validation = std::numeric_limits<double>::quiet_NaN();
-  double seconds = 0;  ///< of this piece of the run
+  std::optional<double> validation = {};  ///< of the evaluation that followed
+  double seconds = 0;                     ///< of this piece of the run
 };
 
 /// A run: its configuration is the file, the text or both (the text's keys
 /// over the file's), with settings over them. `headwise train --help` lists the
 /// fields.
 struct TrainJob {
-  std::string file = {};  ///< JSON; "": none
-  std::string json = {};  ///< the same as text; "": none
+  std::optional<std::filesystem::path> file = {};  ///< JSON
+  std::optional<std::string> json = {};            ///< the same as text
   /// "rate=1e-4", "model.hidden_size=128", in this order.
   std::vector<std::string> settings = {};
   /// Documents to train on, in the place of "data"; of translation and
@@ -88,7 +86,7 @@ struct TrainOutcome {
   std::filesystem::path last = {};
   /// The checkpoint with the lowest validation loss; empty: there was none.
   std::filesystem::path best = {};
-  int64_t best_step = -1;  ///< of that loss; −1: there was none
+  std::optional<int64_t> best_step = {};  ///< of that loss
 };
 
 /// Throws Error: kInvalidArgument for an unknown key (with the nearest known

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "headwise/compose.h"
+#include "headwise/generate.h"
 #include "headwise/head_edit.h"
 #include "headwise/head_ref.h"
 #include "headwise/loss.h"
@@ -12,7 +13,6 @@
 #include "headwise/rank.h"
 #include "headwise/report.h"
 #include "headwise/roles.h"
-#include "headwise/session.h"
 #include "headwise/show.h"
 #include "headwise/similar.h"
 #include "headwise/text_input.h"
@@ -20,6 +20,7 @@
 
 namespace {
 
+using headwise::Criterion;
 using headwise::TextInput;
 using headwise::Transformer;
 
@@ -101,9 +102,11 @@ int Run(const std::string& what, char** words) {
     Print(JsonText(profile, headwise::FindRoles(profile)));
   }
   if (what == "rank") {
-    Print(JsonText(RankHeads(model, text,
-                             {.by = {"ablation-mean", "gradient", "weights"},
-                              .self_repair = true})));
+    Print(JsonText(
+        RankHeads(model, text,
+                  {.by = {Criterion::kAblationMean, Criterion::kGradient,
+                          Criterion::kWeightsOv, Criterion::kWeightsQk},
+                   .self_repair = true})));
   }
   if (what == "similar") Print(CompareHeads(model, text).json);
   if (what == "compose") {
@@ -118,7 +121,8 @@ int Run(const std::string& what, char** words) {
     Print(DrawAttention(model, "The captain looked at the sea.", heads));
   }
   if (what == "report") {
-    Print(MakeReport(model, text, {.skip = {"importance"}}).json);
+    Print(MakeReport(model, text, {.skip = {headwise::ReportPart::kImportance}})
+              .json);
   }
   return 0;
 }

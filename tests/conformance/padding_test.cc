@@ -45,12 +45,11 @@ TEST(Padding, IsNeverSaid) {
   const std::vector<int32_t> source = {5, 9, 33, 2};
   for (const int64_t beam : {1, 3}) {
     for (const double temperature : {0.0, 1.0}) {
-      GenerateOptions options;
-      options.max_tokens = 12;
-      options.beam = beam;
-      options.sampler.temperature = temperature;
-      const std::vector<int32_t> said =
-          Generate(context, *model, source, options);
+      GenerateJob job;
+      job.max_tokens = 12;
+      job.beam = beam;
+      job.temperature = temperature;
+      const std::vector<int32_t> said = Generate(context, *model, source, job);
       EXPECT_FALSE(said.empty());
       EXPECT_EQ(std::count(said.begin(), said.end(), config.pad), 0)
           << "beam " << beam << ", temperature " << temperature;

@@ -65,11 +65,11 @@ TEST(FetchedModels, MiniMindKnowsTheCapitalOfFrance) {
               "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n"
               "<|im_start|>assistant\n")
           .ids;
-  GenerateOptions options;
-  options.max_tokens = 20;
-  options.capacity = 128;
+  GenerateJob job;
+  job.max_tokens = 20;
+  job.context = 128;
   const std::string answer =
-      tokenizer->Decode(Generate(context, *model, prompt, options));
+      tokenizer->Decode(Generate(context, *model, prompt, job));
   EXPECT_NE(answer.find("capital of France is Paris"), answer.npos) << answer;
 }
 

@@ -175,11 +175,11 @@ TEST(RealProfile, TransliterationReadsItsSourceInOrder) {
       for (const auto* name : {&first, &second}) {
         for (const std::string& letter : *name) source.push_back(id_of(letter));
       }
-      GenerateOptions options;
-      options.max_tokens = 30;
+      GenerateJob job;
+      job.max_tokens = 30;
       std::vector<int32_t> target = {
           static_cast<int32_t>(model->config().decoder_start)};
-      for (const int32_t id : Generate(context, *model, source, options)) {
+      for (const int32_t id : Generate(context, *model, source, job)) {
         target.push_back(id);
       }
       TokenWindow window = WindowOfIds(source);

@@ -83,9 +83,9 @@ TEST(RealModels, GptNanoSorts) {
   const auto model = OpenModel(folder);
   Context context({1, ""});
   const std::vector<int32_t> digits = {0, 2, 1, 0, 1, 2};
-  GenerateOptions options;
-  options.max_tokens = 6;
-  EXPECT_EQ(Generate(context, *model, digits, options),
+  GenerateJob job;
+  job.max_tokens = 6;
+  EXPECT_EQ(Generate(context, *model, digits, job),
             (std::vector<int32_t>{0, 0, 1, 1, 2, 2}));
 }
 
@@ -110,10 +110,10 @@ TEST(RealModels, Stories260KContinuesItsStory) {
   const auto tokens = ReadTok512(folder / "tok512.bin");
   Context context({2, ""});
   const std::vector<int32_t> prompt = {1};
-  GenerateOptions options;
-  options.max_tokens = 40;
+  GenerateJob job;
+  job.max_tokens = 40;
   std::string text;
-  for (const int32_t id : Generate(context, *model, prompt, options)) {
+  for (const int32_t id : Generate(context, *model, prompt, job)) {
     text += tokens.at(id);
   }
   EXPECT_TRUE(text.starts_with(
@@ -141,11 +141,11 @@ TEST_P(Transliteration, SaysAtzmonAndNicolas) {
   auto transliterate = [&](const std::vector<std::string>& letters) {
     std::vector<int32_t> source;
     for (const std::string& letter : letters) source.push_back(id_of(letter));
-    GenerateOptions options;
-    options.max_tokens = 30;
-    options.beam = GetParam();
+    GenerateJob job;
+    job.max_tokens = 30;
+    job.beam = GetParam();
     std::string text;
-    for (const int32_t id : Generate(context, *parts, source, options)) {
+    for (const int32_t id : Generate(context, *parts, source, job)) {
       text += targets.at(id);
     }
     return text;

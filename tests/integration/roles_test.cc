@@ -117,11 +117,11 @@ TEST(RealRoles, TransliterationReadsAlongTheDiagonal) {
               static_cast<int32_t>(at - letters.begin()));
         }
       }
-      GenerateOptions options;
-      options.max_tokens = 40;
+      GenerateJob job;
+      job.max_tokens = 40;
       window.target.ids = {1};
       for (const int32_t id :
-           Generate(context, *model, window.source.ids, options)) {
+           Generate(context, *model, window.source.ids, job)) {
         window.target.ids.push_back(id);
       }
       for (TokenRow* row : {&window.source, &window.target}) {

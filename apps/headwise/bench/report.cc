@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "headwise/backend/cpu/isa.h"

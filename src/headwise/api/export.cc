@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "headwise/base/atomic_file.h"
+#include "headwise/base/fields.h"
 #include "headwise/context.h"
 #include "headwise/error.h"
 #include "headwise/export/gguf.h"
@@ -60,18 +61,17 @@ void RequireFreeFile(const std::filesystem::path& folder,
 }  // namespace
 
 ExportTarget ParseExportTarget(std::string_view word) {
-  if (word == "huggingface") return ExportTarget::kHuggingFace;
-  if (word == "gguf") return ExportTarget::kGguf;
-  if (word == "onnx") return ExportTarget::kOnnx;
+  ExportTarget target{};
+  if (TakeField(std::string(word), target)) return target;
   RefuseExport("`to`", "huggingface, gguf or onnx", std::string(word));
 }
 
 std::string Export(const std::filesystem::path& folder, const ExportJob& job) {
   RequireKnownChoices(job);
   // Before the model is opened.
-  const Replace replace = job.force ? Replace::kAllowed : Replace::kRefused;
   if (job.to == ExportTarget::kHuggingFace) {
-    RequireNewFolder(job.out, replace, folder);
+    RequireNewFolder(job.out, job.force ? Replace::kAllowed : Replace::kRefused,
+                     folder);
   } else {
     RequireFreeFile(folder, job);
   }
@@ -79,15 +79,9 @@ std::string Export(const std::filesystem::path& folder, const ExportJob& job) {
   Context context;
   switch (job.to) {
     case ExportTarget::kHuggingFace:
-      return ExportHuggingFace(context, checkpoint,
-                               {.out = job.out,
-                                .twin = job.twin,
-                                .type = job.type,
-                                .replace = replace});
+      return ExportHuggingFace(context, checkpoint, job);
     case ExportTarget::kGguf:
-      return ExportGguf(
-          context, checkpoint,
-          {.out = job.out, .type = job.type, .tokenizer = job.tokenizer});
+      return ExportGguf(context, checkpoint, job);
     case ExportTarget::kOnnx:
       return ExportOnnx(context, checkpoint, job.out);
   }

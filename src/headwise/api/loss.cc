@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
 #include "headwise/base/stop.h"
-#include "headwise/heads/importance/corpus_runs.h"
+#include "headwise/heads/importance/loss_table.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/heads/pruning/evaluate.h"
 #include "headwise/runtime/session.h"
@@ -37,16 +38,6 @@ Tensor RunBatch(Context& context, const Model& model, const ExampleBatch& batch,
   return Forward(context, model, input);
 }
 
-// Examples [begin, …) that run together.
-size_t EndOfBatch(std::span<const TextExample> examples, size_t begin) {
-  size_t end = begin;
-  for (int64_t total = 0;
-       end < examples.size() && (end == begin || total < kBatchTokens); ++end) {
-    total += std::ssize(examples[end].ids) + std::ssize(examples[end].target);
-  }
-  return end;
-}
-
 }  // namespace
 
 TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
@@ -61,9 +52,9 @@ TextLoss Transformer::Loss(const TextInput& text, const LossJob& job) {
   // Judged by what the model itself gives without edits and hooks.
   const bool own = result.kind == LossKind::kEmbeddingCosine;
   std::vector<double> sums, weights;
-  for (size_t begin = 0; begin < examples.size();) {
+  size_t begin = 0;
+  for (const size_t end : CutExamples(examples, kBatchTokens)) {
     ThrowIfStopped(job.stop, "loss");
-    const size_t end = EndOfBatch(examples, begin);
     ExampleBatch batch = objective.Prepare(examples.subspan(begin, end - begin),
                                            static_cast<int64_t>(begin));
     Tensor x = RunBatch(state_->context, model, batch, own ? nullptr : hooks);
@@ -95,9 +86,12 @@ HeadMeans MeanOutputs(Transformer& model, const TextInput& text,
   RequireWhole(model, "means");
   Transformer::State& state = model.state();
   const JudgedInput input = JudgedInputOf(model, text, job.seed);
-  const CorpusOptions options = CorpusOptionsOf(input, job);
-  return std::make_shared<const HeadOutputs>(
-      MeansOver(state.context, state.model(), input.examples, options));
+  return RunKept(model, "means", job, TextKey(input.examples), "",
+                 [&](const PassOptions& pass) -> HeadMeans {
+                   return std::make_shared<const HeadOutputs>(
+                       MeansOver(state.context, state.model(), input.examples,
+                                 CorpusOptionsOf(input, job.seed, pass)));
+                 });
 }
 
 }  // namespace headwise

@@ -14,6 +14,7 @@
 #include "headwise/api/state.h"
 #include "headwise/api/test_model.h"
 #include "headwise/error.h"
+#include "headwise/generate.h"
 #include "headwise/head_ref.h"
 #include "headwise/model.h"
 #include "headwise/model/summary.h"
@@ -360,6 +361,21 @@ TEST(Transformer, MapsAreTheProbabilitiesOfARun) {
   job.query_end = n + 1;
   EXPECT_EQ(CodeOf([&] { model.Map(kSentence, job); }),
             ErrorCode::kInvalidArgument);
+}
+
+TEST(Generate, RefusesValuesOutsideTheirRange) {
+  Transformer model = Novels();
+  std::string what;
+  const auto code = [&](const GenerateJob& job) {
+    return CodeOf([&] { Generate(model, "The", job); }, &what);
+  };
+  for (const GenerateJob& job :
+       {GenerateJob{.max_tokens = -1}, GenerateJob{.beam = 0},
+        GenerateJob{.temperature = -1}, GenerateJob{.top_k = -1}}) {
+    EXPECT_EQ(code(job), ErrorCode::kInvalidArgument);
+  }
+  EXPECT_EQ(code({.top_p = 0}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(what, "[generate] expected top_p above 0 and up to 1; found 0");
 }
 
 TEST(Conversation, SaysWhatGenerateSays) {

@@ -109,7 +109,7 @@ void AddWords(Transformer& model, const WordMaterials& materials,
 // Over the same text, in windows as long.
 void AddMeans(Transformer& model, TextInput text, const ProfileJob& job,
               Profile& profile) {
-  if (!job.means || !model.state().is_first()) return;
+  if (!job.means) return;
   text.context = profile.settings.context;
   text.tokens = text.tokens.value_or(0);
   LossJob run;

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <string>
 
+#include "headwise/api/keep.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/heads/composition/composition.h"
+#include "headwise/heads/importance/examples.h"
+#include "headwise/heads/importance/loss_table.h"
 
 namespace headwise {
 namespace {
@@ -25,28 +29,20 @@ Matrix MatrixOf(const Tensor& tensor) {
   return matrix;
 }
 
-CompositionOptions OptionsOf(const CompositionJob& job) {
-  return {.progress = Tell(job.on_progress), .stop = job.stop};
-}
-
 }  // namespace
 
 Similarity SimilarityOf(Transformer& model, const TextInput& text,
                         const SimilarityJob& job) {
   RequireWhole(model, "similar");
+  CheckFields(job, "similar");
   Transformer::State& state = model.state();
-  SimilarityOptions options;
-  options.rows = job.rows;
-  options.samples = job.samples;
-  options.min_visible = job.min_visible;
-  options.twin = job.twin;
-  options.cut = job.cut;
-  options.group = state.group;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
-  return CompareHeads(state.context, state.model(),
-                      WindowsOf(model, text, text.context, kAnalysedTokens),
-                      options);
+  const std::vector<TokenWindow> windows =
+      WindowsOf(model, text, text.context, kAnalysedTokens);
+  return RunKept(model, "similar", job, TextKey(ExamplesOf(windows)), "",
+                 [&](const PassOptions& pass) {
+                   return CompareHeads(state.context, state.model(), windows,
+                                       job, pass);
+                 });
 }
 
 Similarity SimilarityOf(const HeadSimilarity& found) {
@@ -91,7 +87,7 @@ Composition ComposeHeads(Transformer& model, const CompositionJob& job) {
                 {"by", "a text to measure effects on", "none", ""});
   }
   Transformer::State& state = model.state();
-  return MeasureComposition(state.context, state.model(), OptionsOf(job));
+  return MeasureComposition(state.context, state.model(), job);
 }
 
 Composition ComposeHeads(Transformer& model, const TextInput& text,
@@ -108,8 +104,7 @@ Composition ComposeHeads(Transformer& model, const TextInput& text,
     windows = WindowsOf(model, text, context, tokens);
   }
   Composition composition = ComposeHeads(model, weights);
-  MeasureEffects(state.context, state.model(), windows, OptionsOf(job),
-                 composition);
+  MeasureEffects(state.context, state.model(), windows, job, composition);
   if (job.by == EdgeOrder::kEffect) SortByEffect(composition);
   return composition;
 }

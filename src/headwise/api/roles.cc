@@ -36,12 +36,8 @@ void ConfirmRoles(Transformer& model, std::vector<HeadRoles>& heads,
   RequireWhole(model, "roles");
   CheckFields(job, "roles");
   Transformer::State& state = model.state();
-  ConfirmOptions options;
-  options.sequences = job.sequences;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
   ConfirmRoles(state.context, state.model(), state.checkpoint.FindTokenizer(),
-               heads, options);
+               heads, job);
 }
 
 HeadMatrices WeightsOfHead(Transformer& model, const HeadRef& head) {

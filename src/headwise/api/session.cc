@@ -1,4 +1,4 @@
-// Text that grows. Door: include/headwise/session.h.
+// Text that grows. Doors: include/headwise/generate.h, session.h, cache.h.
 #include "headwise/session.h"
 
 #include <algorithm>
@@ -11,9 +11,11 @@
 #include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/backend/cpu/thread_pool.h"
+#include "headwise/base/fields.h"
 #include "headwise/cache.h"
 #include "headwise/error.h"
 #include "headwise/format/token_ids.h"
+#include "headwise/generate.h"
 #include "headwise/model.h"
 #include "headwise/model/room.h"
 #include "headwise/model/text_frame.h"
@@ -40,31 +42,6 @@ void Truncate(const Transformer& model, const GenerateJob& job,
   ids.erase(ids.begin(), ids.end() - capacity);
 }
 
-GenerateOptions OptionsOf(const GenerateJob& job, RunHooks* hooks) {
-  GenerateOptions options;
-  options.max_tokens = job.max_tokens;
-  options.capacity = job.context;
-  options.beam = job.beam;
-  options.length_penalty = job.length_penalty;
-  options.sampler.temperature = job.temperature;
-  options.sampler.top_k = job.top_k;
-  options.sampler.top_p = job.top_p;
-  options.sampler.seed = job.seed;
-  options.hooks = hooks;
-  options.stop = job.stop;
-  options.on_token = job.on_token;
-  options.policy = job.policy;
-  options.on_cache = job.on_cache;
-  return options;
-}
-
-void RequireSizes(const GenerateJob& job) {
-  if (job.max_tokens >= 0 && job.context >= 0 && job.beam >= 1) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      {"generate", "max_tokens and context from 0, beam from 1", "others", ""});
-}
-
 // Tokens of a text in the end, at most; any number of them may be asked for.
 int64_t MostOf(const std::vector<int32_t>& prompt, const GenerateJob& job) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -83,7 +60,7 @@ void TellContext(const Transformer& model, const GenerateJob& job,
 
 Generated Continue(Transformer& model, std::vector<int32_t> prompt,
                    const GenerateJob& job) {
-  RequireSizes(job);
+  CheckFields(job, "generate");
   Transformer::State& state = model.state();
   Generated result;
   result.prompt = std::move(prompt);
@@ -95,8 +72,8 @@ Generated Continue(Transformer& model, std::vector<int32_t> prompt,
               GenerateNeeds(state.context, state.model(),
                             std::ssize(result.prompt), std::min(room, most)));
   const CachedRun cached(*state.interventions);
-  result.ids = Generate(state.context, state.model(), result.prompt,
-                        OptionsOf(job, state.interventions->hooks()));
+  result.ids = Generate(state.context, state.model(), result.prompt, job,
+                        state.interventions->hooks());
   if (model.has_tokenizer()) result.text = model.Decode(result.ids);
   return result;
 }
@@ -118,14 +95,14 @@ class EachPrompt {
              const GenerateJob& job)
       : model_(model),
         prompts_(prompts),
+        asked_(job),
         job_(job),
-        options_(OptionsOf(job, model.state().interventions->hooks())),
         results_(prompts.size()) {
-    options_.on_token = {};
+    job_.on_token = {};
     if (job.on_cache) {
-      options_.on_cache = [this](const CacheBytes& bytes) {
+      job_.on_cache = [this](const CacheBytes& bytes) {
         const std::lock_guard lock(mutex_);
-        job_.on_cache(bytes);
+        asked_.on_cache(bytes);
       };
     }
   }
@@ -154,8 +131,8 @@ class EachPrompt {
     result.prompt = IdsOf(model_, prompts_[i]);
     if (result.prompt.empty()) return;
     Truncate(model_, job_, result.prompt);
-    result.ids =
-        Generate(context, model_.state().model(), result.prompt, options_);
+    result.ids = Generate(context, model_.state().model(), result.prompt, job_,
+                          model_.state().interventions->hooks());
     result.text = model_.Decode(result.ids);
     results_[i] = std::move(result);
     const std::lock_guard lock(mutex_);
@@ -165,8 +142,8 @@ class EachPrompt {
 
   Transformer& model_;
   std::span<const std::string> prompts_;
-  const GenerateJob& job_;
-  GenerateOptions options_;
+  const GenerateJob& asked_;
+  GenerateJob job_;  // of one text
   std::vector<Generated> results_;
   std::mutex mutex_;
   double done_ = 0;
@@ -185,7 +162,7 @@ std::vector<Generated> GenerateEach(Transformer& model,
                                     std::span<const std::string> prompts,
                                     const GenerateJob& job) {
   const ModelUse use(model);
-  RequireSizes(job);
+  CheckFields(job, "generate");
   model.tokenizer();                    // throws where there is none
   constexpr size_t kEnough = 16 << 10;  // to tell a script by
   std::string beginning;

@@ -9,6 +9,7 @@
 #include "headwise/api/notices.h"
 #include "headwise/api/state.h"
 #include "headwise/api/text_input.h"
+#include "headwise/base/fields.h"
 #include "headwise/error.h"
 #include "headwise/head_ref.h"
 #include "headwise/model.h"
@@ -28,7 +29,6 @@ namespace {
 constexpr int64_t kMostTokens = 8192;
 // No tokenizer's tokens are longer on average.
 constexpr size_t kBytesPerToken = 64;
-constexpr int64_t kMostShown = 512;
 
 bool AnyLength(const ModelConfig& config) {
   return config.positions == Positions::kRotary ||
@@ -123,10 +123,10 @@ ShownAttention ShowAttention(Transformer& model, const TextInput& text,
                              const ShowJob& job) {
   const ModelUse use(model);
   RequireWhole(model, "show");
-  if (heads.empty() || job.cells < 1 || job.cells > kMostShown) {
+  CheckFields(job, "show");
+  if (heads.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"show", "heads, and cells from 1 to 512",
-                 heads.empty() ? "no heads" : std::to_string(job.cells), ""});
+                {"show", "at least one head", "none", ""});
   }
   for (const HeadRef& head : heads) RequireHead(model, head);
   Transformer::State& state = model.state();
@@ -134,18 +134,11 @@ ShownAttention ShowAttention(Transformer& model, const TextInput& text,
       FirstWindow(model, text, model.info().encoder_decoder ? job.target : "");
   RequireRoom(state.context, state.model(), Longest({&window, 1}));
   TellOf(model, {&window, 1});
-  MapOptions options;
-  options.most_cells = job.cells;
-  options.top = job.top;
-  options.most_queries = job.queries;
-  options.query = job.query;
-  options.progress = Tell(job.on_progress);
-  options.stop = job.stop;
   ShownAttention shown;
   shown.tokens = LabelsOf(model, window.source);
   shown.target_tokens = LabelsOf(model, window.target);
   shown.heads = MapHeads(state.context, state.model(), window,
-                         {heads.begin(), heads.end()}, options);
+                         {heads.begin(), heads.end()}, job);
   return shown;
 }
 

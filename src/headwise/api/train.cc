@@ -1,6 +1,7 @@
 // Training runs. Door: include/headwise/train.h.
 #include "headwise/train.h"
 
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,14 +24,14 @@ namespace {
 constexpr const char* kTextsFile = "texts.jsonl";
 
 TrainConfig ConfigOf(const TrainJob& job) {
-  if (job.file.empty() && job.json.empty()) {
+  if (!job.file && !job.json) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"train", "a configuration, as file or as json", "none", ""});
   }
   Json json = Json::object();
-  if (!job.file.empty()) json = ReadJson(job.file);
-  if (!job.json.empty()) {
-    const Json over = ParseJson(job.json, "json");
+  if (job.file) json = ReadJson(*job.file);
+  if (job.json) {
+    const Json over = ParseJson(*job.json, "json");
     if (!json.is_object() || !over.is_object()) {
       throw Error(ErrorCode::kInvalidArgument,
                   {"json", "an object", Describe(over), ""});
@@ -44,8 +45,8 @@ TrainConfig ConfigOf(const TrainJob& job) {
     }
     json["data"] = {kTextsFile};
   }
-  return ReadTrainConfig(std::move(json), job.file.empty() ? "json" : job.file,
-                         job.settings);
+  return ReadTrainConfig(std::move(json),
+                         job.file ? job.file->string() : "json", job.settings);
 }
 
 // Texts become a file of the run's folder, where a run that is resumed finds
@@ -72,7 +73,7 @@ TrainStep StepOf(const StepView& view) {
   step.gradient_norm = view.report.gradient_norm;
   step.rate = view.report.rate;
   step.tokens = view.report.tokens;
-  step.validation = view.validation;
+  if (!std::isnan(view.validation)) step.validation = view.validation;
   step.seconds = view.seconds;
   return step;
 }

@@ -174,12 +174,11 @@ enum class Rows : uint8_t { kAsTheyAre, kInterleaved };
 
 class Exporter {
  public:
-  Exporter(Context& context, const Checkpoint& checkpoint,
-           const GgufOptions& options)
+  Exporter(Context& context, const Checkpoint& checkpoint, const ExportJob& job)
       : context_(context),
         model_(checkpoint.model()),
         config_(checkpoint.config()),
-        options_(options),
+        job_(job),
         architecture_(ChooseArchitecture(checkpoint)) {}
 
   const std::string& architecture() const { return architecture_; }
@@ -224,7 +223,7 @@ class Exporter {
 
  private:
   DType TypeOf(const ConstTensorView& view) const {
-    return options_.type.value_or(view.type);
+    return job_.type.value_or(view.type);
   }
 
   const RopeConfig& rope() const { return config_.ropes[0]; }
@@ -364,7 +363,7 @@ class Exporter {
   Context& context_;
   const Model& model_;
   const ModelConfig& config_;
-  const GgufOptions& options_;
+  const ExportJob& job_;
   std::string architecture_;
   std::vector<std::shared_ptr<const Tensor>> copies_;
 };
@@ -372,19 +371,19 @@ class Exporter {
 }  // namespace
 
 std::string ExportGguf(Context& context, const Checkpoint& checkpoint,
-                       const GgufOptions& options) {
+                       const ExportJob& job) {
   RequirePlain(checkpoint.model(), checkpoint.folder().string());
   RequireOneWidth(checkpoint.model(), checkpoint.folder().string());
-  Exporter exporter(context, checkpoint, options);
+  Exporter exporter(context, checkpoint, job);
   GgufWriter writer;
   exporter.AddSizes(NameOf(checkpoint.folder()), writer);
-  if (options.tokenizer) {
+  if (job.tokenizer) {
     AddGgufTokenizer(checkpoint, writer);
   } else {
     writer.AddText("tokenizer.ggml.model", "none");
   }
   exporter.AddWeights(writer);
-  writer.Write(options.out);
+  writer.Write(job.out);
   return exporter.architecture();
 }
 

@@ -3,26 +3,19 @@
 // they differ, `qwen3` for models with norms on queries and keys.
 #pragma once
 
-#include <filesystem>
-#include <optional>
 #include <string>
 
 #include "headwise/context.h"
+#include "headwise/export_model.h"
 #include "headwise/format/gguf.h"
 #include "headwise/model/checkpoint.h"
 
 namespace headwise {
 
-struct GgufOptions {
-  std::filesystem::path out;
-  std::optional<DType> type;  // of matrices; nothing: as stored. Vectors: f32
-  bool tokenizer = true;      // false: ids only
-};
-
 // Returns the architecture. Throws Error(kUnsupported) for models that
 // llama.cpp would not run as we do, and for tokenizers that it does not know.
 std::string ExportGguf(Context& context, const Checkpoint& checkpoint,
-                       const GgufOptions& options);
+                       const ExportJob& job);
 
 // The tokenizer of a folder in llama.cpp's words (tokenizer.ggml.*), for an
 // embedding of `vocabulary` rows. Throws Error(kUnsupported).

@@ -208,7 +208,7 @@ UniformHeads CountsFor(const Checkpoint& checkpoint, bool twin,
 }  // namespace
 
 std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
-                              const HuggingFaceOptions& options) {
+                              const ExportJob& job) {
   const ModelConfig& model = checkpoint.config();
   RequirePlain(checkpoint.model(), checkpoint.folder().string());
   if (model.family == "llama") {
@@ -224,8 +224,8 @@ std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
       SpreadHeads(checkpoint.model(), checkpoint.weights(), config);
   const bool pruned = !changed.empty();
   if (FindFamily(model.model_type).stock_head_dim) {
-    const UniformHeads counts = CountsFor(checkpoint, options.twin, config);
-    if (!options.twin) changed.clear();
+    const UniformHeads counts = CountsFor(checkpoint, job.twin, config);
+    if (!job.twin) changed.clear();
     const Target target = ChooseLlama(checkpoint, counts);
     config = ConfigOfTwin(std::move(config));
     AddBiases(checkpoint.model(), target, changed);
@@ -234,17 +234,17 @@ std::string ExportHuggingFace(Context& context, const Checkpoint& checkpoint,
       SetConfig(target, model, config);
     }
   } else {
-    RequireStockCounts(checkpoint, pruned && !options.twin);
+    RequireStockCounts(checkpoint, pruned && !job.twin);
     config = ConfigOfTwin(std::move(config));
     SwitchOnBiases(checkpoint.model(), changed, config);
   }
-  if (options.type) {
-    ConvertAll(context, checkpoint.folder(), *options.type, changed);
-    NameType(*options.type, config);
+  if (job.type) {
+    ConvertAll(context, checkpoint.folder(), *job.type, changed);
+    NameType(*job.type, config);
   }
   if (config != original) TouchOne(context, checkpoint.model(), changed);
-  WriteChanged(checkpoint.folder(), options.out, changed, config,
-               options.replace);
+  WriteChanged(checkpoint.folder(), job.out, changed, config,
+               job.force ? Replace::kAllowed : Replace::kRefused);
   return config.at("model_type").get<std::string>();
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
@@ -39,23 +40,16 @@ int64_t QueriesOf(const HeadRef& head, const TokenWindow& window) {
                                            : window.target.size();
 }
 
-// Ends a run that has given all that was wanted of it.
-struct Finished {};
-
 class Mapper : public RunHooks {
  public:
-  Mapper(Context& context, const MapOptions& options, int64_t layers,
+  Mapper(Context& context, const ShowJob& job, int64_t layers,
          std::vector<MappedHead>& maps)
-      : context_(context),
-        options_(options),
-        layers_(layers),
-        waiting_(maps.size()),
-        maps_(maps) {}
+      : context_(context), job_(job), layers_(layers), maps_(maps) {}
 
   void BeforeAttention(const AttentionSite& site,
                        const AttentionProblem& problem,
                        AttentionArgs& args) override {
-    Report("attend", begun_++, layers_, "layers");
+    Report("attend", begun_++, layers_);
   }
 
   void AfterAttention(const AttentionSite& site,
@@ -69,22 +63,19 @@ class Mapper : public RunHooks {
     }
     if (here.empty()) return;
     for (MappedHead* map : here) {
-      Report("draw", drawn_++, static_cast<int64_t>(maps_.size()), "heads");
+      Report("draw", drawn_++, static_cast<int64_t>(maps_.size()));
       Draw(problem, args, *map);
     }
     Top(problem, args, here);
     Strips(problem, args, here);
-    waiting_ -= here.size();
-    if (waiting_ == 0) throw Finished();
   }
 
  private:
-  void Report(const char* stage, int64_t done, int64_t total,
-              const char* unit) const {
-    ThrowIfStopped(options_.stop, "attention maps");
-    if (!options_.progress) return;
-    options_.progress(
-        {stage, static_cast<double>(done), static_cast<double>(total), unit});
+  void Report(const char* stage, int64_t done, int64_t total) const {
+    ThrowIfStopped(job_.stop, "attention maps");
+    if (!job_.on_progress) return;
+    job_.on_progress(stage, static_cast<double>(done),
+                     static_cast<double>(total));
   }
 
   void Draw(const AttentionProblem& problem, const AttentionArgs& args,
@@ -92,8 +83,8 @@ class Mapper : public RunHooks {
     map.queries = problem.query_len;
     map.keys = problem.key_len;
     map.mask = problem.mask;
-    map.rows = std::min(map.queries, options_.most_cells);
-    map.columns = std::min(map.keys, options_.most_cells);
+    map.rows = std::min(map.queries, job_.cells);
+    map.columns = std::min(map.keys, job_.cells);
     WindowRequest request;
     request.head = map.head.head;
     request.query_end = map.queries;
@@ -106,11 +97,11 @@ class Mapper : public RunHooks {
   void Top(const AttentionProblem& problem, const AttentionArgs& args,
            const std::vector<MappedHead*>& here) {
     const std::vector<int64_t> queries =
-        options_.query ? std::vector<int64_t>{*options_.query}
-                       : Spread(problem.query_len, options_.most_queries);
+        job_.query ? std::vector<int64_t>{*job_.query}
+                   : Spread(problem.query_len, job_.queries);
     const auto count = static_cast<int64_t>(queries.size());
     const int64_t heads = problem.heads;
-    const int64_t top = std::min(options_.top, problem.key_len);
+    const int64_t top = std::min(job_.top, problem.key_len);
     std::vector<RowRef> rows;
     for (const int64_t query : queries) rows.push_back({0, query});
     Tensor keys(context_, DType::kI32, {count, heads, top});
@@ -129,15 +120,15 @@ class Mapper : public RunHooks {
               const std::vector<MappedHead*>& here) {
     const int64_t keys = problem.key_len;
     Tensor all(context_, DType::kF32, {1, problem.heads, keys});
-    if (options_.query) {
-      const std::vector<RowRef> row = {{0, *options_.query}};
+    if (job_.query) {
+      const std::vector<RowRef> row = {{0, *job_.query}};
       AttentionRows(context_, problem, args, row, all.view());
     } else {
       ReceivedAttention(context_, problem, args, {}, all.view());
     }
     for (MappedHead* map : here) {
       map->strip = ToVector<float>(context_, At(all.view(), 1, map->head.head));
-      if (options_.query) continue;
+      if (job_.query) continue;
       for (int64_t j = 0; j < keys; ++j) {
         map->strip[j] /=
             static_cast<float>(Readers(problem.mask, problem.query_len, j));
@@ -146,23 +137,33 @@ class Mapper : public RunHooks {
   }
 
   Context& context_;
-  const MapOptions& options_;
+  const ShowJob& job_;
   int64_t layers_;     // attention calls of a whole run
   int64_t begun_ = 0;  // of them
   int64_t drawn_ = 0;  // heads
-  size_t waiting_;     // heads
   std::vector<MappedHead>& maps_;
 };
 
-void RequireQuery(const MapOptions& options, const TokenWindow& window,
+// The site of these heads that a run comes to last.
+const AttentionSite& LastSite(const Model& model,
+                              const std::vector<HeadRef>& heads) {
+  const auto order = [](const HeadRef& head) {
+    return std::tuple(head.kind != AttentionKind::kSelf, head.layer,
+                      head.kind == AttentionKind::kCross);
+  };
+  const HeadRef& last = *std::ranges::max_element(heads, {}, order);
+  return AttentionLayers(model, last.kind)[last.layer]->site();
+}
+
+void RequireQuery(const ShowJob& job, const TokenWindow& window,
                   const std::vector<HeadRef>& heads) {
-  if (!options.query) return;
+  if (!job.query) return;
   for (const HeadRef& head : heads) {
     const int64_t queries = QueriesOf(head, window);
-    if (*options.query >= 0 && *options.query < queries) continue;
+    if (*job.query >= 0 && *job.query < queries) continue;
     throw Error(ErrorCode::kInvalidArgument,
                 {"query", "a token from 0 to " + std::to_string(queries - 1),
-                 std::to_string(*options.query), ""});
+                 std::to_string(*job.query), ""});
   }
 }
 
@@ -186,28 +187,25 @@ bool MappedHead::Sees(int64_t row, int64_t column) const {
 std::vector<MappedHead> MapHeads(Context& context, const Model& model,
                                  const TokenWindow& window,
                                  const std::vector<HeadRef>& heads,
-                                 const MapOptions& options) {
-  RequireQuery(options, window, heads);
+                                 const ShowJob& job) {
+  RequireQuery(job, window, heads);
   std::vector<MappedHead> maps(heads.size());
   if (heads.empty()) return maps;
   for (size_t i = 0; i < heads.size(); ++i) maps[i].head = heads[i];
   const ModelConfig& config = model.config();
   Mapper mapper(
-      context, options,
+      context, job,
       static_cast<int64_t>(config.layers.size() + 2 * config.decoder.size()),
       maps);
   const std::vector<int64_t> lengths = {window.source.size()};
   const std::vector<int64_t> targets = {window.target.size()};
-  try {
-    ForwardToLastAttention(context, model,
-                           {.ids = window.source.ids,
-                            .lengths = lengths,
-                            .decoder_ids = window.target.ids,
-                            .decoder_lengths = targets,
-                            .hooks = &mapper});
-  } catch (const Finished&) {
-    // Layers past the last one that is asked for need not run.
-  }
+  Forward(context, model,
+          {.ids = window.source.ids,
+           .lengths = lengths,
+           .decoder_ids = window.target.ids,
+           .decoder_lengths = targets,
+           .hooks = &mapper,
+           .stop_after = &LastSite(model, heads)});
   return maps;
 }
 

@@ -8,6 +8,7 @@
 
 #include "headwise/error.h"
 #include "headwise/ops/copy/copy.h"
+#include "headwise/runtime/sampler.h"
 #include "headwise/runtime/session.h"
 
 namespace headwise {
@@ -41,19 +42,18 @@ std::vector<int32_t> StartOf(const Model& model,
 
 std::vector<int32_t> Sample(Context& context, const Model& model,
                             std::span<const int32_t> prompt,
-                            const GenerateOptions& options) {
+                            const GenerateJob& job, const HookList& hooks) {
   Session session(context, model,
                   {.sequences = 1,
-                   .capacity = options.capacity,
-                   .hooks = options.hooks,
-                   .policy = options.policy,
-                   .record = options.record});
+                   .capacity = job.context,
+                   .hooks = hooks,
+                   .policy = job.policy});
   if (model.config().encoder_decoder()) session.Encode(prompt);
-  Sampler sampler(options.sampler);
+  Sampler sampler(job);
   std::vector<int32_t> feed = StartOf(model, prompt);
   std::vector<int32_t> tokens;
-  while (static_cast<int64_t>(tokens.size()) < options.max_tokens &&
-         !options.stop.stop_requested() &&
+  while (static_cast<int64_t>(tokens.size()) < job.max_tokens &&
+         !job.stop.stop_requested() &&
          (tokens.empty() || session.position() < session.capacity())) {
     std::vector<float> logits =
         ToVector<float>(context, session.Feed(feed).view());
@@ -61,10 +61,10 @@ std::vector<int32_t> Sample(Context& context, const Model& model,
     const int32_t next = sampler.Next(logits);
     if (IsEnd(model.config(), next)) break;
     tokens.push_back(next);
-    if (options.on_token) options.on_token(next);
+    if (job.on_token) job.on_token(next);
     feed = {next};
   }
-  if (options.on_cache) options.on_cache(session.cache_bytes());
+  if (job.on_cache) job.on_cache(session.cache_bytes());
   return tokens;
 }
 
@@ -105,13 +105,13 @@ std::vector<Candidate> Best(const ModelConfig& config, std::span<float> logits,
 
 std::vector<int32_t> Beam(Context& context, const Model& model,
                           std::span<const int32_t> prompt,
-                          const GenerateOptions& options) {
-  const size_t width = static_cast<size_t>(options.beam);
+                          const GenerateJob& job, const HookList& hooks) {
+  const size_t width = static_cast<size_t>(job.beam);
   Session session(context, model,
-                  {.sequences = options.beam,
-                   .capacity = options.capacity,
-                   .hooks = options.hooks,
-                   .policy = options.policy});
+                  {.sequences = job.beam,
+                   .capacity = job.context,
+                   .hooks = hooks,
+                   .policy = job.policy});
   session.Encode(prompt);
   std::vector<int32_t> feed(width, StartOf(model, prompt)[0]);
   std::vector<std::vector<int32_t>> texts(width);
@@ -122,14 +122,14 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
   double best_score = -std::numeric_limits<double>::infinity();
   auto finish = [&](const std::vector<int32_t>& text, double score) {
     const double length = static_cast<double>(text.size() + 1);
-    const double value = score / std::pow(length, options.length_penalty);
+    const double value = score / std::pow(length, job.length_penalty);
     if (value <= best_score) return;
     best_score = value;
     best = text;
   };
-  const int64_t steps = std::min(options.max_tokens, session.capacity());
+  const int64_t steps = std::min(job.max_tokens, session.capacity());
   for (int64_t step = 0; step < steps; ++step) {
-    if (options.stop.stop_requested()) break;
+    if (job.stop.stop_requested()) break;
     std::vector<float> logits =
         ToVector<float>(context, session.Feed(feed).view());
     std::vector<std::vector<int32_t>> grown;
@@ -148,10 +148,9 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
       }
     }
     // A longer text can at best keep its log p: stop once none can win.
-    const double length = static_cast<double>(options.max_tokens);
+    const double length = static_cast<double>(job.max_tokens);
     if (grown.empty() ||
-        grown_scores[0] / std::pow(length, options.length_penalty) <
-            best_score) {
+        grown_scores[0] / std::pow(length, job.length_penalty) < best_score) {
       break;
     }
     while (grown.size() < width) {  // fewer continuations than beams
@@ -164,7 +163,7 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
     scores = std::move(grown_scores);
     session.Reorder(order);
   }
-  if (options.on_cache) options.on_cache(session.cache_bytes());
+  if (job.on_cache) job.on_cache(session.cache_bytes());
   if (best_score == -std::numeric_limits<double>::infinity()) best = texts[0];
   return best;
 }
@@ -173,26 +172,19 @@ std::vector<int32_t> Beam(Context& context, const Model& model,
 
 std::vector<int32_t> Generate(Context& context, const Model& model,
                               std::span<const int32_t> prompt,
-                              const GenerateOptions& options) {
+                              const GenerateJob& job, const HookList& hooks) {
   if (prompt.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 {"generate", "a prompt of at least one token", "none",
                  "models with a <bos> token may start from it alone"});
   }
-  if (options.beam < 1 || options.max_tokens < 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                {"generate", "beam ≥ 1 and max-tokens ≥ 0",
-                 std::to_string(options.beam) + " and " +
-                     std::to_string(options.max_tokens),
-                 ""});
-  }
-  if (options.beam > 1 && !model.config().encoder_decoder()) {
+  if (job.beam > 1 && !model.config().encoder_decoder()) {
     throw Error(ErrorCode::kUnsupported,
                 {"generate", "an encoder–decoder for beam search",
                  model.config().model_type, "use temperature, top-k or top-p"});
   }
-  return options.beam > 1 ? Beam(context, model, prompt, options)
-                          : Sample(context, model, prompt, options);
+  return job.beam > 1 ? Beam(context, model, prompt, job, hooks)
+                      : Sample(context, model, prompt, job, hooks);
 }
 
 }  // namespace headwise

@@ -215,12 +215,12 @@ TEST_F(KvPolicyTest, ClosedHeadsStayClosed) {
 TEST_F(KvPolicyTest, GenerateTellsWhatTheCacheTook) {
   const auto model = MakeModel(4, 2);
   const KvPolicy policy{2, 5, {}};
-  GenerateOptions options;
-  options.max_tokens = 60;
-  options.policy = &policy;
+  GenerateJob job;
+  job.max_tokens = 60;
+  job.policy = &policy;
   CacheBytes told;
-  options.on_cache = [&](const CacheBytes& bytes) { told = bytes; };
-  Generate(context_, *model, SomeIds(40), options);
+  job.on_cache = [&](const CacheBytes& bytes) { told = bytes; };
+  Generate(context_, *model, SomeIds(40), job);
   EXPECT_GT(told.kept, 0u);
   EXPECT_GT(told.saved(), 0.5);
 }

@@ -30,16 +30,16 @@ class AttentionMapsTest : public testing::Test {
 
 // Lists of keys are made for the queries that are shown, not for all.
 TEST_F(AttentionMapsTest, ListsKeysOfSomeQueriesEvenlySpread) {
-  MapOptions options;
-  options.most_queries = 4;
-  options.top = 3;
+  ShowJob job;
+  job.queries = 4;
+  job.top = 3;
   const auto few =
-      MapHeads(context_, *model_, window_, {{.layer = 1, .head = 2}}, options);
+      MapHeads(context_, *model_, window_, {{.layer = 1, .head = 2}}, job);
   EXPECT_THAT(few[0].top_queries, ElementsAre(12, 37, 62, 87));
   ASSERT_EQ(few[0].top_keys.size(), 12u);
-  options.most_queries = 100;
+  job.queries = 100;
   const auto all =
-      MapHeads(context_, *model_, window_, {{.layer = 1, .head = 2}}, options);
+      MapHeads(context_, *model_, window_, {{.layer = 1, .head = 2}}, job);
   for (size_t i = 0; i < 4; ++i) {
     const int64_t query = few[0].top_queries[i];
     EXPECT_EQ(all[0].top_queries[query], query);
@@ -47,32 +47,32 @@ TEST_F(AttentionMapsTest, ListsKeysOfSomeQueriesEvenlySpread) {
       EXPECT_EQ(few[0].top_keys[i * 3 + t], all[0].top_keys[query * 3 + t]);
     }
   }
-  options.query = 50;
+  job.query = 50;
   const auto one =
-      MapHeads(context_, *model_, window_, {{.layer = 1, .head = 2}}, options);
+      MapHeads(context_, *model_, window_, {{.layer = 1, .head = 2}}, job);
   EXPECT_THAT(one[0].top_queries, ElementsAre(50));
 }
 
 TEST_F(AttentionMapsTest, RunsNoLayerPastTheLastThatIsAskedFor) {
   int layers = 0;
-  MapOptions options;
-  options.progress = [&](const Progress& progress) {
-    if (progress.unit == "layers") ++layers;
+  ShowJob job;
+  job.on_progress = [&](std::string_view stage, double, double) {
+    if (stage == "attend") ++layers;
   };
-  MapHeads(context_, *model_, window_, {{.layer = 0, .head = 3}}, options);
+  MapHeads(context_, *model_, window_, {{.layer = 0, .head = 3}}, job);
   EXPECT_EQ(layers, 1);
   MapHeads(context_, *model_, window_,
-           {{.layer = 1, .head = 3}, {.layer = 0, .head = 3}}, options);
+           {{.layer = 1, .head = 3}, {.layer = 0, .head = 3}}, job);
   EXPECT_EQ(layers, 3);
 }
 
 TEST_F(AttentionMapsTest, StopsWhenAsked) {
   std::stop_source stop;
-  MapOptions options;
-  options.stop = stop.get_token();
+  ShowJob job;
+  job.stop = stop.get_token();
   stop.request_stop();
   EXPECT_THROW(
-      MapHeads(context_, *model_, window_, {{.layer = 1, .head = 0}}, options),
+      MapHeads(context_, *model_, window_, {{.layer = 1, .head = 0}}, job),
       Error);
 }
 

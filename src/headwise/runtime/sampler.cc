@@ -1,8 +1,6 @@
 // Sampler. Door: sampler.h.
 #include "headwise/runtime/sampler.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,24 +17,16 @@ void RequireFiniteLogits(double value) {
                "are the model's weights whole?"});
 }
 
-Sampler::Sampler(const SamplerOptions& options)
-    : options_(options), rng_(options.seed) {
-  auto require = [](bool fine, const char* expected, auto found) {
-    if (fine) return;
-    throw Error(ErrorCode::kInvalidArgument,
-                {"sampler", expected, fmt::format("{}", found), ""});
-  };
-  require(options.temperature >= 0 && std::isfinite(options.temperature),
-          "temperature ≥ 0", options.temperature);
-  require(options.top_k >= 0, "top-k ≥ 0", options.top_k);
-  require(options.top_p > 0 && options.top_p <= 1, "0 < top-p ≤ 1",
-          options.top_p);
-}
+Sampler::Sampler(const GenerateJob& job)
+    : temperature_(job.temperature),
+      top_k_(job.top_k),
+      top_p_(job.top_p),
+      rng_(job.seed) {}
 
 int32_t Sampler::Next(std::span<const float> logits) {
   const auto best = std::max_element(logits.begin(), logits.end());
   RequireFiniteLogits(*best);
-  if (options_.temperature == 0) {
+  if (temperature_ == 0) {
     return static_cast<int32_t>(best - logits.begin());
   }
   order_.resize(logits.size());
@@ -46,9 +36,8 @@ int32_t Sampler::Next(std::span<const float> logits) {
     return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
   };
   const size_t all = order_.size();
-  const size_t most =
-      options_.top_k > 0 ? std::min<size_t>(options_.top_k, all) : all;
-  if (most < all || options_.top_p < 1) {  // else no order is needed
+  const size_t most = top_k_ > 0 ? std::min<size_t>(top_k_, all) : all;
+  if (most < all || top_p_ < 1) {  // else no order is needed
     std::partial_sort(order_.begin(), order_.begin() + most, order_.end(),
                       likelier);
   }
@@ -56,13 +45,13 @@ int32_t Sampler::Next(std::span<const float> logits) {
   weights_.clear();
   double total = 0;
   for (const int32_t id : order_) {
-    weights_.push_back(std::exp((logits[id] - *best) / options_.temperature));
+    weights_.push_back(std::exp((logits[id] - *best) / temperature_));
     total += weights_.back();
   }
   RequireFiniteLogits(total);
   double held = 0;
   size_t count = 0;
-  while (count < weights_.size() && held < options_.top_p * total) {
+  while (count < weights_.size() && held < top_p_ * total) {
     held += weights_[count++];
   }
   double at = rng_.Uniform() * held;

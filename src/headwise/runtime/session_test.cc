@@ -13,6 +13,7 @@
 #include "headwise/model/family.h"
 #include "headwise/ops/copy/copy.h"
 #include "headwise/runtime/generate.h"
+#include "headwise/runtime/sampler.h"
 #include "headwise/runtime/test_models.h"
 
 namespace headwise::session_test {

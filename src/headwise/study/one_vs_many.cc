@@ -75,10 +75,10 @@ HeatMap Look(Context& context, const Twin& one, const Twin& many,
     const int64_t last = heads.back().layer;
     std::erase_if(heads,
                   [&](const HeadRef& head) { return head.layer != last; });
-    MapOptions options;
-    options.query = kWords - 1;
+    ShowJob job;
+    job.query = kWords - 1;
     for (const MappedHead& head :
-         MapHeads(host.context(), host.model(), window, heads, options)) {
+         MapHeads(host.context(), host.model(), window, heads, job)) {
       map.rows.push_back(twin == &one ? "one head"
                                       : fmt::format("head {}", head.head.head));
       map.values.insert(map.values.end(), head.strip.begin(), head.strip.end());

@@ -114,7 +114,8 @@ Corpus Corpus::Open(Context& context, const TrainConfig& config,
   }
   if (train.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                {"training data", "some text", "none", ""});
+                {"training data", "some text", "none",
+                 "name files with text in `data`"});
   }
   RequireSequence(train.size(), config.sequence);
   WriteSafetensors(cache,

@@ -27,7 +27,7 @@ using Path = std::filesystem::path;
   throw Error(ErrorCode::kInvalidArgument, {where, expected, found, hint});
 }
 
-// What transformers calls the model of a type.
+// The class name in transformers of a type's model.
 std::string Architecture(const std::string& type) {
   static const std::map<std::string, std::string> kNames = {
       {"gpt2", "GPT2LMHeadModel"},

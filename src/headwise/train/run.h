@@ -17,8 +17,8 @@
 
 namespace headwise {
 
-// What an observer is shown after each step. The model may be run, and its
-// parameters read, during the call.
+// The state that an observer sees after each step. The model may be run, and
+// its parameters read, during the call.
 struct StepView {
   const StepReport& report;
   double validation = std::numeric_limits<double>::quiet_NaN();

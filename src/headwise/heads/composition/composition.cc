@@ -244,7 +244,7 @@ const char* Name(HeadInput input) {
 }
 
 Composition MeasureComposition(Context& context, const Model& model,
-                               const CompositionOptions& options) {
+                               const CompositionJob& job) {
   RequirePlainWrites(model.stack());
   if (model.decoder() != nullptr) RequirePlainWrites(*model.decoder());
   Composition result;
@@ -272,7 +272,7 @@ Composition MeasureComposition(Context& context, const Model& model,
     }
   }
   for (size_t i = 0; i < sites.size(); ++i) {
-    ThrowIfStopped(options.stop, "compose");
+    ThrowIfStopped(job.stop, "compose");
     for (const HeadInput input : kHeadInputs) {
       Stacked receives;
       for (const Site& from : sites) {
@@ -281,9 +281,9 @@ Composition MeasureComposition(Context& context, const Model& model,
         measure.Pairs(from, sites[i], receives, input, result.edges);
       }
     }
-    if (options.progress) {
-      options.progress({"compose", static_cast<double>(i + 1),
-                        static_cast<double>(sites.size()), "layers"});
+    if (job.on_progress) {
+      job.on_progress("compose", static_cast<double>(i + 1),
+                      static_cast<double>(sites.size()));
     }
   }
   SortByScore(result);

@@ -12,13 +12,10 @@
 // their division by the root mean square (head_weights.h).
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <stop_token>
-#include <vector>
+#include <string>
 
 #include "headwise/base/json.h"
-#include "headwise/base/progress.h"
 #include "headwise/compose.h"
 #include "headwise/context.h"
 #include "headwise/model/head_ref.h"
@@ -26,20 +23,14 @@
 
 namespace headwise {
 
-struct CompositionOptions {
-  ProgressCallback progress = {};
-  std::stop_token stop = {};
-};
-
 Composition MeasureComposition(Context& context, const Model& model,
-                               const CompositionOptions& options = {});
+                               const CompositionJob& job = {});
 
 // Fills the edges' effects. The sender's output is replaced by its mean over
 // the window. Throws Error(kUnsupported) for encoder–decoders.
 void MeasureEffects(Context& context, const Model& model,
                     std::span<const TokenWindow> windows,
-                    const CompositionOptions& options,
-                    Composition& composition);
+                    const CompositionJob& job, Composition& composition);
 
 // Highest effect first instead.
 void SortByEffect(Composition& composition);

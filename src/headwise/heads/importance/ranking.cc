@@ -47,7 +47,7 @@ class Ranker {
         options_(options),
         runs_(context, model, examples,
               {options.objective, options.batch_tokens, options.seed,
-               options.kept, options.group, options.progress, options.stop}),
+               options.pass}),
         bootstrap_(runs_.weights(), options.replicates, options.seed) {
     ranking_.loss_kind = runs_.loss_kind();
     ranking_.heads = AllHeads(model);
@@ -336,13 +336,6 @@ void RequireEnoughText(const Model& model,
                  std::to_string(examples.size()),
                  "give more text, or cut it into shorter sequences"});
   }
-}
-
-std::string SettingsKey(const RankOptions& options) {
-  return fmt::format("seed {}, masks {} of token {} by {}, {} tokens together",
-                     options.seed, options.objective.mask_share,
-                     options.objective.mask_token, options.objective.seed,
-                     options.batch_tokens);
 }
 
 std::string Summary(const Ranking& ranking) {

@@ -6,22 +6,19 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
-#include "headwise/dist/group.h"
 #include "headwise/head_ref.h"
 #include "headwise/heads/importance/classes.h"
 #include "headwise/heads/importance/criterion.h"
 #include "headwise/heads/importance/hurting.h"
-#include "headwise/heads/importance/kept_losses.h"
 #include "headwise/heads/importance/objective.h"
 #include "headwise/heads/importance/statistics.h"
 #include "headwise/model/head_ref.h"
 #include "headwise/rank.h"
+#include "headwise/runtime/text_pass.h"
 
 namespace headwise {
 
@@ -43,18 +40,12 @@ struct RankOptions {
   // What other analyses know of heads; absent: the class is not given.
   std::function<bool(const HeadRef&)> has_role = {};
   std::function<bool(const HeadRef&)> has_twin = {};
-  // What an earlier call computed for the same model, examples and options
-  // (SettingsKey), and where this one keeps what it computes; may be null.
-  KeptLosses* kept = nullptr;
-  // Ranks that share the text; all of them get the ranking, but for what
-  // has_role and has_twin add. May be null.
-  dist::Group* group = nullptr;
-  ProgressCallback progress = {};
-  std::stop_token stop = {};
+  // All ranks get the ranking, but for what has_role and has_twin add.
+  PassOptions pass = {};
 };
 
 // Throws Error: kInvalidArgument for no text or less than the criteria need,
-// before anything runs; kCancelled when stopped, with what is done in `kept`.
+// before anything runs; kCancelled when stopped.
 Ranking RankHeads(Context& context, const Model& model,
                   std::span<const TextExample> examples,
                   const RankOptions& options);
@@ -63,8 +54,5 @@ Ranking RankHeads(Context& context, const Model& model,
 void RequireEnoughText(const Model& model,
                        std::span<const TextExample> examples,
                        std::span<const Criterion> criteria);
-
-// The options that losses depend on, in words.
-std::string SettingsKey(const RankOptions& options);
 
 }  // namespace headwise

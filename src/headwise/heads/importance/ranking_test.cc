@@ -154,7 +154,7 @@ TEST(RankHeads, RefusesWhatCannotBeMeasured) {
   EXPECT_THROW(RankHeads(context, *model, {}, Everything()), Error);
   try {
     RankOptions options = Everything();
-    options.progress = [](const Progress&) { ADD_FAILURE() << "it ran"; };
+    options.pass.progress = [](const Progress&) { ADD_FAILURE() << "it ran"; };
     RankHeads(context, *model, RandomExamples(1, 8, 64, 1), options);
     FAIL();
   } catch (const Error& error) {

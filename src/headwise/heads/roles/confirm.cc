@@ -12,7 +12,6 @@
 
 #include "headwise/base/stop.h"
 #include "headwise/error.h"
-#include "headwise/heads/profile/both_hooks.h"
 #include "headwise/heads/profile/host_result.h"
 #include "headwise/heads/profile/observer.h"
 #include "headwise/heads/profile/probes.h"
@@ -66,9 +65,9 @@ class Repeats {
     HeadObserver observer(context_, result.profile, options);
     observer.Begin(notes_);
     ClosedHeads gates(model_, closed);
-    BothHooks hooks(gates, observer);
     const Tensor x = Forward(
-        context_, model_, {.ids = ids_, .lengths = lengths_, .hooks = &hooks});
+        context_, model_,
+        {.ids = ids_, .lengths = lengths_, .hooks = {&gates, &observer}});
     AddLosses(x, result);
     return result;
   }
@@ -160,10 +159,10 @@ CausalCheck InductionCheck(const Behaviour& before, const Behaviour& after,
 
 void ConfirmRoles(Context& context, const Model& model,
                   const Tokenizer* tokenizer, std::vector<HeadRoles>& heads,
-                  const ConfirmOptions& options) {
+                  const ConfirmJob& job) {
   if (!model.config().causal || !model.has_head()) return;
   for (const HeadRoles& head : heads) RequireHead(model, head.head);
-  const Repeats repeats(context, model, tokenizer, options.sequences);
+  const Repeats repeats(context, model, tokenizer, job.sequences);
   if (repeats.empty()) return;
   std::vector<HeadRef> induction;
   for (const HeadRoles& head : heads) {
@@ -173,10 +172,10 @@ void ConfirmRoles(Context& context, const Model& model,
   }
   const Behaviour before = repeats.Measure({});
   for (size_t h = 0; h < heads.size(); ++h) {
-    ThrowIfStopped(options.stop, "confirm");
-    if (options.progress) {
-      options.progress({"confirm", static_cast<double>(h),
-                        static_cast<double>(heads.size()), "heads"});
+    ThrowIfStopped(job.stop, "confirm");
+    if (job.on_progress) {
+      job.on_progress("confirm", static_cast<double>(h),
+                      static_cast<double>(heads.size()));
     }
     std::vector<HeadRef> readers;
     for (const HeadRef& head : induction) {

@@ -7,25 +7,15 @@
 // Other roles have no behaviour of their own to look at and stay unchecked.
 #pragma once
 
-#include <cstdint>
-#include <stop_token>
 #include <vector>
 
-#include "headwise/base/progress.h"
 #include "headwise/context.h"
 #include "headwise/heads/roles/roles.h"
 #include "headwise/model/model.h"
+#include "headwise/roles.h"
 #include "headwise/tokenizer/tokenizer.h"
 
 namespace headwise {
-
-struct ConfirmOptions {
-  // Sequences of random repeats; more give steadier figures and cost a run of
-  // the model each, for every head that is checked.
-  int64_t sequences = 8;
-  ProgressCallback progress = {};
-  std::stop_token stop = {};
-};
 
 // Sets Role::check where there is something to check. Models that predict no
 // next token are left as they are. `tokenizer` may be null. Throws
@@ -33,6 +23,6 @@ struct ConfirmOptions {
 // Error(kCancelled) when stopped.
 void ConfirmRoles(Context& context, const Model& model,
                   const Tokenizer* tokenizer, std::vector<HeadRoles>& heads,
-                  const ConfirmOptions& options = {});
+                  const ConfirmJob& job = {});
 
 }  // namespace headwise

@@ -84,7 +84,7 @@ class PlantedSimilarity : public ::testing::Test {
 TEST_F(PlantedSimilarity, EqualsDenseMaps) {
   const auto windows = PlantedWindows(*model_, 48);
   const std::span<const TokenWindow> two = std::span(windows).first(2);
-  SimilarityOptions options;
+  SimilarityJob options;
   options.rows = 1000;  // all
   const Similarity found = CompareHeads(context_, *model_, two, options);
   const auto heads = static_cast<int64_t>(found.heads.size());
@@ -153,7 +153,7 @@ struct ChoosingModel {
               store->entries().at("headwise." + name).value.As<float>());
   }
   Similarity Compare() const {
-    SimilarityOptions options;
+    SimilarityJob options;
     options.rows = 1000;
     Context context;
     return CompareHeads(context, *model, {&window, 1}, options);
@@ -248,15 +248,15 @@ TEST_F(PlantedSimilarity, RefusesOptionsOutOfRange) {
   std::vector<TokenWindow> windows = PlantedWindows(*model_, 64);
   ASSERT_GT(windows.size(), 6u);
   windows.resize(6);
-  for (const SimilarityOptions& options :
-       {SimilarityOptions{.rows = -4}, SimilarityOptions{.rows = 0},
-        SimilarityOptions{.samples = 0}, SimilarityOptions{.min_visible = -1},
-        SimilarityOptions{.twin = -1}, SimilarityOptions{.twin = NAN},
-        SimilarityOptions{.cut = 1.5}}) {
+  for (const SimilarityJob& options :
+       {SimilarityJob{.rows = -4}, SimilarityJob{.rows = 0},
+        SimilarityJob{.samples = 0}, SimilarityJob{.min_visible = -1},
+        SimilarityJob{.twin = -1}, SimilarityJob{.twin = NAN},
+        SimilarityJob{.cut = 1.5}}) {
     EXPECT_THROW(CompareHeads(context_, *model_, windows, options), Error);
   }
   // As many as there are, whatever is asked for.
-  const SimilarityOptions all{.rows = INT64_MAX, .samples = INT64_MAX};
+  const SimilarityJob all{.rows = INT64_MAX, .samples = INT64_MAX};
   EXPECT_EQ(CompareHeads(context_, *model_, windows, all).sampled_rows,
             CompareHeads(context_, *model_, windows).rows);
 }
@@ -264,10 +264,10 @@ TEST_F(PlantedSimilarity, RefusesOptionsOutOfRange) {
 TEST_F(PlantedSimilarity, Stops) {
   std::stop_source stop;
   stop.request_stop();
-  SimilarityOptions options;
+  PassOptions options;
   options.stop = stop.get_token();
   const std::vector<TokenWindow> windows = PlantedWindows(*model_, 64);
-  EXPECT_THROW(CompareHeads(context_, *model_, windows, options), Error);
+  EXPECT_THROW(CompareHeads(context_, *model_, windows, {}, options), Error);
 }
 
 TEST(EncoderDecoderSimilarity, ComparesHeadsOfOneKind) {

@@ -71,11 +71,11 @@ bool EquallyDeep(const std::vector<Reader>& readers) {
 // Every layer's heads on the sentence.
 std::vector<ComparedHeads> ReadLayers(Context& context, const Reader& reader) {
   const ModelConfig& config = reader.model().config();
-  MapOptions options;
-  options.most_cells = kMaxCompareWords;
+  ShowJob job;
+  job.cells = kMaxCompareWords;
   std::vector<std::vector<Matrix>> maps(config.layers.size());
   for (const MappedHead& head : MapHeads(context, reader.model(), reader.window,
-                                         AllHeads(reader.model()), options)) {
+                                         AllHeads(reader.model()), job)) {
     Matrix map(head.rows, head.columns);
     std::copy(head.values.begin(), head.values.end(), map.values.begin());
     maps[head.head.layer].push_back(std::move(map));

@@ -87,15 +87,15 @@ TrainConfig TranslatorTraining(const TranslatorShape& shape, uint64_t seed,
 
 // On the host: one sentence gives an accelerator too little.
 BleuEstimate Score(Context& host, const Model& model, const Pairs& pairs) {
-  GenerateOptions options;
-  options.max_tokens = kLongest;
+  GenerateJob job;
+  job.max_tokens = kLongest;
   std::vector<BleuCounts> counts(pairs.held_out.size());
   ForEachRun(host, std::ssize(counts), [&](Context& own, int64_t i) {
     const TokenPair& pair = pairs.held_out[i];
     std::vector<int32_t> source = pair.source;
     source.push_back(kEos);
     const std::string said =
-        pairs.tokenizer->Decode(Generate(own, model, source, options));
+        pairs.tokenizer->Decode(Generate(own, model, source, job));
     counts[i] = CountBleu(said, pairs.tokenizer->Decode(pair.target));
   });
   return EstimateBleu(counts);

@@ -1,6 +1,7 @@
 // Lines and columns of annotated text files.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <vector>

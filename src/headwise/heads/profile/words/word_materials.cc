@@ -33,9 +33,9 @@ WordMaterials::WordMaterials(const WordFiles& files, const Model& model,
     throw Error(ErrorCode::kNotFound,
                 {folder, "a tokenizer for words", "none", ""});
   }
-  if (!files.conllu.empty()) treebank_ = ReadTreebank(files.conllu);
-  if (!files.coref.empty()) coreference_ = ReadCoreference(files.coref);
-  if (!files.pairs.empty()) pairs_ = ReadPairs(files.pairs, model);
+  if (files.conllu) treebank_ = ReadTreebank(*files.conllu);
+  if (files.coref) coreference_ = ReadCoreference(*files.coref);
+  if (files.pairs) pairs_ = ReadPairs(files.pairs->string(), model);
 }
 
 void WordMaterials::AddTo(Context& context, const Model& model,
