@@ -165,11 +165,8 @@ class ReportMaker {
   void Compose() {
     parts_.composition = ComposeHeads(model_, JobOf<CompositionJob>());
     if (state_.model().decoder() != nullptr) return;
-    CompositionOptions options;
-    options.progress = Tell(job_.on_progress);
-    options.stop = job_.stop;
-    MeasureEffects(state_.context, state_.model(), FirstWindows(), options,
-                   *parts_.composition);
+    MeasureEffects(state_.context, state_.model(), FirstWindows(),
+                   JobOf<CompositionJob>(), *parts_.composition);
   }
 
   Transformer& model_;
