@@ -162,3 +162,24 @@ def train(file: str, json: str, settings: list[str], resume: bool,
           threads: int, on_step: Any, progress: Any) -> dict[str, Any]: ...
 def export(folder: str, to: str, out: str, type: str | None, twin: bool,
            tokenizer: bool, replace: bool) -> str: ...
+
+class Context:
+    def __init__(self, gpu: int, stream: int, threads: int) -> None: ...
+
+def attention_forward(context: Context, tensors: dict[str, Any],
+                      mask: tuple[int, int, int],
+                      numbers: tuple[float, float],
+                      longest: tuple[int, int]) -> None: ...
+def attention_backward(context: Context, tensors: dict[str, Any],
+                       mask: tuple[int, int, int],
+                       numbers: tuple[float, float],
+                       longest: tuple[int, int]) -> None: ...
+def attention_band(context: Context, tensors: dict[str, Any],
+                   mask: tuple[int, int, int], numbers: tuple[float, float],
+                   longest: tuple[int, int], before: int,
+                   after: int) -> None: ...
+def profile_of_tallies(model: str, hash: str,
+                       heads: list[tuple[str, int, int]],
+                       metrics: dict[str, list[list[float]]],
+                       settings: tuple[int, int], counts: tuple[int, int],
+                       text_key: int) -> Profile: ...
