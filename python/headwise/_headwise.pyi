@@ -181,5 +181,5 @@ def attention_band(context: Context, tensors: dict[str, Any],
 def profile_of_tallies(model: str, hash: str,
                        heads: list[tuple[str, int, int]],
                        metrics: dict[str, list[list[float]]],
-                       settings: tuple[int, int], counts: tuple[int, int],
-                       text_key: int) -> Profile: ...
+                       settings: tuple[int, int, int, bool],
+                       counts: tuple[int, int], text_key: int) -> Profile: ...

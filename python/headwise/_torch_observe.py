@@ -1,106 +1,268 @@
-"""Core metrics of every head, added up while a model runs."""
+"""Metrics of every head, added up while a model runs."""
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 
 from . import _headwise
 from ._profile import Profile
+from ._torch_call import Packed, Part, Span
 
-#: Metrics with the column of their sum and that of their weight.
-SHAPE = ("entropy", "entropy.normalised", "max", "broad", "distance",
-         "distance.argmax")
 BROAD = 0.8
+#: How far band masses reach: of the core, and of all metrics.
+NEAR, FAR, LOCAL = 1, 8, 4
+FORMS = ("", ".chance", ".argmax")
+COPIES = ("duplicate", "induction")
+#: Calls whose sums wait to be added up together.
+WAITING = 64
+NOWHERE = -9
+
+Band = Callable[[int, torch.Tensor, torch.Tensor], None]
 
 
-def _mass(name: str) -> tuple[str, str, str]:
-    return name, name + ".chance", name + ".argmax"
+def offset_name(k: int) -> str:
+    return {-1: "previous", 0: "self", 1: "next"}.get(k, f"offset.{k}")
+
+
+class Tokens:
+    """The ids of one call of a model, [B, N]."""
+
+    def __init__(self, ids: torch.Tensor, special: Sequence[int]) -> None:
+        found = ids.cpu().numpy().astype(np.int32)
+        self.ids = np.where(np.isin(found, special), -1, found)
+        self._kept: dict[int, tuple] = {}
+
+    def of(self, part: Part, device: torch.device) -> tuple | None:
+        """Labels of queries and keys [2, B, M], and how many keys of each
+        label a query sees before itself; None: the call has other tokens."""
+        if id(part) not in self._kept:
+            self._kept[id(part)] = part, self._make(part, device)
+        return self._kept[id(part)][1]
+
+    def _make(self, part: Part, device: torch.device) -> tuple | None:
+        ids = torch.from_numpy(self.ids)
+        try:
+            query, key = part.of_rows(ids), part.of_keys(ids)
+        except (IndexError, RuntimeError):
+            return None
+        if query.shape != key.shape or part.mask[1] != 0 or \
+                any(span.run.offset for span in part.spans()):
+            return None
+        before = torch.full_like(key, -1)
+        before[:, 1:] = key[:, :-1]
+        seen = np.zeros((2, *query.shape), np.float32)
+        for span in part.spans():
+            before[span.batch, span.begin] = -1
+            rows = span.batch, slice(span.begin, span.end)
+            seen[(slice(None), *rows)] = copies_seen(
+                query[rows].numpy(), part.mask[0])
+        return (query.expand(2, *query.shape).contiguous().to(device),
+                torch.stack([key, before]).to(device),
+                torch.from_numpy(seen).to(device))
+
+
+def copies_seen(ids: np.ndarray, reach: int) -> np.ndarray:
+    """[2, M]: of each query the earlier copies that it sees, and the keys
+    behind earlier copies; −1 has none."""
+    place = np.arange(len(ids))
+    size = len(ids) + 1
+    codes = np.sort(ids.astype(np.int64) * size + place)
+    low = np.maximum(place - reach, 0) if reach >= 0 else 0 * place
+
+    def before(end: np.ndarray) -> np.ndarray:
+        return np.searchsorted(codes, ids.astype(np.int64) * size + end)
+    seen = np.stack([before(place) - before(low),
+                     before(place) - before(np.maximum(low - 1, 0))])
+    return np.where(ids >= 0, seen, 0)
 
 
 class Rows:
-    """Of one call: what a row says, [b, H, m], and whether it counts."""
+    """Which rows of a call count and what they see, [B, M]; the same for all
+    layers of one mask."""
 
-    def __init__(self, part: Any, rows: dict[str, torch.Tensor],
-                 least: int) -> None:
-        device = rows["entropy"].device
-        run = part.runs[0]
-        ends = torch.tensor([one.key_end - one.key_begin for one in part.runs],
-                            device=device)[:, None]
-        self.place = run.offset + torch.arange(
-            run.query_end - run.query_begin, device=device)[None]
-        self.low = (self.place - run.before).clamp(min=0) \
-            if run.before >= 0 else torch.zeros_like(self.place)
-        self.high = torch.minimum(ends, self.place + run.after + 1) \
-            if run.after >= 0 else ends.expand(-1, self.place.shape[1])
-        self.visible = (self.high - self.low).expand(len(part.runs), -1)
-        begins = torch.tensor([one.origin - one.key_begin for one in part.runs],
-                              device=device)[:, None]
+    def __init__(self, part: Part, queries: int, batch: int, least: int,
+                 reach: int, device: torch.device) -> None:
+        self.part, self.reach = part, reach
+        low, high, place, begin = (np.zeros((batch, queries), np.int64)
+                                   for _ in range(4))
+        for span in part.spans():
+            at = span.batch, slice(span.begin, span.end)
+            low[at], high[at], place[at] = _range_of(span, part.mask)
+            begin[at] = span.run.origin - span.run.key_begin
+        visible = np.maximum(high - low, 1)
         # Queries of padding have no key of their own.
-        own = (self.place > begins) & (self.place >= 0) & (self.place < ends)
-        self.counts = (own & (self.visible >= max(2, least)))[:, None] \
-            & torch.isfinite(rows["entropy"])
-        self.sees_first = (begins == 0) & (self.low == 0)
+        counts = (place > begin) & (place >= 0) & (place < high) \
+            & (high - low >= max(2, least))
+        self.tokens = sum(span.end - span.begin for span in part.spans())
+        self.visible = visible
+        targets = [np.where(counts & (begin == 0) & (low == 0), 0, NOWHERE)]
+        for k in range(-reach, reach + 1):
+            key = place + k
+            targets.append(np.where(counts & (key >= low) & (key < high), key,
+                                    NOWHERE))
+        weights = np.stack([counts, *(t != NOWHERE for t in targets)])
+        near = sum((t != NOWHERE).astype(int) for t in targets[
+            1 + reach - LOCAL:2 + reach + LOCAL]) if reach >= LOCAL else 0
+
+        def there(x: np.ndarray, kind: torch.dtype) -> torch.Tensor:
+            return torch.from_numpy(np.ascontiguousarray(x)).to(device, kind)
+        half = torch.float32
+        log = np.log(np.maximum(visible, 2))
+        self.counts = there(weights, torch.bool)[:, :, None]
+        self.even = there(1 / visible, half)[:, None]
+        self.by_log = there(counts / log, half)[:, None]
+        self.broad = there(np.where(counts, BROAD * log, np.inf), half)[:, None]
+        self.place = there(place, torch.int32)[:, None]
+        self.targets = there(np.stack(targets), torch.int32)[:, :, None]
+        self.near = there(near / visible, half)[:, None]
+
+    def sum(self, x: torch.Tensor) -> torch.Tensor:
+        """x [..., B, H, M] over the rows of each sequence: [..., S, H]."""
+        if not isinstance(self.part, Packed):
+            return x.sum(-1, dtype=torch.float64)
+        begins = torch.tensor(self.part.begins, device=x.device)
+        ends = torch.tensor([span.end for span in self.part.spans()],
+                            device=x.device)
+        upto = torch.nn.functional.pad(x.cumsum(-1, dtype=torch.float64),
+                                       (1, 0)).squeeze(-3)
+        return (upto[..., ends] - upto[..., begins]).transpose(-1, -2)
+
+
+def _range_of(span: Span, mask: tuple[int, int, int]) -> tuple:
+    run = span.run
+    keys = run.key_end - run.key_begin
+    place = run.offset + np.arange(span.end - span.begin)
+    low = np.maximum(place - mask[0], 0) if mask[0] >= 0 else 0
+    high = np.minimum(place + mask[1] + 1, keys) if mask[1] >= 0 else keys
+    return low, high, place
 
 
 class Sums:
     """Tallies [H, 6] of each metric of one layer."""
 
-    def __init__(self, least: int) -> None:
-        self.least = least
-        self.tallies: dict[str, torch.Tensor] = {}
+    def __init__(self, least: int, cross: bool = False,
+                 every: bool = False) -> None:
+        self.least, self.cross, self.every = least, cross, every
+        self.reach = -1 if cross else FAR if every else NEAR
         self.tokens = self.sequences = 0
+        self.prefix = ""
+        #: Set for each call of the model.
+        self.ids: Tokens | None = None
+        self._tallies: dict[str, torch.Tensor] = {}
+        self._waiting: list[tuple[list[str], torch.Tensor, torch.Tensor]] = []
 
-    def rows(self, shape: torch.Size, device: torch.device
-             ) -> dict[str, torch.Tensor]:
-        """What the operator fills besides its output."""
-        made = {name: torch.empty(shape, device=device) for name in
-                ("entropy", "max_probability", "distance")}
-        made["argmax"] = torch.empty(shape, dtype=torch.int32, device=device)
+    def rows(self, part: Part, given: dict[str, torch.Tensor],
+             lse: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the operator takes and fills besides its output."""
+        values = torch.empty((3, *lse.shape), device=lse.device)
+        made = dict(zip(("entropy", "max_probability", "distance"), values))
+        made["argmax"] = torch.empty(lse.shape, dtype=torch.int32,
+                                     device=lse.device)
+        labels = self.ids.of(part, lse.device) if self.ids and self.every \
+            and not self.cross else None
+        if labels is not None:
+            made["query_labels"], made["key_labels"] = labels[:2]
+            made["label_mass"] = torch.empty((*lse.shape, 2),
+                                             device=lse.device)
         return made
 
-    def _add(self, name: str, value: torch.Tensor, counts: torch.Tensor
-             ) -> None:
-        x = torch.where(counts, value.double(), 0).sum(-1)
-        w = counts.double().sum(-1)
-        six = torch.stack([(w > 0).double(), w, x, w * w, w * x, x * x], -1)
-        six = six.sum(0)
-        before = self.tallies.get(name)
-        self.tallies[name] = six if before is None else before + six
-
-    def add(self, context: _headwise.Context, part: Any,
-            given: dict[str, torch.Tensor], lse: torch.Tensor,
-            rows: dict[str, torch.Tensor], numbers: tuple[float, float]
+    def add(self, part: Part, rows: dict[str, torch.Tensor], band: Band
             ) -> None:
-        from ._torch_op import NONE, capsules
-        band = torch.empty(*lse.shape, 3, device=lse.device)
+        """band(reach, mass, first) fills the masses around the diagonal and on
+        the first key."""
+        lse = rows["entropy"]
+        near = max(self.reach, 0)
+        at = part.keep(("rows", self.least, near, lse.device), lambda: Rows(
+            part, lse.shape[2], lse.shape[0], self.least, near, lse.device))
         first = torch.empty_like(lse)
-        _headwise.attention_band(
-            context, capsules({**given, "gates": None, "lse": lse,
-                               "mass": band, "first": first}),
-            part.mask, numbers, NONE, 1, 1)
-        at = Rows(part, rows, self.least)
-        entropy, argmax = rows["entropy"], rows["argmax"]
-        visible = at.visible[:, None].double().clamp(min=2)
-        normalised = entropy / visible.log()
-        place = at.place[:, None]
-        for name, value in zip(SHAPE, (
-                entropy, normalised, rows["max_probability"],
-                normalised > BROAD, rows["distance"],
-                (place - argmax).abs())):
-            self._add(name, value, at.counts)
-        masses = [("first", first, argmax == 0, at.sees_first)]
-        for k, name in zip((-1, 0, 1), ("previous", "self", "next")):
-            key = at.place + k
-            masses.append((name, band[..., k + 1], argmax == place + k,
-                           (key >= at.low) & (key < at.high)))
-        for name, mass, hit, seen in masses:
-            counts = at.counts & seen[:, None]
-            for form, value in zip(_mass(name), (mass, 1 / visible, hit)):
-                self._add(form, value.expand_as(mass), counts)
-        self.tokens += at.visible.numel()
-        self.sequences += len(part.runs)
+        mass = torch.empty((*lse.shape, 2 * near + 1), device=lse.device)
+        band(near, mass, first)
+        counts = at.counts & torch.isfinite(rows["entropy"])
+        names, x, w = self._shape(at, rows, counts[0])
+        if self.reach >= 0:
+            first = torch.cat([first[None], mass.permute(3, 0, 1, 2)])
+        else:
+            first, counts = first[None], counts[:2]
+        self._targets(at, first, rows["argmax"], counts[1:], names, x, w)
+        if self.reach >= LOCAL:
+            self._local(at, mass, counts[0], names, x, w)
+        if "label_mass" in rows:
+            self._copies(at, rows["label_mass"], mass[..., near], counts[0],
+                         self.ids.of(part, lse.device)[2], names, x, w)
+        self._keep(names, torch.cat(x), torch.cat(w))
+        if not self.prefix:
+            self.tokens += at.tokens
+            self.sequences += len(part.runs)
+
+    def _shape(self, at: Rows, rows: dict[str, torch.Tensor],
+               counts: torch.Tensor) -> tuple[list, list, list]:
+        entropy = rows["entropy"]
+        values = [entropy, entropy * at.by_log, rows["max_probability"],
+                  (entropy > at.broad).float()]
+        names = ["entropy", "entropy.normalised", "max", "broad"]
+        if not self.cross:
+            values += [rows["distance"],
+                       (at.place - rows["argmax"]).abs().float()]
+            names += ["distance", "distance.argmax"]
+        x = at.sum(torch.where(counts, torch.stack(values), 0.0))
+        return names, [x], [at.sum(counts)[None].expand(len(names), -1, -1)]
+
+    def _targets(self, at: Rows, mass: torch.Tensor, argmax: torch.Tensor,
+                 counts: torch.Tensor, names: list, x: list, w: list) -> None:
+        """mass, counts [T, B, H, M]: of the first key and of each offset."""
+        hits = (argmax == at.targets[:len(counts)]) & counts
+        x += [at.sum(torch.where(counts, mass, 0.0)),
+              at.sum(torch.where(counts, at.even, 0.0)), at.sum(hits)]
+        w += [at.sum(counts)] * len(FORMS)
+        targets = ["first", *map(offset_name,
+                                 range(-self.reach, self.reach + 1))]
+        names += [name + form for form in FORMS for name in targets]
+
+    def _local(self, at: Rows, mass: torch.Tensor, counts: torch.Tensor,
+               names: list, x: list, w: list) -> None:
+        middle = mass.shape[-1] // 2
+        near = mass[..., middle - LOCAL:middle + LOCAL + 1].sum(-1)
+        self._add(at, [near, at.near], counts, x, w)
+        names += ["local", "local.chance"]
+
+    def _add(self, at: Rows, values: list, counts: torch.Tensor, x: list,
+             w: list) -> None:
+        for value in values:
+            x.append(at.sum(torch.where(counts, value, 0.0))[None])
+            w.append(at.sum(counts)[None])
+
+    def _copies(self, at: Rows, mass: torch.Tensor, own: torch.Tensor,
+                counts: torch.Tensor, seen: torch.Tensor, names: list, x: list,
+                w: list) -> None:
+        # A query is a copy of itself.
+        for name, value, count in zip(
+                COPIES, (mass[..., 0] - own, mass[..., 1]), seen):
+            count = count[:, None]
+            self._add(at, [value, count * at.even], counts & (count > 0), x,
+                      w)
+            names += [name, name + ".chance"]
+
+    def _keep(self, names: list[str], x: torch.Tensor, w: torch.Tensor
+              ) -> None:
+        self._waiting.append(([self.prefix + name for name in names], x, w))
+        if len(self._waiting) >= WAITING:
+            self._flush()
+
+    def _flush(self) -> None:
+        for names, x, w in self._waiting:
+            six = torch.stack([(w > 0).double(), w, x, w * w, w * x, x * x],
+                              -1).sum(1)
+            for name, one in zip(names, six):
+                before = self._tallies.get(name)
+                self._tallies[name] = one if before is None else before + one
+        self._waiting.clear()
+
+    def tallies(self) -> dict[str, torch.Tensor]:
+        self._flush()
+        return self._tallies
 
 
 def hash_of(model: torch.nn.Module) -> str:
@@ -112,20 +274,22 @@ def hash_of(model: torch.nn.Module) -> str:
     return "torch:" + made.hexdigest()
 
 
-def profile_of(model: torch.nn.Module, layers: dict[int, Sums],
-               heads: dict[int, int], least: int) -> Profile:
-    """What was added up, by layer."""
-    names = sorted({name for sums in layers.values() for name in sums.tallies})
+def profile_of(model: torch.nn.Module, layers: dict[tuple[str, int], Sums],
+               heads: dict[tuple[str, int], int],
+               settings: tuple[int, int, int, bool], text_key: int) -> Profile:
+    """What was added up, by kind and layer."""
+    made = {key: sums.tallies() for key, sums in layers.items()}
+    names = sorted({name for tallies in made.values() for name in tallies})
     metrics: dict[str, list[list[float]]] = {name: [] for name in names}
-    for layer, sums in sorted(layers.items()):
+    refs = []
+    for key, tallies in made.items():
+        refs += [(*key, head) for head in range(heads[key])]
         for name in names:
-            tally = sums.tallies.get(name)
-            metrics[name] += [[0.0] * 6] * heads[layer] if tally is None \
-                else tally.cpu().tolist()
-    refs = [("self", layer, head) for layer in sorted(layers)
-            for head in range(heads[layer])]
+            found = tallies.get(name)
+            metrics[name] += [[0.0] * 6] * heads[key] if found is None \
+                else found.cpu().tolist()
     one = next(iter(layers.values()))
     name = getattr(getattr(model, "config", None), "_name_or_path", "")
     return Profile(_headwise.profile_of_tallies(
         name or type(model).__name__, hash_of(model), refs, metrics,
-        (0, least), (one.sequences, one.tokens), 0))
+        settings, (one.sequences, one.tokens), text_key))

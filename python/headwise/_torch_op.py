@@ -9,8 +9,9 @@ import torch
 from torch.utils.dlpack import to_dlpack
 
 from . import _headwise
+from ._torch_call import Part, covers, parts_of
 from ._torch_observe import Sums
-from ._torch_plan import Run
+from ._torch_plan import band_plan, plan_of_dense
 
 #: Who looks at calls of a tag; 0 is nobody's.
 watchers: dict[int, Sums] = {}
@@ -35,60 +36,9 @@ def context_of(x: torch.Tensor) -> _headwise.Context:
     return made[key]
 
 
-class Part:
-    """One call of the operator: runs that it takes at once."""
-
-    def __init__(self, runs: list[Run], rows: tuple[slice, slice],
-                 keys: tuple[slice, slice]) -> None:
-        self.runs = runs
-        self.rows, self.keys = rows, keys
-
-    @property
-    def mask(self) -> tuple[int, int, int]:
-        run = self.runs[0]
-        return run.before, run.after, run.offset
-
-    def of_rows(self, x: torch.Tensor | None) -> torch.Tensor | None:
-        """[B, M, …]"""
-        return None if x is None else x[self.rows]
-
-    def of_keys(self, x: torch.Tensor | None) -> torch.Tensor | None:
-        return None if x is None else x[self.keys]
-
-    def of_lse(self, x: torch.Tensor) -> torch.Tensor:
-        """[B, H, M]"""
-        return x[self.rows[0], :, self.rows[1]]
-
-    def lengths(self, device: torch.device) -> dict[str, torch.Tensor]:
-        ends = [run.key_end for run in self.runs]
-        if len(set(ends)) == 1:
-            return {}
-        begin = self.runs[0].key_begin
-        return {"key_lengths": torch.tensor([end - begin for end in ends],
-                                            dtype=torch.int32, device=device)}
-
-
-def parts_of(plan: torch.Tensor, batch: int) -> list[Part]:
-    """All sequences at once where they differ in their ends alone, else one
-    run at a time."""
-    runs = [Run(*row) for row in plan.tolist()]
-    alike = {run._replace(sequence=0, key_end=0, origin=0) for run in runs}
-    if len(alike) == 1 and [run.sequence for run in runs] == list(range(batch)):
-        run, end = runs[0], max(run.key_end for run in runs)
-        return [Part(runs, (slice(None), slice(run.query_begin, run.query_end)),
-                     (slice(None), slice(run.key_begin, end)))]
-    return [Part([run],
-                 (slice(run.sequence, run.sequence + 1),
-                  slice(run.query_begin, run.query_end)),
-                 (slice(run.sequence, run.sequence + 1),
-                  slice(run.key_begin, run.key_end))) for run in runs]
-
-
-def covers(parts: list[Part], queries: int) -> bool:
-    """Whether one part has every query."""
-    return (len(parts) == 1 and len(parts[0].runs) > 0
-            and parts[0].rows[0] == slice(None)
-            and parts[0].rows[1] == slice(0, queries))
+def part_of_all(part: Part, k: torch.Tensor) -> bool:
+    """Whether a call has every key of k."""
+    return part.of_keys(k[:, :, :1, :1]).numel() == k.shape[0] * k.shape[1]
 
 
 def dense_last(x: torch.Tensor) -> torch.Tensor:
@@ -105,16 +55,9 @@ def _inputs(part: Part, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
             gates: torch.Tensor | None) -> dict[str, torch.Tensor | None]:
     return {"q": part.of_rows(q), "k": part.of_keys(k), "v": part.of_keys(v),
             "sink_logits": sink_logits, "gates": part.of_rows(gates),
-            **part.lengths(q.device)}
+            **part.of_device(q.device)}
 
 
-def _lse_like(q: torch.Tensor) -> torch.Tensor:
-    batch, queries, heads = q.shape[:3]
-    return q.new_full((batch, heads, queries), -torch.inf,
-                      dtype=torch.float32)
-
-
-NONE = (0, 0)
 OPTIONAL = "Tensor? sink_logits, Tensor? gates, float scale, float soft_cap"
 torch.library.define(
     "headwise::attention",
@@ -132,26 +75,33 @@ def _forward(q, k, v, plan, sink_logits, gates, scale, soft_cap, tag):
     log-sum-exp [B, H, M], and out before the gates (empty without)."""
     q, k, v = dense_last(q), dense_last(k), dense_last(v)
     batch, queries, heads = q.shape[:3]
-    parts = parts_of(plan, batch)
-    make = torch.empty if covers(parts, queries) else torch.zeros
+    watch = watchers.get(tag)
+    parts = parts_of(plan, q, k, watch is not None)
+    whole = covers(parts, queries)
+    make = torch.empty if whole else torch.zeros
     shape = batch, queries, heads, v.shape[-1]
     out = make(shape, dtype=q.dtype, device=q.device)
     ungated = make(shape if gates is not None else (0,), dtype=q.dtype,
                    device=q.device)
-    lse = _lse_like(q)
-    watch = watchers.get(tag)
+    lse = torch.empty((batch, heads, queries), device=q.device)
+    if not whole:
+        lse.fill_(-torch.inf)
     context = context_of(q)
     for part in parts:
         given = _inputs(part, q, k, v, sink_logits, gates)
-        rows = watch.rows(part.of_lse(lse).shape, q.device) if watch else {}
-        made = {"out": part.of_rows(out), "lse": part.of_lse(lse),
+        to_lse = part.of_lse(lse)
+        more = watch.rows(part, given, to_lse) if watch else {}
+        made = {"out": part.of_rows(out), "lse": to_lse,
                 "ungated": None if gates is None else part.of_rows(ungated)}
+        numbers = part.mask, (scale, soft_cap), part.longest
         _headwise.attention_forward(
-            context, capsules({**given, **made, **rows}), part.mask,
-            (scale, soft_cap), NONE)
+            context, capsules({**given, **made, **more}), *numbers)
+        part.put_lse(lse, to_lse)
         if watch:
-            watch.add(context, part, given, made["lse"], rows,
-                      (scale, soft_cap))
+            watch.add(part, more, lambda reach, mass, first: (
+                _headwise.attention_band(context, capsules(
+                    {**given, "gates": None, "lse": to_lse, "mass": mass,
+                     "first": first}), *numbers, reach, reach)))
     return out, lse, ungated
 
 
@@ -169,11 +119,15 @@ def _backward(dout, q, k, v, out, lse, plan, sink_logits, gates, scale,
               soft_cap):
     """out: before the gates, where there are any."""
     q, k, v, dout = map(dense_last, (q, k, v, dout))
-    parts = parts_of(plan, q.shape[0])
-    dq = torch.zeros(q.shape, dtype=q.dtype, device=q.device)
-    # Runs may share keys: each adds its own.
-    dk, dv = (torch.zeros(x.shape, dtype=torch.float32 if len(parts) > 1
-                          else x.dtype, device=x.device) for x in (k, v))
+    parts = parts_of(plan, q, k)
+    several = len(parts) > 1
+    make = torch.empty if covers(parts, q.shape[1]) else torch.zeros
+    dq = make(q.shape, dtype=q.dtype, device=q.device)
+    # Keys that no call has stay 0; calls that share keys add up.
+    alone = covers(parts, q.shape[1]) and part_of_all(parts[0], k)
+    make_keys = torch.empty if alone else torch.zeros
+    dk, dv = (make_keys(x.shape, dtype=torch.float32 if several else x.dtype,
+                        device=x.device) for x in (k, v))
     dsink = q.new_zeros(0 if sink_logits is None else q.shape[2],
                         dtype=torch.float32)
     dgates = q.new_zeros(q.shape[:3] if gates is not None else (0,),
@@ -181,7 +135,7 @@ def _backward(dout, q, k, v, out, lse, plan, sink_logits, gates, scale,
     context = context_of(q)
     for part in parts:
         to_k, to_v = part.of_keys(dk), part.of_keys(dv)
-        if len(parts) > 1:
+        if several:
             to_k, to_v = (torch.empty(x.shape, dtype=q.dtype, device=q.device)
                           for x in (to_k, to_v))
         _headwise.attention_backward(context, capsules({
@@ -191,8 +145,8 @@ def _backward(dout, q, k, v, out, lse, plan, sink_logits, gates, scale,
             "dq": part.of_rows(dq), "dk": to_k, "dv": to_v,
             "dgates": None if gates is None else part.of_rows(dgates),
             "dsink_logits": None if sink_logits is None else dsink,
-        }), part.mask, (scale, soft_cap), NONE)
-        if len(parts) > 1:
+        }), part.mask, (scale, soft_cap), part.longest)
+        if several:
             part.of_keys(dk).add_(to_k)
             part.of_keys(dv).add_(to_v)
     return dq, dk.to(k.dtype), dv.to(v.dtype), dsink, dgates
@@ -228,3 +182,40 @@ def _differentiate(ctx, dout, *_):
 
 torch.library.register_autograd("headwise::attention", _differentiate,
                                 setup_context=_keep)
+
+
+# ---- Plans within a graph of torch.compile, where masks are dense.
+
+torch.library.define(
+    "headwise::band_plan",
+    "(SymInt batch, SymInt queries, SymInt keys, int before, int after) -> "
+    "Tensor")
+torch.library.define("headwise::mask_plan",
+                     "(Tensor mask, SymInt batch) -> Tensor")
+
+
+@torch.library.impl("headwise::band_plan", "CompositeExplicitAutograd")
+def _band_plan(batch, queries, keys, before, after):
+    return band_plan(batch, queries, keys, before, after, 0)
+
+
+@torch.library.register_fake("headwise::band_plan")
+def _(batch, queries, keys, before, after):
+    return torch.empty((batch, 9), dtype=torch.int64, device="cpu")
+
+
+@torch.library.impl("headwise::mask_plan", ("cpu", "cuda"))
+def _mask_plan(mask, batch):
+    """Kept on the mask for the layers that follow."""
+    version = None if mask.is_inference() else mask._version
+    kept = getattr(mask, "_headwise_plan", None)
+    if kept is None or kept[0] != version or version is None:
+        kept = version, plan_of_dense(mask.expand(batch, *mask.shape[1:]))
+        mask._headwise_plan = kept
+    return kept[1]
+
+
+@torch.library.register_fake("headwise::mask_plan")
+def _(mask, batch):
+    runs = torch.library.get_ctx().new_dynamic_size()
+    return torch.empty((runs, 9), dtype=torch.int64, device="cpu")

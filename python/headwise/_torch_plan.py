@@ -37,7 +37,8 @@ class Unsupported(ValueError):
 
 
 def plan_of(runs: list[Run]) -> torch.Tensor:
-    return torch.tensor(runs, dtype=torch.int64).reshape(-1, len(Run._fields))
+    return torch.tensor(runs, dtype=torch.int64, device="cpu").reshape(
+        -1, len(Run._fields))
 
 
 def band_plan(batch: int, queries: int, keys: int, before: int, after: int,
@@ -56,10 +57,14 @@ def _breaks(low: np.ndarray, high: np.ndarray,
     dlow, dhigh = np.diff(low), np.diff(high)
     jump = (dlow < 0) | (dlow > 1) | (dhigh < 0) | (dhigh > 1)
     jump |= np.diff(origin) != 0
-    jump[:, 1:] |= (dlow[:, :-1] == 1) & (dlow[:, 1:] == 0)
-    jump[:, 1:] |= (dhigh[:, :-1] == 0) & (dhigh[:, 1:] == 1)
     both = empty[:, 1:] & empty[:, :-1]
-    new[:, 1:] = (empty[:, 1:] != empty[:, :-1]) | (jump & ~both)
+    step = (empty[:, 1:] != empty[:, :-1]) | (jump & ~both)
+    turn = ((dlow[:, :-1] == 1) & (dlow[:, 1:] == 0)) \
+        | ((dhigh[:, :-1] == 0) & (dhigh[:, 1:] == 1))
+    # A step into a run says nothing of the run.
+    turn &= ~step[:, :-1] & ~both[:, 1:]
+    step[:, 1:] |= turn
+    new[:, 1:] = step
     return new
 
 
@@ -145,7 +150,7 @@ class Known:
         from transformers import masking_utils as made
         self.causal = made.causal_mask_function
         self.whole = made.bidirectional_mask_function
-        none = torch.zeros(1, 1, dtype=torch.int64)
+        none = torch.zeros(1, 1, dtype=torch.int64, device="cpu")
         code = {"both": made.and_masks(made.causal_mask_function),
                 "window": made.sliding_window_overlay(1),
                 "around": made.sliding_window_bidirectional_overlay(1),

@@ -128,6 +128,8 @@ Call CallOf(Named& tensors, const Scores& scores) {
 
 // Null: nothing is observed. What full statistics alone have asks for them.
 Observation* ObservationOf(Named& tensors, Observation& made) {
+  made.query_labels = tensors.Take("query_labels");
+  made.key_labels = tensors.Take("key_labels");
   RowStatistics& rows = made.rows;
   rows.varentropy = tensors.Take("varentropy");
   rows.sum_squares = tensors.Take("sum_squares");
@@ -138,6 +140,7 @@ Observation* ObservationOf(Named& tensors, Observation& made) {
   rows.argmax = tensors.Take("argmax");
   rows.distance = tensors.Take("distance");
   rows.missing = tensors.Take("missing");
+  rows.label_mass = tensors.Take("label_mass");
   const bool core = rows.entropy || rows.max_probability || rows.argmax ||
                     rows.distance || rows.missing;
   made.statistics = full ? Statistics::kFull : Statistics::kCore;
@@ -211,12 +214,13 @@ AttentionKind KindNamed(const std::string& name) {
 using HeadTuple = std::tuple<std::string, int64_t, int64_t>;
 using TallyNumbers = std::array<double, Tally::kNumbers>;
 
-// A profile of core metrics that were added up elsewhere, a tally a head.
+// A profile of metrics that were added up elsewhere, a tally a head. settings:
+// context, min_visible, repeats, whether all metrics were asked for.
 std::shared_ptr<Profile> ProfileOfTallies(
     const std::string& model, const std::string& hash,
     const std::vector<HeadTuple>& heads,
     const std::map<std::string, std::vector<TallyNumbers>>& metrics,
-    const std::array<int64_t, 2>& settings,
+    const std::tuple<int64_t, int64_t, int64_t, bool>& settings,
     const std::array<int64_t, 2>& counts, uint64_t text_key) {
   std::vector<HeadRef> refs;
   refs.reserve(heads.size());
@@ -226,10 +230,10 @@ std::shared_ptr<Profile> ProfileOfTallies(
   auto profile = std::make_shared<Profile>(std::move(refs));
   profile->model = model;
   profile->model_hash = hash;
-  profile->settings.metrics = MetricSet::kCore;
-  profile->settings.context = settings[0];
-  profile->settings.min_visible = settings[1];
-  profile->settings.repeats = 0;
+  bool every = false;
+  std::tie(profile->settings.context, profile->settings.min_visible,
+           profile->settings.repeats, every) = settings;
+  profile->settings.metrics = every ? MetricSet::kAll : MetricSet::kCore;
   profile->counts.windows = counts[0];
   profile->counts.tokens = counts[1];
   profile->counts.text_key = text_key;

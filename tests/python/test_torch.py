@@ -1,5 +1,7 @@
-"""Attention of Hugging Face models (headwise.torch), where torch is."""
+"""Attention of Hugging Face models (headwise.torch), where torch is; on a GPU
+where torch has one."""
 import random
+import re
 
 import pytest
 
@@ -9,16 +11,26 @@ transformers = pytest.importorskip(
     "transformers", minversion="5",
     reason="NOTHING IS CHECKED OF headwise.torch: no transformers 5")
 
+from transformers import AttentionInterface, masking_utils  # noqa: E402
+from transformers.models.llama import modeling_llama  # noqa: E402
+
+import headwise as hw  # noqa: E402
 import headwise.torch as hwt  # noqa: E402
+from conftest import BOOK, MODEL, ROOT  # noqa: E402
+from headwise._torch_call import Packed, parts_of  # noqa: E402
 from headwise._torch_plan import (Run, band_plan, plan_of,  # noqa: E402
                                   plan_of_dense)
 
 CALLS = 100
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
     hwt.register()
+    torch.set_default_device(DEVICE)
+    yield
+    torch.set_default_device(None)
 
 
 def dense(seen, q, k, v, scale, cap=0.0, sinks=None):
@@ -101,6 +113,68 @@ def test_values_and_gradients_are_those_of_float64(seed):
         torch.testing.assert_close(one.double(), want, rtol=2e-4, atol=2e-5)
 
 
+def random_function(rng, batch, queries):
+    """A mask function of transformers with what its mask is made of."""
+    past = rng.choice([0, 0, rng.randint(1, 9)])
+    keys = queries + past
+    window = rng.randint(1, keys)
+    kind = rng.choice(["causal", "window", "chunk", "packed", "whole",
+                       "around"])
+    keep = torch.ones(batch, keys, dtype=torch.bool)
+    left = torch.zeros(batch, dtype=torch.int64)
+    if kind == "packed":
+        past, keys, keep = 0, queries, None
+        ids = torch.tensor([sorted(rng.choices(range(4), k=keys))
+                            for _ in range(batch)])
+    elif rng.random() < 0.6:
+        for b in range(batch):
+            pad = rng.randint(0, keys - 1)
+            if rng.random() < 0.5:
+                keep[b, :pad] = False
+                left[b] = pad
+            else:
+                keep[b, keys - pad:] = False
+    make = masking_utils
+    function = {
+        "causal": lambda: make.causal_mask_function,
+        "window": lambda: make.sliding_window_causal_mask_function(window),
+        "chunk": lambda: make.chunked_causal_mask_function(window, left),
+        "packed": lambda: make.and_masks(
+            make.causal_mask_function, make.packed_sequence_mask_function(ids)),
+        "whole": lambda: make.bidirectional_mask_function,
+        "around": lambda: make.sliding_window_bidirectional_mask_function(
+            window)}[kind]()
+    return dict(batch_size=batch, q_length=queries, kv_length=keys,
+                q_offset=past, kv_offset=0, mask_function=function,
+                attention_mask=keep, device=torch.device(DEVICE))
+
+
+@pytest.mark.parametrize("seed", range(CALLS))
+def test_masks_of_transformers_are_eagers(seed):
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    batch, queries = rng.randint(1, 3), rng.choice([1, rng.randint(2, 17)])
+    given = random_function(rng, batch, queries)
+    mask = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS["headwise"](**given)
+    wanted = masking_utils.sdpa_mask(
+        **given, allow_is_causal_skip=False).expand(batch, -1, -1, -1)
+    assert torch.equal(mask.dense().to(DEVICE), wanted)
+
+    module = torch.nn.Module().eval()
+    module.num_key_value_groups = rng.choice([1, 2])
+    kv = rng.choice([1, 3])
+    q = torch.randn(batch, kv * module.num_key_value_groups, queries, 16)
+    k, v = (torch.randn(batch, kv, given["kv_length"], 16) for _ in range(2))
+    got, _ = AttentionInterface()["headwise"](module, q, k, v, mask,
+                                              scaling=0.3)
+    bias = torch.where(wanted, 0.0, torch.finfo(torch.float32).min)
+    want, _ = modeling_llama.eager_attention_forward(module, q, k, v, bias,
+                                                     scaling=0.3)
+    sees = wanted[:, 0].any(-1)
+    torch.testing.assert_close(got[sees], want[sees], rtol=1e-4, atol=1e-5)
+    assert not got[~sees].any()
+
+
 def test_gates_and_their_gradient():
     torch.manual_seed(1)
     q, k, v = (torch.randn(2, 5, 3, 8, requires_grad=True) for _ in range(3))
@@ -118,6 +192,36 @@ def test_a_plan_of_a_band_is_one_run():
     assert Run(*plan[0].tolist()) == Run(0, 0, 6, 0, 6, -1, 0, 0, 0)
     assert len(plan) == 1
     assert plan_of([]).shape == (0, 9)
+
+
+def plan_of_keep(keep, queries=None):
+    """Causal, with what padding leaves of the keys."""
+    keep = torch.tensor(keep, dtype=torch.bool)
+    keys = keep.shape[1]
+    causal = torch.ones(keys, keys, dtype=torch.bool).tril()
+    seen = (causal & keep[:, None])[:, -(queries or keys):]
+    return plan_of_dense(seen[:, None])
+
+
+def calls(plan, batch, queries, keys):
+    q, k = torch.zeros(batch, queries, 1, 4), torch.zeros(batch, keys, 1, 4)
+    return parts_of(plan, q, k)
+
+
+def test_one_call_has_every_sequence():
+    right = calls(plan_of_keep([[1, 1, 1, 0], [1, 1, 1, 1]]), 2, 4, 4)
+    assert [part.numbers for part in right] == [{"key_lengths": [3, 4]}]
+    left = calls(plan_of_keep([[0, 1, 1, 1], [1, 1, 1, 1]]), 2, 4, 4)
+    assert [type(part) for part in left] == [Packed]
+    assert left[0].numbers["query_starts"] == [0, 1, 1, 4, 8]
+    assert left[0].numbers["key_starts"] == [0, 0, 1, 4, 8]
+    step = calls(plan_of_keep([[0, 1, 1, 1], [1, 1, 1, 1]], 1), 2, 1, 4)
+    assert [part.numbers for part in step] == [
+        {"key_lengths": [4, 4], "query_offsets": [5, 4]}]
+    ids = torch.tensor([0, 0, 1, 1, 1, 2])
+    packed = (ids[:, None] == ids) & torch.ones(6, 6, dtype=torch.bool).tril()
+    assert [type(part) for part in calls(
+        plan_of_dense(packed[None, None]), 1, 6, 6)] == [Packed]
 
 
 def test_masks_that_are_none_of_ours_are_named():
@@ -207,13 +311,92 @@ def test_a_cache_is_filled_in_chunks():
                                atol=1e-5)
 
 
-def test_compiled_it_is_the_same():
-    _, ours = models("Llama")
-    ids = torch.randint(3, 97, (1, 9))
+@pytest.mark.parametrize("given", ["ids", "mask"])
+def test_compiled_as_one_graph_it_is_the_same(given):
+    _, ours = models("Mistral")
+    ids = torch.randint(3, 97, (2, 9))
+    keep = torch.ones_like(ids)
+    keep[0, :3] = 0
+    more = {"attention_mask": keep} if given == "mask" else {}
+    compiled = torch.compile(ours, backend="aot_eager", fullgraph=True)
     with torch.no_grad():
-        want = ours(ids).logits
-        got = torch.compile(ours, backend="aot_eager")(ids).logits
-    torch.testing.assert_close(got, want)
+        want = ours(ids, **more, use_cache=False).logits
+        got = compiled(ids, **more, use_cache=False).logits
+    torch.testing.assert_close(got[keep > 0], want[keep > 0])
+
+
+def test_compiled_it_learns_the_same():
+    _, ours = models("Llama")
+    ids = torch.randint(3, 97, (2, 9))
+    grads = []
+    for model in (ours, torch.compile(ours, backend="aot_eager",
+                                      fullgraph=True)):
+        ours.zero_grad()
+        model(ids, labels=ids, use_cache=False).loss.backward()
+        grads.append([x.grad.clone() for x in ours.parameters()])
+    torch.testing.assert_close(*grads)
+
+
+ENCODER = dict(vocab_size=97, hidden_size=32, intermediate_size=48,
+               num_hidden_layers=2, num_attention_heads=4,
+               max_position_embeddings=64, attention_probs_dropout_prob=0.0,
+               hidden_dropout_prob=0.0)
+PAIR = dict(vocab_size=97, d_model=32, encoder_layers=2, decoder_layers=2,
+            encoder_attention_heads=4, decoder_attention_heads=4,
+            encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64,
+            pad_token_id=0, bos_token_id=1, eos_token_id=2,
+            decoder_start_token_id=2, forced_eos_token_id=None)
+OTHERS = {"BertModel": ("BertConfig", ENCODER),
+          "BartForConditionalGeneration": ("BartConfig", PAIR),
+          "MarianMTModel": ("MarianConfig", PAIR)}
+
+
+def others(name):
+    config, sizes = OTHERS[name]
+    for kind in ("eager", "headwise"):
+        torch.manual_seed(3)
+        yield getattr(transformers, name)(getattr(transformers, config)(
+            **sizes, attn_implementation=kind)).eval()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_encoders_and_cross_attention_are_eagers(name):
+    eager, ours = others(name)
+    ids = torch.randint(3, 97, (2, 9))
+    keep = torch.ones_like(ids)
+    keep[1, 6:] = 0
+    given = dict(input_ids=ids, attention_mask=keep)
+    if name != "BertModel":
+        given["decoder_input_ids"] = torch.randint(3, 97, (2, 7))
+    with torch.no_grad():
+        want, got = (model(**given)[0] for model in (eager, ours))
+    rows = keep > 0 if name == "BertModel" else slice(None)
+    torch.testing.assert_close(got[rows], want[rows], rtol=1e-4, atol=1e-5)
+    if name != "BertModel":
+        ask = dict(input_ids=ids, attention_mask=keep, max_new_tokens=8,
+                   do_sample=False, num_beams=2)
+        assert torch.equal(eager.generate(**ask), ours.generate(**ask))
+
+
+def test_heads_of_every_kind_are_seen():
+    eager, ours = others("BartForConditionalGeneration")
+    ids, target = (torch.randint(3, 97, (2, n)) for n in (20, 15))
+    with torch.no_grad(), hwt.observe(ours) as seen:
+        ours(input_ids=ids, decoder_input_ids=target)
+        a = eager(input_ids=ids, decoder_input_ids=target,
+                  output_attentions=True)
+    p = seen.profile()
+    for kind, attentions, first in (
+            ("self", a.encoder_attentions, 1),
+            ("decoder", a.decoder_attentions, 7),
+            ("cross", a.cross_attentions, 0)):
+        for layer, one in enumerate(attentions):
+            one = one[:, :, first:].double()
+            entropy = -(one * one.log().nan_to_num(neginf=0)).sum(-1)
+            for head in range(4):
+                got = p.estimate("entropy", (layer, head, kind)).mean
+                assert got == pytest.approx(
+                    entropy[:, head].mean().item(), rel=1e-4)
 
 
 def test_heads_of_a_model_are_closed():
@@ -229,6 +412,43 @@ def test_heads_of_a_model_are_closed():
     with pytest.raises(ValueError, match="1.4"):
         with hwt.gates(ours, [(1, 4)]):
             pass
+
+
+def test_what_is_not_supported_is_named():
+    _, ours = models("Llama")
+    ids = torch.randint(3, 97, (1, 9))
+    bias = torch.full((1, 1, 9, 9), -0.5)
+    with pytest.raises(hwt.Unsupported, match="bias of scores"):
+        ours(ids, attention_mask=bias)
+    with pytest.raises(hwt.Unsupported, match="between heads"):
+        ours(ids, attention_mask=torch.rand(1, 4, 9, 9) > 0.5)
+    keep = torch.ones_like(ids)
+    keep[0, 4] = 0
+    with pytest.raises(hwt.Unsupported, match="padding within"):
+        ours(ids, attention_mask=keep)
+    with pytest.raises(ValueError, match="core or all"):
+        with hwt.observe(ours, "every"):
+            pass
+
+
+def test_a_gap_falls_back_when_asked():
+    eager, ours = models("Llama")
+    ids = torch.randint(3, 97, (1, 9))
+    keep = torch.ones_like(ids)
+    keep[0, 4] = 0
+    hwt.register(fallback=True)
+    try:
+        with pytest.warns(UserWarning, match="padding within"), \
+                torch.no_grad():
+            got = ours(ids, attention_mask=keep).logits
+            with hwt.gates(ours, [(0, 1)]), pytest.raises(hwt.Unsupported):
+                ours(ids, attention_mask=keep)
+    finally:
+        hwt.register()
+    with torch.no_grad():
+        want = eager(ids, attention_mask=keep).logits
+    torch.testing.assert_close(got[keep > 0], want[keep > 0], rtol=1e-4,
+                               atol=1e-5)
 
 
 def test_dropout_is_named_and_falls_back_when_asked():
@@ -262,3 +482,99 @@ def test_a_profile_is_what_eagers_weights_say():
                                    rtol=1e-3, atol=1e-4)
     assert p.estimate("entropy", (0, 0)).sequences == 2
     assert len(p.roles()) == 8
+
+
+def test_a_packed_rows_sequences_are_apart():
+    _, ours = models("Llama")
+    one, two = (torch.randint(3, 97, (1, n)) for n in (15, 20))
+    with torch.no_grad(), hwt.observe(ours) as apart:
+        ours(one)
+        ours(two)
+    places = torch.cat([torch.arange(15), torch.arange(20)])[None]
+    with torch.no_grad(), hwt.observe(ours) as together:
+        ours(torch.cat([one, two], 1), position_ids=places, use_cache=False)
+    p, q = apart.profile(), together.profile()
+    for name in p.metrics:
+        for head in ((0, 0), (1, 3)):
+            assert q.estimate(name, head) == pytest.approx(
+                p.estimate(name, head), rel=1e-4, abs=1e-5, nan_ok=True), name
+
+
+@pytest.fixture(scope="module")
+def novels():
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        MODEL, attn_implementation="headwise").to(DEVICE)
+    m = hw.load(MODEL)
+    text = BOOK.read_text()
+    return model, m, [m.encode(text[at:at + 900])[:128]
+                      for at in (0, 5000, 9000)]
+
+
+def test_a_profile_is_that_of_the_program(novels):
+    model, m, rows = novels
+    with torch.no_grad(), hwt.observe(model, "all") as seen:
+        for row in rows:
+            model(torch.tensor([row]))
+        seen.repeats(8)
+    ours, theirs = seen.profile(), m.profile(rows, repeats=8)
+    for name in ours.metrics:
+        if name.startswith("repeats."):
+            continue
+        for layer in range(6):
+            for head in range(8):
+                got = ours.estimate(name, (layer, head))
+                want = theirs.estimate(name, (layer, head))
+                assert got.count == want.count, name
+                assert got == pytest.approx(want, rel=2e-3, abs=2e-4,
+                                            nan_ok=True), name
+    assert [role.name for role in ours.roles()[9].roles[:1]] == \
+        [role.name for role in theirs.roles()[9].roles[:1]]
+
+
+def test_the_pages_code_runs(novels, monkeypatch):
+    torch.set_default_device(None)
+    page = (ROOT / "docs" / "in-place.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    assert len(blocks) == 2
+    lines = [line for line in blocks[0].splitlines() if line.strip()
+             and not line.startswith(" " * 20)]
+    assert len(lines) <= 10
+    names = {"folder": str(MODEL), "text": BOOK.read_text()[:1000]}
+    try:
+        for block in blocks:
+            exec(compile(block, "docs/in-place.md", "exec"), names)
+    finally:
+        torch.set_default_device(DEVICE)
+    roles = {role.name for one in names["p"].roles() for role in one.roles}
+    assert "induction" in roles or "previous-token" in roles
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="NO bf16 IS CHECKED: no GPU")
+@pytest.mark.parametrize("seed", range(20))
+def test_in_bf16_it_is_as_near_as_sdpa(seed):
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    batch, queries = rng.randint(1, 3), rng.randint(1, 300)
+    group, width = rng.choice([1, 4]), rng.choice([64, 128])
+    q = torch.randn(batch, 2 * group, queries, width)
+    k, v = (torch.randn(batch, 2, queries, width) for _ in range(2))
+    dout = torch.randn(batch, 2 * group, queries, width)
+    module = torch.nn.Module()
+    module.is_causal = True
+
+    def run(kind, attend):
+        leaves = [x.to(kind).requires_grad_() for x in (q, k, v)]
+        out = attend(*leaves)
+        out.backward(dout.to(kind))
+        return [x.double() for x in (out, *(leaf.grad for leaf in leaves))]
+
+    def sdpa(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, enable_gqa=True)
+    want = run(torch.float64, sdpa)
+    near = run(torch.bfloat16, sdpa)
+    ours = run(torch.bfloat16, lambda *x: AttentionInterface()["headwise"](
+        module, *x, None)[0].transpose(1, 2))
+    for one, other, exact in zip(ours, near, want):
+        allowed = 2 * (other - exact).abs().max() + 1e-2 * exact.abs().max()
+        assert (one - exact).abs().max() <= allowed

@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""A run of lm-evaluation-harness on this library's attention, while what every
+head does on the task's texts is added up.
+
+    PYTHONPATH=BUILD/python examples/in_place/lm_eval_run.py FOLDER [TASK]
+
+HFLM hands what it does not know of its arguments on to from_pretrained. Where
+Python is not started by hand, a module of one's own that calls
+headwise.torch.register() does the same for the command line:
+`lm_eval --model hf --model_args pretrained=FOLDER,attn_implementation=headwise`.
+One text at a time: the harness pads batches without telling the model, and
+padding would count as text.
+Checked against the sources of lm-evaluation-harness 0.5.0 (models/
+huggingface.py, evaluator.py).
+"""
+import sys
+
+import headwise.torch as hwt
+import lm_eval
+from lm_eval.models.huggingface import HFLM
+
+folder, *tasks = sys.argv[1:]
+
+hwt.register()
+model = HFLM(pretrained=folder, attn_implementation="headwise", batch_size=1)
+with hwt.observe(model.model) as seen:
+    done = lm_eval.simple_evaluate(model, tasks=tasks or ["lambada_openai"],
+                                   limit=100)
+print(done["results"])
+print(seen.profile().table())

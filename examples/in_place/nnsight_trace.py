@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""An nnsight trace of a model that runs on this library's attention, while what
+every head does is added up.
+
+    PYTHONPATH=BUILD/python examples/in_place/nnsight_trace.py FOLDER [TEXT]
+
+nnsight hands keywords of LanguageModel on to from_pretrained, so that nothing
+but the name of the attention changes. What a trace reads is the tensors of the
+model's modules; there is no matrix of weights to read, `seen` has what it would
+have been read for. Checked against the sources of nnsight 0.7 (modeling/
+transformers.py, intervention/envoy.py).
+"""
+import sys
+
+import headwise.torch as hwt
+from nnsight import LanguageModel
+
+folder, *words = sys.argv[1:]
+text = " ".join(words) or "The captain looked at the sea, and the sea at him."
+
+hwt.register()
+model = LanguageModel(folder, attn_implementation="headwise", dispatch=True)
+layers = model.model.layers
+with hwt.observe(model._module) as seen:
+    with model.trace(text):
+        output = layers[-1].self_attn.o_proj.input.save()
+print("heads before the last output product", list(output.shape))
+print(seen.profile().table())
