@@ -2,8 +2,10 @@
 holds for them."""
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from ._torch_plan import Run
@@ -201,16 +203,19 @@ def _make(runs: list[Run], batch: int, queries: int, keys: int,
     return [made] if made is not None else [_one(run) for run in runs]
 
 
+@functools.lru_cache(maxsize=16)
+def _kept(plan: bytes, batch: int, queries: int, keys: int,
+          watched: bool) -> list[Part]:
+    rows = np.frombuffer(plan, np.int64).reshape(-1, len(Run._fields))
+    return _make([Run(*row) for row in rows.tolist()], batch, queries, keys,
+                 watched)
+
+
 def parts_of(plan: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
              watched: bool = False) -> list[Part]:
-    """q [B, M, …], k [B, N, …]. Kept with the plan, which nobody changes."""
-    key = q.shape[0], q.shape[1], k.shape[1], watched
-    kept = getattr(plan, "_headwise_parts", None)
-    if kept is None:
-        kept = plan._headwise_parts = {}
-    if key not in kept:
-        kept[key] = _make([Run(*row) for row in plan.tolist()], *key)
-    return kept[key]
+    """q [B, M, …], k [B, N, …]. Layers share them, and what they keep."""
+    return _kept(plan.numpy().tobytes(), q.shape[0], q.shape[1], k.shape[1],
+                 watched)
 
 
 def covers(parts: list[Part], queries: int) -> bool:

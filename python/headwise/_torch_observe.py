@@ -279,7 +279,9 @@ def profile_of(model: torch.nn.Module, layers: dict[tuple[str, int], Sums],
                settings: tuple[int, int, int, bool], text_key: int) -> Profile:
     """What was added up, by kind and layer."""
     made = {key: sums.tallies() for key, sums in layers.items()}
-    names = sorted({name for tallies in made.values() for name in tallies})
+    # What no row has, as the next token of a causal model, is no metric.
+    names = sorted({name for tallies in made.values()
+                    for name, tally in tallies.items() if tally[:, 1].any()})
     metrics: dict[str, list[list[float]]] = {name: [] for name in names}
     refs = []
     for key, tallies in made.items():

@@ -45,6 +45,13 @@ def dense_last(x: torch.Tensor) -> torch.Tensor:
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
+def as_run(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """As the fast kernels take them: f32 on the CPU."""
+    kind = torch.float32 if tensors[0].device.type == "cpu" \
+        else tensors[0].dtype
+    return [dense_last(x.to(kind)) for x in tensors]
+
+
 def capsules(tensors: dict[str, torch.Tensor | None]) -> dict[str, Any]:
     return {name: to_dlpack(x.detach()) for name, x in tensors.items()
             if x is not None}
@@ -73,7 +80,8 @@ torch.library.define(
 def _forward(q, k, v, plan, sink_logits, gates, scale, soft_cap, tag):
     """q [B, M, H, D], k [B, N, G, D], v [B, N, G, E] → out [B, M, H, E], its
     log-sum-exp [B, H, M], and out before the gates (empty without)."""
-    q, k, v = dense_last(q), dense_last(k), dense_last(v)
+    kind = q.dtype
+    q, k, v = as_run(q, k, v)
     batch, queries, heads = q.shape[:3]
     watch = watchers.get(tag)
     parts = parts_of(plan, q, k, watch is not None)
@@ -102,7 +110,7 @@ def _forward(q, k, v, plan, sink_logits, gates, scale, soft_cap, tag):
                 _headwise.attention_band(context, capsules(
                     {**given, "gates": None, "lse": to_lse, "mass": mass,
                      "first": first}), *numbers, reach, reach)))
-    return out, lse, ungated
+    return out.to(kind), lse, ungated.to(kind)
 
 
 @torch.library.register_fake("headwise::attention")
@@ -118,7 +126,8 @@ def _(q, k, v, plan, sink_logits, gates, scale, soft_cap, tag):
 def _backward(dout, q, k, v, out, lse, plan, sink_logits, gates, scale,
               soft_cap):
     """out: before the gates, where there are any."""
-    q, k, v, dout = map(dense_last, (q, k, v, dout))
+    kind = q.dtype
+    q, k, v, dout, out = as_run(q, k, v, dout, out)
     parts = parts_of(plan, q, k)
     several = len(parts) > 1
     make = torch.empty if covers(parts, q.shape[1]) else torch.zeros
@@ -149,7 +158,7 @@ def _backward(dout, q, k, v, out, lse, plan, sink_logits, gates, scale,
         if several:
             part.of_keys(dk).add_(to_k)
             part.of_keys(dv).add_(to_v)
-    return dq, dk.to(k.dtype), dv.to(v.dtype), dsink, dgates
+    return dq.to(kind), dk.to(kind), dv.to(kind), dsink, dgates
 
 
 @torch.library.register_fake("headwise::attention_backward")

@@ -18,6 +18,9 @@ FOREIGN = ("position_bias", "attention_bias", "head_mask", "indices",
            "block_indices")
 
 
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
 class Mask(BlockMask):
     """Which keys queries see, as structure. transformers hands on what has
     this type as it is; any other use of it is an error."""
@@ -96,7 +99,11 @@ def _plan(module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor,
     return torch.ops.headwise.mask_plan(mask, batch)
 
 
-def _refuse(dropout: float, found: Mapping[str, Any]) -> None:
+def _refuse(q: torch.Tensor, dropout: float,
+            found: Mapping[str, Any]) -> None:
+    if q.dtype not in TYPES:
+        raise Unsupported("type", "float32, bfloat16 or float16",
+                          str(q.dtype).removeprefix("torch."))
     if dropout > 0:
         raise Unsupported("dropout", "0 (attention_dropout of the "
                           "configuration)", str(dropout))
@@ -158,7 +165,7 @@ class Slot:
                   sliding_window: int | None = None, **more: Any
                   ) -> tuple[torch.Tensor, None]:
         try:
-            _refuse(dropout, more)
+            _refuse(query, dropout, more)
             plan = _plan(module, query, key, attention_mask, is_causal,
                          sliding_window)
         except Unsupported as error:
