@@ -480,8 +480,8 @@ def test_a_profile_is_what_eagers_weights_say():
     first = a[..., rows, 0].mean((1, 3))
     for name, want in (("entropy", entropy), ("previous", previous),
                        ("first", first)):
-        torch.testing.assert_close(torch.from_numpy(p[name]).float(), want,
-                                   rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(torch.from_numpy(p[name]).float(),
+                                   want.cpu(), rtol=1e-3, atol=1e-4)
     assert p.estimate("entropy", (0, 0)).sequences == 2
     assert len(p.roles()) == 8
 
@@ -506,7 +506,7 @@ def test_a_packed_rows_sequences_are_apart():
 def novels():
     model = transformers.AutoModelForCausalLM.from_pretrained(
         MODEL, attn_implementation="headwise").to(DEVICE, torch.float32)
-    m = hw.load(MODEL)
+    m = hw.load(MODEL, "cpu")
     text = BOOK.read_text()
     return model, m, [m.encode(text[at:at + 900])[:128]
                       for at in (0, 5000, 9000)]
