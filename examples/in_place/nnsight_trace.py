@@ -14,12 +14,16 @@ import sys
 
 import headwise.torch as hwt
 from nnsight import LanguageModel
+from transformers import AutoTokenizer
 
 folder, *words = sys.argv[1:]
 text = " ".join(words) or "The captain looked at the sea, and the sea at him."
 
 hwt.register()
-model = LanguageModel(folder, attn_implementation="headwise", dispatch=True)
+tokenizer = AutoTokenizer.from_pretrained(folder)
+tokenizer.pad_token = tokenizer.pad_token or tokenizer.bos_token
+model = LanguageModel(folder, attn_implementation="headwise", dispatch=True,
+                      tokenizer=tokenizer)
 layers = model.model.layers
 with hwt.observe(model._module) as seen:
     with model.trace(text):

@@ -38,6 +38,7 @@ bridge = TransformerBridge.boot_transformers(
     folder, hf_model=model, tokenizer=AutoTokenizer.from_pretrained(folder))
 native(bridge)
 with hwt.observe(model) as seen:
-    logits, cache = bridge.run_with_cache(text)
+    logits, cache = bridge.run_with_cache(
+        text, output_attentions=False)
 print("heads of layer 0", list(cache["blocks.0.attn.hook_z"].shape))
 print(seen.profile().table())
