@@ -11,7 +11,7 @@ from torch.utils.dlpack import to_dlpack
 from . import _headwise
 from ._torch_call import Part, covers, parts_of
 from ._torch_observe import Sums
-from ._torch_plan import band_plan, plan_of_dense
+from ._torch_plan import band_plan, plan_of_dense, plan_of_found
 
 #: Who looks at calls of a tag; 0 is nobody's.
 watchers: dict[int, Sums] = {}
@@ -193,7 +193,7 @@ torch.library.register_autograd("headwise::attention", _differentiate,
                                 setup_context=_keep)
 
 
-# ---- Plans within a graph of torch.compile, where masks are dense.
+# ---- Plans within a graph of torch.compile.
 
 torch.library.define(
     "headwise::band_plan",
@@ -201,6 +201,14 @@ torch.library.define(
     "Tensor")
 torch.library.define("headwise::mask_plan",
                      "(Tensor mask, SymInt batch) -> Tensor")
+torch.library.define(
+    "headwise::range_plan",
+    "(Tensor low, Tensor high, Tensor place, Tensor? keep) -> Tensor")
+
+
+def _some_runs() -> torch.Tensor:
+    return torch.empty((torch.library.get_ctx().new_dynamic_size(), 9),
+                       dtype=torch.int64, device="cpu")
 
 
 @torch.library.impl("headwise::band_plan", "CompositeExplicitAutograd")
@@ -226,5 +234,14 @@ def _mask_plan(mask, batch):
 
 @torch.library.register_fake("headwise::mask_plan")
 def _(mask, batch):
-    runs = torch.library.get_ctx().new_dynamic_size()
-    return torch.empty((runs, 9), dtype=torch.int64, device="cpu")
+    return _some_runs()
+
+
+@torch.library.impl("headwise::range_plan", ("cpu", "cuda"))
+def _range_plan(low, high, place, keep):
+    return plan_of_found(*(x.cpu().numpy() for x in (low, high, place)), keep)
+
+
+@torch.library.register_fake("headwise::range_plan")
+def _(low, high, place, keep):
+    return _some_runs()

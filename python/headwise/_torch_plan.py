@@ -248,6 +248,48 @@ class Ranges:
                               self.origin - key_offset)
 
 
+def found_ranges(function: Callable, batch: int, queries: int, keys: int,
+                 query_offset: int | torch.Tensor, key_offset: int,
+                 device: torch.device | str
+                 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What a mask function lets each query see, [low, high) [B, M], and where
+    queries stand [M], found by halving: a graph of torch.compile cannot read
+    off what a function is made of. Those of transformers, padding apart, let a
+    query see its own place and keys around it without a gap."""
+    b = torch.arange(batch, device=device)[:, None]
+    h = torch.zeros((1, 1), dtype=torch.int64, device=device)
+    q = (torch.arange(queries, device=device) + query_offset)[None]
+    own = q.clamp(key_offset, key_offset + keys - 1) + 0 * b
+    steps = keys.bit_length() if isinstance(keys, int) else 31
+    low, seen = torch.full_like(own, key_offset), own
+    for _ in range(steps):
+        middle = (low + seen) // 2
+        sees = function(b, h, q, middle)
+        low, seen = (torch.where(sees, low, middle + 1),
+                     torch.where(sees, middle, seen))
+    first = seen
+    high, seen = torch.full_like(own, key_offset + keys - 1), own
+    for _ in range(steps):
+        middle = (high + seen + 1) // 2
+        sees = function(b, h, q, middle)
+        high, seen = (torch.where(sees, high, middle - 1),
+                      torch.where(sees, middle, seen))
+    return first - key_offset, seen + 1 - key_offset, q[0] - key_offset
+
+
+def plan_of_found(low: np.ndarray, high: np.ndarray, place: np.ndarray,
+                  keep: torch.Tensor | None) -> torch.Tensor:
+    """keep [B, N]: keys that are no padding."""
+    # Who sees nothing before itself begins a sequence.
+    origin = np.maximum.accumulate(np.where(low == place, place, 0), 1)
+    if keep is not None:
+        begin, end = _kept_range(keep.cpu().numpy().astype(bool))
+        low = np.maximum(low, begin[:, None])
+        high = np.minimum(high, end[:, None])
+        origin = np.maximum(origin, begin[:, None])
+    return plan_of_ranges(low, np.maximum(low, high), int(place[0]), origin)
+
+
 def plan_of_function(known: Known, dense: Callable, batch: int, queries: int,
                      keys: int, query_offset: int, key_offset: int,
                      function: Callable, keep: torch.Tensor | None,

@@ -11,7 +11,8 @@ import torch
 from torch.nn.attention.flex_attention import BlockMask
 
 from . import _torch_op  # noqa: F401: registers the operator
-from ._torch_plan import Known, Unsupported, band_plan, plan_of_function
+from ._torch_plan import (Known, Unsupported, band_plan, found_ranges,
+                          plan_of_function)
 
 #: Arguments of a model's attention that change what it computes.
 FOREIGN = ("position_bias", "attention_bias", "head_mask", "indices",
@@ -91,6 +92,9 @@ def _plan(module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor,
             raise Unsupported("mask", f"a mask for its window of {window}",
                               "none")
         return _band(batch, queries, keys, after)
+    if not isinstance(mask, Mask) and mask.dtype == torch.int64 \
+            and mask.ndim == 2:
+        return mask                              # the plan of a graph
     if tuple(mask.shape[-2:]) != (queries, keys):
         raise Unsupported("mask", f"{queries} × {keys}, as queries and keys",
                           f"{mask.shape[-2]} × {mask.shape[-1]}")
@@ -131,10 +135,33 @@ class Slot:
         warnings.warn(f"sdpa runs instead: {error}", stacklevel=3)
 
     def mask(self, *sizes: Any, **given: Any) -> Any:
-        """Structure; a dense mask where torch.compile makes a graph."""
+        """Structure: of a graph of torch.compile the plan itself."""
         if torch.compiler.is_compiling():
-            return self.dense_mask(*sizes, **given)
+            return self._in_graph(*sizes, **given)
         return self._structure(*sizes, **given)
+
+    def _in_graph(self, batch_size: int, q_length: int, kv_length: int,
+                  q_offset: Any = 0, kv_offset: Any = 0, *,
+                  mask_function: Any,
+                  attention_mask: torch.Tensor | None = None,
+                  use_vmap: bool = False, device: Any = "cpu",
+                  **more: Any) -> Any:
+        if use_vmap:  # a function of the user's own
+            return self.dense_mask(
+                batch_size=batch_size, q_length=q_length, kv_length=kv_length,
+                q_offset=q_offset, kv_offset=kv_offset,
+                mask_function=mask_function, attention_mask=attention_mask,
+                use_vmap=use_vmap, device=device,
+                **{**more, "allow_is_causal_skip": False})
+        keep = attention_mask
+        if keep is not None:
+            missing = kv_length + kv_offset - keep.shape[-1]
+            if missing > 0:
+                keep = torch.nn.functional.pad(keep, (0, missing))
+            keep = keep[:, kv_offset:kv_offset + kv_length]
+        return torch.ops.headwise.range_plan(*found_ranges(
+            mask_function, batch_size, q_length, kv_length, q_offset,
+            kv_offset, device), keep)
 
     def _structure(self, batch_size: int, q_length: int, kv_length: int,
                    q_offset: Any = 0, kv_offset: Any = 0, *,

@@ -18,8 +18,8 @@ import headwise as hw  # noqa: E402
 import headwise.torch as hwt  # noqa: E402
 from conftest import BOOK, MODEL, ROOT  # noqa: E402
 from headwise._torch_call import Packed, parts_of  # noqa: E402
-from headwise._torch_plan import (Run, band_plan, plan_of,  # noqa: E402
-                                  plan_of_dense)
+from headwise._torch_plan import (Run, band_plan, found_ranges,  # noqa: E402
+                                  plan_of, plan_of_dense)
 
 CALLS = 100
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -311,13 +311,24 @@ def test_a_cache_is_filled_in_chunks():
                                atol=1e-5)
 
 
-@pytest.mark.parametrize("given", ["ids", "mask"])
-def test_compiled_as_one_graph_it_is_the_same(given):
-    _, ours = models("Mistral")
+@pytest.mark.parametrize("family, given", [
+    *(("Mistral", one) for one in ("ids", "left", "right", "packed", "dense")),
+    ("Gemma2", "left")])
+def test_compiled_as_one_graph_it_is_the_same(family, given):
+    torch.compiler.reset()
+    _, ours = models(family)
     ids = torch.randint(3, 97, (2, 9))
     keep = torch.ones_like(ids)
-    keep[0, :3] = 0
-    more = {"attention_mask": keep} if given == "mask" else {}
+    more = {}
+    if given in ("left", "right"):
+        keep[0, slice(0, 3) if given == "left" else slice(6, 9)] = 0
+        more = {"attention_mask": keep}
+    elif given == "packed":
+        more = {"position_ids": torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4],
+                                              [0, 1, 0, 1, 2, 3, 4, 5, 6]])}
+    elif given == "dense":
+        more = {"attention_mask": torch.ones(
+            9, 9, dtype=torch.bool).tril().expand(2, 1, 9, 9)}
     compiled = torch.compile(ours, backend="aot_eager", fullgraph=True)
     with torch.no_grad():
         want = ours(ids, **more, use_cache=False).logits
@@ -325,7 +336,23 @@ def test_compiled_as_one_graph_it_is_the_same(given):
     torch.testing.assert_close(got[keep > 0], want[keep > 0])
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_a_graph_finds_the_ranges_of_a_mask(seed):
+    rng = random.Random(seed)
+    given = random_function(rng, rng.randint(1, 3), rng.randint(1, 17))
+    wanted = masking_utils.sdpa_mask(**{
+        **given, "allow_is_causal_skip": False, "attention_mask": None})
+    low, high, place = found_ranges(
+        given["mask_function"], given["batch_size"], given["q_length"],
+        given["kv_length"], given["q_offset"], 0, given["device"])
+    key = torch.arange(given["kv_length"])
+    seen = (key >= low[..., None]) & (key < high[..., None])
+    assert torch.equal(seen, wanted[:, 0].expand_as(seen))
+    assert place[0] == given["q_offset"]
+
+
 def test_compiled_it_learns_the_same():
+    torch.compiler.reset()
     _, ours = models("Llama")
     ids = torch.randint(3, 97, (2, 9))
     grads = []
