@@ -351,6 +351,19 @@ def test_a_graph_finds_the_ranges_of_a_mask(seed):
     assert place[0] == given["q_offset"]
 
 
+def test_a_static_cache_is_generated_with_as_one_graph():
+    torch.compiler.reset()
+    eager, ours = models("Llama")
+    ids = torch.tensor([[0, 0, 5, 6, 7], [9, 8, 7, 6, 5]])
+    ask = dict(attention_mask=(ids > 0).long(), max_new_tokens=5,
+               do_sample=False, pad_token_id=0, eos_token_id=None)
+    ours._valid_auto_compile_criteria = lambda *_: True  # on the CPU too
+    ours.generation_config.compile_config = transformers.CompileConfig(
+        backend="aot_eager", fullgraph=True, mode=None)
+    assert torch.equal(eager.generate(ids, **ask), ours.generate(
+        ids, cache_implementation="static", **ask))
+
+
 def test_compiled_it_learns_the_same():
     torch.compiler.reset()
     _, ours = models("Llama")
