@@ -10,8 +10,9 @@ headwise.torch.register() does the same for the command line:
 `lm_eval --model hf --model_args pretrained=FOLDER,attn_implementation=headwise`.
 One text at a time: the harness pads batches without telling the model, and
 padding would count as text.
-Checked against the sources of lm-evaluation-harness 0.5.0 (models/
-huggingface.py, evaluator.py).
+Checked with lm-evaluation-harness 0.5.0 from its sources: HFLM's loglikelihoods
+of assets/novels are those of eager attention; simple_evaluate was only read, as
+tasks come from the network.
 """
 import sys
 

@@ -8,8 +8,8 @@ have a hook on every score. `native` lets the layer's own module compute it
 again, by the name that the model was loaded with: hooks on queries, keys, values
 and on what heads give (hook_z) stay, the two that need the whole matrix
 (hook_attn_scores, hook_pattern) are silent, and texts may be long. Checked
-against the sources of TransformerLens 4.0.0b1 (model_bridge/sources/
-transformers.py, generalized_components/attention.py).
+by a run with TransformerLens 4.0.0b1 from its sources, transformers 5.12, on
+assets/novels; its figures are those of the nnsight example.
 """
 import functools
 import sys
