@@ -4,10 +4,12 @@ head does on the task's texts is added up.
 
     PYTHONPATH=BUILD/python examples/in_place/lm_eval_run.py FOLDER [TASK]
 
-HFLM hands what it does not know of its arguments on to from_pretrained. Where
-Python is not started by hand, a module of one's own that calls
-headwise.torch.register() does the same for the command line:
-`lm_eval --model hf --model_args pretrained=FOLDER,attn_implementation=headwise`.
+HFLM hands what it does not know of its arguments on to from_pretrained. The
+command line needs register() before it:
+`python3 -c "import headwise.torch as h; h.register(); from lm_eval.__main__
+import cli_evaluate as run; run()" --model hf --model_args
+pretrained=FOLDER,attn_implementation=headwise --tasks …`
+
 One text at a time: the harness pads batches without telling the model, and
 padding would count as text.
 Checked with lm-evaluation-harness 0.5.0 from its sources: HFLM's loglikelihoods
