@@ -254,6 +254,10 @@ FAMILIES = {
     "Olmo2": SMALL,
     "Starcoder2": dict(SMALL, num_key_value_heads=2, sliding_window=6,
                        attention_dropout=0.0),
+    "GptOss": dict(SMALL, num_key_value_heads=2, head_dim=8, sliding_window=5,
+                   num_local_experts=2, num_experts_per_tok=1,
+                   layer_types=["sliding_attention", "full_attention"]),
+    "Cohere": dict(SMALL, num_key_value_heads=2),
     "GPT2": dict(vocab_size=97, n_embd=32, n_layer=2, n_head=4,
                  n_positions=64, bos_token_id=1, eos_token_id=2),
 }
