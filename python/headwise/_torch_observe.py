@@ -14,11 +14,11 @@ from ._torch_call import Packed, Part, Span
 BROAD = 0.8
 #: How far band masses reach: of the core, and of all metrics.
 NEAR, FAR, LOCAL = 1, 8, 4
-FORMS = ("", ".chance", ".argmax")
 COPIES = ("duplicate", "induction")
 #: Calls whose sums wait to be added up together.
 WAITING = 64
 NOWHERE = -9
+LARGEST = 3e38
 
 Band = Callable[[int, torch.Tensor, torch.Tensor], None]
 
@@ -85,7 +85,7 @@ class Rows:
 
     def __init__(self, part: Part, queries: int, batch: int, least: int,
                  reach: int, device: torch.device) -> None:
-        self.part, self.reach = part, reach
+        self.part = part
         low, high, place, begin = (np.zeros((batch, queries), np.int64)
                                    for _ in range(4))
         for span in part.spans():
@@ -103,8 +103,10 @@ class Rows:
             key = place + k
             targets.append(np.where(counts & (key >= low) & (key < high), key,
                                     NOWHERE))
-        weights = np.stack([counts, *(t != NOWHERE for t in targets)])
-        near = sum((t != NOWHERE).astype(int) for t in targets[
+        seen = [t != NOWHERE for t in targets]
+        weights = np.stack([counts, *seen])
+        shape = 4 if reach < 0 else 6
+        near = sum(one.astype(int) for one in seen[
             1 + reach - LOCAL:2 + reach + LOCAL]) if reach >= LOCAL else 0
 
         def there(x: np.ndarray, kind: torch.dtype) -> torch.Tensor:
@@ -112,6 +114,8 @@ class Rows:
         half = torch.float32
         log = np.log(np.maximum(visible, 2))
         self.counts = there(weights, torch.bool)[:, :, None]
+        self.factors = there(np.stack([counts] * shape + seen + seen),
+                             half)[:, :, None]
         self.even = there(1 / visible, half)[:, None]
         self.by_log = there(counts / log, half)[:, None]
         self.broad = there(np.where(counts, BROAD * log, np.inf), half)[:, None]
@@ -148,17 +152,25 @@ class Sums:
         self.least, self.cross, self.every = least, cross, every
         self.reach = -1 if cross else FAR if every else NEAR
         self.tokens = self.sequences = 0
+        self.shape = ("entropy", "max", "entropy.normalised", "broad") \
+            if cross else ("entropy", "max", "distance", "entropy.normalised",
+                           "broad", "distance.argmax")
         self.prefix = ""
         #: Set for each call of the model.
         self.ids: Tokens | None = None
         self._tallies: dict[str, torch.Tensor] = {}
         self._waiting: list[tuple[list[str], torch.Tensor, torch.Tensor]] = []
 
-    def rows(self, part: Part, given: dict[str, torch.Tensor],
-             lse: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What the operator takes and fills besides its output."""
-        values = torch.empty((3, *lse.shape), device=lse.device)
-        made = dict(zip(("entropy", "max_probability", "distance"), values))
+    def rows(self, part: Part, lse: torch.Tensor
+             ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """What the operator takes and fills besides its output; and the planes
+        [K, B, H, M] of all that is summed, the first of which it fills."""
+        shape = len(self.shape)
+        targets = 2 * self.reach + 2 if self.reach >= 0 else 1
+        planes = torch.empty((shape + 2 * targets, *lse.shape),
+                             device=lse.device)
+        made = dict(zip(("entropy", "max_probability", "distance"),
+                        planes[:2 if self.cross else 3]))
         made["argmax"] = torch.empty(lse.shape, dtype=torch.int32,
                                      device=lse.device)
         labels = self.ids.of(part, lse.device) if self.ids and self.every \
@@ -167,59 +179,52 @@ class Sums:
             made["query_labels"], made["key_labels"] = labels[:2]
             made["label_mass"] = torch.empty((*lse.shape, 2),
                                              device=lse.device)
-        return made
+        return made, planes
 
-    def add(self, part: Part, rows: dict[str, torch.Tensor], band: Band
-            ) -> None:
+    def add(self, part: Part, rows: dict[str, torch.Tensor],
+            planes: torch.Tensor, band: Band) -> None:
         """band(reach, mass, first) fills the masses around the diagonal and on
         the first key."""
-        lse = rows["entropy"]
-        near = max(self.reach, 0)
-        at = part.keep(("rows", self.least, near, lse.device), lambda: Rows(
-            part, lse.shape[2], lse.shape[0], self.least, near, lse.device))
-        first = torch.empty_like(lse)
-        mass = torch.empty((*lse.shape, 2 * near + 1), device=lse.device)
-        band(near, mass, first)
-        counts = at.counts & torch.isfinite(rows["entropy"])
-        names, x, w = self._shape(at, rows, counts[0])
-        if self.reach >= 0:
-            first = torch.cat([first[None], mass.permute(3, 0, 1, 2)])
-        else:
-            first, counts = first[None], counts[:2]
-        self._targets(at, first, rows["argmax"], counts[1:], names, x, w)
+        entropy = rows["entropy"]
+        near, device = max(self.reach, 0), entropy.device
+        at = part.keep(("rows", self.least, self.reach, device), lambda: Rows(
+            part, entropy.shape[2], entropy.shape[0], self.least, self.reach,
+            device))
+        shape, targets = len(self.shape), len(at.targets)
+        mass = torch.empty((*entropy.shape, 2 * near + 1), device=device)
+        band(near, mass, planes[shape])
+        self._fill(at, planes, mass, rows["argmax"])
+        good = entropy < LARGEST
+        counts = at.counts & good
+        weights = at.sum(counts)
+        names = list(self.shape) + [
+            name + form for form in ("", ".argmax", ".chance")
+            for name in ("first", *map(offset_name, range(
+                -self.reach, self.reach + 1)))]
+        planes.nan_to_num_(0, 0, 0)
+        x = [at.sum(planes.mul_(at.factors).mul_(good)),
+             at.sum(torch.where(counts[1:], at.even, 0.0))]
+        w = [weights[:1].expand(shape, -1, -1), *[weights[1:]] * 3]
         if self.reach >= LOCAL:
             self._local(at, mass, counts[0], names, x, w)
         if "label_mass" in rows:
             self._copies(at, rows["label_mass"], mass[..., near], counts[0],
-                         self.ids.of(part, lse.device)[2], names, x, w)
+                         self.ids.of(part, device)[2], names, x, w)
         self._keep(names, torch.cat(x), torch.cat(w))
         if not self.prefix:
             self.tokens += at.tokens
             self.sequences += len(part.runs)
 
-    def _shape(self, at: Rows, rows: dict[str, torch.Tensor],
-               counts: torch.Tensor) -> tuple[list, list, list]:
-        entropy = rows["entropy"]
-        values = [entropy, entropy * at.by_log, rows["max_probability"],
-                  (entropy > at.broad).float()]
-        names = ["entropy", "entropy.normalised", "max", "broad"]
+    def _fill(self, at: Rows, planes: torch.Tensor, mass: torch.Tensor,
+              argmax: torch.Tensor) -> None:
+        shape, targets = len(self.shape), len(at.targets)
+        entropy, own = planes[0], dict(zip(self.shape, planes))
+        torch.mul(entropy, at.by_log, out=own["entropy.normalised"])
+        torch.gt(entropy, at.broad, out=own["broad"])
         if not self.cross:
-            values += [rows["distance"],
-                       (at.place - rows["argmax"]).abs().float()]
-            names += ["distance", "distance.argmax"]
-        x = at.sum(torch.where(counts, torch.stack(values), 0.0))
-        return names, [x], [at.sum(counts)[None].expand(len(names), -1, -1)]
-
-    def _targets(self, at: Rows, mass: torch.Tensor, argmax: torch.Tensor,
-                 counts: torch.Tensor, names: list, x: list, w: list) -> None:
-        """mass, counts [T, B, H, M]: of the first key and of each offset."""
-        hits = (argmax == at.targets[:len(counts)]) & counts
-        x += [at.sum(torch.where(counts, mass, 0.0)),
-              at.sum(torch.where(counts, at.even, 0.0)), at.sum(hits)]
-        w += [at.sum(counts)] * len(FORMS)
-        targets = ["first", *map(offset_name,
-                                 range(-self.reach, self.reach + 1))]
-        names += [name + form for form in FORMS for name in targets]
+            torch.sub(at.place, argmax, out=own["distance.argmax"]).abs_()
+            planes[shape + 1:shape + targets].copy_(mass.permute(3, 0, 1, 2))
+        torch.eq(argmax, at.targets, out=planes[shape + targets:])
 
     def _local(self, at: Rows, mass: torch.Tensor, counts: torch.Tensor,
                names: list, x: list, w: list) -> None:

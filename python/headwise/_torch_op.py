@@ -98,7 +98,7 @@ def _forward(q, k, v, plan, sink_logits, gates, scale, soft_cap, tag):
     for part in parts:
         given = _inputs(part, q, k, v, sink_logits, gates)
         to_lse = part.of_lse(lse)
-        more = watch.rows(part, given, to_lse) if watch else {}
+        more, planes = watch.rows(part, to_lse) if watch else ({}, None)
         made = {"out": part.of_rows(out), "lse": to_lse,
                 "ungated": None if gates is None else part.of_rows(ungated)}
         numbers = part.mask, (scale, soft_cap), part.longest
@@ -106,7 +106,7 @@ def _forward(q, k, v, plan, sink_logits, gates, scale, soft_cap, tag):
             context, capsules({**given, **made, **more}), *numbers)
         part.put_lse(lse, to_lse)
         if watch:
-            watch.add(part, more, lambda reach, mass, first: (
+            watch.add(part, more, planes, lambda reach, mass, first: (
                 _headwise.attention_band(context, capsules(
                     {**given, "gates": None, "lse": to_lse, "mass": mass,
                      "first": first}), *numbers, reach, reach)))
